@@ -1,0 +1,74 @@
+# Tools are pinned here and installed by the Go toolchain into .tools.
+GOLANGCI_LINT := v2.15.0
+GOFUMPT       := v0.12.0
+WORKFLOWCHECK := v0.6.0
+TEMPORAL_CLI  := v1.5.1
+
+TOOLS := $(CURDIR)/.tools
+BIN   := $(CURDIR)/bin
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help build test e2e replay fuzz bench lint fmt tidy record ci
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/conclave
+	go build -o $(BIN)/ ./cmd/...
+
+# These link the Temporal server, which takes minutes to build a second time for
+# the race detector and is not ours to check.
+HEAVY := conclave/cmd/conclave conclave/cmd/conclave/devserver
+
+test: ## unit tests, with the race detector, in random order
+	go test -race -shuffle=on -count=1 -timeout 10m $(filter-out $(HEAVY),$(shell go list ./...))
+	go test -shuffle=on -count=1 -timeout 10m $(HEAVY)
+
+e2e: build $(TOOLS)/temporal ## sessions on the embedded stack, by the built binary and the temporal CLI
+	CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal \
+		go test -tags e2e -count=1 -timeout 15m ./cmd/conclave/e2e/...
+
+replay: ## replay the recorded histories
+	go test -count=1 -run 'Replay' ./workflows/...
+
+fuzz: ## every fuzz target for FUZZTIME
+	@go list -f '{{.Dir}} {{.ImportPath}}' ./... | while read -r dir pkg; do \
+		grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go 2>/dev/null | sed 's/^func //' | while read -r target; do \
+			echo "== $$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$pkg" || exit 1; \
+		done || exit 1; \
+	done
+
+bench: ## benchmarks, in benchstat's format
+	go test -run '^$$' -bench . -benchmem $(BENCHFLAGS) ./engine/... ./workflows/... ./activities/...
+
+lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatting, vet, import rules, determinism
+	go mod tidy -diff
+	@unformatted=$$($(TOOLS)/gofumpt -l .); test -z "$$unformatted" || { echo "run make fmt: $$unformatted"; exit 1; }
+	go vet ./...
+	go vet -tags e2e ./cmd/conclave/e2e/...
+	$(TOOLS)/golangci-lint run ./...
+	$(TOOLS)/workflowcheck ./workflows/...
+
+fmt: $(TOOLS)/gofumpt ## format the code
+	$(TOOLS)/gofumpt -w .
+
+tidy: ## tidy go.mod
+	go mod tidy
+
+record: ## record new histories from real sessions into workflows/testdata/histories
+	go test -count=1 -tags record -run 'Record' ./workflows/...
+
+ci: lint test replay ## everything that CI runs
+	$(MAKE) bench BENCHFLAGS=-benchtime=1x
+	$(MAKE) e2e
+
+$(TOOLS)/golangci-lint:
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+$(TOOLS)/gofumpt:
+	GOBIN=$(TOOLS) go install mvdan.cc/gofumpt@$(GOFUMPT)
+$(TOOLS)/workflowcheck:
+	GOBIN=$(TOOLS) go install go.temporal.io/sdk/contrib/tools/workflowcheck@$(WORKFLOWCHECK)
+$(TOOLS)/temporal:
+	GOBIN=$(TOOLS) go install github.com/temporalio/cli/cmd/temporal@$(TEMPORAL_CLI)
