@@ -1,0 +1,9 @@
+// Package engine is where the thinking of conclave lives: what a team of
+// agents does, with no Temporal, no HTTP and no vendor below it.
+//
+// Start with coordination, the protocol between agents, whose package comment
+// is its specification. Then loop, one agent's tool-calling loop and the Rules
+// that decide how it ends; team, the Rules of a team member; and step, one
+// durable run of that loop over the ports it needs. artifact and llm are the
+// nouns the others share; config reads what people write.
+package engine

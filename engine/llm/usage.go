@@ -1,0 +1,39 @@
+package llm
+
+// Usage counts what model calls consumed. Its JSON form is the "cost" object
+// of the public contract. The zero value means that no call was made.
+type Usage struct {
+	InputTokens       int64 `json:"input_tokens"`
+	CachedInputTokens int64 `json:"cached_input_tokens"`
+	OutputTokens      int64 `json:"output_tokens"`
+	ReasoningTokens   int64 `json:"reasoning_tokens"`
+
+	// TotalUSD is nil when the price of any counted call is unknown: an
+	// unknown price is never reported as 0.
+	TotalUSD *float64 `json:"total_usd"`
+
+	ModelCalls int64 `json:"model_calls"`
+}
+
+// Add returns the sum of u and v. The sum's price is known only if both prices
+// are; a usage without calls changes nothing.
+func (u Usage) Add(v Usage) Usage {
+	switch {
+	case v.ModelCalls == 0:
+		return u
+	case u.ModelCalls == 0:
+		return v
+	}
+	sum := Usage{
+		InputTokens:       u.InputTokens + v.InputTokens,
+		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens,
+		OutputTokens:      u.OutputTokens + v.OutputTokens,
+		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
+		ModelCalls:        u.ModelCalls + v.ModelCalls,
+	}
+	if u.TotalUSD != nil && v.TotalUSD != nil {
+		usd := *u.TotalUSD + *v.TotalUSD
+		sum.TotalUSD = &usd
+	}
+	return sum
+}
