@@ -1,0 +1,33 @@
+package coordination_test
+
+import (
+	"testing"
+
+	c "conclave/engine/coordination"
+)
+
+// BenchmarkSession takes the largest team through three rounds: answers, split
+// votes, and votes again.
+func BenchmarkSession(b *testing.B) {
+	config := c.Config{OnSplit: c.SplitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
+	for letter := range 26 {
+		config.Agents = append(config.Agents, "agent_"+string(rune('a'+letter)))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p := start(config)
+		for range 3 {
+			for i, id := range config.Agents {
+				if p.state.Round == 1 {
+					p.step(p.answer(id))
+					continue
+				}
+				p.step(p.vote(id, config.Agents[(i+p.state.Round)%26]))
+			}
+			p.drain()
+		}
+		if !p.state.Done() {
+			b.Fatal("the session has not ended")
+		}
+	}
+}

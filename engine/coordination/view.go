@@ -1,0 +1,128 @@
+package coordination
+
+import "conclave/engine/llm"
+
+// View is the coordination state as people and programs see it: the state JSON
+// of the public contract without session_id and query, which the core does not
+// know. It is made to be embedded and marshalled; nothing is decided from it.
+type View struct {
+	Phase  Phase          `json:"phase"`
+	Paused bool           `json:"paused"` // pausing is not part of protocol 1: always false
+	Parked *string        `json:"parked"` // nor is parking: always null
+	Round  int            `json:"round"`
+	Agents []AgentView    `json:"agents"` // in configured order
+	Votes  map[string]int `json:"votes"`  // fresh votes by target
+	Winner string         `json:"winner"` // agent ID, empty until there is one
+	Cost   llm.Usage      `json:"cost"`
+	Events int            `json:"events"`
+}
+
+// AgentView is one agent in a View.
+type AgentView struct {
+	ID          string      `json:"id"`
+	Number      int         `json:"number"`
+	Status      AgentStatus `json:"status"`
+	Running     bool        `json:"running"`
+	Step        int         `json:"step"` // the last finished one
+	Answers     int         `json:"answers"`
+	LatestLabel string      `json:"latest_label"` // empty without an answer
+	Vote        *VoteView   `json:"vote"`
+	Cost        llm.Usage   `json:"cost"`
+	Error       *Failure    `json:"error"`
+}
+
+// VoteView is an agent's vote in a View.
+type VoteView struct {
+	Target      string `json:"target"`
+	TargetLabel string `json:"target_label"`
+	Step        int    `json:"step"`
+	Stale       bool   `json:"stale"`
+	Reason      string `json:"reason"` // cut at 280 characters
+}
+
+// Phase is how far a session is.
+type Phase string
+
+// The phases of a voting session.
+const (
+	PhasePreparing      Phase = "preparing"       // nothing launched yet
+	PhaseInitialAnswers Phase = "initial_answers" // the first wave, and any after it while nobody has an answer
+	PhaseCoordinating   Phase = "coordinating"
+	PhaseDone           Phase = "done"
+)
+
+// AgentStatus is an agent's place in the cycle of the protocol.
+type AgentStatus string
+
+// The states of an agent. AgentStopped is for modes with a stop action.
+const (
+	AgentNoAction AgentStatus = "no_action"
+	AgentAnswered AgentStatus = "answered"
+	AgentVoted    AgentStatus = "voted" // the vote may be stale
+	AgentStopped  AgentStatus = "stopped"
+	AgentFailed   AgentStatus = "failed"
+)
+
+// View shows the state as it is now. It shares nothing that changes.
+func (s *State) View() View {
+	v := View{
+		Phase:  s.phase(),
+		Round:  s.Round,
+		Agents: make([]AgentView, 0, len(s.Agents)),
+		Votes:  map[string]int{},
+		Winner: s.Decision().Winner,
+		Cost:   s.Cost(),
+		Events: s.Events,
+	}
+	for i := range s.Agents {
+		v.Agents = append(v.Agents, s.viewAgent(&s.Agents[i]))
+	}
+	for _, c := range s.Tally() {
+		v.Votes[c.Target] = c.Votes
+	}
+	return v
+}
+
+func (s *State) viewAgent(a *Agent) AgentView {
+	v := AgentView{
+		ID:          a.ID,
+		Number:      a.Number,
+		Status:      a.status(),
+		Running:     a.Run != nil && !s.Done(),
+		Step:        a.Step,
+		Answers:     len(a.Answers),
+		LatestLabel: a.latestLabel(),
+		Cost:        a.Usage,
+		Error:       a.Error,
+	}
+	if b := a.Ballot; b != nil {
+		v.Vote = &VoteView{Target: b.Target, TargetLabel: b.TargetLabel, Step: b.Step, Stale: s.stale(b), Reason: b.Reason}
+	}
+	return v
+}
+
+func (a *Agent) status() AgentStatus {
+	switch {
+	case !a.active():
+		return AgentFailed
+	case a.Ballot != nil:
+		return AgentVoted
+	case a.answered():
+		return AgentAnswered
+	default:
+		return AgentNoAction
+	}
+}
+
+func (s *State) phase() Phase {
+	switch {
+	case s.Done():
+		return PhaseDone
+	case s.Round == 0:
+		return PhasePreparing
+	case s.Round == 1 || len(s.shown()) == 0:
+		return PhaseInitialAnswers
+	default:
+		return PhaseCoordinating
+	}
+}
