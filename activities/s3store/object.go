@@ -1,0 +1,131 @@
+package s3store
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// maxPut is what S3 takes in a single upload.
+const maxPut = 5 << 30
+
+// Get implements artifact.Store.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
+	data, err := s.read(ctx, key)
+	if err != nil {
+		return nil, s.failed("get", key, err)
+	}
+	return data, nil
+}
+
+// Open implements artifact.Store.
+func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	body, err := s.open(ctx, key)
+	if err != nil {
+		return nil, s.failed("open", key, err)
+	}
+	return body, nil
+}
+
+func (s *Store) read(ctx context.Context, key string, options ...func(*s3.Options)) ([]byte, error) {
+	body, err := s.open(ctx, key, options...)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+func (s *Store) open(ctx context.Context, key string, options ...func(*s3.Options)) (io.ReadCloser, error) {
+	full, err := s.objectKey(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: full}, options...)
+	if err != nil {
+		return nil, err
+	}
+	return out.Body, nil
+}
+
+// Put implements artifact.Store. The body is sent in one request: at most 5 GiB.
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	full, err := s.objectKey(ctx, key)
+	if err == nil {
+		err = checkSize(body)
+	}
+	if err == nil {
+		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &s.bucket, Key: full, Body: body})
+	}
+	if err != nil {
+		return s.failed("put", key, err)
+	}
+	return nil
+}
+
+func checkSize(body io.Seeker) error {
+	at, err := body.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	end, err := body.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if end-at > maxPut {
+		return fmt.Errorf("the object has %d bytes: at most %d can be stored at once", end-at, int64(maxPut))
+	}
+	_, err = body.Seek(at, io.SeekStart)
+	return err
+}
+
+// Copy implements artifact.Store. The store itself copies.
+func (s *Store) Copy(ctx context.Context, src, dst string) error {
+	from, err := s.objectKey(ctx, src)
+	if err != nil {
+		return s.failed("copy from", src, err)
+	}
+	to, err := s.objectKey(ctx, dst)
+	if err != nil {
+		return s.failed("copy to", dst, err)
+	}
+	source := url.URL{Path: s.bucket + "/" + *from}
+	_, err = s.client.CopyObject(ctx, &s3.CopyObjectInput{
+		Bucket: &s.bucket, Key: to, CopySource: aws.String(source.EscapedPath()),
+	})
+	if err != nil {
+		return s.failed("copy to "+s.URL(dst)+" from", src, err)
+	}
+	return nil
+}
+
+// Exists implements artifact.Store.
+func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
+	full, err := s.objectKey(ctx, key)
+	if err == nil {
+		_, err = s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: full})
+	}
+	switch {
+	case isMissing(err):
+		return false, nil
+	case err != nil:
+		return false, s.failed("look up", key, err)
+	}
+	return true, nil
+}
+
+// Delete implements artifact.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	full, err := s.objectKey(ctx, key)
+	if err == nil {
+		_, err = s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: full})
+	}
+	if err != nil && !isMissing(err) {
+		return s.failed("delete", key, err)
+	}
+	return nil
+}

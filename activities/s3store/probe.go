@@ -1,0 +1,122 @@
+package s3store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"conclave/engine/artifact"
+)
+
+// Why a store cannot be used. The errors of Probe and EnsureBucket wrap one of
+// them if they know the reason, and name the bucket and the remedy.
+var (
+	ErrConditionalWrites = errors.New("the store does not honour conditional writes")
+	ErrUnreachable       = errors.New("the store cannot be reached")
+	ErrNoBucket          = errors.New("the bucket does not exist")
+	ErrRefused           = errors.New("the store refuses the credentials")
+)
+
+// probeTimeout bounds Probe and EnsureBucket.
+const probeTimeout = 20 * time.Second
+
+// Probe tries the store at start-up: it can be reached, the bucket is there,
+// objects can be written and read, and of two conditional writes to one key the
+// second is refused. The object it makes has a unique key under probe/ and is
+// deleted again.
+func (s *Store) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	key := "probe/" + rand.Text()
+	err := s.probe(ctx, key)
+	if err == nil || errors.Is(err, ErrConditionalWrites) {
+		// A bucket in which nothing may be deleted is good enough.
+		_ = s.Delete(ctx, key)
+	}
+	if err != nil {
+		return s.unusable("try", err)
+	}
+	return nil
+}
+
+func (s *Store) probe(ctx context.Context, key string) error {
+	first, second := []byte("first"), []byte("second")
+	switch err := s.Create(ctx, key, first); {
+	case errors.Is(err, artifact.ErrExists):
+		return fmt.Errorf("%w: it refused a key that was free", ErrConditionalWrites)
+	case status(err) == http.StatusNotImplemented:
+		return fmt.Errorf("%w: %w", ErrConditionalWrites, tell(err))
+	case err != nil:
+		return err
+	}
+	switch err := s.Create(ctx, key, second); {
+	case err == nil:
+		return fmt.Errorf("%w: it let a second writer take a key", ErrConditionalWrites)
+	case !errors.Is(err, artifact.ErrExists):
+		return err
+	}
+	stored, err := s.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if string(stored) != string(first) {
+		return fmt.Errorf("%w: it refused a second writer, but stored what it wrote", ErrConditionalWrites)
+	}
+	return nil
+}
+
+// EnsureBucket makes the bucket if it is missing.
+func (s *Store) EnsureBucket(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	head := &s3.HeadBucketInput{Bucket: &s.bucket}
+	_, err := s.client.HeadBucket(ctx, head)
+	if err == nil {
+		return nil
+	}
+	if status(err) != http.StatusNotFound {
+		return s.unusable("look for", err)
+	}
+	in := &s3.CreateBucketInput{Bucket: &s.bucket}
+	if region := s.client.Options().Region; region != defaultRegion {
+		in.CreateBucketConfiguration = &types.CreateBucketConfiguration{
+			LocationConstraint: types.BucketLocationConstraint(region),
+		}
+	}
+	_, err = s.client.CreateBucket(ctx, in)
+	if status(err) == http.StatusConflict {
+		// Made by somebody else meanwhile: fine, if we may use it.
+		_, err = s.client.HeadBucket(ctx, head)
+	}
+	if err != nil {
+		return s.unusable("make", err)
+	}
+	return nil
+}
+
+// unusable names the bucket, the reason and the remedy.
+func (s *Store) unusable(verb string, err error) error {
+	reason, remedy := err, "check the endpoint, the region and the bucket's name"
+	switch {
+	case errors.Is(err, ErrConditionalWrites):
+		remedy = "agents would overwrite each other's steps; use a store that supports If-None-Match: * on PUT"
+	case status(err) == http.StatusForbidden, status(err) == http.StatusUnauthorized, code(err) == "XAdminUserNotFound":
+		reason = fmt.Errorf("%w: %w", ErrRefused, tell(err))
+		remedy = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and what they may do"
+	case status(err) == http.StatusNotFound:
+		reason = fmt.Errorf("%w: %w", ErrNoBucket, tell(err))
+		remedy = "make it, or name another one"
+	case status(err) == 0 && (isUnanswered(err) || errors.Is(err, context.DeadlineExceeded)):
+		reason = fmt.Errorf("%w: %w", ErrUnreachable, tell(err))
+		remedy = "check the endpoint (AWS_ENDPOINT_URL_S3) and that the store is running"
+	case status(err) == 0 && !errors.Is(err, context.Canceled):
+		remedy = "check that credentials and region are configured (AWS_* variables or a profile)"
+	}
+	return fmt.Errorf("%s %s: %w: %s", verb, s.place(), reason, remedy)
+}

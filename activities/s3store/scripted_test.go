@@ -1,0 +1,83 @@
+package s3store
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// scripted is an S3 server of the test's own making: it keeps objects, and
+// before that lets the script have its way with a request.
+type scripted struct {
+	ignoresConditions bool
+	// script may answer a request itself and report true. It is asked with the
+	// number of the request, from 1, among those of the same method.
+	script func(s *scripted, w http.ResponseWriter, r *http.Request, n int) bool
+
+	mu       sync.Mutex
+	objects  map[string]string
+	requests map[string]int // by method
+}
+
+func (s *scripted) start(t *testing.T) *Store {
+	t.Helper()
+	s.objects, s.requests = map[string]string{}, map[string]int{}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	store := open(t, Options{Bucket: "bucket", Endpoint: server.URL, AccessKeyID: "a", SecretAccessKey: "s"})
+	store.retryDelay = time.Millisecond
+	return store
+}
+
+func (s *scripted) count(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[method]
+}
+
+func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests[r.Method]++
+	if s.script != nil && s.script(s, w, r, s.requests[r.Method]) {
+		return
+	}
+	body, there := s.objects[r.URL.Path]
+	switch {
+	case r.Method == http.MethodPut && there && r.Header.Get("If-None-Match") == "*" && !s.ignoresConditions:
+		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+	case r.Method == http.MethodPut:
+		s.store(r)
+	case r.Method == http.MethodDelete:
+		delete(s.objects, r.URL.Path)
+		w.WriteHeader(http.StatusNoContent)
+	case !there:
+		refuse(w, http.StatusNotFound, "NoSuchKey")
+	default:
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// store does what a PUT asks for. Call it with mu held.
+func (s *scripted) store(r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.objects[r.URL.Path] = string(body)
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, strings.ToLower(code))
+}
+
+// hangUp ends the connection without an answer.
+func hangUp(w http.ResponseWriter) {
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,177 @@
+package s3store
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/artifact/storetest"
+)
+
+func TestS3IsAStore(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
+	var opened atomic.Int64
+	storetest.Run(t, func(t *testing.T) artifact.Store {
+		return open(t, g.options("bucket", fmt.Sprintf("team/run-%d", opened.Add(1))))
+	})
+}
+
+func TestSmallPagesAndNoChecksumsMakeNoDifference(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	opts := g.options("bucket", "")
+	opts.ChecksumsWhenRequired = true
+	s := open(t, opts)
+	s.pageSize = 3
+	require.NoError(t, s.EnsureBucket(t.Context()))
+	require.NoError(t, s.Probe(t.Context()))
+	var want, got []string
+	for i := range 10 {
+		want = append(want, fmt.Sprintf("dir/%d", i))
+		require.NoError(t, s.Put(t.Context(), want[i], strings.NewReader(want[i])))
+	}
+	for key, err := range s.List(t.Context(), "dir/") {
+		require.NoError(t, err)
+		data, err := s.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, key, string(data))
+		got = append(got, key)
+	}
+	require.Equal(t, want, got)
+}
+
+func TestKeysOfOneStoreAreNotSeenByAnother(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	require.NoError(t, open(t, g.options("shared", "")).EnsureBucket(t.Context()))
+	a, ab := open(t, g.options("shared", "a")), open(t, g.options("shared", "/ab/"))
+	require.NoError(t, a.Put(t.Context(), "x", strings.NewReader("a")))
+	require.NoError(t, ab.Put(t.Context(), "y", strings.NewReader("ab")))
+	for key, err := range a.List(t.Context(), "") {
+		require.NoError(t, err)
+		require.Equal(t, "x", key)
+	}
+	require.Equal(t, "s3://shared/ab/y", ab.URL("y"))
+	exists, err := ab.Exists(t.Context(), "x")
+	require.NoError(t, err)
+	require.False(t, exists)
+}
+
+func TestProbeAndEnsureBucketOnARealStore(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	s := open(t, g.options("bucket", "teams"))
+	err := s.Probe(t.Context())
+	require.ErrorIs(t, err, ErrNoBucket)
+	require.ErrorContains(t, err, `"bucket"`)
+
+	require.NoError(t, s.EnsureBucket(t.Context()))
+	require.NoError(t, s.EnsureBucket(t.Context()), "again")
+	require.NoError(t, s.Probe(t.Context()))
+	for key := range s.List(t.Context(), "") {
+		require.Fail(t, "the probe left something behind", key)
+	}
+
+	opts := g.options("bucket", "")
+	opts.SecretAccessKey = "wrong-secret-key"
+	wrong := open(t, opts)
+	require.ErrorIs(t, wrong.Probe(t.Context()), ErrRefused)
+	require.ErrorIs(t, wrong.EnsureBucket(t.Context()), ErrRefused)
+	opts = g.options("bucket", "")
+	opts.AccessKeyID = "unknown"
+	require.ErrorIs(t, open(t, opts).Probe(t.Context()), ErrRefused)
+}
+
+func TestKeysWithThePrefixAreBounded(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{
+		Bucket: "bucket", Prefix: strings.Repeat("p", 100), Endpoint: "http://127.0.0.1:1", AccessKeyID: "a", SecretAccessKey: "s",
+	})
+	key := strings.Repeat("abcd/", 190) + "x"
+	require.NoError(t, artifact.CheckKey(key))
+	var bad *artifact.NameError
+	require.ErrorAs(t, s.Put(t.Context(), key, strings.NewReader("")), &bad)
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	good := Options{Bucket: "bucket", Endpoint: "http://127.0.0.1:9000", AccessKeyID: "a", SecretAccessKey: "s"}
+	_, err := New(t.Context(), good)
+	require.NoError(t, err)
+	for name, spoil := range map[string]func(*Options){
+		"no bucket":        func(o *Options) { o.Bucket = "" },
+		"bucket with path": func(o *Options) { o.Bucket = "bucket/prefix" },
+		"bucket as URL":    func(o *Options) { o.Bucket = "s3://bucket" },
+		"half a key pair":  func(o *Options) { o.SecretAccessKey = "" },
+		"bare host":        func(o *Options) { o.Endpoint = "127.0.0.1:9000" },
+		"other scheme":     func(o *Options) { o.Endpoint = "ftp://127.0.0.1" },
+		"prefix with dots": func(o *Options) { o.Prefix = "../other" },
+		"long prefix":      func(o *Options) { o.Prefix = strings.Repeat("a/", 129) + "a" },
+		"odd prefix":       func(o *Options) { o.Prefix = "my team" },
+	} {
+		opts := good
+		spoil(&opts)
+		_, err := New(t.Context(), opts)
+		require.Error(t, err, name)
+	}
+}
+
+// The environment belongs to the process: these tests do not run in parallel.
+
+func TestTheEnvironmentIsHonoured(t *testing.T) {
+	g := startGateway(t)
+	clearAWS(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", g.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", g.SecretKey)
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://"+g.Address)
+	t.Setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+	s := open(t, Options{Bucket: "from-env"})
+	require.NoError(t, s.EnsureBucket(t.Context()))
+	require.NoError(t, s.Probe(t.Context()))
+	require.True(t, s.client.Options().UsePathStyle)
+	require.Equal(t, "us-east-1", s.client.Options().Region)
+	require.EqualValues(t, 2, s.client.Options().RequestChecksumCalculation)
+}
+
+func TestExplicitOptionsIgnoreTheEnvironment(t *testing.T) {
+	g := startGateway(t)
+	clearAWS(t)
+	t.Setenv("AWS_PROFILE", "no-such-profile")
+	t.Setenv("AWS_ACCESS_KEY_ID", "other")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "other")
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+	s := open(t, g.options("explicit", ""))
+	require.NoError(t, s.EnsureBucket(t.Context()))
+	require.NoError(t, s.Probe(t.Context()))
+}
+
+func TestAWSNeedsARegion(t *testing.T) {
+	clearAWS(t)
+	_, err := New(t.Context(), Options{Bucket: "bucket"})
+	require.ErrorContains(t, err, "AWS_REGION")
+
+	t.Setenv("AWS_REGION", "eu-central-1")
+	s := open(t, Options{Bucket: "bucket"})
+	require.False(t, s.client.Options().UsePathStyle)
+	require.Equal(t, `bucket "bucket" (AWS, eu-central-1)`, s.place())
+}
+
+func clearAWS(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{
+		"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REQUEST_CHECKSUM_CALCULATION",
+	} {
+		t.Setenv(name, "")
+	}
+	empty := t.TempDir()
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(empty, "config"))
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(empty, "credentials"))
+}

@@ -1,0 +1,188 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Dir is the Store on a local directory. An object is a regular file under the
+// unescaped name of its key, so "agents/a/001/workspace/my=20notes.txt" is the
+// file "my notes.txt". Directories, links and other files are no objects.
+//
+// Processes may share a directory. Everything happens through os.Root: a link
+// that someone else put there leads to an error, not out of the directory.
+// Unfinished writes lie in the directory ".conclave-tmp" of the root, which no
+// key can name.
+type Dir struct {
+	root *os.Root
+	path string // absolute
+}
+
+var _ Store = (*Dir)(nil)
+
+// NewDir opens the directory as a store and makes it if it is missing. Close
+// the Dir after use.
+func NewDir(path string) (*Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open directory store %q: %w", path, err)
+	}
+	if err := os.MkdirAll(abs, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory store: %w: choose a directory that can be written", err)
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open directory store: %w: choose a directory that can be read", err)
+	}
+	d := &Dir{root: root, path: abs}
+	d.sweepTemp()
+	return d, nil
+}
+
+// Close releases the directory. The store cannot be used after it.
+func (d *Dir) Close() error { return d.root.Close() }
+
+// URL is the absolute path of the object's file.
+func (d *Dir) URL(key string) string {
+	return filepath.Join(d.path, filepath.FromSlash(unescapeKey(key)))
+}
+
+// Get implements Store.
+func (d *Dir) Get(ctx context.Context, key string) ([]byte, error) {
+	f, err := d.open(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("get %q: %w", key, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(contextReader(ctx, f))
+	if err != nil {
+		return nil, fmt.Errorf("get %q: %w", key, err)
+	}
+	return data, nil
+}
+
+// Open implements Store.
+func (d *Dir) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	f, err := d.open(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", key, err)
+	}
+	return f, nil
+}
+
+// Exists implements Store.
+func (d *Dir) Exists(ctx context.Context, key string) (bool, error) {
+	name, err := d.fileName(ctx, key)
+	if err != nil {
+		return false, fmt.Errorf("look up %q: %w", key, err)
+	}
+	err = d.checkObject(name)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return false, fmt.Errorf("look up %q: %w", key, err)
+	}
+	return err == nil, nil
+}
+
+// Delete implements Store. Directories stay: removing an empty one would race
+// with a writer that is about to use it.
+func (d *Dir) Delete(ctx context.Context, key string) error {
+	name, err := d.fileName(ctx, key)
+	if err != nil {
+		return fmt.Errorf("delete %q: %w", key, err)
+	}
+	switch err := d.checkObject(name); {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete %q: %w", key, err)
+	}
+	if err := d.root.Remove(name); err != nil && !missing(err) {
+		return fmt.Errorf("delete %q: %w", key, err)
+	}
+	return nil
+}
+
+// fileName is where a key's object lies below the root.
+func (d *Dir) fileName(ctx context.Context, key string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if err := CheckKey(key); err != nil {
+		return "", err
+	}
+	return unescapeKey(key), nil
+}
+
+func (d *Dir) open(ctx context.Context, key string) (*os.File, error) {
+	name, err := d.fileName(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return openRegular(d.root, name)
+}
+
+// checkObject is nil if name is an object, else ErrNotFound or what prevented
+// the answer.
+func (d *Dir) checkObject(name string) error {
+	info, err := d.root.Lstat(name)
+	switch {
+	case missing(err):
+		return ErrNotFound
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return ErrNotFound
+	}
+	return nil
+}
+
+// openRegular opens a regular file for reading, else fails with ErrNotFound. It
+// neither follows a link at the end of the name nor waits on a FIFO.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	before, err := root.Lstat(name)
+	if missing(err) || err == nil && !before.Mode().IsRegular() {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if missing(err) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The name may have been exchanged for something else in between.
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.Join(ErrNotFound, err)
+	}
+	return f, nil
+}
+
+// missing reports that a name does not exist, be it that one of its
+// directories is a file.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+// contextReader is r until ctx ends.
+func contextReader(ctx context.Context, r io.Reader) io.Reader {
+	return readFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(p)
+	})
+}

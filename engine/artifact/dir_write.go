@@ -1,0 +1,187 @@
+package artifact
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// tempDir starts with a dot, which CheckKey refuses: temporary files have no key.
+	tempDir = ".conclave-tmp"
+	// tempAge is when a temporary file is taken for the litter of a crash.
+	tempAge = 24 * time.Hour
+	// copyChunk is how much Copy moves between two looks at its context.
+	copyChunk = 64 << 20
+)
+
+// Put implements Store: it writes a temporary file and renames it.
+func (d *Dir) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	name, err := d.fileName(ctx, key)
+	if err == nil {
+		err = d.write(name, d.root.Rename, func(f *os.File) error {
+			_, err := io.Copy(f, contextReader(ctx, body))
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("put %q: %w", key, err)
+	}
+	return nil
+}
+
+// Create implements Store: it writes a temporary file and links it, which the
+// file system refuses if the name is taken.
+func (d *Dir) Create(ctx context.Context, key string, body []byte) error {
+	name, err := d.fileName(ctx, key)
+	if err == nil {
+		err = d.write(name, d.link, func(f *os.File) error {
+			_, err := io.Copy(f, contextReader(ctx, bytes.NewReader(body)))
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("create %q: %w", key, err)
+	}
+	return nil
+}
+
+// Copy implements Store.
+func (d *Dir) Copy(ctx context.Context, src, dst string) error {
+	if err := d.copy(ctx, src, dst); err != nil {
+		return fmt.Errorf("copy %q to %q: %w", src, dst, err)
+	}
+	return nil
+}
+
+func (d *Dir) copy(ctx context.Context, src, dst string) error {
+	name, err := d.fileName(ctx, dst)
+	if err != nil {
+		return err
+	}
+	from, err := d.open(ctx, src)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return d.write(name, d.root.Rename, func(f *os.File) error {
+		for {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			// Between two files the kernel copies, or shares the blocks.
+			switch _, err := io.CopyN(f, from, copyChunk); {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return err
+			}
+		}
+	})
+}
+
+func (d *Dir) link(temp, name string) error {
+	err := d.root.Link(temp, name)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		if d.checkObject(name) != nil {
+			return fmt.Errorf("%w: the name is taken by something that is no object: remove it", err)
+		}
+		return ErrExists
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):
+		return fmt.Errorf("%w: this file system has no hard links: use a directory on another", err)
+	}
+	return err
+}
+
+// write fills a temporary file, makes it durable, and publishes it under name:
+// a reader sees all of it or nothing, also after a crash at any point.
+func (d *Dir) write(name string, publish func(temp, name string) error, fill func(*os.File) error) error {
+	f, temp, err := d.createTemp()
+	if err != nil {
+		return err
+	}
+	defer d.root.Remove(temp) // a renamed one is gone already
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	dir := path.Dir(name)
+	if err := d.makeDirs(dir); err != nil {
+		return err
+	}
+	if err := publish(temp, name); err != nil {
+		return err
+	}
+	return d.syncDir(dir)
+}
+
+func (d *Dir) createTemp() (*os.File, string, error) {
+	name := tempDir + "/" + rand.Text()
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := d.root.OpenFile(name, flags, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := d.root.Mkdir(tempDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, "", err
+		}
+		f, err = d.root.OpenFile(name, flags, 0o644)
+	}
+	return f, name, err
+}
+
+// makeDirs makes a directory and its parents, durably.
+func (d *Dir) makeDirs(dir string) error {
+	if info, err := d.root.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent, made := ".", ""
+	for part := range strings.SplitSeq(dir, "/") {
+		made = path.Join(made, part)
+		err := d.root.Mkdir(made, 0o755)
+		if err == nil {
+			err = d.syncDir(parent)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		parent = made
+	}
+	return nil
+}
+
+func (d *Dir) syncDir(dir string) error {
+	f, err := d.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// Some file systems cannot sync a directory and say so.
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// sweepTemp removes what crashed writers left. A failure is harmless: the next
+// one who opens the directory tries again.
+func (d *Dir) sweepTemp() {
+	dir, err := d.root.Open(tempDir)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(-1)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
+			_ = d.root.Remove(tempDir + "/" + entry.Name())
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package artifact
+
+import (
+	"encoding/json"
+	"time"
+
+	"conclave/engine/llm"
+)
+
+// The documents of a session directory. Fields of the public contract come
+// first; other fields are ours and may change.
+
+// Session is session.json, claimed once by the workflow that owns the session.
+type Session struct {
+	Query      string    `json:"query"`
+	ConfigHash string    `json:"config_hash"`
+	WorkflowID string    `json:"workflow_id"`
+	FirstRunID string    `json:"first_run_id"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+// Claim is agents/<id>/<NNN>/step.json: the number is taken by Token.
+type Claim struct {
+	Token     string         `json:"token"`
+	SeenSteps map[string]int `json:"seen_steps"`
+	Labels    []string       `json:"labels"` // shown at start, in order
+	StartedAt time.Time      `json:"started_at"`
+}
+
+// Commit is action.json, the one write that makes a step's action real. All
+// other files of the step can be made again from it.
+type Commit struct {
+	Token     string          `json:"token"`
+	Kind      string          `json:"kind"` // new_answer, vote, stop, …
+	Payload   json.RawMessage `json:"payload"`
+	Manifest  string          `json:"manifest,omitempty"` // sha256 of the workspace manifest blob; empty without files
+	SeenSteps map[string]int  `json:"seen_steps"`
+	Usage     llm.Usage       `json:"usage"`
+	StartedAt time.Time       `json:"started_at"`
+
+	// Transcript is the sha256 of the transcript blob: what happened is committed
+	// together with the action it led to.
+	Transcript string `json:"transcript,omitempty"`
+
+	Timestamp time.Time `json:"timestamp"`
+}
+
+// Answer is answer.json.
+type Answer struct {
+	AgentID   string    `json:"agent_id"`
+	Answer    string    `json:"answer"`
+	Timestamp time.Time `json:"timestamp"`
+	Label     string    `json:"label"`
+}
+
+// Vote is vote.json. Target is a real agent ID.
+type Vote struct {
+	Voter       string         `json:"voter"`
+	Target      string         `json:"target"`
+	Reason      string         `json:"reason"`
+	SeenSteps   map[string]int `json:"seen_steps"`
+	Timestamp   time.Time      `json:"timestamp"`
+	TargetLabel string         `json:"target_label"`
+}
+
+// LastAction is last_action.json, the only step file that is replaced. Nothing
+// is ever decided from it.
+type LastAction struct {
+	AgentID         string    `json:"agent_id"`
+	Action          string    `json:"action"` // new_answer, vote, stop, none
+	AnswerText      *string   `json:"answer_text"`
+	VoteTarget      *string   `json:"vote_target"`
+	VoteReason      *string   `json:"vote_reason"`
+	Timestamp       time.Time `json:"timestamp"`
+	StepNumber      int       `json:"step_number"`
+	DurationSeconds float64   `json:"duration_seconds"`
+	Cost            llm.Usage `json:"cost"`
+	WorkspacePath   *string   `json:"workspace_path"`
+	Error           *Error    `json:"error"`
+}
+
+// Error is a failure as documents show it.
+type Error struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// Manifest is workspace.json: the files of a workspace, sorted by path.
+type Manifest struct {
+	Files []File `json:"files"`
+}
+
+// File is one entry of a Manifest: a regular file with content, or a symbolic
+// link with a target inside the workspace.
+type File struct {
+	Path   string `json:"path"` // slash-separated, relative
+	Mode   uint32 `json:"mode"` // permission bits
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256,omitempty"`
+	Link   string `json:"link,omitempty"`
+}

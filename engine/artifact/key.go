@@ -1,0 +1,44 @@
+package artifact
+
+import (
+	"fmt"
+)
+
+// Layout builds the keys of one session's directory.
+type Layout struct {
+	root string // sessions/<id>/ in a bucket, empty in a session directory of its own
+}
+
+// InBucket is the layout of a session in a bucket: sessions/<id>/….
+func InBucket(session string) Layout { return Layout{root: "sessions/" + session + "/"} }
+
+// InDir is the layout of a directory that is one session.
+func InDir() Layout { return Layout{} }
+
+// Root is the prefix of every key of the session, empty or ending in "/".
+func (l Layout) Root() string { return l.root }
+
+// File is the key of a file at the session's root, such as session.json.
+func (l Layout) File(name string) string { return l.root + name }
+
+// Agent is the key of a file in an agent's directory.
+func (l Layout) Agent(agent, name string) string { return l.root + "agents/" + agent + "/" + name }
+
+// Step is the key of a file in a step's directory. Numbers have at least three digits.
+func (l Layout) Step(agent string, step int, name string) string {
+	return fmt.Sprintf("%sagents/%s/%03d/%s", l.root, agent, step, name)
+}
+
+// Final is the key of a file of the final answer.
+func (l Layout) Final(agent, name string) string { return l.root + "final/" + agent + "/" + name }
+
+// Ledger is the key of the seq-th accepted action of a run.
+func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json", l.root, seq) }
+
+// Blob is the key of content by its SHA-256 in hex.
+func (l Layout) Blob(sum string) string { return l.root + "blobs/sha256/" + sum }
+
+// Journal is the key of the seq-th journal entry of a step's execution.
+func (l Layout) Journal(token string, seq int) string {
+	return fmt.Sprintf("%sjournal/%s/%06d.json", l.root, token, seq)
+}

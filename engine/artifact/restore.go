@@ -1,0 +1,182 @@
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Restore writes the files and links of a manifest to a directory, which it
+// makes if it is missing. A file or link that is there already is replaced;
+// others stay. With readOnly nothing in the directory can be written
+// afterwards: remove such a tree with RemoveTree.
+//
+// The content is checked against the hashes (ErrCorrupt), and nothing outside
+// the directory is touched, whatever the manifest and the directory hold.
+func Restore(ctx context.Context, store Store, layout Layout, m Manifest, dir string, readOnly bool) error {
+	if err := restore(ctx, store, layout, m, dir, readOnly); err != nil {
+		return fmt.Errorf("restore workspace to %q: %w", dir, err)
+	}
+	return nil
+}
+
+func restore(ctx context.Context, store Store, layout Layout, m Manifest, dir string, readOnly bool) error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	r := &restoring{store: store, layout: layout, root: root, readOnly: readOnly}
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, f := range m.Files {
+		if f.Link == "" {
+			group.Go(func() error { return r.file(gctx, f) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	// After the files, so that no file is written through a link of its manifest.
+	for _, f := range m.Files {
+		if f.Link != "" {
+			if err := r.link(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	if readOnly {
+		return r.sealDirs(m)
+	}
+	return nil
+}
+
+type restoring struct {
+	store    Store
+	layout   Layout
+	root     *os.Root
+	readOnly bool
+}
+
+func (r *restoring) file(ctx context.Context, f File) error {
+	if err := r.clear(f.Path); err != nil {
+		return err
+	}
+	src, err := r.store.Open(ctx, r.layout.Blob(f.SHA256))
+	if err != nil {
+		return fmt.Errorf("content of %q: %w", f.Path, err)
+	}
+	defer src.Close()
+	dst, err := r.root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(copyVerified(ctx, dst, src, f), dst.Chmod(r.mode(f)), dst.Close())
+	if err != nil {
+		return errors.Join(err, r.root.Remove(f.Path))
+	}
+	return nil
+}
+
+// copyVerified copies the content of f, no more of it than f says.
+func copyVerified(ctx context.Context, dst io.Writer, src io.Reader, f File) error {
+	hash := sha256.New()
+	n, err := io.Copy(io.MultiWriter(dst, hash), contextReader(ctx, io.LimitReader(src, f.Size+1)))
+	if err != nil {
+		return fmt.Errorf("content of %q: %w", f.Path, err)
+	}
+	if n != f.Size || hex.EncodeToString(hash.Sum(nil)) != f.SHA256 {
+		return fmt.Errorf("content of %q: %w", f.Path, ErrCorrupt)
+	}
+	return nil
+}
+
+func (r *restoring) link(ctx context.Context, f File) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := r.clear(f.Path); err != nil {
+		return err
+	}
+	return r.root.Symlink(f.Link, f.Path)
+}
+
+// clear makes room for a file: its directories exist, its name is free.
+func (r *restoring) clear(name string) error {
+	if err := r.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// mode keeps the permissions, as far as the owner can still read.
+func (r *restoring) mode(f File) fs.FileMode {
+	mode := fs.FileMode(f.Mode)&fs.ModePerm | 0o400
+	if r.readOnly {
+		mode &^= 0o222
+	}
+	return mode
+}
+
+// sealDirs takes the right to write from the directories of the manifest,
+// the deepest first.
+func (r *restoring) sealDirs(m Manifest) error {
+	dirs := map[string]bool{".": true}
+	for _, f := range m.Files {
+		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	names := make([]string, 0, len(dirs))
+	for dir := range dirs {
+		names = append(names, dir)
+	}
+	slices.Sort(names)
+	slices.Reverse(names)
+	for _, dir := range names {
+		if err := r.root.Chmod(dir, 0o555); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveTree removes a directory and all below it, read-only directories too.
+// It follows no links; a missing directory is not an error.
+func RemoveTree(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove directory: %w", err)
+	}
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = root.Chmod(name, 0o700)
+		}
+		return err
+	})
+	if err = errors.Join(err, root.Close(), os.RemoveAll(dir)); err != nil {
+		return fmt.Errorf("remove directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package artifact_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+)
+
+const sumOfX = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+
+func TestManifestsAreNotTrusted(t *testing.T) {
+	t.Parallel()
+	file := func(path string) artifact.File {
+		return artifact.File{Path: path, Mode: 0o644, Size: 1, SHA256: sumOfX}
+	}
+	link := func(path, target string) artifact.File { return artifact.File{Path: path, Link: target} }
+	big, sized := file("a"), link("a", "b")
+	big.Size = artifact.MaxFileBytes + 1
+	sized.Size = 1
+	tests := map[string][]artifact.File{
+		"absolute":            {file("/etc/x")},
+		"parent":              {file("../x")},
+		"inner parent":        {file("a/../../x")},
+		"unclean":             {file("a//b")},
+		"empty":               {file("")},
+		"nul":                 {file("a\x00b")},
+		"not utf-8":           {file("a\xff")},
+		"too long":            {file(strings.Repeat("a", 256))},
+		"too deep":            {file(strings.Repeat("a/", artifact.MaxDepth) + "x")},
+		"no content":          {{Path: "a"}},
+		"upper-case hash":     {{Path: "a", Size: 1, SHA256: strings.ToUpper(sumOfX)}},
+		"hash that is a path": {{Path: "a", Size: 1, SHA256: "../../../other"}},
+		"negative size":       {{Path: "a", Size: -1, SHA256: sumOfX}},
+		"too big":             {big},
+		"link with content":   {sized},
+		"link outside":        {link("a", "../x")},
+		"absolute link":       {link("a", "/etc")},
+		"link to peers":       {link("a", "peers/agent1")},
+		"twice":               {file("a"), file("a")},
+		"unsorted":            {file("b"), file("a")},
+	}
+	for name, files := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openDir(t, t.TempDir())
+			require.NoError(t, d.Put(t.Context(), layout.Blob(sumOfX), strings.NewReader("x")))
+			m := artifact.Manifest{Files: files}
+			require.Error(t, m.Check())
+			dir := filepath.Join(t.TempDir(), "dest")
+			require.Error(t, artifact.Restore(t.Context(), d, layout, m, dir, false))
+			require.NoDirExists(t, dir)
+			require.Error(t, artifact.Project(t.Context(), d, layout, m, "out"))
+		})
+	}
+}
+
+func TestRestoreChecksContent(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"y", "", "xx"} {
+		d := openDir(t, t.TempDir())
+		m := artifact.Manifest{Files: []artifact.File{{Path: "a", Mode: 0o644, Size: 1, SHA256: sumOfX}}}
+		dir := t.TempDir()
+		require.ErrorIs(t, artifact.Restore(t.Context(), d, layout, m, dir, false), artifact.ErrNotFound)
+
+		require.NoError(t, d.Put(t.Context(), layout.Blob(sumOfX), strings.NewReader(body)))
+		require.ErrorIs(t, artifact.Restore(t.Context(), d, layout, m, dir, false), artifact.ErrCorrupt)
+		require.NoFileExists(t, filepath.Join(dir, "a"))
+	}
+}
+
+func TestRestoreStaysInItsDirectory(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	require.NoError(t, d.Put(t.Context(), layout.Blob(sumOfX), strings.NewReader("x")))
+	outside := t.TempDir()
+	writeFile(t, filepath.Join(outside, "file"), "untouched")
+	file := func(path string) artifact.Manifest {
+		return artifact.Manifest{Files: []artifact.File{{Path: path, Mode: 0o644, Size: 1, SHA256: sumOfX}}}
+	}
+
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "dir")))
+	require.NoError(t, os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "file")))
+	require.Error(t, artifact.Restore(t.Context(), d, layout, file("dir/file"), dir, false))
+	require.NoError(t, artifact.Restore(t.Context(), d, layout, file("file"), dir, false), "the link is replaced")
+
+	both := file("a/b")
+	both.Files = append([]artifact.File{{Path: "a", Link: "elsewhere"}}, both.Files...)
+	require.NoError(t, both.Check())
+	require.Error(t, artifact.Restore(t.Context(), d, layout, both, t.TempDir(), false), "a is a directory and a link")
+
+	data, err := os.ReadFile(filepath.Join(outside, "file"))
+	require.NoError(t, err)
+	require.Equal(t, "untouched", string(data))
+	entries, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+func TestRestoreReadOnly(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	m, _, _ := snapshot(t, d, workspace(t))
+	dir := filepath.Join(t.TempDir(), "agent1")
+	require.NoError(t, artifact.Restore(t.Context(), d, layout, m, dir, true))
+	require.NoError(t, artifact.Verify(t.Context(), m, dir))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		require.NoError(t, err)
+		if entry.Type() != os.ModeSymlink {
+			info, err := entry.Info()
+			require.NoError(t, err)
+			require.Zero(t, info.Mode().Perm()&0o222, path)
+		}
+		return nil
+	}))
+	require.NoError(t, artifact.RemoveTree(dir))
+	require.NoDirExists(t, dir)
+	require.NoError(t, artifact.RemoveTree(dir), "a missing directory is no error")
+}
+
+func TestVerifyNamesTheDifferences(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	dir := workspace(t)
+	m, _, _ := snapshot(t, d, dir)
+	require.NoError(t, artifact.Verify(t.Context(), m, dir))
+
+	writeFile(t, filepath.Join(dir, "main.go"), "package moin\n")
+	writeFile(t, filepath.Join(dir, "new"), "")
+	require.NoError(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o644))
+	require.NoError(t, os.Remove(filepath.Join(dir, "docs/empty")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "dangling")))
+	require.NoError(t, os.Symlink("elsewhere", filepath.Join(dir, "dangling")))
+
+	err := artifact.Verify(t.Context(), m, dir)
+	var diff *artifact.DifferenceError
+	require.ErrorAs(t, err, &diff)
+	require.Equal(t, &artifact.DifferenceError{
+		Missing: []string{"docs/empty"},
+		Changed: []string{"dangling", "main.go", "run.sh"},
+		Extra:   []string{"new"},
+	}, diff)
+	require.ErrorContains(t, err, `1 missing ("docs/empty"…), 3 changed`)
+}
+
+func TestLoadManifestChecksItsHash(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	_, hash, _ := snapshot(t, d, workspace(t))
+	require.NoError(t, d.Put(t.Context(), layout.Blob(hash), strings.NewReader(`{"files": []}`)))
+	_, err := artifact.LoadManifest(t.Context(), d, layout, hash)
+	require.ErrorIs(t, err, artifact.ErrCorrupt)
+
+	_, err = artifact.LoadManifest(t.Context(), d, layout, sumOfX)
+	require.ErrorIs(t, err, artifact.ErrNotFound)
+	_, err = artifact.LoadManifest(t.Context(), d, layout, "../../x")
+	var bad *artifact.NameError
+	require.ErrorAs(t, err, &bad)
+}

@@ -1,0 +1,48 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+)
+
+// The errors of a Store. Anything else is an outage or a refusal of the
+// storage behind it and may be retried.
+var (
+	// ErrNotFound says that no object has the key.
+	ErrNotFound = errors.New("object not found")
+	// ErrExists says that Create lost: the key was taken.
+	ErrExists = errors.New("object exists already")
+)
+
+// Store keeps objects under keys. Writes are atomic: a reader sees the whole
+// object or none, also after a crash of the writer. Keys obey CheckKey.
+//
+// It has two implementations, S3 (activities/s3store) and Dir, held to the
+// same behaviour by the suite in artifact/storetest.
+type Store interface {
+	// Get returns the object, or ErrNotFound.
+	Get(ctx context.Context, key string) ([]byte, error)
+	// Open streams the object, or fails with ErrNotFound.
+	Open(ctx context.Context, key string) (io.ReadCloser, error)
+	// Put writes or replaces the object with the body, from where it stands to its end.
+	Put(ctx context.Context, key string, body io.ReadSeeker) error
+	// Create writes the object only if the key is free, else ErrExists. Of any
+	// number of racing calls exactly one succeeds. Bodies are small (If-None-Match
+	// is portable only on a single PUT).
+	Create(ctx context.Context, key string, body []byte) error
+	// Copy makes dst a copy of src without moving the content through the caller;
+	// it fails with ErrNotFound if there is no src.
+	Copy(ctx context.Context, src, dst string) error
+	// Exists reports whether the key is taken.
+	Exists(ctx context.Context, key string) (bool, error)
+	// Delete removes the object; a free key is not an error.
+	Delete(ctx context.Context, key string) error
+	// List yields the keys under prefix in byte order. Prefix ends in "/" or is
+	// empty. Names that are no keys are left out. After an error it yields no more.
+	List(ctx context.Context, prefix string) iter.Seq2[string, error]
+	// URL names the object for people and other programs: s3://bucket/key or an
+	// absolute path, never a host or a port.
+	URL(key string) string
+}

@@ -1,0 +1,201 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+)
+
+// Run holds a store to the behaviour of the port. Open returns an empty store;
+// it is called once for every test and cleans up with t.Cleanup. The tests of
+// one Run run in parallel.
+func Run(t *testing.T, open func(t *testing.T) artifact.Store) {
+	tests := []struct {
+		name string
+		test func(*testing.T, artifact.Store)
+	}{
+		{"an object is read back as it was put", putGet},
+		{"put takes the body from where it stands", putFromPosition},
+		{"put replaces", putReplaces},
+		{"a missing object is not found", notFound},
+		{"create refuses a taken key", createOnce},
+		{"an empty body is an object", emptyBody},
+		{"a large object survives", largeObject},
+		{"copy leaves the source alone", copyObject},
+		{"delete can be repeated", deleteTwice},
+		{"list yields the keys under a prefix in byte order", listOrder},
+		{"list yields more keys than fit on a page", listPages},
+		{"list can be left early", listLeft},
+		{"escaped names are names like others", escapedNames},
+		{"bad keys are refused by every method", badKeys},
+		{"an ended context ends every method", endedContext},
+		{"url names the object without host or port", urlOfObject},
+		{"of 64 creates one wins", createRace},
+		{"readers never see half an object", tornReads},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.test(t, open(t))
+		})
+	}
+}
+
+func put(t *testing.T, s artifact.Store, key, body string) {
+	t.Helper()
+	require.NoError(t, s.Put(t.Context(), key, strings.NewReader(body)))
+}
+
+func requireObject(t *testing.T, s artifact.Store, key, body string) {
+	t.Helper()
+	data, err := s.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.Equal(t, body, string(data))
+}
+
+func requireFree(t *testing.T, s artifact.Store, key string) {
+	t.Helper()
+	exists, err := s.Exists(t.Context(), key)
+	require.NoError(t, err)
+	require.False(t, exists, "%s exists", key)
+}
+
+func list(t *testing.T, s artifact.Store, prefix string) []string {
+	t.Helper()
+	var keys []string
+	for key, err := range s.List(t.Context(), prefix) {
+		require.NoError(t, err)
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func putGet(t *testing.T, s artifact.Store) {
+	body := "two\r\nlines\x00\xff"
+	put(t, s, "agents/a/001/answer.json", body)
+	requireObject(t, s, "agents/a/001/answer.json", body)
+
+	r, err := s.Open(t.Context(), "agents/a/001/answer.json")
+	require.NoError(t, err)
+	data, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.Equal(t, body, string(data))
+
+	exists, err := s.Exists(t.Context(), "agents/a/001/answer.json")
+	require.NoError(t, err)
+	require.True(t, exists)
+}
+
+func putFromPosition(t *testing.T, s artifact.Store) {
+	body := strings.NewReader("head and tail")
+	_, err := body.Seek(9, io.SeekStart)
+	require.NoError(t, err)
+	require.NoError(t, s.Put(t.Context(), "object", body))
+	requireObject(t, s, "object", "tail")
+}
+
+func putReplaces(t *testing.T, s artifact.Store) {
+	put(t, s, "status.json", "a long first version")
+	put(t, s, "status.json", "second")
+	requireObject(t, s, "status.json", "second")
+}
+
+func notFound(t *testing.T, s artifact.Store) {
+	put(t, s, "agents/a/last_action.json", "{}")
+	for _, key := range []string{"missing", "agents/b/missing", "agents/a", "agents/a/last_action.json.x"} {
+		_, err := s.Get(t.Context(), key)
+		require.ErrorIs(t, err, artifact.ErrNotFound, key)
+		_, err = s.Open(t.Context(), key)
+		require.ErrorIs(t, err, artifact.ErrNotFound, key)
+		require.ErrorIs(t, s.Copy(t.Context(), key, "copy"), artifact.ErrNotFound, key)
+		requireFree(t, s, key)
+	}
+	requireFree(t, s, "copy")
+}
+
+func createOnce(t *testing.T, s artifact.Store) {
+	require.NoError(t, s.Create(t.Context(), "agents/a/001/step.json", []byte("first")))
+	require.ErrorIs(t, s.Create(t.Context(), "agents/a/001/step.json", []byte("second")), artifact.ErrExists)
+	require.ErrorIs(t, s.Create(t.Context(), "agents/a/001/step.json", []byte("first")), artifact.ErrExists)
+	requireObject(t, s, "agents/a/001/step.json", "first")
+
+	require.NoError(t, s.Delete(t.Context(), "agents/a/001/step.json"))
+	require.NoError(t, s.Create(t.Context(), "agents/a/001/step.json", []byte("third")))
+	requireObject(t, s, "agents/a/001/step.json", "third")
+}
+
+func emptyBody(t *testing.T, s artifact.Store) {
+	put(t, s, "dir/empty", "")
+	require.NoError(t, s.Create(t.Context(), "dir/created", nil))
+	require.NoError(t, s.Copy(t.Context(), "dir/empty", "dir/copied"))
+	require.Equal(t, []string{"dir/copied", "dir/created", "dir/empty"}, list(t, s, "dir/"))
+	for _, key := range []string{"dir/copied", "dir/created", "dir/empty"} {
+		requireObject(t, s, key, "")
+	}
+}
+
+func largeObject(t *testing.T, s artifact.Store) {
+	// Not a multiple of a block, and different everywhere.
+	body := make([]byte, 9<<20+17)
+	for i := range body {
+		body[i] = byte(i>>16 ^ i>>8 ^ i)
+	}
+	require.NoError(t, s.Put(t.Context(), "blobs/large", bytes.NewReader(body)))
+	require.NoError(t, s.Copy(t.Context(), "blobs/large", "blobs/copy"))
+	for _, key := range []string{"blobs/large", "blobs/copy"} {
+		data, err := s.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(body, data), key)
+	}
+}
+
+func copyObject(t *testing.T, s artifact.Store) {
+	put(t, s, "blobs/sha256/one", "one")
+	put(t, s, "agents/a/001/workspace/one.txt", "taken")
+	require.NoError(t, s.Copy(t.Context(), "blobs/sha256/one", "agents/a/001/workspace/one.txt"))
+	require.NoError(t, s.Copy(t.Context(), "blobs/sha256/one", "agents/a/001/workspace/one.txt"))
+	requireObject(t, s, "agents/a/001/workspace/one.txt", "one")
+
+	put(t, s, "agents/a/001/workspace/one.txt", "changed")
+	requireObject(t, s, "blobs/sha256/one", "one")
+}
+
+func deleteTwice(t *testing.T, s artifact.Store) {
+	put(t, s, "dir/gone", "x")
+	put(t, s, "dir/stays", "y")
+	require.NoError(t, s.Delete(t.Context(), "dir/gone"))
+	require.NoError(t, s.Delete(t.Context(), "dir/gone"))
+	require.NoError(t, s.Delete(t.Context(), "never/was"))
+	require.NoError(t, s.Delete(t.Context(), "dir"), "a prefix is no object")
+	requireFree(t, s, "dir/gone")
+	requireObject(t, s, "dir/stays", "y")
+}
+
+func endedContext(t *testing.T, s artifact.Store) {
+	put(t, s, "object", "x")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	_, err := s.Get(ctx, "object")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = s.Open(ctx, "object")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = s.Exists(ctx, "object")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, s.Put(ctx, "object", strings.NewReader("y")), context.Canceled)
+	require.ErrorIs(t, s.Create(ctx, "new", []byte("y")), context.Canceled)
+	require.ErrorIs(t, s.Copy(ctx, "object", "new"), context.Canceled)
+	require.ErrorIs(t, s.Delete(ctx, "object"), context.Canceled)
+	for _, err := range s.List(ctx, "") {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Equal(t, []string{"object"}, list(t, s, ""))
+	requireObject(t, s, "object", "x")
+}
