@@ -1,0 +1,260 @@
+package loop_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/team"
+)
+
+const twoMoons = `{"content": "Phobos and Deimos."}`
+
+func TestTeam(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), member(),
+		says("I'd say two."),
+		says("", call("a", "read_file", "{}"), call("b", "vote", `{"agent_id": "agent9", "reason": "r"}`)),
+		says("", call("c", "read_file", "{}")),
+		says("", call("d", "vote", `{"agent_id": "agent2", "reason": "r"}`)),
+	)
+	require.NoError(t, r.err)
+	require.Equal(t, team.KindVote, r.action.Kind)
+	require.JSONEq(t, `{"number": 2, "label": "agent2.3", "reason": "r"}`, string(r.action.Payload))
+	require.Equal(t, []string{"read_file"}, r.tools.ran, "the tools of a refused reply are not run")
+	require.Equal(t, []loop.EntryKind{
+		loop.Reply, loop.Rejection, loop.Reply, loop.Rejection, loop.Reply, loop.Results, loop.Reply, loop.Results,
+	}, r.kinds())
+	require.Equal(t, team.NoToolCalls, r.journal.entries[1].Reason)
+	require.Equal(t, llm.User, r.journal.entries[1].Messages[0].Role, "text is answered by a user message")
+	require.Len(t, r.journal.entries[3].Messages, 2, "tool calls are answered by their results alone")
+	require.Equal(t, team.InvalidVoteID, r.journal.entries[3].Reason)
+	require.Equal(t, "Your vote for agent2.3 is recorded.", r.results()["d"])
+	requireAnswered(t, r.conv.Messages)
+}
+
+func TestPipeline(t *testing.T) {
+	t.Parallel()
+	t.Run("a control action lets the ordinary tools of its reply run", func(t *testing.T) {
+		t.Parallel()
+		r := play(t, t.Context(), pipeline{},
+			says("", call("a", "write_file", ""), call("b", "jump_to_step", "lint"), call("c", "read_file", "")))
+		require.NoError(t, r.err)
+		require.Equal(t, loop.Action{Kind: "jump_to_step", Payload: payload("lint")}, r.action)
+		require.Equal(t, []string{"write_file", "read_file"}, r.tools.ran)
+		require.Equal(t, map[string]string{"a": "write_file has run", "b": "On the way.", "c": "read_file has run"}, r.results())
+		requireAnswered(t, r.conv.Messages)
+	})
+	t.Run("of two control actions neither is taken", func(t *testing.T) {
+		t.Parallel()
+		r := play(t, t.Context(), pipeline{},
+			says("", call("a", "call_step", "lint"), call("b", "write_file", ""), call("c", "jump_to_step", "export")),
+			says("All done."))
+		require.NoError(t, r.err)
+		require.Equal(t, loop.Action{Kind: "text", Payload: payload("All done.")}, r.action)
+		require.Equal(t, []string{"write_file"}, r.tools.ran)
+		require.Equal(t, r.results()["a"], r.results()["c"])
+		require.Zero(t, r.conv.Rejections)
+	})
+	t.Run("text can be an action", func(t *testing.T) {
+		t.Parallel()
+		r := play(t, t.Context(), pipeline{}, says("All done."))
+		require.NoError(t, r.err)
+		require.Equal(t, loop.Action{Kind: "text", Payload: payload("All done.")}, r.action)
+		require.Equal(t, []loop.EntryKind{loop.Reply}, r.kinds())
+	})
+}
+
+func TestScenario(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), scenario{},
+		says("It works."),
+		says("", call("a", "write_file", ""), call("b", "report_result", "great")),
+		says("", call("c", "write_file", ""), call("d", "report_result", "pass")))
+	require.NoError(t, r.err)
+	require.Equal(t, loop.Action{Kind: "report", Payload: payload("pass")}, r.action)
+	require.Equal(t, []string{"write_file", "write_file"}, r.tools.ran, "these rules leave ordinary tools alone even when they reject")
+	require.Equal(t, 2, r.conv.Rejections)
+	require.Equal(t, "Finish by calling report_result.", r.model.requests[1].Messages[3].Content)
+	requireAnswered(t, r.conv.Messages)
+}
+
+func TestRulesToolsAreOfferedBesideTheOrdinaryOnes(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), pipeline{}, says("", call("a", "read_file", "")), says("Done."))
+	for _, req := range r.model.requests {
+		var names []string
+		for _, tool := range req.Tools {
+			names = append(names, tool.Name)
+		}
+		require.Equal(t, []string{"jump_to_step", "call_step", "read_file", "write_file"}, names)
+	}
+}
+
+func TestUsageIsSummed(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), member(), says("Two."), says("", call("a", "read_file", "{}")), says("", call("b", "new_answer", twoMoons)))
+	require.NoError(t, r.err)
+	require.Equal(t, llm.Usage{InputTokens: 21, OutputTokens: 9, ModelCalls: 3}, r.conv.Usage)
+}
+
+func TestThirdRejectionEndsTheStep(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), member(),
+		says("Two."),
+		says("", call("a", "read_file", "{}")), // progress does not win attempts back
+		says("", call("b", "web_search", "{}")),
+		says("", call("c", "new_answer", "{}")),
+		says("", call("d", "new_answer", twoMoons)))
+	var rejected *loop.RejectedError
+	require.ErrorAs(t, r.err, &rejected)
+	require.Equal(t, loop.RejectedError{Attempts: 3, Reason: team.InvalidArguments}, *rejected)
+	require.EqualError(t, r.err, "no valid action after 3 attempts (last rejection: invalid_arguments)")
+	require.Len(t, r.model.requests, 4, "no fourth attempt is paid for")
+	require.Equal(t, loop.Rejection, r.journal.entries[len(r.journal.entries)-1].Kind, "the last rejection is on record, too")
+	requireAnswered(t, r.conv.Messages)
+}
+
+func TestModelCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ limit, want int }{
+		"by the constant":       {0, loop.MaxModelCalls},
+		"by less":               {5, 5},
+		"by no more than there": {loop.MaxModelCalls + 1, loop.MaxModelCalls},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conv, model := &loop.Conversation{}, &script{}
+			conv.Add(opening)
+			for range loop.MaxModelCalls + 2 {
+				reply := says("", call("a", "read_file", "{}"))
+				reply.Usage = llm.Usage{} // a provider that counts nothing is bounded all the same
+				model.replies = append(model.replies, reply)
+			}
+			_, err := loop.Loop{Model: model, Tools: &bench{}, Journal: &memory{failAt: -1}, MaxModelCalls: c.limit}.
+				Run(t.Context(), conv, member())
+			var calls *loop.ModelCallsError
+			require.ErrorAs(t, err, &calls)
+			require.Equal(t, c.want, calls.Calls)
+			require.Len(t, model.requests, c.want)
+		})
+	}
+}
+
+func TestCancelledBeforeACall(t *testing.T) {
+	t.Parallel()
+	fenced := errors.New("another attempt has taken over")
+	t.Run("of the model", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(fenced)
+		r := play(t, ctx, member(), says("", call("a", "new_answer", twoMoons)))
+		require.ErrorIs(t, r.err, fenced)
+		require.Empty(t, r.model.requests)
+	})
+	t.Run("of a tool", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		rules := &cancelling{Rules: member(), cancel: func() { cancel(fenced) }}
+		r := play(t, ctx, rules, says("", call("a", "read_file", "{}"), call("b", "new_answer", twoMoons)))
+		require.ErrorIs(t, r.err, fenced)
+		require.Empty(t, r.tools.ran)
+		require.Equal(t, []loop.EntryKind{loop.Reply}, r.kinds(), "the paid reply is kept")
+	})
+}
+
+// cancelling cancels its step while a reply is judged.
+type cancelling struct {
+	loop.Rules
+	cancel func()
+}
+
+func (c *cancelling) Judge(reply llm.Message) loop.Verdict {
+	c.cancel()
+	return c.Rules.Judge(reply)
+}
+
+func TestUpdatesComeAtSafePoints(t *testing.T) {
+	t.Parallel()
+	rules := &informed{Rules: member(), news: []string{"agent1 has answered", "", "agent2 has answered", "agent3 has answered"}}
+	r := play(t, t.Context(), rules,
+		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")),
+		says("", call("c", "read_file", "{}")),
+		says("Two."),
+		says("", call("d", "new_answer", twoMoons)))
+	require.NoError(t, r.err)
+	require.Equal(t, []loop.EntryKind{
+		loop.Update, loop.Reply, loop.Results,
+		loop.Reply, loop.Results,
+		loop.Update, loop.Reply, loop.Rejection,
+		loop.Update, loop.Reply, loop.Results,
+	}, r.kinds())
+	requireAnswered(t, r.conv.Messages)
+	for i, last := range map[int]string{0: "agent1 has answered", 2: "agent2 has answered", 3: "agent3 has answered"} {
+		messages := r.model.requests[i].Messages
+		require.Equal(t, llm.Message{Role: llm.User, Content: last}, messages[len(messages)-1], "the model sees it at once")
+	}
+}
+
+func TestUpdatesFailing(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), &informed{Rules: member(), err: errDisk}, says("Two."))
+	require.ErrorIs(t, r.err, errDisk)
+	require.Empty(t, r.model.requests)
+}
+
+func TestBrokenMachineryEndsTheAttempt(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("workspace is gone")
+	conv, journal := &loop.Conversation{}, &memory{failAt: -1}
+	conv.Add(opening)
+	model := &script{replies: []llm.Reply{says("", call("a", "read_file", "{}"))}}
+	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal}.Run(t.Context(), conv, member())
+	require.ErrorIs(t, err, broken)
+	require.EqualError(t, err, "running tool read_file: workspace is gone")
+	require.Len(t, journal.entries, 1, "a result that is none is not journaled")
+
+	r := play(t, t.Context(), member())
+	require.ErrorIs(t, r.err, errScriptOver, "the model's error comes through as it is")
+}
+
+// mute leaves replies without tool calls unanswered, which rules must not.
+type mute struct{ pipeline }
+
+func (mute) Judge(llm.Message) loop.Verdict { return loop.Verdict{Rejected: "mute"} }
+
+func TestRulesMustAnswer(t *testing.T) {
+	t.Parallel()
+	r := play(t, t.Context(), mute{}, says("Two."), says("Two."))
+	require.ErrorContains(t, r.err, `left a reply without tool calls unanswered: "Two."`)
+	require.Len(t, r.model.requests, 1)
+}
+
+func TestCallsGetIDsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for name, ids := range map[string][]string{
+		"none":                       {"", "", ""},
+		"one for all":                {"x", "x", "x"},
+		"ours before we make it":     {"call_2_1", "", "call_2_2"},
+		"ours after we have made it": {"", "call_2_0", "call_2_1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls []llm.ToolCall
+			for _, id := range ids {
+				calls = append(calls, call(id, "read_file", "{}"))
+			}
+			r := play(t, t.Context(), pipeline{}, says("", calls...), says("", call("", "read_file", "{}")), says("Done."))
+			require.NoError(t, r.err)
+			requireAnswered(t, r.conv.Messages)
+			require.Len(t, r.results(), 4, "an ID that we make is unique in the step")
+			for i, id := range ids {
+				require.Equal(t, id, calls[i].ID, "the model's own reply is left alone")
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package loop_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+var errScriptOver = errors.New("the script is over")
+
+// script is a model that gives its replies in order.
+type script struct {
+	replies  []llm.Reply
+	requests []llm.Request // as they came
+}
+
+func (s *script) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
+	s.requests = append(s.requests, llm.Request{Messages: slices.Clone(req.Messages), Tools: req.Tools})
+	if len(s.replies) == 0 {
+		return llm.Reply{}, errScriptOver
+	}
+	reply := s.replies[0]
+	s.replies = s.replies[1:]
+	return reply, nil
+}
+
+// says is a reply that costs one call and ten tokens.
+func says(text string, calls ...llm.ToolCall) llm.Reply {
+	return llm.Reply{
+		Message: llm.Message{Content: text, ToolCalls: calls},
+		Usage:   llm.Usage{InputTokens: 7, OutputTokens: 3, ModelCalls: 1},
+	}
+}
+
+func call(id, name, arguments string) llm.ToolCall {
+	return llm.ToolCall{ID: id, Name: name, Arguments: arguments}
+}
+
+// bench is a workbench of ordinary tools that note what was run.
+type bench struct {
+	ran    []string
+	broken error
+}
+
+func (*bench) Tools() []llm.Tool {
+	return []llm.Tool{{Name: "read_file"}, {Name: "write_file"}}
+}
+
+func (b *bench) Run(_ context.Context, c llm.ToolCall) (string, error) {
+	if b.broken != nil {
+		return "", b.broken
+	}
+	b.ran = append(b.ran, c.Name)
+	return c.Name + " has run", nil
+}
+
+// memory is a journal that fails once, at the append with the given number from
+// 0; never if that is negative.
+type memory struct {
+	entries []loop.Entry
+	failAt  int
+	appends int
+}
+
+var errDisk = errors.New("disk full")
+
+func (m *memory) Append(_ context.Context, e loop.Entry) error {
+	m.appends++
+	if m.appends-1 == m.failAt {
+		return errDisk
+	}
+	m.entries = append(m.entries, e)
+	return nil
+}
+
+// run is one attempt at a step and all that it touched.
+type run struct {
+	conv    loop.Conversation
+	model   *script
+	tools   *bench
+	journal *memory
+	action  loop.Action
+	err     error
+}
+
+var opening = loop.Entry{Kind: loop.Opening, Messages: []llm.Message{
+	{Role: llm.System, Content: "You are one of several."},
+	{Role: llm.User, Content: "How many moons has Mars?"},
+}}
+
+// play begins a step on rules with a model that gives replies.
+func play(t require.TestingT, ctx context.Context, rules loop.Rules, replies ...llm.Reply) *run {
+	return resume(t, ctx, rules, nil, replies, -1)
+}
+
+// resume goes on after the journaled entries, which were stored in between.
+// The model gives those of its replies that are not in the journal.
+func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled []loop.Entry, replies []llm.Reply, failAt int) *run {
+	raw, err := json.Marshal(journaled)
+	require.NoError(t, err)
+	var restored []loop.Entry
+	require.NoError(t, json.Unmarshal(raw, &restored))
+
+	r := &run{tools: &bench{}, journal: &memory{failAt: failAt}}
+	r.conv.Add(opening)
+	given := 0
+	for _, e := range restored {
+		r.conv.Add(e)
+		if e.Kind == loop.Reply {
+			given++
+		}
+	}
+	r.model = &script{replies: replies[given:]}
+	r.action, r.err = loop.Loop{Model: r.model, Tools: r.tools, Journal: r.journal}.Run(ctx, &r.conv, rules)
+	return r
+}
+
+func (r *run) kinds() []loop.EntryKind {
+	var kinds []loop.EntryKind
+	for _, e := range r.journal.entries {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// results are the contents of the tool results in the conversation, by call ID.
+func (r *run) results() map[string]string {
+	results := map[string]string{}
+	for _, m := range r.conv.Messages {
+		if m.Role == llm.ToolRole {
+			results[m.ToolCallID] = m.Content
+		}
+	}
+	return results
+}
+
+// requireAnswered checks what the API demands of a conversation.
+func requireAnswered(t require.TestingT, messages []llm.Message) {
+	require.NoError(t, answered(messages))
+}
+
+// answered says where messages break the rule: right after a reply come the
+// results of its calls, one each, in order, under unique IDs.
+func answered(messages []llm.Message) error {
+	var open []llm.ToolCall
+	for i, m := range messages {
+		switch {
+		case len(open) > 0 && m.ToolCallID != open[0].ID:
+			return fmt.Errorf("message %d is not the result of call %q", i, open[0].ID)
+		case len(open) > 0:
+			open = open[1:]
+		case m.Role == llm.ToolRole:
+			return fmt.Errorf("message %d is a result without a call", i)
+		}
+		seen := map[string]bool{"": true}
+		for _, c := range m.ToolCalls {
+			if seen[c.ID] {
+				return fmt.Errorf("message %d has a call with the ID %q, which is empty or used twice", i, c.ID)
+			}
+			seen[c.ID] = true
+		}
+		open = append(open, m.ToolCalls...)
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("call %q has no result", open[0].ID)
+	}
+	return nil
+}
+
+func asJSON(t require.TestingT, v any) string {
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func TestAnswered(t *testing.T) {
+	t.Parallel()
+	reply := llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("a", "x", ""), call("b", "x", "")}}
+	twice := llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("a", "x", ""), call("a", "x", "")}}
+	a, b := llm.ToolResult(call("a", "", ""), ""), llm.ToolResult(call("b", "", ""), "")
+	require.NoError(t, answered([]llm.Message{reply, a, b, {Role: llm.User}, reply, a, b}))
+	require.Error(t, answered([]llm.Message{reply, a}), "too few")
+	require.Error(t, answered([]llm.Message{reply, a, b, b}), "too many")
+	require.Error(t, answered([]llm.Message{reply, b, a}), "out of order")
+	require.Error(t, answered([]llm.Message{reply, a, {Role: llm.User}, b}), "interrupted")
+	require.Error(t, answered([]llm.Message{twice, a, a}), "one ID for two calls")
+}
