@@ -1,0 +1,85 @@
+package team
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxShown bounds the text of all answers in a prompt, in bytes: about 30,000
+// tokens, which leaves most of a small context window to the work itself.
+const MaxShown = 120 << 10
+
+// shown is an answer as the template frames it.
+type shown struct {
+	Label string
+	Agent string
+	Text  string
+	Files int // 0 when the step has no file tools
+	Cut   int // bytes shown of a text that is cut, else 0
+	Bytes int
+}
+
+// frame makes the answers ready to be put between delimiter lines.
+func (t Task) frame() []shown {
+	framed := make([]shown, 0, len(t.Answers))
+	sizes := make([]int, 0, len(t.Answers))
+	for _, a := range t.Answers {
+		text := plain(a.Text, t.Frame)
+		s := shown{Label: a.Label, Agent: a.agent(), Text: text, Bytes: len(text)}
+		if t.Files {
+			s.Files = a.Files
+		}
+		framed = append(framed, s)
+		sizes = append(sizes, len(text))
+	}
+	limit := share(sizes, MaxShown)
+	for i := range framed {
+		if s := &framed[i]; s.Bytes > limit {
+			s.Text = cut(s.Text, limit)
+			s.Cut = len(s.Text)
+		}
+	}
+	return framed
+}
+
+// plain drops control characters and makes the delimiter impossible inside
+// text. The replacement has no character that a delimiter may have, so it
+// cannot complete another one.
+func plain(text, frame string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text)
+	return strings.TrimSpace(strings.ReplaceAll(text, frame, "[...]"))
+}
+
+// share returns the size up to which each text may be shown so that all of them
+// fit into total. What short texts leave over goes to the long ones.
+func share(sizes []int, total int) int {
+	sizes = slices.Sorted(slices.Values(sizes))
+	for i, size := range sizes {
+		level := total / (len(sizes) - i)
+		if size > level {
+			return level
+		}
+		total -= size
+	}
+	return math.MaxInt
+}
+
+// cut shortens text to at most limit bytes, between characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}

@@ -1,0 +1,86 @@
+package team_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave/engine/team"
+)
+
+func userMessage(t require.TestingT, task team.Task) string {
+	messages, err := team.New(task).Opening()
+	require.NoError(t, err)
+	return messages[1].Content
+}
+
+// TestFrameHolds: whatever peers write, the delimiter stands only where we put
+// it, and no control character comes through.
+func TestFrameHolds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		task := evaluation()
+		task.Frame = rapid.StringMatching(`[A-Za-z0-9_-]{1,8}x7`).Draw(t, "frame")
+		task.Query = "?"
+		piece := rapid.OneOf(
+			rapid.SampledFrom([]string{task.Frame, task.Frame[:len(task.Frame)/2], task.Frame[len(task.Frame)/2:], "\x00", "\r", "\x1b", "[...]", "\xff", "="}),
+			rapid.String(),
+		)
+		for i := range task.Answers {
+			task.Answers[i].Text = strings.Join(rapid.SliceOf(piece).Draw(t, "text"), "")
+		}
+		user := userMessage(t, task)
+
+		empty := task
+		empty.Answers = []team.Answer{{Number: 1, Label: "agent1.2"}, {Number: 3, Label: "agent3.1"}}
+		require.Equal(t, strings.Count(userMessage(t, empty), task.Frame), strings.Count(user, task.Frame))
+		for _, a := range task.Answers {
+			require.Equal(t, 1, strings.Count(user, fmt.Sprintf("=== %s begin %s ===\n", task.Frame, a.Label)))
+			require.Equal(t, 1, strings.Count(user, fmt.Sprintf("\n=== %s end %s ===", task.Frame, a.Label)))
+		}
+		require.NotContains(t, user, "\x00")
+		require.NotContains(t, user, "\r")
+		require.NotContains(t, user, "\x1b")
+		require.True(t, utf8.ValidString(user))
+	})
+}
+
+// TestShownIsBounded: all texts together fit; short ones are whole, long ones
+// share what is left, and every cut is told.
+func TestShownIsBounded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		task := evaluation()
+		task.Answers = nil
+		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 2000), rapid.IntRange(1, 3*team.MaxShown)), 1, 8).Draw(t, "sizes")
+		for i, size := range sizes {
+			task.Answers = append(task.Answers, team.Answer{
+				Number: i + 1, Label: fmt.Sprintf("agent%d.1", i+1),
+				Text: strings.Repeat("é", (size+1)/2),
+			})
+		}
+		user := userMessage(t, task)
+		total := 0
+		for _, a := range task.Answers {
+			_, rest, _ := strings.Cut(user, fmt.Sprintf("begin %s ===\n", a.Label))
+			text, _, ok := strings.Cut(rest, fmt.Sprintf("\n=== %s end %s ===", frame, a.Label))
+			require.True(t, ok)
+			require.True(t, utf8.ValidString(text))
+			require.True(t, strings.HasPrefix(a.Text, text))
+			total += len(text)
+			note := fmt.Sprintf("%s is cut: its first %d of %d bytes are shown.", a.Label, len(text), len(a.Text))
+			require.Equal(t, len(text) < len(a.Text), strings.Contains(user, note))
+			if len(a.Text) <= team.MaxShown/len(sizes) {
+				require.Equal(t, a.Text, text, "an answer within its even share is whole")
+			}
+		}
+		require.LessOrEqual(t, total, team.MaxShown)
+		if strings.Contains(user, " is cut: ") {
+			require.Greater(t, total, team.MaxShown-4*len(sizes), "nothing is cut for no reason")
+		}
+	})
+}

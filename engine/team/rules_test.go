@@ -1,0 +1,189 @@
+package team_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/team"
+)
+
+func reply(calls ...llm.ToolCall) llm.Message {
+	for i := range calls {
+		calls[i].ID = string(rune('a' + i))
+	}
+	return llm.Message{Role: llm.Assistant, Content: "Here I go.", ToolCalls: calls}
+}
+
+func call(name, arguments string) llm.ToolCall { return llm.ToolCall{Name: name, Arguments: arguments} }
+
+func vote(id string) llm.ToolCall {
+	return call("vote", `{"agent_id": "`+id+`", "reason": "It is right."}`)
+}
+
+func answer(content string) llm.ToolCall { return call("new_answer", `{"content": "`+content+`"}`) }
+
+func TestJudgeAccepts(t *testing.T) {
+	t.Parallel()
+	votes := func(label string, number int) string {
+		raw, err := json.Marshal(team.Vote{Number: number, Label: label, Reason: "It is right."})
+		require.NoError(t, err)
+		return string(raw)
+	}
+	for name, c := range map[string]struct {
+		reply   llm.Message
+		kind    string
+		payload string
+		told    []string // by call; empty for an ordinary one
+	}{
+		"a new answer":                    {reply(answer("Two.")), "new_answer", `{"content":"Two."}`, []string{"Your answer is submitted."}},
+		"an answer keeps its white space": {reply(answer(` a\n`)), "new_answer", `{"content":" a\n"}`, []string{"Your answer is submitted."}},
+		"more arguments than asked for":   {reply(call("new_answer", `{"content": "Two.", "confidence": 3}`)), "new_answer", `{"content":"Two."}`, []string{"Your answer is submitted."}},
+		"a vote for an agent":             {reply(vote("agent3")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
+		"a vote for the revision shown":   {reply(vote("agent1.2")), "vote", votes("agent1.2", 1), []string{"Your vote for agent1.2 is recorded."}},
+		"a vote for an older revision":    {reply(vote("agent1.1")), "vote", votes("agent1.2", 1), []string{"Your vote for agent1.2 is recorded."}},
+		"a vote for a revision not shown": {reply(vote("agent3.9")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
+		"a vote written carelessly":       {reply(vote(" Agent3 ")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
+		"ordinary tools beside an action": {
+			reply(call("write_file", "{}"), answer("Two."), call("read_file", "")),
+			"new_answer", `{"content":"Two."}`,
+			[]string{"", "Your answer is submitted.", ""},
+		},
+		"the same answer twice": {
+			reply(answer("Two."), answer(" Two. ")), "new_answer", `{"content":"Two."}`,
+			[]string{"Your answer is submitted.", "The same as the accepted call; counted once."},
+		},
+		"votes that agree": {
+			reply(vote("agent3"), call("vote", `{"agent_id": "agent3.1", "reason": "Another."}`)), "vote", votes("agent3.1", 3),
+			[]string{"Your vote for agent3.1 is recorded.", "The same as the accepted call; counted once."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := team.New(evaluation()).Judge(c.reply)
+			require.Empty(t, v.Rejected)
+			require.NotNil(t, v.Action)
+			require.Equal(t, c.kind, v.Action.Kind)
+			require.JSONEq(t, c.payload, string(v.Action.Payload))
+			for i, call := range c.reply.ToolCalls {
+				require.Equal(t, c.told[i], v.Told[call.ID])
+			}
+		})
+	}
+}
+
+func TestJudgeRejects(t *testing.T) {
+	t.Parallel()
+	voteOnly := func(t *team.Task) { t.Offered = []string{"vote"} }
+	for name, c := range map[string]struct {
+		change func(*team.Task)
+		reply  llm.Message
+		reason string
+		told   string
+	}{
+		"plain text":                  {nil, reply(), team.NoToolCalls, "Your reply had no tool call."},
+		"no text either":              {nil, llm.Message{Role: llm.Assistant}, team.NoToolCalls, "Finish by calling new_answer or vote."},
+		"plain text at first":         {first, reply(), team.NoToolCalls, "Finish by calling new_answer."},
+		"plain text when voting":      {voteOnly, reply(), team.NoToolCalls, "Finish by calling vote."},
+		"an unknown tool":             {nil, reply(call("web_search", "{}")), team.UnknownTool, `There is no tool "web_search". The tools are new_answer, vote, read_file, write_file.`},
+		"an unknown tool at first":    {first, reply(call("web_search", "{}")), team.UnknownTool, "The tools are new_answer, read_file, write_file."},
+		"an unknown tool and a vote":  {nil, reply(vote("agent1"), call("stop", "{}")), team.UnknownTool, `There is no tool "stop".`},
+		"a tool without a name":       {nil, reply(call("", "")), team.UnknownTool, `There is no tool "".`},
+		"a vote without answers":      {first, reply(vote("agent1")), team.VoteNoAnswers, "There is no answer to vote for yet."},
+		"a vote that is not open":     {func(t *team.Task) { t.Offered = []string{"new_answer"} }, reply(vote("agent1")), team.ToolNotOffered, "Voting is not open to you"},
+		"an answer that is not open":  {voteOnly, reply(answer("Two.")), team.ToolNotOffered, "New answers are not open to you"},
+		"a vote and an answer":        {nil, reply(vote("agent1"), answer("Two.")), team.VoteAndAnswer, "You called both"},
+		"a tool, a vote, an answer":   {nil, reply(call("read_file", "{}"), vote("agent1"), answer("Two.")), team.VoteAndAnswer, "no tool was run"},
+		"answers that differ":         {nil, reply(answer("Two."), answer("Three.")), team.SeveralActions, "You called new_answer several times"},
+		"votes that differ":           {nil, reply(vote("agent1"), vote("agent3")), team.SeveralActions, "You called vote several times"},
+		"one bad vote of two":         {nil, reply(vote("agent1"), vote("agent2")), team.InvalidVoteID, "The agent_id names nobody"},
+		"an agent without an answer":  {nil, reply(vote("agent2")), team.InvalidVoteID, "It can be agent1, agent3."},
+		"an agent's real id":          {nil, reply(vote("agent_a")), team.InvalidVoteID, "It can be agent1, agent3."},
+		"a revision that is none":     {nil, reply(vote("agent1.final")), team.InvalidVoteID, "It can be agent1, agent3."},
+		"a number with zeros":         {nil, reply(vote("agent01")), team.InvalidVoteID, "It can be agent1, agent3."},
+		"a vote for nobody":           {nil, reply(vote(" ")), team.InvalidArguments, "vote takes {"},
+		"a vote without a reason":     {nil, reply(call("vote", `{"agent_id": "agent1"}`)), team.InvalidArguments, "vote takes {"},
+		"a vote with a blank reason":  {nil, reply(call("vote", `{"agent_id": "agent1", "reason": ""}`)), team.InvalidArguments, "vote takes {"},
+		"a vote by number":            {nil, reply(call("vote", `{"agent_id": 1, "reason": "r"}`)), team.InvalidArguments, "vote takes {"},
+		"arguments that are a list":   {nil, reply(call("new_answer", `["Two."]`)), team.InvalidArguments, "new_answer takes {"},
+		"arguments that are not JSON": {nil, reply(call("new_answer", `Two.`)), team.InvalidArguments, "new_answer takes {"},
+		"arguments that go on":        {nil, reply(call("new_answer", `{"content": "a"} {"content": "b"}`)), team.InvalidArguments, "new_answer takes {"},
+		"no arguments":                {nil, reply(call("new_answer", ``)), team.InvalidArguments, "new_answer takes {"},
+		"null for arguments":          {nil, reply(call("new_answer", `null`)), team.InvalidArguments, "new_answer takes {"},
+		"null for content":            {nil, reply(call("new_answer", `{"content": null}`)), team.InvalidArguments, "new_answer takes {"},
+		"an object for content":       {nil, reply(call("new_answer", `{"content": {"text": "a"}}`)), team.InvalidArguments, "new_answer takes {"},
+		"empty content":               {nil, reply(answer("")), team.InvalidArguments, "new_answer takes {"},
+		"blank content":               {nil, reply(answer(` \n\t`)), team.InvalidArguments, "new_answer takes {"},
+		"content too large":           {nil, reply(answer(strings.Repeat("x", team.MaxAnswer+1))), team.AnswerTooLarge, "The content has 262145 bytes; at most 262144 are allowed. Shorten it."},
+		"too large, with files":       {files, reply(answer(strings.Repeat("x", team.MaxAnswer+1))), team.AnswerTooLarge, "put the bulk into files"},
+		"a peer's answer again":       {nil, reply(answer(`  Mars has two moons.\n`)), team.AnswerDuplicate, "the same as agent3.1, which is there already. Change something that matters, or vote."},
+		"the same, voting not open":   {func(t *team.Task) { t.Offered = []string{"new_answer"} }, reply(answer("Mars has two moons.")), team.AnswerDuplicate, "Change something that matters."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := evaluation()
+			if c.change != nil {
+				c.change(&task)
+			}
+			v := team.New(task).Judge(c.reply)
+			require.Nil(t, v.Action)
+			require.Equal(t, c.reason, v.Rejected)
+			require.Contains(t, v.Say, c.told)
+			require.Contains(t, v.Say, "Nothing was submitted and no tool was run. Finish by calling ")
+			require.Len(t, v.Told, len(c.reply.ToolCalls), "a rejected reply is refused whole")
+			for _, call := range c.reply.ToolCalls {
+				require.Equal(t, v.Say, v.Told[call.ID])
+			}
+		})
+	}
+}
+
+func TestJudgeLeavesOrdinaryToolsToTheLoop(t *testing.T) {
+	t.Parallel()
+	v := team.New(evaluation()).Judge(reply(call("read_file", "{}"), call("write_file", "not JSON")))
+	require.Nil(t, v.Action)
+	require.Empty(t, v.Rejected)
+	require.Empty(t, v.Told)
+}
+
+// TestBounds: what is just allowed is accepted, and a long reason is cut.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	rules := team.New(evaluation())
+	require.NotNil(t, rules.Judge(reply(answer(strings.Repeat("x", team.MaxAnswer)))).Action)
+
+	v := rules.Judge(reply(call("vote", arguments(t, "agent_id", "agent1", "reason", "x"+strings.Repeat("é", team.MaxReason)))))
+	var cast team.Vote
+	require.NoError(t, json.Unmarshal(v.Action.Payload, &cast))
+	require.Equal(t, "x"+strings.Repeat("é", team.MaxReason/2-1), cast.Reason)
+}
+
+// TestSchemas: the offered schemas take what Judge takes, and nothing beside.
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	schemas := map[string]*jsonschema.Resolved{}
+	for _, tool := range team.New(evaluation()).Offer() {
+		var s jsonschema.Schema
+		require.NoError(t, json.Unmarshal(tool.Parameters, &s))
+		resolved, err := s.Resolve(nil)
+		require.NoError(t, err)
+		schemas[tool.Name] = resolved
+	}
+	require.Len(t, schemas, 2)
+	valid := func(c llm.ToolCall) error {
+		var arguments any
+		require.NoError(t, json.Unmarshal([]byte(c.Arguments), &arguments))
+		return schemas[c.Name].Validate(arguments)
+	}
+	require.NoError(t, valid(answer("Two.")))
+	require.NoError(t, valid(vote("agent1")))
+	require.NoError(t, valid(vote("agent3")))
+	require.Error(t, valid(vote("agent2")), "agent2 has no answer")
+	require.Error(t, valid(call("vote", `{"agent_id": "agent1"}`)))
+	require.Error(t, valid(call("new_answer", `{}`)))
+	require.Error(t, valid(call("new_answer", `{"content": "a", "more": 1}`)))
+}
