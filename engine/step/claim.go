@@ -1,0 +1,39 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"conclave/engine/artifact"
+)
+
+// maxClaims bounds the search for a free number: more taken numbers in a row
+// than a session has steps means that something else is writing here.
+const maxClaims = 1000
+
+// claim takes the first free number above s.After, or finds the one that an
+// earlier attempt of the same launch took, and leaves it in r.
+func claim(ctx context.Context, p Ports, s Spec, r *Result) (artifact.Claim, error) {
+	mine := artifact.Claim{Token: s.Token, SeenSteps: s.Seen, Labels: s.Labels, StartedAt: p.Now().UTC()}
+	for n := s.After + 1; n <= s.After+maxClaims; n++ {
+		key := s.Dir(n) + "step.json"
+		err := artifact.CreateJSON(ctx, p.Store, key, mine)
+		if err == nil {
+			r.Step = n
+			return mine, nil
+		}
+		if !errors.Is(err, artifact.ErrExists) {
+			return artifact.Claim{}, fmt.Errorf("claiming step %d: %w", n, err)
+		}
+		taken, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, key)
+		if err != nil {
+			return artifact.Claim{}, fmt.Errorf("reading who claimed step %d: %w", n, err)
+		}
+		if taken.Token == s.Token {
+			r.Step = n
+			return taken, nil
+		}
+	}
+	return artifact.Claim{}, fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
+}

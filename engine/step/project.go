@@ -1,0 +1,73 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"conclave/engine/artifact"
+)
+
+// project makes the files that people and other programs read from the commit.
+// It may run any number of times, also in two attempts at once.
+func project(ctx context.Context, store artifact.Store, s Spec, r *Result) error {
+	dir := s.Dir(r.Step)
+	if r.Commit.Manifest != "" {
+		m, err := artifact.LoadManifest(ctx, store, s.Layout, r.Commit.Manifest)
+		if err != nil {
+			return fmt.Errorf("reading the manifest of %s: %w", dir, err)
+		}
+		r.Files = len(m.Files)
+		if err := artifact.Project(ctx, store, s.Layout, m, dir+"workspace/"); err != nil {
+			return fmt.Errorf("placing the workspace of %s: %w", dir, err)
+		}
+		if err := write(ctx, store, Document{Key: dir + "workspace.json", Body: m}); err != nil {
+			return err
+		}
+	}
+	if sum := r.Commit.Transcript; sum != "" {
+		if err := store.Copy(ctx, s.Layout.Blob(sum), dir+"transcript.jsonl"); err != nil {
+			return fmt.Errorf("placing the transcript of %s: %w", dir, err)
+		}
+	}
+	documents, err := s.Project(r.Step, r.Commit)
+	if err != nil {
+		return fmt.Errorf("reading the commit of %s: %w", dir, err)
+	}
+	return writeAll(ctx, store, documents)
+}
+
+// Abandon records that the step of r was given up because of cause: its
+// transcript stays, and so does its number.
+func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
+	if r.Step > 0 && len(r.Transcript) > 0 {
+		key := s.Dir(r.Step) + "transcript.jsonl"
+		if err := p.Store.Put(ctx, key, bytes.NewReader(r.Transcript)); err != nil {
+			return fmt.Errorf("writing %s: %w", key, err)
+		}
+	}
+	return writeAll(ctx, p.Store, s.Abandoned(r, cause, p.Now()))
+}
+
+func writeAll(ctx context.Context, store artifact.Store, documents []Document) error {
+	for _, d := range documents {
+		if err := write(ctx, store, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(ctx context.Context, store artifact.Store, d Document) error {
+	var err error
+	if d.Replace {
+		err = artifact.PutJSON(ctx, store, d.Key, d.Body)
+	} else if err = artifact.CreateJSON(ctx, store, d.Key, d.Body); errors.Is(err, artifact.ErrExists) {
+		err = nil // an earlier projection of the same commit
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", d.Key, err)
+	}
+	return nil
+}
