@@ -1,0 +1,95 @@
+package offline_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/offline"
+	"conclave/activities/tools"
+	"conclave/engine/loop"
+	"conclave/engine/team"
+)
+
+// unjournaled keeps nothing.
+type unjournaled struct{}
+
+func (unjournaled) Append(context.Context, loop.Entry) error { return nil }
+
+// member takes one step with the real loop, rules and file tools, and leaves
+// its files in dir.
+func member(t *testing.T, seed, dir string, answers []team.Answer) loop.Action {
+	t.Helper()
+	files, err := tools.Open(dir)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, files.Close()) }()
+	task := team.Task{Query: "Tabs or spaces?", Answers: answers, Offered: []string{team.KindNewAnswer}, Files: true, Frame: "5eed"}
+	if len(answers) > 0 {
+		task.Offered = append(task.Offered, team.KindVote)
+	}
+	for _, tool := range files.Tools() {
+		task.Tools = append(task.Tools, tool.Name)
+	}
+	rules := team.New(task)
+	opening, err := rules.Opening()
+	require.NoError(t, err)
+	conversation := loop.Conversation{Messages: opening}
+	l := loop.Loop{Model: offline.New(seed), Tools: files, Journal: unjournaled{}}
+	action, err := l.Run(t.Context(), &conversation, rules)
+	require.NoError(t, err)
+	require.Zero(t, conversation.Rejections)
+	return action
+}
+
+// A team of three plays the three rounds that the documentation shows: all
+// answer; one answers again while two vote; all vote for the newest.
+func TestTeamOfThree(t *testing.T) {
+	t.Parallel()
+	agents := []string{"agent_a", "agent_b", "agent_c"}
+	answers := make([]team.Answer, 3)
+	round := func() (kinds []string, targets []int) {
+		shown := append([]team.Answer(nil), answers...)
+		if shown[0].Label == "" {
+			shown = nil
+		}
+		for i, agent := range agents {
+			dir := t.TempDir()
+			for _, a := range shown {
+				peer := filepath.Join(dir, "peers", fmt.Sprintf("agent%d", a.Number))
+				require.NoError(t, os.MkdirAll(peer, 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(peer, "answer.md"), []byte(a.Text), 0o444))
+			}
+			action := member(t, agent, dir, shown)
+			kinds = append(kinds, action.Kind)
+			if action.Kind == team.KindVote {
+				var vote team.Vote
+				require.NoError(t, json.Unmarshal(action.Payload, &vote))
+				targets = append(targets, vote.Number)
+				continue
+			}
+			var answer team.NewAnswer
+			require.NoError(t, json.Unmarshal(action.Payload, &answer))
+			require.FileExists(t, filepath.Join(dir, "answer.md"))
+			revision := 1
+			if len(shown) > 0 {
+				revision = 2
+			}
+			answers[i] = team.Answer{Number: i + 1, Label: fmt.Sprintf("agent%d.%d", i+1, revision), Text: answer.Content, Files: 1}
+		}
+		return kinds, targets
+	}
+
+	kinds, _ := round()
+	require.Equal(t, []string{"new_answer", "new_answer", "new_answer"}, kinds)
+	kinds, targets := round()
+	require.Equal(t, []string{"vote", "vote", "new_answer"}, kinds)
+	require.Equal(t, []int{1, 1}, targets)
+	kinds, targets = round()
+	require.Equal(t, []string{"vote", "vote", "vote"}, kinds)
+	require.Equal(t, []int{3, 3, 3}, targets)
+}

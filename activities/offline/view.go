@@ -1,0 +1,141 @@
+package offline
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"conclave/engine/llm"
+)
+
+// view is what a request shows.
+type view struct {
+	tools      []string
+	question   string
+	candidates []candidate    // who can be voted for, in the order of the tool's enum
+	own        string         // whose answer carries the mark of this model; empty if none is shown
+	made       map[string]int // calls made so far in the conversation, by tool
+}
+
+// candidate is an answer that can be voted for.
+type candidate struct {
+	agent    string // agent<N>
+	number   int
+	revision int // the highest one shown
+}
+
+func (c candidate) label() string { return fmt.Sprintf("%s.%d", c.agent, c.revision) }
+
+var label = regexp.MustCompile(`\bagent([1-9][0-9]{0,3})\.([1-9][0-9]{0,3})\b`)
+
+func look(req llm.Request, mark string) view {
+	v := view{made: make(map[string]int)}
+	for _, t := range req.Tools {
+		v.tools = append(v.tools, t.Name)
+		if t.Name == "vote" {
+			v.candidates = candidates(t)
+		}
+	}
+	for _, m := range req.Messages {
+		for _, c := range m.ToolCalls {
+			v.made[c.Name]++
+		}
+		if m.Role == llm.User {
+			v.read(m.Content, mark)
+		}
+	}
+	return v
+}
+
+// candidates are the values that the vote's agent_id may have.
+func candidates(vote llm.Tool) []candidate {
+	var schema struct {
+		Properties struct {
+			AgentID struct {
+				Enum []string `json:"enum"`
+			} `json:"agent_id"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(vote.Parameters, &schema) != nil {
+		return nil
+	}
+	var out []candidate
+	for _, agent := range schema.Properties.AgentID.Enum {
+		number, _ := strconv.Atoi(strings.TrimPrefix(agent, "agent"))
+		out = append(out, candidate{agent: agent, number: number, revision: 1})
+	}
+	return out
+}
+
+// read takes in a user message: the question, which is in the first one, the
+// labels, and under which of them the own mark stands.
+func (v *view) read(text, mark string) {
+	if v.question == "" {
+		v.question = question(text)
+	}
+	at := strings.Index(text, markForm(mark))
+	for _, found := range label.FindAllStringSubmatchIndex(text, -1) {
+		number, _ := strconv.Atoi(text[found[2]:found[3]])
+		revision, _ := strconv.Atoi(text[found[4]:found[5]])
+		i := slices.IndexFunc(v.candidates, func(c candidate) bool { return c.number == number })
+		if i < 0 {
+			continue
+		}
+		v.candidates[i].revision = max(v.candidates[i].revision, revision)
+		if found[0] < at {
+			v.own = v.candidates[i].agent // the last label before the mark is its heading
+		}
+	}
+}
+
+// question is the first section of a prompt, without its heading.
+func question(prompt string) string {
+	const most = 300
+	lines := strings.Split(strings.TrimSpace(prompt), "\n")
+	if strings.HasPrefix(lines[0], "#") {
+		lines = lines[1:]
+	}
+	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "# ") }); i >= 0 {
+		lines = lines[:i]
+	}
+	text := []rune(strings.Join(strings.Fields(strings.Join(lines, " ")), " "))
+	if len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(text)
+}
+
+func (v view) offers(tool string) bool { return slices.Contains(v.tools, tool) }
+
+// improves reports whether it falls to this model to answer a second time.
+func (v view) improves() bool {
+	if len(v.candidates) < 3 || v.own == "" {
+		return false
+	}
+	last := v.candidates[0]
+	for _, c := range v.candidates {
+		if c.revision > 1 {
+			return false
+		}
+		if c.number > last.number {
+			last = c
+		}
+	}
+	return v.own == last.agent
+}
+
+// choice is whom to vote for. A vote that was refused is not cast again while
+// there is another candidate.
+func (v view) choice() candidate {
+	ranked := slices.Clone(v.candidates)
+	slices.SortStableFunc(ranked, func(a, b candidate) int {
+		if a.revision != b.revision {
+			return b.revision - a.revision
+		}
+		return a.number - b.number
+	})
+	return ranked[v.made["vote"]%len(ranked)]
+}

@@ -1,0 +1,160 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/respjson"
+
+	"conclave/engine/llm"
+)
+
+// reply reads the body of a successful response. A body that is an error after
+// all, or no complete reply, is an *llm.Error.
+func (c *Client) reply(header http.Header, body []byte) (llm.Reply, error) {
+	var envelope struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		return llm.Reply{}, c.unusable("the response is not JSON: "+c.excerpt(string(body)), err)
+	}
+	if len(envelope.Error) > 0 && string(envelope.Error) != "null" {
+		return llm.Reply{}, c.refused(http.StatusOK, header, body)
+	}
+	var completion sdk.ChatCompletion
+	if err := json.Unmarshal(body, &completion); err != nil {
+		return llm.Reply{}, c.unusable("the response is not a chat completion: "+c.excerpt(string(body)), err)
+	}
+	out := llm.Reply{Usage: usage(completion.Usage)}
+	if len(completion.Choices) == 0 {
+		return out, c.unusable("the response has no choices: "+c.excerpt(string(body)), nil)
+	}
+	choice := completion.Choices[0]
+	if !choice.JSON.Message.Valid() {
+		return out, c.unusable("the response has no message: "+c.excerpt(string(body)), nil)
+	}
+	var err error
+	if out.Message, err = c.message(choice.Message); err != nil {
+		return out, err
+	}
+	return out, c.finished(choice, out.Message)
+}
+
+// finished judges how the reply ended.
+func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error {
+	switch choice.FinishReason {
+	case "length":
+		return c.unusable("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
+			"or the server's context size", nil)
+	case "content_filter":
+		return c.failure(llm.ContentPolicy, 0, "the provider's content filter stopped the reply", "rephrase the query", nil)
+	case "error":
+		return c.unusable("the provider broke the reply off", nil)
+	}
+	if choice.Message.Refusal != "" && len(m.ToolCalls) == 0 {
+		return c.failure(llm.ContentPolicy, 0, "the model refused: "+c.excerpt(choice.Message.Refusal), "rephrase the query", nil)
+	}
+	if choice.FinishReason == "" {
+		// Many servers leave the reason out of replies that are complete. Only
+		// calls can be seen to be cut.
+		for _, call := range m.ToolCalls {
+			if call.Arguments != "" && !json.Valid([]byte(call.Arguments)) {
+				return c.unusable("the reply has no finish_reason and the arguments of "+call.Name+" are cut off", nil)
+			}
+		}
+		if len(m.ToolCalls) == 0 && m.Content == "" {
+			return c.unusable("the reply is empty and has no finish_reason", nil)
+		}
+	}
+	return nil
+}
+
+func (c *Client) message(in sdk.ChatCompletionMessage) (llm.Message, error) {
+	out := llm.Message{
+		Role:    llm.Assistant,
+		Content: text(in.JSON.Content.Raw()),
+		Extra:   echoed(in.JSON.ExtraFields),
+	}
+	for i, call := range in.ToolCalls {
+		function := call.AsFunction()
+		if function.Function.Name == "" {
+			return out, c.unusable(fmt.Sprintf("tool call %d of the reply names no function", i+1), nil)
+		}
+		out.ToolCalls = append(out.ToolCalls, llm.ToolCall{
+			ID:        function.ID,
+			Name:      function.Function.Name,
+			Arguments: arguments(function.Function),
+			Extra:     echoed(function.JSON.ExtraFields),
+		})
+	}
+	return out, nil
+}
+
+// text is a content that is a string, null, or, at some servers, a list of parts.
+func text(content string) string {
+	var s string
+	if json.Unmarshal([]byte(content), &s) == nil {
+		return s
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if json.Unmarshal([]byte(content), &parts) != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, part := range parts {
+		if part.Type == "text" {
+			b.WriteString(part.Text)
+		}
+	}
+	return b.String()
+}
+
+// arguments are a string of JSON, or, at some servers, the object itself.
+func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
+	if object := f.JSON.Arguments.Raw(); strings.HasPrefix(object, "{") {
+		return object
+	}
+	return f.Arguments
+}
+
+// echoed keeps the fields that providers want back with the message or the
+// call they came with: thoughts and their signatures. Others are not sent back,
+// because strict servers refuse what they do not know.
+func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
+	var kept map[string]json.RawMessage
+	for _, name := range []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "extra_content"} {
+		value := fields[name].Raw()
+		if value == "" || value == "null" || value == `""` || !json.Valid([]byte(value)) {
+			continue
+		}
+		if kept == nil {
+			kept = make(map[string]json.RawMessage)
+		}
+		kept[name] = json.RawMessage(value)
+	}
+	return kept
+}
+
+// usage takes the server's counts, and its price where it sends one.
+func usage(u sdk.CompletionUsage) llm.Usage {
+	out := llm.Usage{
+		InputTokens:       u.PromptTokens,
+		CachedInputTokens: u.PromptTokensDetails.CachedTokens,
+		OutputTokens:      u.CompletionTokens,
+		ReasoningTokens:   u.CompletionTokensDetails.ReasoningTokens,
+		ModelCalls:        1,
+	}
+	var usd float64
+	if cost := u.JSON.ExtraFields["cost"].Raw(); cost != "" && cost != "null" {
+		if json.Unmarshal([]byte(cost), &usd) == nil && usd >= 0 {
+			out.TotalUSD = &usd
+		}
+	}
+	return out
+}

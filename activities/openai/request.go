@@ -1,0 +1,110 @@
+package openai
+
+import (
+	"encoding/json"
+	"maps"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"conclave/engine/llm"
+)
+
+// request translates a request to the wire's form.
+func (c *Client) request(req llm.Request) sdk.ChatCompletionNewParams {
+	params := sdk.ChatCompletionNewParams{Model: c.model}
+	for _, m := range req.Messages {
+		params.Messages = append(params.Messages, message(m))
+	}
+	for _, t := range req.Tools {
+		params.Tools = append(params.Tools, tool(t))
+	}
+	if len(c.params) > 0 {
+		params.SetExtraFields(maps.Clone(c.params))
+	}
+	return params
+}
+
+func message(m llm.Message) sdk.ChatCompletionMessageParamUnion {
+	switch m.Role {
+	case llm.System:
+		return sdk.SystemMessage(m.Content)
+	case llm.Assistant:
+		return assistant(m)
+	case llm.ToolRole:
+		return sdk.ToolMessage(m.Content, m.ToolCallID)
+	default:
+		return sdk.UserMessage(m.Content)
+	}
+}
+
+func assistant(m llm.Message) sdk.ChatCompletionMessageParamUnion {
+	var out sdk.ChatCompletionAssistantMessageParam
+	extra := raw(m.Extra)
+	if m.Content == "" && len(m.ToolCalls) > 0 {
+		// Null, not "": some servers drop the calls of a message whose content is a string.
+		extra["content"] = nil
+	} else {
+		out.Content.OfString = param.NewOpt(m.Content)
+	}
+	for _, call := range m.ToolCalls {
+		out.ToolCalls = append(out.ToolCalls, toolCall(call))
+	}
+	if len(extra) > 0 {
+		out.SetExtraFields(extra)
+	}
+	return sdk.ChatCompletionMessageParamUnion{OfAssistant: &out}
+}
+
+func toolCall(call llm.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
+	out := sdk.ChatCompletionMessageFunctionToolCallParam{
+		ID: call.ID,
+		Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{
+			Name:      call.Name,
+			Arguments: sendable(call.Arguments),
+		},
+	}
+	if extra := raw(call.Extra); len(extra) > 0 {
+		out.SetExtraFields(extra)
+	}
+	return sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &out}
+}
+
+// sendable returns arguments that every server can take back. Several parse
+// them into an object and refuse the whole conversation if that fails, so the
+// model's broken text is kept, but inside an object.
+func sendable(arguments string) string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
+		return arguments
+	}
+	if arguments == "" {
+		return "{}"
+	}
+	quoted, err := json.Marshal(map[string]string{"invalid_arguments": arguments})
+	if err != nil {
+		return "{}"
+	}
+	return string(quoted)
+}
+
+func raw(extra map[string]json.RawMessage) map[string]any {
+	fields := make(map[string]any, len(extra)+1)
+	for name, value := range extra {
+		fields[name] = value
+	}
+	return fields
+}
+
+func tool(t llm.Tool) sdk.ChatCompletionToolUnionParam {
+	function := shared.FunctionDefinitionParam{Name: t.Name}
+	if t.Description != "" {
+		function.Description = param.NewOpt(t.Description)
+	}
+	if len(t.Parameters) > 0 {
+		// As it is: decoded and encoded again, a schema would lose its order.
+		function.SetExtraFields(map[string]any{"parameters": t.Parameters})
+	}
+	return sdk.ChatCompletionFunctionTool(function)
+}

@@ -1,0 +1,91 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"conclave/engine/llm"
+)
+
+// The retry policy of one Generate. Waiting longer is the caller's business: it
+// can give up its slot and say why it waits.
+const (
+	maxAttempts = 7
+	maxElapsed  = 60 * time.Second // no retry starts later than this
+	firstWait   = time.Second      // doubled after every attempt
+	longestWait = 20 * time.Second // of our own; a server may ask for more
+)
+
+// retrying calls until it succeeds, fails for good, or the policy is exhausted.
+func retrying(ctx context.Context, call func() (llm.Reply, error)) (llm.Reply, error) {
+	start := time.Now()
+	for attempt := 1; ; attempt++ {
+		reply, err := call()
+		var failed *llm.Error
+		if !errors.As(err, &failed) || !transient(failed.Kind) || attempt == maxAttempts {
+			return reply, err
+		}
+		wait := max(backoff(attempt), failed.RetryAfter)
+		if time.Since(start)+wait > maxElapsed {
+			return reply, err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return reply, fmt.Errorf("waiting to retry (%s): %w", failed.Message, err)
+		}
+	}
+}
+
+// transient are the kinds that waiting cures. A bad reply is retryable too, but
+// paid for each time, so that is left to the caller.
+func transient(k llm.Kind) bool {
+	return k == llm.RateLimited || k == llm.Overloaded || k == llm.Network
+}
+
+// backoff is the wait after the given attempt, from 1: exponential, with up to
+// a quarter taken off so that agents which failed together do not return together.
+func backoff(attempt int) time.Duration {
+	wait := min(firstWait<<(attempt-1), longestWait)
+	return wait - rand.N(wait/4)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// retryAfter reads how long a server asks to wait: milliseconds, seconds or a
+// date. 0 means that it does not say, or nothing sensible.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	if d, ok := duration(header.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return d
+	}
+	value := header.Get("Retry-After")
+	if d, ok := duration(value, time.Second); ok {
+		return d
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+func duration(value string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+	if err != nil || !(n >= 0) || n > float64(math.MaxInt64/unit) {
+		return 0, false
+	}
+	return time.Duration(n * float64(unit)), true
+}

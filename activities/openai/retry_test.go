@@ -1,0 +1,137 @@
+package openai_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/openai"
+	"conclave/engine/llm"
+)
+
+// gaps are the waits between the requests that arrived.
+func gaps(requests []recorded) []time.Duration {
+	var out []time.Duration
+	for i := 1; i < len(requests); i++ {
+		out = append(out, requests[i].at.Sub(requests[i-1].at))
+	}
+	return out
+}
+
+func TestFailingServerIsAskedSevenTimes(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"500":     raw(500, `{"error":{"message":"oops"}}`),
+		"429":     raw(429, `{}`),
+		"network": hangUp(""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, w := serve(t, openai.Options{}, handler)
+				start := time.Now()
+				_, err := client.Generate(t.Context(), hello)
+				var failed *llm.Error
+				require.ErrorAs(t, err, &failed)
+				require.Zero(t, failed.RetryAfter, "the server did not say")
+				require.LessOrEqual(t, time.Since(start), time.Minute)
+
+				waits := gaps(w.seen())
+				require.Len(t, waits, 6)
+				for i, most := range []time.Duration{1, 2, 4, 8, 16, 20} {
+					require.LessOrEqual(t, waits[i], most*time.Second)
+					require.GreaterOrEqual(t, waits[i], most*time.Second*3/4, "jitter takes at most a quarter")
+				}
+			})
+		})
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, w := serve(t, openai.Options{}, raw(503, ``), hangUp(""), raw(429, ``), raw(200, saysHi))
+		reply, err := client.Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Equal(t, "hi", reply.Message.Content)
+		require.Equal(t, int64(1), reply.Usage.ModelCalls, "refused requests are not paid for")
+		require.Len(t, w.seen(), 4)
+		for _, r := range w.seen() {
+			require.Equal(t, w.seen()[0].body, r.body)
+		}
+	})
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		header, value string
+		wait          time.Duration
+	}{
+		"seconds":             {"Retry-After", "12", 12 * time.Second},
+		"half seconds":        {"Retry-After", "7.5", 7500 * time.Millisecond},
+		"milliseconds":        {"Retry-After-Ms", "4250", 4250 * time.Millisecond},
+		"shorter than ours":   {"Retry-After", "0", 0},
+		"nonsense":            {"Retry-After", "soon", 0},
+		"negative":            {"Retry-After", "-5", 0},
+		"not a number at all": {"Retry-After-Ms", "NaN", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, w := serve(t, openai.Options{}, raw(429, ``, tc.header, tc.value), raw(200, saysHi))
+				_, err := client.Generate(t.Context(), hello)
+				require.NoError(t, err)
+				require.Len(t, w.seen(), 2)
+				wait := gaps(w.seen())[0]
+				if tc.wait > 0 {
+					require.Equal(t, tc.wait, wait)
+				} else {
+					require.Less(t, wait, 1100*time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterADate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, w := serve(t, openai.Options{}, func(res http.ResponseWriter, req *http.Request) {
+			raw(503, ``, "Retry-After", time.Now().Add(9*time.Second).UTC().Format(http.TimeFormat))(res, req)
+		}, raw(200, saysHi))
+		_, err := client.Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Equal(t, 9*time.Second, gaps(w.seen())[0])
+	})
+}
+
+func TestWaitingLongerIsTheCallersBusiness(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, w := serve(t, openai.Options{}, raw(429, ``, "Retry-After", "25"), raw(429, ``, "Retry-After", "90"))
+		start := time.Now()
+		_, err := client.Generate(t.Context(), hello)
+		var failed *llm.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, llm.RateLimited, failed.Kind)
+		require.Equal(t, 90*time.Second, failed.RetryAfter)
+		require.Equal(t, 25*time.Second, time.Since(start))
+		require.Len(t, w.seen(), 2)
+	})
+}
+
+func TestRefusedRequestIsNotRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, w := serve(t, openai.Options{}, raw(400, ``, "Retry-After", "1"))
+		_, err := client.Generate(t.Context(), hello)
+		var failed *llm.Error
+		require.ErrorAs(t, err, &failed)
+		require.Zero(t, failed.RetryAfter)
+		require.Len(t, w.seen(), 1)
+	})
+}

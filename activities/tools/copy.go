@@ -1,0 +1,172 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+func (f *Files) copy(ctx context.Context, a arguments) (string, error) {
+	from, err := inside(a.From)
+	if err != nil {
+		return "", err
+	}
+	to, err := inside(a.To)
+	if err != nil {
+		return "", err
+	}
+	info, err := f.root.Stat(from)
+	if err != nil {
+		return "", told(from, err)
+	}
+	if !info.IsDir() {
+		return f.copyOne(from, to, strings.HasSuffix(a.To, "/"))
+	}
+	if from == "." || to == from || strings.HasPrefix(to, from+"/") {
+		return "", refuse("%s cannot be copied into itself", quote(from))
+	}
+	return f.copyTree(ctx, from, to)
+}
+
+// copyOne copies a file to a path, or into a directory under its own name.
+func (f *Files) copyOne(from, to string, directory bool) (string, error) {
+	if info, err := f.root.Stat(to); directory || err == nil && info.IsDir() {
+		to = path.Join(to, path.Base(from))
+	}
+	if to == from {
+		return "", refuse("%s cannot be copied onto itself", quote(from))
+	}
+	n, err := f.copyFile(from, to)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), size(n)), nil
+}
+
+func (f *Files) copyFile(from, to string) (int64, error) {
+	target, err := f.writable(to)
+	if err != nil {
+		return 0, err
+	}
+	if _, _, err := f.replaceable(target); err != nil {
+		return 0, err
+	}
+	file, info, err := f.open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = file.Close() }()
+	if info.Size() > maxBytes {
+		return 0, refuse("%s has %s; at most %s can be copied", quote(from), size(info.Size()), size(maxBytes))
+	}
+	// Files of peers are read-only; copies are there to be changed.
+	return info.Size(), f.put(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
+}
+
+// copyTree copies the files below a directory. Everything is looked at before
+// anything is written, so that a copy that cannot be made leaves no half of it.
+func (f *Files) copyTree(ctx context.Context, from, to string) (string, error) {
+	found, complete, err := f.walk(ctx, from, nil)
+	if err != nil {
+		return "", err
+	}
+	plan, skipped, total, err := f.plan(found, from, to)
+	switch {
+	case err != nil:
+		return "", err
+	case !complete || len(plan) > maxCopied || total > maxBytes:
+		return "", refuse("%s is too large: at most %d files of together %s can be copied; copy parts of it",
+			quote(from), maxCopied, size(maxBytes))
+	case len(plan) == 0:
+		return "", refuse("there are no files to copy in %s", quote(from))
+	}
+	for _, p := range plan {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		if err := f.carryOut(p); err != nil {
+			return "", err
+		}
+	}
+	noun := "files"
+	if len(plan) == 1 {
+		noun = "file"
+	}
+	said := fmt.Sprintf("copied %d %s from %s to %s (%s)", len(plan), noun, quote(from), quote(to), size(total))
+	if len(skipped) > 0 {
+		const most = 10
+		said += fmt.Sprintf("; left out %d that are not files inside it: %s", len(skipped), strings.Join(skipped[:min(most, len(skipped))], ", "))
+	}
+	return said, nil
+}
+
+// copying is one file or link to be copied.
+type copying struct {
+	from, to string
+	link     string // the target, for a link
+}
+
+// plan decides what becomes of each entry. Links are copied as links if they
+// stay inside the tree, so that they mean the same in the copy.
+func (f *Files) plan(found []entry, from, to string) (plan []copying, skipped []string, total int64, err error) {
+	for _, e := range found {
+		c := copying{from: e.path, to: path.Join(to, below(from, e.path))}
+		switch mode := e.info.Mode(); {
+		case mode.IsRegular():
+			total += e.info.Size()
+		case mode&fs.ModeSymlink != 0 && f.staysInside(e.path, from, &c):
+		default:
+			skipped = append(skipped, quote(e.path))
+			continue
+		}
+		if err := f.free(c); err != nil {
+			return nil, nil, 0, err
+		}
+		plan = append(plan, c)
+	}
+	return plan, skipped, total, nil
+}
+
+// free checks that a copy may go where it shall. A link may replace a link.
+func (f *Files) free(c copying) error {
+	if info, err := f.root.Lstat(c.to); c.link != "" && err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		_, err := f.writable(path.Join(path.Dir(c.to), "-"))
+		return err
+	}
+	if _, err := f.writable(c.to); err != nil {
+		return err
+	}
+	_, _, err := f.replaceable(c.to)
+	return err
+}
+
+// staysInside reads a link into c and reports whether its target lies in tree.
+func (f *Files) staysInside(link, tree string, c *copying) bool {
+	target, err := f.root.Readlink(link)
+	if err != nil || target == "" || path.IsAbs(target) {
+		return false
+	}
+	c.link = target
+	return strings.HasPrefix(path.Join(path.Dir(link), target), tree+"/")
+}
+
+func (f *Files) carryOut(c copying) error {
+	if c.link == "" {
+		_, err := f.copyFile(c.from, c.to)
+		return err
+	}
+	if err := f.root.MkdirAll(path.Dir(c.to), 0o755); err != nil {
+		return told(c.to, err)
+	}
+	if err := f.root.Remove(c.to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return told(c.to, err)
+	}
+	if err := f.root.Symlink(c.link, c.to); err != nil {
+		return told(c.to, err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+func (f *Files) list(ctx context.Context, a arguments) (string, error) {
+	name, err := inside(cmp.Or(a.Path, "."))
+	if err != nil {
+		return "", err
+	}
+	pattern, err := parseGlob(a.Glob)
+	if err != nil {
+		return "", err
+	}
+	info, err := f.root.Stat(name)
+	if err != nil {
+		return "", told(name, err)
+	}
+	var found []entry
+	complete := true
+	switch {
+	case !info.IsDir():
+		found = []entry{{path: name, info: info}}
+	case pattern == nil:
+		found, err = f.directory(name)
+	default:
+		found, complete, err = f.walk(ctx, name, pattern)
+	}
+	if err != nil {
+		return "", err
+	}
+	return f.listing(name, found, complete), nil
+}
+
+// entry is something in the workspace, by its path from there.
+type entry struct {
+	path string
+	info fs.FileInfo
+}
+
+func (f *Files) directory(name string) ([]entry, error) {
+	children, err := fs.ReadDir(f.root.FS(), name)
+	if err != nil {
+		return nil, told(name, err)
+	}
+	var found []entry
+	for _, child := range children {
+		info, err := child.Info()
+		if err != nil {
+			continue // gone since
+		}
+		found = append(found, entry{path: path.Join(name, child.Name()), info: info})
+	}
+	return found, nil
+}
+
+// walk returns what is below a directory and no directory itself, and matches,
+// sorted by path. Links are not followed. It reports false if it gave up on a
+// tree of more than maxVisited entries.
+func (f *Files) walk(ctx context.Context, name string, pattern glob) ([]entry, bool, error) {
+	var (
+		found    []entry
+		visited  int
+		complete = true
+	)
+	err := fs.WalkDir(f.root.FS(), name, func(at string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if visited++; visited > maxVisited {
+			complete = false
+			return fs.SkipAll
+		}
+		switch {
+		case err != nil && at == name:
+			return err
+		case err != nil || d.IsDir() || !pattern.matches(below(name, at)):
+			return nil // an unreadable directory hides nothing else
+		}
+		if info, err := d.Info(); err == nil {
+			found = append(found, entry{path: at, info: info})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, told(name, err)
+	}
+	slices.SortFunc(found, func(a, b entry) int { return cmp.Compare(a.path, b.path) })
+	return found, complete, nil
+}
+
+// below is the path of at seen from the directory name.
+func below(name, at string) string {
+	if name == "." {
+		return at
+	}
+	return strings.TrimPrefix(at, name+"/")
+}
+
+func (f *Files) listing(name string, found []entry, complete bool) string {
+	if len(found) == 0 && complete {
+		return fmt.Sprintf("[nothing found in %s]", quote(name))
+	}
+	var b strings.Builder
+	shown := 0
+	for _, e := range found {
+		line := f.line(e)
+		if shown == maxEntries || b.Len()+len(line) > maxOutput {
+			break
+		}
+		b.WriteString(line)
+		shown++
+	}
+	switch {
+	case !complete:
+		fmt.Fprintf(&b, "[%d shown of a tree too large to go through; list a directory further down]\n", shown)
+	case shown < len(found):
+		fmt.Fprintf(&b, "[%d of %d shown; list a directory further down, or use a narrower glob]\n", shown, len(found))
+	}
+	return b.String()
+}
+
+func (f *Files) line(e entry) string {
+	switch mode := e.info.Mode(); {
+	case mode.IsDir():
+		return printable(e.path) + "/\n"
+	case mode&fs.ModeSymlink != 0:
+		target, err := f.root.Readlink(e.path)
+		if err != nil {
+			target = "?"
+		}
+		return fmt.Sprintf("%s -> %s\n", printable(e.path), printable(target))
+	case !mode.IsRegular():
+		return fmt.Sprintf("%s (not a regular file)\n", printable(e.path))
+	default:
+		return fmt.Sprintf("%s (%s)\n", printable(e.path), size(e.info.Size()))
+	}
+}
