@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// agentID is the form of an agent's ID.
+var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// reservedParams are the fields of a request that a configuration cannot set:
+// they belong to the client, or would change the form of the response.
+var reservedParams = []string{"model", "messages", "tools", "stream", "stream_options", "n"}
+
+// check finds what is wrong beyond a single key's type and range.
+func (d *decoder) check(t Team) {
+	d.checkAgents(t.Agents)
+	for i, a := range t.Agents {
+		key := at("agents", i)
+		d.checkBackend(key+".backend", a.Backend)
+		d.checkServers(key+".mcp_servers", a.MCPServers)
+		d.checkReach(key, a)
+	}
+	d.checkOrchestrator(t)
+}
+
+// at is the key of an item of a list.
+func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// reported says whether a key has a problem already, so that its value means
+// nothing.
+func (d *decoder) reported(key string) bool {
+	return slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == key })
+}
+
+func (d *decoder) checkAgents(agents []Agent) {
+	switch {
+	case len(agents) == 0 && !d.reported("agents"):
+		d.reportKey("agents", "no agents; a team has 1 to %d of them, each with an id and a backend", MaxAgents)
+	case len(agents) > MaxAgents:
+		d.reportKey(at("agents", MaxAgents), "%d agents are too many; a team has at most %d", len(agents), MaxAgents)
+	}
+	first := map[string]int{}
+	for i, a := range agents {
+		key := at("agents", i) + ".id"
+		_, given := d.places[key]
+		earlier, taken := first[a.ID]
+		switch {
+		case d.reported(key), d.reported(at("agents", i)):
+		case !given:
+			d.reportKey(key, "missing; every agent has an id of its own, such as agent_%c", 'a'+i%MaxAgents)
+		case !agentID.MatchString(a.ID):
+			d.reportKey(key, "%s is not an agent id: a lower-case letter, then up to 31 lower-case letters, digits, _ or -", quote(a.ID))
+		case taken:
+			d.reportKey(key, "%s is the id of the agent on line %d already; every agent has its own", a.ID, d.at(at("agents", earlier)+".id").line)
+		default:
+			first[a.ID] = i
+		}
+	}
+}
+
+func (d *decoder) checkBackend(key string, b Backend) {
+	broken := d.reported(key) || d.reported(key+".type") || d.reported(strings.TrimSuffix(key, ".backend"))
+	if b.Type == OpenAI && strings.TrimSpace(b.Model) == "" && !broken && !d.reported(key+".model") {
+		d.reportKey(key+".model", "missing; name the model as the server knows it, such as %s", DefaultModel)
+	}
+	for _, name := range []string{"model", "provider"} {
+		if value := map[string]string{"model": b.Model, "provider": b.Provider}[name]; looksSecret(value) {
+			d.checkSecrets(key+"."+name, value)
+		}
+	}
+	if b.APIKeyEnv != "" {
+		if wrong := keyVariable(b.APIKeyEnv); wrong != "" {
+			d.reportKey(key+".api_key_env", "%s", wrong)
+		}
+	}
+	if b.BaseURL != "" {
+		if wrong := address(b.BaseURL); wrong != "" {
+			d.reportKey(key+".base_url", "%s", wrong)
+		}
+	}
+	for _, name := range reservedParams {
+		if _, ok := b.Params[name]; ok {
+			d.reportKey(join(key+".params", name), "not a parameter to set: it belongs to conclave; remove it")
+		}
+	}
+	d.checkSecrets(key+".params", b.Params)
+}
+
+func (d *decoder) checkServers(key string, servers []MCPServer) {
+	for i, s := range servers {
+		key := at(key, i)
+		switch {
+		case d.reported(key), d.reported(key + ".name"):
+		case s.Name == "":
+			d.reportKey(key, "an MCP server without a name")
+		case s.Command != "" && s.URL != "":
+			d.reportKey(key, "both a command and a url; an MCP server has one of them")
+		case s.Command == "" && s.URL == "" && (len(s.Args) > 0 || len(s.Env) > 0):
+			d.reportKey(key, "arguments or an environment without a command")
+		}
+		if s.URL != "" {
+			if wrong := address(s.URL); wrong != "" {
+				d.reportKey(key+".url", "%s", wrong)
+			}
+		}
+		for i, arg := range s.Args {
+			d.checkSecrets(at(key+".args", i), arg)
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+			d.checkSecrets(join(key+".env", name), s.Env[name])
+		}
+	}
+}
+
+func (d *decoder) checkOrchestrator(t Team) {
+	if p := t.Orchestrator.PresenterAgent; p != nil {
+		if _, ok := t.Agent(*p); !ok {
+			var ids []string
+			for _, a := range t.Agents {
+				ids = append(ids, a.ID)
+			}
+			d.reportKey("orchestrator.presenter_agent", "%s is not an agent of the team; %s", quote(*p), choice(*p, ids))
+		}
+	}
+	criteria := t.Orchestrator.Coordination.EvaluationCriteriaGenerator
+	if criteria.MinCriteria > criteria.MaxCriteria {
+		d.reportKey("orchestrator.coordination.evaluation_criteria_generator", "min_criteria is %d and max_criteria %d; the first is at most the second", criteria.MinCriteria, criteria.MaxCriteria)
+	}
+}

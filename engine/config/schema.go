@@ -1,0 +1,134 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Schema returns the JSON Schema (2020-12) of team configurations, for editors
+// and other programs. It accepts what Parse accepts except for numbers in the
+// place of strings; Parse checks more: unique ids, secrets, addresses, what is
+// available in this version.
+func Schema() ([]byte, error) {
+	s := object(reflect.TypeFor[Team](), "")
+	s.Schema = "https://json-schema.org/draft/2020-12/schema"
+	s.Title = "Conclave team configuration"
+	s.Properties["agent"] = object(reflect.TypeFor[Agent](), "agents[]")
+	s.Properties["agent"].Description = "The one agent of the team, in place of agents."
+	s.PropertyOrder = append(s.PropertyOrder, "agent")
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"agents"}}, {Required: []string{"agent"}}}
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("make the JSON Schema of team configurations: %w", err)
+	}
+	return data, nil
+}
+
+// object describes a struct type.
+func object(t reflect.Type, prefix string) *jsonschema.Schema {
+	s := &jsonschema.Schema{
+		Type:                 "object",
+		Properties:           map[string]*jsonschema.Schema{},
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+	}
+	for _, r := range rules(t) {
+		s.Properties[r.key] = property(t.Field(r.index).Type, join(prefix, r.key), r)
+		s.PropertyOrder = append(s.PropertyOrder, r.key)
+	}
+	switch t {
+	case reflect.TypeFor[Agent]():
+		s.Required = []string{"id", "backend"}
+		s.Properties["id"].Pattern = agentID.String()
+	case reflect.TypeFor[Backend]():
+		s.If = &jsonschema.Schema{Required: []string{"type"}, Properties: map[string]*jsonschema.Schema{"type": {Enum: []any{Offline}}}}
+		s.Else = &jsonschema.Schema{Required: []string{"model"}}
+	case reflect.TypeFor[MCPServer]():
+		s.Required = []string{"name"}
+	}
+	return s
+}
+
+// property describes one key.
+func property(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
+	s := value(t, pattern, r)
+	s.Description = r.doc + availability(pattern)
+	if r.def != nil {
+		s.Default = json.RawMessage(r.def.text)
+		if r.def.kind == text {
+			s.Default = json.RawMessage(strconv.Quote(r.def.text))
+		}
+	}
+	for _, choice := range r.enum {
+		s.Enum = append(s.Enum, choice)
+	}
+	s.Minimum, s.Maximum = r.min, r.max
+	if r.optional && s.Type == "string" {
+		s.Types, s.Type = []string{"string", "null"}, ""
+	}
+	return s
+}
+
+// value describes what a type is decoded from. A section may be null, which is
+// what YAML makes of a key whose content is commented out.
+func value(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
+	switch {
+	case t == criteriaType:
+		return &jsonschema.Schema{Types: []string{"array", "null"}, Items: &jsonschema.Schema{Type: "object"}}
+	case t.Kind() == reflect.Pointer:
+		s := value(t.Elem(), pattern, r)
+		s.Types, s.Type = []string{s.Type, "null"}, ""
+		return s
+	case t.Kind() == reflect.Struct:
+		return nullable(object(t, pattern))
+	case t.Kind() == reflect.Map:
+		return &jsonschema.Schema{Types: []string{"object", "null"}, AdditionalProperties: value(t.Elem(), pattern, rule{})}
+	case t.Kind() == reflect.Slice:
+		return array(t, pattern, r)
+	}
+	names := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number", reflect.String: "string"}
+	return &jsonschema.Schema{Type: names[t.Kind()]} // of any value: no type
+}
+
+func array(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
+	s := &jsonschema.Schema{Types: []string{"array", "null"}}
+	if t.Elem().Kind() == reflect.Struct {
+		s.Items = object(t.Elem(), pattern+"[]")
+	} else {
+		s.Items = value(t.Elem(), pattern+"[]", rule{})
+	}
+	if r.shorthand != "" {
+		s.Items = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, s.Items}}
+	}
+	if t == reflect.TypeFor[[]Agent]() {
+		least, most := 1, MaxAgents
+		s.Types, s.Type, s.MinItems, s.MaxItems = nil, "array", &least, &most
+	}
+	return s
+}
+
+// nullable lets a section be null, unless it has keys that must be there.
+func nullable(s *jsonschema.Schema) *jsonschema.Schema {
+	if s.Required == nil && s.Else == nil {
+		s.Types, s.Type = []string{"object", "null"}, ""
+	}
+	return s
+}
+
+// availability is a remark about a key that is not built, or partly.
+func availability(pattern string) string {
+	for _, u := range unavailable {
+		switch {
+		case u.key != pattern:
+		case u.values != nil:
+			return " Not available in this version: " + strings.Join(u.values, ", ") + "."
+		default:
+			return " Only the default is available in this version."
+		}
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+package config_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v4"
+
+	"conclave/engine/config"
+)
+
+func schema(t *testing.T) *jsonschema.Resolved {
+	t.Helper()
+	data, err := config.Schema()
+	require.NoError(t, err)
+	var s jsonschema.Schema
+	require.NoError(t, json.Unmarshal(data, &s))
+	resolved, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	require.NoError(t, err)
+	return resolved
+}
+
+// instance is a YAML or JSON text as a schema validator sees it.
+func instance(t *testing.T, text string) (any, error) {
+	t.Helper()
+	var v any
+	if err := yaml.Load([]byte(text), &v); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return v, json.Unmarshal(data, &v)
+}
+
+func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
+	t.Parallel()
+	canonical, err := config.Default().Canonical()
+	require.NoError(t, err)
+	for name, text := range map[string]string{
+		"the starter file":     string(config.Starter()),
+		"the contract":         contract,
+		"the canonical form":   string(canonical),
+		"one agent":            "agent: {id: agent_a, backend: {model: m}}",
+		"an offline agent":     "agents: [{id: agent_a, backend: {type: offline}}]",
+		"empty sections":       "agents: [{id: agent_a, backend: {model: m, provider: }, tools: , mcp_servers: }]\norchestrator:\n  budget:\ntimeout_settings:\n",
+		"MCP servers, one day": "agents: [{id: agent_a, backend: {model: m}, mcp_servers: [a, {name: b, command: c, args: [d], env: {E: f}}]}]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, err := instance(t, text)
+			require.NoError(t, err)
+			require.NoError(t, schema(t).Validate(v))
+		})
+	}
+}
+
+func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
+	t.Parallel()
+	// What a schema cannot see, or is not meant to judge.
+	beyond := []string{
+		"an empty model", "a duplicate id", "a literal key as the variable", "a variable of the worker", "literal keys in params",
+		"a base_url that is no address", "reserved params", "not built yet", "a presenter that does not exist",
+		"fewer criteria than at least", "a session on a cluster that defines (cluster)",
+	}
+	resolved := schema(t)
+	_, cases := readBroken(t)
+	for _, c := range cases {
+		v, err := instance(t, c.text)
+		if err != nil {
+			continue // not even YAML
+		}
+		if slices.Contains(beyond, c.title) {
+			require.NoError(t, resolved.Validate(v), c.title)
+		} else {
+			require.Error(t, resolved.Validate(v), c.title)
+		}
+	}
+}
+
+func TestTheSchemaSaysWhatIsNotAvailable(t *testing.T) {
+	t.Parallel()
+	data, err := config.Schema()
+	require.NoError(t, err)
+	require.Contains(t, string(data), `as soon as it has something new to see. Only the default is available in this version."`)
+	require.Contains(t, string(data), `or it fails. Not available in this version: park."`)
+}

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	// secretValue matches what API keys and tokens look like.
+	secretValue = regexp.MustCompile(`^sk[-_].{6}|^(gsk|hf|r8|gh[opsu]|github_pat)_[A-Za-z0-9_]{10}|^(xai|pplx|nvapi|glpat)-[A-Za-z0-9_]{20}` +
+		`|^xox[a-z]-.{10}|^(?i:bearer|basic) +\S|^A[KS]IA[0-9A-Z]{12}|^AIza.{20}|^eyJ[A-Za-z0-9_-]{10}|-----BEGIN `)
+
+	// variableName is the name of an environment variable that may hold a key.
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+)
+
+// looksSecret says whether a value could be a secret. Such a value is never
+// repeated in a message.
+func looksSecret(value string) bool { return secretValue.MatchString(strings.TrimSpace(value)) }
+
+// secretKey says whether a key's value could only be a secret.
+func secretKey(key string) bool {
+	folded := fold(key)
+	for _, name := range []string{"apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "authorization", "secretkey", "clientsecret"} {
+		if strings.HasSuffix(folded, name) {
+			return true
+		}
+	}
+	return slices.Contains([]string{"key", "token", "secret", "password", "credentials"}, folded)
+}
+
+// keyVariable says what is wrong with the name of a key's variable, or "". It
+// never repeats the name, which could be the key itself.
+func keyVariable(name string) string {
+	const example = "it takes the name of an environment variable, ending in _KEY or _TOKEN, such as OPENAI_API_KEY"
+	upper := strings.ToUpper(name)
+	switch {
+	case looksSecret(name):
+		return "this looks like an API key (not shown), which does not belong in a configuration; " + example
+	case !variableName.MatchString(name):
+		return "not the name of an environment variable (not shown, it could be a key); " + example
+	case strings.HasPrefix(upper, "AWS_"), strings.HasPrefix(upper, "TEMPORAL_"):
+		return "the variables AWS_… and TEMPORAL_… belong to the worker and are never sent to a model; name a variable of the model's own"
+	case !strings.HasSuffix(name, "_KEY") && !strings.HasSuffix(name, "_TOKEN"):
+		return "the variable's name must end in _KEY or _TOKEN (not shown, it could be a key); " + example
+	}
+	return ""
+}
+
+// address says what is wrong with the base URL of a server, or "". It never
+// repeats it, because it could contain a password.
+func address(raw string) string {
+	const example = "; it takes an address such as http://127.0.0.1:11434/v1"
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "not a URL" + example
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "not an http or https URL" + example
+	case u.Hostname() == "":
+		return "the URL has no host" + example
+	case u.User != nil:
+		return "the URL contains a user name or password; name the variable that holds the key in api_key_env instead"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "the URL has a query or fragment, to which no path can be added" + example
+	}
+	return ""
+}
+
+// checkSecrets refuses literal secrets in values of the user's own.
+func (d *decoder) checkSecrets(key string, value any) {
+	switch value := value.(type) {
+	case string:
+		if looksSecret(value) {
+			d.reportKey(key, "this looks like an API key (not shown), which does not belong in a configuration; name the variable that holds the key in backend.api_key_env")
+		}
+	case []any:
+		for i, item := range value {
+			d.checkSecrets(at(key, i), item)
+		}
+	case map[string]any:
+		for name, item := range value {
+			if _, isText := item.(string); isText && secretKey(name) {
+				d.reportKey(join(key, name), "a literal secret does not belong in a configuration; name the variable that holds the key in backend.api_key_env")
+				continue
+			}
+			d.checkSecrets(join(key, name), item)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/config"
+)
+
+func parse(t *testing.T, text string) config.Team {
+	t.Helper()
+	team, err := config.Parse("team.yaml", []byte(text), config.Local)
+	require.NoError(t, err)
+	return team
+}
+
+func TestTheBuiltInTeamHasTheDocumentedDefaults(t *testing.T) {
+	t.Parallel()
+	agent := func(id string) config.Agent {
+		return config.Agent{ID: id, Backend: config.Backend{Type: "openai", Model: "gpt-5.2"}, Tools: config.Tools{Files: true}}
+	}
+	require.Equal(t, config.Team{
+		Agents: []config.Agent{agent("agent_a"), agent("agent_b"), agent("agent_c")},
+		Orchestrator: config.Orchestrator{
+			CoordinationMode: "voting", Pacing: "rounds", UpdateMode: "inject", OnSplit: "revote",
+			MaxRevotes: 1, MaxStepsPerAgent: 12, VotingSensitivity: "lenient",
+			FairnessEnabled: true, FairnessLeadCapAnswers: 2, MaxMidstreamInjectionsPerRound: 2,
+			AnswerNoveltyRequirement: "lenient", MaxChecklistCallsPerRound: 1,
+			FinalAnswerStrategy: "winner_reuse", OnAgentFailure: "continue",
+			Coordination: config.Coordination{
+				EvaluationCriteriaGenerator:          config.CriteriaGenerator{MinCriteria: 4, MaxCriteria: 7},
+				TaskDecomposer:                       config.TaskDecomposer{Enabled: true},
+				RoundEvaluatorTransformationPressure: "balanced",
+			},
+		},
+		Timeouts: config.Timeouts{OrchestratorTimeoutSeconds: 7200, RoundTimeoutGraceSeconds: 120},
+	}, config.Default())
+}
+
+// contract is the example of the public contract with every key at its default,
+// and every key that has none and is available.
+const contract = `
+agents:
+  - id: agent_a
+    backend:
+      type: openai
+      provider: openai
+      model: gpt-5.2
+      base_url: http://127.0.0.1:11434/v1
+      api_key_env: OPENAI_API_KEY
+      params: {temperature: 0.7}
+    system_message: Be brief.
+    tools: {files: true, shell: false}
+orchestrator:
+  coordination_mode: voting
+  pacing: rounds
+  update_mode: inject
+  on_split: revote
+  max_revotes: 1
+  max_steps_per_agent: 12
+  voting_sensitivity: lenient
+  disable_injection: false
+  fairness_enabled: true
+  fairness_lead_cap_answers: 2
+  max_midstream_injections_per_round: 2
+  defer_peer_updates_until_restart: false
+  allow_midstream_peer_updates_before_checklist_submit: null
+  max_new_answers_per_agent: null
+  max_new_answers_global: null
+  defer_voting_until_all_answered: false
+  answer_novelty_requirement: lenient
+  max_checklist_calls_per_round: 1
+  checklist_first_answer: false
+  skip_voting: false
+  skip_final_presentation: false
+  final_answer_strategy: winner_reuse
+  presenter_agent: null
+  max_orchestration_restarts: 0
+  on_agent_failure: continue
+  budget: {max_cost_usd: null, max_total_tokens: null}
+  coordination:
+    persona_generator: {enabled: false}
+    evaluation_criteria_generator: {enabled: false, min_criteria: 4, max_criteria: 7}
+    task_decomposer: {enabled: true}
+    checklist_criteria_inline: null
+    round_evaluator_before_checklist: false
+    orchestrator_managed_round_evaluator: false
+    round_evaluator_transformation_pressure: balanced
+timeout_settings:
+  orchestrator_timeout_seconds: 7200
+  initial_round_timeout_seconds: null
+  subsequent_round_timeout_seconds: null
+  round_timeout_grace_seconds: 120
+`
+
+func TestEveryKeyOfTheContractIsKnownAndAtItsDefault(t *testing.T) {
+	t.Parallel()
+	team := parse(t, contract)
+	want := config.Default()
+	want.Agents = []config.Agent{{
+		ID: "agent_a",
+		Backend: config.Backend{
+			Type: "openai", Provider: "openai", Model: "gpt-5.2", BaseURL: "http://127.0.0.1:11434/v1",
+			APIKeyEnv: "OPENAI_API_KEY", Params: map[string]any{"temperature": 0.7},
+		},
+		SystemMessage: "Be brief.",
+		Tools:         config.Tools{Files: true},
+	}}
+	require.Equal(t, want, team)
+}
+
+func TestWhatIsBuiltCanBeSet(t *testing.T) {
+	t.Parallel()
+	team := parse(t, `
+agents:
+  - {id: agent_a, backend: {type: offline}, tools: {files: false}}
+orchestrator:
+  on_split: plurality
+  max_revotes: 3
+  max_steps_per_agent: 4
+  on_agent_failure: fail
+  skip_final_presentation: true
+timeout_settings: {orchestrator_timeout_seconds: 60}
+`)
+	want := config.Default()
+	want.Agents = []config.Agent{{ID: "agent_a", Backend: config.Backend{Type: config.Offline}}}
+	want.Orchestrator.OnSplit = "plurality"
+	want.Orchestrator.MaxRevotes = 3
+	want.Orchestrator.MaxStepsPerAgent = 4
+	want.Orchestrator.OnAgentFailure = "fail"
+	want.Orchestrator.SkipFinalPresentation = true
+	want.Timeouts.OrchestratorTimeoutSeconds = 60
+	require.Equal(t, want, team)
+}
+
+func TestDifferentWaysToWriteTheSameTeam(t *testing.T) {
+	t.Parallel()
+	want := parse(t, "agents:\n  - {id: agent_a, backend: {model: m, params: {seed: 7}}}\n")
+	for name, text := range map[string]string{
+		"JSON":                         `{"agents": [{"id": "agent_a", "backend": {"model": "m", "params": {"seed": 7}}}]}`,
+		"JSON with tabs":               "{\t\"agents\":\n\t[{\"id\":\t\"agent_a\", \"backend\": {\"model\": \"m\", \"params\": {\"seed\": 7.0}}}]}",
+		"JSON keys on lines":           "{\"agents\"\n:\n[{\"id\"\n:\"agent_a\",\"backend\":{\"model\":\"m\",\"params\":{\"seed\":7}}}]}",
+		"one agent":                    "agent: {id: agent_a, backend: {model: m, params: {seed: 7}}}",
+		"a byte order mark":            "\ufeffagents:\n  - {id: agent_a, backend: {model: m, params: {seed: 7}}}\n",
+		"Windows line ends":            "agents:\r\n  - id: agent_a\r\n    backend: {model: m, params: {seed: 7}}\r\n",
+		"a document mark":              "---\nagents:\n  - {id: agent_a, backend: {model: m, params: {seed: 7}}}\n...\n",
+		"an anchor and a merge key":    "agents:\n  - id: agent_a\n    backend: {<<: {model: x, params: &p {seed: 7}}, model: m, params: *p}\n",
+		"sections without content":     "agents:\n  - {id: agent_a, backend: {model: m, params: {seed: 7}}, tools: , mcp_servers: }\norchestrator:\n  budget:\ntimeout_settings:\n",
+		"optional strings set to null": "agents:\n  - {id: agent_a, backend: {model: m, base_url: null, provider: ~, params: {seed: 7}}, system_message: }\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := parse(t, text)
+			require.Equal(t, want, got)
+			require.Equal(t, want.Hash(), got.Hash())
+		})
+	}
+}
+
+func TestStringsStayAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	team := parse(t, `
+agents:
+  - id: agent_a
+    backend:
+      model: 0x10
+      params: {a: "0x10", b: 0x10, c: 012, d: 1_000, e: "7", f: .inf, g: 2026-01-01, h: yes, i: !!str 5}
+    system_message: 4.10
+`)
+	require.Equal(t, "0x10", team.Agents[0].Backend.Model)
+	require.Equal(t, "4.10", team.Agents[0].SystemMessage)
+	require.Equal(t, map[string]any{
+		"a": "0x10", "b": "0x10", "c": "012", "d": "1_000", "e": "7", "f": ".inf", "g": "2026-01-01", "h": "yes", "i": "5",
+	}, team.Agents[0].Backend.Params)
+}
+
+func TestParamsKeepTheirValues(t *testing.T) {
+	t.Parallel()
+	team := parse(t, `{"agent": {"id": "a", "backend": {"model": "m", "params": {
+		"big": 9007199254740993, "bigger": 1e21, "whole": 1.0, "zero": -0, "list": [1, 0.5, null, true, "\ud83d\ude00", {}], "none": null}}}}`)
+	require.Equal(t, map[string]any{
+		"big": int64(9007199254740993), "bigger": 1e21, "whole": int64(1), "zero": int64(0),
+		"list": []any{int64(1), 0.5, nil, true, "😀", map[string]any{}}, "none": nil,
+	}, team.Agents[0].Backend.Params)
+}
+
+func TestAClusterAcceptsWhatNamesProviders(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("input config", []byte(`{"agents": [
+		{"id": "a", "backend": {"provider": "openai", "model": "m"}}, {"id": "b", "backend": {"type": "offline"}}]}`), config.Cluster)
+	require.NoError(t, err)
+	canonical, err := config.Default().Canonical()
+	require.NoError(t, err)
+	_, err = config.Parse("input config", canonical, config.Cluster)
+	require.NoError(t, err, "the built-in team defines nothing")
+}
+
+func TestOfflineReplacesEveryBackend(t *testing.T) {
+	t.Parallel()
+	team := parse(t, contract)
+	offline := team.Offline()
+	require.Equal(t, config.Backend{Type: config.Offline}, offline.Agents[0].Backend)
+	require.Equal(t, "Be brief.", offline.Agents[0].SystemMessage)
+	require.Equal(t, "gpt-5.2", team.Agents[0].Backend.Model, "the team itself is not changed")
+}
+
+func TestAgentByID(t *testing.T) {
+	t.Parallel()
+	agent, ok := config.Default().Agent("agent_b")
+	require.True(t, ok)
+	require.Equal(t, "agent_b", agent.ID)
+	_, ok = config.Default().Agent("agent_d")
+	require.False(t, ok)
+}
+
+func TestTheStarterFileSaysTheDefaults(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, config.Default(), parse(t, string(config.Starter())))
+}
+
+func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
+	t.Parallel()
+	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+)$`)
+	text := suggestion.ReplaceAllString(string(config.Starter()), "$1$2")
+	require.Equal(t, config.Agent{
+		ID: "agent_a",
+		Backend: config.Backend{
+			Type: "openai", Model: "gpt-5.2", BaseURL: "http://127.0.0.1:11434/v1",
+			APIKeyEnv: "MY_SERVER_API_KEY", Params: map[string]any{"temperature": 0.7},
+		},
+		SystemMessage: "You are a careful reviewer.",
+		Tools:         config.Tools{Files: true},
+	}, parse(t, text).Agents[0])
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "conclave.yaml")
+	_, err := config.Load(file)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, file)
+
+	require.NoError(t, os.WriteFile(file, config.Starter(), 0o600))
+	team, err := config.Load(file)
+	require.NoError(t, err)
+	require.Equal(t, config.Default(), team)
+
+	require.NoError(t, os.WriteFile(file, []byte("agents: \xff\n"), 0o600))
+	_, err = config.Load(file)
+	require.EqualError(t, err, file+":1:9: not UTF-8 text; save the file in UTF-8")
+}
+
+func TestHugeInputIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("team.yaml", []byte("agents: "+strings.Repeat(" ", 1<<20)), config.Local)
+	require.ErrorContains(t, err, "at most 1048576 are accepted")
+
+	_, err = config.Parse("team.yaml", []byte(`{"a": [`+strings.Repeat("1,", 20_000)+`1]}`), config.Local)
+	require.ErrorContains(t, err, "more than 10000 values")
+
+	_, err = config.Parse("team.yaml", []byte(`{"a": `+strings.Repeat("[", 60)+strings.Repeat("]", 60)+`}`), config.Local)
+	require.ErrorContains(t, err, "nested more than 50 levels")
+}
+
+func TestManyProblemsAreCounted(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("team.yaml", []byte("agents:\n"+strings.Repeat("  - 1\n", 60)), config.Local)
+	var problems config.Problems
+	require.ErrorAs(t, err, &problems)
+	require.Len(t, problems, 61, "60 that are no agents, and there are too many")
+	require.Len(t, strings.Split(err.Error(), "\n"), 51)
+	require.Contains(t, err.Error(), "and 11 more problems")
+}
