@@ -1,0 +1,12 @@
+// Package activities is where conclave touches the world: what a Session
+// workflow asks for is done here, with heartbeats, fencing and error classes
+// around the Temporal-free engine.
+//
+//   - Prepare resolves the team and claims the session's directory.
+//   - RunStep runs one step (engine/step); start in step.go.
+//   - Record writes accepted actions to the ledger and the files derived from them.
+//   - Present places the final answer.
+//
+// Vendors are below: openai, s3store, tools and offline import no Temporal, and
+// this package imports none of them; worker puts them together.
+package activities

@@ -1,0 +1,111 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+// Error types of activities. They are in histories and shown to people; tests
+// and scripts match on them. Those of model calls are the llm.Kinds.
+const (
+	ConfigInvalid = "ConfigInvalid" // the team or the input cannot work; not retried
+	SessionTaken  = "SessionTaken"  // another workflow owns the session's directory; not retried
+	MissingKey    = "MissingKey"    // this worker lacks a key; another one may have it
+	NoAction      = "NoAction"      // the model came to no valid action; not retried
+	NoProgress    = "NoProgress"    // attempts ended without progress; not retried
+	WorkerStopped = "WorkerStopped" // the worker shut down in mid-step
+	Fenced        = "Fenced"        // no acknowledged heartbeat: another attempt may run
+	Storage       = "Storage"       // the store did not do what was asked
+
+	// WorkspaceInvalid says that the files of an answer cannot be stored: too
+	// many, too large, or with names that no key can hold.
+	WorkspaceInvalid = "WorkspaceInvalid"
+)
+
+// MissingKeyError says that the variable with an agent's key is not set here.
+type MissingKeyError struct{ Agent, Variable string }
+
+func (e *MissingKeyError) Error() string {
+	return fmt.Sprintf("agent %s needs the environment variable %s, which is not set for this worker", e.Agent, e.Variable)
+}
+
+// StepFailure is what the workflow learns of a step that failed, in the details
+// of its error.
+type StepFailure struct {
+	Step  int       `json:"step"`
+	Usage llm.Usage `json:"usage"`
+}
+
+// class is an error's type and how it is retried.
+type class struct {
+	kind  string
+	final bool          // a retry cannot cure it
+	free  bool          // not counted as an attempt without progress
+	after time.Duration // before the next attempt; 0 for the policy's
+}
+
+// Delays before a retry that has to wait for somebody.
+const (
+	keyDelay  = 10 * time.Second // until a worker with the key takes the step
+	stopDelay = time.Second      // until another worker is up
+)
+
+// classify gives every error of a step its class, once.
+func classify(err error) class {
+	var model *llm.Error
+	var rejected *loop.RejectedError
+	var calls *loop.ModelCallsError
+	var key *MissingKeyError
+	var limit *artifact.LimitError
+	var name *artifact.NameError
+	var classified *temporal.ApplicationError
+	switch {
+	case errors.As(err, &classified):
+		return class{kind: classified.Type(), final: classified.NonRetryable()}
+	case errors.As(err, &model):
+		limited := model.Kind == llm.RateLimited
+		return class{kind: string(model.Kind), final: !model.Retryable(), free: limited, after: model.RetryAfter}
+	case errors.As(err, &rejected), errors.As(err, &calls):
+		return class{kind: NoAction, final: true}
+	case errors.As(err, &limit), errors.As(err, &name):
+		return class{kind: WorkspaceInvalid, final: true}
+	case errors.As(err, &key):
+		return class{kind: MissingKey, free: true, after: keyDelay}
+	case errors.Is(err, errStopped):
+		return class{kind: WorkerStopped, free: true, after: stopDelay}
+	case errors.Is(err, errFenced):
+		return class{kind: Fenced, free: true}
+	default:
+		return class{kind: Storage, free: true}
+	}
+}
+
+// applicationError is the error as Temporal carries it.
+func applicationError(err error, c class, details ...any) error {
+	options := temporal.ApplicationErrorOptions{NonRetryable: c.final, NextRetryDelay: c.after, Cause: err, Details: details}
+	if c.free {
+		options.Category = temporal.ApplicationErrorCategoryBenign
+	}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), c.kind, options)
+}
+
+func invalid(err error) error {
+	return temporal.NewNonRetryableApplicationError(err.Error(), ConfigInvalid, nil)
+}
+
+// ended reports whether err is the server's wish that the activity ends:
+// cancelled, paused or reset. It is returned as it is.
+func ended(ctx context.Context, err error) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && errors.Is(err, cause) &&
+		(errors.Is(cause, context.Canceled) || errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset))
+}

@@ -1,0 +1,166 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/team"
+)
+
+// PrepareInput is what a session was started with.
+type PrepareInput struct {
+	Session    string          `json:"session"`
+	WorkflowID string          `json:"workflow_id"`
+	FirstRunID string          `json:"first_run_id"`
+	Query      string          `json:"query"`
+	Team       string          `json:"team,omitempty"`
+	Config     json.RawMessage `json:"config,omitempty"`
+	Criteria   json.RawMessage `json:"criteria,omitempty"`
+}
+
+// Prepared is what the workflow needs of a resolved team.
+type Prepared struct {
+	ConfigHash     string              `json:"config_hash"`
+	Coordination   coordination.Config `json:"coordination"`
+	TimeoutSeconds int                 `json:"timeout_seconds"`
+
+	// URL is where the session's directory is, for people.
+	URL string `json:"url"`
+}
+
+// Prepare resolves the team, checks everything that can be wrong with the
+// input, and claims the session's directory for this workflow.
+func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
+	t, err := a.resolve(in)
+	if err != nil {
+		return Prepared{}, invalid(err)
+	}
+	if err := a.check(t); err != nil {
+		return Prepared{}, err
+	}
+	if len(in.Criteria) > 0 {
+		if _, err := config.ParseCriteria("eval_criteria", in.Criteria); err != nil {
+			return Prepared{}, invalid(err)
+		}
+	}
+	layout := artifact.InBucket(in.Session)
+	if err := a.claimSession(ctx, layout, in, t); err != nil {
+		return Prepared{}, err
+	}
+	return Prepared{
+		ConfigHash:     t.Hash(),
+		Coordination:   coordinationConfig(t),
+		TimeoutSeconds: t.Timeouts.OrchestratorTimeoutSeconds,
+		URL:            a.Store.URL(layout.File("session.json")),
+	}, nil
+}
+
+// resolve finds the team that the input names or brings. On a machine's own
+// stack it is registered, so that a session goes on with it although the file
+// behind its name changes.
+func (a *Activities) resolve(in PrepareInput) (config.Team, error) {
+	if len(in.Config) > 0 && string(in.Config) != "null" {
+		if in.Team != "" {
+			return config.Team{}, errors.New("the input has both a team and a config: give one")
+		}
+		return config.Parse("input config", in.Config, config.Cluster)
+	}
+	name := in.Team
+	if name == "" {
+		name = DefaultTeam
+	}
+	t, err := a.Teams.byName(name)
+	if err == nil && a.Teams.Dir != "" {
+		_, err = a.Teams.Register(t)
+	}
+	return t, err
+}
+
+// check builds every agent's model once: a configuration that cannot work fails
+// the session before anything is paid for. A key that only another worker has
+// is no fault of the configuration.
+func (a *Activities) check(t config.Team) error {
+	for _, agent := range t.Agents {
+		_, err := a.Model(agent)
+		var key *MissingKeyError
+		if err != nil && !errors.As(err, &key) {
+			return invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
+		}
+	}
+	return nil
+}
+
+// claimSession writes the session's first files. They are written once: a
+// retry finds its own, another workflow with the same session ID is refused.
+func (a *Activities) claimSession(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) error {
+	key := layout.File("session.json")
+	err := artifact.CreateJSON(ctx, a.Store, key, artifact.Session{
+		Query: in.Query, ConfigHash: t.Hash(), WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID, CreatedAt: a.Now().UTC(),
+	})
+	if errors.Is(err, artifact.ErrExists) {
+		owner, readErr := artifact.ReadJSON[artifact.Session](ctx, a.Store, key)
+		if readErr == nil && (owner.WorkflowID != in.WorkflowID || owner.FirstRunID != in.FirstRunID) {
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf(
+				"session %s belongs to workflow %s, first run %s: choose another session ID", in.Session, owner.WorkflowID, owner.FirstRunID), SessionTaken, nil)
+		}
+		err = readErr
+	}
+	if err != nil {
+		return fmt.Errorf("claiming session %s: %w", in.Session, err)
+	}
+	canonical, err := t.Canonical()
+	if err != nil {
+		return invalid(err)
+	}
+	documents := map[string]json.RawMessage{"config.json": canonical}
+	if len(in.Criteria) > 0 {
+		documents["eval_criteria.json"] = in.Criteria
+	}
+	for name, body := range documents {
+		if err := artifact.CreateJSON(ctx, a.Store, layout.File(name), body); err != nil && !errors.Is(err, artifact.ErrExists) {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func coordinationConfig(t config.Team) coordination.Config {
+	o := t.Orchestrator
+	c := coordination.Config{
+		OnSplit:          coordination.OnSplit(o.OnSplit),
+		MaxRevotes:       o.MaxRevotes,
+		MaxStepsPerAgent: o.MaxStepsPerAgent,
+		OnAgentFailure:   coordination.OnAgentFailure(o.OnAgentFailure),
+	}
+	for _, agent := range t.Agents {
+		c.Agents = append(c.Agents, agent.ID)
+	}
+	return c
+}
+
+// readCriteria reads the session's evaluation criteria, if it has any.
+func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]team.Criterion, error) {
+	data, err := store.Get(ctx, layout.File("eval_criteria.json"))
+	if errors.Is(err, artifact.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading eval_criteria.json: %w", err)
+	}
+	parsed, err := config.ParseCriteria("eval_criteria.json", data)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	var criteria []team.Criterion
+	for _, c := range parsed {
+		criteria = append(criteria, team.Criterion{Text: c.Text, Category: c.Category, VerifyBy: c.VerifyBy})
+	}
+	return criteria, nil
+}

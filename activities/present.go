@@ -1,0 +1,95 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/member"
+)
+
+// MaxAnswer is how much of the answer a session's result carries, in bytes.
+// The whole text is at its answer path.
+const MaxAnswer = 8 << 10
+
+// PresentInput names the answer that the session decided for.
+type PresentInput struct {
+	Session  string                `json:"session"`
+	Decision coordination.Decision `json:"decision"`
+}
+
+// Presented is the final answer.
+type Presented struct {
+	Answer    string `json:"answer"` // cut at MaxAnswer
+	Truncated bool   `json:"truncated,omitempty"`
+	Path      string `json:"path"`
+}
+
+// Present makes final/<agent>/ from the winning answer as it stands.
+func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
+	layout := artifact.InBucket(in.Session)
+	d := in.Decision
+	source := layout.Step(d.Winner, d.WinnerStep, "action.json")
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, source)
+	if err != nil {
+		return Presented{}, fmt.Errorf("reading the winning answer: %w", err)
+	}
+	var answer member.Answer
+	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
+		return Presented{}, invalid(fmt.Errorf("reading the winning answer in %s: %w", source, err))
+	}
+	if err := a.placeFinal(ctx, layout, d, commit); err != nil {
+		return Presented{}, err
+	}
+	key := layout.Final(d.Winner, "answer.json")
+	err = artifact.PutJSON(ctx, a.Store, key, artifact.Answer{
+		AgentID: d.Winner, Answer: answer.Answer, Timestamp: commit.Timestamp, Label: finalLabel(d.WinnerLabel),
+	})
+	if err != nil {
+		return Presented{}, fmt.Errorf("writing %s: %w", key, err)
+	}
+	text, cut := head(answer.Answer, MaxAnswer)
+	return Presented{Answer: text, Truncated: cut, Path: a.Store.URL(key)}, nil
+}
+
+// placeFinal copies the winning answer's files.
+func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, d coordination.Decision, c artifact.Commit) error {
+	if c.Manifest == "" {
+		return nil
+	}
+	m, err := artifact.LoadManifest(ctx, a.Store, layout, c.Manifest)
+	if err == nil {
+		err = artifact.Project(ctx, a.Store, layout, m, layout.Final(d.Winner, "workspace/"))
+	}
+	if err == nil {
+		err = artifact.PutJSON(ctx, a.Store, layout.Final(d.Winner, "workspace.json"), m)
+	}
+	if err != nil {
+		return fmt.Errorf("placing the files of the winning answer: %w", err)
+	}
+	return nil
+}
+
+// finalLabel is agent<N>.final for a winner labelled agent<N>.<M>.
+func finalLabel(label string) string {
+	for i := len(label) - 1; i >= 0; i-- {
+		if label[i] == '.' {
+			return label[:i] + ".final"
+		}
+	}
+	return label
+}
+
+// head is the beginning of s, at most limit bytes, cut at a character's boundary.
+func head(s string, limit int) (string, bool) {
+	if len(s) <= limit {
+		return s, false
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit], true
+}

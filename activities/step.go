@@ -1,0 +1,203 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/activity"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/member"
+	"conclave/engine/step"
+)
+
+// MaxFruitless is how many attempts without progress end a step.
+const MaxFruitless = 3
+
+// StepInput is one launch. What is large, the query above all, is read from the
+// session's directory: an input is in the history for ever.
+type StepInput struct {
+	Session    string              `json:"session"`
+	ConfigHash string              `json:"config_hash"`
+	Launch     coordination.Launch `json:"launch"`
+}
+
+// StepResult is a step's action as the workflow needs it: references and short
+// text.
+type StepResult struct {
+	Step        int                 `json:"step"`
+	Action      coordination.Action `json:"action"`
+	Target      string              `json:"target,omitempty"`
+	TargetLabel string              `json:"target_label,omitempty"`
+	Reason      string              `json:"reason,omitempty"` // cut at MaxReason bytes
+	Seen        []coordination.Seen `json:"seen,omitempty"`
+	Files       int                 `json:"files,omitempty"`
+	Usage       llm.Usage           `json:"usage"`
+}
+
+// RunStep runs one step of an agent, or finds it run. An error is final, with a
+// StepFailure in its details, or is retried on any worker; the step's number,
+// its claim and what was spent survive the attempt.
+func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
+	v := previous(ctx)
+	if v.Fruitless >= MaxFruitless {
+		return StepResult{}, a.exhausted(ctx, in, v)
+	}
+	v.Fruitless++
+	h, stepCtx, stop := a.startHeart(ctx, v)
+	defer stop()
+
+	run := a.stepRun(in, v)
+	run.heart = h
+	err := run.carryOut(stepCtx)
+	if err == nil {
+		return run.outcome()
+	}
+	if ended(stepCtx, err) {
+		return StepResult{}, err
+	}
+	return StepResult{}, a.fail(ctx, run, h, err)
+}
+
+// previous reads the vitals of the attempts before this one.
+func previous(ctx context.Context) vitals {
+	var v vitals
+	if activity.HasHeartbeatDetails(ctx) {
+		// Details of another shape come from another version; the count starts again.
+		_ = activity.GetHeartbeatDetails(ctx, &v)
+	}
+	return v
+}
+
+// exhausted ends a step whose attempts died without a word, as those of a
+// killed worker do.
+func (a *Activities) exhausted(ctx context.Context, in StepInput, v vitals) error {
+	err := fmt.Errorf("%d attempts of %s ended without progress", v.Fruitless, in.Launch.ID)
+	run := a.stepRun(in, v)
+	// What cannot be assembled cannot be told in the directory, only here.
+	err = errors.Join(err, run.assemble(ctx))
+	return run.abandon(ctx, class{kind: NoProgress, final: true}, err)
+}
+
+// fail turns the error of an attempt into the activity's, and tells the next
+// attempt what it must know.
+func (a *Activities) fail(ctx context.Context, run *stepRun, h *heart, err error) error {
+	c := classify(err)
+	h.write(func(v *vitals) {
+		v.StepFailure = run.failure()
+		if c.free {
+			v.Fruitless--
+		}
+	})
+	if !c.final && h.read().Fruitless >= MaxFruitless {
+		err = fmt.Errorf("%d attempts without progress, the last: %w", MaxFruitless, err)
+		c = class{kind: NoProgress, final: true}
+	}
+	if c.final {
+		return run.abandon(ctx, c, err)
+	}
+	// If the report is lost, so is one uncounted attempt, no more.
+	_ = h.report(context.WithoutCancel(ctx))
+	return applicationError(err, c, run.failure())
+}
+
+// stepRun is one attempt of RunStep.
+type stepRun struct {
+	*Activities
+	in     StepInput
+	heart  *heart
+	ports  step.Ports
+	spec   step.Spec
+	result step.Result // what is known of the step, earlier attempts included
+}
+
+func (a *Activities) stepRun(in StepInput, v vitals) *stepRun {
+	return &stepRun{
+		Activities: a, in: in,
+		ports:  step.Ports{Store: a.Store, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch},
+		result: step.Result{Step: v.Step, Usage: v.Usage},
+	}
+}
+
+// carryOut assembles the step and runs it.
+func (r *stepRun) carryOut(ctx context.Context) error {
+	if err := r.assemble(ctx); err != nil {
+		return err
+	}
+	r.ports.Progress = r.progress
+	var err error
+	r.result, err = step.Run(ctx, r.ports, r.spec)
+	return err
+}
+
+// assemble reads what the step is about.
+func (r *stepRun) assemble(ctx context.Context) error {
+	layout := artifact.InBucket(r.in.Session)
+	team, err := r.Teams.byHash(ctx, r.Store, layout, r.in.ConfigHash)
+	if err != nil {
+		return err
+	}
+	session, err := artifact.ReadJSON[artifact.Session](ctx, r.Store, layout.File("session.json"))
+	if err != nil {
+		return fmt.Errorf("reading session.json: %w", err)
+	}
+	criteria, err := readCriteria(ctx, r.Store, layout)
+	if err != nil {
+		return err
+	}
+	agent, ok := team.Agent(r.in.Launch.Agent)
+	if !ok {
+		return invalid(fmt.Errorf("the team has no agent %s", r.in.Launch.Agent))
+	}
+	if r.ports.Model, err = r.Model(agent); err != nil {
+		return err
+	}
+	r.spec, err = member.Step{
+		Layout: layout, Launch: r.in.Launch, Token: token(ctx, r.in.Launch.ID), Spent: r.result.Usage,
+		Query: session.Query, SystemMessage: agent.SystemMessage, Criteria: criteria,
+		Files: agent.Tools.Files, Sensitivity: team.Orchestrator.VotingSensitivity,
+	}.Spec(ctx, r.Store)
+	return err
+}
+
+// token is the execution token: the same for every attempt of a launch, new
+// after a reset.
+func token(ctx context.Context, launch coordination.LaunchID) string {
+	return activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(launch)
+}
+
+func (r *stepRun) progress(p step.Progress) {
+	r.heart.write(func(v *vitals) {
+		v.StepFailure = StepFailure{Step: p.Step, Usage: p.Usage}
+		v.Last = string(p.Last)
+	})
+}
+
+// outcome translates the commit for the workflow.
+func (r *stepRun) outcome() (StepResult, error) {
+	o, err := member.ReadOutcome(r.result.Commit)
+	if err != nil {
+		return StepResult{}, invalid(err)
+	}
+	return StepResult{
+		Step: r.result.Step, Action: o.Action, Target: o.Target, TargetLabel: o.TargetLabel, Reason: o.Reason,
+		Seen: o.Seen, Files: r.result.Files, Usage: r.result.Usage,
+	}, nil
+}
+
+func (r *stepRun) failure() StepFailure {
+	return StepFailure{Step: r.result.Step, Usage: r.result.Usage}
+}
+
+// abandon records that the step came to nothing and returns its final error. A
+// store that is down must not turn a final error into a retried one.
+func (r *stepRun) abandon(ctx context.Context, c class, cause error) error {
+	if r.spec.Abandoned != nil {
+		err := step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: c.kind, Message: cause.Error()})
+		cause = errors.Join(cause, err)
+	}
+	return applicationError(cause, c, r.failure())
+}
