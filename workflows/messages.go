@@ -1,0 +1,90 @@
+package workflows
+
+import (
+	"encoding/json"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+)
+
+// The wire names that other people's programs use.
+const (
+	// TaskQueue is where sessions and their steps run unless told otherwise.
+	TaskQueue = "conclave"
+
+	// SessionType is the workflow type of a session.
+	SessionType = "Session"
+
+	// StateQuery answers a State; TimelineQuery the ordered recent events.
+	StateQuery    = "state"
+	TimelineQuery = "timeline"
+
+	// FinishSignal asks for a decision now with what is there.
+	FinishSignal = "finish"
+)
+
+// Memo keys of a session's workflow. They are readable without a worker.
+const (
+	MemoSession = "session_id"
+	MemoQuery   = "query"  // cut at 200 characters
+	MemoStatus  = "status" // running, or how the session ended
+	MemoRound   = "round"
+	MemoWinner  = "winner" // label
+)
+
+// Running is the MemoStatus of a session that has not ended.
+const Running = "running"
+
+// SessionInput starts a session. Unknown fields are tolerated, so that stock
+// clients of any version can start one.
+type SessionInput struct {
+	Query     string `json:"query"`
+	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
+
+	// Team names a team of the worker, "default" if neither it nor Config is given.
+	Team string `json:"team,omitempty"`
+	// Config is a team as JSON. It can name the worker's providers, never define them.
+	Config json.RawMessage `json:"config,omitempty"`
+
+	EvalCriteria json.RawMessage `json:"eval_criteria,omitempty"`
+	// History holds earlier turns; not available in this version.
+	History json.RawMessage `json:"history,omitempty"`
+
+	// Continued carries a session over continue-as-new; never set by a client.
+	Continued *Continued `json:"continued,omitempty"`
+}
+
+// SessionResult is how a session ended.
+type SessionResult struct {
+	SessionID       string         `json:"session_id"`
+	Status          string         `json:"status"`
+	Winner          string         `json:"winner"`
+	WinnerLabel     string         `json:"winner_label"`
+	Answer          string         `json:"answer"` // cut at 8 KB
+	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
+	AnswerPath      string         `json:"answer_path"`
+	Votes           map[string]int `json:"votes"` // target to count
+	Rounds          int            `json:"rounds"`
+	Cost            llm.Usage      `json:"cost"`
+
+	// Error says why a failed session has no answer.
+	Error *artifact.Error `json:"error,omitempty"`
+}
+
+// State is the answer to StateQuery.
+type State = activities.SessionState
+
+// Continued is what a session carries over continue-as-new. No step is running
+// then.
+type Continued struct {
+	Core     *coordination.State `json:"core"`
+	Prepared activities.Prepared `json:"prepared"`
+
+	// Recorded is the number of the last event that Record has written.
+	Recorded int `json:"recorded"`
+
+	// SecondsLeft of the session's time.
+	SecondsLeft int `json:"seconds_left"`
+}

@@ -1,0 +1,302 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+	"conclave/workflows"
+)
+
+// player is an agent's model: it gives its replies in order.
+type player struct {
+	mu      sync.Mutex
+	replies []any // llm.Message or error
+	asked   int
+}
+
+func (p *player) Generate(ctx context.Context, _ llm.Request) (llm.Reply, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	if p.asked > len(p.replies) {
+		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: fmt.Sprintf("the script ends before call %d", p.asked)}
+	}
+	switch r := p.replies[p.asked-1].(type) {
+	case error:
+		return llm.Reply{}, r
+	case block:
+		r.reached()
+		<-ctx.Done()
+		return llm.Reply{}, context.Cause(ctx)
+	default:
+		return llm.Reply{Message: r.(llm.Message), Usage: llm.Usage{InputTokens: 10, OutputTokens: 1, ModelCalls: 1}}, nil
+	}
+}
+
+// block is a model that never replies. It tells when it is asked.
+type block struct{ reached func() }
+
+// never is a block that nobody waits for.
+func never() block { return block{reached: func() {}} }
+
+func call(name string, arguments map[string]string) llm.Message {
+	data, _ := json.Marshal(arguments)
+	return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c", Name: name, Arguments: string(data)}}}
+}
+
+func answer(text string) llm.Message { return call("new_answer", map[string]string{"content": text}) }
+
+func vote(label string) llm.Message {
+	return call("vote", map[string]string{"agent_id": label, "reason": "because"})
+}
+
+// stage is a session on the SDK's test environment: the real workflow, the real
+// activities, a store in a directory, scripted models.
+type stage struct {
+	*testsuite.TestWorkflowEnvironment
+	store *artifact.Dir
+	cast  map[string]*player
+}
+
+func newStage(t *testing.T, scripts map[string][]any, change func(*config.Team)) *stage {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	team := config.Default()
+	team.Agents = nil
+	s := &stage{store: store, cast: map[string]*player{}}
+	for _, id := range []string{"agent_a", "agent_b", "agent_c"} {
+		if replies, ok := scripts[id]; ok {
+			agent := config.Default().Agents[0]
+			agent.ID = id
+			team.Agents = append(team.Agents, agent)
+			s.cast[id] = &player{replies: replies}
+		}
+	}
+	if change != nil {
+		change(&team)
+	}
+	var suite testsuite.WorkflowTestSuite
+	s.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
+	s.SetTestTimeout(20 * time.Second)
+	acts := &activities.Activities{
+		Store: store, Now: time.Now, Scratch: t.TempDir(),
+		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+		Model: func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
+		Tools: func(dir string) (step.Tools, error) { return tools.Open(dir) },
+		Heartbeat: func(ctx context.Context, _ []byte, details ...any) error {
+			activity.RecordHeartbeat(ctx, details...)
+			return nil
+		},
+	}
+	acts.Register(s)
+	s.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
+	return s
+}
+
+// play runs the session to its end.
+func (s *stage) play(t *testing.T, in workflows.SessionInput) workflows.SessionResult {
+	t.Helper()
+	s.ExecuteWorkflow(workflows.SessionType, in)
+	require.True(t, s.IsWorkflowCompleted())
+	require.NoError(t, s.GetWorkflowError())
+	var result workflows.SessionResult
+	require.NoError(t, s.GetWorkflowResult(&result))
+	return result
+}
+
+func (s *stage) state(t *testing.T) workflows.State {
+	t.Helper()
+	value, err := s.QueryWorkflow(workflows.StateQuery)
+	require.NoError(t, err)
+	var state workflows.State
+	require.NoError(t, value.Get(&state))
+	return state
+}
+
+func seed() map[string][]any {
+	return map[string][]any{
+		"agent_a": {answer("A."), vote("agent2"), vote("agent3")},
+		"agent_b": {answer("B."), vote("agent2"), vote("agent3")},
+		"agent_c": {answer("C."), answer("C, improved."), vote("agent3")},
+	}
+}
+
+func TestSession_ThreeRounds(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, seed(), nil)
+	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, "agent_c", result.Winner)
+	require.Equal(t, "agent3.2", result.WinnerLabel)
+	require.Equal(t, "C, improved.", result.Answer)
+	require.Equal(t, map[string]int{"agent_c": 3}, result.Votes)
+	require.Equal(t, 3, result.Rounds)
+	require.Equal(t, int64(9), result.Cost.ModelCalls)
+
+	state := s.state(t)
+	require.Equal(t, coordination.PhaseDone, state.Phase)
+	require.Equal(t, "consensus", state.Status)
+	require.Equal(t, "Who?", state.Query)
+	status, err := artifact.ReadJSON[workflows.State](t.Context(), s.store, "sessions/s1/status.json")
+	require.NoError(t, err)
+	require.Equal(t, state, status, "status.json is what the query says")
+
+	events, err := s.store.Get(t.Context(), "sessions/s1/events.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, state.Events, strings.Count(string(events), "\n"), "every event is recorded once")
+	final, err := artifact.ReadJSON[artifact.Answer](t.Context(), s.store, "sessions/s1/final/agent_c/answer.json")
+	require.NoError(t, err)
+	require.Equal(t, "agent3.final", final.Label)
+	for seq := 1; seq <= 9; seq++ {
+		there, err := s.store.Exists(t.Context(), artifact.InBucket("s1").Ledger(seq))
+		require.NoError(t, err)
+		require.True(t, there, "ledger entry %d", seq)
+	}
+}
+
+func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, in := range map[string]workflows.SessionInput{
+		"no query":        {},
+		"blank query":     {Query: " \n"},
+		"huge query":      {Query: strings.Repeat("x", workflows.MaxQuery+1)},
+		"history":         {Query: "q", History: json.RawMessage(`[{"role":"user"}]`)},
+		"id leaves":       {Query: "q", SessionID: "../other"},
+		"unknown team":    {Query: "q", Team: "nobody"},
+		"team and config": {Query: "q", Team: "default", Config: json.RawMessage(`{}`)},
+		"bad config":      {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"A B"}]}`)},
+		"reaches out":     {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m","base_url":"http://127.0.0.1:1"}}]}`)},
+		"bad criteria":    {Query: "q", EvalCriteria: json.RawMessage(`{"criteria":[{}]}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, seed(), nil)
+			s.ExecuteWorkflow(workflows.SessionType, in)
+			require.True(t, s.IsWorkflowCompleted())
+			var refused *temporal.ApplicationError
+			require.ErrorAs(t, s.GetWorkflowError(), &refused)
+			require.True(t, refused.NonRetryable())
+			require.Contains(t, []string{workflows.InvalidInput, activities.ConfigInvalid}, refused.Type())
+			require.Zero(t, s.cast["agent_a"].asked, "nothing was paid for")
+		})
+	}
+}
+
+func TestSession_FailedAgent(t *testing.T) {
+	t.Parallel()
+	refused := &llm.Error{Kind: llm.AuthFailed, Message: "the key was refused"}
+	s := newStage(t, map[string][]any{
+		"agent_a": {answer("A."), vote("agent1")},
+		"agent_b": {refused},
+	}, nil)
+	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "agent_a", result.Winner)
+	b := s.state(t).Agents[1]
+	require.Equal(t, coordination.AgentFailed, b.Status)
+	require.Equal(t, &coordination.Failure{Type: "AuthFailed", Message: refused.Error()}, b.Error)
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), s.store, "sessions/s1/agents/agent_b/last_action.json")
+	require.NoError(t, err)
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, "AuthFailed", last.Error.Type)
+}
+
+func TestSession_NobodyAnswers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, map[string][]any{"agent_a": {&llm.Error{Kind: llm.AuthFailed, Message: "the key was refused"}}}, nil)
+	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "failed", result.Status)
+	require.Contains(t, result.Error.Message, "agent_a: AuthFailed")
+}
+
+func TestSession_TimeUp(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, map[string][]any{
+		"agent_a": {answer("A."), never()},
+		"agent_b": {answer("B."), never()},
+	}, func(team *config.Team) { team.Timeouts.OrchestratorTimeoutSeconds = 3 })
+	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "timeout", result.Status)
+	require.NotEmpty(t, result.Winner)
+}
+
+func TestSession_FinishDecidesNow(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	s = newStage(t, map[string][]any{
+		"agent_a": {answer("A."), block{func() { s.SignalWorkflow(workflows.FinishSignal, nil) }}},
+		"agent_b": {answer("B."), vote("agent1")},
+	}, nil)
+	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "finished", result.Status)
+	require.NotEmpty(t, result.Winner)
+}
+
+func TestSession_CancelKeepsWhatWasAccepted(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	s = newStage(t, map[string][]any{
+		"agent_a": {answer("A."), block{func() { s.CancelWorkflow() }}},
+		"agent_b": {answer("B."), never()},
+	}, nil)
+	s.ExecuteWorkflow(workflows.SessionType, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	require.True(t, s.IsWorkflowCompleted())
+	var ended *temporal.CanceledError
+	require.ErrorAs(t, s.GetWorkflowError(), &ended)
+	status, err := artifact.ReadJSON[workflows.State](t.Context(), s.store, "sessions/s1/status.json")
+	require.NoError(t, err)
+	require.Equal(t, "cancelled", status.Status)
+	for seq := 1; seq <= 2; seq++ {
+		there, err := s.store.Exists(t.Context(), artifact.InBucket("s1").Ledger(seq))
+		require.NoError(t, err)
+		require.True(t, there)
+	}
+}
+
+// A model that is away for a while costs retries, not the agent; one that stays
+// away ends the step after three attempts.
+func TestSession_AttemptsWithoutProgress(t *testing.T) {
+	t.Parallel()
+	away := &llm.Error{Kind: llm.Overloaded, Message: "overloaded"}
+	limited := &llm.Error{Kind: llm.RateLimited, Message: "slow down", RetryAfter: time.Minute}
+	s := newStage(t, map[string][]any{
+		"agent_a": {limited, limited, limited, limited, away, away, answer("A."), vote("agent1")},
+	}, nil)
+	require.Equal(t, "consensus", s.play(t, workflows.SessionInput{Query: "Who?"}).Status, "rate limits are not counted")
+
+	s = newStage(t, map[string][]any{"agent_a": {away, away, away, answer("too late")}}, nil)
+	result := s.play(t, workflows.SessionInput{Query: "Who?"})
+	require.Equal(t, "failed", result.Status)
+	require.Contains(t, result.Error.Message, "NoProgress: 3 attempts without progress")
+	require.Equal(t, 3, s.cast["agent_a"].asked)
+}
+
+func TestSession_DirectoryOfAnotherWorkflowIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, seed(), nil)
+	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/s1/session.json", artifact.Session{WorkflowID: "other", FirstRunID: "r"}))
+	s.ExecuteWorkflow(workflows.SessionType, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, s.GetWorkflowError(), &refused)
+	require.Equal(t, activities.SessionTaken, refused.Type())
+}
