@@ -1,0 +1,3 @@
+// Package worker assembles one worker process: the store, the teams, the
+// activities and their registration with Temporal.
+package worker
