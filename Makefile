@@ -36,7 +36,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	@go list -f '{{.Dir}} {{.ImportPath}}' ./... | while read -r dir pkg; do \
 		grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go 2>/dev/null | sed 's/^func //' | while read -r target; do \
 			echo "== $$pkg $$target"; \
-			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$pkg" || exit 1; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$pkg" || exit 1; \
 		done || exit 1; \
 	done
 
@@ -57,8 +57,8 @@ fmt: $(TOOLS)/gofumpt ## format the code
 tidy: ## tidy go.mod
 	go mod tidy
 
-record: ## record new histories from real sessions into workflows/testdata/histories
-	go test -count=1 -tags record -run 'Record' ./workflows/...
+record: ## record histories of real sessions into workflows/testdata/histories
+	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories/protocol1 go test -tags e2e -count=1 -run 'TestUncached' ./cmd/conclave/e2e/...
 
 ci: lint test replay ## everything that CI runs
 	$(MAKE) bench BENCHFLAGS=-benchtime=1x

@@ -102,7 +102,7 @@ func (a *Activities) check(t config.Team) error {
 func (a *Activities) claimSession(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) error {
 	key := layout.File("session.json")
 	err := artifact.CreateJSON(ctx, a.Store, key, artifact.Session{
-		Query: in.Query, ConfigHash: t.Hash(), WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID, CreatedAt: a.Now().UTC(),
+		Query: in.Query, ConfigHash: t.Hash(), WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID, CreatedAt: artifact.Timestamp(a.Now()),
 	})
 	if errors.Is(err, artifact.ErrExists) {
 		owner, readErr := artifact.ReadJSON[artifact.Session](ctx, a.Store, key)

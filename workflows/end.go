@@ -37,7 +37,7 @@ func (s *session) end() (SessionResult, error) {
 		if err := workflow.ExecuteActivity(ctx, activities.PresentName, input).Get(ctx, &p); err != nil {
 			return SessionResult{}, s.orCancelled(err)
 		}
-		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, p.Path
+		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
 	}
 	s.show()
 	if err := s.flush(s.ctx); err != nil {

@@ -64,7 +64,7 @@ type SessionResult struct {
 	WinnerLabel     string         `json:"winner_label"`
 	Answer          string         `json:"answer"` // cut at 8 KB
 	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
-	AnswerPath      string         `json:"answer_path"`
+	AnswerPath      *string        `json:"answer_path"` // null without an answer
 	Votes           map[string]int `json:"votes"` // target to count
 	Rounds          int            `json:"rounds"`
 	Cost            llm.Usage      `json:"cost"`

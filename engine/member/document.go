@@ -63,7 +63,7 @@ func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []ste
 	return []step.Document{{
 		Key: m.Layout.Agent(m.Launch.Agent, "last_action.json"),
 		Body: artifact.LastAction{
-			AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at.UTC(),
+			AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at,
 			StepNumber: r.Step, Cost: r.Usage, Error: &cause,
 		},
 		Replace: true,

@@ -15,7 +15,7 @@ const maxClaims = 1000
 // claim takes the first free number above s.After, or finds the one that an
 // earlier attempt of the same launch took, and leaves it in r.
 func claim(ctx context.Context, p Ports, s Spec, r *Result) (artifact.Claim, error) {
-	mine := artifact.Claim{Token: s.Token, SeenSteps: s.Seen, Labels: s.Labels, StartedAt: p.Now().UTC()}
+	mine := artifact.Claim{Token: s.Token, SeenSteps: s.Seen, Labels: s.Labels, StartedAt: artifact.Timestamp(p.Now())}
 	for n := s.After + 1; n <= s.After+maxClaims; n++ {
 		key := s.Dir(n) + "step.json"
 		err := artifact.CreateJSON(ctx, p.Store, key, mine)

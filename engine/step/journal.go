@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
@@ -30,7 +31,7 @@ type line struct {
 
 // Append implements loop.Journal.
 func (j *journal) Append(_ context.Context, e loop.Entry) error {
-	data, err := json.Marshal(line{Time: j.now().UTC(), Entry: e})
+	data, err := json.Marshal(line{Time: artifact.Timestamp(j.now()), Entry: e})
 	if err != nil {
 		return err
 	}

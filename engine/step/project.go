@@ -47,7 +47,7 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 			return fmt.Errorf("writing %s: %w", key, err)
 		}
 	}
-	return writeAll(ctx, p.Store, s.Abandoned(r, cause, p.Now()))
+	return writeAll(ctx, p.Store, s.Abandoned(r, cause, artifact.Timestamp(p.Now())))
 }
 
 func writeAll(ctx context.Context, store artifact.Store, documents []Document) error {

@@ -71,7 +71,7 @@ func attempt(ctx context.Context, p Ports, s Spec, started time.Time, r *Result)
 	if ctx.Err() != nil {
 		return artifact.Commit{}, context.Cause(ctx)
 	}
-	c.Timestamp = p.Now().UTC()
+	c.Timestamp = artifact.Timestamp(p.Now())
 	return commit(ctx, p.Store, s.Dir(r.Step), c)
 }
 
