@@ -1,0 +1,153 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// binary is an executable that `make e2e` built, by the variable that names it.
+func binary(t *testing.T, variable string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	require.NotEmpty(t, path, "%s is not set: run make e2e", variable)
+	return path
+}
+
+// cli is a user's shell: a home of its own and nothing in the environment that
+// the tests did not put there.
+type cli struct {
+	t    *testing.T
+	home string
+	env  []string
+}
+
+func newCLI(t *testing.T, env ...string) *cli {
+	t.Helper()
+	home := t.TempDir()
+	return &cli{t: t, home: home, env: append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}, env...)}
+}
+
+// output is what a command printed and how it ended.
+type output struct {
+	stdout, stderr string
+	code           int
+}
+
+func (c *cli) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(c.t.Context(), name, args...)
+	cmd.Env, cmd.Dir = c.env, c.home
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// conclave runs the built binary to its end.
+func (c *cli) conclave(args ...string) output {
+	c.t.Helper()
+	return c.run(binary(c.t, "CONCLAVE_BIN"), args...)
+}
+
+// temporal runs the Temporal CLI to its end.
+func (c *cli) temporal(args ...string) output {
+	c.t.Helper()
+	return c.run(binary(c.t, "TEMPORAL_BIN"), args...)
+}
+
+func (c *cli) run(name string, args ...string) output {
+	c.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := c.command(name, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(c.t, err)
+	}
+	c.t.Logf("%s %s → %d\n%s%s", filepath.Base(name), strings.Join(args, " "), cmd.ProcessState.ExitCode(), stdout.String(), stderr.String())
+	return output{stdout: stdout.String(), stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
+}
+
+// background is a command that runs beside the test.
+type background struct {
+	*exec.Cmd
+	log  *syncBuffer
+	done chan error
+}
+
+func (c *cli) start(args ...string) *background {
+	c.t.Helper()
+	cmd := c.command(binary(c.t, "CONCLAVE_BIN"), args...)
+	b := &background{Cmd: cmd, log: &syncBuffer{}, done: make(chan error, 1)}
+	cmd.Stdout, cmd.Stderr = b.log, b.log
+	require.NoError(c.t, cmd.Start())
+	go func() { b.done <- cmd.Wait() }()
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		if c.t.Failed() {
+			c.t.Logf("conclave %s:\n%s", strings.Join(args, " "), b.log.String())
+		}
+	})
+	return b
+}
+
+// prints waits until the command has printed text.
+func (b *background) prints(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(b.log.String(), text) }, time.Minute, 20*time.Millisecond, "waiting for %q in:\n%s", text, b.log)
+}
+
+// ends waits until the command has ended and returns its exit code.
+func (b *background) ends(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-b.done:
+		return b.ProcessState.ExitCode()
+	case <-time.After(time.Minute):
+		require.Fail(t, "the command did not end", b.log.String())
+		return -1
+	}
+}
+
+// file writes a file into the home and returns its path.
+func (c *cli) file(name, content string) string {
+	c.t.Helper()
+	path := filepath.Join(c.home, name)
+	require.NoError(c.t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// dataDir is where the commands of this home keep the embedded stack.
+func (c *cli) dataDir() string { return filepath.Join(c.home, ".local", "share", "conclave") }
+
+// lastLine decodes the last line of an --automation run.
+func (o output) lastLine(t *testing.T, v any) {
+	t.Helper()
+	lines := strings.Split(strings.TrimRight(o.stdout, "\n"), "\n")
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), v), o.stdout)
+}
+
+// gone waits until no process with this home is left, whatever it is called.
+func (c *cli) gone() {
+	c.t.Helper()
+	mine := []byte("HOME=" + c.home + "\x00")
+	require.Eventually(c.t, func() bool {
+		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
+		return !slices.ContainsFunc(environments, func(name string) bool {
+			data, err := os.ReadFile(name)
+			return err == nil && bytes.Contains(data, mine)
+		})
+	}, 30*time.Second, 50*time.Millisecond, "processes of %s are left", c.home)
+}

@@ -1,0 +1,155 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reply is one scripted reply of the model: a tool call, or a failure.
+type reply struct {
+	tool      string
+	arguments map[string]any
+
+	status int // an HTTP error instead
+	before func()
+}
+
+func answer(text string) reply {
+	return reply{tool: "new_answer", arguments: map[string]any{"content": text}}
+}
+
+func vote(label, reason string) reply {
+	return reply{tool: "vote", arguments: map[string]any{"agent_id": label, "reason": reason}}
+}
+
+func write(path, content string) reply {
+	return reply{tool: "write_file", arguments: map[string]any{"path": path, "content": content}}
+}
+
+func fails(status int) reply { return reply{status: status} }
+
+// during runs f while the model thinks about this reply.
+func (r reply) during(f func()) reply { r.before = f; return r }
+
+// modelServer is a Chat Completions server that follows a script. Agents are
+// told apart by the name of their model.
+type modelServer struct {
+	*httptest.Server
+	t *testing.T
+
+	mu     sync.Mutex
+	script map[string][]reply
+	asked  map[string][]string // request bodies by model
+}
+
+func newModelServer(t *testing.T, script map[string][]reply) *modelServer {
+	t.Helper()
+	m := &modelServer{t: t, script: script, asked: map[string][]string{}}
+	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var request struct {
+		Model string `json:"model"`
+	}
+	_ = json.Unmarshal(body, &request)
+	next, number := m.next(request.Model, string(body))
+	if next.before != nil {
+		next.before()
+	}
+	if !strings.HasSuffix(r.URL.Path, "/chat/completions") || next.status != 0 {
+		status := cmp.Or(next.status, http.StatusNotFound)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":{"message":"scripted failure %d","type":"server_error"}}`, status)
+		return
+	}
+	arguments, _ := json.Marshal(next.arguments)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": fmt.Sprintf("r%d", number), "object": "chat.completion", "model": request.Model,
+		"choices": []any{map[string]any{
+			"index": 0, "finish_reason": "tool_calls",
+			"message": map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
+				"id": fmt.Sprintf("call_%d", number), "type": "function",
+				"function": map[string]any{"name": next.tool, "arguments": string(arguments)},
+			}}},
+		}},
+		"usage": map[string]any{"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+	})
+}
+
+func (m *modelServer) next(model, body string) (reply, int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked[model] = append(m.asked[model], body)
+	n := len(m.asked[model])
+	if n > len(m.script[model]) {
+		// The session ends with a plain error that names the gap in the script.
+		return fails(http.StatusBadRequest), n
+	}
+	return m.script[model][n-1], n
+}
+
+// calls is how often the model of that name was asked.
+func (m *modelServer) calls(model string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.asked[model])
+}
+
+// prompts are all requests that any model got.
+func (m *modelServer) prompts() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var b strings.Builder
+	for _, bodies := range m.asked {
+		for _, body := range bodies {
+			b.WriteString(body)
+		}
+	}
+	return b.String()
+}
+
+// team is a team file whose agents use this server; agent_x has the model
+// model-x.
+func (m *modelServer) team(agents ...string) string {
+	m.t.Helper()
+	team := map[string]any{"agents": []any{}}
+	for _, id := range agents {
+		team["agents"] = append(team["agents"].([]any), map[string]any{
+			"id": id,
+			"backend": map[string]any{
+				"type": "openai", "model": strings.Replace(id, "agent_", "model-", 1), "base_url": m.URL + "/v1",
+			},
+		})
+	}
+	data, err := json.MarshalIndent(team, "", "  ")
+	require.NoError(m.t, err)
+	return string(data)
+}
+
+// threeRounds is the worked session of the protocol: everybody answers; two
+// vote for agent_b while agent_c answers again, which makes both votes stale;
+// everybody votes for agent_c.
+func threeRounds() map[string][]reply {
+	return map[string][]reply{
+		"model-a": {write("plan.md", "# Plan A\n"), answer("Answer A."), vote("agent2", "B is thorough."), vote("agent3", "C is better now.")},
+		"model-b": {answer("Answer B."), vote("agent2.1", "Mine holds."), vote("agent3.2", "C wins.")},
+		"model-c": {answer("Answer C."), answer("Answer C, improved."), vote("agent3", "It is complete.")},
+	}
+}

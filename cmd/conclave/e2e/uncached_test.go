@@ -1,0 +1,196 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/activities/s3store"
+	"conclave/cmd/conclave/devserver"
+	"conclave/engine/config"
+	"conclave/worker"
+	"conclave/workflows"
+)
+
+// TestMain makes the test binary what the stack re-executes, and turns the
+// workflow cache off for the workers in this process: every workflow task
+// replays the whole history.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == devserver.ChildCommand {
+		if err := devserver.RunChild(context.Background(), os.Stdin, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	sdkworker.SetStickyWorkflowCacheSize(0)
+	os.Exit(m.Run())
+}
+
+// site is an embedded stack with clients of it.
+type site struct {
+	t      *testing.T
+	client client.Client
+	store  *s3store.Store
+	stack  devserver.Stack
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	dir := t.TempDir()
+	lease, err := devserver.Join(t.Context(), dir, devserver.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, lease.Release())
+		// The directory can be removed once the stack is out of it.
+		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, 20*time.Second, 50*time.Millisecond)
+	})
+	s := &site{t: t, stack: lease.Stack()}
+	s.store, err = s3store.New(t.Context(), s3store.Options{
+		Bucket: s.stack.Bucket, Endpoint: s.stack.S3Endpoint, Region: s.stack.S3Region,
+		AccessKeyID: s.stack.S3AccessKey, SecretAccessKey: s.stack.S3SecretKey,
+	})
+	require.NoError(t, err)
+	s.client, err = client.DialContext(t.Context(), client.Options{HostPort: s.stack.TemporalAddress, Namespace: s.stack.Namespace})
+	require.NoError(t, err)
+	t.Cleanup(s.client.Close)
+	return s
+}
+
+// work starts a worker whose default team is that of the given model server.
+func (s *site) work(m *modelServer, agents ...string) *worker.Worker {
+	s.t.Helper()
+	team, err := config.Parse("team", []byte(m.team(agents...)), config.Local)
+	require.NoError(s.t, err)
+	w, err := worker.New(worker.Config{
+		Client: s.client, Store: s.store, Scratch: s.t.TempDir(),
+		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+	})
+	require.NoError(s.t, err)
+	require.NoError(s.t, w.Start())
+	return w
+}
+
+func (s *site) start(id string) client.WorkflowRun {
+	s.t.Helper()
+	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue},
+		workflows.SessionType, workflows.SessionInput{Query: "Which of us is right?"})
+	require.NoError(s.t, err)
+	return run
+}
+
+func (s *site) history(id string) *historypb.History {
+	s.t.Helper()
+	var h historypb.History
+	events := s.client.GetWorkflowHistory(s.t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		e, err := events.Next()
+		require.NoError(s.t, err)
+		h.Events = append(h.Events, e)
+	}
+	return &h
+}
+
+// replay checks that the code makes of a history what made it, and keeps the
+// history for the replay tests if asked to.
+func (s *site) replay(id, name string) {
+	s.t.Helper()
+	h := s.history(id)
+	replayer := sdkworker.NewWorkflowReplayer()
+	replayer.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
+	require.NoError(s.t, replayer.ReplayWorkflowHistory(nil, h))
+	if dir := os.Getenv("CONCLAVE_RECORD"); dir != "" {
+		record(s.t, dir, name, h)
+	}
+}
+
+// Every ending of a session, each workflow task replayed from the first event.
+func TestUncached(t *testing.T) {
+	t.Parallel()
+	split := map[string][]reply{
+		"model-a": {answer("Answer A."), vote("agent1", "Mine."), vote("agent1", "Still mine.")},
+		"model-b": {answer("Answer B."), vote("agent2", "Mine."), vote("agent2", "Still mine.")},
+	}
+	lost := map[string][]reply{
+		"model-a": {answer("Answer A."), vote("agent1", "The only one.")},
+		"model-b": {fails(401)},
+	}
+	nobody := map[string][]reply{"model-a": {fails(401)}, "model-b": {fails(401)}}
+	for _, tt := range []struct {
+		name, status, winner string
+		script               map[string][]reply
+		agents               []string
+	}{
+		{name: "three_rounds", script: threeRounds(), agents: []string{"agent_a", "agent_b", "agent_c"}, status: "consensus", winner: "agent_c"},
+		{name: "split_revote_plurality", script: split, agents: []string{"agent_a", "agent_b"}, status: "plurality", winner: "agent_a"},
+		{name: "failed_agent", script: lost, agents: []string{"agent_a", "agent_b"}, status: "consensus", winner: "agent_a"},
+		{name: "nobody_answers", script: nobody, agents: []string{"agent_a", "agent_b"}, status: "failed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			model := newModelServer(t, tt.script)
+			w := s.work(model, tt.agents...)
+			t.Cleanup(w.Stop)
+			var result workflows.SessionResult
+			require.NoError(t, s.start(tt.name).Get(t.Context(), &result))
+			require.Equal(t, tt.status, result.Status)
+			require.Equal(t, tt.winner, result.Winner)
+			s.replay(tt.name, tt.name)
+		})
+	}
+}
+
+// A worker that stops between two steps hands the session to the next one.
+func TestUncachedWorkerReplaced(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	script := threeRounds()
+	asked, stopped := make(chan struct{}), make(chan struct{})
+	lost := vote("agent2", "Nobody hears this.").during(func() { close(asked); <-stopped })
+	script["model-b"] = slices.Insert(script["model-b"], 1, lost)
+	model := newModelServer(t, script)
+	agents := []string{"agent_a", "agent_b", "agent_c"}
+	w := s.work(model, agents...)
+	run := s.start("replaced")
+	<-asked
+	w.Stop()
+	close(stopped)
+	w = s.work(model, agents...)
+	t.Cleanup(w.Stop)
+	var result workflows.SessionResult
+	require.NoError(t, run.Get(t.Context(), &result))
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, map[string]int{"agent_c": 3}, result.Votes)
+	require.Equal(t, len(script["model-a"]), model.calls("model-a"), "finished steps are not run again")
+	s.replay("replaced", "worker_replaced")
+}
+
+// A session's history stays small: what is large is in the store.
+func TestHistoryPerStep(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.work(newModelServer(t, threeRounds()), "agent_a", "agent_b", "agent_c")
+	t.Cleanup(w.Stop)
+	require.NoError(t, s.start("small").Get(t.Context(), nil))
+	d, err := s.client.DescribeWorkflowExecution(t.Context(), "small", "")
+	require.NoError(t, err)
+	const steps = 9
+	events, bytes := d.WorkflowExecutionInfo.HistoryLength/steps, d.WorkflowExecutionInfo.HistorySizeBytes/steps
+	t.Logf("%d events and %d bytes of history a step", events, bytes)
+	require.LessOrEqual(t, events, int64(12))
+	require.LessOrEqual(t, bytes, int64(6<<10))
+}
