@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
+	"strings"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/excerpt"
 	"conclave/engine/member"
 )
 
@@ -51,7 +52,7 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 	if err != nil {
 		return Presented{}, fmt.Errorf("writing %s: %w", key, err)
 	}
-	text, cut := head(answer.Answer, MaxAnswer)
+	text, cut := excerpt.Of(answer.Answer, MaxAnswer)
 	return Presented{Answer: text, Truncated: cut, Path: a.Store.URL(key)}, nil
 }
 
@@ -75,21 +76,6 @@ func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, d c
 
 // finalLabel is agent<N>.final for a winner labelled agent<N>.<M>.
 func finalLabel(label string) string {
-	for i := len(label) - 1; i >= 0; i-- {
-		if label[i] == '.' {
-			return label[:i] + ".final"
-		}
-	}
-	return label
-}
-
-// head is the beginning of s, at most limit bytes, cut at a character's boundary.
-func head(s string, limit int) (string, bool) {
-	if len(s) <= limit {
-		return s, false
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit], true
+	agent, _, _ := strings.Cut(label, ".")
+	return agent + ".final"
 }

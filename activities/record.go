@@ -19,7 +19,7 @@ type RecordInput struct {
 	Entries []coordination.Accepted `json:"entries"`
 	Events  []coordination.Entry    `json:"events"`
 
-	// Status is the new content of status.json.
+	// Status is the new content of status.json, without the query.
 	Status SessionState `json:"status"`
 }
 
@@ -55,6 +55,11 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := a.appendEvents(ctx, layout, in.Events); err != nil {
 		return err
 	}
+	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))
+	if err != nil {
+		return fmt.Errorf("reading session.json: %w", err)
+	}
+	in.Status.Query = session.Query
 	key := layout.File("status.json")
 	if err := artifact.PutJSON(ctx, a.Store, key, in.Status); err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)

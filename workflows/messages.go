@@ -65,7 +65,7 @@ type SessionResult struct {
 	Answer          string         `json:"answer"` // cut at 8 KB
 	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
 	AnswerPath      *string        `json:"answer_path"` // null without an answer
-	Votes           map[string]int `json:"votes"` // target to count
+	Votes           map[string]int `json:"votes"`       // target to count
 	Rounds          int            `json:"rounds"`
 	Cost            llm.Usage      `json:"cost"`
 

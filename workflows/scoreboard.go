@@ -8,6 +8,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/coordination"
+	"conclave/engine/excerpt"
 	"conclave/engine/llm"
 )
 
@@ -73,7 +74,7 @@ func (m *memo) set(ctx workflow.Context, id, query, status string, core *coordin
 	}
 	values := map[string]any{MemoStatus: status, MemoRound: next.round, MemoWinner: next.winner}
 	if *m == (memo{}) {
-		values[MemoSession], values[MemoQuery] = id, gist(query, gistInMemo)
+		values[MemoSession], values[MemoQuery] = id, excerpt.Marked(query, gistInMemo)
 	}
 	*m = next
 	if err := workflow.UpsertMemo(ctx, values); err != nil {
@@ -85,7 +86,7 @@ func (m *memo) set(ctx workflow.Context, id, query, status string, core *coordin
 func scoreboard(s activities.SessionState, url string) string {
 	var b board
 	b.print("**%s** · round %d · %s\n\n", headline(s), s.Round, cost(s.Cost))
-	b.print("> %s\n\n", oneLine(gist(s.Query, gistInDetails)))
+	b.print("> %s\n\n", oneLine(excerpt.Marked(s.Query, gistInDetails)))
 	if len(s.Agents) > 0 {
 		b.WriteString("| agent | known as | state | newest answer | vote | last step | cost |\n|---|---|---|---|---|---|---|\n")
 		for _, a := range s.Agents {
@@ -109,7 +110,9 @@ func scoreboard(s activities.SessionState, url string) string {
 // writer is not deterministic, and workflowcheck knows that.
 type board struct{ strings.Builder }
 
-func (b *board) print(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...)) }
+func (b *board) print(format string, args ...any) {
+	b.WriteString(fmt.Sprintf(format, args...)) //nolint:staticcheck // QF1012 wants the Fprintf that workflowcheck refuses
+}
 
 func headline(s activities.SessionState) string {
 	if s.Winner != "" {
@@ -159,14 +162,6 @@ func orDash(s string) string {
 		return "–"
 	}
 	return s
-}
-
-// gist is the beginning of s.
-func gist(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -35,8 +35,9 @@ type session struct {
 	finish  workflow.ReceiveChannel
 
 	unrecorded []coordination.Accepted
-	recorded   int // number of the last recorded event
-	recording  workflow.Future
+	recorded   int                    // number of the last recorded event
+	recording  workflow.Future        // the Record under way, nil for none
+	writing    activities.RecordInput // what it, or the last one, is to write
 	recordedAt time.Time
 
 	memo memo
@@ -149,12 +150,7 @@ func (s *session) wait() {
 		})
 	}
 	if s.recording != nil {
-		selector.AddFuture(s.recording, func(f workflow.Future) {
-			s.recording = nil
-			if err := f.Get(s.ctx, nil); err != nil {
-				workflow.GetLogger(s.ctx).Error("recording failed for good; the last record repeats it", "error", err)
-			}
-		})
+		selector.AddFuture(s.recording, func(f workflow.Future) { s.wrote(f.Get(s.ctx, nil)) })
 	}
 	selector.AddReceive(s.finish, func(c workflow.ReceiveChannel, _ bool) {
 		c.Receive(s.ctx, nil)

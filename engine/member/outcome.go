@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/excerpt"
 )
 
 // MaxReason bounds a vote's reason in what leaves the step, in bytes. The whole
@@ -34,7 +34,7 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 		if err := json.Unmarshal(c.Payload, &v); err != nil {
 			return Outcome{}, fmt.Errorf("reading a committed vote: %w", err)
 		}
-		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, cut(v.Reason, MaxReason)
+		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, excerpt.Marked(v.Reason, MaxReason)
 	default:
 		return Outcome{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}
@@ -48,17 +48,4 @@ func seen(steps map[string]int) []coordination.Seen {
 	}
 	slices.SortFunc(list, func(a, b coordination.Seen) int { return strings.Compare(a.Agent, b.Agent) })
 	return list
-}
-
-// cut shortens s to at most limit bytes, at a character's boundary.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	const mark = "…"
-	end := limit - len(mark)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + mark
 }

@@ -1,0 +1,165 @@
+package devserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// ChildCommand is the hidden argument on which a binary that imports this
+// package must call RunChild.
+const ChildCommand = "__stack"
+
+// The files that the child inherits, after the three standard ones.
+const (
+	lockFD   = 3 // stack.lock, locked
+	reportFD = 4 // a pipe for one report
+)
+
+// errPortTaken says that another program was faster. It is worth a new start.
+var errPortTaken = errors.New("another program took the port between its being chosen and its being used")
+
+// startError is the child's own account of why it did not start.
+type startError struct {
+	reason    string
+	portTaken bool
+}
+
+func (e *startError) Error() string { return e.reason }
+
+// Is makes errPortTaken survive the way through the pipe.
+func (e *startError) Is(target error) bool { return e.portTaken && target == errPortTaken }
+
+// order is what the child reads on its standard input.
+type order struct {
+	DataDir string `json:"data_dir"`
+	Ports   Ports  `json:"ports"`
+}
+
+// report is the one thing the child tells its starter: the stack, or why not.
+type report struct {
+	Stack     *Stack `json:"stack,omitempty"`
+	Error     string `json:"error,omitempty"`
+	PortTaken bool   `json:"port_taken,omitempty"`
+}
+
+// launch starts the child, hands owner over to it and waits for its report. If
+// ctx ends first the child is left alone: without a lease it goes by itself.
+func (d directory) launch(ctx context.Context, owner *lock, opts Options) (Stack, error) {
+	defer func() { _ = owner.release() }()
+	if opts.Logf != nil {
+		opts.Logf("starting the embedded Temporal server, Web UI and S3 store on %s", d)
+	}
+	reports, err := d.spawn(owner, order{DataDir: string(d), Ports: opts.Ports})
+	if err != nil {
+		return Stack{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = reports.Close() })
+	defer stop()
+	defer func() { _ = reports.Close() }()
+
+	var r report
+	err = json.NewDecoder(reports).Decode(&r)
+	switch {
+	case ctx.Err() != nil:
+		return Stack{}, context.Cause(ctx)
+	case err != nil:
+		return Stack{}, fmt.Errorf("it ended while starting; the end of %s says:\n%s", d.logFile(), tail(d.logFile()))
+	case r.Stack == nil:
+		return Stack{}, &startError{reason: r.Error, portTaken: r.PortTaken}
+	}
+	return *r.Stack, nil
+}
+
+// spawn runs our own binary as the child and returns the pipe it reports on.
+func (d directory) spawn(owner *lock, what order) (*os.File, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find our own program: %w", err)
+	}
+	input, err := json.Marshal(what)
+	if err != nil {
+		return nil, fmt.Errorf("encode the child's order: %w", err)
+	}
+	logs, err := d.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = logs.Close() }()
+	reports, reportsIn, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("open a pipe to the child: %w", err)
+	}
+	defer func() { _ = reportsIn.Close() }()
+
+	child := exec.Command(self, ChildCommand)
+	child.Dir = string(d)
+	child.Env = childEnvironment(os.Environ())
+	child.Stdin = bytes.NewReader(input)
+	child.Stdout, child.Stderr = logs, logs
+	child.ExtraFiles = []*os.File{owner.file, reportsIn}
+	detach(child)
+	if err := child.Start(); err != nil {
+		_ = reports.Close()
+		return nil, fmt.Errorf("run %s %s: %w", self, ChildCommand, err)
+	}
+	// Reaped, so that it leaves no zombie should it end before this process.
+	// How it ended is in its report and its log.
+	go func() { _ = child.Wait() }()
+	return reports, nil
+}
+
+// openLog begins a new log and keeps the previous one beside it.
+func (d directory) openLog() (*os.File, error) {
+	name := d.logFile()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the log: %w", err)
+	}
+	if err := os.Rename(name, name+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("keep the previous log: %w", err)
+	}
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	return file, nil
+}
+
+// childEnvironment keeps what any program needs and what tunes the Go runtime.
+// The servers get no keys, and no variable configures them behind our back.
+func childEnvironment(all []string) []string {
+	var kept []string
+	for _, entry := range all {
+		name, _, _ := strings.Cut(entry, "=")
+		switch name {
+		case "PATH", "HOME", "TMPDIR", "TZ", "LANG", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GORACE", "GOCOVERDIR":
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
+// tail returns the last lines of a log, for an error message.
+func tail(name string) string {
+	const most = 2000
+	file, err := os.Open(name)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Size() > most {
+		_, _ = file.Seek(-most, io.SeekEnd)
+	}
+	content, err := io.ReadAll(file)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(content))
+}

@@ -1,0 +1,195 @@
+package devserver
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+)
+
+func TestTheStackLivesAsLongAsItsLeases(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, running, err := Find(dir)
+	require.NoError(t, err)
+	require.False(t, running)
+	require.Empty(t, names(t, dir), "looking must leave no traces")
+
+	first, err := Join(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	require.True(t, first.Started())
+	requireHealthy(t, first.Stack())
+
+	second, err := Join(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	require.False(t, second.Started())
+	require.Equal(t, first.Stack(), second.Stack())
+	found, running, err := Find(dir)
+	require.NoError(t, err)
+	require.True(t, running)
+	require.Equal(t, first.Stack(), found)
+
+	require.NoError(t, first.Release())
+	require.NoError(t, first.Release(), "releasing twice is harmless")
+	require.Never(t, func() bool { return !isRunning(dir) }, 2*grace, 100*time.Millisecond, "one lease is left")
+	requireHealthy(t, second.Stack())
+
+	require.NoError(t, second.Release())
+	requireGone(t, dir)
+	require.False(t, isRunning(dir))
+	require.Eventually(t, func() bool {
+		return syscall.Kill(first.Stack().PID, 0) == syscall.ESRCH
+	}, 5*time.Second, 10*time.Millisecond, "the child is still there")
+	require.ElementsMatch(t, []string{
+		"logs", "s3", "stack.json", "stack.leases", "stack.lock", "stack.ready",
+		"temporal-1.32.1.db", "temporal-1.32.1.db-shm", "temporal-1.32.1.db-wal",
+	}, names(t, dir))
+	log, err := os.ReadFile(first.Stack().LogFile)
+	require.NoError(t, err)
+	require.NotContains(t, string(log), `"level":"error"`)
+	require.NotContains(t, string(log), first.Stack().S3SecretKey)
+	require.NotContains(t, string(log), "DATA RACE")
+}
+
+func TestACommandThatComesWhileTheStackStopsStartsAnother(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := Join(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	require.NoError(t, first.Release())
+	require.Eventually(t, func() bool { return !isRunning(dir) }, 10*time.Second, time.Millisecond)
+	free, err := isFree(directory(dir).lockFile())
+	require.NoError(t, err)
+	require.False(t, free, "the child is still stopping")
+
+	second := join(t, dir, Options{})
+	require.True(t, second.Started())
+	require.Equal(t, first.Stack().Ports, second.Stack().Ports)
+	requireHealthy(t, second.Stack())
+}
+
+func TestAKilledStackIsReplacedWithItsPortsAndData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := Join(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	stack := first.Stack()
+	_, err = storeClient(stack, stack.S3SecretKey).PutObject(t.Context(), &s3.PutObjectInput{
+		Bucket: &stack.Bucket, Key: ptr("sessions/s1/session.json"), Body: bytes.NewReader([]byte("{}")),
+	})
+	require.NoError(t, err)
+	_, err = temporalClient(t, stack).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "s1", TaskQueue: "conclave"}, "Session")
+	require.NoError(t, err)
+
+	require.NoError(t, syscall.Kill(stack.PID, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !isRunning(dir) }, 10*time.Second, time.Millisecond)
+	second := join(t, dir, Options{})
+	require.NoError(t, first.Release(), "a lease on a stack that is no more")
+	require.True(t, second.Started())
+	require.NotEqual(t, stack.PID, second.Stack().PID)
+	require.Equal(t, stack.Ports, second.Stack().Ports)
+	require.Equal(t, stack.S3SecretKey, second.Stack().S3SecretKey)
+
+	stack = second.Stack()
+	object, err := storeClient(stack, stack.S3SecretKey).GetObject(t.Context(), &s3.GetObjectInput{
+		Bucket: &stack.Bucket, Key: ptr("sessions/s1/session.json"),
+	})
+	require.NoError(t, err)
+	content, err := io.ReadAll(object.Body)
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(content))
+	described, err := temporalClient(t, stack).DescribeWorkflowExecution(t.Context(), "s1", "")
+	require.NoError(t, err)
+	require.Equal(t, "Session", described.GetWorkflowExecutionInfo().GetType().GetName())
+}
+
+func TestTheDeathOfTheStarterTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	starter := startHolder(t, dir)
+	require.True(t, starter.joined(t).Started)
+	other, err := Join(t.Context(), dir, Options{})
+	require.NoError(t, err)
+	require.False(t, other.Started())
+
+	require.NoError(t, starter.process.Kill())
+	require.Never(t, func() bool { return !isRunning(dir) }, 2*grace, 100*time.Millisecond)
+	requireHealthy(t, other.Stack())
+
+	require.NoError(t, other.Release())
+	requireGone(t, dir)
+}
+
+func TestAKilledHolderReleasesItsLease(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	holder := startHolder(t, dir)
+	holder.joined(t)
+	require.NoError(t, holder.process.Kill())
+	requireGone(t, dir)
+}
+
+func TestOfManyCommandsOneStartsTheStack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	holders := make([]*holder, 8)
+	for i := range holders {
+		holders[i] = startHolder(t, dir)
+	}
+	started := 0
+	children := map[int]bool{}
+	for _, h := range holders {
+		j := h.joined(t)
+		children[j.Stack.PID] = true
+		if j.Started {
+			started++
+		}
+	}
+	require.Equal(t, 1, started)
+	require.Len(t, children, 1)
+	for _, h := range holders {
+		h.leave()
+	}
+	requireGone(t, dir)
+}
+
+func TestJoinEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	owner, err := tryLock(filepath.Join(dir, "stack.lock"), exclusive)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, owner.release()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = Join(ctx, dir, Options{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	free, err := isFree(directory(dir).leaseFile())
+	require.NoError(t, err)
+	require.True(t, free, "no lease may be left")
+}
+
+func isRunning(dir string) bool {
+	_, running, err := Find(dir)
+	return err == nil && running
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var all []string
+	for _, entry := range entries {
+		all = append(all, entry.Name())
+	}
+	return all
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,113 @@
+package devserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// holderCommand makes the test binary a command that joins a data directory
+// and holds its lease until its standard input ends.
+const holderCommand = "__holder"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
+	}
+	var err error
+	switch os.Args[1] {
+	case ChildCommand:
+		err = RunChild(context.Background(), os.Stdin, os.Stderr)
+	case holderCommand:
+		err = hold(os.Args[2])
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// joined is what a holder prints when it has its lease.
+type joined struct {
+	Stack   Stack `json:"stack"`
+	Started bool  `json:"started"`
+}
+
+func hold(dataDir string) error {
+	lease, err := Join(context.Background(), dataDir, Options{})
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(joined{Stack: lease.Stack(), Started: lease.Started()}); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	return lease.Release()
+}
+
+// holder is another command with a lease.
+type holder struct {
+	process *os.Process
+	// leave ends it in good order.
+	leave func()
+	out   *bufio.Reader
+}
+
+func startHolder(t *testing.T, dataDir string) *holder {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], holderCommand, dataDir)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return &holder{process: cmd.Process, leave: func() { _ = in.Close() }, out: bufio.NewReader(out)}
+}
+
+// joined waits until the holder has its lease.
+func (h *holder) joined(t *testing.T) joined {
+	t.Helper()
+	var j joined
+	require.NoError(t, json.NewDecoder(h.out).Decode(&j))
+	return j
+}
+
+// join joins for the length of the test, and waits at its end until the stack
+// is gone, so that its directory can be removed.
+func join(t *testing.T, dataDir string, opts Options) *Lease {
+	t.Helper()
+	lease, err := Join(t.Context(), dataDir, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, lease.Release())
+		requireGone(t, dataDir)
+	})
+	return lease
+}
+
+// requireGone waits until no stack runs on the directory.
+func requireGone(t *testing.T, dataDir string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		free, err := isFree(directory(dataDir).lockFile())
+		return err == nil && free
+	}, 20*time.Second, 20*time.Millisecond, "the stack on %s did not go", dataDir)
+}

@@ -1,0 +1,115 @@
+package devserver
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAStartThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+
+	for name, test := range map[string]struct {
+		prepare func(t *testing.T, dir string)
+		ports   Ports
+		says    []string
+	}{
+		"a wanted port is taken": {
+			ports: Ports{UI: port(taken)},
+			says:  []string{"listen for the Web UI", taken.Addr().String(), "address already in use", "choose another port"},
+		},
+		"the database is of another server version": {
+			prepare: func(t *testing.T, dir string) { write(t, dir, "temporal-1.31.2.db", "") },
+			says:    []string{"temporal-1.31.2.db", "written by Temporal server 1.31.2", "embeds 1.32.1", "choose another --data-dir", "move the file away"},
+		},
+		"the database is damaged": {
+			prepare: func(t *testing.T, dir string) {
+				write(t, dir, "temporal-1.32.1.db", strings.Repeat("no database. ", 100))
+			},
+			says: []string{"open the database", "temporal-1.32.1.db", "not a database"},
+		},
+		"the object directory is a file": {
+			prepare: func(t *testing.T, dir string) { write(t, dir, "s3", "") },
+			says:    []string{"make the directory of the object store", "not a directory"},
+		},
+		"the bucket was copied without its attributes": {
+			prepare: func(t *testing.T, dir string) {
+				require.NoError(t, os.MkdirAll(filepath.Join(dir, "s3", "conclave"), 0o700))
+				write(t, dir, "s3/conclave/object", "content")
+			},
+			says: []string{"extended attributes are missing", "cp -a"},
+		},
+		"anybody may write to the data directory": {
+			prepare: func(t *testing.T, dir string) { require.NoError(t, os.Chmod(dir, 0o777)) },
+			says:    []string{"everybody may write to it", "chmod 700"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if test.prepare != nil {
+				test.prepare(t, dir)
+			}
+			_, err := Join(t.Context(), dir, Options{Ports: test.ports})
+			require.Error(t, err)
+			for _, part := range append(test.says, dir) {
+				require.ErrorContains(t, err, part)
+			}
+			requireGone(t, dir)
+			require.False(t, isRunning(dir))
+		})
+	}
+}
+
+func TestADataDirectoryMustBeADirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := Join(t.Context(), file, Options{})
+	require.ErrorContains(t, err, "make the data directory")
+	_, err = Join(t.Context(), "", Options{})
+	require.ErrorContains(t, err, "--data-dir")
+}
+
+func TestTheChildIsStartedByJoinOnly(t *testing.T) {
+	t.Parallel()
+	err := RunChild(t.Context(), strings.NewReader(""), os.Stderr)
+	require.ErrorContains(t, err, "started by other commands only")
+}
+
+func TestARecordedPortThatIsTakenIsReplaced(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	r, err := reserve(t.Context(), Ports{}, Ports{S3: port(taken)})
+	require.NoError(t, err)
+	require.NotEqual(t, port(taken), port(r.s3))
+}
+
+func TestABucketWhoseMakingWasCutShortIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "s3")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, bucketName), 0o700))
+	require.NoError(t, prepareObjects(dir))
+	require.Empty(t, names(t, dir))
+}
+
+func TestTheChildGetsNoKeys(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"PATH=/bin", "HOME=/home/me"}, childEnvironment([]string{
+		"PATH=/bin", "OPENAI_API_KEY=secret", "AWS_SECRET_ACCESS_KEY=secret", "HOME=/home/me", "TEMPORAL_ADDRESS=far.example:7233",
+	}))
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+}

@@ -1,0 +1,147 @@
+package devserver
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// TestAServingStack looks at one stack from all sides.
+func TestAServingStack(t *testing.T) {
+	t.Parallel()
+	// A name that SQLite would misread if it were not escaped.
+	dir := filepath.Join(t.TempDir(), "50% of what? #1")
+	lease := join(t, dir, Options{})
+	stack := lease.Stack()
+	t.Run("namespace", func(t *testing.T) { keepsHistoriesForAMonth(t, stack) })
+	t.Run("cancel", func(t *testing.T) { cancelsWithoutHeartbeat(t, stack) })
+	t.Run("database", func(t *testing.T) { writesAhead(t, stack) })
+	t.Run("ui", func(t *testing.T) { answersToItsOwnNameOnly(t, stack) })
+	t.Run("files", func(t *testing.T) { keepsFilesPrivate(t, stack) })
+	t.Run("loopback", func(t *testing.T) { listensOnLoopbackOnly(t, stack) })
+	t.Run("store", func(t *testing.T) { guardsTheStore(t, stack) })
+}
+
+func keepsHistoriesForAMonth(t *testing.T, stack Stack) {
+	described, err := temporalClient(t, stack).WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: stack.Namespace})
+	require.NoError(t, err)
+	require.Equal(t, 30*24*time.Hour, described.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration())
+	info, err := temporalClient(t, stack).WorkflowService().GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{})
+	require.NoError(t, err)
+	require.Equal(t, info.GetServerVersion(), stack.ServerVersion)
+}
+
+// cancelsWithoutHeartbeat needs the worker commands: a cancelled activity that
+// never sends a heartbeat would not hear of it otherwise.
+func cancelsWithoutHeartbeat(t *testing.T, stack Stack) {
+	c := temporalClient(t, stack)
+	w := worker.New(c, "cancel", worker.Options{})
+	running := make(chan struct{})
+	w.RegisterActivityWithOptions(func(ctx context.Context) error {
+		close(running)
+		<-ctx.Done()
+		return ctx.Err()
+	}, activity.RegisterOptions{Name: "wait"})
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: time.Minute, HeartbeatTimeout: time.Minute, WaitForCancellation: true,
+		})
+		return workflow.ExecuteActivity(ctx, "wait").Get(ctx, nil)
+	}, workflow.RegisterOptions{Name: "waiting"})
+	require.NoError(t, w.Start())
+	defer w.Stop()
+
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: "cancel"}, "waiting")
+	require.NoError(t, err)
+	<-running
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	begin := time.Now()
+	require.NoError(t, c.CancelWorkflow(ctx, run.GetID(), ""))
+	require.ErrorContains(t, run.Get(ctx, nil), "canceled")
+	t.Logf("cancelled after %s", time.Since(begin))
+}
+
+// writesAhead reads the two bytes of the file's header that say so.
+func writesAhead(t *testing.T, stack Stack) {
+	content, err := os.ReadFile(filepath.Join(stack.DataDir, "temporal-"+stack.ServerVersion+".db"))
+	require.NoError(t, err)
+	require.Equal(t, []byte{2, 2}, content[18:20])
+}
+
+func answersToItsOwnNameOnly(t *testing.T, stack Stack) {
+	page, err := io.ReadAll(get(t, stack.UIAddress+"/namespaces/default/workflows", "").Body)
+	require.NoError(t, err)
+	require.Contains(t, string(page), "<!doctype html>")
+	namespaces, err := io.ReadAll(get(t, stack.UIAddress+"/api/v1/namespaces", "").Body)
+	require.NoError(t, err)
+	require.Contains(t, string(namespaces), `"default"`)
+
+	for host, want := range map[string]int{
+		"localhost":               http.StatusOK,
+		"localhost:8233":          http.StatusOK,
+		"127.0.0.1":               http.StatusOK,
+		"evil.example":            http.StatusForbidden,
+		"evil.example:8233":       http.StatusForbidden,
+		"127.0.0.1.evil.example":  http.StatusForbidden,
+		"localhost.evil.example.": http.StatusForbidden,
+	} {
+		for _, path := range []string{"/", "/api/v1/namespaces", "/healthz"} {
+			require.Equal(t, want, get(t, stack.UIAddress+path, host).StatusCode, "%s as %s", path, host)
+		}
+	}
+}
+
+func keepsFilesPrivate(t *testing.T, stack Stack) {
+	require.NoError(t, filepath.WalkDir(stack.DataDir, func(path string, entry os.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := entry.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", path, info.Mode())
+		return nil
+	}))
+	require.GreaterOrEqual(t, len(stack.S3SecretKey), 32)
+}
+
+// listensOnLoopbackOnly reads from the kernel what the child listens on.
+func listensOnLoopbackOnly(t *testing.T, stack Stack) {
+	sockets, err := filepath.Glob("/proc/" + strconv.Itoa(stack.PID) + "/fd/*")
+	require.NoError(t, err)
+	if len(sockets) == 0 {
+		t.Skip("this system does not say what a process listens on")
+	}
+	own := map[string]bool{}
+	for _, fd := range sockets {
+		if target, err := os.Readlink(fd); err == nil {
+			own[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] = true
+		}
+	}
+	listening := 0
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		content, err := os.ReadFile(table)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(content)) {
+			const state, inode, listen = 3, 9, "0A"
+			columns := strings.Fields(line)
+			if len(columns) <= inode || columns[state] != listen || !own[columns[inode]] {
+				continue
+			}
+			listening++
+			require.True(t, strings.HasPrefix(columns[1], "0100007F:"), "listens on %s", columns[1])
+		}
+	}
+	require.Equal(t, 6, listening, "three servers, and Temporal's three inner services")
+}

@@ -1,0 +1,140 @@
+package devserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The bucket and the namespace that every stack has.
+const (
+	bucketName    = "conclave"
+	namespaceName = "default"
+)
+
+// Stack says what a running stack serves and where. It holds a secret: it is
+// kept in a file that only its owner may read and must not be printed whole.
+type Stack struct {
+	// TemporalAddress is the gRPC frontend, host:port.
+	TemporalAddress string `json:"temporal_address"`
+	// Namespace is the Temporal namespace to work in.
+	Namespace string `json:"namespace"`
+	// UIAddress is the Web UI, http://127.0.0.1:port.
+	UIAddress string `json:"ui_address"`
+	// S3Endpoint is the object store, http://127.0.0.1:port, path-style.
+	S3Endpoint  string `json:"s3_endpoint"`
+	S3AccessKey string `json:"s3_access_key"`
+	S3SecretKey string `json:"s3_secret_key"`
+	// S3Region is the region that requests are signed for.
+	S3Region string `json:"s3_region"`
+	// Bucket exists when the stack is ready.
+	Bucket string `json:"bucket"`
+	// DataDir is the absolute directory of all files.
+	DataDir string `json:"data_dir"`
+	// LogFile is where the servers log.
+	LogFile string `json:"log_file"`
+	// ServerVersion is the Temporal server's.
+	ServerVersion string `json:"server_version"`
+	// PID is for people and their tools. Nothing here judges by it.
+	PID   int   `json:"pid"`
+	Ports Ports `json:"ports"`
+}
+
+// Ports are TCP ports on 127.0.0.1. Zero means no particular one.
+type Ports struct {
+	Temporal int `json:"temporal"`
+	UI       int `json:"ui"`
+	S3       int `json:"s3"`
+}
+
+// Find returns the stack that serves dataDir, if there is one. It starts
+// nothing and takes no lease: the stack may be gone the next moment.
+func Find(dataDir string) (Stack, bool, error) {
+	dir, err := locate(dataDir)
+	if err != nil {
+		return Stack{}, false, err
+	}
+	if _, err := os.Stat(dir.readyFile()); errors.Is(err, fs.ErrNotExist) {
+		return Stack{}, false, nil
+	}
+	return dir.serving()
+}
+
+// serving reads the stack that is ready now.
+func (d directory) serving() (Stack, bool, error) {
+	free, err := isFree(d.readyFile())
+	if err != nil || free {
+		return Stack{}, false, err
+	}
+	stack, err := d.recorded()
+	return stack, err == nil, err
+}
+
+// recorded reads the stack that ran last or runs now.
+func (d directory) recorded() (Stack, error) {
+	content, err := os.ReadFile(d.stackFile())
+	if err != nil {
+		return Stack{}, fmt.Errorf("read the record of the embedded stack: %w", err)
+	}
+	var stack Stack
+	if err := json.Unmarshal(content, &stack); err != nil {
+		return Stack{}, fmt.Errorf("read the record of the embedded stack %s: %w", d.stackFile(), err)
+	}
+	return stack, nil
+}
+
+// record replaces the record in one step, readable by its owner only.
+func (d directory) record(stack Stack) error {
+	content, err := json.MarshalIndent(stack, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the record of the embedded stack: %w", err)
+	}
+	next := d.stackFile() + ".next"
+	if err := os.WriteFile(next, append(content, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the record of the embedded stack: %w", err)
+	}
+	if err := os.Rename(next, d.stackFile()); err != nil {
+		return fmt.Errorf("write the record of the embedded stack: %w", err)
+	}
+	return nil
+}
+
+// directory is a data directory, absolute.
+type directory string
+
+func (d directory) lockFile() string   { return filepath.Join(string(d), "stack.lock") }
+func (d directory) readyFile() string  { return filepath.Join(string(d), "stack.ready") }
+func (d directory) leaseFile() string  { return filepath.Join(string(d), "stack.leases") }
+func (d directory) stackFile() string  { return filepath.Join(string(d), "stack.json") }
+func (d directory) objectsDir() string { return filepath.Join(string(d), "s3") }
+func (d directory) logFile() string    { return filepath.Join(string(d), "logs", "stack.log") }
+
+func locate(dataDir string) (directory, error) {
+	if dataDir == "" {
+		return "", errors.New("locate the data directory: the name is empty; give one with --data-dir")
+	}
+	path, err := filepath.Abs(dataDir)
+	if err != nil {
+		return "", fmt.Errorf("locate the data directory %s: %w", dataDir, err)
+	}
+	return directory(path), nil
+}
+
+// prepare makes the directory, private if it is new. One that anybody may
+// write to is refused: its locks and its record could be anybody's.
+func (d directory) prepare() error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w; choose another with --data-dir", err)
+	}
+	info, err := os.Stat(string(d))
+	if err != nil {
+		return fmt.Errorf("look at the data directory: %w", err)
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return fmt.Errorf("use the data directory %s: everybody may write to it; choose another with --data-dir, or chmod 700 it", d)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package devserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/temporalio/ui-server/v2/server/api"
+	"github.com/temporalio/ui-server/v2/server/config"
+	"github.com/temporalio/ui-server/v2/server/csrf"
+	"github.com/temporalio/ui-server/v2/server/headers"
+	"github.com/temporalio/ui-server/v2/server/route"
+	"github.com/temporalio/ui-server/v2/ui"
+)
+
+// startUI serves the Web UI.
+//
+// ui-server's own server listens by itself and has no place for a Host check,
+// and a proxy before it would leave its port open to the page of any website
+// that points its name at 127.0.0.1. So its routes are served by us.
+func (s *servers) startUI(listener net.Listener) error {
+	routes, err := uiRoutes(s.stack.TemporalAddress)
+	if err != nil {
+		return fmt.Errorf("assemble the Web UI: %w", err)
+	}
+	server := &http.Server{Handler: localOnly(routes), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.failed("the Web UI", err)
+		}
+	}()
+	s.stops = append(s.stops, func(context.Context) { _ = server.Close() })
+	return nil
+}
+
+func uiRoutes(temporalAddress string) (http.Handler, error) {
+	settings, err := config.NewConfigProviderWithRefresh(&config.Config{
+		TemporalGRPCAddress: temporalAddress,
+		EnableUI:            true,
+		DefaultNamespace:    namespaceName,
+		DisableNewsFetch:    true,
+		HideLogs:            true,
+		// Plain HTTP on loopback: a cookie marked secure would not come back.
+		CORS: config.CORS{CookieInsecure: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	assets, err := ui.Assets()
+	if err != nil {
+		return nil, err
+	}
+	local, err := fs.Sub(assets, "local")
+	if err != nil {
+		return nil, err
+	}
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.Use(
+		middleware.Recover(),
+		middleware.Gzip(),
+		middleware.Secure(),
+		csrf.EnsureTokenCookie(false),
+		middleware.CSRFWithConfig(csrf.MiddlewareConfig(settings, false)),
+	)
+	route.SetHealthRoute(e)
+	if err := route.SetAPIRoutes(e, settings, []api.Middleware{headers.WithForwardHeaders([]string{"Caller-Type"})}); err != nil {
+		return nil, err
+	}
+	if err := route.SetUIRoutes(e, "", local, settings); err != nil {
+		return nil, err
+	}
+	route.SetRenderRoute(e, "/")
+	return e, nil
+}
+
+// localOnly refuses requests that came here under another name than this
+// machine's own: a website may point its name at 127.0.0.1, and the browser
+// would then let its scripts read and control everything.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if host != loopback && host != "localhost" {
+			http.Error(w, "this address answers to 127.0.0.1 and localhost only", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
