@@ -48,10 +48,14 @@ type Registry interface {
 	RegisterActivityWithOptions(a any, options activity.RegisterOptions)
 }
 
-// Register registers the activities under their wire names.
-func (a *Activities) Register(r Registry) {
+// RegisterSteps registers what needs teams, models and keys.
+func (a *Activities) RegisterSteps(r Registry) {
 	r.RegisterActivityWithOptions(a.Prepare, activity.RegisterOptions{Name: PrepareName})
 	r.RegisterActivityWithOptions(a.RunStep, activity.RegisterOptions{Name: RunStepName})
+}
+
+// RegisterBookkeeping registers what needs the store and nothing else.
+func (a *Activities) RegisterBookkeeping(r Registry) {
 	r.RegisterActivityWithOptions(a.Record, activity.RegisterOptions{Name: RecordName})
 	r.RegisterActivityWithOptions(a.Present, activity.RegisterOptions{Name: PresentName})
 }

@@ -1,8 +1,8 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -18,30 +18,29 @@ import (
 type Config struct {
 	Client client.Client
 	Store  artifact.Store
-	Teams  activities.Teams
 
 	// TaskQueue is workflows.TaskQueue if empty.
 	TaskQueue string
+
+	// NoSteps makes a worker that answers queries, moves sessions along and keeps
+	// their books, but never runs a step. The fields below are for steps only.
+	NoSteps bool
+
+	Teams activities.Teams
+
+	// Models builds the agents' models.
+	Models Models
 
 	// Scratch is where steps keep their workspaces while they run; the system's
 	// temporary directory if empty.
 	Scratch string
 
-	// WorkflowsOnly makes a worker that answers queries and moves sessions along
-	// but never runs a step, for commands that only look.
-	WorkflowsOnly bool
-
 	// MaxConcurrentSteps is 32 if 0: steps wait for models, not for a processor.
 	MaxConcurrentSteps int
-
-	// Models builds the agents' models.
-	Models Models
 
 	// OnFatal is told when the worker cannot go on, for instance because its
 	// namespace is gone; nil for nobody.
 	OnFatal func(error)
-
-	Logger *slog.Logger
 }
 
 const (
@@ -56,13 +55,17 @@ const (
 	heartbeatThrottle = 5 * time.Second
 )
 
-// Worker polls a task queue.
-type Worker struct{ worker sdkworker.Worker }
+// Worker polls a task queue and the one of its steps.
+type Worker struct {
+	sessions sdkworker.Worker
+	steps    sdkworker.Worker // nil without steps
+	scratch  *scratch
+}
 
 // New assembles a worker; Start makes it poll.
 func New(c Config) (*Worker, error) {
 	if c.Client == nil || c.Store == nil {
-		return nil, fmt.Errorf("a worker needs a client and a store")
+		return nil, errors.New("a worker needs a client and a store")
 	}
 	if c.TaskQueue == "" {
 		c.TaskQueue = workflows.TaskQueue
@@ -70,30 +73,54 @@ func New(c Config) (*Worker, error) {
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = defaultSteps
 	}
-	w := sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
+	acts := &activities.Activities{
+		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Tools: openTools,
+		Heartbeat: c.Client.RecordActivityHeartbeat, Now: time.Now,
+	}
+	w := &Worker{sessions: sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
+		WorkerStopTimeout:           stopTimeout,
+		DisableRegistrationAliasing: true,
+		OnFatalError:                c.OnFatal,
+	})}
+	w.sessions.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
+	acts.RegisterBookkeeping(w.sessions)
+	if c.NoSteps {
+		return w, nil
+	}
+	var err error
+	if w.scratch, err = openScratch(c.Scratch); err != nil {
+		return nil, err
+	}
+	acts.Scratch = w.scratch.dir
+	w.steps = sdkworker.New(c.Client, c.TaskQueue+workflows.StepsSuffix, sdkworker.Options{
+		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: c.MaxConcurrentSteps,
 		MaxHeartbeatThrottleInterval:       heartbeatThrottle,
 		WorkerStopTimeout:                  stopTimeout,
-		LocalActivityWorkerOnly:            c.WorkflowsOnly,
 		DisableRegistrationAliasing:        true,
 		OnFatalError:                       c.OnFatal,
 	})
-	w.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
-	acts := &activities.Activities{
-		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Tools: openTools,
-		Heartbeat: c.Client.RecordActivityHeartbeat, Now: time.Now, Scratch: c.Scratch,
-	}
-	acts.Register(w)
-	return &Worker{worker: w}, nil
+	acts.RegisterSteps(w.steps)
+	return w, nil
 }
 
 // Start begins to poll and returns.
 func (w *Worker) Start() error {
-	if err := w.worker.Start(); err != nil {
+	err := w.sessions.Start()
+	if err == nil && w.steps != nil {
+		err = w.steps.Start()
+	}
+	if err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	return nil
 }
 
 // Stop ends polling and hands running steps over.
-func (w *Worker) Stop() { w.worker.Stop() }
+func (w *Worker) Stop() {
+	if w.steps != nil {
+		w.steps.Stop()
+		w.scratch.close()
+	}
+	w.sessions.Stop()
+}

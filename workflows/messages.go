@@ -11,8 +11,13 @@ import (
 
 // The wire names that other people's programs use.
 const (
-	// TaskQueue is where sessions and their steps run unless told otherwise.
+	// TaskQueue is where sessions run unless told otherwise.
 	TaskQueue = "conclave"
+
+	// StepsSuffix makes of a session's task queue the one of its steps. They are
+	// apart so that half-hour steps never hold up the bookkeeping, and so that a
+	// command that only looks can move sessions along without running steps.
+	StepsSuffix = "-steps"
 
 	// SessionType is the workflow type of a session.
 	SessionType = "Session"

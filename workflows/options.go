@@ -32,10 +32,20 @@ func bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 // and to store what it has.
 const stepSlack = 10 * time.Minute
 
+// preparing is for Prepare, which needs the teams that only workers of steps have.
+func preparing(ctx workflow.Context) workflow.Context {
+	return workflow.WithTaskQueue(bookkeeping(ctx, "resolve the team, claim the session's directory"), stepsQueue(ctx))
+}
+
+func stepsQueue(ctx workflow.Context) string {
+	return workflow.GetInfo(ctx).TaskQueueName + StepsSuffix
+}
+
 // steps is for RunStep, whose attempts are counted by the activity itself: a
 // rate limit or a shutdown is not a failure, three attempts without progress are.
 func steps(ctx workflow.Context, summary string, session time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           stepsQueue(ctx),
 		StartToCloseTimeout: session + stepSlack,
 		HeartbeatTimeout:    activities.HeartbeatTimeout,
 		WaitForCancellation: true,

@@ -105,7 +105,7 @@ func (s *session) begin() error {
 		Session: s.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID,
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria,
 	}
-	ctx := bookkeeping(s.ctx, "resolve the team, claim the session's directory")
+	ctx := preparing(s.ctx)
 	if err := workflow.ExecuteActivity(ctx, activities.PrepareName, input).Get(ctx, &s.prepared); err != nil {
 		return s.unprepared(err)
 	}

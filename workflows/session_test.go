@@ -109,7 +109,8 @@ func newStage(t *testing.T, scripts map[string][]any, change func(*config.Team))
 			return nil
 		},
 	}
-	acts.Register(s)
+	acts.RegisterSteps(s)
+	acts.RegisterBookkeeping(s)
 	s.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
 	return s
 }

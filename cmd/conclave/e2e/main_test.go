@@ -37,7 +37,9 @@ type cli struct {
 func newCLI(t *testing.T, env ...string) *cli {
 	t.Helper()
 	home := t.TempDir()
-	return &cli{t: t, home: home, env: append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}, env...)}
+	c := &cli{t: t, home: home, env: append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}, env...)}
+	t.Cleanup(c.gone)
+	return c
 }
 
 // output is what a command printed and how it ended.

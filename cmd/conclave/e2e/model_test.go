@@ -21,7 +21,8 @@ type reply struct {
 	tool      string
 	arguments map[string]any
 
-	status int // an HTTP error instead
+	status int    // an HTTP error instead
+	body   string // a body of its own instead, with status 200
 	before func()
 }
 
@@ -38,6 +39,9 @@ func write(path, content string) reply {
 }
 
 func fails(status int) reply { return reply{status: status} }
+
+// garbage is a reply that says nothing.
+func garbage() reply { return reply{body: `{"id":"x","object":"chat.completion","choices":[]}`} }
 
 // during runs f while the model thinks about this reply.
 func (r reply) during(f func()) reply { r.before = f; return r }
@@ -76,6 +80,11 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		fmt.Fprintf(w, `{"error":{"message":"scripted failure %d","type":"server_error"}}`, status)
+		return
+	}
+	if next.body != "" {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, next.body)
 		return
 	}
 	arguments, _ := json.Marshal(next.arguments)

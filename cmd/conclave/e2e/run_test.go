@@ -49,7 +49,6 @@ func TestThreeRounds(t *testing.T) {
 	var v artifact.Vote
 	readFile(t, filepath.Join(dir, "agents/agent_b/002/vote.json"), &v)
 	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 1, "agent_c": 1}, v.SeenSteps)
-	c.gone()
 }
 
 // Rate limits and overload are waited for inside the step.
@@ -66,7 +65,6 @@ func TestModelFailsAndRecovers(t *testing.T) {
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "At last.", result.Answer)
 	require.Equal(t, 5, model.calls("model-a"))
-	c.gone()
 }
 
 // A model that refuses for good fails its agent; the others decide.
@@ -127,7 +125,6 @@ func TestKilledBetweenSteps(t *testing.T) {
 	require.LessOrEqual(t, model.calls("model-a"), 5, "a: plan, answer, two votes, and at most one call twice")
 	require.LessOrEqual(t, model.calls("model-b"), 4)
 	require.Equal(t, 4, model.calls("model-c"))
-	c.gone()
 }
 
 // Ctrl-C loses nothing and says how to follow the session.
@@ -153,7 +150,6 @@ func TestInterrupt(t *testing.T) {
 	require.Contains(t, c.conclave("list", "--json").stdout, `"stopped"`)
 	require.Equal(t, 0, c.conclave("watch", "stopped", "--automation").code)
 	require.Equal(t, 0, c.conclave("result", "stopped").code)
-	c.gone()
 }
 
 // The first command of the README, as a newcomer types it.
@@ -180,5 +176,4 @@ func TestTwoCommandsShareAStack(t *testing.T) {
 	require.Equal(t, 0, first.ends(t))
 	require.NoError(t, dev.Process.Signal(syscall.SIGINT))
 	dev.ends(t)
-	c.gone()
 }

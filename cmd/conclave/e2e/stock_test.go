@@ -59,7 +59,6 @@ func TestStockTemporalClient(t *testing.T) {
 	require.Equal(t, 0, c.conclave("status", "stock").code)
 	require.NoError(t, dev.Process.Signal(syscall.SIGTERM))
 	dev.ends(t)
-	c.gone()
 }
 
 func TestStockClientCancels(t *testing.T) {
@@ -104,5 +103,4 @@ func TestStockClientCancels(t *testing.T) {
 	require.Contains(t, out.stdout+out.stderr, "belongs to workflow")
 	require.NoError(t, dev.Process.Signal(syscall.SIGINT))
 	dev.ends(t)
-	c.gone()
 }

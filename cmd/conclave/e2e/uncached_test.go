@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/s3store"
 	"conclave/cmd/conclave/devserver"
+	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/worker"
 	"conclave/workflows"
@@ -90,6 +92,22 @@ func (s *site) start(id string) client.WorkflowRun {
 		workflows.SessionType, workflows.SessionInput{Query: "Which of us is right?"})
 	require.NoError(s.t, err)
 	return run
+}
+
+// running is how many steps are under way.
+func (s *site) running(id string) int {
+	s.t.Helper()
+	value, err := s.client.QueryWorkflow(s.t.Context(), id, "", workflows.StateQuery)
+	require.NoError(s.t, err)
+	var state workflows.State
+	require.NoError(s.t, value.Get(&state))
+	n := 0
+	for _, a := range state.Agents {
+		if a.Running {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *site) history(id string) *historypb.History {
@@ -167,6 +185,8 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	w := s.work(model, agents...)
 	run := s.start("replaced")
 	<-asked
+	// The others' steps of this wave are in, or they would be lost as well.
+	require.Eventually(t, func() bool { return s.running("replaced") == 1 }, 20*time.Second, 20*time.Millisecond)
 	w.Stop()
 	close(stopped)
 	w = s.work(model, agents...)
@@ -177,6 +197,31 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	require.Equal(t, map[string]int{"agent_c": 3}, result.Votes)
 	require.Equal(t, len(script["model-a"]), model.calls("model-a"), "finished steps are not run again")
 	s.replay("replaced", "worker_replaced")
+}
+
+// What attempts of a step know of one another survives on a real server: two
+// attempts without progress are mended by the third, three end the step.
+func TestUncachedAttempts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {garbage(), garbage(), answer("Answer A."), vote("agent1", "The only one.")},
+		"model-b": {garbage(), garbage(), garbage(), answer("Too late.")},
+	})
+	w := s.work(model, "agent_a", "agent_b")
+	t.Cleanup(w.Stop)
+	var result workflows.SessionResult
+	require.NoError(t, s.start("attempts").Get(t.Context(), &result))
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, "agent_a", result.Winner)
+	require.Equal(t, 3, model.calls("model-b"))
+	var last artifact.LastAction
+	data, err := s.store.Get(t.Context(), "sessions/attempts/agents/agent_b/last_action.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &last))
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, activities.NoProgress, last.Error.Type)
+	s.replay("attempts", "attempts_without_progress")
 }
 
 // A session's history stays small: what is large is in the store.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/workflows"
+)
+
+func consensus() workflows.SessionResult {
+	return workflows.SessionResult{
+		SessionID: "s1", Status: "consensus", Winner: "agent_b", WinnerLabel: "agent2.1",
+		Answer: "Spaces.\x1b[2J\u009b31m\n", AnswerPath: new("s3://bkt/team-a/sessions/s1/final/agent_b/answer.json"),
+		Votes: map[string]int{"agent_b": 2}, Rounds: 2, Cost: llm.Usage{InputTokens: 5, ModelCalls: 1},
+	}
+}
+
+func printed(t *testing.T, c cli, k known, r workflows.SessionResult) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c.stdout, c.stderr, c.queue = &out, &errs, workflows.TaskQueue
+	code = c.report(c.printResult(t.Context(), &place{target: target{cluster: true}}, k, r))
+	return code, out.String(), errs.String()
+}
+
+func TestAPersonGetsTheAnswerOnStdoutAndNothingElse(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := printed(t, cli{}, known{}, consensus())
+	require.Equal(t, exitDone, code)
+	require.Equal(t, "Spaces.31m\n", stdout, "what a terminal obeys is gone")
+	require.Contains(t, stderr, "agent_b (agent2.1) by consensus · 2 fresh votes · 2 rounds · 5 tokens, cost unknown")
+	require.Contains(t, stderr, "conclave pull s1 DIR --bucket bkt --prefix team-a")
+}
+
+func TestScriptsGetOneJSONObject(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]cli{"json": {json: true}, "automation": {automation: true}} {
+		code, stdout, stderr := printed(t, c, known{}, consensus())
+		require.Equal(t, exitDone, code, name)
+		require.Empty(t, stderr, name)
+		require.NotContains(t, stdout, "\x1b", name)
+		require.NotContains(t, stdout, "\u009b", name)
+		var got workflows.SessionResult
+		require.NoError(t, json.Unmarshal([]byte(stdout), &got), name)
+		require.Equal(t, consensus(), got, "the text itself is unchanged")
+		if c.automation {
+			require.Equal(t, 1, strings.Count(stdout, "\n"), "on the last line")
+		}
+	}
+}
+
+func TestEverythingOfflineSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []cli{{}, {json: true}, {automation: true}} {
+		_, _, stderr := printed(t, c, known{offline: true}, consensus())
+		require.Contains(t, stderr, offlineNote)
+	}
+}
+
+func TestEndsWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := printed(t, cli{}, known{}, workflows.SessionResult{
+		SessionID: "s1", Status: "failed", Error: &artifact.Error{Type: "NoAnswer", Message: "agent_a: AuthFailed: the key is refused"},
+	})
+	require.Equal(t, exitNoAnswer, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "agent_a: AuthFailed: the key is refused")
+
+	code, stdout, stderr = printed(t, cli{automation: true}, known{}, workflows.SessionResult{SessionID: "s1", Status: "cancelled"})
+	require.Equal(t, exitNoAnswer, code)
+	require.Contains(t, stdout, `"status":"cancelled"`)
+	require.Contains(t, stderr, "session s1 was cancelled")
+}
+
+func TestATimeoutPrintsTheBestAnswerSoFar(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.Status = "timeout"
+	code, stdout, stderr := printed(t, cli{}, known{}, r)
+	require.Equal(t, exitTimeout, code)
+	require.Contains(t, stdout, "Spaces.")
+	require.Contains(t, stderr, "time ran out")
+}
+
+func TestACutAnswerSaysWhereTheRestIs(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.AnswerTruncated = true
+	_, stdout, stderr := printed(t, cli{}, known{}, r)
+	require.Contains(t, stdout, "Spaces.")
+	require.Contains(t, stderr, "--bucket")
+	require.Contains(t, stderr, *r.AnswerPath)
+}

@@ -1,0 +1,13 @@
+// Command conclave takes a question to a decision with a team of agents.
+//
+// It is a client: what happens in a session is decided in engine/coordination
+// and carried out by workers. Some commands run such a worker in their own
+// process, and without an address they join the embedded stack of their data
+// directory (package devserver), or start it for as long as they need it.
+//
+// Start with command.go, which has the command tree; every command has a file
+// of its own name. What they share: connect.go finds the place where sessions
+// run, team.go the team and its keys, launch.go starts a session, follow.go
+// watches one to its end with package progress, answer.go prints what came out,
+// and exit.go turns every end into an exit code and a sentence.
+package main

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"conclave/cmd/conclave/devserver"
+	"conclave/cmd/conclave/progress"
+	"conclave/engine/coordination"
+	"conclave/workflows"
+)
+
+const (
+	// lookInterval is how often a followed session is asked for its state.
+	lookInterval = 250 * time.Millisecond
+	// patience is how long nobody may answer before we find out why.
+	patience = 3 * time.Second
+)
+
+// follower shows one session until it ends.
+type follower struct {
+	place   *place
+	session known
+	display progress.Display
+
+	seen  int             // events shown
+	state workflows.State // as of the last look
+
+	lastAnswer time.Time // when a worker last answered
+	warned     bool
+}
+
+// display shows progress where it does not mix with the output: for a person
+// and with --json on stderr, in automation as part of stdout.
+func (c *cli) display() progress.Display {
+	if c.automation {
+		return progress.NewLines(c.stdout)
+	}
+	return progress.New(c.stderr)
+}
+
+// follow watches a session to its end. If ctx ends first, or the server is
+// lost, the session is not affected: the result says that it is running, and
+// the error how to follow it.
+func (c *cli) follow(ctx context.Context, p *place, session known) (workflows.SessionResult, error) {
+	f := &follower{place: p, session: session, display: c.display(), lastAnswer: time.Now()}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		result workflows.SessionResult
+		err    error
+	}
+	outcomes := make(chan outcome, 1)
+	go func() {
+		r, err := await(waiting, p, session.workflow)
+		outcomes <- outcome{r, err}
+	}()
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case o := <-outcomes:
+			if o.err != nil {
+				return f.unfinished(ctx, c, o.err)
+			}
+			f.last(ctx)
+			return f.completed(o.result), nil
+		case <-tick.C:
+			if err := f.look(waiting); err != nil {
+				return f.unfinished(ctx, c, err)
+			}
+		}
+	}
+}
+
+// look asks for the state and shows it. It fails only when there is no point
+// in asking again.
+func (f *follower) look(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var state workflows.State
+	if err := query(asking, f.place, f.session.workflow, workflows.StateQuery, &state); err != nil {
+		if ctx.Err() != nil || time.Since(f.lastAnswer) < patience {
+			return nil
+		}
+		return f.diagnose(ctx)
+	}
+	f.lastAnswer = time.Now()
+	snapshot := progress.Snapshot{
+		State: state, Offline: f.session.offline, Elapsed: f.session.elapsed(),
+		// What a first look finds in an older session was not seen happening.
+		Earlier: f.seen == 0 && f.session.elapsed() > patience,
+	}
+	if state.Events > f.seen {
+		var events []coordination.Entry
+		if err := query(asking, f.place, f.session.workflow, workflows.TimelineQuery, &events); err == nil {
+			snapshot.News, snapshot.Missed = f.news(events)
+		}
+	}
+	f.state = state
+	f.display.Show(snapshot)
+	return nil
+}
+
+// news are the events that have not been shown, and how many between are lost.
+func (f *follower) news(events []coordination.Entry) (news []coordination.Entry, missed int) {
+	for i, e := range events {
+		if e.Seq > f.seen {
+			news = events[i:]
+			missed = e.Seq - f.seen - 1
+			f.seen = events[len(events)-1].Seq
+			break
+		}
+	}
+	return news, missed
+}
+
+// last shows the end of a session that has closed.
+func (f *follower) last(ctx context.Context) {
+	if f.session.running() {
+		f.session.closed = time.Now()
+	}
+	// The result is known: a display that misses the last events is no failure.
+	_ = f.look(ctx)
+}
+
+// diagnose says, once, why nobody answers.
+func (f *follower) diagnose(ctx context.Context) error {
+	if !f.place.cluster {
+		if _, serves, err := devserver.Find(f.place.dataDir); err == nil && !serves {
+			return errors.New("the local stack has ended; its log is " + f.place.stack.LogFile)
+		}
+		return nil
+	}
+	if f.warned {
+		return nil
+	}
+	if polled, err := workersPoll(ctx, f.place, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil && !polled {
+		f.warned = true
+		f.display.Note(noWorker(f.place))
+	}
+	return nil
+}
+
+func noWorker(p *place) string {
+	return "no worker polls the task queue " + p.queue + " " + p.where() + ": the session waits until one is started with `conclave worker`, or check --task-queue"
+}
+
+// completed adds what Temporal's own ends do not carry.
+func (f *follower) completed(r workflows.SessionResult) workflows.SessionResult {
+	if r.Rounds == 0 {
+		r.Rounds, r.Cost = f.state.Round, f.state.Cost
+		if len(r.Votes) == 0 && f.state.Votes != nil {
+			r.Votes = f.state.Votes
+		}
+	}
+	return r
+}
+
+// unfinished is how following ends when the session does not.
+func (f *follower) unfinished(ctx context.Context, c *cli, cause error) (workflows.SessionResult, error) {
+	r, err := c.unfinished(ctx, f.place, f.session, cause)
+	return f.completed(r), err
+}
+
+// unfinished is how waiting ends when the session does not.
+func (c *cli) unfinished(ctx context.Context, p *place, session known, cause error) (workflows.SessionResult, error) {
+	r := workflows.SessionResult{SessionID: session.id, Status: workflows.Running, Votes: map[string]int{}}
+	how := "it goes on without us; follow it with `"
+	if !p.cluster {
+		how = "it goes on as soon as a worker of this data directory runs; follow it with `"
+	}
+	how += c.again("watch", session.workflow) + "`"
+	if ctx.Err() != nil {
+		return r, end(exitInterrupted, "interrupted: nothing of session %s is lost, %s", session.id, how)
+	}
+	return r, end(exitInterrupted, "lost sight of session %s: %w; nothing of it is lost, %s", session.id, cause, how)
+}

@@ -1,0 +1,99 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"conclave/engine/coordination"
+	"conclave/workflows"
+)
+
+// Snapshot is a session at one moment.
+type Snapshot struct {
+	State   workflows.State
+	News    []coordination.Entry // what happened since the last snapshot, oldest first
+	Missed  int                  // how many events before those are known of only by number
+	Earlier bool                 // the news happened at a time not known
+	Elapsed time.Duration
+	Offline bool // the models are the built-in deterministic one
+}
+
+// Display shows snapshots of one session. It has two implementations: Board
+// redraws a block on a terminal, Lines writes a line per event.
+type Display interface {
+	// Show is called at every look at the session, also without news.
+	Show(s Snapshot)
+	// Note shows a line that is not an event of the session.
+	Note(line string)
+}
+
+// New makes a Board if out is a terminal, else Lines.
+func New(out io.Writer) Display {
+	if f, ok := out.(*os.File); ok && IsTerminal(out) {
+		return &Board{
+			screen: screen{out: out, size: terminalSize(f)},
+			color:  os.Getenv("NO_COLOR") == "",
+		}
+	}
+	return NewLines(out)
+}
+
+// Lines writes one plain line per event.
+type Lines struct{ out io.Writer }
+
+// NewLines writes to out, terminal or not.
+func NewLines(out io.Writer) Lines { return Lines{out: out} }
+
+// Show writes the news.
+func (l Lines) Show(s Snapshot) {
+	when := Clock(s.Elapsed)
+	if s.Earlier {
+		when = "earlier"
+	}
+	if s.Missed > 0 {
+		l.write(when, fmt.Sprintf("%d events are not shown", s.Missed))
+	}
+	for _, e := range s.News {
+		l.write(when, eventLine(e))
+	}
+}
+
+// Note writes the line.
+func (l Lines) Note(line string) { _, _ = fmt.Fprintln(l.out, Line(line)) }
+
+func (l Lines) write(when, text string) { _, _ = fmt.Fprintf(l.out, "%s %s\n", when, text) }
+
+// eventLine is an event with its reason.
+func eventLine(e coordination.Entry) string {
+	text := Line(e.Text)
+	if e.Reason != "" {
+		text += ": " + Line(e.Reason)
+	}
+	return text
+}
+
+// Board redraws a block in place: who is at work, what they have, how the
+// votes stand.
+type Board struct {
+	screen screen
+	color  bool
+	last   Snapshot
+	drawn  bool
+}
+
+// Show redraws the block.
+func (b *Board) Show(s Snapshot) {
+	b.last, b.drawn = s, true
+	width, height := b.screen.size()
+	b.screen.draw(frame(s, width, height, b.color))
+}
+
+// Note puts the line above the block.
+func (b *Board) Note(line string) {
+	b.screen.print(Line(line))
+	if b.drawn {
+		b.Show(b.last)
+	}
+}

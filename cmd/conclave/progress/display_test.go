@@ -1,0 +1,92 @@
+package progress
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/coordination"
+)
+
+func TestLinesWriteOnePlainLinePerEvent(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	l := NewLines(&out)
+	l.Show(Snapshot{Elapsed: 61 * time.Second, News: []coordination.Entry{
+		{Seq: 1, Text: "round 1: 3 launched"},
+		{Seq: 2, Text: "agent_a voted for agent_b (agent2.1)", Reason: "because\nit is \x1b[31mbetter"},
+	}})
+	l.Show(Snapshot{Elapsed: 62 * time.Second})
+	l.Show(Snapshot{Earlier: true, Missed: 7, News: []coordination.Entry{{Seq: 10, Text: "consensus: agent_b (agent2.1)"}}})
+	l.Note("a note\nof two lines")
+	require.Equal(t, `1:01 round 1: 3 launched
+1:01 agent_a voted for agent_b (agent2.1): because it is better
+earlier 7 events are not shown
+earlier consensus: agent_b (agent2.1)
+a note of two lines
+`, out.String())
+}
+
+func TestNewIsPlainWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	require.IsType(t, Lines{}, New(&bytes.Buffer{}))
+	require.False(t, IsTerminal(&bytes.Buffer{}))
+}
+
+// tty counts rows the way a terminal does that wraps at width.
+func rowsUp(text string) int {
+	const up = "\r\x1b["
+	i := strings.Index(text, up)
+	if i != 0 {
+		return 0
+	}
+	n := 0
+	for _, r := range text[len(up):] {
+		if r < '0' || r > '9' {
+			break
+		}
+		n = n*10 + int(r-'0')
+	}
+	return max(n, 1) // the one-row movement may leave its number out
+}
+
+func TestScreenRedrawsInPlace(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	width := 20
+	s := screen{out: &out, size: func() (int, int) { return width, 10 }}
+
+	s.draw([]string{"first", "second", strings.Repeat("x", 50)})
+	first := out.String()
+	require.Zero(t, rowsUp(first), "nothing above is touched the first time")
+	for _, line := range strings.Split(ansi.Strip(first), "\n") {
+		require.LessOrEqual(t, ansi.StringWidth(line), width-1, "no line wraps")
+	}
+
+	out.Reset()
+	s.draw([]string{"again"})
+	require.Equal(t, 3, rowsUp(out.String()), "the three lines are replaced")
+	require.True(t, strings.HasSuffix(out.String(), ansi.EraseScreenBelow), "what is left of them goes")
+
+	out.Reset()
+	s.draw([]string{strings.Repeat("y", 19)})
+	out.Reset()
+	width = 7
+	s.draw([]string{"narrow"})
+	require.Equal(t, 3, rowsUp(out.String()), "the terminal wrapped 19 characters into three rows of 7")
+}
+
+func TestBoardNotesGoAboveTheBlock(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	b := Board{screen: screen{out: &out, size: func() (int, int) { return 80, 24 }}}
+	b.Show(secondRound())
+	out.Reset()
+	b.Note("no worker polls")
+	require.Regexp(t, `(?s)no worker polls.*20261121-153012-k3f9`, out.String())
+	require.Len(t, b.screen.shown, len(frame(secondRound(), 80, 24, false)))
+}

@@ -1,0 +1,110 @@
+package progress
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/workflows"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden frames; read the difference before committing it")
+
+// secondRound is a session in the middle: a fresh vote, a stale one, an agent
+// at work and one that failed.
+func secondRound() Snapshot {
+	usd := 0.0421
+	usage := llm.Usage{InputTokens: 11_000, OutputTokens: 1_345, ModelCalls: 9, TotalUSD: &usd}
+	return Snapshot{
+		Elapsed: 83 * time.Second,
+		State: workflows.State{
+			SessionID: "20261121-153012-k3f9", Query: "Which \x1b[31mdatabase\x1b[0m should\nwe use?", Status: workflows.Running,
+			View: coordination.View{
+				Phase: coordination.PhaseCoordinating, Round: 2, Cost: usage, Events: 9,
+				Votes: map[string]int{"agent_b": 1},
+				Agents: []coordination.AgentView{
+					{
+						ID: "agent_a", Number: 1, Status: coordination.AgentVoted, Step: 2, Answers: 1, LatestLabel: "agent1.1", Cost: usage,
+						Vote: &coordination.VoteView{Target: "agent_b", TargetLabel: "agent2.1", Step: 2},
+					},
+					{
+						ID: "agent_b", Number: 2, Status: coordination.AgentVoted, Step: 2, Answers: 1, LatestLabel: "agent2.1",
+						Vote: &coordination.VoteView{Target: "agent_a", TargetLabel: "agent1.1", Step: 2, Stale: true},
+					},
+					{ID: "critic", Number: 4, Status: coordination.AgentAnswered, Running: true, Step: 1, Answers: 1, LatestLabel: "agent4.1"},
+					{ID: "agent_c", Number: 3, Error: &coordination.Failure{Type: "AuthFailed", Message: "the key is refused\nby the server"}},
+					{ID: "agent_d", Number: 5},
+				},
+			},
+		},
+	}
+}
+
+func decided() Snapshot {
+	s := secondRound()
+	s.Offline = true
+	s.State.Status, s.State.Phase, s.State.Winner = "consensus", coordination.PhaseDone, "agent_b"
+	s.State.Votes = map[string]int{"agent_a": 1, "agent_b": 3}
+	return s
+}
+
+func crowd() Snapshot {
+	s := secondRound()
+	s.State.Agents = nil
+	for i := range 26 {
+		s.State.Agents = append(s.State.Agents, coordination.AgentView{ID: fmt.Sprintf("agent_%c", 'a'+i), Running: true})
+	}
+	return s
+}
+
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name          string
+		snapshot      Snapshot
+		width, height int
+		color         bool
+	}{
+		{"starting", Snapshot{State: workflows.State{SessionID: "s1"}}, 80, 24, false},
+		{"second-round", secondRound(), 80, 24, false},
+		{"second-round-color", secondRound(), 80, 24, true},
+		{"second-round-narrow", secondRound(), 34, 24, false},
+		{"decided", decided(), 80, 24, false},
+		{"crowd-on-a-small-screen", crowd(), 80, 12, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			lines := frame(tt.snapshot, tt.width, tt.height, tt.color)
+			require.Less(t, len(lines), tt.height, "the line below the block stays free")
+			var cut []string
+			for _, line := range lines {
+				cut = append(cut, ansi.Truncate(line, tt.width-1, "…"))
+			}
+			got := strings.ReplaceAll(strings.Join(cut, "\n"), "\x1b", "<ESC>") + "\n"
+			golden := filepath.Join("testdata", tt.name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+func TestFrameHasNoEscapesWithoutColour(t *testing.T) {
+	t.Parallel()
+	for _, line := range Table(secondRound()) {
+		require.NotContains(t, line, "\x1b")
+		require.NotContains(t, line, "\n")
+	}
+}

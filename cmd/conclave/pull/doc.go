@@ -1,0 +1,9 @@
+// Package pull copies a session out of a store into a directory of its own,
+// where people read it and other programs continue it.
+//
+// It is not a store: links and file modes, which a store keeps in manifests,
+// are real there, and paths are unescaped. What is written once is copied once,
+// so that a copy can be interrupted, resumed and brought up to date.
+//
+// Start with Session.
+package pull

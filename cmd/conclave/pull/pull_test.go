@@ -1,0 +1,283 @@
+package pull_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/cmd/conclave/pull"
+	"conclave/engine/artifact"
+)
+
+// bucket is a store with one session in it: agent_a answered with files in step
+// 1 and voted in step 2.
+type bucket struct {
+	t      *testing.T
+	store  artifact.Store
+	layout artifact.Layout
+}
+
+func newBucket(t *testing.T) bucket {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	b := bucket{t: t, store: store, layout: artifact.InBucket("s1")}
+	b.put("session.json", artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"})
+	b.put("status.json", map[string]string{"status": "running"})
+	b.put("ledger/000001.json", map[string]int{"seq": 1})
+	b.put("blobs/sha256/"+strings.Repeat("0", 64), "content")
+	b.put("journal/token/000001.json", "journal")
+	b.put("agents/agent_a/002/vote.json", artifact.Vote{Voter: "agent_a"})
+	b.workspace("agents/agent_a/001/")
+	b.workspace("final/agent_a/")
+	path := "s3://bucket/sessions/s1/agents/agent_a/001/workspace"
+	b.put("agents/agent_a/last_action.json", artifact.LastAction{AgentID: "agent_a", StepNumber: 1, WorkspacePath: &path})
+	return b
+}
+
+func (b bucket) put(name string, doc any) {
+	b.t.Helper()
+	require.NoError(b.t, artifact.PutJSON(b.t.Context(), b.store, b.layout.File(name), doc))
+}
+
+// workspace has a script, a name that needs escaping, a nested workspace.json
+// of the agent's own and a link.
+func (b bucket) workspace(dir string) {
+	b.t.Helper()
+	var m artifact.Manifest
+	for _, f := range []struct {
+		path, content string
+		mode          uint32
+	}{
+		{"my notes.md", "notes", 0o644},
+		{"run.sh", "#!/bin/sh\n", 0o755},
+		{"sub/workspace.json", "not a manifest", 0o600},
+	} {
+		escaped, err := artifact.EscapePath(f.path)
+		require.NoError(b.t, err)
+		require.NoError(b.t, b.store.Put(b.t.Context(), b.layout.File(dir+"workspace/"+escaped), strings.NewReader(f.content)))
+		sum := sha256.Sum256([]byte(f.content))
+		m.Files = append(m.Files, artifact.File{Path: f.path, Mode: f.mode, Size: int64(len(f.content)), SHA256: hex.EncodeToString(sum[:])})
+	}
+	m.Files = append(m.Files, artifact.File{Path: "zz-latest", Link: "sub"})
+	require.NoError(b.t, m.Check())
+	b.put(dir+"workspace.json", m)
+}
+
+func (b bucket) pull(dir string) (pull.Summary, error) {
+	b.t.Helper()
+	return pull.Session(b.t.Context(), b.store, "s1", dir, func(int, int) {})
+}
+
+// tree lists everything below dir: files with modes, links with targets.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	var list []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		require.NoError(t, err)
+		info, err := e.Info()
+		require.NoError(t, err)
+		switch {
+		case e.IsDir():
+			if entries, err := os.ReadDir(path); err == nil && len(entries) == 0 {
+				list = append(list, name+"/")
+			}
+		case e.Type() == fs.ModeSymlink:
+			to, err := os.Readlink(path)
+			require.NoError(t, err)
+			list = append(list, name+" -> "+to)
+		default:
+			list = append(list, name+" "+info.Mode().String())
+		}
+		return nil
+	}))
+	return list
+}
+
+func TestPullMakesTheSessionDirectory(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	dir := filepath.Join(t.TempDir(), "new", "dir")
+	summary, err := b.pull(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"agents/agent_a/001/workspace/my notes.md -rw-r--r--",
+		"agents/agent_a/001/workspace/run.sh -rwxr-xr-x",
+		"agents/agent_a/001/workspace/sub/workspace.json -rw-------",
+		"agents/agent_a/001/workspace/zz-latest -> sub",
+		"agents/agent_a/001/workspace.json -rw-r--r--",
+		"agents/agent_a/002/vote.json -rw-r--r--",
+		"agents/agent_a/last_action.json -rw-r--r--",
+		"final/agent_a/workspace/my notes.md -rw-r--r--",
+		"final/agent_a/workspace/run.sh -rwxr-xr-x",
+		"final/agent_a/workspace/sub/workspace.json -rw-------",
+		"final/agent_a/workspace/zz-latest -> sub",
+		"final/agent_a/workspace.json -rw-r--r--",
+		"ledger/000001.json -rw-r--r--",
+		"session.json -rw-r--r--",
+		"status.json -rw-r--r--",
+	}, tree(t, dir), "no blobs, no journals, no temporary files")
+	require.Equal(t, 13, summary.Files)
+	require.Equal(t, 13, summary.Copied)
+	require.Equal(t, "running", summary.Status)
+	require.Equal(t, dir, summary.Dir)
+
+	// The copy is a directory that other programs continue.
+	copied, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, copied.Close()) })
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), copied, artifact.InDir().Agent("agent_a", "last_action.json"))
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "agents/agent_a/001/workspace"), *last.WorkspacePath)
+}
+
+func TestPullAgainBringsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	dir := t.TempDir()
+	_, err := b.pull(dir)
+	require.NoError(t, err)
+	before := tree(t, dir)
+
+	summary, err := b.pull(dir)
+	require.NoError(t, err)
+	require.Equal(t, before, tree(t, dir))
+	require.Equal(t, 6, summary.Copied, "status, last action and the four of final/ are replaced")
+
+	b.put("status.json", map[string]string{"status": "consensus"})
+	b.put("ledger/000002.json", map[string]int{"seq": 2})
+	summary, err = b.pull(dir)
+	require.NoError(t, err)
+	require.Equal(t, 7, summary.Copied)
+	require.Equal(t, "consensus", summary.Status)
+	require.FileExists(t, filepath.Join(dir, "ledger/000002.json"))
+}
+
+func TestPullRepairsAWorkspace(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	dir := t.TempDir()
+	_, err := b.pull(dir)
+	require.NoError(t, err)
+	want := tree(t, dir)
+	script := filepath.Join(dir, "agents/agent_a/001/workspace/run.sh")
+	link := filepath.Join(dir, "agents/agent_a/001/workspace/zz-latest")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/zs\n"), 0o600))
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, os.Symlink("elsewhere", link))
+
+	_, err = b.pull(dir)
+	require.NoError(t, err)
+	require.Equal(t, want, tree(t, dir))
+	content, err := os.ReadFile(script)
+	require.NoError(t, err)
+	require.Equal(t, "#!/bin/sh\n", string(content))
+}
+
+func TestPullResumesWhereItWasInterrupted(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	dir := t.TempDir()
+	failing := unsteady{b.store}
+	_, err := pull.Session(t.Context(), failing, "s1", dir, func(int, int) {})
+	require.ErrorIs(t, err, errOutage)
+	require.FileExists(t, filepath.Join(dir, "session.json"), "the claim comes first")
+
+	_, err = b.pull(dir)
+	require.NoError(t, err)
+	whole := t.TempDir()
+	_, err = b.pull(whole)
+	require.NoError(t, err)
+	require.Equal(t, tree(t, whole), tree(t, dir))
+}
+
+func TestPullRefusesDirectoriesOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for name, content := range map[string]map[string]string{
+		"another session":          {"session.json": `{"workflow_id":"s2","first_run_id":"run-9"}`},
+		"the same ID, another run": {"session.json": `{"workflow_id":"s1","first_run_id":"run-9"}`},
+		"no session":               {"thesis.txt": "precious"},
+		"a broken claim":           {"session.json": `{`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for file, text := range content {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+			}
+			before := tree(t, dir)
+			_, err := b.pull(dir)
+			require.ErrorContains(t, err, dir)
+			require.Equal(t, before, tree(t, dir), "nothing is touched")
+		})
+	}
+}
+
+func TestPullOfAnUnknownSession(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "never")
+	_, err := pull.Session(t.Context(), newBucket(t).store, "s2", dir, func(int, int) {})
+	require.ErrorIs(t, err, artifact.ErrNotFound)
+	require.NoDirExists(t, dir)
+}
+
+// A link that somebody put into DIR leads to an error, not out of it.
+func TestPullStaysInItsDirectory(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	outside, dir := t.TempDir(), t.TempDir()
+	_, err := b.pull(dir)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "final")))
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "final")))
+	_, err = b.pull(dir)
+	require.Error(t, err)
+	require.Empty(t, tree(t, outside))
+}
+
+func TestPullRefusesAManifestThatLeadsOut(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.put("agents/agent_a/001/workspace.json", artifact.Manifest{Files: []artifact.File{{Path: "evil", Link: "../../../../../etc/passwd"}}})
+	dir := t.TempDir()
+	_, err := b.pull(dir)
+	require.ErrorContains(t, err, "leaves the workspace")
+	require.NoFileExists(t, filepath.Join(dir, "agents/agent_a/001/workspace/evil"))
+}
+
+func TestPullTellsOfCorruptContent(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	key := b.layout.File("agents/agent_a/001/workspace/run.sh")
+	require.NoError(t, b.store.Put(t.Context(), key, bytes.NewReader([]byte("#!/bin/zs\n"))))
+	_, err := b.pull(t.TempDir())
+	require.ErrorIs(t, err, artifact.ErrCorrupt)
+}
+
+var errOutage = errors.New("outage")
+
+// unsteady is a store that breaks down in mid-session.
+type unsteady struct{ artifact.Store }
+
+func (u unsteady) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	if strings.HasSuffix(key, "/ledger/000001.json") {
+		return nil, errOutage
+	}
+	return u.Store.Open(ctx, key)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/spf13/cobra"
+
+	"conclave/workflows"
+)
+
+func (c *cli) resultCommand() *cobra.Command {
+	wait := false
+	cmd := &cobra.Command{
+		Use:   "result ID",
+		Short: "The final answer of a session",
+		Long: `Print the final answer of a session, or with --json its whole result. It never
+runs a step.
+
+The exit code is that of the session's end; a session that has not ended has no
+answer, which is exit code 2 without --wait.`,
+		Example: `  conclave result 20261121-153012-k3f9
+  conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer`,
+		Args: arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.result(cmd.Context(), args[0], wait) },
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the session has ended")
+	return cmd
+}
+
+func (c *cli) result(ctx context.Context, id string, wait bool) error {
+	return c.withLooker(ctx, id, func(p *place, k known) error {
+		if k.running() && !wait {
+			if !c.people() {
+				r := workflows.SessionResult{SessionID: k.id, Status: workflows.Running, Votes: map[string]int{}}
+				if err := c.printJSON(r); err != nil {
+					return err
+				}
+			}
+			return end(exitNoAnswer, "session %s is still running; wait for it with `%s`, or follow it with `%s`",
+				k.id, c.again("result --wait", k.workflow), c.again("watch", k.workflow))
+		}
+		if k.running() {
+			c.warnIdle(ctx, p)
+		}
+		r, err := await(ctx, p, k.workflow)
+		if err != nil {
+			if r, err = c.unfinished(ctx, p, k, err); !c.people() {
+				if printErr := c.printJSON(r); printErr != nil {
+					return printErr
+				}
+			}
+			return err
+		}
+		return c.printResult(ctx, p, k, r)
+	})
+}
+
+// warnIdle tells a person who waits that nobody may be at work.
+func (c *cli) warnIdle(ctx context.Context, p *place) {
+	polled, err := workersPoll(ctx, p, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil || polled {
+		return
+	}
+	if p.cluster {
+		c.say("%s", noWorker(p))
+		return
+	}
+	c.say("no worker runs steps %s: the session goes on during run, watch, dev or worker", p.where())
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/workflows"
+)
+
+// known is what Temporal knows of a session without asking a worker.
+type known struct {
+	id       string // of the session
+	workflow string
+	query    string // cut
+	status   string // the contract's, or running
+	offline  bool
+	started  time.Time
+	closed   time.Time // zero while it runs
+}
+
+func (k known) running() bool { return k.closed.IsZero() }
+
+// elapsed is how long the session took, or has taken up to now.
+func (k known) elapsed() time.Duration {
+	if k.running() {
+		return time.Since(k.started)
+	}
+	return k.closed.Sub(k.started)
+}
+
+// find looks a session up by its workflow ID.
+func (c *cli) find(ctx context.Context, p *place, id string) (known, error) {
+	asking, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	reply, err := p.client.DescribeWorkflowExecution(asking, id, "")
+	if err != nil {
+		if ctx.Err() != nil {
+			return known{}, ctx.Err()
+		}
+		return known{}, c.notFound(err, id, p)
+	}
+	info := reply.GetWorkflowExecutionInfo()
+	if kind := info.GetType().GetName(); kind != workflows.SessionType {
+		return known{}, end(exitUsage, "%s is a workflow of type %s, not a session", id, kind)
+	}
+	k := known{
+		workflow: id,
+		id:       memo(info.GetMemo(), workflows.MemoSession, id),
+		query:    memo(info.GetMemo(), workflows.MemoQuery, ""),
+		offline:  memo(info.GetMemo(), memoOffline, false),
+		status:   statusOf(info.GetStatus(), info.GetMemo()),
+		started:  info.GetStartTime().AsTime(),
+	}
+	if info.GetCloseTime() != nil {
+		k.closed = info.GetCloseTime().AsTime()
+	}
+	return k, nil
+}
+
+// statusOf is a session's status: Temporal's word where it ended the session,
+// else what the session itself put into its memo.
+func statusOf(status enumspb.WorkflowExecutionStatus, m *commonpb.Memo) string {
+	switch status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return statusCancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return statusFailed
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return memo(m, workflows.MemoStatus, "completed")
+	default:
+		return workflows.Running
+	}
+}
+
+// memo reads one memo field, or the default if it is absent or of another type.
+func memo[T any](m *commonpb.Memo, name string, otherwise T) T {
+	var value T
+	payload, ok := m.GetFields()[name]
+	if !ok || converter.GetDefaultDataConverter().FromPayload(payload, &value) != nil {
+		return otherwise
+	}
+	return value
+}
+
+// await returns how the session ended, once it has.
+func await(ctx context.Context, p *place, id string) (workflows.SessionResult, error) {
+	var r workflows.SessionResult
+	err := p.client.GetWorkflow(ctx, id, "").Get(ctx, &r)
+	var ended *temporal.WorkflowExecutionError
+	switch {
+	case err == nil:
+		return r, nil
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case !errors.As(err, &ended):
+		return r, fmt.Errorf("wait for session %s: %w", id, err)
+	}
+	return unanswered(id, ended), nil
+}
+
+// unanswered is the result of a session that Temporal ended.
+func unanswered(id string, err error) workflows.SessionResult {
+	r := workflows.SessionResult{SessionID: id, Status: statusFailed, Votes: map[string]int{}}
+	var (
+		cancelled   *temporal.CanceledError
+		terminated  *temporal.TerminatedError
+		timedOut    *temporal.TimeoutError
+		application *temporal.ApplicationError
+	)
+	switch {
+	case errors.As(err, &cancelled):
+		r.Status = statusCancelled
+	case errors.As(err, &terminated):
+		r.Error = &artifact.Error{Type: "Terminated", Message: "the workflow was terminated"}
+	case errors.As(err, &application):
+		r.Error = &artifact.Error{Type: application.Type(), Message: application.Message()}
+	case errors.As(err, &timedOut):
+		r.Error = &artifact.Error{Type: "WorkflowTimeout", Message: "the workflow's own timeout, set by whoever started it, ran out"}
+	default:
+		r.Error = &artifact.Error{Type: "WorkflowFailed", Message: err.Error()}
+	}
+	return r
+}
+
+// resultCode is the exit code for a result. An input that was refused is a
+// usage error, although the refusal came from a worker.
+func resultCode(r workflows.SessionResult) int {
+	if r.Error != nil {
+		switch r.Error.Type {
+		case workflows.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
+			return exitUsage
+		}
+	}
+	return statusCode(r.Status)
+}
+
+// query asks the session's workflow; a worker answers, also for a closed one.
+func query(ctx context.Context, p *place, id, name string, into any) error {
+	asking, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	value, err := p.client.QueryWorkflow(asking, id, "", name)
+	if err != nil {
+		return err
+	}
+	return value.Get(into)
+}
+
+// workersPoll reports whether somebody has polled the task queue lately.
+func workersPoll(ctx context.Context, p *place, kind enumspb.TaskQueueType) (bool, error) {
+	asking, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	reply, err := p.client.DescribeTaskQueue(asking, p.queue, kind)
+	if err != nil {
+		return false, err
+	}
+	return len(reply.GetPollers()) > 0, nil
+}
