@@ -19,7 +19,7 @@ var reservedParams = []string{"model", "messages", "tools", "stream", "stream_op
 func (d *decoder) check(t Team) {
 	d.checkAgents(t.Agents)
 	for i, a := range t.Agents {
-		key := at("agents", i)
+		key := nth("agents", i)
 		d.checkBackend(key+".backend", a.Backend)
 		d.checkServers(key+".mcp_servers", a.MCPServers)
 		d.checkReach(key, a)
@@ -27,8 +27,8 @@ func (d *decoder) check(t Team) {
 	d.checkOrchestrator(t)
 }
 
-// at is the key of an item of a list.
-func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+// nth is the key of an item of a list.
+func nth(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
 // reported says whether a key has a problem already, so that its value means
 // nothing.
@@ -41,21 +41,21 @@ func (d *decoder) checkAgents(agents []Agent) {
 	case len(agents) == 0 && !d.reported("agents"):
 		d.reportKey("agents", "no agents; a team has 1 to %d of them, each with an id and a backend", MaxAgents)
 	case len(agents) > MaxAgents:
-		d.reportKey(at("agents", MaxAgents), "%d agents are too many; a team has at most %d", len(agents), MaxAgents)
+		d.reportKey(nth("agents", MaxAgents), "%d agents are too many; a team has at most %d", len(agents), MaxAgents)
 	}
 	first := map[string]int{}
 	for i, a := range agents {
-		key := at("agents", i) + ".id"
+		key := nth("agents", i) + ".id"
 		_, given := d.places[key]
 		earlier, taken := first[a.ID]
 		switch {
-		case d.reported(key), d.reported(at("agents", i)):
+		case d.reported(key), d.reported(nth("agents", i)):
 		case !given:
 			d.reportKey(key, "missing; every agent has an id of its own, such as agent_%c", 'a'+i%MaxAgents)
 		case !agentID.MatchString(a.ID):
 			d.reportKey(key, "%s is not an agent id: a lower-case letter, then up to 31 lower-case letters, digits, _ or -", quote(a.ID))
 		case taken:
-			d.reportKey(key, "%s is the id of the agent on line %d already; every agent has its own", a.ID, d.at(at("agents", earlier)+".id").line)
+			d.reportKey(key, "%s is the id of the agent on line %d already; every agent has its own", a.ID, d.at(nth("agents", earlier)+".id").line)
 		default:
 			first[a.ID] = i
 		}
@@ -92,7 +92,7 @@ func (d *decoder) checkBackend(key string, b Backend) {
 
 func (d *decoder) checkServers(key string, servers []MCPServer) {
 	for i, s := range servers {
-		key := at(key, i)
+		key := nth(key, i)
 		switch {
 		case d.reported(key), d.reported(key + ".name"):
 		case s.Name == "":
@@ -108,7 +108,7 @@ func (d *decoder) checkServers(key string, servers []MCPServer) {
 			}
 		}
 		for i, arg := range s.Args {
-			d.checkSecrets(at(key+".args", i), arg)
+			d.checkSecrets(nth(key+".args", i), arg)
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 			d.checkSecrets(join(key+".env", name), s.Env[name])

@@ -1,7 +1,5 @@
 package config
 
-import "fmt"
-
 // Reach is how far a configuration may reach: whether it may define the
 // addresses, keys and programs it uses, or only name those of the worker.
 type Reach int
@@ -27,7 +25,7 @@ func (d *decoder) checkReach(key string, a Agent) {
 	}
 	for i, s := range a.MCPServers {
 		if s.Command != "" || s.URL != "" || len(s.Args) > 0 || len(s.Env) > 0 {
-			d.reportKey(fmt.Sprintf("%s.mcp_servers[%d]", key, i), "not accepted here: a session on a cluster can name the worker's MCP servers, not define one; give the name of one in the worker's configuration")
+			d.reportKey(nth(key+".mcp_servers", i), "not accepted here: a session on a cluster can name the worker's MCP servers, not define one; give the name of one in the worker's configuration")
 		}
 	}
 }

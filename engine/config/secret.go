@@ -78,7 +78,7 @@ func (d *decoder) checkSecrets(key string, value any) {
 		}
 	case []any:
 		for i, item := range value {
-			d.checkSecrets(at(key, i), item)
+			d.checkSecrets(nth(key, i), item)
 		}
 	case map[string]any:
 		for name, item := range value {
