@@ -95,7 +95,8 @@ func TestTeamDoesNotAnswerInUnison(t *testing.T) {
 
 func TestSameRequestSameReply(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, answerOf(t, offline.New("x"), "why?"), answerOf(t, offline.New("x"), "why?"))
+	first := answerOf(t, offline.New("x"), "why?")
+	require.Equal(t, first, answerOf(t, offline.New("x"), "why?"))
 }
 
 func TestVotes(t *testing.T) {
@@ -228,7 +229,9 @@ func TestEndsWithAnyTools(t *testing.T) {
 		offers := []llm.Tool{
 			newAnswer, writeFile, listFiles, readFile,
 			vote(), vote("agent1"), vote("agent2", "agent1", "agent3"), vote("nobody", ""),
-			{Name: "vote", Parameters: json.RawMessage(`{"properties":7}`)}, {Name: "stop"}, {Name: "mcp__a__b"},
+			{Name: "vote", Parameters: json.RawMessage(`{"properties":7}`)},
+			{Name: "stop"},
+			{Name: "mcp__a__b"},
 		}
 		tools := rapid.SliceOfDistinct(rapid.SampledFrom(offers), func(l llm.Tool) string { return l.Name }).Draw(t, "tools")
 		text := rapid.SampledFrom([]string{"", "#", "# T\n", "agent1.1 agent2.1 agent3.1", "agent99999999999999999999.1", "why?"})

@@ -22,7 +22,7 @@ func TestCreateKnowsItsOwnObjectWhenTheAnswerWasLost(t *testing.T) {
 	}}
 	store := server.start(t)
 	require.NoError(t, store.Create(t.Context(), "claim", []byte("token 1")))
-	require.Equal(t, 2, server.count(http.MethodPut))
+	require.Equal(t, 2, server.puts())
 	require.ErrorIs(t, store.Create(t.Context(), "claim", []byte("token 1")), artifact.ErrExists,
 		"without a lost answer the same bytes are somebody else's")
 }
@@ -88,7 +88,7 @@ func TestCreateAfterAConflict(t *testing.T) {
 		store := server.start(t)
 		server.objects["/bucket/claim"] = "1"
 		require.ErrorIs(t, store.Create(t.Context(), "claim", []byte("1")), artifact.ErrExists)
-		require.Equal(t, createAttempts, server.count(http.MethodPut))
+		require.Equal(t, createAttempts, server.puts())
 	})
 	t.Run("it never ends, and nobody has the key", func(t *testing.T) {
 		t.Parallel()
@@ -100,7 +100,7 @@ func TestCreateAfterAConflict(t *testing.T) {
 		t.Parallel()
 		server := conflicts(1000, "ExistingObjectIsDirectory")
 		require.Error(t, server.start(t).Create(t.Context(), "claim", []byte("1")))
-		require.Equal(t, 1, server.count(http.MethodPut))
+		require.Equal(t, 1, server.puts())
 	})
 }
 
@@ -113,5 +113,5 @@ func TestCreateStopsWithItsContext(t *testing.T) {
 		return true
 	}}
 	require.ErrorIs(t, server.start(t).Create(ctx, "claim", []byte("1")), context.Canceled)
-	require.Equal(t, 1, server.count(http.MethodPut))
+	require.Equal(t, 1, server.puts())
 }

@@ -34,10 +34,10 @@ func (s *scripted) start(t *testing.T) *Store {
 	return store
 }
 
-func (s *scripted) count(method string) int {
+func (s *scripted) puts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests[method]
+	return s.requests[http.MethodPut]
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {

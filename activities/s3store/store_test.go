@@ -75,7 +75,8 @@ func TestProbeAndEnsureBucketOnARealStore(t *testing.T) {
 	require.NoError(t, s.EnsureBucket(t.Context()))
 	require.NoError(t, s.EnsureBucket(t.Context()), "again")
 	require.NoError(t, s.Probe(t.Context()))
-	for key := range s.List(t.Context(), "") {
+	for key, err := range s.List(t.Context(), "") {
+		require.NoError(t, err)
 		require.Fail(t, "the probe left something behind", key)
 	}
 

@@ -149,24 +149,23 @@ const writerDir = "CONCLAVE_TEST_WRITER_DIR"
 // TestMain lets the test binary play a second program on the same directory.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
-		os.Exit(writeUntilKilled(dir))
+		fmt.Fprintln(os.Stderr, writeUntilKilled(dir))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
 // writeUntilKilled creates numbered objects and prints the number of each that
 // was acknowledged.
-func writeUntilKilled(dir string) int {
+func writeUntilKilled(dir string) error {
 	d, err := artifact.NewDir(dir)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
 	for i := 0; ; i++ {
 		body := strings.Repeat(fmt.Sprintf("%08d", i), 4096)
 		if err := d.Create(context.Background(), fmt.Sprintf("ledger/%08d", i), []byte(body)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return err
 		}
 		fmt.Println(i)
 	}

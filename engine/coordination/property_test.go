@@ -237,7 +237,7 @@ func (s *session) checkCommands(t require.TestingT, commands []c.Command, idle b
 
 func (s *session) checkRecord(t require.TestingT, entry c.Accepted) {
 	due := s.due[entry.Seq-1]
-	require.Equal(t, due, c.Accepted{Seq: entry.Seq, Agent: entry.Agent, Step: entry.Step, Action: entry.Action, Target: entry.Target})
+	require.Equal(t, c.Accepted{Seq: entry.Seq, Agent: entry.Agent, Step: entry.Step, Action: entry.Action, Target: entry.Target}, due)
 	if entry.Action == c.Vote {
 		before := oracle{config: s.config, ledger: s.ledger[:entry.Seq-1]}
 		_, found := before.latest(entry.Target)

@@ -1,7 +1,6 @@
 package llm_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -35,6 +34,6 @@ func TestErrorIsFoundThroughWrapping(t *testing.T) {
 	var e *llm.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, llm.Network, e.Kind)
-	require.True(t, errors.Is(err, io.ErrUnexpectedEOF))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, "step 3: cut off", err.Error())
 }
