@@ -42,8 +42,8 @@ type ledgerEntry struct {
 }
 
 // Record writes accepted actions to the ledger, then the files derived from the
-// history. It can be repeated: the ledger is written once, an event that is in
-// events.jsonl already is not added again.
+// history. It can be repeated: the ledger is written once, and an event is in
+// events.jsonl once.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	layout := artifact.InBucket(in.Session)
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
@@ -89,38 +89,42 @@ func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e ledger
 	}
 }
 
-// appendEvents adds the events that events.jsonl does not end with yet. One
-// Record of a session runs at a time.
+// appendEvents makes events.jsonl end with the given events. Lines from the
+// first one's number on are replaced: they are of a Record whose completion was
+// lost, or of a run that was reset. One Record of a session runs at a time.
 func (a *Activities) appendEvents(ctx context.Context, layout artifact.Layout, events []coordination.Entry) error {
+	if len(events) == 0 {
+		return nil
+	}
 	key := layout.File("events.jsonl")
 	old, err := a.Store.Get(ctx, key)
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}
-	last := lastEvent(old)
-	buf := bytes.NewBuffer(old)
+	lines := bytes.NewBuffer(before(old, events[0].Seq))
 	for _, e := range events {
-		if e.Seq <= last {
-			continue
-		}
 		line, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
-		buf.Write(append(line, '\n'))
+		lines.Write(append(line, '\n'))
 	}
-	if err := a.Store.Put(ctx, key, bytes.NewReader(buf.Bytes())); err != nil {
+	if err := a.Store.Put(ctx, key, bytes.NewReader(lines.Bytes())); err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)
 	}
 	return nil
 }
 
-// lastEvent is the number of the last line, 0 for none.
-func lastEvent(lines []byte) int {
-	lines = bytes.TrimRight(lines, "\n")
-	var last coordination.Entry
-	if err := json.Unmarshal(lines[bytes.LastIndexByte(lines, '\n')+1:], &last); err != nil {
-		return 0
+// before returns the lines of the events numbered below seq. A line that is no
+// event ends them.
+func before(lines []byte, seq int) []byte {
+	kept := 0
+	for line := range bytes.Lines(lines) {
+		var e coordination.Entry
+		if err := json.Unmarshal(line, &e); err != nil || e.Seq >= seq {
+			break
+		}
+		kept += len(line)
 	}
-	return last.Seq
+	return lines[:kept:kept]
 }
