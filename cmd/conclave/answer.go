@@ -13,7 +13,7 @@ import (
 )
 
 // offlineNote is said wherever the built-in model had a part.
-const offlineNote = "offline: the built-in deterministic model answered and voted; no language model was asked"
+const offlineNote = "offline: the built-in deterministic model answers and votes; no language model is asked"
 
 // printResult prints how a session ended and returns the exit code as an error.
 func (c *cli) printResult(ctx context.Context, p *place, k known, r workflows.SessionResult) error {

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"errors"
 	"flag"
 	"os"
 	"strings"
@@ -36,16 +35,16 @@ func (b broken) file() string {
 
 const brokenFile = "testdata/broken.txt"
 
-func readBroken(t testing.TB) (preamble string, cases []broken) {
-	t.Helper()
+func readBroken(tb testing.TB) (preamble string, cases []broken) {
+	tb.Helper()
 	data, err := os.ReadFile(brokenFile)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	sections := strings.Split(string(data), "\n=== ")
 	for _, section := range sections[1:] {
 		title, rest, ok := strings.Cut(section, "\n")
-		require.True(t, ok)
+		require.True(tb, ok)
 		text, want, ok := strings.Cut("\n"+rest, "\n>>>\n")
-		require.True(t, ok, "no >>> in %s", title)
+		require.True(tb, ok, "no >>> in %s", title)
 		if text != "" {
 			text = text[1:] + "\n"
 		}
@@ -76,14 +75,14 @@ func TestBrokenFilesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
 			require.Zero(t, team, "a refused configuration is no team")
 
 			var problems config.Problems
-			require.True(t, errors.As(err, &problems))
+			require.ErrorAs(t, err, &problems)
 			for _, p := range problems {
 				require.Equal(t, c.file(), p.File)
 				require.Positive(t, p.Line)
 				require.Positive(t, p.Column)
 				require.LessOrEqual(t, p.Line, strings.Count(c.text, "\n")+1, "the line is in the text")
 			}
-			for _, secret := range []string{"verysecret", "very-secret", "hunter2", "me:secret", "key=secret"} {
+			for _, secret := range []string{"verysecret", "very-secret", "hunter2", "me:secret", "key=secret", "98765432"} {
 				require.NotContains(t, err.Error(), secret, "a secret is never repeated")
 			}
 			require.NotContains(t, err.Error(), "\x1b", "nothing reaches the terminal unescaped")

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // agentID is the form of an agent's ID.
@@ -32,9 +33,7 @@ func nth(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
 // reported says whether a key has a problem already, so that its value means
 // nothing.
-func (d *decoder) reported(key string) bool {
-	return slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == key })
-}
+func (d *decoder) reported(key string) bool { return d.wrongs[key] }
 
 func (d *decoder) checkAgents(agents []Agent) {
 	switch {
@@ -55,7 +54,7 @@ func (d *decoder) checkAgents(agents []Agent) {
 		case !agentID.MatchString(a.ID):
 			d.reportKey(key, "%s is not an agent id: a lower-case letter, then up to 31 lower-case letters, digits, _ or -", quote(a.ID))
 		case taken:
-			d.reportKey(key, "%s is the id of the agent on line %d already; every agent has its own", a.ID, d.at(nth("agents", earlier)+".id").line)
+			d.reportKey(key, "%s is the id of the agent on line %d already; every agent has its own", quote(a.ID), d.at(nth("agents", earlier)+".id").line)
 		default:
 			first[a.ID] = i
 		}
@@ -67,11 +66,8 @@ func (d *decoder) checkBackend(key string, b Backend) {
 	if b.Type == OpenAI && strings.TrimSpace(b.Model) == "" && !broken && !d.reported(key+".model") {
 		d.reportKey(key+".model", "missing; name the model as the server knows it, such as %s", DefaultModel)
 	}
-	for _, name := range []string{"model", "provider"} {
-		if value := map[string]string{"model": b.Model, "provider": b.Provider}[name]; looksSecret(value) {
-			d.checkSecrets(key+"."+name, value)
-		}
-	}
+	d.checkName(key+".model", b.Model)
+	d.checkName(key+".provider", b.Provider)
 	if b.APIKeyEnv != "" {
 		if wrong := keyVariable(b.APIKeyEnv); wrong != "" {
 			d.reportKey(key+".api_key_env", "%s", wrong)
@@ -88,6 +84,14 @@ func (d *decoder) checkBackend(key string, b Backend) {
 		}
 	}
 	d.checkSecrets(key+".params", b.Params)
+}
+
+// checkName checks a name of the user's own, which is shown on terminals.
+func (d *decoder) checkName(key, name string) {
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		d.reportKey(key, "a line break or another control character in a name; remove it")
+	}
+	d.checkSecrets(key, name)
 }
 
 func (d *decoder) checkServers(key string, servers []MCPServer) {
@@ -117,12 +121,14 @@ func (d *decoder) checkServers(key string, servers []MCPServer) {
 }
 
 func (d *decoder) checkOrchestrator(t Team) {
-	if p := t.Orchestrator.PresenterAgent; p != nil {
+	var ids []string // those of agents that may be shown
+	for _, a := range t.Agents {
+		if agentID.MatchString(a.ID) && !looksSecret(a.ID) {
+			ids = append(ids, a.ID)
+		}
+	}
+	if p := t.Orchestrator.PresenterAgent; p != nil && len(ids) > 0 {
 		if _, ok := t.Agent(*p); !ok {
-			var ids []string
-			for _, a := range t.Agents {
-				ids = append(ids, a.ID)
-			}
 			d.reportKey("orchestrator.presenter_agent", "%s is not an agent of the team; %s", quote(*p), choice(*p, ids))
 		}
 	}

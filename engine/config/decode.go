@@ -13,6 +13,7 @@ type decoder struct {
 	file     string
 	reach    Reach
 	problems Problems
+	wrongs   map[string]bool     // the keys that problems are about
 	places   map[string]position // of every value that was decoded, by key
 }
 
@@ -20,6 +21,10 @@ func (d *decoder) report(at position, key, format string, args ...any) {
 	d.problems = append(d.problems, Problem{
 		File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...),
 	})
+	if d.wrongs == nil {
+		d.wrongs = map[string]bool{}
+	}
+	d.wrongs[key] = true
 }
 
 // reportKey reports a problem of a key where its value is, or would be.

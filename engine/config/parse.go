@@ -2,10 +2,11 @@ package config
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
-	"slices"
 )
 
 //go:embed starter.yaml
@@ -18,8 +19,11 @@ func Starter() []byte { return []byte(starter) }
 // Load reads a team from a YAML or JSON file for a local run.
 func Load(path string) (Team, error) {
 	data, err := os.ReadFile(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return Team{}, fmt.Errorf("read the team configuration: %w; `conclave config init` writes a starter file", err)
+	case err != nil:
+		return Team{}, fmt.Errorf("read the team configuration: %w; it takes a file that can be read", err)
 	}
 	return Parse(path, data, Local)
 }
@@ -55,15 +59,18 @@ func Parse(name string, data []byte, reach Reach) (Team, error) {
 
 // singleAgent turns the key agent, one mapping, into a list of agents.
 func (d *decoder) singleAgent(root *node) {
-	single := slices.IndexFunc(root.fields, func(f field) bool { return f.key == "agent" })
-	if single < 0 {
-		return
+	both := root.get("agents") != nil
+	var fields []field
+	for _, f := range root.fields {
+		switch {
+		case f.key != "agent":
+			fields = append(fields, f)
+		case both:
+			d.report(f.position, "agent", "both agent and agents; list every agent under agents")
+		default:
+			list := &node{position: f.value.position, kind: list, items: []*node{f.value}}
+			fields = append(fields, field{f.position, "agents", list})
+		}
 	}
-	if root.get("agents") != nil {
-		d.report(root.fields[single].position, "agent", "both agent and agents; list every agent under agents")
-		root.fields = slices.Delete(root.fields, single, single+1)
-		return
-	}
-	f := &root.fields[single]
-	f.key, f.value = "agents", &node{position: f.value.position, kind: list, items: []*node{f.value}}
+	root.fields = fields
 }

@@ -61,7 +61,8 @@ func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
 	t.Parallel()
 	// What a schema cannot see, or is not meant to judge.
 	beyond := []string{
-		"an empty model", "a duplicate id", "a literal key as the variable", "a variable of the worker", "literal keys in params",
+		"an empty model", "a name with control characters", "a duplicate id", "a duplicate id like a key", "a literal key as the variable",
+		"a variable of the worker", "a reference to a variable", "literal keys in params", "literal keys in params in other forms",
 		"a base_url that is no address", "reserved params", "not built yet", "a presenter that does not exist",
 		"fewer criteria than at least", "a session on a cluster that defines (cluster)",
 	}

@@ -39,6 +39,8 @@ func keyVariable(name string) string {
 	switch {
 	case looksSecret(name):
 		return "this looks like an API key (not shown), which does not belong in a configuration; " + example
+	case strings.HasPrefix(name, "$"):
+		return "a variable's value, and a key does not belong in a configuration; write the variable's name alone, without $"
 	case !variableName.MatchString(name):
 		return "not the name of an environment variable (not shown, it could be a key); " + example
 	case strings.HasPrefix(upper, "AWS_"), strings.HasPrefix(upper, "TEMPORAL_"):
@@ -82,11 +84,25 @@ func (d *decoder) checkSecrets(key string, value any) {
 		}
 	case map[string]any:
 		for name, item := range value {
-			if _, isText := item.(string); isText && secretKey(name) {
+			if secretKey(name) && literal(item) {
 				d.reportKey(join(key, name), "a literal secret does not belong in a configuration; name the variable that holds the key in backend.api_key_env")
 				continue
 			}
 			d.checkSecrets(join(key, name), item)
 		}
 	}
+}
+
+// literal says whether a value could be a secret itself. A mapping could be the
+// schema of one: its entries are looked at one by one.
+func literal(value any) bool {
+	switch value := value.(type) {
+	case nil, bool, map[string]any:
+		return false
+	case []any:
+		return slices.ContainsFunc(value, literal)
+	case string:
+		return value != ""
+	}
+	return true
 }

@@ -245,6 +245,9 @@ func TestLoad(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, file)
 
+	_, err = config.Load(filepath.Dir(file))
+	require.ErrorContains(t, err, "is a directory; it takes a file that can be read")
+
 	require.NoError(t, os.WriteFile(file, config.Starter(), 0o600))
 	team, err := config.Load(file)
 	require.NoError(t, err)

@@ -64,11 +64,17 @@ func syntaxFault(data []byte, err error) *fault {
 	if strings.HasPrefix(load.Message, "unknown anchor") { // whose name could be a secret
 		return &fault{at, "an alias (*) of an anchor that does not exist; a string that begins with * needs quotes"}
 	}
+	if strings.HasPrefix(load.Message, "found incompatible YAML") {
+		return &fault{at, "a %YAML line of a version that is not supported; remove the line"}
+	}
 	if load.ContextMsg != "" {
 		message += " " + load.ContextMsg
 		if load.ContextMark.Line > 0 && load.ContextMark.Line != at.line {
 			message += " that begins on line " + strconv.Itoa(load.ContextMark.Line)
 		}
+	}
+	if strings.HasPrefix(load.Message, "mapping values are not allowed") {
+		message += "; a value that contains \": \" needs quotes"
 	}
 	if lines := bytes.Split(data, []byte("\n")); at.line <= len(lines) && tabIndent.Match(lines[at.line-1]) {
 		message += "; indent with spaces, not tabs"

@@ -557,6 +557,23 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// The timeline says which votes an answer makes stale, and which come too late.
+func TestTimelineTellsOfStaleVotes(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c", "d"))
+	p.step(p.vote("a", "b"), p.vote("b", "b"), p.answer("c"), p.vote("d", "b"))
+	var texts []string
+	for _, e := range p.state.Timeline() {
+		texts = append(texts, e.Text)
+	}
+	require.Equal(t, []string{
+		"a voted for b (agent2.1)",
+		"b voted for b (agent2.1)",
+		"c answered agent3.2; the votes of a and b are stale now",
+		"d voted for b (agent2.1), stale already",
+	}, texts[len(texts)-4:])
+}
+
 func marshal(t require.TestingT, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package coordination
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // stale reports whether an agent, active or failed, has an answer that the
@@ -21,6 +22,31 @@ func (s *State) stale(b *Ballot) bool {
 // failure withdrew it.
 func (s *State) fresh(a *Agent) bool {
 	return a.Ballot != nil && !s.stale(a.Ballot)
+}
+
+// freshVoters are the agents whose votes count, in configured order. None of
+// them can have seen an answer that is yet to come.
+func (s *State) freshVoters() []string {
+	var voters []string
+	for i := range s.Agents {
+		if s.fresh(&s.Agents[i]) {
+			voters = append(voters, s.Agents[i].ID)
+		}
+	}
+	return voters
+}
+
+// outdated says for a person whose votes an answer has made stale.
+func outdated(voters []string) string {
+	switch len(voters) {
+	case 0:
+		return ""
+	case 1:
+		return "; the vote of " + voters[0] + " is stale now"
+	default:
+		last := len(voters) - 1
+		return "; the votes of " + strings.Join(voters[:last], ", ") + " and " + voters[last] + " are stale now"
+	}
 }
 
 // witnessed is seen in the form in which it is kept: one entry per agent with

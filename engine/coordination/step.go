@@ -57,11 +57,12 @@ func (s *State) answered(a *Agent, e Answered) {
 	}
 	seen := s.witnessed(e.Seen)
 	a.Step = e.Step
-	a.Answers = append(a.Answers, e.Step)
 	a.Ballot = nil
+	fresh := s.freshVoters()
+	a.Answers = append(a.Answers, e.Step)
 	label := a.latestLabel()
 	a.Newest = s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: NewAnswer, Label: label, Seen: seen})
-	s.note(Entry{Kind: EntryAnswer, Agent: a.ID, Step: e.Step, Label: label, Text: a.ID + " answered " + label})
+	s.note(Entry{Kind: EntryAnswer, Agent: a.ID, Step: e.Step, Label: label, Text: a.ID + " answered " + label + outdated(fresh)})
 }
 
 func (s *State) voted(a *Agent, run *Run, e Voted) {
@@ -82,9 +83,12 @@ func (s *State) voted(a *Agent, run *Run, e Voted) {
 	a.Step = e.Step
 	a.Ballot = &Ballot{Target: target.ID, TargetLabel: label, Step: e.Step, Reason: cut(e.Reason), Seen: seen}
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
+	text := a.ID + " voted for " + target.ID + " (" + label + ")"
+	if s.stale(a.Ballot) {
+		text += ", stale already"
+	}
 	s.note(Entry{
-		Kind: EntryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: cut(e.Reason),
-		Text: a.ID + " voted for " + target.ID + " (" + label + ")",
+		Kind: EntryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: cut(e.Reason), Text: text,
 	})
 }
 
