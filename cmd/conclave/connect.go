@@ -100,6 +100,18 @@ type place struct {
 	lease *devserver.Lease
 }
 
+// at connects to the target for as long as use runs.
+func (c *cli) at(ctx context.Context, t target, use func(*place) error) error {
+	logger, closeLog := t.quietLogger()
+	defer closeLog()
+	p, err := c.connect(ctx, t, logger)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return use(p)
+}
+
 // connect reaches the target. A local stack is started if none runs.
 func (c *cli) connect(ctx context.Context, t target, logger *slog.Logger) (*place, error) {
 	p := &place{target: t, queue: c.queue}

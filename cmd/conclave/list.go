@@ -41,24 +41,19 @@ func (c *cli) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logger, closeLog := t.quietLogger()
-	defer closeLog()
-	p, err := c.connect(ctx, t, logger)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	sessions, err := listSessions(ctx, p)
-	if err != nil {
-		return fmt.Errorf("list the sessions %s: %w", p.where(), err)
-	}
-	if !c.people() {
-		return c.printJSON(sessions)
-	}
-	if len(sessions) == 0 {
-		c.say("no sessions %s", p.where())
-	}
-	return c.printSessions(sessions)
+	return c.at(ctx, t, func(p *place) error {
+		sessions, err := listSessions(ctx, p)
+		if err != nil {
+			return fmt.Errorf("list the sessions %s: %w", p.where(), err)
+		}
+		if !c.people() {
+			return c.printJSON(sessions)
+		}
+		if len(sessions) == 0 {
+			c.say("no sessions %s", p.where())
+		}
+		return c.printSessions(sessions)
+	})
 }
 
 // listSessions asks Temporal's visibility. A session that was continued or

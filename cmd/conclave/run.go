@@ -37,6 +37,21 @@ Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 }
 
 func (c *cli) run(ctx context.Context, flags sessionFlags, query string) error {
+	return c.withNew(ctx, flags, query, func(p *place, s session) error {
+		if !p.cluster {
+			stop, err := c.work(p, s.team, runsSteps, nil)
+			if err != nil {
+				return end(exitNoAnswer, "run session %s: %w; `%s` goes on with it", s.id, err, c.again("watch", s.id))
+			}
+			defer stop()
+		}
+		return c.followAndPrint(ctx, p, known{id: s.id, workflow: s.id, offline: s.offline, started: time.Now()})
+	})
+}
+
+// withNew checks the input, connects, starts the session and hands it to use.
+// Nothing is started, the stack included, while anything is wrong with the input.
+func (c *cli) withNew(ctx context.Context, flags sessionFlags, query string, use func(*place, session) error) error {
 	t, err := c.target()
 	if err != nil {
 		return err
@@ -45,24 +60,12 @@ func (c *cli) run(ctx context.Context, flags sessionFlags, query string) error {
 	if err != nil {
 		return err
 	}
-	logger, closeLog := t.quietLogger()
-	defer closeLog()
-	p, err := c.connect(ctx, t, logger)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	if err := c.begin(ctx, p, &s); err != nil {
-		return err
-	}
-	if !p.cluster {
-		stop, err := c.work(p, s.team, runsSteps, nil)
-		if err != nil {
-			return end(exitNoAnswer, "run session %s: %w; `%s` goes on with it", s.id, err, c.again("watch", s.id))
+	return c.at(ctx, t, func(p *place) error {
+		if err := c.begin(ctx, p, &s); err != nil {
+			return err
 		}
-		defer stop()
-	}
-	return c.followAndPrint(ctx, p, known{id: s.id, workflow: s.id, offline: s.offline, started: time.Now()})
+		return use(p, s)
+	})
 }
 
 // begin starts the session and says what has begun.

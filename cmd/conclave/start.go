@@ -31,33 +31,17 @@ whenever a stack with a worker runs there: during run, watch, dev or worker.`,
 }
 
 func (c *cli) start(ctx context.Context, flags sessionFlags, query string) error {
-	t, err := c.target()
-	if err != nil {
+	return c.withNew(ctx, flags, query, func(p *place, s session) error {
+		if p.cluster {
+			c.warnIdle(ctx, p)
+		}
+		if !c.people() {
+			return c.printJSON(workflows.SessionResult{SessionID: s.id, Status: workflows.Running, Votes: map[string]int{}})
+		}
+		if !p.cluster {
+			c.say("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.again("watch", s.id))
+		}
+		_, err := fmt.Fprintln(c.stdout, s.id)
 		return err
-	}
-	s, err := c.session(t, flags, query)
-	if err != nil {
-		return err
-	}
-	logger, closeLog := t.quietLogger()
-	defer closeLog()
-	p, err := c.connect(ctx, t, logger)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	if err := c.begin(ctx, p, &s); err != nil {
-		return err
-	}
-	if p.cluster {
-		c.warnIdle(ctx, p)
-	}
-	if !c.people() {
-		return c.printJSON(workflows.SessionResult{SessionID: s.id, Status: workflows.Running, Votes: map[string]int{}})
-	}
-	if !p.cluster {
-		c.say("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.again("watch", s.id))
-	}
-	_, err = fmt.Fprintln(c.stdout, s.id)
-	return err
+	})
 }

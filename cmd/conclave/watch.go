@@ -67,18 +67,13 @@ func (c *cli) withWorker(ctx context.Context, id string, use func(*place, known)
 
 // withSession connects and looks the session up before it calls use.
 func (c *cli) withSession(ctx context.Context, t target, id string, use func(*place, known) error) error {
-	logger, closeLog := t.quietLogger()
-	defer closeLog()
-	p, err := c.connect(ctx, t, logger)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	k, err := c.find(ctx, p, id)
-	if err != nil {
-		return err
-	}
-	return use(p, k)
+	return c.at(ctx, t, func(p *place) error {
+		k, err := c.find(ctx, p, id)
+		if err != nil {
+			return err
+		}
+		return use(p, k)
+	})
 }
 
 // withLooker is withSession with a worker that answers queries where there may
