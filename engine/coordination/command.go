@@ -7,25 +7,25 @@ type Command interface{ command() }
 
 // Launch starts a step of Agent.
 type Launch struct {
-	ID     LaunchID
-	Agent  string
-	Number int // the agent's anonymous number
-	Round  int // wave, from 1
+	ID     LaunchID `json:"id"`
+	Agent  string   `json:"agent"`
+	Number int      `json:"number"` // the agent's anonymous number
+	Round  int      `json:"round"`  // wave, from 1
 
 	// After is the agent's last finished step number: the new step claims the
 	// first free number above it.
-	After int
+	After int `json:"after"`
 
 	// Shown are the answers to put before the agent, its own included, by
 	// label. It is never more than what was accepted.
-	Shown []Shown
+	Shown []Shown `json:"shown,omitempty"`
 
 	// Offered are the actions open to the step; never empty.
-	Offered []Action
+	Offered []Action `json:"offered"`
 
 	// Revote says that everyone's vote was fresh and split. The step is told
 	// so, but not how the votes fell.
-	Revote bool
+	Revote bool `json:"revote,omitempty"`
 }
 
 // Cancel ends a running step whose outcome no longer matters.
@@ -91,7 +91,20 @@ type Decision struct {
 	WinnerLabel string  `json:"winner_label,omitempty"`
 	WinnerStep  int     `json:"winner_step,omitempty"`
 	Votes       []Count `json:"votes"` // fresh votes, by target, in configured order
+
+	// Cause says why a session failed; empty for every other status.
+	Cause Cause `json:"cause,omitempty"`
 }
+
+// Cause is why a session ended without a winner.
+type Cause string
+
+// The causes of failure.
+const (
+	CauseNoAnswer    Cause = "NoAnswer"    // nobody has an accepted answer
+	CauseSplit       Cause = "Split"       // the votes are split, and on_split is fail
+	CauseAgentFailed Cause = "AgentFailed" // an agent failed, and on_agent_failure is fail
+)
 
 // Count is how many fresh votes a target has.
 type Count struct {

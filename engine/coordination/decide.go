@@ -13,7 +13,7 @@ func (s *State) next() move {
 	idle := !s.running()
 	switch {
 	case s.Config.OnAgentFailure == FailureFail && s.active() < len(s.Agents):
-		return decided(s.failure())
+		return decided(s.failure(CauseAgentFailed))
 	case idle && s.settled():
 		return decided(s.decide(Consensus, s.majority()))
 	case s.Forced != "":
@@ -44,7 +44,7 @@ func (s *State) quiescent() move {
 	}
 	switch s.Config.OnSplit {
 	case SplitFail:
-		return decided(s.failure())
+		return decided(s.failure(CauseSplit))
 	case SplitRevote:
 		if s.Revotes >= s.Config.MaxRevotes {
 			break
@@ -72,7 +72,7 @@ func (s *State) abstentions() int {
 // decide settles on winner's latest answer; without a winner the session failed.
 func (s *State) decide(status Status, winner *Agent) Decision {
 	if winner == nil {
-		return s.failure()
+		return s.failure(CauseNoAnswer)
 	}
 	return Decision{
 		Status:      status,
@@ -83,6 +83,8 @@ func (s *State) decide(status Status, winner *Agent) Decision {
 	}
 }
 
-func (s *State) failure() Decision { return Decision{Status: FailedAll, Votes: s.Tally()} }
+func (s *State) failure(why Cause) Decision {
+	return Decision{Status: FailedAll, Cause: why, Votes: s.Tally()}
+}
 
 func decided(d Decision) move { return move{decision: &d} }

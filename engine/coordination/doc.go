@@ -72,7 +72,9 @@
 //     with. At the limit an agent is done: a fresh vote counts, otherwise it
 //     abstains; either way it stays in N.
 //  10. Usage is added up for every step that was launched: also for those that
-//     failed, and for those that report after they were cancelled.
+//     failed, that were stopped, and that report after they were cancelled. A
+//     step stopped from outside changes nothing else: it counts towards no
+//     limit, and the agent is launched again if a wave needs it.
 //
 // # Staleness
 //

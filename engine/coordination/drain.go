@@ -35,9 +35,20 @@ func (s *State) conclude(d Decision) []Command {
 	return append(commands, Done{Decision: s.Decision()})
 }
 
+func (c Cause) text() string {
+	switch c {
+	case CauseSplit:
+		return "the votes are split"
+	case CauseAgentFailed:
+		return "an agent failed"
+	case CauseNoAnswer:
+	}
+	return "nobody has an answer"
+}
+
 func (d Decision) text() string {
 	if d.Winner == "" {
-		return string(d.Status) + ": no decision"
+		return string(d.Status) + ": " + d.Cause.text()
 	}
 	return string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
 }

@@ -40,6 +40,13 @@ type Failed struct {
 	Usage  llm.Usage
 }
 
+// Stopped says that a step was ended from outside, without a fault of its own:
+// what it spent counts, and nothing else.
+type Stopped struct {
+	Launch LaunchID
+	Usage  llm.Usage
+}
+
 // TimeUp says that the session's time ran out.
 type TimeUp struct{}
 
@@ -49,6 +56,7 @@ type Finish struct{}
 func (Answered) event() {}
 func (Voted) event()    {}
 func (Failed) event()   {}
+func (Stopped) event()  {}
 func (TimeUp) event()   {}
 func (Finish) event()   {}
 

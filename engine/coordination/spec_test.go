@@ -421,7 +421,7 @@ func TestRule24_ForcedRanking(t *testing.T) {
 // 25. Where nobody has an answer the session has failed, whoever asked.
 func TestRule25_NobodyAnswered(t *testing.T) {
 	t.Parallel()
-	want := c.Decision{Status: c.FailedAll, Votes: []c.Count{}}
+	want := c.Decision{Status: c.FailedAll, Cause: c.CauseNoAnswer, Votes: []c.Count{}}
 	for _, event := range []c.Event{c.TimeUp{}, c.Finish{}} {
 		p := start(team("a", "b"))
 		require.Equal(t, want, decision(t, p.batch(event)))
@@ -555,6 +555,25 @@ func TestTimeline(t *testing.T) {
 		require.Equal(t, p.state.Events-49+i, e.Seq)
 		require.NotEmpty(t, e.Text)
 	}
+}
+
+// "A step stopped from outside changes nothing else."
+func TestStoppedStepIsNoFailureAndNoStep(t *testing.T) {
+	t.Parallel()
+	config := team("a", "b")
+	config.MaxStepsPerAgent = 2
+	p := answered(config)
+	for range 5 {
+		commands := p.batch(
+			c.Stopped{Launch: p.launchOf("a"), Usage: llm.Usage{InputTokens: 7, ModelCalls: 1}},
+			c.Stopped{Launch: p.launchOf("b")},
+		)
+		require.Len(t, only[c.Launch](commands), 2, "both are launched again, below their limit")
+	}
+	a := p.state.View().Agents[0]
+	require.Equal(t, c.AgentAnswered, a.Status)
+	require.Equal(t, int64(35), a.Cost.InputTokens)
+	require.Nil(t, a.Error)
 }
 
 // The timeline says which votes an answer makes stale, and which come too late.

@@ -19,6 +19,11 @@ func (s *State) Step(event Event) {
 		if a, run := s.ended(e.Launch, e.Usage); run != nil {
 			s.failed(a, e)
 		}
+	case Stopped:
+		if a, run := s.ended(e.Launch, e.Usage); run != nil {
+			a.Steps-- // it had no chance to act
+			s.note(Entry{Kind: EntryStopped, Agent: a.ID, Text: a.ID + " was stopped"})
+		}
 	case TimeUp:
 		s.force(Timeout, "time is up")
 	case Finish:

@@ -29,6 +29,7 @@ const (
 	EntryAnswer  Kind = "answer"
 	EntryVote    Kind = "vote"
 	EntryRefused Kind = "refused" // the step ended with something that does not count
+	EntryStopped Kind = "stopped"
 	EntryFailed  Kind = "failed"
 	EntryAsked   Kind = "asked"
 	EntryDecided Kind = "decided"
