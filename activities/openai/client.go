@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// callTimeout bounds one HTTP request. Replies are not streamed: headers
+	// callTimeout bounds one HTTP request. Streams are not asked for: headers
 	// come only when the model has finished thinking.
 	callTimeout = 10 * time.Minute
 
@@ -103,7 +103,7 @@ func httpClient(given *http.Client) *http.Client {
 }
 
 // bounded keeps a response from filling the memory. A longer one arrives cut
-// and fails as JSON.
+// and fails as JSON, or as a stream that ended early.
 func bounded(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
 	if res != nil && res.Body != nil {

@@ -4,11 +4,12 @@
 //
 // It translates between engine/llm and the wire, checks that what came back is
 // a usable reply, retries for a short while, and classifies what it cannot cure
-// as an *llm.Error. It knows nothing of agents or sessions, does not stream, and
-// reads no environment: a key goes to the base URL it was configured with and
-// nowhere else, redirects included.
+// as an *llm.Error. It knows nothing of agents or sessions, asks for no streams
+// (but reads one from a server that always streams), and reads no environment: a
+// key goes to the base URL it was configured with and nowhere else, redirects
+// included.
 //
 // Start with Client.Generate in client.go; request.go and reply.go are the two
-// directions of the translation, failure.go the classification, retry.go the
-// waiting.
+// directions of the translation, stream.go puts a stream together for reply.go,
+// failure.go is the classification, retry.go the waiting.
 package openai

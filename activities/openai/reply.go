@@ -2,8 +2,11 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -12,9 +15,24 @@ import (
 	"conclave/engine/llm"
 )
 
+// maxCount and maxPrice bound what a server's usage is believed. What is beyond
+// is a fault of the server, and must not break the sums.
+const (
+	maxCount = 1e12 // tokens of one call
+	maxPrice = 1e12 // USD of one call
+)
+
 // reply reads the body of a successful response. A body that is an error after
 // all, or no complete reply, is an *llm.Error.
 func (c *Client) reply(header http.Header, body []byte) (llm.Reply, error) {
+	if streamed(header, body) {
+		return c.streamedReply(header, body)
+	}
+	return c.completion(header, body)
+}
+
+// completion reads a body that is one JSON object.
+func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) {
 	var envelope struct {
 		Error json.RawMessage `json:"error"`
 	}
@@ -144,17 +162,35 @@ func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 // usage takes the server's counts, and its price where it sends one.
 func usage(u sdk.CompletionUsage) llm.Usage {
 	out := llm.Usage{
-		InputTokens:       u.PromptTokens,
-		CachedInputTokens: u.PromptTokensDetails.CachedTokens,
-		OutputTokens:      u.CompletionTokens,
-		ReasoningTokens:   u.CompletionTokensDetails.ReasoningTokens,
+		InputTokens:       count(u.JSON.PromptTokens),
+		CachedInputTokens: count(u.PromptTokensDetails.JSON.CachedTokens),
+		OutputTokens:      count(u.JSON.CompletionTokens),
+		ReasoningTokens:   count(u.CompletionTokensDetails.JSON.ReasoningTokens),
 		ModelCalls:        1,
 	}
 	var usd float64
 	if cost := u.JSON.ExtraFields["cost"].Raw(); cost != "" && cost != "null" {
-		if json.Unmarshal([]byte(cost), &usd) == nil && usd >= 0 {
+		if json.Unmarshal([]byte(cost), &usd) == nil && usd >= 0 && usd <= maxPrice {
 			out.TotalUSD = &usd
 		}
 	}
 	return out
+}
+
+// readUsage is usage for a usage object by itself, which may be missing.
+func readUsage(object json.RawMessage) llm.Usage {
+	var u sdk.CompletionUsage
+	if json.Unmarshal(object, &u) != nil {
+		return llm.Usage{ModelCalls: 1}
+	}
+	return usage(u)
+}
+
+// count is a number of tokens within 0..maxCount, 0 if the field is no number.
+func count(field respjson.Field) int64 {
+	n, err := strconv.ParseFloat(field.Raw(), 64)
+	if math.IsNaN(n) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
+	}
+	return int64(min(max(n, 0), maxCount))
 }

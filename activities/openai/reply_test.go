@@ -143,6 +143,18 @@ func TestUsage(t *testing.T) {
 		"senseless":     {`{"prompt_tokens":5,"cost":"a lot"}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
 		"negative cost": {`{"prompt_tokens":5,"cost":-1}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
 		"null":          {`null`, llm.Usage{ModelCalls: 1}},
+		"negative": {
+			`{"prompt_tokens":-5,"completion_tokens":-1,"prompt_tokens_details":{"cached_tokens":-9223372036854775808}}`,
+			llm.Usage{ModelCalls: 1},
+		},
+		"absurd": {
+			`{"prompt_tokens":9223372036854775807,"completion_tokens":1e300,"cost":1e999,
+				"prompt_tokens_details":{"cached_tokens":1000000000001},"completion_tokens_details":{"reasoning_tokens":99999999999999999999}}`,
+			llm.Usage{InputTokens: 1e12, CachedInputTokens: 1e12, OutputTokens: 1e12, ReasoningTokens: 1e12, ModelCalls: 1},
+		},
+		"absurd cost":   {`{"prompt_tokens":5,"cost":1e300}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
+		"not numbers":   {`{"prompt_tokens":"many","completion_tokens":[]}`, llm.Usage{ModelCalls: 1}},
+		"with fraction": {`{"prompt_tokens":5.0}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

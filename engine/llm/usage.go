@@ -1,5 +1,7 @@
 package llm
 
+import "math"
+
 // Usage counts what model calls consumed. Its JSON form is the "cost" object
 // of the public contract. The zero value means that no call was made.
 type Usage struct {
@@ -15,7 +17,8 @@ type Usage struct {
 	ModelCalls int64 `json:"model_calls"`
 }
 
-// Add returns the sum of u and v. The sum's price is known only if both prices
+// Add returns the sum of u and v, with counts that stop at the ends of their
+// range instead of turning over. The sum's price is known only if both prices
 // are; a usage without calls changes nothing.
 func (u Usage) Add(v Usage) Usage {
 	switch {
@@ -25,15 +28,26 @@ func (u Usage) Add(v Usage) Usage {
 		return v
 	}
 	sum := Usage{
-		InputTokens:       u.InputTokens + v.InputTokens,
-		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens,
-		OutputTokens:      u.OutputTokens + v.OutputTokens,
-		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
-		ModelCalls:        u.ModelCalls + v.ModelCalls,
+		InputTokens:       plus(u.InputTokens, v.InputTokens),
+		CachedInputTokens: plus(u.CachedInputTokens, v.CachedInputTokens),
+		OutputTokens:      plus(u.OutputTokens, v.OutputTokens),
+		ReasoningTokens:   plus(u.ReasoningTokens, v.ReasoningTokens),
+		ModelCalls:        plus(u.ModelCalls, v.ModelCalls),
 	}
 	if u.TotalUSD != nil && v.TotalUSD != nil {
-		usd := *u.TotalUSD + *v.TotalUSD
+		// JSON has no infinity.
+		usd := min(*u.TotalUSD+*v.TotalUSD, math.MaxFloat64)
 		sum.TotalUSD = &usd
 	}
 	return sum
+}
+
+func plus(a, b int64) int64 {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	}
+	return a + b
 }

@@ -1,6 +1,7 @@
 package llm_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,4 +22,19 @@ func TestUsageAdd(t *testing.T) {
 		priced.Add(priced))
 	require.Nil(t, priced.Add(unpriced).TotalUSD, "one unknown price makes the total unknown")
 	require.Nil(t, unpriced.Add(priced).TotalUSD)
+}
+
+// A count that is too large stays large: it must not turn negative and lift a limit.
+func TestUsageAddSaturates(t *testing.T) {
+	t.Parallel()
+	usd := math.MaxFloat64
+	most := llm.Usage{
+		InputTokens: math.MaxInt64, CachedInputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, ReasoningTokens: math.MaxInt64,
+		TotalUSD: &usd, ModelCalls: math.MaxInt64,
+	}
+	require.Equal(t, most, most.Add(most))
+
+	least := llm.Usage{InputTokens: math.MinInt64, ModelCalls: 1}
+	require.Equal(t, int64(math.MinInt64), least.Add(least).InputTokens)
+	require.Equal(t, int64(-1), least.Add(most).InputTokens)
 }

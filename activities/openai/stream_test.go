@@ -1,0 +1,250 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/openai"
+	"conclave/engine/llm"
+)
+
+// events is a stream of chunks with the end mark.
+func events(chunks ...string) string { return cutStream(chunks...) + "data: [DONE]\n\n" }
+
+// cutStream is a stream that ends after the chunks.
+func cutStream(chunks ...string) string {
+	var b strings.Builder
+	for _, chunk := range chunks {
+		b.WriteString("data: " + chunk + "\n\n")
+	}
+	return b.String()
+}
+
+// delta is a chunk of the first choice.
+func delta(fields string) string {
+	return `{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{` + fields + `},"finish_reason":null}]}`
+}
+
+// end is the chunk with the finish reason.
+func end(reason string) string {
+	return `{"choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}]}`
+}
+
+// calls is a chunk with fragments of tool calls.
+func calls(fragments string) string { return delta(`"tool_calls":[` + fragments + `]`) }
+
+// streamedCase is a stream and the message that it adds up to.
+type streamedCase struct {
+	body string
+	want llm.Message
+}
+
+func (tc streamedCase) check(t *testing.T) {
+	t.Helper()
+	client, _ := serve(t, openai.Options{}, raw(200, tc.body, "Content-Type", "text/event-stream; charset=utf-8"))
+	reply, err := client.Generate(t.Context(), hello)
+	require.NoError(t, err)
+	tc.want.Role = llm.Assistant
+	require.Equal(t, tc.want, reply.Message)
+	require.Equal(t, int64(1), reply.Usage.ModelCalls)
+}
+
+// A server that streams although it was not asked to is understood.
+func TestStreamedText(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]streamedCase{
+		"text": {
+			events(delta(`"role":"assistant","content":""`), delta(`"content":"h"`), delta(`"content":null`), delta(`"content":"i"`), end("stop")),
+			llm.Message{Content: "hi"},
+		},
+		"no end mark, but a finish reason": {
+			cutStream(delta(`"content":"hi"`), end("stop")), llm.Message{Content: "hi"},
+		},
+		"no finish reason, but the end mark": {
+			events(delta(`"content":"hi"`)), llm.Message{Content: "hi"},
+		},
+		"no blank line at the end": {
+			strings.TrimSpace(events(delta(`"content":"hi"`))), llm.Message{Content: "hi"},
+		},
+		"comments, event names, CRLF, no space, data on two lines": {
+			": keep-alive\r\n\r\nevent: message\r\nid: 7\r\ndata:" + delta(`"content":"h"`) + "\r\n\r\n" +
+				"data: {\"choices\":[{\"index\":0,\r\n:\r\ndata: \"delta\":{\"content\":\"i\"}}]}\r\n\r\ndata:[DONE]\r\n\r\n",
+			llm.Message{Content: "hi"},
+		},
+		"what follows the end mark is not read": {
+			events(delta(`"content":"hi"`)) + "data: bye\n\n", llm.Message{Content: "hi"},
+		},
+		"another choice is not mixed in": {
+			events(delta(`"content":"hi"`), `{"choices":[{"index":1,"delta":{"content":"ho"}}]}`, end("stop")),
+			llm.Message{Content: "hi"},
+		},
+		"the whole completion as one event": {
+			events(choice(`"stop"`, `{"content":"hi"}`)), llm.Message{Content: "hi"},
+		},
+		"thoughts are kept for the way back": {
+			events(delta(`"reasoning_content":"be"`), delta(`"reasoning_content":"cause"`),
+				delta(`"reasoning_details":[ ]`), delta(`"reasoning_details":[{"n":1}]`), delta(`"reasoning_details":[]`), delta(`"reasoning_details":[{"n":2}]`), delta(`"reasoning_content":null,"content":"hi"`), end("stop")),
+			llm.Message{Content: "hi", Extra: map[string]json.RawMessage{
+				"reasoning_content": json.RawMessage(`"because"`), "reasoning_details": json.RawMessage(`[{"n":1},{"n":2}]`),
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, tc.check)
+		})
+	}
+}
+
+// Servers agree neither on the index of a call's fragments nor on its ID.
+func TestStreamedCalls(t *testing.T) {
+	t.Parallel()
+	add := func(id, arguments string) llm.ToolCall {
+		return llm.ToolCall{ID: id, Name: "add", Arguments: arguments}
+	}
+	for name, tc := range map[string]streamedCase{
+		"a call in fragments": {
+			events(calls(`{"index":0,"id":"a","type":"function","function":{"name":"add","arguments":""}}`),
+				calls(`{"index":0,"function":{"arguments":"{\"a\""}}`), calls(`{"index":0,"id":"","function":{"name":null,"arguments":":2}"}}`),
+				end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":2}`)}},
+		},
+		"id and name repeated in every fragment": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{"}}`),
+				calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`)}},
+		},
+		"fragments of two calls in turn": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{"}},{"index":1,"id":"b","function":{"name":"add","arguments":"[1"}}`),
+				calls(`{"index":0,"function":{"arguments":"}"}}`), calls(`{"index":1,"function":{"arguments":"]"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `[1]`)}},
+		},
+		"whole calls in one chunk, no index": {
+			events(calls(`{"id":"a","function":{"name":"add","arguments":"{}"}},{"id":"b","function":{"name":"add","arguments":"{}"}}`), end("stop")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `{}`)}},
+		},
+		"two calls under one index": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`),
+				calls(`{"index":0,"id":"b","function":{"name":"add","arguments":"{"}}`), calls(`{"index":0,"function":{"arguments":"}"}}`),
+				end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `{}`)}},
+		},
+		"fragments without index": {
+			events(calls(`{"id":"a","function":{"name":"add","arguments":"{"}}`), calls(`{"function":{"arguments":"}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`)}},
+		},
+		"neither index nor id, a new name": {
+			events(calls(`{"function":{"name":"add","arguments":"{}"}}`), calls(`{"function":{"name":"now","arguments":"{}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("", `{}`), {Name: "now", Arguments: "{}"}}},
+		},
+		"neither index nor id, the same name once more": {
+			events(calls(`{"function":{"name":"add","arguments":"{\"a\":1}"}}`), calls(`{"function":{"name":"add","arguments":"{\"a\":2}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("", `{"a":1}`), add("", `{"a":2}`)}},
+		},
+		"arguments as an object": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":{"a":4}}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":4}`)}},
+		},
+		"a thought signature is kept with its call": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"},"extra_content":{"google":{"thought_signature":"sig=="}}}`), end("stop")),
+			llm.Message{ToolCalls: []llm.ToolCall{{ID: "a", Name: "add", Arguments: "{}", Extra: map[string]json.RawMessage{
+				"extra_content": json.RawMessage(`{"google":{"thought_signature":"sig=="}}`),
+			}}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, tc.check)
+		})
+	}
+}
+
+func TestStreamUnderAnotherContentType(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := serve(t, openai.Options{}, raw(200, events(delta(`"content":"hi"`), end("stop"))))
+		reply, err := client.Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Equal(t, "hi", reply.Message.Content)
+	})
+}
+
+func TestCompletionUnderTheContentTypeOfAStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := serve(t, openai.Options{}, raw(200, saysHi, "Content-Type", "text/event-stream"))
+		reply, err := client.Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Equal(t, "hi", reply.Message.Content)
+	})
+}
+
+func TestStreamedUsage(t *testing.T) {
+	t.Parallel()
+	const paid = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}`
+	want := llm.Usage{InputTokens: 9, OutputTokens: 2, ModelCalls: 1}
+	for name, tc := range map[string]struct {
+		body   string
+		failed bool
+	}{
+		"in the last chunk": {body: events(delta(`"content":"hi"`), end("stop"), paid)},
+		"running totals": {body: events(
+			`{"choices":[{"index":0,"delta":{"content":"hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, end("stop"), paid,
+			`{"choices":[],"usage":null}`)},
+		"of a reply that was cut": {body: events(delta(`"content":"hi"`), end("length"), paid), failed: true},
+		"of an early end":         {body: cutStream(paid, delta(`"content":"hi"`)), failed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, _ := serve(t, openai.Options{}, raw(200, tc.body, "Content-Type", "text/event-stream"))
+				reply, err := client.Generate(t.Context(), hello)
+				require.Equal(t, tc.failed, err != nil, "%v", err)
+				require.Equal(t, want, reply.Usage)
+			})
+		})
+	}
+}
+
+func TestOddStreams(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		body string
+		kind llm.Kind
+		says string
+	}{
+		"empty":                 {``, llm.BadReply, "ended early"},
+		"early end in text":     {cutStream(delta(`"content":"The answer is"`)), llm.BadReply, "ended early"},
+		"early end in a chunk":  {cutStream(delta(`"content":"The"`)) + `data: {"choices":[{"del`, llm.BadReply, "not JSON"},
+		"early end after calls": {cutStream(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`)), llm.BadReply, "ended early"},
+		"cut call, no reason":   {events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\""}}`)), llm.BadReply, "cut off"},
+		"cut at the limit":      {events(delta(`"content":"The"`), end("length")), llm.BadReply, "raise max_tokens"},
+		"nothing":               {events(), llm.BadReply, "no choices"},
+		"no JSON":               {events(`<html>`), llm.BadReply, "not JSON"},
+		"nameless call":         {events(calls(`{"index":0,"id":"a","function":{"arguments":"{}"}}`), end("tool_calls")), llm.BadReply, "names no function"},
+		"refusal":               {events(delta(`"refusal":"I would "`), delta(`"refusal":"rather not."`), end("stop")), llm.ContentPolicy, "I would rather not."},
+		"error object": {
+			events(delta(`"content":"The"`), `{"error":{"code":"context_length_exceeded","message":"no more room"}}`), llm.ContextTooLong, "no more room",
+		},
+		"error event": {
+			cutStream(delta(`"content":"The"`)) + "event: error\ndata: {\"message\":\"out of cheese\"}\n\n", llm.BadReply, "out of cheese",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, _ := serve(t, openai.Options{}, raw(200, tc.body, "Content-Type", "text/event-stream"))
+				_, err := client.Generate(t.Context(), hello)
+				var failed *llm.Error
+				require.ErrorAs(t, err, &failed)
+				require.Equal(t, tc.kind, failed.Kind, failed.Message)
+				require.Contains(t, failed.Message, tc.says)
+				require.Contains(t, failed.Message, "model m1 at models.test: ")
+			})
+		})
+	}
+}
