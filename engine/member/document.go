@@ -54,18 +54,34 @@ func (m Step) project(store artifact.Store, number int, c artifact.Commit) ([]st
 		}
 		last.VoteTarget, last.VoteReason = &v.Target, &v.Reason
 	}
-	return []step.Document{document, {Key: m.Layout.Agent(agent, "last_action.json"), Body: last, Replace: true}}, nil
+	return []step.Document{document, m.lastAction(last)}, nil
 }
 
 // abandoned is the last_action.json of a step that came to nothing, so that no
 // caller mistakes an older action for this step's.
 func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
-	return []step.Document{{
-		Key: m.Layout.Agent(m.Launch.Agent, "last_action.json"),
-		Body: artifact.LastAction{
-			AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at,
-			StepNumber: r.Step, Cost: r.Usage, Error: &cause,
+	return []step.Document{m.lastAction(artifact.LastAction{
+		AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at,
+		StepNumber: r.Step, Cost: r.Usage, Error: &cause,
+	})}
+}
+
+// lastAction is last_action.json, which only goes forward: a step that is
+// projected late does not hide a later one, and a late failure does not hide
+// what another attempt of the step has committed.
+func (m Step) lastAction(last artifact.LastAction) step.Document {
+	return step.Document{
+		Key: m.Layout.Agent(m.Launch.Agent, "last_action.json"), Body: last, Replace: true,
+		Newer: func(existing []byte) bool {
+			var there artifact.LastAction
+			if json.Unmarshal(existing, &there) != nil {
+				return false
+			}
+			if there.StepNumber == last.StepNumber {
+				return last.Action == NoAction && there.Action != NoAction
+			}
+			// A step that never got a number comes after those it was launched after.
+			return there.StepNumber > max(last.StepNumber, m.Launch.After)
 		},
-		Replace: true,
-	}}
+	}
 }

@@ -335,6 +335,127 @@ func TestCutOffAttemptDoesNotCommit(t *testing.T) {
 	require.False(t, there)
 }
 
+// The fence is asked before everything that costs or shows, and whichever asking
+// is refused, nothing of that kind happens after it.
+func TestFenceIsAskedBeforeEverything(t *testing.T) {
+	t.Parallel()
+	fenced := errors.New("fenced")
+	for refuse := 1; ; refuse++ {
+		b := newBench(t)
+		spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+		require.NoError(t, err)
+		var did []string
+		script := &script{replies: []llm.Message{write("a.txt", "x"), answer("Done.")}}
+		ports := b.ports(modelFunc(func(ctx context.Context, r llm.Request) (llm.Reply, error) {
+			did = append(did, "model")
+			return script.Generate(ctx, r)
+		}))
+		ports.Tools = func(dir string) (step.Tools, error) {
+			opened, err := tools.Open(dir)
+			return noted{opened: opened, run: func() { did = append(did, "tool") }}, err
+		}
+		ports.Progress = func(p step.Progress) { did = append(did, "journal "+string(p.Last)) }
+		asked := 0
+		ports.Alive = func() error {
+			if asked++; asked >= refuse {
+				return fenced
+			}
+			return nil
+		}
+		_, err = step.Run(t.Context(), ports, spec)
+		committed, existsErr := b.store.Exists(t.Context(), "agents/agent_a/001/action.json")
+		require.NoError(t, existsErr)
+		if err == nil {
+			require.Equal(t, []string{
+				"journal opening", "model", "journal reply", "tool", "journal results", "model", "journal reply", "journal results",
+			}, did)
+			require.Equal(t, len(did)+1, asked, "once before each of them, and before the commit")
+			return
+		}
+		require.ErrorIs(t, err, fenced)
+		require.Len(t, did, refuse-1)
+		require.False(t, committed)
+	}
+}
+
+// noted are tools that tell when one runs.
+type noted struct {
+	opened step.Tools
+	run    func()
+}
+
+func (n noted) Tools() []llm.Tool { return n.opened.Tools() }
+func (n noted) Close() error      { return n.opened.Close() }
+func (n noted) Run(ctx context.Context, call llm.ToolCall) (string, error) {
+	n.run()
+	return n.opened.Run(ctx, call)
+}
+
+// A late attempt that projects its step again does not take last_action.json
+// back in time.
+func TestLastActionDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	lastAction := func(b *bench) (last artifact.LastAction) {
+		b.read("agents/agent_a/last_action.json", &last)
+		return last
+	}
+	shown := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1}
+	failure := artifact.Error{Type: "NoProgress", Message: "gone"}
+	two := func(t *testing.T) *bench {
+		t.Helper()
+		b := newBench(t)
+		_, _, err := b.run(first("agent_a", 1), "run-l1", answer("One."))
+		require.NoError(t, err)
+		require.Equal(t, 1, lastAction(b).StepNumber)
+		_, _, err = b.run(later("agent_a", 1, 1, shown), "run-l2", answer("Two."))
+		require.NoError(t, err)
+		require.Equal(t, 2, lastAction(b).StepNumber)
+		return b
+	}
+	abandon := func(b *bench, l coordination.Launch, token string, number int) {
+		spec, err := b.member(l, token).Spec(t.Context(), b.store)
+		require.NoError(t, err)
+		require.NoError(t, step.Abandon(t.Context(), b.ports(nil), spec, step.Result{Step: number}, failure))
+	}
+
+	t.Run("found again", func(t *testing.T) {
+		t.Parallel()
+		b := two(t)
+		_, _, err := b.run(first("agent_a", 1), "run-l1")
+		require.NoError(t, err)
+		require.Equal(t, 2, lastAction(b).StepNumber)
+	})
+	t.Run("given up late", func(t *testing.T) {
+		t.Parallel()
+		b := two(t)
+		abandon(b, first("agent_a", 1), "run-l1", 1)
+		abandon(b, first("agent_a", 1), "run-l1", 0)
+		require.Equal(t, "new_answer", lastAction(b).Action)
+		require.Equal(t, 2, lastAction(b).StepNumber)
+	})
+	t.Run("given up although another attempt has committed", func(t *testing.T) {
+		t.Parallel()
+		b := two(t)
+		abandon(b, later("agent_a", 1, 1, shown), "run-l2", 2)
+		require.Equal(t, "new_answer", lastAction(b).Action)
+		require.Equal(t, 2, lastAction(b).StepNumber)
+	})
+	t.Run("the next step, given up without a number", func(t *testing.T) {
+		t.Parallel()
+		b := two(t)
+		abandon(b, later("agent_a", 1, 2, shown), "run-l3", 0)
+		require.Equal(t, member.NoAction, lastAction(b).Action)
+	})
+	t.Run("an unreadable one is replaced", func(t *testing.T) {
+		t.Parallel()
+		b := two(t)
+		require.NoError(t, b.store.Put(t.Context(), "agents/agent_a/last_action.json", strings.NewReader("{")))
+		_, _, err := b.run(first("agent_a", 1), "run-l1")
+		require.NoError(t, err)
+		require.Equal(t, 1, lastAction(b).StepNumber)
+	})
+}
+
 func TestWorkspaceIsGoneAfterTheStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

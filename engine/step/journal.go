@@ -19,6 +19,7 @@ type journal struct {
 	spent      llm.Usage // by earlier attempts
 	conv       llm.Usage // by this one
 	now        func() time.Time
+	alive      func(context.Context) error
 	progress   func(Progress)
 	transcript bytes.Buffer
 }
@@ -30,16 +31,20 @@ type line struct {
 }
 
 // Append implements loop.Journal.
-func (j *journal) Append(_ context.Context, e loop.Entry) error {
+func (j *journal) Append(ctx context.Context, e loop.Entry) error {
+	if e.Usage != nil {
+		// Paid is paid, whether the entry counts or not.
+		j.conv = j.conv.Add(*e.Usage)
+		j.result.Usage = j.spent.Add(j.conv)
+	}
+	if err := j.alive(ctx); err != nil {
+		return err
+	}
 	data, err := json.Marshal(line{Time: artifact.Timestamp(j.now()), Entry: e})
 	if err != nil {
 		return err
 	}
 	j.transcript.Write(append(data, '\n'))
-	if e.Usage != nil {
-		j.conv = j.conv.Add(*e.Usage)
-		j.result.Usage = j.spent.Add(j.conv)
-	}
 	if j.progress != nil {
 		j.progress(Progress{Step: j.result.Step, Last: e.Kind, Usage: j.result.Usage})
 	}

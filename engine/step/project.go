@@ -3,6 +3,7 @@ package step
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -60,7 +61,13 @@ func writeAll(ctx context.Context, store artifact.Store, documents []Document) e
 }
 
 func write(ctx context.Context, store artifact.Store, d Document) error {
-	var err error
+	overtaken, err := overtaken(ctx, store, d)
+	if err != nil {
+		return fmt.Errorf("reading %s before it is replaced: %w", d.Key, err)
+	}
+	if overtaken {
+		return nil
+	}
 	if d.Replace {
 		err = artifact.PutJSON(ctx, store, d.Key, d.Body)
 	} else if err = artifact.CreateJSON(ctx, store, d.Key, d.Body); errors.Is(err, artifact.ErrExists) {
@@ -70,4 +77,21 @@ func write(ctx context.Context, store artifact.Store, d Document) error {
 		return fmt.Errorf("writing %s: %w", d.Key, err)
 	}
 	return nil
+}
+
+// overtaken reports whether the file that d would replace tells of something
+// later: attempts and steps may project in any order.
+func overtaken(ctx context.Context, store artifact.Store, d Document) (bool, error) {
+	if !d.Replace || d.Newer == nil {
+		return false, nil
+	}
+	existing, err := artifact.ReadJSON[json.RawMessage](ctx, store, d.Key)
+	var malformed *artifact.MalformedError
+	switch {
+	case errors.Is(err, artifact.ErrNotFound), errors.As(err, &malformed):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return d.Newer(existing), nil
 }

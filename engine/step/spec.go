@@ -27,6 +27,10 @@ type Ports struct {
 
 	// Progress is told after every journal entry; nil for nobody.
 	Progress func(Progress)
+
+	// Alive is asked before every model call, tool run and journal entry, and
+	// before the commit; its error ends the attempt. nil is always alive.
+	Alive func() error
 }
 
 // Tools are ordinary tools that hold their workspace open.
@@ -101,6 +105,10 @@ type Document struct {
 
 	// Replace marks the few files that are not written once.
 	Replace bool
+
+	// Newer reports of the file that Replace would replace whether it tells of
+	// something later, and so stays; nil for never.
+	Newer func(existing []byte) bool
 }
 
 // Result is how a step ended. With an error, it tells what is known: the

@@ -50,7 +50,7 @@ func attempt(ctx context.Context, p Ports, s Spec, started time.Time, r *Result)
 	}
 	defer ws.close()
 
-	j := &journal{result: r, spent: s.Spent, now: p.Now, progress: p.Progress}
+	j := &journal{result: r, spent: s.Spent, now: p.Now, alive: p.alive, progress: p.Progress}
 	action, err := converse(ctx, p, s, ws, j)
 	if err != nil {
 		r.Transcript = j.transcript.Bytes()
@@ -68,10 +68,10 @@ func attempt(ctx context.Context, p Ports, s Spec, started time.Time, r *Result)
 		return artifact.Commit{}, err
 	}
 	// The fence: an attempt that was cut off must not commit.
-	if ctx.Err() != nil {
-		return artifact.Commit{}, context.Cause(ctx)
-	}
 	c.Timestamp = artifact.Timestamp(p.Now())
+	if err := p.alive(ctx); err != nil {
+		return artifact.Commit{}, err
+	}
 	return commit(ctx, p.Store, s.Dir(r.Step), c)
 }
 
@@ -87,5 +87,9 @@ func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal) (
 		return loop.Action{}, err
 	}
 	conv.Add(first)
-	return loop.Loop{Model: p.Model, Tools: ws.tools, Journal: j}.Run(ctx, conv, rules)
+	return loop.Loop{
+		Model:   fencedModel{Model: p.Model, alive: p.alive},
+		Tools:   fencedTools{opened: ws.tools, alive: p.alive},
+		Journal: j,
+	}.Run(ctx, conv, rules)
 }
