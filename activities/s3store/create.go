@@ -5,18 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"conclave/engine/artifact"
 )
-
-// createAttempts bounds how often Create sends its request.
-const createAttempts = 5
 
 // Create implements artifact.Store with If-None-Match: *.
 //
@@ -37,9 +32,11 @@ func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 func (s *Store) create(ctx context.Context, key string, full *string, body []byte) error {
 	unsure := false // an attempt failed, and may have been stored all the same
 	var err error
-	for attempt := range createAttempts {
-		if err := s.backOff(ctx, attempt); err != nil {
-			return err
+	for attempt := range s.attempts() {
+		if attempt > 0 {
+			if err := s.pause(ctx, attempt); err != nil {
+				return err
+			}
 		}
 		err = s.putIfFree(ctx, full, body)
 		switch {
@@ -97,24 +94,4 @@ func (s *Store) putIfFree(ctx context.Context, full *string, body []byte) error 
 		Bucket: &s.bucket, Key: full, Body: bytes.NewReader(body), IfNoneMatch: aws.String("*"),
 	}, once)
 	return err
-}
-
-// once keeps the SDK from repeating a request.
-func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }
-
-// backOff waits before an attempt: not before the first, then for a random part
-// of a time that doubles.
-func (s *Store) backOff(ctx context.Context, attempt int) error {
-	if attempt == 0 {
-		return nil
-	}
-	longest := s.retryDelay << (attempt - 1)
-	timer := time.NewTimer(longest/2 + rand.N(longest/2+1))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

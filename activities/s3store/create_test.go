@@ -88,7 +88,7 @@ func TestCreateAfterAConflict(t *testing.T) {
 		store := server.start(t)
 		server.objects["/bucket/claim"] = "1"
 		require.ErrorIs(t, store.Create(t.Context(), "claim", []byte("1")), artifact.ErrExists)
-		require.Equal(t, createAttempts, server.puts())
+		require.Equal(t, maxAttempts, server.puts())
 	})
 	t.Run("it never ends, and nobody has the key", func(t *testing.T) {
 		t.Parallel()

@@ -8,8 +8,10 @@
 // ones, server-side copies, ListObjectsV2. An object is uploaded in one request,
 // so it can have 5 GiB at most, and a copy as well.
 //
-// The SDK repeats what can be repeated. Create repeats by itself, because only
-// it can tell an attempt that was lost on the way from one that lost the race.
+// A store that refuses or drops requests is waited for: about half a minute, see
+// retry.go, and one that falls silent is given up after another, see conn.go. The
+// SDK repeats what can be repeated. Create repeats by itself, because only it can
+// tell an attempt that was lost on the way from one that lost the race.
 //
 // It is no S3 server, and it knows nothing of what is stored: keys and documents
 // belong to engine/artifact.

@@ -13,6 +13,10 @@ import (
 // maxPut is what S3 takes in a single upload.
 const maxPut = 5 << 30
 
+// maxReads bounds how often an object is asked for whose transfer breaks off in
+// the middle, which the SDK does not repeat.
+const maxReads = 3
+
 // Get implements artifact.Store.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	data, err := s.read(ctx, key)
@@ -32,12 +36,20 @@ func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 func (s *Store) read(ctx context.Context, key string, options ...func(*s3.Options)) ([]byte, error) {
-	body, err := s.open(ctx, key, options...)
-	if err != nil {
-		return nil, err
+	for attempt := 1; ; attempt++ {
+		body, err := s.open(ctx, key, options...)
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(body)
+		_ = body.Close()
+		if err == nil || attempt == maxReads {
+			return data, err
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
-	defer body.Close()
-	return io.ReadAll(body)
 }
 
 func (s *Store) open(ctx context.Context, key string, options ...func(*s3.Options)) (io.ReadCloser, error) {

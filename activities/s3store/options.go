@@ -1,9 +1,11 @@
 package s3store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -41,6 +44,9 @@ type Options struct {
 	// ChecksumsWhenRequired sends and checks checksums only where the protocol
 	// demands them, for servers that do not know the newer ones.
 	ChecksumsWhenRequired bool
+
+	// Of the tests, which cannot wait: firstWait and maxSilence if 0.
+	wait, silence time.Duration
 }
 
 const defaultRegion = "us-east-1"
@@ -87,12 +93,25 @@ func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the AWS configuration: %w: check the AWS_* variables and the profile", err)
 	}
-	return s3.NewFromConfig(cfg, o.apply), func() {}, nil
+	return s3.NewFromConfig(cfg, o.apply, o.watch), func() {}, nil
+}
+
+// watch makes the SDK's own HTTP client end silent connections. Its read timeout
+// would not do: that ends an upload which takes longer.
+func (o Options) watch(so *s3.Options) {
+	client, ok := so.HTTPClient.(*awshttp.BuildableClient)
+	if !ok {
+		return
+	}
+	so.HTTPClient = client.WithReadTimeout(0).WithTransportOptions(func(t *http.Transport) {
+		t.DialContext = o.dialer()
+	}).Freeze() // or a copy of the options would dial as before
 }
 
 // explicitClient is a client for a given endpoint with given keys. It uses no proxy.
 func (o Options) explicitClient() (*s3.Client, func()) {
 	transport := &http.Transport{
+		DialContext:           o.dialer(),
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       90 * time.Second,
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -110,6 +129,10 @@ func (o Options) explicitClient() (*s3.Client, func()) {
 	return client, transport.CloseIdleConnections
 }
 
+func (o Options) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialer(cmp.Or(o.silence, maxSilence))
+}
+
 // apply puts what Options say over what the SDK found.
 func (o Options) apply(so *s3.Options) {
 	if o.Endpoint != "" {
@@ -121,6 +144,7 @@ func (o Options) apply(so *s3.Options) {
 			so.Region = defaultRegion
 		}
 	}
+	so.Retryer = newRetryer(cmp.Or(o.wait, firstWait))
 	// A mode that is not set would mean no checksums at all.
 	if so.RequestChecksumCalculation == 0 {
 		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported

@@ -33,6 +33,7 @@ const probeTimeout = 20 * time.Second
 func (s *Store) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	s = s.impatient()
 	key := "probe/" + rand.Text()
 	err := s.probe(ctx, key)
 	if err == nil || errors.Is(err, ErrConditionalWrites) {
@@ -75,6 +76,7 @@ func (s *Store) probe(ctx context.Context, key string) error {
 func (s *Store) EnsureBucket(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	s = s.impatient()
 	head := &s3.HeadBucketInput{Bucket: &s.bucket}
 	_, err := s.client.HeadBucket(ctx, head)
 	if err == nil {

@@ -89,7 +89,7 @@ func TestAStoreThatStaysBusy(t *testing.T) {
 	err := store.Create(t.Context(), "claim", []byte("1"))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, artifact.ErrExists)
-	require.Equal(t, createAttempts, server.puts())
+	require.Equal(t, maxAttempts, server.puts())
 }
 
 func TestAStoreThatCannotBeReached(t *testing.T) {

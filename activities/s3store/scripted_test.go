@@ -29,9 +29,7 @@ func (s *scripted) start(t *testing.T) *Store {
 	s.objects, s.requests = map[string]string{}, map[string]int{}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	store := open(t, Options{Bucket: "bucket", Endpoint: server.URL, AccessKeyID: "a", SecretAccessKey: "s"})
-	store.retryDelay = time.Millisecond
-	return store
+	return open(t, Options{Bucket: "bucket", Endpoint: server.URL, AccessKeyID: "a", SecretAccessKey: "s", wait: time.Millisecond})
 }
 
 func (s *scripted) puts() int {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -21,8 +20,6 @@ type Store struct {
 	bucket    string
 	prefix    string // empty, or ending in "/"
 	pageSize  int32  // keys in an answer to a listing; 0: the server decides
-	// retryDelay is the longest wait before Create's second attempt; it doubles.
-	retryDelay time.Duration
 }
 
 var _ artifact.Store = (*Store)(nil)
@@ -41,7 +38,7 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open bucket %q: no region is known: set AWS_REGION, "+
 			"or AWS_ENDPOINT_URL_S3 for a store that is not AWS", opts.Bucket)
 	}
-	s := &Store{client: client, closeIdle: closeIdle, bucket: opts.Bucket, retryDelay: 200 * time.Millisecond}
+	s := &Store{client: client, closeIdle: closeIdle, bucket: opts.Bucket}
 	if prefix := strings.Trim(opts.Prefix, "/"); prefix != "" {
 		s.prefix = prefix + "/"
 	}

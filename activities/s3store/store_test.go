@@ -15,17 +15,26 @@ import (
 
 func TestS3IsAStore(t *testing.T) {
 	t.Parallel()
-	g := startGateway(t)
+	testConformance(t, startGateway(t))
+}
+
+func testConformance(t *testing.T, g gateway) {
+	t.Helper()
 	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
 	var opened atomic.Int64
 	storetest.Run(t, func(t *testing.T) artifact.Store {
+		t.Helper()
 		return open(t, g.options("bucket", fmt.Sprintf("team/run-%d", opened.Add(1))))
 	})
 }
 
 func TestSmallPagesAndNoChecksumsMakeNoDifference(t *testing.T) {
 	t.Parallel()
-	g := startGateway(t)
+	testSmallPages(t, startGateway(t))
+}
+
+func testSmallPages(t *testing.T, g gateway) {
+	t.Helper()
 	opts := g.options("bucket", "")
 	opts.ChecksumsWhenRequired = true
 	s := open(t, opts)
@@ -66,7 +75,11 @@ func TestKeysOfOneStoreAreNotSeenByAnother(t *testing.T) {
 
 func TestProbeAndEnsureBucketOnARealStore(t *testing.T) {
 	t.Parallel()
-	g := startGateway(t)
+	testProbe(t, startGateway(t))
+}
+
+func testProbe(t *testing.T, g gateway) {
+	t.Helper()
 	s := open(t, g.options("bucket", "teams"))
 	err := s.Probe(t.Context())
 	require.ErrorIs(t, err, ErrNoBucket)

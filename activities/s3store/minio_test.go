@@ -1,0 +1,27 @@
+//go:build e2e
+
+package s3store
+
+import (
+	"testing"
+
+	"conclave/activities/s3store/s3test"
+)
+
+// MinIO is held to what the tests ask of the embedded make of server.
+func TestMinIO(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T, gateway){
+		"conformance":  testConformance,
+		"small pages":  testSmallPages,
+		"probe":        testProbe,
+		"outage":       testOutage,
+		"lost answers": testLostAnswers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := s3test.StartMinIO(t)
+			test(t, gateway{Address: m.Address, AccessKey: m.AccessKey, SecretKey: m.SecretKey})
+		})
+	}
+}

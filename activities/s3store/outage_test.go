@@ -1,0 +1,144 @@
+package s3store
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/s3store/s3test"
+	"conclave/engine/artifact"
+)
+
+// failing is the store behind a proxy that has the faults, one each, for the
+// first requests of every method, and how often it had one.
+func failing(t *testing.T, g gateway, faults ...s3test.Fault) (*Store, *s3test.Proxy) {
+	t.Helper()
+	seen := make(chan map[string]int, 1)
+	seen <- map[string]int{}
+	p := s3test.NewProxy(t, "http://"+g.Address, func(r *http.Request) s3test.Fault {
+		counts := <-seen
+		n := counts[r.Method]
+		counts[r.Method]++
+		seen <- counts
+		if n < len(faults) {
+			return faults[n]
+		}
+		return s3test.None
+	})
+	opts := g.options("bucket", t.Name())
+	opts.Prefix = strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(opts.Prefix))
+	opts.Endpoint = p.URL
+	opts.wait, opts.silence = time.Millisecond, 300*time.Millisecond
+	return open(t, opts), p
+}
+
+// testOutage holds every method to doing its work as soon as the store is back.
+func testOutage(t *testing.T, g gateway) {
+	t.Helper()
+	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
+	for _, fault := range []s3test.Fault{s3test.Busy, s3test.Silence, s3test.HangUp, s3test.LostAnswer, s3test.HalfAnswer} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			s, p := failing(t, g, fault, fault)
+			require.NoError(t, s.Create(t.Context(), "claim", []byte("token 1")), "PUT")
+			data, err := s.Get(t.Context(), "claim")
+			require.NoError(t, err, "GET")
+			require.Equal(t, "token 1", string(data))
+			there, err := s.Exists(t.Context(), "claim")
+			require.NoError(t, err, "HEAD")
+			require.True(t, there)
+			require.NoError(t, s.Delete(t.Context(), "claim"), "DELETE")
+			require.Positive(t, p.Count(fault))
+
+			s, _ = failing(t, g, fault, fault)
+			require.NoError(t, s.Put(t.Context(), "object", strings.NewReader("body")))
+			for _, err := range s.List(t.Context(), "") {
+				require.NoError(t, err)
+			}
+			s, _ = failing(t, g, fault, fault)
+			require.NoError(t, s.Copy(t.Context(), "object", "copy"))
+			s, _ = failing(t, g)
+			var keys []string
+			for key, err := range s.List(t.Context(), "") {
+				require.NoError(t, err)
+				keys = append(keys, key)
+			}
+			require.Equal(t, []string{"copy", "object"}, keys)
+		})
+	}
+}
+
+// testLostAnswers: whoever has won knows it, and whoever has lost.
+func testLostAnswers(t *testing.T, g gateway) {
+	t.Helper()
+	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
+	s, p := failing(t, g, slices.Repeat([]s3test.Fault{s3test.LostAnswer, s3test.Busy, s3test.HangUp}, 3)...)
+	require.NoError(t, s.Create(t.Context(), "claim", []byte("token 1")))
+	require.Equal(t, 6, p.Count(s3test.LostAnswer), "the first PUT wins and the others are refused by it; then it is read back")
+	other, _ := failing(t, g, s3test.LostAnswer, s3test.Busy)
+	require.ErrorIs(t, other.Create(t.Context(), "claim", []byte("token 2")), artifact.ErrExists)
+	data, err := other.Get(t.Context(), "claim")
+	require.NoError(t, err)
+	require.Equal(t, "token 1", string(data))
+}
+
+func TestAnOutageIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	testOutage(t, startGateway(t))
+}
+
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	testLostAnswers(t, startGateway(t))
+}
+
+func TestAStoreThatStaysSilent(t *testing.T) {
+	t.Parallel()
+	silent := s3test.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) s3test.Fault { return s3test.Silence })
+	s := open(t, Options{
+		Bucket: "bucket", Endpoint: silent.URL, AccessKeyID: "a", SecretAccessKey: "s",
+		wait: time.Millisecond, silence: 20 * time.Millisecond,
+	})
+	require.ErrorIs(t, s.Probe(t.Context()), ErrUnreachable)
+	_, err := s.Get(t.Context(), "object")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, artifact.ErrNotFound)
+	err = s.Create(t.Context(), "claim", []byte("token 1"))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, artifact.ErrExists)
+}
+
+// The environment belongs to the process: this test does not run in parallel.
+func TestAStoreThatStaysSilentFromTheEnvironment(t *testing.T) {
+	clearAWS(t)
+	silent := s3test.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) s3test.Fault { return s3test.Silence })
+	t.Setenv("AWS_ACCESS_KEY_ID", "a")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	t.Setenv("AWS_ENDPOINT_URL_S3", silent.URL)
+	t.Setenv("AWS_MAX_ATTEMPTS", "2")
+	t.Setenv("AWS_DEFAULTS_MODE", "standard") // it sets a dialer of its own
+	s := open(t, Options{Bucket: "bucket", wait: time.Millisecond, silence: 20 * time.Millisecond})
+	require.ErrorIs(t, s.Probe(t.Context()), ErrUnreachable)
+	before := silent.Count(s3test.Silence)
+	_, err := s.Get(t.Context(), "object")
+	require.Error(t, err)
+	require.Equal(t, before+2, silent.Count(s3test.Silence))
+}
+
+func TestThePatienceOfAStore(t *testing.T) {
+	t.Parallel()
+	var least, most time.Duration
+	for attempt := 1; attempt < maxAttempts; attempt++ {
+		longest := min(firstWait<<(attempt-1), longestWait)
+		wait := delay(firstWait, attempt)
+		require.GreaterOrEqual(t, wait, longest/2)
+		require.LessOrEqual(t, wait, longest)
+		least, most = least+longest/2, most+longest
+	}
+	require.Greater(t, least, 15*time.Second)
+	require.Less(t, most, 40*time.Second)
+}
