@@ -26,8 +26,9 @@ type Activities struct {
 	Store artifact.Store
 	Teams Teams
 
-	// Model builds the model of an agent. Its error is a *MissingKeyError when
-	// this process lacks the key, anything else is a fault of the configuration.
+	// Model builds the model of an agent. Its error is a *MissingKeyError or a
+	// *NoProviderError when this process lacks something that another may have,
+	// anything else is a fault of the configuration.
 	Model func(config.Agent) (loop.Model, error)
 
 	// Tools opens the ordinary tools on a workspace.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -20,8 +21,11 @@ const (
 	ConfigInvalid = "ConfigInvalid" // the team or the input cannot work; not retried
 	SessionTaken  = "SessionTaken"  // another workflow owns the session's directory; not retried
 	MissingKey    = "MissingKey"    // this worker lacks a key; another one may have it
+	NoProvider    = "NoProvider"    // this worker lacks a provider; the one that prepared the session has it
 	NoAction      = "NoAction"      // the model came to no valid action; not retried
-	NoProgress    = "NoProgress"    // attempts ended without progress; not retried
+	NoProgress    = "NoProgress"    // attempts died without a word; not retried
+	Internal      = "Internal"      // a fault of our own or of the machine; retried a few times
+	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
 	WorkerStopped = "WorkerStopped" // the worker shut down in mid-step
 	Fenced        = "Fenced"        // no acknowledged heartbeat: another attempt may run
 	Storage       = "Storage"       // the store did not do what was asked
@@ -36,6 +40,27 @@ type MissingKeyError struct{ Agent, Variable string }
 
 func (e *MissingKeyError) Error() string {
 	return fmt.Sprintf("agent %s needs the environment variable %s, which is not set for this worker", e.Agent, e.Variable)
+}
+
+// NoProviderError says that this worker's configuration has no such provider.
+type NoProviderError struct {
+	Provider string
+	Has      []string // the providers there are
+}
+
+func (e *NoProviderError) Error() string {
+	has := "it has none; an operator defines providers in the file of --worker-config"
+	if len(e.Has) > 0 {
+		has = "it has: " + strings.Join(e.Has, ", ")
+	}
+	return fmt.Sprintf("this worker has no provider %q; %s", e.Provider, has)
+}
+
+// noProgressError says that attempts of a step died without a word.
+type noProgressError struct{ attempts int }
+
+func (e *noProgressError) Error() string {
+	return fmt.Sprintf("%d attempts died without progress", e.attempts)
 }
 
 // StepFailure is what the workflow learns of a step that failed, in the details
@@ -55,7 +80,7 @@ type class struct {
 
 // Delays before a retry that has to wait for somebody.
 const (
-	keyDelay  = 10 * time.Second // until a worker with the key takes the step
+	keyDelay  = 10 * time.Second // until a worker with the key or provider takes the step
 	stopDelay = time.Second      // until another worker is up
 )
 
@@ -65,8 +90,11 @@ func classify(err error) class {
 	var rejected *loop.RejectedError
 	var calls *loop.ModelCallsError
 	var key *MissingKeyError
+	var provider *NoProviderError
 	var limit *artifact.LimitError
 	var name *artifact.NameError
+	var away *storageError
+	var dead *noProgressError
 	var classified *temporal.ApplicationError
 	switch {
 	case errors.As(err, &classified):
@@ -76,16 +104,22 @@ func classify(err error) class {
 		return class{kind: string(model.Kind), final: !model.Retryable(), free: limited, after: model.RetryAfter}
 	case errors.As(err, &rejected), errors.As(err, &calls):
 		return class{kind: NoAction, final: true}
+	case errors.As(err, &dead):
+		return class{kind: NoProgress, final: true}
 	case errors.As(err, &limit), errors.As(err, &name):
 		return class{kind: WorkspaceInvalid, final: true}
 	case errors.As(err, &key):
 		return class{kind: MissingKey, free: true, after: keyDelay}
+	case errors.As(err, &provider):
+		return class{kind: NoProvider, free: true, after: keyDelay}
 	case errors.Is(err, errStopped):
 		return class{kind: WorkerStopped, free: true, after: stopDelay}
 	case errors.Is(err, errFenced):
 		return class{kind: Fenced, free: true}
-	default:
+	case errors.As(err, &away):
 		return class{kind: Storage, free: true}
+	default:
+		return class{kind: Internal}
 	}
 }
 
@@ -95,7 +129,16 @@ func applicationError(err error, c class, details ...any) error {
 	if c.free {
 		options.Category = temporal.ApplicationErrorCategoryBenign
 	}
-	return temporal.NewApplicationErrorWithOptions(err.Error(), c.kind, options)
+	return temporal.NewApplicationErrorWithOptions(message(err), c.kind, options)
+}
+
+// message is the error's text without what the SDK adds to its own errors.
+func message(err error) string {
+	var classified *temporal.ApplicationError
+	if errors.As(err, &classified) {
+		return classified.Message()
+	}
+	return err.Error()
 }
 
 func invalid(err error) error {
@@ -106,6 +149,16 @@ func invalid(err error) error {
 // cancelled, paused or reset. It is returned as it is.
 func ended(ctx context.Context, err error) bool {
 	cause := context.Cause(ctx)
-	return cause != nil && errors.Is(err, cause) &&
-		(errors.Is(cause, context.Canceled) || errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset))
+	return cause != nil && errors.Is(err, cause) && (isCancel(cause) || isHold(cause))
+}
+
+// isCancel reports a cancellation: pushed by the server through the SDK, or
+// learnt from a heartbeat.
+func isCancel(cause error) bool {
+	return errors.Is(cause, context.Canceled) || temporal.IsCanceledError(cause)
+}
+
+// isHold reports that the attempt ends and the step goes on later.
+func isHold(cause error) bool {
+	return errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset)
 }

@@ -37,12 +37,16 @@ func TestClassify(t *testing.T) {
 		{&artifact.LimitError{What: "files"}, class{kind: WorkspaceInvalid, final: true}},
 		{&artifact.NameError{What: "path"}, class{kind: WorkspaceInvalid, final: true}},
 		{&MissingKeyError{Agent: "agent_a", Variable: "X_KEY"}, class{kind: MissingKey, free: true, after: keyDelay}},
+		{&NoProviderError{Provider: "house"}, class{kind: NoProvider, free: true, after: keyDelay}},
 		{errStopped, class{kind: WorkerStopped, free: true, after: stopDelay}},
 		{errFenced, class{kind: Fenced, free: true}},
 		{invalid(errors.New("no such agent")), class{kind: ConfigInvalid, final: true}},
-		{errors.New("connection refused"), class{kind: Storage, free: true}},
+		{&noProgressError{attempts: 3}, class{kind: NoProgress, final: true}},
+		{fault(errors.New("connection refused")), class{kind: Storage, free: true}},
+		{fault(artifact.ErrNotFound), class{kind: Internal}},
+		{errors.New("a bug of ours"), class{kind: Internal}},
 	} {
-		t.Run(tt.want.kind, func(t *testing.T) {
+		t.Run(tt.err.Error(), func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tt.want, classify(tt.err))
 			require.Equal(t, tt.want, classify(fmt.Errorf("running the step: %w", tt.err)))

@@ -47,6 +47,13 @@ type heart struct {
 
 	mu     sync.Mutex
 	vitals vitals
+	heard  time.Time // when the last acknowledged report was sent
+}
+
+// newHeart makes a heart that was heard just now: the server counts from the
+// attempt's start.
+func newHeart(v vitals, cancel context.CancelCauseFunc, beat func(context.Context, vitals) error) *heart {
+	return &heart{beat: beat, cancel: cancel, vitals: v, heard: time.Now()}
 }
 
 // startHeart begins to beat. The context it returns is the step's; stop ends
@@ -54,8 +61,7 @@ type heart struct {
 func (a *Activities) startHeart(ctx context.Context, v vitals) (*heart, context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	token := activity.GetInfo(ctx).TaskToken
-	h := &heart{vitals: v, cancel: cancel}
-	h.beat = func(ctx context.Context, v vitals) error { return a.Heartbeat(ctx, token, v) }
+	h := newHeart(v, cancel, func(ctx context.Context, v vitals) error { return a.Heartbeat(ctx, token, v) })
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -67,19 +73,16 @@ func (a *Activities) startHeart(ctx context.Context, v vitals) (*heart, context.
 func (h *heart) run(ctx context.Context, stop <-chan struct{}) {
 	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
-	heard := time.Now()
 	for {
 		err := h.report(ctx)
 		switch {
 		case err == nil:
-			heard = time.Now()
 		case ctx.Err() != nil:
 			return
 		case unwanted(err) != nil:
 			h.cancel(unwanted(err))
 			return
-		case time.Since(heard) > fenceAfter:
-			h.cancel(errFenced)
+		case h.alive() != nil:
 			return
 		}
 		select {
@@ -97,7 +100,36 @@ func (h *heart) run(ctx context.Context, stop <-chan struct{}) {
 func (h *heart) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatInterval)
 	defer cancel()
-	return h.beat(ctx, h.read())
+	// The server counts from when it was told. Its answer may lie unread while
+	// the process is stopped.
+	sent := time.Now()
+	if err := h.beat(ctx, h.read()); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard = sent
+	return nil
+}
+
+// alive is the fence: it ends the step when the last acknowledged report is too
+// long ago, whether or not the ticker has found out.
+func (h *heart) alive() error {
+	h.mu.Lock()
+	heard := h.heard
+	h.mu.Unlock()
+	if silence(heard, time.Now()) <= fenceAfter {
+		return nil
+	}
+	h.cancel(errFenced)
+	return errFenced
+}
+
+// silence is the time between two readings of the clock, the time that the
+// machine slept included: the monotonic clock stands still meanwhile, the wall
+// clock does not, but that one can be set back.
+func silence(heard, now time.Time) time.Duration {
+	return max(now.Sub(heard), now.Round(0).Sub(heard.Round(0)))
 }
 
 func (h *heart) read() vitals {

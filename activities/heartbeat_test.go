@@ -21,10 +21,10 @@ func beating(t *testing.T, stop <-chan struct{}, answer func(n int) error) (caus
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	n := 0
-	h := &heart{cancel: cancel, beat: func(context.Context, vitals) error {
+	h := newHeart(vitals{}, cancel, func(context.Context, vitals) error {
 		n++
 		return answer(n)
-	}}
+	})
 	began := time.Now()
 	h.run(ctx, stop)
 	return context.Cause(ctx), time.Since(began)
@@ -70,10 +70,10 @@ func TestHeart_StalledServerFences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		h := &heart{cancel: cancel, beat: func(ctx context.Context, _ vitals) error {
+		h := newHeart(vitals{}, cancel, func(ctx context.Context, _ vitals) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}}
+		})
 		h.run(ctx, nil)
 		require.ErrorIs(t, context.Cause(ctx), errFenced)
 	})
@@ -110,14 +110,65 @@ func TestHeart_ReportsVitals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported atomic.Int64
 		ctx, cancel := context.WithCancelCause(t.Context())
-		h := &heart{cancel: cancel, vitals: vitals{Fruitless: 2}, beat: func(_ context.Context, v vitals) error {
+		h := newHeart(vitals{Fruitless: 2}, cancel, func(_ context.Context, v vitals) error {
 			reported.Store(int64(v.Fruitless))
 			return nil
-		}}
+		})
 		go h.run(ctx, nil)
 		synctest.Wait()
 		require.Equal(t, int64(2), reported.Load())
 		cancel(nil)
 		synctest.Wait()
+	})
+}
+
+// A process that was stopped goes on before its ticker has fired: whoever asks
+// is told at once.
+func TestHeart_AsksTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		h := newHeart(vitals{}, cancel, func(context.Context, vitals) error { return nil })
+		require.NoError(t, h.alive())
+		time.Sleep(fenceAfter)
+		require.NoError(t, h.alive())
+		require.NoError(t, h.report(ctx))
+		time.Sleep(fenceAfter)
+		require.NoError(t, h.alive(), "it was heard in between")
+		time.Sleep(time.Nanosecond)
+		require.NoError(t, ctx.Err())
+		require.ErrorIs(t, h.alive(), errFenced)
+		require.ErrorIs(t, context.Cause(ctx), errFenced)
+		require.ErrorIs(t, h.alive(), errFenced)
+	})
+}
+
+// An acknowledgment says that the server had heard the attempt when it was
+// asked. It may be read much later: after a stop, the answer is still there.
+func TestHeart_AcknowledgmentCountsFromItsReport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		h := newHeart(vitals{}, cancel, func(context.Context, vitals) error {
+			time.Sleep(fenceAfter + time.Second)
+			return nil
+		})
+		require.NoError(t, h.report(ctx))
+		require.ErrorIs(t, h.alive(), errFenced)
+	})
+}
+
+func TestHeart_RefusalIsNoAcknowledgment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		h := newHeart(vitals{}, cancel, func(context.Context, vitals) error { return errors.New("away") })
+		time.Sleep(fenceAfter)
+		require.Error(t, h.report(ctx))
+		time.Sleep(time.Second)
+		require.ErrorIs(t, h.alive(), errFenced)
 	})
 }

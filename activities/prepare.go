@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -33,6 +34,9 @@ type Prepared struct {
 
 	// URL is where the session's directory is, for people.
 	URL string `json:"url"`
+
+	// Offline says that the built-in model plays agents of the team.
+	Offline bool `json:"offline,omitempty"`
 }
 
 // Prepare resolves the team, checks everything that can be wrong with the
@@ -59,6 +63,7 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 		Coordination:   coordinationConfig(t),
 		TimeoutSeconds: t.Timeouts.OrchestratorTimeoutSeconds,
 		URL:            a.Store.URL(layout.File("session.json")),
+		Offline:        slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
 	}, nil
 }
 

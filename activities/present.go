@@ -56,20 +56,52 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 	return Presented{Answer: text, Truncated: cut, Path: a.Store.URL(key)}, nil
 }
 
-// placeFinal copies the winning answer's files.
+// placeFinal makes final/ hold the winning answer's files and no others. What an
+// earlier end of the session left goes first: a path of it may be a directory now.
 func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, d coordination.Decision, c artifact.Commit) error {
-	if c.Manifest == "" {
-		return nil
-	}
 	m, err := artifact.LoadManifest(ctx, a.Store, layout, c.Manifest)
 	if err == nil {
-		err = artifact.Project(ctx, a.Store, layout, m, layout.Final(d.Winner, "workspace/"))
+		err = a.clearFinal(ctx, layout, d.Winner, m)
 	}
-	if err == nil {
-		err = artifact.PutJSON(ctx, a.Store, layout.Final(d.Winner, "workspace.json"), m)
+	if err == nil && c.Manifest != "" {
+		err = artifact.Project(ctx, a.Store, layout, m, layout.Final(d.Winner, "workspace/"))
+		if err == nil {
+			err = artifact.PutJSON(ctx, a.Store, layout.Final(d.Winner, "workspace.json"), m)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("placing the files of the winning answer: %w", err)
+	}
+	return nil
+}
+
+// clearFinal deletes what is under final/ and not of this answer. What is
+// replaced anyway stays until then.
+func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, winner string, m artifact.Manifest) error {
+	kept := map[string]bool{layout.Final(winner, "answer.json"): true}
+	if len(m.Files) > 0 {
+		kept[layout.Final(winner, "workspace.json")] = true
+	}
+	for _, f := range m.Files {
+		name, err := artifact.EscapePath(f.Path)
+		if err != nil {
+			return err
+		}
+		kept[layout.Final(winner, "workspace/"+name)] = f.Link == ""
+	}
+	var stale []string
+	for key, err := range a.Store.List(ctx, layout.File("final/")) {
+		if err != nil {
+			return err
+		}
+		if !kept[key] {
+			stale = append(stale, key)
+		}
+	}
+	for _, key := range stale {
+		if err := a.Store.Delete(ctx, key); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
@@ -16,6 +18,9 @@ import (
 
 // MaxFruitless is how many attempts without progress end a step.
 const MaxFruitless = 3
+
+// recordCut bounds the recording of a step that was cut short.
+const recordCut = 5 * time.Second
 
 // StepInput is one launch. What is large, the query above all, is read from the
 // session's directory: an input is in the history for ever.
@@ -43,23 +48,29 @@ type StepResult struct {
 // its claim and what was spent survive the attempt.
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
 	v := previous(ctx)
-	if v.Fruitless >= MaxFruitless {
-		return StepResult{}, a.exhausted(ctx, in, v)
+	exhausted := v.Fruitless >= MaxFruitless
+	if !exhausted {
+		v.Fruitless++
 	}
-	v.Fruitless++
 	h, stepCtx, stop := a.startHeart(ctx, v)
 	defer stop()
 
 	run := a.stepRun(in, v)
-	run.heart = h
-	err := run.carryOut(stepCtx)
-	if err == nil {
+	run.heart, run.counted = h, !exhausted
+	var err error
+	if exhausted {
+		err = run.lookAgain(stepCtx)
+	} else {
+		err = run.carryOut(stepCtx)
+	}
+	switch {
+	case err == nil:
 		return run.outcome()
+	case ended(stepCtx, err):
+		return StepResult{}, run.cutShort(ctx, err)
+	default:
+		return StepResult{}, a.fail(ctx, run, h, err)
 	}
-	if ended(stepCtx, err) {
-		return StepResult{}, err
-	}
-	return StepResult{}, a.fail(ctx, run, h, err)
 }
 
 // previous reads the vitals of the attempts before this one.
@@ -72,14 +83,35 @@ func previous(ctx context.Context) vitals {
 	return v
 }
 
-// exhausted ends a step whose attempts died without a word, as those of a
-// killed worker do.
-func (a *Activities) exhausted(ctx context.Context, in StepInput, v vitals) error {
-	err := fmt.Errorf("%d attempts of %s ended without progress", v.Fruitless, in.Launch.ID)
-	run := a.stepRun(in, v)
-	// What cannot be assembled cannot be told in the directory, only here.
-	err = errors.Join(err, run.assemble(ctx))
-	return run.abandon(ctx, class{kind: NoProgress, final: true}, err)
+// lookAgain ends a step whose attempts died without a word, as those of a killed
+// worker do, unless one of them had committed before it died.
+func (r *stepRun) lookAgain(ctx context.Context) error {
+	if err := r.assemble(ctx); err != nil {
+		return err
+	}
+	found, err := step.Find(ctx, r.ports, r.spec)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return &noProgressError{attempts: MaxFruitless}
+	}
+	if err == nil {
+		r.result = found
+	}
+	return err
+}
+
+// cutShort records what a cancelled step had come to, and tells the workflow
+// what it cost.
+func (r *stepRun) cutShort(ctx context.Context, cause error) error {
+	if isHold(cause) {
+		return cause
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordCut)
+	defer stop()
+	if r.spec.Abandoned != nil {
+		// The session does not wait for long, and nothing depends on it.
+		_ = step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: Cancelled, Message: "the step was cut short"})
+	}
+	return temporal.NewCanceledError(r.failure())
 }
 
 // fail turns the error of an attempt into the activity's, and tells the next
@@ -88,13 +120,13 @@ func (a *Activities) fail(ctx context.Context, run *stepRun, h *heart, err error
 	c := classify(err)
 	h.write(func(v *vitals) {
 		v.StepFailure = run.failure()
-		if c.free {
+		if c.free && run.counted {
 			v.Fruitless--
 		}
 	})
-	if !c.final && h.read().Fruitless >= MaxFruitless {
+	if !c.final && !c.free && h.read().Fruitless >= MaxFruitless {
 		err = fmt.Errorf("%d attempts without progress, the last: %w", MaxFruitless, err)
-		c = class{kind: NoProgress, final: true}
+		c.final = true
 	}
 	if c.final {
 		return run.abandon(ctx, c, err)
@@ -107,17 +139,18 @@ func (a *Activities) fail(ctx context.Context, run *stepRun, h *heart, err error
 // stepRun is one attempt of RunStep.
 type stepRun struct {
 	*Activities
-	in     StepInput
-	heart  *heart
-	ports  step.Ports
-	spec   step.Spec
-	result step.Result // what is known of the step, earlier attempts included
+	in      StepInput
+	heart   *heart
+	counted bool // among the attempts without progress
+	ports   step.Ports
+	spec    step.Spec
+	result  step.Result // what is known of the step, earlier attempts included
 }
 
 func (a *Activities) stepRun(in StepInput, v vitals) *stepRun {
 	return &stepRun{
 		Activities: a, in: in,
-		ports:  step.Ports{Store: a.Store, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch},
+		ports:  step.Ports{Store: storage{a.Store}, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch},
 		result: step.Result{Step: v.Step, Usage: v.Usage},
 	}
 }
@@ -128,6 +161,7 @@ func (r *stepRun) carryOut(ctx context.Context) error {
 		return err
 	}
 	r.ports.Progress = r.progress
+	r.ports.Alive = r.heart.alive
 	var err error
 	r.result, err = step.Run(ctx, r.ports, r.spec)
 	return err
@@ -136,15 +170,16 @@ func (r *stepRun) carryOut(ctx context.Context) error {
 // assemble reads what the step is about.
 func (r *stepRun) assemble(ctx context.Context) error {
 	layout := artifact.InBucket(r.in.Session)
-	team, err := r.Teams.byHash(ctx, r.Store, layout, r.in.ConfigHash)
+	store := r.ports.Store
+	team, err := r.Teams.byHash(ctx, store, layout, r.in.ConfigHash)
 	if err != nil {
 		return err
 	}
-	session, err := artifact.ReadJSON[artifact.Session](ctx, r.Store, layout.File("session.json"))
+	session, err := artifact.ReadJSON[artifact.Session](ctx, store, layout.File("session.json"))
 	if err != nil {
 		return fmt.Errorf("reading session.json: %w", err)
 	}
-	criteria, err := readCriteria(ctx, r.Store, layout)
+	criteria, err := readCriteria(ctx, store, layout)
 	if err != nil {
 		return err
 	}
@@ -159,7 +194,7 @@ func (r *stepRun) assemble(ctx context.Context) error {
 		Layout: layout, Launch: r.in.Launch, Token: token(ctx, r.in.Launch.ID), Spent: r.result.Usage,
 		Query: session.Query, SystemMessage: agent.SystemMessage, Criteria: criteria,
 		Files: agent.Tools.Files, Sensitivity: team.Orchestrator.VotingSensitivity,
-	}.Spec(ctx, r.Store)
+	}.Spec(ctx, store)
 	return err
 }
 
@@ -196,7 +231,7 @@ func (r *stepRun) failure() StepFailure {
 // store that is down must not turn a final error into a retried one.
 func (r *stepRun) abandon(ctx context.Context, c class, cause error) error {
 	if r.spec.Abandoned != nil {
-		err := step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: c.kind, Message: cause.Error()})
+		err := step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: c.kind, Message: message(cause)})
 		cause = errors.Join(cause, err)
 	}
 	return applicationError(cause, c, r.failure())

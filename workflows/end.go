@@ -17,8 +17,19 @@ import (
 // Ends that the core knows nothing of.
 const cancelled = "cancelled"
 
+// Bounds of an ending.
+const (
+	// stepsGrace is how long an ending waits for cancelled steps to say what they
+	// cost. It takes a moment; a worker that is gone says nothing.
+	stepsGrace = 10 * time.Second
+
+	// storeGrace is how long a cancelled session tries to write its last records.
+	storeGrace = 2 * time.Minute
+)
+
 // end presents the decision and completes the session.
 func (s *session) end() (SessionResult, error) {
+	s.settle(s.ctx)
 	d := *s.decision
 	view := s.core.View()
 	result := SessionResult{
@@ -29,7 +40,7 @@ func (s *session) end() (SessionResult, error) {
 		result.Votes[count.Target] = count.Votes
 	}
 	if d.Winner == "" {
-		result.Error = noAnswer(view)
+		result.Error = whyFailed(d, view)
 	} else {
 		var p activities.Presented
 		ctx := bookkeeping(s.ctx, "place the final answer of "+d.WinnerLabel)
@@ -46,18 +57,42 @@ func (s *session) end() (SessionResult, error) {
 	return result, nil
 }
 
-// noAnswer collects why nobody answered.
-func noAnswer(v coordination.View) *artifact.Error {
+// settle waits for the steps that were cancelled, for the sake of what they
+// spent, but not for long.
+func (s *session) settle(ctx workflow.Context) {
+	if len(s.running) == 0 {
+		return
+	}
+	timer, stop := workflow.WithCancel(ctx)
+	defer stop()
+	grace := workflow.NewTimerWithOptions(timer, stepsGrace, workflow.TimerOptions{Summary: "for cancelled steps to end"})
+	for over := false; len(s.running) > 0 && !over && ctx.Err() == nil; {
+		selector := workflow.NewSelector(ctx)
+		for _, r := range s.running {
+			selector.AddFuture(r.future, func(f workflow.Future) { s.ended(ctx, r, f) })
+		}
+		selector.AddFuture(grace, func(workflow.Future) { over = true })
+		selector.Select(ctx)
+	}
+	s.take()
+}
+
+// whyFailed says why a session has no winner.
+func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	var causes []string
 	for _, a := range v.Agents {
 		if a.Error != nil {
 			causes = append(causes, fmt.Sprintf("%s: %s: %s", a.ID, a.Error.Type, a.Error.Message))
 		}
 	}
-	if len(causes) == 0 {
-		causes = append(causes, "the session ended before any agent had an answer")
+	why := &artifact.Error{Type: string(d.Cause), Message: strings.Join(causes, "; ")}
+	switch {
+	case d.Cause == coordination.CauseSplit:
+		why.Message = "every vote is fresh, no answer has the majority, and on_split is fail"
+	case why.Message == "":
+		why.Message = "the session ended before any agent had an answer"
 	}
-	return &artifact.Error{Type: "NoAnswer", Message: strings.Join(causes, "; ")}
+	return why
 }
 
 // orCancelled ends a session that was cancelled while it was ending.
@@ -68,16 +103,28 @@ func (s *session) orCancelled(err error) error {
 	return err
 }
 
-// cancelled keeps what was accepted and ends the session as cancelled.
+// cancelled keeps what was accepted and ends the session as cancelled. A store
+// that is away does not keep it from ending.
 func (s *session) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
-	s.memo.set(ctx, s.id, s.in.Query, cancelled, s.core)
-	if s.core != nil {
+	if s.core == nil {
+		s.tell(ctx, cancelled)
+		return s.ctx.Err()
+	}
+	s.settle(ctx)
+	s.tell(ctx, cancelled)
+	written := workflow.NewChannel(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
 		if err := s.flush(ctx); err != nil {
 			workflow.GetLogger(ctx).Error("the ledger of the cancelled session is incomplete", "error", err)
 		}
-	}
+		written.Close()
+	})
+	selector := workflow.NewSelector(ctx)
+	selector.AddReceive(written, func(workflow.ReceiveChannel, bool) {})
+	selector.AddFuture(workflow.NewTimerWithOptions(ctx, storeGrace, workflow.TimerOptions{Summary: "for the last records"}), func(workflow.Future) {})
+	selector.Select(ctx)
 	return s.ctx.Err()
 }
 
@@ -86,7 +133,7 @@ func (s *session) unprepared(err error) error {
 	if s.ctx.Err() != nil {
 		return s.cancelled()
 	}
-	s.memo.set(s.ctx, s.id, s.in.Query, string(coordination.FailedAll), nil)
+	s.tell(s.ctx, string(coordination.FailedAll))
 	var application *temporal.ApplicationError
 	if errors.As(err, &application) {
 		return temporal.NewNonRetryableApplicationError(application.Message(), application.Type(), nil)
@@ -112,7 +159,7 @@ func (s *session) continueAsNew() error {
 	in := s.in
 	in.SessionID = s.id
 	in.Continued = &Continued{
-		Core: s.core, Prepared: s.prepared, Recorded: s.recorded,
+		Core: s.core, Prepared: s.prepared, Recorded: s.books.told,
 		SecondsLeft: int(max(0, s.deadline.Sub(workflow.Now(s.ctx))) / time.Second),
 	}
 	return workflow.NewContinueAsNewError(s.ctx, Session, in)

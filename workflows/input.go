@@ -19,9 +19,14 @@ const (
 // InvalidInput is the type of the error that fails a session at once.
 const InvalidInput = "InvalidInput"
 
-// validate refuses an input that cannot become a session. id is its session ID.
-func (in SessionInput) validate(id string) error {
+// validate refuses an input that cannot become a session. id is its session ID;
+// continued says that this run was started by the one before it.
+func (in SessionInput) validate(id string, continued bool) error {
 	switch {
+	case in.malformed != "":
+		return refuse(`the input is no session: %s; give an object like {"query":"…"}`, in.malformed)
+	case in.Continued != nil && !continued:
+		return refuse("continued is the workflow's own: leave it out")
 	case strings.TrimSpace(in.Query) == "":
 		return refuse(`the input has no query: give {"query":"…"}`)
 	case len(in.History) > 0 && string(in.History) != "null":

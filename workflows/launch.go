@@ -61,13 +61,16 @@ func (s *session) cancelStep(id coordination.LaunchID) {
 }
 
 // ended feeds a step's outcome to the core.
-func (s *session) ended(r running, f workflow.Future) {
+func (s *session) ended(ctx workflow.Context, r running, f workflow.Future) {
 	s.running = slices.DeleteFunc(s.running, func(other running) bool { return other.launch.ID == r.launch.ID })
 	var result activities.StepResult
-	if err := f.Get(s.ctx, &result); err != nil {
-		if s.ctx.Err() == nil {
-			s.core.Step(failed(r.launch, err))
+	if err := f.Get(ctx, &result); err != nil {
+		event := failed(r.launch, err)
+		if temporal.IsCanceledError(err) {
+			s.core.Step(coordination.Stopped{Launch: event.Launch, Usage: event.Usage})
+			return
 		}
+		s.core.Step(event)
 		return
 	}
 	s.core.Step(finished(r.launch, result))
@@ -85,15 +88,18 @@ func finished(l coordination.Launch, r activities.StepResult) coordination.Event
 }
 
 // failed is a step's final error as an event.
-func failed(l coordination.Launch, err error) coordination.Event {
+func failed(l coordination.Launch, err error) coordination.Failed {
 	event := coordination.Failed{Launch: l.ID, Cause: failure(err)}
+	var detail activities.StepFailure
 	var application *temporal.ApplicationError
-	if errors.As(err, &application) && application.HasDetails() {
-		var detail activities.StepFailure
-		if application.Details(&detail) == nil {
-			event.Step, event.Usage = detail.Step, detail.Usage
-		}
+	var cancelled *temporal.CanceledError
+	switch {
+	case errors.As(err, &application) && application.HasDetails():
+		_ = application.Details(&detail) // of another shape: what it spent stays unknown
+	case errors.As(err, &cancelled) && cancelled.HasDetails():
+		_ = cancelled.Details(&detail)
 	}
+	event.Step, event.Usage = detail.Step, detail.Usage
 	return event
 }
 

@@ -36,7 +36,8 @@ const (
 	MemoQuery   = "query"  // cut at 200 characters
 	MemoStatus  = "status" // running, or how the session ended
 	MemoRound   = "round"
-	MemoWinner  = "winner" // label
+	MemoWinner  = "winner"  // label
+	MemoOffline = "offline" // true if the built-in model plays the team
 )
 
 // Running is the MemoStatus of a session that has not ended.
@@ -57,8 +58,22 @@ type SessionInput struct {
 	// History holds earlier turns; not available in this version.
 	History json.RawMessage `json:"history,omitempty"`
 
-	// Continued carries a session over continue-as-new; never set by a client.
+	// Continued carries a session over continue-as-new; a client that sets it is
+	// refused.
 	Continued *Continued `json:"continued,omitempty"`
+
+	// malformed is why the input could not be decoded: a session that cannot be
+	// understood fails with a reason instead of hanging in its first task.
+	malformed string
+}
+
+// UnmarshalJSON never fails; what is wrong with the input is said by validate.
+func (in *SessionInput) UnmarshalJSON(data []byte) error {
+	type plain SessionInput
+	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
+		*in = SessionInput{malformed: err.Error()}
+	}
+	return nil
 }
 
 // SessionResult is how a session ended.

@@ -6,54 +6,85 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/engine/coordination"
 )
 
-// recordEvery is how long accepted actions of a long wave wait for the ledger.
+// recordEvery is how long what was accepted in a long wave waits for the ledger.
 const recordEvery = 5 * time.Second
 
-// record writes what was accepted, one Record at a time: when a wave has ended,
-// or when the last one is some time ago.
+// books is what has happened and is not on record yet.
+type books struct {
+	entries []coordination.Accepted
+	events  []coordination.Entry
+	told    int // number of the last event taken from the core
+
+	recording workflow.Future        // the Record under way, nil for none
+	writing   activities.RecordInput // what it, or the last one, is to write
+
+	round   int             // the wave that the last Record began in
+	overdue workflow.Future // fires when a long wave's entries have waited enough; nil if nothing waits
+	calm    func()          // stops it
+	due     bool            // it has fired
+}
+
+// record writes what was accepted, one Record at a time: per wave, and within a
+// long wave every few seconds.
 func (s *session) record() {
-	due := len(s.running) == 0 || workflow.Now(s.ctx).Sub(s.recordedAt) >= recordEvery
-	if s.recording != nil || len(s.unrecorded) == 0 || !due {
-		return
+	b := &s.books
+	switch {
+	case b.recording != nil || len(b.entries) == 0:
+	case b.due || b.round != s.core.Round:
+		// What is under way is finished also when the session is cancelled: two
+		// Records at once would write over one another.
+		ctx, _ := workflow.NewDisconnectedContext(s.ctx)
+		b.recording = s.startRecord(ctx)
+	case b.overdue == nil:
+		ctx, cancel := workflow.WithCancel(s.ctx)
+		b.overdue = workflow.NewTimerWithOptions(ctx, recordEvery, workflow.TimerOptions{Summary: "until the ledger is written"})
+		b.calm = cancel
 	}
-	s.recording = s.startRecord(s.ctx)
 }
 
 // flush writes all that is left and waits for it. A session ends after that.
 func (s *session) flush(ctx workflow.Context) error {
-	if s.recording != nil {
-		s.wrote(s.recording.Get(ctx, nil))
+	if s.books.recording != nil {
+		s.wrote(s.books.recording.Get(ctx, nil))
 	}
 	return s.startRecord(ctx).Get(ctx, nil)
 }
 
 func (s *session) startRecord(ctx workflow.Context) workflow.Future {
-	input := activities.RecordInput{Session: s.id, Entries: s.unrecorded, Status: s.stateNow()}
-	// The query may be large, and is in session.json.
-	input.Status.Query = ""
-	for _, e := range s.core.Timeline() {
-		if e.Seq > s.recorded {
-			input.Events = append(input.Events, e)
-		}
+	b := &s.books
+	if b.calm != nil {
+		b.calm()
 	}
-	s.writing, s.unrecorded = input, nil
-	s.recordedAt = workflow.Now(s.ctx)
-	ctx = bookkeeping(ctx, "write the ledger")
-	return workflow.ExecuteActivity(ctx, activities.RecordName, input)
+	b.overdue, b.calm, b.due, b.round = nil, nil, false, s.core.Round
+	b.writing = activities.RecordInput{Session: s.id, Entries: b.entries, Events: b.events, Status: s.stateNow()}
+	// The query may be large, and is in session.json.
+	b.writing.Status.Query = ""
+	b.entries, b.events = nil, nil
+	return workflow.ExecuteActivity(bookkeeping(ctx, "write the ledger"), activities.RecordName, b.writing)
 }
 
 // wrote notes how the Record under way ended. What it did not write belongs to
 // the next one.
 func (s *session) wrote(err error) {
-	s.recording = nil
+	b := &s.books
+	b.recording = nil
 	if err != nil {
 		workflow.GetLogger(s.ctx).Error("writing the ledger failed; the next record repeats it", "error", err)
-		s.unrecorded = append(s.writing.Entries, s.unrecorded...)
-		return
+		b.entries = append(b.writing.Entries, b.entries...)
+		b.events = append(b.writing.Events, b.events...)
 	}
-	for _, e := range s.writing.Events {
-		s.recorded = e.Seq
+}
+
+// take keeps the core's new events until they are recorded: the core itself
+// remembers only the newest.
+func (s *session) take() {
+	for _, e := range s.core.Timeline() {
+		if e.Seq > s.books.told {
+			s.books.events = append(s.books.events, e)
+			s.books.told = e.Seq
+		}
 	}
 }

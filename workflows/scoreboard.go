@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -20,8 +21,32 @@ const (
 
 // show makes the Web UI, the CLI and describe readable without reading JSON.
 func (s *session) show() {
-	workflow.SetCurrentDetails(s.ctx, scoreboard(s.stateNow(), s.prepared.URL))
-	s.memo.set(s.ctx, s.id, s.in.Query, s.status(), s.core)
+	workflow.SetCurrentDetails(s.ctx, scoreboard(s.stateNow(), s.prepared))
+	s.tell(s.ctx, s.status())
+}
+
+// tell makes the memo say the session's status without a worker. Each change is
+// one event of the history, so nothing is written twice. The session ID is told
+// once the directory is ours: until then it may be another session's.
+func (s *session) tell(ctx workflow.Context, status string) {
+	next := memo{status: status, known: s.core != nil}
+	if s.core != nil {
+		next.round, next.winner = s.core.Round, s.core.Decision().WinnerLabel
+	}
+	if s.memo == next {
+		return
+	}
+	values := map[string]any{MemoStatus: next.status, MemoRound: next.round, MemoWinner: next.winner}
+	if s.memo == (memo{}) {
+		values[MemoQuery] = excerpt.Marked(s.in.Query, gistInMemo)
+	}
+	if next.known && !s.memo.known {
+		values[MemoSession], values[MemoOffline] = s.id, s.prepared.Offline
+	}
+	s.memo = next
+	if err := workflow.UpsertMemo(ctx, values); err != nil {
+		workflow.GetLogger(ctx).Error("the memo could not be set", "error", err)
+	}
 }
 
 // state answers StateQuery.
@@ -56,52 +81,38 @@ func (s *session) status() string {
 	}
 }
 
-// memo is what the memo was last set to: each change is one event of the
-// history, so nothing is written twice.
+// memo is what the memo was last set to.
 type memo struct {
 	status, winner string
 	round          int
-}
-
-// set makes the memo tell the session's status without a worker.
-func (m *memo) set(ctx workflow.Context, id, query, status string, core *coordination.State) {
-	next := memo{status: status}
-	if core != nil {
-		next.round, next.winner = core.Round, core.Decision().WinnerLabel
-	}
-	if *m == next {
-		return
-	}
-	values := map[string]any{MemoStatus: status, MemoRound: next.round, MemoWinner: next.winner}
-	if *m == (memo{}) {
-		values[MemoSession], values[MemoQuery] = id, excerpt.Marked(query, gistInMemo)
-	}
-	*m = next
-	if err := workflow.UpsertMemo(ctx, values); err != nil {
-		workflow.GetLogger(ctx).Error("the memo could not be set", "error", err)
-	}
+	known          bool // the session ID is told
 }
 
 // scoreboard is the session as Markdown.
-func scoreboard(s activities.SessionState, url string) string {
+func scoreboard(s activities.SessionState, p activities.Prepared) string {
 	var b board
 	b.print("**%s** · round %d · %s\n\n", headline(s), s.Round, cost(s.Cost))
-	b.print("> %s\n\n", oneLine(excerpt.Marked(s.Query, gistInDetails)))
+	b.print("%s\n\n", freshVotes(s))
+	if p.Offline {
+		b.WriteString("Offline: the built-in deterministic model plays the team.\n\n")
+	}
+	b.print("> %s\n\n", plain(excerpt.Marked(s.Query, gistInDetails)))
 	if len(s.Agents) > 0 {
-		b.WriteString("| agent | known as | state | newest answer | vote | last step | cost |\n|---|---|---|---|---|---|---|\n")
+		// Half a browser window wide: short columns, or every cell is wrapped.
+		b.WriteString("| agent | state | answer | vote | step | tokens |\n|---|---|---|---|---|---|\n")
 		for _, a := range s.Agents {
-			b.print("| %s | agent%d | %s | %s | %s | %d | %s |\n",
-				a.ID, a.Number, agentState(a), orDash(a.LatestLabel), voteCell(a.Vote), a.Step, cost(a.Cost))
+			b.print("| %s (agent%d) | %s | %s | %s | %d | %d |\n",
+				a.ID, a.Number, agentState(a), orDash(a.LatestLabel), voteCell(a.Vote), a.Step, tokens(a.Cost))
 		}
 		b.WriteString("\n")
 		for _, a := range s.Agents {
 			if a.Error != nil {
-				b.print("- %s failed: %s: %s\n", a.ID, a.Error.Type, oneLine(a.Error.Message))
+				b.print("- %s failed: %s: %s\n", a.ID, a.Error.Type, plain(a.Error.Message))
 			}
 		}
 	}
-	if url != "" {
-		b.print("\nFiles: `%s`\n", strings.TrimSuffix(url, "session.json"))
+	if p.URL != "" {
+		b.print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "session.json"))
 	}
 	return b.String()
 }
@@ -112,6 +123,20 @@ type board struct{ strings.Builder }
 
 func (b *board) print(format string, args ...any) {
 	b.WriteString(fmt.Sprintf(format, args...)) //nolint:staticcheck // QF1012 wants the Fprintf that workflowcheck refuses
+}
+
+// freshVotes is the tally, in configured order.
+func freshVotes(s activities.SessionState) string {
+	var counts []string
+	for _, a := range s.Agents {
+		if n := s.Votes[a.ID]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d for %s", n, a.ID))
+		}
+	}
+	if len(counts) == 0 {
+		return "No fresh votes"
+	}
+	return "Fresh votes: " + strings.Join(counts, ", ")
 }
 
 func headline(s activities.SessionState) string {
@@ -150,12 +175,14 @@ func voteCell(v *coordination.VoteView) string {
 }
 
 func cost(u llm.Usage) string {
-	text := fmt.Sprintf("%d tokens, %d calls", u.InputTokens+u.OutputTokens, u.ModelCalls)
+	text := fmt.Sprintf("%d tokens, %d calls", tokens(u), u.ModelCalls)
 	if u.TotalUSD != nil {
 		text += fmt.Sprintf(", $%.4f", *u.TotalUSD)
 	}
 	return text
 }
+
+func tokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 func orDash(s string) string {
 	if s == "" {
@@ -164,4 +191,18 @@ func orDash(s string) string {
 	return s
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// plain is text on one line that draws nothing: what people and models wrote
+// makes no tables, links or terminal sequences here.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range strings.Join(strings.Fields(s), " ") {
+		switch {
+		case unicode.IsControl(r):
+			continue
+		case strings.ContainsRune("\\`*_<>|[]#~", r):
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

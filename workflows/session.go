@@ -34,13 +34,8 @@ type session struct {
 	timeUp  workflow.Future
 	finish  workflow.ReceiveChannel
 
-	unrecorded []coordination.Accepted
-	recorded   int                    // number of the last recorded event
-	recording  workflow.Future        // the Record under way, nil for none
-	writing    activities.RecordInput // what it, or the last one, is to write
-	recordedAt time.Time
-
-	memo memo
+	books books
+	memo  memo
 }
 
 // newSession registers the handlers before anything blocks, so that a session
@@ -50,7 +45,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	if s.id == "" {
 		s.id = workflow.GetInfo(ctx).WorkflowExecution.ID
 	}
-	if err := in.validate(s.id); err != nil {
+	if err := in.validate(s.id, workflow.GetInfo(ctx).ContinuedExecutionRunID != ""); err != nil {
 		return nil, err
 	}
 	s.finish = workflow.GetSignalChannelWithOptions(ctx, FinishSignal, workflow.SignalChannelOptions{
@@ -80,6 +75,7 @@ func (s *session) run() (SessionResult, error) {
 		for _, command := range s.core.Drain() {
 			s.carryOut(command)
 		}
+		s.take()
 		s.show()
 		if s.decision != nil {
 			return s.end()
@@ -96,7 +92,7 @@ func (s *session) run() (SessionResult, error) {
 func (s *session) begin() error {
 	s.show()
 	if c := s.in.Continued; c != nil {
-		s.core, s.prepared, s.recorded = c.Core, c.Prepared, c.Recorded
+		s.core, s.prepared, s.books.told = c.Core, c.Prepared, c.Recorded
 		s.startClock(c.SecondsLeft)
 		return nil
 	}
@@ -128,7 +124,7 @@ func (s *session) carryOut(command coordination.Command) {
 	case coordination.Cancel:
 		s.cancelStep(c.ID)
 	case coordination.Record:
-		s.unrecorded = append(s.unrecorded, c.Entry)
+		s.books.entries = append(s.books.entries, c.Entry)
 	case coordination.Done:
 		s.decision = &c.Decision
 	}
@@ -139,7 +135,7 @@ func (s *session) carryOut(command coordination.Command) {
 func (s *session) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	for _, r := range s.running {
-		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(r, f) })
+		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(s.ctx, r, f) })
 	}
 	if s.timeUp != nil {
 		selector.AddFuture(s.timeUp, func(f workflow.Future) {
@@ -149,8 +145,11 @@ func (s *session) wait() {
 			s.timeUp = nil
 		})
 	}
-	if s.recording != nil {
-		selector.AddFuture(s.recording, func(f workflow.Future) { s.wrote(f.Get(s.ctx, nil)) })
+	if s.books.recording != nil {
+		selector.AddFuture(s.books.recording, func(f workflow.Future) { s.wrote(f.Get(s.ctx, nil)) })
+	}
+	if s.books.overdue != nil {
+		selector.AddFuture(s.books.overdue, func(workflow.Future) { s.books.due = true })
 	}
 	selector.AddReceive(s.finish, func(c workflow.ReceiveChannel, _ bool) {
 		c.Receive(s.ctx, nil)
@@ -161,4 +160,5 @@ func (s *session) wait() {
 	for selector.HasPending() && s.ctx.Err() == nil {
 		selector.Select(s.ctx)
 	}
+	s.take()
 }

@@ -189,6 +189,8 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 		"bad config":      {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"A B"}]}`)},
 		"reaches out":     {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m","base_url":"http://127.0.0.1:1"}}]}`)},
 		"bad criteria":    {Query: "q", EvalCriteria: json.RawMessage(`{"criteria":[{}]}`)},
+		"forged":          {Query: "q", SessionID: "another", Continued: &workflows.Continued{Core: coordination.New(coordination.Config{})}},
+		"forged, empty":   {Query: "q", Continued: &workflows.Continued{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,6 +204,32 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 			require.Zero(t, s.cast["agent_a"].asked, "nothing was paid for")
 		})
 	}
+}
+
+// An input that is no session fails with a reason instead of hanging in its
+// first task.
+func TestSession_UndecodableInput(t *testing.T) {
+	t.Parallel()
+	for _, in := range []any{"hello", 5, []string{"q"}, map[string]any{"query": 5}, nil} {
+		s := newStage(t, seed(), nil)
+		s.ExecuteWorkflow(workflows.SessionType, in)
+		var refused *temporal.ApplicationError
+		require.ErrorAs(t, s.GetWorkflowError(), &refused, in)
+		require.Equal(t, workflows.InvalidInput, refused.Type(), in)
+	}
+}
+
+func TestSession_SplitFails(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, map[string][]any{
+		"agent_a": {answer("A."), vote("agent1")},
+		"agent_b": {answer("B."), vote("agent2")},
+	}, func(team *config.Team) { team.Orchestrator.OnSplit = "fail" })
+	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "failed", result.Status)
+	require.Equal(t, "Split", result.Error.Type)
+	require.Nil(t, result.AnswerPath)
+	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 1}, result.Votes)
 }
 
 func TestSession_FailedAgent(t *testing.T) {
@@ -288,7 +316,7 @@ func TestSession_AttemptsWithoutProgress(t *testing.T) {
 	s = newStage(t, map[string][]any{"agent_a": {away, away, away, answer("too late")}}, nil)
 	result := s.play(t, workflows.SessionInput{Query: "Who?"})
 	require.Equal(t, "failed", result.Status)
-	require.Contains(t, result.Error.Message, "NoProgress: 3 attempts without progress")
+	require.Contains(t, result.Error.Message, "Overloaded: 3 attempts without progress")
 	require.Equal(t, 3, s.cast["agent_a"].asked)
 }
 
