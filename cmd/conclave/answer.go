@@ -94,11 +94,14 @@ func noAnswer(r workflows.SessionResult) error {
 	if r.Status == statusCancelled {
 		return fmt.Errorf("session %s was cancelled; what was on record by then can be pulled", r.SessionID)
 	}
-	why := "no agent has an answer"
 	if r.Error != nil {
-		why = r.Error.Type + ": " + r.Error.Message
+		why := r.Error.Message
+		if why == "" {
+			why = r.Error.Type
+		}
+		return fmt.Errorf("session %s failed: %s", r.SessionID, why)
 	}
-	return fmt.Errorf("session %s ended as %s without an answer: %s", r.SessionID, r.Status, why)
+	return fmt.Errorf("session %s ended as %s without an answer: no agent has one", r.SessionID, r.Status)
 }
 
 // printJSON prints one object on stdout: indented for --json, on one line for

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,33 @@ func TestScriptsGetOneJSONObject(t *testing.T) {
 	}
 }
 
+// lost is a reader that has gone away.
+type lost struct{}
+
+func (lost) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestAnAnswerThatCannotBePrintedIsNone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]cli{"person": {}, "json": {json: true}, "automation": {automation: true}} {
+		var errs bytes.Buffer
+		c.stdout, c.stderr, c.queue = lost{}, &errs, workflows.TaskQueue
+		code := c.report(c.printResult(t.Context(), &place{target: target{cluster: true}}, known{}, consensus()))
+		require.Equal(t, exitNoAnswer, code, name)
+		require.Contains(t, errs.String(), "broken pipe", name)
+	}
+}
+
+func TestStateOfASessionThatAnswersNoQuestions(t *testing.T) {
+	t.Parallel()
+	k := known{id: "s1", workflow: "s1", query: "Why?", status: "failed"}
+	data, err := json.Marshal(closedState(k, workflows.SessionResult{Error: &artifact.Error{Type: workflows.InvalidInput, Message: "no query"}}))
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"session_id":"s1"`)
+	require.Contains(t, string(data), `"status":"failed"`)
+	require.Contains(t, string(data), `"agents":[]`, "a list for scripts, also if it is not known")
+	require.Contains(t, string(data), `"votes":{}`)
+}
+
 func TestEverythingOfflineSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []cli{{}, {json: true}, {automation: true}} {
@@ -70,7 +98,7 @@ func TestEndsWithoutAnAnswer(t *testing.T) {
 	})
 	require.Equal(t, exitNoAnswer, code)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, "agent_a: AuthFailed: the key is refused")
+	require.Contains(t, stderr, "conclave: session s1 failed: agent_a: AuthFailed: the key is refused\n")
 
 	code, stdout, stderr = printed(t, cli{automation: true}, known{}, workflows.SessionResult{SessionID: "s1", Status: "cancelled"})
 	require.Equal(t, exitNoAnswer, code)

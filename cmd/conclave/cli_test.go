@@ -73,7 +73,8 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 		{[]string{"run", strings.Repeat("x", 256<<10+1)}, "at most 262144"},
 		{[]string{"run", "--offlin", "q"}, "did you mean --offline?"},
 		{[]string{"run", "--data-dri", "x", "q"}, "did you mean --data-dir?"},
-		{[]string{"worker", "--worker-config", "w.yaml"}, "unknown flag: --worker-config"},
+		{[]string{"worker", "--worker-config", "w.yaml"}, "read the worker configuration: open w.yaml"},
+		{[]string{"worker", "--worker-conf", "w.yaml"}, "did you mean --worker-config?"},
 		{[]string{"rnu", "q"}, "Did you mean this?\n\trun"},
 		{[]string{"config", "validat", "x"}, "did you mean `conclave config validate`?"},
 		{[]string{"run", "--offline", "--session-id", "a/b", "q"}, "letters, digits"},
@@ -97,6 +98,19 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 		{[]string{"worker", "--address", "x:1"}, "--bucket"},
 		{[]string{"worker", "--max-concurrent-steps", "-1"}, "at least 1"},
 		{[]string{"run", "--max-steps", "q"}, "unknown flag"},
+		{[]string{"run", "--offline", "--config", "", "q"}, "--config is given but empty"},
+		{[]string{"run", "--offline", "--session-id", "", "q"}, "--session-id is given but empty"},
+		{[]string{"run", "--offline", "--task-queue=", "q"}, "--task-queue is given but empty"},
+		{[]string{"start", "--offline", "--eval-criteria", "", "q"}, "--eval-criteria is given but empty"},
+		{[]string{"start", "--team", " ", "q"}, "--team is given but empty"},
+		{[]string{"run", "--offline", "caf\xe9"}, "not UTF-8"},
+		{[]string{"run", "--offline", "--session-id", strings.Repeat("x", 5000), "q"}, strings.Repeat("x", 77) + "…"},
+		{[]string{"status", "caf\u00e9"}, `"café" has characters that are in no ID`},
+		{[]string{"watch", "s1\x1b[2J"}, `"s1\x1b[2J" has characters`},
+		{[]string{"result", strings.Repeat("x", 1001)}, "at most 1000"},
+		{[]string{"list", "--address", "localhost"}, "HOST:PORT"},
+		{[]string{"list", "--address", "https://temporal.example.com:7233"}, "has a scheme; give it as HOST:PORT"},
+		{[]string{"list", "--address", "localhost:http"}, "no number"},
 	} {
 		code, stdout, stderr := s.does(tt.line...)
 		require.Equal(t, exitUsage, code, "%v: %s", tt.line, stderr)
@@ -104,6 +118,7 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 		require.Contains(t, stderr, tt.says, "%v", tt.line)
 		require.NotContains(t, stderr, "Usage:", "%v", tt.line)
 		require.NotContains(t, stderr, "goroutine", "%v", tt.line)
+		require.Less(t, len(stderr), 1000, "%v", tt.line)
 	}
 	s.startedNothing()
 }

@@ -60,6 +60,7 @@ temporal.toml) they are clients of that cluster.`,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
 	}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return emptyFlags(cmd) }
 	c.commonFlags(root.PersistentFlags())
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
@@ -94,6 +95,9 @@ func (c *cli) stackCommand() *cobra.Command {
 	}
 }
 
+// maxEcho is how much of a wrong value is repeated in a message, in bytes.
+const maxEcho = 80
+
 // arguments demands the named arguments, each of them not empty.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -112,9 +116,39 @@ func arguments(names ...string) cobra.PositionalArgs {
 			if strings.TrimSpace(args[i]) == "" {
 				return fmt.Errorf("%s: the %s is empty; nothing was started", cmd.Name(), strings.ToLower(name))
 			}
+			if name == "ID" {
+				if err := checkID(args[i]); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	}
+}
+
+// checkID refuses what can be no session's ID, before anybody is asked for it.
+func checkID(id string) error {
+	const most = 1000 // of a workflow ID
+	if len(id) > most {
+		return fmt.Errorf("the ID %q has %d bytes; IDs have at most %d", progress.Cut(id, maxEcho), len(id), most)
+	}
+	if strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
+		return fmt.Errorf("the ID %q has characters that are in no ID; `conclave list` shows those there are", progress.Cut(id, maxEcho))
+	}
+	return nil
+}
+
+// emptyFlags refuses a flag that is given without a value, as by a script whose
+// variable is not set: the default is hardly what was meant. An empty prefix is
+// the top of the bucket.
+func emptyFlags(cmd *cobra.Command) error {
+	var empty error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Name != "prefix" && strings.TrimSpace(f.Value.String()) == "" {
+			empty = fmt.Errorf("--%s is given but empty; give it a value, or leave it out", f.Name)
+		}
+	})
+	return empty
 }
 
 // say prints a line for a person on stderr. What others wrote may be among the

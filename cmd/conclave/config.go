@@ -43,12 +43,13 @@ func (c *cli) configCommand() *cobra.Command {
 			RunE: func(_ *cobra.Command, args []string) error { return c.configInit(args) },
 		},
 		&cobra.Command{
-			Use:     "validate FILE...",
-			Short:   "Check team configurations",
-			Long:    "Check files as `run` would, without starting anything. All problems of all files are printed.",
-			Example: "  conclave config validate conclave.yaml teams/*.yaml",
-			Args:    cobra.MinimumNArgs(1),
-			RunE:    func(_ *cobra.Command, args []string) error { return c.configValidate(args) },
+			Use:   "validate [FILE...]",
+			Short: "Check team configurations",
+			Long: "Check files, ./" + projectFile + " unless any is given, as `run` would, without starting anything. " +
+				"All problems of all files are printed.",
+			Example: `  conclave config validate
+  conclave config validate conclave.yaml teams/*.yaml`,
+			RunE: func(_ *cobra.Command, args []string) error { return c.configValidate(args) },
 		},
 		&cobra.Command{
 			Use:     "schema",
@@ -101,9 +102,12 @@ type problem struct {
 }
 
 func (c *cli) configValidate(files []string) error {
+	if len(files) == 0 {
+		files = []string{projectFile}
+	}
 	verdicts, code := make([]checked, 0, len(files)), exitDone
 	for _, file := range files {
-		_, err := config.Load(file)
+		_, _, err := readTeam(file, config.Local)
 		verdicts = append(verdicts, checked{File: file, Valid: err == nil, Problems: problemsOf(err)})
 		if err != nil {
 			code = exitUsage

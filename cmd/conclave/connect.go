@@ -5,18 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/contrib/envconfig"
-	sdklog "go.temporal.io/sdk/log"
 
 	"conclave/activities/s3store"
 	"conclave/cmd/conclave/devserver"
+	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
+	"conclave/worker/cluster"
 	"conclave/workflows"
 )
 
@@ -32,27 +34,37 @@ type target struct {
 
 // target finds it from flags and environment, touching nothing.
 func (c *cli) target() (target, error) {
-	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
-	if err != nil {
-		return target{}, fmt.Errorf("read the Temporal client settings: %w; check TEMPORAL_* and temporal.toml", err)
-	}
-	if c.address != "" {
-		profile.Address = c.address
-	}
-	if profile.Address == "" {
+	options, found, err := cluster.Options(c.address, c.namespace)
+	switch {
+	case err != nil:
+		return target{}, err
+	case !found:
 		return c.localTarget()
 	}
-	if c.namespace != "" {
-		profile.Namespace = c.namespace
-	}
-	options, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
-	if err != nil {
-		return target{}, fmt.Errorf("read the Temporal client settings: %w; check TEMPORAL_* and temporal.toml", err)
-	}
-	if options.Namespace == "" {
-		options.Namespace = client.DefaultNamespace
+	if err := checkAddress(options.HostPort); err != nil {
+		return target{}, err
 	}
 	return target{cluster: true, options: options}, nil
+}
+
+// checkAddress refuses what no server can be at, before anybody waits for it.
+func checkAddress(address string) error {
+	problem := ""
+	_, port, err := net.SplitHostPort(address)
+	number, bad := strconv.ParseUint(port, 10, 16)
+	switch {
+	case strings.Contains(address, "://"):
+		problem = "has a scheme"
+	case err != nil || port == "":
+		problem = "has no port, or is none"
+	case bad != nil || number == 0:
+		problem = "has a port that is no number from 1 to 65535"
+	}
+	if problem == "" {
+		return nil
+	}
+	return fmt.Errorf("the Temporal address %q %s; give it as HOST:PORT, such as 127.0.0.1:7233, with --address or TEMPORAL_ADDRESS",
+		progress.Cut(address, maxEcho), problem)
 }
 
 func (c *cli) localTarget() (target, error) {
@@ -124,17 +136,13 @@ func (c *cli) connect(ctx context.Context, t target, logger *slog.Logger) (*plac
 		p.close()
 		return nil, err
 	}
-	p.options.Logger = sdklog.NewStructuredLogger(logger)
-	dialing, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
 	var err error
-	if p.client, err = client.DialContext(dialing, p.options); err != nil {
+	if p.client, err = cluster.Dial(ctx, p.options, logger); err != nil {
 		p.close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("connect to Temporal at %s, namespace %s: %w; check --address and TEMPORAL_*, or leave them out to use the local stack",
-			p.options.HostPort, p.options.Namespace, err)
+		return nil, fmt.Errorf("%w; check --address and TEMPORAL_*, or leave them out to use the local stack", err)
 	}
 	return p, nil
 }
@@ -158,24 +166,33 @@ func (c *cli) joinStack(ctx context.Context, p *place) error {
 
 // openStore opens the stack's own store, or a cluster's if a bucket is named.
 func (c *cli) openStore(ctx context.Context, p *place) error {
-	opts := s3store.Options{Bucket: c.bucket, Prefix: c.prefix}
+	open := func() (*s3store.Store, error) { return cluster.OpenBucket(ctx, c.bucket, c.prefix) }
 	switch {
 	case !p.cluster:
-		opts = s3store.Options{
-			Bucket: p.stack.Bucket, Endpoint: p.stack.S3Endpoint, Region: p.stack.S3Region,
-			AccessKeyID: p.stack.S3AccessKey, SecretAccessKey: p.stack.S3SecretKey,
-		}
+		open = func() (*s3store.Store, error) { return p.stackStore(ctx) }
 	case c.bucket == "" && c.prefix != "":
 		return errors.New("--prefix needs --bucket")
 	case c.bucket == "":
 		return nil
 	}
-	store, err := s3store.New(ctx, opts)
+	store, err := open()
 	if err != nil {
-		return fmt.Errorf("open the bucket %s: %w", opts.Bucket, err)
+		return err
 	}
 	p.store = store
 	return nil
+}
+
+// stackStore opens the store of a local stack.
+func (p *place) stackStore(ctx context.Context) (*s3store.Store, error) {
+	store, err := s3store.New(ctx, s3store.Options{
+		Bucket: p.stack.Bucket, Endpoint: p.stack.S3Endpoint, Region: p.stack.S3Region,
+		AccessKeyID: p.stack.S3AccessKey, SecretAccessKey: p.stack.S3SecretKey,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the store of the local stack: %w", err)
+	}
+	return store, nil
 }
 
 func (p *place) close() {

@@ -55,7 +55,10 @@ func (c *cli) dev(ctx context.Context, offline bool) error {
 		return orderly(ctx, err)
 	}
 	defer p.close()
-	stop, err := c.work(p, team, runsSteps, nil)
+	if err := p.setDefault(team); err != nil {
+		return err
+	}
+	stop, err := c.work(p, team, runsSteps)
 	if err != nil {
 		return err
 	}

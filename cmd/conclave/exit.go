@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"conclave/engine/coordination"
+	"conclave/worker/cluster"
 )
 
 // The exit codes of all commands.
@@ -42,6 +43,14 @@ func (e *endError) Unwrap() error { return e.err }
 // end makes an error with an exit code and a message.
 func end(code int, format string, args ...any) error {
 	return &endError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+// unprinted is a command that did what it was asked to and could not say so.
+func unprinted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return end(exitNoAnswer, "print the output: %w", err)
 }
 
 // silent ends with code after everything has been printed; nil for exitDone.
@@ -89,7 +98,7 @@ func (c *cli) report(err error) int {
 	case errors.Is(err, context.Canceled) && e == nil:
 		c.complain("interrupted before anything was started")
 	default:
-		c.complain("%s", plainError(err))
+		c.complain("%s", cluster.Explain(err))
 	}
 	return codeOf(err)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
@@ -66,17 +65,4 @@ func TestResultOfASessionThatTemporalEnded(t *testing.T) {
 	require.Equal(t, "failed", r.Status, "the workflow's own timeout is not the session's time")
 	require.Equal(t, "s1", r.SessionID)
 	require.NotNil(t, r.Votes, "votes is an object in JSON")
-}
-
-func TestErrorsOfTemporalAreSentences(t *testing.T) {
-	t.Parallel()
-	for want, err := range map[string]error{
-		"list: the namespace x does not exist there; check --namespace": fmt.Errorf("list: %w", serviceerror.NewNamespaceNotFound("x")),
-		"connect: no answer in time; check":                             fmt.Errorf("connect: failed reaching server: %w; check", context.DeadlineExceeded),
-		"connect: the server cannot be reached (tcp 127.0.0.1:1: connect: connection refused)": fmt.Errorf("connect: %w",
-			serviceerror.NewUnavailable(`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`)),
-		"as it was made": errors.New("as it was made"),
-	} {
-		require.Equal(t, want, plainError(err))
-	}
 }

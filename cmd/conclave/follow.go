@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -30,6 +31,7 @@ type follower struct {
 	state workflows.State // as of the last look
 
 	lastAnswer time.Time // when a worker last answered
+	described  time.Time // when the server was last asked for delays
 	warned     bool
 }
 
@@ -81,6 +83,7 @@ func (c *cli) follow(ctx context.Context, p *place, session known) (workflows.Se
 func (f *follower) look(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	f.describe(asking)
 	var state workflows.State
 	if err := query(asking, f.place, f.session.workflow, workflows.StateQuery, &state); err != nil {
 		if ctx.Err() != nil || time.Since(f.lastAnswer) < patience {
@@ -90,7 +93,7 @@ func (f *follower) look(ctx context.Context) error {
 	}
 	f.lastAnswer = time.Now()
 	snapshot := progress.Snapshot{
-		State: state, Offline: f.session.offline, Elapsed: f.session.elapsed(),
+		State: state, Offline: f.session.offline, Elapsed: f.session.elapsed(), Delays: f.delays(),
 		// What a first look finds in an older session was not seen happening.
 		Earlier: f.seen == 0 && f.session.elapsed() > patience,
 	}
@@ -103,6 +106,29 @@ func (f *follower) look(ctx context.Context) error {
 	f.state = state
 	f.display.Show(snapshot)
 	return nil
+}
+
+// describe asks the server now and then what the session waits for. A failure
+// says nothing that the next look does not say better.
+func (f *follower) describe(ctx context.Context) {
+	if !f.session.running() || time.Since(f.described) < describeInterval {
+		return
+	}
+	if k, err := describe(ctx, f.place, f.session.workflow); err == nil {
+		f.session.delays, f.described = k.delays, time.Now()
+	}
+}
+
+// delays are those last heard of, as of now.
+func (f *follower) delays() []progress.Delay {
+	if !f.session.running() {
+		return nil
+	}
+	delays := slices.Clone(f.session.delays)
+	for i := range delays {
+		delays[i].Next -= time.Since(f.described)
+	}
+	return delays
 }
 
 // news are the events that have not been shown, and how many between are lost.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +44,9 @@ func (c *cli) session(t target, f sessionFlags, query string) (session, error) {
 	if len(query) > workflows.MaxQuery {
 		return s, fmt.Errorf("the QUERY has %d bytes, at most %d are accepted; put large material where the agents can read it", len(query), workflows.MaxQuery)
 	}
+	if !utf8.ValidString(query) {
+		return s, errors.New("the QUERY is not UTF-8 text; convert it, for instance with iconv")
+	}
 	if s.id, err = sessionID(f.id); err != nil {
 		return s, err
 	}
@@ -60,7 +63,17 @@ func (c *cli) session(t target, f sessionFlags, query string) (session, error) {
 		return s, c.clusterTeam(&s, f.team)
 	}
 	if f.team != "" && f.team != activities.DefaultTeam {
-		return s, fmt.Errorf("the local stack has no team %q, only %q, which is ./%s or the built-in team; give your own with --config FILE", f.team, activities.DefaultTeam, projectFile)
+		return s, fmt.Errorf("the local stack has no team %q, only %q, which is that of dev or worker, else ./%s or the built-in team; give your own with --config FILE", f.team, activities.DefaultTeam, projectFile)
+	}
+	if f.team == activities.DefaultTeam {
+		team, found, err := t.defaultTeam()
+		if err != nil {
+			return s, err
+		}
+		if found {
+			s.team, s.source = team, "the default of "+t.dataDir
+			return s, missingKeys(team)
+		}
 	}
 	s.team, s.source, err = c.localTeam(f.offline)
 	return s, err
@@ -92,7 +105,7 @@ func readCriteria(file string) (json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := readInput(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the evaluation criteria: %w", err)
 	}

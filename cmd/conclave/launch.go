@@ -66,10 +66,21 @@ func sessionID(asked string) (string, error) {
 	if asked == "" {
 		return newSessionID(time.Now()), nil
 	}
-	if err := artifact.CheckSessionID(asked); err != nil {
+	if err := checkSessionID(asked); err != nil {
 		return "", fmt.Errorf("use --session-id: %w", err)
 	}
 	return asked, nil
+}
+
+// checkSessionID is artifact.CheckSessionID with a message that repeats little
+// of a long ID.
+func checkSessionID(id string) error {
+	err := artifact.CheckSessionID(id)
+	var wrong *artifact.NameError
+	if errors.As(err, &wrong) {
+		wrong.Name = progress.Cut(wrong.Name, maxEcho)
+	}
+	return err
 }
 
 // newSessionID is the time in UTC and four random characters, 20 bits of them,

@@ -22,6 +22,8 @@ type listed struct {
 	Status    string    `json:"status"`
 	Query     string    `json:"query"` // cut
 	CreatedAt time.Time `json:"created_at"`
+
+	workflow string
 }
 
 func (c *cli) listCommand() *cobra.Command {
@@ -86,6 +88,7 @@ func listSessions(ctx context.Context, p *place) ([]listed, error) {
 		}
 		seen[id] = true
 		sessions = append(sessions, listed{
+			workflow:  id,
 			SessionID: memo(run.GetMemo(), workflows.MemoSession, id),
 			Status:    statusOf(run.GetStatus(), run.GetMemo()),
 			Query:     memo(run.GetMemo(), workflows.MemoQuery, ""),
@@ -107,5 +110,5 @@ func (c *cli) printSessions(sessions []listed) error {
 			s.CreatedAt.Local().Format("2006-01-02 15:04:05"), progress.Cut(progress.Line(s.Query), gist),
 		}, "\t"))
 	}
-	return table.Flush()
+	return unprinted(table.Flush())
 }

@@ -30,7 +30,7 @@ name its bucket with --bucket.`,
 }
 
 func (c *cli) pull(ctx context.Context, id, dir string) error {
-	if err := artifact.CheckSessionID(id); err != nil {
+	if err := checkSessionID(id); err != nil {
 		return err
 	}
 	if err := pull.CheckDir(dir); err != nil {
@@ -64,7 +64,7 @@ func (c *cli) pull(ctx context.Context, id, dir string) error {
 		c.say("the session is still running: pull again for the rest")
 	}
 	_, err = fmt.Fprintf(c.stdout, "%s: %d files, %d of them copied now (%d bytes)\n", summary.Dir, summary.Files, summary.Copied, summary.Bytes)
-	return err
+	return unprinted(err)
 }
 
 // connectStore reaches only the store: of the bucket that is named, else of

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"conclave/activities"
 )
 
 func (c *cli) runCommand() *cobra.Command {
@@ -39,7 +42,7 @@ Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 func (c *cli) run(ctx context.Context, flags sessionFlags, query string) error {
 	return c.withNew(ctx, flags, query, func(p *place, s session) error {
 		if !p.cluster {
-			stop, err := c.work(p, s.team, runsSteps, nil)
+			stop, err := c.work(p, c.passingTeam(p.target), runsSteps)
 			if err != nil {
 				return end(exitNoAnswer, "run session %s: %w; `%s` goes on with it", s.id, err, c.again("watch", s.id))
 			}
@@ -61,6 +64,9 @@ func (c *cli) withNew(ctx context.Context, flags sessionFlags, query string, use
 		return err
 	}
 	return c.at(ctx, t, func(p *place) error {
+		if err := probe(ctx, p); err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
 		if err := c.begin(ctx, p, &s); err != nil {
 			return err
 		}
@@ -71,11 +77,8 @@ func (c *cli) withNew(ctx context.Context, flags sessionFlags, query string, use
 // begin starts the session and says what has begun.
 func (c *cli) begin(ctx context.Context, p *place, s *session) error {
 	if !p.cluster {
-		teams, err := p.teams(s.team)
-		if err != nil {
-			return err
-		}
-		if s.input.Team, err = teams.Register(s.team); err != nil {
+		var err error
+		if s.input.Team, err = (activities.Teams{Dir: p.teamsDir()}).Register(s.team); err != nil {
 			return err
 		}
 	}

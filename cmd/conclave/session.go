@@ -8,10 +8,12 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
+	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/workflows"
 )
@@ -25,6 +27,7 @@ type known struct {
 	offline  bool
 	started  time.Time
 	closed   time.Time // zero while it runs
+	delays   []progress.Delay
 }
 
 func (k known) running() bool { return k.closed.IsZero() }
@@ -37,16 +40,48 @@ func (k known) elapsed() time.Duration {
 	return k.closed.Sub(k.started)
 }
 
-// find looks a session up by its workflow ID.
+// find looks a session up by its workflow ID, or by its own if that is another
+// one: a session's input can name it.
 func (c *cli) find(ctx context.Context, p *place, id string) (known, error) {
+	k, err := describe(ctx, p, id)
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		workflow, listErr := workflowOf(ctx, p, id)
+		if listErr == nil && workflow != "" {
+			c.say("session %s is the workflow %s", id, workflow)
+			k, err = describe(ctx, p, workflow)
+		}
+	}
+	var told *endError
+	switch {
+	case err == nil, errors.As(err, &told):
+		return k, err
+	case ctx.Err() != nil:
+		return known{}, ctx.Err()
+	default:
+		return known{}, c.notFound(err, id, p)
+	}
+}
+
+// workflowOf is the workflow of the newest session with this session ID, empty
+// if there is none.
+func workflowOf(ctx context.Context, p *place, id string) (string, error) {
+	sessions, err := listSessions(ctx, p)
+	for _, s := range sessions {
+		if s.SessionID == id {
+			return s.workflow, err
+		}
+	}
+	return "", err
+}
+
+// describe asks Temporal for the session that is this workflow.
+func describe(ctx context.Context, p *place, id string) (known, error) {
 	asking, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	reply, err := p.client.DescribeWorkflowExecution(asking, id, "")
 	if err != nil {
-		if ctx.Err() != nil {
-			return known{}, ctx.Err()
-		}
-		return known{}, c.notFound(err, id, p)
+		return known{}, err
 	}
 	info := reply.GetWorkflowExecutionInfo()
 	if kind := info.GetType().GetName(); kind != workflows.SessionType {
@@ -59,6 +94,7 @@ func (c *cli) find(ctx context.Context, p *place, id string) (known, error) {
 		offline:  memo(info.GetMemo(), memoOffline, false),
 		status:   statusOf(info.GetStatus(), info.GetMemo()),
 		started:  info.GetStartTime().AsTime(),
+		delays:   delaysOf(reply.GetPendingActivities(), time.Now()),
 	}
 	if info.GetCloseTime() != nil {
 		k.closed = info.GetCloseTime().AsTime()

@@ -41,7 +41,9 @@ func (c *cli) start(ctx context.Context, flags sessionFlags, query string) error
 		if !p.cluster {
 			c.say("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.again("watch", s.id))
 		}
-		_, err := fmt.Fprintln(c.stdout, s.id)
-		return err
+		if _, err := fmt.Fprintln(c.stdout, s.id); err != nil {
+			return end(exitNoAnswer, "session %s has started, but print its ID: %w", s.id, err)
+		}
+		return nil
 	})
 }

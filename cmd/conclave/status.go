@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/progress"
+	"conclave/engine/coordination"
 	"conclave/workflows"
 )
 
@@ -31,6 +32,9 @@ func (c *cli) status(ctx context.Context, id string) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			if !k.running() {
+				return c.statusOfClosed(ctx, p, k)
+			}
 			return fmt.Errorf("ask session %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more",
 				k.id, err, k.status, p.queue)
 		}
@@ -43,7 +47,7 @@ func (c *cli) status(ctx context.Context, id string) error {
 		if !k.running() {
 			state.Status = k.status // Temporal may have ended it without asking
 		}
-		lines := progress.Table(progress.Snapshot{State: state, Elapsed: k.elapsed(), Offline: k.offline})
+		lines := progress.Table(progress.Snapshot{State: state, Elapsed: k.elapsed(), Offline: k.offline, Delays: k.delays})
 		if k.running() {
 			lines = append(lines, "  follow it: "+c.again("watch", k.workflow))
 		} else {
@@ -53,6 +57,39 @@ func (c *cli) status(ctx context.Context, id string) error {
 			lines = append(lines, "  in the browser while a stack runs: "+p.link(k.workflow))
 		}
 		_, err := fmt.Fprintln(c.stdout, strings.Join(lines, "\n"))
-		return err
+		return unprinted(err)
 	})
+}
+
+// statusOfClosed says what Temporal itself knows of a session that has ended and
+// answers no questions: one that was refused, or whose workers are gone.
+func (c *cli) statusOfClosed(ctx context.Context, p *place, k known) error {
+	r, err := await(ctx, p, k.workflow)
+	if err != nil {
+		return err
+	}
+	if k.offline && !c.people() {
+		c.say("%s", offlineNote)
+	}
+	state := closedState(k, r)
+	if !c.people() {
+		return c.printJSON(state)
+	}
+	lines := progress.Table(progress.Snapshot{State: state, Elapsed: k.elapsed(), Offline: k.offline})
+	if r.Error != nil {
+		lines = append(lines, "  "+progress.Line(r.Error.Message))
+	}
+	_, err = fmt.Fprintln(c.stdout, strings.Join(lines, "\n"))
+	return unprinted(err)
+}
+
+// closedState is as much of a session's state as its result and its memo say.
+func closedState(k known, r workflows.SessionResult) workflows.State {
+	state := workflows.State{SessionID: k.id, Query: k.query, Status: k.status}
+	state.Phase, state.Agents = coordination.PhaseDone, []coordination.AgentView{}
+	state.Votes, state.Round, state.Winner, state.Cost = r.Votes, r.Rounds, r.Winner, r.Cost
+	if state.Votes == nil {
+		state.Votes = map[string]int{}
+	}
+	return state
 }

@@ -21,17 +21,24 @@ const projectFile = "conclave.yaml"
 // loadTeam reads this invocation's team: --config, else ./conclave.yaml, else
 // the built-in one. Source says which, for people.
 func (c *cli) loadTeam(reach config.Reach) (team config.Team, source string, err error) {
-	file := c.config
-	if file == "" {
-		_, err := os.Lstat(projectFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			return config.Default(), "the built-in team", nil
-		}
-		file = projectFile
+	if c.config != "" {
+		return readTeam(c.config, reach)
 	}
-	data, err := os.ReadFile(file)
+	return implicitTeam(reach)
+}
+
+// implicitTeam is the team of somebody who names none.
+func implicitTeam(reach config.Reach) (team config.Team, source string, err error) {
+	if _, err := os.Lstat(projectFile); errors.Is(err, fs.ErrNotExist) {
+		return config.Default(), "the built-in team", nil
+	}
+	return readTeam(projectFile, reach)
+}
+
+func readTeam(file string, reach config.Reach) (team config.Team, source string, err error) {
+	data, err := readTeamFile(file)
 	if err != nil {
-		return config.Team{}, "", fmt.Errorf("read the team configuration: %w; `conclave config init %s` writes a starter file", err, projectFile)
+		return config.Team{}, file, err
 	}
 	team, err = config.Parse(file, data, reach)
 	return team, file, err
@@ -66,12 +73,7 @@ func resolveModels(team config.Team) config.Team {
 
 // missingKeys is an error if a key variable is named and not set.
 func missingKeys(team config.Team) error {
-	needed := map[string][]string{} // agents by variable
-	for _, agent := range team.Agents {
-		if name := agent.Backend.APIKeyEnv; name != "" && os.Getenv(name) == "" {
-			needed[name] = append(needed[name], agent.ID)
-		}
-	}
+	needed := worker.Models{}.MissingKeys(team)
 	if len(needed) == 0 {
 		return nil
 	}
@@ -90,18 +92,27 @@ func missingKeys(team config.Team) error {
 	return fmt.Errorf("%s.\n%s", strings.Join(missing, "\n"), remedy)
 }
 
-// teams are what a worker of this process knows. On a local stack the default
-// team is registered too, so that sessions which began with it can go on in
-// every worker of the data directory.
+// teams are what a worker of this process knows: the default team, unless it is
+// the zero value. On a local stack that is registered too, so that sessions
+// which began with it can go on in every worker of the data directory.
 func (t target) teams(team config.Team) (activities.Teams, error) {
-	teams := activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}}
+	teams := activities.Teams{Named: map[string]config.Team{}}
+	if !t.cluster {
+		teams.Dir = t.teamsDir()
+	}
+	if len(team.Agents) == 0 {
+		return teams, nil
+	}
+	teams.Named[activities.DefaultTeam] = team
 	if t.cluster {
 		return teams, nil
 	}
-	teams.Dir = filepath.Join(t.dataDir, "teams")
 	_, err := teams.Register(team)
 	return teams, err
 }
+
+// teamsDir is where a local stack's teams are registered.
+func (t target) teamsDir() string { return filepath.Join(t.dataDir, "teams") }
 
 // describeTeam is a team in a few words.
 func describeTeam(team config.Team) string {

@@ -40,22 +40,15 @@ func (c *cli) withWorker(ctx context.Context, id string, use func(*place, known)
 	if err != nil {
 		return err
 	}
-	team := config.Team{}
-	if !t.cluster {
-		// The session has its own team. This one is for other sessions of the
-		// stack; without its key they wait, as they would without us.
-		if team, _, err = c.loadTeam(config.Local); err != nil {
-			return err
-		}
-		team = resolveModels(team)
-	}
 	return c.withSession(ctx, t, id, func(p *place, k known) error {
 		if !p.cluster {
-			s := onlyLooks
+			s, team := onlyLooks, config.Team{}
 			if k.running() {
-				s = runsSteps
+				// The session has its own team. This one is for other sessions of the
+				// stack; without its key they wait, as they would without us.
+				s, team = runsSteps, c.passingTeam(t)
 			}
-			stop, err := c.work(p, team, s, nil)
+			stop, err := c.work(p, team, s)
 			if err != nil {
 				return err
 			}
@@ -85,7 +78,7 @@ func (c *cli) withLooker(ctx context.Context, id string, use func(*place, known)
 	}
 	return c.withSession(ctx, t, id, func(p *place, k known) error {
 		if !p.cluster {
-			stop, err := c.work(p, config.Team{}, onlyLooks, nil)
+			stop, err := c.work(p, config.Team{}, onlyLooks)
 			if err != nil {
 				return err
 			}

@@ -19,24 +19,35 @@ const (
 
 // work starts a worker in this process and returns how to stop it. A worker
 // that only looks answers queries, ends what can be ended and needs no team.
-func (c *cli) work(p *place, team config.Team, s steps, more func(*worker.Config)) (stop func(), err error) {
+func (c *cli) work(p *place, team config.Team, s steps) (stop func(), err error) {
+	cfg, err := p.worker(team, s)
+	if err != nil {
+		return nil, err
+	}
+	return startWorker(cfg)
+}
+
+// worker is what a worker at this place is made of.
+func (p *place) worker(team config.Team, s steps) (worker.Config, error) {
 	cfg := worker.Config{
 		Client:    p.client,
 		Store:     p.store,
 		TaskQueue: p.queue,
 		NoSteps:   s == onlyLooks,
 	}
-	if s == runsSteps {
-		if cfg.Teams, err = p.teams(team); err != nil {
-			return nil, err
-		}
-	}
 	if !p.cluster {
 		cfg.Scratch = filepath.Join(p.dataDir, "scratch")
 	}
-	if more != nil {
-		more(&cfg)
+	if cfg.NoSteps {
+		return cfg, nil
 	}
+	var err error
+	cfg.Teams, err = p.teams(team)
+	return cfg, err
+}
+
+// startWorker makes a worker poll.
+func startWorker(cfg worker.Config) (stop func(), err error) {
 	w, err := worker.New(cfg)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package progress
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"time"
 
@@ -18,6 +19,7 @@ type Snapshot struct {
 	Earlier bool                 // the news happened at a time not known
 	Elapsed time.Duration
 	Offline bool // the models are the built-in deterministic one
+	Delays  []Delay
 }
 
 // Display shows snapshots of one session. It has two implementations: Board
@@ -41,10 +43,13 @@ func New(out io.Writer) Display {
 }
 
 // Lines writes one plain line per event.
-type Lines struct{ out io.Writer }
+type Lines struct {
+	out  io.Writer
+	told map[string]string // the last reason of each delay that lasts
+}
 
 // NewLines writes to out, terminal or not.
-func NewLines(out io.Writer) Lines { return Lines{out: out} }
+func NewLines(out io.Writer) Lines { return Lines{out: out, told: map[string]string{}} }
 
 // Show writes the news.
 func (l Lines) Show(s Snapshot) {
@@ -58,6 +63,20 @@ func (l Lines) Show(s Snapshot) {
 	for _, e := range s.News {
 		l.write(when, eventLine(e))
 	}
+	l.showDelays(s)
+}
+
+// showDelays writes the delays that are new or have another reason.
+func (l Lines) showDelays(s Snapshot) {
+	lasting := map[string]bool{}
+	for _, d := range s.Delays {
+		lasting[d.who()] = true
+		if l.told[d.who()] != d.Why {
+			l.told[d.who()] = d.Why
+			l.write(Clock(s.Elapsed), d.who()+": "+d.words())
+		}
+	}
+	maps.DeleteFunc(l.told, func(who, _ string) bool { return !lasting[who] })
 }
 
 // Note writes the line.

@@ -31,6 +31,23 @@ a note of two lines
 `, out.String())
 }
 
+func TestLinesTellADelayOncePerReason(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	l := NewLines(&out)
+	second := Delay{Agent: "agent_a", Why: "attempt 2, Overloaded: no\ncapacity; again", Next: 11500 * time.Millisecond}
+	third := Delay{Agent: "agent_a", Why: "attempt 3, Overloaded: no capacity"}
+	prepare := Delay{Work: "Prepare", Why: "attempt 9, Storage: it is down; again", Next: -time.Second}
+	for _, delays := range [][]Delay{{second}, {second}, {third, prepare}, {third}, nil, {third}} {
+		l.Show(Snapshot{Elapsed: time.Second, Delays: delays})
+	}
+	require.Equal(t, `0:01 agent_a: attempt 2, Overloaded: no capacity; again in 12 s
+0:01 agent_a: attempt 3, Overloaded: no capacity
+0:01 Prepare: attempt 9, Storage: it is down; again
+0:01 agent_a: attempt 3, Overloaded: no capacity
+`, out.String())
+}
+
 func TestNewIsPlainWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	require.IsType(t, Lines{}, New(&bytes.Buffer{}))

@@ -41,12 +41,17 @@ func Table(s Snapshot) []string {
 // frame draws a session in at most height-1 lines, so that the line below the
 // block stays free. Lines may be wider than width; the screen cuts them.
 func frame(s Snapshot, width, height int, color bool) []string {
-	lines := []string{header(s, color)}
+	lines := []string{header(s, width, color)}
 	if query := Line(s.State.Query); query != "" {
 		lines = append(lines, faint.on("  "+query, color))
 	}
 	foot := footer(s, color)
 	rows := agentRows(s, width, color)
+	if len(s.Delays) > 0 && len(lines)+len(rows)+len(s.Delays)+len(foot) < height {
+		rows = withDelays(s, rows, color)
+	} else if len(s.Delays) > 0 {
+		foot = append(foot, "  "+yellow.on(delaySummary(s.Delays), color))
+	}
 	if room := max(1, height-1-len(lines)-len(foot)); len(rows) > room {
 		hidden := len(rows) - room + 1
 		rows = append(rows[:room-1:room-1], faint.on(fmt.Sprintf("  … and %d more", hidden), color))
@@ -54,8 +59,56 @@ func frame(s Snapshot, width, height int, color bool) []string {
 	return append(append(lines, rows...), foot...)
 }
 
-func header(s Snapshot, color bool) string {
-	parts := []string{bold.on(Line(s.State.SessionID), color), stageWords(s.State)}
+// withDelays puts each agent's delay under its row, and those of other work
+// under all of them.
+func withDelays(s Snapshot, rows []string, color bool) []string {
+	var all []string
+	shown := map[string]bool{}
+	for i, a := range s.State.Agents {
+		all = append(all, rows[i])
+		shown[a.ID] = true
+		for _, d := range s.Delays {
+			if d.Agent == a.ID {
+				all = append(all, "    "+yellow.on(d.words(), color))
+			}
+		}
+	}
+	for _, d := range s.Delays {
+		if !shown[d.Agent] {
+			all = append(all, "  "+yellow.on(d.who()+": "+d.words(), color))
+		}
+	}
+	return all
+}
+
+// delaySummary is all delays where there is one line for them.
+func delaySummary(delays []Delay) string {
+	text := delays[0].who() + ": " + delays[0].words()
+	if more := len(delays) - 1; more > 0 {
+		text = fmt.Sprintf("%d held up; %s", len(delays), text)
+	}
+	return text
+}
+
+// slim is the width in columns below which the session's ID gives way to what
+// changes.
+const slim = 50
+
+func header(s Snapshot, width int, color bool) string {
+	id, rest := Line(s.State.SessionID), headerWords(s, color)
+	if width < slim {
+		const least = 5 // of the ID: its end, which tells sessions of one day apart
+		room := max(least, width-1-ansi.StringWidth(" · "+rest))
+		if over := ansi.StringWidth(id) - room; over > 0 {
+			id = ansi.TruncateLeft(id, over+1, "…")
+		}
+	}
+	return bold.on(id, color) + " · " + rest
+}
+
+// headerWords are what follows the ID.
+func headerWords(s Snapshot, color bool) string {
+	parts := []string{stageWords(s.State)}
 	if s.State.Round > 0 {
 		parts = append(parts, fmt.Sprintf("round %d", s.State.Round))
 	}

@@ -66,6 +66,15 @@ func crowd() Snapshot {
 	return s
 }
 
+// heldUp is s with a step that waits, and other work that does.
+func heldUp(s Snapshot) Snapshot {
+	s.Delays = []Delay{
+		{Work: "Record", Why: "attempt 3, Storage: the store is down; again", Next: 4 * time.Second},
+		{Agent: s.State.Agents[0].ID, Why: "its worker is gone; the step is given to another", Next: 18 * time.Second},
+	}
+	return s
+}
+
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -78,6 +87,8 @@ func TestFrames(t *testing.T) {
 		{"second-round", secondRound(), 80, 24, false},
 		{"second-round-color", secondRound(), 80, 24, true},
 		{"second-round-narrow", secondRound(), 34, 24, false},
+		{"held-up", heldUp(secondRound()), 80, 24, false},
+		{"held-up-on-a-small-screen", heldUp(crowd()), 80, 12, false},
 		{"decided", decided(), 80, 24, false},
 		{"crowd-on-a-small-screen", crowd(), 80, 12, false},
 	} {
