@@ -68,22 +68,28 @@ func (d *decoder) checkBackend(key string, b Backend) {
 	}
 	d.checkName(key+".model", b.Model)
 	d.checkName(key+".provider", b.Provider)
-	if b.APIKeyEnv != "" {
-		if wrong := keyVariable(b.APIKeyEnv); wrong != "" {
+	d.checkAPI(key, b.BaseURL, b.APIKeyEnv, b.Params)
+}
+
+// checkAPI checks what an API server is reached with: its address, the variable
+// of its key and the parameters of requests. Empty values are none.
+func (d *decoder) checkAPI(key, baseURL, keyEnv string, params map[string]any) {
+	if keyEnv != "" {
+		if wrong := keyVariable(keyEnv); wrong != "" {
 			d.reportKey(key+".api_key_env", "%s", wrong)
 		}
 	}
-	if b.BaseURL != "" {
-		if wrong := address(b.BaseURL); wrong != "" {
+	if baseURL != "" {
+		if wrong := address(baseURL); wrong != "" {
 			d.reportKey(key+".base_url", "%s", wrong)
 		}
 	}
 	for _, name := range reservedParams {
-		if _, ok := b.Params[name]; ok {
+		if _, ok := params[name]; ok {
 			d.reportKey(join(key+".params", name), "not a parameter to set: it belongs to conclave; remove it")
 		}
 	}
-	d.checkSecrets(key+".params", b.Params)
+	d.checkSecrets(key+".params", params)
 }
 
 // checkName checks a name of the user's own, which is shown on terminals.

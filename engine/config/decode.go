@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// decoder turns a document into a Team by the tags of its fields. It goes on
+// decoder turns a document into a struct by the tags of its fields. It goes on
 // after a problem, to find them all.
 type decoder struct {
 	file     string
 	reach    Reach
+	root     reflect.Type // of the whole document; nil stands for a Team
 	problems Problems
 	wrongs   map[string]bool     // the keys that problems are about
 	places   map[string]position // of every value that was decoded, by key
@@ -54,6 +55,8 @@ func (d *decoder) decode(n *node, key string, v reflect.Value, r rule) {
 		d.places[key] = n.position
 	}
 	switch {
+	case v.Type() == teamType:
+		v.Set(reflect.ValueOf(d.nestedTeam(n, key)))
 	case v.Type() == criteriaType:
 		v.Set(reflect.ValueOf(d.criteria(n, key)))
 	case v.Kind() == reflect.Pointer && n.kind == null:
@@ -155,7 +158,7 @@ func (d *decoder) fields(n *node, key string) []field {
 func (d *decoder) unknown(f field, parent string, valid []string) {
 	key := join(parent, f.key)
 	if secretKey(f.key) {
-		d.report(f.position, key, "API keys do not belong in a configuration; put the key into an environment variable and name that in backend.api_key_env, as in api_key_env: OPENAI_API_KEY")
+		d.report(f.position, key, "API keys do not belong in a configuration; put the key into an environment variable and name that in %s, as in api_key_env: OPENAI_API_KEY", d.keyField())
 		return
 	}
 	if len(d.problems) >= maxShown { // a suggestion that nobody will see is not worth the search
@@ -163,9 +166,9 @@ func (d *decoder) unknown(f field, parent string, valid []string) {
 		return
 	}
 	hint := suggestion(f.key, valid)
-	if _, near := nearest(f.key, valid); !near {
+	if _, near := nearest(f.key, valid); !near && (d.document() == teamType || parent == "") {
 		elsewhere := ""
-		walk(reflect.TypeFor[Team](), "", func(pattern string, r rule) {
+		walk(d.document(), "", func(pattern string, r rule) {
 			if r.key == f.key && elsewhere == "" {
 				elsewhere = pattern
 			}
@@ -208,6 +211,9 @@ func (d *decoder) dictionary(n *node, key string, v reflect.Value) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(fields)))
 	for _, f := range fields {
 		itemKey, element := join(key, f.key), reflect.New(v.Type().Elem()).Elem()
+		if element.Kind() == reflect.Struct {
+			setDefaults(element)
+		}
 		if element.Kind() != reflect.Interface {
 			d.decode(f.value, itemKey, element, rule{})
 		} else if value := d.any(f.value, itemKey); value != nil {

@@ -7,6 +7,9 @@
 // its place, Schema describes the same keys as JSON Schema, Canonical writes a
 // Team with all defaults resolved. A new key is a new field.
 //
+// Decode lets another configuration that contains teams be read in the same way
+// (section.go).
+//
 // Three things are not in the tags. The checks that look at more than one key
 // are in check.go, what a value may reach (keys, addresses) in secret.go and
 // reach.go, and the keys that are known but do nothing yet in unavailable.go.

@@ -37,24 +37,33 @@ func Parse(name string, data []byte, reach Reach) (Team, error) {
 		d.report(f.position, "", "%s", f.message)
 		return Team{}, d.problems.sorted()
 	}
-	switch root.kind {
-	case mapping:
-	case null:
-		d.report(root.position, "", "the configuration is empty; `conclave config init` writes a starter file")
-		return Team{}, d.problems.sorted()
-	default:
-		d.report(root.position, "", "expected a mapping with the key agents, found %s", root.found())
-		return Team{}, d.problems.sorted()
-	}
-	d.singleAgent(root)
-	var t Team
-	setDefaults(reflect.ValueOf(&t).Elem())
-	d.decode(root, "", reflect.ValueOf(&t).Elem(), rule{})
-	d.check(t)
+	t := d.team(root)
 	if err := d.problems.sorted(); err != nil {
 		return Team{}, err
 	}
 	return t, nil
+}
+
+// team decodes and checks a team. What it returns is complete only if no
+// problem was reported.
+func (d *decoder) team(root *node) Team {
+	var t Team
+	switch root.kind {
+	case mapping:
+	case null:
+		d.report(root.position, "", "the configuration is empty; `conclave config init` writes a starter file")
+		return t
+	default:
+		d.report(root.position, "", "expected a mapping with the key agents, found %s", root.found())
+		return t
+	}
+	d.places[""] = root.position
+	d.singleAgent(root)
+	v := reflect.ValueOf(&t).Elem()
+	setDefaults(v)
+	d.mapping(root, "", v, rule{})
+	d.check(t)
+	return t
 }
 
 // singleAgent turns the key agent, one mapping, into a list of agents.

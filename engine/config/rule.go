@@ -99,6 +99,8 @@ func walk(t reflect.Type, prefix string, visit func(pattern string, r rule)) {
 			walk(field, pattern, visit)
 		case field.Kind() == reflect.Slice && field.Elem().Kind() == reflect.Struct && field != criteriaType:
 			walk(field.Elem(), pattern+"[]", visit)
+		case field.Kind() == reflect.Map && field.Elem().Kind() == reflect.Struct:
+			walk(field.Elem(), pattern+".NAME", visit)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (d *decoder) checkSecrets(key string, value any) {
 	switch value := value.(type) {
 	case string:
 		if looksSecret(value) {
-			d.reportKey(key, "this looks like an API key (not shown), which does not belong in a configuration; name the variable that holds the key in backend.api_key_env")
+			d.reportKey(key, "this looks like an API key (not shown), which does not belong in a configuration; name the variable that holds the key in %s", d.keyField())
 		}
 	case []any:
 		for i, item := range value {
@@ -85,7 +85,7 @@ func (d *decoder) checkSecrets(key string, value any) {
 	case map[string]any:
 		for name, item := range value {
 			if secretKey(name) && literal(item) {
-				d.reportKey(join(key, name), "a literal secret does not belong in a configuration; name the variable that holds the key in backend.api_key_env")
+				d.reportKey(join(key, name), "a literal secret does not belong in a configuration; name the variable that holds the key in %s", d.keyField())
 				continue
 			}
 			d.checkSecrets(join(key, name), item)

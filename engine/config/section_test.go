@@ -1,0 +1,90 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/config"
+)
+
+// shop is a configuration that has teams in it.
+type shop struct {
+	Shelves map[string]shelf       `json:"shelves"`
+	Teams   map[string]config.Team `json:"teams"`
+}
+
+type shelf struct {
+	Width  int            `json:"width" default:"80" min:"10" max:"200"`
+	Place  string         `json:"place_url,omitempty"`
+	KeyEnv string         `json:"api_key_env,omitempty"`
+	Params map[string]any `json:"params,omitempty"`
+}
+
+func decodeShop(text string) (shop, error) {
+	return config.Decode("shop.yaml", []byte(text), config.Cluster, func(s shop, c config.Checker) {
+		for name, shelf := range s.Shelves {
+			key := c.Key("shelves", name)
+			c.API(key, shelf.Place, shelf.KeyEnv, shelf.Params)
+			if shelf.Width == 13 {
+				c.Report(key+".width", "an unlucky width")
+			}
+			if shelf.Place == "" {
+				c.Report(key+".place_url", "missing")
+			}
+		}
+	})
+}
+
+func TestDecodeReadsAnotherConfigurationWithTeamsInIt(t *testing.T) {
+	t.Parallel()
+	s, err := decodeShop(`
+shelves:
+  a: {place_url: "http://h", params: {n_shelves: 3}}
+  b: {place_url: "http://h", width: 100}
+teams:
+  one:
+    agent: {id: agent_a, backend: {provider: p, model: m}}
+`)
+	require.NoError(t, err)
+	require.Equal(t, shelf{Width: 80, Place: "http://h", Params: map[string]any{"n_shelves": int64(3)}}, s.Shelves["a"], "defaults hold in every entry")
+	require.Equal(t, 100, s.Shelves["b"].Width)
+
+	alone, err := config.Parse("team.yaml", []byte(`agent: {id: agent_a, backend: {provider: p, model: m}}`), config.Cluster)
+	require.NoError(t, err)
+	require.Equal(t, alone, s.Teams["one"], "a team means the same inside and alone")
+}
+
+func TestDecodeReportsEveryProblemAtItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ text, want string }{
+		"empty":           {"", "shop.yaml:1:1: the configuration is empty"},
+		"no mapping":      {"- a", "shop.yaml:1:1: expected a mapping, found a list"},
+		"unknown key":     {"shelfs: {}", "shop.yaml:1:1: shelfs: unknown key; did you mean shelves?"},
+		"elsewhere":       {"width: 3", "shop.yaml:1:1: width: unknown key; did you mean shelves.NAME.width?"},
+		"elsewhere still": {"agents: []", "shop.yaml:1:1: agents: unknown key; did you mean teams.NAME.agents?"},
+		"range and check": {
+			"shelves:\n  a:\n    width: 5\n  b:\n    width: 13\n    place_url: http://h\n",
+			"shop.yaml:3:5: shelves.a.place_url: missing\nshop.yaml:3:12: shelves.a.width: 5 is out of range; valid: 10 to 200\n" +
+				"shop.yaml:5:12: shelves.b.width: an unlucky width",
+		},
+		"nothing about what is wrong already": {"shelves: {a: wide}", `shop.yaml:1:14: shelves.a: expected a mapping, found the string "wide"`},
+		"a literal key": {
+			"shelves:\n  a: {place_url: http://h, api_key: verysecret}\n",
+			"shop.yaml:2:28: shelves.a.api_key: API keys do not belong in a configuration; put the key into an environment variable and name that in api_key_env, as in api_key_env: OPENAI_API_KEY",
+		},
+		"inside a team": {
+			"teams:\n  one:\n    agents:\n      - id: agent_a\n        backend: {models: m}\n",
+			"shop.yaml:5:18: teams.one.agents[0].backend.model: missing; name the model as the server knows it, such as gpt-5.2\n" +
+				"shop.yaml:5:19: teams.one.agents[0].backend.models: unknown key; did you mean model?",
+		},
+		"an empty team": {"teams:\n  one:\n", "shop.yaml:2:7: teams.one: the configuration is empty; `conclave config init` writes a starter file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := decodeShop(tt.text)
+			require.EqualError(t, err, tt.want)
+			require.Zero(t, s, "a refused configuration is none")
+		})
+	}
+}
