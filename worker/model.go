@@ -2,7 +2,9 @@ package worker
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"conclave/activities"
 	"conclave/activities/offline"
@@ -27,24 +29,44 @@ const (
 type Models struct {
 	// Getenv reads the worker's environment; os.Getenv if nil.
 	Getenv func(string) string
+
+	// Providers are those of the operator's configuration, by name.
+	Providers Providers
 }
 
-// Model builds the model of an agent.
+// Model builds the model of an agent. Its error is a *activities.NoProviderError
+// or a *activities.MissingKeyError if this worker lacks what the agent needs.
 func (m Models) Model(a config.Agent) (loop.Model, error) {
-	switch {
-	case a.Backend.Type == config.Offline:
+	if a.Backend.Type == config.Offline {
 		return offline.New(a.ID), nil
-	case a.Backend.Provider != "":
-		return nil, fmt.Errorf("this worker has no provider %q: providers are not available in this version", a.Backend.Provider)
 	}
-	backend := m.Resolve(a.Backend)
+	backend, provider, err := m.at(a.Backend)
+	if err != nil {
+		return nil, err
+	}
 	key := ""
 	if backend.APIKeyEnv != "" {
 		if key = m.getenv(backend.APIKeyEnv); key == "" {
 			return nil, &activities.MissingKeyError{Agent: a.ID, Variable: backend.APIKeyEnv}
 		}
 	}
-	return openai.New(openai.Options{BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params})
+	client, err := openai.New(openai.Options{BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params})
+	if err != nil || provider == nil {
+		return client, err
+	}
+	return provider.charge(client), nil
+}
+
+// at settles where a backend is, and at which provider if it names one.
+func (m Models) at(b config.Backend) (config.Backend, *Provider, error) {
+	if b.Provider == "" {
+		return m.Resolve(b), nil, nil
+	}
+	p, ok := m.Providers[b.Provider]
+	if !ok {
+		return b, nil, &activities.NoProviderError{Provider: b.Provider, Has: slices.Sorted(maps.Keys(m.Providers))}
+	}
+	return p.resolve(b), p, nil
 }
 
 // Resolve fills in where a backend without an address of its own is: the
@@ -62,6 +84,33 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 		b.BaseURL = DefaultBaseURL
 	}
 	return b
+}
+
+// MissingKeys are the variables that hold the keys of a team's models and are
+// not set here, each with the agents that need it.
+func (m Models) MissingKeys(t config.Team) map[string][]string {
+	missing := map[string][]string{}
+	for _, agent := range t.Agents {
+		if agent.Backend.Type == config.Offline {
+			continue
+		}
+		b, _, err := m.at(agent.Backend)
+		if err == nil && b.APIKeyEnv != "" && m.getenv(b.APIKeyEnv) == "" {
+			missing[b.APIKeyEnv] = append(missing[b.APIKeyEnv], agent.ID)
+		}
+	}
+	return missing
+}
+
+// CheckProviders returns a *activities.NoProviderError if an agent names a
+// provider that is not there.
+func (m Models) CheckProviders(t config.Team) error {
+	for _, agent := range t.Agents {
+		if _, _, err := m.at(agent.Backend); err != nil {
+			return fmt.Errorf("agent %s: %w", agent.ID, err)
+		}
+	}
+	return nil
 }
 
 func (m Models) getenv(name string) string {

@@ -46,6 +46,10 @@ type Config struct {
 const (
 	defaultSteps = 32
 
+	// stepPollers take the steps of a wave at once. With the SDK's two, a third
+	// step waits until a poller is back from the server.
+	stepPollers = 8
+
 	// stopTimeout is how long a stopping worker waits for its steps. They end
 	// within a second: what they had is not lost, another worker runs them again.
 	stopTimeout = 5 * time.Second
@@ -77,6 +81,7 @@ func New(c Config) (*Worker, error) {
 		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Tools: openTools,
 		Heartbeat: c.Client.RecordActivityHeartbeat, Now: time.Now,
 	}
+	nameBinary()
 	w := &Worker{sessions: sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
 		WorkerStopTimeout:           stopTimeout,
 		DisableRegistrationAliasing: true,
@@ -95,6 +100,7 @@ func New(c Config) (*Worker, error) {
 	w.steps = sdkworker.New(c.Client, c.TaskQueue+workflows.StepsSuffix, sdkworker.Options{
 		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: c.MaxConcurrentSteps,
+		MaxConcurrentActivityTaskPollers:   min(stepPollers, c.MaxConcurrentSteps),
 		MaxHeartbeatThrottleInterval:       heartbeatThrottle,
 		WorkerStopTimeout:                  stopTimeout,
 		DisableRegistrationAliasing:        true,

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"conclave/activities"
+	"conclave/engine/config"
+	"conclave/worker"
+	"conclave/worker/cluster"
+	"conclave/worker/settings"
+	"conclave/workflows"
+)
+
+// flags are those of `conclave worker` that mean something on a cluster.
+type flags struct {
+	settings                  string // file
+	address, namespace, queue string
+	bucket, prefix            string
+	maxSteps                  int
+	offline                   bool
+}
+
+// The exit codes.
+const (
+	exitStopped = 0 // it was told to stop
+	exitUsage   = 1 // nothing was started: usage, configuration, or a cluster out of reach
+	exitEnded   = 2 // it worked and cannot go on
+)
+
+// code is the exit code for an error. An interrupted start is an orderly end.
+func code(ctx context.Context, err error) int {
+	switch {
+	case err == nil, ctx.Err() != nil:
+		return exitStopped
+	case errors.Is(err, worker.ErrEnded):
+		return exitEnded
+	}
+	return exitUsage
+}
+
+// command is the whole command line. It logs to log.
+func command(log io.Writer) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "conclave-worker --bucket BUCKET [flags]",
+		Short: "Run sessions and their steps for a cluster",
+		Long: `Run sessions and their steps for a cluster until interrupted.
+
+Temporal is found by --address and --namespace, TEMPORAL_* and temporal.toml. The
+workspaces and answers are kept in --bucket, with credentials and endpoint from
+AWS_*; it must honour conditional writes, which is tried before any work is taken.
+Keys of models come from the environment variables that providers name.`,
+		Example: `  conclave-worker --address temporal.example.com:7233 --bucket sessions --worker-config worker.yaml
+  TEMPORAL_PROFILE=prod AWS_ENDPOINT_URL_S3=http://minio:9000 conclave-worker --bucket sessions --worker-config worker.yaml`,
+		Args:              cobra.NoArgs,
+		Version:           version(),
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return work(cmd.Context(), f, slog.New(slog.NewTextHandler(log, nil)))
+		},
+	}
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
+	set.StringVar(&f.address, "address", "", "Temporal `HOST:PORT` (default from TEMPORAL_ADDRESS or temporal.toml)")
+	set.StringVar(&f.namespace, "namespace", "", "Temporal `NAMESPACE` (default from TEMPORAL_NAMESPACE or temporal.toml, else default)")
+	set.StringVar(&f.queue, "task-queue", workflows.TaskQueue, "task queue `NAME`")
+	set.StringVar(&f.bucket, "bucket", "", "S3 `BUCKET` of the sessions")
+	set.StringVar(&f.prefix, "prefix", "", "key `PREFIX` in the bucket")
+	set.IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
+	set.BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
+	return cmd
+}
+
+// work checks the flags, reaches the cluster and works.
+func work(ctx context.Context, f flags, log *slog.Logger) error {
+	cfg, err := f.config()
+	if err != nil {
+		return err
+	}
+	options, found, err := cluster.Options(f.address, f.namespace)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return errors.New("no address of a Temporal service; give --address, TEMPORAL_ADDRESS or a profile in temporal.toml")
+	case f.bucket == "":
+		return errors.New("sessions are kept in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
+	}
+	store, err := cluster.OpenBucket(ctx, f.bucket, f.prefix)
+	if err != nil {
+		return err
+	}
+	cfg.Store = store
+	if cfg.Client, err = cluster.Dial(ctx, options, log); err != nil {
+		return fmt.Errorf("%w; check --address and TEMPORAL_*", err)
+	}
+	defer cfg.Client.Close()
+	if err := cluster.Probe(ctx, store); err != nil {
+		return err
+	}
+	for _, missing := range cfg.MissingKeys() {
+		log.Warn(missing)
+	}
+	return worker.Run(ctx, cfg, func() {
+		log.Info("working", "version", version(), "address", options.HostPort, "namespace", options.Namespace, "task_queue", f.queue, "store", store.URL(""))
+	})
+}
+
+// config is what flags and file say of the worker.
+func (f flags) config() (worker.Config, error) {
+	var s settings.Settings
+	var err error
+	if f.maxSteps < 0 {
+		return worker.Config{}, fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
+	}
+	if f.settings != "" {
+		if s, err = settings.Load(f.settings); err != nil {
+			return worker.Config{}, err
+		}
+	}
+	team, given := s.Teams[activities.DefaultTeam]
+	if !given {
+		team = config.Default()
+	}
+	if f.offline {
+		team = team.Offline()
+	}
+	cfg := worker.Config{
+		TaskQueue: f.queue, MaxConcurrentSteps: f.maxSteps,
+		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+	}
+	cfg.Configure(s)
+	return cfg, nil
+}
+
+// version is what the linker recorded.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

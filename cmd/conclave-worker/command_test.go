@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/config"
+	"conclave/worker"
+	"conclave/worker/cluster"
+)
+
+// alone takes away whatever the environment of the test would tell a worker.
+func alone(t *testing.T) (home string) {
+	t.Helper()
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "OPENAI_") || strings.HasPrefix(name, "XDG_") {
+			t.Setenv(name, "") // which puts the old value back afterwards
+			require.NoError(t, os.Unsetenv(name))
+		}
+	}
+	home = t.TempDir()
+	t.Setenv("HOME", home)
+	t.Chdir(home)
+	return home
+}
+
+// does runs one command line.
+func does(t *testing.T, args ...string) (int, error) {
+	t.Helper()
+	cmd := command(&bytes.Buffer{})
+	cmd.SetArgs(append([]string{}, args...))
+	err := cmd.ExecuteContext(t.Context())
+	return code(t.Context(), err), err
+}
+
+func TestWrongUsageStartsNothing(t *testing.T) {
+	home := alone(t)
+	file := func(name, text string) string {
+		path := filepath.Join(home, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	broken := file("broken.yaml", "providers:\n  openai: {base_ulr: https://h/v1}\n")
+	inline := file("inline.yaml", "teams:\n  default:\n    agent: {id: agent_a, backend: {model: m, base_url: http://127.0.0.1:1/v1}}\n")
+	program := file("program.yaml", "teams:\n  default:\n    agent: {id: agent_a, backend: {model: m}, mcp_servers: [{name: sh, command: /bin/sh}]}\n")
+	for _, tt := range []struct {
+		line []string
+		says string
+	}{
+		{nil, "no address of a Temporal service; give --address, TEMPORAL_ADDRESS"},
+		{[]string{"work"}, "unknown command"},
+		{[]string{"--data-dir", "x"}, "unknown flag: --data-dir"},
+		{[]string{"--address", "x:1"}, "--bucket"},
+		{[]string{"--address", "x:1", "--bucket", "b", "--max-concurrent-steps", "-1"}, "at least 1"},
+		{[]string{"--worker-config", "none.yaml"}, "read the worker configuration: open none.yaml"},
+		{[]string{"--worker-config", broken}, "broken.yaml:2:12: providers.openai.base_ulr: unknown key; did you mean base_url?"},
+		{[]string{"--worker-config", inline}, "inline.yaml:3:56: teams.default.agents[0].backend.base_url: not accepted here"},
+		{[]string{"--worker-config", program}, "teams.default.agents[0].mcp_servers[0]: not accepted here"},
+	} {
+		got, err := does(t, tt.line...)
+		require.Equal(t, exitUsage, got, "%v", tt.line)
+		require.ErrorContains(t, err, tt.says, "%v", tt.line)
+	}
+}
+
+func TestAClusterOutOfReach(t *testing.T) {
+	alone(t)
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody := listener.Addr().String()
+	require.NoError(t, listener.Close())
+
+	t.Setenv("TEMPORAL_ADDRESS", nobody)
+	got, err := does(t, "--bucket", "sessions", "--offline")
+	require.Equal(t, exitUsage, got)
+	require.ErrorContains(t, err, "connect to Temporal at "+nobody)
+	require.Contains(t, cluster.Explain(err), "cannot be reached")
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	require.Equal(t, exitStopped, code(t.Context(), nil))
+	require.Equal(t, exitStopped, code(stopped, context.Canceled))
+	require.Equal(t, exitUsage, code(t.Context(), errors.New("whatever")))
+	require.Equal(t, exitEnded, code(t.Context(), fmt.Errorf("%w: the namespace is gone", worker.ErrEnded)))
+}
+
+func TestTheDefaultTeam(t *testing.T) {
+	home := alone(t)
+	path := filepath.Join(home, "worker.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("providers: {p: {base_url: http://h/v1}}\nmax_concurrent_steps: 4\n"+
+		"teams: {default: {agent: {id: agent_x, backend: {provider: p, model: m}}}}\n"), 0o600))
+	// A file that happens to lie where a worker is started is not its team.
+	require.NoError(t, os.WriteFile(filepath.Join(home, "conclave.yaml"), []byte("agent: {id: agent_y, backend: {model: m}}\n"), 0o600))
+
+	cfg, err := flags{}.config()
+	require.NoError(t, err)
+	require.Equal(t, config.Default(), cfg.Teams.Named["default"], "the built-in team of three")
+
+	cfg, err = flags{settings: path}.config()
+	require.NoError(t, err)
+	require.Equal(t, "agent_x", cfg.Teams.Named["default"].Agents[0].ID)
+	require.Equal(t, 4, cfg.MaxConcurrentSteps)
+	require.Contains(t, cfg.Models.Providers, "p")
+
+	cfg, err = flags{settings: path, offline: true, maxSteps: 2}.config()
+	require.NoError(t, err)
+	require.Equal(t, config.Offline, cfg.Teams.Named["default"].Agents[0].Backend.Type)
+	require.Equal(t, 2, cfg.MaxConcurrentSteps, "a flag comes before the file")
+}
+
+func TestNoServerIsLinkedIn(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	deps := string(out)
+	require.Contains(t, deps, "go.temporal.io/sdk/worker\n", "the list is one of dependencies")
+	for _, unwanted := range []string{"go.temporal.io/server", "github.com/temporalio/ui-server", "github.com/versity/versitygw", "conclave/cmd/conclave/"} {
+		require.NotContains(t, deps, unwanted)
+	}
+}

@@ -1,0 +1,140 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/worker/settings"
+)
+
+func count(n int) *int { return &n }
+
+func behind(p settings.Provider, m loop.Model) loop.Model {
+	return NewProviders(map[string]settings.Provider{"p": p})["p"].charge(m)
+}
+
+func TestRequestsPerMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := behind(settings.Provider{RequestsPerMinute: count(60)}, says{})
+		start := time.Now()
+		var took []time.Duration
+		for range 13 {
+			_, err := m.Generate(t.Context(), llm.Request{})
+			require.NoError(t, err)
+			took = append(took, time.Since(start))
+		}
+		require.Zero(t, took[9], "a part of the minute's worth may be used at once")
+		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}, took[10:])
+	})
+}
+
+func TestAllModelsOfAProviderShareItsLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
+		start := time.Now()
+		errs := make(chan error, 40)
+		for range cap(errs) {
+			go func() {
+				_, err := p.charge(says{}).Generate(t.Context(), llm.Request{})
+				errs <- err
+			}()
+		}
+		for range cap(errs) {
+			require.NoError(t, <-errs)
+		}
+		require.Equal(t, 30*time.Second, time.Since(start))
+	})
+}
+
+func TestTokensPerMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// 100 tokens a second, 1000 at once. A call's own count is what is charged.
+		m := behind(settings.Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 1500, OutputTokens: 500, ModelCalls: 1}})
+		start := time.Now()
+		_, err := m.Generate(t.Context(), llm.Request{})
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start))
+		_, err = m.Generate(t.Context(), llm.Request{})
+		require.NoError(t, err)
+		require.InDelta(t, 10, time.Since(start).Seconds(), 0.1, "the second waits for what the first used beyond the limit")
+	})
+}
+
+func TestALargeRequestWaitsUntilItsInputFits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := behind(settings.Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 800, ModelCalls: 1}})
+		large := llm.Request{Messages: []llm.Message{{Role: llm.User, Content: strings.Repeat("word", 799)}}}
+		start := time.Now()
+		for range 2 {
+			_, err := m.Generate(t.Context(), large)
+			require.NoError(t, err)
+		}
+		require.InDelta(t, 6, time.Since(start).Seconds(), 0.1)
+	})
+}
+
+func TestALongWaitGivesUpTheSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		m := behind(settings.Provider{RequestsPerMinute: count(1), BaseURL: "http://h"}, counting{&calls})
+		_, err := m.Generate(t.Context(), llm.Request{})
+		require.NoError(t, err)
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, err := m.Generate(t.Context(), llm.Request{})
+				errs <- err
+			}()
+		}
+		var limited *llm.Error
+		require.ErrorAs(t, <-errs, &limited)
+		require.Equal(t, llm.RateLimited, limited.Kind)
+		require.InDelta(t, 120, limited.RetryAfter.Seconds(), 0.1)
+		require.Equal(t, "this worker's limit of 1 requests per minute at the provider p is used up for 2m0s; raise it in the worker configuration, or run more workers", limited.Error())
+		require.NoError(t, <-errs, "a minute is waited for")
+		require.Equal(t, 2, calls)
+	})
+}
+
+func TestACancelledWaitGivesItsTurnBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		m := behind(settings.Provider{RequestsPerMinute: count(1)}, counting{&calls})
+		_, err := m.Generate(t.Context(), llm.Request{})
+		require.NoError(t, err)
+
+		ended := errors.New("the step was ended")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(ended) })
+		_, err = m.Generate(ctx, llm.Request{})
+		require.ErrorIs(t, err, ended)
+		require.Equal(t, 1, calls, "nothing is paid for after the end")
+
+		start := time.Now()
+		_, err = m.Generate(t.Context(), llm.Request{})
+		require.NoError(t, err)
+		require.Equal(t, 59*time.Second, time.Since(start))
+	})
+}
+
+// counting counts its calls.
+type counting struct{ calls *int }
+
+func (c counting) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	*c.calls++
+	return llm.Reply{}, nil
+}

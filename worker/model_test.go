@@ -1,0 +1,151 @@
+package worker
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/config"
+	"conclave/engine/llm"
+	"conclave/worker/settings"
+)
+
+// asked is what an API server was asked for.
+type asked struct {
+	path, authorization string
+	body                map[string]any
+}
+
+// newAPI is an API server that votes for nobody and counts tokens, and what it
+// was asked last.
+func newAPI(t *testing.T) (url string, last *asked) {
+	t.Helper()
+	last = &asked{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*last = asked{path: r.URL.Path, authorization: r.Header.Get("Authorization")}
+		_ = json.NewDecoder(r.Body).Decode(&last.body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop",
+			"message":{"role":"assistant","content":"yes"}}],
+			"usage":{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"prompt_tokens_details":{"cached_tokens":400}}}`))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1", last
+}
+
+func environment(variables map[string]string) func(string) string {
+	return func(name string) string { return variables[name] }
+}
+
+func agent(b config.Backend) config.Agent {
+	b.Type = config.OpenAI
+	return config.Agent{ID: "agent_a", Backend: b}
+}
+
+func number(f float64) *float64 { return &f }
+
+func ask(t *testing.T, m Models, b config.Backend) llm.Usage {
+	t.Helper()
+	model, err := m.Model(agent(b))
+	require.NoError(t, err)
+	reply, err := model.Generate(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "well?"}}})
+	require.NoError(t, err)
+	return reply.Usage
+}
+
+func TestAProviderSaysWhereAModelIsAndWhatItCosts(t *testing.T) {
+	t.Parallel()
+	url, last := newAPI(t)
+	m := Models{
+		Getenv: environment(map[string]string{"HOUSE_KEY": "the-house-key", KeyVariable: "another-key", BaseURLVariable: "http://127.0.0.1:1"}),
+		Providers: NewProviders(map[string]settings.Provider{"house": {
+			BaseURL: url, APIKeyEnv: "HOUSE_KEY", Params: map[string]any{"temperature": 0.5, "seed": 1},
+			Price: settings.Price{Input: number(2), CachedInput: number(0.5), Output: number(10)},
+		}}),
+	}
+	own := map[string]any{"temperature": 0.9}
+	usage := ask(t, m, config.Backend{Provider: "house", Model: "m", Params: own})
+
+	require.Equal(t, "/v1/chat/completions", last.path)
+	require.Equal(t, "Bearer the-house-key", last.authorization)
+	require.InDelta(t, 0.9, last.body["temperature"], 0, "an agent's parameters come before the provider's")
+	require.InDelta(t, 1, last.body["seed"], 0)
+	require.Equal(t, map[string]any{"temperature": 0.9}, own, "the team is not changed")
+	require.NotNil(t, usage.TotalUSD)
+	require.InDelta(t, (600*2+400*0.5+100*10)/1e6, *usage.TotalUSD, 1e-12)
+}
+
+func TestAProviderWithoutAKeyOrAPrice(t *testing.T) {
+	t.Parallel()
+	url, last := newAPI(t)
+	m := Models{
+		Getenv:    environment(map[string]string{KeyVariable: "not-for-this-server"}),
+		Providers: NewProviders(map[string]settings.Provider{"open": {BaseURL: url}}),
+	}
+	usage := ask(t, m, config.Backend{Provider: "open", Model: "m"})
+	require.Empty(t, last.authorization, "a key goes only where it is configured to go")
+	require.Nil(t, usage.TotalUSD, "an unknown price is not 0")
+}
+
+func TestASessionCannotMoveAProvider(t *testing.T) {
+	t.Parallel()
+	url, last := newAPI(t)
+	m := Models{
+		Getenv:    environment(map[string]string{"HOUSE_KEY": "the-house-key", "STOLEN_KEY": "stolen"}),
+		Providers: NewProviders(map[string]settings.Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
+	}
+	// No input gets this far: an address beside a provider is refused when it is
+	// read. It would not help either.
+	ask(t, m, config.Backend{Provider: "house", Model: "m", BaseURL: "http://127.0.0.1:1", APIKeyEnv: "STOLEN_KEY"})
+	require.Equal(t, "Bearer the-house-key", last.authorization)
+}
+
+func TestWhatAWorkerLacks(t *testing.T) {
+	t.Parallel()
+	m := Models{Getenv: environment(nil), Providers: NewProviders(map[string]settings.Provider{
+		"b": {BaseURL: "http://h/v1", APIKeyEnv: "B_KEY"}, "a": {BaseURL: "http://h/v1"},
+	})}
+	_, err := m.Model(agent(config.Backend{Provider: "c", Model: "m"}))
+	require.EqualError(t, err, `this worker has no provider "c"; it has: a, b`)
+	var provider *activities.NoProviderError
+	require.ErrorAs(t, err, &provider)
+	_, err = Models{}.Model(agent(config.Backend{Provider: "c", Model: "m"}))
+	require.EqualError(t, err, `this worker has no provider "c"; it has none; an operator defines providers in the file of --worker-config`)
+
+	_, err = m.Model(agent(config.Backend{Provider: "b", Model: "m"}))
+	var key *activities.MissingKeyError
+	require.ErrorAs(t, err, &key)
+	require.Equal(t, "B_KEY", key.Variable)
+
+	team := config.Team{Agents: []config.Agent{agent(config.Backend{Provider: "a"}), agent(config.Backend{Provider: "b"}), agent(config.Backend{})}}
+	require.Equal(t, map[string][]string{"B_KEY": {"agent_a"}, KeyVariable: {"agent_a"}}, m.MissingKeys(team))
+	require.Empty(t, m.MissingKeys(team.Offline()))
+	require.NoError(t, m.CheckProviders(team))
+	require.ErrorAs(t, Models{}.CheckProviders(team), &provider)
+}
+
+func TestConfigureKeepsWhatIsSetAlready(t *testing.T) {
+	t.Parallel()
+	file := settings.Settings{
+		Teams:              map[string]config.Team{"default": config.Default(), "other": config.Default()},
+		MaxConcurrentSteps: 8,
+	}
+	var c Config
+	c.Configure(file)
+	require.Equal(t, 8, c.MaxConcurrentSteps)
+	require.Equal(t, file.Teams, c.Teams.Named)
+
+	c = Config{MaxConcurrentSteps: 2, Teams: activities.Teams{Named: map[string]config.Team{"default": config.Default().Offline()}}}
+	c.Configure(file)
+	require.Equal(t, 2, c.MaxConcurrentSteps)
+	require.Equal(t, config.Default().Offline(), c.Teams.Named["default"])
+	require.Equal(t, config.Default(), c.Teams.Named["other"])
+	c.Models.Getenv = environment(nil)
+	require.Equal(t, []string{
+		"the environment variable OPENAI_API_KEY is not set; in sessions of the team other, agent_a, agent_b, agent_c will wait for a worker that has it",
+	}, c.MissingKeys())
+}

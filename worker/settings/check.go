@@ -1,0 +1,74 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"conclave/engine/config"
+)
+
+// name is the form of a provider's or a team's name.
+var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// check finds what no tag can say.
+func check(s Settings, c config.Checker) {
+	var providers []string // those that a team can name
+	for _, n := range slices.Sorted(maps.Keys(s.Providers)) {
+		key := c.Key("providers", n)
+		if checkName(c, key, n, "provider") {
+			providers = append(providers, n)
+		}
+		checkProvider(c, key, s.Providers[n])
+	}
+	for _, n := range slices.Sorted(maps.Keys(s.Teams)) {
+		key := c.Key("teams", n)
+		checkName(c, key, n, "team")
+		checkTeam(c, key, s.Teams[n], providers)
+	}
+	for key, given := range map[string]bool{
+		"mcp_servers": len(s.MCPServers) > 0, "sandbox": len(s.Sandbox) > 0, "metrics_address": s.MetricsAddress != "",
+	} {
+		if given {
+			c.Report(key, "not available in this version; remove the key")
+		}
+	}
+}
+
+func checkName(c config.Checker, key, n, what string) bool {
+	if name.MatchString(n) {
+		return true
+	}
+	c.Report(key, "not the name of a %s: up to 63 letters, digits, ., _ or -, the first a letter or digit", what)
+	return false
+}
+
+func checkProvider(c config.Checker, key string, p Provider) {
+	if p.BaseURL == "" {
+		c.Report(key+".base_url", "missing; it takes the address of the server, such as https://api.openai.com/v1")
+	}
+	c.API(key, p.BaseURL, p.APIKeyEnv, p.Params)
+	price := key + ".price_per_million"
+	switch {
+	case p.Price.Known() || p.Price == Price{}:
+	case p.Price.Input == nil:
+		c.Report(price, "no price for input; a cost needs the prices of input and output")
+	default:
+		c.Report(price, "no price for output; a cost needs the prices of input and output")
+	}
+}
+
+// checkTeam refuses names of providers that are not there.
+func checkTeam(c config.Checker, key string, t config.Team, providers []string) {
+	for i, a := range t.Agents {
+		key := fmt.Sprintf("%s.agents[%d].backend.provider", key, i)
+		switch p := a.Backend.Provider; {
+		case p == "" || slices.Contains(providers, p):
+		case len(providers) == 0:
+			c.Report(key, "there is no such provider; define it under providers")
+		default:
+			c.Name(key, p, "a provider of this file", providers)
+		}
+	}
+}
