@@ -1,0 +1,169 @@
+// Package deploy_test checks the files of this directory as far as that goes
+// without a container engine: what they name exists, the image's build line
+// builds, and the worker takes the command line that they give it.
+package deploy_test
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/worker/settings"
+)
+
+// pinned is an image with the tag of a version.
+var pinned = regexp.MustCompile(`^[a-z0-9./-]+:(v?\d+\.\d+[\w.-]*|RELEASE\.[\dTZ-]+)$`)
+
+func TestComposeNamesWhatExists(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	for name, s := range c.Services {
+		if s.Build == nil {
+			require.Regexp(t, pinned, s.Image, name)
+		} else {
+			require.FileExists(t, filepath.Join(s.Build.Context, s.Build.Dockerfile), name)
+		}
+		for other, d := range s.DependsOn {
+			require.Contains(t, c.Services, other, name)
+			if d.Condition == "service_healthy" {
+				require.NotNil(t, c.Services[other].Healthcheck, "%s waits for the health of %s", name, other)
+			}
+		}
+		for _, port := range s.Ports {
+			require.True(t, strings.HasPrefix(port, "127.0.0.1:"), "%s: %s listens on this machine only", name, port)
+		}
+		for _, v := range s.Volumes {
+			source, _, _ := strings.Cut(v, ":")
+			if strings.HasPrefix(source, ".") {
+				require.FileExists(t, source, name)
+			} else {
+				require.Contains(t, c.Volumes, source, name)
+			}
+		}
+	}
+}
+
+func TestEveryDefaultIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("compose.yaml")
+	require.NoError(t, err)
+	defaults := map[string]string{}
+	for _, m := range regexp.MustCompile(`\$\{(\w+):-([^}]*)\}`).FindAllStringSubmatch(string(text), -1) {
+		if known, ok := defaults[m[1]]; ok {
+			require.Equal(t, known, m[2], m[1])
+		}
+		defaults[m[1]] = m[2]
+	}
+	require.GreaterOrEqual(t, len(defaults["S3_SECRET_KEY"]), 8, "MinIO takes no shorter password")
+	require.Empty(t, defaults["OPENAI_API_KEY"])
+}
+
+func TestWorkersFindTheirCluster(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	w := c.Services["worker"]
+	require.Equal(t, 2, w.Deploy.Replicas)
+	require.Equal(t, c.Services["ui"].Environment["TEMPORAL_ADDRESS"], w.Environment["TEMPORAL_ADDRESS"])
+	require.True(t, strings.HasSuffix(c.Services["bucket"].Command[0], " mb --ignore-existing s3/"+after(t, w.Command, "--bucket")))
+	require.Contains(t, c.Services["bucket"].Command[0], w.Environment["AWS_ENDPOINT_URL_S3"])
+	require.Equal(t, c.Services["s3"].Environment["MINIO_ROOT_USER"], w.Environment["AWS_ACCESS_KEY_ID"])
+	require.Equal(t, c.Services["s3"].Environment["MINIO_ROOT_PASSWORD"], w.Environment["AWS_SECRET_ACCESS_KEY"])
+}
+
+func TestTheExampleOfAWorkerConfiguration(t *testing.T) {
+	t.Parallel()
+	s, err := settings.Load("worker.yaml")
+	require.NoError(t, err)
+	require.Contains(t, s.Teams, activities.DefaultTeam)
+	require.Contains(t, s.Teams, "trial", "the README tells of it")
+	environment := readCompose(t).Services["worker"].Environment
+	for name, p := range s.Providers {
+		if p.APIKeyEnv != "" {
+			require.Contains(t, environment, p.APIKeyEnv, "the key of %s reaches the workers", name)
+		}
+	}
+}
+
+func TestTheImage(t *testing.T) {
+	t.Parallel()
+	d := readDockerfile(t)
+	require.Equal(t, []string{"golang:" + goVersion(t) + " AS build", "scratch"}, d.all("FROM"), "the compiler of go.mod, and nothing")
+	require.Equal(t, []string{"65532:65532"}, d.all("USER"))
+	require.Equal(t, []string{`["/conclave-worker"]`}, d.all("ENTRYPOINT"))
+	require.Contains(t, d.all("COPY"), "--from=build /out/ /")
+	require.Contains(t, d.all("COPY"), "--from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/")
+}
+
+func TestTheBuildLineMakesAStaticWorkerThatTakesTheCommandLine(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds a binary")
+	}
+	source, out := t.TempDir(), t.TempDir()
+	copyContext(t, source)
+	build := exec.CommandContext(t.Context(), "sh", "-euc", strings.ReplaceAll(readDockerfile(t).build(t), "/out/", out+"/"))
+	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=-mod=readonly")
+	said, err := build.CombinedOutput()
+	require.NoError(t, err, string(said))
+
+	binary := filepath.Join(out, "conclave-worker")
+	file, err := elf.Open(binary)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	require.False(t, slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }), "nothing is linked at run time")
+	info, err := os.Stat(binary)
+	require.NoError(t, err)
+	t.Logf("conclave-worker: %.1f MB", float64(info.Size())/1e6)
+	require.Less(t, info.Size(), int64(100e6), "no server is linked in")
+
+	// It gets as far as a Temporal service that is not there.
+	code, stderr := run(t, binary, readCompose(t).Services["worker"])
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "connect to Temporal at")
+	require.Contains(t, stderr, "the server cannot be reached")
+}
+
+// run runs a worker as a service of compose.yaml says, without its cluster.
+func run(t *testing.T, binary string, s service) (code int, stderr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody := listener.Addr().String()
+	require.NoError(t, listener.Close())
+
+	args := slices.Clone(s.Command)
+	for _, v := range s.Volumes { // the files are not where the container has them
+		source, target, _ := strings.Cut(v, ":")
+		target, _, _ = strings.Cut(target, ":")
+		i := slices.Index(args, target)
+		require.GreaterOrEqual(t, i, 0, "the command line names %s", target)
+		args[i], err = filepath.Abs(source)
+		require.NoError(t, err)
+	}
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir, cmd.Stderr = t.TempDir(), &out
+	for name, value := range s.Environment {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "TEMPORAL_ADDRESS="+nobody)
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
