@@ -13,27 +13,28 @@ import (
 const maxClaims = 1000
 
 // claim takes the first free number above s.After, or finds the one that an
-// earlier attempt of the same launch took, and leaves it in r.
-func claim(ctx context.Context, p Ports, s Spec, r *Result) (artifact.Claim, error) {
+// earlier attempt of the same launch took, and leaves it in r. It reports
+// whether the claim is fresh: nobody had it before.
+func claim(ctx context.Context, p Ports, s Spec, r *Result) (c artifact.Claim, fresh bool, err error) {
 	mine := artifact.Claim{Token: s.Token, SeenSteps: s.Seen, Labels: s.Labels, StartedAt: artifact.Timestamp(p.Now())}
 	for n := s.After + 1; n <= s.After+maxClaims; n++ {
 		key := s.Dir(n) + "step.json"
 		err := artifact.CreateJSON(ctx, p.Store, key, mine)
 		if err == nil {
 			r.Step = n
-			return mine, nil
+			return mine, true, nil
 		}
 		if !errors.Is(err, artifact.ErrExists) {
-			return artifact.Claim{}, fmt.Errorf("claiming step %d: %w", n, err)
+			return artifact.Claim{}, false, fmt.Errorf("claiming step %d: %w", n, err)
 		}
 		taken, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, key)
 		if err != nil {
-			return artifact.Claim{}, fmt.Errorf("reading who claimed step %d: %w", n, err)
+			return artifact.Claim{}, false, fmt.Errorf("reading who claimed step %d: %w", n, err)
 		}
 		if taken.Token == s.Token {
 			r.Step = n
-			return taken, nil
+			return taken, false, nil
 		}
 	}
-	return artifact.Claim{}, fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
+	return artifact.Claim{}, false, fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
 }

@@ -25,11 +25,15 @@ func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 }
 
 func run(ctx context.Context, p Ports, s Spec, r *Result) error {
-	claim, err := claim(ctx, p, s, r)
+	claim, fresh, err := claim(ctx, p, s, r)
 	if err != nil {
 		return err
 	}
-	commit, err := committed(ctx, p.Store, s.Dir(r.Step))
+	// What was claimed just now cannot be committed yet.
+	commit, err := artifact.Commit{}, artifact.ErrNotFound
+	if !fresh {
+		commit, err = committed(ctx, p.Store, s.Dir(r.Step))
+	}
 	switch {
 	case errors.Is(err, artifact.ErrNotFound):
 		if commit, err = attempt(ctx, p, s, claim.StartedAt, r); err != nil {
