@@ -42,6 +42,7 @@ type Prepared struct {
 // Prepare resolves the team, checks everything that can be wrong with the
 // input, and claims the session's directory for this workflow.
 func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
+	defer pulse(ctx)()
 	t, err := a.resolve(in)
 	if err != nil {
 		return Prepared{}, invalid(err)

@@ -31,6 +31,7 @@ type Presented struct {
 
 // Present makes final/<agent>/ from the winning answer as it stands.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
+	defer pulse(ctx)()
 	layout := artifact.InBucket(in.Session)
 	d := in.Decision
 	source := layout.Step(d.Winner, d.WinnerStep, "action.json")

@@ -45,6 +45,7 @@ type ledgerEntry struct {
 // history. It can be repeated: the ledger is written once, and an event is in
 // events.jsonl once.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
+	defer pulse(ctx)()
 	layout := artifact.InBucket(in.Session)
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
 	for _, e := range in.Entries {

@@ -17,7 +17,8 @@ const payloadTooLarge = "payloadSizeError"
 // tried until the store is back, since nothing can go on without them.
 func bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 2 * time.Minute,
+		StartToCloseTimeout: 30 * time.Minute, // a large workspace over a slow line
+		HeartbeatTimeout:    activities.BookkeepingTimeout,
 		Summary:             summary,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:        time.Second,
