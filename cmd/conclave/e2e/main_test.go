@@ -91,7 +91,12 @@ type background struct {
 
 func (c *cli) start(args ...string) *background {
 	c.t.Helper()
-	cmd := c.command(binary(c.t, "CONCLAVE_BIN"), args...)
+	return c.startProgram(binary(c.t, "CONCLAVE_BIN"), args...)
+}
+
+func (c *cli) startProgram(name string, args ...string) *background {
+	c.t.Helper()
+	cmd := c.command(name, args...)
 	b := &background{Cmd: cmd, log: &syncBuffer{}, done: make(chan error, 1)}
 	cmd.Stdout, cmd.Stderr = b.log, b.log
 	require.NoError(c.t, cmd.Start())
@@ -99,7 +104,7 @@ func (c *cli) start(args ...string) *background {
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		if c.t.Failed() {
-			c.t.Logf("conclave %s:\n%s", strings.Join(args, " "), b.log.String())
+			c.t.Logf("%s %s:\n%s", filepath.Base(name), strings.Join(args, " "), b.log.String())
 		}
 	})
 	return b

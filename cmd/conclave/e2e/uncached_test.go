@@ -110,6 +110,14 @@ func (s *site) running(id string) int {
 	return n
 }
 
+// read decodes a document of the store.
+func (s *site) read(key string, v any) {
+	s.t.Helper()
+	data, err := s.store.Get(s.t.Context(), key)
+	require.NoError(s.t, err)
+	require.NoError(s.t, json.Unmarshal(data, v))
+}
+
 func (s *site) history(id string) *historypb.History {
 	s.t.Helper()
 	var h historypb.History
@@ -216,12 +224,45 @@ func TestUncachedAttempts(t *testing.T) {
 	require.Equal(t, "agent_a", result.Winner)
 	require.Equal(t, 3, model.calls("model-b"))
 	var last artifact.LastAction
-	data, err := s.store.Get(t.Context(), "sessions/attempts/agents/agent_b/last_action.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &last))
+	s.read("sessions/attempts/agents/agent_b/last_action.json", &last)
 	require.Equal(t, "none", last.Action)
-	require.Equal(t, activities.NoProgress, last.Error.Type)
+	require.Equal(t, "BadReply", last.Error.Type)
+	require.Contains(t, last.Error.Message, "3 attempts without progress")
 	s.replay("attempts", "attempts_without_progress")
+}
+
+// A decision cuts a running step short: what it spent counts, its transcript
+// stays, and its model call ends at once.
+func TestUncachedFinish(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	asked, hold := make(chan struct{}), make(chan struct{})
+	list := reply{tool: "list_files", arguments: map[string]any{}}
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {answer("Answer A."), list, list, answer("Too late.").during(func() { close(asked); <-hold })},
+		"model-b": {answer("Answer B."), vote("agent2", "Mine.")},
+	})
+	t.Cleanup(func() { close(hold) })
+	w := s.work(model, "agent_a", "agent_b")
+	t.Cleanup(w.Stop)
+	run := s.start("finish")
+	<-asked
+	require.Eventually(t, func() bool { return s.running("finish") == 1 }, 20*time.Second, 20*time.Millisecond)
+	require.NoError(t, s.client.SignalWorkflow(t.Context(), "finish", "", workflows.FinishSignal, nil))
+	var result workflows.SessionResult
+	require.NoError(t, run.Get(t.Context(), &result))
+	require.Equal(t, "finished", result.Status)
+	require.Equal(t, "agent_b", result.Winner, "the one fresh vote")
+	require.Equal(t, int64(5), result.Cost.ModelCalls, "two answers, a vote, and two calls of the step that was cut short")
+
+	var last artifact.LastAction
+	s.read("sessions/finish/agents/agent_a/last_action.json", &last)
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, activities.Cancelled, last.Error.Type)
+	transcript, err := s.store.Get(t.Context(), "sessions/finish/agents/agent_a/002/transcript.jsonl")
+	require.NoError(t, err)
+	require.Contains(t, string(transcript), "list_files")
+	s.replay("finish", "finished_early")
 }
 
 // A session's history stays small: what is large is in the store.

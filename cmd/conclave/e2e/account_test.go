@@ -1,0 +1,117 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	historypb "go.temporal.io/api/history/v1"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/workflows"
+)
+
+// account is all that is left of a session, without times and without whose
+// turn it was when.
+type account struct {
+	result workflows.SessionResult
+	calls  map[string]int    // of models
+	files  map[string]string // content by key; of those that tell the time, only that they are there
+	ledger []string          // what was accepted
+}
+
+// accountOf reads what the store keeps.
+func accountOf(t *testing.T, store artifact.Store, id string) account {
+	t.Helper()
+	a := account{files: map[string]string{}, ledger: ledger(t, store, id)}
+	root := artifact.InBucket(id).Root()
+	for key, err := range store.List(t.Context(), root) {
+		require.NoError(t, err)
+		name := strings.TrimPrefix(key, root)
+		switch {
+		case strings.HasPrefix(name, "blobs/"), strings.HasPrefix(name, "ledger/"):
+		case slices.ContainsFunc([]string{"/answer.json", "/vote.json", "status.json"}, func(end string) bool { return strings.HasSuffix(name, end) }):
+			a.files[name] = timeless(t, store, key)
+		case strings.Contains(name, "/workspace/"):
+			data, err := store.Get(t.Context(), key)
+			require.NoError(t, err)
+			a.files[name] = string(data)
+		default:
+			a.files[name] = ""
+		}
+	}
+	return a
+}
+
+// timeless is a document without its timestamp.
+func timeless(t *testing.T, store artifact.Store, key string) string {
+	t.Helper()
+	document, err := artifact.ReadJSON[map[string]any](t.Context(), store, key)
+	require.NoError(t, err)
+	delete(document, "timestamp")
+	data, err := json.Marshal(document)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// ledger is what was accepted, checked: one entry a step, every entry with its
+// step's action, and no step with an action that is not in it.
+func ledger(t *testing.T, store artifact.Store, id string) []string {
+	t.Helper()
+	layout := artifact.InBucket(id)
+	var accepted, committed []string
+	entries := 0
+	for key, err := range store.List(t.Context(), layout.Root()) {
+		require.NoError(t, err)
+		switch {
+		case strings.HasPrefix(key, layout.File("ledger/")):
+			entries++
+			require.Equal(t, layout.Ledger(entries), key, "the ledger has no gap")
+			e, err := artifact.ReadJSON[coordination.Accepted](t.Context(), store, key)
+			require.NoError(t, err)
+			require.Equal(t, entries, e.Seq)
+			accepted = append(accepted, fmt.Sprintf("%s %03d", e.Agent, e.Step))
+		case strings.HasSuffix(key, "/action.json"):
+			agent, step, _ := strings.Cut(strings.TrimPrefix(key, layout.File("agents/")), "/")
+			committed = append(committed, agent+" "+strings.TrimSuffix(step, "/action.json"))
+		}
+	}
+	slices.Sort(accepted)
+	require.Equal(t, accepted, committed, "one action a step, and each of them accepted once")
+	return accepted
+}
+
+// started lists how the attempts that counted began, by activity ID, for
+// activities of the named type.
+func started(h *historypb.History, activity string) map[string]*historypb.ActivityTaskStartedEventAttributes {
+	ids := map[int64]string{}
+	all := map[string]*historypb.ActivityTaskStartedEventAttributes{}
+	for _, e := range h.Events {
+		if scheduled := e.GetActivityTaskScheduledEventAttributes(); scheduled != nil && scheduled.ActivityType.Name == activity {
+			ids[e.EventId] = scheduled.ActivityId
+		}
+		if begun := e.GetActivityTaskStartedEventAttributes(); begun != nil && ids[begun.ScheduledEventId] != "" {
+			all[ids[begun.ScheduledEventId]] = begun
+		}
+	}
+	return all
+}
+
+// requireFirstAttempts checks that no attempt of any activity was lost.
+func requireFirstAttempts(t *testing.T, h *historypb.History) {
+	t.Helper()
+	for _, activity := range []string{activities.PrepareName, activities.RunStepName, activities.RecordName, activities.PresentName} {
+		begun := started(h, activity)
+		require.NotEmpty(t, begun, activity)
+		for id, s := range begun {
+			require.EqualValues(t, 1, s.Attempt, "%s %s: %v", activity, id, s.LastFailure)
+		}
+	}
+}

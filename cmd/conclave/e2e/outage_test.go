@@ -1,0 +1,193 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/activities/s3store"
+	"conclave/activities/s3store/s3test"
+	"conclave/workflows"
+)
+
+// behind puts a proxy before the store of workers that are started from now on.
+func (s *site) behind(decide func(*http.Request) s3test.Fault) *s3test.Proxy {
+	s.t.Helper()
+	p := s3test.NewProxy(s.t, s.stack.S3Endpoint, decide)
+	var err error
+	s.store, err = s3store.New(s.t.Context(), s3store.Options{
+		Bucket: s.stack.Bucket, Endpoint: p.URL, Region: s.stack.S3Region,
+		AccessKeyID: s.stack.S3AccessKey, SecretAccessKey: s.stack.S3SecretKey,
+	})
+	require.NoError(s.t, err)
+	return p
+}
+
+// outage is a time in which the whole store is down. It begins with the first
+// write to a key that ends in at.
+type outage struct {
+	at    string
+	lasts time.Duration
+	first s3test.Fault // of the request that it begins with
+	then  s3test.Fault // of all others
+}
+
+// outages come one after the other, each once.
+func outages(list ...outage) func(*http.Request) s3test.Fault {
+	var mu sync.Mutex
+	var until time.Time
+	var fault s3test.Fault
+	return func(r *http.Request) s3test.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Now().Before(until) {
+			return fault
+		}
+		for i, o := range list {
+			if r.Method == http.MethodPut && o.at != "" && strings.HasSuffix(r.URL.Path, o.at) {
+				list[i].at = ""
+				until, fault = time.Now().Add(o.lasts), o.then
+				return o.first
+			}
+		}
+		return s3test.None
+	}
+}
+
+// everywhere are outages of the same kind in all that a session does.
+func everywhere(lasts time.Duration, first, then s3test.Fault) []outage {
+	var list []outage
+	for _, at := range []string{
+		"/session.json",                   // preparing
+		"/agents/agent_a/001/step.json",   // a claim
+		"/agents/agent_b/001/action.json", // a commit
+		"/ledger/000002.json",             // a record
+		"/agents/agent_c/002/answer.json", // a projection
+		"/final/agent_c/answer.json",      // presenting
+	} {
+		list = append(list, outage{at: at, lasts: lasts, first: first, then: then})
+	}
+	return list
+}
+
+// falling makes the first writes to a few keys silent, and then refused for
+// some seconds: longer than a step may go without a heartbeat.
+func falling(keys ...string) func(*http.Request) s3test.Fault {
+	var mu sync.Mutex
+	writes := map[string]int{}
+	return func(r *http.Request) s3test.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, key := range keys {
+			if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, key) {
+				continue
+			}
+			writes[key]++
+			switch n := writes[key]; {
+			case n == 1:
+				return s3test.Silence
+			case n <= 6:
+				return s3test.Busy
+			}
+		}
+		return s3test.None
+	}
+}
+
+// weathered takes the three rounds through a store with faults.
+func weathered(t *testing.T, decide func(*http.Request) s3test.Fault) (account, *s3test.Proxy) {
+	t.Helper()
+	s := newSite(t)
+	direct := s.store
+	proxy := s.behind(decide)
+	model := newModelServer(t, threeRounds())
+	w := s.work(model, "agent_a", "agent_b", "agent_c")
+	t.Cleanup(w.Stop)
+	var result workflows.SessionResult
+	require.NoError(t, s.start("weathered").Get(t.Context(), &result))
+	requireFirstAttempts(t, s.history("weathered"))
+	a := accountOf(t, direct, "weathered")
+	a.result, a.calls = result, map[string]int{}
+	for name := range threeRounds() {
+		a.calls[name] = model.calls(name)
+	}
+	return a, proxy
+}
+
+// A store that is down or silent for a while delays a session and changes
+// nothing: the result, the files, the ledger and the number of model calls are
+// those of a session that nothing happened to, and no attempt was lost.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	calm, _ := weathered(t, func(*http.Request) s3test.Fault { return s3test.None })
+	require.Equal(t, "consensus", calm.result.Status)
+	require.Len(t, calm.ledger, 9)
+	for name, replies := range threeRounds() {
+		require.Equal(t, len(replies), calm.calls[name])
+	}
+	for _, tt := range []struct {
+		name   string
+		decide func(*http.Request) s3test.Fault
+		faults map[s3test.Fault]int // at least
+	}{
+		{
+			name:   "busy",
+			decide: outages(everywhere(3*time.Second, s3test.Busy, s3test.Busy)...),
+			faults: map[s3test.Fault]int{s3test.Busy: 6},
+		},
+		{
+			name:   "answers lost and connections cut",
+			decide: outages(everywhere(3*time.Second, s3test.LostAnswer, s3test.HangUp)...),
+			faults: map[s3test.Fault]int{s3test.LostAnswer: 6, s3test.HangUp: 6},
+		},
+		{
+			name:   "silent",
+			decide: falling("/agents/agent_a/001/action.json", "/agents/agent_b/001/step.json", "/ledger/000001.json"),
+			faults: map[s3test.Fault]int{s3test.Silence: 3, s3test.Busy: 15},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, proxy := weathered(t, tt.decide)
+			require.Equal(t, calm, a)
+			for fault, least := range tt.faults {
+				require.GreaterOrEqual(t, proxy.Count(fault), least, fault)
+			}
+		})
+	}
+}
+
+// An outage that outlasts the patience of a step costs the attempt, and with it
+// the model call that was not on record: that one is paid for twice, no other.
+func TestLongOutage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	direct := s.store
+	s.behind(outages(outage{at: "/agents/agent_a/001/action.json", lasts: 40 * time.Second, first: s3test.Busy, then: s3test.Busy}))
+	model := newModelServer(t, map[string][]reply{"model-a": {answer("Answer A."), answer("Answer A."), vote("agent1", "The only one.")}})
+	w := s.work(model, "agent_a")
+	t.Cleanup(w.Stop)
+	var result workflows.SessionResult
+	require.NoError(t, s.start("long-outage").Get(t.Context(), &result))
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, "Answer A.", result.Answer)
+	require.Equal(t, 3, model.calls("model-a"))
+	require.EqualValues(t, 3, result.Cost.ModelCalls, "what was lost was paid for all the same")
+	require.Equal(t, []string{"agent_a 001", "agent_a 002"}, ledger(t, direct, "long-outage"))
+	lost := 0
+	for id, begun := range started(s.history("long-outage"), activities.RunStepName) {
+		if begun.Attempt > 1 {
+			lost++
+			require.Contains(t, id, "agent_a")
+			require.Equal(t, activities.Storage, begun.LastFailure.GetApplicationFailureInfo().GetType())
+		}
+	}
+	require.Equal(t, 1, lost, "steps with a lost attempt")
+}

@@ -1,0 +1,153 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/workflows"
+)
+
+const houseKey = "key-of-the-house"
+
+// newHouse is the model server behind a key.
+func newHouse(t *testing.T, m *modelServer) string {
+	t.Helper()
+	house := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+houseKey {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		m.serve(w, r)
+	}))
+	t.Cleanup(house.Close)
+	return house.URL + "/v1"
+}
+
+// trio is a team at the provider house.
+const trio = `{"agents": [
+  {"id": "agent_a", "backend": {"provider": "house", "model": "model-a"}},
+  {"id": "agent_b", "backend": {"provider": "house", "model": "model-b"}},
+  {"id": "agent_c", "backend": {"provider": "house", "model": "model-c"}}]}`
+
+// A worker's own configuration says where models are, with which key and at what
+// price; sessions name providers and teams, and cannot define any.
+func TestProvidersOfAWorker(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	conclave := binary(t, "CONCLAVE_BIN")
+	for name, tt := range map[string]struct {
+		program []string
+		ready   string
+	}{
+		"conclave":        {[]string{conclave, "worker"}, "worker on the task queue"},
+		"conclave-worker": {[]string{filepath.Join(filepath.Dir(conclave), "conclave-worker")}, "msg=working"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newModelServer(t, threeRounds())
+			c := newCLI(t, "AWS_ENDPOINT_URL_S3="+s.stack.S3Endpoint, "AWS_REGION="+s.stack.S3Region,
+				"AWS_ACCESS_KEY_ID="+s.stack.S3AccessKey, "AWS_SECRET_ACCESS_KEY="+s.stack.S3SecretKey,
+				"TEMPORAL_ADDRESS="+s.stack.TemporalAddress, "HOUSE_KEY="+houseKey)
+			file := c.file("worker.yaml", fmt.Sprintf(`
+providers:
+  house:
+    base_url: %s
+    api_key_env: HOUSE_KEY
+    params: {seed: 7}
+    price_per_million: {input: 10, output: 100}
+    requests_per_minute: 60000
+    tokens_per_minute: 60000000
+teams:
+  trio: %s
+max_concurrent_steps: 4
+`, newHouse(t, m), trio))
+			began := time.Now()
+			w := c.startProgram(tt.program[0], append(tt.program[1:], "--task-queue", name, "--bucket", s.stack.Bucket, "--worker-config", file)...)
+			w.prints(t, "OPENAI_API_KEY is not set") // of the built-in team, which is the default here
+			w.prints(t, tt.ready)
+			t.Logf("%s works after %v", name, time.Since(began))
+
+			var result workflows.SessionResult
+			run := s.begin(t, name, name+"-by-team", workflows.SessionInput{Query: "Which of us is right?", Team: "trio"})
+			require.NoError(t, run.Get(t.Context(), &result))
+			require.Equal(t, "consensus", result.Status)
+			require.Equal(t, "agent_c", result.Winner)
+			require.NotNil(t, result.Cost.TotalUSD, "the price of the provider is known")
+			calls := m.calls("model-a") + m.calls("model-b") + m.calls("model-c")
+			require.InDelta(t, float64(calls)*(100*10+20*100)/1e6, *result.Cost.TotalUSD, 1e-9)
+			require.Contains(t, m.prompts(), `"seed":7`)
+
+			m.rewind()
+			run = s.begin(t, name, name+"-by-config", workflows.SessionInput{Query: "And again?", Config: []byte(trio)})
+			require.NoError(t, run.Get(t.Context(), &result))
+			require.Equal(t, "consensus", result.Status)
+
+			run = s.begin(t, name, name+"-elsewhere", workflows.SessionInput{
+				Query: "Whose key is this?",
+				Config: []byte(strings.ReplaceAll(trio, `"provider": "house"`,
+					`"base_url": "http://127.0.0.1:1/v1", "api_key_env": "HOUSE_KEY"`)),
+			})
+			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster can name the worker's providers, not define one")
+			run = s.begin(t, name, name+"-program", workflows.SessionInput{
+				Query:  "Who am I?",
+				Config: []byte(strings.ReplaceAll(trio, `"model-a"}`, `"model-a"}, "mcp_servers": [{"name": "id", "command": "/usr/bin/id"}]`)),
+			})
+			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster can name the worker's MCP servers, not define one")
+			run = s.begin(t, name, name+"-nowhere", workflows.SessionInput{Query: "Where?", Config: []byte(strings.ReplaceAll(trio, "house", "hotel"))})
+			err := run.Get(t.Context(), &result)
+			require.ErrorContains(t, err, `this worker has no provider "hotel"; it has: house`)
+			require.ErrorContains(t, err, activities.ConfigInvalid)
+
+			s.keepsSecret(t, name+"-by-team", houseKey)
+			require.NotContains(t, w.log.String(), houseKey)
+		})
+	}
+}
+
+// begin starts a session on a task queue of its own.
+func (s *site) begin(t *testing.T, queue, id string, in workflows.SessionInput) client.WorkflowRun {
+	t.Helper()
+	run, err := s.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue}, workflows.SessionType, in)
+	require.NoError(t, err)
+	return run
+}
+
+// rewind begins the script anew.
+func (m *modelServer) rewind() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.asked)
+}
+
+// keepsSecret looks for a secret in everything that is left of a session.
+func (s *site) keepsSecret(t *testing.T, id, secret string) {
+	t.Helper()
+	events := s.client.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		require.NoError(t, err)
+		require.NotContains(t, event.String(), secret)
+	}
+	objects := 0
+	for key, err := range s.store.List(t.Context(), artifact.InBucket(id).Root()) {
+		require.NoError(t, err)
+		data, err := s.store.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), secret, key)
+		objects++
+	}
+	require.Positive(t, objects)
+}
