@@ -1,0 +1,36 @@
+//go:build bench
+
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+// BenchmarkSession takes a team of three through the nine steps of three waves,
+// on an embedded stack that is up, one session after the other.
+func BenchmarkSession(b *testing.B) {
+	b.Run("model=100ms", func(b *testing.B) { session(b, 100*time.Millisecond) })
+	b.Run("model=2s", func(b *testing.B) { session(b, 2*time.Second) })
+}
+
+func session(b *testing.B, delay time.Duration) {
+	b.Helper()
+	m := newModelServer(b, threeRounds, delay)
+	s := newStack(b, m)
+	model := callsInARow * delay // the critical path
+
+	var added, ratio, events, size samples
+	for b.Loop() {
+		took := s.session("conclave")
+		info := s.describe()
+		added.add(float64((took - model).Milliseconds()) / waves)
+		ratio.add(took.Seconds() / model.Seconds())
+		events.add(float64(info.GetHistoryLength()) / steps)
+		size.add(float64(info.GetHistorySizeBytes()) / steps)
+	}
+	b.ReportMetric(added.median(), "added-ms/step")
+	b.ReportMetric(ratio.median(), "wall/model")
+	b.ReportMetric(events.median(), "events/step")
+	b.ReportMetric(size.median(), "history-B/step")
+}

@@ -1,0 +1,50 @@
+//go:build bench
+
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+// BenchmarkStart measures from the start of `conclave run` to its first model
+// call, the embedded stack started on the way.
+func BenchmarkStart(b *testing.B) {
+	m := newModelServer(b, alone, 0)
+	// The first run reads the binary from the disk and leaves a data directory.
+	used := newShell(b, m.setting())
+	firstCall(b, m, used)
+
+	b.Run("data=new", func(b *testing.B) {
+		start(b, m, func() *shell { return newShell(b, m.setting()) })
+	})
+	b.Run("data=existing", func(b *testing.B) {
+		start(b, m, func() *shell { return used })
+	})
+}
+
+func start(b *testing.B, m *modelServer, home func() *shell) {
+	b.Helper()
+	var took samples
+	for b.Loop() {
+		took.add(firstCall(b, m, home()).Seconds())
+	}
+	b.ReportMetric(took.median(), "s-to-first-call")
+	b.ReportMetric(0, "ns/op") // the end of a session and of the stack is in it
+}
+
+// firstCall takes a session to its end and returns how long its first model
+// call was in coming.
+func firstCall(b *testing.B, m *modelServer, s *shell) time.Duration {
+	b.Helper()
+	select {
+	case <-m.asked: // of the session before
+	default:
+	}
+	config := s.file("team.yaml", m.team())
+	began := time.Now()
+	p := s.start(nil, "run", "--automation", "--config", config, "Are you there?")
+	s.ended(p)
+	s.gone()
+	return (<-m.asked).Sub(began)
+}
