@@ -112,12 +112,17 @@ func New(c Config) (*Worker, error) {
 
 // Start begins to poll and returns.
 func (w *Worker) Start() error {
-	err := w.sessions.Start()
-	if err == nil && w.steps != nil {
-		err = w.steps.Start()
+	if err := w.sessions.Start(); err != nil {
+		w.clear()
+		return fmt.Errorf("starting the worker of sessions: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("starting the worker: %w", err)
+	if w.steps == nil {
+		return nil
+	}
+	if err := w.steps.Start(); err != nil {
+		w.sessions.Stop()
+		w.clear()
+		return fmt.Errorf("starting the worker of steps: %w", err)
 	}
 	return nil
 }
@@ -126,7 +131,14 @@ func (w *Worker) Start() error {
 func (w *Worker) Stop() {
 	if w.steps != nil {
 		w.steps.Stop()
+	}
+	w.clear()
+	w.sessions.Stop()
+}
+
+// clear removes the workspaces of steps.
+func (w *Worker) clear() {
+	if w.scratch != nil {
 		w.scratch.close()
 	}
-	w.sessions.Stop()
 }

@@ -16,6 +16,10 @@
 // A step whose completion was lost is found by its token, projected again and
 // not run again. Run in step.go is that sequence.
 //
+// What survives an attempt is what the Journal port keeps. Without one, a lost
+// attempt's model calls are paid again; its number, its claim and its commit
+// are found either way.
+//
 // Not here: what a step is about (engine/member, engine/pipeline,
 // engine/scenario), heartbeats and retries (activities).
 package step

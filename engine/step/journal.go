@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"conclave/engine/artifact"
@@ -11,10 +12,10 @@ import (
 	"conclave/engine/loop"
 )
 
-// journal collects a step's entries, which become its transcript. A lost
-// attempt is begun again from its opening: entries outlive the attempt only
-// with the commit.
+// journal collects a step's entries, which become its transcript, and passes
+// them on to the one that outlives the attempt, if there is one.
 type journal struct {
+	kept       Journal // nil for none
 	result     *Result
 	spent      llm.Usage // by earlier attempts
 	conv       llm.Usage // by this one
@@ -40,13 +41,45 @@ func (j *journal) Append(ctx context.Context, e loop.Entry) error {
 	if err := j.alive(ctx); err != nil {
 		return err
 	}
+	if j.kept != nil {
+		if err := j.kept.Append(ctx, e); err != nil {
+			return err
+		}
+	}
+	if err := j.write(e); err != nil {
+		return err
+	}
+	if j.progress != nil {
+		j.progress(Progress{Step: j.result.Step, Last: e.Kind, Usage: j.result.Usage})
+	}
+	return nil
+}
+
+// write adds an entry to the transcript.
+func (j *journal) write(e loop.Entry) error {
 	data, err := json.Marshal(line{Time: artifact.Timestamp(j.now()), Entry: e})
 	if err != nil {
 		return err
 	}
 	j.transcript.Write(append(data, '\n'))
-	if j.progress != nil {
-		j.progress(Progress{Step: j.result.Step, Last: e.Kind, Usage: j.result.Usage})
+	return nil
+}
+
+// restore folds the entries of earlier attempts into conv. Their usage is in
+// what was spent already.
+func (j *journal) restore(ctx context.Context, conv *loop.Conversation) error {
+	if j.kept == nil {
+		return nil
+	}
+	entries, err := j.kept.Entries(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the journal of the step: %w", err)
+	}
+	for _, e := range entries {
+		if err := j.write(e); err != nil {
+			return err
+		}
+		conv.Add(e)
 	}
 	return nil
 }

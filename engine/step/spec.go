@@ -1,6 +1,7 @@
 package step
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"time"
@@ -25,6 +26,10 @@ type Ports struct {
 	// temporary directory if empty.
 	Scratch string
 
+	// Journal keeps the step's entries where its next attempt finds them; nil
+	// keeps them no longer than the attempt, and the next one begins anew.
+	Journal Journal
+
 	// Progress is told after every journal entry; nil for nobody.
 	Progress func(Progress)
 
@@ -37,6 +42,14 @@ type Ports struct {
 type Tools interface {
 	loop.Tools
 	io.Closer
+}
+
+// Journal outlives an attempt.
+type Journal interface {
+	// Append makes an entry durable, also before the attempt goes on.
+	loop.Journal
+	// Entries are those of earlier attempts, in order.
+	Entries(ctx context.Context) ([]loop.Entry, error)
 }
 
 // Progress is how far a running step has come.

@@ -54,7 +54,7 @@ func attempt(ctx context.Context, p Ports, s Spec, started time.Time, r *Result)
 	}
 	defer ws.close()
 
-	j := &journal{result: r, spent: s.Spent, now: p.Now, alive: p.alive, progress: p.Progress}
+	j := &journal{kept: p.Journal, result: r, spent: s.Spent, now: p.Now, alive: p.alive, progress: p.Progress}
 	action, err := converse(ctx, p, s, ws, j)
 	if err != nil {
 		r.Transcript = j.transcript.Bytes()
@@ -86,11 +86,16 @@ func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal) (
 		return loop.Action{}, fmt.Errorf("opening the step: %w", err)
 	}
 	conv := &loop.Conversation{}
-	first := loop.Entry{Kind: loop.Opening, Messages: opening}
-	if err := j.Append(ctx, first); err != nil {
+	if err := j.restore(ctx, conv); err != nil {
 		return loop.Action{}, err
 	}
-	conv.Add(first)
+	if len(conv.Messages) == 0 {
+		first := loop.Entry{Kind: loop.Opening, Messages: opening}
+		if err := j.Append(ctx, first); err != nil {
+			return loop.Action{}, err
+		}
+		conv.Add(first)
+	}
 	return loop.Loop{
 		Model:   fencedModel{Model: p.Model, alive: p.alive},
 		Tools:   fencedTools{opened: ws.tools, alive: p.alive},

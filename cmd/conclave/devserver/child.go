@@ -12,6 +12,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/server/common/headers"
 )
 
 const (
@@ -39,6 +42,8 @@ func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	// An unreachable file is closed, and with it goes its lock.
 	defer runtime.KeepAlive(from.owner)
 	ownerOnly()
+	// The server's own workers would hash the whole executable to name it.
+	sdkworker.SetBinaryChecksum(headers.ServerVersion)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
