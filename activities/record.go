@@ -35,7 +35,9 @@ type SessionState struct {
 }
 
 // ledgerEntry is ledger/<seq>.json. After a workflow reset the entries of the
-// new run follow those of the old one: the run that began last counts.
+// new run follow those of the old one in new files, with the numbers that they
+// have in their run. What counts is found by reading the files in order: an
+// entry takes the place of all earlier ones with its number or a higher one.
 type ledgerEntry struct {
 	Run string `json:"run"`
 	coordination.Accepted

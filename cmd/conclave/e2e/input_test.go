@@ -31,7 +31,7 @@ func TestBadInput(t *testing.T) {
 		{name: "unknown flag", args: []string{"run", "--ofline", "Why?"}, says: []string{"--ofline"}},
 		{name: "unknown command", args: []string{"rnu"}, says: []string{"run"}},
 		{name: "unreadable file", args: []string{"run", "--config", "nowhere.yaml", "Why?"}, says: []string{"nowhere.yaml"}},
-		{name: "unknown key", config: "agents:\n  - id: agent_a\n    modle: x\n", says: []string{"team.yaml:3", "modle"}},
+		{name: "unknown key", config: "agents:\n  - id: agent_a\n    bakend: x\n", says: []string{"team.yaml:3", "backend"}},
 		{name: "wrong type", config: "agents:\n  - id: agent_a\n    backend: {model: m}\norchestrator:\n  max_revotes: many\n", says: []string{"team.yaml:5", "max_revotes"}},
 		{name: "no agents", config: "agents: []\n", says: []string{"team.yaml:1", "agent"}},
 		{name: "duplicate id", config: "agents:\n  - {id: agent_a, backend: {model: m}}\n  - {id: agent_a, backend: {model: m}}\n", says: []string{"team.yaml:3", "agent_a"}},

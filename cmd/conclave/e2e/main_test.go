@@ -86,7 +86,7 @@ func (c *cli) run(name string, args ...string) output {
 type background struct {
 	*exec.Cmd
 	log  *syncBuffer
-	done chan error
+	done chan struct{}
 }
 
 func (c *cli) start(args ...string) *background {
@@ -97,10 +97,13 @@ func (c *cli) start(args ...string) *background {
 func (c *cli) startProgram(name string, args ...string) *background {
 	c.t.Helper()
 	cmd := c.command(name, args...)
-	b := &background{Cmd: cmd, log: &syncBuffer{}, done: make(chan error, 1)}
+	b := &background{Cmd: cmd, log: &syncBuffer{}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = b.log, b.log
 	require.NoError(c.t, cmd.Start())
-	go func() { b.done <- cmd.Wait() }()
+	go func() {
+		_ = cmd.Wait() // the exit code is in the process state
+		close(b.done)
+	}()
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		if c.t.Failed() {
@@ -135,9 +138,6 @@ func (c *cli) file(name, content string) string {
 	require.NoError(c.t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
-
-// dataDir is where the commands of this home keep the embedded stack.
-func (c *cli) dataDir() string { return filepath.Join(c.home, ".local", "share", "conclave") }
 
 // lastLine decodes the last line of an --automation run.
 func (o output) lastLine(t *testing.T, v any) {
