@@ -23,11 +23,11 @@ func pulse(ctx context.Context) (stop func()) {
 		tick := time.NewTicker(pulseInterval)
 		defer tick.Stop()
 		for {
-			activity.RecordHeartbeat(ctx)
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
 			}
 		}
 	}()
