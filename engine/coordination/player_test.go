@@ -1,6 +1,10 @@
 package coordination_test
 
 import (
+	"encoding/json"
+
+	"github.com/stretchr/testify/require"
+
 	c "conclave/engine/coordination"
 )
 
@@ -98,4 +102,10 @@ func only[T c.Command](commands []c.Command) []T {
 		}
 	}
 	return some
+}
+
+func marshal(t require.TestingT, v any) string {
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(text)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	c "conclave/engine/coordination"
-	"conclave/engine/llm"
 )
 
 // The timeline keeps 50 entries, numbered from the first, and cuts what agents wrote.
@@ -35,25 +34,6 @@ func TestTimeline(t *testing.T) {
 		require.Equal(t, p.state.Events-49+i, e.Seq)
 		require.NotEmpty(t, e.Text)
 	}
-}
-
-// "A step stopped from outside changes nothing else."
-func TestStoppedStepIsNoFailureAndNoStep(t *testing.T) {
-	t.Parallel()
-	config := team("a", "b")
-	config.MaxStepsPerAgent = 2
-	p := answered(config)
-	for range 5 {
-		commands := p.batch(
-			c.Stopped{Launch: p.launchOf("a"), Usage: llm.Usage{InputTokens: 7, ModelCalls: 1}},
-			c.Stopped{Launch: p.launchOf("b")},
-		)
-		require.Len(t, only[c.Launch](commands), 2, "both are launched again, below their limit")
-	}
-	a := p.state.View().Agents[0]
-	require.Equal(t, c.AgentAnswered, a.Status)
-	require.Equal(t, int64(35), a.Cost.InputTokens)
-	require.Nil(t, a.Error)
 }
 
 // The timeline says which votes an answer makes stale, and which come too late.
