@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"conclave/engine/llm"
+	"conclave/engine/nearest"
 )
 
 // arguments of all the file tools. Each uses those that its schema names.
@@ -101,7 +102,7 @@ func (s *schema) usage() string {
 func suggestion(wrong string, choices []string) string {
 	best, distance := "", len(wrong)/2+1
 	for _, choice := range choices {
-		d := editDistance(wrong, choice)
+		d := nearest.Distance(wrong, choice)
 		if strings.Contains(wrong, choice) || wrong != "" && strings.Contains(choice, wrong) {
 			d = min(d, 1)
 		}
@@ -113,24 +114,4 @@ func suggestion(wrong string, choices []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// editDistance is Levenshtein's, over bytes: names are ASCII.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

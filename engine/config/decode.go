@@ -166,7 +166,7 @@ func (d *decoder) unknown(f field, parent string, valid []string) {
 		return
 	}
 	hint := suggestion(f.key, valid)
-	if _, near := nearest(f.key, valid); !near && (d.document() == teamType || parent == "") {
+	if _, near := closest(f.key, valid); !near && (d.document() == teamType || parent == "") {
 		elsewhere := ""
 		walk(d.document(), "", func(pattern string, r rule) {
 			if r.key == f.key && elsewhere == "" {
