@@ -17,7 +17,7 @@ func TestDistance(t *testing.T) {
 		{"", "", 0},
 		{"", "abc", 3},
 		{"model", "model", 0},
-		{"modle", "model", 1}, // swapped
+		{"abdc", "abcd", 1}, // swapped
 		{"modl", "model", 1},
 		{"modell", "model", 1},
 		{"nodel", "model", 1},
