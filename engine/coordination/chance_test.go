@@ -1,11 +1,63 @@
 package coordination_test
 
 import (
+	"slices"
 	"strings"
+
+	"github.com/stretchr/testify/require"
 
 	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
+
+// oneOf chooses one of some.
+func oneOf[T any](choose pick, some ...T) T { return some[choose(len(some))] }
+
+// randomConfig has any value in any field, limits mostly tight, and a value that
+// makes no sense now and then.
+func randomConfig(choose pick) c.Config {
+	ids := []string{"b", "agent_a", "zed", "a", "m1", "B", "x-2"}[:choose(8)]
+	if len(ids) > 1 && choose(16) == 1 {
+		ids = append(slices.Clone(ids), ids[0])
+	}
+	flag := func() bool { return choose(4) == 1 }
+	config := c.Config{
+		Agents:           ids,
+		OnSplit:          oneOf(choose, c.SplitRevote, c.SplitPlurality, c.SplitFail, c.OnSplit("coin")),
+		MaxRevotes:       choose(4) - 1,
+		MaxStepsPerAgent: oneOf(choose, 1, 2, 3, 4, 6, 8, 0),
+		OnAgentFailure:   oneOf(choose, c.FailureContinue, c.FailurePark, c.FailureContinue, c.FailureFail, c.FailurePark),
+
+		Mode:   oneOf(choose, c.Voting, c.Voting, c.Decomposition, c.Mode("")),
+		Pacing: oneOf(choose, c.Rounds, c.Continuous),
+
+		Updates:         oneOf(choose, c.NoUpdates, c.Inject, c.Restart, c.UpdateMode("shout")),
+		DeferUpdates:    flag(),
+		BeforeChecklist: flag(),
+		UpdatesPerStep:  choose(4) - 1,
+		AnswersPerAgent: oneOf(choose, 0, 0, 1, 1, 2, 3, -1),
+		AnswersGlobal:   oneOf(choose, 0, 0, 0, 1, 2, 3, 5, -1),
+		DeferVoting:     flag(),
+		SkipVoting:      choose(8) == 1,
+
+		Strategy:         oneOf(choose, c.Reuse, c.WinnerPresent, c.Synthesize),
+		SkipPresentation: flag(),
+		MaxRestarts:      oneOf(choose, 0, 0, 1, 2, -1),
+		Budget: c.Budget{
+			Tokens: oneOf(choose, int64(0), 0, 0, 10, 60, 300, -1),
+			USD:    oneOf(choose, 0.0, 0, 0, 1, 2.3, 20, -1),
+		},
+	}
+	if lead := choose(6) - 2; lead >= -1 && len(ids) > 0 && flag() || lead > 2 {
+		config.LeadCap = &lead
+	} else if lead >= 0 && choose(2) == 1 {
+		config.LeadCap = &lead
+	}
+	if len(ids) > 0 && flag() {
+		config.Presenter = ids[choose(len(ids))]
+	}
+	return config
+}
 
 // randomBatch is what might reach a session at one moment.
 func (s *session) randomBatch() []c.Event {
@@ -18,80 +70,140 @@ func (s *session) randomBatch() []c.Event {
 
 // randomEvent is mostly the honest end of a running step.
 func (s *session) randomEvent() c.Event {
-	switch s.pick(32) {
+	switch s.pick(40) {
 	case 1:
-		return c.Finish{}
-	case 2:
-		return c.TimeUp{}
-	case 3:
-		return nil
+		return oneOf[c.Event](s.pick, c.TimeShort{}, c.TimeShort{}, c.TimeShort{}, c.TimeUp{}, c.Finish{}, nil)
+	case 2, 3:
+		return s.end(s.randomLaunch(), s.pick(9))
 	case 4, 5:
-		return s.end(s.randomLaunch(), s.randomAgent())
-	default:
-		ids := s.runningIDs()
-		if len(ids) == 0 {
-			return s.end("l1", s.randomAgent())
-		}
-		return s.end(ids[s.pick(len(ids))], s.randomAgent())
+		return c.Pause{}
+	case 6:
+		return c.Resume{}
+	case 7:
+		return c.Retry{Agent: oneOf(s.pick, "", s.randomAgent())}
+	case 8, 9:
+		return c.Said{Agent: oneOf(s.pick, "", s.randomAgent(), ""), Text: s.randomText()}
 	}
+	switch {
+	case s.state.Held() && s.pick(3) == 1:
+		return oneOf[c.Event](s.pick, c.Resume{}, c.Retry{})
+	case len(s.runningIDs()) == 0:
+		return s.end("l1", s.pick(9))
+	}
+	id := oneOf(s.pick, s.runningIDs()...)
+	if s.state.View().Paused && s.pick(4) > 0 { // it was asked to
+		return s.endWith(id, "suspend")
+	}
+	return s.end(id, s.pick(20))
 }
 
-// end is how the launch's step might end.
-func (s *session) end(id c.LaunchID, target string) c.Event {
-	launch := s.launches[id]
-	used := llm.Usage{InputTokens: int64(s.pick(9)), ModelCalls: 1}
-	step := launch.After + 1
+// end is how a step might end: mostly with something that it was offered.
+func (s *session) end(id c.LaunchID, choice int) c.Event {
+	others := []string{
+		"fail", "suspend", "restart", "exhaust", string(c.NewAnswer), string(c.Vote), string(c.Stop), string(c.Submit),
+		string(c.RestartTeam), "restart",
+	}
+	if choice > 0 && choice <= len(others) && choice < 7 || len(s.launches[id].Offered) == 0 {
+		return s.endWith(id, oneOf(s.pick, others...))
+	}
+	return s.endWith(id, string(oneOf(s.pick, s.launches[id].Offered...)))
+}
+
+func (s *session) endWith(id c.LaunchID, action string) c.Event {
+	used := s.randomUsage()
+	step := s.launches[id].After + 1
 	if s.pick(12) == 1 {
 		step = s.pick(9) - 1
 	}
-	choice := s.pick(16)
-	if len(launch.Shown) == 0 && choice > 3 {
-		choice = 0 // in the first wave mostly answers
-	}
-	switch choice {
-	case 0, 1:
-		return c.Answered{Launch: id, Step: step, Seen: s.randomSeen(id), Usage: used}
-	case 2:
-		return c.Failed{Launch: id, Step: step, Cause: c.Failure{Type: "network", Message: s.randomText()}, Usage: used}
-	default:
-		return c.Voted{
-			Launch: id, Step: step, Target: target, TargetLabel: s.randomLabel(),
-			Reason: s.randomText(), Seen: s.randomSeen(id), Usage: used,
+	seen, heard := s.randomSeen(id)
+	switch action {
+	case "fail":
+		return c.Failed{
+			Launch: id, Step: step, Cause: c.Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id), Usage: used,
 		}
+	case "suspend":
+		return c.Suspended{Launch: id, Step: step, Token: s.randomToken(id), Usage: used}
+	case "restart":
+		return c.Restarted{Launch: id, Step: step, Usage: used}
+	case "exhaust":
+		return c.Exhausted{Launch: id, Step: step, Usage: used}
+	case string(c.Vote):
+		return c.Voted{
+			Launch: id, Step: step, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
+			Reason: s.randomText(), Seen: seen, Heard: heard, Usage: used,
+		}
+	case string(c.Stop):
+		status := oneOf(s.pick, c.Complete, c.Blocked, c.StopStatus("tired"))
+		return c.Stopped{Launch: id, Step: step, Status: status, Summary: s.randomText(), Seen: seen, Heard: heard, Usage: used}
+	case string(c.Submit), string(c.RestartTeam):
+		again := action == string(c.RestartTeam)
+		return c.Evaluated{Launch: id, Step: step, Again: again, Reason: s.randomText(), Usage: used}
 	}
+	return c.Answered{Launch: id, Step: step, Seen: seen, Heard: heard, Usage: used}
 }
 
-// endSomeStep ends one running step, failing now and then.
-func (s *session) endSomeStep() []c.Event {
+// release lets the session go on: what holds it up is ended, what runs ends, and
+// what is not an end comes to an end.
+func (s *session) release(t require.TestingT) []c.Event {
 	ids := s.runningIDs()
-	return []c.Event{s.end(ids[s.pick(len(ids))], s.randomAgent())}
+	switch {
+	case s.state.View().Paused:
+		return []c.Event{c.Resume{}}
+	case len(ids) == 0:
+		require.True(t, s.state.Held(), "nothing runs, and nobody holds it up")
+		return []c.Event{oneOf[c.Event](s.pick, c.Retry{}, c.Retry{}, c.Finish{})}
+	}
+	event := s.end(oneOf(s.pick, ids...), s.pick(12))
+	switch e := event.(type) {
+	case c.Failed:
+		if s.failures++; s.failures > 6 {
+			return []c.Event{c.Exhausted{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}
+		}
+	case c.Suspended:
+		if s.suspends++; s.suspends > 6 {
+			return []c.Event{c.Exhausted{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}
+		}
+	}
+	return []c.Event{event}
 }
 
 func (s *session) runningIDs() []c.LaunchID {
 	var ids []c.LaunchID
-	for _, agent := range s.config.Agents {
-		if id, found := s.running[agent]; found {
-			ids = append(ids, id)
-		}
+	for _, a := range s.oracle.running() {
+		ids = append(ids, s.oracle.members[a].runs.ID)
 	}
 	return ids
 }
 
 func (s *session) randomLaunch() c.LaunchID {
-	return []c.LaunchID{"l1", "l2", "l3", "l5", "l8", "", "l0", "\xff"}[s.pick(8)]
+	return oneOf(s.pick, c.LaunchID("l1"), "l2", "l3", "l5", "l8", "", "l0", "\xff")
 }
 
 func (s *session) randomAgent() string {
-	choice := s.pick(8 * (len(s.config.Agents) + 1))
-	if choice >= 8*len(s.config.Agents) {
+	choice := s.pick(8 * (len(s.oracle.config.Agents) + 1))
+	if choice >= 8*len(s.oracle.config.Agents) {
 		return []string{"", "nobody\xfe"}[choice%2]
 	}
-	return s.config.Agents[choice/8]
+	return s.oracle.config.Agents[choice/8]
 }
 
-// randomSeen is mostly what the step was shown.
-func (s *session) randomSeen(id c.LaunchID) []c.Seen {
-	seen := s.sees(id)
+// randomTarget is mostly the author of an answer that the step was shown, and
+// mostly the first, so that a team can agree.
+func (s *session) randomTarget(id c.LaunchID) string {
+	shown := s.launches[id].Shown
+	if len(shown) == 0 || s.pick(8) == 1 {
+		return s.randomAgent()
+	}
+	return oneOf(s.pick, shown[0], oneOf(s.pick, shown...)).Agent
+}
+
+// randomSeen is mostly what the step was shown at its launch, or also what the
+// bell told it, and now and then a lie.
+func (s *session) randomSeen(id c.LaunchID) (seen []c.Seen, heard int) {
+	seen, heard = s.sees(id), s.hears(id)
+	if s.launches[id].Updates.Mode != c.NoUpdates && s.pick(2) == 1 {
+		seen, heard = s.told(id)
+	}
 	if s.pick(6) == 1 {
 		for range s.pick(4) {
 			seen = append(seen, c.Seen{Agent: s.randomAgent(), Step: s.pick(12) - 2})
@@ -100,13 +212,31 @@ func (s *session) randomSeen(id c.LaunchID) []c.Seen {
 	if len(seen) > 0 && s.pick(8) == 1 {
 		seen = seen[1:]
 	}
-	return seen
+	if s.pick(8) == 1 {
+		heard = s.pick(6) - 1
+	}
+	return seen, heard
+}
+
+func (s *session) randomUsage() llm.Usage {
+	used := llm.Usage{
+		InputTokens: int64(s.pick(9)), CachedInputTokens: int64(s.pick(2)), OutputTokens: int64(s.pick(3)), ModelCalls: int64(s.pick(4)),
+	}
+	if s.pick(10) != 1 {
+		usd := float64(s.pick(5)) / 10
+		used.TotalUSD = &usd
+	}
+	return used
+}
+
+func (s *session) randomToken(id c.LaunchID) string {
+	return oneOf(s.pick, tokenOf(id), tokenOf(id), "")
 }
 
 func (s *session) randomLabel() string {
-	return []string{"", "agent1", "agent1.1", "agent2.1", "agent2.2", "agent3.1", "agent0.-1"}[s.pick(7)]
+	return oneOf(s.pick, "", "agent1", "agent1.1", "agent2.1", "agent2.2", "agent3.1", "agent0.-1", "agent1.final")
 }
 
 func (s *session) randomText() string {
-	return []string{"", "because", strings.Repeat("ü", 281), "\xff\xc3"}[s.pick(4)]
+	return oneOf(s.pick, "because", "", strings.Repeat("ü", 281), "\xff\xc3", " \n", strings.Repeat("long ", 1000))
 }

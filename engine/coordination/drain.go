@@ -1,9 +1,9 @@
 package coordination
 
 // Drain decides what follows from the events stepped since the last one:
-// records in ledger order, then either the launches of a wave, or cancels and
-// the end, or nothing because steps are still running. What it returns is not
-// returned again.
+// records in ledger order, a ring, cancels, and then either launches, or the
+// end, or nothing because steps are still running or the session is held. What
+// it returns is not returned again.
 func (s *State) Drain() []Command {
 	var commands []Command
 	for _, entry := range s.Pending {
@@ -15,24 +15,36 @@ func (s *State) Drain() []Command {
 	}
 	next := s.next()
 	if next.decision != nil {
-		return append(commands, s.conclude(*next.decision)...)
+		return append(commands, s.end(*next.decision)...)
 	}
-	return append(commands, s.launch(next.wave)...)
+	commands = append(commands, s.ring(s.directive())...)
+	if s.Paused {
+		commands = append(commands, s.cancel(true)...)
+	}
+	return append(commands, s.share(next.launches)...)
 }
 
-// conclude ends the session. The runs it cancels stay known, so that their
-// usage still counts when they report.
-func (s *State) conclude(d Decision) []Command {
+// end ends the session. The runs it cancels stay known, so that their usage
+// still counts when they report.
+func (s *State) end(d Decision) []Command {
 	s.Outcome = &d
-	s.Forced = ""
+	s.Forced, s.Finale, s.Paused = "", nil, false
 	s.note(Entry{Kind: EntryDecided, Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel, Text: d.text()})
+	commands := s.ring(s.directive())
+	commands = append(commands, s.cancel(false)...)
+	return append(commands, Done{Decision: s.Decision()})
+}
+
+// cancel ends the running steps that were not cancelled yet.
+func (s *State) cancel(suspend bool) []Command {
 	var commands []Command
 	for i := range s.Agents {
-		if run := s.Agents[i].Run; run != nil {
-			commands = append(commands, Cancel{ID: run.Launch})
+		if run := s.Agents[i].Run; run != nil && !run.Cancelled {
+			run.Cancelled = true
+			commands = append(commands, Cancel{ID: run.Launch.ID, Suspend: suspend})
 		}
 	}
-	return append(commands, Done{Decision: s.Decision()})
+	return commands
 }
 
 func (c Cause) text() string {

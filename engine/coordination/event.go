@@ -12,11 +12,13 @@ type LaunchID string
 //sumtype:decl
 type Event interface{ event() }
 
-// Answered says that a step ended with a new answer.
+// Answered says that a step ended with a new answer. Of a presenting step it is
+// the final answer.
 type Answered struct {
 	Launch LaunchID
 	Step   int    // the number the step claimed, the NNN of its directory
-	Seen   []Seen // what was shown to it
+	Seen   []Seen // what was shown to it, at launch and while it worked
+	Heard  int    // number of the last human message it was told
 	Usage  llm.Usage
 }
 
@@ -28,24 +30,69 @@ type Voted struct {
 	TargetLabel string // the revision named or shown, as in agent2.1
 	Reason      string
 	Seen        []Seen
+	Heard       int
 	Usage       llm.Usage
 }
 
+// Stopped says that a step ended with a stop: the agent has done its part, or
+// can do no more.
+type Stopped struct {
+	Launch  LaunchID
+	Step    int
+	Status  StopStatus
+	Summary string
+	Seen    []Seen
+	Heard   int
+	Usage   llm.Usage
+}
+
 // Failed says that a step ended without an action, its retries exhausted.
-// Step is 0 when not even a number was claimed.
+// Step is 0 when not even a number was claimed. Token is its execution token.
 type Failed struct {
 	Launch LaunchID
 	Step   int
 	Cause  Failure
+	Token  string
 	Usage  llm.Usage
 }
 
-// Stopped says that a step was ended from outside, without a fault of its own:
-// what it spent counts, and nothing else.
-type Stopped struct {
+// Suspended says that a step was ended from outside, without a fault of its
+// own: what it spent counts, and nothing else. Token is its execution token.
+type Suspended struct {
 	Launch LaunchID
+	Step   int
+	Token  string
 	Usage  llm.Usage
 }
+
+// Restarted says that a step ended itself, at a safe point and without an
+// action, to begin again with what is new.
+type Restarted struct {
+	Launch LaunchID
+	Step   int
+	Usage  llm.Usage
+}
+
+// Exhausted says that a step ended without an action because its allowance was
+// spent.
+type Exhausted struct {
+	Launch LaunchID
+	Step   int
+	Usage  llm.Usage
+}
+
+// Evaluated says that an evaluating step has judged the final answer. Again
+// asks for another attempt of the team, for the reason given.
+type Evaluated struct {
+	Launch LaunchID
+	Step   int
+	Again  bool
+	Reason string
+	Usage  llm.Usage
+}
+
+// TimeShort says that the session's time is nearly over.
+type TimeShort struct{}
 
 // TimeUp says that the session's time ran out.
 type TimeUp struct{}
@@ -53,12 +100,34 @@ type TimeUp struct{}
 // Finish asks for a decision now with what is there.
 type Finish struct{}
 
-func (Answered) event() {}
-func (Voted) event()    {}
-func (Failed) event()   {}
-func (Stopped) event()  {}
-func (TimeUp) event()   {}
-func (Finish) event()   {}
+// Pause suspends what runs and holds back what would be launched.
+type Pause struct{}
+
+// Resume ends a pause.
+type Resume struct{}
+
+// Retry launches the failed step of Agent again; of every failed agent if Agent
+// is empty.
+type Retry struct{ Agent string }
+
+// Said is what a person says to Agent; to everybody if Agent is empty.
+type Said struct{ Agent, Text string }
+
+func (Answered) event()  {}
+func (Voted) event()     {}
+func (Stopped) event()   {}
+func (Failed) event()    {}
+func (Suspended) event() {}
+func (Restarted) event() {}
+func (Exhausted) event() {}
+func (Evaluated) event() {}
+func (TimeShort) event() {}
+func (TimeUp) event()    {}
+func (Finish) event()    {}
+func (Pause) event()     {}
+func (Resume) event()    {}
+func (Retry) event()     {}
+func (Said) event()      {}
 
 // Seen is one entry of a vote's seen_steps: the newest answer step of Agent
 // that was shown to the step.

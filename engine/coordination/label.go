@@ -18,6 +18,9 @@ func (a *Agent) latestLabel() string {
 	return a.label(len(a.Answers))
 }
 
+// finalLabel names the final answer that the agent presented.
+func (a *Agent) finalLabel() string { return "agent" + strconv.Itoa(a.Number) + ".final" }
+
 // revision settles which of target's answers a vote named: named itself if it
 // is the label of one, else the one that the vote saw, else the latest.
 func revision(target *Agent, named string, seen []Seen) string {

@@ -1,81 +1,324 @@
 package coordination_test
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 
 	c "conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
-// oracle judges a session slowly and obviously: from the ledger alone, and from
-// who failed, as somebody with a pencil would.
+// oracle is a second reading of the package comment, as somebody with a pencil
+// would follow it: everything accepted is a line in a book, and what follows
+// from it is found by reading the book again from the beginning. It shares
+// nothing with the package but the types of its seams.
+//
+// It is in three files: this one knows what the book says, take_test.go writes
+// into it what happened, foretell_test.go says what the next Drain must give.
 type oracle struct {
-	config c.Config
-	ledger []c.Accepted
-	failed map[string]bool
-	ended  map[string]int // steps ended by agent
+	config c.Config // as Start reads it
+	first  bool     // protocol 1
+
+	book    []line
+	begun   int // lines of earlier attempts
+	members map[string]*member
+	said    []c.Message
+
+	paused, short bool
+	forced        c.Status
+	launched      int // launch IDs
+	revotes       int
+	round         int
+	closing       *closing
+	past          []c.Attempt
+	stands        *c.Decision // what the last attempt came to
+	bell          c.Bell
+	over          *c.Decision
 }
 
-// latest is the agent's newest answer on the ledger.
-func (o oracle) latest(agent string) (entry c.Accepted, found bool) {
-	for _, e := range o.ledger {
-		if e.Agent == agent && e.Action == c.NewAnswer {
-			entry, found = e, true
-		}
+// line is one accepted action, or a stop by the session itself, which is not on
+// the ledger.
+type line struct {
+	c.Accepted
+	heard  int
+	reason string // as it is kept
+	final  bool   // a presented answer
+	silent bool   // not on the ledger
+}
+
+// member is what the book does not say of an agent.
+type member struct {
+	runs      *c.Launch
+	cancelled bool
+	step      int // number of the last finished step
+	ended     int // steps of this attempt that count
+	failed    *c.Failure
+	void      int // lines of the book when it failed last
+	ran       bool
+	known     map[string]int // what its last finished step had been shown
+	heard     int
+	row       int // answers in a row without anything new of its peers
+	rounds    int
+	again     bool
+	retried   bool
+	rest      *c.Launch
+	token     string
+	used      llm.Usage
+}
+
+// closing is a decision whose final answer is being made.
+type closing struct {
+	decision c.Decision
+	stage    string // present, judge, over
+	by       string
+}
+
+func newOracle(s *c.State) *oracle {
+	o := &oracle{config: s.Config, first: s.Protocol == 1, members: map[string]*member{}}
+	for _, id := range s.Config.Agents {
+		o.members[id] = &member{}
 	}
-	return entry, found
+	return o
 }
 
-// vote is the agent's standing vote: its last entry, if that is a vote and the
-// agent has not failed.
-func (o oracle) vote(agent string) (vote c.Accepted, found bool) {
-	for _, e := range o.ledger {
-		if e.Agent == agent {
-			vote, found = e, e.Action == c.Vote
-		}
-	}
-	return vote, found && !o.failed[agent]
-}
-
-func (o oracle) stale(vote c.Accepted) bool {
-	for _, agent := range o.config.Agents {
-		answer, found := o.latest(agent)
-		if !found {
-			continue
-		}
-		saw := 0
-		for _, s := range vote.Seen {
-			if s.Agent == agent {
-				saw = s.Step
-			}
-		}
-		if saw < answer.Step {
-			return true
-		}
-	}
-	return false
-}
-
-func (o oracle) fresh(agent string) bool {
-	vote, found := o.vote(agent)
-	return found && !o.stale(vote)
-}
-
-// count is how many agents' votes for target satisfy.
-func (o oracle) count(target string, satisfy func(voter string, vote c.Accepted) bool) int {
-	n := 0
-	for _, voter := range o.config.Agents {
-		if vote, found := o.vote(voter); found && vote.Target == target && satisfy(voter, vote) {
+// rule 1
+func (o *oracle) number(agent string) int {
+	n := 1
+	for _, other := range o.config.Agents {
+		if other < agent {
 			n++
 		}
 	}
 	return n
 }
 
-func (o oracle) freshVotes(target string) int {
-	return o.count(target, func(voter string, _ c.Accepted) bool { return o.fresh(voter) })
+func (o *oracle) byNumber() []string { return slices.Sorted(slices.Values(o.config.Agents)) }
+
+// ledger is the book without what the session wrote for itself.
+func (o *oracle) ledger() []c.Accepted {
+	var ledger []c.Accepted
+	for _, l := range o.book {
+		if !l.silent {
+			ledger = append(ledger, l.Accepted)
+		}
+	}
+	return ledger
 }
 
-func (o oracle) tally() []c.Count {
+// answers are the agent's answers, from a line of the book on.
+func (o *oracle) answers(agent string, from int) []line {
+	var answers []line
+	for _, l := range o.book[from:] {
+		if l.Agent == agent && l.Action == c.NewAnswer && !l.final {
+			answers = append(answers, l)
+		}
+	}
+	return answers
+}
+
+func (o *oracle) given(agent string) int { return len(o.answers(agent, o.begun)) }
+
+func (o *oracle) latest(agent string) (line, bool) {
+	answers := o.answers(agent, o.begun)
+	if len(answers) == 0 {
+		return line{}, false
+	}
+	return answers[len(answers)-1], true
+}
+
+func (o *oracle) total() int {
+	n := 0
+	for _, a := range o.config.Agents {
+		n += o.given(a)
+	}
+	return n
+}
+
+// shown is rule 4.
+func (o *oracle) shown() []c.Shown {
+	var shown []c.Shown
+	for _, a := range o.byNumber() {
+		if answer, found := o.latest(a); found {
+			shown = append(shown, c.Shown{Agent: a, Number: o.number(a), Label: answer.Label, Step: answer.Step})
+		}
+	}
+	return shown
+}
+
+func (o *oracle) messages(agent string) []c.Message {
+	var messages []c.Message
+	for _, m := range o.said {
+		if m.Agent == "" || m.Agent == agent {
+			messages = append(messages, m)
+		}
+	}
+	return messages
+}
+
+// standing is the agent's vote or stop: its last action of this attempt, unless
+// it has failed since.
+func (o *oracle) standing(agent string) *line {
+	var last *line
+	for i := max(o.begun, o.members[agent].void); i < len(o.book); i++ {
+		l := &o.book[i]
+		if l.Agent != agent || l.final || l.Action == c.Say {
+			continue
+		}
+		if last = l; l.Action == c.NewAnswer {
+			last = nil
+		}
+	}
+	return last
+}
+
+// stale is rule 16.
+func (o *oracle) stale(agent string, l *line) bool {
+	for _, other := range o.config.Agents {
+		saw := 0
+		for _, s := range l.Seen {
+			if s.Agent == other {
+				saw = s.Step
+			}
+		}
+		if answer, found := o.latest(other); found && saw < answer.Step {
+			return true
+		}
+	}
+	return slices.ContainsFunc(o.messages(agent), func(m c.Message) bool { return m.Number > l.heard })
+}
+
+func (o *oracle) fresh(agent string) bool {
+	l := o.standing(agent)
+	return l != nil && !o.stale(agent, l)
+}
+
+func (o *oracle) active() []string {
+	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return o.members[a].failed != nil })
+}
+
+func (o *oracle) running() []string {
+	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return o.members[a].runs == nil })
+}
+
+func (o *oracle) idle() bool { return len(o.running()) == 0 }
+
+func (o *oracle) parked() bool {
+	return o.config.OnAgentFailure == c.FailurePark && len(o.active()) < len(o.config.Agents)
+}
+
+// voting is rule 15: whether anybody votes.
+func (o *oracle) voting() bool {
+	k := o.config
+	if k.Mode == c.Decomposition || k.SkipVoting {
+		return false
+	}
+	return k.Strategy != c.Synthesize || k.AnswersPerAgent != 1 || k.DeferVoting || len(k.Agents) <= 1
+}
+
+// owes is rule 18.
+func (o *oracle) owes(agent string) bool {
+	if o.config.Mode == c.Decomposition || o.voting() {
+		return !o.fresh(agent)
+	}
+	return o.given(agent) == 0
+}
+
+func (o *oracle) able(agent string) bool {
+	m := o.members[agent]
+	return m.failed == nil && m.runs == nil && m.ended < o.config.MaxStepsPerAgent
+}
+
+// deferring is the condition of rule 13.
+func (o *oracle) deferring() bool {
+	k := o.config
+	if !k.DeferVoting || k.AnswersGlobal > 0 && o.total() >= k.AnswersGlobal {
+		return false
+	}
+	return slices.ContainsFunc(o.active(), func(a string) bool {
+		return o.given(a) == 0 && o.members[a].ended < k.MaxStepsPerAgent
+	})
+}
+
+// over the cap is rule 12: whether an answer of agent would lead one of the
+// peers by more than the cap.
+func (o *oracle) leads(agent string, peers []string) bool {
+	if o.config.LeadCap == nil || o.given(agent) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(peers, func(p string) bool {
+		return p != agent && o.given(agent)+1-o.given(p) > *o.config.LeadCap
+	})
+}
+
+// working are the agents that work or will: those that run, those that have to
+// go on, and those of rule 18.
+func (o *oracle) working() []string {
+	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
+		m := o.members[a]
+		goesOn := m.rest != nil && m.rest.Purpose == c.Coordinate || m.again || m.retried
+		return m.runs == nil && !(o.able(a) && (o.owes(a) || goesOn))
+	})
+}
+
+// offered is rules 11 to 14, for an agent launched beside others.
+func (o *oracle) offered(agent string, beside []string) []c.Action {
+	k := o.config
+	reserved := 0
+	for _, a := range o.running() {
+		if run := o.members[a].runs; run.Purpose == c.Coordinate && slices.Contains(run.Offered, c.NewAnswer) {
+			reserved++
+		}
+	}
+	var offered []c.Action
+	switch {
+	case k.AnswersGlobal > 0 && o.total()+reserved >= k.AnswersGlobal:
+	case k.AnswersPerAgent > 0 && k.Mode == c.Voting && o.given(agent) >= k.AnswersPerAgent:
+	case o.given(agent) > 0 && o.deferring():
+	case o.leads(agent, append(o.working(), beside...)):
+	default:
+		offered = append(offered, c.NewAnswer)
+	}
+	if k.Mode == c.Decomposition {
+		return append(offered, c.Stop)
+	}
+	if o.voting() && o.total() > 0 && !o.deferring() {
+		offered = append(offered, c.Vote)
+	}
+	return offered
+}
+
+// peersNew says whether peers have answers that the agent's last step was not
+// shown.
+func (o *oracle) peersNew(agent string) bool {
+	return slices.ContainsFunc(o.shown(), func(s c.Shown) bool {
+		return s.Agent != agent && s.Step > o.members[agent].known[s.Agent]
+	})
+}
+
+// news is the condition of rule 20.
+func (o *oracle) news(agent string) bool {
+	m := o.members[agent]
+	unheard := slices.ContainsFunc(o.messages(agent), func(said c.Message) bool { return said.Number > m.heard })
+	return !m.ran || o.peersNew(agent) || unheard
+}
+
+// count is how many votes for target satisfy.
+func (o *oracle) count(target string, satisfy func(voter string, vote *line) bool) int {
+	n := 0
+	for _, voter := range o.config.Agents {
+		if vote := o.standing(voter); vote != nil && vote.Action == c.Vote && vote.Target == target && satisfy(voter, vote) {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *oracle) freshVotes(target string) int {
+	return o.count(target, func(voter string, _ *line) bool { return o.fresh(voter) })
+}
+
+func (o *oracle) tally() []c.Count {
 	counts := []c.Count{}
 	for _, target := range o.config.Agents {
 		if n := o.freshVotes(target); n > 0 {
@@ -85,55 +328,35 @@ func (o oracle) tally() []c.Count {
 	return counts
 }
 
-func (o oracle) majority() string {
-	active := 0
-	for _, agent := range o.config.Agents {
-		if !o.failed[agent] {
-			active++
-		}
-	}
+// majority is more than half of N.
+func (o *oracle) majority() string {
 	for _, target := range o.config.Agents {
-		if o.freshVotes(target)*2 > active {
+		if o.freshVotes(target)*2 > len(o.active()) {
 			return target
 		}
 	}
 	return ""
 }
 
-// allDone says that every active agent has a fresh vote or no step left.
-func (o oracle) allDone() bool {
-	return !slices.ContainsFunc(o.config.Agents, func(a string) bool {
-		return !o.failed[a] && !o.fresh(a) && o.ended[a] < o.config.MaxStepsPerAgent
+// plurality is rule 40.
+func (o *oracle) plurality() string {
+	return o.elect(func(agent string, _ line) []int {
+		fromOthers := o.count(agent, func(voter string, _ *line) bool { return o.fresh(voter) && voter != agent })
+		return []int{o.freshVotes(agent), fromOthers}
 	})
 }
 
-// allFresh says that every active agent has a fresh vote.
-func (o oracle) allFresh() bool {
-	return !slices.ContainsFunc(o.config.Agents, func(a string) bool { return !o.failed[a] && !o.fresh(a) })
-}
-
-func (o oracle) plurality() string {
-	return o.winner(func(agent string, _ c.Accepted) []int {
-		return []int{
-			o.freshVotes(agent),
-			o.count(agent, func(voter string, _ c.Accepted) bool { return o.fresh(voter) && voter != agent }),
-		}
+// forcedChoice is rule 41.
+func (o *oracle) forcedChoice() string {
+	return o.elect(func(agent string, answer line) []int {
+		named := o.count(agent, func(_ string, vote *line) bool { return vote.TargetLabel == answer.Label })
+		return []int{o.freshVotes(agent), named, answer.Seq}
 	})
 }
 
-func (o oracle) forced() string {
-	return o.winner(func(agent string, answer c.Accepted) []int {
-		return []int{
-			o.freshVotes(agent),
-			o.count(agent, func(_ string, vote c.Accepted) bool { return vote.TargetLabel == answer.Label }),
-			answer.Seq,
-		}
-	})
-}
-
-// winner is the agent with an answer that scores highest, the first configured
-// of equals.
-func (o oracle) winner(score func(agent string, answer c.Accepted) []int) string {
+// elect finds the agent with an answer that scores highest, the first
+// configured of equals.
+func (o *oracle) elect(score func(agent string, answer line) []int) string {
 	best, top := "", []int(nil)
 	for _, agent := range o.config.Agents {
 		answer, found := o.latest(agent)
@@ -146,3 +369,49 @@ func (o oracle) winner(score func(agent string, answer c.Accepted) []int) string
 	}
 	return best
 }
+
+// cost is rule 10.
+func (o *oracle) cost() llm.Usage {
+	var sum llm.Usage
+	for _, a := range o.config.Agents {
+		sum = sum.Add(o.members[a].used)
+	}
+	return sum
+}
+
+// left is what of the budget is neither spent nor promised.
+func (o *oracle) left() c.Allowance {
+	cost, budget := o.cost(), o.config.Budget
+	left := c.Allowance{}
+	if budget.Tokens > 0 {
+		left.Tokens = budget.Tokens - cost.InputTokens - cost.OutputTokens
+	}
+	if budget.USD > 0 {
+		left.USD = budget.USD
+		if cost.TotalUSD != nil {
+			left.USD -= *cost.TotalUSD
+		}
+	}
+	for _, a := range o.running() {
+		promised := o.members[a].runs.Allowance
+		left.Tokens -= promised.Tokens
+		left.USD -= promised.USD
+	}
+	return left
+}
+
+// affords says whether something is left for another step.
+func (o *oracle) affords() bool {
+	left, budget := o.left(), o.config.Budget
+	return (budget.Tokens == 0 || left.Tokens > 0) && (budget.USD == 0 || left.USD > 0)
+}
+
+func (o *oracle) spent() bool {
+	cost, budget := o.cost(), o.config.Budget
+	return budget.Tokens > 0 && cost.InputTokens+cost.OutputTokens >= budget.Tokens ||
+		budget.USD > 0 && cost.TotalUSD != nil && *cost.TotalUSD >= budget.USD
+}
+
+func label(number, m int) string { return "agent" + strconv.Itoa(number) + "." + strconv.Itoa(m) }
+
+func bySeen(a, b c.Seen) int { return cmp.Compare(a.Agent, b.Agent) }

@@ -6,20 +6,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	c "conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
-// player drives a State as a driver would, keeping what it launched and what
-// went on the ledger.
+// player drives a State as a driver would, keeping what it launched, what it was
+// told to tell, and what went on the ledger.
 type player struct {
 	state    *c.State
 	launches map[c.LaunchID]c.Launch
 	latest   map[string]c.LaunchID // by agent
+	bell     c.Bell                // as it was rung last
 	ledger   []c.Accepted
 	noted    int // timeline entries already printed
 }
 
-func newPlayer(config c.Config) *player {
-	return &player{state: c.New(config), launches: map[c.LaunchID]c.Launch{}, latest: map[string]c.LaunchID{}}
+// newPlayer begins a session under the present protocol.
+func newPlayer(config c.Config) *player { return playerOf(c.New(config)) }
+
+func playerOf(state *c.State) *player {
+	return &player{state: state, launches: map[c.LaunchID]c.Launch{}, latest: map[string]c.LaunchID{}}
 }
 
 // start begins a session and launches its first wave.
@@ -48,6 +53,8 @@ func (p *player) drain() []c.Command {
 		case c.Launch:
 			p.launches[d.ID] = d
 			p.latest[d.Agent] = d.ID
+		case c.Ring:
+			p.bell = d.Bell
 		case c.Record:
 			p.ledger = append(p.ledger, d.Entry)
 		case c.Cancel, c.Done:
@@ -65,6 +72,9 @@ func (p *player) launchOf(who string) c.LaunchID {
 	return c.LaunchID(who)
 }
 
+// last is the latest launch of an agent.
+func (p *player) last(agent string) c.Launch { return p.launches[p.latest[agent]] }
+
 func (p *player) nextStep(launch c.LaunchID) int { return p.launches[launch].After + 1 }
 
 func (p *player) sees(launch c.LaunchID) []c.Seen {
@@ -75,21 +85,74 @@ func (p *player) sees(launch c.LaunchID) []c.Seen {
 	return seen
 }
 
-// answer and vote are the honest ends of an agent's latest launch.
+// hears is the last human message that a step was told at its launch.
+func (p *player) hears(launch c.LaunchID) int {
+	last := 0
+	for _, m := range p.launches[launch].Messages {
+		last = m.Number
+	}
+	return last
+}
+
+// told is what a step has seen and heard that has also answered the bell.
+func (p *player) told(launch c.LaunchID) (seen []c.Seen, heard int) {
+	seen, heard = p.sees(launch), p.hears(launch)
+	for _, shown := range p.bell.Answers {
+		seen = append(seen, c.Seen{Agent: shown.Agent, Step: shown.Step})
+	}
+	for _, m := range p.bell.Messages {
+		heard = max(heard, m.Number)
+	}
+	return seen, heard
+}
+
+// What follows are the honest ends of an agent's latest launch.
+
 func (p *player) answer(agent string) c.Event {
 	id := p.launchOf(agent)
-	return c.Answered{Launch: id, Step: p.nextStep(id), Seen: p.sees(id)}
+	return c.Answered{Launch: id, Step: p.nextStep(id), Seen: p.sees(id), Heard: p.hears(id)}
 }
 
 func (p *player) vote(agent, target string) c.Event {
 	id := p.launchOf(agent)
-	return c.Voted{Launch: id, Step: p.nextStep(id), Target: target, Seen: p.sees(id)}
+	return c.Voted{Launch: id, Step: p.nextStep(id), Target: target, Seen: p.sees(id), Heard: p.hears(id)}
+}
+
+func (p *player) stop(agent string, status c.StopStatus) c.Event {
+	id := p.launchOf(agent)
+	return c.Stopped{
+		Launch: id, Step: p.nextStep(id), Status: status, Summary: agent + "'s part", Seen: p.sees(id), Heard: p.hears(id),
+	}
+}
+
+func (p *player) evaluate(agent string, again bool) c.Event {
+	id := p.launchOf(agent)
+	return c.Evaluated{Launch: id, Step: p.nextStep(id), Again: again, Reason: "the numbers are missing"}
 }
 
 func (p *player) fail(agent string) c.Event {
 	id := p.launchOf(agent)
-	return c.Failed{Launch: id, Step: p.nextStep(id), Cause: c.Failure{Type: "overloaded", Message: "the model was overloaded"}}
+	cause := c.Failure{Type: "overloaded", Message: "the model was overloaded"}
+	return c.Failed{Launch: id, Step: p.nextStep(id), Cause: cause, Token: tokenOf(id)}
 }
+
+func (p *player) suspend(agent string) c.Event {
+	id := p.launchOf(agent)
+	return c.Suspended{Launch: id, Step: p.nextStep(id), Token: tokenOf(id)}
+}
+
+func (p *player) restart(agent string) c.Event {
+	id := p.launchOf(agent)
+	return c.Restarted{Launch: id, Step: p.nextStep(id)}
+}
+
+func (p *player) exhaust(agent string) c.Event {
+	id := p.launchOf(agent)
+	return c.Exhausted{Launch: id, Step: p.nextStep(id)}
+}
+
+// tokenOf is the execution token of a launch's step.
+func tokenOf(launch c.LaunchID) string { return "run-" + string(launch) }
 
 func launches(commands []c.Command) []c.Launch { return only[c.Launch](commands) }
 
@@ -108,4 +171,35 @@ func marshal(t require.TestingT, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// spending is the event of a step that has used tokens.
+func spending(e c.Event, tokens int64) c.Event {
+	used := llm.Usage{InputTokens: tokens, ModelCalls: 1}
+	switch e := e.(type) {
+	case c.Answered:
+		e.Usage = used
+		return e
+	case c.Voted:
+		e.Usage = used
+		return e
+	case c.Exhausted:
+		e.Usage = used
+		return e
+	case c.Suspended:
+		e.Usage = used
+		return e
+	}
+	return e
+}
+
+// latestLaunched is the agent of the newest launch of that purpose.
+func (p *player) latestLaunched(purpose c.Purpose) string {
+	agent := ""
+	for _, id := range p.state.Config.Agents {
+		if p.last(id).Purpose == purpose {
+			agent = id
+		}
+	}
+	return agent
 }

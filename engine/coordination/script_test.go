@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,22 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	c "conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected commands of the scripted sessions")
 
 // TestScripts plays the sessions of testdata. A script is a sequence of blocks:
-// what happened together, "----", and what the core made of it. Its verbs:
-//
-//	team AGENT… [key=value…]   start a session; the first block
-//	answer WHO [step=N] [saw=AGENT:N,…]
-//	vote WHO TARGET [step=N] [saw=AGENT:N,…] [named=LABEL] [because=WORDS]
-//	fail WHO [step=N]
-//	finish                     somebody asks for a decision now
-//	time_up                    the session's time is over
-//
-// WHO is an agent, meaning its latest launch, or a launch such as l3. Without
-// step and saw, a step takes the next number and saw what it was shown.
+// what happened together, "----", and what the core made of it. Its language is
+// described in testdata/README.md.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -70,7 +63,7 @@ func playScript(t *testing.T, text string) string {
 		default:
 			out.WriteString(line + "\n")
 			if verb, rest, _ := strings.Cut(line, " "); verb == "team" {
-				p = newPlayer(parseTeam(t, rest))
+				p = parseTeam(t, rest)
 			} else {
 				require.NotNil(t, p, "the first block of a script starts the team")
 				p.step(parseEvent(t, p, verb, rest))
@@ -80,58 +73,167 @@ func playScript(t *testing.T, text string) string {
 	return out.String()
 }
 
-func parseTeam(t *testing.T, text string) c.Config {
+// options are the key=value words of a line. Each may be read once; what is left
+// is a mistake in the script.
+type options map[string]string
+
+func (o options) text(key, otherwise string) string {
+	value, given := o[key]
+	if !given {
+		return otherwise
+	}
+	delete(o, key)
+	return value
+}
+
+func (o options) number(t *testing.T, key string, otherwise int) int {
 	t.Helper()
-	words, options := parseWords(t, text)
-	number := func(key string, otherwise int) int {
-		if options[key] == "" {
-			return otherwise
-		}
-		n, err := strconv.Atoi(options[key])
-		require.NoError(t, err)
-		return n
+	n, err := strconv.Atoi(o.text(key, strconv.Itoa(otherwise)))
+	require.NoError(t, err, key)
+	return n
+}
+
+func (o options) dollars(t *testing.T, key string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(o.text(key, "0"), 64)
+	require.NoError(t, err, key)
+	return n
+}
+
+func (o options) flag(t *testing.T, key string) bool {
+	t.Helper()
+	yes, err := strconv.ParseBool(o.text(key, "false"))
+	require.NoError(t, err, key)
+	return yes
+}
+
+// words are the option's parts, with blanks where the script has underscores.
+func (o options) words(key string) string { return strings.ReplaceAll(o.text(key, ""), "_", " ") }
+
+// parseTeam reads the settings under the names that a team's file has for them.
+func parseTeam(t *testing.T, text string) *player {
+	t.Helper()
+	agents, o := parseWords(text)
+	config := c.Config{
+		Agents:           agents,
+		OnSplit:          c.OnSplit(o.text("on_split", "")),
+		MaxRevotes:       o.number(t, "max_revotes", 1),
+		MaxStepsPerAgent: o.number(t, "max_steps_per_agent", 12),
+		OnAgentFailure:   c.OnAgentFailure(o.text("on_agent_failure", "")),
+
+		Mode:   c.Mode(o.text("coordination_mode", "")),
+		Pacing: c.Pacing(o.text("pacing", "")),
+
+		Updates:         c.UpdateMode(o.text("update_mode", "")),
+		DeferUpdates:    o.flag(t, "defer_peer_updates_until_restart"),
+		BeforeChecklist: o.flag(t, "allow_midstream_peer_updates_before_checklist_submit"),
+		UpdatesPerStep:  o.number(t, "max_midstream_injections_per_round", 0),
+		AnswersPerAgent: o.number(t, "max_new_answers_per_agent", 0),
+		AnswersGlobal:   o.number(t, "max_new_answers_global", 0),
+		DeferVoting:     o.flag(t, "defer_voting_until_all_answered"),
+		SkipVoting:      o.flag(t, "skip_voting"),
+
+		Strategy:         c.FinalStrategy(o.text("final_answer_strategy", "")),
+		SkipPresentation: o.flag(t, "skip_final_presentation"),
+		Presenter:        o.text("presenter_agent", ""),
+		MaxRestarts:      o.number(t, "max_orchestration_restarts", 0),
+
+		Budget: c.Budget{USD: o.dollars(t, "max_cost_usd"), Tokens: int64(o.number(t, "max_total_tokens", 0))},
 	}
-	return c.Config{
-		Agents:           words,
-		OnSplit:          c.OnSplit(options["on_split"]),
-		MaxRevotes:       number("max_revotes", 1),
-		MaxStepsPerAgent: number("max_steps_per_agent", 12),
-		OnAgentFailure:   c.OnAgentFailure(options["on_agent_failure"]),
+	if lead := o.number(t, "fairness_lead_cap_answers", -1); lead >= 0 {
+		config.LeadCap = &lead
 	}
+	protocol := o.number(t, "protocol", c.Protocol)
+	require.Empty(t, o, "no such setting")
+	return playerOf(c.Start(protocol, config))
 }
 
 func parseEvent(t *testing.T, p *player, verb, text string) c.Event {
 	t.Helper()
-	words, options := parseWords(t, text)
-	if verb == "finish" {
+	words, o := parseWords(text)
+	switch verb {
+	case "finish":
 		return c.Finish{}
-	}
-	if verb == "time_up" {
+	case "time_short":
+		return c.TimeShort{}
+	case "time_up":
 		return c.TimeUp{}
+	case "pause":
+		return c.Pause{}
+	case "resume":
+		return c.Resume{}
+	case "retry":
+		return c.Retry{Agent: strings.Join(words, "")}
+	case "say":
+		return c.Said{Agent: o.text("to", ""), Text: strings.Join(words, " ")}
 	}
 	require.NotEmpty(t, words, "%s needs an agent", verb)
-	launch := p.launchOf(words[0])
-	step, seen := p.nextStep(launch), p.sees(launch)
-	if options["step"] != "" {
-		n, err := strconv.Atoi(options["step"])
-		require.NoError(t, err)
-		step = n
-	}
-	if saw, given := options["saw"]; given {
-		seen = parseSeen(t, saw)
-	}
+	e := parseEnd(t, p, verb, words, o)
+	require.NotNil(t, e, "no such verb: %s", verb)
+	require.Empty(t, o, "no such option")
+	return e
+}
+
+// parseEnd reads how a step ended.
+func parseEnd(t *testing.T, p *player, verb string, words []string, o options) c.Event {
+	t.Helper()
+	id := p.launchOf(words[0])
+	step := o.number(t, "step", p.nextStep(id))
+	usage := parseUsage(t, o)
 	switch verb {
-	case "answer":
-		return c.Answered{Launch: launch, Step: step, Seen: seen}
+	case "fail":
+		cause := c.Failure{Type: "overloaded", Message: "the model was overloaded"}
+		return c.Failed{Launch: id, Step: step, Cause: cause, Token: tokenOf(id), Usage: usage}
+	case "suspend":
+		return c.Suspended{Launch: id, Step: step, Token: tokenOf(id), Usage: usage}
+	case "restart":
+		return c.Restarted{Launch: id, Step: step, Usage: usage}
+	case "exhaust":
+		return c.Exhausted{Launch: id, Step: step, Usage: usage}
+	case "evaluated":
+		require.Len(t, words, 2, "evaluated needs submit or again")
+		require.Contains(t, []string{"submit", "again"}, words[1])
+		return c.Evaluated{Launch: id, Step: step, Again: words[1] == "again", Reason: o.words("because"), Usage: usage}
+	}
+	seen, heard := parseWitness(t, p, id, o)
+	switch verb {
+	case "answer", "present":
+		return c.Answered{Launch: id, Step: step, Seen: seen, Heard: heard, Usage: usage}
 	case "vote":
 		require.Len(t, words, 2, "vote needs a target")
-		reason := strings.ReplaceAll(options["because"], "_", " ")
-		return c.Voted{Launch: launch, Step: step, Target: words[1], TargetLabel: options["named"], Reason: reason, Seen: seen}
-	case "fail":
-		return c.Failed{Launch: launch, Step: step, Cause: c.Failure{Type: "overloaded", Message: "the model was overloaded"}}
+		return c.Voted{
+			Launch: id, Step: step, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
+			Seen: seen, Heard: heard, Usage: usage,
+		}
+	case "stop":
+		status := c.StopStatus(o.text("status", string(c.Complete)))
+		return c.Stopped{Launch: id, Step: step, Status: status, Summary: o.words("because"), Seen: seen, Heard: heard, Usage: usage}
 	}
-	require.Fail(t, "no such verb", verb)
 	return nil
+}
+
+// parseWitness is what a step saw and heard: what it was launched with, and with
+// saw=bell what the bell told of, too.
+func parseWitness(t *testing.T, p *player, id c.LaunchID, o options) (seen []c.Seen, heard int) {
+	t.Helper()
+	seen, heard = p.sees(id), p.hears(id)
+	switch saw, given := o["saw"]; {
+	case saw == "bell":
+		seen, heard = p.told(id)
+	case given:
+		seen = parseSeen(t, saw)
+	}
+	delete(o, "saw")
+	return seen, o.number(t, "heard", heard)
+}
+
+func parseUsage(t *testing.T, o options) llm.Usage {
+	t.Helper()
+	tokens, usd := o.number(t, "tokens", 0), o.dollars(t, "usd")
+	if tokens == 0 && usd == 0 {
+		return llm.Usage{}
+	}
+	return llm.Usage{InputTokens: int64(tokens), TotalUSD: &usd, ModelCalls: 1}
 }
 
 func parseSeen(t *testing.T, text string) []c.Seen {
@@ -149,90 +251,50 @@ func parseSeen(t *testing.T, text string) []c.Seen {
 	return seen
 }
 
-func parseWords(t *testing.T, text string) (words []string, options map[string]string) {
-	t.Helper()
-	options = map[string]string{}
+func parseWords(text string) (words []string, o options) {
+	o = options{}
 	for _, word := range strings.Fields(text) {
 		if key, value, found := strings.Cut(word, "="); found {
-			options[key] = value
+			o[key] = value
 			continue
 		}
 		words = append(words, word)
 	}
-	return words, options
+	return words, o
 }
 
-// drainText drains and prints the commands, after notes on what did not count.
+// drainText drains and prints the commands, after notes on what did not count or
+// happened of itself, and says what a session without commands waits for.
 func (p *player) drainText() string {
-	var out strings.Builder
+	before := p.notes()
+	commands := p.drain()
+	out := []string{}
+	for _, command := range commands {
+		out = append(out, describe(command)...)
+	}
+	v := p.state.View()
+	switch {
+	case v.Paused:
+		out = append(out, "(paused)")
+	case v.Parked != nil:
+		out = append(out, "(parked: "+*v.Parked+")")
+	}
+	notes := append(before, p.notes()...) // Drain itself stops agents at their limit
+	if len(notes)+len(out) == 0 {
+		return "(wait)\n"
+	}
+	return strings.Join(slices.Concat(notes, out), "\n") + "\n"
+}
+
+// notes are the new lines of the timeline that no command tells of.
+func (p *player) notes() []string {
+	var notes []string
 	for _, e := range p.state.Timeline() {
-		if e.Seq > p.noted && (e.Kind == c.EntryIgnored || e.Kind == c.EntryRefused) {
-			fmt.Fprintf(&out, "note: %s\n", e.Text)
+		silent := e.Kind == c.EntryIgnored || e.Kind == c.EntryRefused || e.Kind == c.EntryStopped && e.Step == 0
+		if e.Seq > p.noted && silent {
+			notes = append(notes, fmt.Sprintf("note: %s", e.Text))
 		}
-	}
-	for _, command := range p.drain() {
-		out.WriteString(describe(command) + "\n")
-	}
-	if out.Len() == 0 {
-		out.WriteString("(wait)\n")
 	}
 	p.noted = p.state.Events
-	return out.String()
-}
-
-func describe(command c.Command) string {
-	switch d := command.(type) {
-	case c.Launch:
-		return describeLaunch(d)
-	case c.Cancel:
-		return "cancel " + string(d.ID)
-	case c.Record:
-		e := d.Entry
-		if e.Action == c.NewAnswer {
-			return fmt.Sprintf("record %d: %s step %d answers %s", e.Seq, e.Agent, e.Step, e.Label)
-		}
-		return fmt.Sprintf("record %d: %s step %d votes for %s (%s), having seen %s", e.Seq, e.Agent, e.Step, e.Target, e.TargetLabel, describeSeen(e.Seen))
-	case c.Done:
-		if d.Decision.Winner == "" {
-			return "done: " + string(d.Decision.Status)
-		}
-		votes := "no fresh votes"
-		for i, n := range d.Decision.Votes {
-			if i == 0 {
-				votes = "votes"
-			}
-			votes += fmt.Sprintf(" %s:%d", n.Target, n.Votes)
-		}
-		return fmt.Sprintf("done: %s, %s with %s (step %d); %s", d.Decision.Status, d.Decision.Winner, d.Decision.WinnerLabel, d.Decision.WinnerStep, votes)
-	}
-	return fmt.Sprintf("unknown command %T", command)
-}
-
-func describeLaunch(l c.Launch) string {
-	sees := "nothing"
-	for i, shown := range l.Shown {
-		if i == 0 {
-			sees = ""
-		}
-		sees += " " + shown.Label
-	}
-	may := "may only answer"
-	if len(l.Offered) == 2 {
-		may = "may answer or vote"
-	}
-	if l.Revote {
-		may += ", is told of a split vote"
-	}
-	return fmt.Sprintf("round %d: launch %s of %s after step %d, sees %s, %s", l.Round, l.ID, l.Agent, l.After, strings.TrimSpace(sees), may)
-}
-
-func describeSeen(seen []c.Seen) string {
-	if len(seen) == 0 {
-		return "nothing"
-	}
-	words := make([]string, 0, len(seen))
-	for _, n := range seen {
-		words = append(words, fmt.Sprintf("%s:%d", n.Agent, n.Step))
-	}
-	return strings.Join(words, " ")
+	return notes
 }

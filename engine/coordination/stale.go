@@ -6,47 +6,89 @@ import (
 	"strings"
 )
 
-// stale reports whether an agent, active or failed, has an answer that the
-// vote did not see. Only answers make votes stale; other votes never do.
-func (s *State) stale(b *Ballot) bool {
+// stale reports whether there is something that a vote or stop of a has not
+// seen: an answer of any agent, active or failed, or a human message to a.
+// Other votes and stops never make one stale.
+func (s *State) stale(a *Agent, seen []Seen, heard int) bool {
+	return s.unseen(seen, nil) || s.unheard(a, heard)
+}
+
+// unseen reports whether an agent has an answer newer than seen; but for the
+// answers of except, if that is given.
+func (s *State) unseen(seen []Seen, except *Agent) bool {
 	for i := range s.Agents {
 		a := &s.Agents[i]
-		if a.answered() && seenStep(b.Seen, a.ID) < a.latest() {
+		if a.answered() && seenStep(seen, a.ID) < a.latest() && (except == nil || except.ID != a.ID) {
 			return true
 		}
 	}
 	return false
 }
 
-// fresh reports whether a has a vote that counts. A failed agent has none: its
-// failure withdrew it.
-func (s *State) fresh(a *Agent) bool {
-	return a.Ballot != nil && !s.stale(a.Ballot)
+// unheard reports whether people have said something to a since.
+func (s *State) unheard(a *Agent, heard int) bool {
+	return slices.ContainsFunc(s.Messages, func(m Message) bool {
+		return m.Number > heard && (m.Agent == "" || m.Agent == a.ID)
+	})
 }
 
-// freshVoters are the agents whose votes count, in configured order. None of
-// them can have seen an answer that is yet to come.
-func (s *State) freshVoters() []string {
-	var voters []string
+// fresh reports whether a has a vote or a stop that counts. A failed agent has
+// none: its failure withdrew it.
+func (s *State) fresh(a *Agent) bool {
+	switch {
+	case a.Ballot != nil:
+		return !s.stale(a, a.Ballot.Seen, a.Ballot.Heard)
+	case a.Halt != nil:
+		return !s.stale(a, a.Halt.Seen, a.Halt.Heard)
+	}
+	return false
+}
+
+// peersNew reports whether a's peers have answers that a has not been shown.
+func (s *State) peersNew(a *Agent) bool { return s.unseen(a.Known, a) }
+
+// news reports whether a has something new to look at: its first step of an
+// attempt, answers of its peers, or what people said. Its own answer is none.
+func (s *State) news(a *Agent) bool {
+	return !a.Ran || s.peersNew(a) || s.unheard(a, a.Heard)
+}
+
+// outdates reports whether there are answers that a running step was not shown
+// at its launch.
+func (s *State) outdates(run *Launch) bool {
+	return s.unseen(run.seen(), s.agent(run.Agent))
+}
+
+// freshAgents are those whose votes or stops count, in configured order. None
+// of them can have seen an answer that is yet to come.
+func (s *State) freshAgents() []*Agent {
+	var fresh []*Agent
 	for i := range s.Agents {
-		if s.fresh(&s.Agents[i]) {
-			voters = append(voters, s.Agents[i].ID)
+		if a := &s.Agents[i]; s.fresh(a) {
+			fresh = append(fresh, a)
 		}
 	}
-	return voters
+	return fresh
 }
 
-// outdated says for a person whose votes an answer has made stale.
-func outdated(voters []string) string {
-	switch len(voters) {
-	case 0:
+// outdated says for a person whose votes or stops an answer has made stale.
+func outdated(fresh []*Agent) string {
+	if len(fresh) == 0 {
 		return ""
-	case 1:
-		return "; the vote of " + voters[0] + " is stale now"
-	default:
-		last := len(voters) - 1
-		return "; the votes of " + strings.Join(voters[:last], ", ") + " and " + voters[last] + " are stale now"
 	}
+	what := "vote"
+	if fresh[0].Halt != nil {
+		what = "stop"
+	}
+	ids := make([]string, len(fresh))
+	for i, a := range fresh {
+		ids[i] = a.ID
+	}
+	last := len(ids) - 1
+	if last == 0 {
+		return "; the " + what + " of " + ids[0] + " is stale now"
+	}
+	return "; the " + what + "s of " + strings.Join(ids[:last], ", ") + " and " + ids[last] + " are stale now"
 }
 
 // witnessed is seen in the form in which it is kept: one entry per agent with

@@ -9,27 +9,39 @@ import (
 // Protocol is the version of the rules that New starts a session with. State
 // keeps the one it was started with, and any later change of behaviour asks
 // State.Protocol which rules hold.
-const Protocol = 1
+//
+//   - 1: waves of answers and votes, and nothing that a running step can hear.
+//   - 2: everything in the package comment.
+const Protocol = 2
 
 // State is a session's coordination at one moment: plain data that survives
 // JSON unchanged at any point. It is the payload of continue-as-new, what the
 // queries show and what property tests drive.
 //
 // A State is not safe for concurrent use. Its size is bounded by the number of
-// agents and their step limits, not by the length of the session.
+// agents, their step limits and the number of human messages, not by the length
+// of the session.
 type State struct {
 	Protocol int     `json:"protocol"`
 	Config   Config  `json:"config"`
 	Agents   []Agent `json:"agents"` // in configured order
-	Round    int     `json:"round"`  // the wave launched last, from 1; 0 before the first
+	Round    int     `json:"round"`  // the newest round launched, from 1; 0 before the first
 	Revotes  int     `json:"revotes"`
 	Launches int     `json:"launches"` // launch IDs minted
 
 	Accepted int        `json:"accepted"` // ledger entries written
 	Pending  []Accepted `json:"pending"`  // those the next Drain hands out
 
-	Forced  Status    `json:"forced"`  // the decision asked for by Finish or TimeUp, until it is taken
-	Outcome *Decision `json:"outcome"` // nil until the session is done
+	Messages []Message `json:"messages,omitempty"` // what people said
+	Paused   bool      `json:"paused,omitempty"`
+	Short    bool      `json:"short,omitempty"` // the session's time is nearly over
+	Bell     Bell      `json:"bell,omitzero"`   // as it was rung last
+
+	Forced   Status    `json:"forced"`             // the decision asked for by Finish or TimeUp, until it is taken
+	Finale   *Finale   `json:"finale,omitempty"`   // a decision whose final answer is being made
+	Earlier  []Attempt `json:"earlier,omitempty"`  // attempts of the team that were found wanting
+	Fallback *Decision `json:"fallback,omitempty"` // what the last of them had come to
+	Outcome  *Decision `json:"outcome"`            // nil until the session is done
 
 	Events int     `json:"events"` // timeline entries written
 	Recent []Entry `json:"recent"` // the last of them
@@ -41,19 +53,36 @@ type Agent struct {
 	Number  int      `json:"number"`  // anonymous number, from 1
 	Run     *Run     `json:"run"`     // nil when no step runs
 	Step    int      `json:"step"`    // number of the last finished step, 0 before the first
-	Steps   int      `json:"steps"`   // steps ended, with or without an action; what the step limit counts
+	Steps   int      `json:"steps"`   // steps of this attempt that ended, with or without an action; what the step limit counts
 	Answers []int    `json:"answers"` // steps of its accepted answers; the M-th one is agent<N>.<M>
 	Newest  int      `json:"newest"`  // ledger entry of its latest answer, 0 without one
 	Ballot  *Ballot  `json:"ballot"`  // its vote, fresh or stale; nil without one
 	Error   *Failure `json:"error"`   // why it failed; nil while it is active
+
+	Halt    *Halt  `json:"halt,omitempty"`    // its stop, fresh or stale; nil without one
+	Base    int    `json:"base,omitempty"`    // answers of earlier attempts, which no longer count
+	Rounds  int    `json:"rounds,omitempty"`  // launches that were not the same step again
+	Ran     bool   `json:"ran,omitempty"`     // a step of this attempt has ended
+	Known   []Seen `json:"known,omitempty"`   // what its last finished step had been shown
+	Heard   int    `json:"heard,omitempty"`   // the last human message it was told
+	Streak  int    `json:"streak,omitempty"`  // answers since it last saw something new of its peers
+	Again   bool   `json:"again,omitempty"`   // its step ended itself, to see what is new
+	Rest    *Rest  `json:"rest,omitempty"`    // the step to go on with: suspended, or failed
+	Retried bool   `json:"retried,omitempty"` // somebody asked for its failed step again
 
 	Usage llm.Usage `json:"usage"` // of all its steps, failed ones included
 }
 
 // Run is a launched step that has not ended.
 type Run struct {
-	Launch  LaunchID `json:"launch"`
-	MayVote bool     `json:"may_vote"`
+	Launch    Launch `json:"launch"`
+	Cancelled bool   `json:"cancelled,omitempty"` // its Cancel was handed out
+}
+
+// Rest is a step that ended without having had its chance.
+type Rest struct {
+	Launch Launch `json:"launch"`
+	Token  string `json:"token"` // its execution token
 }
 
 // Ballot is an accepted vote that has not been withdrawn.
@@ -63,11 +92,28 @@ type Ballot struct {
 	Step        int    `json:"step"`
 	Reason      string `json:"reason"` // cut
 	Seen        []Seen `json:"seen"`   // in byte order of the IDs
+	Heard       int    `json:"heard,omitempty"`
 }
 
-// New starts a session. The first Drain launches the first wave.
-func New(c Config) *State {
-	s := &State{Protocol: Protocol, Config: c.normal()}
+// Halt is an accepted stop that has not been withdrawn.
+type Halt struct {
+	Status  StopStatus `json:"status"`
+	Summary string     `json:"summary"` // cut
+	Step    int        `json:"step"`    // 0 for an agent that was stopped at its limit
+	Seen    []Seen     `json:"seen"`    // in byte order of the IDs
+	Heard   int        `json:"heard,omitempty"`
+}
+
+// New starts a session. The first Drain launches the first steps.
+func New(c Config) *State { return Start(Protocol, c) }
+
+// Start starts a session under the rules of the given protocol: the one that
+// was current when the session's first run began.
+func Start(protocol int, c Config) *State {
+	if protocol < 2 {
+		protocol, c = 1, c.first()
+	}
+	s := &State{Protocol: protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
 	for _, id := range s.Config.Agents {
 		s.Agents = append(s.Agents, Agent{ID: id, Number: 1 + slices.Index(sorted, id)})
@@ -83,9 +129,7 @@ func (s *State) Decision() Decision {
 	if s.Outcome == nil {
 		return Decision{}
 	}
-	d := *s.Outcome
-	d.Votes = slices.Clone(d.Votes)
-	return d
+	return s.Outcome.clone()
 }
 
 // Cost is the usage of all agents together.
@@ -123,9 +167,16 @@ func (s *State) active() int {
 	return n
 }
 
+// attempt is the number of the team's present attempt, from 1.
+func (s *State) attempt() int { return 1 + len(s.Earlier) }
+
 func (a *Agent) active() bool { return a.Error == nil }
 
-func (a *Agent) answered() bool { return len(a.Answers) > 0 }
+// answered reports whether a has an answer in the present attempt.
+func (a *Agent) answered() bool { return len(a.Answers) > a.Base }
+
+// given counts the answers of the present attempt.
+func (a *Agent) given() int { return len(a.Answers) - a.Base }
 
 // latest is the step of the agent's latest accepted answer, 0 without one.
 func (a *Agent) latest() int {
@@ -133,4 +184,13 @@ func (a *Agent) latest() int {
 		return 0
 	}
 	return a.Answers[len(a.Answers)-1]
+}
+
+func (d Decision) clone() Decision {
+	d.Votes = slices.Clone(d.Votes)
+	if d.Final != nil {
+		final := *d.Final
+		d.Final = &final
+	}
+	return d
 }

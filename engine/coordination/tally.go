@@ -10,7 +10,7 @@ import (
 func (s *State) Tally() []Count {
 	votes := make([]int, len(s.Agents))
 	for i := range s.Agents {
-		if a := &s.Agents[i]; s.fresh(a) {
+		if a := &s.Agents[i]; a.Ballot != nil && s.fresh(a) {
 			votes[s.index(a.Ballot.Target)]++
 		}
 	}
@@ -88,7 +88,7 @@ func (s *State) standing(target *Agent) standing {
 		if voter.Ballot.TargetLabel == label {
 			st.exact++
 		}
-		if s.stale(voter.Ballot) {
+		if !s.fresh(voter) {
 			continue
 		}
 		st.fresh++

@@ -15,7 +15,7 @@ type Entry struct {
 	Step   int    `json:"step,omitempty"`
 	Label  string `json:"label,omitempty"`  // of the answer given or voted for
 	Target string `json:"target,omitempty"` // of a vote
-	Reason string `json:"reason,omitempty"` // why it voted or failed, cut at 280 characters
+	Reason string `json:"reason,omitempty"` // why it voted, stopped or failed, or what was said; cut at 280 characters
 	Text   string `json:"text"`             // the line for a person, without the reason
 }
 
@@ -24,16 +24,24 @@ type Kind string
 
 // The kinds of timeline entries.
 const (
-	EntryRound   Kind = "round"
-	EntryRevote  Kind = "revote"
-	EntryAnswer  Kind = "answer"
-	EntryVote    Kind = "vote"
-	EntryRefused Kind = "refused" // the step ended with something that does not count
-	EntryStopped Kind = "stopped"
-	EntryFailed  Kind = "failed"
-	EntryAsked   Kind = "asked"
-	EntryDecided Kind = "decided"
-	EntryIgnored Kind = "ignored" // stale or impossible; changed nothing
+	EntryRound     Kind = "round"
+	EntryRevote    Kind = "revote"
+	EntryAnswer    Kind = "answer"
+	EntryVote      Kind = "vote"
+	EntryStopped   Kind = "stopped"   // the agent has done its part, or is blocked
+	EntryRefused   Kind = "refused"   // the step ended with something that does not count
+	EntrySuspended Kind = "suspended" // the step was ended from outside
+	EntryRestarted Kind = "restarted" // the step ended itself, to see what is new
+	EntryFailed    Kind = "failed"
+	EntryRetried   Kind = "retried"
+	EntrySaid      Kind = "said" // by a person
+	EntryPaused    Kind = "paused"
+	EntryResumed   Kind = "resumed"
+	EntryAsked     Kind = "asked"
+	EntryPresented Kind = "presented"
+	EntryJudged    Kind = "judged"
+	EntryDecided   Kind = "decided"
+	EntryIgnored   Kind = "ignored" // stale or impossible; changed nothing
 )
 
 const (

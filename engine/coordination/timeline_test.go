@@ -52,3 +52,90 @@ func TestTimelineTellsOfStaleVotes(t *testing.T) {
 		"d voted for b (agent2.1), stale already",
 	}, texts[len(texts)-4:])
 }
+
+// texts are the lines of the timeline from the one after seq.
+func texts(s *c.State, seq int) []string {
+	var lines []string
+	for _, e := range s.Timeline() {
+		if e.Seq > seq {
+			lines = append(lines, string(e.Kind)+": "+e.Text)
+		}
+	}
+	return lines
+}
+
+// The timeline of a session of everything, as a person reads it.
+func TestTimelineOfEverything(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) {
+		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = c.FailurePark, c.Restart, c.WinnerPresent, 1
+	}, "a", "b"))
+	p.batch(c.Pause{})
+	p.batch(p.suspend("a"), p.suspend("b"))
+	p.batch(c.Resume{}, c.Said{Agent: "a", Text: "be brief"}, c.Said{Text: "all of you"})
+	p.batch(p.fail("a"), p.answer("b"))
+	p.batch(c.Retry{})
+	p.batch(p.answer("a"))
+	p.batch(p.answer("b"))
+	p.batch(p.restart("a"), c.TimeShort{})
+	p.batch(p.vote("a", "b"))
+	p.batch(p.vote("b", "b"))
+	p.batch(p.answer("b"))
+	p.batch(p.evaluate("b", true))
+	p.batch(c.Finish{})
+	require.Equal(t, []string{
+		"round: round 1: 2 launched",
+		"paused: paused",
+		"suspended: a was stopped in the middle of a step",
+		"suspended: b was stopped in the middle of a step",
+		"resumed: resumed",
+		"said: somebody told a something",
+		"said: somebody told all agents something",
+		"failed: a failed: overloaded",
+		"answer: b answered agent2.1",
+		"retried: the failed step of a is retried",
+		"answer: a answered agent1.1",
+		"round: round 2: 2 launched",
+		"answer: b answered agent2.2",
+		"restarted: a begins again with what is new",
+		"asked: time is short: running steps are asked to finish",
+		"vote: a voted for b (agent2.2)",
+		"round: round 3: 1 launched",
+		"vote: b voted for b (agent2.2)",
+		"presented: b presented the final answer",
+		"judged: b wants the team to begin again",
+		"round: round 4: 2 launched",
+		"asked: a decision now was asked for",
+		"decided: finished: b (agent2.2)",
+	}, texts(p.state, 0))
+	for _, e := range p.state.Timeline() {
+		switch e.Kind {
+		case c.EntrySaid:
+			require.NotEmpty(t, e.Reason, "what was said")
+		case c.EntryFailed:
+			require.Equal(t, "the model was overloaded", e.Reason)
+		case c.EntryJudged:
+			require.Equal(t, "the numbers are missing", e.Reason)
+		}
+	}
+}
+
+// And of decomposition: blocked is shown to the operator, and so is who was stopped.
+func TestTimelineOfStops(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b"))
+	seq := p.state.Events
+	p.batch(p.stop("b", c.Blocked), p.answer("a"))
+	require.Equal(t, []string{
+		"stopped: b is blocked",
+		"answer: a answered agent1.2; the stop of b is stale now",
+		"stopped: a is stopped at its limit of answers",
+		"stopped: b is stopped at its limit of answers",
+	}, texts(p.state, seq))
+	seq = p.state.Events
+	p.batch(p.exhaust("b"))
+	require.Equal(t, []string{
+		"refused: b came to no final word; what there is stands",
+		"decided: presented: b (agent2.1)",
+	}, texts(p.state, seq))
+}

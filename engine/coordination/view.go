@@ -7,14 +7,17 @@ import "conclave/engine/llm"
 // know. It is made to be embedded and marshalled; nothing is decided from it.
 type View struct {
 	Phase  Phase          `json:"phase"`
-	Paused bool           `json:"paused"` // pausing is not part of protocol 1: always false
-	Parked *string        `json:"parked"` // nor is parking: always null
+	Paused bool           `json:"paused"`
+	Parked *string        `json:"parked"` // what it waits for; null while it does not
 	Round  int            `json:"round"`
 	Agents []AgentView    `json:"agents"` // in configured order
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 	Winner string         `json:"winner"` // agent ID, empty until there is one
 	Cost   llm.Usage      `json:"cost"`
 	Events int            `json:"events"`
+
+	Attempt  int `json:"attempt"`  // of the team, from 1
+	Messages int `json:"messages"` // from people
 }
 
 // AgentView is one agent in a View.
@@ -27,6 +30,8 @@ type AgentView struct {
 	Answers     int         `json:"answers"`
 	LatestLabel string      `json:"latest_label"` // empty without an answer
 	Vote        *VoteView   `json:"vote"`
+	Stop        *StopView   `json:"stop,omitempty"`    // in decomposition
+	Purpose     Purpose     `json:"purpose,omitempty"` // of the running step
 	Cost        llm.Usage   `json:"cost"`
 	Error       *Failure    `json:"error"`
 }
@@ -40,26 +45,35 @@ type VoteView struct {
 	Reason      string `json:"reason"` // cut at 280 characters
 }
 
+// StopView is an agent's stop in a View.
+type StopView struct {
+	Status  StopStatus `json:"status"`
+	Summary string     `json:"summary"` // cut at 280 characters
+	Step    int        `json:"step"`    // 0 for an agent that was stopped at its limit
+	Stale   bool       `json:"stale"`
+}
+
 // Phase is how far a session is.
 type Phase string
 
-// The phases of a voting session.
+// The phases of a session.
 const (
 	PhasePreparing      Phase = "preparing"       // nothing launched yet
 	PhaseInitialAnswers Phase = "initial_answers" // the first wave, and any after it while nobody has an answer
 	PhaseCoordinating   Phase = "coordinating"
+	PhasePresenting     Phase = "presenting" // the final answer is made, or judged
 	PhaseDone           Phase = "done"
 )
 
 // AgentStatus is an agent's place in the cycle of the protocol.
 type AgentStatus string
 
-// The states of an agent. AgentStopped is for modes with a stop action.
+// The states of an agent.
 const (
 	AgentNoAction AgentStatus = "no_action"
 	AgentAnswered AgentStatus = "answered"
-	AgentVoted    AgentStatus = "voted" // the vote may be stale
-	AgentStopped  AgentStatus = "stopped"
+	AgentVoted    AgentStatus = "voted"   // the vote may be stale
+	AgentStopped  AgentStatus = "stopped" // the stop may be stale
 	AgentFailed   AgentStatus = "failed"
 )
 
@@ -73,6 +87,11 @@ func (s *State) View() View {
 		Winner: s.Decision().Winner,
 		Cost:   s.Cost(),
 		Events: s.Events,
+
+		Paused: s.Paused, Attempt: s.attempt(), Messages: len(s.Messages),
+	}
+	if why := s.parkedFor(); why != "" {
+		v.Parked = &why
 	}
 	for i := range s.Agents {
 		v.Agents = append(v.Agents, s.viewAgent(&s.Agents[i]))
@@ -96,7 +115,13 @@ func (s *State) viewAgent(a *Agent) AgentView {
 		Error:       a.Error,
 	}
 	if b := a.Ballot; b != nil {
-		v.Vote = &VoteView{Target: b.Target, TargetLabel: b.TargetLabel, Step: b.Step, Stale: s.stale(b), Reason: b.Reason}
+		v.Vote = &VoteView{Target: b.Target, TargetLabel: b.TargetLabel, Step: b.Step, Stale: !s.fresh(a), Reason: b.Reason}
+	}
+	if h := a.Halt; h != nil {
+		v.Stop = &StopView{Status: h.Status, Summary: h.Summary, Step: h.Step, Stale: !s.fresh(a)}
+	}
+	if v.Running {
+		v.Purpose = a.Run.Launch.Purpose
 	}
 	return v
 }
@@ -107,6 +132,8 @@ func (a *Agent) status() AgentStatus {
 		return AgentFailed
 	case a.Ballot != nil:
 		return AgentVoted
+	case a.Halt != nil:
+		return AgentStopped
 	case a.answered():
 		return AgentAnswered
 	default:
@@ -120,6 +147,8 @@ func (s *State) phase() Phase {
 		return PhaseDone
 	case s.Round == 0:
 		return PhasePreparing
+	case s.Finale != nil:
+		return PhasePresenting
 	case s.Round == 1 || len(s.shown()) == 0:
 		return PhaseInitialAnswers
 	default:

@@ -1,6 +1,7 @@
 package coordination_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,9 +12,18 @@ import (
 
 func TestNewFillsDefaults(t *testing.T) {
 	t.Parallel()
-	s := c.New(c.Config{Agents: []string{"b", "a", "b"}, OnSplit: "coin", OnAgentFailure: "park", MaxRevotes: -1})
-	require.Equal(t, c.Config{Agents: []string{"b", "a"}, OnSplit: c.SplitRevote, OnAgentFailure: c.FailureContinue, MaxStepsPerAgent: 12}, s.Config)
-	require.Equal(t, 1, s.Protocol)
+	negative := -1
+	s := c.New(c.Config{
+		Agents: []string{"b", "a", "b"}, OnSplit: "coin", OnAgentFailure: "despair", MaxRevotes: -1,
+		Mode: "duel", Pacing: "haste", Updates: "shout", UpdatesPerStep: -1, LeadCap: &negative, AnswersPerAgent: -1,
+		AnswersGlobal: -1, Strategy: "none", Presenter: "x", MaxRestarts: -1, Budget: c.Budget{USD: -1, Tokens: -1},
+	})
+	none := 0
+	require.Equal(t, c.Config{
+		Agents: []string{"b", "a"}, OnSplit: c.SplitRevote, OnAgentFailure: c.FailureContinue, MaxStepsPerAgent: 12,
+		Mode: c.Voting, Pacing: c.Rounds, Strategy: c.Reuse, LeadCap: &none,
+	}, s.Config)
+	require.Equal(t, 2, s.Protocol)
 	require.Len(t, s.Agents, 2)
 }
 
@@ -27,10 +37,10 @@ func TestViewJSON(t *testing.T) {
 		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}},
 		{"id":"a","number":1,"status":"no_action","running":true,"step":0,"answers":0,"latest_label":"","vote":null,"error":null,
 		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}}],
-		"votes":{},"winner":"","events":1,
+		"votes":{},"winner":"","events":1,"attempt":1,"messages":0,
 		"cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}}`,
 		marshal(t, p.state.View()))
-	p.batch(p.answer("a"), p.answer("b"))
+	p.batch(p.answer("a"), p.answer("b"), c.Said{Text: "well"})
 	vote := p.vote("a", "b").(c.Voted)
 	vote.Reason, vote.Usage = "better", llm.Usage{InputTokens: 3, TotalUSD: &usd, ModelCalls: 1}
 	p.batch(vote, p.fail("b"))
@@ -41,22 +51,134 @@ func TestViewJSON(t *testing.T) {
 		{"id":"a","number":1,"status":"voted","running":false,"step":2,"answers":1,"latest_label":"agent1.1","error":null,
 		 "vote":{"target":"b","target_label":"agent2.1","step":2,"stale":false,"reason":"better"},
 		 "cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1}}],
-		"votes":{"b":1},"winner":"b","events":7,
+		"votes":{"b":1},"winner":"b","events":8,"attempt":1,"messages":1,
 		"cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1}}`,
 		marshal(t, p.state.View()))
 }
 
+// The phases of a session, in order; a team that begins again is back at its first
+// answers as soon as nobody has one.
 func TestViewPhases(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(team("a"))
-	require.Equal(t, c.PhasePreparing, p.state.View().Phase)
+	p := newPlayer(teamWith(func(o *c.Config) { o.Strategy, o.MaxRestarts = c.WinnerPresent, 1 }, "a"))
+	phase := func() c.Phase { return p.state.View().Phase }
+	require.Equal(t, c.PhasePreparing, phase())
 	p.drain()
-	require.Equal(t, c.PhaseInitialAnswers, p.state.View().Phase)
-	p.batch(p.vote("a", "a"))
-	require.Equal(t, c.PhaseInitialAnswers, p.state.View().Phase, "still nothing to coordinate")
+	require.Equal(t, c.PhaseInitialAnswers, phase())
+	p.batch(p.exhaust("a"))
+	require.Equal(t, c.PhaseInitialAnswers, phase(), "still nothing to coordinate")
 	p.batch(p.answer("a"))
-	require.Equal(t, c.PhaseCoordinating, p.state.View().Phase)
+	require.Equal(t, c.PhaseCoordinating, phase())
 	require.Equal(t, c.AgentAnswered, p.state.View().Agents[0].Status)
 	p.batch(p.vote("a", "a"))
-	require.Equal(t, c.PhaseDone, p.state.View().Phase)
+	require.Equal(t, c.PhasePresenting, phase())
+	require.Equal(t, c.Present, p.state.View().Agents[0].Purpose)
+	require.True(t, p.state.View().Agents[0].Running)
+	p.batch(p.answer("a"))
+	require.Equal(t, c.PhasePresenting, phase())
+	require.Equal(t, c.Evaluate, p.state.View().Agents[0].Purpose)
+	require.Empty(t, p.state.View().Winner, "nothing is won before it is done")
+	p.batch(p.evaluate("a", true))
+	require.Equal(t, c.PhaseInitialAnswers, phase())
+	p.batch(p.answer("a"))
+	require.Equal(t, c.PhaseCoordinating, phase())
+	p.batch(p.vote("a", "a"))
+	p.batch(p.fail("a"))
+	require.Equal(t, c.PhaseDone, phase())
+	require.Empty(t, p.state.View().Agents[0].Purpose)
+	require.Equal(t, "a", p.state.View().Winner)
+}
+
+// A paused session keeps its phase: it is a session that stands still.
+func TestViewPaused(t *testing.T) {
+	t.Parallel()
+	p := newPlayer(team("a"))
+	p.batch(c.Pause{})
+	require.Equal(t, c.PhasePreparing, p.state.View().Phase, "nothing was launched yet")
+	require.True(t, p.state.View().Paused)
+	p.batch(c.Resume{})
+	require.Equal(t, c.PhaseInitialAnswers, p.state.View().Phase)
+	require.False(t, p.state.View().Paused)
+	p.batch(c.Pause{})
+	require.True(t, p.state.View().Agents[0].Running, "until its step has ended")
+	p.batch(p.suspend("a"))
+	require.False(t, p.state.View().Agents[0].Running)
+}
+
+// What a parked session waits for is said in a sentence, with everyone it waits for and
+// what releases it; nothing that is not parked says anything.
+func TestViewParked(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(parking, "b", "a", "c"))
+	require.Nil(t, p.state.View().Parked)
+	p.batch(c.Failed{Launch: "l2", Cause: c.Failure{Type: "quota", Message: strings.Repeat("x", 400)}})
+	p.batch(p.fail("b"))
+	require.Equal(t, "b failed (overloaded: the model was overloaded); a failed (quota: "+strings.Repeat("x", 280)+
+		"): retry, finish or cancel", *p.state.View().Parked, "in configured order, cut")
+	p.batch(c.Retry{Agent: "b"})
+	require.True(t, strings.HasPrefix(*p.state.View().Parked, "a failed"))
+	p.batch(c.Retry{})
+	require.Nil(t, p.state.View().Parked)
+
+	p = start(team("a", "b"))
+	p.batch(p.fail("a"))
+	require.Nil(t, p.state.View().Parked, "the rest goes on")
+}
+
+// When a session is over nobody runs, though what was cancelled has not ended yet.
+func TestViewOver(t *testing.T) {
+	t.Parallel()
+	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
+	p.batch(c.Pause{})
+	p.batch(c.Finish{})
+	view := p.state.View()
+	require.Equal(t, c.PhaseDone, view.Phase)
+	require.False(t, view.Paused)
+	require.False(t, view.Agents[0].Running)
+	require.Empty(t, view.Agents[0].Purpose)
+}
+
+// A stop is shown as a vote is: with whether it still holds. Seed 001: "decomposition
+// stop stores stop summary/status".
+func TestViewStop(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(decomposed, "a", "b"))
+	stop := p.stop("a", c.Blocked).(c.Stopped)
+	stop.Summary = strings.Repeat("é", 300)
+	p.batch(stop)
+	a := p.state.View().Agents[0]
+	require.Equal(t, c.AgentStopped, a.Status)
+	require.Equal(t, c.StopView{Status: c.Blocked, Summary: strings.Repeat("é", 280), Step: 2}, *a.Stop)
+	require.Nil(t, a.Vote)
+	require.JSONEq(t, `{"status":"blocked","summary":"`+a.Stop.Summary+`","step":2,"stale":false}`, marshal(t, a.Stop))
+
+	unknown := p.stop("b", "tired").(c.Stopped)
+	p.batch(unknown)
+	require.Equal(t, c.Presented, p.batch(p.answer("b"))[1].(c.Done).Decision.Status)
+	require.Equal(t, c.Complete, p.state.View().Agents[1].Stop.Status, "nothing else is known but blocked")
+	require.Empty(t, p.state.View().Votes, "stops are no votes")
+}
+
+// Current votes and superseded ones are told apart: only fresh ones are counted.
+func TestViewVotes(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c"))
+	p.batch(p.vote("a", "b"), p.vote("b", "b"))
+	require.Equal(t, map[string]int{"b": 2}, p.state.View().Votes)
+	p.batch(p.answer("c"))
+	require.Empty(t, p.state.View().Votes)
+	require.True(t, p.state.View().Agents[0].Vote.Stale)
+	p.batch(p.vote("a", "c"))
+	require.Equal(t, map[string]int{"c": 1}, p.state.View().Votes)
+}
+
+// A view shares nothing with the state.
+func TestViewIsACopy(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	p.batch(p.vote("a", "b"))
+	v := p.state.View()
+	v.Votes["b"], v.Agents[0].Vote.Target = 9, "x"
+	require.Equal(t, map[string]int{"b": 1}, p.state.View().Votes)
+	require.Equal(t, "b", p.state.View().Agents[0].Vote.Target)
 }

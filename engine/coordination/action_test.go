@@ -1,0 +1,171 @@
+package coordination_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+	"conclave/engine/llm"
+)
+
+// 6. Seed 000: "answered → voted", and back by "re-launch → answer or vote again":
+// an answer takes the agent's own vote back.
+func TestRule06_AnswerWithdrawsOwnVote(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c"))
+	p.batch(p.vote("a", "b"), p.vote("b", "b"), p.answer("c"))
+	p.batch(p.answer("a"))
+	require.Nil(t, p.state.View().Agents[0].Vote)
+	d := decision(t, p.batch(c.Finish{}))
+	require.Equal(t, "b", d.Winner, "b's own vote still names agent2.1")
+}
+
+// 6. Seed 001: "When new_answer is accepted: all terminal decisions are reset
+// (has_voted, vote payloads, stop metadata)"; the agent's own is gone, those of the
+// others are stale.
+func TestRule06_AnswerWithdrawsOwnStop(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(decomposed, "a", "b"))
+	p.batch(p.stop("a", c.Complete), p.answer("b"))
+	p.batch(p.answer("a"))
+	require.Nil(t, p.state.View().Agents[0].Stop)
+	require.Equal(t, c.AgentAnswered, p.state.View().Agents[0].Status)
+}
+
+// 6. Seed 000: "No overwrites". A step number is used once.
+func TestRule06_StepNumberIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a"))
+	require.Empty(t, only[c.Record](p.batch(c.Answered{Launch: p.latest["a"], Step: 1})))
+	require.Equal(t, "agent1.1", p.state.View().Agents[0].LatestLabel)
+}
+
+// 7. Seed 001: "votes with voter-context label resolution (prevents race-condition
+// mislabeling)": a vote keeps the revision that it named, else the one it saw.
+func TestRule07_TargetLabel(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		named string
+		seen  []c.Seen
+		want  string
+	}{
+		"named":             {named: "agent2.1", seen: []c.Seen{{Agent: "b", Step: 2}}, want: "agent2.1"},
+		"not named, seen":   {seen: []c.Seen{{Agent: "b", Step: 1}}, want: "agent2.1"},
+		"another's label":   {named: "agent1.1", seen: []c.Seen{{Agent: "b", Step: 2}}, want: "agent2.2"},
+		"no such revision":  {named: "agent2.3", seen: []c.Seen{{Agent: "b", Step: 1}}, want: "agent2.1"},
+		"nothing to go by":  {want: "agent2.2"},
+		"only agent number": {named: "agent2", want: "agent2.2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := answered(team("a", "b"))
+			p.batch(p.answer("a"), p.answer("b"))
+			records := only[c.Record](p.batch(c.Voted{Launch: p.latest["a"], Step: 3, Target: "b", TargetLabel: test.named, Seen: test.seen}))
+			require.Equal(t, test.want, records[0].Entry.TargetLabel)
+		})
+	}
+}
+
+// 7. DESIGN: "Only agents with an answer can be voted for." CONTRACT: "voting for
+// one's own answer is allowed".
+func TestRule07_WhoCanBeVotedFor(t *testing.T) {
+	t.Parallel()
+	for target, accepted := range map[string]bool{"a": true, "b": true, "c": false, "x": false, "": false} {
+		p := start(team("a", "b", "c"))
+		p.batch(p.answer("a"), p.answer("b"), p.fail("c"))
+		require.Len(t, only[c.Record](p.batch(p.vote("a", target))), map[bool]int{true: 1}[accepted], "a vote for %q", target)
+	}
+}
+
+// 7. Seed 001: "vote = terminal submission in voting mode; stop = terminal
+// submission in decomposition mode". Neither is accepted in the other's place.
+func TestRule07_StopIsForDecomposition(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	require.Empty(t, only[c.Record](p.batch(p.stop("a", c.Complete))))
+	require.Nil(t, p.state.View().Agents[0].Stop)
+
+	p = answered(teamWith(decomposed, "a", "b"))
+	require.Empty(t, only[c.Record](p.batch(p.vote("a", "b"))))
+	require.Len(t, only[c.Record](p.batch(p.stop("b", c.Blocked))), 1)
+	require.Equal(t, c.Blocked, p.state.View().Agents[1].Stop.Status)
+}
+
+// 8. Seed 001: "missing workflow decision after tool/text output is rejected and
+// retried": what is not accepted ends the step, and an earlier vote stays.
+func TestRule08_NotAcceptedLeavesTheAgentAsItWas(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	p.batch(p.vote("a", "a"), p.vote("b", "b")) // split: everybody votes again
+	commands := p.batch(p.vote("a", "nobody"), p.vote("b", "a"))
+	require.Len(t, only[c.Record](commands), 1)
+	d := decision(t, commands)
+	require.Equal(t, c.Consensus, d.Status, "a's vote from before the revote stands")
+	require.Equal(t, 2, d.Votes[0].Votes)
+}
+
+// 8. DESIGN: "Each launch carries a spend allowance which the step enforces before
+// each model call": a step whose allowance is spent has ended without an action.
+func TestRule08_ExhaustedStepIsLaunchedAgain(t *testing.T) {
+	t.Parallel()
+	p := start(team("a"))
+	for range 11 {
+		require.Equal(t, []string{"a"}, launched(p.batch(p.exhaust("a"))))
+	}
+	require.Equal(t, c.FailedAll, decision(t, p.batch(p.exhaust("a"))).Status, "and counts towards the limit of 12")
+}
+
+// 9. DESIGN: "An agent at its step limit is done: its fresh vote counts, else it
+// abstains but stays in N."
+func TestRule09_StepLimit(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b", "c", "d"))
+	commands := p.batch(p.vote("a", "a"), p.vote("b", "a"), p.vote("c", "nobody"), p.vote("d", "nobody"))
+	d := decision(t, commands)
+	require.Equal(t, c.Limit, d.Status, "two of four is no majority although only two voted")
+	require.Equal(t, "a", d.Winner)
+}
+
+// 9. The same, and the votes that there are suffice.
+func TestRule09_FreshVotesAtTheLimitCount(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b", "c"))
+	d := decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"), p.exhaust("c")))
+	require.Equal(t, c.Consensus, d.Status, "two of three")
+}
+
+// 10. DESIGN: "usage of failed attempts counts too". Every launched step's is
+// added up, once.
+func TestRule10_Usage(t *testing.T) {
+	t.Parallel()
+	usd := 0.25
+	used := llm.Usage{InputTokens: 10, OutputTokens: 1, TotalUSD: &usd, ModelCalls: 1}
+	p := start(team("a", "b", "c"))
+	p.batch(c.Answered{Launch: "l1", Step: 1, Usage: used}, c.Failed{Launch: "l2", Step: 1, Usage: used})
+	p.batch(c.Answered{Launch: "l1", Step: 1, Usage: used}) // stale
+	p.batch(c.Finish{})
+	p.batch(c.Suspended{Launch: "l3", Usage: used}, c.Failed{Launch: "l3", Usage: used}) // cancelled, reports twice
+	view := p.state.View()
+	for _, a := range view.Agents {
+		require.Equal(t, used, a.Cost, a.ID)
+	}
+	require.Equal(t, int64(30), view.Cost.InputTokens)
+	require.InDelta(t, 0.75, *view.Cost.TotalUSD, 1e-9)
+	require.Equal(t, c.AgentNoAction, view.Agents[2].Status, "nothing else of what a cancelled step reports counts")
+}
+
+// 10. DESIGN: "a step ended so is suspended: no failure, no counted step". It costs.
+func TestRule10_SuspendedStepOnlyCosts(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
+	for range 5 {
+		used := llm.Usage{InputTokens: 7, ModelCalls: 1}
+		commands := p.batch(c.Suspended{Launch: p.latest["a"], Usage: used}, c.Suspended{Launch: p.latest["b"]})
+		require.Equal(t, []string{"a", "b"}, launched(commands), "both go on, below their limit")
+	}
+	a := p.state.View().Agents[0]
+	require.Equal(t, c.AgentAnswered, a.Status)
+	require.Equal(t, int64(35), a.Cost.InputTokens)
+	require.Nil(t, a.Error)
+}

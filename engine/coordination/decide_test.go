@@ -1,0 +1,311 @@
+package coordination_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+// 30. DESIGN: "on_agent_failure continue (the rest decide), park, or fail". It comes
+// before all else, what was asked for included.
+func TestRule30_FailurePolicyComesFirst(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure = c.FailureFail }, "a", "b", "c"))
+	commands := p.batch(c.Finish{}, p.vote("a", "a"), p.fail("b"))
+	require.Equal(t, []c.Cancel{{ID: p.latest["c"]}}, only[c.Cancel](commands))
+	d := decision(t, commands)
+	require.Equal(t, c.FailedAll, d.Status)
+	require.Equal(t, c.CauseAgentFailed, d.Cause)
+	require.Empty(t, d.Winner)
+}
+
+// 30. What an earlier attempt came to does not soften the policy.
+func TestRule30_InALaterAttempt(t *testing.T) {
+	t.Parallel()
+	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = c.FailureFail, 1 }, "a", "b"))
+	p.batch(p.evaluate("a", true))
+	require.Equal(t, c.CauseAgentFailed, decision(t, p.batch(p.fail("b"))).Cause)
+}
+
+// 31. Seed 000, consensus: "1. ALL agents have completed their current step ... 3. A
+// single target has majority votes (> N/2)".
+func TestRule31_Consensus(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c", "d"))
+	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.vote("c", "a"))
+	require.False(t, p.state.Done(), "three of four, but the fourth still works")
+	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("d", "b"))).Status)
+
+	p = answered(team("a", "b", "c", "d"))
+	commands := p.batch(p.vote("a", "a"), p.vote("b", "a"), p.vote("c", "b"), p.vote("d", "c"))
+	require.Len(t, launches(commands), 4, "half is not more than half")
+}
+
+// 31. Seed 000, consensus: "2. ALL votes are non-stale (seen_steps covers latest
+// answers)": the majority is there, one vote is stale, and so there is none yet.
+func TestRule31_NoConsensusWithAStaleVote(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c"))
+	stale := p.vote("c", "a").(c.Voted)
+	stale.Seen = nil
+	require.Equal(t, []string{"c"}, launched(p.batch(p.vote("a", "a"), p.vote("b", "a"), stale)))
+}
+
+// 31. DESIGN, quiescence: the core decides "when nothing runs, nothing may be launched
+// and the session is neither paused nor parked".
+func TestRule31_NoConsensusWhileHeld(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	p.batch(p.vote("a", "b"))
+	p.batch(c.Pause{})
+	require.Empty(t, only[c.Done](p.batch(p.vote("b", "b"))))
+	require.Equal(t, c.Consensus, decision(t, p.batch(c.Resume{})).Status)
+}
+
+// 31, 32. DESIGN: results already waiting are stepped as one batch, and a consensus in
+// it stands although a decision is asked for.
+func TestRule31_ConsensusBeforeForcedDecision(t *testing.T) {
+	t.Parallel()
+	for _, event := range []c.Event{c.TimeUp{}, c.Finish{}} {
+		p := answered(team("a", "b"))
+		require.Equal(t, c.Consensus, decision(t, p.batch(event, p.vote("a", "b"), p.vote("b", "b"))).Status)
+	}
+}
+
+// 32. DESIGN: "A forced decision (time, money, steps, finish, no active agent left)".
+// The first of them names it.
+func TestRule32_ForcedDecision(t *testing.T) {
+	t.Parallel()
+	for want, events := range map[c.Status][]c.Event{
+		c.Finished: {c.Finish{}, c.TimeUp{}},
+		c.Timeout:  {c.TimeUp{}, c.Finish{}},
+	} {
+		p := answered(team("a", "b"))
+		commands := p.batch(events...)
+		require.Equal(t, want, decision(t, commands).Status)
+		require.Empty(t, launches(commands))
+		require.Len(t, only[c.Cancel](commands), 2)
+	}
+}
+
+// 32. "marked as such": a split that would have been plurality is forced when it was.
+func TestRule32_ForcedBeforePlurality(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.OnSplit = c.SplitPlurality }, "a", "b"))
+	require.Equal(t, c.Timeout, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"), c.TimeUp{})).Status)
+}
+
+// 33. DESIGN: "Session time stands still while parked or paused": a paused session
+// decides nothing of itself, neither for want of agents nor of money.
+func TestRule33_PausedDecidesNothing(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens = 10 }, "a", "b"))
+	p.batch(c.Pause{})
+	p.batch(spending(p.suspend("a"), 20))
+	require.Empty(t, p.batch(p.fail("b")))
+	require.Empty(t, p.drain())
+	require.Equal(t, c.OverSpent, decision(t, p.batch(c.Resume{})).Status)
+
+	p = answered(team("a", "b"))
+	p.batch(c.Pause{})
+	require.Equal(t, c.Timeout, decision(t, p.batch(c.TimeUp{})).Status, "but what is asked for is decided")
+	require.False(t, p.state.View().Paused)
+}
+
+// 34. DESIGN, budget: "nothing new is launched, running steps are wrapped up, and the
+// forced decision above is taken, marked as such".
+func TestRule34_BudgetSpent(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens = 1000 }, "a", "b"))
+	require.Empty(t, p.batch(spending(p.exhaust("a"), 2000)), "b may end what it was promised")
+	d := decision(t, p.batch(p.vote("b", "a")))
+	require.Equal(t, c.OverSpent, d.Status)
+	require.Equal(t, "a", d.Winner)
+}
+
+// 34. The last vote may settle it all the same; and an unknown price is no spending.
+func TestRule34_ConsensusBeforeTheBudget(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens = 10 }, "a", "b"))
+	require.Equal(t, c.Consensus, decision(t, p.batch(spending(p.vote("a", "b"), 9), spending(p.vote("b", "b"), 9))).Status)
+
+	p = answered(teamWith(func(o *c.Config) { o.Budget.USD = 1 }, "a", "b"))
+	require.Equal(t, []string{"a", "b"}, launched(p.batch(spending(p.exhaust("a"), 9), p.exhaust("b"))))
+}
+
+// 34. DESIGN: "Each launch carries a spend allowance": what is left is shared equally,
+// and what running steps were promised is not promised twice.
+func TestRule34_Shares(t *testing.T) {
+	t.Parallel()
+	config := teamWith(func(o *c.Config) { o.Budget.Tokens, o.Budget.USD, o.Pacing = 900, 9, c.Continuous }, "a", "b", "c")
+	p := start(config)
+	for _, id := range config.Agents {
+		require.Equal(t, c.Allowance{Tokens: 300, USD: 3}, p.last(id).Allowance)
+	}
+	p.batch(spending(p.answer("a"), 100))
+	commands := p.batch(spending(p.answer("b"), 100))
+	require.Equal(t, []string{"a", "b"}, launched(commands))
+	for _, l := range launches(commands) {
+		require.Equal(t, int64((900-100-100-300)/2), l.Allowance.Tokens, "300 are c's")
+		require.InDelta(t, 3, l.Allowance.USD, 1e-9)
+	}
+	require.Zero(t, start(team("a")).last("a").Allowance, "no budget, no allowance")
+}
+
+// 34. Nor are they when steps go on: each has an equal share of what is left then.
+func TestRule34_SharesOfStepsThatGoOn(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.Budget.Tokens = 900 }, "a", "b", "c"))
+	p.batch(c.Pause{})
+	p.batch(spending(p.suspend("a"), 200), spending(p.suspend("b"), 100), p.suspend("c"))
+	promised := int64(0)
+	for _, l := range launches(p.batch(c.Resume{})) {
+		require.Equal(t, int64(200), l.Allowance.Tokens)
+		promised += l.Allowance.Tokens
+	}
+	require.Equal(t, int64(900-300), promised)
+}
+
+// 34. Steps that go on share with those that are launched beside them.
+func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens, o.Pacing = 900, c.Continuous }, "a", "b", "c"))
+	p.batch(p.vote("a", "a"))
+	p.batch(c.Pause{})
+	p.batch(p.answer("b"), p.suspend("c"))
+	commands := p.batch(c.Resume{})
+	require.Equal(t, []string{"a", "c"}, launched(commands))
+	for _, l := range launches(commands) {
+		require.Equal(t, int64(450), l.Allowance.Tokens)
+	}
+}
+
+// 35. DESIGN: "A forced decision (..., no active agent left)". CONTRACT: its status is
+// plurality, the answers that are there decide.
+func TestRule35_NobodyActive(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	d := decision(t, p.batch(p.fail("a"), p.fail("b")))
+	require.Equal(t, c.Decision{Status: c.Plurality, Winner: "b", WinnerLabel: "agent2.1", WinnerStep: 1, Votes: []c.Count{}}, d)
+}
+
+// 36. DESIGN, quiescence: only "when nothing runs, nothing may be launched" is anything
+// decided; whoever can be launched is.
+func TestRule36_LaunchBeforeDeciding(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.OnSplit, o.Pacing = c.SplitFail, c.Continuous }, "a", "b", "c"))
+	p.batch(p.vote("a", "a"), p.vote("b", "b"))
+	require.False(t, p.state.Done(), "c still works")
+	require.Equal(t, []string{"c"}, launched(p.batch(p.exhaust("c"))), "and can be launched again")
+	require.Equal(t, c.CauseSplit, decision(t, p.batch(p.vote("c", "c"))).Cause)
+}
+
+// 37. CONTRACT: "max_steps_per_agent ends limit"; DESIGN: at it an agent "abstains but
+// stays in N".
+func TestRule37_Limit(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
+	d := decision(t, p.batch(p.vote("a", "a"), p.exhaust("b")))
+	require.Equal(t, c.Limit, d.Status)
+	require.Equal(t, "a", d.Winner)
+
+	p = answered(teamWith(func(o *c.Config) { o.Mode, o.MaxStepsPerAgent = c.Decomposition, 2 }, "a", "b"))
+	require.Equal(t, c.Limit, decision(t, p.batch(p.stop("a", c.Complete), p.exhaust("b"))).Status, "a part that nobody says is done")
+}
+
+// 38. CONTRACT: "skip_voting and decomposition end presented"; "Decomposition's winner
+// is the presenter". Where the presenter has no answer of its own, the first
+// configured agent's stands until it has presented.
+func TestRule38_WhoseAnswerStands(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		set  func(*c.Config)
+		want string
+	}{
+		"skip_voting":            {set: func(o *c.Config) { o.SkipVoting = true }, want: "b"},
+		"skip_voting, presenter": {set: func(o *c.Config) { o.SkipVoting, o.Presenter = true, "c" }, want: "c"},
+		"decomposition":          {set: func(o *c.Config) { o.Mode, o.AnswersGlobal, o.SkipPresentation = c.Decomposition, 3, true }, want: "c"},
+		"decomposition, presenter": {set: func(o *c.Config) {
+			o.Mode, o.AnswersGlobal, o.SkipPresentation, o.Presenter = c.Decomposition, 3, true, "a"
+		}, want: "a"},
+		"presenter is not of them":   {set: func(o *c.Config) { o.SkipVoting, o.Presenter = true, "x" }, want: "b"},
+		"no votes, all are the same": {set: func(o *c.Config) { o.AnswersPerAgent, o.Strategy, o.Presenter = 1, c.Synthesize, "a" }, want: "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := answered(teamWith(test.set, "b", "a", "c"))
+			if !p.state.Done() {
+				require.Equal(t, test.want, p.latestLaunched(c.Present))
+				p.batch(p.fail(test.want))
+			}
+			require.Equal(t, c.Presented, p.state.Decision().Status)
+			require.Equal(t, test.want, p.state.Decision().Winner)
+		})
+	}
+}
+
+// 38. A presenter without an answer leaves the field to the first configured with one.
+func TestRule38_PresenterWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.Mode, o.SkipPresentation = c.Decomposition, true }, "a", "b"))
+	p.batch(p.answer("a"), p.stop("b", c.Blocked))
+	require.Equal(t, "a", decision(t, p.batch(p.stop("a", c.Complete), p.stop("b", c.Blocked))).Winner)
+}
+
+// 39. DESIGN: "All fresh and split: on_split — revote relaunches everybody once
+// (max_revotes), told that the vote was split but not how"; "max_revotes counts per
+// session".
+func TestRule39_Revotes(t *testing.T) {
+	t.Parallel()
+	for revotes := range 3 {
+		p := answered(teamWith(func(o *c.Config) { o.MaxRevotes = revotes }, "a", "b"))
+		for range revotes {
+			again := launches(p.batch(p.vote("a", "a"), p.vote("b", "b")))
+			require.Len(t, again, 2)
+			require.True(t, again[0].Revote)
+			require.True(t, again[1].Revote)
+		}
+		require.Equal(t, c.Plurality, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
+	}
+}
+
+// 39. Only agents below the limit vote again; if nobody is, limit.
+func TestRule39_RevoteOfThoseWithStepsLeft(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 3 }, "a", "b"))
+	missed := c.Voted{Launch: p.latest["a"], Step: 2, Target: "a"}
+	p.batch(missed, p.vote("b", "b"))
+	commands := p.batch(p.vote("a", "a"))
+	require.Equal(t, []string{"b"}, launched(commands), "a has had its three steps")
+
+	p = answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
+	require.Equal(t, c.Limit, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
+}
+
+// 39. CONTRACT: "on_split: revote | plurality | fail: all votes fresh, no majority".
+func TestRule39_OnSplit(t *testing.T) {
+	t.Parallel()
+	for split, want := range map[c.OnSplit]c.Status{c.SplitPlurality: c.Plurality, c.SplitFail: c.FailedAll} {
+		p := answered(teamWith(func(o *c.Config) { o.OnSplit = split }, "a", "b"))
+		require.Equal(t, want, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
+	}
+}
+
+// 43. DESIGN: a decision cancels what runs, and nothing follows it.
+func TestRule43_NothingFollows(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	p.batch(p.vote("a", "a"))
+	commands := p.batch(c.Finish{})
+	require.Equal(t, []c.Cancel{{ID: p.latest["b"]}}, only[c.Cancel](commands))
+	d := decision(t, commands)
+	require.Empty(t, p.batch(
+		p.vote("b", "b"), p.answer("a"), c.TimeUp{}, c.Finish{}, c.Pause{}, c.Resume{}, c.Retry{},
+		c.Said{Text: "too late"}, c.TimeShort{},
+	))
+	require.True(t, p.state.Done())
+	require.Equal(t, d, p.state.Decision())
+	require.Len(t, p.ledger, 3)
+}

@@ -1,0 +1,144 @@
+package coordination_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+// 49. DESIGN: "Results already waiting are stepped as one batch before draining": agent
+// c's answer and the votes that it makes stale lead to one wave.
+func TestRule49_Batch(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c"))
+	commands := p.batch(p.vote("a", "b"), p.answer("c"), p.vote("b", "b"))
+	require.Len(t, launches(commands), 3)
+	require.Len(t, only[c.Record](commands), 3)
+}
+
+// 49. Two first answers at the same moment are news to each other at once.
+func TestRule49_BatchWithContinuousPacing(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(continuous, "a", "b", "slow"))
+	commands := p.batch(p.answer("a"), p.answer("b"))
+	require.Equal(t, []string{"a", "b"}, launched(commands))
+	for _, l := range launches(commands) {
+		require.Len(t, l.Shown, 2)
+	}
+}
+
+// 50. DESIGN: "the workflow ... carries out the commands": records in ledger order, a
+// ring, then launches or cancels, and Done last.
+func TestRule50_DrainOrder(t *testing.T) {
+	t.Parallel()
+	p := start(team("a", "b", "c"))
+	require.Empty(t, p.drain())
+	commands := p.batch(p.answer("b"), p.answer("a"), c.Finish{})
+	require.Equal(t, 1, commands[0].(c.Record).Entry.Seq)
+	require.Equal(t, 2, commands[1].(c.Record).Entry.Seq)
+	require.Equal(t, c.Ending, commands[2].(c.Ring).Bell.Directive)
+	require.Equal(t, c.Cancel{ID: "l3"}, commands[3])
+	require.IsType(t, c.Done{}, commands[4])
+	require.Len(t, commands, 5)
+	require.Empty(t, p.drain())
+}
+
+// 50. With launches; and in configured order, those that go on among them.
+func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = c.Continuous, c.Restart }, "d", "a", "c", "b"))
+	p.batch(p.vote("d", "a"), p.vote("c", "a"))
+	commands := p.batch(p.answer("b"), p.restart("a"), c.Said{Text: "go on"})
+	require.Equal(t, c.NewAnswer, commands[0].(c.Record).Entry.Action)
+	require.Equal(t, c.Say, commands[1].(c.Record).Entry.Action)
+	require.Equal(t, []string{"d", "a", "c", "b"}, launched(commands))
+	require.Empty(t, rings(commands), "everybody who would hear it is launched with it")
+	require.Len(t, commands, 6)
+}
+
+// 50. What is cancelled once is not cancelled again.
+func TestRule50_CancelledOnce(t *testing.T) {
+	t.Parallel()
+	p := start(team("a", "b"))
+	require.Len(t, only[c.Cancel](p.batch(c.Pause{})), 2)
+	require.Empty(t, only[c.Cancel](p.drain()))
+	require.Empty(t, only[c.Cancel](p.batch(c.Finish{})), "a suspended step is ended already")
+}
+
+// 51. DESIGN: "State is plain data: it is the query result, the continue-as-new payload
+// and what property tests drive." A session of everything, from JSON before each event.
+func TestRule51_SurvivesJSON(t *testing.T) {
+	t.Parallel()
+	lead := 1
+	config := teamWith(func(o *c.Config) {
+		o.Pacing, o.Updates, o.UpdatesPerStep, o.LeadCap, o.MaxRestarts = c.Continuous, c.Inject, 2, &lead, 1
+		o.Strategy, o.OnAgentFailure, o.Budget.Tokens = c.Synthesize, c.FailurePark, 100000
+	}, "a", "b", "c")
+	p := start(config)
+	play := func(events ...c.Event) {
+		twin := &c.State{}
+		require.NoError(t, json.Unmarshal([]byte(marshal(t, p.state)), twin))
+		for _, e := range events {
+			p.step(e)
+			twin.Step(e)
+		}
+		require.Equal(t, p.drain(), twin.Drain())
+		require.Equal(t, marshal(t, p.state), marshal(t, twin))
+	}
+	play(p.answer("a"), p.answer("b"))
+	play(p.fail("c"))
+	play(c.Retry{}, c.Said{Agent: "c", Text: "once more"})
+	play(p.answer("c"))
+	play(c.TimeShort{})
+	play(c.Pause{})
+	play(p.suspend("a"), p.suspend("b"), p.suspend("c"))
+	play(c.Resume{})
+	play(p.answer("b"))
+	play(p.restart("a"), p.vote("c", "b"))
+	for range 5 { // everybody votes for b, who presents, and is not content
+		for _, id := range config.Agents {
+			play(map[c.Purpose]c.Event{
+				c.Coordinate: p.vote(id, "b"), c.Present: p.answer(id), c.Evaluate: p.evaluate(id, true),
+			}[p.last(id).Purpose])
+		}
+	}
+	require.Equal(t, 2, p.state.View().Attempt)
+	play(p.answer("a"), p.answer("b"), p.answer("c"))
+	play(c.Finish{})
+	require.True(t, p.state.Done())
+}
+
+// 52. DESIGN, quiescence: "when nothing runs, nothing may be launched and the session is
+// neither paused nor parked, the core decides in that same Drain": agents that never do
+// anything useful come to an end within the bound.
+func TestRule52_SessionsEnd(t *testing.T) {
+	t.Parallel()
+	none := 0
+	for name, set := range map[string]func(*c.Config){
+		"rounds":        func(*c.Config) {},
+		"continuous":    continuous,
+		"deferred":      func(o *c.Config) { o.DeferVoting = true },
+		"skip_voting":   func(o *c.Config) { o.SkipVoting = true },
+		"decomposition": decomposed,
+		"everything": func(o *c.Config) {
+			o.Pacing, o.LeadCap, o.DeferVoting, o.AnswersPerAgent = c.Continuous, &none, true, 1
+			o.Strategy, o.MaxRestarts = c.Synthesize, 3
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := team("a", "b", "c")
+			config.MaxStepsPerAgent = 0 // the default
+			set(&config)
+			p := start(config)
+			for !p.state.Done() {
+				p.batch(p.vote("a", "b"), p.exhaust("b"), p.restart("c"))
+			}
+			require.Len(t, p.launches, 3*12)
+			require.Equal(t, c.FailedAll, p.state.Decision().Status)
+		})
+	}
+}

@@ -1,0 +1,391 @@
+package coordination_test
+
+import (
+	"slices"
+	"strconv"
+
+	c "conclave/engine/coordination"
+)
+
+// foretell says what the next Drain must give, and carries it out: the ring, the
+// cancels or the launches, and Done. Records are the ledger's. What launches may
+// spend is left open: it is judged by what there is to share.
+func (o *oracle) foretell() []c.Command {
+	if o.over != nil {
+		return nil
+	}
+	decision, launches := o.decide()
+	if o.over = decision; decision != nil {
+		commands := append(o.ring(c.Ending), o.cancels(false)...)
+		return append(commands, c.Done{Decision: *decision})
+	}
+	commands := o.ring(o.directive())
+	if o.paused {
+		commands = append(commands, o.cancels(true)...)
+	}
+	place := func(l c.Launch) int { return slices.Index(o.config.Agents, l.Agent) }
+	slices.SortFunc(launches, func(a, b c.Launch) int { return place(a) - place(b) })
+	for _, l := range launches {
+		commands = append(commands, l)
+	}
+	return commands
+}
+
+func (o *oracle) directive() c.Directive {
+	switch {
+	case o.paused:
+		return c.Pausing
+	case o.short:
+		return c.WrapUp
+	}
+	return c.CarryOn
+}
+
+// ring is rule 22.
+func (o *oracle) ring(directive c.Directive) []c.Command {
+	if o.first || o.idle() || directive == o.bell.Directive && !slices.ContainsFunc(o.running(), o.listens) {
+		return nil
+	}
+	o.bell = c.Bell{Epoch: o.bell.Epoch + 1, Earlier: len(o.past), Answers: o.shown(), Messages: slices.Clone(o.said), Directive: directive}
+	return []c.Command{c.Ring{Bell: o.bell}}
+}
+
+// listens says whether the agent's running step takes something that it has
+// neither been shown nor told of.
+func (o *oracle) listens(agent string) bool {
+	run := o.members[agent].runs
+	told := func(s c.Shown) bool {
+		rung := &c.Launch{Shown: o.bell.Answers}
+		return s.Agent == agent || shows(run, s) || shows(rung, s)
+	}
+	answers := run.Updates.Mode != c.NoUpdates && slices.ContainsFunc(o.shown(), func(s c.Shown) bool { return !told(s) })
+	messages := slices.ContainsFunc(o.messages(agent), func(m c.Message) bool {
+		return !slices.Contains(run.Messages, m) && !slices.Contains(o.bell.Messages, m)
+	})
+	return answers || messages
+}
+
+func (o *oracle) cancels(suspend bool) []c.Command {
+	var commands []c.Command
+	for _, a := range o.running() {
+		if m := o.members[a]; !m.cancelled {
+			m.cancelled = true
+			commands = append(commands, c.Cancel{ID: m.runs.ID, Suspend: suspend})
+		}
+	}
+	return commands
+}
+
+// decide is rules 30 to 39, in their order.
+func (o *oracle) decide() (*c.Decision, []c.Launch) {
+	k := o.config
+	failed := len(o.active()) < len(k.Agents)
+	owing := slices.ContainsFunc(k.Agents, func(a string) bool { return o.able(a) && o.owes(a) })
+	switch {
+	case k.OnAgentFailure == c.FailureFail && failed:
+		return &c.Decision{Status: c.FailedAll, Cause: c.CauseAgentFailed, Votes: o.tally()}, nil
+	case o.closing != nil:
+		return o.close()
+	case o.idle() && !o.paused && !o.parked() && o.voting() && !owing && o.majority() != "":
+		return o.conclude(o.elected(c.Consensus, o.majority()))
+	case o.forced != "":
+		return o.elected(o.forced, o.forcedChoice()), nil
+	case o.paused:
+		return nil, nil
+	case o.spent() && o.idle() && !o.parked():
+		return o.elected(c.OverSpent, o.forcedChoice()), nil
+	case !o.affords():
+		return nil, nil
+	}
+	launches := o.goOn()
+	if o.parked() {
+		return nil, launches
+	}
+	if len(o.active()) == 0 && o.idle() {
+		return o.conclude(o.elected(c.Plurality, o.forcedChoice()))
+	}
+	o.stopCapped()
+	launches = append(launches, o.wave()...)
+	if len(launches) > 0 || !o.idle() {
+		return nil, launches
+	}
+	return o.settle()
+}
+
+// settle is rules 37 to 39: nothing runs and nobody can be launched.
+func (o *oracle) settle() (*c.Decision, []c.Launch) {
+	k := o.config
+	switch {
+	case slices.ContainsFunc(o.active(), o.owes):
+		return o.elected(c.Limit, o.forcedChoice()), nil
+	case !o.voting():
+		return o.conclude(o.elected(c.Presented, o.presented()))
+	case k.OnSplit == c.SplitFail:
+		return o.nothing(c.CauseSplit), nil
+	case k.OnSplit == c.SplitRevote && o.revotes < k.MaxRevotes:
+		everybody := slices.DeleteFunc(slices.Clone(k.Agents), func(a string) bool { return !o.able(a) })
+		if len(everybody) == 0 {
+			return o.elected(c.Limit, o.forcedChoice()), nil
+		}
+		o.revotes++
+		return nil, o.together(everybody, true)
+	}
+	return o.conclude(o.elected(c.Plurality, o.plurality()))
+}
+
+// presented is rule 38.
+func (o *oracle) presented() string {
+	candidates := append([]string{o.presenter("")}, o.config.Agents...)
+	for _, a := range candidates {
+		if _, found := o.latest(a); found {
+			return a
+		}
+	}
+	return ""
+}
+
+func (o *oracle) elected(status c.Status, winner string) *c.Decision {
+	answer, found := o.latest(winner)
+	if !found {
+		d := o.nothing(c.CauseNoAnswer)
+		forced := []c.Status{c.Finished, c.Timeout, c.Limit, c.OverSpent}
+		if d.Winner != "" && slices.Contains(forced, status) {
+			d.Status = status
+		}
+		return d
+	}
+	return &c.Decision{Status: status, Winner: winner, WinnerLabel: answer.Label, WinnerStep: answer.Step, Votes: o.tally()}
+}
+
+// nothing is a session without a winner; what an earlier attempt came to stands
+// (rule 47).
+func (o *oracle) nothing(why c.Cause) *c.Decision {
+	if o.stands != nil {
+		d := *o.stands
+		return &d
+	}
+	return &c.Decision{Status: c.FailedAll, Cause: why, Votes: o.tally()}
+}
+
+// presenter is rule 44.
+func (o *oracle) presenter(winner string) string {
+	candidates := []string{o.config.Presenter}
+	if o.config.Mode == c.Decomposition {
+		backwards := slices.Clone(o.config.Agents)
+		slices.Reverse(backwards)
+		candidates = append(candidates, backwards...)
+	} else {
+		candidates = append(candidates, winner)
+	}
+	for _, a := range candidates {
+		if slices.Contains(o.active(), a) {
+			return a
+		}
+	}
+	return ""
+}
+
+// conclude is rules 44 to 46. A consensus that stands although a decision was
+// forced in the same batch is final.
+func (o *oracle) conclude(d *c.Decision) (*c.Decision, []c.Launch) {
+	k := o.config
+	by := o.presenter(d.Winner)
+	if by == "" || o.total() == 0 || o.spent() || o.forced != "" {
+		return d, nil
+	}
+	stage := "present"
+	asked := k.Mode == c.Decomposition || k.Strategy != c.Reuse
+	if !asked || k.SkipPresentation && (k.Strategy == c.Reuse || k.SkipVoting) {
+		stage = o.afterPresenting()
+	}
+	if stage == "over" {
+		return d, nil
+	}
+	o.closing = &closing{decision: *d, stage: stage, by: by}
+	return o.close()
+}
+
+// close is the next move towards the final answer.
+func (o *oracle) close() (*c.Decision, []c.Launch) {
+	f := o.closing
+	by := o.members[f.by]
+	d := f.decision
+	switch {
+	case o.forced != "": // rule 48
+		d.Status = o.forced
+		return &d, nil
+	case !o.idle() || o.paused || o.parked() && !by.retried:
+		return nil, nil
+	case f.stage == "over" || by.failed != nil || o.spent():
+		return &d, nil
+	case by.rest != nil && by.rest.Purpose != c.Coordinate:
+		return nil, []c.Launch{o.resume(f.by)}
+	case f.stage == "present":
+		return nil, []c.Launch{o.launch(f.by, c.Launch{
+			Purpose: c.Present, Round: o.round, Shown: o.shown(), Offered: []c.Action{c.NewAnswer}, Verdict: o.verdict(d),
+		})}
+	}
+	final := o.final(d)
+	return nil, []c.Launch{o.launch(f.by, c.Launch{
+		Purpose: c.Evaluate, Round: o.round, Final: &final, Offered: []c.Action{c.Submit, c.RestartTeam},
+	})}
+}
+
+// verdict is what a presenter is told.
+func (o *oracle) verdict(d c.Decision) *c.Verdict {
+	v := &c.Verdict{Strategy: o.config.Strategy}
+	for _, a := range o.byNumber() {
+		l := o.standing(a)
+		switch {
+		case l == nil:
+		case l.Action == c.Stop:
+			v.Stops = append(v.Stops, c.StopNote{Number: o.number(a), Status: l.Status, Summary: l.reason})
+		case o.fresh(a):
+			v.Voters++
+			if l.Target == d.Winner {
+				v.Votes++
+				if l.reason != "" {
+					v.Reasons = append(v.Reasons, l.reason)
+				}
+			}
+		}
+	}
+	if o.voting() {
+		v.Label = d.WinnerLabel
+		v.Tied = slices.ContainsFunc(o.config.Agents, func(a string) bool { return a != d.Winner && v.Votes > 0 && o.freshVotes(a) == v.Votes })
+	}
+	return v
+}
+
+// goOn is rules 21, 24, 25 and 28: who goes on whatever the others do.
+func (o *oracle) goOn() []c.Launch {
+	var launches []c.Launch
+	for _, a := range o.config.Agents {
+		m := o.members[a]
+		due := m.retried || !o.parked() && (m.rest != nil || m.again)
+		if !o.able(a) || !due || m.rest != nil && m.rest.Purpose != c.Coordinate {
+			continue
+		}
+		offered := o.offered(a, nil)
+		missing := func(action c.Action) bool { return !slices.Contains(offered, action) }
+		switch {
+		case len(offered) == 0:
+			m.rest, m.again, m.retried = nil, false, false
+		case m.rest != nil && !slices.ContainsFunc(m.rest.Offered, missing):
+			launches = append(launches, o.resume(a))
+		default:
+			round := o.round
+			if o.config.Pacing == c.Continuous {
+				round = m.rounds
+			}
+			launches = append(launches, o.begin(a, max(1, round), offered, false))
+		}
+	}
+	return launches
+}
+
+// stopCapped is the second half of rule 14.
+func (o *oracle) stopCapped() {
+	k := o.config
+	for _, a := range o.config.Agents {
+		m := o.members[a]
+		if k.Mode != c.Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil {
+			continue
+		}
+		row := k.AnswersPerAgent > 0 && m.row >= k.AnswersPerAgent && !o.peersNew(a)
+		if !row && (k.AnswersGlobal == 0 || o.total() < k.AnswersGlobal) {
+			continue
+		}
+		var seen []c.Seen
+		for _, s := range o.shown() {
+			seen = append(seen, c.Seen{Agent: s.Agent, Step: s.Step})
+		}
+		o.write(line{silent: true, heard: len(o.said), reason: "stopped at its limit of answers", Accepted: c.Accepted{
+			Agent: a, Action: c.Stop, Status: c.Complete, Seen: seen,
+		}})
+	}
+}
+
+// wave is rules 18 to 20.
+func (o *oracle) wave() []c.Launch {
+	ready := slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
+		return !o.able(a) || !o.owes(a) || len(o.offered(a, nil)) == 0 || o.leads(a, o.running())
+	})
+	news := slices.DeleteFunc(slices.Clone(ready), func(a string) bool { return !o.news(a) })
+	switch {
+	case o.config.Pacing == c.Rounds && !o.idle() || !o.affords():
+		return nil
+	case o.config.Pacing == c.Continuous && (len(news) > 0 || !o.idle()):
+		return o.together(news, false)
+	}
+	return o.together(ready, false)
+}
+
+// together launches agents in configured order, as far as shared limits allow.
+func (o *oracle) together(agents []string, revote bool) []c.Launch {
+	if !o.affords() {
+		return nil
+	}
+	round := o.round + 1
+	var launches []c.Launch
+	for _, a := range agents {
+		beside := agents
+		if !revote {
+			beside = nil
+		}
+		offered := o.offered(a, beside)
+		if len(offered) == 0 {
+			continue
+		}
+		m := o.members[a]
+		m.rounds++
+		if o.config.Pacing == c.Rounds {
+			o.round = round
+			launches = append(launches, o.begin(a, round, offered, revote))
+			continue
+		}
+		o.round = max(o.round, m.rounds)
+		launches = append(launches, o.begin(a, m.rounds, offered, revote))
+	}
+	return launches
+}
+
+// begin launches a new step.
+func (o *oracle) begin(agent string, round int, offered []c.Action, revote bool) c.Launch {
+	if o.peersNew(agent) {
+		o.members[agent].row = 0
+	}
+	k := o.config
+	l := c.Launch{Round: round, Shown: o.shown(), Offered: offered, Revote: revote}
+	deferred := k.DeferUpdates && !k.BeforeChecklist
+	if k.Updates != c.NoUpdates && o.given(agent) > 0 && !deferred { // rule 23
+		l.Updates = c.Updates{Mode: k.Updates, Most: k.UpdatesPerStep, UntilChecklist: k.DeferUpdates}
+	}
+	return o.launch(agent, l)
+}
+
+func (o *oracle) launch(agent string, l c.Launch) c.Launch {
+	m := o.members[agent]
+	o.launched++
+	l.ID = c.LaunchID("l" + strconv.Itoa(o.launched))
+	l.Agent, l.Number, l.After, l.Messages = agent, o.number(agent), m.step, o.messages(agent)
+	l.Answers = len(o.answers(agent, 0))
+	if n := len(o.past); n > 0 {
+		l.Previous = &o.past[n-1]
+	}
+	m.runs, m.rest, m.again, m.retried = &l, nil, false, false
+	return l
+}
+
+// resume goes on with a step that has been suspended, or failed and is retried.
+func (o *oracle) resume(agent string) c.Launch {
+	m := o.members[agent]
+	o.launched++
+	l := *m.rest
+	l.ID, l.After, l.Allowance = c.LaunchID("l"+strconv.Itoa(o.launched)), m.step, c.Allowance{}
+	if m.token != "" {
+		l.ResumeFrom = m.token
+	}
+	m.runs, m.rest, m.again, m.retried = &l, nil, false, false
+	return l
+}

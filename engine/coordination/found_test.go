@@ -1,0 +1,78 @@
+package coordination_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+	"conclave/engine/llm"
+)
+
+// What follows are the shortest forms of sessions in which the properties once
+// failed.
+
+// "What is left of it is shared equally by the steps launched together": also
+// when one of them begins again and the other is a new one.
+func TestWhoGoesOnAndWhoBeginsShareTheBudget(t *testing.T) {
+	t.Parallel()
+	p := start(c.Config{
+		Agents: []string{"a", "b", "d"}, Pacing: c.Continuous, Updates: c.Restart, Budget: c.Budget{Tokens: 900, USD: 9},
+	})
+	usd := 0.0
+	used := llm.Usage{InputTokens: 100, TotalUSD: &usd, ModelCalls: 1}
+	p.batch(p.answer("a"), p.answer("b")) // each has the answer of the other to look at
+	answer, vote := p.answer("a").(c.Answered), p.vote("b", "b").(c.Voted)
+	answer.Usage, vote.Usage = used, used
+	restart := p.restart("d")
+	got := launches(p.batch(answer, vote, restart))
+	require.Len(t, got, 2, "d goes on, b has something new to look at; a has nothing new")
+	for _, l := range got {
+		require.Equal(t, got[0].Allowance, l.Allowance)
+	}
+	require.Equal(t, int64(350), got[0].Allowance.Tokens, "900 less 200")
+	require.InDelta(t, 4.5, got[0].Allowance.USD, 1e-9)
+}
+
+// "A consensus reached in the same batch as Finish or TimeUp stands": with the
+// answer that won, for there is no time to present it.
+func TestConsensusStandsUnpresented(t *testing.T) {
+	t.Parallel()
+	for _, forced := range []c.Event{c.Finish{}, c.TimeUp{}} {
+		p := start(c.Config{Agents: []string{"a"}, Strategy: c.WinnerPresent, MaxRestarts: 1})
+		p.batch(p.answer("a"))
+		commands := p.batch(p.vote("a", "a"), forced)
+		require.Empty(t, launches(commands))
+		require.Equal(t, c.Consensus, p.state.Decision().Status)
+		require.Nil(t, p.state.Decision().Final)
+	}
+}
+
+// Fairness counts "the slowest peer that works or will": in a revote everybody
+// works, also those who are launched after the agent.
+func TestRevoteIsFairToThoseLaunchedLater(t *testing.T) {
+	t.Parallel()
+	never := 0
+	p := start(c.Config{Agents: []string{"a", "b"}, MaxRevotes: 1, LeadCap: &never})
+	p.batch(p.answer("a"), p.answer("b"))
+	got := launches(p.batch(p.vote("a", "a"), p.vote("b", "b")))
+	require.Len(t, got, 2)
+	for _, l := range got {
+		require.True(t, l.Revote)
+		require.Equal(t, []c.Action{c.Vote}, l.Offered)
+	}
+}
+
+// "Rounds are counted by each agent; the session's is the highest": an agent for
+// whom there is no place under the global limit has begun none.
+func TestRoundsOfAgentsWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	p := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1})
+	require.Len(t, p.launches, 1)
+	timeline := p.state.Timeline()
+	require.Equal(t, "round 1: 1 launched", timeline[len(timeline)-1].Text)
+
+	q := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1, Pacing: c.Continuous})
+	require.Len(t, q.launches, 1)
+	require.Equal(t, 1, q.state.View().Round)
+}

@@ -1,0 +1,220 @@
+package coordination_test
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+// laws hold of every session, whatever the rules make of it in detail. They are
+// judged by what went in and came out.
+type laws struct {
+	launched  map[c.LaunchID]bool
+	cancelled map[c.LaunchID]bool
+	epoch     int
+
+	// what gives the session more steps than its limits: asked for from outside
+	suspended, retried int
+}
+
+func newLaws() *laws {
+	return &laws{launched: map[c.LaunchID]bool{}, cancelled: map[c.LaunchID]bool{}}
+}
+
+// observe counts what is about to be stepped.
+func (l *laws) observe(s *session, e c.Event) {
+	switch e := e.(type) {
+	case c.Suspended:
+		if slices.Contains(s.runningIDs(), e.Launch) {
+			l.suspended++
+		}
+	case c.Retry:
+		if s.state.Refuse(e) == nil {
+			l.retried += len(s.oracle.config.Agents) - len(s.oracle.active())
+		}
+	}
+}
+
+// bound is on the launches of a session, by rules 9, 24, 25 and 47: in every
+// attempt each agent's steps, a restart for every answer of its peers, and the
+// final answer and its judgement; and what people and workers ask for again.
+func (l *laws) bound(s *session) int {
+	k := s.oracle.config
+	n := len(k.Agents)
+	attempt := n*k.MaxStepsPerAgent + n*(n-1)*k.MaxStepsPerAgent + 2
+	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried
+}
+
+// past is what the laws need to know of the moment before a Drain.
+type past struct {
+	done    bool
+	running []string
+	fresh   []string
+	news    []string
+	due     []string // who goes on with a step
+	last    int      // records before
+}
+
+func (l *laws) before(s *session) past {
+	o := s.oracle
+	those := func(which func(string) bool) []string {
+		return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return !which(a) })
+	}
+	return past{
+		done: s.state.Done(), running: o.running(), fresh: those(o.fresh), news: those(o.news), last: len(s.ledger),
+		due: those(func(a string) bool { m := o.members[a]; return m.rest != nil || m.again || m.retried }),
+	}
+}
+
+// check holds one Drain to the laws.
+func (l *laws) check(t require.TestingT, s *session, before past, commands []c.Command) {
+	if before.done {
+		require.Empty(t, commands, "nothing follows a decision")
+		return
+	}
+	for i, record := range only[c.Record](commands) {
+		require.Equal(t, before.last+i+1, record.Entry.Seq, "records in order, without gaps")
+		l.checkRecord(t, s, record.Entry)
+	}
+	for _, ring := range only[c.Ring](commands) {
+		l.epoch++
+		require.Equal(t, l.epoch, ring.Bell.Epoch)
+	}
+	for _, cancel := range only[c.Cancel](commands) {
+		require.True(t, l.launched[cancel.ID])
+		require.False(t, l.cancelled[cancel.ID], "cancelled twice")
+		l.cancelled[cancel.ID] = true
+	}
+	for _, launch := range launches(commands) {
+		require.False(t, l.launched[launch.ID], "launched twice")
+		l.launched[launch.ID] = true
+		l.checkLaunch(t, s, before, launch)
+	}
+	require.LessOrEqual(t, len(l.launched), l.bound(s))
+	l.checkPurse(t, s, launches(commands))
+	done := only[c.Done](commands)
+	require.Equal(t, len(done) > 0, s.state.Done())
+	if len(done) > 0 {
+		require.Empty(t, launches(commands))
+		l.checkDecision(t, s, done[0].Decision)
+		return
+	}
+	require.True(t, s.state.Held() || len(s.runningIDs()) > 0, "not done, not held, and nothing runs (rule 52)")
+}
+
+// checkRecord says that what is on the ledger was possible when it came there,
+// and keeps the limits.
+func (l *laws) checkRecord(t require.TestingT, s *session, entry c.Accepted) {
+	k := s.oracle.config
+	earlier := s.ledger[:entry.Seq-1]
+	answers := func(of string) []c.Accepted {
+		return slices.DeleteFunc(slices.Clone(earlier), func(e c.Accepted) bool {
+			return e.Action != c.NewAnswer || of != "" && e.Agent != of
+		})
+	}
+	inAttempt := func(some []c.Accepted) int {
+		n := 0
+		for _, e := range some {
+			if e.Attempt == entry.Attempt {
+				n++
+			}
+		}
+		return n
+	}
+	if entry.Action == c.NewAnswer && entry.Label == label(s.oracle.number(entry.Agent), len(answers(entry.Agent))+1) {
+		require.True(t, k.AnswersGlobal == 0 || inAttempt(answers("")) < k.AnswersGlobal, "over the global limit: %v", entry)
+		require.True(t, k.AnswersPerAgent == 0 || k.Mode == c.Decomposition || inAttempt(answers(entry.Agent)) < k.AnswersPerAgent,
+			"over the agent's limit: %v", entry)
+	}
+	if entry.Action == c.Vote {
+		named := slices.ContainsFunc(answers(entry.Target), func(e c.Accepted) bool { return e.Label == entry.TargetLabel })
+		require.True(t, named, "no such revision: %v", entry)
+		require.True(t, s.oracle.voting())
+	}
+	require.True(t, slices.IsSortedFunc(entry.Seen, bySeen))
+	for _, seen := range entry.Seen {
+		shown := slices.ContainsFunc(answers(seen.Agent), func(e c.Accepted) bool { return e.Step >= seen.Step })
+		require.True(t, shown && seen.Step > 0, "saw more than was accepted: %v", entry)
+	}
+}
+
+func (l *laws) checkLaunch(t require.TestingT, s *session, before past, launch c.Launch) {
+	o, k := s.oracle, s.oracle.config
+	require.NotEmpty(t, launch.Offered)
+	require.NotContains(t, before.running, launch.Agent, "one step at a time")
+	if launch.Purpose != c.Coordinate {
+		require.Empty(t, before.running)
+		require.Len(t, o.running(), 1, "the final answer is made alone")
+		return
+	}
+	if !launch.Revote {
+		require.NotContains(t, before.fresh, launch.Agent, "launched with nothing to look at")
+	}
+	due := slices.Contains(before.due, launch.Agent)
+	if k.Pacing == c.Continuous && !launch.Revote && !due && !slices.Contains(before.news, launch.Agent) {
+		require.Empty(t, before.running, "launched without news while others work")
+	}
+	if k.Pacing == c.Rounds && !due {
+		require.Empty(t, before.running, "a wave waits for the one before")
+	}
+	if !slices.Contains(launch.Offered, c.NewAnswer) {
+		return
+	}
+	for _, peer := range o.running() {
+		lead := o.given(launch.Agent) + 1 - o.given(peer)
+		require.True(t, k.LeadCap == nil || o.given(launch.Agent) == 0 || peer == launch.Agent || lead <= *k.LeadCap,
+			"%s may lead %s by %d", launch.Agent, peer, lead)
+	}
+	may := 0
+	for _, a := range o.running() {
+		if run := o.members[a].runs; slices.Contains(run.Offered, c.NewAnswer) {
+			may++
+		}
+	}
+	require.True(t, k.AnswersGlobal == 0 || o.total()+may <= k.AnswersGlobal, "more may answer than there are answers left")
+}
+
+// checkPurse is rule 34: equal shares, and nothing promised that is not there.
+func (l *laws) checkPurse(t require.TestingT, s *session, together []c.Launch) {
+	if len(together) == 0 {
+		return
+	}
+	budget, left := s.oracle.config.Budget, s.oracle.left()
+	for _, launch := range together {
+		given := launch.Allowance
+		require.Equal(t, together[0].Allowance, given, "unequal shares")
+		require.Equal(t, budget.Tokens > 0, given.Tokens > 0)
+		require.Equal(t, budget.USD > 0, given.USD > 0)
+	}
+	require.True(t, budget.Tokens == 0 || left.Tokens > -int64(len(together)), "promised more tokens than there are: %v", left)
+	require.True(t, budget.USD == 0 || left.USD > -1e-9, "promised more than there is: %v", left)
+	if len(s.runningIDs()) == len(together) { // nobody else was promised anything
+		require.True(t, budget.Tokens == 0 || left.Tokens < int64(len(together)), "kept back: %v", left)
+		require.True(t, budget.USD == 0 || left.USD < 1e-9, "kept back: %v", left)
+	}
+}
+
+// checkDecision says that there is a winner, with an answer, if there can be one.
+func (l *laws) checkDecision(t require.TestingT, s *session, d c.Decision) {
+	require.Equal(t, d.Status == c.FailedAll, d.Winner == "", "a failed session, and no other, is without a winner")
+	require.Equal(t, d.Status == c.FailedAll, d.Cause != "")
+	onLedger := func(agent, label string, step int) bool {
+		return slices.ContainsFunc(s.ledger, func(e c.Accepted) bool {
+			return e.Action == c.NewAnswer && e.Agent == agent && e.Label == label && e.Step == step
+		})
+	}
+	if d.Winner != "" {
+		require.True(t, onLedger(d.Winner, d.WinnerLabel, d.WinnerStep))
+	}
+	if d.Final != nil {
+		require.True(t, onLedger(d.Final.Agent, d.Final.Label, d.Final.Step))
+	}
+	if len(s.oracle.past) > 0 && d.Cause != c.CauseAgentFailed {
+		require.NotEmpty(t, d.Winner, "the answer of an earlier attempt is lost")
+	}
+	for _, id := range s.runningIDs() {
+		require.True(t, l.cancelled[id], "runs on after the decision")
+	}
+}

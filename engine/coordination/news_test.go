@@ -1,0 +1,189 @@
+package coordination_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+func injecting(o *c.Config) { o.Updates = c.Inject }
+
+func rings(commands []c.Command) []c.Bell {
+	var bells []c.Bell
+	for _, r := range only[c.Ring](commands) {
+		bells = append(bells, r.Bell)
+	}
+	return bells
+}
+
+// 22. Seed 003: "When an agent provides a new answer, inject that information into
+// other agents' ongoing work instead of restarting them." The bell tells them.
+func TestRule22_RungForAnAnswer(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(injecting, "b", "a", "c"))
+	require.Equal(t, []c.Bell{{Epoch: 1, Answers: []c.Shown{
+		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1},
+		{Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
+		{Agent: "c", Number: 3, Label: "agent3.2", Step: 2},
+	}}}, rings(p.batch(p.answer("c"))))
+}
+
+// 22. Seed 003, multiple rapid updates: "Batch multiple updates into one message."
+func TestRule22_OneRingForABatch(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(injecting, "a", "b", "c"))
+	bells := rings(p.batch(p.answer("b"), p.answer("c"), c.Said{Text: "hurry"}))
+	require.Len(t, bells, 1)
+	require.Equal(t, "agent3.2", bells[0].Answers[2].Label)
+	require.Equal(t, []c.Message{{Number: 1}}, bells[0].Messages)
+	require.Empty(t, rings(p.drain()), "nothing is told twice")
+}
+
+// 22. DESIGN: the doorbell costs "one event per change": it is not rung when nobody
+// who works has anything from it.
+func TestRule22_NeverForNothing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		set  func(*c.Config)
+		play func(p *player) []c.Command
+	}{
+		"updates are switched off": {set: func(*c.Config) {}, play: func(p *player) []c.Command { return p.batch(p.answer("b")) }},
+		"nobody else works": {set: injecting, play: func(p *player) []c.Command {
+			p.batch(p.vote("a", "a"), p.vote("c", "a"))
+			return p.batch(p.answer("b"))
+		}},
+		"the others are launched with it": {set: func(o *c.Config) { o.Updates, o.Pacing = c.Inject, c.Continuous }, play: func(p *player) []c.Command {
+			p.batch(p.vote("a", "a"), p.vote("c", "a"))
+			return p.batch(p.answer("b"))
+		}},
+		"a vote":       {set: injecting, play: func(p *player) []c.Command { return p.batch(p.vote("b", "a")) }},
+		"a failure":    {set: injecting, play: func(p *player) []c.Command { return p.batch(p.fail("b")) }},
+		"not accepted": {set: injecting, play: func(p *player) []c.Command { return p.batch(c.Answered{Launch: p.latest["b"], Step: 1}) }},
+		"for one who rests": {set: injecting, play: func(p *player) []c.Command {
+			p.batch(p.vote("a", "a"))
+			return p.batch(c.Said{Agent: "a", Text: "psst"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := answered(teamWith(test.set, "a", "b", "c"))
+			require.Empty(t, rings(test.play(p)))
+		})
+	}
+}
+
+// 22. Seed 001: "soft timeout: injects wrap-up guidance"; DESIGN: "when a session's
+// cost, tokens, steps or time run out, ... running steps are wrapped up".
+func TestRule22_Directives(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	directive := func(events ...c.Event) []c.Directive {
+		var all []c.Directive
+		for _, b := range rings(p.batch(events...)) {
+			all = append(all, b.Directive)
+		}
+		return all
+	}
+	require.Equal(t, []c.Directive{c.WrapUp}, directive(c.TimeShort{}))
+	require.Empty(t, directive(c.TimeShort{}), "it is asked once")
+	require.Equal(t, []c.Directive{c.Pausing}, directive(c.Pause{}))
+	require.Empty(t, directive(p.suspend("a"), p.suspend("b")))
+	require.Equal(t, []c.Directive{c.WrapUp}, directive(c.Resume{}), "what goes on finds the bell as it should be")
+	require.Equal(t, []c.Directive{c.Ending}, directive(c.TimeUp{}))
+}
+
+// 22. When nobody works there is nobody to be told.
+func TestRule22_NobodyToTell(t *testing.T) {
+	t.Parallel()
+	p := newPlayer(team("a"))
+	require.Empty(t, rings(p.batch(c.Pause{})))
+	require.Empty(t, rings(p.batch(c.Finish{})))
+}
+
+// 23. What reaches a step while it works.
+func TestRule23_Updates(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		set  func(*c.Config)
+		want c.Updates
+	}{
+		// Seed 001: "disable_injection: true bypasses peer-answer propagation".
+		"disabled": {set: func(*c.Config) {}, want: c.Updates{}},
+		"inject":   {set: injecting, want: c.Updates{Mode: c.Inject}},
+		"restart":  {set: func(o *c.Config) { o.Updates = c.Restart }, want: c.Updates{Mode: c.Restart}},
+		// "max_midstream_injections_per_round caps unseen-update fanout per round."
+		"capped": {set: func(o *c.Config) { o.Updates, o.UpdatesPerStep = c.Inject, 2 }, want: c.Updates{Mode: c.Inject, Most: 2}},
+		// "defer_peer_updates_until_restart: true queues peer answer updates for the next
+		// restart instead of delivering them mid-stream."
+		"deferred": {set: func(o *c.Config) { o.Updates, o.DeferUpdates = c.Inject, true }, want: c.Updates{}},
+		// "allow_midstream_peer_updates_before_checklist_submit: true keeps mid-stream peer
+		// updates enabled until the first accepted submit_checklist".
+		"up to the checklist": {
+			set:  func(o *c.Config) { o.Updates, o.DeferUpdates, o.BeforeChecklist = c.Inject, true, true },
+			want: c.Updates{Mode: c.Inject, UntilChecklist: true},
+		},
+		"not deferred, so never mind the checklist": {
+			set:  func(o *c.Config) { o.Updates, o.BeforeChecklist = c.Inject, true },
+			want: c.Updates{Mode: c.Inject},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(teamWith(test.set, "a", "b"))
+			// "First-Answer Diversity Protection: if an agent has not produced a first answer
+			// yet, peer-answer restart/injection is deferred."
+			require.Zero(t, p.last("a").Updates)
+			p.batch(p.answer("a"), p.exhaust("b"))
+			require.Equal(t, test.want, p.last("a").Updates)
+			require.Zero(t, p.last("b").Updates, "b still has no answer")
+			require.Len(t, p.last("b").Shown, 1, "though it sees a's with its next step")
+		})
+	}
+}
+
+// 23. Seed 001: "Non-peer runtime payloads can also inject: runtime human input":
+// whatever the settings, and whether or not the agent has an answer.
+func TestRule23_MessagesReachEveryStep(t *testing.T) {
+	t.Parallel()
+	p := start(team("a", "b"))
+	bells := rings(p.batch(c.Said{Agent: "b", Text: "in French, please"}))
+	require.Len(t, bells, 1)
+	require.Equal(t, []c.Message{{Number: 1, Agent: "b"}}, bells[0].Messages)
+}
+
+// 24. Seed 001: "vote-only mode forces restart instead of mid-stream injection so vote
+// options/tool schema refresh correctly". Such a restart is none of the agent's steps.
+func TestRule24_RestartForNewsIsFree(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Updates, o.MaxStepsPerAgent = c.Restart, 3 }, "a", "b"))
+	p.batch(p.answer("b"))
+	l := theLaunch(t, p.batch(p.restart("a")))
+	require.Equal(t, 2, l.After, "its number is used up")
+	require.Equal(t, "agent2.2", l.Shown[1].Label)
+	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.exhaust("a"))), "a has a third step left: the restart was none")
+	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status)
+}
+
+// 24. Seed 003, success criteria: "No infinite loops (existing limits apply)". A step
+// that restarts without anything new has ended without an action.
+func TestRule24_RestartsAreBounded(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Updates = c.Restart }, "a", "b"))
+	for !p.state.Done() {
+		p.batch(p.restart("a"), p.restart("b"))
+	}
+	require.Len(t, p.launches, 2*12)
+	require.Equal(t, c.Limit, p.state.Decision().Status)
+}
+
+// 24. The agent's own answers are no reason to restart: it gives one a step at most.
+func TestRule24_OneRestartForOneAnswer(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Updates, o.MaxStepsPerAgent = c.Restart, 3 }, "a", "b"))
+	p.batch(p.answer("b"))
+	p.batch(p.restart("a"))
+	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.restart("a"))), "the round is over: this one counted")
+	require.Equal(t, 3, p.last("a").Round)
+}

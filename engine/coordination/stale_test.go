@@ -1,0 +1,126 @@
+package coordination_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+// 16. Seed 000: "A vote is stale if: for any agent_id in session:
+// vote.seen_steps[agent_id] < latest_answer_step(agent_id)". CONTRACT: "an agent
+// that is absent counts as 0". DESIGN: "any active or failed agent".
+func TestRule16_Staleness(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		seen  []c.Seen
+		stale bool
+	}{
+		"saw all":                 {[]c.Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 1}, {Agent: "c", Step: 1}}, false},
+		"any order, with others":  {[]c.Seen{{Agent: "x", Step: 9}, {Agent: "c", Step: 1}, {Agent: "b", Step: 1}, {Agent: "a", Step: 1}}, false},
+		"not its own":             {[]c.Seen{{Agent: "b", Step: 1}, {Agent: "c", Step: 1}}, true},
+		"not that of the failed":  {[]c.Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 1}}, true},
+		"zero is not having seen": {[]c.Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 0}, {Agent: "c", Step: 1}}, true},
+		"nothing":                 {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := answered(team("a", "b", "c"))
+			p.batch(p.fail("c"), c.Voted{Launch: p.latest["a"], Step: 2, Target: "b", Seen: test.seen})
+			require.Equal(t, test.stale, p.state.View().Agents[0].Vote.Stale)
+			require.Equal(t, test.stale, len(p.state.Tally()) == 0)
+		})
+	}
+}
+
+// 16. CONTRACT: "A stop goes stale like a vote." Seed 001: "all terminal decisions
+// are reset (has_voted, vote payloads, stop metadata)" by an accepted answer.
+func TestRule16_StopGoesStaleLikeAVote(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(decomposed, "a", "b"))
+	p.batch(p.stop("a", c.Complete))
+	require.False(t, p.state.View().Agents[0].Stop.Stale)
+	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.answer("b"))), "a is woken up")
+	require.True(t, p.state.View().Agents[0].Stop.Stale)
+}
+
+// 16. Seed 000: only "a new_answer" makes votes stale: other votes and stops never do.
+func TestRule16_VotesAndStopsDoNotMakeStale(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c"))
+	p.batch(p.vote("a", "a"))
+	p.batch(p.vote("b", "b"))
+	require.False(t, p.state.View().Agents[0].Vote.Stale)
+
+	p = answered(teamWith(decomposed, "a", "b", "c"))
+	p.batch(p.stop("a", c.Complete))
+	p.batch(p.stop("b", c.Blocked))
+	require.False(t, p.state.View().Agents[0].Stop.Stale)
+}
+
+// 16. DESIGN: "Human messages (say) are news: votes that have not seen them are
+// stale." A message to somebody else is none of a vote's business.
+func TestRule16_MessagesMakeStale(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		to    string
+		stale []bool // of a and b
+	}{
+		"to all":         {to: "", stale: []bool{true, true}},
+		"to a":           {to: "a", stale: []bool{true, false}},
+		"to c, at work":  {to: "c", stale: []bool{false, false}},
+		"to b, and only": {to: "b", stale: []bool{false, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := answered(team("a", "b", "c"))
+			p.batch(p.vote("a", "a"), p.vote("b", "b"), c.Said{Agent: test.to, Text: "hm"})
+			for i, stale := range test.stale {
+				require.Equal(t, stale, p.state.View().Agents[i].Vote.Stale)
+			}
+		})
+	}
+}
+
+// 16. A vote that has heard the message, at its launch or on the way, is fresh.
+func TestRule16_HeardMessagesDoNot(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	p.batch(c.Said{Text: "be brief"})
+	vote := p.vote("a", "b").(c.Voted)
+	vote.Seen, vote.Heard = p.told(vote.Launch)
+	require.Equal(t, []string{"b"}, launched(p.batch(vote, p.vote("b", "b"))))
+	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("b", "b"))).Status, "b was told at its launch")
+}
+
+// 17. DESIGN: "seen_steps is recorded from what was actually placed in the agent's
+// context"; a report that goes beyond what there is would keep a vote fresh for ever.
+func TestRule17_SeenIsBoundedByWhatWasAccepted(t *testing.T) {
+	t.Parallel()
+	p := start(team("a", "b"))
+	p.batch(p.answer("a"), p.fail("b"))
+	records := only[c.Record](p.batch(c.Answered{
+		Launch: p.latest["a"], Step: 2,
+		Seen: []c.Seen{{Agent: "x", Step: 1}, {Agent: "b", Step: 5}, {Agent: "a", Step: 7}, {Agent: "a", Step: 1}},
+	}))
+	require.Equal(t, []c.Seen{{Agent: "a", Step: 1}}, records[0].Entry.Seen)
+	vote := c.Voted{Launch: p.latest["a"], Step: 3, Target: "a", Seen: []c.Seen{{Agent: "a", Step: 0}}}
+	require.Empty(t, only[c.Record](p.batch(vote))[0].Entry.Seen, "step 0 is no answer")
+}
+
+// 17. The same of messages: nobody has heard what is yet to be said.
+func TestRule17_HeardIsBoundedByWhatWasSaid(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b"))
+	vote := p.vote("a", "b").(c.Voted)
+	vote.Heard = 7
+	p.batch(vote)
+	p.batch(c.Said{Text: "the first"})
+	require.True(t, p.state.View().Agents[0].Vote.Stale)
+
+	vote = p.vote("b", "b").(c.Voted)
+	vote.Heard = -1
+	p.batch(vote)
+	require.True(t, p.state.View().Agents[1].Vote.Stale)
+}

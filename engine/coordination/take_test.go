@@ -1,0 +1,327 @@
+package coordination_test
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	c "conclave/engine/coordination"
+	"conclave/engine/llm"
+)
+
+// take writes into the book what happened.
+func (o *oracle) take(event c.Event) {
+	switch e := event.(type) {
+	case nil:
+	case c.TimeShort:
+		o.short = true
+	case c.TimeUp:
+		o.force(c.Timeout)
+	case c.Finish, c.Pause, c.Resume, c.Retry, c.Said:
+		if !o.senseless(e) {
+			o.obey(e)
+		}
+	default:
+		o.takeEnd(event)
+	}
+}
+
+func (o *oracle) force(status c.Status) {
+	if o.forced == "" {
+		o.forced = status
+	}
+}
+
+// senseless is rule 29, for each request.
+func (o *oracle) senseless(event c.Event) bool {
+	_, finish := event.(c.Finish)
+	if o.over != nil || o.first && !finish {
+		return true
+	}
+	failed := func(a string) bool { return !slices.Contains(o.active(), a) }
+	unknown := func(a string) bool { return !slices.Contains(o.config.Agents, a) }
+	switch e := event.(type) {
+	case c.Finish:
+		return o.forced != ""
+	case c.Pause:
+		return o.paused
+	case c.Resume:
+		return !o.paused
+	case c.Retry:
+		if e.Agent == "" {
+			return !slices.ContainsFunc(o.config.Agents, failed)
+		}
+		return unknown(e.Agent) || !failed(e.Agent)
+	case c.Said:
+		return strings.TrimSpace(e.Text) == "" || len(e.Text) > 4096 || len(o.said) >= 100 || e.Agent != "" && unknown(e.Agent)
+	}
+	return false
+}
+
+func (o *oracle) obey(event c.Event) {
+	switch e := event.(type) {
+	case c.Finish:
+		o.force(c.Finished)
+	case c.Pause:
+		o.paused = true
+	case c.Resume:
+		o.paused = false
+	case c.Retry: // rule 28
+		for _, a := range o.config.Agents {
+			m := o.members[a]
+			if m.failed == nil || e.Agent != "" && e.Agent != a {
+				continue
+			}
+			m.failed, m.retried = nil, true
+			if m.rest != nil && m.rest.Purpose == c.Coordinate {
+				m.ended--
+			}
+		}
+	case c.Said: // rule 26
+		o.said = append(o.said, c.Message{Number: len(o.said) + 1, Agent: e.Agent})
+		o.write(line{Accepted: c.Accepted{
+			Action: c.Say, Agent: e.Agent, Message: len(o.said), Text: strings.ToValidUTF8(e.Text, string(utf8.RuneError)),
+		}})
+	}
+}
+
+// write puts a line into the book.
+func (o *oracle) write(l line) {
+	if !l.silent {
+		l.Seq = len(o.ledger()) + 1
+		if len(o.past) > 0 {
+			l.Attempt = len(o.past) + 1
+		}
+	}
+	o.book = append(o.book, l)
+}
+
+// takeEnd is rule 3: the first event that names a running launch ends it.
+func (o *oracle) takeEnd(event c.Event) {
+	end := endOf(event)
+	for _, agent := range o.config.Agents {
+		m := o.members[agent]
+		if m.runs == nil || m.runs.ID != end.launch {
+			continue
+		}
+		run := m.runs
+		m.runs, m.cancelled = nil, false
+		m.used = m.used.Add(end.usage)
+		if o.over != nil {
+			return
+		}
+		before := m.step
+		m.step = max(m.step, end.step)
+		suspended, ok := event.(c.Suspended)
+		switch {
+		case ok && !o.first:
+			m.rest, m.token = run, suspended.Token
+		case ok:
+		case run.Purpose != c.Coordinate:
+			o.takeFinal(agent, run, event, before)
+		default:
+			o.takeAction(agent, run, event, before)
+		}
+		return
+	}
+}
+
+// end is what the ends of steps have in common.
+type end struct {
+	launch c.LaunchID
+	step   int
+	usage  llm.Usage
+}
+
+func endOf(event c.Event) end {
+	switch e := event.(type) {
+	case c.Answered:
+		return end{e.Launch, e.Step, e.Usage}
+	case c.Voted:
+		return end{e.Launch, e.Step, e.Usage}
+	case c.Stopped:
+		return end{e.Launch, e.Step, e.Usage}
+	case c.Failed:
+		return end{e.Launch, e.Step, e.Usage}
+	case c.Suspended:
+		return end{e.Launch, e.Step, e.Usage}
+	case c.Restarted:
+		return end{e.Launch, e.Step, e.Usage}
+	case c.Exhausted:
+		return end{e.Launch, e.Step, e.Usage}
+	case c.Evaluated:
+		return end{e.Launch, e.Step, e.Usage}
+	}
+	return end{}
+}
+
+// takeAction is rules 6 to 9, 17 and 24. The step's number must be above before.
+func (o *oracle) takeAction(agent string, run *c.Launch, event c.Event, before int) {
+	m := o.members[agent]
+	m.ended++
+	m.ran = true
+	m.known = map[string]int{}
+	for _, s := range run.Shown {
+		m.known[s.Agent] = s.Step
+	}
+	if n := len(run.Messages); n > 0 {
+		m.heard = max(m.heard, run.Messages[n-1].Number)
+	}
+	open := func(action c.Action, step int) bool { return step > before && slices.Contains(run.Offered, action) }
+	switch e := event.(type) {
+	case c.Answered:
+		if open(c.NewAnswer, e.Step) {
+			seen := o.believe(agent, e.Seen, e.Heard)
+			m.row++
+			name := label(o.number(agent), len(o.answers(agent, 0))+1)
+			o.write(line{Accepted: c.Accepted{Agent: agent, Step: e.Step, Action: c.NewAnswer, Label: name, Seen: seen}})
+		}
+	case c.Voted:
+		if target, found := o.latest(e.Target); found && open(c.Vote, e.Step) {
+			seen := o.believe(agent, e.Seen, e.Heard)
+			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Reason), Accepted: c.Accepted{
+				Agent: agent, Step: e.Step, Action: c.Vote, Target: e.Target, TargetLabel: o.revision(target, e.TargetLabel, seen), Seen: seen,
+			}})
+		}
+	case c.Stopped:
+		if open(c.Stop, e.Step) {
+			status := c.Complete
+			if e.Status == c.Blocked {
+				status = c.Blocked
+			}
+			seen := o.believe(agent, e.Seen, e.Heard)
+			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Summary), Accepted: c.Accepted{
+				Agent: agent, Step: e.Step, Action: c.Stop, Status: status, Seen: seen,
+			}})
+		}
+	case c.Failed:
+		o.fail(agent, run, e)
+	case c.Restarted:
+		if slices.ContainsFunc(o.shown(), func(s c.Shown) bool { return !shows(run, s) }) {
+			m.ended--
+			m.again = true
+		}
+	}
+}
+
+// shows says whether the step was shown that answer, or a newer one, at its
+// launch.
+func shows(run *c.Launch, answer c.Shown) bool {
+	return slices.ContainsFunc(run.Shown, func(s c.Shown) bool { return s.Agent == answer.Agent && s.Step >= answer.Step })
+}
+
+func (o *oracle) fail(agent string, run *c.Launch, e c.Failed) {
+	m := o.members[agent]
+	m.failed, m.void = &e.Cause, len(o.book)
+	if !o.first {
+		m.rest, m.token = run, e.Token
+	}
+}
+
+// believe is rule 17. What the step's agent was told of its peers on the way
+// ends a row of answers.
+func (o *oracle) believe(agent string, claims []c.Seen, heard int) []c.Seen {
+	m := o.members[agent]
+	var seen []c.Seen
+	for _, s := range o.shown() {
+		most := 0
+		for _, claim := range claims {
+			if claim.Agent == s.Agent {
+				most = max(most, min(claim.Step, s.Step))
+			}
+		}
+		if most > 0 {
+			seen = append(seen, c.Seen{Agent: s.Agent, Step: most})
+		}
+	}
+	slices.SortFunc(seen, bySeen)
+	told := map[string]int{}
+	for _, s := range seen {
+		if told[s.Agent] = s.Step; s.Agent != agent && s.Step > m.known[s.Agent] {
+			m.row = 0
+		}
+	}
+	m.known, m.heard = told, max(m.heard, o.believeHeard(heard))
+	return seen
+}
+
+// kept is what is kept of a text: valid, and its first 280 characters.
+func kept(text string) string {
+	runes := []rune(strings.ToValidUTF8(text, string(utf8.RuneError)))
+	return string(runes[:min(len(runes), 280)])
+}
+
+func (o *oracle) believeHeard(claim int) int { return max(0, min(claim, len(o.said))) }
+
+// revision is which of the target's answers a vote is for (rule 7). The answers
+// of earlier attempts are still its own, by name.
+func (o *oracle) revision(target line, named string, seen []c.Seen) string {
+	for _, a := range o.answers(target.Agent, 0) {
+		if a.Label == named {
+			return named
+		}
+	}
+	for _, a := range o.answers(target.Agent, 0) {
+		if slices.Contains(seen, c.Seen{Agent: a.Agent, Step: a.Step}) {
+			return a.Label
+		}
+	}
+	return target.Label
+}
+
+// takeFinal is rules 45 to 47.
+func (o *oracle) takeFinal(agent string, run *c.Launch, event c.Event, before int) {
+	f := o.closing
+	switch e := event.(type) {
+	case c.Answered:
+		if run.Purpose == c.Present && e.Step > before {
+			name := "agent" + label(o.number(agent), 0)[len("agent"):]
+			name = name[:len(name)-1] + "final"
+			f.decision.Final = &c.Shown{Agent: agent, Number: o.number(agent), Label: name, Step: e.Step}
+			if o.config.Mode == c.Decomposition {
+				f.decision.Winner, f.decision.WinnerLabel, f.decision.WinnerStep = agent, name, e.Step
+			}
+			o.write(line{final: true, Accepted: c.Accepted{Agent: agent, Step: e.Step, Action: c.NewAnswer, Label: name}})
+		}
+	case c.Evaluated:
+		if run.Purpose == c.Evaluate && e.Step > before && e.Again {
+			o.beginAgain(agent, e.Step)
+			return
+		}
+	case c.Failed:
+		o.fail(agent, run, e)
+		if o.config.OnAgentFailure == c.FailurePark {
+			return
+		}
+	}
+	if run.Purpose == c.Present {
+		f.stage = o.afterPresenting()
+		return
+	}
+	f.stage = "over"
+}
+
+func (o *oracle) afterPresenting() string {
+	if !o.first && len(o.past) < o.config.MaxRestarts {
+		return "judge"
+	}
+	return "over"
+}
+
+// final is what a decision comes to.
+func (o *oracle) final(d c.Decision) c.Shown {
+	if d.Final != nil {
+		return *d.Final
+	}
+	return c.Shown{Agent: d.Winner, Number: o.number(d.Winner), Label: d.WinnerLabel, Step: d.WinnerStep}
+}
+
+func (o *oracle) beginAgain(agent string, step int) {
+	d := o.closing.decision
+	o.past = append(o.past, c.Attempt{Number: len(o.past) + 1, Answer: o.final(d), Agent: agent, Step: step})
+	o.stands, o.closing = &d, nil
+	o.begun = len(o.book)
+	for _, m := range o.members {
+		*m = member{step: m.step, failed: m.failed, void: m.void, heard: m.heard, rounds: m.rounds, used: m.used}
+	}
+}

@@ -1,0 +1,74 @@
+package coordination_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+// 40. DESIGN: "then plurality, ties by votes from other agents, then to the earliest
+// configured agent that has an answer".
+func TestRule40_Plurality(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ votes, want string }{
+		"most votes":             {"a:a b:b c:c d:e e:e", "e"},
+		"votes of others":        {"a:a b:a c:d d:e e:d", "d"},
+		"configured first":       {"a:b b:a c:d d:c e:e", "a"},
+		"own votes all the same": {"a:a b:b c:c d:d e:e", "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := answered(teamWith(func(o *c.Config) { o.OnSplit = c.SplitPlurality }, "a", "b", "c", "d", "e"))
+			for pair := range strings.FieldsSeq(test.votes) {
+				voter, target, _ := strings.Cut(pair, ":")
+				p.step(p.vote(voter, target))
+			}
+			d := decision(t, p.drain())
+			require.Equal(t, c.Plurality, d.Status)
+			require.Equal(t, test.want, d.Winner)
+		})
+	}
+}
+
+// 41. DESIGN: a forced decision "ranks answers by fresh votes, then by votes that named
+// exactly that revision, then newest, then order".
+func TestRule41_ForcedRanking(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c"))
+	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.answer("c")) // two stale votes for agent1.1
+	p.batch(p.answer("a"))                                     // and now they are for an old revision
+	d := decision(t, p.batch(c.Finish{}))
+	require.Equal(t, "a", d.Winner, "the newest")
+	require.Equal(t, "agent1.2", d.WinnerLabel)
+
+	p = answered(team("a", "b", "c"))
+	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.answer("c"))
+	require.Equal(t, "a", decision(t, p.batch(c.Finish{})).Winner, "named exactly, though not the newest")
+
+	p = answered(team("a", "b", "c"))
+	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.answer("c"))
+	require.Equal(t, "b", decision(t, p.batch(p.vote("c", "b"), c.Finish{})).Winner, "one fresh vote before two stale ones")
+}
+
+// 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error", whoever
+// asked.
+func TestRule42_NobodyAnswered(t *testing.T) {
+	t.Parallel()
+	want := c.Decision{Status: c.FailedAll, Cause: c.CauseNoAnswer, Votes: []c.Count{}}
+	for _, event := range []c.Event{c.TimeUp{}, c.Finish{}} {
+		p := start(team("a", "b"))
+		require.Equal(t, want, decision(t, p.batch(event)))
+	}
+	p := start(team("a"))
+	require.Equal(t, want, decision(t, p.batch(p.fail("a"))))
+	require.Equal(t, "overloaded", p.state.View().Agents[0].Error.Type)
+	require.Equal(t, want, decision(t, newPlayer(team()).drain()))
+
+	p = start(teamWith(func(o *c.Config) { o.Budget.Tokens = 5 }, "a"))
+	require.Equal(t, want, decision(t, p.batch(spending(p.exhaust("a"), 5))))
+	p = start(teamWith(decomposed, "a"))
+	require.Equal(t, want, decision(t, p.batch(p.stop("a", c.Blocked))))
+}

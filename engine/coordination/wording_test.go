@@ -1,0 +1,203 @@
+package coordination_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	c "conclave/engine/coordination"
+)
+
+// describe says in words what a command is.
+func describe(command c.Command) []string {
+	switch d := command.(type) {
+	case c.Launch:
+		return []string{describeLaunch(d)}
+	case c.Cancel:
+		if d.Suspend {
+			return []string{"suspend " + string(d.ID)}
+		}
+		return []string{"cancel " + string(d.ID)}
+	case c.Ring:
+		return []string{describeBell(d.Bell)}
+	case c.Record:
+		return []string{fmt.Sprintf("record %d: %s", d.Entry.Seq, describeEntry(d.Entry))}
+	case c.Done:
+		return []string{"done: " + describeDecision(d.Decision)}
+	}
+	return []string{fmt.Sprintf("unknown command %T", command)}
+}
+
+func describeEntry(e c.Accepted) string {
+	text := ""
+	switch e.Action {
+	case c.NewAnswer:
+		text = fmt.Sprintf("%s step %d answers %s", e.Agent, e.Step, e.Label)
+	case c.Vote:
+		text = fmt.Sprintf("%s step %d votes for %s (%s), having seen %s", e.Agent, e.Step, e.Target, e.TargetLabel, describeSeen(e.Seen))
+	case c.Stop:
+		text = fmt.Sprintf("%s step %d stops, %s, having seen %s", e.Agent, e.Step, e.Status, describeSeen(e.Seen))
+	case c.Say:
+		text = fmt.Sprintf("message %d to %s: %s", e.Message, describeReceiver(e.Agent), e.Text)
+	case c.Submit, c.RestartTeam:
+		text = "an action that is not for the ledger"
+	}
+	if e.Attempt > 0 {
+		text += fmt.Sprintf(", in attempt %d", e.Attempt)
+	}
+	return text
+}
+
+func describeReceiver(agent string) string {
+	if agent == "" {
+		return "all"
+	}
+	return agent
+}
+
+func describeDecision(d c.Decision) string {
+	if d.Winner == "" {
+		return string(d.Status)
+	}
+	votes := "no fresh votes"
+	for i, n := range d.Votes {
+		if i == 0 {
+			votes = "votes"
+		}
+		votes += fmt.Sprintf(" %s:%d", n.Target, n.Votes)
+	}
+	presented := ""
+	if f := d.Final; f != nil && f.Label != d.WinnerLabel {
+		presented = fmt.Sprintf(", presented as %s (step %d)", f.Label, f.Step)
+	}
+	return fmt.Sprintf("%s, %s with %s (step %d)%s; %s", d.Status, d.Winner, d.WinnerLabel, d.WinnerStep, presented, votes)
+}
+
+func describeBell(b c.Bell) string {
+	parts := []string{"answers " + describeShown(b.Answers)}
+	if len(b.Messages) > 0 {
+		parts = append(parts, "messages "+describeMessages(b.Messages))
+	}
+	if b.Directive != c.CarryOn {
+		parts = append(parts, string(b.Directive))
+	}
+	return fmt.Sprintf("ring %d: %s", b.Epoch, strings.Join(parts, ", "))
+}
+
+// describeLaunch says what every launch has, and then what only some have.
+func describeLaunch(l c.Launch) string {
+	head := fmt.Sprintf("round %d: launch %s of %s after step %d", l.Round, l.ID, l.Agent, l.After)
+	parts := []string{head, "sees " + describeShown(l.Shown), describeOffered(l)}
+	if len(l.Messages) > 0 {
+		parts = append(parts, "is told messages "+describeMessages(l.Messages))
+	}
+	if l.Revote {
+		parts = append(parts, "is told of a split vote")
+	}
+	if l.Updates.Mode != c.NoUpdates {
+		parts = append(parts, describeUpdates(l.Updates))
+	}
+	if l.Allowance != (c.Allowance{}) {
+		parts = append(parts, describeAllowance(l.Allowance))
+	}
+	if l.Verdict != nil {
+		parts = append(parts, describeVerdict(*l.Verdict))
+	}
+	if l.Final != nil {
+		parts = append(parts, fmt.Sprintf("judges %s (step %d)", l.Final.Label, l.Final.Step))
+	}
+	if a := l.Previous; a != nil {
+		parts = append(parts, fmt.Sprintf("attempt %d came to %s and %s step %d says why that will not do", a.Number, a.Answer.Label, a.Agent, a.Step))
+	}
+	if l.ResumeFrom != "" {
+		parts = append(parts, "goes on from "+l.ResumeFrom)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func describeOffered(l c.Launch) string {
+	words := map[c.Action]string{
+		c.NewAnswer: "answer", c.Vote: "vote", c.Stop: "stop", c.Submit: "submit", c.RestartTeam: "begin again",
+	}
+	var may []string
+	for _, action := range l.Offered {
+		may = append(may, words[action])
+	}
+	if l.Purpose == c.Present {
+		may = []string{"present"}
+	}
+	if len(may) == 1 {
+		return "may only " + may[0]
+	}
+	return "may " + strings.Join(may, " or ")
+}
+
+func describeShown(answers []c.Shown) string {
+	labels := make([]string, 0, len(answers))
+	for _, shown := range answers {
+		labels = append(labels, shown.Label)
+	}
+	return orNothing(labels)
+}
+
+func describeMessages(messages []c.Message) string {
+	numbers := make([]string, 0, len(messages))
+	for _, m := range messages {
+		numbers = append(numbers, strconv.Itoa(m.Number))
+	}
+	return strings.Join(numbers, " ")
+}
+
+func describeUpdates(u c.Updates) string {
+	text := "takes updates by " + string(u.Mode)
+	if u.Most > 0 {
+		text += fmt.Sprintf(", %d at most", u.Most)
+	}
+	if u.UntilChecklist {
+		text += ", up to its checklist"
+	}
+	return text
+}
+
+func describeAllowance(a c.Allowance) string {
+	var may []string
+	if a.Tokens > 0 {
+		may = append(may, fmt.Sprintf("%d tokens", a.Tokens))
+	}
+	if a.USD > 0 {
+		may = append(may, fmt.Sprintf("$%.2f", a.USD))
+	}
+	return "has " + strings.Join(may, " and ")
+}
+
+func describeVerdict(v c.Verdict) string {
+	text := "by " + string(v.Strategy)
+	if v.Label != "" {
+		text += fmt.Sprintf(" of %s with %d of %d votes", v.Label, v.Votes, v.Voters)
+	}
+	if v.Tied {
+		text += ", tied"
+	}
+	if len(v.Reasons) > 0 {
+		text += " because: " + strings.Join(v.Reasons, "; ")
+	}
+	for _, s := range v.Stops {
+		text += fmt.Sprintf("; agent%d %s: %s", s.Number, s.Status, s.Summary)
+	}
+	return text
+}
+
+func describeSeen(seen []c.Seen) string {
+	words := make([]string, 0, len(seen))
+	for _, n := range seen {
+		words = append(words, fmt.Sprintf("%s:%d", n.Agent, n.Step))
+	}
+	return orNothing(words)
+}
+
+func orNothing(words []string) string {
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return strings.Join(words, " ")
+}
