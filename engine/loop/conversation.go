@@ -1,18 +1,25 @@
 package loop
 
-import "conclave/engine/llm"
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"conclave/engine/llm"
+)
 
 // EntryKind says what a journal entry adds to a conversation.
 type EntryKind string
 
-// The kinds of entries, in the order in which they can follow one another.
+// The kinds of entries.
 const (
 	Opening   EntryKind = "opening"   // the messages a step starts with
-	Update    EntryKind = "update"    // news brought by the rules at a safe point
+	Updated   EntryKind = "update"    // an Update, after the results of an action that it turned down, if it did
 	Reply     EntryKind = "reply"     // what the model said, with its usage
-	Results   EntryKind = "results"   // the results of the ordinary tool calls of a reply
+	Results   EntryKind = "results"   // the results of the tool calls of a reply, and the action it was accepted as
 	Rejection EntryKind = "rejection" // what the model was told instead
 	Wasted    EntryKind = "wasted"    // a reply that was paid for and of no use; it adds its usage only
+	Resumed   EntryKind = "resumed"   // a person had the step go on: its bounds begin anew
 )
 
 // Entry is one journal entry. A conversation is nothing but its entries, folded
@@ -20,8 +27,17 @@ const (
 type Entry struct {
 	Kind     EntryKind     `json:"kind"`
 	Messages []llm.Message `json:"messages"`
-	Usage    *llm.Usage    `json:"usage,omitempty"`  // of a reply
+	Usage    *llm.Usage    `json:"usage,omitempty"`  // of a reply, wasted or not
 	Reason   string        `json:"reason,omitempty"` // of a rejection, a stable code
+
+	// Action is what a reply was accepted and confirmed as. Its entry is the last.
+	Action *Action `json:"action,omitempty"`
+
+	// Note is the rules' own memory of the update or the judgement.
+	Note json.RawMessage `json:"note,omitempty"`
+
+	// Seconds is how long the model call took, or the ordinary tools.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Conversation is the state of one step's exchange with its model.
@@ -30,7 +46,9 @@ type Conversation struct {
 	Usage      llm.Usage
 	Replies    int // of the model, whatever the usage counts
 	Rejections int
-	Rejected   string // reason of the last rejection
+	Rejected   string        // reason of the last rejection
+	Worked     time.Duration // of the model and the tools, over all attempts
+	Action     *Action       // nil until the step is decided
 }
 
 // Add appends an entry.
@@ -39,12 +57,16 @@ func (c *Conversation) Add(e Entry) {
 	if e.Usage != nil {
 		c.Usage = c.Usage.Add(*e.Usage)
 	}
+	c.Worked += time.Duration(math.Round(e.Seconds * float64(time.Second)))
+	c.Action = e.Action
 	switch e.Kind {
 	case Reply:
 		c.Replies++
 	case Rejection:
 		c.Rejections++
 		c.Rejected = e.Reason
+	case Resumed:
+		c.Replies, c.Rejections, c.Rejected, c.Worked = 0, 0, "", 0
 	}
 }
 
@@ -56,20 +78,4 @@ func (c *Conversation) unanswered() (llm.Message, bool) {
 	}
 	last := c.Messages[len(c.Messages)-1]
 	return last, last.Role == llm.Assistant
-}
-
-// answered returns the last reply if nothing but the results of its tool calls
-// follows it.
-func (c *Conversation) answered() (llm.Message, bool) {
-	for i := len(c.Messages) - 1; i >= 0; i-- {
-		switch m := c.Messages[i]; m.Role {
-		case llm.ToolRole:
-			continue
-		case llm.Assistant:
-			return m, i < len(c.Messages)-1
-		default:
-			return llm.Message{}, false
-		}
-	}
-	return llm.Message{}, false
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"conclave/engine/llm"
 )
@@ -15,7 +16,8 @@ const (
 	// agent has three attempts at a valid workflow action).
 	MaxRejections = 3
 
-	// MaxModelCalls bounds a step whose model never tires of ordinary tools.
+	// MaxModelCalls bounds a step whose model never tires of ordinary tools, and
+	// one whose rules never tire of turning its action down.
 	MaxModelCalls = 200
 )
 
@@ -25,79 +27,64 @@ type Loop struct {
 	Tools   Tools
 	Journal Journal
 
+	// Now is the clock by which model calls and tools are timed; nil times
+	// nothing. The loop itself decides nothing by it.
+	Now func() time.Time
+
 	// MaxModelCalls is at most the constant of that name; 0 means the constant.
 	MaxModelCalls int
 }
 
-// RejectedError says that the model used up its attempts.
-type RejectedError struct {
-	Attempts int
-	Reason   string // code of the last rejection
-}
-
-func (e *RejectedError) Error() string {
-	return fmt.Sprintf("no valid action after %d attempts (last rejection: %s)", e.Attempts, e.Reason)
-}
-
-// ModelCallsError says that the step made as many model calls as it may
-// without coming to an action.
-type ModelCallsError struct{ Calls int }
-
-func (e *ModelCallsError) Error() string {
-	return fmt.Sprintf("no action after %d model calls", e.Calls)
-}
-
-// Run carries conv on until the rules accept an action. On error conv holds
-// everything that was journaled, usage included.
+// Run carries conv on until the rules accept and confirm an action. The rules
+// have learned the entries of conv already. On error conv holds everything that
+// was journaled, usage included; an error of Updates or Confirm comes back as it is.
 func (l Loop) Run(ctx context.Context, conv *Conversation, rules Rules) (Action, error) {
-	if action, ok := l.decided(conv, rules); ok {
-		return action, nil
-	}
-	for {
-		reply, given := conv.unanswered()
-		if !given {
-			var err error
-			if reply, err = l.ask(ctx, conv, rules); err != nil {
-				return Action{}, err
-			}
-		}
-		verdict := rules.Judge(reply)
-		if err := l.answer(ctx, conv, reply, verdict); err != nil {
+	r := running{Loop: l, conv: conv, rules: rules}
+	for conv.Action == nil {
+		if err := r.turn(ctx); err != nil {
 			return Action{}, err
 		}
-		if verdict.Action != nil {
-			return *verdict.Action, nil
-		}
-		if _, silent := conv.unanswered(); silent {
-			return Action{}, fmt.Errorf("the rules left a reply without tool calls unanswered: %.80q", reply.Content)
-		}
 	}
+	return *conv.Action, nil
 }
 
-// decided finds the action of a restored conversation whose last reply was
-// accepted and whose tools had run when the attempt was lost.
-func (l Loop) decided(conv *Conversation, rules Rules) (Action, bool) {
-	reply, ok := conv.answered()
-	if !ok {
-		return Action{}, false
+// running is a loop at work.
+type running struct {
+	Loop
+	conv  *Conversation
+	rules Rules
+}
+
+// turn is one reply and the answer to it. A restored conversation may have the
+// reply already.
+func (r running) turn(ctx context.Context) error {
+	reply, given := r.conv.unanswered()
+	if !given {
+		var err error
+		if reply, err = r.ask(ctx); err != nil {
+			return err
+		}
 	}
-	if v := rules.Judge(reply); v.Action != nil {
-		return *v.Action, true
+	if err := r.answer(ctx, reply); err != nil {
+		return err
 	}
-	return Action{}, false
+	if _, silent := r.conv.unanswered(); silent && r.conv.Action == nil {
+		return fmt.Errorf("the rules left a reply without tool calls unanswered: %.80q", reply.Content)
+	}
+	return nil
 }
 
 // ask is the safe point and the model call that follows it.
-func (l Loop) ask(ctx context.Context, conv *Conversation, rules Rules) (llm.Message, error) {
-	if err := l.bounds(conv); err != nil {
+func (r running) ask(ctx context.Context) (llm.Message, error) {
+	if err := r.bounds(); err != nil {
 		return llm.Message{}, err
 	}
-	news, err := rules.Updates(ctx)
+	update, err := r.rules.Updates(ctx)
 	if err != nil {
 		return llm.Message{}, err
 	}
-	if len(news) > 0 {
-		if err := l.record(ctx, conv, Entry{Kind: Update, Messages: news}); err != nil {
+	if !update.empty() {
+		if err := r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note}); err != nil {
 			return llm.Message{}, err
 		}
 	}
@@ -105,87 +92,64 @@ func (l Loop) ask(ctx context.Context, conv *Conversation, rules Rules) (llm.Mes
 	if ctx.Err() != nil {
 		return llm.Message{}, context.Cause(ctx)
 	}
-	reply, err := l.Model.Generate(ctx, llm.Request{
-		Messages: conv.Messages,
-		Tools:    slices.Concat(rules.Offer(), l.Tools.Tools()),
+	elapsed := r.clock()
+	reply, err := r.Model.Generate(ctx, llm.Request{
+		Messages: r.conv.Messages,
+		Tools:    slices.Concat(r.rules.Offer(), r.Tools.Tools()),
 	})
+	seconds := elapsed()
 	if err != nil {
-		return llm.Message{}, errors.Join(err, l.waste(ctx, conv, reply.Usage))
+		return llm.Message{}, errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 	}
 	reply.Message.Role = llm.Assistant
-	reply.Message.ToolCalls = uniqueIDs(reply.Message.ToolCalls, len(conv.Messages))
-	err = l.record(ctx, conv, Entry{Kind: Reply, Messages: []llm.Message{reply.Message}, Usage: &reply.Usage})
+	reply.Message.ToolCalls = uniqueIDs(reply.Message.ToolCalls, len(r.conv.Messages))
+	err = r.record(ctx, Entry{Kind: Reply, Messages: []llm.Message{reply.Message}, Usage: &reply.Usage, Seconds: seconds})
 	return reply.Message, err
 }
 
 // waste counts a reply that was of no use but has to be paid for.
-func (l Loop) waste(ctx context.Context, conv *Conversation, u llm.Usage) error {
+func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error {
 	if u.ModelCalls == 0 {
 		return nil
 	}
-	return l.record(ctx, conv, Entry{Kind: Wasted, Usage: &u})
+	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
 }
 
-// bounds says whether conv may ask once more. It looks at nothing but conv, so
-// that a restored conversation ends where it would have ended.
-func (l Loop) bounds(conv *Conversation) error {
+// bounds says whether the conversation may ask once more. It looks at nothing
+// else, so that a restored conversation ends where it would have ended.
+func (r running) bounds() error {
 	limit := MaxModelCalls
-	if l.MaxModelCalls > 0 {
-		limit = min(limit, l.MaxModelCalls)
+	if r.MaxModelCalls > 0 {
+		limit = min(limit, r.MaxModelCalls)
 	}
 	switch {
-	case conv.Rejections >= MaxRejections:
-		return &RejectedError{Attempts: conv.Rejections, Reason: conv.Rejected}
-	case conv.Replies >= limit:
-		return &ModelCallsError{Calls: conv.Replies}
+	case r.conv.Rejections >= MaxRejections:
+		return &RejectedError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected}
+	case r.conv.Replies >= limit:
+		return &ModelCallsError{Calls: r.conv.Replies}
 	}
 	return nil
 }
 
-// answer gives every tool call of the reply its one result, from the verdict or
-// by running the tool, and records what the model will read next.
-func (l Loop) answer(ctx context.Context, conv *Conversation, reply llm.Message, v Verdict) error {
-	entry := Entry{Kind: Results, Reason: v.Rejected}
-	if v.Rejected != "" {
-		entry.Kind = Rejection
-	}
-	for _, call := range reply.ToolCalls {
-		told, ok := v.Told[call.ID]
-		if !ok {
-			var err error
-			if told, err = l.run(ctx, call); err != nil {
-				return err
-			}
-		}
-		entry.Messages = append(entry.Messages, llm.ToolResult(call, told))
-	}
-	if len(reply.ToolCalls) == 0 && v.Say != "" {
-		entry.Messages = append(entry.Messages, llm.Message{Role: llm.User, Content: v.Say})
-	}
-	if len(entry.Messages) == 0 {
-		return nil
-	}
-	return l.record(ctx, conv, entry)
-}
-
-func (l Loop) run(ctx context.Context, call llm.ToolCall) (string, error) {
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
-	told, err := l.Tools.Run(ctx, call)
-	if err != nil {
-		return "", fmt.Errorf("running tool %s: %w", call.Name, err)
-	}
-	return told, nil
-}
-
-// record journals an entry before it counts.
-func (l Loop) record(ctx context.Context, conv *Conversation, e Entry) error {
-	if err := l.Journal.Append(ctx, e); err != nil {
+// record journals an entry before it counts, and has the rules learn it.
+func (r running) record(ctx context.Context, e Entry) error {
+	if err := r.Journal.Append(ctx, e); err != nil {
 		return fmt.Errorf("journaling a %s: %w", e.Kind, err)
 	}
-	conv.Add(e)
+	r.conv.Add(e)
+	if err := r.rules.Learn(ctx, e); err != nil {
+		return fmt.Errorf("learning a %s: %w", e.Kind, err)
+	}
 	return nil
+}
+
+// clock starts a measurement in seconds, to the millisecond.
+func (l Loop) clock() func() float64 {
+	if l.Now == nil {
+		return func() float64 { return 0 }
+	}
+	start := l.Now()
+	return func() float64 { return max(0, l.Now().Sub(start).Round(time.Millisecond).Seconds()) }
 }
 
 // uniqueIDs gives calls without an ID, or with one used twice, an ID of their

@@ -9,31 +9,30 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
 const twoMoons = `{"content": "Phobos and Deimos."}`
 
-func TestTeam(t *testing.T) {
+func TestMember(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), member(),
+	r := play(t, t.Context(), &member{news: []int{0}},
 		says("I'd say two."),
-		says("", call("a", "read_file", "{}"), call("b", "vote", `{"agent_id": "agent9", "reason": "r"}`)),
+		says("", call("a", "read_file", "{}"), call("b", "vote", "{}")),
 		says("", call("c", "read_file", "{}")),
-		says("", call("d", "vote", `{"agent_id": "agent2", "reason": "r"}`)),
+		says("", call("d", "vote", `{"agent_id": "agent1"}`)),
 	)
 	require.NoError(t, r.err)
-	require.Equal(t, team.KindVote, r.action.Kind)
-	require.JSONEq(t, `{"number": 2, "label": "agent2.3", "reason": "r"}`, string(r.action.Payload))
+	require.Equal(t, "vote", r.action.Kind)
+	require.JSONEq(t, `{"with": "{\"agent_id\": \"agent1\"}", "drafts": 0, "shown": 1}`, string(r.action.Payload))
 	require.Equal(t, []string{"read_file"}, r.tools.ran, "the tools of a refused reply are not run")
 	require.Equal(t, []loop.EntryKind{
-		loop.Reply, loop.Rejection, loop.Reply, loop.Rejection, loop.Reply, loop.Results, loop.Reply, loop.Results,
+		loop.Updated, loop.Reply, loop.Rejection, loop.Reply, loop.Rejection, loop.Reply, loop.Results, loop.Reply, loop.Results,
 	}, r.kinds())
-	require.Equal(t, team.NoToolCalls, r.journal.entries[1].Reason)
-	require.Equal(t, llm.User, r.journal.entries[1].Messages[0].Role, "text is answered by a user message")
-	require.Len(t, r.journal.entries[3].Messages, 2, "tool calls are answered by their results alone")
-	require.Equal(t, team.InvalidVoteID, r.journal.entries[3].Reason)
-	require.Equal(t, "Your vote for agent2.3 is recorded.", r.results()["d"])
+	require.Equal(t, noToolCalls, r.journal.entries[2].Reason)
+	require.Equal(t, llm.User, r.journal.entries[2].Messages[0].Role, "text is answered by a user message")
+	require.Len(t, r.journal.entries[4].Messages, 2, "tool calls are answered by their results alone")
+	require.Equal(t, invalid, r.journal.entries[4].Reason)
+	require.Equal(t, "Counted.", r.results()["d"])
 	requireAnswered(t, r.conv.Messages)
 }
 
@@ -44,7 +43,7 @@ func TestPipeline(t *testing.T) {
 		r := play(t, t.Context(), pipeline{},
 			says("", call("a", "write_file", ""), call("b", "jump_to_step", "lint"), call("c", "read_file", "")))
 		require.NoError(t, r.err)
-		require.Equal(t, loop.Action{Kind: "jump_to_step", Payload: payload("lint")}, r.action)
+		require.Equal(t, loop.Action{Kind: "jump_to_step", Payload: raw("lint")}, r.action)
 		require.Equal(t, []string{"write_file", "read_file"}, r.tools.ran)
 		require.Equal(t, map[string]string{"a": "write_file has run", "b": "On the way.", "c": "read_file has run"}, r.results())
 		requireAnswered(t, r.conv.Messages)
@@ -55,7 +54,7 @@ func TestPipeline(t *testing.T) {
 			says("", call("a", "call_step", "lint"), call("b", "write_file", ""), call("c", "jump_to_step", "export")),
 			says("All done."))
 		require.NoError(t, r.err)
-		require.Equal(t, loop.Action{Kind: "text", Payload: payload("All done.")}, r.action)
+		require.Equal(t, loop.Action{Kind: "text", Payload: raw("All done.")}, r.action)
 		require.Equal(t, []string{"write_file"}, r.tools.ran)
 		require.Equal(t, r.results()["a"], r.results()["c"])
 		require.Zero(t, r.conv.Rejections)
@@ -64,8 +63,9 @@ func TestPipeline(t *testing.T) {
 		t.Parallel()
 		r := play(t, t.Context(), pipeline{}, says("All done."))
 		require.NoError(t, r.err)
-		require.Equal(t, loop.Action{Kind: "text", Payload: payload("All done.")}, r.action)
-		require.Equal(t, []loop.EntryKind{loop.Reply}, r.kinds())
+		require.Equal(t, loop.Action{Kind: "text", Payload: raw("All done.")}, r.action)
+		require.Equal(t, []loop.EntryKind{loop.Reply, loop.Results}, r.kinds(), "also an action that needs no answer is on record")
+		require.Equal(t, r.action, *r.journal.entries[1].Action)
 	})
 }
 
@@ -76,7 +76,7 @@ func TestScenario(t *testing.T) {
 		says("", call("a", "write_file", ""), call("b", "report_result", "great")),
 		says("", call("c", "write_file", ""), call("d", "report_result", "pass")))
 	require.NoError(t, r.err)
-	require.Equal(t, loop.Action{Kind: "report", Payload: payload("pass")}, r.action)
+	require.Equal(t, loop.Action{Kind: "report", Payload: raw("pass")}, r.action)
 	require.Equal(t, []string{"write_file", "write_file"}, r.tools.ran, "these rules leave ordinary tools alone even when they reject")
 	require.Equal(t, 2, r.conv.Rejections)
 	require.Equal(t, "Finish by calling report_result.", r.model.requests[1].Messages[3].Content)
@@ -97,14 +97,14 @@ func TestRulesToolsAreOfferedBesideTheOrdinaryOnes(t *testing.T) {
 
 func TestUsageIsSummed(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), member(), says("Two."), says("", call("a", "read_file", "{}")), says("", call("b", "new_answer", twoMoons)))
+	r := play(t, t.Context(), &member{}, says("Two."), says("", call("a", "read_file", "{}")), says("", call("b", "new_answer", twoMoons)))
 	require.NoError(t, r.err)
 	require.Equal(t, llm.Usage{InputTokens: 21, OutputTokens: 9, ModelCalls: 3}, r.conv.Usage)
 }
 
 func TestThirdRejectionEndsTheStep(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), member(),
+	r := play(t, t.Context(), &member{},
 		says("Two."),
 		says("", call("a", "read_file", "{}")), // progress does not win attempts back
 		says("", call("b", "web_search", "{}")),
@@ -112,7 +112,7 @@ func TestThirdRejectionEndsTheStep(t *testing.T) {
 		says("", call("d", "new_answer", twoMoons)))
 	var rejected *loop.RejectedError
 	require.ErrorAs(t, r.err, &rejected)
-	require.Equal(t, loop.RejectedError{Attempts: 3, Reason: team.InvalidArguments}, *rejected)
+	require.Equal(t, loop.RejectedError{Attempts: 3, Reason: invalid}, *rejected)
 	require.EqualError(t, r.err, "no valid action after 3 attempts (last rejection: invalid_arguments)")
 	require.Len(t, r.model.requests, 4, "no fourth attempt is paid for")
 	require.Equal(t, loop.Rejection, r.journal.entries[len(r.journal.entries)-1].Kind, "the last rejection is on record, too")
@@ -136,7 +136,7 @@ func TestModelCallsAreBounded(t *testing.T) {
 				model.replies = append(model.replies, reply)
 			}
 			_, err := loop.Loop{Model: model, Tools: &bench{}, Journal: &memory{failAt: -1}, MaxModelCalls: c.limit}.
-				Run(t.Context(), conv, member())
+				Run(t.Context(), conv, &member{})
 			var calls *loop.ModelCallsError
 			require.ErrorAs(t, err, &calls)
 			require.Equal(t, c.want, calls.Calls)
@@ -152,14 +152,14 @@ func TestCancelledBeforeACall(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(fenced)
-		r := play(t, ctx, member(), says("", call("a", "new_answer", twoMoons)))
+		r := play(t, ctx, &member{}, says("", call("a", "new_answer", twoMoons)))
 		require.ErrorIs(t, r.err, fenced)
 		require.Empty(t, r.model.requests)
 	})
 	t.Run("of a tool", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		rules := &cancelling{Rules: member(), cancel: func() { cancel(fenced) }}
+		rules := &cancelling{Rules: &member{}, cancel: func() { cancel(fenced) }}
 		r := play(t, ctx, rules, says("", call("a", "read_file", "{}"), call("b", "new_answer", twoMoons)))
 		require.ErrorIs(t, r.err, fenced)
 		require.Empty(t, r.tools.ran)
@@ -178,47 +178,18 @@ func (c *cancelling) Judge(reply llm.Message) loop.Verdict {
 	return c.Rules.Judge(reply)
 }
 
-func TestUpdatesComeAtSafePoints(t *testing.T) {
-	t.Parallel()
-	rules := &informed{Rules: member(), news: []string{"agent1 has answered", "", "agent2 has answered", "agent3 has answered"}}
-	r := play(t, t.Context(), rules,
-		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")),
-		says("", call("c", "read_file", "{}")),
-		says("Two."),
-		says("", call("d", "new_answer", twoMoons)))
-	require.NoError(t, r.err)
-	require.Equal(t, []loop.EntryKind{
-		loop.Update, loop.Reply, loop.Results,
-		loop.Reply, loop.Results,
-		loop.Update, loop.Reply, loop.Rejection,
-		loop.Update, loop.Reply, loop.Results,
-	}, r.kinds())
-	requireAnswered(t, r.conv.Messages)
-	for i, last := range map[int]string{0: "agent1 has answered", 2: "agent2 has answered", 3: "agent3 has answered"} {
-		messages := r.model.requests[i].Messages
-		require.Equal(t, llm.Message{Role: llm.User, Content: last}, messages[len(messages)-1], "the model sees it at once")
-	}
-}
-
-func TestUpdatesFailing(t *testing.T) {
-	t.Parallel()
-	r := play(t, t.Context(), &informed{Rules: member(), err: errDisk}, says("Two."))
-	require.ErrorIs(t, r.err, errDisk)
-	require.Empty(t, r.model.requests)
-}
-
 func TestBrokenMachineryEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("workspace is gone")
 	conv, journal := &loop.Conversation{}, &memory{failAt: -1}
 	conv.Add(opening)
 	model := &script{replies: []llm.Reply{says("", call("a", "read_file", "{}"))}}
-	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal}.Run(t.Context(), conv, member())
+	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal}.Run(t.Context(), conv, &member{})
 	require.ErrorIs(t, err, broken)
 	require.EqualError(t, err, "running tool read_file: workspace is gone")
 	require.Len(t, journal.entries, 1, "a result that is none is not journaled")
 
-	r := play(t, t.Context(), member())
+	r := play(t, t.Context(), &member{})
 	require.ErrorIs(t, r.err, errScriptOver, "the model's error comes through as it is")
 }
 

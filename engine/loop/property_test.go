@@ -2,8 +2,11 @@ package loop_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -12,11 +15,20 @@ import (
 	"conclave/engine/loop"
 )
 
-// rulesets are the kinds of steps that the properties are checked on.
-var rulesets = map[string]func() loop.Rules{
-	"team":     func() loop.Rules { return member() },
-	"pipeline": func() loop.Rules { return pipeline{} },
-	"scenario": func() loop.Rules { return scenario{} },
+// rulesets draw the kinds of steps that the properties are checked on. The rules
+// that come out are made anew for every attempt.
+var rulesets = map[string]func(*rapid.T) func() loop.Rules{
+	"member":   members,
+	"pipeline": func(*rapid.T) func() loop.Rules { return func() loop.Rules { return pipeline{} } },
+	"scenario": func(*rapid.T) func() loop.Rules { return func() loop.Rules { return scenario{} } },
+}
+
+// members draws a world in which others answer, and which may end the step.
+func members(t *rapid.T) func() loop.Rules {
+	news := rapid.SliceOfN(rapid.IntRange(0, 12), 0, 5).Draw(t, "news")
+	slices.Sort(news)
+	endsAt := rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3, 6, 9}).Draw(t, "ends at")
+	return func() loop.Rules { return &member{news: news, endsAt: endsAt, ends: loop.EndRestart} }
 }
 
 // replies draws a script: sensible, senseless and hostile calls under missing
@@ -28,9 +40,10 @@ func replies(t *rapid.T) []llm.Reply {
 		{"write_file", "not JSON"},
 		{"web_search", "{}"},
 		{"new_answer", twoMoons},
-		{"new_answer", `{"content": "Two."}`},
-		{"vote", `{"agent_id": "agent1", "reason": "r"}`},
-		{"vote", `{"agent_id": "agent7", "reason": "r"}`},
+		{"new_answer", twoMoons},
+		{"new_answer", "{}"},
+		{"vote", `{"agent_id": "agent1"}`},
+		{"draft", "{}"},
 		{"jump_to_step", "lint"},
 		{"call_step", "lint"},
 		{"report_result", "pass"},
@@ -56,24 +69,77 @@ func TestEveryCallIsAnsweredOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
-				r := play(rt, t.Context(), rules(), replies(rt)...)
+				r := play(rt, t.Context(), rules(rt)(), replies(rt)...)
 				for _, req := range r.model.requests {
 					requireAnswered(rt, req.Messages)
 				}
-				requireAnswered(rt, r.conv.Messages)
-				var folded loop.Conversation
-				folded.Add(opening)
-				for _, e := range r.journal.entries {
-					folded.Add(e)
+				if last := r.journal.entries; len(last) == 0 || last[len(last)-1].Kind != loop.Reply {
+					requireAnswered(rt, r.conv.Messages)
+				} else {
+					// Only a step that ended itself instead of acting leaves a reply behind.
+					var ended *loop.EndedError
+					require.ErrorAs(rt, r.err, &ended)
 				}
-				require.Equal(rt, folded, r.conv)
-				require.Equal(rt, r.err == nil, r.action.Kind != "")
+				requireFolded(rt, r)
 				require.LessOrEqual(rt, r.conv.Rejections, loop.MaxRejections)
 				var rejected *loop.RejectedError
 				require.Equal(rt, r.conv.Rejections == loop.MaxRejections, errors.As(r.err, &rejected))
 			})
 		})
 	}
+}
+
+// requireFolded checks that the conversation and what the rules learned are the
+// journal, and that the action is its last entry's.
+func requireFolded(t require.TestingT, r *run) {
+	entries := slices.Concat([]loop.Entry{opening}, r.journal.entries)
+	require.Equal(t, entries, r.rules.learned)
+	var folded loop.Conversation
+	var worked time.Duration
+	for i, e := range entries {
+		folded.Add(e)
+		if e.Kind == loop.Reply {
+			worked += thinking
+		}
+		require.Equal(t, r.err == nil && i == len(entries)-1, e.Action != nil)
+	}
+	require.Equal(t, folded, r.conv)
+	require.Equal(t, r.err == nil, r.action.Kind != "")
+	if r.err == nil {
+		require.Equal(t, r.action, *entries[len(entries)-1].Action)
+	}
+	require.LessOrEqual(t, worked, r.conv.Worked)
+}
+
+// TestNewsIsNeverLost: whenever the model is asked, it has been told all there
+// is, once and in order; and an action counts only if there is nothing else.
+func TestNewsIsNeverLost(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		rules := members(rt)().(*member)
+		r := play(rt, t.Context(), rules, replies(rt)...)
+		for n, req := range r.model.requests {
+			require.Equal(rt, rules.due(2*n), toldOf(rt, req.Messages))
+		}
+		told := toldOf(rt, r.conv.Messages)
+		require.Equal(rt, rules.shown, told)
+		if r.err == nil {
+			require.Equal(rt, rules.due(2*r.conv.Replies-1), told)
+			require.Contains(rt, string(r.action.Payload), fmt.Sprintf(`"shown":%d`, told))
+		}
+	})
+}
+
+// toldOf counts the news in messages, which must come once and in order.
+func toldOf(t require.TestingT, messages []llm.Message) int {
+	told := 0
+	for _, m := range messages {
+		if m.Role == llm.User && strings.HasSuffix(m.Content, "has answered") {
+			told++
+			require.Equal(t, newsOf(told), m.Content)
+		}
+	}
+	return told
 }
 
 // TestResume: a step that was lost after any entry of its journal and restored
@@ -84,7 +150,7 @@ func TestResume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
-				script := replies(rt)
+				script, rules := replies(rt), rules(rt)
 				whole := play(rt, t.Context(), rules(), script...)
 				for k := range len(whole.journal.entries) + 1 {
 					before := whole.journal.entries[:k]
@@ -105,7 +171,7 @@ func TestJournalFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
-				script := replies(rt)
+				script, rules := replies(rt), rules(rt)
 				whole := play(rt, t.Context(), rules(), script...)
 				for k := range whole.journal.entries {
 					lost := resume(rt, t.Context(), rules(), nil, script, k)
@@ -131,6 +197,7 @@ func requireSameEnd(t require.TestingT, whole *run, before []loop.Entry, again *
 	require.Equal(t, asJSON(t, whole.conv), asJSON(t, again.conv))
 	entries := slices.Concat(before, again.journal.entries)
 	require.Equal(t, asJSON(t, whole.journal.entries), asJSON(t, entries))
+	require.Equal(t, asJSON(t, whole.rules.learned), asJSON(t, again.rules.learned))
 	paid := 0
 	for _, e := range before {
 		if e.Kind == loop.Reply {
@@ -138,6 +205,9 @@ func requireSameEnd(t require.TestingT, whole *run, before []loop.Entry, again *
 		}
 	}
 	require.Len(t, again.model.requests, len(whole.model.requests)-paid, "no reply is paid for twice")
+	for i, req := range again.model.requests {
+		require.Equal(t, asJSON(t, whole.model.requests[paid+i]), asJSON(t, req), "the same is asked")
+	}
 }
 
 func messages(entries []loop.Entry) int {

@@ -8,20 +8,46 @@ import (
 )
 
 // Rules is what makes a step a team member's, a pipeline's or a scenario's.
-// Offer and Judge are pure: the same conversation gives the same answers, so
-// that a restored step is judged as it was before.
+//
+// Rules are a fold over the journal's entries: what they offer and how they
+// judge depends on nothing but what they were made with and the entries that
+// they have learned, so that a restored step is judged as it was before. The
+// world enters through Updates and Confirm only, and counts once it is journaled.
 type Rules interface {
 	// Offer returns the tools that the rules themselves answer. They are offered
-	// beside the ordinary tools.
+	// beside the ordinary tools. It may change as entries are learned.
 	Offer() []llm.Tool
 
-	// Judge decides what a reply means.
+	// Judge decides what a reply means. It is pure, given what was learned; the
+	// last entry learned is that of the reply itself.
 	Judge(reply llm.Message) Verdict
 
-	// Updates returns what the model is to be told at this safe point, nil for
-	// nothing. The messages are journaled before the model sees them.
-	Updates(ctx context.Context) ([]llm.Message, error)
+	// Updates returns what is new at this safe point, before a model call. It is
+	// journaled, and learned, before the model sees it.
+	Updates(ctx context.Context) (Update, error)
+
+	// Confirm is asked once more before an accepted action counts, when the
+	// ordinary calls of its reply have been run. An update turns the action down:
+	// it is journaled in the action's place, and the loop goes on.
+	Confirm(ctx context.Context, a Action) (Update, error)
+
+	// Learn is told every entry that was journaled, in order, once: those of the
+	// attempt as they are written, and before them those restored from earlier
+	// attempts. Its error ends the attempt.
+	Learn(ctx context.Context, e Entry) error
 }
+
+// Update is news brought by the rules. The zero Update says that there is none.
+type Update struct {
+	// Messages are what the model is told; of Confirm there must be some where
+	// the reply made no tool call.
+	Messages []llm.Message
+
+	// Note is the rules' own memory of it, opaque to the loop.
+	Note json.RawMessage
+}
+
+func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 }
 
 // Verdict is the judgement of one reply.
 //
@@ -29,10 +55,11 @@ type Rules interface {
 // also when the reply is rejected or ends the step. With neither Action nor
 // Rejected the loop goes on.
 type Verdict struct {
-	// Action ends the step.
+	// Action ends the step, once it is confirmed.
 	Action *Action
 
-	// Rejected, a stable code, counts the reply as a failed attempt.
+	// Rejected, a stable code, counts the reply as a failed attempt. There is no
+	// Action beside it.
 	Rejected string
 
 	// Told are the results that the rules give to tool calls, by call ID.
@@ -40,6 +67,14 @@ type Verdict struct {
 
 	// Say is told as a user message to a reply that made no tool call.
 	Say string
+
+	// Withdrawn takes the place of everything in Told, and of Say, when Confirm
+	// turns the action down.
+	Withdrawn string
+
+	// Note is the rules' own memory of the judgement. It is journaled with the
+	// results or the rejection, and not at all if Confirm turns the action down.
+	Note json.RawMessage
 }
 
 // Action is how a step ends. Payload is the JSON of what the rules made of the

@@ -3,39 +3,176 @@ package loop_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
-// Three sets of Rules prove that the loop serves each kind of step: the team's
-// own, and thin ones of a pipeline's and of a scenario's step.
+// Three sets of Rules prove that the loop serves each kind of step: thin ones of
+// a team member's, of a pipeline's and of a scenario's.
 
-func member() *team.Rules {
-	return team.New(team.Task{
-		Query:   "How many moons has Mars?",
-		Answers: []team.Answer{{Number: 1, Label: "agent1.1", Text: "Two."}, {Number: 2, Label: "agent2.3", Text: "Three."}},
-		Offered: []string{team.KindNewAnswer, team.KindVote},
-		Tools:   []string{"read_file", "write_file"},
-		Frame:   "0f1e2d3c",
-	})
+// Codes of a member's rejections.
+const (
+	noToolCalls = "no_tool_calls"
+	unknownTool = "unknown_tool"
+	notOffered  = "tool_not_offered"
+	both        = "vote_and_answer"
+	invalid     = "invalid_arguments"
+)
+
+// member ends by new_answer or by vote, and is told what others answered. All
+// that it remembers it learned from entries.
+//
+// The world goes on by moments: moment 2n is the safe point after n replies,
+// moment 2n-1 is when the action of the n-th reply is confirmed.
+type member struct {
+	news   []int  // moment at which each of the others' answers is there, rising
+	endsAt int    // moment from which the step is to end itself; 0 for never
+	ends   string // why
+
+	replies, shown, drafts int
 }
+
+// memo is what a member notes in an entry.
+type memo struct {
+	Shown  int `json:"shown,omitempty"`
+	Drafts int `json:"drafts,omitempty"`
+}
+
+func (m *member) Learn(_ context.Context, e loop.Entry) error {
+	if e.Kind == loop.Reply {
+		m.replies++
+	}
+	if e.Note == nil {
+		return nil
+	}
+	var noted memo
+	err := json.Unmarshal(e.Note, &noted)
+	m.shown += noted.Shown
+	m.drafts += noted.Drafts
+	return err
+}
+
+func (m *member) Updates(context.Context) (loop.Update, error) { return m.at(2 * m.replies) }
+
+func (m *member) Confirm(context.Context, loop.Action) (loop.Update, error) {
+	return m.at(2*m.replies - 1)
+}
+
+// due is how many answers are there at a moment.
+func (m *member) due(moment int) int {
+	n := 0
+	for _, at := range m.news {
+		if at <= moment {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *member) at(moment int) (loop.Update, error) {
+	if m.endsAt > 0 && moment >= m.endsAt {
+		return loop.Update{}, &loop.EndedError{Why: m.ends}
+	}
+	due := m.due(moment)
+	if due == m.shown {
+		return loop.Update{}, nil
+	}
+	var u loop.Update
+	for n := m.shown + 1; n <= due; n++ {
+		u.Messages = append(u.Messages, llm.Message{Role: llm.User, Content: newsOf(n)})
+	}
+	u.Note = raw(memo{Shown: due - m.shown})
+	return u, nil
+}
+
+func newsOf(n int) string { return fmt.Sprintf("agent%d has answered", n) }
+
+// Offer offers the vote once there is something to vote for.
+func (m *member) Offer() []llm.Tool {
+	offered := []llm.Tool{{Name: "new_answer"}, {Name: "draft"}}
+	if m.shown > 0 {
+		offered = append(offered, llm.Tool{Name: "vote"})
+	}
+	return offered
+}
+
+// Judge knows of every reply what it has learned before it, and no more.
+func (m *member) Judge(reply llm.Message) loop.Verdict {
+	code := m.refuses(reply)
+	told := map[string]string{}
+	v := loop.Verdict{Rejected: code, Told: told, Withdrawn: "Not counted: there is news."}
+	if code != "" {
+		for _, c := range reply.ToolCalls {
+			told[c.ID] = "Refused: " + code
+		}
+		v.Say = "Call a tool."
+		return v
+	}
+	drafts := 0
+	for _, c := range reply.ToolCalls {
+		switch c.Name {
+		case "draft":
+			drafts++
+			told[c.ID] = fmt.Sprintf("Draft %d.", m.drafts+drafts)
+		case "new_answer", "vote":
+			told[c.ID] = "Counted."
+			v.Action = &loop.Action{Kind: c.Name, Payload: raw(map[string]any{"with": c.Arguments, "drafts": m.drafts, "shown": m.shown})}
+		}
+	}
+	if drafts > 0 {
+		v.Note = raw(memo{Drafts: drafts})
+	}
+	return v
+}
+
+func (m *member) refuses(reply llm.Message) string {
+	if len(reply.ToolCalls) == 0 {
+		return noToolCalls
+	}
+	used := map[string]int{}
+	for _, c := range reply.ToolCalls {
+		used[c.Name]++
+		switch c.Name {
+		case "read_file", "write_file", "draft":
+		case "vote", "new_answer":
+			if !json.Valid([]byte(c.Arguments)) || c.Arguments == "{}" {
+				return invalid
+			}
+		default:
+			return unknownTool
+		}
+	}
+	switch {
+	case used["vote"] > 0 && m.shown == 0, m.drafts+used["draft"] > 2:
+		return notOffered
+	case used["vote"]+used["new_answer"] > 1:
+		return both
+	}
+	return ""
+}
+
+// quiet are rules to which nothing ever happens.
+type quiet struct{}
+
+func (quiet) Updates(context.Context) (loop.Update, error) { return loop.Update{}, nil }
+
+func (quiet) Confirm(context.Context, loop.Action) (loop.Update, error) { return loop.Update{}, nil }
+func (quiet) Learn(context.Context, loop.Entry) error                   { return nil }
 
 // pipeline ends a step by a control action or by text. Two control actions in
 // one reply cancel each other, while ordinary tools are run in any case.
-type pipeline struct{}
+type pipeline struct{ quiet }
 
 func (pipeline) Offer() []llm.Tool {
 	return []llm.Tool{{Name: "jump_to_step"}, {Name: "call_step"}}
 }
 
-func (pipeline) Updates(context.Context) ([]llm.Message, error) { return nil, nil }
-
 func (pipeline) Judge(reply llm.Message) loop.Verdict {
 	if len(reply.ToolCalls) == 0 {
-		return loop.Verdict{Action: &loop.Action{Kind: "text", Payload: payload(reply.Content)}}
+		return loop.Verdict{Action: &loop.Action{Kind: "text", Payload: raw(reply.Content)}}
 	}
 	var control []llm.ToolCall
 	for _, c := range reply.ToolCalls {
@@ -49,17 +186,15 @@ func (pipeline) Judge(reply llm.Message) loop.Verdict {
 	}
 	if len(control) == 1 {
 		v.Told[control[0].ID] = "On the way."
-		v.Action = &loop.Action{Kind: control[0].Name, Payload: payload(control[0].Arguments)}
+		v.Action = &loop.Action{Kind: control[0].Name, Payload: raw(control[0].Arguments)}
 	}
 	return v
 }
 
 // scenario ends a step by a report, and by nothing else.
-type scenario struct{}
+type scenario struct{ quiet }
 
 func (scenario) Offer() []llm.Tool { return []llm.Tool{{Name: "report_result"}} }
-
-func (scenario) Updates(context.Context) ([]llm.Message, error) { return nil, nil }
 
 func (scenario) Judge(reply llm.Message) loop.Verdict {
 	if len(reply.ToolCalls) == 0 {
@@ -74,31 +209,12 @@ func (scenario) Judge(reply llm.Message) loop.Verdict {
 		return loop.Verdict{Rejected: "invalid_report", Told: map[string]string{report.ID: "The status is pass or fail."}}
 	}
 	return loop.Verdict{
-		Action: &loop.Action{Kind: "report", Payload: payload(report.Arguments)},
+		Action: &loop.Action{Kind: "report", Payload: raw(report.Arguments)},
 		Told:   map[string]string{report.ID: "Reported."},
 	}
 }
 
-// informed adds updates to rules: one before each model call, while there are.
-type informed struct {
-	loop.Rules
-	news []string
-	err  error
-}
-
-func (i *informed) Updates(context.Context) ([]llm.Message, error) {
-	if len(i.news) == 0 || i.err != nil {
-		return nil, i.err
-	}
-	update := llm.Message{Role: llm.User, Content: i.news[0]}
-	i.news = i.news[1:]
-	if update.Content == "" {
-		return nil, nil
-	}
-	return []llm.Message{update}, nil
-}
-
-func payload(s string) json.RawMessage {
-	raw, _ := json.Marshal(s)
-	return raw
+func raw(v any) json.RawMessage {
+	data, _ := json.Marshal(v)
+	return data
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,14 +17,33 @@ import (
 
 var errScriptOver = errors.New("the script is over")
 
+// clock is a clock that stands still but for what works by it.
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
+func (c *clock) passes(took time.Duration) {
+	if c != nil {
+		c.now = c.now.Add(took)
+	}
+}
+
+// How long the model and an ordinary tool take.
+const (
+	thinking = 1500 * time.Millisecond
+	running  = 250 * time.Millisecond
+)
+
 // script is a model that gives its replies in order.
 type script struct {
+	clock    *clock
 	replies  []llm.Reply
 	requests []llm.Request // as they came
 }
 
 func (s *script) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
 	s.requests = append(s.requests, llm.Request{Messages: slices.Clone(req.Messages), Tools: req.Tools})
+	s.clock.passes(thinking)
 	if len(s.replies) == 0 {
 		return llm.Reply{}, errScriptOver
 	}
@@ -46,6 +66,7 @@ func call(id, name, arguments string) llm.ToolCall {
 
 // bench is a workbench of ordinary tools that note what was run.
 type bench struct {
+	clock  *clock
 	ran    []string
 	broken error
 }
@@ -59,6 +80,7 @@ func (b *bench) Run(_ context.Context, c llm.ToolCall) (string, error) {
 		return "", b.broken
 	}
 	b.ran = append(b.ran, c.Name)
+	b.clock.passes(running)
 	return c.Name + " has run", nil
 }
 
@@ -81,9 +103,38 @@ func (m *memory) Append(_ context.Context, e loop.Entry) error {
 	return nil
 }
 
+// watched are rules of which it is known what they learned. They insist that a
+// reply is judged when it was the last thing learned.
+type watched struct {
+	loop.Rules
+	t       require.TestingT
+	learned []loop.Entry
+	judged  int
+	asked   []loop.Action // to confirm
+}
+
+func (w *watched) Learn(ctx context.Context, e loop.Entry) error {
+	w.learned = append(w.learned, e)
+	return w.Rules.Learn(ctx, e)
+}
+
+func (w *watched) Judge(reply llm.Message) loop.Verdict {
+	last := w.learned[len(w.learned)-1]
+	require.Equal(w.t, loop.Reply, last.Kind)
+	require.Equal(w.t, []llm.Message{reply}, last.Messages)
+	w.judged++
+	return w.Rules.Judge(reply)
+}
+
+func (w *watched) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
+	w.asked = append(w.asked, a)
+	return w.Rules.Confirm(ctx, a)
+}
+
 // run is one attempt at a step and all that it touched.
 type run struct {
 	conv    loop.Conversation
+	rules   *watched
 	model   *script
 	tools   *bench
 	journal *memory
@@ -104,22 +155,23 @@ func play(t require.TestingT, ctx context.Context, rules loop.Rules, replies ...
 // resume goes on after the journaled entries, which were stored in between.
 // The model gives those of its replies that are not in the journal.
 func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled []loop.Entry, replies []llm.Reply, failAt int) *run {
-	raw, err := json.Marshal(journaled)
+	data, err := json.Marshal(journaled)
 	require.NoError(t, err)
 	var restored []loop.Entry
-	require.NoError(t, json.Unmarshal(raw, &restored))
+	require.NoError(t, json.Unmarshal(data, &restored))
 
-	r := &run{tools: &bench{}, journal: &memory{failAt: failAt}}
-	r.conv.Add(opening)
+	now := &clock{now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
+	r := &run{tools: &bench{clock: now}, journal: &memory{failAt: failAt}, rules: &watched{Rules: rules, t: t}}
 	given := 0
-	for _, e := range restored {
+	for _, e := range slices.Concat([]loop.Entry{opening}, restored) {
 		r.conv.Add(e)
+		require.NoError(t, r.rules.Learn(ctx, e))
 		if e.Kind == loop.Reply {
 			given++
 		}
 	}
-	r.model = &script{replies: replies[given:]}
-	r.action, r.err = loop.Loop{Model: r.model, Tools: r.tools, Journal: r.journal}.Run(ctx, &r.conv, rules)
+	r.model = &script{clock: now, replies: replies[given:]}
+	r.action, r.err = loop.Loop{Model: r.model, Tools: r.tools, Journal: r.journal, Now: now.Now}.Run(ctx, &r.conv, r.rules)
 	return r
 }
 
@@ -176,9 +228,9 @@ func answered(messages []llm.Message) error {
 }
 
 func asJSON(t require.TestingT, v any) string {
-	raw, err := json.Marshal(v)
+	data, err := json.Marshal(v)
 	require.NoError(t, err)
-	return string(raw)
+	return string(data)
 }
 
 func TestAnswered(t *testing.T) {

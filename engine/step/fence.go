@@ -20,6 +20,14 @@ func (p Ports) alive(ctx context.Context) error {
 	return p.Alive()
 }
 
+// redact takes the secrets out of text.
+func (p Ports) redact(text []byte) []byte {
+	if p.Redact == nil {
+		return text
+	}
+	return p.Redact(text)
+}
+
 // fencedModel asks before every call.
 type fencedModel struct {
 	loop.Model
@@ -37,16 +45,27 @@ func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 // fencedTools ask before every run.
 type fencedTools struct {
 	opened loop.Tools
-	alive  func(context.Context) error
+	ports  Ports
+
+	// interrupted are calls that may have run already.
+	interrupted map[string]bool
 }
+
+// outcomeUnknown is what the model is told of a call that may have run and must
+// not run twice.
+const outcomeUnknown = "The step was interrupted while this call ran, or just before. Whether it took effect is not known: find out before you call it again."
 
 // Tools implements loop.Tools.
 func (t fencedTools) Tools() []llm.Tool { return t.opened.Tools() }
 
 // Run implements loop.Tools.
 func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (string, error) {
-	if err := t.alive(ctx); err != nil {
+	if err := t.ports.alive(ctx); err != nil {
 		return "", err
 	}
-	return t.opened.Run(ctx, call)
+	if t.interrupted[call.ID] && t.ports.Repeatable != nil && !t.ports.Repeatable(call.Name) {
+		return outcomeUnknown, nil
+	}
+	result, err := t.opened.Run(ctx, call)
+	return string(t.ports.redact([]byte(result))), err
 }

@@ -3,8 +3,11 @@ package step
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"conclave/engine/artifact"
@@ -12,74 +15,156 @@ import (
 	"conclave/engine/loop"
 )
 
-// journal collects a step's entries, which become its transcript, and passes
-// them on to the one that outlives the attempt, if there is one.
-type journal struct {
-	kept       Journal // nil for none
-	result     *Result
-	spent      llm.Usage // by earlier attempts
-	conv       llm.Usage // by this one
-	now        func() time.Time
-	alive      func(context.Context) error
-	progress   func(Progress)
-	transcript bytes.Buffer
+// The errors of a journal that another attempt of the step writes, too.
+var (
+	// ErrOvertaken says that a later attempt is at work: this one has to end.
+	ErrOvertaken = errors.New("a later attempt of the step is at work")
+
+	// errBehind says that an earlier attempt wrote once more after its journal was
+	// read: what it came to is to be read again.
+	errBehind = errors.New("an earlier attempt of the step has gone on")
+)
+
+// record is one object of a journal: what happened since the one before.
+type record struct {
+	Attempt int            `json:"attempt"`
+	Writer  string         `json:"writer"` // one for each attempt
+	Lines   []line         `json:"lines"`
+	Files   artifact.Delta `json:"files,omitzero"`
+
+	// From is the token of the step that these lines were taken over from: its
+	// usage is counted there.
+	From string `json:"from,omitempty"`
 }
 
-// line is one line of transcript.jsonl.
+// line is one entry and when it was made: a line of transcript.jsonl, too.
 type line struct {
 	Time time.Time `json:"time"`
 	loop.Entry
+}
+
+// journal makes a step's entries durable, so that the next attempt goes on from
+// them on any worker: after every reply, and after every batch of tool results
+// with the files that changed. What costs nothing to make again waits for what
+// does: an opening or an update for the reply to it. The entry of the action
+// itself is not kept; the commit is.
+type journal struct {
+	ports  Ports
+	spec   Spec
+	ws     *workspace
+	result *Result
+
+	writer  string
+	written int    // objects there are
+	waiting []line // for the next object
+	spent   llm.Usage
+
+	transcript bytes.Buffer
+}
+
+func newJournal(p Ports, s Spec, ws *workspace, r *Result) *journal {
+	return &journal{ports: p, spec: s, ws: ws, result: r, writer: rand.Text(), spent: s.Spent}
 }
 
 // Append implements loop.Journal.
 func (j *journal) Append(ctx context.Context, e loop.Entry) error {
 	if e.Usage != nil {
 		// Paid is paid, whether the entry counts or not.
-		j.conv = j.conv.Add(*e.Usage)
-		j.result.Usage = j.spent.Add(j.conv)
+		j.spent = j.spent.Add(*e.Usage)
+		j.result.Usage = j.spent
 	}
-	if err := j.alive(ctx); err != nil {
+	if err := j.ports.alive(ctx); err != nil {
 		return err
 	}
-	if j.kept != nil {
-		if err := j.kept.Append(ctx, e); err != nil {
+	one := line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
+	j.waiting = append(j.waiting, one)
+	if dear(e) {
+		if err := j.flush(ctx, e.Kind != loop.Reply && e.Kind != loop.Wasted); err != nil {
 			return err
 		}
 	}
-	if err := j.write(e); err != nil {
+	if err := j.write(one); err != nil {
 		return err
 	}
-	if j.progress != nil {
-		j.progress(Progress{Step: j.result.Step, Last: e.Kind, Usage: j.result.Usage})
+	if j.ports.Progress != nil {
+		j.ports.Progress(Progress{Step: j.result.Step, Last: e.Kind, Usage: j.result.Usage, Kept: j.written})
 	}
 	return nil
 }
 
-// write adds an entry to the transcript.
-func (j *journal) write(e loop.Entry) error {
-	data, err := json.Marshal(line{Time: artifact.Timestamp(j.now()), Entry: e})
-	if err != nil {
+// dear reports whether an entry is not to be made twice: it cost a model call,
+// or tools have run.
+func dear(e loop.Entry) bool {
+	switch e.Kind {
+	case loop.Reply, loop.Wasted, loop.Rejection:
+		return true
+	case loop.Results:
+		return e.Action == nil
+	case loop.Updated: // one that turned an action down comes after its tools
+		return slices.ContainsFunc(e.Messages, func(m llm.Message) bool { return m.Role == llm.ToolRole })
+	}
+	return false
+}
+
+// flush writes the lines that wait, with what changed in the workspace if tools
+// have run.
+func (j *journal) flush(ctx context.Context, files bool) error {
+	r := record{Attempt: j.spec.Attempt, Writer: j.writer, Lines: j.waiting}
+	if files {
+		delta, err := j.ws.changes(ctx)
+		if err != nil {
+			return err
+		}
+		r.Files = delta
+	}
+	if err := j.create(ctx, r); err != nil {
 		return err
 	}
-	j.transcript.Write(append(data, '\n'))
+	j.waiting = nil
 	return nil
 }
 
-// restore folds the entries of earlier attempts into conv. Their usage is in
-// what was spent already.
-func (j *journal) restore(ctx context.Context, conv *loop.Conversation) error {
-	if j.kept == nil {
-		return nil
-	}
-	entries, err := j.kept.Entries(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the journal of the step: %w", err)
-	}
-	for _, e := range entries {
-		if err := j.write(e); err != nil {
-			return err
+// create adds an object. Of two attempts that write the same one, the later
+// goes on.
+func (j *journal) create(ctx context.Context, r record) error {
+	key := j.spec.Layout.Journal(j.spec.Token, j.written+1)
+	err := artifact.CreateJSON(ctx, j.ports.Store, key, r)
+	if errors.Is(err, artifact.ErrExists) {
+		there, readErr := artifact.ReadJSON[record](ctx, j.ports.Store, key)
+		switch {
+		case errors.Is(readErr, artifact.ErrNotFound):
+			return errBehind // it was removed, as after a commit
+		case readErr != nil:
+			err = readErr
+		case there.Writer == j.writer: // its answer was lost
+			err = nil
+		case there.Attempt < j.spec.Attempt:
+			return errBehind
+		default:
+			return ErrOvertaken
 		}
-		conv.Add(e)
 	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	j.written++
 	return nil
+}
+
+// write adds a line to the transcript.
+func (j *journal) write(l line) error {
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	j.transcript.Write(append(j.ports.redact(data), '\n'))
+	return nil
+}
+
+// clear removes the journal of a step that is over. What stays behind does no
+// harm, so nothing depends on it.
+func (j *journal) clear(ctx context.Context) {
+	for seq := 1; seq <= j.written; seq++ {
+		_ = j.ports.Store.Delete(ctx, j.spec.Layout.Journal(j.spec.Token, seq))
+	}
 }

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,18 +70,6 @@ func projectTranscript(ctx context.Context, store artifact.Store, s Spec, r *Res
 		return fmt.Errorf("placing the transcript of %s: %w", dir, err)
 	}
 	return nil
-}
-
-// Abandon records that the step of r was given up because of cause: its
-// transcript stays, and so does its number.
-func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
-	if r.Step > 0 && len(r.Transcript) > 0 {
-		key := s.Dir(r.Step) + "transcript.jsonl"
-		if err := p.Store.Put(ctx, key, bytes.NewReader(r.Transcript)); err != nil {
-			return fmt.Errorf("writing %s: %w", key, err)
-		}
-	}
-	return writeAll(ctx, p.Store, s.Abandoned(r, cause, artifact.Timestamp(p.Now())))
 }
 
 func writeAll(ctx context.Context, store artifact.Store, documents []Document) error {

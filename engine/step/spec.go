@@ -19,16 +19,19 @@ type Ports struct {
 	// Tools opens the ordinary tools on a workspace.
 	Tools func(workspace string) (Tools, error)
 
-	// Now is the clock of documents; nothing is decided by it.
+	// Now is the clock of documents and of the loop's measurements.
 	Now func() time.Time
 
 	// Scratch is where the workspace lies while the step runs; the system's
 	// temporary directory if empty.
 	Scratch string
 
-	// Journal keeps the step's entries where its next attempt finds them; nil
-	// keeps them no longer than the attempt, and the next one begins anew.
-	Journal Journal
+	// Repeatable reports whether a call of a tool that may have run already can be
+	// run again without harm; nil for every tool.
+	Repeatable func(tool string) bool
+
+	// Redact takes secrets out of what tools say and what is kept; nil for none.
+	Redact func([]byte) []byte
 
 	// Progress is told after every journal entry; nil for nobody.
 	Progress func(Progress)
@@ -44,19 +47,12 @@ type Tools interface {
 	io.Closer
 }
 
-// Journal outlives an attempt.
-type Journal interface {
-	// Append makes an entry durable, also before the attempt goes on.
-	loop.Journal
-	// Entries are those of earlier attempts, in order.
-	Entries(ctx context.Context) ([]loop.Entry, error)
-}
-
 // Progress is how far a running step has come.
 type Progress struct {
 	Step  int            `json:"step"`
 	Last  loop.EntryKind `json:"last"` // what was journaled last
 	Usage llm.Usage      `json:"usage"`
+	Kept  int            `json:"kept"` // objects of the journal
 }
 
 // Spec is one step.
@@ -70,6 +66,13 @@ type Spec struct {
 	// Dir is the key prefix, ending in "/", of the step with the given number.
 	Dir func(number int) string
 
+	// Attempt counts the executions of this launch: of two that are at work the
+	// one with the higher number goes on.
+	Attempt int
+
+	// ResumeFrom is the token of a step that this one goes on with; empty for none.
+	ResumeFrom string
+
 	// After is the number above which the first free one is claimed.
 	After int
 
@@ -77,15 +80,22 @@ type Spec struct {
 	Seen   map[string]int
 	Labels []string
 
-	// Peers are the workspaces mounted read-only at peers/agent<N>/.
+	// Peers are the workspaces mounted read-only at peers/agent<N>/ at the start.
 	Peers []Peer
 
 	// Spent is what earlier attempts of this step used.
 	Spent llm.Usage
 
 	// Open makes the rules and the first messages. It is given the ordinary
-	// tools that will be offered beside the rules' own.
-	Open func(ordinary []llm.Tool) (loop.Rules, []llm.Message, error)
+	// tools that will be offered beside the rules' own, and mount, by which the
+	// rules put one peer's workspace at peers/agent<N>/ while the step runs, in
+	// place of an older one.
+	Open func(ordinary []llm.Tool, mount func(context.Context, Peer) error) (loop.Rules, []llm.Message, error)
+
+	// Witnessed is asked at the commit what was truly shown to the step by then:
+	// the answer step of every agent, and the number of the last human message.
+	// nil stands for Seen and no message.
+	Witnessed func() (seen map[string]int, heard int)
 
 	// Seal makes of an accepted action what is committed.
 	Seal func(loop.Action) (Sealed, error)
@@ -100,7 +110,7 @@ type Spec struct {
 // Peer is an answer's workspace.
 type Peer struct {
 	Number   int    // anonymous number
-	Manifest string // hash
+	Manifest string // hash; empty for an answer without files
 }
 
 // Sealed is the committed form of an action.
@@ -124,8 +134,8 @@ type Document struct {
 	Newer func(existing []byte) bool
 }
 
-// Result is how a step ended. With an error, it tells what is known: the
-// number if one was claimed, the usage, the transcript.
+// Result is how a step ended. With an error, a *loop.EndedError included, it
+// tells what is known: the number if one was claimed, the usage, the transcript.
 type Result struct {
 	Step   int
 	Commit artifact.Commit

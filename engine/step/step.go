@@ -11,9 +11,10 @@ import (
 )
 
 // Run carries the step out, or finds it carried out already. The error is a
-// *loop.RejectedError, *loop.ModelCallsError or *llm.Error where the step itself
-// failed, the cause of ctx where it was ended from outside, and otherwise a
-// fault of the store or the machine.
+// *loop.EndedError where the step ended itself without an action, a
+// *loop.RejectedError, *loop.ModelCallsError or *llm.Error where it failed, the
+// cause of ctx where it was ended from outside, and otherwise a fault of the
+// store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 	r := Result{Usage: s.Spent}
 	err := run(ctx, p, s, &r)
@@ -36,7 +37,7 @@ func run(ctx context.Context, p Ports, s Spec, r *Result) error {
 	}
 	switch {
 	case errors.Is(err, artifact.ErrNotFound):
-		if commit, err = attempt(ctx, p, s, claim.StartedAt, r); err != nil {
+		if commit, err = attempts(ctx, p, s, claim.StartedAt, fresh, r); err != nil {
 			return err
 		}
 	case err != nil:
@@ -46,29 +47,67 @@ func run(ctx context.Context, p Ports, s Spec, r *Result) error {
 	return project(ctx, p.Store, s, r)
 }
 
-// attempt does the work of a claimed step, up to the commit.
-func attempt(ctx context.Context, p Ports, s Spec, started time.Time, r *Result) (artifact.Commit, error) {
+// maxBehind bounds how often an attempt begins again because an earlier one is
+// not dead yet. That one is fenced sooner or later.
+const maxBehind = 10
+
+// attempts does the work of a claimed step, up to the commit.
+func attempts(ctx context.Context, p Ports, s Spec, started time.Time, fresh bool, r *Result) (artifact.Commit, error) {
+	for n := 1; ; n++ {
+		c, err := attempt(ctx, p, s, started, fresh, r)
+		if !errors.Is(err, errBehind) || n == maxBehind {
+			return c, err
+		}
+		fresh = false
+		if c, err = committed(ctx, p.Store, s.Dir(r.Step)); !errors.Is(err, artifact.ErrNotFound) {
+			return c, err
+		}
+	}
+}
+
+func attempt(ctx context.Context, p Ports, s Spec, started time.Time, fresh bool, r *Result) (artifact.Commit, error) {
 	ws, err := openWorkspace(ctx, p, s)
 	if err != nil {
 		return artifact.Commit{}, err
 	}
 	defer ws.close()
 
-	j := &journal{kept: p.Journal, result: r, spent: s.Spent, now: p.Now, alive: p.alive, progress: p.Progress}
-	action, err := converse(ctx, p, s, ws, j)
+	j := newJournal(p, s, ws, r)
+	c, err := work(ctx, p, s, ws, j, started, fresh)
+	var itself *loop.EndedError
+	if err == nil || errors.As(err, &itself) {
+		j.clear(ctx) // nothing goes on from here
+	}
 	if err != nil {
 		r.Transcript = j.transcript.Bytes()
+	}
+	return c, err
+}
+
+// work comes to an action and commits it.
+func work(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, started time.Time, fresh bool) (artifact.Commit, error) {
+	action, err := converse(ctx, p, s, ws, j, fresh)
+	if err != nil {
 		return artifact.Commit{}, err
 	}
+	return conclude(ctx, p, s, ws, j, action, started)
+}
+
+// conclude commits an action with the files that belong to it.
+func conclude(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, action loop.Action, started time.Time) (artifact.Commit, error) {
 	sealed, err := s.Seal(action)
 	if err != nil {
 		return artifact.Commit{}, fmt.Errorf("sealing the %s of the step: %w", action.Kind, err)
 	}
+	r := j.result
 	c := artifact.Commit{
 		Token: s.Token, Kind: action.Kind, Payload: sealed.Payload,
 		SeenSteps: s.Seen, Usage: r.Usage, StartedAt: started,
 	}
-	if err := snapshot(ctx, p.Store, s.Layout, ws, sealed, j, &c, r); err != nil {
+	if s.Witnessed != nil {
+		c.SeenSteps, c.Heard = s.Witnessed()
+	}
+	if err := snapshot(ctx, p, s, ws, sealed, j, &c, r); err != nil {
 		return artifact.Commit{}, err
 	}
 	// The fence: an attempt that was cut off must not commit.
@@ -79,26 +118,37 @@ func attempt(ctx context.Context, p Ports, s Spec, started time.Time, r *Result)
 	return commit(ctx, p.Store, s.Dir(r.Step), c)
 }
 
-// converse runs the loop in the workspace.
-func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal) (loop.Action, error) {
-	rules, opening, err := s.Open(ws.tools.Tools())
+// converse runs the loop in the workspace, from the opening or from where the
+// earlier attempts came to.
+func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, fresh bool) (loop.Action, error) {
+	rules, opening, err := s.Open(ws.tools.Tools(), ws.mount)
 	if err != nil {
 		return loop.Action{}, fmt.Errorf("opening the step: %w", err)
 	}
-	conv := &loop.Conversation{}
-	if err := j.restore(ctx, conv); err != nil {
-		return loop.Action{}, err
-	}
-	if len(conv.Messages) == 0 {
-		first := loop.Entry{Kind: loop.Opening, Messages: opening}
-		if err := j.Append(ctx, first); err != nil {
+	var entries []loop.Entry
+	if !fresh || s.ResumeFrom != "" { // what was claimed just now has no journal
+		if entries, err = j.restore(ctx); err != nil {
 			return loop.Action{}, err
 		}
-		conv.Add(first)
+	}
+	restored := interrupted(entries)
+	if len(entries) == 0 {
+		entries = []loop.Entry{{Kind: loop.Opening, Messages: opening}}
+		if err := j.Append(ctx, entries[0]); err != nil {
+			return loop.Action{}, err
+		}
+	}
+	conv := &loop.Conversation{}
+	for _, e := range entries {
+		conv.Add(e)
+		if err := rules.Learn(ctx, e); err != nil {
+			return loop.Action{}, fmt.Errorf("learning the %s: %w", e.Kind, err)
+		}
 	}
 	return loop.Loop{
 		Model:   fencedModel{Model: p.Model, alive: p.alive},
-		Tools:   fencedTools{opened: ws.tools, alive: p.alive},
+		Tools:   fencedTools{opened: ws.tools, ports: p, interrupted: restored},
 		Journal: j,
-	}.Run(ctx, conv, rules)
+		Now:     p.Now,
+	}.Run(ctx, conv, storable{Rules: rules, ws: ws, seal: s.Seal, refused: new(int)})
 }

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,47 +10,67 @@ import (
 	"conclave/engine/artifact"
 )
 
-// PeersDir is where the workspaces of the answers shown lie, read-only, inside
-// a step's workspace.
-const PeersDir = "peers"
+// workDir is where the tools work, below the directory that the step has for
+// itself. What is mounted arrives beside it, where no tool sees it and no
+// snapshot finds it, and is moved in when it is whole.
+const workDir = "work"
 
 // workspace is the directory in which a step works.
 type workspace struct {
-	dir   string
-	tools Tools
+	base   string // holds dir
+	dir    string // where the tools work
+	store  artifact.Store
+	layout artifact.Layout
+	tools  Tools
+	copy   *artifact.WorkingCopy
 }
 
 // openWorkspace makes an empty workspace with the peers' files in it.
 func openWorkspace(ctx context.Context, p Ports, s Spec) (*workspace, error) {
-	dir, err := os.MkdirTemp(p.Scratch, "conclave-step-")
+	base, err := os.MkdirTemp(p.Scratch, "conclave-step-")
 	if err != nil {
 		return nil, fmt.Errorf("making a workspace in %s: %w", p.Scratch, err)
 	}
-	w := &workspace{dir: dir}
-	if err := w.mount(ctx, p.Store, s); err != nil {
+	w := &workspace{base: base, dir: filepath.Join(base, workDir), store: p.Store, layout: s.Layout}
+	if err := w.fill(ctx, p, s); err != nil {
 		w.close()
 		return nil, err
-	}
-	if w.tools, err = p.Tools(dir); err != nil {
-		w.close()
-		return nil, fmt.Errorf("opening the tools of the step: %w", err)
 	}
 	return w, nil
 }
 
-// mount restores the peers' workspaces.
-func (w *workspace) mount(ctx context.Context, store artifact.Store, s Spec) error {
+func (w *workspace) fill(ctx context.Context, p Ports, s Spec) (err error) {
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		return fmt.Errorf("making a workspace: %w", err)
+	}
+	w.copy = artifact.OpenWorkingCopy(p.Store, s.Layout, w.dir)
 	for _, peer := range s.Peers {
-		m, err := artifact.LoadManifest(ctx, store, s.Layout, peer.Manifest)
-		if err != nil {
-			return fmt.Errorf("reading the workspace of agent%d: %w", peer.Number, err)
-		}
-		dest := filepath.Join(w.dir, PeersDir, fmt.Sprintf("agent%d", peer.Number))
-		if err := artifact.Restore(ctx, store, s.Layout, m, dest, true); err != nil {
-			return fmt.Errorf("restoring the workspace of agent%d: %w", peer.Number, err)
+		if err := w.mount(ctx, peer); err != nil {
+			return err
 		}
 	}
+	if w.tools, err = p.Tools(w.dir); err != nil {
+		return fmt.Errorf("opening the tools of the step: %w", err)
+	}
 	return nil
+}
+
+// changes stores what changed in the workspace since it was asked last. A
+// workspace that cannot be stored is the agent's to mend before it answers:
+// until then its files are not kept.
+func (w *workspace) changes(ctx context.Context) (artifact.Delta, error) {
+	delta, err := w.copy.Scan(ctx)
+	if unstorable(err) {
+		return artifact.Delta{}, nil
+	}
+	return delta, err
+}
+
+// unstorable reports that the files themselves are why they cannot be stored.
+func unstorable(err error) bool {
+	var limit *artifact.LimitError
+	var name *artifact.NameError
+	return errors.As(err, &limit) || errors.As(err, &name)
 }
 
 // close removes the workspace. What it held is either committed or void.
@@ -57,5 +78,5 @@ func (w *workspace) close() {
 	if w.tools != nil {
 		_ = w.tools.Close()
 	}
-	_ = artifact.RemoveTree(w.dir)
+	_ = artifact.RemoveTree(w.base)
 }

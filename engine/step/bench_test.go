@@ -1,0 +1,171 @@
+package step_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+var errScriptOver = errors.New("the script is over")
+
+// script is a model that gives its replies in order, each in two seconds.
+type script struct {
+	bench    *bench
+	replies  []llm.Message
+	requests int
+}
+
+func (s *script) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	s.bench.now = s.bench.now.Add(2 * time.Second)
+	if s.requests == len(s.replies) {
+		return llm.Reply{}, errScriptOver
+	}
+	s.requests++
+	return llm.Reply{Message: s.replies[s.requests-1], Usage: llm.Usage{InputTokens: 10, ModelCalls: 1}}, nil
+}
+
+func call(name string, arguments map[string]string) llm.Message {
+	data, _ := json.Marshal(arguments)
+	return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c", Name: name, Arguments: string(data)}}}
+}
+
+func read(path string) llm.Message { return call("read_file", map[string]string{"path": path}) }
+
+// done is a reply that ends a step.
+func done(text string) llm.Message { return llm.Message{Role: llm.Assistant, Content: text} }
+
+// rules end a step by text, and do what the test says at the safe points.
+type rules struct {
+	learned []loop.Entry
+	updates func(ctx context.Context, replies int) (loop.Update, error) // nil for none
+	confirm func(ctx context.Context) (loop.Update, error)
+	learn   func(ctx context.Context, e loop.Entry) error
+}
+
+func (*rules) Offer() []llm.Tool { return nil }
+
+func (*rules) Judge(reply llm.Message) loop.Verdict {
+	if len(reply.ToolCalls) > 0 {
+		return loop.Verdict{}
+	}
+	text, _ := json.Marshal(reply.Content)
+	return loop.Verdict{Action: &loop.Action{Kind: "text", Payload: text}}
+}
+
+func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
+	r.learned = append(r.learned, e)
+	if r.learn == nil {
+		return nil
+	}
+	return r.learn(ctx, e)
+}
+
+func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
+	if r.updates == nil {
+		return loop.Update{}, nil
+	}
+	replies := 0
+	for _, e := range r.learned {
+		if e.Kind == loop.Reply {
+			replies++
+		}
+	}
+	return r.updates(ctx, replies)
+}
+
+func (r *rules) Confirm(ctx context.Context, _ loop.Action) (loop.Update, error) {
+	if r.confirm == nil {
+		return loop.Update{}, nil
+	}
+	return r.confirm(ctx)
+}
+
+// bench is a store, and a place for workspaces, for one step.
+type bench struct {
+	t       *testing.T
+	store   artifact.Store
+	scratch string
+	work    string // where the tools work
+	now     time.Time
+	mount   func(context.Context, step.Peer) error
+	spec    step.Spec
+}
+
+func newBench(t *testing.T, r *rules) *bench {
+	t.Helper()
+	dir, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = dir.Close() })
+	b := &bench{t: t, store: dir, scratch: t.TempDir(), now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
+	layout := artifact.InDir()
+	b.spec = step.Spec{
+		Layout: layout, Token: "run-l1", Seen: map[string]int{"agent_b": 1},
+		Dir: func(n int) string { return layout.Step("agent_a", n, "") },
+		Open: func(_ []llm.Tool, mount func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+			b.mount = mount
+			return r, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
+		},
+		Seal: func(a loop.Action) (step.Sealed, error) {
+			return step.Sealed{Payload: a.Payload, Workspace: true}, nil
+		},
+		Project: func(int, artifact.Commit) ([]step.Document, error) { return nil, nil },
+		Abandoned: func(_ step.Result, cause artifact.Error, _ time.Time) []step.Document {
+			return []step.Document{{Key: layout.Agent("agent_a", "last_action.json"), Body: cause, Replace: true}}
+		},
+	}
+	return b
+}
+
+func (b *bench) ports(replies ...llm.Message) step.Ports {
+	return step.Ports{
+		Store: b.store, Scratch: b.scratch,
+		Model: &script{bench: b, replies: replies},
+		Now:   func() time.Time { return b.now },
+		Tools: func(dir string) (step.Tools, error) {
+			b.work = dir
+			return tools.Open(dir)
+		},
+	}
+}
+
+func (b *bench) run(replies ...llm.Message) (step.Result, error) {
+	return step.Run(b.t.Context(), b.ports(replies...), b.spec)
+}
+
+// peer stores a workspace, given as names and contents in turn.
+func (b *bench) peer(number int, files ...string) step.Peer {
+	dir := b.t.TempDir()
+	for i := 0; i < len(files); i += 2 {
+		name := filepath.Join(dir, files[i])
+		require.NoError(b.t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(b.t, os.WriteFile(name, []byte(files[i+1]), 0o644))
+	}
+	_, hash, _, err := artifact.Snapshot(b.t.Context(), b.store, b.spec.Layout, dir)
+	require.NoError(b.t, err)
+	return step.Peer{Number: number, Manifest: hash}
+}
+
+// results are what the tools answered, in order.
+func results(entries []loop.Entry) []string {
+	var told []string
+	for _, e := range entries {
+		for _, m := range e.Messages {
+			if m.Role == llm.ToolRole {
+				told = append(told, m.Content)
+			}
+		}
+	}
+	return told
+}

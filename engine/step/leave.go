@@ -1,0 +1,31 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"conclave/engine/artifact"
+)
+
+// Leave keeps the transcript of a step that ended itself or was suspended, and
+// its number stays taken; nothing else tells of it.
+func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
+	if r.Step == 0 || len(r.Transcript) == 0 {
+		return nil
+	}
+	key := s.Dir(r.Step) + "transcript.jsonl"
+	if err := p.Store.Put(ctx, key, bytes.NewReader(r.Transcript)); err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	return nil
+}
+
+// Abandon records that the step of r was given up because of cause: what Leave
+// keeps, and the documents that tell of it.
+func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
+	if err := Leave(ctx, p, s, r); err != nil {
+		return err
+	}
+	return writeAll(ctx, p.Store, s.Abandoned(r, cause, artifact.Timestamp(p.Now())))
+}

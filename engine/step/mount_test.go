@@ -1,0 +1,162 @@
+package step_test
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// at calls do at the safe point after so many replies, once each.
+func at(do map[int]func(context.Context)) func(context.Context, int) (loop.Update, error) {
+	return func(ctx context.Context, replies int) (loop.Update, error) {
+		if now := do[replies]; now != nil {
+			now(ctx)
+		}
+		return loop.Update{}, nil
+	}
+}
+
+// Seed 003: "WORKSPACE UPDATE: your workspace files are preserved; temp
+// workspace may contain new files from other agents."
+func TestMountWhileAStepRuns(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	b.spec.Peers = []step.Peer{b.peer(2, "old.md", "first answer", "deep/x.md", "x")}
+	mount := func(p step.Peer) func(context.Context) {
+		return func(ctx context.Context) { require.NoError(t, b.mount(ctx, p)) }
+	}
+	r.updates = at(map[int]func(context.Context){
+		2: mount(b.peer(2, "new.md", "second answer", "deep/y.md", "y")),
+		5: mount(b.peer(3, "a.md", "of another")),
+		6: mount(step.Peer{Number: 2}),
+	})
+	result, err := b.run(
+		call("write_file", map[string]string{"path": "mine.md", "content": "mine"}),
+		read("peers/agent2/old.md"),
+		read("peers/agent2/old.md"),
+		read("peers/agent2/new.md"),
+		call("write_file", map[string]string{"path": "peers/agent2/new.md", "content": "mine"}),
+		call("list_files", map[string]string{"path": "peers"}),
+		call("list_files", map[string]string{"path": "peers"}),
+		done("Two."),
+	)
+	require.NoError(t, err)
+	told := results(r.learned)
+	require.Len(t, told, 7)
+	require.Equal(t, "first answer", told[1])
+	require.Contains(t, told[2], "peers/agent2/old.md", "what the older answer had is gone")
+	require.NotContains(t, told[2], "first answer")
+	require.Equal(t, "second answer", told[3])
+	require.Contains(t, told[4], "read-only")
+	require.Contains(t, told[5], "agent2")
+	require.Contains(t, told[5], "agent3")
+	require.NotContains(t, told[6], "agent2", "an answer without files takes the older ones away")
+	require.Contains(t, told[6], "agent3")
+
+	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, result.Commit.Manifest)
+	require.NoError(t, err)
+	require.Len(t, m.Files, 1, "of all this only the step's own file is its answer's")
+	require.Equal(t, "mine.md", m.Files[0].Path)
+	left, err := os.ReadDir(b.scratch)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// While a step runs nothing but peers/ is beside its own files, and what was
+// mounted cannot be written.
+func TestMountLeavesNothingElse(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	first, second := b.peer(2, "a/b/c.md", "x"), b.peer(2, "a/b/d.md", "y")
+	r.updates = at(map[int]func(context.Context){0: func(ctx context.Context) {
+		require.NoError(t, b.mount(ctx, step.Peer{Number: 1}))
+		require.NoDirExists(t, filepath.Join(b.work, "peers"), "a workspace starts empty")
+		require.NoError(t, b.mount(ctx, first))
+		require.NoError(t, b.mount(ctx, second))
+		var found []string
+		require.NoError(t, filepath.WalkDir(filepath.Dir(b.work), func(path string, entry fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(filepath.Dir(b.work), path)
+			found = append(found, name)
+			if info, err := entry.Info(); err == nil && len(name) > len("work/peers") {
+				require.Zero(t, info.Mode()&0o222, name)
+			}
+			return err
+		}))
+		require.Equal(t, []string{".", "work", "work/peers", "work/peers/agent2", "work/peers/agent2/a", "work/peers/agent2/a/b", "work/peers/agent2/a/b/d.md"}, found)
+	}})
+	_, err := b.run(done("Two."))
+	require.NoError(t, err)
+}
+
+func TestMountFailingKeepsTheOlderFiles(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	b.spec.Peers = []step.Peer{b.peer(2, "old.md", "first answer")}
+	cut := b.peer(2, "new.md", "second answer", "z.md", "gone")
+	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, cut.Manifest)
+	require.NoError(t, err)
+	m.Files[1].SHA256 = m.Files[0].SHA256 // the content of another file is not that of this one
+	lost, err := json.Marshal(m)
+	require.NoError(t, err)
+	cut.Manifest, err = artifact.PutBlob(t.Context(), b.store, b.spec.Layout, lost)
+	require.NoError(t, err)
+	r.updates = at(map[int]func(context.Context){0: func(ctx context.Context) {
+		require.ErrorIs(t, b.mount(ctx, cut), artifact.ErrCorrupt)
+		require.ErrorIs(t, b.mount(ctx, step.Peer{Number: 2, Manifest: strings.Repeat("0", 64)}), artifact.ErrNotFound)
+		entries, err := os.ReadDir(filepath.Dir(b.work))
+		require.NoError(t, err)
+		require.Len(t, entries, 1, "of what was restored nothing stays")
+	}})
+	_, err = b.run(read("peers/agent2/old.md"), done("Two."))
+	require.NoError(t, err)
+	require.Equal(t, []string{"first answer"}, results(r.learned))
+}
+
+// Links that a tool left where peers' files belong lead nowhere.
+func TestMountFollowsNoLinks(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"peers", "peers/agent2"} {
+		for _, target := range []string{"outside", "inside"} {
+			t.Run(name+" "+target, func(t *testing.T) {
+				t.Parallel()
+				r := &rules{}
+				b := newBench(t, r)
+				peer := b.peer(2, "a.md", "theirs")
+				outside := t.TempDir()
+				require.NoError(t, os.WriteFile(filepath.Join(outside, "kept"), nil, 0o640))
+				r.updates = at(map[int]func(context.Context){1: func(ctx context.Context) {
+					link := filepath.Join(b.work, name)
+					require.NoError(t, os.MkdirAll(filepath.Dir(link), 0o755))
+					to := outside
+					if target == "inside" {
+						to = filepath.Join(b.work, "dir")
+					}
+					require.NoError(t, os.Symlink(to, link))
+					require.NoError(t, b.mount(ctx, peer))
+				}})
+				result, err := b.run(
+					call("write_file", map[string]string{"path": "dir/mine.md", "content": "mine"}),
+					read("peers/agent2/a.md"), done("Two."))
+				require.NoError(t, err)
+				require.Equal(t, "theirs", results(r.learned)[1])
+				require.Equal(t, 1, result.Files, "no peer's file is in the manifest")
+				entries, err := os.ReadDir(outside)
+				require.NoError(t, err)
+				require.Len(t, entries, 1)
+			})
+		}
+	}
+}

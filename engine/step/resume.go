@@ -1,0 +1,108 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+// restore brings the workspace to where the earlier attempts came to, begins
+// the transcript with what they did, and returns it. A step that goes on from
+// another one begins with that one's entries.
+func (j *journal) restore(ctx context.Context) ([]loop.Entry, error) {
+	records, err := j.read(ctx, j.spec.Token)
+	if err != nil {
+		return nil, err
+	}
+	j.written = len(records)
+	if len(records) == 0 && j.spec.ResumeFrom != "" {
+		if records, err = j.takeOver(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var entries []loop.Entry
+	var deltas []artifact.Delta
+	var spent llm.Usage
+	for _, r := range records {
+		deltas = append(deltas, r.Files)
+		for _, l := range r.Lines {
+			entries = append(entries, l.Entry)
+			if l.Usage != nil && r.From == "" {
+				spent = spent.Add(*l.Usage)
+			}
+			if err := j.write(l); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := j.ws.copy.Apply(ctx, deltas...); err != nil {
+		return nil, fmt.Errorf("restoring the files of the step: %w", err)
+	}
+	// What the attempts reported may lag behind the journal, or be ahead of it by
+	// a call that never got there.
+	if spent.ModelCalls > j.spent.ModelCalls {
+		j.spent = spent
+	}
+	j.result.Usage = j.spent
+	return entries, nil
+}
+
+// takeOver copies the journal that the step goes on from into its own.
+func (j *journal) takeOver(ctx context.Context) ([]record, error) {
+	old, err := j.read(ctx, j.spec.ResumeFrom)
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	taken := record{Attempt: j.spec.Attempt, Writer: j.writer, From: j.spec.ResumeFrom}
+	var deltas []artifact.Delta
+	for _, r := range old {
+		taken.Lines = append(taken.Lines, r.Lines...)
+		deltas = append(deltas, r.Files)
+	}
+	taken.Files = artifact.Join(deltas...)
+	again := line{Time: artifact.Timestamp(j.ports.Now()), Entry: loop.Entry{Kind: loop.Resumed}}
+	taken.Lines = append(taken.Lines, again)
+	if err := j.create(ctx, taken); err != nil {
+		return nil, err
+	}
+	return []record{taken}, nil
+}
+
+// read returns the journal of a token, in order.
+func (j *journal) read(ctx context.Context, token string) ([]record, error) {
+	var records []record
+	for seq := 1; ; seq++ {
+		key := j.spec.Layout.Journal(token, seq)
+		r, err := artifact.ReadJSON[record](ctx, j.ports.Store, key)
+		if errors.Is(err, artifact.ErrNotFound) {
+			return records, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the journal of the step: %w", err)
+		}
+		records = append(records, r)
+	}
+}
+
+// interrupted are the calls that an earlier attempt may have begun to run: those
+// of a last reply that has no results.
+func interrupted(entries []loop.Entry) map[string]bool {
+	calls := map[string]bool{}
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := entries[i]
+		if e.Kind == loop.Resumed {
+			continue
+		}
+		if e.Kind == loop.Reply && len(e.Messages) > 0 {
+			for _, call := range e.Messages[0].ToolCalls {
+				calls[call.ID] = true
+			}
+		}
+		break
+	}
+	return calls
+}

@@ -1,0 +1,343 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+var errKilled = errors.New("killed")
+
+// mortal is a store as a process sees it that is killed after so many calls,
+// the last of which may have had its effect.
+type mortal struct {
+	artifact.Store
+	life atomic.Int64
+	late bool // the last call has its effect, and nobody learns of it
+}
+
+func (m *mortal) spend(do func() error) error {
+	left := m.life.Add(-1)
+	switch {
+	case left >= 0:
+		return do()
+	case left == -1 && m.late:
+		_ = do()
+	}
+	return errKilled
+}
+
+func (m *mortal) Get(ctx context.Context, key string) (data []byte, err error) {
+	err = m.spend(func() error { data, err = m.Store.Get(ctx, key); return err })
+	return data, err
+}
+
+func (m *mortal) Open(ctx context.Context, key string) (body io.ReadCloser, err error) {
+	err = m.spend(func() error { body, err = m.Store.Open(ctx, key); return err })
+	return body, err
+}
+
+func (m *mortal) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return m.spend(func() error { return m.Store.Put(ctx, key, body) })
+}
+
+func (m *mortal) Create(ctx context.Context, key string, body []byte) error {
+	return m.spend(func() error { return m.Store.Create(ctx, key, body) })
+}
+
+func (m *mortal) Copy(ctx context.Context, src, dst string) error {
+	return m.spend(func() error { return m.Store.Copy(ctx, src, dst) })
+}
+
+func (m *mortal) Exists(ctx context.Context, key string) (there bool, err error) {
+	err = m.spend(func() error { there, err = m.Store.Exists(ctx, key); return err })
+	return there, err
+}
+
+func (m *mortal) Delete(ctx context.Context, key string) error {
+	return m.spend(func() error { return m.Store.Delete(ctx, key) })
+}
+
+func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return m.Store.List(ctx, prefix)
+}
+
+// worked replies by what was said so far, as a model does: it writes files,
+// changes and removes them, and answers.
+type worked struct{ calls atomic.Int64 }
+
+func (w *worked) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
+	w.calls.Add(1)
+	turn := 0
+	for _, m := range req.Messages {
+		if m.Role == llm.Assistant {
+			turn++
+		}
+	}
+	write := func(path, content string) llm.Message {
+		return call("write_file", map[string]string{"path": path, "content": content})
+	}
+	replies := []llm.Message{
+		write("plan.md", "one"),
+		write("sub/data", "two"),
+		call("edit_file", map[string]string{"path": "plan.md", "old_string": "one", "new_string": "one and a half"}),
+		call("copy_path", map[string]string{"from": "sub/data", "to": "copy"}),
+		done("It is done."),
+	}
+	return llm.Reply{Message: replies[turn], Usage: llm.Usage{InputTokens: 10, ModelCalls: 1}}, nil
+}
+
+const workedCalls = 5
+
+// killed runs the step until its process is killed at the given store call, and
+// then again until it is over. It returns how often the model was asked, and how
+// many store calls the first attempt made.
+func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r step.Result) {
+	t.Helper()
+	model := &worked{}
+	ports := b.ports()
+	ports.Model = model
+	dying := &mortal{Store: b.store, late: late}
+	dying.life.Store(life)
+	ports.Store = dying
+	b.spec.Attempt = 1
+	r, err := step.Run(t.Context(), ports, b.spec)
+	used = life - dying.life.Load()
+	if err == nil {
+		return model.calls.Load(), used, r
+	}
+	require.ErrorIs(t, err, errKilled)
+	ports.Store = b.store
+	b.spec.Attempt = 2
+	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+		return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
+	}
+	r, err = step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	return model.calls.Load(), used, r
+}
+
+// Killed at any of its calls of the store, before it or after, a step is gone on
+// with by the next attempt: at most one model call is paid for twice, the files
+// are the same, and there is one action.
+func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	_, total, want := killed(t, newBench(t, &rules{}), 1<<30, false)
+	require.Greater(t, total, int64(20))
+	for _, late := range []bool{false, true} {
+		for life := range total {
+			b := newBench(t, &rules{})
+			asked, _, got := killed(t, b, life, late)
+			require.LessOrEqual(t, asked, int64(workedCalls+1), "killed at call %d of %d, late: %t", life, total, late)
+			require.Equal(t, 1, got.Step)
+			require.Equal(t, want.Commit.Manifest, got.Commit.Manifest, "killed at call %d of %d, late: %t", life, total, late)
+			require.JSONEq(t, string(want.Commit.Payload), string(got.Commit.Payload))
+			require.GreaterOrEqual(t, got.Usage.ModelCalls, int64(workedCalls))
+		}
+	}
+}
+
+func noJournal(t *testing.T, b *bench) bool {
+	t.Helper()
+	for key, err := range b.store.List(t.Context(), "") {
+		require.NoError(t, err)
+		if strings.HasPrefix(key, "journal/") {
+			return false
+		}
+	}
+	return true
+}
+
+// A journal is for the step while it runs: the transcript is what stays.
+func TestJournalIsRemoved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	_, _, result := killed(t, b, 1<<30, false)
+	require.True(t, noJournal(t, b))
+	transcript, err := b.store.Get(t.Context(), b.spec.Dir(result.Step)+"transcript.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, workedCalls, strings.Count(string(transcript), `"kind":"reply"`))
+}
+
+// Of two attempts at once the later goes on; the earlier ends at its next entry.
+func TestEarlierAttemptGivesWay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	model := &worked{}
+	ports := b.ports()
+	b.spec.Attempt = 1
+	var second step.Result
+	ports.Model = meanwhile{model, func(turn int) {
+		if turn != 3 {
+			return
+		}
+		later, spec := b.ports(), b.spec
+		later.Model, spec.Attempt = &worked{}, 2
+		spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+			return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
+		}
+		var err error
+		second, err = step.Run(t.Context(), later, spec)
+		require.NoError(t, err)
+		// Its journal is gone with its commit; another entry of it would be in the way.
+		require.NoError(t, artifact.CreateJSON(t.Context(), b.store, b.spec.Layout.Journal(b.spec.Token, 5), map[string]any{"attempt": 2, "writer": "later"}))
+	}}
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, step.ErrOvertaken)
+	require.EqualValues(t, 3, model.calls.Load(), "it stops paying at its next entry")
+	again, err := step.Run(t.Context(), b.ports(), b.spec)
+	require.NoError(t, err)
+	require.Equal(t, second.Commit, again.Commit, "it adopts what the other committed")
+}
+
+// meanwhile does something while the model thinks.
+type meanwhile struct {
+	*worked
+	do func(turn int)
+}
+
+func (m meanwhile) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	reply, err := m.worked.Generate(ctx, req)
+	m.do(int(m.calls.Load()))
+	return reply, err
+}
+
+// A step goes on from another one, under its own number: with its conversation
+// and its files, and with nothing of it paid for again.
+func TestResumeFrom(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	model := &worked{}
+	ports := b.ports()
+	stop := errors.New("suspended")
+	ports.Model = model
+	ports.Alive = func() error {
+		if model.calls.Load() == 3 {
+			return stop
+		}
+		return nil
+	}
+	suspended, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, stop)
+	require.EqualValues(t, 3, suspended.Usage.ModelCalls)
+
+	ports.Alive = nil
+	b.spec.Token, b.spec.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
+	r := &rules{}
+	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+		return r, []llm.Message{{Role: llm.User, Content: "another opening"}}, nil
+	}
+	result, err := step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	require.Equal(t, 2, result.Step)
+	require.EqualValues(t, workedCalls+1, model.calls.Load(), "the reply that was not kept is asked for again")
+	require.EqualValues(t, 3, result.Usage.ModelCalls, "what the other step paid is counted there")
+	require.Equal(t, 3, result.Files)
+	require.Equal(t, "How many moons has Mars?", r.learned[0].Messages[0].Content)
+	kinds := map[loop.EntryKind]int{}
+	for _, e := range r.learned {
+		kinds[e.Kind]++
+	}
+	require.Equal(t, 1, kinds[loop.Resumed])
+}
+
+// What may have run and must not run twice is told to be unknown.
+func TestInterruptedCall(t *testing.T) {
+	t.Parallel()
+	for _, repeatable := range []bool{true, false} {
+		t.Run(fmt.Sprintf("repeatable=%t", repeatable), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, &rules{})
+			model := &worked{}
+			ports := b.ports()
+			ports.Model = model
+			ports.Repeatable = func(string) bool { return repeatable }
+			killed := false
+			ports.Progress = func(p step.Progress) { killed = killed || p.Last == loop.Reply && p.Usage.ModelCalls == 2 }
+			ports.Alive = func() error {
+				if killed {
+					return errKilled
+				}
+				return nil
+			}
+			_, err := step.Run(t.Context(), ports, b.spec)
+			require.ErrorIs(t, err, errKilled)
+
+			r := &rules{}
+			b.spec.Attempt = 2
+			b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+				return r, nil, nil
+			}
+			ports.Alive, ports.Progress = nil, nil
+			_, err = step.Run(t.Context(), ports, b.spec)
+			require.NoError(t, err)
+			require.EqualValues(t, workedCalls, model.calls.Load())
+			told := results(r.learned)[1]
+			if repeatable {
+				require.NotContains(t, told, "not known")
+			} else {
+				require.Contains(t, told, "not known")
+			}
+		})
+	}
+}
+
+// The files of an answer that cannot be stored are the agent's to mend.
+func TestUnstorableFilesAreTold(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	long := strings.Repeat("é", 50)
+	result, err := b.run(
+		call("write_file", map[string]string{"path": long, "content": "x"}),
+		done("One."),
+		call("write_file", map[string]string{"path": ".conclaveignore", "content": "é*\n"}),
+		done("Two."),
+	)
+	require.NoError(t, err)
+	require.JSONEq(t, `"Two."`, string(result.Commit.Payload))
+	require.Equal(t, 1, result.Files)
+	var told []string
+	for _, e := range r.learned {
+		if e.Kind == loop.Updated {
+			told = append(told, e.Messages[len(e.Messages)-1].Content)
+		}
+	}
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], "cannot be stored")
+
+	_, err = newBench(t, &rules{}).run(call("write_file", map[string]string{"path": long, "content": "x"}), done("1"), done("2"), done("3"), done("4"))
+	var name *artifact.NameError
+	require.ErrorAs(t, err, &name, "it is not told for ever")
+}
+
+func TestSecretsAreTakenOut(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	ports := b.ports(
+		call("write_file", map[string]string{"path": "a", "content": "the key is sk-very-secret"}), read("a"), done("It is sk-very-secret."),
+	)
+	ports.Redact = func(data []byte) []byte {
+		return []byte(strings.ReplaceAll(string(data), "sk-very-secret", "[redacted]"))
+	}
+	result, err := step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	require.NotContains(t, results(r.learned)[1], "sk-very-secret", "a tool's result")
+	transcript, err := b.store.Get(t.Context(), b.spec.Dir(result.Step)+"transcript.jsonl")
+	require.NoError(t, err)
+	require.NotContains(t, string(transcript), "sk-very-secret")
+	require.Contains(t, string(transcript), "[redacted]")
+}

@@ -1,0 +1,145 @@
+package step_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// Seed 001: a vote carries what was shown to the agent that casts it; what came
+// while it worked was shown, too.
+func TestCommitSaysWhatWasWitnessed(t *testing.T) {
+	t.Parallel()
+	t.Run("asked at the commit", func(t *testing.T) {
+		t.Parallel()
+		r := &rules{}
+		b := newBench(t, r)
+		b.spec.Witnessed = func() (map[string]int, int) {
+			return map[string]int{"agent_b": len(r.learned)}, 4
+		}
+		result, err := b.run(call("list_files", nil), done("Two."))
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"agent_b": 5}, result.Commit.SeenSteps)
+		require.Equal(t, 4, result.Commit.Heard)
+		stored, err := artifact.ReadCommit(t.Context(), b.store, b.spec.Layout, "agent_a", 1)
+		require.NoError(t, err)
+		require.Equal(t, 4, stored.Heard)
+		claim, err := artifact.ReadClaim(t.Context(), b.store, b.spec.Layout, "agent_a", 1)
+		require.NoError(t, err)
+		require.Equal(t, b.spec.Seen, claim.SeenSteps, "the claim says what was shown at the start")
+	})
+	t.Run("nobody to ask", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, &rules{})
+		result, err := b.run(done("Two."))
+		require.NoError(t, err)
+		require.Equal(t, b.spec.Seen, result.Commit.SeenSteps)
+		raw, err := b.store.Get(t.Context(), b.spec.Dir(1)+"action.json")
+		require.NoError(t, err)
+		require.NotContains(t, string(raw), "heard")
+	})
+}
+
+// A step that ends itself leaves its number taken and its transcript, and no
+// trace of an action.
+func TestStepEndsItself(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*rules{
+		"at a safe point": {updates: func(_ context.Context, replies int) (loop.Update, error) {
+			if replies < 2 {
+				return loop.Update{}, nil
+			}
+			return loop.Update{}, &loop.EndedError{Why: loop.EndRestart}
+		}},
+		"instead of its action": {confirm: func(context.Context) (loop.Update, error) {
+			return loop.Update{}, &loop.EndedError{Why: loop.EndRestart}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, r)
+			second := call("list_files", nil)
+			if r.confirm != nil {
+				second = done("Two.")
+			}
+			result, err := b.run(call("list_files", nil), second)
+			var ended *loop.EndedError
+			require.ErrorAs(t, err, &ended)
+			require.Equal(t, loop.EndRestart, ended.Why)
+			require.Equal(t, 1, result.Step)
+			require.Equal(t, llm.Usage{InputTokens: 20, ModelCalls: 2}, result.Usage)
+			require.Zero(t, result.Commit)
+
+			require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, result))
+			kept, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
+			require.NoError(t, err)
+			require.Equal(t, string(result.Transcript), string(kept))
+			require.Contains(t, string(kept), "How many moons has Mars?")
+			for _, absent := range []string{b.spec.Dir(1) + "action.json", b.spec.Layout.Agent("agent_a", "last_action.json")} {
+				found, err := b.store.Exists(t.Context(), absent)
+				require.NoError(t, err)
+				require.False(t, found, absent)
+			}
+		})
+	}
+}
+
+func TestLeaveWithoutAStep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	b.spec.Dir = nil // there is nothing to name
+	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Transcript: []byte("x")}))
+	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Step: 1}))
+}
+
+// A step that was ended from outside says so, also if it was ending itself.
+func TestStepEndedFromOutside(t *testing.T) {
+	t.Parallel()
+	paused := errors.New("the session is paused")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r := &rules{updates: func(context.Context, int) (loop.Update, error) {
+		cancel(paused)
+		return loop.Update{}, &loop.EndedError{Why: loop.EndRestart}
+	}}
+	b := newBench(t, r)
+	result, err := step.Run(ctx, b.ports(), b.spec)
+	require.ErrorIs(t, err, paused)
+	require.NotEmpty(t, result.Transcript)
+}
+
+func TestLearningFailingEndsTheAttempt(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the peer's files are gone")
+	r := &rules{learn: func(context.Context, loop.Entry) error { return broken }}
+	b := newBench(t, r)
+	result, err := b.run(done("Two."))
+	require.ErrorIs(t, err, broken)
+	require.ErrorContains(t, err, "learning the opening")
+	require.Zero(t, result.Usage.ModelCalls)
+}
+
+// The transcript tells how long the model and the tools took.
+func TestTranscriptHasSeconds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	_, err := b.run(call("list_files", nil), done("Two."))
+	require.NoError(t, err)
+	raw, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
+	require.NoError(t, err)
+	var seconds []float64
+	for line := range strings.Lines(string(raw)) {
+		var e loop.Entry
+		require.NoError(t, json.Unmarshal([]byte(line), &e))
+		seconds = append(seconds, e.Seconds)
+	}
+	require.Equal(t, []float64{0, 2, 0, 2, 0}, seconds)
+}

@@ -1,0 +1,159 @@
+package step_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+func (b *bench) transcript(number int) (step.Transcript, error) {
+	return step.ReadTranscript(b.t.Context(), b.store, b.spec.Layout, b.spec.Dir(number))
+}
+
+func kinds(lines []step.Line) []loop.EntryKind {
+	var all []loop.EntryKind
+	for _, l := range lines {
+		all = append(all, l.Kind)
+	}
+	return all
+}
+
+func TestTranscriptOfACommittedStep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	result, err := b.run(call("list_files", nil), done("Two."))
+	require.NoError(t, err)
+	got, err := b.transcript(1)
+	require.NoError(t, err)
+	require.True(t, got.Over)
+	require.Equal(t, result.Commit, *got.Commit)
+	require.Equal(t, "run-l1", got.Claim.Token)
+	require.Equal(t, []loop.EntryKind{loop.Opening, loop.Reply, loop.Results, loop.Reply, loop.Results}, kinds(got.Lines))
+	require.Equal(t, llm.Usage{InputTokens: 20, ModelCalls: 2}, got.Usage())
+
+	file, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
+	require.NoError(t, err)
+	var lines []string
+	for _, l := range got.Lines {
+		lines = append(lines, string(l.Raw))
+	}
+	require.Equal(t, string(file), strings.Join(lines, "\n")+"\n", "the lines as they are")
+
+	// A worker that dies after the commit leaves no file: the commit names what it
+	// is made of.
+	require.NoError(t, b.store.Delete(t.Context(), b.spec.Dir(1)+"transcript.jsonl"))
+	again, err := b.transcript(1)
+	require.NoError(t, err)
+	require.Equal(t, got, again)
+}
+
+// A step that was killed has only its journal, and one that goes on adds to it.
+func TestTranscriptOfAStepThatIsNotOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	ports := b.ports()
+	model := &worked{}
+	ports.Model = model
+	ports.Alive = func() error {
+		if model.calls.Load() == 3 {
+			return errKilled
+		}
+		return nil
+	}
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, errKilled)
+
+	got, err := b.transcript(1)
+	require.NoError(t, err)
+	require.False(t, got.Over)
+	require.Nil(t, got.Commit)
+	require.Equal(t, []loop.EntryKind{loop.Opening, loop.Reply, loop.Results, loop.Reply, loop.Results}, kinds(got.Lines))
+	require.Equal(t, llm.Usage{InputTokens: 20, ModelCalls: 2}, got.Usage())
+	require.Equal(t, b.now, got.Lines[0].Time)
+
+	// Afterwards the same lines begin the transcript.
+	ports.Alive = nil
+	b.spec.Attempt = 2
+	_, err = step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	whole, err := b.transcript(1)
+	require.NoError(t, err)
+	require.True(t, whole.Over)
+	require.Greater(t, len(whole.Lines), len(got.Lines))
+	require.Equal(t, got.Lines, whole.Lines[:len(got.Lines)])
+}
+
+func TestTranscriptOfAStepThatHasJustBegun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	ports := b.ports()
+	ports.Alive = func() error { return errKilled }
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, errKilled)
+	got, err := b.transcript(1)
+	require.NoError(t, err)
+	require.False(t, got.Over)
+	require.Empty(t, got.Lines)
+
+	_, err = b.transcript(2)
+	require.ErrorIs(t, err, artifact.ErrNotFound, "nobody has claimed it")
+}
+
+// A step that was suspended is over; the one that goes on from it has its lines,
+// and counts only what it used itself.
+func TestTranscriptOfASuspendedStepAndItsSuccessor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	ports := b.ports()
+	model := &worked{}
+	ports.Model = model
+	stop := errors.New("suspended")
+	ports.Alive = func() error {
+		if model.calls.Load() == 2 {
+			return stop
+		}
+		return nil
+	}
+	suspended, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, stop)
+	require.NoError(t, step.Leave(t.Context(), ports, b.spec, suspended))
+	first, err := b.transcript(1)
+	require.NoError(t, err)
+	require.True(t, first.Over)
+	require.Nil(t, first.Commit)
+
+	b.spec.Token, b.spec.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
+	ports.Alive = func() error {
+		if model.calls.Load() == 4 {
+			return stop
+		}
+		return nil
+	}
+	_, err = step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, stop)
+	second, err := b.transcript(2)
+	require.NoError(t, err)
+	require.False(t, second.Over)
+	require.Equal(t, []loop.EntryKind{loop.Opening, loop.Reply, loop.Results, loop.Resumed, loop.Reply, loop.Results}, kinds(second.Lines))
+	require.EqualValues(t, 1, second.Usage().ModelCalls)
+}
+
+func TestTranscriptThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	_, err := b.run(done("Two."))
+	require.NoError(t, err)
+	key := b.spec.Dir(1) + "transcript.jsonl"
+	require.NoError(t, b.store.Put(t.Context(), key, strings.NewReader("{\"kind\":\"opening\"}\n\n{\"kind\":")))
+	_, err = b.transcript(1)
+	var malformed *artifact.MalformedError
+	require.ErrorAs(t, err, &malformed)
+	require.ErrorContains(t, err, "line 3")
+}
