@@ -35,6 +35,7 @@ type Commit struct {
 	Payload   json.RawMessage `json:"payload"`
 	Manifest  string          `json:"manifest,omitempty"` // sha256 of the workspace manifest blob; empty without files
 	SeenSteps map[string]int  `json:"seen_steps"`
+	Heard     int             `json:"heard,omitempty"` // number of the last human message that the step was told
 	Usage     llm.Usage       `json:"usage"`
 	StartedAt time.Time       `json:"started_at"`
 

@@ -9,45 +9,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// SnapshotOptions says what a snapshot leaves out. The zero value leaves out
-// nothing but peers/ at the top.
-type SnapshotOptions struct {
-	// Ignore reports that a path (slash-separated, relative) is to be left out
-	// without a warning; an ignored directory is not entered.
-	Ignore func(path string, dir bool) bool
-}
-
 // Snapshot stores the files of a workspace as blobs, and its manifest as one
 // more, whose hash it returns ("" if there are no files). Links that leave the
 // workspace, sockets, FIFOs, devices and unreadable files are left out with a
-// warning; peers/ is left out without one.
+// warning; peers/ and what is ignored are left out without one.
 //
 // Nothing that runs may write to the directory meanwhile: a file that changes
 // its size while it is read is an error. A workspace above the limits fails
 // with a *LimitError, one with a name that no key can hold with a *NameError.
 // Blobs stored before a failure stay; they are found again.
-func Snapshot(
-	ctx context.Context, store Store, layout Layout, dir string, opts SnapshotOptions,
-) (Manifest, string, []Warning, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	defer root.Close()
-	w := &walk{root: root, ignore: opts.Ignore}
-	if err := w.run(ctx); err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("snapshot workspace %q: %w", dir, err)
-	}
-	up := &upload{store: store, layout: layout, root: root}
-	if err := up.run(ctx, w); err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("snapshot workspace %q: %w", dir, err)
-	}
-	m := Manifest{Files: w.files}
-	hash, err := storeManifest(ctx, store, layout, m)
-	if err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("snapshot workspace %q: %w", dir, err)
-	}
-	return m, hash, w.warnings, nil
+func Snapshot(ctx context.Context, store Store, layout Layout, dir string) (Manifest, string, []Warning, error) {
+	w := OpenWorkingCopy(store, layout, dir)
+	m, hash, err := w.Seal(ctx)
+	return m, hash, w.Warnings(), err
 }
 
 // upload stores the content of a workspace's files.
@@ -55,7 +29,8 @@ type upload struct {
 	store  Store
 	layout Layout
 	root   *os.Root
-	sums   sync.Map // content that one of the files brings already
+	have   map[string]bool // content that is there already
+	sums   sync.Map        // content that one of the files brings
 }
 
 // run completes the files that w found; those that cannot be opened go.
@@ -99,7 +74,7 @@ func (u *upload) file(ctx context.Context, f *os.File, file *File) error {
 	}
 	defer content.Close()
 	file.SHA256 = content.sum
-	if _, twice := u.sums.LoadOrStore(content.sum, true); twice {
+	if _, twice := u.sums.LoadOrStore(content.sum, true); twice || u.have[content.sum] {
 		return nil
 	}
 	key := u.layout.Blob(content.sum)

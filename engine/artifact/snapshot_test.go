@@ -19,7 +19,7 @@ var layout = artifact.InBucket("s1")
 
 func snapshot(t *testing.T, s artifact.Store, dir string) (artifact.Manifest, string, []artifact.Warning) {
 	t.Helper()
-	m, hash, warnings, err := artifact.Snapshot(t.Context(), s, layout, dir, artifact.SnapshotOptions{})
+	m, hash, warnings, err := artifact.Snapshot(t.Context(), s, layout, dir)
 	require.NoError(t, err)
 	require.NoError(t, m.Check())
 	return m, hash, warnings
@@ -123,21 +123,6 @@ func TestSnapshotLeavesOutWhatCannotBeKept(t *testing.T) {
 	}, left)
 }
 
-func TestSnapshotIgnores(t *testing.T) {
-	t.Parallel()
-	d := openDir(t, t.TempDir())
-	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, ".git/config"), "x")
-	writeFile(t, filepath.Join(dir, "src/.git"), "a file of that name")
-	m, _, warnings, err := artifact.Snapshot(t.Context(), d, layout, dir, artifact.SnapshotOptions{
-		Ignore: func(path string, dir bool) bool { return dir && filepath.Base(path) == ".git" },
-	})
-	require.NoError(t, err)
-	require.Empty(t, warnings)
-	require.Len(t, m.Files, 1)
-	require.Equal(t, "src/.git", m.Files[0].Path)
-}
-
 func TestSnapshotLimits(t *testing.T) {
 	t.Parallel()
 	sparse := func(path string, size int64) func(*testing.T, string) {
@@ -169,7 +154,7 @@ func TestSnapshotLimits(t *testing.T) {
 			d := openDir(t, t.TempDir())
 			dir := t.TempDir()
 			tt.fill(t, dir)
-			_, _, _, err := artifact.Snapshot(t.Context(), d, layout, dir, artifact.SnapshotOptions{})
+			_, _, _, err := artifact.Snapshot(t.Context(), d, layout, dir)
 			var limit *artifact.LimitError
 			require.ErrorAs(t, err, &limit)
 			require.Equal(t, tt.want, limit.What)
@@ -183,7 +168,7 @@ func TestSnapshotRefusesNamesThatCannotBeProjected(t *testing.T) {
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, strings.Repeat("é", 50)), "x")
-	_, _, _, err := artifact.Snapshot(t.Context(), d, layout, dir, artifact.SnapshotOptions{})
+	_, _, _, err := artifact.Snapshot(t.Context(), d, layout, dir)
 	var bad *artifact.NameError
 	require.ErrorAs(t, err, &bad)
 	require.Contains(t, bad.Problem, "shorter name")
@@ -224,7 +209,7 @@ func TestSnapshotStoresWhatItHashed(t *testing.T) {
 	s := growing{Store: d, grow: func() {
 		writeFile(t, filepath.Join(dir, "log"), strings.Repeat("b", 2<<20))
 	}}
-	m, _, _, err := artifact.Snapshot(t.Context(), s, layout, dir, artifact.SnapshotOptions{})
+	m, _, _, err := artifact.Snapshot(t.Context(), s, layout, dir)
 	require.NoError(t, err)
 	data, err := d.Get(t.Context(), layout.Blob(m.Files[0].SHA256))
 	require.NoError(t, err)

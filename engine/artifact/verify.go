@@ -39,7 +39,11 @@ func Verify(ctx context.Context, m Manifest, dir string) error {
 		return fmt.Errorf("verify workspace: %w", err)
 	}
 	defer root.Close()
-	w := &walk{root: root}
+	ignore, err := ignoring(root)
+	if err != nil {
+		return fmt.Errorf("verify workspace %q: %w", dir, err)
+	}
+	w := &walk{root: root, ignore: ignore}
 	if err := w.run(ctx); err != nil {
 		return fmt.Errorf("verify workspace %q: %w", dir, err)
 	}

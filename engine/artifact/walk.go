@@ -26,7 +26,8 @@ func (w Warning) String() string { return fmt.Sprintf("%q was left out: %s", w.P
 type walk struct {
 	root     *os.Root
 	ignore   func(path string, dir bool) bool
-	files    []File // without hashes
+	infos    map[string]fs.FileInfo // of the files, if it is not nil
+	files    []File                 // without hashes
 	warnings []Warning
 	entries  int
 	bytes    int64
@@ -126,6 +127,9 @@ func (w *walk) file(name string, entry fs.DirEntry) error {
 		return err
 	}
 	w.files = append(w.files, File{Path: name, Mode: uint32(info.Mode().Perm()), Size: info.Size()})
+	if w.infos != nil {
+		w.infos[name] = info
+	}
 	return nil
 }
 

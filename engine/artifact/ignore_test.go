@@ -1,0 +1,68 @@
+package artifact_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+)
+
+func paths(m artifact.Manifest) []string {
+	var paths []string
+	for _, f := range m.Files {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
+// What tools make and can make again is no part of an answer.
+func TestIgnoredByDefault(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	dir := t.TempDir()
+	for _, name := range []string{
+		".git/config", "app/node_modules/left/pad.js", ".venv/bin/python", "src/__pycache__/x.pyc", "src/y.pyc", ".DS_Store",
+	} {
+		writeFile(t, filepath.Join(dir, name), "x")
+	}
+	writeFile(t, filepath.Join(dir, "src/.git"), "a file of that name")
+	writeFile(t, filepath.Join(dir, "src/app.py"), "print()")
+	m, _, warnings := snapshot(t, d, dir)
+	require.Empty(t, warnings)
+	require.Equal(t, []string{"src/.git", "src/app.py"}, paths(m))
+	require.NoError(t, artifact.Verify(t.Context(), m, dir), "what is ignored is no difference")
+}
+
+func TestIgnoreFile(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, artifact.IgnoreFile), "# built\n/build/\n*.log\r\n!keep.log\n\n!node_modules/\n")
+	for _, name := range []string{"build/out", "sub/build/kept", "a.log", "sub/b.log", "keep.log", "node_modules/kept.js"} {
+		writeFile(t, filepath.Join(dir, name), "x")
+	}
+	m, _, _ := snapshot(t, d, dir)
+	require.Equal(t, []string{artifact.IgnoreFile, "keep.log", "node_modules/kept.js", "sub/build/kept"}, paths(m))
+}
+
+// An agent writes the file: anything in it is at worst no pattern.
+func TestIgnoreFileIsUntrusted(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"binary":    "\x00\xff\xfe[[[\n",
+		"brackets":  "[a-\n**[\n\\\n!\n/\n",
+		"long line": string(make([]byte, 1<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openDir(t, t.TempDir())
+			dir := t.TempDir()
+			writeFile(t, filepath.Join(dir, artifact.IgnoreFile), content)
+			writeFile(t, filepath.Join(dir, "kept"), "x")
+			m, _, _ := snapshot(t, d, dir)
+			require.Contains(t, paths(m), "kept")
+		})
+	}
+}

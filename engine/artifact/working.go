@@ -1,0 +1,224 @@
+package artifact
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// WorkingCopy follows a directory in which a step works, so that what travels
+// follows what changed: a file is read and hashed again only when the file
+// system says that it was touched, and stored only when the session does not
+// have its content.
+//
+// It is not safe for concurrent use, and nothing that runs may write to the
+// directory while it is scanned.
+type WorkingCopy struct {
+	store  Store
+	layout Layout
+	dir    string
+
+	files    map[string]followed
+	have     map[string]bool // content that the session is known to have
+	warnings []Warning       // of the last scan
+}
+
+// followed is a file as it was stored, and how the file system described it then.
+type followed struct {
+	file    File
+	size    int64
+	changed int64 // in nanoseconds
+	settled bool  // it was older than the clock's grain when it was read
+}
+
+// grain is the age below which a file may have changed once more without
+// another change of its times.
+const grain = time.Second
+
+// Delta is what changed in a workspace: an entry of a journal.
+type Delta struct {
+	Changed []File   `json:"changed,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+}
+
+// OpenWorkingCopy begins to follow a directory that holds nothing yet.
+func OpenWorkingCopy(store Store, layout Layout, dir string) *WorkingCopy {
+	return &WorkingCopy{
+		store: store, layout: layout, dir: dir,
+		files: map[string]followed{}, have: map[string]bool{},
+	}
+}
+
+// Has tells of content that the session has: the files of an answer.
+func (w *WorkingCopy) Has(m Manifest) {
+	for _, f := range m.Files {
+		if f.Link == "" {
+			w.have[f.SHA256] = true
+		}
+	}
+}
+
+// Scan stores what changed since the last one and returns it. The errors are
+// those of Snapshot; content stored before a failure is found again.
+func (w *WorkingCopy) Scan(ctx context.Context) (Delta, error) {
+	delta, err := w.scan(ctx)
+	if err != nil {
+		return Delta{}, fmt.Errorf("scan workspace %q: %w", w.dir, err)
+	}
+	return delta, nil
+}
+
+func (w *WorkingCopy) scan(ctx context.Context) (Delta, error) {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return Delta{}, err
+	}
+	defer root.Close()
+	ignore, err := ignoring(root)
+	if err != nil {
+		return Delta{}, err
+	}
+	began := time.Now()
+	found := &walk{root: root, ignore: ignore, infos: map[string]fs.FileInfo{}}
+	if err := found.run(ctx); err != nil {
+		return Delta{}, err
+	}
+	touched := &walk{root: root, files: w.touched(found)}
+	up := &upload{store: w.store, layout: w.layout, root: root, have: w.have}
+	if err := up.run(ctx, touched); err != nil {
+		return Delta{}, err
+	}
+	w.warnings = append(found.warnings, touched.warnings...)
+	return w.take(found, touched.files, began), nil
+}
+
+// touched are the files that have to be read.
+func (w *WorkingCopy) touched(found *walk) []File {
+	var touched []File
+	for _, f := range found.files {
+		if !w.unchanged(f, found.infos[f.Path]) {
+			touched = append(touched, f)
+		}
+	}
+	return touched
+}
+
+func (w *WorkingCopy) unchanged(f File, info fs.FileInfo) bool {
+	known, ok := w.files[f.Path]
+	switch {
+	case !ok:
+		return false
+	case f.Link != "" || known.file.Link != "":
+		return f.Link == known.file.Link
+	}
+	return known.settled && known.size == info.Size() && known.changed == changeTime(info) && known.file.Mode == f.Mode
+}
+
+// take makes what was found the state of the copy, and says what is new in it.
+func (w *WorkingCopy) take(found *walk, read []File, began time.Time) Delta {
+	var delta Delta
+	for _, f := range read {
+		if known, ok := w.files[f.Path]; !ok || known.file != f {
+			delta.Changed = append(delta.Changed, f)
+		}
+		w.follow(f, found.infos[f.Path], began)
+		if f.Link == "" {
+			w.have[f.SHA256] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.files)) {
+		if !contains(found.files, name) {
+			delta.Removed = append(delta.Removed, name)
+			delete(w.files, name)
+		}
+	}
+	return delta
+}
+
+func (w *WorkingCopy) follow(f File, info fs.FileInfo, began time.Time) {
+	one := followed{file: f, settled: true}
+	if info != nil {
+		one.size, one.changed = info.Size(), changeTime(info)
+		one.settled = began.Sub(time.Unix(0, one.changed)) > grain
+	}
+	w.files[f.Path] = one
+}
+
+// contains looks for a path in files, which are sorted by it.
+func contains(files []File, name string) bool {
+	_, found := slices.BinarySearchFunc(files, name, func(f File, name string) int {
+		switch {
+		case f.Path < name:
+			return -1
+		case f.Path > name:
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// Manifest describes the workspace as the last scan found it.
+func (w *WorkingCopy) Manifest() Manifest {
+	m := Manifest{Files: make([]File, 0, len(w.files))}
+	for _, name := range slices.Sorted(maps.Keys(w.files)) {
+		m.Files = append(m.Files, w.files[name].file)
+	}
+	return m
+}
+
+// Warnings are what the last scan left out, and why.
+func (w *WorkingCopy) Warnings() []Warning { return slices.Clone(w.warnings) }
+
+// Seal scans once more, stores the manifest and returns it with its hash, ""
+// without files.
+func (w *WorkingCopy) Seal(ctx context.Context) (Manifest, string, error) {
+	if _, err := w.Scan(ctx); err != nil {
+		return Manifest{}, "", err
+	}
+	m := w.Manifest()
+	hash, err := storeManifest(ctx, w.store, w.layout, m)
+	if err != nil {
+		return Manifest{}, "", fmt.Errorf("seal workspace %q: %w", w.dir, err)
+	}
+	return m, hash, nil
+}
+
+// Join is what deltas, in order, come to.
+func Join(deltas ...Delta) Delta {
+	files, removed := map[string]File{}, map[string]bool{}
+	for _, d := range deltas {
+		for _, f := range d.Changed {
+			files[f.Path] = f
+			delete(removed, f.Path)
+		}
+		for _, name := range d.Removed {
+			delete(files, name)
+			removed[name] = true
+		}
+	}
+	joined := Delta{Removed: slices.Sorted(maps.Keys(removed))}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		joined.Changed = append(joined.Changed, files[name])
+	}
+	return joined
+}
+
+// Apply brings the directory to the state that the deltas of earlier scans
+// lead to, and follows it from there.
+func (w *WorkingCopy) Apply(ctx context.Context, deltas ...Delta) error {
+	m := Manifest{Files: Join(deltas...).Changed}
+	if err := Restore(ctx, w.store, w.layout, m, w.dir, false); err != nil {
+		return err
+	}
+	w.Has(m)
+	for _, f := range m.Files {
+		// Not settled: it was written just now. The next scan reads it once.
+		w.files[f.Path] = followed{file: f}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package artifact_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+)
+
+// counting counts what is asked of a store.
+type counting struct {
+	artifact.Store
+	asked, stored, opened atomic.Int64
+}
+
+func (c *counting) Exists(ctx context.Context, key string) (bool, error) {
+	c.asked.Add(1)
+	return c.Store.Exists(ctx, key)
+}
+
+func (c *counting) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	c.stored.Add(1)
+	return c.Store.Put(ctx, key, body)
+}
+
+func (c *counting) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	c.opened.Add(1)
+	return c.Store.Open(ctx, key)
+}
+
+func scan(t *testing.T, w *artifact.WorkingCopy) artifact.Delta {
+	t.Helper()
+	delta, err := w.Scan(t.Context())
+	require.NoError(t, err)
+	return delta
+}
+
+func changed(d artifact.Delta) []string { return paths(artifact.Manifest{Files: d.Changed}) }
+
+// settle makes files old enough for the file system's clock to tell changes apart.
+func settle(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		require.NoError(t, err)
+		if e.IsDir() {
+			return nil
+		}
+		return os.Chtimes(name, time.Time{}, time.Now().Add(-time.Hour))
+	}))
+}
+
+func TestWorkingCopyFollowsChanges(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	dir := t.TempDir()
+	w := artifact.OpenWorkingCopy(d, layout, dir)
+	require.Empty(t, scan(t, w))
+
+	writeFile(t, filepath.Join(dir, "a"), "one")
+	writeFile(t, filepath.Join(dir, "sub/b"), "two")
+	require.NoError(t, os.Symlink("a", filepath.Join(dir, "link")))
+	require.Equal(t, []string{"a", "link", "sub/b"}, changed(scan(t, w)))
+	require.Empty(t, scan(t, w), "nothing was touched")
+
+	writeFile(t, filepath.Join(dir, "a"), "ONE") // the same size, within the clock's grain
+	require.NoError(t, os.Chmod(filepath.Join(dir, "sub/b"), 0o755))
+	require.Equal(t, []string{"a", "sub/b"}, changed(scan(t, w)))
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "a")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "link")))
+	require.NoError(t, os.Symlink("sub/b", filepath.Join(dir, "link")))
+	delta := scan(t, w)
+	require.Equal(t, []string{"link"}, changed(delta))
+	require.Equal(t, []string{"a"}, delta.Removed)
+	require.Equal(t, []string{"link", "sub/b"}, paths(w.Manifest()))
+}
+
+// Another worker comes to the same workspace from the deltas alone.
+func TestWorkingCopyApply(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	dir := workspace(t)
+	w := artifact.OpenWorkingCopy(d, layout, dir)
+	deltas := []artifact.Delta{scan(t, w)}
+	writeFile(t, filepath.Join(dir, "main.go"), "package other\n")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "docs")))
+	deltas = append(deltas, scan(t, w))
+
+	elsewhere := t.TempDir()
+	again := artifact.OpenWorkingCopy(d, layout, elsewhere)
+	require.NoError(t, again.Apply(t.Context(), deltas...))
+	require.NoError(t, artifact.Verify(t.Context(), w.Manifest(), elsewhere))
+	require.Empty(t, scan(t, again), "it goes on from there")
+
+	m, hash, err := again.Seal(t.Context())
+	require.NoError(t, err)
+	same, hash2, err := w.Seal(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, same, m)
+	require.Equal(t, hash2, hash)
+}
+
+// What travels follows what changed, not what is there.
+func TestWorkingCopyStoresOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	peer := t.TempDir()
+	for i := range 50 {
+		writeFile(t, filepath.Join(peer, fmt.Sprintf("f%02d", i)), fmt.Sprintf("content %d", i))
+	}
+	shown, _, _ := snapshot(t, d, peer)
+
+	s := &counting{Store: d}
+	dir := t.TempDir()
+	require.NoError(t, artifact.Restore(t.Context(), d, layout, shown, dir, false))
+	w := artifact.OpenWorkingCopy(s, layout, dir)
+	w.Has(shown)
+	scan(t, w)
+	require.Zero(t, s.stored.Load()+s.asked.Load(), "the session has it all")
+
+	settle(t, dir)
+	writeFile(t, filepath.Join(dir, "f07"), "changed")
+	writeFile(t, filepath.Join(dir, "new"), "new")
+	require.Equal(t, []string{"f07", "new"}, changed(scan(t, w)))
+	require.EqualValues(t, 2, s.stored.Load())
+	require.EqualValues(t, 2, s.asked.Load())
+}
