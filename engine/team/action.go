@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"conclave/engine/llm"
 )
 
 // Bounds of what an agent may submit, in bytes.
@@ -12,7 +14,8 @@ const (
 	// anything larger belongs into a file.
 	MaxAnswer = 256 << 10
 
-	// MaxReason is where the reason of a vote is cut.
+	// MaxReason is where the reason of a vote is cut, and with it the summary of
+	// a stop and what an evaluation says.
 	MaxReason = 4 << 10
 )
 
@@ -29,12 +32,49 @@ type Vote struct {
 	Reason string `json:"reason"`
 }
 
+// Stop is the payload of a KindStop action.
+type Stop struct {
+	Status  string `json:"status"`
+	Summary string `json:"summary"`
+}
+
+// How the owner of a part sees it when it stops.
+const (
+	Complete = "complete"
+	Blocked  = "blocked"
+)
+
+// Submit is the payload of a KindSubmit action.
+type Submit struct{}
+
+// Again is the payload of a KindRestart action.
+type Again struct {
+	Reason       string `json:"reason"`
+	Instructions string `json:"instructions"`
+}
+
 // action is an acceptable call, read.
 type action struct {
 	kind    string
 	payload json.RawMessage
 	says    string // equal for calls that ask for the same
 	told    string
+}
+
+// read makes an action of a call of a workflow tool.
+func (r *Rules) read(call llm.ToolCall) (action, *rejection) {
+	switch call.Name {
+	case KindNewAnswer:
+		return r.newAnswer(call.Arguments)
+	case KindVote:
+		return r.vote(call.Arguments)
+	case KindStop:
+		return readStop(call.Arguments)
+	case KindSubmit:
+		return readSubmit(call.Arguments)
+	default:
+		return readRestart(call.Arguments)
+	}
 }
 
 // newAnswer reads the arguments of a new_answer call.
@@ -47,16 +87,13 @@ func (r *Rules) newAnswer(arguments string) (action, *rejection) {
 	if len(content) > MaxAnswer {
 		return action{}, &rejection{AnswerTooLarge, r.tooLarge(len(content))}
 	}
-	says := strings.TrimSpace(content)
-	for _, shown := range r.task.Answers {
-		if says == strings.TrimSpace(shown.Text) {
-			return action{}, &rejection{AnswerDuplicate, "Your answer is the same as " + shown.Label + ", which is there already. Change something that matters" + r.orVote() + "."}
-		}
+	if rejected := r.novel(content); rejected != nil {
+		return action{}, rejected
 	}
 	return action{
 		kind:    KindNewAnswer,
 		payload: marshal(NewAnswer{Content: content}),
-		says:    says,
+		says:    strings.TrimSpace(content),
 		told:    "Your answer is submitted.",
 	}, nil
 }
@@ -67,13 +104,6 @@ func (r *Rules) tooLarge(size int) string {
 		why += " or put the bulk into files of your workspace"
 	}
 	return why + "."
-}
-
-func (r *Rules) orVote() string {
-	if r.task.canVote() {
-		return ", or vote"
-	}
-	return ""
 }
 
 // vote reads the arguments of a vote call.
@@ -97,19 +127,58 @@ func (r *Rules) vote(arguments string) (action, *rejection) {
 	}, nil
 }
 
-// find returns the answer shown of the agent that id names, as agent2 or with
-// any revision, as agent2.1.
+// find returns the newest answer shown of the agent that id names, as agent2 or
+// with any revision, as agent2.1.
 func (r *Rules) find(id string) (Answer, bool) {
 	agent, revision, versioned := strings.Cut(strings.ToLower(strings.TrimSpace(id)), ".")
 	if versioned && !revisionForm.MatchString(revision) {
 		return Answer{}, false
 	}
-	for _, a := range r.task.Answers {
+	for _, a := range r.known.answers {
 		if a.agent() == agent {
 			return a, true
 		}
 	}
 	return Answer{}, false
+}
+
+// readStop reads the arguments of a stop call.
+func readStop(arguments string) (action, *rejection) {
+	var args struct{ Summary, Status *string }
+	err := json.Unmarshal([]byte(arguments), &args)
+	if err != nil || blank(args.Summary) || args.Status == nil || (*args.Status != Complete && *args.Status != Blocked) {
+		return action{}, &rejection{InvalidArguments, `stop takes {"summary": "…", "status": "complete" or "blocked"}, a JSON object; the summary is not empty.`}
+	}
+	return action{
+		kind:    KindStop,
+		payload: marshal(Stop{Status: *args.Status, Summary: cut(*args.Summary, MaxReason)}),
+		says:    *args.Status,
+		told:    "You have stopped; your part stands as " + *args.Status + ".",
+	}, nil
+}
+
+// readSubmit reads the arguments of a submit call, of which nothing is asked.
+func readSubmit(arguments string) (action, *rejection) {
+	var args map[string]any
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil && strings.TrimSpace(arguments) != "" {
+		return action{}, &rejection{InvalidArguments, `submit takes {}, an empty JSON object.`}
+	}
+	return action{kind: KindSubmit, payload: marshal(Submit{}), told: "The final answer is submitted."}, nil
+}
+
+// readRestart reads the arguments of a restart_orchestration call.
+func readRestart(arguments string) (action, *rejection) {
+	var args struct{ Reason, Instructions *string }
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Reason) || blank(args.Instructions) {
+		return action{}, &rejection{InvalidArguments, `restart_orchestration takes {"reason": "…", "instructions": "…"}, a JSON object with two texts that are not empty.`}
+	}
+	again := Again{Reason: cut(*args.Reason, MaxReason), Instructions: cut(*args.Instructions, MaxReason)}
+	return action{
+		kind:    KindRestart,
+		payload: marshal(again),
+		says:    again.Reason + "\x00" + again.Instructions,
+		told:    "The team begins again.",
+	}, nil
 }
 
 func blank(s *string) bool { return s == nil || strings.TrimSpace(*s) == "" }

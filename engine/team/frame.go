@@ -12,7 +12,10 @@ import (
 // tokens, which leaves most of a small context window to the work itself.
 const MaxShown = 120 << 10
 
-// shown is an answer as the template frames it.
+// MinUpdate is how much the answers of an update may show in any case, in bytes.
+const MinUpdate = 4 << 10
+
+// shown is an answer as the templates frame it.
 type shown struct {
 	Label string
 	Agent string
@@ -22,20 +25,21 @@ type shown struct {
 	Bytes int
 }
 
-// frame makes the answers ready to be put between delimiter lines.
-func (t Task) frame() []shown {
-	framed := make([]shown, 0, len(t.Answers))
-	sizes := make([]int, 0, len(t.Answers))
-	for _, a := range t.Answers {
-		text := plain(a.Text, t.Frame)
+// frameAnswers makes answers ready to be put between delimiter lines. All texts
+// together have at most total bytes.
+func frameAnswers(answers []Answer, frame string, files bool, total int) []shown {
+	framed := make([]shown, 0, len(answers))
+	sizes := make([]int, 0, len(answers))
+	for _, a := range answers {
+		text := plain(a.Text, frame)
 		s := shown{Label: a.Label, Agent: a.agent(), Text: text, Bytes: len(text)}
-		if t.Files {
+		if files {
 			s.Files = a.Files
 		}
 		framed = append(framed, s)
 		sizes = append(sizes, len(text))
 	}
-	limit := share(sizes, MaxShown)
+	limit := share(sizes, total)
 	for i := range framed {
 		if s := &framed[i]; s.Bytes > limit {
 			s.Text = cut(s.Text, limit)
@@ -56,7 +60,10 @@ func plain(text, frame string) string {
 		}
 		return r
 	}, text)
-	return strings.TrimSpace(strings.ReplaceAll(text, frame, "[...]"))
+	if frame != "" {
+		text = strings.ReplaceAll(text, frame, "[...]")
+	}
+	return strings.TrimSpace(text)
 }
 
 // share returns the size up to which each text may be shown so that all of them

@@ -8,48 +8,94 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 	"conclave/engine/team"
 )
 
-// FuzzJudge: any reply is accepted, rejected whole, or left to the ordinary
-// tools; and what is accepted is well formed.
+// FuzzJudge: any reply, in any kind of step, is accepted, rejected whole, or
+// left to the ordinary tools; what is accepted is well formed, and what the
+// rules remember of it they can learn.
 func FuzzJudge(f *testing.F) {
 	f.Add("new_answer", `{"content": "Two."}`, "read_file", `{}`, uint8(0))
 	f.Add("vote", `{"agent_id": "agent1.2", "reason": "r"}`, "vote", `{"agent_id": "agent1", "reason": "r"}`, uint8(0))
 	f.Add("vote", `{"agent_id": "agent9", "reason": "r"}`, "new_answer", `{`, uint8(1))
 	f.Add("write_file", `{"path": "x"}`, "rm", "\xff", uint8(2))
+	f.Add("stop", `{"summary": "s", "status": "blocked"}`, "write_file", `{}`, uint8(3))
+	f.Add("restart_orchestration", `{"reason": "r", "instructions": "i"}`, "submit", `{}`, uint8(4))
+	f.Add("submit_checklist", `{"scores": {"agent1.2": {"E1": 1, "E2": 2}, "agent3.1": {"E1": 3, "E2": 4}}}`, "propose_improvements", `{}`, uint8(5))
+	f.Add("new_answer", `{"content": "Two."}`, "write_file", `{}`, uint8(6))
 	f.Fuzz(func(t *testing.T, name1, arguments1, name2, arguments2 string, kind uint8) {
-		task := evaluation()
-		switch kind % 3 {
-		case 1:
-			first(&task)
-		case 2:
-			task.Offered = []string{team.KindVote}
+		task, over := fuzzedTask(kind)
+		rules := team.New(task)
+		if over {
+			require.NoError(t, rules.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Seconds: 1, Note: json.RawMessage(`{"wrap_up": true}`)}))
 		}
 		calls := reply(call(name1, arguments1), call(name2, arguments2)).ToolCalls
-		v := team.New(task).Judge(llm.Message{Role: llm.Assistant, ToolCalls: calls})
+		v := rules.Judge(llm.Message{Role: llm.Assistant, ToolCalls: calls})
 
 		require.False(t, v.Action != nil && v.Rejected != "")
+		require.Equal(t, v.Action != nil, v.Withdrawn != "")
 		for _, c := range calls {
 			_, told := v.Told[c.ID]
-			if v.Rejected != "" {
-				require.True(t, told, "a rejected reply is refused whole")
+			if v.Rejected != "" || over {
+				require.True(t, told, "a rejected reply is refused whole, and a late one is denied")
 			} else {
 				require.NotEqual(t, slices.Contains(task.Tools, c.Name), told, "%q is told, or else ordinary", c.Name)
 			}
 		}
-		if v.Action == nil {
-			return
+		require.NoError(t, rules.Learn(t.Context(), loop.Entry{Kind: loop.Results, Note: v.Note}))
+		if v.Action != nil {
+			requireWellFormed(t, task, *v.Action)
 		}
-		require.Contains(t, task.Offered, v.Action.Kind)
-		if v.Action.Kind == team.KindVote {
-			var cast team.Vote
-			require.NoError(t, json.Unmarshal(v.Action.Payload, &cast))
-			require.True(t, slices.ContainsFunc(task.Answers, func(a team.Answer) bool { return a.Number == cast.Number && a.Label == cast.Label }))
-			return
-		}
-		var submitted team.NewAnswer
-		require.NoError(t, json.Unmarshal(v.Action.Payload, &submitted))
-		require.NotEmpty(t, submitted.Content)
 	})
+}
+
+// fuzzedTask is one of the kinds of steps, and whether its time is over.
+func fuzzedTask(kind uint8) (task team.Task, over bool) {
+	task = evaluation()
+	task.Novelty = team.Strict
+	switch kind % 7 {
+	case 1:
+		first(&task)
+	case 2:
+		task.Offered = []string{team.KindVote}
+	case 3:
+		divided(&task)
+	case 4:
+		evaluating(&task)
+	case 5:
+		gated(&task)
+	case 6:
+		task.Soft = 1
+		over = true
+	}
+	return task, over
+}
+
+func requireWellFormed(t *testing.T, task team.Task, a loop.Action) {
+	t.Helper()
+	require.Contains(t, task.Offered, a.Kind)
+	switch a.Kind {
+	case team.KindVote:
+		var cast team.Vote
+		require.NoError(t, json.Unmarshal(a.Payload, &cast))
+		require.True(t, slices.ContainsFunc(task.Answers, func(a team.Answer) bool { return a.Number == cast.Number && a.Label == cast.Label }))
+	case team.KindNewAnswer:
+		var submitted team.NewAnswer
+		require.NoError(t, json.Unmarshal(a.Payload, &submitted))
+		require.NotEmpty(t, submitted.Content)
+	case team.KindStop:
+		var stopped team.Stop
+		require.NoError(t, json.Unmarshal(a.Payload, &stopped))
+		require.NotEmpty(t, stopped.Summary)
+		require.Contains(t, []string{team.Complete, team.Blocked}, stopped.Status)
+	case team.KindRestart:
+		var again team.Again
+		require.NoError(t, json.Unmarshal(a.Payload, &again))
+		require.NotEmpty(t, again.Reason)
+		require.NotEmpty(t, again.Instructions)
+	default:
+		require.Equal(t, team.KindSubmit, a.Kind)
+		require.JSONEq(t, `{}`, string(a.Payload))
+	}
 }

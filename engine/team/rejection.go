@@ -1,6 +1,8 @@
 package team
 
 import (
+	"strings"
+
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
@@ -18,6 +20,11 @@ const (
 	InvalidVoteID    = "invalid_vote_id"
 	AnswerTooLarge   = "answer_too_large"
 	AnswerDuplicate  = "answer_duplicate"
+	AnswerNovelty    = "answer_novelty"
+
+	// TimeOver is why a step ends that goes on with other calls when only its
+	// terminal ones are left.
+	TimeOver = "time_over"
 )
 
 // rejection is why a reply is refused: a code for us, a sentence for the model.
@@ -35,13 +42,4 @@ func (r *Rules) reject(calls []llm.ToolCall, why *rejection) loop.Verdict {
 }
 
 // ways names the calls that end the step.
-func (r *Rules) ways() string {
-	switch {
-	case !r.task.canVote():
-		return KindNewAnswer
-	case !r.task.canAnswer():
-		return KindVote
-	default:
-		return KindNewAnswer + " or " + KindVote
-	}
-}
+func (r *Rules) ways() string { return strings.Join(r.open(), " or ") }

@@ -1,107 +1,112 @@
 package team
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/team/checklist"
 )
 
-// Rules are the rules of one team member's step.
-type Rules struct{ task Task }
+// Rules are the rules of one team member's step: what is known of it, folded
+// from its journal, and a task.
+type Rules struct {
+	task  Task
+	known known
+
+	// texts are answers by whose labels a note can be understood: those of the
+	// task and those fetched. They are no part of what is known.
+	texts []Answer
+}
 
 var _ loop.Rules = (*Rules)(nil)
 
 // New returns the rules of a step on task. Opening says whether task can be
 // worked on.
-func New(task Task) *Rules { return &Rules{task: task} }
-
-// Updates brings nothing: in this version an agent sees what was there when its
-// step was launched.
-func (r *Rules) Updates(context.Context) ([]llm.Message, error) { return nil, nil }
-
-// Judge decides what a reply means, by the table in the package comment.
-func (r *Rules) Judge(reply llm.Message) loop.Verdict {
-	calls, rejected := r.workflowCalls(reply.ToolCalls)
-	if rejected != nil {
-		return r.reject(reply.ToolCalls, rejected)
-	}
-	if len(calls) == 0 {
-		return loop.Verdict{}
-	}
-	action, rejected := r.agree(calls)
-	if rejected != nil {
-		return r.reject(reply.ToolCalls, rejected)
-	}
-	told := make(map[string]string, len(calls))
-	for i, call := range calls {
-		told[call.ID] = action.told
-		if i > 0 {
-			told[call.ID] = "The same as the accepted call; counted once."
-		}
-	}
-	return loop.Verdict{Action: &loop.Action{Kind: action.kind, Payload: action.payload}, Told: told}
+func New(task Task) *Rules {
+	return &Rules{task: task, known: opened(task), texts: slices.Clone(task.Answers)}
 }
 
-// workflowCalls picks the calls of the workflow tools, after refusing what the
-// step does not have.
-func (r *Rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
-	if len(all) == 0 {
-		return nil, &rejection{NoToolCalls, "Your reply had no tool call."}
+// Updates brings what is new at a safe point: answers of peers, as far as the
+// launch and the time left allow, what people said, and, once each, that time
+// and budget are nearly used. Its error ends the step: a loop.EndedError to
+// begin again or because the allowance is spent, a loop.RejectedError when time
+// is over and the agent does not come to an end.
+func (r *Rules) Updates(ctx context.Context) (loop.Update, error) {
+	if err := cmp.Or(r.denied(), r.spent()); err != nil {
+		return loop.Update{}, err
 	}
-	var answers, votes []llm.ToolCall
-	for _, call := range all {
-		switch {
-		case call.Name == KindNewAnswer:
-			answers = append(answers, call)
-		case call.Name == KindVote:
-			votes = append(votes, call)
-		case !slices.Contains(r.task.Tools, call.Name):
-			return nil, &rejection{UnknownTool, fmt.Sprintf("There is no tool %.64q. The tools are %s.", call.Name, r.toolNames())}
-		}
+	news, err := r.look(ctx)
+	if err != nil {
+		return loop.Update{}, err
 	}
-	switch {
-	case len(votes) > 0 && len(r.task.Answers) == 0:
-		return nil, &rejection{VoteNoAnswers, "There is no answer to vote for yet."}
-	case len(votes) > 0 && !r.task.canVote():
-		return nil, &rejection{ToolNotOffered, "Voting is not open to you in this step."}
-	case len(answers) > 0 && !r.task.canAnswer():
-		return nil, &rejection{ToolNotOffered, "New answers are not open to you in this step."}
-	case len(answers) > 0 && len(votes) > 0:
-		return nil, &rejection{VoteAndAnswer, "You called both vote and new_answer. Decide for one of them."}
+	admitted := admit(r.terms(), r.standing(), news)
+	if admitted.Restart {
+		return loop.Update{}, &loop.EndedError{Why: loop.EndRestart}
 	}
-	return append(answers, votes...), nil
+	u, err := r.gather(ctx, admitted)
+	if err != nil {
+		return loop.Update{}, err
+	}
+	if !r.known.guided && (news.WrapUp || r.softDue()) {
+		u.note.WrapUp, u.Ending = true, news.WrapUp
+	}
+	u.note.Spending = r.spending()
+	return r.tell(u)
 }
 
-// agree turns calls of one workflow tool into the one action they ask for.
-func (r *Rules) agree(calls []llm.ToolCall) (action, *rejection) {
-	var first action
-	for i, call := range calls {
-		read := r.newAnswer
-		if call.Name == KindVote {
-			read = r.vote
-		}
-		a, rejected := read(call.Arguments)
-		switch {
-		case rejected != nil:
-			return action{}, rejected
-		case i == 0:
-			first = a
-		case a.says != first.says:
-			return action{}, &rejection{SeveralActions, fmt.Sprintf("You called %s several times with different contents. Call it once.", call.Name)}
-		}
+// Confirm looks once more before an action counts, once per step: what may be
+// told turns the action down. A step whose time or budget is over has no other
+// chance, and one that may not be told of answers acts on what it has seen.
+func (r *Rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
+	again := a.Kind == KindNewAnswer || a.Kind == KindVote || a.Kind == KindStop
+	if !again || r.known.confirmed || r.timeOver() || r.spent() != nil {
+		return loop.Update{}, nil
 	}
-	return first, nil
+	news, err := r.look(ctx)
+	if err != nil {
+		return loop.Update{}, err
+	}
+	u, err := r.gather(ctx, admit(r.terms(), r.standing(), news))
+	if err != nil {
+		return loop.Update{}, err
+	}
+	if len(u.Answers) == 0 && len(u.Said) == 0 {
+		return loop.Update{}, nil
+	}
+	u.note.Confirmed, u.Again = true, a.Kind
+	return r.tell(u)
 }
 
-// toolNames lists what a reply may call.
-func (r *Rules) toolNames() string {
-	var names []string
-	for _, tool := range r.Offer() {
-		names = append(names, tool.Name)
+// Witnessed returns what the agent was shown, at the opening and by updates:
+// the newest answer step of each agent by its number, and the number of the
+// last message that it heard. The final answer that an evaluating step judges
+// counts, the answer of an earlier attempt does not.
+func (r *Rules) Witnessed() (seen map[int]int, heard int) {
+	seen = make(map[int]int)
+	if r.task.Final != nil && r.task.Purpose == Evaluate {
+		seen[r.task.Final.Number] = r.task.Final.Step
 	}
-	return strings.Join(append(names, r.task.Tools...), ", ")
+	for _, a := range r.known.answers {
+		seen[a.Number] = max(seen[a.Number], a.Step)
+	}
+	for number := range r.known.heard {
+		heard = max(heard, number)
+	}
+	return seen, heard
+}
+
+// Offer returns the tools that the rules answer: the workflow tools open to the
+// step, and those of its checklist.
+func (r *Rules) Offer() []llm.Tool {
+	var tools []llm.Tool
+	for _, kind := range r.open() {
+		tools = append(tools, r.workflowTool(kind))
+	}
+	if r.hasChecklist() && !r.timeOver() {
+		tools = append(tools, checklist.Tools(*r.task.Checklist)...)
+	}
+	return tools
 }

@@ -142,6 +142,73 @@ func TestJudgeRejects(t *testing.T) {
 	}
 }
 
+// TestJudgeOtherSteps: the kinds of steps that do not vote.
+func TestJudgeOtherSteps(t *testing.T) {
+	t.Parallel()
+	stop := func(arguments string) llm.Message { return reply(call("stop", arguments)) }
+	again := func(arguments string) llm.Message { return reply(call("restart_orchestration", arguments)) }
+	const done = `{"summary": "Done.", "status": "complete"}`
+	for name, c := range map[string]struct {
+		change  func(*team.Task)
+		reply   llm.Message
+		reason  string
+		payload string
+	}{
+		// Seed 001: "stop = terminal submission in decomposition mode".
+		"a stop":                   {divided, stop(done), "", `{"status":"complete","summary":"Done."}`},
+		"blocked":                  {divided, stop(`{"summary": "No source.", "status": "blocked"}`), "", `{"status":"blocked","summary":"No source."}`},
+		"stops that agree":         {divided, reply(call("stop", done), call("stop", `{"summary": "All done.", "status": "complete"}`)), "", `{"status":"complete","summary":"Done."}`},
+		"stops that differ":        {divided, reply(call("stop", done), call("stop", `{"summary": "No.", "status": "blocked"}`)), team.SeveralActions, ""},
+		"a stop of another status": {divided, stop(`{"summary": "Done.", "status": "done"}`), team.InvalidArguments, ""},
+		"a stop without a status":  {divided, stop(`{"summary": "Done."}`), team.InvalidArguments, ""},
+		"a stop without a summary": {divided, stop(`{"status": "complete"}`), team.InvalidArguments, ""},
+		"a stop that says nothing": {divided, stop(`{"summary": " ", "status": "complete"}`), team.InvalidArguments, ""},
+		"a stop that is no JSON":   {divided, stop(`done`), team.InvalidArguments, ""},
+		// Seed 001: "iterate branch: submit new_answer; terminal branch: submit
+		// vote (or stop in decomposition mode)", never both.
+		"a stop and an answer":   {divided, reply(call("stop", done), answer("Two.")), team.SeveralActions, ""},
+		"a part":                 {divided, reply(answer("Two.")), "", `{"content":"Two."}`},
+		"the same part":          {divided, reply(answer("Two: Phobos and Deimos.")), team.AnswerDuplicate, ""},
+		"a vote on divided work": {divided, reply(vote("agent1")), team.UnknownTool, ""},
+		"a stop not open":        {func(t *team.Task) { divided(t); t.Offered = []string{team.KindNewAnswer} }, stop(done), team.ToolNotOffered, ""},
+		"an answer not open":     {func(t *team.Task) { divided(t); t.Offered = []string{team.KindStop} }, reply(answer("Two.")), team.ToolNotOffered, ""},
+		"a stop where all vote":  {func(*team.Task) {}, stop(done), team.UnknownTool, ""},
+
+		// Seed 001: the "presenter runs with final-presentation instructions and
+		// new_answer-only workflow tool".
+		"a final answer":      {presenting, reply(answer("Two.")), "", `{"content":"Two."}`},
+		"a presenter's vote":  {presenting, reply(vote("agent1")), team.UnknownTool, ""},
+		"a presenter's words": {presenting, reply(), team.NoToolCalls, ""},
+
+		// Seed 001: "post-evaluation and restart attempts".
+		"submit":                {evaluating, reply(call("submit", "{}")), "", `{}`},
+		"submit, confirmed":     {evaluating, reply(call("submit", `{"confirmed": true}`)), "", `{}`},
+		"submit, with nothing":  {evaluating, reply(call("submit", "")), "", `{}`},
+		"submit, a list":        {evaluating, reply(call("submit", "[]")), team.InvalidArguments, ""},
+		"begin again":           {evaluating, again(`{"reason": "One.", "instructions": "Count."}`), "", `{"reason":"One.","instructions":"Count."}`},
+		"again, not why":        {evaluating, again(`{"instructions": "Count."}`), team.InvalidArguments, ""},
+		"again, not how":        {evaluating, again(`{"reason": "One.", "instructions": " "}`), team.InvalidArguments, ""},
+		"again, two ways":       {evaluating, reply(call("restart_orchestration", `{"reason": "a", "instructions": "b"}`), call("restart_orchestration", `{"reason": "a", "instructions": "c"}`)), team.SeveralActions, ""},
+		"both":                  {evaluating, reply(call("submit", "{}"), call("restart_orchestration", `{"reason": "a", "instructions": "b"}`)), team.SeveralActions, ""},
+		"an evaluator's answer": {evaluating, reply(answer("Two.")), team.UnknownTool, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := team.New(with(evaluation(), c.change)).Judge(c.reply)
+			require.Equal(t, c.reason, v.Rejected)
+			if c.reason != "" {
+				require.Nil(t, v.Action)
+				require.Len(t, v.Told, len(c.reply.ToolCalls))
+				return
+			}
+			require.NotNil(t, v.Action)
+			require.Equal(t, c.reply.ToolCalls[0].Name, v.Action.Kind)
+			require.JSONEq(t, c.payload, string(v.Action.Payload))
+			require.NotEmpty(t, v.Withdrawn)
+		})
+	}
+}
+
 func TestJudgeLeavesOrdinaryToolsToTheLoop(t *testing.T) {
 	t.Parallel()
 	v := team.New(evaluation()).Judge(reply(call("read_file", "{}"), call("write_file", "not JSON")))

@@ -1,22 +1,12 @@
 package team
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
+	"context"
 	"slices"
-	"strings"
-)
+	"time"
 
-// The actions of a team member: the names of the workflow tools, the values of
-// Task.Offered and the kinds of a loop.Action.
-const (
-	KindNewAnswer = "new_answer"
-	KindVote      = "vote"
+	"conclave/engine/team/checklist"
 )
-
-// Lenient is the voting sensitivity of this version, and the default.
-const Lenient = "lenient"
 
 // Task is everything a team member's step is made from.
 type Task struct {
@@ -32,8 +22,8 @@ type Task struct {
 	// agent's own included and not marked.
 	Answers []Answer
 
-	// Offered are the actions open to the step, KindNewAnswer and KindVote; never
-	// empty. A vote is only given while there are Answers.
+	// Offered are the actions open to the step, kinds of its purpose and mode;
+	// never empty. A vote is only given while there are answers to vote for.
 	Offered []string
 
 	// Tools are the names of the ordinary tools that are offered beside the
@@ -53,7 +43,75 @@ type Task struct {
 
 	// Sensitivity is the voting sensitivity; empty means Lenient.
 	Sensitivity string
+
+	// Purpose is what the step is for: Coordinate, Present or Evaluate.
+	Purpose string
+
+	// Alone is a team of one: there are no other agents to speak of.
+	Alone bool
+
+	// Parts are every agent's part, and Subtask is this agent's, where the work
+	// is divided. Both are the operator's words.
+	Parts   []Part
+	Subtask string
+
+	// Messages are what people have said so far, in order.
+	Messages []Message
+
+	// Verdict is what a presenter is told of the decision; nil for other steps.
+	Verdict *Verdict
+
+	// Final is the answer that an evaluating step judges; nil for other steps.
+	// Its files, too, are at peers/agent<N>/.
+	Final *Answer
+
+	// Previous is the attempt that the team begins again after; nil in the first.
+	Previous *Previous
+
+	// Soft is after how much work the agent is told to finish, 0 for never. Grace
+	// is how much more it has from then on, until only its terminal calls are left.
+	Soft, Grace time.Duration
+
+	// Allowance is what the step may spend, over all entries learned.
+	Allowance Allowance
+
+	// Novelty is how different a new answer has to be from those shown; empty
+	// means Lenient, which asks for nothing.
+	Novelty string
+
+	// Updates says which of the peers' answers reach the step while it works.
+	Updates Updates
+
+	// Checklist is nil where voting is not gated by one.
+	Checklist *checklist.Policy
+
+	// Look says what there is now; nil when nothing reaches the step. Its error
+	// ends the attempt.
+	Look func(context.Context) (News, error)
+
+	// Fetch returns the answers that arrived, one for each, and puts their files
+	// at peers/agent<N>/.
+	Fetch func(context.Context, []Arrival) ([]Answer, error)
+
+	// Hear returns what people said, one message for each number.
+	Hear func(context.Context, []int) ([]Message, error)
 }
+
+// The purposes of a step.
+const (
+	Coordinate = ""         // answer, vote or stop
+	Present    = "present"  // make the final answer of what the team has
+	Evaluate   = "evaluate" // judge the final answer
+)
+
+// How much better than the answers shown a new one has to be: the values of
+// Task.Sensitivity, and all but the last those of Task.Novelty.
+const (
+	Lenient        = "lenient"
+	Balanced       = "balanced"
+	Strict         = "strict"
+	ChecklistGated = "checklist_gated"
+)
 
 // Criterion is one evaluation criterion. Only Text is required.
 type Criterion struct {
@@ -63,59 +121,105 @@ type Criterion struct {
 	AntiPatterns []string
 }
 
-// Answer is one answer as it is shown.
-type Answer struct {
-	Number int    // the agent's anonymous number, from 1
-	Label  string // agent<Number>.<revision>
-	Text   string
-	Files  int // how many files its workspace has
+// Part is what one agent owns of a divided task.
+type Part struct {
+	Number  int // the agent's anonymous number
+	Subtask string
 }
 
-func (a Answer) agent() string { return fmt.Sprintf("agent%d", a.Number) }
+// Message is what a person said. Numbers count all messages of the session.
+type Message struct {
+	Number int
+	Text   string
+}
 
-func (t Task) canAnswer() bool { return slices.Contains(t.Offered, KindNewAnswer) }
+// Verdict is what a presenter is told of the decision. Label is empty where
+// nothing was decided by votes.
+type Verdict struct {
+	Strategy string // WinnerPresent or Synthesize
+	Label    string // the winning answer
+	Votes    int    // fresh, for the winner
+	Voters   int
+	Tied     bool     // another answer had as many
+	Reasons  []string // of the winner's voters
+	Stops    []StopNote
+}
 
-// canVote holds back a vote that would have nothing to choose from.
-func (t Task) canVote() bool { return slices.Contains(t.Offered, KindVote) && len(t.Answers) > 0 }
-
-var (
-	frameForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	revisionForm = regexp.MustCompile(`^[1-9][0-9]*$`)
+// The strategies of a presenter.
+const (
+	WinnerPresent = "winner_present"
+	Synthesize    = "synthesize"
 )
 
-func (t Task) check() error {
-	for _, kind := range t.Offered {
-		if kind != KindNewAnswer && kind != KindVote {
-			return fmt.Errorf("offered action %q: want %s or %s", kind, KindNewAnswer, KindVote)
-		}
-	}
-	switch {
-	case strings.TrimSpace(t.Query) == "":
-		return errors.New("the query is empty")
-	case !t.canAnswer() && !t.canVote():
-		return fmt.Errorf("no action is possible with offered %q and %d answers", t.Offered, len(t.Answers))
-	case t.Sensitivity != "" && t.Sensitivity != Lenient:
-		return fmt.Errorf("voting sensitivity %q is not available in this version: use %s", t.Sensitivity, Lenient)
-	case t.Files && len(t.Tools) == 0:
-		return errors.New("files are available, but the names of the file tools are not given")
-	case len(t.Answers) > 0 && !frameForm.MatchString(t.Frame):
-		return errors.New("the frame must be letters, digits, - and _, and not empty")
-	}
-	return t.checkAnswers()
+// StopNote is how the owner of a part ended.
+type StopNote struct {
+	Number  int
+	Status  string
+	Summary string
 }
 
-// checkAnswers keeps everything but anonymous labels out of prompts and enums.
-func (t Task) checkAnswers() error {
-	seen := make(map[int]bool, len(t.Answers))
-	for _, a := range t.Answers {
-		revision, ok := strings.CutPrefix(a.Label, a.agent()+".")
+// Previous is an earlier attempt of the team, and what its evaluation said. The
+// files of its answer are counted as far as they are at peers/agent<N>/.
+type Previous struct {
+	Reason       string
+	Instructions string
+	Answer       Answer
+}
+
+// Allowance is what a step may spend, input and output tokens together; zero
+// fields are no limit.
+type Allowance struct {
+	USD    float64
+	Tokens int64
+}
+
+// Updates says which of the peers' new answers reach a step while it works.
+type Updates struct {
+	Mode           string // NoUpdates, Inject or Restart
+	Most           int    // sources told of over the step; 0 for any number
+	UntilChecklist bool   // no more after the first accepted checklist
+}
+
+// The modes of updates. A step whose agent has no answer yet is given
+// NoUpdates, so that first answers are independent.
+const (
+	NoUpdates = ""
+	Inject    = "inject"  // the step is told, and goes on
+	Restart   = "restart" // the step ends, to begin again with what is new
+)
+
+// News is all there is, whether or not the step knows it.
+type News struct {
+	Arrivals []Arrival // the newest answer of each agent
+	Messages []int     // numbers of what people said to this agent
+	WrapUp   bool      // the session is about to end
+}
+
+// Arrival is an answer that can be shown.
+type Arrival struct {
+	Number int
+	Label  string
+	Step   int
+}
+
+// divided reports whether every agent owns a part of the work.
+func (t Task) divided() bool {
+	return len(t.Parts) > 0 || t.Subtask != ""
+}
+
+func (t Task) offers(kind string) bool { return slices.Contains(t.Offered, kind) }
+
+// owner is the agent's own number where its part tells, else 0.
+func (t Task) owner() int {
+	own := 0
+	for _, p := range t.Parts {
 		switch {
-		case a.Number < 1 || !ok || !revisionForm.MatchString(revision):
-			return fmt.Errorf("answer of number %d has label %q: want agent<number>.<revision>", a.Number, a.Label)
-		case seen[a.Number]:
-			return fmt.Errorf("two answers of %s: only the newest is shown", a.agent())
+		case t.Subtask == "" || p.Subtask != t.Subtask:
+		case own != 0:
+			return 0
+		default:
+			own = p.Number
 		}
-		seen[a.Number] = true
 	}
-	return nil
+	return own
 }

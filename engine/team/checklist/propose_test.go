@@ -1,0 +1,123 @@
+package checklist_test
+
+import (
+	"cmp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/team/checklist"
+)
+
+// plan is a good proposal after a checklist in which E2 failed.
+const plan = `{
+	"improvements": {"E2": [{"plan": "Add the missing half.", "sources": ["agent1.1", 7], "impact": "structural"}, "Mend the table."]},
+	"preserve": {"E1": {"what": "The proof.", "source": "agent1.1"}}
+}`
+
+// "propose_improvements is only valid after the latest accepted iterate
+// checklist result" (seed 001), and only when nothing is pending.
+func TestProposeAfterIterate(t *testing.T) {
+	t.Parallel()
+	p := pair()
+	p.CallsPerRound = 2
+	s := checklist.New(p)
+	require.Equal(t, checklist.ChecklistRequired, s.Propose(plan).ErrorCode)
+	submit(t, s, poor)
+	require.True(t, s.Propose(plan).Valid)
+
+	s.Learn(s.Submit(scores(`{"agent1.1": {}}`)))
+	require.Equal(t, checklist.ChecklistRequired, s.Propose(plan).ErrorCode, "the latest one has to be mended")
+	submit(t, s, good)
+	require.Equal(t, checklist.IterateRequired, s.Propose(plan).ErrorCode)
+
+	s.Injected([]string{"agent1.2"})
+	require.Equal(t, checklist.IterateRequired, s.Propose(plan).ErrorCode)
+	submit(t, s, `{"agent1.2": {"E1": 9, "E2": 7}}`)
+	s.Injected([]string{"agent1.3"})
+	require.Equal(t, checklist.RecheckRequired, s.Propose(plan).ErrorCode)
+	submit(t, s, `{"agent1.3": {"E1": 9, "E2": 7}}`)
+	require.True(t, s.Propose(plan).Valid)
+}
+
+// Every failed criterion needs a plan, something has to be preserved, and one
+// improvement has to be more than incremental.
+func TestPropose(t *testing.T) {
+	t.Parallel()
+	const keep = `, "preserve": {"E1": "The proof."}}`
+	for name, c := range map[string]struct {
+		scores, arguments, code string
+		missing, empty          []string
+	}{
+		"valid":                           {arguments: plan},
+		"another name of the criterion":   {arguments: `{"improvements": {"t2": [{"plan": "p", "impact": "transformative"}]}, "preserve": {"T1": "The proof."}}`},
+		"objects as text":                 {arguments: `{"improvements": "{\"E2\": {\"plan\": \"p\", \"impact\": \"structural\"}}", "preserve": "{\"E1\": \"x\"}"}`},
+		"the same improved and preserved": {arguments: `{"improvements": {"E2": [{"plan": "p", "impact": "structural"}]}, "preserve": {"E2": "Its first half."}}`},
+		"a bold one that is not planned":  {arguments: `{"improvements": {"E2": ["p"], "E1": [{"plan": "p", "impact": "structural"}]}` + keep},
+		"no JSON":                         {arguments: `plan`, code: checklist.ImprovementsTypeInvalid},
+		"improvements an array":           {arguments: `{"improvements": ["p"]` + keep, code: checklist.ImprovementsTypeInvalid},
+		"improvements missing":            {arguments: `{"improvements": {}` + keep, code: checklist.ImprovementsIncomplete, missing: []string{"E2"}},
+		"missing and empty": {
+			scores:    `{"agent1.1": {"E1": 5, "E2": 5}, "agent2.1": {"E1": 1, "E2": 1}}`,
+			arguments: `{"improvements": {"E1": [" ", {"sources": ["agent1.1"]}], "E3": ["p"]}` + keep,
+			code:      checklist.ImprovementsIncomplete, missing: []string{"E2"}, empty: []string{"E1"},
+		},
+		"preserve missing":           {arguments: `{"improvements": {"E2": ["p"]}}`, code: checklist.PreserveRequired},
+		"preserve empty":             {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {}}`, code: checklist.PreserveRequired},
+		"preserve of no criterion":   {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": "x", "E3": "y"}}`, code: checklist.PreserveUnknown},
+		"preserve without what":      {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": {"source": "agent1.1"}}}`, code: checklist.PreserveEmpty},
+		"preserve null":              {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": null}}`, code: checklist.PreserveEmpty},
+		"preserve nothing":           {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": []}}`, code: checklist.PreserveEmpty},
+		"a text is incremental":      {arguments: `{"improvements": {"E2": ["p"]}` + keep, code: checklist.ImpactTooSmall},
+		"an unknown impact is, too":  {arguments: `{"improvements": {"E2": [{"plan": "p", "impact": "huge"}]}` + keep, code: checklist.ImpactTooSmall},
+		"a bold one of no criterion": {arguments: `{"improvements": {"E2": ["p"], "E9": [{"plan": "p", "impact": "structural"}]}` + keep, code: checklist.ImpactTooSmall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := checklist.New(pair())
+			submit(t, s, cmp.Or(c.scores, poor))
+			p := s.Propose(c.arguments)
+			require.Equal(t, c.code, p.ErrorCode, p.Error)
+			require.Equal(t, c.code == "", p.Valid)
+			require.Equal(t, c.missing, p.MissingCriteria)
+			require.Equal(t, c.empty, p.EmptyCriteria)
+			require.Equal(t, p.Valid, p.Error == "")
+		})
+	}
+}
+
+// The plan: an improve task for each improvement of a failed criterion, in the
+// order of the criteria, and one check of all that has to stay.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	s := checklist.New(pair())
+	submit(t, s, poor)
+	require.JSONEq(t, `{
+		"valid": true,
+		"task_plan": [
+			{"type": "improve", "criterion_id": "E2", "criterion_text": "Complete.", "plan": "Add the missing half.", "sources": ["agent1.1"], "impact": "structural"},
+			{"type": "improve", "criterion_id": "E2", "criterion_text": "Complete.", "plan": "Mend the table.", "impact": "incremental"},
+			{"type": "verify_preserve", "preserve": [{"criterion_id": "E1", "what": "The proof.", "source": "agent1.1"}]}
+		],
+		"message": "Do these tasks in order and check each. Then submit the whole with new_answer."
+	}`, s.Propose(plan).Told())
+
+	s = checklist.New(pair())
+	submit(t, s, `{"agent1.1": {"E1": 5, "E2": 5}, "agent2.1": {"E1": 1, "E2": 1}}`)
+	p := s.Propose(`{"improvements": {"E2": "b", "E1": [{"plan": "a", "impact": "structural"}]}, "preserve": {"E2": "y", "E1": ["x", {"what": "z"}]}}`)
+	require.True(t, p.Valid, p.Error)
+	require.Len(t, p.TaskPlan, 3)
+	require.Equal(t, "a", p.TaskPlan[0].Plan)
+	require.Equal(t, "b", p.TaskPlan[1].Plan)
+	require.Equal(t, []checklist.Kept{{CriterionID: "E1", What: "x"}, {CriterionID: "E1", What: "z"}, {CriterionID: "E2", What: "y"}}, p.TaskPlan[2].Preserve)
+}
+
+// A draft that passes everything is told to go on, and has nothing to improve.
+func TestProposeNothingFailed(t *testing.T) {
+	t.Parallel()
+	s := checklist.New(first())
+	submit(t, s, `{"E1": 9, "E2": 9}`)
+	p := s.Propose(plan)
+	require.Equal(t, checklist.NothingFailed, p.ErrorCode)
+	require.Contains(t, p.Error, "new_answer")
+}

@@ -1,0 +1,115 @@
+package team_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/team"
+)
+
+// TestConfirm proves seed 003, case 3: "Agent already decided to answer: agent
+// sees update before submitting, can revise decision"; once per step, and not
+// as a rejection.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*team.Task)
+		call   llm.ToolCall
+		kind   string
+	}{
+		"new answer": {func(*team.Task) {}, answer("Two: Phobos, Deimos."), team.KindNewAnswer},
+		"vote":       {func(*team.Task) {}, vote("agent1"), team.KindVote},
+		"stop":       {divided, call("stop", `{"summary": "Done.", "status": "complete"}`), team.KindStop},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{}
+			task := atWork(w, c.change)
+			p := play(t, t.Context(), task,
+				turn{calls: reply(call("write_file", "{}"), c.call).ToolCalls, while: func() { w.answer(2, 1, "Phobos.") }},
+				turn{calls: reply(c.call).ToolCalls, while: func() { w.answer(3, 2, "Deimos.") }})
+			require.NoError(t, p.err)
+			require.Equal(t, c.kind, p.action.Kind)
+			require.Len(t, p.requests, 2, "the second time it counts")
+			require.Equal(t, []string{"write_file"}, p.ran, "the ordinary tools of the reply have run")
+			require.NotContains(t, p.kinds(), loop.Rejection)
+			golden(t, "confirm_"+c.kind, p.updates()[0])
+			require.Contains(t, p.entries[2].Messages[1].Content, "Not submitted: something new came in")
+			seen, _ := p.rules.Witnessed()
+			require.Equal(t, map[int]int{1: 0, 2: 10, 3: 0}, seen, "what it did not see it does not claim to have seen")
+			p.requireRestores(t, task)
+		})
+	}
+}
+
+// TestConfirmHears: what people said while the agent made up its mind turns the
+// action down in every step, whatever it may be told of peers.
+func TestConfirmHears(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*team.Task){
+		"inject":       func(*team.Task) {},
+		"mode none":    func(t *team.Task) { t.Updates.Mode = team.NoUpdates },
+		"mode restart": func(t *team.Task) { t.Updates.Mode = team.Restart },
+		"vote only":    func(t *team.Task) { t.Offered = []string{team.KindVote} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{}
+			task := atWork(w, change)
+			p := play(t, t.Context(), task,
+				turn{calls: reply(vote("agent1")).ToolCalls, while: func() { w.say(7, "Be brief.") }},
+				turn{calls: reply(vote("agent3")).ToolCalls, while: func() { w.say(8, "In French.") }})
+			require.NoError(t, p.err)
+			require.JSONEq(t, `{"number": 3, "label": "agent3.1", "reason": "It is right."}`, string(p.action.Payload))
+			require.Len(t, p.updates(), 1)
+			require.Contains(t, p.updates()[0], "=== "+frame+" message 7 ===\nBe brief.\n=== "+frame+" message 7 ends ===")
+			_, heard := p.rules.Witnessed()
+			require.Equal(t, 7, heard)
+			p.requireRestores(t, task)
+		})
+	}
+}
+
+// TestActionsThatCountAtOnce: where answers may not reach the step, its action
+// counts with what it has truly seen.
+func TestActionsThatCountAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*team.Task){
+		"mode none":           func(t *team.Task) { t.Updates.Mode = team.NoUpdates },
+		"mode restart":        func(t *team.Task) { t.Updates.Mode = team.Restart },
+		"vote only":           func(t *team.Task) { t.Offered = []string{team.KindVote} },
+		"near the soft limit": func(t *team.Task) { t.Soft, t.Grace = 2*time.Minute, 2*time.Minute },
+		"the budget is spent": func(t *team.Task) { t.Allowance.Tokens = 10 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{}
+			task := atWork(w, change)
+			p := play(t, t.Context(), task, turn{
+				calls: reply(vote("agent1")).ToolCalls, takes: time.Second,
+				while: func() { w.answer(2, 1, "Two.") }, usage: llm.Usage{InputTokens: 10},
+			})
+			require.NoError(t, p.err)
+			require.Empty(t, p.updates())
+			seen, _ := p.rules.Witnessed()
+			require.Equal(t, map[int]int{1: 0, 3: 0}, seen)
+		})
+	}
+}
+
+// TestEvaluationIsNotAskedAgain: the last look is for what competes.
+func TestEvaluationIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	task := atWork(w, evaluating, func(t *team.Task) { t.Updates.Mode = team.NoUpdates })
+	p := play(t, t.Context(), task,
+		turn{calls: reply(call("submit", "{}")).ToolCalls, while: func() { w.say(1, "Wait.") }})
+	require.NoError(t, p.err)
+	require.Equal(t, team.KindSubmit, p.action.Kind)
+	seen, _ := p.rules.Witnessed()
+	require.Equal(t, map[int]int{1: 4}, seen)
+}

@@ -1,0 +1,99 @@
+package team_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/team"
+)
+
+// TestChecklist proves seed 001, "Checklist mode is policy, not the core
+// coordination primitive": its calls are answered, the step goes on, and its
+// verdict forbids nothing.
+func TestChecklist(t *testing.T) {
+	t.Parallel()
+	task := with(evaluation(), gated)
+	p := play(t, t.Context(), task,
+		turn{calls: reply(reading, scores(3, "agent1.2", "agent3.1")).ToolCalls},
+		turn{calls: reply(scores(9, "agent1.2", "agent3.1")).ToolCalls},
+		turn{calls: reply(call("propose_improvements", `{}`), vote("agent1")).ToolCalls})
+	require.NoError(t, p.err)
+	require.Equal(t, team.KindVote, p.action.Kind)
+	require.Equal(t, []string{"read_file"}, p.ran)
+	require.Equal(t, []string{"new_answer", "vote", "submit_checklist", "propose_improvements"}, p.offered(0))
+	require.Contains(t, p.entries[2].Messages[1].Content, `"verdict":"new_answer"`)
+	require.Contains(t, p.entries[4].Messages[0].Content, "quota_used", "one is accepted in a step, also after a restart of the worker")
+	require.Contains(t, p.entries[6].Messages[0].Content, "valid")
+	p.requireRestores(t, task)
+}
+
+// TestNoChecklist: seed 001, "default behavior blocks checklist before first
+// answer unless checklist_first_answer: true"; and a step without a choice has
+// nothing to gate.
+func TestNoChecklist(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*team.Task)
+		has    bool
+	}{
+		"an own answer":          {func(*team.Task) {}, true},
+		"no own answer":          {func(t *team.Task) { t.Checklist.Own = "" }, false},
+		"no own answer, allowed": {func(t *team.Task) { t.Checklist.Own, t.Checklist.FirstAnswer = "", true }, true},
+		"vote only":              {func(t *team.Task) { t.Offered = []string{team.KindVote} }, false},
+		"presenter":              {presenting, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rules := team.New(with(with(evaluation(), gated), c.change))
+			v := rules.Judge(reply(scores(3, "agent1.2", "agent3.1")))
+			said := printed(t, rules)
+			if c.has {
+				require.Empty(t, v.Rejected)
+				require.Contains(t, said, "submit_checklist")
+			} else {
+				require.Equal(t, team.UnknownTool, v.Rejected)
+				require.NotContains(t, said, "submit_checklist")
+			}
+		})
+	}
+}
+
+// TestUpdatesUntilChecklist proves seed 001,
+// "allow_midstream_peer_updates_before_checklist_submit: true keeps mid-stream
+// peer updates enabled until the first accepted submit_checklist".
+func TestUpdatesUntilChecklist(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	task := atWork(w, gated, func(t *team.Task) { t.Updates.UntilChecklist = true })
+	p := play(t, t.Context(), task,
+		turn{calls: reply(reading).ToolCalls, while: func() { w.answer(3, 2, "Deimos.") }},
+		turn{calls: reply(scores(3, "agent1.2")).ToolCalls, while: func() { w.answer(2, 1, "One.") }},
+		turn{calls: reply(scores(3, "agent1.2", "agent2.1", "agent3.2")).ToolCalls},
+		turn{calls: reply(vote("agent1")).ToolCalls, while: func() { w.answer(4, 1, "Four.") }})
+	require.NoError(t, p.err)
+	require.Equal(t, []string{"agent3.2", "agent2.1"}, w.fetched)
+	require.Contains(t, p.entries[5].Messages[0].Content, "missing_agent_scores", "a checklist that is refused closes nothing")
+	seen, _ := p.rules.Witnessed()
+	require.Equal(t, map[int]int{1: 0, 2: 10, 3: 20}, seen)
+	p.requireRestores(t, task)
+}
+
+// TestRecheck proves seed 001, "after injection updates arrive post-checklist,
+// one bounded recheck is allowed".
+func TestRecheck(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	task := atWork(w, gated)
+	p := play(t, t.Context(), task,
+		turn{calls: reply(scores(3, "agent1.2", "agent3.1")).ToolCalls, while: func() { w.answer(2, 1, "Phobos, Deimos.") }},
+		turn{calls: reply(scores(9, "agent2.1")).ToolCalls},
+		turn{calls: reply(scores(9, "agent2.1")).ToolCalls},
+		turn{calls: []llm.ToolCall{vote("agent2")}})
+	require.NoError(t, p.err)
+	require.Contains(t, p.updates()[0], "Score them with one more submit_checklist: agent2.1.")
+	require.Contains(t, p.entries[5].Messages[0].Content, `"verdict":"vote"`)
+	require.Contains(t, p.entries[7].Messages[0].Content, "quota_used")
+	p.requireRestores(t, task)
+}

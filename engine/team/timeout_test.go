@@ -1,0 +1,181 @@
+package team_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/team"
+)
+
+func timed(t *team.Task) { t.Soft, t.Grace = 10*time.Minute, 2*time.Minute }
+
+func reads(takes time.Duration) turn { return turn{calls: reply(reading).ToolCalls, takes: takes} }
+
+// TestSoftTimeout proves seed 001, "soft timeout: injects wrap-up guidance",
+// once, and "hard timeout: blocks non-terminal tools after grace period".
+func TestSoftTimeout(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	task := atWork(w, timed)
+	p := play(t, t.Context(), task,
+		reads(9*time.Minute),
+		reads(time.Minute), // the soft limit: told
+		reads(time.Minute), // grace
+		reads(59*time.Second),
+		reads(time.Second), // over: denied
+		turn{calls: reply(reading, vote("agent3")).ToolCalls, while: func() { w.answer(2, 1, "Late."); w.say(1, "Late.") }},
+	)
+	require.NoError(t, p.err)
+	require.Len(t, p.updates(), 1)
+	require.Contains(t, p.requests[2].Messages[len(p.requests[2].Messages)-1].Content, "After 120 more seconds of work every other call is denied.")
+	require.Len(t, p.ran, 4, "what is denied is not run")
+	require.Equal(t, team.KindVote, p.action.Kind, "a terminal call still counts, and the last look is left out")
+	require.Equal(t, []string{
+		"Denied (2 of 10): your time for this turn is over. Only new_answer or vote can be called now; submit the best you have.",
+		"Your vote for agent3.1 is recorded.",
+	}, p.results())
+	p.requireRestores(t, task)
+}
+
+// TestGraceBeginsWithTheGuidance: a model call that goes on beyond the soft limit
+// does not use up the grace before the step was told.
+func TestGraceBeginsWithTheGuidance(t *testing.T) {
+	t.Parallel()
+	p := play(t, t.Context(), with(evaluation(), timed), reads(time.Hour), reads(119*time.Second), reads(time.Second))
+	require.ErrorIs(t, p.err, scriptError{})
+	require.Len(t, p.updates(), 1)
+	require.Len(t, p.ran, 2)
+}
+
+// TestDenials proves seed 001, "repeated denied tool calls after hard timeout
+// can force agent turn termination": ten of them, by call.
+func TestDenials(t *testing.T) {
+	t.Parallel()
+	task := with(evaluation(), timed)
+	turns := []turn{reads(10 * time.Minute), reads(2 * time.Minute)}
+	for range 3 {
+		turns = append(turns, turn{calls: reply(reading, reading, reading).ToolCalls})
+	}
+	p := play(t, t.Context(), task, append(turns, reads(0))...)
+	require.Equal(t, &loop.RejectedError{Attempts: 10, Reason: "time_over"}, p.err)
+	require.Len(t, p.requests, 5, "the second turn was denied already")
+	require.NotContains(t, p.kinds(), loop.Rejection, "a denial is no rejection")
+	require.Equal(t, []string{"read_file"}, p.ran)
+	require.ErrorContains(t, updatesError(t, p.restored(t, task)), "time_over")
+}
+
+// TestDenialsInAnEvaluation: what is left depends on the step.
+func TestDenialsInAnEvaluation(t *testing.T) {
+	t.Parallel()
+	p := play(t, t.Context(), with(with(evaluation(), timed), evaluating),
+		reads(10*time.Minute), reads(2*time.Minute), turn{calls: reply(call("submit", "")).ToolCalls})
+	require.NoError(t, p.err)
+	require.Contains(t, p.requests[2].Messages[len(p.requests[2].Messages)-1].Content, "Only submit or restart_orchestration can be called now")
+}
+
+// TestWrapUp: the session's end is told like a soft limit, once, and nothing
+// of peers is told with it. Without times given nothing is denied.
+func TestWrapUp(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	task := atWork(w, gated)
+	p := play(t, t.Context(), task,
+		turn{calls: reply(reading).ToolCalls, while: func() { w.news.WrapUp = true; w.answer(2, 1, "Two.") }},
+		reads(time.Hour),
+		does(vote("agent1")))
+	require.NoError(t, p.err)
+	require.Len(t, p.updates(), 1)
+	require.Contains(t, p.updates()[0], "The session is about to end. Finish now")
+	require.NotContains(t, p.updates()[0], "denied")
+	require.Len(t, p.ran, 2)
+	p.requireRestores(t, task)
+}
+
+// TestTimeOverTakesTheChecklistAway: its tools are no terminal ones.
+func TestTimeOverTakesTheChecklistAway(t *testing.T) {
+	t.Parallel()
+	task := with(with(evaluation(), timed), gated)
+	p := play(t, t.Context(), task,
+		reads(10*time.Minute), reads(2*time.Minute),
+		turn{calls: reply(scores(9, "agent1.2", "agent3.1")).ToolCalls}, does(vote("agent1")))
+	require.NoError(t, p.err)
+	require.Contains(t, p.offered(1), "submit_checklist")
+	require.Equal(t, []string{"new_answer", "vote"}, p.offered(2))
+	require.Contains(t, p.requests[3].Messages[len(p.requests[3].Messages)-1].Content, "Denied (2 of 10)")
+}
+
+// TestAllowance: told once when the budget is nearly used, ended before a call
+// that it cannot pay for; a price that is not known counts as nothing.
+func TestAllowance(t *testing.T) {
+	t.Parallel()
+	usd := func(v float64) llm.Usage { return llm.Usage{TotalUSD: &v} }
+	for name, c := range map[string]struct {
+		allowance team.Allowance
+		usage     llm.Usage // of each call
+		calls     int       // until the step ends itself; 0: it does not
+		told      int
+	}{
+		"none":              {team.Allowance{}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
+		"tokens":            {team.Allowance{Tokens: 10}, llm.Usage{InputTokens: 1, OutputTokens: 1}, 5, 1},
+		"tokens, at once":   {team.Allowance{Tokens: 10}, llm.Usage{OutputTokens: 10}, 1, 0},
+		"tokens, told once": {team.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 165}, 0, 1},
+		"tokens, just less": {team.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 133}, 0, 0},
+		"money":             {team.Allowance{USD: 1}, usd(0.25), 4, 0},
+		"money, told":       {team.Allowance{USD: 1}, usd(0.2), 5, 1},
+		"unknown price":     {team.Allowance{USD: 1}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
+		"both, money first": {team.Allowance{USD: 1, Tokens: 1000}, llm.Usage{InputTokens: 1, TotalUSD: usd(0.5).TotalUSD}, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := evaluation()
+			task.Allowance = c.allowance
+			var turns []turn
+			for range 6 {
+				turns = append(turns, turn{calls: reply(reading).ToolCalls, usage: c.usage})
+			}
+			turns = append(turns, turn{calls: reply(vote("agent1")).ToolCalls})
+			p := play(t, t.Context(), task, turns...)
+			require.Len(t, p.updates(), c.told)
+			if c.calls == 0 {
+				require.NoError(t, p.err)
+				return
+			}
+			require.Equal(t, &loop.EndedError{Why: loop.EndAllowance}, p.err)
+			require.Len(t, p.requests, c.calls)
+			require.Equal(t, p.err, updatesError(t, p.restored(t, task)))
+		})
+	}
+}
+
+// updatesError is how restored rules end the step.
+func updatesError(t *testing.T, rules *team.Rules) error {
+	t.Helper()
+	_, err := rules.Updates(t.Context())
+	return err
+}
+
+// A step that somebody had go on begins its time anew: it is told again, and
+// nothing is denied before that.
+func TestResumedStepHasTimeAgain(t *testing.T) {
+	t.Parallel()
+	r := team.New(with(evaluation(), timed))
+	_, err := r.Opening()
+	require.NoError(t, err)
+	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Reply, Seconds: (10 * time.Minute).Seconds()}))
+	guidance, err := r.Updates(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, guidance.Messages)
+	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Messages: guidance.Messages, Note: guidance.Note}))
+	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Reply, Seconds: (2 * time.Minute).Seconds()}))
+	require.NotEmpty(t, r.Judge(reply(reading)).Told, "the hard limit")
+
+	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Resumed}))
+	require.Empty(t, r.Judge(reply(reading)).Told)
+	again, err := r.Updates(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, again.Messages)
+}

@@ -1,0 +1,220 @@
+package team_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/team"
+)
+
+// world is what there is around a running step.
+type world struct {
+	news    team.News
+	texts   map[string]team.Answer
+	said    map[int]string
+	looks   int
+	fetched []string // labels
+}
+
+// reach lets news of the world reach the step.
+func (w *world) reach(t *team.Task) {
+	t.Look = func(context.Context) (team.News, error) {
+		w.looks++
+		return w.news, nil
+	}
+	t.Fetch = func(_ context.Context, arrivals []team.Arrival) ([]team.Answer, error) {
+		var answers []team.Answer
+		for _, a := range arrivals {
+			w.fetched = append(w.fetched, a.Label)
+			answers = append(answers, w.texts[a.Label])
+		}
+		return answers, nil
+	}
+	t.Hear = func(_ context.Context, numbers []int) ([]team.Message, error) {
+		var messages []team.Message
+		for _, number := range numbers {
+			messages = append(messages, team.Message{Number: number, Text: w.said[number]})
+		}
+		return messages, nil
+	}
+}
+
+// answer has the agent with number give its answer of that revision; the step
+// that gives it has the number 10 times the revision.
+func (w *world) answer(number, revision int, text string) team.Answer {
+	a := team.Answer{Number: number, Label: fmt.Sprintf("agent%d.%d", number, revision), Step: 10 * revision, Text: text}
+	if w.texts == nil {
+		w.texts = map[string]team.Answer{}
+	}
+	w.texts[a.Label] = a
+	arrivals := w.news.Arrivals
+	w.news.Arrivals = nil
+	for _, other := range arrivals {
+		if other.Number != number {
+			w.news.Arrivals = append(w.news.Arrivals, other)
+		}
+	}
+	w.news.Arrivals = append(w.news.Arrivals, team.Arrival{Number: number, Label: a.Label, Step: a.Step})
+	return a
+}
+
+// say has a person say something.
+func (w *world) say(number int, text string) {
+	if w.said == nil {
+		w.said = map[int]string{}
+	}
+	w.said[number] = text
+	w.news.Messages = append(w.news.Messages, number)
+}
+
+// turn is one reply of the scripted model.
+type turn struct {
+	while func() // what happens in the world while the model works
+	takes time.Duration
+	usage llm.Usage
+	calls []llm.ToolCall
+}
+
+func does(calls ...llm.ToolCall) turn { return turn{calls: calls} }
+
+// played is a step that was run by the real loop.
+type played struct {
+	rules    *team.Rules
+	action   loop.Action
+	err      error
+	entries  []loop.Entry
+	requests []llm.Request
+	ran      []string // ordinary tools
+	turns    []turn
+	clock    time.Time
+}
+
+// play runs a step against a scripted model. A step that asks for more turns
+// than there are fails with errScript.
+func play(t require.TestingT, ctx context.Context, task team.Task, turns ...turn) *played {
+	p := &played{rules: team.New(task), turns: turns, clock: time.Unix(0, 0)}
+	opening, err := p.rules.Opening()
+	require.NoError(t, err)
+	conv := &loop.Conversation{}
+	first := loop.Entry{Kind: loop.Opening, Messages: opening}
+	p.entries = append(p.entries, first)
+	conv.Add(first)
+	require.NoError(t, p.rules.Learn(ctx, first))
+	l := loop.Loop{Model: p, Tools: p, Journal: p, Now: func() time.Time { return p.clock }}
+	p.action, p.err = l.Run(ctx, conv, p.rules)
+	return p
+}
+
+type scriptError struct{}
+
+func (scriptError) Error() string { return "the script is over" }
+
+func (p *played) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
+	p.requests = append(p.requests, req)
+	if len(p.requests) > len(p.turns) {
+		return llm.Reply{}, scriptError{}
+	}
+	now := p.turns[len(p.requests)-1]
+	if now.while != nil {
+		now.while()
+	}
+	p.clock = p.clock.Add(now.takes)
+	usage := now.usage
+	usage.ModelCalls = 1
+	return llm.Reply{Message: llm.Message{Role: llm.Assistant, ToolCalls: now.calls}, Usage: usage}, nil
+}
+
+func (p *played) Tools() []llm.Tool { return nil }
+
+func (p *played) Run(_ context.Context, call llm.ToolCall) (string, error) {
+	p.ran = append(p.ran, call.Name)
+	return call.Name + " has run", nil
+}
+
+func (p *played) Append(_ context.Context, e loop.Entry) error {
+	p.entries = append(p.entries, e)
+	return nil
+}
+
+// updates are the texts of the updates that the step was told.
+func (p *played) updates() []string {
+	var texts []string
+	for _, e := range p.entries {
+		if e.Kind == loop.Updated {
+			texts = append(texts, e.Messages[len(e.Messages)-1].Content)
+		}
+	}
+	return texts
+}
+
+// results are what the calls of the last answered reply were told.
+func (p *played) results() []string {
+	for i := len(p.entries) - 1; i >= 0; i-- {
+		var told []string
+		for _, m := range p.entries[i].Messages {
+			if m.Role == llm.ToolRole {
+				told = append(told, m.Content)
+			}
+		}
+		if len(told) > 0 {
+			return told
+		}
+	}
+	return nil
+}
+
+// offered are the names of the tools of a model call.
+func (p *played) offered(call int) []string {
+	var names []string
+	for _, tool := range p.requests[call].Tools {
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+// restored are rules that have learned nothing but the journal.
+func (p *played) restored(t require.TestingT, task team.Task) *team.Rules {
+	rules := team.New(task)
+	for _, e := range p.entries {
+		require.NoError(t, rules.Learn(context.Background(), e))
+	}
+	return rules
+}
+
+// requireRestores: a step that is restored from its journal knows, offers and
+// judges as the one that wrote it.
+func (p *played) requireRestores(t *testing.T, task team.Task) {
+	t.Helper()
+	again := p.restored(t, task)
+	seen, heard := p.rules.Witnessed()
+	seenAgain, heardAgain := again.Witnessed()
+	require.Equal(t, seen, seenAgain)
+	require.Equal(t, heard, heardAgain)
+	require.Equal(t, p.rules.Offer(), again.Offer())
+	for _, calls := range [][]llm.ToolCall{{answer("Two.")}, {vote("agent1")}, {vote("agent2")}, {call("read_file", "{}")}, {call("submit_checklist", "{}")}} {
+		require.Equal(t, p.rules.Judge(reply(calls...)), again.Judge(reply(calls...)))
+	}
+}
+
+// reasons are those of the entries: empty for all that are no rejections.
+func (p *played) reasons() []string {
+	var reasons []string
+	for _, e := range p.entries {
+		reasons = append(reasons, e.Reason)
+	}
+	return reasons
+}
+
+func (p *played) kinds() []loop.EntryKind {
+	var kinds []loop.EntryKind
+	for _, e := range p.entries {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
