@@ -8,6 +8,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/coordination"
 	"conclave/engine/loop"
 	"conclave/engine/step"
 )
@@ -31,13 +32,26 @@ type Activities struct {
 	// anything else is a fault of the configuration.
 	Model func(config.Agent) (loop.Model, error)
 
+	// Priced reports whether the costs of an agent's model will be known; nil if
+	// none are.
+	Priced func(config.Agent) bool
+
 	// Tools opens the ordinary tools on a workspace.
 	Tools func(workspace string) (step.Tools, error)
+
+	// Redact takes the secrets of this process out of what tools say and what is
+	// kept of a step; nil for none.
+	Redact func([]byte) []byte
 
 	// Heartbeat tells the server that an activity lives and returns its answer.
 	// It is the client's RecordActivityHeartbeat: the SDK's own heartbeat hides
 	// whether the server acknowledged it.
 	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error
+
+	// Bell reads the doorbell of a run of a session, which is in the memo of its
+	// workflow; the zero Bell if it was never rung. nil for no doorbell: then
+	// nothing reaches a running step.
+	Bell func(ctx context.Context, workflowID, runID string) (coordination.Bell, error)
 
 	Now     func() time.Time
 	Scratch string

@@ -3,8 +3,10 @@
 // around the Temporal-free engine.
 //
 //   - Prepare resolves the team and claims the session's directory.
-//   - RunStep runs one step (engine/step); start in step.go.
-//   - Record writes accepted actions to the ledger and the files derived from them.
+//   - RunStep runs one step (engine/step); start in step.go. What it can hear
+//     while it runs comes through doorbell.go.
+//   - Record writes accepted actions to the ledger, what people said where steps
+//     read it, and the files derived from them.
 //   - Present places the final answer.
 //
 // Vendors are below: openai, s3store, tools and offline import no Temporal, and

@@ -13,6 +13,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/member"
+	"conclave/engine/step"
 )
 
 // Error types of activities. They are in histories and shown to people; tests
@@ -67,6 +69,7 @@ func (e *noProgressError) Error() string {
 // of its error.
 type StepFailure struct {
 	Step  int       `json:"step"`
+	Token string    `json:"token,omitempty"` // the step's execution token
 	Usage llm.Usage `json:"usage"`
 }
 
@@ -94,6 +97,7 @@ func classify(err error) class {
 	var limit *artifact.LimitError
 	var name *artifact.NameError
 	var away *storageError
+	var unwritten *member.UnwrittenError
 	var dead *noProgressError
 	var classified *temporal.ApplicationError
 	switch {
@@ -114,9 +118,9 @@ func classify(err error) class {
 		return class{kind: NoProvider, free: true, after: keyDelay}
 	case errors.Is(err, errStopped):
 		return class{kind: WorkerStopped, free: true, after: stopDelay}
-	case errors.Is(err, errFenced):
+	case errors.Is(err, errFenced), errors.Is(err, step.ErrOvertaken):
 		return class{kind: Fenced, free: true}
-	case errors.As(err, &away):
+	case errors.As(err, &away), errors.As(err, &unwritten):
 		return class{kind: Storage, free: true}
 	default:
 		return class{kind: Internal}

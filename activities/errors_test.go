@@ -12,6 +12,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/member"
+	"conclave/engine/step"
 )
 
 // Every error of a step has one class, however deeply it is wrapped.
@@ -40,9 +42,11 @@ func TestClassify(t *testing.T) {
 		{&NoProviderError{Provider: "house"}, class{kind: NoProvider, free: true, after: keyDelay}},
 		{errStopped, class{kind: WorkerStopped, free: true, after: stopDelay}},
 		{errFenced, class{kind: Fenced, free: true}},
+		{step.ErrOvertaken, class{kind: Fenced, free: true}},
 		{invalid(errors.New("no such agent")), class{kind: ConfigInvalid, final: true}},
 		{&noProgressError{attempts: 3}, class{kind: NoProgress, final: true}},
 		{fault(errors.New("connection refused")), class{kind: Storage, free: true}},
+		{&member.UnwrittenError{Number: 3}, class{kind: Storage, free: true}},
 		{fault(artifact.ErrNotFound), class{kind: Internal}},
 		{errors.New("a bug of ours"), class{kind: Internal}},
 	} {

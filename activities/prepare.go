@@ -12,11 +12,14 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
 )
 
 // PrepareInput is what a session was started with.
 type PrepareInput struct {
+	// Protocol is the newest version of the coordination's rules that the
+	// workflow knows; 0 in old histories, which are of version 1.
+	Protocol int `json:"protocol,omitempty"`
+
 	Session    string          `json:"session"`
 	WorkflowID string          `json:"workflow_id"`
 	FirstRunID string          `json:"first_run_id"`
@@ -28,9 +31,17 @@ type PrepareInput struct {
 
 // Prepared is what the workflow needs of a resolved team.
 type Prepared struct {
+	// Protocol is the version of the rules that the session has from now on; 0
+	// stands for 1.
+	Protocol int `json:"protocol,omitempty"`
+
 	ConfigHash     string              `json:"config_hash"`
 	Coordination   coordination.Config `json:"coordination"`
 	TimeoutSeconds int                 `json:"timeout_seconds"`
+
+	// GraceSeconds is how long before the end of the session's time its steps are
+	// told to come to an end.
+	GraceSeconds int `json:"grace_seconds,omitempty"`
 
 	// URL is where the session's directory is, for people.
 	URL string `json:"url"`
@@ -60,9 +71,11 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 		return Prepared{}, err
 	}
 	return Prepared{
+		Protocol:       min(in.Protocol, coordination.Protocol),
 		ConfigHash:     t.Hash(),
 		Coordination:   coordinationConfig(t),
 		TimeoutSeconds: t.Timeouts.OrchestratorTimeoutSeconds,
+		GraceSeconds:   t.Timeouts.RoundTimeoutGraceSeconds,
 		URL:            a.Store.URL(layout.File("session.json")),
 		Offline:        slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
 	}, nil
@@ -98,6 +111,20 @@ func (a *Activities) check(t config.Team) error {
 		var key *MissingKeyError
 		if err != nil && !errors.As(err, &key) {
 			return invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
+		}
+	}
+	return a.checkPrices(t)
+}
+
+// checkPrices refuses a cost limit that could not be kept.
+func (a *Activities) checkPrices(t config.Team) error {
+	if t.Orchestrator.Budget.MaxCostUSD == nil {
+		return nil
+	}
+	for _, agent := range t.Agents {
+		if a.Priced == nil || !a.Priced(agent) {
+			return invalid(fmt.Errorf("agent %s: max_cost_usd is set, and what the model %s costs is not known; "+
+				"name a provider with a price_per_million in the worker configuration, or limit max_total_tokens instead", agent.ID, agent.Backend.Model))
 		}
 	}
 	return nil
@@ -137,22 +164,8 @@ func (a *Activities) claimSession(ctx context.Context, layout artifact.Layout, i
 	return nil
 }
 
-func coordinationConfig(t config.Team) coordination.Config {
-	o := t.Orchestrator
-	c := coordination.Config{
-		OnSplit:          coordination.OnSplit(o.OnSplit),
-		MaxRevotes:       o.MaxRevotes,
-		MaxStepsPerAgent: o.MaxStepsPerAgent,
-		OnAgentFailure:   coordination.OnAgentFailure(o.OnAgentFailure),
-	}
-	for _, agent := range t.Agents {
-		c.Agents = append(c.Agents, agent.ID)
-	}
-	return c
-}
-
 // readCriteria reads the session's evaluation criteria, if it has any.
-func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]team.Criterion, error) {
+func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Layout) (config.Criteria, error) {
 	data, err := store.Get(ctx, layout.File("eval_criteria.json"))
 	if errors.Is(err, artifact.ErrNotFound) {
 		return nil, nil
@@ -164,9 +177,5 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 	if err != nil {
 		return nil, invalid(err)
 	}
-	var criteria []team.Criterion
-	for _, c := range parsed {
-		criteria = append(criteria, team.Criterion{Text: c.Text, Category: c.Category, VerifyBy: c.VerifyBy})
-	}
-	return criteria, nil
+	return parsed, nil
 }

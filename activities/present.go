@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
@@ -29,66 +30,99 @@ type Presented struct {
 	Path      string `json:"path"`
 }
 
-// Present makes final/<agent>/ from the winning answer as it stands.
+// Present makes final/<agent>/ from the presented answer, or from the winning
+// one as it stands.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer pulse(ctx)()
 	layout := artifact.InBucket(in.Session)
-	d := in.Decision
-	source := layout.Step(d.Winner, d.WinnerStep, "action.json")
-	commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, source)
+	f, err := a.finalAnswer(ctx, layout, in.Decision)
 	if err != nil {
-		return Presented{}, fmt.Errorf("reading the winning answer: %w", err)
-	}
-	var answer member.Answer
-	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
-		return Presented{}, invalid(fmt.Errorf("reading the winning answer in %s: %w", source, err))
-	}
-	if err := a.placeFinal(ctx, layout, d, commit); err != nil {
 		return Presented{}, err
 	}
-	key := layout.Final(d.Winner, "answer.json")
+	if err := a.placeFinal(ctx, layout, f.agent, f.manifest); err != nil {
+		return Presented{}, err
+	}
+	key := layout.Final(f.agent, "answer.json")
 	err = artifact.PutJSON(ctx, a.Store, key, artifact.Answer{
-		AgentID: d.Winner, Answer: answer.Answer, Timestamp: commit.Timestamp, Label: finalLabel(d.WinnerLabel),
+		AgentID: f.agent, Answer: f.text, Timestamp: f.at, Label: f.label,
 	})
 	if err != nil {
 		return Presented{}, fmt.Errorf("writing %s: %w", key, err)
 	}
-	text, cut := excerpt.Of(answer.Answer, MaxAnswer)
+	text, cut := excerpt.Of(f.text, MaxAnswer)
 	return Presented{Answer: text, Truncated: cut, Path: a.Store.URL(key)}, nil
 }
 
-// placeFinal makes final/ hold the winning answer's files and no others. What an
-// earlier end of the session left goes first: a path of it may be a directory now.
-func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, d coordination.Decision, c artifact.Commit) error {
-	m, err := artifact.LoadManifest(ctx, a.Store, layout, c.Manifest)
-	if err == nil {
-		err = a.clearFinal(ctx, layout, d.Winner, m)
+// final is the answer that the session ends with.
+type final struct {
+	agent, label, text string
+	manifest           string // of its files; empty without any
+	at                 time.Time
+}
+
+// finalAnswer reads it from its commit. A presenter that left no files presents
+// those of the winning answer.
+func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (final, error) {
+	winner := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
+	if d.Final == nil {
+		return a.readFinal(ctx, layout, winner)
 	}
-	if err == nil && c.Manifest != "" {
-		err = artifact.Project(ctx, a.Store, layout, m, layout.Final(d.Winner, "workspace/"))
+	f, err := a.readFinal(ctx, layout, *d.Final)
+	if err != nil || f.manifest != "" || d.WinnerStep == 0 {
+		return f, err
+	}
+	won, err := a.readFinal(ctx, layout, winner)
+	f.manifest = won.manifest
+	return f, err
+}
+
+func (a *Activities) readFinal(ctx context.Context, layout artifact.Layout, shown coordination.Shown) (final, error) {
+	source := layout.Step(shown.Agent, shown.Step, "action.json")
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, source)
+	if err != nil {
+		return final{}, fmt.Errorf("reading the final answer: %w", err)
+	}
+	var answer member.Answer
+	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
+		return final{}, invalid(fmt.Errorf("reading the final answer in %s: %w", source, err))
+	}
+	return final{
+		agent: shown.Agent, label: finalLabel(shown.Label), text: answer.Answer, manifest: commit.Manifest, at: commit.Timestamp,
+	}, nil
+}
+
+// placeFinal makes final/ hold the answer's files and no others. What an earlier
+// end of the session left goes first: a path of it may be a directory now.
+func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, agent, manifest string) error {
+	m, err := artifact.LoadManifest(ctx, a.Store, layout, manifest)
+	if err == nil {
+		err = a.clearFinal(ctx, layout, agent, m)
+	}
+	if err == nil && manifest != "" {
+		err = artifact.Project(ctx, a.Store, layout, m, layout.Final(agent, "workspace/"))
 		if err == nil {
-			err = artifact.PutJSON(ctx, a.Store, layout.Final(d.Winner, "workspace.json"), m)
+			err = artifact.PutJSON(ctx, a.Store, layout.Final(agent, "workspace.json"), m)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("placing the files of the winning answer: %w", err)
+		return fmt.Errorf("placing the files of the final answer: %w", err)
 	}
 	return nil
 }
 
 // clearFinal deletes what is under final/ and not of this answer. What is
 // replaced anyway stays until then.
-func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, winner string, m artifact.Manifest) error {
-	kept := map[string]bool{layout.Final(winner, "answer.json"): true}
+func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, agent string, m artifact.Manifest) error {
+	kept := map[string]bool{layout.Final(agent, "answer.json"): true}
 	if len(m.Files) > 0 {
-		kept[layout.Final(winner, "workspace.json")] = true
+		kept[layout.Final(agent, "workspace.json")] = true
 	}
 	for _, f := range m.Files {
 		name, err := artifact.EscapePath(f.Path)
 		if err != nil {
 			return err
 		}
-		kept[layout.Final(winner, "workspace/"+name)] = f.Link == ""
+		kept[layout.Final(agent, "workspace/"+name)] = f.Link == ""
 	}
 	var stale []string
 	for key, err := range a.Store.List(ctx, layout.File("final/")) {
@@ -107,7 +141,7 @@ func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, win
 	return nil
 }
 
-// finalLabel is agent<N>.final for a winner labelled agent<N>.<M>.
+// finalLabel is agent<N>.final for an answer of agent<N>.
 func finalLabel(label string) string {
 	agent, _, _ := strings.Cut(label, ".")
 	return agent + ".final"

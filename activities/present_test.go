@@ -36,6 +36,12 @@ func newStage(t *testing.T) *stage {
 // win commits an answer with files of the given content and presents it.
 func (s *stage) win(agent string, number int, text string, files map[string]string) {
 	s.t.Helper()
+	s.commit(agent, number, text, files)
+	s.present(coordination.Decision{Winner: agent, WinnerStep: number, WinnerLabel: "agent1.1"})
+}
+
+func (s *stage) commit(agent string, number int, text string, files map[string]string) {
+	s.t.Helper()
 	payload, err := json.Marshal(member.Answer{Answer: text, Label: "agent1.1"})
 	require.NoError(s.t, err)
 	commit := artifact.Commit{Kind: string(coordination.NewAnswer), Payload: payload}
@@ -43,10 +49,15 @@ func (s *stage) win(agent string, number int, text string, files map[string]stri
 		commit.Manifest = s.manifest(files)
 	}
 	require.NoError(s.t, artifact.CreateJSON(s.t.Context(), s.store, s.layout.Step(agent, number, "action.json"), commit))
-	_, err = s.ExecuteActivity(PresentName, PresentInput{Session: "s1", Decision: coordination.Decision{
-		Winner: agent, WinnerStep: number, WinnerLabel: "agent1.1",
-	}})
+}
+
+func (s *stage) present(d coordination.Decision) Presented {
+	s.t.Helper()
+	value, err := s.ExecuteActivity(PresentName, PresentInput{Session: "s1", Decision: d})
 	require.NoError(s.t, err)
+	var p Presented
+	require.NoError(s.t, value.Get(&p))
+	return p
 }
 
 func (s *stage) manifest(files map[string]string) string {
@@ -130,4 +141,52 @@ func TestPresent_Again(t *testing.T) {
 	_, err := s.ExecuteActivity(PresentName, PresentInput{Session: "s1", Decision: coordination.Decision{Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1"}})
 	require.NoError(t, err)
 	require.Equal(t, before, s.final())
+}
+
+// A presented answer is the final one. Its files are its own, or, if it has none,
+// those of the answer that won.
+func TestPresent_PresentedAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		presented map[string]string
+		want      []string
+	}{
+		"with files": {map[string]string{"b c.txt": "x"}, []string{
+			"sessions/s1/final/agent_b/answer.json", "sessions/s1/final/agent_b/workspace.json", "sessions/s1/final/agent_b/workspace/b=20c.txt",
+		}},
+		"without files": {nil, []string{
+			"sessions/s1/final/agent_b/answer.json", "sessions/s1/final/agent_b/workspace.json", "sessions/s1/final/agent_b/workspace/common.txt",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.commit("agent_a", 1, "One.", map[string]string{"common.txt": "1"})
+			s.commit("agent_b", 4, "All of it.", tt.presented)
+			p := s.present(coordination.Decision{
+				Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1",
+				Final: &coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.final", Step: 4},
+			})
+			require.Equal(t, "All of it.", p.Answer)
+			require.Contains(t, p.Path, "final/agent_b/answer.json")
+			require.Equal(t, tt.want, s.final())
+			answer, err := artifact.ReadJSON[artifact.Answer](t.Context(), s.store, s.layout.Final("agent_b", "answer.json"))
+			require.NoError(t, err)
+			require.Equal(t, "agent2.final", answer.Label)
+			require.Equal(t, "agent_b", answer.AgentID)
+		})
+	}
+}
+
+// In decomposition the presenter's answer is the winner's.
+func TestPresent_PresenterIsTheWinner(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.commit("agent_b", 4, "All of it.", nil)
+	p := s.present(coordination.Decision{
+		Winner: "agent_b", WinnerStep: 4, WinnerLabel: "agent2.final",
+		Final: &coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.final", Step: 4},
+	})
+	require.Equal(t, "All of it.", p.Answer)
+	require.Equal(t, []string{"sessions/s1/final/agent_b/answer.json"}, s.final())
 }

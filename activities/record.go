@@ -11,6 +11,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/member"
 )
 
 // RecordInput is what has happened since the last Record.
@@ -43,13 +44,19 @@ type ledgerEntry struct {
 	coordination.Accepted
 }
 
-// Record writes accepted actions to the ledger, then the files derived from the
-// history. It can be repeated: the ledger is written once, and an event is in
-// events.jsonl once.
+// Record writes what people said where steps read it, accepted actions to the
+// ledger, then the files derived from the history. It can be repeated: the
+// ledger is written once, and an event is in events.jsonl once.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	defer pulse(ctx)()
 	layout := artifact.InBucket(in.Session)
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
+	// Steps that run wait for these.
+	for _, e := range in.Entries {
+		if err := a.deliver(ctx, layout, e); err != nil {
+			return err
+		}
+	}
 	for _, e := range in.Entries {
 		if err := a.enter(ctx, layout, ledgerEntry{Run: run, Accepted: e}); err != nil {
 			return err
@@ -65,6 +72,21 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	in.Status.Query = session.Query
 	key := layout.File("status.json")
 	if err := artifact.PutJSON(ctx, a.Store, key, in.Status); err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	return nil
+}
+
+// deliver writes what a person said, if that is what e is about.
+func (a *Activities) deliver(ctx context.Context, layout artifact.Layout, e coordination.Accepted) error {
+	if e.Action != coordination.Say {
+		return nil
+	}
+	key := member.MessageKey(layout, e.Message)
+	err := artifact.PutJSON(ctx, a.Store, key, member.Message{
+		Number: e.Message, Agent: e.Agent, Text: e.Text, SaidAt: artifact.Timestamp(a.Now()),
+	})
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/member"
 )
 
 // books is a session's directory with Record on it.
@@ -105,4 +106,24 @@ func TestRecord_AnotherRunGoesOn(t *testing.T) {
 	there, err := b.store.Exists(t.Context(), artifact.InBucket("s1").Ledger(3))
 	require.NoError(t, err)
 	require.False(t, there)
+}
+
+// What people say is written where running steps read it, before anything that
+// could hold them up.
+func TestRecord_MessagesAreWritten(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	say := coordination.Accepted{Seq: 1, Agent: "agent_b", Action: coordination.Say, Message: 1, Text: "Be brief."}
+	all := coordination.Accepted{Seq: 3, Action: coordination.Say, Message: 2, Text: "And be right."}
+	b.record(RecordInput{Entries: []coordination.Accepted{say, accepted(2, "a"), all}})
+	for number, want := range map[int]coordination.Accepted{1: say, 2: all} {
+		m, err := artifact.ReadJSON[member.Message](t.Context(), b.store, member.MessageKey(artifact.InBucket("s1"), number))
+		require.NoError(t, err)
+		require.False(t, m.SaidAt.IsZero())
+		require.Equal(t, member.Message{Number: number, Agent: want.Agent, Text: want.Text, SaidAt: m.SaidAt}, m)
+		require.Equal(t, want, b.ledger(want.Seq).Accepted)
+	}
+	there, err := b.store.Exists(t.Context(), "sessions/s1/messages/001.json")
+	require.NoError(t, err)
+	require.True(t, there)
 }

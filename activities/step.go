@@ -10,8 +10,10 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/engine/artifact"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 	"conclave/engine/member"
 	"conclave/engine/step"
 )
@@ -33,14 +35,22 @@ type StepInput struct {
 // StepResult is a step's action as the workflow needs it: references and short
 // text.
 type StepResult struct {
-	Step        int                 `json:"step"`
-	Action      coordination.Action `json:"action"`
-	Target      string              `json:"target,omitempty"`
-	TargetLabel string              `json:"target_label,omitempty"`
-	Reason      string              `json:"reason,omitempty"` // cut at MaxReason bytes
-	Seen        []coordination.Seen `json:"seen,omitempty"`
-	Files       int                 `json:"files,omitempty"`
-	Usage       llm.Usage           `json:"usage"`
+	Step int `json:"step"`
+
+	// Ended is why a step ended itself without an action, a loop.EndedError's
+	// Why; empty with an action.
+	Ended string `json:"ended,omitempty"`
+
+	Action      coordination.Action     `json:"action,omitempty"`
+	Target      string                  `json:"target,omitempty"`
+	TargetLabel string                  `json:"target_label,omitempty"`
+	Reason      string                  `json:"reason,omitempty"` // of a vote or a restart, cut at member.MaxReason bytes
+	Status      coordination.StopStatus `json:"status,omitempty"`
+	Summary     string                  `json:"summary,omitempty"` // of a stop, cut like Reason
+	Seen        []coordination.Seen     `json:"seen,omitempty"`
+	Heard       int                     `json:"heard,omitempty"` // number of the last human message that was told
+	Files       int                     `json:"files,omitempty"`
+	Usage       llm.Usage               `json:"usage"`
 }
 
 // RunStep runs one step of an agent, or finds it run. An error is final, with a
@@ -55,7 +65,7 @@ func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, err
 	h, stepCtx, stop := a.startHeart(ctx, v)
 	defer stop()
 
-	run := a.stepRun(in, v)
+	run := a.stepRun(ctx, in, v)
 	run.heart, run.counted = h, !exhausted
 	var err error
 	if exhausted {
@@ -63,9 +73,12 @@ func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, err
 	} else {
 		err = run.carryOut(stepCtx)
 	}
+	var itself *loop.EndedError
 	switch {
 	case err == nil:
 		return run.outcome()
+	case errors.As(err, &itself):
+		return run.endedItself(ctx, itself), nil
 	case ended(stepCtx, err):
 		return StepResult{}, run.cutShort(ctx, err)
 	default:
@@ -99,16 +112,30 @@ func (r *stepRun) lookAgain(ctx context.Context) error {
 	return err
 }
 
+// endedItself keeps what a step had come to that ended without an action. What
+// it cost is not to be paid again for the sake of a transcript.
+func (r *stepRun) endedItself(ctx context.Context, end *loop.EndedError) StepResult {
+	if err := step.Leave(ctx, r.ports, r.spec, r.result); err != nil {
+		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", r.result.Step, "error", err)
+	}
+	return StepResult{Step: r.result.Step, Ended: end.Why, Usage: r.result.Usage}
+}
+
 // cutShort records what a cancelled step had come to, and tells the workflow
-// what it cost.
+// what it cost. A step that a pause has cut short goes on later: its agent's
+// last action is still the one before.
 func (r *stepRun) cutShort(ctx context.Context, cause error) error {
 	if isHold(cause) {
 		return cause
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordCut)
 	defer stop()
-	if r.spec.Abandoned != nil {
-		// The session does not wait for long, and nothing depends on it.
+	// The session does not wait for long, and nothing depends on these records.
+	switch {
+	case r.spec.Abandoned == nil: // it was not even assembled
+	case r.bell != nil && r.bell.pausing(ctx):
+		_ = step.Leave(ctx, r.ports, r.spec, r.result)
+	default:
 		_ = step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: Cancelled, Message: "the step was cut short"})
 	}
 	return temporal.NewCanceledError(r.failure())
@@ -140,19 +167,28 @@ func (a *Activities) fail(ctx context.Context, run *stepRun, h *heart, err error
 type stepRun struct {
 	*Activities
 	in      StepInput
+	token   string // the same for every attempt of a launch, new after a reset
+	attempt int    // from 1
 	heart   *heart
-	counted bool // among the attempts without progress
+	bell    *doorbell // nil for none
+	counted bool      // among the attempts without progress
 	ports   step.Ports
 	spec    step.Spec
 	result  step.Result // what is known of the step, earlier attempts included
 }
 
-func (a *Activities) stepRun(in StepInput, v vitals) *stepRun {
-	return &stepRun{
-		Activities: a, in: in,
-		ports:  step.Ports{Store: storage{a.Store}, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch},
+func (a *Activities) stepRun(ctx context.Context, in StepInput, v vitals) *stepRun {
+	info := activity.GetInfo(ctx)
+	execution := info.WorkflowExecution
+	r := &stepRun{
+		Activities: a, in: in, token: execution.RunID + "-" + string(in.Launch.ID), attempt: int(info.Attempt),
+		ports:  step.Ports{Store: storage{a.Store}, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch, Redact: a.Redact},
 		result: step.Result{Step: v.Step, Usage: v.Usage},
 	}
+	if a.Bell != nil {
+		r.bell = &doorbell{read: a.Bell, workflow: execution}
+	}
+	return r
 }
 
 // carryOut assembles the step and runs it.
@@ -190,24 +226,40 @@ func (r *stepRun) assemble(ctx context.Context) error {
 	if r.ports.Model, err = r.Model(agent); err != nil {
 		return err
 	}
-	r.spec, err = member.Step{
-		Layout: layout, Launch: r.in.Launch, Token: token(ctx, r.in.Launch.ID), Spent: r.result.Usage,
-		Query: session.Query, SystemMessage: agent.SystemMessage, Criteria: criteria,
-		Files: agent.Tools.Files, Sensitivity: team.Orchestrator.VotingSensitivity,
-	}.Spec(ctx, store)
+	r.spec, err = r.member(team, agent, session.Query, criteria).Spec(ctx, store)
 	return err
 }
 
-// token is the execution token: the same for every attempt of a launch, new
-// after a reset.
-func token(ctx context.Context, launch coordination.LaunchID) string {
-	return activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(launch)
+// member is the step of the launch. However little it may be told, people can
+// always be heard.
+func (r *stepRun) member(t config.Team, agent config.Agent, query string, criteria config.Criteria) member.Step {
+	m := member.Step{
+		Layout: artifact.InBucket(r.in.Session), Launch: r.in.Launch, Token: r.token, Attempt: r.attempt, Spent: r.result.Usage,
+		Query: query, SystemMessage: agent.SystemMessage, Criteria: member.CriteriaOf(criteria),
+		Files: agent.Tools.Files, Settings: member.SettingsOf(t),
+	}
+	for _, a := range t.Agents {
+		m.Agents = append(m.Agents, a.ID)
+	}
+	if r.bell != nil {
+		m.Bell = r.bell.look
+	}
+	return m
 }
 
 func (r *stepRun) progress(p step.Progress) {
+	// What the journal keeps is not done again, so the attempt was of use; a reply
+	// of no use is kept, too, and is none.
+	fruitful := p.Kept > 0 && p.Last != loop.Wasted
+	if fruitful {
+		r.counted = false
+	}
 	r.heart.write(func(v *vitals) {
-		v.StepFailure = StepFailure{Step: p.Step, Usage: p.Usage}
+		v.StepFailure = StepFailure{Step: p.Step, Token: r.token, Usage: p.Usage}
 		v.Last = string(p.Last)
+		if fruitful {
+			v.Fruitless = 0
+		}
 	})
 }
 
@@ -219,12 +271,12 @@ func (r *stepRun) outcome() (StepResult, error) {
 	}
 	return StepResult{
 		Step: r.result.Step, Action: o.Action, Target: o.Target, TargetLabel: o.TargetLabel, Reason: o.Reason,
-		Seen: o.Seen, Files: r.result.Files, Usage: r.result.Usage,
+		Status: o.Status, Summary: o.Summary, Seen: o.Seen, Heard: o.Heard, Files: r.result.Files, Usage: r.result.Usage,
 	}, nil
 }
 
 func (r *stepRun) failure() StepFailure {
-	return StepFailure{Step: r.result.Step, Usage: r.result.Usage}
+	return StepFailure{Step: r.result.Step, Token: r.token, Usage: r.result.Usage}
 }
 
 // abandon records that the step came to nothing and returns its final error. A

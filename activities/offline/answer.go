@@ -27,23 +27,18 @@ func angles() []string {
 // text is the answer. Every submission of a model is another text.
 func (m *Model) text(v view) string {
 	attempt := v.made["new_answer"]
-	revision := 1
-	for _, c := range v.candidates {
-		if c.agent == v.own {
-			revision = c.revision + 1
-		}
-	}
+	revision := v.own.revision + 1
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, no language model was asked: this text comes from a fixed rule and shows how a team decides.\n", markForm(m.mark))
 	if attempt == 0 && v.question != "" {
 		fmt.Fprintf(&b, "\nThe question was: %s\n", v.question)
 	}
 	fmt.Fprintf(&b, "\n%s", angles()[(m.first+revision+attempt)%len(angles())])
-	if revision > 1 {
-		fmt.Fprintf(&b, "\n\nRevision %d, written after a look at %d answers.", revision, len(v.candidates))
+	if v.own.number > 0 {
+		fmt.Fprintf(&b, "\n\nRevision %d, written after a look at %d answers.", revision, len(v.shown()))
 	}
 	if attempt > 0 {
-		fmt.Fprintf(&b, "\n\nAttempt %d, because the one before was not accepted.", attempt+1)
+		fmt.Fprintf(&b, "\n\nAttempt %d, because the one before did not stand.", attempt+1)
 	}
 	return b.String()
 }

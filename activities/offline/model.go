@@ -19,6 +19,13 @@ import (
 //     for the lowest number. That depends only on what is shown, so that agents
 //     who are shown the same choose the same.
 //
+// Where the work is divided it answers once and then stops. Where it can only
+// answer, as a presenter can, it answers, and where a final answer is to be
+// judged it submits it: there is nobody here who could find it wanting.
+//
+// What is told while it works counts like what it was told at first. An action
+// that was turned down for the sake of news is taken again, in the light of it.
+//
 // With other tools, or none, it says that it cannot use them.
 type Model struct {
 	mark  string // tells its answers from others'
@@ -40,17 +47,34 @@ func (m *Model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error
 	v := look(req, m.mark)
 	message := llm.Message{Role: llm.Assistant}
 	switch {
-	case v.offers("new_answer") && (len(v.candidates) == 0 || v.improves() && v.made["new_answer"] == 0):
+	case v.offers("submit"):
+		message.ToolCalls = []llm.ToolCall{call("submit", map[string]string{})}
+	case m.answers(v):
 		message.ToolCalls = m.answer(v)
+	case v.offers("stop"):
+		message.ToolCalls = []llm.ToolCall{stop()}
 	case len(v.candidates) > 0:
 		message.ToolCalls = m.vote(v)
 	default:
-		message.Content = "This is the offline model. It can answer and vote, and none of the tools offered does either."
+		message.Content = "This is the offline model. It can answer, vote, stop and submit, and none of the tools offered does any of it."
 	}
 	for i := range message.ToolCalls {
 		message.ToolCalls[i].ID = fmt.Sprintf("offline_%d_%d", len(req.Messages), i)
 	}
 	return llm.Reply{Message: message, Usage: usage(req, message)}, nil
+}
+
+// answers reports whether it is time for an answer: there is nothing else to do,
+// or there is none of its own, or it is its turn to give a second one.
+func (m *Model) answers(v view) bool {
+	switch {
+	case !v.offers("new_answer"):
+		return false
+	case v.offers("stop"):
+		return v.own.number == 0
+	default:
+		return len(v.candidates) == 0 || v.improves()
+	}
 }
 
 // answer first leaves the answer in a file, where there are files, and then
@@ -84,6 +108,13 @@ func (m *Model) vote(v view) []llm.ToolCall {
 	}
 	reason := fmt.Sprintf("The offline model votes by rule, not by merit: %s is the answer revised most often, the first of equals.", choice.label())
 	return []llm.ToolCall{call("vote", map[string]string{"agent_id": choice.agent, "reason": reason})}
+}
+
+func stop() llm.ToolCall {
+	return call("stop", map[string]string{
+		"status":  "complete",
+		"summary": "The offline model stops by rule: it has answered once, and no language model has done its part.",
+	})
 }
 
 func call(name string, arguments map[string]string) llm.ToolCall {

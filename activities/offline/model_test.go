@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,9 @@ var (
 	writeFile = llm.Tool{Name: "write_file", Parameters: json.RawMessage(`{}`)}
 	listFiles = llm.Tool{Name: "list_files", Parameters: json.RawMessage(`{}`)}
 	readFile  = llm.Tool{Name: "read_file", Parameters: json.RawMessage(`{}`)}
+	stop      = llm.Tool{Name: "stop", Parameters: json.RawMessage(`{}`)}
+	submit    = llm.Tool{Name: "submit", Parameters: json.RawMessage(`{}`)}
+	restart   = llm.Tool{Name: "restart_orchestration", Parameters: json.RawMessage(`{}`)}
 )
 
 func vote(agents ...string) llm.Tool {
@@ -222,7 +226,7 @@ func TestEndedContext(t *testing.T) {
 }
 
 // Whatever is offered and whatever is said, the conversation ends: the model
-// calls an ordinary tool at most twice, then answers, votes, or only talks.
+// calls an ordinary tool at most twice, then ends its step or only talks.
 func TestEndsWithAnyTools(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -230,7 +234,7 @@ func TestEndsWithAnyTools(t *testing.T) {
 			newAnswer, writeFile, listFiles, readFile,
 			vote(), vote("agent1"), vote("agent2", "agent1", "agent3"), vote("nobody", ""),
 			{Name: "vote", Parameters: json.RawMessage(`{"properties":7}`)},
-			{Name: "stop"},
+			stop, submit, restart,
 			{Name: "mcp__a__b"},
 		}
 		tools := rapid.SliceOfDistinct(rapid.SampledFrom(offers), func(l llm.Tool) string { return l.Name }).Draw(t, "tools")
@@ -250,7 +254,7 @@ func TestEndsWithAnyTools(t *testing.T) {
 			}
 			conversation = append(conversation, reply.Message)
 			for _, c := range reply.Message.ToolCalls {
-				if c.Name == "vote" || c.Name == "new_answer" {
+				if slices.Contains([]string{"new_answer", "vote", "stop", "submit"}, c.Name) {
 					return
 				}
 				conversation = append(conversation, llm.ToolResult(c, text.Draw(t, "result")))

@@ -15,12 +15,15 @@ import (
 type view struct {
 	tools      []string
 	question   string
-	candidates []candidate    // who can be voted for, in the order of the tool's enum
-	own        string         // whose answer carries the mark of this model; empty if none is shown
-	made       map[string]int // calls made so far in the conversation, by tool
+	candidates []candidate // who can be voted for, in the order of the tool's enum
+	answers    []candidate // whose answers are mentioned, by number
+	own        candidate   // whose answer carries the mark of this model; zero if none is shown
+
+	made  map[string]int // calls made so far in the conversation, by tool
+	since map[string]int // those of them since anybody else said anything
 }
 
-// candidate is an answer that can be voted for.
+// candidate is an answer that is shown.
 type candidate struct {
 	agent    string // agent<N>
 	number   int
@@ -31,8 +34,9 @@ func (c candidate) label() string { return fmt.Sprintf("%s.%d", c.agent, c.revis
 
 var label = regexp.MustCompile(`\bagent([1-9][0-9]{0,3})\.([1-9][0-9]{0,3})\b`)
 
+// look reads the whole conversation, so that an update counts like the prompt.
 func look(req llm.Request, mark string) view {
-	v := view{made: make(map[string]int)}
+	v := view{made: make(map[string]int), since: make(map[string]int)}
 	for _, t := range req.Tools {
 		v.tools = append(v.tools, t.Name)
 		if t.Name == "vote" {
@@ -42,9 +46,16 @@ func look(req llm.Request, mark string) view {
 	for _, m := range req.Messages {
 		for _, c := range m.ToolCalls {
 			v.made[c.Name]++
+			v.since[c.Name]++
 		}
 		if m.Role == llm.User {
+			clear(v.since)
 			v.read(m.Content, mark)
+		}
+	}
+	for i, c := range v.candidates {
+		if at := slices.IndexFunc(v.answers, func(a candidate) bool { return a.number == c.number }); at >= 0 {
+			v.candidates[i].revision = v.answers[at].revision
 		}
 	}
 	return v
@@ -80,15 +91,21 @@ func (v *view) read(text, mark string) {
 	for _, found := range label.FindAllStringSubmatchIndex(text, -1) {
 		number, _ := strconv.Atoi(text[found[2]:found[3]])
 		revision, _ := strconv.Atoi(text[found[4]:found[5]])
-		i := slices.IndexFunc(v.candidates, func(c candidate) bool { return c.number == number })
-		if i < 0 {
-			continue
-		}
-		v.candidates[i].revision = max(v.candidates[i].revision, revision)
+		named := candidate{agent: fmt.Sprintf("agent%d", number), number: number, revision: revision}
+		v.mention(named)
 		if found[0] < at {
-			v.own = v.candidates[i].agent // the last label before the mark is its heading
+			v.own = named // the last label before the mark is its heading
 		}
 	}
+}
+
+// mention notes an answer, of each agent the newest.
+func (v *view) mention(named candidate) {
+	at, there := slices.BinarySearchFunc(v.answers, named, func(a, b candidate) int { return a.number - b.number })
+	if !there {
+		v.answers = slices.Insert(v.answers, at, named)
+	}
+	v.answers[at].revision = max(v.answers[at].revision, named.revision)
 }
 
 // question is the first section of a prompt, without its heading.
@@ -110,9 +127,18 @@ func question(prompt string) string {
 
 func (v view) offers(tool string) bool { return slices.Contains(v.tools, tool) }
 
+// shown are the answers there are: the question may mention others,
+// which a vote cannot be for.
+func (v view) shown() []candidate {
+	if len(v.candidates) > 0 {
+		return v.candidates
+	}
+	return v.answers
+}
+
 // improves reports whether it falls to this model to answer a second time.
 func (v view) improves() bool {
-	if len(v.candidates) < 3 || v.own == "" {
+	if len(v.candidates) < 3 || v.own.number == 0 || v.since["new_answer"] > 0 {
 		return false
 	}
 	last := v.candidates[0]
@@ -124,11 +150,11 @@ func (v view) improves() bool {
 			last = c
 		}
 	}
-	return v.own == last.agent
+	return v.own.number == last.number
 }
 
 // choice is whom to vote for. A vote that was refused is not cast again while
-// there is another candidate.
+// there is another candidate; one that was turned down for the sake of news is.
 func (v view) choice() candidate {
 	ranked := slices.Clone(v.candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int {
@@ -137,5 +163,5 @@ func (v view) choice() candidate {
 		}
 		return a.number - b.number
 	})
-	return ranked[v.made["vote"]%len(ranked)]
+	return ranked[v.since["vote"]%len(ranked)]
 }

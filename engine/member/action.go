@@ -23,48 +23,64 @@ type Vote struct {
 	Reason      string `json:"reason"`
 }
 
-// seal translates an accepted action from anonymous numbers to agent IDs.
-func (m Step) seal(a loop.Action) (step.Sealed, error) {
-	var payload any
+// Stop is the committed payload of a stop.
+type Stop struct {
+	Status  coordination.StopStatus `json:"status"`
+	Summary string                  `json:"summary"`
+}
+
+// Again is the committed payload of a restart_orchestration.
+type Again struct {
+	Reason       string `json:"reason"`
+	Instructions string `json:"instructions"`
+}
+
+// seal translates an accepted action from anonymous numbers to agent IDs. The
+// payloads of stop, submit and restart_orchestration name nobody.
+func (o *opened) seal(a loop.Action) (step.Sealed, error) {
 	switch coordination.Action(a.Kind) {
 	case coordination.NewAnswer:
 		var answer team.NewAnswer
 		if err := json.Unmarshal(a.Payload, &answer); err != nil {
 			return step.Sealed{}, err
 		}
-		payload = Answer{Answer: answer.Content, Label: m.nextLabel()}
+		payload, err := json.Marshal(Answer{Answer: answer.Content, Label: o.nextLabel()})
+		return step.Sealed{Payload: payload, Workspace: true}, err
 	case coordination.Vote:
 		var vote team.Vote
 		if err := json.Unmarshal(a.Payload, &vote); err != nil {
 			return step.Sealed{}, err
 		}
-		shown, ok := m.shown(vote.Number)
-		if !ok {
-			return step.Sealed{}, fmt.Errorf("a vote for agent%d, which has no answer here", vote.Number)
+		target, ok := o.id(vote.Number)
+		if seen, _ := o.witnessed(); !ok || seen[target] == 0 {
+			return step.Sealed{}, fmt.Errorf("a vote for agent%d, whose answer was not shown", vote.Number)
 		}
-		payload = Vote{Target: shown.Agent, TargetLabel: shown.Label, Reason: vote.Reason}
+		payload, err := json.Marshal(Vote{Target: target, TargetLabel: vote.Label, Reason: vote.Reason})
+		return step.Sealed{Payload: payload}, err
+	case coordination.Stop, coordination.Submit, coordination.RestartTeam:
+		return step.Sealed{Payload: a.Payload}, nil
 	default:
 		return step.Sealed{}, fmt.Errorf("a team member cannot end a step with %q", a.Kind)
 	}
-	data, err := json.Marshal(payload)
-	return step.Sealed{Payload: data, Workspace: coordination.Action(a.Kind) == coordination.NewAnswer}, err
-}
-
-func (m Step) shown(number int) (coordination.Shown, bool) {
-	for _, s := range m.Launch.Shown {
-		if s.Number == number {
-			return s, true
-		}
-	}
-	return coordination.Shown{}, false
 }
 
 // nextLabel is the label that a new answer of this step bears: one revision
-// above the own answer it was shown.
+// above the agent's last one, which is not shown if it is of an earlier attempt
+// of the team; or, of a presenter, agent<N>.final.
 func (m Step) nextLabel() string {
-	revision := 0
-	if own, ok := m.shown(m.Launch.Number); ok {
-		_, _ = fmt.Sscanf(own.Label, "agent%d.%d", new(int), &revision)
+	if m.Launch.Purpose == coordination.Present {
+		return fmt.Sprintf("agent%d.final", m.Launch.Number)
 	}
-	return fmt.Sprintf("agent%d.%d", m.Launch.Number, revision+1)
+	return fmt.Sprintf("agent%d.%d", m.Launch.Number, max(m.Launch.Answers, m.revision())+1)
+}
+
+// revision is that of the own answer shown, 0 without one.
+func (m Step) revision() int {
+	n := 0
+	for _, shown := range m.Launch.Shown {
+		if shown.Number == m.Launch.Number {
+			_, _ = fmt.Sscanf(shown.Label, "agent%d.%d", new(int), &n)
+		}
+	}
+	return n
 }

@@ -12,12 +12,21 @@ import (
 // NoAction is the action of last_action.json after a step that was given up.
 const NoAction = "none"
 
-// project lists the documents of a commit: answer.json or vote.json, and
-// last_action.json.
+// Stopped is stop.json.
+type Stopped struct {
+	AgentID   string                  `json:"agent_id"`
+	Summary   string                  `json:"summary"`
+	Status    coordination.StopStatus `json:"status"`
+	SeenSteps map[string]int          `json:"seen_steps"`
+	Timestamp time.Time               `json:"timestamp"`
+}
+
+// project lists the documents of a commit: answer.json, vote.json or stop.json,
+// and last_action.json. The judgement of a final answer leaves none: it is no
+// action of the agent as a member of the team.
 func (m Step) project(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
-	agent := m.Launch.Agent
 	last := artifact.LastAction{
-		AgentID:         agent,
+		AgentID:         m.Launch.Agent,
 		Action:          c.Kind,
 		Timestamp:       c.Timestamp,
 		StepNumber:      number,
@@ -25,41 +34,73 @@ func (m Step) project(store artifact.Store, number int, c artifact.Commit) ([]st
 		Cost:            c.Usage,
 	}
 	var document step.Document
+	var err error
 	switch coordination.Action(c.Kind) {
 	case coordination.NewAnswer:
-		var a Answer
-		if err := json.Unmarshal(c.Payload, &a); err != nil {
-			return nil, err
-		}
-		document = step.Document{
-			Key:  m.dir(number) + "answer.json",
-			Body: artifact.Answer{AgentID: agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label},
-		}
-		last.AnswerText = &a.Answer
-		if c.Manifest != "" {
-			path := store.URL(m.dir(number) + "workspace")
-			last.WorkspacePath = &path
-		}
+		document, err = m.answered(store, number, c, &last)
 	case coordination.Vote:
-		var v Vote
-		if err := json.Unmarshal(c.Payload, &v); err != nil {
-			return nil, err
-		}
-		document = step.Document{
-			Key: m.dir(number) + "vote.json",
-			Body: artifact.Vote{
-				Voter: agent, Target: v.Target, Reason: v.Reason, SeenSteps: c.SeenSteps,
-				Timestamp: c.Timestamp, TargetLabel: v.TargetLabel,
-			},
-		}
-		last.VoteTarget, last.VoteReason = &v.Target, &v.Reason
+		document, err = m.voted(number, c, &last)
+	case coordination.Stop:
+		document, err = m.stopped(number, c)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	return []step.Document{document, m.lastAction(last)}, nil
+}
+
+func (m Step) answered(store artifact.Store, number int, c artifact.Commit, last *artifact.LastAction) (step.Document, error) {
+	a, err := payload[Answer](c)
+	if err != nil {
+		return step.Document{}, err
+	}
+	last.AnswerText = &a.Answer
+	if c.Manifest != "" {
+		path := store.URL(m.dir(number) + "workspace")
+		last.WorkspacePath = &path
+	}
+	return step.Document{
+		Key:  m.dir(number) + "answer.json",
+		Body: artifact.Answer{AgentID: m.Launch.Agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label},
+	}, nil
+}
+
+func (m Step) voted(number int, c artifact.Commit, last *artifact.LastAction) (step.Document, error) {
+	v, err := payload[Vote](c)
+	if err != nil {
+		return step.Document{}, err
+	}
+	last.VoteTarget, last.VoteReason = &v.Target, &v.Reason
+	return step.Document{
+		Key: m.dir(number) + "vote.json",
+		Body: artifact.Vote{
+			Voter: m.Launch.Agent, Target: v.Target, Reason: v.Reason, SeenSteps: c.SeenSteps,
+			Timestamp: c.Timestamp, TargetLabel: v.TargetLabel,
+		},
+	}, nil
+}
+
+func (m Step) stopped(number int, c artifact.Commit) (step.Document, error) {
+	s, err := payload[Stop](c)
+	if err != nil {
+		return step.Document{}, err
+	}
+	return step.Document{
+		Key: m.dir(number) + "stop.json",
+		Body: Stopped{
+			AgentID: m.Launch.Agent, Summary: s.Summary, Status: s.Status, SeenSteps: c.SeenSteps, Timestamp: c.Timestamp,
+		},
+	}, nil
 }
 
 // abandoned is the last_action.json of a step that came to nothing, so that no
 // caller mistakes an older action for this step's.
 func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
+	if m.Launch.Purpose == coordination.Evaluate {
+		return nil
+	}
 	return []step.Document{m.lastAction(artifact.LastAction{
 		AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at,
 		StepNumber: r.Step, Cost: r.Usage, Error: &cause,

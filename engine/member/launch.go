@@ -2,10 +2,7 @@ package member
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
+	"slices"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
@@ -20,104 +17,111 @@ type Step struct {
 	Layout artifact.Layout
 	Launch coordination.Launch
 	Token  string
-	Spent  llm.Usage
+
+	// Attempt counts the executions of the launch, and Spent is what the earlier
+	// ones used.
+	Attempt int
+	Spent   llm.Usage
+
+	// Agents are the IDs of the whole team, in any order. An agent's anonymous
+	// number is the position of its ID among them in byte order, from 1.
+	Agents []string
 
 	Query         string
 	SystemMessage string
-	Criteria      []team.Criterion
+	Criteria      []team.Criterion // the session's; those of Settings if there are none
 	Files         bool
-	Sensitivity   string
+	Settings      Settings
+
+	// Bell reads the session's doorbell; nil where nothing reaches a running
+	// step. Its error ends the attempt.
+	Bell func(ctx context.Context) (coordination.Bell, error)
 }
 
-// Spec reads the answers that the launch shows and builds the step from them.
-// What is shown is fixed by the launch, never by what else the store holds.
+// Spec reads what the launch shows and builds the step from it. What is shown is
+// fixed by the launch, never by what else the store holds; what comes later is
+// announced by the doorbell and counts when the step's rules have told it.
+//
+// The error is an *UnwrittenError while a message of the launch is not stored.
 func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
-	s := step.Spec{
-		Layout: m.Layout,
-		Token:  m.Token,
-		Dir:    m.dir,
-		After:  m.Launch.After,
-		Seen:   make(map[string]int, len(m.Launch.Shown)),
-		Spent:  m.Spent,
-		Seal:   m.seal,
+	o := &opened{Step: m, store: store, numbers: slices.Sorted(slices.Values(m.Agents))}
+	if err := o.load(ctx); err != nil {
+		return step.Spec{}, err
 	}
-	var answers []team.Answer
+	s := step.Spec{
+		Layout:     m.Layout,
+		Token:      m.Token,
+		Dir:        m.dir,
+		Attempt:    m.Attempt,
+		ResumeFrom: m.Launch.ResumeFrom,
+		After:      m.Launch.After,
+		Seen:       make(map[string]int, len(m.Launch.Shown)),
+		Peers:      o.peers,
+		Spent:      m.Spent,
+		Open:       o.open,
+		Seal:       o.seal,
+		Witnessed:  o.witnessed,
+		Project: func(number int, c artifact.Commit) ([]step.Document, error) {
+			return m.project(store, number, c)
+		},
+		Abandoned: m.abandoned,
+	}
 	for _, shown := range m.Launch.Shown {
-		commit, answer, err := m.read(ctx, store, shown)
-		if err != nil {
-			return step.Spec{}, err
-		}
-		files, err := m.files(ctx, store, commit)
-		if err != nil {
-			return step.Spec{}, err
-		}
-		if files > 0 {
-			s.Peers = append(s.Peers, step.Peer{Number: shown.Number, Manifest: commit.Manifest})
-		}
 		s.Seen[shown.Agent] = shown.Step
 		s.Labels = append(s.Labels, shown.Label)
-		answers = append(answers, team.Answer{Number: shown.Number, Label: shown.Label, Text: answer.Answer, Files: files})
 	}
-	s.Open = func(ordinary []llm.Tool) (loop.Rules, []llm.Message, error) {
-		rules := team.New(m.task(answers, ordinary))
-		opening, err := rules.Opening()
-		return rules, opening, err
-	}
-	s.Project = func(number int, c artifact.Commit) ([]step.Document, error) {
-		return m.project(store, number, c)
-	}
-	s.Abandoned = m.abandoned
 	return s, nil
 }
 
 func (m Step) dir(number int) string { return m.Layout.Step(m.Launch.Agent, number, "") }
 
-// read loads a shown answer from its commit.
-func (m Step) read(ctx context.Context, store artifact.Store, shown coordination.Shown) (artifact.Commit, Answer, error) {
-	key := m.Layout.Step(shown.Agent, shown.Step, "action.json")
-	commit, err := artifact.ReadJSON[artifact.Commit](ctx, store, key)
-	if err != nil {
-		return artifact.Commit{}, Answer{}, fmt.Errorf("reading the answer %s: %w", shown.Label, err)
-	}
-	var answer Answer
-	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
-		return artifact.Commit{}, Answer{}, fmt.Errorf("reading the answer %s in %s: %w", shown.Label, key, err)
-	}
-	return commit, answer, nil
+// opened is a step with the texts that it begins with.
+type opened struct {
+	Step
+	store   artifact.Store
+	numbers []string // the team's IDs; an agent's number is 1 + its position
+
+	task  team.Task // all but what is known when the step opens
+	peers []step.Peer
+	rules *team.Rules // once the step is open
 }
 
-func (m Step) files(ctx context.Context, store artifact.Store, c artifact.Commit) (int, error) {
-	if c.Manifest == "" {
-		return 0, nil
-	}
-	manifest, err := artifact.LoadManifest(ctx, store, m.Layout, c.Manifest)
-	return len(manifest.Files), err
-}
-
-func (m Step) task(answers []team.Answer, ordinary []llm.Tool) team.Task {
-	t := team.Task{
-		Query:         m.Query,
-		SystemMessage: m.SystemMessage,
-		Criteria:      m.Criteria,
-		Answers:       answers,
-		Revote:        m.Launch.Revote,
-		Files:         m.Files,
-		Frame:         frame(m.Token),
-		Sensitivity:   m.Sensitivity,
-	}
-	for _, action := range m.Launch.Offered {
-		t.Offered = append(t.Offered, string(action))
-	}
+// open makes the rules. What earlier attempts did, and spent of the allowance,
+// the rules learn from the journal.
+func (o *opened) open(ordinary []llm.Tool, mount func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+	task := o.task
 	for _, tool := range ordinary {
-		t.Tools = append(t.Tools, tool.Name)
+		task.Tools = append(task.Tools, tool.Name)
 	}
-	return t
+	if o.Bell != nil {
+		p := post{opened: o, mount: mount}
+		task.Look, task.Fetch, task.Hear = p.look, p.fetch, p.hear
+	}
+	o.rules = team.New(task)
+	opening, err := o.rules.Opening()
+	return o.rules, opening, err
 }
 
-// frame derives the delimiter of the peers' text from the execution token,
-// which no agent ever sees: a peer cannot close a frame it cannot guess, and a
-// retry builds the same prompt.
-func frame(token string) string {
-	sum := sha256.Sum256([]byte("frame\x00" + token))
-	return hex.EncodeToString(sum[:8])
+// witnessed is what the step's agent was told, by agent ID: what an action of it
+// is committed with.
+func (o *opened) witnessed() (seen map[string]int, heard int) {
+	seen = make(map[string]int)
+	if o.rules == nil {
+		return seen, 0
+	}
+	numbers, heard := o.rules.Witnessed()
+	for number, at := range numbers {
+		if id, ok := o.id(number); ok {
+			seen[id] = at
+		}
+	}
+	return seen, heard
+}
+
+// id is the agent with an anonymous number.
+func (o *opened) id(number int) (string, bool) {
+	if number < 1 || number > len(o.numbers) {
+		return "", false
+	}
+	return o.numbers[number-1], true
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,10 +25,11 @@ import (
 )
 
 // script is a model that gives its replies in order and remembers what it was
-// asked.
+// asked. Things may happen while it thinks.
 type script struct {
 	mu       sync.Mutex
 	replies  []llm.Message
+	during   map[int]func() // by number of the call, from 1
 	requests []llm.Request
 }
 
@@ -36,6 +38,9 @@ func (s *script) Generate(_ context.Context, req llm.Request) (llm.Reply, error)
 	defer s.mu.Unlock()
 	n := len(s.requests)
 	s.requests = append(s.requests, req)
+	if happens := s.during[n+1]; happens != nil {
+		happens()
+	}
 	if n >= len(s.replies) {
 		return llm.Reply{}, fmt.Errorf("the script has %d replies, this is call %d", len(s.replies), n+1)
 	}
@@ -81,7 +86,10 @@ func (b *bench) ports(model loop.Model) step.Ports {
 }
 
 func (b *bench) member(l coordination.Launch, token string) member.Step {
-	return member.Step{Layout: b.layout, Launch: l, Token: token, Query: "What is the answer?", Files: true}
+	return member.Step{
+		Layout: b.layout, Launch: l, Token: token, Agents: []string{"agent_b", "agent_a"},
+		Query: "What is the answer?", Files: true,
+	}
 }
 
 // run runs a step of the given launch.
@@ -216,7 +224,10 @@ func TestFinishedStepIsFound(t *testing.T) {
 		again, model, err := b.run(first("agent_a", 1), "run-l1")
 		require.NoError(t, err)
 		require.Empty(t, model.requests, "no model call is paid for twice")
-		require.Equal(t, done, again)
+		require.Equal(t, done.Step, again.Step)
+		require.Equal(t, done.Commit, again.Commit)
+		require.Equal(t, done.Usage, again.Usage)
+		require.Equal(t, done.Files, again.Files)
 		there, err := b.store.Exists(t.Context(), lost)
 		require.NoError(t, err)
 		require.True(t, there, "%s is projected again", lost)
@@ -236,7 +247,8 @@ func TestTakenNumberIsPassedOver(t *testing.T) {
 	require.Equal(t, "From before the reset.", a.Answer, "nothing is overwritten")
 }
 
-// Two attempts of one step: one commits, the other adopts.
+// Attempts of one step: one commits, the others adopt it, at once or when they
+// are tried again.
 func TestRacingAttemptsHaveOneAction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -245,16 +257,24 @@ func TestRacingAttemptsHaveOneAction(t *testing.T) {
 	errs := make([]error, attempts)
 	var wg sync.WaitGroup
 	for i := range attempts {
-		spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+		m := b.member(first("agent_a", 1), "run-l1")
+		m.Attempt = i + 1
+		spec, err := m.Spec(t.Context(), b.store)
 		require.NoError(t, err)
-		ports := b.ports(&script{replies: []llm.Message{answer(fmt.Sprintf("Attempt %d.", i))}})
+		reply := answer(fmt.Sprintf("Attempt %d.", i))
+		ports := b.ports(&script{replies: slices.Repeat([]llm.Message{reply}, attempts)})
 		wg.Go(func() { results[i], errs[i] = step.Run(t.Context(), ports, spec) })
 	}
 	wg.Wait()
 	for i := range attempts {
-		require.NoError(t, errs[i])
-		require.Equal(t, results[0].Commit, results[i].Commit)
+		if errs[i] != nil {
+			again, model, err := b.run(first("agent_a", 1), "run-l1")
+			require.NoError(t, err)
+			require.Empty(t, model.requests)
+			results[i] = again
+		}
 		require.Equal(t, 1, results[i].Step)
+		require.Equal(t, results[0].Commit, results[i].Commit)
 	}
 }
 

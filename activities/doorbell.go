@@ -1,0 +1,44 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/engine/coordination"
+)
+
+// bellPatience is how long a safe point waits for the server.
+const bellPatience = 2 * time.Second
+
+// doorbell is the session's memo as one running step reads it. A server that
+// does not say is no fault of the step: then there is nothing new. It is used by
+// one goroutine at a time.
+type doorbell struct {
+	read     func(ctx context.Context, workflowID, runID string) (coordination.Bell, error)
+	workflow workflow.Execution
+
+	bell coordination.Bell // what was heard last
+}
+
+// look is asked at safe points, before every model call and before an action
+// counts. It never fails.
+func (d *doorbell) look(ctx context.Context) (coordination.Bell, error) {
+	asking, stop := context.WithTimeout(ctx, bellPatience)
+	defer stop()
+	bell, err := d.read(asking, d.workflow.ID, d.workflow.RunID)
+	if err != nil {
+		activity.GetLogger(ctx).Debug("the doorbell was not heard; nothing is new until it is asked again", "error", err)
+		return d.bell, nil
+	}
+	d.bell = bell
+	return bell, nil
+}
+
+// pausing reports whether the session asks its steps to pause at this moment.
+func (d *doorbell) pausing(ctx context.Context) bool {
+	bell, _ := d.look(ctx) // it never fails
+	return bell.Directive == coordination.Pausing
+}

@@ -1,0 +1,88 @@
+package offline_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/offline"
+	"conclave/engine/llm"
+)
+
+// Where the work is divided, a part is answered once and then stopped on.
+func TestPartIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	a, b := offline.New("a"), offline.New("b")
+	_, names, _ := ask(t, a, prompt("q"), newAnswer, stop)
+	require.Equal(t, []string{"new_answer"}, names)
+	_, names, _ = ask(t, a, prompt("q", "agent2.1", answerOf(t, b, "q")), newAnswer, stop)
+	require.Equal(t, []string{"new_answer"}, names, "the work of another is not its own")
+
+	shown := prompt("q", "agent1.1", answerOf(t, a, "q"), "agent2.1", answerOf(t, b, "q"))
+	_, names, arguments := ask(t, a, shown, newAnswer, stop)
+	require.Equal(t, []string{"stop"}, names)
+	require.Equal(t, "complete", arguments[0]["status"])
+	require.Contains(t, arguments[0]["summary"], "offline model")
+
+	_, names, _ = ask(t, a, prompt("q"), stop)
+	require.Equal(t, []string{"stop"}, names, "at its limit it stops")
+}
+
+// A presenter is offered new_answer only, and presents a text of its own.
+func TestPresenterAnswers(t *testing.T) {
+	t.Parallel()
+	a, b := offline.New("a"), offline.New("b")
+	mine := answerOf(t, a, "q")
+	_, names, arguments := ask(t, a, prompt("q", "agent1.1", mine, "agent2.1", answerOf(t, b, "q")), newAnswer)
+	require.Equal(t, []string{"new_answer"}, names)
+	require.NotEqual(t, mine, arguments[0]["content"])
+	require.Contains(t, arguments[0]["content"], "no language model was asked")
+	require.Contains(t, arguments[0]["content"], "after a look at 2 answers")
+}
+
+func TestFinalAnswerIsSubmitted(t *testing.T) {
+	t.Parallel()
+	message, names, _ := ask(t, offline.New("a"), prompt("q"), submit, restart, readFile)
+	require.Equal(t, []string{"submit"}, names)
+	require.JSONEq(t, `{}`, message.ToolCalls[0].Arguments)
+}
+
+func TestVotesWhereItMayNotAnswer(t *testing.T) {
+	t.Parallel()
+	c := offline.New("c")
+	first := prompt("q", "agent1.1", "x", "agent2.1", "y", "agent3.1", answerOf(t, c, "q"))
+	_, names, _ := ask(t, c, first, vote("agent1", "agent2", "agent3"))
+	require.Equal(t, []string{"vote"}, names)
+}
+
+// An action that was turned down for the sake of news is taken again, as what
+// is shown now has it: an update counts like the prompt.
+func TestActionIsTakenAgainAfterNews(t *testing.T) {
+	t.Parallel()
+	m := offline.New("a")
+	news := llm.Message{Role: llm.User, Content: prompt("", "agent2.2", "better")[1].Content}
+	said := llm.Message{Role: llm.User, Content: "# What people said\n\nBe brief."}
+	tools := []llm.Tool{newAnswer, vote("agent1", "agent2")}
+	withdrawn := func(conversation []llm.Message, more llm.Message) []llm.Message {
+		message, _, _ := ask(t, m, conversation, tools...)
+		return append(conversation, message, llm.ToolResult(message.ToolCalls[0], "not counted yet"), more)
+	}
+
+	shown := prompt("q", "agent1.1", "x", "agent2.1", "y")
+	_, names, arguments := ask(t, m, shown, tools...)
+	require.Equal(t, []string{"vote"}, names)
+	require.Equal(t, "agent1", arguments[0]["agent_id"])
+
+	_, names, arguments = ask(t, m, withdrawn(shown, news), tools...)
+	require.Equal(t, []string{"vote"}, names)
+	require.Equal(t, "agent2", arguments[0]["agent_id"], "the newest is preferred")
+
+	_, names, arguments = ask(t, m, withdrawn(shown, said), tools...)
+	require.Equal(t, []string{"vote"}, names)
+	require.Equal(t, "agent1", arguments[0]["agent_id"], "it stands")
+
+	answered := withdrawn(prompt("q"), said)
+	_, names, arguments = ask(t, m, answered, newAnswer)
+	require.Equal(t, []string{"new_answer"}, names)
+	require.Contains(t, arguments[0]["content"], "no language model was asked")
+}

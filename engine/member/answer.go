@@ -1,0 +1,131 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/step"
+	"conclave/engine/team"
+)
+
+// read loads an answer from the commit of its step, and says where its files are.
+func (o *opened) read(ctx context.Context, shown coordination.Shown) (team.Answer, step.Peer, error) {
+	key := o.Layout.Step(shown.Agent, shown.Step, "action.json")
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, o.store, key)
+	if err != nil {
+		return team.Answer{}, step.Peer{}, fmt.Errorf("reading the answer %s: %w", shown.Label, err)
+	}
+	var answer Answer
+	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
+		return team.Answer{}, step.Peer{}, fmt.Errorf("reading the answer %s in %s: %w", shown.Label, key, err)
+	}
+	manifest, err := artifact.LoadManifest(ctx, o.store, o.Layout, commit.Manifest)
+	if err != nil {
+		return team.Answer{}, step.Peer{}, fmt.Errorf("reading the files of the answer %s: %w", shown.Label, err)
+	}
+	return team.Answer{
+		Number: shown.Number, Label: shown.Label, Text: answer.Answer, Files: len(manifest.Files), Step: shown.Step,
+	}, step.Peer{Number: shown.Number, Manifest: commit.Manifest}, nil
+}
+
+// load reads everything that the launch shows.
+func (o *opened) load(ctx context.Context) error {
+	o.begin()
+	for _, shown := range o.Launch.Shown {
+		answer, peer, err := o.read(ctx, shown)
+		if err != nil {
+			return err
+		}
+		o.place(peer)
+		o.task.Answers = append(o.task.Answers, answer)
+	}
+	if err := o.loadFinal(ctx); err != nil {
+		return err
+	}
+	if err := o.loadPrevious(ctx); err != nil {
+		return err
+	}
+	var numbers []int
+	for _, message := range o.Launch.Messages {
+		numbers = append(numbers, message.Number)
+	}
+	var err error
+	o.task.Messages, err = hear(ctx, o.store, o.Layout, numbers)
+	return err
+}
+
+// loadFinal reads the answer that an evaluating step judges. Its files take the
+// place of those of its author's earlier answer.
+func (o *opened) loadFinal(ctx context.Context) error {
+	if o.Launch.Final == nil {
+		return nil
+	}
+	answer, peer, err := o.read(ctx, *o.Launch.Final)
+	if err != nil {
+		return err
+	}
+	if answer.Files > 0 {
+		o.place(peer)
+	}
+	o.task.Final = &answer
+	return nil
+}
+
+// loadPrevious reads what came of the team's previous attempt, and what its
+// evaluation asked for. Its files are there until its author has a newer answer.
+func (o *opened) loadPrevious(ctx context.Context) error {
+	p := o.Launch.Previous
+	if p == nil {
+		return nil
+	}
+	answer, peer, err := o.read(ctx, p.Answer)
+	if err != nil {
+		return err
+	}
+	if o.placed(peer.Number) {
+		answer.Files = 0
+	} else {
+		o.place(peer)
+	}
+	key := o.Layout.Step(p.Agent, p.Step, "action.json")
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, o.store, key)
+	if err != nil {
+		return fmt.Errorf("reading why the team begins again: %w", err)
+	}
+	var again Again
+	if err := json.Unmarshal(commit.Payload, &again); err != nil {
+		return fmt.Errorf("reading why the team begins again in %s: %w", key, err)
+	}
+	o.task.Previous = &team.Previous{Reason: again.Reason, Instructions: again.Instructions, Answer: answer}
+	return nil
+}
+
+// place has an answer's files mounted, in the place of others of its agent.
+func (o *opened) place(peer step.Peer) {
+	for i := range o.peers {
+		if o.peers[i].Number == peer.Number {
+			o.peers[i] = peer
+			return
+		}
+	}
+	if peer.Manifest != "" {
+		o.peers = append(o.peers, peer)
+	}
+}
+
+func (o *opened) placed(number int) bool {
+	for _, peer := range o.peers {
+		if peer.Number == number {
+			return true
+		}
+	}
+	for _, shown := range o.Launch.Shown {
+		if shown.Number == number {
+			return true
+		}
+	}
+	return false
+}
