@@ -3,10 +3,16 @@
 // the commands that come back. There is no rule about votes or answers in this
 // package; it belongs in engine/coordination.
 //
-// Start with Session in session.go. messages.go has the names and payloads that
-// other people's programs use, options.go the timeouts and retry policies.
+// Start with Session in session.go: one coroutine, one selector. launch.go starts
+// steps and outcome.go makes events of their ends; person.go is what people ask,
+// by signal or update; clock.go the session's time, which stands still while the
+// session is held; memo.go what is readable without a worker, the doorbell of
+// running steps among it; record.go the ledger. messages.go has the names and
+// payloads that other people's programs use, options.go the timeouts and retry
+// policies.
 //
 // Code here is replayed: no clock, no randomness, no maps ranged over, nothing
-// of the process. workflowcheck, recorded histories and runs with the workflow
-// cache off guard that.
+// of the process. A session keeps the protocol it began with: whatever changes
+// the order of commands asks for it. workflowcheck, recorded histories and runs
+// with the workflow cache off guard that.
 package workflows

@@ -43,7 +43,7 @@ func (s *session) end() (SessionResult, error) {
 		result.Error = whyFailed(d, view)
 	} else {
 		var p activities.Presented
-		ctx := bookkeeping(s.ctx, "place the final answer of "+d.WinnerLabel)
+		ctx := bookkeeping(s.ctx, "place the final answer, "+finalAnswer(d))
 		input := activities.PresentInput{Session: s.id, Decision: d}
 		if err := workflow.ExecuteActivity(ctx, activities.PresentName, input).Get(ctx, &p); err != nil {
 			return SessionResult{}, s.orCancelled(err)
@@ -55,6 +55,14 @@ func (s *session) end() (SessionResult, error) {
 		return SessionResult{}, s.orCancelled(err)
 	}
 	return result, nil
+}
+
+// finalAnswer is the label of what the session came to.
+func finalAnswer(d coordination.Decision) string {
+	if d.Final != nil {
+		return d.Final.Label
+	}
+	return d.WinnerLabel
 }
 
 // settle waits for the steps that were cancelled, for the sake of what they
@@ -139,28 +147,4 @@ func (s *session) unprepared(err error) error {
 		return temporal.NewNonRetryableApplicationError(application.Message(), application.Type(), nil)
 	}
 	return err
-}
-
-// worn reports whether the history has grown so long that the session should go
-// on in a new run. A step under way would be lost by that, so it is asked
-// between waves, before the next one is launched.
-func (s *session) worn() bool {
-	return len(s.running) == 0 && workflow.GetInfo(s.ctx).GetContinueAsNewSuggested()
-}
-
-// continueAsNew hands the session over to a new run.
-func (s *session) continueAsNew() error {
-	for s.finish.ReceiveAsync(nil) {
-		s.core.Step(coordination.Finish{})
-	}
-	if err := s.flush(s.ctx); err != nil {
-		return s.orCancelled(err)
-	}
-	in := s.in
-	in.SessionID = s.id
-	in.Continued = &Continued{
-		Core: s.core, Prepared: s.prepared, Recorded: s.books.told,
-		SecondsLeft: int(max(0, s.deadline.Sub(workflow.Now(s.ctx))) / time.Second),
-	}
-	return workflow.NewContinueAsNewError(s.ctx, Session, in)
 }

@@ -26,22 +26,60 @@ const (
 	StateQuery    = "state"
 	TimelineQuery = "timeline"
 
-	// FinishSignal asks for a decision now with what is there.
-	FinishSignal = "finish"
+	// The things that people ask of a running session. Each name is a signal and
+	// an update: the update is refused with a reason where it makes no sense, and
+	// answers the State that it led to, without the query.
+	SaySignal    = "say"    // SayInput: a message to the agents
+	PauseSignal  = "pause"  // suspend what runs
+	ResumeSignal = "resume" // go on after a pause
+	FinishSignal = "finish" // decide now with what is there
+	RetrySignal  = "retry"  // RetryInput: run failed steps again
+)
+
+// SayInput is what a person says to Agent; to everybody if Agent is empty.
+type SayInput struct {
+	Text  string `json:"text"`
+	Agent string `json:"agent,omitempty"`
+}
+
+// RetryInput names the agent whose failed step is run again; every failed agent
+// if Agent is empty.
+type RetryInput struct {
+	Agent string `json:"agent,omitempty"`
+}
+
+// Types of the errors with which an update is refused.
+const (
+	// Refused says that what was asked makes no sense now.
+	Refused = "Refused"
+
+	// TooEarly says that the session is still being prepared. A signal of the
+	// same name waits until it is.
+	TooEarly = "TooEarly"
 )
 
 // Memo keys of a session's workflow. They are readable without a worker.
 const (
 	MemoSession = "session_id"
 	MemoQuery   = "query"  // cut at 200 characters
-	MemoStatus  = "status" // running, or how the session ended
+	MemoStatus  = "status" // running, paused, parked, or how the session ended
 	MemoRound   = "round"
 	MemoWinner  = "winner"  // label
 	MemoOffline = "offline" // true if the built-in model plays the team
+	MemoPaused  = "paused"  // true while a person has paused the session
+	MemoParked  = "parked"  // what the session waits for; empty if for nothing
+
+	// MemoDoorbell is a coordination.Bell, for the steps that are running.
+	MemoDoorbell = "doorbell"
 )
 
-// Running is the MemoStatus of a session that has not ended.
-const Running = "running"
+// The MemoStatus of a session that has not ended. In its State a held session
+// is Running: paused and parked are fields of their own there.
+const (
+	Running = "running"
+	Paused  = "paused"
+	Parked  = "parked"
+)
 
 // SessionInput starts a session. Unknown fields are tolerated, so that stock
 // clients of any version can start one.
@@ -107,4 +145,7 @@ type Continued struct {
 
 	// SecondsLeft of the session's time.
 	SecondsLeft int `json:"seconds_left"`
+
+	// Warned says that the core has been told that the time is nearly over.
+	Warned bool `json:"warned,omitempty"`
 }

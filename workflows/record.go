@@ -24,15 +24,24 @@ type books struct {
 	round   int             // the wave that the last Record began in
 	overdue workflow.Future // fires when a long wave's entries have waited enough; nil if nothing waits
 	calm    func()          // stops it
-	due     bool            // it has fired
+	due     bool            // it has fired, or something cannot wait for it
 }
 
-// record writes what was accepted, one Record at a time: per wave, and within a
-// long wave every few seconds.
+// enter keeps a ledger entry. What a person said is due at once: running steps
+// read it from the store.
+func (b *books) enter(entry coordination.Accepted) {
+	b.entries = append(b.entries, entry)
+	if entry.Action == coordination.Say {
+		b.due = true
+	}
+}
+
+// record writes what was accepted, one Record at a time: per wave, within a
+// long wave every few seconds, and at once what is due.
 func (s *session) record() {
 	b := &s.books
 	switch {
-	case b.recording != nil || len(b.entries) == 0:
+	case b.recording != nil || len(b.entries) == 0 && !b.due:
 	case b.due || b.round != s.core.Round:
 		// What is under way is finished also when the session is cancelled: two
 		// Records at once would write over one another.

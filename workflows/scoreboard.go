@@ -13,40 +13,13 @@ import (
 	"conclave/engine/llm"
 )
 
-// Cuts of a query where only its gist is wanted, in bytes.
-const (
-	gistInMemo    = 200
-	gistInDetails = 2000
-)
+// gistInDetails is how much of the query the scoreboard has, in bytes.
+const gistInDetails = 2000
 
 // show makes the Web UI, the CLI and describe readable without reading JSON.
 func (s *session) show() {
 	workflow.SetCurrentDetails(s.ctx, scoreboard(s.stateNow(), s.prepared))
-	s.tell(s.ctx, s.status())
-}
-
-// tell makes the memo say the session's status without a worker. Each change is
-// one event of the history, so nothing is written twice. The session ID is told
-// once the directory is ours: until then it may be another session's.
-func (s *session) tell(ctx workflow.Context, status string) {
-	next := memo{status: status, known: s.core != nil}
-	if s.core != nil {
-		next.round, next.winner = s.core.Round, s.core.Decision().WinnerLabel
-	}
-	if s.memo == next {
-		return
-	}
-	values := map[string]any{MemoStatus: next.status, MemoRound: next.round, MemoWinner: next.winner}
-	if s.memo == (memo{}) {
-		values[MemoQuery] = excerpt.Marked(s.in.Query, gistInMemo)
-	}
-	if next.known && !s.memo.known {
-		values[MemoSession], values[MemoOffline] = s.id, s.prepared.Offline
-	}
-	s.memo = next
-	if err := workflow.UpsertMemo(ctx, values); err != nil {
-		workflow.GetLogger(ctx).Error("the memo could not be set", "error", err)
-	}
+	s.tell(s.ctx, s.memoStatus())
 }
 
 // state answers StateQuery.
@@ -70,6 +43,7 @@ func (s *session) stateNow() State {
 	return now
 }
 
+// status is how the session stands: running, held or not, or how it ended.
 func (s *session) status() string {
 	switch {
 	case s.ctx.Err() != nil:
@@ -81,36 +55,17 @@ func (s *session) status() string {
 	}
 }
 
-// memo is what the memo was last set to.
-type memo struct {
-	status, winner string
-	round          int
-	known          bool // the session ID is told
-}
-
 // scoreboard is the session as Markdown.
 func scoreboard(s activities.SessionState, p activities.Prepared) string {
 	var b board
-	b.print("**%s** · round %d · %s\n\n", headline(s), s.Round, cost(s.Cost))
-	b.print("%s\n\n", freshVotes(s))
+	b.print("**%s** · round %d%s · %s\n\n", headline(s), s.Round, attempt(s), cost(s.Cost))
+	b.print("%s%s\n\n", freshVotes(s), messages(s))
+	b.held(s)
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the team.\n\n")
 	}
 	b.print("> %s\n\n", plain(excerpt.Marked(s.Query, gistInDetails)))
-	if len(s.Agents) > 0 {
-		// Half a browser window wide: short columns, or every cell is wrapped.
-		b.WriteString("| agent | state | answer | vote | step | tokens |\n|---|---|---|---|---|---|\n")
-		for _, a := range s.Agents {
-			b.print("| %s (agent%d) | %s | %s | %s | %d | %d |\n",
-				a.ID, a.Number, agentState(a), orDash(a.LatestLabel), voteCell(a.Vote), a.Step, tokens(a.Cost))
-		}
-		b.WriteString("\n")
-		for _, a := range s.Agents {
-			if a.Error != nil {
-				b.print("- %s failed: %s: %s\n", a.ID, a.Error.Type, plain(a.Error.Message))
-			}
-		}
-	}
+	b.agents(s)
 	if p.URL != "" {
 		b.print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "session.json"))
 	}
@@ -123,6 +78,75 @@ type board struct{ strings.Builder }
 
 func (b *board) print(format string, args ...any) {
 	b.WriteString(fmt.Sprintf(format, args...)) //nolint:staticcheck // QF1012 wants the Fprintf that workflowcheck refuses
+}
+
+// held says what a held session waits for, and which commands release it.
+func (b *board) held(s activities.SessionState) {
+	if s.Status != Running {
+		return
+	}
+	if s.Parked != nil {
+		b.print("**Parked:** %s\n\n", plain(*s.Parked))
+		b.commands(s.SessionID, "retry")
+	}
+	if s.Paused {
+		b.WriteString("**Paused:** nothing runs, and the session's time stands still\n\n")
+		b.commands(s.SessionID, "resume")
+	}
+}
+
+// commands are what releases a held session, the one that lets it go on first.
+func (b *board) commands(id, goOn string) {
+	b.print("`conclave %s %s` · `conclave finish %s` · `conclave cancel %s`\n\n", goOn, id, id, id)
+}
+
+// agents is the table of who is where, and below it what went wrong.
+func (b *board) agents(s activities.SessionState) {
+	if len(s.Agents) == 0 {
+		return
+	}
+	// Half a browser window wide: short columns, or every cell is wrapped.
+	b.WriteString("| agent | state | answer | vote | step | tokens |\n|---|---|---|---|---|---|\n")
+	for _, a := range s.Agents {
+		b.print("| %s (agent%d) | %s | %s | %s | %d | %d |\n",
+			a.ID, a.Number, agentState(s.Phase, a), orDash(a.LatestLabel), voteCell(a), a.Step, tokens(a.Cost))
+	}
+	b.WriteString("\n")
+	for _, a := range s.Agents {
+		if a.Error != nil {
+			b.print("- %s failed: %s: %s\n", a.ID, a.Error.Type, plain(a.Error.Message))
+		}
+		if a.Stop != nil {
+			b.print("- %s is %s: %s\n", a.ID, stopWord(a.Stop.Status), plain(a.Stop.Summary))
+		}
+	}
+}
+
+// stopWord makes of blocked what catches the eye: a person can help.
+func stopWord(status coordination.StopStatus) string {
+	if status == coordination.Blocked {
+		return "**blocked**"
+	}
+	return string(status)
+}
+
+// attempt says which one it is of the team, if it is not the first.
+func attempt(s activities.SessionState) string {
+	if s.Attempt < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" · attempt %d", s.Attempt)
+}
+
+// messages counts what people have said.
+func messages(s activities.SessionState) string {
+	switch s.Messages {
+	case 0:
+		return ""
+	case 1:
+		return " · 1 human message"
+	}
+	return fmt.Sprintf(" · %d human messages", s.Messages)
 }
 
 // freshVotes is the tally, in configured order.
@@ -151,27 +175,39 @@ func headline(s activities.SessionState) string {
 		return "first answers"
 	case coordination.PhaseCoordinating:
 		return "answering and voting"
+	case coordination.PhasePresenting:
+		return "the final answer is made"
 	default:
 		return string(s.Phase)
 	}
 }
 
-func agentState(a coordination.AgentView) string {
-	if a.Running {
+func agentState(phase coordination.Phase, a coordination.AgentView) string {
+	switch {
+	case a.Running && phase == coordination.PhasePresenting:
+		return "at the final answer"
+	case a.Running:
 		return "at work"
 	}
 	return strings.ReplaceAll(string(a.Status), "_", " ")
 }
 
-func voteCell(v *coordination.VoteView) string {
+// voteCell is the agent's vote or, where parts of the work are divided, its stop.
+func voteCell(a coordination.AgentView) string {
 	switch {
-	case v == nil:
-		return "–"
-	case v.Stale:
-		return "~~" + v.TargetLabel + "~~ stale"
-	default:
-		return v.TargetLabel
+	case a.Stop != nil:
+		return staleOr(string(a.Stop.Status), a.Stop.Stale)
+	case a.Vote != nil:
+		return staleOr(a.Vote.TargetLabel, a.Vote.Stale)
 	}
+	return "–"
+}
+
+func staleOr(text string, stale bool) string {
+	if stale {
+		return "~~" + text + "~~ stale"
+	}
+	return text
 }
 
 func cost(u llm.Usage) string {

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"time"
-
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
@@ -19,7 +17,8 @@ func Session(ctx workflow.Context, in SessionInput) (SessionResult, error) {
 	return s.run()
 }
 
-// session is the driver of one coordination.State. It has one coroutine.
+// session is the driver of one coordination.State. It has one coroutine; the
+// handlers of updates step the core, too, and wake it.
 type session struct {
 	ctx workflow.Context
 	in  SessionInput
@@ -27,19 +26,22 @@ type session struct {
 
 	prepared activities.Prepared
 	core     *coordination.State // nil while preparing
-	deadline time.Time
+	begun    bool                // the directory is ours, the loop runs
 	decision *coordination.Decision
 
 	running []running
-	timeUp  workflow.Future
-	finish  workflow.ReceiveChannel
+	clock   clock
+	signals []signal
+	asked   workflow.Channel // an update has stepped the core
 
 	books books
+	bell  coordination.Bell // rung last in this run
 	memo  memo
 }
 
 // newSession registers the handlers before anything blocks, so that a session
-// can be asked about from its first moment.
+// can be asked about from its first moment, and takes over from the run before,
+// so that an update that comes in between finds it.
 func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	s := &session{ctx: ctx, in: in, id: in.SessionID}
 	if s.id == "" {
@@ -48,9 +50,9 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	if err := in.validate(s.id, workflow.GetInfo(ctx).ContinuedExecutionRunID != ""); err != nil {
 		return nil, err
 	}
-	s.finish = workflow.GetSignalChannelWithOptions(ctx, FinishSignal, workflow.SignalChannelOptions{
-		Description: "Decide now, with the answers and votes that are there.",
-	})
+	if c := in.Continued; c != nil {
+		s.core, s.prepared, s.books.told = c.Core, c.Prepared, c.Recorded
+	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, s.state, workflow.QueryHandlerOptions{
 		Description: "The whole state of the session: who is where, votes, what is stale, cost.",
 	})
@@ -60,7 +62,10 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	err = workflow.SetQueryHandlerWithOptions(ctx, TimelineQuery, s.timeline, workflow.QueryHandlerOptions{
 		Description: "The newest events, in order.",
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return s, s.listen()
 }
 
 // run is the loop: drain the core, carry out its commands, wait, step it.
@@ -72,14 +77,11 @@ func (s *session) run() (SessionResult, error) {
 		if s.worn() {
 			return SessionResult{}, s.continueAsNew()
 		}
-		for _, command := range s.core.Drain() {
-			s.carryOut(command)
-		}
-		s.take()
-		s.show()
+		s.carryOut(s.core.Drain())
 		if s.decision != nil {
 			return s.end()
 		}
+		s.windClock()
 		s.record()
 		s.wait()
 		if s.ctx.Err() != nil {
@@ -88,45 +90,82 @@ func (s *session) run() (SessionResult, error) {
 	}
 }
 
-// begin resolves the team, or takes over from the run before.
+// begin resolves the team, unless the run before has, and starts the clock.
 func (s *session) begin() error {
 	s.show()
+	seconds, warned := 0, false
 	if c := s.in.Continued; c != nil {
-		s.core, s.prepared, s.books.told = c.Core, c.Prepared, c.Recorded
-		s.startClock(c.SecondsLeft)
-		return nil
+		seconds, warned = c.SecondsLeft, c.Warned
+	} else {
+		if err := s.prepare(); err != nil {
+			return s.unprepared(err)
+		}
+		seconds = s.prepared.TimeoutSeconds
 	}
+	s.begun = true
+	if s.core.Protocol > 1 {
+		s.hearAll() // before the first launch: to pause is to launch nothing
+	}
+	s.setClock(seconds, warned)
+	return nil
+}
+
+// prepare resolves the team and starts the core under the rules that were
+// current then, for good: a history from before they were counted has the first.
+func (s *session) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := activities.PrepareInput{
-		Session: s.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID,
+		Session: s.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID, Protocol: coordination.Protocol,
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria,
 	}
 	ctx := preparing(s.ctx)
 	if err := workflow.ExecuteActivity(ctx, activities.PrepareName, input).Get(ctx, &s.prepared); err != nil {
-		return s.unprepared(err)
+		return err
 	}
-	s.core = coordination.New(s.prepared.Coordination)
-	s.startClock(s.prepared.TimeoutSeconds)
+	s.core = coordination.Start(max(1, s.prepared.Protocol), s.prepared.Coordination)
 	return nil
 }
 
-func (s *session) startClock(seconds int) {
-	left := time.Duration(seconds) * time.Second
-	s.deadline = workflow.Now(s.ctx).Add(left)
-	s.timeUp = workflow.NewTimerWithOptions(s.ctx, left, workflow.TimerOptions{Summary: "the session's time"})
+// carryOut does what the core decided. The memo, with the doorbell in it, is set
+// once, before a step is cancelled: what a step is told outruns its end. Under
+// protocol 1 it is set last, as its histories have it.
+func (s *session) carryOut(commands []coordination.Command) {
+	for _, command := range commands {
+		s.note(command)
+	}
+	s.take()
+	if s.core.Protocol > 1 {
+		s.show()
+	}
+	for _, command := range commands {
+		s.act(command)
+	}
+	if s.core.Protocol == 1 {
+		s.show()
+	}
 }
 
-// carryOut does what the core decided.
-func (s *session) carryOut(command coordination.Command) {
+// note keeps what a command says.
+func (s *session) note(command coordination.Command) {
+	switch c := command.(type) {
+	case coordination.Record:
+		s.books.enter(c.Entry)
+	case coordination.Ring:
+		s.bell = c.Bell
+	case coordination.Done:
+		s.decision = &c.Decision
+	case coordination.Launch, coordination.Cancel: // acts
+	}
+}
+
+// act starts and cancels steps.
+func (s *session) act(command coordination.Command) {
 	switch c := command.(type) {
 	case coordination.Launch:
 		s.launch(c)
 	case coordination.Cancel:
 		s.cancelStep(c.ID)
-	case coordination.Record:
-		s.books.entries = append(s.books.entries, c.Entry)
-	case coordination.Done:
-		s.decision = &c.Decision
+	case coordination.Record, coordination.Ring, coordination.Done: // noted
 	}
 }
 
@@ -137,24 +176,17 @@ func (s *session) wait() {
 	for _, r := range s.running {
 		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(s.ctx, r, f) })
 	}
-	if s.timeUp != nil {
-		selector.AddFuture(s.timeUp, func(f workflow.Future) {
-			if f.Get(s.ctx, nil) == nil {
-				s.core.Step(coordination.TimeUp{})
-			}
-			s.timeUp = nil
-		})
-	}
+	s.hearClock(selector)
 	if s.books.recording != nil {
 		selector.AddFuture(s.books.recording, func(f workflow.Future) { s.wrote(f.Get(s.ctx, nil)) })
 	}
 	if s.books.overdue != nil {
 		selector.AddFuture(s.books.overdue, func(workflow.Future) { s.books.due = true })
 	}
-	selector.AddReceive(s.finish, func(c workflow.ReceiveChannel, _ bool) {
-		c.Receive(s.ctx, nil)
-		s.core.Step(coordination.Finish{})
-	})
+	for _, sig := range s.signals {
+		selector.AddReceive(sig.channel, func(workflow.ReceiveChannel, bool) { s.hear(sig) })
+	}
+	selector.AddReceive(s.asked, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 	selector.AddReceive(s.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	selector.Select(s.ctx)
 	for selector.HasPending() && s.ctx.Err() == nil {
