@@ -57,6 +57,16 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	return provider.charge(client), nil
 }
 
+// Priced reports whether the costs of an agent's model will be known. The
+// built-in model costs nothing.
+func (m Models) Priced(a config.Agent) bool {
+	if a.Backend.Type == config.Offline {
+		return true
+	}
+	_, provider, err := m.at(a.Backend)
+	return err == nil && provider != nil && provider.settings.Price.Known()
+}
+
 // at settles where a backend is, and at which provider if it names one.
 func (m Models) at(b config.Backend) (config.Backend, *Provider, error) {
 	if b.Provider == "" {

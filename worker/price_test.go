@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/worker/settings"
 )
@@ -64,4 +65,17 @@ func TestAReplyOfNoUseCostsToo(t *testing.T) {
 	}.Generate(t.Context(), llm.Request{})
 	require.ErrorIs(t, err, cut)
 	require.InDelta(t, 2, *reply.Usage.TotalUSD, 1e-9)
+}
+
+func TestPricedModels(t *testing.T) {
+	t.Parallel()
+	m := Models{Providers: NewProviders(map[string]settings.Provider{
+		"paid": {Price: settings.Price{Input: number(2), Output: number(10)}},
+		"half": {Price: settings.Price{Input: number(2)}},
+	})}
+	require.True(t, m.Priced(agent(config.Backend{Provider: "paid"})))
+	require.False(t, m.Priced(agent(config.Backend{Provider: "half"})))
+	require.False(t, m.Priced(agent(config.Backend{Provider: "gone"})))
+	require.False(t, m.Priced(agent(config.Backend{Model: "m"})))
+	require.True(t, m.Priced(config.Agent{ID: "a", Backend: config.Backend{Type: config.Offline}}), "it is free")
 }

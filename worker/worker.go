@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -34,6 +35,10 @@ type Config struct {
 	// Scratch is where steps keep their workspaces while they run; the system's
 	// temporary directory if empty.
 	Scratch string
+
+	// Cache is where content is kept that was stored or read once; empty for
+	// nowhere.
+	Cache string
 
 	// MaxConcurrentSteps is 32 if 0: steps wait for models, not for a processor.
 	MaxConcurrentSteps int
@@ -77,9 +82,10 @@ func New(c Config) (*Worker, error) {
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = defaultSteps
 	}
+	c.cacheContent()
 	acts := &activities.Activities{
-		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Tools: openTools,
-		Heartbeat: c.Client.RecordActivityHeartbeat, Now: time.Now,
+		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Tools: openTools,
+		Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Redact: redact(os.Environ()), Now: time.Now,
 	}
 	nameBinary()
 	w := &Worker{sessions: sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{

@@ -125,21 +125,3 @@ func (d *decoder) checkServers(key string, servers []MCPServer) {
 		}
 	}
 }
-
-func (d *decoder) checkOrchestrator(t Team) {
-	var ids []string // those of agents that may be shown
-	for _, a := range t.Agents {
-		if agentID.MatchString(a.ID) && !looksSecret(a.ID) {
-			ids = append(ids, a.ID)
-		}
-	}
-	if p := t.Orchestrator.PresenterAgent; p != nil && len(ids) > 0 {
-		if _, ok := t.Agent(*p); !ok {
-			d.reportKey("orchestrator.presenter_agent", "%s is not an agent of the team; %s", quote(*p), choice(*p, ids))
-		}
-	}
-	criteria := t.Orchestrator.Coordination.EvaluationCriteriaGenerator
-	if criteria.MinCriteria > criteria.MaxCriteria {
-		d.reportKey("orchestrator.coordination.evaluation_criteria_generator", "min_criteria is %d and max_criteria %d; the first is at most the second", criteria.MinCriteria, criteria.MaxCriteria)
-	}
-}

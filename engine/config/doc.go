@@ -10,9 +10,10 @@
 // Decode lets another configuration that contains teams be read in the same way
 // (section.go).
 //
-// Three things are not in the tags. The checks that look at more than one key
-// are in check.go, what a value may reach (keys, addresses) in secret.go and
-// reach.go, and the keys that are known but do nothing yet in unavailable.go.
+// Four things are not in the tags. The checks of agents and their backends are
+// in check.go, what keys say about each other in agreement.go, what a value may
+// reach (keys, addresses) in secret.go and reach.go, and the keys that are known
+// but do nothing yet in unavailable.go.
 //
 // The package does not resolve anything: it reads no environment variable, knows
 // no provider and opens no connection. That is the worker's business.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -119,16 +119,10 @@ func nullable(s *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// availability is a remark about a key that is not built, or partly.
+// availability is a remark about a key that is not built.
 func availability(pattern string) string {
-	for _, u := range unavailable {
-		switch {
-		case u.key != pattern:
-		case u.values != nil:
-			return " Not available in this version: " + strings.Join(u.values, ", ") + "."
-		default:
-			return " Only the default is available in this version."
-		}
+	if slices.Contains(unavailable, pattern) {
+		return " Only the default is available in this version."
 	}
 	return ""
 }

@@ -64,7 +64,8 @@ func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
 		"an empty model", "a name with control characters", "a duplicate id", "a duplicate id like a key", "a literal key as the variable",
 		"a variable of the worker", "a reference to a variable", "literal keys in params", "literal keys in params in other forms",
 		"a base_url that is no address", "reserved params", "not built yet", "a presenter that does not exist",
-		"fewer criteria than at least", "a session on a cluster that defines (cluster)",
+		"a divided work with parts missing", "a divided work without a decomposer", "a subtask where the work is not divided",
+		"updates that are off and restart steps", "a budget of nothing", "fewer criteria than at least", "a session on a cluster that defines (cluster)",
 	}
 	resolved := schema(t)
 	_, cases := readBroken(t)
@@ -85,6 +86,6 @@ func TestTheSchemaSaysWhatIsNotAvailable(t *testing.T) {
 	t.Parallel()
 	data, err := config.Schema()
 	require.NoError(t, err)
-	require.Contains(t, string(data), `as soon as it has something new to see. Only the default is available in this version."`)
-	require.Contains(t, string(data), `or it fails. Not available in this version: park."`)
+	require.Contains(t, string(data), `"Run commands in the sandbox. Only the default is available in this version."`)
+	require.Contains(t, string(data), `"How often the team may begin again after judging its final answer; 0: the answer is not judged."`)
 }

@@ -120,22 +120,82 @@ func TestWhatIsBuiltCanBeSet(t *testing.T) {
 agents:
   - {id: agent_a, backend: {type: offline}, tools: {files: false}}
 orchestrator:
+  pacing: continuous
+  update_mode: restart
   on_split: plurality
   max_revotes: 3
   max_steps_per_agent: 4
-  on_agent_failure: fail
+  voting_sensitivity: checklist_gated
+  fairness_enabled: false
+  fairness_lead_cap_answers: 0
+  max_midstream_injections_per_round: 1
+  defer_peer_updates_until_restart: true
+  allow_midstream_peer_updates_before_checklist_submit: true
+  max_new_answers_per_agent: 2
+  max_new_answers_global: 5
+  defer_voting_until_all_answered: true
+  answer_novelty_requirement: strict
+  max_checklist_calls_per_round: 2
+  checklist_first_answer: true
+  skip_voting: true
   skip_final_presentation: true
-timeout_settings: {orchestrator_timeout_seconds: 60}
+  final_answer_strategy: synthesize
+  presenter_agent: agent_a
+  max_orchestration_restarts: 2
+  on_agent_failure: park
+  budget: {max_cost_usd: 1.5, max_total_tokens: 1000}
+  coordination:
+    checklist_criteria_inline: [{text: Is it right?, category: primary}]
+    task_decomposer: {enabled: false}
+timeout_settings:
+  orchestrator_timeout_seconds: 60
+  initial_round_timeout_seconds: 600
+  subsequent_round_timeout_seconds: 300
+  round_timeout_grace_seconds: 0
 `)
 	want := config.Default()
 	want.Agents = []config.Agent{{ID: "agent_a", Backend: config.Backend{Type: config.Offline}}}
-	want.Orchestrator.OnSplit = "plurality"
-	want.Orchestrator.MaxRevotes = 3
-	want.Orchestrator.MaxStepsPerAgent = 4
-	want.Orchestrator.OnAgentFailure = "fail"
-	want.Orchestrator.SkipFinalPresentation = true
-	want.Timeouts.OrchestratorTimeoutSeconds = 60
-	require.Equal(t, want, team)
+	want.Orchestrator = config.Orchestrator{
+		CoordinationMode: "voting", Pacing: "continuous", UpdateMode: "restart", OnSplit: "plurality",
+		MaxRevotes: 3, MaxStepsPerAgent: 4, VotingSensitivity: "checklist_gated",
+		MaxMidstreamInjectionsPerRound: 1, DeferPeerUpdatesUntilRestart: true,
+		AllowMidstreamPeerUpdatesBeforeChecklistSubmit: new(true),
+		MaxNewAnswersPerAgent:                          new(2), MaxNewAnswersGlobal: new(5),
+		DeferVotingUntilAllAnswered: true, AnswerNoveltyRequirement: "strict",
+		MaxChecklistCallsPerRound: 2, ChecklistFirstAnswer: true,
+		SkipVoting: true, SkipFinalPresentation: true, FinalAnswerStrategy: "synthesize",
+		PresenterAgent: new("agent_a"), MaxOrchestrationRestarts: 2, OnAgentFailure: "park",
+		Budget:       config.Budget{MaxCostUSD: new(1.5), MaxTotalTokens: new(1000)},
+		Coordination: want.Orchestrator.Coordination,
+	}
+	want.Orchestrator.Coordination.ChecklistCriteriaInline = config.Criteria{{Text: "Is it right?", Category: "primary"}}
+	want.Orchestrator.Coordination.TaskDecomposer.Enabled = false
+	want.Timeouts = config.Timeouts{
+		OrchestratorTimeoutSeconds: 60, InitialRoundTimeoutSeconds: new(600), SubsequentRoundTimeoutSeconds: new(300),
+	}
+	require.Equal(t, want, team, "a step may be given more time than the session, and no grace")
+}
+
+// Seed 001: "coordination_mode: voting                 # or decomposition".
+func TestTheWorkCanBeDivided(t *testing.T) {
+	t.Parallel()
+	team := parse(t, `
+agents:
+  - {id: agent_a, backend: {type: offline}, subtask: The server.}
+  - {id: agent_b, backend: {type: offline}, subtask: The client.}
+orchestrator:
+  coordination_mode: decomposition
+  presenter_agent: agent_a
+  # Keys of voting do no harm: nobody has to remove them to try the mode out.
+  on_split: fail
+  max_revotes: 3
+  skip_voting: true
+  skip_final_presentation: true
+  defer_voting_until_all_answered: true
+`)
+	require.Equal(t, "decomposition", team.Orchestrator.CoordinationMode)
+	require.Equal(t, []string{"The server.", "The client."}, []string{team.Agents[0].Subtask, team.Agents[1].Subtask})
+	require.Equal(t, new("agent_a"), team.Orchestrator.PresenterAgent)
 }
 
 func TestDifferentWaysToWriteTheSameTeam(t *testing.T) {
@@ -227,15 +287,17 @@ func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
 	t.Parallel()
 	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+)$`)
 	text := suggestion.ReplaceAllString(string(config.Starter()), "$1$2")
-	require.Equal(t, config.Agent{
-		ID: "agent_a",
-		Backend: config.Backend{
-			Type: "openai", Model: "gpt-5.2", BaseURL: "http://127.0.0.1:11434/v1",
-			APIKeyEnv: "MY_SERVER_API_KEY", Params: map[string]any{"temperature": 0.7},
-		},
-		SystemMessage: "You are a careful reviewer.",
-		Tools:         config.Tools{Files: true},
-	}, parse(t, text).Agents[0])
+	team := parse(t, text)
+
+	want := config.Default()
+	want.Agents[0].Backend.BaseURL, want.Agents[0].Backend.APIKeyEnv = "http://127.0.0.1:11434/v1", "MY_SERVER_API_KEY"
+	want.Agents[0].Backend.Params = map[string]any{"temperature": 0.7}
+	want.Agents[0].SystemMessage = "You are a careful reviewer."
+	want.Orchestrator.MaxNewAnswersPerAgent = new(3)
+	want.Orchestrator.PresenterAgent = new("agent_b")
+	want.Orchestrator.Budget = config.Budget{MaxCostUSD: new(2.5), MaxTotalTokens: new(500_000)}
+	want.Timeouts.InitialRoundTimeoutSeconds, want.Timeouts.SubsequentRoundTimeoutSeconds = new(900), new(600)
+	require.Equal(t, want, team, "no line of prose is taken for a suggestion")
 }
 
 func TestLoad(t *testing.T) {

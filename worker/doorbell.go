@@ -1,0 +1,32 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"conclave/engine/coordination"
+	"conclave/workflows"
+)
+
+// doorbell reads the doorbell of a session's run from the memo of its workflow,
+// for which no worker of workflows is needed.
+func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (coordination.Bell, error) {
+	return func(ctx context.Context, workflowID, runID string) (coordination.Bell, error) {
+		var bell coordination.Bell
+		described, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
+		if err != nil {
+			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
+		}
+		payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[workflows.MemoDoorbell]
+		if !rung {
+			return bell, nil
+		}
+		if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
+			return coordination.Bell{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
+		}
+		return bell, nil
+	}
+}
