@@ -71,7 +71,7 @@ tidy: ## tidy go.mod
 	go mod tidy
 
 record: ## record histories of real sessions into workflows/testdata/histories
-	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories/protocol1 go test -tags e2e -count=1 -run 'TestUncached' ./cmd/conclave/e2e/...
+	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories/protocol2 go test -tags e2e -count=1 -run 'TestUncached' ./cmd/conclave/e2e/...
 
 ci: lint test replay ## everything that CI runs
 	$(MAKE) bench BENCHFLAGS=-benchtime=1x

@@ -123,6 +123,10 @@ func (m *modelServer) team() string {
 			"backend": map[string]any{"type": "openai", "model": model},
 		})
 	}
-	data, _ := json.MarshalIndent(map[string]any{"agents": agents}, "", "  ")
+	// Told of nothing while they work: a script's replies come in its order,
+	// whoever is faster.
+	data, _ := json.MarshalIndent(map[string]any{
+		"agents": agents, "orchestrator": map[string]any{"disable_injection": true},
+	}, "", "  ")
 	return string(data)
 }

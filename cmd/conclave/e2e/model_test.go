@@ -114,6 +114,15 @@ func (m *modelServer) next(model, body string) (reply, int) {
 	return m.script[model][n-1], n
 }
 
+// request is the n-th request, from 1, that the model of that name got.
+func (m *modelServer) request(model string, n int) string {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.GreaterOrEqual(m.t, len(m.asked[model]), n, "requests of %s", model)
+	return m.asked[model][n-1]
+}
+
 // calls is how often the model of that name was asked.
 func (m *modelServer) calls(model string) int {
 	m.mu.Lock()
@@ -135,17 +144,35 @@ func (m *modelServer) prompts() string {
 }
 
 // team is a team file whose agents use this server; agent_x has the model
-// model-x.
+// model-x. They are told of nothing while they work: a script's replies come in
+// its order, whoever is faster.
 func (m *modelServer) team(agents ...string) string {
 	m.t.Helper()
+	return m.teamWith(orchestrator(map[string]any{"disable_injection": true}), agents...)
+}
+
+// teamWith is a team with sections of its own, such as orchestrator; of an
+// agent's subtask the section subtasks tells by ID.
+func (m *modelServer) teamWith(sections map[string]any, agents ...string) string {
+	m.t.Helper()
 	team := map[string]any{"agents": []any{}}
+	subtasks, _ := sections["subtasks"].(map[string]string)
 	for _, id := range agents {
-		team["agents"] = append(team["agents"].([]any), map[string]any{
+		agent := map[string]any{
 			"id": id,
 			"backend": map[string]any{
 				"type": "openai", "model": strings.Replace(id, "agent_", "model-", 1), "base_url": m.URL + "/v1",
 			},
-		})
+		}
+		if subtasks[id] != "" {
+			agent["subtask"] = subtasks[id]
+		}
+		team["agents"] = append(team["agents"].([]any), agent)
+	}
+	for key, section := range sections {
+		if key != "subtasks" {
+			team[key] = section
+		}
 	}
 	data, err := json.MarshalIndent(team, "", "  ")
 	require.NoError(m.t, err)

@@ -75,7 +75,12 @@ func newSite(t *testing.T) *site {
 // work starts a worker whose default team is that of the given model server.
 func (s *site) work(m *modelServer, agents ...string) *worker.Worker {
 	s.t.Helper()
-	team, err := config.Parse("team", []byte(m.team(agents...)), config.Local)
+	return s.workTeam(m.team(agents...))
+}
+
+func (s *site) workTeam(file string) *worker.Worker {
+	s.t.Helper()
+	team, err := config.Parse("team", []byte(file), config.Local)
 	require.NoError(s.t, err)
 	w, err := worker.New(worker.Config{
 		Client: s.client, Store: s.store, Scratch: s.t.TempDir(),
