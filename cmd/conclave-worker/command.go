@@ -137,7 +137,7 @@ func (f flags) config() (worker.Config, error) {
 		team = team.Offline()
 	}
 	cfg := worker.Config{
-		TaskQueue: f.queue, MaxConcurrentSteps: f.maxSteps,
+		TaskQueue: f.queue, MaxConcurrentSteps: f.maxSteps, Cache: worker.DefaultCache(),
 		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
 	}
 	cfg.Configure(s)

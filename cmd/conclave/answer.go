@@ -33,10 +33,22 @@ func (c *cli) printResult(ctx context.Context, p *place, k known, r workflows.Se
 	if r.Winner == "" {
 		return &endError{code: resultCode(r), err: noAnswer(r)}
 	}
-	if coordination.Status(r.Status) == coordination.Timeout {
-		c.say("the session's time ran out: this is the best answer so far; give it more with timeout_settings.orchestrator_timeout_seconds")
+	if ran, more := ranOut(r.Status); ran != "" {
+		c.say("%s ran out: this is the best answer so far; give it more with %s", ran, more)
 	}
 	return silent(resultCode(r))
+}
+
+// ranOut is what a session ended for want of, and the key that gives it more;
+// empty for other ends.
+func ranOut(status string) (what, key string) {
+	switch coordination.Status(status) {
+	case coordination.Timeout:
+		return "the session's time", "timeout_settings.orchestrator_timeout_seconds"
+	case coordination.OverSpent:
+		return "the session's budget", "orchestrator.budget"
+	}
+	return "", ""
 }
 
 // printAnswer prints the whole answer for a person, and about it on stderr.
@@ -53,8 +65,11 @@ func (c *cli) printAnswer(ctx context.Context, p *place, r workflows.SessionResu
 	if _, err := fmt.Fprintln(c.stdout, strings.TrimRight(progress.Plain(answer), "\n")); err != nil {
 		return end(exitNoAnswer, "print the answer: %w", err)
 	}
-	c.say("\n%s (%s) by %s · %s · %s · %s", r.Winner, r.WinnerLabel, r.Status,
-		progress.Plural(r.Votes[r.Winner], "fresh vote"), progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
+	how := r.Status + " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")
+	if coordination.Status(r.Status) == coordination.Presented {
+		how = "presentation, without a vote"
+	}
+	c.say("\n%s (%s) by %s · %s · %s", r.Winner, r.WinnerLabel, how, progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
 	c.say("all answers, votes and files: %s", c.pullLine(p, r))
 	return nil
 }

@@ -39,6 +39,33 @@ func TestAPersonGetsTheAnswerOnStdoutAndNothingElse(t *testing.T) {
 	require.Contains(t, stderr, "conclave pull s1 DIR --bucket bkt --prefix team-a")
 }
 
+func TestAnAnswerWithoutAVoteSaysSo(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.Status, r.WinnerLabel, r.Votes = "presented", "agent2.final", map[string]int{}
+	code, _, stderr := printed(t, cli{}, known{}, r)
+	require.Equal(t, exitDone, code)
+	require.Contains(t, stderr, "agent_b (agent2.final) by presentation, without a vote · 2 rounds")
+}
+
+func TestAnAnswerThatIsTheBestSoFarSaysWhatRanOut(t *testing.T) {
+	t.Parallel()
+	for status, tt := range map[string]struct {
+		code int
+		says string
+	}{
+		"timeout": {exitTimeout, "the session's time ran out: this is the best answer so far; give it more with timeout_settings.orchestrator_timeout_seconds"},
+		"budget":  {exitDone, "the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget"},
+	} {
+		r := consensus()
+		r.Status = status
+		code, stdout, stderr := printed(t, cli{}, known{}, r)
+		require.Equal(t, tt.code, code)
+		require.NotEmpty(t, stdout)
+		require.Contains(t, stderr, tt.says)
+	}
+}
+
 func TestScriptsGetOneJSONObject(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]cli{"json": {json: true}, "automation": {automation: true}} {

@@ -65,7 +65,8 @@ temporal.toml) they are clients of that cluster.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		c.runCommand(), c.startCommand(), c.watchCommand(), c.statusCommand(), c.listCommand(),
-		c.resultCommand(), c.pullCommand(), c.cancelCommand(),
+		c.resultCommand(), c.transcriptCommand(), c.pullCommand(),
+		c.sayCommand(), c.pauseCommand(), c.resumeCommand(), c.finishCommand(), c.cancelCommand(), c.retryCommand(),
 		c.workerCommand(), c.devCommand(), c.configCommand(), c.versionCommand(),
 		c.stackCommand(),
 	)
@@ -106,8 +107,8 @@ func arguments(names ...string) cobra.PositionalArgs {
 		}
 		if len(args) > len(names) {
 			hint := ""
-			if len(names) > 0 && names[len(names)-1] == "QUERY" {
-				hint = "; put the QUERY in quotes"
+			if last := lastOf(names); last == "QUERY" || last == "TEXT" {
+				hint = "; put the " + last + " in quotes"
 			}
 			return fmt.Errorf("%s takes %d argument(s), got %d%s; see `%s --help`",
 				cmd.Name(), len(names), len(args), hint, cmd.CommandPath())
@@ -124,6 +125,13 @@ func arguments(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+func lastOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[len(names)-1]
 }
 
 // checkID refuses what can be no session's ID, before anybody is asked for it.

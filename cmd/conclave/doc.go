@@ -7,7 +7,10 @@
 //
 // Start with command.go, which has the command tree; every command has a file
 // of its own name. What they share: connect.go finds the place where sessions
-// run, team.go the team and its keys, launch.go starts a session, follow.go
-// watches one to its end with package progress, answer.go prints what came out,
-// and exit.go turns every end into an exit code and a sentence.
+// run, team.go the team and its keys, launch.go starts a session, update.go asks
+// something of a running one, follow.go watches one to its end with package
+// progress, hold.go says what a held one waits for, answer.go prints what came
+// out, and exit.go turns every end into an exit code and a sentence. What a
+// session leaves behind is copied and verified by package pull, and a step of it
+// shown by package transcript.
 package main

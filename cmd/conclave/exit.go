@@ -80,7 +80,8 @@ func codeOf(err error) int {
 // statusCode is the exit code for how a session ended.
 func statusCode(status string) int {
 	switch coordination.Status(status) {
-	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit, "presented", "budget":
+	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit,
+		coordination.Presented, coordination.OverSpent:
 		return exitDone
 	case coordination.Timeout:
 		return exitTimeout

@@ -23,12 +23,14 @@ const (
 
 // follower shows one session until it ends.
 type follower struct {
+	cli     *cli
 	place   *place
 	session known
 	display progress.Display
 
-	seen  int             // events shown
-	state workflows.State // as of the last look
+	seen   int             // events shown
+	state  workflows.State // as of the last look
+	revote int             // the last round that repeated a vote; 0 for none
 
 	lastAnswer time.Time // when a worker last answered
 	described  time.Time // when the server was last asked for delays
@@ -48,7 +50,7 @@ func (c *cli) display() progress.Display {
 // lost, the session is not affected: the result says that it is running, and
 // the error how to follow it.
 func (c *cli) follow(ctx context.Context, p *place, session known) (workflows.SessionResult, error) {
-	f := &follower{place: p, session: session, display: c.display(), lastAnswer: time.Now()}
+	f := &follower{cli: c, place: p, session: session, display: c.display(), lastAnswer: time.Now()}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type outcome struct {
@@ -66,13 +68,13 @@ func (c *cli) follow(ctx context.Context, p *place, session known) (workflows.Se
 		select {
 		case o := <-outcomes:
 			if o.err != nil {
-				return f.unfinished(ctx, c, o.err)
+				return f.unfinished(ctx, o.err)
 			}
 			f.last(ctx)
 			return f.completed(o.result), nil
 		case <-tick.C:
 			if err := f.look(waiting); err != nil {
-				return f.unfinished(ctx, c, err)
+				return f.unfinished(ctx, err)
 			}
 		}
 	}
@@ -94,6 +96,7 @@ func (f *follower) look(ctx context.Context) error {
 	f.lastAnswer = time.Now()
 	snapshot := progress.Snapshot{
 		State: state, Offline: f.session.offline, Elapsed: f.session.elapsed(), Delays: f.delays(),
+		Holds: f.cli.holds(state, f.session.workflow),
 		// What a first look finds in an older session was not seen happening.
 		Earlier: f.seen == 0 && f.session.elapsed() > patience,
 	}
@@ -101,8 +104,12 @@ func (f *follower) look(ctx context.Context) error {
 		var events []coordination.Entry
 		if err := query(asking, f.place, f.session.workflow, workflows.TimelineQuery, &events); err == nil {
 			snapshot.News, snapshot.Missed = f.news(events)
+			if revote(state, events) {
+				f.revote = state.Round
+			}
 		}
 	}
+	snapshot.Revote = f.revote > 0 && f.revote == state.Round
 	f.state = state
 	f.display.Show(snapshot)
 	return nil
@@ -164,7 +171,7 @@ func (f *follower) diagnose(ctx context.Context) error {
 	if f.warned {
 		return nil
 	}
-	if polled, err := workersPoll(ctx, f.place, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil && !polled {
+	if polled, err := workersPoll(ctx, f.place, f.place.queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil && !polled {
 		f.warned = true
 		f.display.Note(noWorker(f.place))
 	}
@@ -187,8 +194,8 @@ func (f *follower) completed(r workflows.SessionResult) workflows.SessionResult 
 }
 
 // unfinished is how following ends when the session does not.
-func (f *follower) unfinished(ctx context.Context, c *cli, cause error) (workflows.SessionResult, error) {
-	r, err := c.unfinished(ctx, f.place, f.session, cause)
+func (f *follower) unfinished(ctx context.Context, cause error) (workflows.SessionResult, error) {
+	r, err := f.cli.unfinished(ctx, f.place, f.session, cause)
 	return f.completed(r), err
 }
 

@@ -141,17 +141,21 @@ func TestFirstRunes(t *testing.T) {
 	require.Equal(t, strings.Repeat("x", 200), firstRunes(strings.Repeat("x", 300), 200))
 }
 
+// memoOf is a memo as the server returns it.
+func memoOf(t *testing.T, values map[string]any) *commonpb.Memo {
+	t.Helper()
+	m := &commonpb.Memo{Fields: map[string]*commonpb.Payload{}}
+	for k, v := range values {
+		p, err := converter.GetDefaultDataConverter().ToPayload(v)
+		require.NoError(t, err)
+		m.Fields[k] = p
+	}
+	return m
+}
+
 func TestStatusOfASession(t *testing.T) {
 	t.Parallel()
-	with := func(values map[string]any) *commonpb.Memo {
-		m := &commonpb.Memo{Fields: map[string]*commonpb.Payload{}}
-		for k, v := range values {
-			p, err := converter.GetDefaultDataConverter().ToPayload(v)
-			require.NoError(t, err)
-			m.Fields[k] = p
-		}
-		return m
-	}
+	with := func(values map[string]any) *commonpb.Memo { return memoOf(t, values) }
 	stale := with(map[string]any{workflows.MemoStatus: workflows.Running, memoOffline: true})
 	require.Equal(t, "running", statusOf(enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil))
 	require.Equal(t, "cancelled", statusOf(enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, stale), "Temporal's word counts")

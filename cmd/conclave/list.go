@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,13 +25,16 @@ type listed struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	workflow string
+	held     string // paused or parked, for people: to programs it is running
 }
 
 func (c *cli) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "Sessions, newest first",
-		Long:  "List the sessions of the local data directory, or of a cluster's namespace, newest first. It never runs a step.",
+		Long: `List the sessions of the local data directory, or of a cluster's namespace, newest
+first. One that waits for a person is paused or parked here, with --json it is
+running. It never runs a step.`,
 		Example: `  conclave list
   conclave list --json | jq -r '.[] | select(.status == "running") | .session_id'`,
 		Args: arguments(),
@@ -89,6 +93,7 @@ func listSessions(ctx context.Context, p *place) ([]listed, error) {
 		seen[id] = true
 		sessions = append(sessions, listed{
 			workflow:  id,
+			held:      heldOf(run),
 			SessionID: memo(run.GetMemo(), workflows.MemoSession, id),
 			Status:    statusOf(run.GetStatus(), run.GetMemo()),
 			Query:     memo(run.GetMemo(), workflows.MemoQuery, ""),
@@ -96,6 +101,15 @@ func listSessions(ctx context.Context, p *place) ([]listed, error) {
 		})
 	}
 	return sessions, nil
+}
+
+// heldOf is paused or parked for a session that waits for a person, else empty.
+func heldOf(run *workflowpb.WorkflowExecutionInfo) string {
+	status := memo(run.GetMemo(), workflows.MemoStatus, "")
+	if run.GetCloseTime() == nil && (status == workflows.Paused || status == workflows.Parked) {
+		return status
+	}
+	return ""
 }
 
 func (c *cli) printSessions(sessions []listed) error {
@@ -106,7 +120,7 @@ func (c *cli) printSessions(sessions []listed) error {
 	}
 	for _, s := range sessions {
 		fmt.Fprintln(table, strings.Join([]string{
-			progress.Line(s.SessionID), progress.Line(s.Status),
+			progress.Line(s.SessionID), progress.Line(cmp.Or(s.held, s.Status)),
 			s.CreatedAt.Local().Format("2006-01-02 15:04:05"), progress.Cut(progress.Line(s.Query), gist),
 		}, "\t"))
 	}

@@ -16,6 +16,12 @@ func (c *cli) notFound(err error, id string, p *place) error {
 	return end(exitUsage, "there is no session %s %s; `%s` shows those there are", id, p.where(), c.again("list", ""))
 }
 
+// noFiles says that the place's store has no such session.
+func (c *cli) noFiles(p *place, id string) error {
+	return end(exitUsage, "there is no session %s in %s; `%s` shows those there are, and a session has files once it is prepared",
+		id, p.store.URL("sessions/"), c.again("list", ""))
+}
+
 // where names the place in messages.
 func (p *place) where() string {
 	if p.cluster {

@@ -59,7 +59,7 @@ func (c *cli) result(ctx context.Context, id string, wait bool) error {
 
 // warnIdle tells a person who waits that nobody may be at work.
 func (c *cli) warnIdle(ctx context.Context, p *place) {
-	polled, err := workersPoll(ctx, p, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	polled, err := workersPoll(ctx, p, p.queue+workflows.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil || polled {
 		return
 	}

@@ -190,11 +190,11 @@ func query(ctx context.Context, p *place, id, name string, into any) error {
 	return value.Get(into)
 }
 
-// workersPoll reports whether somebody has polled the task queue lately.
-func workersPoll(ctx context.Context, p *place, kind enumspb.TaskQueueType) (bool, error) {
+// workersPoll reports whether somebody has polled a task queue lately.
+func workersPoll(ctx context.Context, p *place, queue string, kind enumspb.TaskQueueType) (bool, error) {
 	asking, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	reply, err := p.client.DescribeTaskQueue(asking, p.queue, kind)
+	reply, err := p.client.DescribeTaskQueue(asking, queue, kind)
 	if err != nil {
 		return false, err
 	}

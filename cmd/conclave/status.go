@@ -17,7 +17,8 @@ func (c *cli) statusCommand() *cobra.Command {
 		Use:   "status ID",
 		Short: "One look at a session",
 		Long: `One look at a session, running or ended: who is where, the votes, what is stale,
-the cost. With --json the whole coordination state. It never runs a step.`,
+the cost, and what a paused or parked session waits for. With --json the whole
+coordination state. It never runs a step.`,
 		Example: `  conclave status 20261121-153012-k3f9
   conclave status --json 20261121-153012-k3f9 | jq '.agents[] | {id, status}'`,
 		Args: arguments("ID"),
@@ -47,7 +48,10 @@ func (c *cli) status(ctx context.Context, id string) error {
 		if !k.running() {
 			state.Status = k.status // Temporal may have ended it without asking
 		}
-		lines := progress.Table(progress.Snapshot{State: state, Elapsed: k.elapsed(), Offline: k.offline, Delays: k.delays})
+		lines := progress.Table(progress.Snapshot{
+			State: state, Elapsed: k.elapsed(), Offline: k.offline, Delays: k.delays,
+			Holds: c.holds(state, k.workflow), Revote: repeats(ctx, p, k, state),
+		})
 		if k.running() {
 			lines = append(lines, "  follow it: "+c.again("watch", k.workflow))
 		} else {
@@ -59,6 +63,14 @@ func (c *cli) status(ctx context.Context, id string) error {
 		_, err := fmt.Fprintln(c.stdout, strings.Join(lines, "\n"))
 		return unprinted(err)
 	})
+}
+
+// repeats reports whether the session votes again on what was split. A session
+// that does not say so is shown all the same.
+func repeats(ctx context.Context, p *place, k known, state workflows.State) bool {
+	var events []coordination.Entry
+	err := query(ctx, p, k.workflow, workflows.TimelineQuery, &events)
+	return err == nil && revote(state, events)
 }
 
 // statusOfClosed says what Temporal itself knows of a session that has ended and

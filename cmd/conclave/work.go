@@ -35,8 +35,11 @@ func (p *place) worker(team config.Team, s steps) (worker.Config, error) {
 		TaskQueue: p.queue,
 		NoSteps:   s == onlyLooks,
 	}
-	if !p.cluster {
+	if p.cluster {
+		cfg.Cache = worker.DefaultCache()
+	} else {
 		cfg.Scratch = filepath.Join(p.dataDir, "scratch")
+		cfg.Cache = filepath.Join(p.dataDir, "cache")
 	}
 	if cfg.NoSteps {
 		return cfg, nil

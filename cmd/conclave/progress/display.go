@@ -20,6 +20,8 @@ type Snapshot struct {
 	Elapsed time.Duration
 	Offline bool // the models are the built-in deterministic one
 	Delays  []Delay
+	Holds   []Hold // none while it goes on by itself
+	Revote  bool   // the round repeats a vote that was split
 }
 
 // Display shows snapshots of one session. It has two implementations: Board
@@ -45,11 +47,11 @@ func New(out io.Writer) Display {
 // Lines writes one plain line per event.
 type Lines struct {
 	out  io.Writer
-	told map[string]string // the last reason of each delay that lasts
+	told map[string]bool // what was said of the delays and holds that last
 }
 
 // NewLines writes to out, terminal or not.
-func NewLines(out io.Writer) Lines { return Lines{out: out, told: map[string]string{}} }
+func NewLines(out io.Writer) Lines { return Lines{out: out, told: map[string]bool{}} }
 
 // Show writes the news.
 func (l Lines) Show(s Snapshot) {
@@ -63,20 +65,28 @@ func (l Lines) Show(s Snapshot) {
 	for _, e := range s.News {
 		l.write(when, eventLine(e))
 	}
-	l.showDelays(s)
+	l.showStanding(s)
 }
 
-// showDelays writes the delays that are new or have another reason.
-func (l Lines) showDelays(s Snapshot) {
+// showStanding writes, once for as long as it lasts, why something does not get
+// on: delays that are new or have another reason, and what a person is waited
+// for.
+func (l Lines) showStanding(s Snapshot) {
 	lasting := map[string]bool{}
-	for _, d := range s.Delays {
-		lasting[d.who()] = true
-		if l.told[d.who()] != d.Why {
-			l.told[d.who()] = d.Why
-			l.write(Clock(s.Elapsed), d.who()+": "+d.words())
+	tell := func(what, text string) {
+		lasting[what] = true
+		if !l.told[what] {
+			l.told[what] = true
+			l.write(Clock(s.Elapsed), text)
 		}
 	}
-	maps.DeleteFunc(l.told, func(who, _ string) bool { return !lasting[who] })
+	for _, d := range s.Delays {
+		tell(d.who()+": "+d.Why, d.who()+": "+d.words())
+	}
+	for _, h := range s.Holds {
+		tell(h.words(), h.words())
+	}
+	maps.DeleteFunc(l.told, func(what string, _ bool) bool { return !lasting[what] })
 }
 
 // Note writes the line.

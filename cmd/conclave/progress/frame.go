@@ -109,13 +109,22 @@ func header(s Snapshot, width int, color bool) string {
 // headerWords are what follows the ID.
 func headerWords(s Snapshot, color bool) string {
 	parts := []string{stageWords(s.State)}
-	if s.State.Round > 0 {
-		parts = append(parts, fmt.Sprintf("round %d", s.State.Round))
-	}
-	parts = append(parts, Clock(s.Elapsed))
 	if s.State.Paused {
 		parts = append(parts, yellow.on("paused", color))
 	}
+	if s.State.Parked != nil {
+		parts = append(parts, yellow.on("parked", color))
+	}
+	if s.State.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", s.State.Attempt))
+	}
+	if s.State.Round > 0 {
+		parts = append(parts, fmt.Sprintf("round %d", s.State.Round))
+	}
+	if s.Revote {
+		parts = append(parts, "revote")
+	}
+	parts = append(parts, Clock(s.Elapsed))
 	if s.Offline {
 		parts = append(parts, yellow.on("offline models", color))
 	}
@@ -146,7 +155,7 @@ func agentRows(s Snapshot, width int, color bool) []string {
 	for _, a := range s.State.Agents {
 		_, words, _ := agentWords(a)
 		idWidth = max(idWidth, len(a.ID))
-		if a.Error == nil { // nothing stands after an error
+		if !failed(a) { // nothing stands after an error
 			wordWidth = max(wordWidth, ansi.StringWidth(words))
 		}
 	}
@@ -155,7 +164,7 @@ func agentRows(s Snapshot, width int, color bool) []string {
 		mark, words, p := agentWords(a)
 		words = ansi.Truncate(words, max(wordWidth, width-idWidth-5), "…")
 		row := fmt.Sprintf("  %s %-*s  %s", p.on(mark, color), idWidth, a.ID, p.on(words, color))
-		if a.Error == nil {
+		if !failed(a) {
 			row += strings.Repeat(" ", max(0, wordWidth-ansi.StringWidth(words))) + "  " + faint.on(agentDetail(a), color)
 		}
 		rows = append(rows, strings.TrimRight(row, " "))
@@ -163,17 +172,22 @@ func agentRows(s Snapshot, width int, color bool) []string {
 	return rows
 }
 
+// failed says whether an agent has failed and is not being retried.
+func failed(a coordination.AgentView) bool { return a.Error != nil && !a.Running }
+
 // agentWords says what an agent is doing, or what it did last.
 func agentWords(a coordination.AgentView) (mark, words string, p paint) {
 	switch {
-	case a.Error != nil:
+	case failed(a):
 		return "✗", "failed: " + Line(a.Error.Type+": "+a.Error.Message), red
 	case a.Running:
-		return "●", "working on step " + fmt.Sprint(a.Step+1), cyan
+		return "●", workWords(a.Purpose, a.Step+1), cyan
 	case a.Vote != nil && a.Vote.Stale:
 		return "!", "vote for " + Line(a.Vote.TargetLabel) + " is stale", yellow
 	case a.Vote != nil:
 		return "✓", "voted for " + Line(a.Vote.TargetLabel), green
+	case a.Stop != nil:
+		return stopWords(a.Stop)
 	case a.Answers > 0:
 		return "✓", "answered", green
 	default:
@@ -181,7 +195,34 @@ func agentWords(a coordination.AgentView) (mark, words string, p paint) {
 	}
 }
 
+// workWords say what an agent at work is doing.
+func workWords(purpose coordination.Purpose, step int) string {
+	switch purpose {
+	case coordination.Present:
+		return fmt.Sprintf("presenting (step %d)", step)
+	case coordination.Evaluate:
+		return fmt.Sprintf("judging the answer (step %d)", step)
+	default:
+		return fmt.Sprintf("working on step %d", step)
+	}
+}
+
+// stopWords say how an agent that owns a part of the work left it.
+func stopWords(stop *coordination.StopView) (mark, words string, p paint) {
+	switch {
+	case stop.Stale:
+		return "!", "stop is stale", yellow
+	case stop.Status == coordination.Blocked:
+		return "!", "blocked", yellow
+	default:
+		return "✓", "done with its part", green
+	}
+}
+
+// agentDetail is what stands after an agent's words. A stop's summary is the
+// agent's own and may be long, so it comes last.
 func agentDetail(a coordination.AgentView) string {
+	const gist = 120
 	var parts []string
 	if a.LatestLabel != "" {
 		parts = append(parts, a.LatestLabel)
@@ -191,6 +232,9 @@ func agentDetail(a coordination.AgentView) string {
 	}
 	if n := a.Cost.InputTokens + a.Cost.OutputTokens; n > 0 {
 		parts = append(parts, Count(n)+" tokens")
+	}
+	if a.Stop != nil && a.Stop.Summary != "" {
+		parts = append(parts, Cut(Line(a.Stop.Summary), gist))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -203,22 +247,40 @@ func voteWords(v *coordination.VoteView) string {
 }
 
 func footer(s Snapshot, color bool) []string {
-	votes := "no fresh votes"
-	if len(s.State.Votes) > 0 {
-		targets := slices.Sorted(maps.Keys(s.State.Votes))
-		slices.SortStableFunc(targets, func(a, b string) int { return s.State.Votes[b] - s.State.Votes[a] })
-		var counts []string
-		for _, t := range targets {
-			counts = append(counts, fmt.Sprintf("%s %d", Line(t), s.State.Votes[t]))
-		}
-		votes = "fresh votes: " + strings.Join(counts, ", ")
+	parts := []string{standing(s.State), Cost(s.State.Cost)}
+	if n := s.State.Messages; n > 0 {
+		parts = append(parts, Plural(n, "human message"))
 	}
-	lines := []string{"  " + faint.on(votes+" · "+Cost(s.State.Cost), color)}
-	if s.State.Parked != nil {
-		lines = append(lines, "  "+yellow.on("waiting for "+Line(*s.State.Parked), color))
-	}
+	lines := []string{"  " + faint.on(strings.Join(parts, " · "), color)}
 	if s.State.Winner != "" {
 		lines = append(lines, "  "+bold.on("decided for "+Line(s.State.Winner), color))
 	}
-	return lines
+	return append(lines, holdLines(s.Holds, color)...)
+}
+
+// standing is the tally, or, where a part of the work is done and nobody votes,
+// how many agents are done.
+func standing(s workflows.State) string {
+	if len(s.Votes) > 0 {
+		targets := slices.Sorted(maps.Keys(s.Votes))
+		slices.SortStableFunc(targets, func(a, b string) int { return s.Votes[b] - s.Votes[a] })
+		var counts []string
+		for _, t := range targets {
+			counts = append(counts, fmt.Sprintf("%s %d", Line(t), s.Votes[t]))
+		}
+		return "fresh votes: " + strings.Join(counts, ", ")
+	}
+	stopped, fresh := 0, 0
+	for _, a := range s.Agents {
+		if a.Stop != nil {
+			stopped++
+			if !a.Stop.Stale {
+				fresh++
+			}
+		}
+	}
+	if stopped == 0 {
+		return "no fresh votes"
+	}
+	return fmt.Sprintf("%d of %d stopped", fresh, len(s.Agents))
 }

@@ -57,6 +57,44 @@ func decided() Snapshot {
 	return s
 }
 
+// divided is a session whose agents own parts: one is done, one is blocked, one
+// is outdated and one is at work again after a person retried it.
+func divided() Snapshot {
+	usage := llm.Usage{InputTokens: 1_100, OutputTokens: 134, ModelCalls: 2}
+	stop := func(status coordination.StopStatus, summary string, stale bool) *coordination.StopView {
+		return &coordination.StopView{Status: status, Summary: summary, Step: 2, Stale: stale}
+	}
+	s := secondRound()
+	s.State.Votes, s.State.Cost, s.State.Attempt, s.State.Messages = nil, usage, 2, 1
+	s.State.Agents = []coordination.AgentView{
+		{ID: "agent_a", Number: 1, Step: 2, Answers: 1, LatestLabel: "agent1.1", Cost: usage, Stop: stop(coordination.Complete, "The server\x1b[2J is there.", false)},
+		{ID: "agent_b", Number: 2, Step: 2, Answers: 1, LatestLabel: "agent2.1", Cost: usage, Stop: stop(coordination.Blocked, "The schema is missing:\n"+strings.Repeat("tables, ", 40), false)},
+		{ID: "agent_c", Number: 3, Step: 2, Answers: 1, LatestLabel: "agent3.1", Stop: stop(coordination.Complete, "", true)},
+		{ID: "agent_d", Number: 4, Step: 1, Running: true, Error: &coordination.Failure{Type: "Overloaded", Message: "no capacity"}},
+	}
+	return s
+}
+
+// parked is a session that waits for a person, who paused it besides.
+func parked() Snapshot {
+	s := secondRound()
+	s.State.Paused, s.State.Parked = true, new("agent_c failed")
+	s.Holds = []Hold{
+		{Why: "paused by a person", Release: "`conclave resume s1` goes on"},
+		{Why: "agent_c failed: the key is\x1b[31m refused", Release: "`conclave retry s1` runs its step again"},
+	}
+	return s
+}
+
+// presenting is a session at its final answer, after a vote that was repeated.
+func presenting() Snapshot {
+	s := secondRound()
+	s.State.Phase, s.Revote = coordination.PhasePresenting, true
+	s.State.Agents[2].Purpose = coordination.Present
+	s.State.Agents[4].Running, s.State.Agents[4].Purpose = true, coordination.Evaluate
+	return s
+}
+
 func crowd() Snapshot {
 	s := secondRound()
 	s.State.Agents = nil
@@ -90,6 +128,11 @@ func TestFrames(t *testing.T) {
 		{"held-up", heldUp(secondRound()), 80, 24, false},
 		{"held-up-on-a-small-screen", heldUp(crowd()), 80, 12, false},
 		{"decided", decided(), 80, 24, false},
+		{"divided", divided(), 100, 24, false},
+		{"divided-color", divided(), 100, 24, true},
+		{"parked", parked(), 80, 24, false},
+		{"parked-narrow", parked(), 40, 24, false},
+		{"presenting", presenting(), 80, 24, false},
 		{"crowd-on-a-small-screen", crowd(), 80, 12, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,8 +157,10 @@ func TestFrames(t *testing.T) {
 
 func TestFrameHasNoEscapesWithoutColour(t *testing.T) {
 	t.Parallel()
-	for _, line := range Table(secondRound()) {
-		require.NotContains(t, line, "\x1b")
-		require.NotContains(t, line, "\n")
+	for _, s := range []Snapshot{secondRound(), divided(), parked(), presenting()} {
+		for _, line := range Table(s) {
+			require.NotContains(t, line, "\x1b")
+			require.NotContains(t, line, "\n")
+		}
 	}
 }

@@ -5,5 +5,8 @@
 // are real there, and paths are unescaped. What is written once is copied once,
 // so that a copy can be interrupted, resumed and brought up to date.
 //
-// Start with Session.
+// Verify, which needs no store, tells whether such a directory agrees with
+// itself.
+//
+// Start with Session, and with Verify in verify.go.
 package pull

@@ -2,6 +2,8 @@ package pull
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,4 +70,26 @@ func readDocument[T any](root *os.Root, name string) (T, error) {
 		return doc, fmt.Errorf("%s: %w", name, err)
 	}
 	return doc, nil
+}
+
+// fileSum is the SHA-256 in hex of a regular file; there is none if nothing else
+// is wrong than that the file is not there, or is no such file.
+func fileSum(root *os.Root, name string) (sum string, ok bool, err error) {
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { _ = f.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return "", false, err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), true, nil
 }

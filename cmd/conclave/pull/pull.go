@@ -26,7 +26,13 @@ type Summary struct {
 	Files     int    `json:"files"`  // of the session
 	Copied    int    `json:"copied"` // by this pull
 	Bytes     int64  `json:"bytes"`  // copied by this pull
+
+	// Verified is set by whoever verifies the copy.
+	Verified *Verified `json:"verified,omitempty"`
 }
+
+// ErrNoSession says that the store has no such session.
+var ErrNoSession = errors.New("no such session")
 
 // CheckDir refuses, without a look at the session, a directory that cannot be
 // its copy: one with content that is no session.
@@ -60,12 +66,16 @@ type copier struct {
 }
 
 // Session copies the session to dir: everything of the contract's layout, not
-// the blobs and journals. It fails with artifact.ErrNotFound if the store has
-// no such session, and refuses a directory that holds another one. The callback
-// is told of every file that is dealt with, from one goroutine at a time.
+// the blobs and journals. It fails with ErrNoSession if the store has none, with
+// a *DamageError when it has copied everything and not all of it is what it should
+// be, and refuses a directory that holds another session. The callback is told of
+// every file that is dealt with, from one goroutine at a time.
 func Session(ctx context.Context, store artifact.Store, id, dir string, tell func(done, total int)) (Summary, error) {
 	c := &copier{store: store, layout: artifact.InBucket(id)}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File("session.json"))
+	if errors.Is(err, artifact.ErrNotFound) {
+		return Summary{}, fmt.Errorf("%w: %w", ErrNoSession, err)
+	}
 	if err != nil {
 		return Summary{}, err
 	}
@@ -82,13 +92,11 @@ func Session(ctx context.Context, store artifact.Store, id, dir string, tell fun
 	if err := c.copyAll(ctx, names, tell); err != nil {
 		return c.summary, err
 	}
-	if err := c.restoreWorkspaces(ctx, names); err != nil {
-		return c.summary, err
-	}
+	err = c.restoreWorkspaces(ctx, names)
 	c.summary.Status = c.status()
 	// Empty unless another pull is at work.
 	_ = c.root.Remove(tempDir)
-	return c.summary, nil
+	return c.summary, err
 }
 
 // open makes the directory and takes it for this session. The claim is copied

@@ -233,6 +233,7 @@ func TestPullOfAnUnknownSession(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "never")
 	_, err := pull.Session(t.Context(), newBucket(t).store, "s2", dir, func(int, int) {})
+	require.ErrorIs(t, err, pull.ErrNoSession)
 	require.ErrorIs(t, err, artifact.ErrNotFound)
 	require.NoDirExists(t, dir)
 }

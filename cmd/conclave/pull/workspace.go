@@ -2,11 +2,8 @@ package pull
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -14,25 +11,55 @@ import (
 	"conclave/engine/artifact"
 )
 
+// DamageError says what of a session's workspaces is damaged and cannot be
+// repaired from the store. All else has been copied.
+type DamageError struct {
+	Errors []error // by path
+}
+
+func (e *DamageError) Error() string {
+	text := e.Errors[0].Error()
+	if more := len(e.Errors) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// Unwrap returns all of the errors.
+func (e *DamageError) Unwrap() []error { return e.Errors }
+
 // restoreWorkspaces gives the workspaces what only their manifests know: modes
-// and links. On the way it repairs files that are not what the manifest says.
+// and links. On the way it repairs files that are not what the manifest says;
+// what is wrong in the store itself is a *DamageError.
 func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
+	var damage []error
 	for _, name := range names {
 		if path.Base(name) != "workspace.json" || !isManifest(name) {
 			continue
 		}
 		m, err := readDocument[artifact.Manifest](c.root, name)
-		if err != nil {
-			return err
+		if err == nil {
+			err = m.Check()
 		}
-		if err := m.Check(); err != nil {
-			return fmt.Errorf("restore the workspace of %s: %w", path.Dir(name), err)
+		if err != nil {
+			damage = append(damage, fmt.Errorf("restore the workspace of %s: %w", path.Dir(name), err))
+			continue
 		}
 		for _, f := range m.Files {
-			if err := c.restore(ctx, path.Dir(name)+"/workspace/", f); err != nil {
-				return fmt.Errorf("restore %s/workspace/%s: %w", path.Dir(name), f.Path, err)
+			err := c.restore(ctx, path.Dir(name)+"/workspace/", f)
+			if err != nil {
+				err = fmt.Errorf("restore %s/workspace/%s: %w", path.Dir(name), f.Path, err)
+			}
+			switch {
+			case errors.Is(err, artifact.ErrCorrupt), errors.Is(err, artifact.ErrNotFound):
+				damage = append(damage, err)
+			case err != nil:
+				return err
 			}
 		}
+	}
+	if len(damage) > 0 {
+		return &DamageError{Errors: damage}
 	}
 	return nil
 }
@@ -81,17 +108,9 @@ func (c *copier) matches(name string, f artifact.File) (bool, error) {
 	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
 		return false, err
 	}
-	file, err := c.root.Open(name)
+	sum, _, err := fileSum(c.root, name)
 	if errors.Is(err, os.ErrPermission) {
 		return false, nil // its mode forbids reading: copied again, and checked before the mode is set
 	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = file.Close() }()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, file); err != nil {
-		return false, err
-	}
-	return hex.EncodeToString(hash.Sum(nil)) == f.SHA256, nil
+	return sum == f.SHA256, err
 }

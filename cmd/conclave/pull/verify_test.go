@@ -1,0 +1,391 @@
+package pull_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+
+	"conclave/activities"
+	"conclave/activities/tools"
+	"conclave/cmd/conclave/pull"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/member"
+	"conclave/engine/step"
+)
+
+// once is a model that ends a step with its first reply.
+type once llm.ToolCall
+
+func (o once) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	return llm.Reply{
+		Message: llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{llm.ToolCall(o)}},
+		Usage:   llm.Usage{InputTokens: 100, OutputTokens: 10, ModelCalls: 1},
+	}, nil
+}
+
+// decided is a store with a whole session: agent_a and agent_b have answered,
+// agent_a with files, agent_a has voted, agent_b has stopped, agent_a has
+// submitted, and its answer is the final one.
+type decided struct {
+	t      *testing.T
+	store  *artifact.Dir
+	layout artifact.Layout
+	now    time.Time
+}
+
+func newDecided(t *testing.T) *decided {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	d := &decided{t: t, store: store, layout: artifact.InBucket("s1"), now: time.Date(2026, 11, 21, 5, 30, 48, 100e6, time.UTC)}
+	d.put("session.json", artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"})
+	d.put("status.json", map[string]string{"status": "consensus", "winner": "agent_a"})
+
+	answers := []coordination.Action{coordination.NewAnswer}
+	d.step(coordination.Launch{Agent: "agent_a", Number: 1, Offered: answers}, true, "new_answer", map[string]string{"content": "Because & <so>."})
+	d.step(coordination.Launch{Agent: "agent_b", Number: 2, Offered: answers}, false, "new_answer", map[string]string{"content": "Why not?"})
+	shown := []coordination.Shown{{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1}, {Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}
+	d.step(coordination.Launch{Agent: "agent_a", Number: 1, After: 1, Shown: shown, Offered: []coordination.Action{coordination.Vote}},
+		false, "vote", map[string]string{"agent_id": "agent1", "reason": "It is so."})
+	d.step(coordination.Launch{Agent: "agent_b", Number: 2, After: 1, Shown: shown, Offered: []coordination.Action{coordination.Stop}},
+		false, "stop", map[string]string{"status": "complete", "summary": "All is said."})
+	d.step(coordination.Launch{
+		Agent: "agent_a", Number: 1, After: 2, Shown: shown, Purpose: coordination.Evaluate, Final: &shown[0],
+		Offered: []coordination.Action{coordination.Submit, coordination.RestartTeam},
+	}, false, "submit", struct{}{})
+	d.present(coordination.Decision{Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1"})
+	return d
+}
+
+func (d *decided) put(name string, doc any) {
+	d.t.Helper()
+	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, d.layout.File(name), doc))
+}
+
+// step takes a real step, with a script, a name to be escaped and a link in its
+// workspace if there are to be files.
+func (d *decided) step(l coordination.Launch, files bool, tool string, arguments any) {
+	d.t.Helper()
+	data, err := json.Marshal(arguments)
+	require.NoError(d.t, err)
+	d.now = d.now.Add(time.Second)
+	m := member.Step{
+		Layout: d.layout, Launch: l, Token: l.Agent + string(rune('0'+l.After)),
+		Agents: []string{"agent_a", "agent_b"}, Query: "Why?", Files: true,
+	}
+	if l.Offered[0] == coordination.Stop {
+		m.Settings.Subtasks = map[string]string{"agent_a": "Say why.", "agent_b": "Say why not."}
+	}
+	spec, err := m.Spec(d.t.Context(), d.store)
+	require.NoError(d.t, err)
+	_, err = step.Run(d.t.Context(), step.Ports{
+		Store: d.store, Model: once{ID: "c1", Name: tool, Arguments: string(data)}, Scratch: d.t.TempDir(),
+		Now: func() time.Time { return d.now },
+		Tools: func(dir string) (step.Tools, error) {
+			if files {
+				require.NoError(d.t, os.WriteFile(filepath.Join(dir, "my notes.md"), []byte("notes"), 0o600))
+				require.NoError(d.t, os.WriteFile(filepath.Join(dir, "run.sh"), []byte("#!/bin/sh\n"), 0o700))
+				require.NoError(d.t, os.Symlink("run.sh", filepath.Join(dir, "zz")))
+			}
+			return tools.Open(dir)
+		},
+	}, spec)
+	require.NoError(d.t, err)
+}
+
+func (d *decided) present(decision coordination.Decision) {
+	d.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	(&activities.Activities{Store: d.store, Now: time.Now}).RegisterBookkeeping(env)
+	_, err := env.ExecuteActivity(activities.PresentName, activities.PresentInput{Session: "s1", Decision: decision})
+	require.NoError(d.t, err)
+}
+
+// pull copies the session.
+func (d *decided) pull() string {
+	d.t.Helper()
+	dir := d.t.TempDir()
+	_, err := pull.Session(d.t.Context(), d.store, "s1", dir, func(int, int) {})
+	require.NoError(d.t, err)
+	return dir
+}
+
+// problems verifies a directory and returns what is wrong with it.
+func problems(t *testing.T, dir string) []string {
+	t.Helper()
+	v, err := pull.Verify(t.Context(), dir)
+	require.NoError(t, err)
+	found := []string{}
+	for _, p := range v.Problems {
+		found = append(found, p.String())
+	}
+	return found
+}
+
+func TestACopyVerifies(t *testing.T) {
+	t.Parallel()
+	v, err := pull.Verify(t.Context(), newDecided(t).pull())
+	require.NoError(t, err)
+	require.Equal(t, pull.Verified{Manifests: 2, Steps: 5, Problems: []pull.Problem{}}, v)
+}
+
+// directory is a copy to tamper with.
+type directory struct {
+	t    *testing.T
+	root string
+}
+
+func (d directory) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
+
+func (d directory) write(name, content string) {
+	require.NoError(d.t, os.MkdirAll(filepath.Dir(d.path(name)), 0o755))
+	require.NoError(d.t, os.WriteFile(d.path(name), []byte(content), 0o600))
+}
+
+func (d directory) remove(name string) { require.NoError(d.t, os.RemoveAll(d.path(name))) }
+
+func (d directory) replace(name, old, with string) {
+	data, err := os.ReadFile(d.path(name))
+	require.NoError(d.t, err)
+	require.Contains(d.t, string(data), old)
+	require.NoError(d.t, os.WriteFile(d.path(name), []byte(strings.ReplaceAll(string(data), old, with)), 0o600))
+}
+
+// tampering changes a copy; want is how the problems begin that it makes, in order.
+type tampering struct {
+	tamper func(d directory)
+	want   []string
+}
+
+// tell tampers with copies of a session, in one way each.
+func tell(t *testing.T, cases map[string]tampering) {
+	t.Helper()
+	copied := newDecided(t).pull()
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := directory{t: t, root: t.TempDir()}
+			require.NoError(t, copyTree(d.root, copied))
+			tt.tamper(d)
+			found := problems(t, d.root)
+			require.Len(t, found, len(tt.want), "%q", found)
+			for i, want := range tt.want {
+				require.True(t, strings.HasPrefix(found[i], want), "%q", found)
+			}
+		})
+	}
+}
+
+const (
+	step1 = "agents/agent_a/001/"
+	files = step1 + "workspace/"
+)
+
+// Every manifest verifies, and what does not is told by path.
+func TestVerifyWorkspaces(t *testing.T) {
+	t.Parallel()
+	tell(t, map[string]tampering{
+		"a byte":            {func(d directory) { d.replace(files+"my notes.md", "n", "m") }, []string{files + "my notes.md has other content"}},
+		"a length":          {func(d directory) { d.write(files+"my notes.md", "") }, []string{files + "my notes.md has 0 bytes, the manifest lists 5"}},
+		"not executable":    {func(d directory) { require.NoError(t, os.Chmod(d.path(files+"run.sh"), 0o600)) }, []string{files + "run.sh is not executable"}},
+		"executable":        {func(d directory) { require.NoError(t, os.Chmod(d.path(files+"my notes.md"), 0o700)) }, []string{files + "my notes.md is executable"}},
+		"a missing file":    {func(d directory) { d.remove(files + "run.sh") }, []string{files + "run.sh is missing"}},
+		"all files missing": {func(d directory) { d.remove(step1 + "workspace") }, []string{files + "my notes.md is missing", files + "run.sh is missing", files + "zz is missing"}},
+		"extra files": {func(d directory) {
+			d.write(files+"node_modules/x.js", "")
+			d.write(files+"peers/agent1/x", "")
+			d.write(files+".conclaveignore", "run.sh\n")
+		}, []string{
+			files + ".conclaveignore is extra", files + "node_modules/x.js is extra", files + "peers/agent1/x is extra",
+		}},
+		"a name that a terminal obeys": {func(d directory) { d.write(files+"a\x1b[2J", "") }, []string{`"` + files + `a\x1b[2J" is extra`}},
+		"another link": {func(d directory) {
+			d.remove(files + "zz")
+			require.NoError(t, os.Symlink("my notes.md", d.path(files+"zz")))
+		}, []string{files + `zz is not the link to "run.sh"`}},
+		"a file for a link": {func(d directory) {
+			d.remove(files + "zz")
+			d.write(files+"zz", "#!/bin/sh\n")
+		}, []string{files + "zz is not the link"}},
+		"a link for a file": {func(d directory) {
+			d.remove(files + "run.sh")
+			require.NoError(t, os.Symlink("my notes.md", d.path(files+"run.sh")))
+		}, []string{files + "run.sh is not the regular file"}},
+		"a directory for a file": {func(d directory) {
+			d.remove(files + "run.sh")
+			d.write(files+"run.sh/x", "")
+		}, []string{files + "run.sh/x is extra", files + "run.sh is missing"}},
+		"a link for a workspace": {func(d directory) {
+			require.NoError(t, os.Rename(d.path(step1+"workspace"), d.path("elsewhere")))
+			require.NoError(t, os.Symlink("../../../elsewhere", d.path(step1+"workspace")))
+		}, []string{step1 + "workspace is no directory", files + "my notes.md is missing", files + "run.sh is missing", files + "zz is missing"}},
+		"a link for a step": {func(d directory) {
+			require.NoError(t, os.Rename(d.path("agents/agent_b/002"), d.path("elsewhere")))
+			require.NoError(t, os.Symlink("../../elsewhere", d.path("agents/agent_b/002")))
+		}, []string{"agents/agent_b/002 is neither a file nor a directory"}},
+		"another hash": {func(d directory) {
+			d.replace(step1+"action.json", `"manifest": "`, `"manifest": "0`)
+		}, []string{step1 + "workspace.json is not what action.json commits", "final/agent_a/workspace.json is not the manifest of agent1.1"}},
+		"a manifest rewritten with its file": {func(d directory) {
+			d.replace(step1+"workspace.json", `"mode": 448`, `"mode": 493`)
+		}, []string{step1 + "workspace.json is not what action.json commits"}},
+		"a manifest that leads out": {func(d directory) { d.replace(step1+"workspace.json", `"zz"`, `"../zz"`) }, []string{step1 + "workspace.json is no manifest", step1 + "workspace.json is not what"}},
+		"a manifest cut short":      {func(d directory) { d.write(step1+"workspace.json", "{") }, []string{step1 + "workspace.json is malformed", step1 + "workspace.json is not what"}},
+		"no manifest":               {func(d directory) { d.remove(step1 + "workspace.json") }, []string{step1 + "workspace.json is missing"}},
+		"files of a vote":           {func(d directory) { d.write("agents/agent_a/002/workspace/x", "") }, []string{"agents/agent_a/002/workspace/x is extra"}},
+		"a manifest of a vote":      {func(d directory) { d.write("agents/agent_a/002/workspace.json", `{"files": []}`) }, []string{"agents/agent_a/002/workspace.json is there, and action.json commits no files"}},
+	})
+}
+
+// What is made of a commit agrees with it.
+func TestVerifySteps(t *testing.T) {
+	t.Parallel()
+	tell(t, map[string]tampering{
+		"no answer":      {func(d directory) { d.remove(step1 + "answer.json") }, []string{step1 + "answer.json is missing: action.json commits a new_answer"}},
+		"no vote":        {func(d directory) { d.remove("agents/agent_a/002/vote.json") }, []string{"agents/agent_a/002/vote.json is missing: action.json commits a vote"}},
+		"no stop":        {func(d directory) { d.remove("agents/agent_b/002/stop.json") }, []string{"agents/agent_b/002/stop.json is missing: action.json commits a stop"}},
+		"another answer": {func(d directory) { d.replace(step1+"answer.json", "Because", "Since") }, []string{step1 + "answer.json does not agree with action.json: answer"}},
+		"another target": {func(d directory) {
+			d.replace("agents/agent_a/002/vote.json", `"target": "agent_a"`, `"target": "agent_b"`)
+		}, []string{"agents/agent_a/002/vote.json does not agree with action.json: target"}},
+		"another stop":              {func(d directory) { d.replace("agents/agent_b/002/stop.json", "complete", "blocked") }, []string{"agents/agent_b/002/stop.json does not agree with action.json: status"}},
+		"what the vote was shown":   {func(d directory) { d.replace("agents/agent_a/002/vote.json", `"agent_b": 1`, `"agent_b": 2`) }, []string{"agents/agent_a/002/vote.json does not agree with action.json: seen_steps"}},
+		"an answer that is no JSON": {func(d directory) { d.write(step1+"answer.json", "{") }, []string{step1 + "answer.json is malformed"}},
+		"two actions":               {func(d directory) { d.write(step1+"vote.json", "{}") }, []string{step1 + "vote.json is there, and action.json commits a new_answer"}},
+		"a vote where none belongs": {func(d directory) { d.write("agents/agent_a/003/vote.json", "{}") }, []string{"agents/agent_a/003/vote.json is there, and action.json commits a submit"}},
+		"an action of an unknown":   {func(d directory) { d.replace("agents/agent_a/002/action.json", `"kind": "vote"`, `"kind": "veto"`) }, []string{`agents/agent_a/002/action.json cannot be verified: a committed action of the unknown kind "veto"`}},
+		"a commit that is no JSON":  {func(d directory) { d.write("agents/agent_a/002/action.json", "{") }, []string{"agents/agent_a/002/action.json is malformed"}},
+		"another transcript":        {func(d directory) { d.replace(step1+"transcript.jsonl", "Why", "Who") }, []string{step1 + "transcript.jsonl is not what action.json commits"}},
+		"no transcript":             {func(d directory) { d.remove(step1 + "transcript.jsonl") }, []string{step1 + "transcript.jsonl is missing"}},
+	})
+}
+
+// The final answer is one of a step, with its files.
+func TestVerifyFinal(t *testing.T) {
+	t.Parallel()
+	tell(t, map[string]tampering{
+		"no final answer":            {func(d directory) { d.remove("final") }, []string{"final is missing: by status.json the session ended as consensus, for agent_a"}},
+		"final without its text":     {func(d directory) { d.remove("final/agent_a/answer.json") }, []string{"final/agent_a/answer.json is missing"}},
+		"another final answer":       {func(d directory) { d.replace("final/agent_a/answer.json", "Because", "Since") }, []string{"final/agent_a/answer.json is none of the answers of agent_a"}},
+		"a final answer of another":  {func(d directory) { d.replace("final/agent_a/answer.json", "agent_a", "agent_b") }, []string{"final/agent_a/answer.json is an answer of agent_b"}},
+		"another final label":        {func(d directory) { d.replace("final/agent_a/answer.json", "agent1.final", "agent2.final") }, []string{"final/agent_a/answer.json has the label agent2.final, and is made from agent1.1"}},
+		"a final answer that is bad": {func(d directory) { d.write("final/agent_a/answer.json", "{") }, []string{"final/agent_a/answer.json is malformed"}},
+		"a byte of a final file":     {func(d directory) { d.replace("final/agent_a/workspace/run.sh", "sh", "zs") }, []string{"final/agent_a/workspace/run.sh has other content"}},
+		"no final manifest":          {func(d directory) { d.remove("final/agent_a/workspace.json") }, []string{"final/agent_a/workspace.json is missing: agent1.1, which this is made from, has files"}},
+		"two final answers":          {func(d directory) { d.write("final/agent_b/x", "") }, []string{"final has the answers of agent_a, agent_b", "final/agent_b/answer.json is missing"}},
+		"a status that is no JSON": {func(d directory) {
+			d.remove("final")
+			d.write("status.json", "{")
+		}, []string{"status.json is malformed"}},
+	})
+}
+
+// copyTree copies files, links and modes.
+func copyTree(to, from string) error {
+	return filepath.WalkDir(from, func(path string, e os.DirEntry, err error) error {
+		if err != nil || path == from {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case e.IsDir():
+			return os.Mkdir(target, 0o755)
+		case e.Type() == os.ModeSymlink:
+			link, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(link, target)
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, info.Mode().Perm())
+	})
+}
+
+// A presenter's answer is the final one, with the files of the winning answer if
+// it left none.
+func TestAPresentedAnswerVerifies(t *testing.T) {
+	t.Parallel()
+	d := newDecided(t)
+	winner := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1}
+	d.step(coordination.Launch{
+		Agent: "agent_b", Number: 2, After: 2, Purpose: coordination.Present, Shown: []coordination.Shown{winner},
+		Verdict: &coordination.Verdict{Strategy: coordination.WinnerPresent}, Offered: []coordination.Action{coordination.NewAnswer},
+	}, false, "new_answer", map[string]string{"content": "All in all: because."})
+	d.present(coordination.Decision{
+		Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1",
+		Final: &coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.final", Step: 3},
+	})
+	dir := directory{t: t, root: d.pull()}
+	require.Empty(t, problems(t, dir.root))
+	require.FileExists(t, dir.path("final/agent_b/workspace.json"))
+
+	dir.write("final/agent_b/workspace.json", `{"files": []}`)
+	require.Contains(t, problems(t, dir.root), "final/agent_b/workspace.json is the manifest of none of the answers")
+}
+
+// Steps of other programs have neither commits nor manifests.
+func TestStepsOfOtherProgramsVerify(t *testing.T) {
+	t.Parallel()
+	d := directory{t: t, root: newDecided(t).pull()}
+	d.write("agents/agent_c/001/answer.json", `{"agent_id": "agent_c", "answer": "Maybe.", "timestamp": "2026-03-20T22:31:22.915180+00:00", "label": "agent3.1"}`)
+	d.write("agents/agent_c/001/workspace/notes.md", "x")
+	d.remove("final")
+	d.write("final/agent_c/answer.json", `{"agent_id": "agent_c", "answer": "Maybe.", "timestamp": "2026-03-20T22:31:22.915180Z", "label": "agent3.final"}`)
+	require.Empty(t, problems(t, d.root))
+	d.write("agents/agent_c/001/answer.json", "")
+	require.Len(t, problems(t, d.root), 2)
+}
+
+func TestVerifyNeedsADirectory(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "never")
+	_, err := pull.Verify(t.Context(), missing)
+	require.ErrorContains(t, err, missing)
+	require.NoDirExists(t, missing)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = pull.Verify(ctx, newDecided(t).pull())
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What is damaged in the store is told together, when all else has been copied.
+func TestPullCopiesAllThatIsNotDamaged(t *testing.T) {
+	t.Parallel()
+	d := newDecided(t)
+	require.NoError(t, d.store.Delete(t.Context(), d.layout.File(files+"run.sh")))
+	require.NoError(t, d.store.Put(t.Context(), d.layout.File(files+"my=20notes.md"), strings.NewReader("potes")))
+	dir := t.TempDir()
+	summary, err := pull.Session(t.Context(), d.store, "s1", dir, func(int, int) {})
+	var damage *pull.DamageError
+	require.ErrorAs(t, err, &damage)
+	require.Len(t, damage.Errors, 2)
+	require.ErrorContains(t, err, "(and 1 more)")
+	require.NotErrorIs(t, err, pull.ErrNoSession)
+	require.Equal(t, "consensus", summary.Status)
+	require.FileExists(t, filepath.Join(dir, "final/agent_a/answer.json"))
+	require.Len(t, problems(t, dir), 2)
+}
