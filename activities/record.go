@@ -35,15 +35,6 @@ type SessionState struct {
 	Status string `json:"status"`
 }
 
-// ledgerEntry is ledger/<seq>.json. After a workflow reset the entries of the
-// new run follow those of the old one in new files, with the numbers that they
-// have in their run. What counts is found by reading the files in order: an
-// entry takes the place of all earlier ones with its number or a higher one.
-type ledgerEntry struct {
-	Run string `json:"run"`
-	coordination.Accepted
-}
-
 // Record writes what people said where steps read it, accepted actions to the
 // ledger, then the files derived from the history. It can be repeated: the
 // ledger is written once, and an event is in events.jsonl once.
@@ -58,7 +49,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 		}
 	}
 	for _, e := range in.Entries {
-		if err := a.enter(ctx, layout, ledgerEntry{Run: run, Accepted: e}); err != nil {
+		if err := a.enter(ctx, layout, member.Entry{Run: run, Accepted: e}); err != nil {
 			return err
 		}
 	}
@@ -94,7 +85,7 @@ func (a *Activities) deliver(ctx context.Context, layout artifact.Layout, e coor
 
 // enter writes one ledger entry, at its own number or, when another run of the
 // session has taken that, at the next free one.
-func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e ledgerEntry) error {
+func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e member.Entry) error {
 	for seq := e.Seq; ; seq++ {
 		key := layout.Ledger(seq)
 		err := artifact.CreateJSON(ctx, a.Store, key, e)
@@ -104,7 +95,7 @@ func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e ledger
 			}
 			return nil
 		}
-		there, err := artifact.ReadJSON[ledgerEntry](ctx, a.Store, key)
+		there, err := artifact.ReadJSON[member.Entry](ctx, a.Store, key)
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", key, err)
 		}

@@ -40,9 +40,9 @@ func (b *books) record(in RecordInput) {
 	require.NoError(b.t, err)
 }
 
-func (b *books) ledger(seq int) ledgerEntry {
+func (b *books) ledger(seq int) member.Entry {
 	b.t.Helper()
-	e, err := artifact.ReadJSON[ledgerEntry](b.t.Context(), b.store, artifact.InBucket("s1").Ledger(seq))
+	e, err := artifact.ReadJSON[member.Entry](b.t.Context(), b.store, artifact.InBucket("s1").Ledger(seq))
 	require.NoError(b.t, err)
 	return e
 }
@@ -92,7 +92,7 @@ func TestRecord_RepeatedChangesNothing(t *testing.T) {
 func TestRecord_AnotherRunGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	old := ledgerEntry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
+	old := member.Entry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
 	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, artifact.InBucket("s1").Ledger(1), old))
 	b.record(RecordInput{Events: []coordination.Entry{event(1), event(2), event(3)}})
 	b.record(RecordInput{Entries: []coordination.Accepted{accepted(1, "new")}, Events: []coordination.Entry{event(2)}})

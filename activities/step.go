@@ -35,6 +35,10 @@ type StepInput struct {
 // StepResult is a step's action as the workflow needs it: references and short
 // text.
 type StepResult struct {
+	// Token is the execution token, by which the workflow knows a result that a
+	// step came to from one that somebody completed the activity with.
+	Token string `json:"token,omitempty"`
+
 	Step int `json:"step"`
 
 	// Ended is why a step ended itself without an action, a loop.EndedError's
@@ -118,7 +122,7 @@ func (r *stepRun) endedItself(ctx context.Context, end *loop.EndedError) StepRes
 	if err := step.Leave(ctx, r.ports, r.spec, r.result); err != nil {
 		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", r.result.Step, "error", err)
 	}
-	return StepResult{Step: r.result.Step, Ended: end.Why, Usage: r.result.Usage}
+	return StepResult{Token: r.token, Step: r.result.Step, Ended: end.Why, Usage: r.result.Usage}
 }
 
 // cutShort records what a cancelled step had come to, and tells the workflow
@@ -270,7 +274,7 @@ func (r *stepRun) outcome() (StepResult, error) {
 		return StepResult{}, invalid(err)
 	}
 	return StepResult{
-		Step: r.result.Step, Action: o.Action, Target: o.Target, TargetLabel: o.TargetLabel, Reason: o.Reason,
+		Token: r.token, Step: r.result.Step, Action: o.Action, Target: o.Target, TargetLabel: o.TargetLabel, Reason: o.Reason,
 		Status: o.Status, Summary: o.Summary, Seen: o.Seen, Heard: o.Heard, Files: r.result.Files, Usage: r.result.Usage,
 	}, nil
 }

@@ -110,7 +110,8 @@ func TestRunStep_StopIsToldInShort(t *testing.T) {
 	result, err := f.run(l)
 	require.NoError(t, err)
 	result.Usage = llm.Usage{}
-	require.Equal(t, StepResult{Step: 1, Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}, result)
+	require.NotEmpty(t, result.Token)
+	require.Equal(t, StepResult{Token: result.Token, Step: 1, Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}, result)
 }
 
 func TestRunStep_HearsWhatIsSaid(t *testing.T) {
@@ -137,7 +138,7 @@ func TestRunStep_EndsItself(t *testing.T) {
 	result, err := f.run(l)
 	require.NoError(t, err)
 	require.Equal(t, StepResult{
-		Step: 1, Ended: loop.EndAllowance, Usage: llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2},
+		Token: result.Token, Step: 1, Ended: loop.EndAllowance, Usage: llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2},
 	}, result)
 	require.True(t, f.exists("agents/agent_a/001/transcript.jsonl"))
 	require.False(t, f.exists("agents/agent_a/001/action.json"))

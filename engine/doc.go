@@ -3,7 +3,11 @@
 //
 // Start with coordination, the protocol between agents, whose package comment
 // is its specification. Then loop, one agent's tool-calling loop and the Rules
-// that decide how it ends; team, the Rules of a team member; and step, one
-// durable run of that loop over the ports it needs. artifact and llm are the
-// nouns the others share; config reads what people write.
+// that decide how it ends; team, the Rules of a team member, with the checklist
+// as a package of its own below it; and step, one durable run of that loop over
+// the ports it needs. member makes a team's step of a launch: the one place
+// where anonymous numbers and IDs meet.
+//
+// artifact and llm are the nouns the others share, excerpt and nearest two
+// small things they do with text; config reads what people write.
 package engine

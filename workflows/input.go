@@ -16,6 +16,10 @@ const (
 	MaxConfig = 256 << 10 // config and evaluation criteria, each
 )
 
+// CompletedByHand is the type of the failure of a step whose activity somebody
+// completed with a result of their own.
+const CompletedByHand = "CompletedByHand"
+
 // InvalidInput is the type of the error that fails a session at once.
 const InvalidInput = "InvalidInput"
 

@@ -22,7 +22,20 @@ func (s *session) ended(ctx workflow.Context, launched running, f workflow.Futur
 		s.core.Step(unfinished(r, workflow.GetInfo(s.ctx).WorkflowExecution.RunID, err))
 		return
 	}
+	if s.core.Protocol > 1 && result.Token == "" {
+		s.core.Step(byHand(r.launch))
+		return
+	}
 	s.core.Step(finished(r.launch, result))
+}
+
+// byHand is the event of an activity that somebody completed with a result of
+// their own. There is nothing in the store behind it, so it is no action.
+func byHand(l coordination.Launch) coordination.Event {
+	return coordination.Failed{Launch: l.ID, Cause: coordination.Failure{
+		Type:    CompletedByHand,
+		Message: "the activity was completed from outside with a result that no step came to; retry the agent, or let the others decide",
+	}}
 }
 
 // finished is a step's result as an event.

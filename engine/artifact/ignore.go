@@ -11,7 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 )
 
-// IgnoreFile, at the top of a workspace, says in the syntax of .gitignore what
+// IgnoreFile is the file that, at the top of a workspace, says in the syntax of .gitignore what
 // of it is not part of an answer.
 const IgnoreFile = ".conclaveignore"
 

@@ -8,7 +8,7 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// 47. Seed 001: "post-evaluation and restart decision": answers, votes and stops of the
+// 47. Seed 001: "optional post-evaluation/restart decision": answers, votes and stops of the
 // earlier attempt count no longer, steps and labels count on, and every step is told
 // what it came to and whose commit says why that will not do.
 func TestRule47_BeginAgain(t *testing.T) {

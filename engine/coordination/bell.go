@@ -66,10 +66,16 @@ func (s *State) directive() Directive {
 	switch {
 	case s.Done():
 		return Ending
-	case s.Paused:
+	case s.Paused || s.suspending():
 		return Pausing
-	case s.Short:
+	case s.Short || s.spent():
 		return WrapUp
 	}
 	return CarryOn
+}
+
+// suspending reports whether steps that a pause ended have yet to say so: until
+// they have, they must be able to learn why.
+func (s *State) suspending() bool {
+	return slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Run != nil && a.Run.Cancelled })
 }

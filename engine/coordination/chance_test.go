@@ -16,7 +16,7 @@ func oneOf[T any](choose pick, some ...T) T { return some[choose(len(some))] }
 // randomConfig has any value in any field, limits mostly tight, and a value that
 // makes no sense now and then.
 func randomConfig(choose pick) c.Config {
-	ids := []string{"b", "agent_a", "zed", "a", "m1", "B", "x-2"}[:choose(8)]
+	ids := []string{"b", "agent_a", "zed", "a", "m1", "B", "x-2"}[:oneOf(choose, 3, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7)]
 	if len(ids) > 1 && choose(16) == 1 {
 		ids = append(slices.Clone(ids), ids[0])
 	}
@@ -24,8 +24,8 @@ func randomConfig(choose pick) c.Config {
 	config := c.Config{
 		Agents:           ids,
 		OnSplit:          oneOf(choose, c.SplitRevote, c.SplitPlurality, c.SplitFail, c.OnSplit("coin")),
-		MaxRevotes:       choose(4) - 1,
-		MaxStepsPerAgent: oneOf(choose, 1, 2, 3, 4, 6, 8, 0),
+		MaxRevotes:       oneOf(choose, 1, 0, 1, 2, 3, -1),
+		MaxStepsPerAgent: oneOf(choose, 3, 1, 2, 3, 4, 5, 6, 8, 0),
 		OnAgentFailure:   oneOf(choose, c.FailureContinue, c.FailurePark, c.FailureContinue, c.FailureFail, c.FailurePark),
 
 		Mode:   oneOf(choose, c.Voting, c.Voting, c.Decomposition, c.Mode("")),
@@ -44,19 +44,33 @@ func randomConfig(choose pick) c.Config {
 		SkipPresentation: flag(),
 		MaxRestarts:      oneOf(choose, 0, 0, 1, 2, -1),
 		Budget: c.Budget{
-			Tokens: oneOf(choose, int64(0), 0, 0, 10, 60, 300, -1),
-			USD:    oneOf(choose, 0.0, 0, 0, 1, 2.3, 20, -1),
+			Tokens: oneOf(choose, int64(0), 0, 0, 0, 0, 0, 10, 60, 300, -1),
+			USD:    oneOf(choose, 0.0, 0, 0, 0, 0, 0, 1, 2.3, 20, -1),
 		},
 	}
-	if lead := choose(6) - 2; lead >= -1 && len(ids) > 0 && flag() || lead > 2 {
-		config.LeadCap = &lead
-	} else if lead >= 0 && choose(2) == 1 {
+	if choose(3) == 1 {
+		lead := choose(4) - 1
 		config.LeadCap = &lead
 	}
 	if len(ids) > 0 && flag() {
 		config.Presenter = ids[choose(len(ids))]
 	}
 	return config
+}
+
+// temper is what the agents of a session, and the people around it, are like.
+type temper struct {
+	single    bool // most votes are for one answer
+	agreeable int  // of 4 choices, how many are not for another answer
+	honest    bool // nobody lies about what was shown
+	reliable  bool // steps end with what they were offered
+	quiet     bool // nobody disturbs the session
+}
+
+func randomTemper(choose pick) temper {
+	return temper{
+		single: choose(2) == 1, agreeable: oneOf(choose, 3, 0, 1, 2, 3, 4, 4, 4), honest: choose(3) != 1, reliable: choose(2) == 1, quiet: choose(2) == 1,
+	}
 }
 
 // randomBatch is what might reach a session at one moment.
@@ -70,7 +84,11 @@ func (s *session) randomBatch() []c.Event {
 
 // randomEvent is mostly the honest end of a running step.
 func (s *session) randomEvent() c.Event {
-	switch s.pick(40) {
+	choice := s.pick(40)
+	if s.temper.quiet && choice < 10 && s.pick(8) > 0 {
+		choice = 10
+	}
+	switch choice {
 	case 1:
 		return oneOf[c.Event](s.pick, c.TimeShort{}, c.TimeShort{}, c.TimeShort{}, c.TimeUp{}, c.Finish{}, nil)
 	case 2, 3:
@@ -103,16 +121,23 @@ func (s *session) end(id c.LaunchID, choice int) c.Event {
 		"fail", "suspend", "restart", "exhaust", string(c.NewAnswer), string(c.Vote), string(c.Stop), string(c.Submit),
 		string(c.RestartTeam), "restart",
 	}
-	if choice > 0 && choice <= len(others) && choice < 7 || len(s.launches[id].Offered) == 0 {
-		return s.endWith(id, oneOf(s.pick, others...))
+	offered := s.launches[id].Offered
+	if s.temper.reliable && choice < 6 {
+		choice = 0
 	}
-	return s.endWith(id, string(oneOf(s.pick, s.launches[id].Offered...)))
+	switch {
+	case choice > 0 && choice < 6 || len(offered) == 0:
+		return s.endWith(id, oneOf(s.pick, others...))
+	case s.pick(4) < s.temper.agreeable:
+		return s.endWith(id, string(offered[len(offered)-1]))
+	}
+	return s.endWith(id, string(offered[0]))
 }
 
 func (s *session) endWith(id c.LaunchID, action string) c.Event {
 	used := s.randomUsage()
 	step := s.launches[id].After + 1
-	if s.pick(12) == 1 {
+	if !s.temper.honest && s.pick(8) == 1 {
 		step = s.pick(9) - 1
 	}
 	seen, heard := s.randomSeen(id)
@@ -188,13 +213,16 @@ func (s *session) randomAgent() string {
 }
 
 // randomTarget is mostly the author of an answer that the step was shown, and
-// mostly the first, so that a team can agree.
+// in some sessions mostly the first, so that a team can agree.
 func (s *session) randomTarget(id c.LaunchID) string {
 	shown := s.launches[id].Shown
 	if len(shown) == 0 || s.pick(8) == 1 {
 		return s.randomAgent()
 	}
-	return oneOf(s.pick, shown[0], oneOf(s.pick, shown...)).Agent
+	if s.temper.single && s.pick(4) > 0 {
+		return shown[0].Agent
+	}
+	return oneOf(s.pick, shown...).Agent
 }
 
 // randomSeen is mostly what the step was shown at its launch, or also what the
@@ -203,6 +231,9 @@ func (s *session) randomSeen(id c.LaunchID) (seen []c.Seen, heard int) {
 	seen, heard = s.sees(id), s.hears(id)
 	if s.launches[id].Updates.Mode != c.NoUpdates && s.pick(2) == 1 {
 		seen, heard = s.told(id)
+	}
+	if s.temper.honest {
+		return seen, heard
 	}
 	if s.pick(6) == 1 {
 		for range s.pick(4) {

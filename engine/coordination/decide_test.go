@@ -119,7 +119,11 @@ func TestRule33_PausedDecidesNothing(t *testing.T) {
 func TestRule34_BudgetSpent(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens = 1000 }, "a", "b"))
-	require.Empty(t, p.batch(spending(p.exhaust("a"), 2000)), "b may end what it was promised")
+	commands := p.batch(spending(p.exhaust("a"), 2000))
+	require.Len(t, commands, 1, "b may end what it was promised")
+	ring, ok := commands[0].(c.Ring)
+	require.True(t, ok)
+	require.Equal(t, c.WrapUp, ring.Bell.Directive)
 	d := decision(t, p.batch(p.vote("b", "a")))
 	require.Equal(t, c.OverSpent, d.Status)
 	require.Equal(t, "a", d.Winner)

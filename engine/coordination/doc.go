@@ -153,6 +153,7 @@
 //  25. pause suspends what runs and holds back what would be launched, until
 //     resume. A suspended step counts towards nothing and goes on from its
 //     execution token. A step that acts before it can be suspended has acted.
+//     As long as steps that a pause ended have not said so, the bell says why.
 //  26. say puts a message on the ledger, to all agents or to one.
 //  27. With on_agent_failure park a failed agent holds the session up: what runs
 //     goes on, nothing else is launched or decided until every failed agent is
@@ -175,7 +176,8 @@
 //     whichever came first. What runs is cancelled.
 //  33. A paused session decides nothing else.
 //  34. When the budget is spent nothing is launched any more; once nothing runs,
-//     a decision is forced: budget. Before that, what is left of it is shared
+//     a decision is forced: budget; steps that still run are asked to wrap up, as
+//     they are when the session's time is nearly over. Before that, what is left of it is shared
 //     equally by the steps launched together, and what was promised to running
 //     steps is not promised twice.
 //  35. When no agent is active, and nothing is parked, a decision is forced from

@@ -129,6 +129,33 @@ func (Resume) event()    {}
 func (Retry) event()     {}
 func (Said) event()      {}
 
+// ending is an event that ends a step.
+type ending interface {
+	Event
+	ends() (launch LaunchID, step int, usage llm.Usage)
+}
+
+func (e Answered) ends() (LaunchID, int, llm.Usage)  { return e.Launch, e.Step, e.Usage }
+func (e Voted) ends() (LaunchID, int, llm.Usage)     { return e.Launch, e.Step, e.Usage }
+func (e Stopped) ends() (LaunchID, int, llm.Usage)   { return e.Launch, e.Step, e.Usage }
+func (e Failed) ends() (LaunchID, int, llm.Usage)    { return e.Launch, e.Step, e.Usage }
+func (e Suspended) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+func (e Restarted) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+func (e Exhausted) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+func (e Evaluated) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+
+// request is an event that a person asks for, by its public name.
+type request interface {
+	Event
+	name() string
+}
+
+func (Finish) name() string { return "finish" }
+func (Pause) name() string  { return "pause" }
+func (Resume) name() string { return "resume" }
+func (Retry) name() string  { return "retry" }
+func (Said) name() string   { return "say" }
+
 // Seen is one entry of a vote's seen_steps: the newest answer step of Agent
 // that was shown to the step.
 type Seen struct {

@@ -156,7 +156,7 @@ func (s *State) byNumber() []*Agent {
 // finaleEnd takes the end of a presenting or judging step. Whatever it comes
 // to, the session goes on: without a presented answer the winning one stands,
 // without a judgement the final answer does.
-func (s *State) finaleEnd(a *Agent, run *Launch, event Event) {
+func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 	f := s.Finale
 	switch e := event.(type) {
 	case Answered:
@@ -176,8 +176,9 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event Event) {
 			return // it can be retried
 		}
 	}
-	a.Step = max(a.Step, stepOf(event))
-	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: stepOf(event), Text: a.ID + " came to no final word; what there is stands"})
+	_, step, _ := event.ends()
+	a.Step = max(a.Step, step)
+	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: step, Text: a.ID + " came to no final word; what there is stands"})
 	if f.Stage = StageOver; run.Purpose == Present {
 		f.Stage = s.afterPresenting()
 	}
@@ -218,25 +219,4 @@ func (a *Agent) begin() {
 	a.Base, a.Newest, a.Steps, a.Streak = len(a.Answers), 0, 0, 0
 	a.Ballot, a.Halt, a.Known, a.Rest = nil, nil, nil, nil
 	a.Ran, a.Again, a.Retried = false, false, false
-}
-
-// stepOf is the number of the step that an event ends.
-func stepOf(event Event) int {
-	switch e := event.(type) {
-	case Answered:
-		return e.Step
-	case Voted:
-		return e.Step
-	case Stopped:
-		return e.Step
-	case Failed:
-		return e.Step
-	case Restarted:
-		return e.Step
-	case Exhausted:
-		return e.Step
-	case Evaluated:
-		return e.Step
-	}
-	return 0
 }

@@ -31,11 +31,14 @@ func (o *oracle) foretell() []c.Command {
 	return commands
 }
 
+// directive is what all are asked for. A step that a pause has ended must be able
+// to learn so until it has ended.
 func (o *oracle) directive() c.Directive {
+	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.members[a].cancelled })
 	switch {
-	case o.paused:
+	case o.paused || ending:
 		return c.Pausing
-	case o.short:
+	case o.short || o.spent():
 		return c.WrapUp
 	}
 	return c.CarryOn

@@ -38,19 +38,17 @@ func (s *State) parkedFor() string {
 // Refuse says why an event that a person asks for makes no sense now, in words
 // for that person; nil if it does, and for every other event.
 func (s *State) Refuse(event Event) error {
-	switch event.(type) {
-	case Pause, Resume, Retry, Said:
-		if s.Protocol < 2 {
-			return errors.New("the session began under older rules, which know no such request: finish or cancel it, or let it go on")
-		}
-	case Finish:
-	default:
+	asked, ok := event.(request)
+	if !ok {
 		return nil
+	}
+	if _, known := asked.(Finish); s.Protocol < 2 && !known {
+		return errors.New("the session began under older rules, which know no such request: finish or cancel it, or let it go on")
 	}
 	if s.Done() {
 		return errors.New("the session is over")
 	}
-	switch e := event.(type) {
+	switch e := asked.(type) {
 	case Finish:
 		if s.Forced != "" {
 			return errors.New("a decision was asked for already")
@@ -109,13 +107,13 @@ func (s *State) refuseSaid(e Said) error {
 	return nil
 }
 
-// stepPerson takes what a person asks for.
-func (s *State) stepPerson(event Event) {
-	if err := s.Refuse(event); err != nil {
-		s.note(Entry{Kind: EntryIgnored, Text: request(event) + " ignored: " + err.Error()})
+// stepRequest takes what a person asks for.
+func (s *State) stepRequest(asked request) {
+	if err := s.Refuse(asked); err != nil {
+		s.note(Entry{Kind: EntryIgnored, Text: asked.name() + " ignored: " + err.Error()})
 		return
 	}
-	switch e := event.(type) {
+	switch e := asked.(type) {
 	case Finish:
 		s.force(Finished, "a decision now was asked for")
 	case Pause:
@@ -129,22 +127,6 @@ func (s *State) stepPerson(event Event) {
 	case Said:
 		s.said(e)
 	}
-}
-
-func request(event Event) string {
-	switch event.(type) {
-	case Finish:
-		return "finish"
-	case Pause:
-		return "pause"
-	case Resume:
-		return "resume"
-	case Retry:
-		return "retry"
-	case Said:
-		return "say"
-	}
-	return "request"
 }
 
 // retry makes failed agents active again. A retry is the same step: it is not

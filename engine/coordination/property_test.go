@@ -32,7 +32,7 @@ func TestProperties(t *testing.T) {
 // splits votes more often; a failure names the seed that it comes from.
 func TestPropertiesOfEvenChance(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(400) {
 		chance := rand.New(rand.NewPCG(seed, 0))
 		batches := 30
 		passed := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -78,6 +78,7 @@ type pick func(n int) int
 type session struct {
 	*player
 	pick   pick
+	temper temper
 	oracle *oracle
 	laws   *laws
 
@@ -108,7 +109,7 @@ func startRandom(choose pick) (*c.State, func(rename func(string) string) *c.Sta
 
 func playRandom(t require.TestingT, choose pick, more func() bool) {
 	state, again := startRandom(choose)
-	s := &session{player: playerOf(state), pick: choose, oracle: newOracle(state), laws: newLaws()}
+	s := &session{player: playerOf(state), pick: choose, temper: randomTemper(choose), oracle: newOracle(state), laws: newLaws()}
 	s.feed(t, nil)
 	for more() && !s.state.Done() {
 		s.feed(t, s.randomBatch())

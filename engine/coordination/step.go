@@ -8,21 +8,21 @@ import "conclave/engine/llm"
 func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Answered, Voted, Stopped, Failed, Suspended, Restarted, Exhausted, Evaluated:
-		s.stepEnd(e)
+		s.stepEnd(e.(ending))
+	case Pause, Resume, Finish, Retry, Said:
+		s.stepRequest(e.(request))
 	case TimeShort:
 		s.timeShort()
 	case TimeUp:
 		s.force(Timeout, "time is up")
-	case Pause, Resume, Finish, Retry, Said:
-		s.stepPerson(e)
 	default:
 		s.note(Entry{Kind: EntryIgnored, Text: "unknown event ignored"})
 	}
 }
 
 // stepEnd takes the end of a step.
-func (s *State) stepEnd(event Event) {
-	launch, usage := ends(event)
+func (s *State) stepEnd(event ending) {
+	launch, _, usage := event.ends()
 	a, run := s.ended(launch, usage)
 	if run == nil {
 		return
@@ -54,29 +54,6 @@ func (s *State) stepEnd(event Event) {
 	case Evaluated:
 		s.refuse(a, e.Step, "it was not asked to judge")
 	}
-}
-
-// ends is which launch an event ends, and what the step had used.
-func ends(event Event) (LaunchID, llm.Usage) {
-	switch e := event.(type) {
-	case Answered:
-		return e.Launch, e.Usage
-	case Voted:
-		return e.Launch, e.Usage
-	case Stopped:
-		return e.Launch, e.Usage
-	case Failed:
-		return e.Launch, e.Usage
-	case Suspended:
-		return e.Launch, e.Usage
-	case Restarted:
-		return e.Launch, e.Usage
-	case Exhausted:
-		return e.Launch, e.Usage
-	case Evaluated:
-		return e.Launch, e.Usage
-	}
-	return "", llm.Usage{}
 }
 
 // ended closes the run that an event names and accounts for it. It is the one

@@ -14,6 +14,10 @@ func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
 	if r.Step == 0 || len(r.Transcript) == 0 {
 		return nil
 	}
+	// What another attempt has committed has its own.
+	if there, err := p.Store.Exists(ctx, s.Dir(r.Step)+"action.json"); err != nil || there {
+		return err
+	}
 	key := s.Dir(r.Step) + "transcript.jsonl"
 	if err := p.Store.Put(ctx, key, bytes.NewReader(r.Transcript)); err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)

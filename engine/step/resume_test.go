@@ -341,3 +341,18 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	require.NotContains(t, string(transcript), "sk-very-secret")
 	require.Contains(t, string(transcript), "[redacted]")
 }
+
+// The transcript of an attempt that came to nothing does not replace that of the
+// action which another attempt committed.
+func TestLeaveKeepsTheTranscriptOfTheAction(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	result, err := b.run(done("Two."))
+	require.NoError(t, err)
+	before, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
+	require.NoError(t, err)
+	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Step: result.Step, Transcript: []byte("{}\n")}))
+	after, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+}

@@ -81,6 +81,7 @@ func (r *Rules) Learn(ctx context.Context, e loop.Entry) error {
 		k.frame = markOf(e.Messages, k.frame)
 	case loop.Resumed: // somebody gave the step another chance
 		k.worked, k.guided, k.guidedAt, k.denied = 0, false, 0, 0
+		k.usage, k.warned = llm.Usage{}, false
 	}
 	if len(e.Note) == 0 {
 		return nil

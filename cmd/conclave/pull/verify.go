@@ -34,7 +34,8 @@ func (p Problem) String() string {
 }
 
 // Verify compares a session's directory with itself: the files of workspaces
-// with their manifests, and what is made of commits with the commits. Steps of
+// with their manifests, what is made of commits with the commits, and the ledger
+// with what it counts. Steps of
 // other programs have no commits, and may have no manifests; of them only the
 // manifests there are can be verified. The error says what prevented it; what
 // is wrong with the session is in the result.
@@ -78,6 +79,9 @@ func (v *verifier) run(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	if err := v.ledger(ctx); err != nil {
+		return err
 	}
 	return v.final(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,15 @@ func newDecided(t *testing.T) *decided {
 		Agent: "agent_a", Number: 1, After: 2, Shown: shown, Purpose: coordination.Evaluate, Final: &shown[0],
 		Offered: []coordination.Action{coordination.Submit, coordination.RestartTeam},
 	}, false, "submit", struct{}{})
+	for seq, e := range []coordination.Accepted{
+		{Agent: "agent_a", Step: 1, Action: coordination.NewAnswer},
+		{Agent: "agent_b", Step: 1, Action: coordination.NewAnswer},
+		{Action: coordination.Say, Message: 1, Text: "Be brief."},
+		{Agent: "agent_a", Step: 2, Action: coordination.Vote},
+	} {
+		e.Seq = seq + 1
+		require.NoError(t, artifact.PutJSON(t.Context(), store, d.layout.Ledger(e.Seq), member.Entry{Run: "run-1", Accepted: e}))
+	}
 	d.present(coordination.Decision{Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1"})
 	return d
 }
@@ -264,7 +274,7 @@ func TestVerifySteps(t *testing.T) {
 		"an answer that is no JSON": {func(d directory) { d.write(step1+"answer.json", "{") }, []string{step1 + "answer.json is malformed"}},
 		"two actions":               {func(d directory) { d.write(step1+"vote.json", "{}") }, []string{step1 + "vote.json is there, and action.json commits a new_answer"}},
 		"a vote where none belongs": {func(d directory) { d.write("agents/agent_a/003/vote.json", "{}") }, []string{"agents/agent_a/003/vote.json is there, and action.json commits a submit"}},
-		"an action of an unknown":   {func(d directory) { d.replace("agents/agent_a/002/action.json", `"kind": "vote"`, `"kind": "veto"`) }, []string{`agents/agent_a/002/action.json cannot be verified: a committed action of the unknown kind "veto"`}},
+		"an action of an unknown":   {func(d directory) { d.replace("agents/agent_a/002/action.json", `"kind": "vote"`, `"kind": "veto"`) }, []string{`agents/agent_a/002/action.json cannot be verified: a committed action of the unknown kind "veto"`, "agents/agent_a/002/action.json is a veto"}},
 		"a commit that is no JSON":  {func(d directory) { d.write("agents/agent_a/002/action.json", "{") }, []string{"agents/agent_a/002/action.json is malformed"}},
 		"another transcript":        {func(d directory) { d.replace(step1+"transcript.jsonl", "Why", "Who") }, []string{step1 + "transcript.jsonl is not what action.json commits"}},
 		"no transcript":             {func(d directory) { d.remove(step1 + "transcript.jsonl") }, []string{step1 + "transcript.jsonl is missing"}},
@@ -388,4 +398,34 @@ func TestPullCopiesAllThatIsNotDamaged(t *testing.T) {
 	require.Equal(t, "consensus", summary.Status)
 	require.FileExists(t, filepath.Join(dir, "final/agent_a/answer.json"))
 	require.Len(t, problems(t, dir), 2)
+}
+
+// What the ledger counts has to be there, and has to be what the ledger says.
+func TestVerifyFollowsTheLedger(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		tamper func(d directory)
+		want   string
+	}{
+		"a step is gone": {
+			func(d directory) { d.remove("agents/agent_b/001") },
+			"agents/agent_b/001/action.json is missing, and entry 2 of the ledger counts it",
+		},
+		"another action": {
+			func(d directory) { d.replace("ledger/000004.json", `"vote"`, `"stop"`) },
+			"agents/agent_a/002/action.json is a vote; entry 4 of the ledger says stop",
+		},
+		"an entry is gone": {
+			func(d directory) { d.remove("ledger/000002.json"); d.write("ledger/000002.json", `{"seq": 5}`) },
+			"ledger cannot be followed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := directory{t: t, root: newDecided(t).pull()}
+			tt.tamper(d)
+			found := problems(t, d.root)
+			require.True(t, slices.ContainsFunc(found, func(p string) bool { return strings.HasPrefix(p, tt.want) }), "%q", found)
+		})
+	}
 }
