@@ -33,6 +33,16 @@ type SessionState struct {
 
 	// Status is "running" or how the session ended.
 	Status string `json:"status"`
+
+	// Final is where the final answer is; null until it is there.
+	Final *FinalAnswer `json:"final"`
+}
+
+// FinalAnswer says whose the final answer is and where.
+type FinalAnswer struct {
+	Agent string `json:"agent"`
+	Label string `json:"label"`
+	Path  string `json:"path"` // of its answer.json
 }
 
 // Record writes what people said where steps read it, accepted actions to the

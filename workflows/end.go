@@ -49,12 +49,22 @@ func (s *session) end() (SessionResult, error) {
 			return SessionResult{}, s.orCancelled(err)
 		}
 		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
+		s.final = finalOf(d, p.Path)
 	}
 	s.show()
 	if err := s.flush(s.ctx); err != nil {
 		return SessionResult{}, s.orCancelled(err)
 	}
 	return result, nil
+}
+
+// finalOf is where the final answer of a decision is.
+func finalOf(d coordination.Decision, path string) *activities.FinalAnswer {
+	final := &activities.FinalAnswer{Agent: d.Winner, Label: finalAnswer(d), Path: path}
+	if d.Final != nil {
+		final.Agent = d.Final.Agent
+	}
+	return final
 }
 
 // finalAnswer is the label of what the session came to.

@@ -34,7 +34,7 @@ func (s *session) timeline() ([]coordination.Entry, error) {
 }
 
 func (s *session) stateNow() State {
-	now := State{SessionID: s.id, Query: s.in.Query, Status: s.status()}
+	now := State{SessionID: s.id, Query: s.in.Query, Status: s.status(), Final: s.final}
 	if s.core == nil {
 		now.View = coordination.View{Phase: coordination.PhasePreparing, Agents: []coordination.AgentView{}, Votes: map[string]int{}}
 		return now

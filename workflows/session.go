@@ -28,6 +28,7 @@ type session struct {
 	core     *coordination.State // nil while preparing
 	begun    bool                // the directory is ours, the loop runs
 	decision *coordination.Decision
+	final    *activities.FinalAnswer // nil until it is there
 
 	running []running
 	clock   clock

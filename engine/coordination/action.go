@@ -43,6 +43,7 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 	a.Ballot = &Ballot{
 		Target: target.ID, TargetLabel: label, Step: e.Step, Reason: cut(e.Reason), Seen: seen, Heard: s.heard(e.Heard),
 	}
+	s.Cast++
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
 	text := a.ID + " voted for " + target.ID + " (" + label + ")"
 	if !s.fresh(a) {

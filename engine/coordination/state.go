@@ -27,7 +27,8 @@ type State struct {
 	Agents   []Agent `json:"agents"` // in configured order
 	Round    int     `json:"round"`  // the newest round launched, from 1; 0 before the first
 	Revotes  int     `json:"revotes"`
-	Launches int     `json:"launches"` // launch IDs minted
+	Cast     int     `json:"cast,omitempty"` // votes accepted
+	Launches int     `json:"launches"`       // launch IDs minted
 
 	Accepted int        `json:"accepted"` // ledger entries written
 	Pending  []Accepted `json:"pending"`  // those the next Drain hands out

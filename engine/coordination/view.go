@@ -16,6 +16,14 @@ type View struct {
 	Cost   llm.Usage      `json:"cost"`
 	Events int            `json:"events"`
 
+	// Superseded counts the votes that were accepted and no longer stand: cast
+	// again, withdrawn by an answer, or void. Votes has none of them.
+	Superseded int `json:"superseded_votes"`
+
+	// Completion is how much of the active agents have done what they owe, in
+	// percent; 100 only when the session is done.
+	Completion int `json:"completion"`
+
 	Attempt  int `json:"attempt"`  // of the team, from 1
 	Messages int `json:"messages"` // from people
 }
@@ -99,7 +107,29 @@ func (s *State) View() View {
 	for _, c := range s.Tally() {
 		v.Votes[c.Target] = c.Votes
 	}
+	v.Superseded, v.Completion = s.superseded(), s.completion()
 	return v
+}
+
+func (s *State) superseded() int {
+	n := s.Cast
+	for i := range s.Agents {
+		if s.Agents[i].Ballot != nil {
+			n--
+		}
+	}
+	return n
+}
+
+func (s *State) completion() int {
+	if s.Done() {
+		return 100
+	}
+	active := s.active()
+	if active == 0 {
+		return 0
+	}
+	return min(99, 100*(active-s.abstentions())/active)
 }
 
 func (s *State) viewAgent(a *Agent) AgentView {

@@ -37,7 +37,7 @@ func TestViewJSON(t *testing.T) {
 		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}},
 		{"id":"a","number":1,"status":"no_action","running":true,"step":0,"answers":0,"latest_label":"","vote":null,"error":null,
 		 "cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}}],
-		"votes":{},"winner":"","events":1,"attempt":1,"messages":0,
+		"votes":{},"winner":"","events":1,"attempt":1,"messages":0,"superseded_votes":0,"completion":0,
 		"cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}}`,
 		marshal(t, p.state.View()))
 	p.batch(p.answer("a"), p.answer("b"), c.Said{Text: "well"})
@@ -51,7 +51,7 @@ func TestViewJSON(t *testing.T) {
 		{"id":"a","number":1,"status":"voted","running":false,"step":2,"answers":1,"latest_label":"agent1.1","error":null,
 		 "vote":{"target":"b","target_label":"agent2.1","step":2,"stale":false,"reason":"better"},
 		 "cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1}}],
-		"votes":{"b":1},"winner":"b","events":8,"attempt":1,"messages":1,
+		"votes":{"b":1},"winner":"b","events":8,"attempt":1,"messages":1,"superseded_votes":0,"completion":100,
 		"cost":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":0.5,"model_calls":1}}`,
 		marshal(t, p.state.View()))
 }
@@ -181,4 +181,30 @@ func TestViewIsACopy(t *testing.T) {
 	v.Votes["b"], v.Agents[0].Vote.Target = 9, "x"
 	require.Equal(t, map[string]int{"b": 1}, p.state.View().Votes)
 	require.Equal(t, "b", p.state.View().Agents[0].Vote.Target)
+}
+
+// Current votes and superseded ones are told apart, and a session is complete
+// when it is done: never before, and never more.
+func TestViewOfSupersededVotes(t *testing.T) {
+	t.Parallel()
+	p := answered(team("a", "b", "c"))
+	require.Zero(t, p.state.View().Completion)
+	p.batch(p.vote("a", "b"), p.vote("b", "b"))
+	v := p.state.View()
+	require.Equal(t, map[string]int{"b": 2}, v.Votes)
+	require.Zero(t, v.Superseded)
+	require.Equal(t, 66, v.Completion)
+
+	p.batch(p.answer("c"))
+	v = p.state.View()
+	require.Empty(t, v.Votes)
+	require.Zero(t, v.Superseded, "a stale vote stands until it is cast again")
+	require.Zero(t, v.Completion)
+
+	p.batch(p.vote("a", "c"), p.answer("b"))
+	require.Equal(t, 2, p.state.View().Superseded, "cast again, and withdrawn")
+	p.batch(p.vote("a", "c"), p.vote("b", "c"), p.vote("c", "c"))
+	p.batch(p.vote("a", "c"), p.vote("b", "c"), p.vote("c", "c"))
+	require.True(t, p.state.Done())
+	require.Equal(t, 100, p.state.View().Completion)
 }
