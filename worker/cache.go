@@ -11,11 +11,12 @@ import (
 const cacheBytes = 2 << 30
 
 // DefaultCache is the place of the content cache of a worker that is told no
-// other: in the user's cache, or else in the temporary directory.
+// other: in the user's cache. Without a home there is none: the temporary
+// directory is for the workspaces.
 func DefaultCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		dir = os.TempDir()
+		return ""
 	}
 	return filepath.Join(dir, "conclave", "content")
 }

@@ -11,8 +11,8 @@ func (c *cli) finishCommand() *cobra.Command {
 		Use:   "finish ID",
 		Short: "Decide a session now, with what is there",
 		Long: `Ask a session, paused or parked ones too, to decide now: running steps are ended,
-and the best answer so far wins, by its fresh votes first. To end a session
-without a decision, cancel it.
+and the best answer so far wins, by its fresh votes first. Without any answer the
+session fails. To end a session without a decision, cancel it.
 
 Without an address, finish joins the local stack; it runs no steps.`,
 		Example: `  conclave finish 20261121-153012-k3f9

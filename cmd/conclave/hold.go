@@ -13,7 +13,7 @@ const maxParked = 300
 // holds says what a person is waited for in a session that has not ended, and
 // which command lets it go on.
 func (c *cli) holds(s workflows.State, workflow string) []progress.Hold {
-	if s.Status != workflows.Running {
+	if s.Status != workflows.Running || s.Phase == coordination.PhaseDone {
 		return nil
 	}
 	var holds []progress.Hold

@@ -46,7 +46,8 @@ func (c *cli) status(ctx context.Context, id string) error {
 			return c.printJSON(state)
 		}
 		if !k.running() {
-			state.Status = k.status // Temporal may have ended it without asking
+			// Temporal may have ended it without asking.
+			state.Status, state.Paused, state.Parked = k.status, false, nil
 		}
 		lines := progress.Table(progress.Snapshot{
 			State: state, Elapsed: k.elapsed(), Offline: k.offline, Delays: k.delays,
@@ -54,7 +55,7 @@ func (c *cli) status(ctx context.Context, id string) error {
 		})
 		if k.running() {
 			lines = append(lines, "  follow it: "+c.again("watch", k.workflow))
-		} else {
+		} else if state.Winner != "" {
 			lines = append(lines, "  its answer: "+c.again("result", k.workflow))
 		}
 		if !p.cluster {

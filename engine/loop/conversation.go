@@ -19,7 +19,7 @@ const (
 	Results   EntryKind = "results"   // the results of the tool calls of a reply, and the action it was accepted as
 	Rejection EntryKind = "rejection" // what the model was told instead
 	Wasted    EntryKind = "wasted"    // a reply that was paid for and of no use; it adds its usage only
-	Resumed   EntryKind = "resumed"   // a person had the step go on: its bounds begin anew
+	Resumed   EntryKind = "resumed"   // a later launch goes on from here: the counts that end a step begin anew
 )
 
 // Entry is one journal entry. A conversation is nothing but its entries, folded
@@ -66,7 +66,7 @@ func (c *Conversation) Add(e Entry) {
 		c.Rejections++
 		c.Rejected = e.Reason
 	case Resumed:
-		c.Replies, c.Rejections, c.Rejected, c.Worked = 0, 0, "", 0
+		c.Replies, c.Rejections, c.Rejected = 0, 0, ""
 	}
 }
 

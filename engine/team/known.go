@@ -79,9 +79,8 @@ func (r *Rules) Learn(ctx context.Context, e loop.Entry) error {
 	switch e.Kind {
 	case loop.Opening:
 		k.frame = markOf(e.Messages, k.frame)
-	case loop.Resumed: // somebody gave the step another chance
-		k.worked, k.guided, k.guidedAt, k.denied = 0, false, 0, 0
-		k.usage, k.warned = llm.Usage{}, false
+	case loop.Resumed:
+		k.resumed()
 	}
 	if len(e.Note) == 0 {
 		return nil
@@ -108,6 +107,16 @@ func (r *Rules) Learn(ctx context.Context, e loop.Entry) error {
 		k.scored = append(k.scored, scored{result: &result})
 	}
 	return nil
+}
+
+// resumed is where a later launch goes on: with an allowance of its own, and
+// with time again only if the step had failed for want of it. Otherwise the time
+// worked is summed over all attempts.
+func (k *known) resumed() {
+	k.usage, k.warned = llm.Usage{}, false
+	if k.denied >= MaxDenials {
+		k.worked, k.guided, k.guidedAt, k.denied = 0, false, 0, 0
+	}
 }
 
 // markForm finds the delimiter in our own words about it. A system message that

@@ -158,22 +158,32 @@ func updatesError(t *testing.T, rules *team.Rules) error {
 	return err
 }
 
-// A step that somebody had go on begins its time anew: it is told again, and
-// nothing is denied before that.
-func TestResumedStepHasTimeAgain(t *testing.T) {
+// The time of a round is summed over attempts: a step that was paused goes on
+// with what is left of it. One that failed for want of time, and is retried, has
+// its time again: it is told once more, and nothing is denied before that.
+func TestTimeOfAResumedStep(t *testing.T) {
 	t.Parallel()
 	r := team.New(with(evaluation(), timed))
 	_, err := r.Opening()
 	require.NoError(t, err)
-	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Reply, Seconds: (10 * time.Minute).Seconds()}))
+	learn := func(e loop.Entry) { require.NoError(t, r.Learn(t.Context(), e)) }
+	learn(loop.Entry{Kind: loop.Reply, Seconds: (10 * time.Minute).Seconds()})
 	guidance, err := r.Updates(t.Context())
 	require.NoError(t, err)
 	require.NotEmpty(t, guidance.Messages)
-	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Messages: guidance.Messages, Note: guidance.Note}))
-	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Reply, Seconds: (2 * time.Minute).Seconds()}))
-	require.NotEmpty(t, r.Judge(reply(reading)).Told, "the hard limit")
+	learn(loop.Entry{Kind: loop.Updated, Messages: guidance.Messages, Note: guidance.Note})
+	learn(loop.Entry{Kind: loop.Reply, Seconds: (2 * time.Minute).Seconds()})
+	learn(loop.Entry{Kind: loop.Resumed})
+	verdict := r.Judge(reply(reading))
+	require.NotEmpty(t, verdict.Told, "the hard limit is past, pause or not")
 
-	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Resumed}))
+	for range team.MaxDenials {
+		learn(loop.Entry{Kind: loop.Results, Note: verdict.Note})
+	}
+	_, err = r.Updates(t.Context())
+	var over *loop.RejectedError
+	require.ErrorAs(t, err, &over)
+	learn(loop.Entry{Kind: loop.Resumed})
 	require.Empty(t, r.Judge(reply(reading)).Told)
 	again, err := r.Updates(t.Context())
 	require.NoError(t, err)
