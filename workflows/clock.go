@@ -21,13 +21,14 @@ type clock struct {
 	stop workflow.CancelFunc // nil if it stands still
 }
 
-// setClock gives the session its time. A warning that would come in the first
-// half of it is none.
+// setClock gives the session its time. However short that is, the warning leaves
+// most of it.
 func (s *session) setClock(seconds int, warned bool) {
 	s.clock.left, s.clock.warned = time.Duration(seconds)*time.Second, warned
-	total := s.prepared.TimeoutSeconds
-	if s.core.Protocol > 1 && total > 2*s.prepared.GraceSeconds {
-		s.clock.grace = time.Duration(s.prepared.GraceSeconds) * time.Second
+	if s.core.Protocol > 1 {
+		const most = 4 // a quarter of the session's time
+		total := time.Duration(s.prepared.TimeoutSeconds) * time.Second
+		s.clock.grace = min(time.Duration(s.prepared.GraceSeconds)*time.Second, total/most)
 	}
 	if !s.core.Held() {
 		s.runClock()

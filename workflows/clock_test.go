@@ -24,12 +24,12 @@ func TestClock_StandsStill(t *testing.T) {
 }
 
 // "A session that runs out of time wraps up what is running": it is told grace
-// seconds before, if its time is worth a warning.
+// seconds before, and at most a quarter of its time.
 func TestClock_Warning(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ seconds, protocol, warned int }{
-		"in time":               {seconds: 2*grace + 1, protocol: 2, warned: grace + 1},
-		"a short session":       {seconds: 2 * grace, protocol: 2},
+		"in time":               {seconds: 10 * grace, protocol: 2, warned: 9 * grace},
+		"a short session":       {seconds: 2 * grace, protocol: 2, warned: 2*grace - grace/2},
 		"no session of old":     {seconds: sessionTime, protocol: 1},
 		"no session before old": {seconds: sessionTime, protocol: 0},
 	} {

@@ -108,9 +108,34 @@ func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	case d.Cause == coordination.CauseSplit:
 		why.Message = "every vote is fresh, no answer has the majority, and on_split is fail"
 	case why.Message == "":
-		why.Message = "the session ended before any agent had an answer"
+		why.Message = whyEmpty(d, v)
 	}
 	return why
+}
+
+// whyEmpty says what ended a session in which nobody failed and nobody answered,
+// and what to do about it.
+func whyEmpty(d coordination.Decision, v coordination.View) string {
+	switch d.Asked {
+	case coordination.Timeout:
+		return "the session's time ran out before any agent had an answer: give it more with timeout_settings.orchestrator_timeout_seconds"
+	case coordination.OverSpent:
+		return "the session's budget ran out before any agent had an answer: give it more with orchestrator.budget"
+	case coordination.Limit:
+		return "every agent used up its steps before it had an answer: allow more with orchestrator.max_steps_per_agent"
+	case coordination.Finished:
+		return "a decision was asked for before any agent had an answer"
+	}
+	var stops []string
+	for _, a := range v.Agents {
+		if a.Stop != nil {
+			stops = append(stops, fmt.Sprintf("%s stopped, %s: %s", a.ID, a.Stop.Status, a.Stop.Summary))
+		}
+	}
+	if len(stops) > 0 {
+		return "no agent gave an answer: " + strings.Join(stops, "; ")
+	}
+	return "the session ended before any agent had an answer"
 }
 
 // orCancelled ends a session that was cancelled while it was ending.

@@ -23,7 +23,7 @@ func (c *cli) holds(s workflows.State, workflow string) []progress.Hold {
 	if s.Parked != nil {
 		holds = append(holds, progress.Hold{
 			Why:     "parked: " + progress.Cut(*s.Parked, maxParked),
-			Release: "`" + c.again("retry", workflow) + "` runs what failed again",
+			Release: "`" + c.again("retry", workflow) + "` runs what failed again, finish decides without it",
 		})
 	}
 	return holds

@@ -24,12 +24,12 @@ func TestAHeldSessionNamesTheCommandThatReleasesIt(t *testing.T) {
 	require.Equal(t, []progress.Hold{{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` goes on"}}, c.holds(paused, "s1"))
 
 	parked := paused
-	parked.Parked = new("agent_b failed (Overloaded: no capacity): retry, finish or cancel")
+	parked.Parked = new("retry, finish or cancel: agent_b failed, Overloaded: no capacity")
 	require.Equal(t, []progress.Hold{
 		{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` goes on"},
 		{
-			Why:     "parked: agent_b failed (Overloaded: no capacity): retry, finish or cancel",
-			Release: "`conclave retry s1 --data-dir /data` runs what failed again",
+			Why:     "parked: retry, finish or cancel: agent_b failed, Overloaded: no capacity",
+			Release: "`conclave retry s1 --data-dir /data` runs what failed again, finish decides without it",
 		},
 	}, c.holds(parked, "s1"))
 

@@ -181,7 +181,9 @@ func resultCode(r workflows.SessionResult) int {
 
 // query asks the session's workflow; a worker answers, also for a closed one.
 func query(ctx context.Context, p *place, id, name string, into any) error {
-	asking, cancel := context.WithTimeout(ctx, reachTimeout)
+	// Longer than the server waits for the worker that had the workflow in its
+	// cache, which may be gone.
+	asking, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	value, err := p.client.QueryWorkflow(asking, id, "", name)
 	if err != nil {

@@ -217,7 +217,9 @@ func TestUncachedPause(t *testing.T) {
 	run := s.start("pause")
 	<-asked
 	require.NoError(t, s.update("pause", "pause"))
-	require.Eventually(t, func() bool { return s.running("pause") == 0 }, 5*time.Second, 20*time.Millisecond)
+	asking := time.Now()
+	require.Eventually(t, func() bool { return s.running("pause") == 0 }, 10*time.Second, 20*time.Millisecond)
+	t.Logf("the running step was suspended after %s", time.Since(asking))
 	require.True(t, s.state("pause").Paused)
 	require.Error(t, s.update("pause", "pause"), "it is paused already")
 	require.NoError(t, s.update("pause", "resume"))
@@ -342,15 +344,18 @@ func TestUncachedBeginAgain(t *testing.T) {
 func TestUncachedContinuous(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	waited := false // for agent_c, as rounds would
 	model := newModelServer(t, map[string][]reply{
 		"model-a": {answer("Answer A."), vote("agent2", "Complete."), vote("agent2", "Still.")},
 		"model-b": {answer("Answer B."), vote("agent2", "Mine."), vote("agent2", "Still mine.")},
 		"model-c": {answer("Answer C.").during(func() {
-			until(func() bool {
+			voted := func() bool {
 				value, err := s.client.QueryWorkflow(t.Context(), "continuous", "", workflows.StateQuery)
 				var state workflows.State
 				return err == nil && value.Get(&state) == nil && state.Votes["agent_b"] == 2
-			})
+			}
+			until(voted)
+			waited = !voted()
 		}), vote("agent2", "B.")},
 	})
 	w := s.workTeam(model.teamWith(orchestrator(map[string]any{"pacing": "continuous"}), "agent_a", "agent_b", "agent_c"))
@@ -359,5 +364,6 @@ func TestUncachedContinuous(t *testing.T) {
 	require.NoError(t, s.start("continuous").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, map[string]int{"agent_b": 3}, result.Votes)
+	require.False(t, waited, "two had voted before the third had answered")
 	s.replay("continuous", "continuous")
 }
