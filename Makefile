@@ -50,7 +50,7 @@ BENCH ?= .
 BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' engine workflows activities cmd)))
 
 bench: build ## one table of measurements; BENCHFLAGS=-count=5 for medians of five runs
-	@echo 'measuring, for about a minute; what go test prints is kept for benchstat in bin/bench.txt' >&2
+	@echo 'measuring, for two to three minutes; what go test prints is kept for benchstat in bin/bench.txt' >&2
 	@CONCLAVE_BIN=$(BIN)/conclave go test -tags bench -vet=off -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) $(addprefix ./,$(BENCHED)) \
 		> $(BIN)/bench.txt || { cat $(BIN)/bench.txt; exit 1; }
 	@go run -tags bench ./cmd/conclave/bench/table < $(BIN)/bench.txt

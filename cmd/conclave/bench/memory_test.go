@@ -17,7 +17,7 @@ import (
 // command with the worker: a second after their start, and the most they had
 // in a session.
 func BenchmarkMemory(b *testing.B) {
-	m := newModelServer(b, threeRounds, 100*time.Millisecond)
+	m := newModelServer(b, threeRounds.minds(100*time.Millisecond))
 	s := newStack(b, m)
 	time.Sleep(time.Second) // what a start leaves to the collector is not idle memory
 	stack, worker := s.PID, s.dev.Process.Pid

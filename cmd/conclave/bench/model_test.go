@@ -5,8 +5,10 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,63 +30,58 @@ func write(path, content string) call {
 	return call{"write_file", map[string]string{"path": path, "content": content}}
 }
 
-// script is what the model of each name replies in one session. A server plays
-// it again and again, for sessions one after the other.
-type script map[string][]call
-
-// threeRounds is the session of the protocol's example: nine steps, and in each
-// of its three waves every agent has one.
-var threeRounds = script{
-	"model-a": {write("plan.md", "# Plan A\n"), answer("Answer A."), vote("agent2"), vote("agent3")},
-	"model-b": {answer("Answer B."), vote("agent2"), vote("agent3")},
-	"model-c": {answer("Answer C."), answer("Answer C, improved."), vote("agent3")},
+// request is what a model is asked, as far as its reply depends on it.
+type request struct {
+	Model    string `json:"model"`
+	Messages []struct {
+		Role    string `json:"role"`
+		Content string `json:"content"` // none in a message of tool calls
+	} `json:"messages"`
 }
 
-const (
-	steps = 9 // of threeRounds
-	waves = 3
-	// callsInARow is how many model calls of threeRounds wait for one another.
-	callsInARow = 4
-)
+// said are the texts of one role, in order.
+func (r request) said(role string) []string {
+	var texts []string
+	for _, m := range r.Messages {
+		if m.Role == role {
+			texts = append(texts, m.Content)
+		}
+	}
+	return texts
+}
 
-// alone is the shortest session: one agent answers and votes for itself.
-var alone = script{"model-a": {answer("Answer A."), vote("agent1")}}
+// think is a model: what it replies, and how long it takes for that.
+type think func(request) (call, time.Duration)
 
-// modelServer is a Chat Completions server that replies by a script, each time
-// after the same delay.
+// minds are the models of a team by name.
+type minds map[string]think
+
+// modelServer is a Chat Completions server for a team's models.
 type modelServer struct {
 	*httptest.Server
-	script script
-	delay  time.Duration
-	// asked gets the time of the first call after it was emptied.
-	asked chan time.Time
+	minds minds
 
 	mu    sync.Mutex
-	calls map[string]int
+	asked []time.Time // when each call arrived
 }
 
-func newModelServer(b *testing.B, s script, delay time.Duration) *modelServer {
+func newModelServer(b *testing.B, m minds) *modelServer {
 	b.Helper()
-	m := &modelServer{script: s, delay: delay, asked: make(chan time.Time, 1), calls: map[string]int{}}
-	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
-	b.Cleanup(m.Close)
-	return m
+	s := &modelServer{minds: m}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	b.Cleanup(s.Close)
+	return s
 }
 
 func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	received := time.Now()
-	select {
-	case m.asked <- received:
-	default:
-	}
-	var request struct {
-		Model string `json:"model"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || len(m.script[request.Model]) == 0 {
+	var request request
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || m.minds[request.Model] == nil {
 		http.Error(w, "no such model", http.StatusBadRequest)
 		return
 	}
-	reply, number := m.next(request.Model)
+	number := m.note(received)
+	reply, delay := m.minds[request.Model](request)
 	arguments, _ := json.Marshal(reply.arguments)
 	body, _ := json.Marshal(map[string]any{
 		"id": fmt.Sprintf("r%d", number), "object": "chat.completion", "model": request.Model,
@@ -97,36 +94,45 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 		}},
 		"usage": map[string]any{"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
 	})
-	time.Sleep(m.delay - time.Since(received))
+	time.Sleep(delay - time.Since(received))
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body)
 }
 
-func (m *modelServer) next(model string) (call, int) {
+// note counts a call.
+func (m *modelServer) note(received time.Time) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := m.calls[model]
-	m.calls[model]++
-	replies := m.script[model]
-	return replies[n%len(replies)], n
+	m.asked = append(m.asked, received)
+	return len(m.asked)
+}
+
+// callsSince are the times of the calls after t, in order.
+func (m *modelServer) callsSince(t time.Time) []time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	calls := slices.DeleteFunc(slices.Clone(m.asked), func(at time.Time) bool { return at.Before(t) })
+	slices.SortFunc(calls, time.Time.Compare)
+	return calls
 }
 
 // setting is the environment variable with which agents find the server.
 func (m *modelServer) setting() string { return "OPENAI_BASE_URL=" + m.URL + "/v1" }
 
-// team is a team file with one agent for each model of the script.
-func (m *modelServer) team() string {
+// team is a team with one agent for each model, and the given settings of its
+// orchestrator.
+func (m *modelServer) team(orchestrator map[string]any) string {
 	agents := []any{}
-	for model := range m.script {
+	for _, model := range slices.Sorted(maps.Keys(m.minds)) {
 		agents = append(agents, map[string]any{
 			"id":      "agent_" + model[len("model-"):],
 			"backend": map[string]any{"type": "openai", "model": model},
 		})
 	}
-	// Told of nothing while they work: a script's replies come in its order,
-	// whoever is faster.
-	data, _ := json.MarshalIndent(map[string]any{
-		"agents": agents, "orchestrator": map[string]any{"disable_injection": true},
-	}, "", "  ")
+	data, _ := json.MarshalIndent(map[string]any{"agents": agents, "orchestrator": orchestrator}, "", "  ")
 	return string(data)
 }
+
+// deaf are told of nothing while they work: a script's replies come in its
+// order, whoever is faster.
+var deaf = map[string]any{"disable_injection": true}

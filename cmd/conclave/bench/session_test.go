@@ -16,7 +16,7 @@ func BenchmarkSession(b *testing.B) {
 
 func session(b *testing.B, delay time.Duration) {
 	b.Helper()
-	m := newModelServer(b, threeRounds, delay)
+	m := newModelServer(b, threeRounds.minds(delay))
 	s := newStack(b, m)
 	model := callsInARow * delay // the critical path
 

@@ -45,7 +45,7 @@ type process struct {
 }
 
 // start runs the binary that `make bench` has built.
-func (s *shell) start(env []string, args ...string) *process {
+func (s *shell) start(env, args []string) *process {
 	s.b.Helper()
 	binary := os.Getenv("CONCLAVE_BIN")
 	require.NotEmpty(s.b, binary, "CONCLAVE_BIN is not set: run make bench")
@@ -63,9 +63,9 @@ func (s *shell) ended(p *process) {
 }
 
 // background runs the binary until the benchmark ends.
-func (s *shell) background(env []string, args ...string) *process {
+func (s *shell) background(env, args []string) *process {
 	s.b.Helper()
-	p := s.start(env, args...)
+	p := s.start(env, args)
 	s.b.Cleanup(func() {
 		_ = p.Process.Signal(syscall.SIGINT)
 		s.ended(p)

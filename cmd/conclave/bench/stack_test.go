@@ -17,6 +17,8 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"conclave/activities/s3store"
+	"conclave/engine/artifact"
 	"conclave/workflows"
 )
 
@@ -24,6 +26,7 @@ import (
 type stack struct {
 	*shell
 	serves
+	team     string   // the path of its file
 	dev      *process // the command, with a worker in it
 	client   client.Client
 	sessions int
@@ -45,7 +48,8 @@ type serves struct {
 func newStack(b *testing.B, m *modelServer) *stack {
 	b.Helper()
 	s := &stack{shell: newShell(b, m.setting())}
-	s.dev = s.background(nil, "dev", "--config", s.file("team.yaml", m.team()))
+	s.team = s.file("team.yaml", m.team(deaf))
+	s.dev = s.background(nil, []string{"dev", "--config", s.team})
 	require.Eventually(b, func() bool {
 		data, err := os.ReadFile(filepath.Join(s.home, ".local", "share", "conclave", "stack.json"))
 		return err == nil && json.Unmarshal(data, &s.serves) == nil
@@ -59,6 +63,28 @@ func newStack(b *testing.B, m *modelServer) *stack {
 	b.Cleanup(s.client.Close)
 	s.awaitWorker(workflows.TaskQueue)
 	return s
+}
+
+// work is the environment and the arguments of a worker of another queue that
+// reaches the store at a URL.
+func (s *stack) work(queue, store string) (env, args []string) {
+	return []string{
+		"AWS_ENDPOINT_URL_S3=" + store, "AWS_REGION=" + s.S3Region,
+		"AWS_ACCESS_KEY_ID=" + s.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.S3SecretKey,
+	}, []string{
+		"worker", "--address", s.TemporalAddress, "--task-queue", queue, "--bucket", s.Bucket, "--config", s.team,
+	}
+}
+
+// store is the stack's, reached at a URL.
+func (s *stack) store(b *testing.B, url string) artifact.Store {
+	b.Helper()
+	store, err := s3store.New(b.Context(), s3store.Options{
+		Bucket: s.Bucket, Endpoint: url, Region: s.S3Region, AccessKeyID: s.S3AccessKey, SecretAccessKey: s.S3SecretKey,
+	})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, store.Close()) })
+	return store
 }
 
 // awaitWorker waits until somebody polls the task queue for workflows and the
@@ -77,16 +103,28 @@ func (s *stack) awaitWorker(queue string) {
 // session takes one session to its end and returns how long that took.
 func (s *stack) session(queue string) time.Duration {
 	s.b.Helper()
-	s.sessions++
 	began := time.Now()
+	s.decided(s.begin(queue, workflows.SessionInput{}))
+	return time.Since(began)
+}
+
+// begin starts a session.
+func (s *stack) begin(queue string, in workflows.SessionInput) client.WorkflowRun {
+	s.b.Helper()
+	s.sessions++
+	in.Query = "Which of us is right?"
 	run, err := s.client.ExecuteWorkflow(s.b.Context(), client.StartWorkflowOptions{ID: s.name(), TaskQueue: queue},
-		workflows.SessionType, workflows.SessionInput{Query: "Which of us is right?"})
+		workflows.SessionType, in)
 	require.NoError(s.b, err)
+	return run
+}
+
+// decided waits for the end of a session, which must be a consensus.
+func (s *stack) decided(run client.WorkflowRun) {
+	s.b.Helper()
 	var result workflows.SessionResult
 	require.NoError(s.b, run.Get(s.b.Context(), &result))
-	took := time.Since(began)
 	require.Equal(s.b, "consensus", result.Status)
-	return took
 }
 
 // name is the workflow ID of the newest session.

@@ -5,12 +5,14 @@ package bench
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkStart measures from the start of `conclave run` to its first model
 // call, the embedded stack started on the way.
 func BenchmarkStart(b *testing.B) {
-	m := newModelServer(b, alone, 0)
+	m := newModelServer(b, alone.minds(0))
 	// The first run reads the binary from the disk and leaves a data directory.
 	used := newShell(b, m.setting())
 	firstCall(b, m, used)
@@ -37,14 +39,12 @@ func start(b *testing.B, m *modelServer, home func() *shell) {
 // call was in coming.
 func firstCall(b *testing.B, m *modelServer, s *shell) time.Duration {
 	b.Helper()
-	select {
-	case <-m.asked: // of the session before
-	default:
-	}
-	config := s.file("team.yaml", m.team())
+	config := s.file("team.yaml", m.team(deaf))
 	began := time.Now()
-	p := s.start(nil, "run", "--automation", "--config", config, "Are you there?")
+	p := s.start(nil, []string{"run", "--automation", "--config", config, "Are you there?"})
 	s.ended(p)
 	s.gone()
-	return (<-m.asked).Sub(began)
+	calls := m.callsSince(began)
+	require.NotEmpty(b, calls)
+	return calls[0].Sub(began)
 }

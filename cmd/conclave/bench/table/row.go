@@ -31,8 +31,16 @@ var (
 	nanoseconds  = quantity{"ms", 1e-6, 2}
 	times        = quantity{"×", 1, 3}
 	number       = quantity{"", 1, 1}
+	count        = quantity{"", 1, 0}
 	kibibytes    = quantity{"KiB", 1.0 / 1024, 1}
 	mebibytes    = quantity{"MiB", 1, 0}
+)
+
+// The steps that go on from another answer's files.
+const (
+	unchanged = "Step/files=1000/changed=0/cache=warm"
+	changed   = "Step/files=1000/changed=10/cache=warm"
+	cold      = "Step/files=1000/changed=0/cache=cold"
 )
 
 // rows are in the order of the table. Targets stand here and nowhere else.
@@ -45,6 +53,35 @@ var rows = []row{
 	{"events of history per step", "Session/model=2s", "events/step", 12, number, ""},
 	{"bytes of history per step", "Session/model=2s", "history-B/step", 6 << 10, kibibytes, ""},
 	{"S3 requests per step", "Storage", "requests/step", 0, number, ""},
+	{"a step without its model's time, empty workspace", "Step/files=0", "ms/step", 0, milliseconds, ""},
+	{"its S3 requests but copies", "Step/files=0", "requests-but-copies/step", 20, count, ""},
+	{"a step that goes on from 1,000 files of 50 MB, none changed", unchanged, "ms/step", 0, milliseconds, ""},
+	{"its time, by that of its copies within the store", unchanged, "step/copies", 0, times, ""},
+	{"its S3 requests but copies", unchanged, "requests-but-copies/step", 25, count, ""},
+	{"its copies within the store", unchanged, "COPY/step", 0, count, ""},
+	{"bytes it uploads", unchanged, "up-B/step", 512 << 10, kibibytes, ""},
+	{"bytes it downloads", unchanged, "down-B/step", 512 << 10, kibibytes, ""},
+	{"the same, 10 files changed", changed, "ms/step", 0, milliseconds, ""},
+	{"its S3 requests but copies", changed, "requests-but-copies/step", 50, count, ""},
+	{"bytes it uploads", changed, "up-B/step", 1536 << 10, kibibytes, ""},
+	{"bytes it downloads", changed, "down-B/step", 512 << 10, kibibytes, ""},
+	{"the same, none changed, on a worker that has none of the files", cold, "ms/step", 0, milliseconds, ""},
+	{"its time, by that of its copies within the store", cold, "step/copies", 0, times, ""},
+	{"bytes it downloads", cold, "down-B/step", 0, kibibytes, ""},
+	{"kill -9 of a worker in a step to the step's next model call", "Resume", "s-to-next-call", 0, seconds, ""},
+	{"model calls paid again", "Resume", "calls-repeated", 1, count, ""},
+	{"model calls of a debate of three, rounds with inject", "Pacing", "rounds-inject-calls", 0, count, ""},
+	{"its time", "Pacing", "rounds-inject-s", 0, seconds, ""},
+	{"its stale votes", "Pacing", "rounds-inject-stale-votes", 0, count, ""},
+	{"model calls with restart, by those with inject", "Pacing", "rounds-restart-calls-ratio", 0, times, ""},
+	{"its time, likewise", "Pacing", "rounds-restart-s-ratio", 0, times, ""},
+	{"its stale votes", "Pacing", "rounds-restart-stale-votes", 0, count, ""},
+	{"model calls of continuous pacing with inject, by those of rounds", "Pacing", "continuous-inject-calls-ratio", 0, times, ""},
+	{"its time, likewise", "Pacing", "continuous-inject-s-ratio", 0, times, ""},
+	{"its stale votes", "Pacing", "continuous-inject-stale-votes", 0, count, ""},
+	{"model calls of continuous pacing with restart, likewise", "Pacing", "continuous-restart-calls-ratio", 0, times, ""},
+	{"its time, likewise", "Pacing", "continuous-restart-s-ratio", 0, times, ""},
+	{"its stale votes", "Pacing", "continuous-restart-stale-votes", 0, count, ""},
 	{"memory of the embedded stack, idle", "Memory", "stack-idle-MiB", 0, mebibytes, ""},
 	{"memory of the embedded stack, most in a session", "Memory", "stack-session-MiB", 0, mebibytes, ""},
 	{"memory of the worker, idle", "Memory", "worker-idle-MiB", 0, mebibytes, ""},

@@ -1,0 +1,180 @@
+//go:build bench
+
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/member"
+	"conclave/engine/step"
+)
+
+// The workspace of the answer that others go on from.
+const (
+	files     = 1000
+	fileBytes = 50 << 10
+)
+
+// desk is where steps of one session are run: agent_a has answered with files,
+// and what is measured are steps of agent_b.
+type desk struct {
+	stack    *stack
+	proxy    *countingProxy
+	layout   artifact.Layout
+	filled   artifact.Store    // through a cache that has all content
+	answered artifact.Manifest // of agent_a's files
+	steps    int               // of agent_b
+}
+
+func newDesk(b *testing.B, s *stack) *desk {
+	b.Helper()
+	d := &desk{stack: s, proxy: newCountingProxy(b, s.S3Endpoint), layout: artifact.InBucket("desk")}
+	d.filled = d.cache(b)
+	first := coordination.Launch{
+		ID: "l1", Agent: "agent_a", Number: 1, Round: 1, Offered: []coordination.Action{coordination.NewAnswer},
+	}
+	result := d.step(b, first, d.filled, replies("It is all in the files."), fill)
+	require.Equal(b, files, result.Files)
+	var err error
+	d.answered, err = artifact.LoadManifest(b.Context(), d.filled, d.layout, result.Commit.Manifest)
+	require.NoError(b, err)
+	return d
+}
+
+// cached is the store of a worker that has been at work for a while.
+func (d *desk) cached() artifact.Store { return d.filled }
+
+// cache is the store of a worker that has just begun.
+func (d *desk) cache(b *testing.B) artifact.Store {
+	b.Helper()
+	const room = 1 << 30
+	cache, err := artifact.NewCache(d.stack.store(b, d.proxy.URL), b.TempDir(), room)
+	require.NoError(b, err)
+	return cache
+}
+
+// launch is the next step of agent_b.
+func (d *desk) launch(shown bool) coordination.Launch {
+	l := coordination.Launch{
+		ID: coordination.LaunchID(fmt.Sprintf("l%d", d.steps+2)), Agent: "agent_b", Number: 2, Round: d.steps + 2,
+		After: d.steps, Answers: d.steps, Offered: []coordination.Action{coordination.NewAnswer},
+	}
+	if shown {
+		l.Shown = []coordination.Shown{{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1}}
+	}
+	d.steps++
+	return l
+}
+
+// step reads what a launch shows and runs it, as a worker does. The workspace
+// may be prepared.
+func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, replies []llm.Message, prepare func(dir string) error) step.Result {
+	b.Helper()
+	spec, err := member.Step{
+		Layout: d.layout, Launch: l, Token: "desk-" + string(l.ID), Attempt: 1,
+		Agents: []string{"agent_a", "agent_b"}, Query: "What is in the files?", Files: true,
+	}.Spec(b.Context(), store)
+	require.NoError(b, err)
+	result, err := step.Run(b.Context(), step.Ports{
+		Store: store, Model: &recital{replies: replies}, Now: time.Now, Scratch: b.TempDir(),
+		Tools: func(dir string) (step.Tools, error) {
+			if prepare != nil {
+				if err := prepare(dir); err != nil {
+					return nil, err
+				}
+			}
+			return tools.Open(dir)
+		},
+	}, spec)
+	require.NoError(b, err)
+	return result
+}
+
+// project copies the answer's files within the store, as every step does that
+// keeps them, and returns how long that alone takes.
+func (d *desk) project(b *testing.B, store artifact.Store) time.Duration {
+	b.Helper()
+	began := time.Now()
+	require.NoError(b, artifact.Project(b.Context(), store, d.layout, d.answered, d.layout.File(fmt.Sprintf("copies/%d", d.steps))))
+	return time.Since(began)
+}
+
+// fill writes texts of which no two are the same.
+func fill(dir string) error {
+	random := rand.NewChaCha8([32]byte{})
+	content := make([]byte, fileBytes/2)
+	for n := range files {
+		_, _ = random.Read(content)
+		text := fmt.Sprintf("%s %x", mark(n), content)[:fileBytes]
+		path := filepath.Join(dir, fileName(n))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark is how a file begins.
+func mark(n int) string { return fmt.Sprintf("file %03d", n) }
+
+func fileName(n int) string { return fmt.Sprintf("part%02d/%03d.dat", n%20, n) }
+
+// recital is a model that gives its replies in order, at once.
+type recital struct {
+	replies []llm.Message
+	given   int
+}
+
+func (r *recital) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	if r.given == len(r.replies) {
+		return llm.Reply{}, errors.New("there are no more replies")
+	}
+	r.given++
+	return llm.Reply{Message: r.replies[r.given-1], Usage: llm.Usage{InputTokens: 100, ModelCalls: 1}}, nil
+}
+
+// replies are those of a step: one for each batch of tool calls, and an answer.
+func replies(answer string, batches ...[]llm.ToolCall) []llm.Message {
+	var all []llm.Message
+	for _, calls := range append(batches, toolCall("new_answer", map[string]string{"content": answer})) {
+		all = append(all, llm.Message{Role: llm.Assistant, ToolCalls: calls})
+	}
+	return all
+}
+
+func toolCall(name string, arguments map[string]string) []llm.ToolCall {
+	data, _ := json.Marshal(arguments)
+	return []llm.ToolCall{{ID: name, Name: name, Arguments: string(data)}}
+}
+
+// copyAll goes on from the other answer's files.
+func copyAll() []llm.ToolCall {
+	return toolCall("copy_path", map[string]string{"from": "peers/agent1", "to": "."})
+}
+
+// edit changes a word in some of the files, to what no step before had.
+func (d *desk) edit(some int) []llm.ToolCall {
+	var calls []llm.ToolCall
+	for n := range some {
+		one := toolCall("edit_file", map[string]string{
+			"path": fileName(n), "old_string": mark(n), "new_string": fmt.Sprintf("%s after %d", mark(n), d.steps),
+		})[0]
+		one.ID = fmt.Sprintf("edit%d", n)
+		calls = append(calls, one)
+	}
+	return calls
+}

@@ -1,0 +1,76 @@
+//go:build bench
+
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+)
+
+// BenchmarkStep runs single steps in this process, on the store of an embedded
+// stack, with a model that takes no time. The agent of a step with files copies
+// another answer's into its workspace, and changes some of them.
+func BenchmarkStep(b *testing.B) {
+	s := newStack(b, newModelServer(b, alone.minds(0)))
+	d := newDesk(b, s)
+
+	unchanged := func() []llm.Message { return replies(looked, copyAll()) }
+	b.Run("files=0", func(b *testing.B) {
+		d.measure(b, 0, d.cached, func() []llm.Message { return replies(looked, toolCall("list_files", map[string]string{})) })
+	})
+	b.Run("files=1000/changed=0/cache=warm", func(b *testing.B) {
+		d.measure(b, files, d.cached, unchanged)
+	})
+	b.Run("files=1000/changed=10/cache=warm", func(b *testing.B) {
+		d.measure(b, files, d.cached, func() []llm.Message { return replies(looked, copyAll(), d.edit(10)) })
+	})
+	b.Run("files=1000/changed=0/cache=cold", func(b *testing.B) {
+		d.measure(b, files, func() artifact.Store { return d.cache(b) }, unchanged)
+	})
+}
+
+// looked is another answer than the one that is shown: the same one again would
+// not be accepted.
+const looked = "There is nothing to add."
+
+// measure runs steps, each on a store that it is given, that end with so many
+// files; if there are to be any, the step is shown the answer with them.
+func (d *desk) measure(b *testing.B, files int, store func() artifact.Store, replies func() []llm.Message) {
+	b.Helper()
+	var took, ratio, all, up, down samples
+	requests := map[string]*samples{"PUT": {}, "HEAD": {}, "GET": {}, "COPY": {}, "DELETE": {}}
+	for b.Loop() {
+		on, said := store(), replies()
+		before, began := d.proxy.traffic(), time.Now()
+		result := d.step(b, d.launch(files > 0), on, said, nil)
+		lasted := time.Since(began)
+		passed := d.proxy.traffic().since(before)
+		took.add(float64(lasted.Microseconds()) / 1000)
+		if files > 0 {
+			ratio.add(lasted.Seconds() / d.project(b, on).Seconds())
+		}
+		require.Equal(b, files, result.Files)
+		all.add(float64(passed.all() - passed.requests["COPY"]))
+		up.add(float64(passed.up))
+		down.add(float64(passed.down))
+		for kind, n := range requests {
+			n.add(float64(passed.requests[kind]))
+		}
+	}
+	b.ReportMetric(took.median(), "ms/step")
+	if files > 0 {
+		b.ReportMetric(ratio.median(), "step/copies")
+	}
+	b.ReportMetric(all.median(), "requests-but-copies/step")
+	b.ReportMetric(up.median(), "up-B/step")
+	b.ReportMetric(down.median(), "down-B/step")
+	for kind, n := range requests {
+		b.ReportMetric(n.median(), kind+"/step")
+	}
+	b.ReportMetric(0, "ns/op")
+}
