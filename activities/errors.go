@@ -25,6 +25,7 @@ const (
 	MissingKey    = "MissingKey"    // this worker lacks a key; another one may have it
 	NoProvider    = "NoProvider"    // this worker lacks a provider; the one that prepared the session has it
 	NoAction      = "NoAction"      // the model came to no valid action; not retried
+	TimeOver      = "TimeOver"      // the step's time was over before it came to an action; not retried
 	NoProgress    = "NoProgress"    // attempts died without a word; not retried
 	Internal      = "Internal"      // a fault of our own or of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
@@ -92,6 +93,7 @@ func classify(err error) class {
 	var model *llm.Error
 	var rejected *loop.RejectedError
 	var calls *loop.ModelCallsError
+	var over *loop.TimeOverError
 	var key *MissingKeyError
 	var provider *NoProviderError
 	var limit *artifact.LimitError
@@ -108,6 +110,8 @@ func classify(err error) class {
 		return class{kind: string(model.Kind), final: !model.Retryable(), free: limited, after: model.RetryAfter}
 	case errors.As(err, &rejected), errors.As(err, &calls):
 		return class{kind: NoAction, final: true}
+	case errors.As(err, &over):
+		return class{kind: TimeOver, final: true}
 	case errors.As(err, &dead):
 		return class{kind: NoProgress, final: true}
 	case errors.As(err, &limit), errors.As(err, &name):

@@ -35,6 +35,7 @@ func TestClassify(t *testing.T) {
 		{model(llm.Network, 0), class{kind: "Network"}},
 		{model(llm.BadReply, 0), class{kind: "BadReply"}},
 		{&loop.RejectedError{Attempts: 3}, class{kind: NoAction, final: true}},
+		{&loop.TimeOverError{Denials: 10}, class{kind: TimeOver, final: true}},
 		{&loop.ModelCallsError{Calls: 200}, class{kind: NoAction, final: true}},
 		{&artifact.LimitError{What: "files"}, class{kind: WorkspaceInvalid, final: true}},
 		{&artifact.NameError{What: "path"}, class{kind: WorkspaceInvalid, final: true}},

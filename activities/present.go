@@ -60,23 +60,12 @@ type final struct {
 	at                 time.Time
 }
 
-// finalAnswer reads it from its commit. A presenter that left no files presents
-// those of the winning answer.
+// finalAnswer reads it from its commit. What files it has was decided there.
 func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (final, error) {
-	winner := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
-	if d.Final == nil {
-		return a.readFinal(ctx, layout, winner)
+	shown := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
+	if d.Final != nil {
+		shown = *d.Final
 	}
-	f, err := a.readFinal(ctx, layout, *d.Final)
-	if err != nil || f.manifest != "" || d.WinnerStep == 0 {
-		return f, err
-	}
-	won, err := a.readFinal(ctx, layout, winner)
-	f.manifest = won.manifest
-	return f, err
-}
-
-func (a *Activities) readFinal(ctx context.Context, layout artifact.Layout, shown coordination.Shown) (final, error) {
 	source := layout.Step(shown.Agent, shown.Step, "action.json")
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, source)
 	if err != nil {

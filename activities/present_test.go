@@ -143,8 +143,8 @@ func TestPresent_Again(t *testing.T) {
 	require.Equal(t, before, s.final())
 }
 
-// A presented answer is the final one. Its files are its own, or, if it has none,
-// those of the answer that won.
+// A presented answer is the final one, with the files that its commit has, and no
+// others.
 func TestPresent_PresentedAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -154,9 +154,7 @@ func TestPresent_PresentedAnswer(t *testing.T) {
 		"with files": {map[string]string{"b c.txt": "x"}, []string{
 			"sessions/s1/final/agent_b/answer.json", "sessions/s1/final/agent_b/workspace.json", "sessions/s1/final/agent_b/workspace/b=20c.txt",
 		}},
-		"without files": {nil, []string{
-			"sessions/s1/final/agent_b/answer.json", "sessions/s1/final/agent_b/workspace.json", "sessions/s1/final/agent_b/workspace/common.txt",
-		}},
+		"without files": {nil, []string{"sessions/s1/final/agent_b/answer.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -122,6 +122,7 @@ func (r *stepRun) endedItself(ctx context.Context, end *loop.EndedError) StepRes
 	if err := step.Leave(ctx, r.ports, r.spec, r.result); err != nil {
 		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", r.result.Step, "error", err)
 	}
+	step.Forget(ctx, r.ports, r.spec)
 	return StepResult{Token: r.token, Step: r.result.Step, Ended: end.Why, Usage: r.result.Usage}
 }
 

@@ -38,7 +38,10 @@ func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json"
 // Blob is the key of content by its SHA-256 in hex.
 func (l Layout) Blob(sum string) string { return l.root + "blobs/sha256/" + sum }
 
+// Journals is the prefix of the journal of a step's execution.
+func (l Layout) Journals(token string) string { return l.root + "journal/" + token + "/" }
+
 // Journal is the key of the seq-th journal entry of a step's execution.
 func (l Layout) Journal(token string, seq int) string {
-	return fmt.Sprintf("%sjournal/%s/%06d.json", l.root, token, seq)
+	return fmt.Sprintf("%s%06d.json", l.Journals(token), seq)
 }

@@ -12,6 +12,15 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("no valid action after %d attempts (last rejection: %s)", e.Attempts, e.Reason)
 }
 
+// TimeOverError says that the agent went on with calls that were no longer open
+// to it when its time was over. Updates returns it; Run passes it on as it is.
+type TimeOverError struct{ Denials int }
+
+func (e *TimeOverError) Error() string {
+	return fmt.Sprintf("no action: the step's time was over, and %d calls that could not be made any more were denied; "+
+		"timeout_settings can give it more time", e.Denials)
+}
+
 // ModelCallsError says that the step made as many model calls as it may
 // without coming to an action.
 type ModelCallsError struct{ Calls int }

@@ -45,7 +45,7 @@ func (o *opened) seal(a loop.Action) (step.Sealed, error) {
 			return step.Sealed{}, err
 		}
 		payload, err := json.Marshal(Answer{Answer: answer.Content, Label: o.nextLabel()})
-		return step.Sealed{Payload: payload, Workspace: true}, err
+		return step.Sealed{Payload: payload, Workspace: true, Otherwise: o.inherited()}, err
 	case coordination.Vote:
 		var vote team.Vote
 		if err := json.Unmarshal(a.Payload, &vote); err != nil {
@@ -62,6 +62,24 @@ func (o *opened) seal(a loop.Action) (step.Sealed, error) {
 	default:
 		return step.Sealed{}, fmt.Errorf("a team member cannot end a step with %q", a.Kind)
 	}
+}
+
+// inherited is the manifest of the files that a presented answer has if its
+// presenter leaves none: those of the winning answer. Where the work is divided,
+// or nothing was decided by votes, there is no such answer.
+func (o *opened) inherited() string {
+	l := o.Launch
+	if l.Purpose != coordination.Present || l.Verdict == nil || o.Settings.Subtasks != nil {
+		return ""
+	}
+	for _, shown := range l.Shown {
+		for _, peer := range o.peers {
+			if shown.Label == l.Verdict.Label && peer.Number == shown.Number {
+				return peer.Manifest
+			}
+		}
+	}
+	return ""
 }
 
 // nextLabel is the label that a new answer of this step bears: one revision

@@ -12,6 +12,8 @@ import (
 )
 
 // read loads an answer from the commit of its step, and says where its files are.
+// A text that may be too long to be shown is to lie beside them, if the agent has
+// tools to read it with.
 func (o *opened) read(ctx context.Context, shown coordination.Shown) (team.Answer, step.Peer, error) {
 	key := o.Layout.Step(shown.Agent, shown.Step, "action.json")
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, o.store, key)
@@ -26,9 +28,14 @@ func (o *opened) read(ctx context.Context, shown coordination.Shown) (team.Answe
 	if err != nil {
 		return team.Answer{}, step.Peer{}, fmt.Errorf("reading the files of the answer %s: %w", shown.Label, err)
 	}
+	peer := step.Peer{Number: shown.Number, Manifest: commit.Manifest}
+	if o.Files {
+		peer.Text = team.Whole(answer.Answer)
+	}
 	return team.Answer{
 		Number: shown.Number, Label: shown.Label, Text: answer.Answer, Files: len(manifest.Files), Step: shown.Step,
-	}, step.Peer{Number: shown.Number, Manifest: commit.Manifest}, nil
+		Kept: peer.Text != "",
+	}, peer, nil
 }
 
 // load reads everything that the launch shows.
@@ -57,8 +64,8 @@ func (o *opened) load(ctx context.Context) error {
 	return err
 }
 
-// loadFinal reads the answer that an evaluating step judges. Its files take the
-// place of those of its author's earlier answer.
+// loadFinal reads the answer that an evaluating step judges. What it has takes
+// the place of what its author's earlier answer had.
 func (o *opened) loadFinal(ctx context.Context) error {
 	if o.Launch.Final == nil {
 		return nil
@@ -67,9 +74,7 @@ func (o *opened) loadFinal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if answer.Files > 0 {
-		o.place(peer)
-	}
+	o.place(peer)
 	o.task.Final = &answer
 	return nil
 }
@@ -86,7 +91,7 @@ func (o *opened) loadPrevious(ctx context.Context) error {
 		return err
 	}
 	if o.placed(peer.Number) {
-		answer.Files = 0
+		answer.Files, answer.Kept = 0, false
 	} else {
 		o.place(peer)
 	}
@@ -103,7 +108,8 @@ func (o *opened) loadPrevious(ctx context.Context) error {
 	return nil
 }
 
-// place has an answer's files mounted, in the place of others of its agent.
+// place has what an answer has mounted, in the place of what others of its agent
+// have.
 func (o *opened) place(peer step.Peer) {
 	for i := range o.peers {
 		if o.peers[i].Number == peer.Number {
@@ -111,7 +117,7 @@ func (o *opened) place(peer step.Peer) {
 			return
 		}
 	}
-	if peer.Manifest != "" {
+	if peer.Manifest != "" || peer.Text != "" {
 		o.peers = append(o.peers, peer)
 	}
 }

@@ -1,6 +1,7 @@
 package member_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/member"
+	"conclave/engine/step"
 	"conclave/engine/team"
 )
 
@@ -96,4 +98,87 @@ func TestAllowanceEndsTheStep(t *testing.T) {
 	require.Equal(t, loop.EndAllowance, ended.Why)
 	require.Len(t, s.model.requests, 1, "110 tokens were spent, then as many again")
 	require.Equal(t, int64(2), s.result.Usage.ModelCalls)
+}
+
+// Seed 001: max_new_answers_per_agent counts by attempt, and so does what the
+// checklist says is left; labels count on.
+func TestChecklistCountsTheAnswersOfThisAttempt(t *testing.T) {
+	t.Parallel()
+	fair := call("submit_checklist", map[string]any{"scores": map[string]any{
+		"agent1.1": map[string]int{"E1": 7}, "agent2.1": map[string]int{"E1": 7},
+	}})
+	verdict := func(given int) string {
+		s := newScene(t, coordination.Updates{}, fair, vote("agent2", "Good."))
+		s.step.Settings.Sensitivity, s.step.Settings.AnswersPerAgent = team.ChecklistGated, 5
+		s.step.Criteria = []team.Criterion{{Text: "It is right."}}
+		s.step.Launch.Answers, s.step.Launch.Given = 7, given
+		require.NoError(t, s.play())
+		return s.heard(2)
+	}
+	// The fewer answers are left, the less a score has to be.
+	require.Contains(t, verdict(1), `\"verdict\":\"new_answer\"`)
+	require.Contains(t, verdict(4), `\"verdict\":\"vote\"`)
+}
+
+// Seed 001, "timeouts: initial and subsequent rounds": the first round of an
+// agent is the one that it is launched in first, also when it goes on with it, or
+// tries it again, under a higher number.
+func TestTheFirstRoundHasItsOwnTime(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		launch coordination.Launch
+		told   bool // that the time of a later round is over
+	}{
+		"first":          {first("agent_a", 1), false},
+		"first, resumed": {coordination.Launch{Round: 1, After: 2}, false},
+		"later":          {coordination.Launch{Round: 2, After: 1}, true},
+		"later, first":   {coordination.Launch{Round: 2, After: 0}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			l := first("agent_a", 1)
+			l.Round, l.After = tt.launch.Round, tt.launch.After
+			m := b.member(l, "run-l1")
+			m.Settings.FirstRound, m.Settings.LaterRound, m.Settings.Grace = time.Hour, time.Second, time.Minute
+			model := &script{replies: []llm.Message{look(), answer("One.")}}
+			spec, err := m.Spec(t.Context(), b.store)
+			require.NoError(t, err)
+			ports, now := b.ports(model), time.Unix(0, 0)
+			ports.Now = func() time.Time {
+				now = now.Add(time.Second)
+				return now
+			}
+			_, err = step.Run(t.Context(), ports, spec)
+			require.NoError(t, err)
+			said := model.requests[1].Messages[len(model.requests[1].Messages)-1].Content
+			require.Equal(t, tt.told, strings.Contains(said, "Your time for this turn is nearly used up."), said)
+		})
+	}
+}
+
+// Seed 001: in decomposition mode stop takes the place of vote; so it does for a
+// team of one, whose checklist speaks of no others.
+func TestChecklistOfDividedWorkWithOneAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, _, err := b.run(first("agent_a", 1), "run-a", answer("One."))
+	require.NoError(t, err)
+	l := later("agent_a", 1, 1, coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1})
+	l.Offered, l.Given = []coordination.Action{coordination.NewAnswer, coordination.Stop}, 1
+	m := b.member(l, "run-b")
+	m.Agents, m.Criteria = []string{"agent_a"}, []team.Criterion{{Text: "It is right."}}
+	m.Settings.Sensitivity, m.Settings.Subtasks = team.ChecklistGated, map[string]string{"agent_a": ""}
+	model := &script{replies: []llm.Message{
+		call("submit_checklist", map[string]any{"scores": map[string]int{"E1": 10}}),
+		call("stop", map[string]string{"status": "complete", "summary": "It is right."}),
+	}}
+	spec, err := m.Spec(t.Context(), b.store)
+	require.NoError(t, err)
+	_, err = step.Run(t.Context(), b.ports(model), spec)
+	require.NoError(t, err)
+	require.Contains(t, model.requests[1].Messages[3].Content, `"verdict":"stop"`)
+	for _, m := range model.requests[0].Messages {
+		require.NotContains(t, m.Content, "others")
+	}
 }

@@ -29,7 +29,7 @@ func (o *opened) begin() {
 		Allowance:     team.Allowance(l.Allowance),
 		Updates:       team.Updates{Mode: string(l.Updates.Mode), Most: l.Updates.Most, UntilChecklist: l.Updates.UntilChecklist},
 	}
-	if o.task.Soft = c.LaterRound; l.After == 0 {
+	if o.task.Soft = c.LaterRound; l.Round <= 1 {
 		o.task.Soft = c.FirstRound
 	}
 	if o.task.Soft > 0 {
@@ -51,15 +51,18 @@ func (o *opened) criteria() []team.Criterion {
 	return o.Settings.Criteria
 }
 
-// checklist is the policy of a step that is gated by one. Answers count by the
-// revision of the own answer that is shown.
+// checklist is the policy of a step that is gated by one. Answers of earlier
+// attempts of the team do not count.
 func (o *opened) checklist() *checklist.Policy {
 	p := &checklist.Policy{
 		AnswerLimit:   o.Settings.AnswersPerAgent,
 		CallsPerRound: o.Settings.ChecklistCalls,
 		FirstAnswer:   o.Settings.ChecklistFirst,
-		Decomposition: o.Settings.Subtasks != nil,
+		Decomposition: o.Settings.Subtasks != nil && !o.task.Alone,
 		Subtask:       o.Settings.Subtasks[o.Launch.Agent],
+	}
+	if o.Settings.Subtasks != nil {
+		p.Terminal = checklist.Stop
 	}
 	for _, c := range o.criteria() {
 		p.Criteria = append(p.Criteria, checklist.Criterion(c))
@@ -67,7 +70,7 @@ func (o *opened) checklist() *checklist.Policy {
 	for _, shown := range o.Launch.Shown {
 		p.Labels = append(p.Labels, shown.Label)
 		if shown.Number == o.Launch.Number {
-			p.Own, p.Answers = shown.Label, o.revision()
+			p.Own, p.Answers = shown.Label, o.Launch.Given
 		}
 	}
 	return p

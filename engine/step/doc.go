@@ -5,7 +5,8 @@
 //
 //   - claim: the step takes its number by creating step.json with its
 //     execution token. A retry finds its own claim by the token.
-//   - restore: a fresh workspace, peers' files read-only under peers/agent<N>/;
+//   - restore: a fresh workspace, peers' files read-only under peers/agent<N>/ and
+//     long texts of theirs at peers/agent<N>.md;
 //     then the files and the conversation of earlier attempts, from the journal.
 //     The rules learn what was journaled.
 //   - loop: the model and the tools, until the rules accept an action. Peers'

@@ -160,11 +160,3 @@ func (j *journal) write(l line) error {
 	j.transcript.Write(append(j.ports.redact(data), '\n'))
 	return nil
 }
-
-// clear removes the journal of a step that is over. What stays behind does no
-// harm, so nothing depends on it.
-func (j *journal) clear(ctx context.Context) {
-	for seq := 1; seq <= j.written; seq++ {
-		_ = j.ports.Store.Delete(ctx, j.spec.Layout.Journal(j.spec.Token, seq))
-	}
-}

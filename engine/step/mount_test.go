@@ -105,7 +105,9 @@ func TestMountFailingKeepsTheOlderFiles(t *testing.T) {
 	r := &rules{}
 	b := newBench(t, r)
 	b.spec.Peers = []step.Peer{b.peer(2, "old.md", "first answer")}
+	b.spec.Peers[0].Text = "first text"
 	cut := b.peer(2, "new.md", "second answer", "z.md", "gone")
+	cut.Text = "second text"
 	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, cut.Manifest)
 	require.NoError(t, err)
 	m.Files[1].SHA256 = m.Files[0].SHA256 // the content of another file is not that of this one
@@ -120,9 +122,9 @@ func TestMountFailingKeepsTheOlderFiles(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, entries, 1, "of what was restored nothing stays")
 	}})
-	_, err = b.run(read("peers/agent2/old.md"), done("Two."))
+	_, err = b.run(read("peers/agent2/old.md"), read("peers/agent2.md"), done("Two."))
 	require.NoError(t, err)
-	require.Equal(t, []string{"first answer"}, results(r.learned))
+	require.Equal(t, []string{"first answer", "first text"}, results(r.learned))
 }
 
 // Links that a tool left where peers' files belong lead nowhere.
@@ -156,6 +158,119 @@ func TestMountFollowsNoLinks(t *testing.T) {
 				entries, err := os.ReadDir(outside)
 				require.NoError(t, err)
 				require.Len(t, entries, 1)
+			})
+		}
+	}
+}
+
+// A text that is too long to be shown whole can be read beside the files of its
+// answer, and cannot be written; it is no part of the step's own files, and goes
+// with the next answer of its agent.
+func TestMountBringsWholeTexts(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	long := strings.Repeat("All of it, line by line.\n", 400)
+	b.spec.Peers = []step.Peer{{Number: 2, Text: long}}
+	also := b.peer(3, "a.md", "of another")
+	also.Text = "The third's."
+	short := b.peer(2, "new.md", "second answer")
+	r.updates = at(map[int]func(context.Context){
+		5: func(ctx context.Context) { require.NoError(t, b.mount(ctx, also)) },
+		7: func(ctx context.Context) {
+			require.NoError(t, b.mount(ctx, step.Peer{Number: 2, Text: "A newer one."}))
+		},
+		8: func(ctx context.Context) { require.NoError(t, b.mount(ctx, short)) },
+	})
+	result, err := b.run(
+		read("peers/agent2.md"),
+		call("write_file", map[string]string{"path": "peers/agent2.md", "content": "mine"}),
+		call("edit_file", map[string]string{"path": "peers/agent2.md", "old_string": "All", "new_string": "None"}),
+		call("search_files", map[string]string{"pattern": "line by", "path": "peers"}),
+		call("write_file", map[string]string{"path": "mine.md", "content": "mine"}),
+		read("peers/agent3.md"),
+		read("peers/agent3/a.md"),
+		read("peers/agent2.md"),
+		call("list_files", map[string]string{"path": "peers"}),
+		done("Two."),
+	)
+	require.NoError(t, err)
+	told := results(r.learned)
+	require.Len(t, told, 9)
+	require.Equal(t, long, told[0])
+	require.Contains(t, told[1], "read-only")
+	require.Contains(t, told[2], "read-only")
+	require.Contains(t, told[3], "peers/agent2.md")
+	require.Equal(t, "The third's.", told[5])
+	require.Equal(t, "of another", told[6])
+	require.Equal(t, "A newer one.", told[7])
+	require.NotContains(t, told[8], "agent2.md", "the newest answer is shown whole")
+	require.Contains(t, told[8], "agent3.md")
+
+	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, result.Commit.Manifest)
+	require.NoError(t, err)
+	require.Len(t, m.Files, 1)
+	require.Equal(t, "mine.md", m.Files[0].Path)
+}
+
+// No delta of the journal takes in what was mounted.
+func TestJournalHasNoPeersTexts(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	b.spec.Peers = []step.Peer{{Number: 2, Text: "All of it."}}
+	_, err := b.run(call("write_file", map[string]string{"path": "mine.md", "content": "mine"}), read("mine.md"))
+	require.ErrorIs(t, err, errScriptOver)
+	entries := 0
+	for key, err := range b.store.List(t.Context(), "journal/") {
+		require.NoError(t, err)
+		data, err := b.store.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), "agent2.md")
+		entries += strings.Count(string(data), `"path": "mine.md"`)
+	}
+	require.Equal(t, 1, entries, "of all files only the step's own")
+}
+
+// What a tool left where a peer's text belongs leads nowhere and stays nowhere.
+func TestMountTextFollowsNoLinks(t *testing.T) {
+	t.Parallel()
+	for _, left := range []string{"a link", "a directory", "a file"} {
+		for _, text := range []string{"theirs", ""} {
+			t.Run(left+" "+text, func(t *testing.T) {
+				t.Parallel()
+				r := &rules{}
+				b := newBench(t, r)
+				outside := filepath.Join(t.TempDir(), "kept")
+				require.NoError(t, os.WriteFile(outside, []byte("kept"), 0o640))
+				r.updates = at(map[int]func(context.Context){0: func(ctx context.Context) {
+					place := filepath.Join(b.work, "peers", "agent2.md")
+					require.NoError(t, os.MkdirAll(filepath.Dir(place), 0o755))
+					switch left {
+					case "a link":
+						require.NoError(t, os.Symlink(outside, place))
+					case "a directory":
+						require.NoError(t, os.MkdirAll(filepath.Join(place, "deep"), 0o755))
+					default:
+						require.NoError(t, os.WriteFile(place, []byte("forged"), 0o640))
+					}
+					require.NoError(t, b.mount(ctx, step.Peer{Number: 2, Text: text}))
+					content, err := os.ReadFile(place)
+					if text == "" {
+						require.ErrorIs(t, err, fs.ErrNotExist)
+					} else {
+						require.NoError(t, err)
+						require.Equal(t, text, string(content))
+						info, err := os.Lstat(place)
+						require.NoError(t, err)
+						require.Equal(t, fs.FileMode(0), info.Mode()&0o222)
+					}
+				}})
+				_, err := b.run(done("Two."))
+				require.NoError(t, err)
+				content, err := os.ReadFile(outside)
+				require.NoError(t, err)
+				require.Equal(t, "kept", string(content))
 			})
 		}
 	}

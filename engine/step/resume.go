@@ -69,9 +69,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	if err := j.create(ctx, taken); err != nil {
 		return nil, err
 	}
-	for seq := range old { // what stays behind does no harm
-		_ = j.ports.Store.Delete(ctx, j.spec.Layout.Journal(j.spec.ResumeFrom, seq+1))
-	}
+	remove(ctx, j.ports.Store, keys(j.spec.Layout, j.spec.ResumeFrom, len(old)))
 	return []record{taken}, nil
 }
 

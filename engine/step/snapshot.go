@@ -8,7 +8,8 @@ import (
 )
 
 // snapshot writes what the commit will refer to, content-addressed and so
-// invisible until then: the workspace's files and the transcript.
+// invisible until then: the workspace's files and the transcript. Files that the
+// action has otherwise are there already.
 func snapshot(ctx context.Context, p Ports, s Spec, w *workspace, sealed Sealed, j *journal, c *artifact.Commit, r *Result) error {
 	if sealed.Workspace {
 		m, hash, err := w.copy.Seal(ctx)
@@ -18,6 +19,7 @@ func snapshot(ctx context.Context, p Ports, s Spec, w *workspace, sealed Sealed,
 		for _, warning := range w.copy.Warnings() {
 			r.Warnings = append(r.Warnings, warning.String())
 		}
+		c.Manifest = sealed.Otherwise
 		if len(m.Files) > 0 {
 			c.Manifest, r.Files = hash, len(m.Files)
 		}

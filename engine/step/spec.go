@@ -80,7 +80,8 @@ type Spec struct {
 	Seen   map[string]int
 	Labels []string
 
-	// Peers are the workspaces mounted read-only at peers/agent<N>/ at the start.
+	// Peers are mounted read-only at the start: the workspaces at peers/agent<N>/,
+	// the texts at peers/agent<N>.md.
 	Peers []Peer
 
 	// Spent is what earlier attempts of this step used.
@@ -88,8 +89,8 @@ type Spec struct {
 
 	// Open makes the rules and the first messages. It is given the ordinary
 	// tools that will be offered beside the rules' own, and mount, by which the
-	// rules put one peer's workspace at peers/agent<N>/ while the step runs, in
-	// place of an older one.
+	// rules put one peer's workspace and text under peers/ while the step runs, in
+	// place of older ones.
 	Open func(ordinary []llm.Tool, mount func(context.Context, Peer) error) (loop.Rules, []llm.Message, error)
 
 	// Witnessed is asked at the commit what was truly shown to the step by then:
@@ -107,10 +108,11 @@ type Spec struct {
 	Abandoned func(r Result, cause artifact.Error, at time.Time) []Document
 }
 
-// Peer is an answer's workspace.
+// Peer is an answer's workspace, and, where that is to be there, too, its text.
 type Peer struct {
 	Number   int    // anonymous number
 	Manifest string // hash; empty for an answer without files
+	Text     string // for peers/agent<N>.md; empty for no such file
 }
 
 // Sealed is the committed form of an action.
@@ -119,6 +121,10 @@ type Sealed struct {
 
 	// Workspace says that the step's files belong to the action.
 	Workspace bool
+
+	// Otherwise is the hash of the manifest that is committed if there are no such
+	// files. The session has what it lists. Empty for none.
+	Otherwise string
 }
 
 // Document is a file to be written beside a step.

@@ -12,9 +12,9 @@ import (
 
 // Run carries the step out, or finds it carried out already. The error is a
 // *loop.EndedError where the step ended itself without an action, a
-// *loop.RejectedError, *loop.ModelCallsError or *llm.Error where it failed, the
-// cause of ctx where it was ended from outside, and otherwise a fault of the
-// store or the machine.
+// *loop.RejectedError, *loop.TimeOverError, *loop.ModelCallsError or *llm.Error
+// where it failed, the cause of ctx where it was ended from outside, and
+// otherwise a fault of the store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 	r := Result{Usage: s.Spent}
 	err := run(ctx, p, s, &r)
@@ -74,14 +74,12 @@ func attempt(ctx context.Context, p Ports, s Spec, started time.Time, fresh bool
 
 	j := newJournal(p, s, ws, r)
 	c, err := work(ctx, p, s, ws, j, started, fresh)
-	var itself *loop.EndedError
-	if err == nil || errors.As(err, &itself) {
-		j.clear(ctx) // nothing goes on from here
-	}
 	if err != nil {
 		r.Transcript = j.transcript.Bytes()
+		return c, err
 	}
-	return c, err
+	remove(ctx, p.Store, keys(s.Layout, s.Token, j.written)) // the commit has it all
+	return c, nil
 }
 
 // work comes to an action and commits it.

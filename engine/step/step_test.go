@@ -143,3 +143,38 @@ func TestTranscriptHasSeconds(t *testing.T) {
 	}
 	require.Equal(t, []float64{0, 2, 0, 2, 0}, seconds)
 }
+
+// An action without files of its own may have those of another one; they are
+// committed and placed as its own.
+func TestFilesOtherwise(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		own  []llm.Message
+		want []string
+	}{
+		"none of its own": {nil, []string{"a.md", "deep/b.md"}},
+		"its own":         {[]llm.Message{call("write_file", map[string]string{"path": "mine.md", "content": "mine"})}, []string{"mine.md"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, &rules{})
+			other := b.peer(2, "a.md", "a", "deep/b.md", "b").Manifest
+			b.spec.Seal = func(a loop.Action) (step.Sealed, error) {
+				return step.Sealed{Payload: a.Payload, Workspace: true, Otherwise: other}, nil
+			}
+			result, err := b.run(append(tt.own, done("Two."))...)
+			require.NoError(t, err)
+			require.Equal(t, len(tt.want), result.Files)
+			m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, result.Commit.Manifest)
+			require.NoError(t, err)
+			var paths []string
+			for _, f := range m.Files {
+				paths = append(paths, f.Path)
+				there, err := b.store.Exists(t.Context(), b.spec.Dir(result.Step)+"workspace/"+f.Path)
+				require.NoError(t, err)
+				require.True(t, there, f.Path)
+			}
+			require.Equal(t, tt.want, paths)
+		})
+	}
+}

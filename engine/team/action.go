@@ -117,7 +117,7 @@ func (r *Rules) vote(arguments string) (action, *rejection) {
 	}
 	shown, ok := r.find(*args.AgentID)
 	if !ok {
-		return action{}, &rejection{InvalidVoteID, "The agent_id names nobody with an answer. It can be " + strings.Join(r.electable(), ", ") + "."}
+		return action{}, &rejection{InvalidVoteID, "The agent_id names no answer that you were shown. It can be " + strings.Join(r.electable(), ", ") + "."}
 	}
 	return action{
 		kind:    KindVote,
@@ -127,17 +127,17 @@ func (r *Rules) vote(arguments string) (action, *rejection) {
 	}, nil
 }
 
-// find returns the newest answer shown of the agent that id names, as agent2 or
-// with any revision, as agent2.1.
+// find returns the newest answer shown of the agent that id names, as agent2 or,
+// as agent2.1, with its revision or an older one. A newer one was not shown.
 func (r *Rules) find(id string) (Answer, bool) {
-	agent, revision, versioned := strings.Cut(strings.ToLower(strings.TrimSpace(id)), ".")
-	if versioned && !revisionForm.MatchString(revision) {
-		return Answer{}, false
-	}
+	id = strings.ToLower(strings.TrimSpace(id))
+	agent, _, versioned := strings.Cut(id, ".")
 	for _, a := range r.known.answers {
-		if a.agent() == agent {
-			return a, true
+		if a.agent() != agent {
+			continue
 		}
+		named := revision(a.Number, id)
+		return a, !versioned || 0 < named && named <= revision(a.Number, a.Label)
 	}
 	return Answer{}, false
 }
@@ -153,7 +153,7 @@ func readStop(arguments string) (action, *rejection) {
 		kind:    KindStop,
 		payload: marshal(Stop{Status: *args.Status, Summary: cut(*args.Summary, MaxReason)}),
 		says:    *args.Status,
-		told:    "You have stopped; your part stands as " + *args.Status + ".",
+		told:    "You have stopped; what you submitted stands as " + *args.Status + ".",
 	}, nil
 }
 
@@ -177,7 +177,7 @@ func readRestart(arguments string) (action, *rejection) {
 		kind:    KindRestart,
 		payload: marshal(again),
 		says:    again.Reason + "\x00" + again.Instructions,
-		told:    "The team begins again.",
+		told:    "The work begins again.",
 	}, nil
 }
 

@@ -14,6 +14,9 @@ type Answer struct {
 	Step   int    // the step that gave it
 	Text   string
 	Files  int // how many files its workspace has
+
+	// Kept says that the whole text is at peers/agent<Number>.md, as Whole makes it.
+	Kept bool
 }
 
 func (a Answer) agent() string { return agentName(a.Number) }

@@ -101,15 +101,33 @@ func TestActionsThatCountAtOnce(t *testing.T) {
 	}
 }
 
-// TestEvaluationIsNotAskedAgain: the last look is for what competes.
-func TestEvaluationIsNotAskedAgain(t *testing.T) {
+// TestEveryActionHears proves DESIGN's "Human messages (say) are news": also to a
+// step that presents or judges, whose only call may be its last one.
+func TestEveryActionHears(t *testing.T) {
 	t.Parallel()
-	w := &world{}
-	task := atWork(w, evaluating, func(t *team.Task) { t.Updates.Mode = team.NoUpdates })
-	p := play(t, t.Context(), task,
-		turn{calls: reply(call("submit", "{}")).ToolCalls, while: func() { w.say(1, "Wait.") }})
-	require.NoError(t, p.err)
-	require.Equal(t, team.KindSubmit, p.action.Kind)
-	seen, _ := p.rules.Witnessed()
-	require.Equal(t, map[int]int{1: 4}, seen)
+	again := call("restart_orchestration", `{"reason": "It has no source.", "instructions": "Find one."}`)
+	for name, c := range map[string]struct {
+		change      func(*team.Task)
+		first, then llm.ToolCall
+	}{
+		"submit":  {evaluating, call("submit", "{}"), again},
+		"restart": {evaluating, again, call("submit", "{}")},
+		"present": {presenting, answer("Two."), answer("Two, in brief.")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{}
+			task := atWork(w, c.change, func(t *team.Task) { t.Updates.Mode = team.NoUpdates })
+			p := play(t, t.Context(), task,
+				turn{calls: reply(c.first).ToolCalls, while: func() { w.say(1, "Wait."); w.answer(3, 2, "Not for this step.") }},
+				turn{calls: reply(c.then).ToolCalls, while: func() { w.say(2, "Too late.") }})
+			require.NoError(t, p.err)
+			require.Equal(t, c.then.Name, p.action.Kind)
+			require.Len(t, p.requests, 2, "the second time it counts")
+			golden(t, "hears_"+name, p.updates()[0])
+			_, heard := p.rules.Witnessed()
+			require.Equal(t, 1, heard)
+			p.requireRestores(t, task)
+		})
+	}
 }

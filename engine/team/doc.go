@@ -32,7 +32,7 @@
 //	content above MaxAnswer                       answer_too_large
 //	content equal to an answer that was shown     answer_duplicate
 //	content too close to one, see below           answer_novelty
-//	a vote for an agent without a shown answer    invalid_vote_id
+//	a vote for an answer that was not shown       invalid_vote_id
 //	several calls that do not agree               several_actions
 //	a workflow tool, once                         accepted
 //	time is over: every other call                denied, and the step goes on
@@ -45,8 +45,9 @@
 // beyond the schema's are ignored.
 //
 // A vote may name an agent (agent2) or a revision (agent2.1). It counts for the
-// newest revision that was shown, also when it names another one of the same
-// agent: the shown text is the only one that the voter can have judged.
+// newest revision that was shown, also when it names an older one of the same
+// agent: the shown text is the only one that the voter can have judged. A newer
+// one than was shown is nobody's.
 //
 // Two answers are too close when their sets of lower-cased words, split at white
 // space, have a Jaccard similarity above 0.7 (novelty balanced) or above 0.5
@@ -65,7 +66,7 @@
 // else for the agent's next step. What people say always reaches it. Several
 // updates at once are one message.
 //
-// Before an accepted new_answer, vote or stop counts, the step looks once more.
+// Before an accepted action counts, whatever its kind, the step looks once more.
 // What may reach it turns the action down, once per step, to be submitted again
 // or revised; the decision is never made in ignorance of what was there to be
 // told. A step whose time or allowance is over is not asked again.
@@ -90,8 +91,10 @@
 // Answers are framed by lines with the step's random delimiter and declared to
 // be data. A text cannot hold the delimiter, control characters are dropped,
 // and all texts of an opening together are bounded by MaxShown, as are those of
-// a step's updates. What people say is framed by the same delimiter with the
-// word message, so that no agent can speak in their name.
+// a step's updates. A text that is cut says where the whole of it is: at
+// peers/agent<N>.md, if the agent has file tools. What people say is framed by
+// the same delimiter with the word message, so that no agent can speak in their
+// name.
 //
 // Start with Task in task.go, then Judge in judge.go and Updates in rules.go; the
 // words are in templates/, and as filled in testdata/.

@@ -12,8 +12,9 @@ import (
 // tokens, which leaves most of a small context window to the work itself.
 const MaxShown = 120 << 10
 
-// MinUpdate is how much the answers of an update may show in any case, in bytes.
-const MinUpdate = 4 << 10
+// MinShown is how much is shown of an answer in any case, in bytes: a text that
+// is no longer is never cut. MaxShown has as much for every agent there can be.
+const MinShown = 4 << 10
 
 // shown is an answer as the templates frame it.
 type shown struct {
@@ -21,6 +22,7 @@ type shown struct {
 	Agent string
 	Text  string
 	Files int // 0 when the step has no file tools
+	Kept  bool
 	Cut   int // bytes shown of a text that is cut, else 0
 	Bytes int
 }
@@ -34,7 +36,7 @@ func frameAnswers(answers []Answer, frame string, files bool, total int) []shown
 		text := plain(a.Text, frame)
 		s := shown{Label: a.Label, Agent: a.agent(), Text: text, Bytes: len(text)}
 		if files {
-			s.Files = a.Files
+			s.Files, s.Kept = a.Files, a.Kept
 		}
 		framed = append(framed, s)
 		sizes = append(sizes, len(text))

@@ -57,6 +57,8 @@ func (r *Rules) Opening() ([]llm.Message, error) {
 		name = "system_present.tmpl"
 	case data.Purpose == Evaluate:
 		name = "system_evaluate.tmpl"
+	case data.Divided && data.Alone:
+		name = "system_whole.tmpl"
 	case data.Divided:
 		name = "system_divided.tmpl"
 	case data.Alone:

@@ -21,10 +21,6 @@ const (
 	AnswerTooLarge   = "answer_too_large"
 	AnswerDuplicate  = "answer_duplicate"
 	AnswerNovelty    = "answer_novelty"
-
-	// TimeOver is why a step ends that goes on with other calls when only its
-	// terminal ones are left.
-	TimeOver = "time_over"
 )
 
 // rejection is why a reply is refused: a code for us, a sentence for the model.

@@ -32,7 +32,7 @@ func New(task Task) *Rules {
 // Updates brings what is new at a safe point: answers of peers, as far as the
 // launch and the time left allow, what people said, and, once each, that time
 // and budget are nearly used. Its error ends the step: a loop.EndedError to
-// begin again or because the allowance is spent, a loop.RejectedError when time
+// begin again or because the allowance is spent, a loop.TimeOverError when time
 // is over and the agent does not come to an end.
 func (r *Rules) Updates(ctx context.Context) (loop.Update, error) {
 	if err := cmp.Or(r.denied(), r.spent()); err != nil {
@@ -61,8 +61,7 @@ func (r *Rules) Updates(ctx context.Context) (loop.Update, error) {
 // told turns the action down. A step whose time or budget is over has no other
 // chance, and one that may not be told of answers acts on what it has seen.
 func (r *Rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
-	again := a.Kind == KindNewAnswer || a.Kind == KindVote || a.Kind == KindStop
-	if !again || r.known.confirmed || r.timeOver() || r.spent() != nil {
+	if r.known.confirmed || r.timeOver() || r.spent() != nil {
 		return loop.Update{}, nil
 	}
 	news, err := r.look(ctx)

@@ -34,7 +34,8 @@ type Task struct {
 	Revote bool
 
 	// Files says that the agent has a workspace and file tools, with the files of
-	// the answers at peers/agent<N>/.
+	// the answers at peers/agent<N>/, and the texts of those that are Kept at
+	// peers/agent<N>.md.
 	Files bool
 
 	// Frame is a random delimiter made for this step, of letters, digits, "-" and
@@ -89,8 +90,8 @@ type Task struct {
 	// ends the attempt.
 	Look func(context.Context) (News, error)
 
-	// Fetch returns the answers that arrived, one for each, and puts their files
-	// at peers/agent<N>/.
+	// Fetch returns the answers that arrived, one for each, and puts what they have
+	// under peers/.
 	Fetch func(context.Context, []Arrival) ([]Answer, error)
 
 	// Hear returns what people said, one message for each number.

@@ -50,5 +50,5 @@ func (r *Rules) denied() error {
 	if r.known.denied < MaxDenials {
 		return nil
 	}
-	return &loop.RejectedError{Attempts: MaxDenials, Reason: TimeOver}
+	return &loop.TimeOverError{Denials: r.known.denied}
 }

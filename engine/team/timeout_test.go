@@ -61,11 +61,12 @@ func TestDenials(t *testing.T) {
 		turns = append(turns, turn{calls: reply(reading, reading, reading).ToolCalls})
 	}
 	p := play(t, t.Context(), task, append(turns, reads(0))...)
-	require.Equal(t, &loop.RejectedError{Attempts: 10, Reason: "time_over"}, p.err)
+	require.Equal(t, &loop.TimeOverError{Denials: 10}, p.err)
 	require.Len(t, p.requests, 5, "the second turn was denied already")
 	require.NotContains(t, p.kinds(), loop.Rejection, "a denial is no rejection")
 	require.Equal(t, []string{"read_file"}, p.ran)
-	require.ErrorContains(t, updatesError(t, p.restored(t, task)), "time_over")
+	require.Equal(t, p.err, updatesError(t, p.restored(t, task)))
+	require.EqualError(t, p.err, "no action: the step's time was over, and 10 calls that could not be made any more were denied; timeout_settings can give it more time")
 }
 
 // TestDenialsInAnEvaluation: what is left depends on the step.
@@ -181,7 +182,7 @@ func TestTimeOfAResumedStep(t *testing.T) {
 		learn(loop.Entry{Kind: loop.Results, Note: verdict.Note})
 	}
 	_, err = r.Updates(t.Context())
-	var over *loop.RejectedError
+	var over *loop.TimeOverError
 	require.ErrorAs(t, err, &over)
 	learn(loop.Entry{Kind: loop.Resumed})
 	require.Empty(t, r.Judge(reply(reading)).Told)

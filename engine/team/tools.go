@@ -53,10 +53,14 @@ func (r *Rules) workflowTool(kind string) llm.Tool {
 			Required: []string{"agent_id", "reason"},
 		})
 	case KindStop:
-		return tool(kind, describe(kind), schema{
+		name, owned := kind, "your part"
+		if r.task.Alone {
+			name, owned = "stop_alone", "the work"
+		}
+		return tool(kind, describe(name), schema{
 			Properties: map[string]property{
 				"summary": {Type: "string", Description: "What you have done, and what is missing if anything is."},
-				"status":  {Type: "string", Description: "complete: your part is done; blocked: you cannot go on.", Enum: []string{Complete, Blocked}},
+				"status":  {Type: "string", Description: "complete: " + owned + " is done; blocked: you cannot go on.", Enum: []string{Complete, Blocked}},
 			},
 			Required: []string{"summary", "status"},
 		})
@@ -78,7 +82,7 @@ func (t Task) answering() string {
 	switch {
 	case t.Purpose == Present:
 		return "new_answer_final"
-	case t.divided():
+	case t.divided() && !t.Alone:
 		return "new_answer_part"
 	default:
 		return KindNewAnswer

@@ -24,6 +24,7 @@ type update struct {
 	Spending bool
 
 	Again   string // the kind of an action that was turned down
+	Judging bool   // an evaluating step's
 	Recheck string // what the checklist asks for
 	Ways    string // the calls that end the step
 	CanVote bool
@@ -81,7 +82,7 @@ func (r *Rules) gather(ctx context.Context, a admission) (update, error) {
 	if err != nil {
 		return update{}, err
 	}
-	for i, s := range frameAnswers(answers, r.known.frame, r.task.Files, r.room()) {
+	for i, s := range frameAnswers(answers, r.known.frame, r.task.Files, r.room(len(answers))) {
 		n := newcomer{shown: s}
 		if at := slices.IndexFunc(r.known.answers, func(b Answer) bool { return b.Number == answers[i].Number }); at >= 0 {
 			n.Replaces = r.known.answers[at].Label
@@ -115,10 +116,10 @@ func (r *Rules) hear(ctx context.Context, numbers []int) ([]Message, error) {
 	return messages, nil
 }
 
-// room is how many bytes of answers an update may still show. What one step's
-// updates show together is bounded like what its opening shows; a late answer
-// gets a little room in any case.
-func (r *Rules) room() int { return max(MaxShown-r.known.bytes, MinUpdate) }
+// room is how many bytes an update of so many answers may still show. What one
+// step's updates show together is bounded like what its opening shows; a late
+// answer gets a little room in any case.
+func (r *Rules) room(answers int) int { return max(MaxShown-r.known.bytes, answers*MinShown) }
 
 // tell makes the one message of an update, if there is anything to say.
 func (r *Rules) tell(u update) (loop.Update, error) {
@@ -126,7 +127,7 @@ func (r *Rules) tell(u update) (loop.Update, error) {
 		return loop.Update{}, nil
 	}
 	later := r.after(u)
-	u.Frame, u.Divided = r.known.frame, r.task.divided()
+	u.Frame, u.Divided, u.Judging = r.known.frame, r.task.divided(), r.task.Purpose == Evaluate
 	u.WrapUp, u.Spending = u.note.WrapUp, u.note.Spending
 	u.Limited, u.Seconds = r.task.limited(), int(r.task.Grace.Seconds())
 	open := later.open()

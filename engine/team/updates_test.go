@@ -91,6 +91,16 @@ func TestUpdateMessages(t *testing.T) {
 				w.answer(3, 2, "Short.")
 			},
 		},
+		"cut_files": {
+			func(t *team.Task) { t.Files = true },
+			func(w *world) {
+				for number := 2; number <= 3; number++ {
+					a := w.answer(number, 2, strings.Repeat(fmt.Sprintf("Line of answer %d.\n", number), 10_000))
+					a.Files, a.Kept = 4-number, true
+					w.texts[a.Label] = a
+				}
+			},
+		},
 		"framed": {
 			func(*team.Task) {},
 			func(w *world) {
@@ -256,9 +266,39 @@ func TestUpdatesAreBounded(t *testing.T) {
 	for i, text := range p.updates() {
 		total += strings.Count(text, "é") * 2
 		if i > 0 {
-			require.GreaterOrEqual(t, strings.Count(text, "é")*2, team.MinUpdate-2)
-			require.Contains(t, text, "Your next turn shows it whole, as far as there is room.")
+			require.GreaterOrEqual(t, strings.Count(text, "é")*2, team.MinShown-2)
+			require.Contains(t, text, "The rest cannot be read.")
 		}
 	}
-	require.LessOrEqual(t, total, team.MaxShown+5*team.MinUpdate)
+	require.LessOrEqual(t, total, team.MaxShown+5*team.MinShown)
+}
+
+// TestShortTextsAreNeverCut: what is not placed beside the files is shown whole,
+// however little room is left and however many there are.
+func TestShortTextsAreNeverCut(t *testing.T) {
+	t.Parallel()
+	short := strings.Repeat("é", team.MinShown/2)
+	require.Empty(t, team.Whole(short))
+
+	many := evaluation()
+	many.Answers = nil
+	w := &world{}
+	task := atWork(w)
+	for number := 1; number <= 26; number++ {
+		many.Answers = append(many.Answers, team.Answer{Number: number, Label: fmt.Sprintf("agent%d.1", number), Text: short})
+	}
+	previous(&many)
+	many.Previous.Answer.Text = strings.Repeat("x", team.MaxShown)
+	require.Equal(t, 1, strings.Count(printed(t, team.New(many)), "bytes are shown"), "only the earlier answer")
+
+	p := play(t, t.Context(), task,
+		turn{calls: []llm.ToolCall{reading}, while: func() { w.answer(2, 1, strings.Repeat("x", team.MaxShown)) }},
+		turn{calls: []llm.ToolCall{reading}, while: func() {
+			for number := 2; number <= 9; number++ {
+				w.answer(number, 3, short)
+			}
+		}})
+	require.Len(t, p.updates(), 2)
+	require.Equal(t, 8, strings.Count(p.updates()[1], short))
+	require.NotContains(t, p.updates()[1], "bytes are shown")
 }
