@@ -82,7 +82,8 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 }
 
 // saw settles what a step that acted had been shown, and what the agent knows
-// by it: news of its peers that reached it in mid-step end a streak.
+// by it: news of its peers, or of people, that reached it in mid-step end a
+// streak.
 func (s *State) saw(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
 	kept := s.witnessed(seen)
 	before := run.seen()
@@ -90,6 +91,9 @@ func (s *State) saw(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
 		if n.Agent != a.ID && n.Step > seenStep(before, n.Agent) {
 			a.Streak = 0
 		}
+	}
+	if s.spoken(a, a.Heard, s.heard(heard)) {
+		a.Streak = 0
 	}
 	a.Known, a.Heard = kept, max(a.Heard, s.heard(heard))
 	return slices.Clone(kept)

@@ -8,8 +8,8 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// 47. Seed 001: "optional post-evaluation/restart decision": answers, votes and stops of the
-// earlier attempt count no longer, steps and labels count on, and every step is told
+// 47. Seed 001: "optional post-evaluation/restart decision": answers, votes and stops of
+// the earlier attempt count no longer, steps and labels count on, and every step is told
 // what it came to and whose commit says why that will not do.
 func TestRule47_BeginAgain(t *testing.T) {
 	t.Parallel()
@@ -30,6 +30,8 @@ func TestRule47_BeginAgain(t *testing.T) {
 
 	entry := only[c.Record](p.batch(p.answer("a"), p.answer("b")))[0].Entry
 	require.Equal(t, "agent1.2", entry.Label)
+	require.Equal(t, 2, p.last("a").Answers, "labels count on")
+	require.Equal(t, 1, p.last("a").Given, "limits do not")
 	require.Equal(t, 2, entry.Attempt)
 	l := theLaunch(t, p.batch(p.vote("a", "b"), p.vote("b", "b")))
 	require.Equal(t, c.Evaluate, l.Purpose)
@@ -39,8 +41,8 @@ func TestRule47_BeginAgain(t *testing.T) {
 	require.Equal(t, "agent2.2", p.last("a").Previous.Answer.Label)
 }
 
-// 47. "bounded by max_orchestration_restarts": the attempt after the last restart is not
-// judged, and a team that is never content comes to an end.
+// 47. "bounded by max_orchestration_restarts": the attempt after the last restart is
+// not judged, and a team that is never content comes to an end.
 func TestRule47_AttemptsAreBounded(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.MaxRestarts = 3 }, "a", "b"))

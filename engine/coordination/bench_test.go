@@ -31,3 +31,23 @@ func BenchmarkSession(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDrain takes one more answer of the largest team in continuous pacing:
+// who works is told of it by the bell, and who waited for news goes on.
+func BenchmarkDrain(b *testing.B) {
+	config := c.Config{Pacing: c.Continuous, Updates: c.Inject, MaxStepsPerAgent: 1 << 30}
+	for letter := range 26 {
+		config.Agents = append(config.Agents, "agent_"+string(rune('a'+letter)))
+	}
+	p := start(config)
+	for _, id := range config.Agents {
+		p.batch(p.answer(id))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		running := config.Agents[i%26]
+		if len(p.batch(p.answer(running))) < 2 {
+			b.Fatal("an answer that nobody is told of")
+		}
+	}
+}

@@ -21,6 +21,9 @@ type Launch struct {
 	// team: a new one bears the label agent<Number>.<Answers + 1>.
 	Answers int `json:"answers,omitempty"`
 
+	// Given is how many of them are of the present attempt.
+	Given int `json:"given,omitempty"`
+
 	// Shown are the answers to put before the agent, its own included, by
 	// label. It is never more than what was accepted.
 	Shown []Shown `json:"shown,omitempty"`
@@ -247,8 +250,10 @@ type Decision struct {
 	// Final is the presented answer; nil when the winner's stands as it is.
 	Final *Shown `json:"final,omitempty"`
 
-	// Cause says why a session failed; empty for every other status.
-	Cause Cause `json:"cause,omitempty"`
+	// Cause says why a session failed; empty for every other status. Asked is
+	// what called for the decision that nobody's answer could be taken for.
+	Cause Cause  `json:"cause,omitempty"`
+	Asked Status `json:"asked,omitempty"`
 }
 
 // Cause is why a session ended without a winner.

@@ -12,10 +12,10 @@ type move struct {
 func (s *State) next() move {
 	idle := !s.running()
 	switch {
-	case s.Config.OnAgentFailure == FailureFail && s.active() < len(s.Agents):
-		return decided(s.failure(CauseAgentFailed))
 	case s.Finale != nil:
 		return s.finale()
+	case s.Config.OnAgentFailure == FailureFail && s.active() < len(s.Agents):
+		return decided(s.failure(CauseAgentFailed))
 	case idle && !s.Held() && s.settled():
 		return s.conclude(s.decide(Consensus, s.majority()))
 	case s.Forced != "":
@@ -75,7 +75,7 @@ func (s *State) quiescent() move {
 func (s *State) abstentions() int {
 	n := 0
 	for i := range s.Agents {
-		if a := &s.Agents[i]; a.active() && s.wants(a) {
+		if a := &s.Agents[i]; a.active() && s.owes(a) {
 			n++
 		}
 	}
@@ -101,8 +101,12 @@ func (s *State) unvoted() *Agent {
 func (s *State) decide(status Status, winner *Agent) Decision {
 	if winner == nil {
 		d := s.failure(CauseNoAnswer)
-		if d.Winner != "" && status.forced() {
+		switch {
+		case !status.forced():
+		case d.Winner != "":
 			d.Status = status
+		default:
+			d.Asked = status
 		}
 		return d
 	}
@@ -118,7 +122,7 @@ func (s *State) decide(status Status, winner *Agent) Decision {
 // failure ends a session without a winner; but an answer that an earlier
 // attempt decided for is never lost.
 func (s *State) failure(why Cause) Decision {
-	if s.Fallback != nil && why != CauseAgentFailed {
+	if s.Fallback != nil {
 		return s.Fallback.clone()
 	}
 	return Decision{Status: FailedAll, Cause: why, Votes: s.Tally()}

@@ -21,12 +21,38 @@ func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 	require.Empty(t, d.Winner)
 }
 
-// 30. What an earlier attempt came to does not soften the policy.
+// 30. Seed 001: "submitted snapshots are never overwritten by incomplete in-flight
+// workspace content". The policy ends a later attempt at once, and what the earlier one
+// came to stands.
 func TestRule30_InALaterAttempt(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = c.FailureFail, 1 }, "a", "b"))
 	p.batch(p.evaluate("a", true))
-	require.Equal(t, c.CauseAgentFailed, decision(t, p.batch(p.fail("b"))).Cause)
+	commands := p.batch(p.fail("b"))
+	require.Equal(t, []c.Cancel{{ID: p.latest["a"]}}, only[c.Cancel](commands), "a is not waited for")
+	require.Equal(t, c.Decision{
+		Status: c.Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []c.Count{{Target: "a", Votes: 2}},
+	}, decision(t, commands))
+}
+
+// 30. The same of who presents or judges: the team has decided, and its answer stands.
+func TestRule30_AfterTheDecision(t *testing.T) {
+	t.Parallel()
+	want := c.Decision{
+		Status: c.Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []c.Count{{Target: "a", Votes: 2}},
+	}
+	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = c.FailureFail, c.WinnerPresent }, "a", "b"))
+	require.Equal(t, want, decision(t, p.batch(p.fail("a"))))
+
+	p, _ = agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = c.FailureFail, 1 }, "a", "b"))
+	require.Equal(t, want, decision(t, p.batch(p.fail("a"))), "unjudged")
+}
+
+// 30. But a failure in the same batch as the last vote comes before the decision.
+func TestRule30_BesideTheLastVote(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = c.FailureFail, c.WinnerPresent }, "a", "b", "c"))
+	require.Equal(t, c.CauseAgentFailed, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"), p.fail("c"))).Cause)
 }
 
 // 31. Seed 000, consensus: "1. ALL agents have completed their current step ... 3. A

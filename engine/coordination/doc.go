@@ -98,19 +98,21 @@
 //  14. In decomposition a stop takes the place of the vote, and is always
 //     offered. Instead of being left without new_answer an agent is stopped by
 //     the session: at the global limit, or after max_new_answers_per_agent
-//     answers in a row without anything new of its peers. Something new ends the
-//     row.
+//     answers in a row without anything new to it, of its peers or of people.
+//     Something new ends the row. An agent that has not heard a message is
+//     launched instead. In rounds agents are stopped only when nothing runs.
 //  15. Nobody votes with skip_voting, nor when everybody may answer once and all
 //     is synthesized (final_answer_strategy synthesize, one answer per agent,
 //     voting not deferred, more than one agent). An answer is all that an agent
-//     owes then.
+//     owes then. For a message it is launched again (rule 18), but owes nothing.
 //
 // # Staleness
 //
 //  16. A vote or stop is stale if any agent, active or failed, has an accepted
 //     answer newer than the one it saw, the agent's own included; an agent it
 //     did not see counts as 0. It is stale also if it has not heard a message to
-//     its agent. Other votes and stops never matter.
+//     its agent. Other votes and stops never matter, nor does what is said after
+//     the team has decided, unless it begins again.
 //  17. What a step saw is what it reports, at its launch and on the way, within
 //     reason: agents that are unknown or have no answer are dropped, and nobody
 //     has seen or heard more than there was when the event was stepped.
@@ -119,7 +121,9 @@
 //
 //  18. An agent is launched only if it is active, below its step limit, and owes
 //     something: it has no fresh vote, no fresh stop, or, where nobody votes, no
-//     answer. An agent with a fresh vote has nothing new to look at.
+//     answer. An agent with a fresh vote has nothing new to look at. Where nobody
+//     votes, it is launched also if it has not heard a message, unless
+//     max_new_answers_per_agent or max_new_answers_global leaves it no answer.
 //  19. In rounds a wave is launched when nothing runs: everybody of rule 18 for
 //     whom there is an action. The next wave waits until every step of this one
 //     has ended. Rounds are waves, counted from 1.
@@ -154,7 +158,9 @@
 //     resume. A suspended step counts towards nothing and goes on from its
 //     execution token. A step that acts before it can be suspended has acted.
 //     As long as steps that a pause ended have not said so, the bell says why.
-//  26. say puts a message on the ledger, to all agents or to one.
+//  26. say puts a message on the ledger, to all agents or to one. Whoever has not
+//     heard it is asked again, as rules 14, 16 and 18 say. Said after the team
+//     has decided, it reaches the steps of the final answer and undoes nothing.
 //  27. With on_agent_failure park a failed agent holds the session up: what runs
 //     goes on, nothing else is launched or decided until every failed agent is
 //     retried, or a decision is forced. With fail the session fails as soon as an
@@ -168,18 +174,21 @@
 //
 // Drain settles these in this order; the first that holds is the outcome.
 //
-//  30. With on_agent_failure fail, the session fails when an agent has failed.
+//  30. With on_agent_failure fail, the session fails when an agent has failed
+//     before the team has decided. An answer that was decided for is not thrown
+//     away: neither a failure in the finale nor one in a later attempt does that.
 //  31. Consensus: nothing runs, nobody is paused or parked, no active agent below
 //     its limit is without a fresh vote, and one target has more than half of N.
-//     A consensus reached in the same batch as Finish or TimeUp stands.
+//     A consensus reached in the same batch as Finish or TimeUp stands, and is not
+//     presented.
 //  32. Finish and TimeUp force a decision at once: finished or timeout,
 //     whichever came first. What runs is cancelled.
 //  33. A paused session decides nothing else.
 //  34. When the budget is spent nothing is launched any more; once nothing runs,
 //     a decision is forced: budget; steps that still run are asked to wrap up, as
-//     they are when the session's time is nearly over. Before that, what is left of it is shared
-//     equally by the steps launched together, and what was promised to running
-//     steps is not promised twice.
+//     they are when the session's time is nearly over. Before that, what is left
+//     of it is shared equally by the steps launched together, and what was
+//     promised to running steps is not promised twice.
 //  35. When no agent is active, and nothing is parked, a decision is forced from
 //     the answers that are there: plurality.
 //  36. When somebody can be launched, they are. While a step runs, nothing more
@@ -200,8 +209,8 @@
 //     whose latest revision was named by most votes, stale ones included; then
 //     the newest; then that of the agent configured first.
 //  42. What wins is an agent's latest accepted answer. Where nobody has one, the
-//     session has failed, whatever asked for the decision; but see rule 47. A
-//     failed session has no winner, every other has one.
+//     session has failed, and says what asked for the decision if it was forced;
+//     but see rule 47. A failed session has no winner, every other has one.
 //  43. A decision cancels what still runs. Nothing follows it: later events
 //     change neither the outcome nor the ledger, and bring no commands.
 //
@@ -210,18 +219,24 @@
 //  44. A decision that was not forced is presented where that is asked for: with
 //     final_answer_strategy winner_present or synthesize, and in decomposition;
 //     not with skip_final_presentation where the strategy is winner_reuse or
-//     voting is skipped. The presenter is presenter_agent; else, in decomposition, the
-//     agent configured last, otherwise the winner; of those that have not failed.
-//  45. It is shown all answers, told what won and why, and offered new_answer
+//     voting is skipped. The presenter is presenter_agent; else, in decomposition,
+//     the agent configured last, otherwise the winner; of those that have not
+//     failed. In decomposition the next of them joins the parts when the
+//     presenter's step fails, unless the session is parked for it.
+//  45. It is shown all answers, told what won and why, or how the owners of the
+//     parts stopped, but for stops by the session itself, and offered new_answer
 //     only. Its step counts towards no limit. If it comes to nothing, the winning
-//     answer stands. In decomposition the presenter is the winner.
+//     answer stands, whatever on_agent_failure says; in decomposition it does
+//     when nobody is left to stand in, or the step ended without failing. There
+//     the presenter is the winner, and before one has presented, rule 38 says
+//     whose part is there.
 //  46. While max_orchestration_restarts allows, the same agent then judges the
 //     final answer: submit, or begin again. If it comes to nothing, the answer is
 //     submitted.
 //  47. Beginning again is a new attempt: answers, votes and stops of the one
 //     before count no longer, steps and labels count on, and every step is told
 //     what the last attempt came to and why that will not do. If the new attempt
-//     comes to nothing, what the last one decided stands.
+//     comes to nothing, whatever the reason, what the last one decided stands.
 //  48. A decision forced meanwhile takes what is there: the presented answer, or
 //     else the winning one.
 //
@@ -235,7 +250,7 @@
 //  51. The same events give the same commands. State may be marshalled to JSON
 //     and back at any point without changing anything that follows.
 //  52. After a Drain the session is done, or a step is running, or it is held:
-//     paused or parked. Rules 9, 24, 25 and 47 bound the launches, so a session
+//     paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so a session
 //     whose steps end, and that is not held for ever, is a session that ends.
 //
 // # Protocol 1

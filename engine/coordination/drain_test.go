@@ -111,9 +111,9 @@ func TestRule51_SurvivesJSON(t *testing.T) {
 	require.True(t, p.state.Done())
 }
 
-// 52. DESIGN, quiescence: "when nothing runs, nothing may be launched and the session is
-// neither paused nor parked, the core decides in that same Drain": agents that never do
-// anything useful come to an end within the bound.
+// 52. DESIGN, quiescence: "when nothing runs, nothing may be launched and the session
+// is neither paused nor parked, the core decides in that same Drain": agents that never
+// do anything useful come to an end within the bound.
 func TestRule52_SessionsEnd(t *testing.T) {
 	t.Parallel()
 	none := 0

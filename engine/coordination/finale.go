@@ -36,7 +36,8 @@ func (s *State) conclude(d Decision) move {
 	if f.Stage == StageOver {
 		return decided(d)
 	}
-	s.Finale = f
+	said := len(s.Messages)
+	s.Finale, s.Settled = f, &said
 	return s.finale()
 }
 
@@ -121,7 +122,7 @@ func (s *State) verdict(d Decision) *Verdict {
 	}
 	if s.Config.Mode == Decomposition {
 		for _, a := range s.byNumber() {
-			if a.Halt != nil {
+			if a.Halt != nil && a.Halt.Step > 0 { // the others were not asked
 				v.Stops = append(v.Stops, StopNote{Number: a.Number, Status: a.Halt.Status, Summary: a.Halt.Summary})
 			}
 		}
@@ -175,13 +176,40 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 		if s.Config.OnAgentFailure == FailurePark {
 			return // it can be retried
 		}
+		if s.standsIn(run, e) {
+			return
+		}
 	}
 	_, step, _ := event.ends()
 	a.Step = max(a.Step, step)
-	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: step, Text: a.ID + " came to no final word; what there is stands"})
+	text := a.ID + " came to no final word; what there is stands"
+	if s.joins(run) {
+		text = a.ID + " came to no final word; the parts were not joined, what there is stands"
+	}
+	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: step, Text: text})
 	if f.Stage = StageOver; run.Purpose == Present {
 		f.Stage = s.afterPresenting()
 	}
+}
+
+// joins reports whether a step was to join the parts. Where the team does not
+// divide the work there is an answer that can stand as it is.
+func (s *State) joins(run *Launch) bool {
+	return run.Purpose == Present && s.Config.Mode == Decomposition
+}
+
+// standsIn has another agent join the parts when the presenter failed, if there
+// is one, and anything left to pay it with.
+func (s *State) standsIn(run *Launch, e Failed) bool {
+	next := s.presenter(nil)
+	if !s.joins(run) || next == nil || s.spent() {
+		return false
+	}
+	s.Finale.By = next.ID
+	s.note(Entry{
+		Kind: EntryRefused, Agent: run.Agent, Step: e.Step, Text: run.Agent + " came to no final word; " + next.ID + " presents instead",
+	})
+	return true
 }
 
 func (s *State) presented(a *Agent, e Answered) {
@@ -207,7 +235,7 @@ func (s *State) evaluated(a *Agent, e Evaluated) {
 	d := s.Finale.Decision.clone()
 	s.Fallback = &d
 	s.Earlier = append(s.Earlier, Attempt{Number: s.attempt(), Answer: d.answer(s), Agent: a.ID, Step: e.Step})
-	s.Finale = nil
+	s.Finale, s.Settled = nil, nil
 	for i := range s.Agents {
 		s.Agents[i].begin()
 	}

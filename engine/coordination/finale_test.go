@@ -99,8 +99,8 @@ func TestRule44_ForcedDecisionsAreNotPresented(t *testing.T) {
 	require.Nil(t, d.Final, "a consensus with the last of the money is not presented either")
 }
 
-// 45. Seed 001: "Presenter runs with final-presentation instructions and new_answer-only
-// workflow tool"; the synthesize strategy is told what won and why.
+// 45. Seed 001: "Presenter runs with final-presentation instructions and
+// new_answer-only workflow tool"; the synthesize strategy is told what won and why.
 func TestRule45_ThePresentersLaunch(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) {

@@ -85,10 +85,10 @@ func (o *oracle) decide() (*c.Decision, []c.Launch) {
 	failed := len(o.active()) < len(k.Agents)
 	owing := slices.ContainsFunc(k.Agents, func(a string) bool { return o.able(a) && o.owes(a) })
 	switch {
-	case k.OnAgentFailure == c.FailureFail && failed:
-		return &c.Decision{Status: c.FailedAll, Cause: c.CauseAgentFailed, Votes: o.tally()}, nil
 	case o.closing != nil:
 		return o.close()
+	case k.OnAgentFailure == c.FailureFail && failed:
+		return o.nothing(c.CauseAgentFailed), nil
 	case o.idle() && !o.paused && !o.parked() && o.voting() && !owing && o.majority() != "":
 		return o.conclude(o.elected(c.Consensus, o.majority()))
 	case o.forced != "":
@@ -152,8 +152,12 @@ func (o *oracle) elected(status c.Status, winner string) *c.Decision {
 	if !found {
 		d := o.nothing(c.CauseNoAnswer)
 		forced := []c.Status{c.Finished, c.Timeout, c.Limit, c.OverSpent}
-		if d.Winner != "" && slices.Contains(forced, status) {
+		switch {
+		case !slices.Contains(forced, status):
+		case d.Winner != "":
 			d.Status = status
+		default:
+			d.Asked = status
 		}
 		return d
 	}
@@ -204,7 +208,7 @@ func (o *oracle) conclude(d *c.Decision) (*c.Decision, []c.Launch) {
 	if stage == "over" {
 		return d, nil
 	}
-	o.closing = &closing{decision: *d, stage: stage, by: by}
+	o.closing = &closing{decision: *d, stage: stage, by: by, said: len(o.said)}
 	return o.close()
 }
 
@@ -240,7 +244,7 @@ func (o *oracle) verdict(d c.Decision) *c.Verdict {
 	for _, a := range o.byNumber() {
 		l := o.standing(a)
 		switch {
-		case l == nil:
+		case l == nil || l.silent:
 		case l.Action == c.Stop:
 			v.Stops = append(v.Stops, c.StopNote{Number: o.number(a), Status: l.Status, Summary: l.reason})
 		case o.fresh(a):
@@ -290,9 +294,12 @@ func (o *oracle) goOn() []c.Launch {
 // stopCapped is the second half of rule 14.
 func (o *oracle) stopCapped() {
 	k := o.config
+	if k.Pacing == c.Rounds && !o.idle() {
+		return
+	}
 	for _, a := range o.config.Agents {
 		m := o.members[a]
-		if k.Mode != c.Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil {
+		if k.Mode != c.Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil || o.unheard(a, m.heard) {
 			continue
 		}
 		row := k.AnswersPerAgent > 0 && m.row >= k.AnswersPerAgent && !o.peersNew(a)
@@ -312,7 +319,7 @@ func (o *oracle) stopCapped() {
 // wave is rules 18 to 20.
 func (o *oracle) wave() []c.Launch {
 	ready := slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
-		return !o.able(a) || !o.owes(a) || len(o.offered(a, nil)) == 0 || o.leads(a, o.running())
+		return !o.able(a) || !o.due(a) || len(o.offered(a, nil)) == 0 || o.leads(a, o.running())
 	})
 	news := slices.DeleteFunc(slices.Clone(ready), func(a string) bool { return !o.news(a) })
 	switch {
@@ -355,7 +362,7 @@ func (o *oracle) together(agents []string, revote bool) []c.Launch {
 
 // begin launches a new step.
 func (o *oracle) begin(agent string, round int, offered []c.Action, revote bool) c.Launch {
-	if o.peersNew(agent) {
+	if o.news(agent) {
 		o.members[agent].row = 0
 	}
 	k := o.config
@@ -372,7 +379,7 @@ func (o *oracle) launch(agent string, l c.Launch) c.Launch {
 	o.launched++
 	l.ID = c.LaunchID("l" + strconv.Itoa(o.launched))
 	l.Agent, l.Number, l.After, l.Messages = agent, o.number(agent), m.step, o.messages(agent)
-	l.Answers = len(o.answers(agent, 0))
+	l.Answers, l.Given = len(o.answers(agent, 0)), o.given(agent)
 	if n := len(o.past); n > 0 {
 		l.Previous = &o.past[n-1]
 	}

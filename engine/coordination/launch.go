@@ -35,7 +35,7 @@ func (l *Launch) heard() int {
 func (s *State) start(a *Agent, l Launch) Launch {
 	s.Launches++
 	l.ID, l.Agent, l.Number, l.After = LaunchID("l"+strconv.Itoa(s.Launches)), a.ID, a.Number, a.Step
-	l.Answers = len(a.Answers)
+	l.Answers, l.Given = len(a.Answers), a.given()
 	l.Messages = s.messagesFor(a)
 	if len(s.Earlier) > 0 {
 		previous := s.Earlier[len(s.Earlier)-1]

@@ -39,11 +39,12 @@ func (l *laws) observe(s *session, e c.Event) {
 
 // bound is on the launches of a session, by rules 9, 24, 25 and 47: in every
 // attempt each agent's steps, a restart for every answer of its peers, and the
-// final answer and its judgement; and what people and workers ask for again.
+// final answer, tried by everybody at most, and its judgement; and what people
+// and workers ask for again.
 func (l *laws) bound(s *session) int {
 	k := s.oracle.config
 	n := len(k.Agents)
-	attempt := n*k.MaxStepsPerAgent + n*(n-1)*k.MaxStepsPerAgent + 2
+	attempt := n*k.MaxStepsPerAgent + n*(n-1)*k.MaxStepsPerAgent + n + 1
 	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried
 }
 
@@ -211,7 +212,8 @@ func (l *laws) checkDecision(t require.TestingT, s *session, d c.Decision) {
 	if d.Final != nil {
 		require.True(t, onLedger(d.Final.Agent, d.Final.Label, d.Final.Step))
 	}
-	if len(s.oracle.past) > 0 && d.Cause != c.CauseAgentFailed {
+	require.True(t, d.Asked == "" || d.Cause == c.CauseNoAnswer, "asked for, and an answer taken")
+	if len(s.oracle.past) > 0 {
 		require.NotEmpty(t, d.Winner, "the answer of an earlier attempt is lost")
 	}
 	for _, id := range s.runningIDs() {

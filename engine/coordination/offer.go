@@ -2,14 +2,27 @@ package coordination
 
 import "slices"
 
-// wants reports whether a has something left to do in this attempt: a vote to
+// owes reports whether a has something left to do in this attempt: a vote to
 // cast or cast again, a part to stop on, or, where nobody votes, an answer to
 // give.
-func (s *State) wants(a *Agent) bool {
+func (s *State) owes(a *Agent) bool {
 	if s.Config.Mode == Voting && !s.Config.votes() {
 		return !a.answered()
 	}
 	return !s.fresh(a)
+}
+
+// wants reports whether a is to be launched if it can be: it owes something, or
+// it has an answer that does not know what people have said since.
+func (s *State) wants(a *Agent) bool {
+	return s.owes(a) || s.Config.Mode == Voting && !s.Config.votes() && s.unheard(a, a.Heard) && !s.full(a)
+}
+
+// full reports whether a limit leaves a no further answer.
+func (s *State) full(a *Agent) bool {
+	c := s.Config
+	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||
+		c.AnswersPerAgent > 0 && c.Mode == Voting && a.given() >= c.AnswersPerAgent
 }
 
 // able reports whether a may be launched at all.
@@ -18,8 +31,9 @@ func (s *State) able(a *Agent) bool {
 }
 
 // offered are the actions that a step of a launched now may end with, beside
-// those that are launched together with it, if any. Where there is none, the agent waits: for others to answer, or for an answer that
-// somebody else may be giving.
+// those that are launched together with it, if any. Where there is none, the
+// agent waits: for others to answer, or for an answer that somebody else may be
+// giving.
 func (s *State) offered(a *Agent, beside ...*Agent) []Action {
 	var offered []Action
 	if s.mayAnswer(a, beside) {
@@ -37,9 +51,7 @@ func (s *State) offered(a *Agent, beside ...*Agent) []Action {
 func (s *State) mayAnswer(a *Agent, beside []*Agent) bool {
 	c := s.Config
 	switch {
-	case c.AnswersGlobal > 0 && s.total()+s.reserved() >= c.AnswersGlobal:
-		return false
-	case c.AnswersPerAgent > 0 && c.Mode == Voting && a.given() >= c.AnswersPerAgent:
+	case s.full(a), c.AnswersGlobal > 0 && s.total()+s.reserved() >= c.AnswersGlobal:
 		return false
 	case a.answered() && s.deferred():
 		return false
@@ -109,10 +121,10 @@ func (s *State) waits(a *Agent) bool {
 }
 
 // capped reports whether a, in decomposition, has come to a limit of answers
-// and has seen everything there is: it is stopped without being asked.
+// and has heard everything that was said: it is stopped without being asked.
 func (s *State) capped(a *Agent) bool {
 	c := s.Config
-	if c.Mode != Decomposition || !s.able(a) || !s.wants(a) || a.Rest != nil {
+	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.unheard(a, a.Heard) {
 		return false
 	}
 	if c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
@@ -124,6 +136,9 @@ func (s *State) capped(a *Agent) bool {
 // haltCapped stops the agents that are at a limit (seed 001: hit limits
 // auto-stop the agent instead of vote-only mode).
 func (s *State) haltCapped() {
+	if s.Config.Pacing == Rounds && s.running() {
+		return // what the wave brings may be new to them
+	}
 	for i := range s.Agents {
 		if a := &s.Agents[i]; s.capped(a) {
 			a.Halt = &Halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.everything(), Heard: len(s.Messages)}

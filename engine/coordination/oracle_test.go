@@ -58,7 +58,7 @@ type member struct {
 	ran       bool
 	known     map[string]int // what its last finished step had been shown
 	heard     int
-	row       int // answers in a row without anything new of its peers
+	row       int // answers in a row without anything new to it
 	rounds    int
 	again     bool
 	retried   bool
@@ -72,6 +72,7 @@ type closing struct {
 	decision c.Decision
 	stage    string // present, judge, over
 	by       string
+	said     int // messages before it
 }
 
 func newOracle(s *c.State) *oracle {
@@ -185,7 +186,17 @@ func (o *oracle) stale(agent string, l *line) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(o.messages(agent), func(m c.Message) bool { return m.Number > l.heard })
+	return o.unheard(agent, l.heard)
+}
+
+// unheard says whether something was said to the agent since, before the team
+// decided.
+func (o *oracle) unheard(agent string, heard int) bool {
+	counted := len(o.said)
+	if o.closing != nil {
+		counted = o.closing.said
+	}
+	return slices.ContainsFunc(o.messages(agent), func(m c.Message) bool { return heard < m.Number && m.Number <= counted })
 }
 
 func (o *oracle) fresh(agent string) bool {
@@ -216,12 +227,24 @@ func (o *oracle) voting() bool {
 	return k.Strategy != c.Synthesize || k.AnswersPerAgent != 1 || k.DeferVoting || len(k.Agents) <= 1
 }
 
-// owes is rule 18.
+// owes is rules 14 and 15.
 func (o *oracle) owes(agent string) bool {
 	if o.config.Mode == c.Decomposition || o.voting() {
 		return !o.fresh(agent)
 	}
 	return o.given(agent) == 0
+}
+
+// due is rule 18: who owes something, and, where an answer is all that is owed,
+// who has one that knows nothing of what was said, and may give another.
+func (o *oracle) due(agent string) bool {
+	k := o.config
+	if o.owes(agent) || o.voting() || k.Mode == c.Decomposition {
+		return o.owes(agent)
+	}
+	own := k.AnswersPerAgent == 0 || o.given(agent) < k.AnswersPerAgent
+	all := k.AnswersGlobal == 0 || o.total() < k.AnswersGlobal
+	return o.unheard(agent, o.members[agent].heard) && own && all
 }
 
 func (o *oracle) able(agent string) bool {
@@ -257,7 +280,7 @@ func (o *oracle) working() []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		m := o.members[a]
 		goesOn := m.rest != nil && m.rest.Purpose == c.Coordinate || m.again || m.retried
-		return m.runs == nil && !(o.able(a) && (o.owes(a) || goesOn))
+		return m.runs == nil && !(o.able(a) && (o.due(a) || goesOn))
 	})
 }
 
@@ -299,8 +322,7 @@ func (o *oracle) peersNew(agent string) bool {
 // news is the condition of rule 20.
 func (o *oracle) news(agent string) bool {
 	m := o.members[agent]
-	unheard := slices.ContainsFunc(o.messages(agent), func(said c.Message) bool { return said.Number > m.heard })
-	return !m.ran || o.peersNew(agent) || unheard
+	return !m.ran || o.peersNew(agent) || o.unheard(agent, m.heard)
 }
 
 // count is how many votes for target satisfy.

@@ -29,10 +29,10 @@ func (s *State) parkedFor() string {
 	var failed []string
 	for i := range s.Agents {
 		if a := &s.Agents[i]; !a.active() {
-			failed = append(failed, a.ID+" failed ("+a.Error.Type+": "+a.Error.Message+")")
+			failed = append(failed, a.ID+" failed, "+a.Error.Type+": "+a.Error.Message)
 		}
 	}
-	return strings.Join(failed, "; ") + ": retry, finish or cancel"
+	return "retry, finish or cancel: " + strings.Join(failed, "; ")
 }
 
 // Refuse says why an event that a person asks for makes no sense now, in words

@@ -100,7 +100,7 @@ func TestRule27_Park(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(parking, "a", "b", "c"))
 	p.batch(p.vote("a", "b"), p.fail("b"))
-	require.Equal(t, "b failed (overloaded: the model was overloaded): retry, finish or cancel", *p.state.View().Parked)
+	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded", *p.state.View().Parked)
 	require.Empty(t, only[c.Cancel](p.drain()), "what runs goes on")
 	require.Empty(t, launches(p.batch(p.vote("c", "b"))), "two of two would be a majority, and nobody is asked")
 	require.False(t, p.state.Done())
@@ -135,7 +135,7 @@ func TestRule27_OneOfTwoRetried(t *testing.T) {
 	p.batch(p.fail("a"), p.fail("b"), p.answer("c"))
 	require.Equal(t, []string{"a"}, launched(p.batch(c.Retry{Agent: "a"})))
 	require.Empty(t, launches(p.batch(p.vote("a", "c"))))
-	require.Equal(t, "b failed (overloaded: the model was overloaded): retry, finish or cancel", *p.state.View().Parked)
+	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded", *p.state.View().Parked)
 	require.Equal(t, []string{"b"}, launched(p.batch(c.Retry{})))
 }
 
@@ -224,7 +224,7 @@ func TestRule29_Refuse(t *testing.T) {
 		"pause twice":              {paused, c.Pause{}, "the session is paused already"},
 		"resume":                   {paused, c.Resume{}, ""},
 		"resume what runs":         {running, c.Resume{}, "the session is not paused"},
-		"resume what is parked":    {parked, c.Resume{}, "the session is not paused but parked: a failed (overloaded: the model was overloaded): retry, finish or cancel"},
+		"resume what is parked":    {parked, c.Resume{}, "the session is not paused but parked: retry, finish or cancel: a failed, overloaded: the model was overloaded"},
 		"finish":                   {running, c.Finish{}, ""},
 		"finish what is paused":    {paused, c.Finish{}, ""},
 		"finish what is parked":    {parked, c.Finish{}, ""},

@@ -26,10 +26,22 @@ func (s *State) unseen(seen []Seen, except *Agent) bool {
 }
 
 // unheard reports whether people have said something to a since.
-func (s *State) unheard(a *Agent, heard int) bool {
+func (s *State) unheard(a *Agent, heard int) bool { return s.spoken(a, heard, s.counted()) }
+
+// spoken reports whether there are messages to a after one number, up to another.
+func (s *State) spoken(a *Agent, after, upTo int) bool {
 	return slices.ContainsFunc(s.Messages, func(m Message) bool {
-		return m.Number > heard && (m.Agent == "" || m.Agent == a.ID)
+		return m.Number > after && m.Number <= upTo && (m.Agent == "" || m.Agent == a.ID)
 	})
+}
+
+// counted is the last message that a vote must have heard: what is said after
+// the decision does not undo it.
+func (s *State) counted() int {
+	if s.Settled != nil {
+		return *s.Settled
+	}
+	return len(s.Messages)
 }
 
 // fresh reports whether a has a vote or a stop that counts. A failed agent has

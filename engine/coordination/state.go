@@ -39,6 +39,7 @@ type State struct {
 	Bell     Bell      `json:"bell,omitzero"`   // as it was rung last
 
 	Forced   Status    `json:"forced"`             // the decision asked for by Finish or TimeUp, until it is taken
+	Settled  *int      `json:"settled,omitempty"`  // messages there were at the decision; nil before it
 	Finale   *Finale   `json:"finale,omitempty"`   // a decision whose final answer is being made
 	Earlier  []Attempt `json:"earlier,omitempty"`  // attempts of the team that were found wanting
 	Fallback *Decision `json:"fallback,omitempty"` // what the last of them had come to
@@ -66,7 +67,7 @@ type Agent struct {
 	Ran     bool   `json:"ran,omitempty"`     // a step of this attempt has ended
 	Known   []Seen `json:"known,omitempty"`   // what its last finished step had been shown
 	Heard   int    `json:"heard,omitempty"`   // the last human message it was told
-	Streak  int    `json:"streak,omitempty"`  // answers since it last saw something new of its peers
+	Streak  int    `json:"streak,omitempty"`  // answers since there was something new to it
 	Again   bool   `json:"again,omitempty"`   // its step ended itself, to see what is new
 	Rest    *Rest  `json:"rest,omitempty"`    // the step to go on with: suspended, or failed
 	Retried bool   `json:"retried,omitempty"` // somebody asked for its failed step again

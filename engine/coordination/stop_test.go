@@ -67,20 +67,35 @@ func TestRule14_GlobalLimitStopsEverybody(t *testing.T) {
 	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 2 }, "a", "b"))
 	l := theLaunch(t, p.batch(p.answer("a"), p.answer("b")))
 	require.Equal(t, c.Present, l.Purpose)
-	require.Equal(t, []c.StopNote{
-		{Number: 1, Status: c.Complete, Summary: "stopped at its limit of answers"},
-		{Number: 2, Status: c.Complete, Summary: "stopped at its limit of answers"},
-	}, l.Verdict.Stops)
+	for _, a := range p.state.View().Agents {
+		require.Equal(t, c.StopView{Status: c.Complete, Summary: "stopped at its limit of answers"}, *a.Stop)
+	}
 }
 
-// 14. Nobody is asked any more, and so nobody is waited for to hear what was said.
-func TestRule14_StoppedAgentsAreNotWaitedFor(t *testing.T) {
+// 14. In rounds nobody is stopped while others of the wave still work: what they bring
+// may be something new.
+func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 2 }, "a", "b"))
-	p.batch(c.Said{Text: "mind the gap"})
-	l := theLaunch(t, p.batch(p.answer("a"), p.answer("b")))
-	require.Equal(t, c.Present, l.Purpose)
-	require.Equal(t, []c.Message{{Number: 1}}, l.Messages, "the presenter hears it")
+	config := teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b")
+	p := start(config)
+	p.batch(p.answer("a"))
+	require.Nil(t, p.state.View().Agents[0].Stop, "b still works")
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(p.batch(p.answer("b"))))
+
+	config.Pacing = c.Continuous
+	p = start(config)
+	p.batch(p.answer("a"))
+	require.NotNil(t, p.state.View().Agents[0].Stop, "nobody waits for a wave; b's answer wakes it up")
+}
+
+// 14. Nor while one of them goes on with its step.
+func TestRule14_StoppingWaitsForThoseThatGoOn(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b"))
+	p.batch(c.Pause{})
+	p.batch(p.answer("a"), p.suspend("b"))
+	require.Equal(t, []string{"b"}, launched(p.batch(c.Resume{})))
+	require.Nil(t, p.state.View().Agents[0].Stop)
 }
 
 // 14. A step that may answer keeps its place under the global limit; the others can

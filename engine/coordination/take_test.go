@@ -218,8 +218,8 @@ func (o *oracle) fail(agent string, run *c.Launch, e c.Failed) {
 	}
 }
 
-// believe is rule 17. What the step's agent was told of its peers on the way
-// ends a row of answers.
+// believe is rule 17. What the step's agent was told on the way, by peers or by
+// people, ends a row of answers.
 func (o *oracle) believe(agent string, claims []c.Seen, heard int) []c.Seen {
 	m := o.members[agent]
 	var seen []c.Seen
@@ -238,6 +238,11 @@ func (o *oracle) believe(agent string, claims []c.Seen, heard int) []c.Seen {
 	told := map[string]int{}
 	for _, s := range seen {
 		if told[s.Agent] = s.Step; s.Agent != agent && s.Step > m.known[s.Agent] {
+			m.row = 0
+		}
+	}
+	for _, said := range o.messages(agent) {
+		if m.heard < said.Number && said.Number <= o.believeHeard(heard) {
 			m.row = 0
 		}
 	}
@@ -291,6 +296,10 @@ func (o *oracle) takeFinal(agent string, run *c.Launch, event c.Event, before in
 	case c.Failed:
 		o.fail(agent, run, e)
 		if o.config.OnAgentFailure == c.FailurePark {
+			return
+		}
+		if next := o.presenter(""); run.Purpose == c.Present && o.config.Mode == c.Decomposition && next != "" {
+			f.by = next
 			return
 		}
 	}

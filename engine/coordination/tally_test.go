@@ -54,13 +54,19 @@ func TestRule41_ForcedRanking(t *testing.T) {
 }
 
 // 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error", whoever
-// asked.
+// asked; and who asked, where it was not the team, is said. CONTRACT, exit codes: "3 the
+// session's time ran out".
 func TestRule42_NobodyAnswered(t *testing.T) {
 	t.Parallel()
 	want := c.Decision{Status: c.FailedAll, Cause: c.CauseNoAnswer, Votes: []c.Count{}}
-	for _, event := range []c.Event{c.TimeUp{}, c.Finish{}} {
+	asked := func(by c.Status) c.Decision {
+		d := want
+		d.Asked = by
+		return d
+	}
+	for by, event := range map[c.Status]c.Event{c.Timeout: c.TimeUp{}, c.Finished: c.Finish{}} {
 		p := start(team("a", "b"))
-		require.Equal(t, want, decision(t, p.batch(event)))
+		require.Equal(t, asked(by), decision(t, p.batch(event)))
 	}
 	p := start(team("a"))
 	require.Equal(t, want, decision(t, p.batch(p.fail("a"))))
@@ -68,7 +74,9 @@ func TestRule42_NobodyAnswered(t *testing.T) {
 	require.Equal(t, want, decision(t, newPlayer(team()).drain()))
 
 	p = start(teamWith(func(o *c.Config) { o.Budget.Tokens = 5 }, "a"))
-	require.Equal(t, want, decision(t, p.batch(spending(p.exhaust("a"), 5))))
+	require.Equal(t, asked(c.OverSpent), decision(t, p.batch(spending(p.exhaust("a"), 5))))
+	p = start(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 1 }, "a"))
+	require.Equal(t, asked(c.Limit), decision(t, p.batch(p.exhaust("a"))))
 	p = start(teamWith(decomposed, "a"))
 	require.Equal(t, want, decision(t, p.batch(p.stop("a", c.Blocked))))
 }

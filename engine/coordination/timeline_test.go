@@ -135,7 +135,7 @@ func TestTimelineOfStops(t *testing.T) {
 	seq = p.state.Events
 	p.batch(p.exhaust("b"))
 	require.Equal(t, []string{
-		"refused: b came to no final word; what there is stands",
+		"refused: b came to no final word; the parts were not joined, what there is stands",
 		"decided: presented: b (agent2.1)",
 	}, texts(p.state, seq))
 }

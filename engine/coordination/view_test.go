@@ -113,10 +113,10 @@ func TestViewParked(t *testing.T) {
 	require.Nil(t, p.state.View().Parked)
 	p.batch(c.Failed{Launch: "l2", Cause: c.Failure{Type: "quota", Message: strings.Repeat("x", 400)}})
 	p.batch(p.fail("b"))
-	require.Equal(t, "b failed (overloaded: the model was overloaded); a failed (quota: "+strings.Repeat("x", 280)+
-		"): retry, finish or cancel", *p.state.View().Parked, "in configured order, cut")
+	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded; a failed, quota: "+
+		strings.Repeat("x", 280), *p.state.View().Parked, "in configured order, cut")
 	p.batch(c.Retry{Agent: "b"})
-	require.True(t, strings.HasPrefix(*p.state.View().Parked, "a failed"))
+	require.True(t, strings.HasPrefix(*p.state.View().Parked, "retry, finish or cancel: a failed, quota: x"))
 	p.batch(c.Retry{})
 	require.Nil(t, p.state.View().Parked)
 

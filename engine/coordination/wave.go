@@ -62,7 +62,7 @@ func (s *State) launchWave(agents []*Agent, revote bool) []Command {
 		if s.Round = max(s.Round, a.Rounds); s.Config.Pacing == Rounds {
 			s.Round = before + 1
 		}
-		if s.peersNew(a) {
+		if s.news(a) {
 			a.Streak = 0
 		}
 		commands = append(commands, s.start(a, Launch{
@@ -120,7 +120,7 @@ func (s *State) relaunch(agents []*Agent) []Command {
 			commands = append(commands, s.resume(a))
 			continue
 		}
-		if s.peersNew(a) {
+		if s.news(a) {
 			a.Streak = 0
 		}
 		commands = append(commands, s.start(a, Launch{

@@ -56,7 +56,10 @@ func describeReceiver(agent string) string {
 }
 
 func describeDecision(d c.Decision) string {
-	if d.Winner == "" {
+	switch {
+	case d.Winner == "" && d.Asked != "":
+		return string(d.Status) + ", forced: " + string(d.Asked)
+	case d.Winner == "":
 		return string(d.Status)
 	}
 	votes := "no fresh votes"

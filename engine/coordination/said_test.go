@@ -1,0 +1,183 @@
+package coordination_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+// 14. DESIGN: "Human messages (say) are news". Whoever has not heard one is asked, at a
+// limit, too: at the global one it may only stop, and has heard it then, whatever it does.
+func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b", "c"))
+	p.batch(c.Said{Agent: "a", Text: "mind the gap"})
+	commands := p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
+	require.Equal(t, map[string][]c.Action{"a": stopOnly}, offers(commands))
+	require.Equal(t, []c.Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
+	require.NotNil(t, p.state.View().Agents[1].Stop, "b was told nothing, and is stopped")
+	l := theLaunch(t, p.batch(p.exhaust("a")))
+	require.Equal(t, c.Present, l.Purpose, "now that a has heard it")
+}
+
+// 14. The same of an agent that was stopped by the session: a message wakes it up.
+func TestRule14_MessagesWakeStoppedAgents(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) {
+		o.Mode, o.AnswersPerAgent, o.Pacing = c.Decomposition, 1, c.Continuous
+	}, "a", "b"))
+	require.Empty(t, launches(p.batch(p.answer("a"))), "one in a row: a is stopped, b works")
+	require.NotNil(t, p.state.View().Agents[0].Stop)
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop}, offers(p.batch(c.Said{Text: "mind the gap"})))
+}
+
+// 14. "streak resets when agent observes unseen external updates": a message is one, at
+// a launch or on the way.
+func TestRule14_AMessageEndsAStreak(t *testing.T) {
+	t.Parallel()
+	twoInARow := teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 2 }, "a", "b")
+	p := answered(twoInARow)
+	p.batch(p.answer("a"), p.stop("b", c.Complete), c.Said{Agent: "a", Text: "mind the gap"})
+	require.Equal(t, []c.Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
+	p.batch(p.answer("a"), p.stop("b", c.Complete))
+	require.Equal(t, 1, p.state.Agents[0].Streak, "the first since the message")
+	require.Nil(t, p.state.View().Agents[0].Stop)
+
+	for heard, want := range map[int]int{0: 2, 1: 1} {
+		p = answered(twoInARow)
+		p.batch(p.exhaust("a"), p.stop("b", c.Complete))
+		p.batch(p.answer("a"))
+		require.Equal(t, 1, p.state.Agents[0].Streak)
+		p.batch(c.Said{Agent: "a", Text: "mind the gap"}, c.Said{Agent: "b", Text: "and you"})
+		answer := p.answer("a").(c.Answered)
+		answer.Heard = heard
+		p.batch(answer, p.stop("b", c.Complete))
+		if heard == 0 { // it hears it with the next launch, and that ends the row
+			want = 0
+		}
+		require.Equal(t, want, p.state.Agents[0].Streak, "heard %d", heard)
+		require.Nil(t, p.state.View().Agents[0].Stop)
+	}
+}
+
+// 14. Also at the launch of a step that takes the place of one that was suspended.
+func TestRule14_AMessageEndsAStreakOfWhoGoesOn(t *testing.T) {
+	t.Parallel()
+	one := 1
+	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent, o.LeadCap = c.Decomposition, 2, &one }, "a", "b"))
+	p.batch(p.answer("a"), p.stop("b", c.Complete))
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop}, offers(p.batch(p.exhaust("a"), p.stop("b", c.Complete))))
+	require.Equal(t, 1, p.state.Agents[0].Streak)
+	p.batch(c.Pause{})
+	p.batch(p.suspend("a"), c.Said{Text: "mind the gap"})
+	l := theLaunch(t, p.batch(c.Resume{}))
+	require.Equal(t, stopOnly, l.Offered, "b, who has yet to hear it, may still come up")
+	require.Empty(t, l.ResumeFrom)
+	require.Zero(t, p.state.Agents[0].Streak)
+}
+
+// 15, 18. DESIGN: "Human messages (say) are news". Where nobody votes, an answer that
+// knows nothing of one is given again; whoever the message is not for is left alone, and
+// so is whoever has heard it.
+func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
+	t.Parallel()
+	for _, pacing := range []c.Pacing{c.Rounds, c.Continuous} {
+		p := start(teamWith(func(o *c.Config) { o.SkipVoting, o.Pacing = true, pacing }, "a", "b", "c"))
+		p.batch(c.Said{Text: "in metres"}, c.Said{Agent: "c", Text: "and you in feet"})
+		heard := p.answer("b").(c.Answered)
+		heard.Heard = 1
+		commands := p.batch(p.answer("a"), heard, p.answer("c"))
+		require.Equal(t, map[string][]c.Action{"a": answerOnly, "c": answerOnly}, offers(commands), pacing)
+		require.Equal(t, []c.Message{{Number: 1}}, p.last("a").Messages)
+		d := decision(t, p.batch(p.answer("a"), p.exhaust("c")))
+		require.Equal(t, c.Presented, d.Status, "c was told, and stays with what it said")
+		require.Equal(t, "agent1.2", d.WinnerLabel)
+	}
+}
+
+// 15, 18. A limit that leaves it no answer, or no step, is respected, and what is owed
+// has been given: the session is presented as if nothing had been said.
+func TestRule18_NoAnswerLeftForAMessage(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*c.Config){
+		"max_new_answers_per_agent": func(o *c.Config) { o.SkipVoting, o.AnswersPerAgent = true, 1 },
+		"max_new_answers_global":    func(o *c.Config) { o.SkipVoting, o.AnswersGlobal = true, 2 },
+		"max_steps_per_agent":       func(o *c.Config) { o.SkipVoting, o.MaxStepsPerAgent = true, 1 },
+		"synthesize once":           func(o *c.Config) { o.Strategy, o.AnswersPerAgent, o.SkipPresentation = c.Synthesize, 1, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(teamWith(set, "a", "b"))
+			p.batch(c.Said{Text: "in metres"})
+			commands := p.batch(p.answer("a"), p.answer("b"))
+			for _, l := range launches(commands) {
+				require.Equal(t, c.Present, l.Purpose)
+				require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
+				commands = p.batch(p.exhaust(l.Agent))
+			}
+			require.Equal(t, c.Presented, decision(t, commands).Status)
+		})
+	}
+}
+
+// 11. The last place under the global limit goes to whoever is configured first.
+func TestRule18_OneAnswerLeftForAMessage(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.SkipVoting, o.AnswersGlobal = true, 3 }, "a", "b"))
+	p.batch(c.Said{Text: "in metres"})
+	require.Equal(t, []string{"a"}, launched(p.batch(p.answer("a"), p.answer("b"))))
+	require.Equal(t, c.Presented, decision(t, p.batch(p.answer("a"))).Status)
+}
+
+// What people say to a team that does not vote is no more than what it owes: who has
+// answered has done its part, though it is asked once more.
+func TestRule18_MessagesAreNoPartOfWhatIsOwed(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.SkipVoting = true }, "a", "b"))
+	p.batch(c.Said{Text: "in metres"})
+	p.batch(p.answer("a"), p.answer("b"))
+	require.True(t, p.state.View().Agents[0].Running)
+	require.Equal(t, 99, p.state.View().Completion)
+}
+
+// 26. DESIGN: "Human messages (say) are news". After the decision they reach the
+// presenter, and leave the votes what they were.
+func TestRule26_SaidAfterTheDecision(t *testing.T) {
+	t.Parallel()
+	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
+	commands := p.batch(c.Said{Text: "keep it short"})
+	require.Len(t, rings(commands), 1, "the presenter is told")
+	view := p.state.View()
+	require.Equal(t, map[string]int{"a": 2}, view.Votes)
+	require.False(t, view.Agents[1].Vote.Stale)
+	require.Equal(t, 99, view.Completion)
+	require.Equal(t, []c.Count{{Target: "a", Votes: 2}}, decision(t, p.batch(p.answer("a"))).Votes)
+	require.Equal(t, map[string]int{"a": 2}, p.state.View().Votes)
+}
+
+// 26. The same of stops, and whoever stands in for the presenter hears it, too.
+func TestRule26_StopsStandAfterTheDecision(t *testing.T) {
+	t.Parallel()
+	p := joining(t, func(*c.Config) {})
+	p.batch(c.Said{Text: "mind the gap"})
+	require.False(t, p.state.View().Agents[0].Stop.Stale)
+	l := theLaunch(t, p.batch(p.fail("c")))
+	require.Len(t, l.Verdict.Stops, 2)
+	require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
+}
+
+// 26. When the team begins again, what was said meanwhile counts like everything else.
+func TestRule26_SaidBeforeBeginningAgain(t *testing.T) {
+	t.Parallel()
+	p, _ := agreed(teamWith(restartable, "a", "b"))
+	p.batch(c.Said{Text: "the numbers, please"})
+	for _, l := range launches(p.batch(p.evaluate("a", true))) {
+		require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
+	}
+	p.batch(p.answer("a"), p.answer("b"))
+	deaf := p.vote("a", "a").(c.Voted)
+	deaf.Heard = 0
+	require.Equal(t, []string{"a"}, launched(p.batch(deaf, p.vote("b", "a"))), "its vote is stale")
+}
