@@ -39,6 +39,10 @@ type Activities struct {
 	// Tools opens the ordinary tools on a workspace.
 	Tools func(workspace string) (step.Tools, error)
 
+	// Repeatable reports whether a call of a tool that may have run already can be
+	// run again without harm; nil for every tool.
+	Repeatable func(tool string) bool
+
 	// Redact takes the secrets of this process out of what tools say and what is
 	// kept of a step; nil for none.
 	Redact func([]byte) []byte

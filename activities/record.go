@@ -12,6 +12,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/member"
+	"conclave/engine/step"
 )
 
 // RecordInput is what has happened since the last Record.
@@ -22,6 +23,9 @@ type RecordInput struct {
 
 	// Status is the new content of status.json, without the query.
 	Status SessionState `json:"status"`
+
+	// Over says that the session has ended: no step of it goes on any more.
+	Over bool `json:"over,omitempty"`
 }
 
 // SessionState is a session at a glance: the answer to the state query and the
@@ -74,6 +78,9 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	key := layout.File("status.json")
 	if err := artifact.PutJSON(ctx, a.Store, key, in.Status); err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	if in.Over {
+		step.ForgetAll(ctx, a.Store, layout.File("journal/"))
 	}
 	return nil
 }

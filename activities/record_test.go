@@ -127,3 +127,18 @@ func TestRecord_MessagesAreWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, there)
 }
+
+// When the session is over nothing of it goes on: its journals go.
+func TestRecordForgetsJournalsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	key := artifact.InBucket("s1").Journal("run-l1", 1)
+	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, key, "entry"))
+	for _, over := range []bool{false, true} {
+		_, err := b.ExecuteActivity(RecordName, RecordInput{Session: "s1", Over: over})
+		require.NoError(t, err)
+		there, err := b.store.Exists(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, !over, there)
+	}
+}

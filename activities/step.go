@@ -80,10 +80,16 @@ func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, err
 	var itself *loop.EndedError
 	switch {
 	case err == nil:
+		for _, warning := range run.result.Warnings {
+			activity.GetLogger(ctx).Warn("a file is no part of the answer", "agent", in.Launch.Agent, "step", run.result.Step, "file", warning)
+		}
 		return run.outcome()
 	case errors.As(err, &itself):
 		return run.endedItself(ctx, itself), nil
 	case ended(stepCtx, err):
+		if isHold(err) {
+			a.held(ctx, run, h)
+		}
 		return StepResult{}, run.cutShort(ctx, err)
 	default:
 		return StepResult{}, a.fail(ctx, run, h, err)
@@ -108,12 +114,30 @@ func (r *stepRun) lookAgain(ctx context.Context) error {
 	}
 	found, err := step.Find(ctx, r.ports, r.spec)
 	if errors.Is(err, artifact.ErrNotFound) {
+		r.result.Step = max(r.result.Step, found.Step)
+		r.result.Transcript = r.left(ctx)
 		return &noProgressError{attempts: MaxFruitless}
 	}
 	if err == nil {
 		r.result = found
 	}
 	return err
+}
+
+// left is the transcript of what the attempts that died had kept.
+func (r *stepRun) left(ctx context.Context) []byte {
+	if r.result.Step == 0 {
+		return nil
+	}
+	t, err := step.ReadTranscript(ctx, r.ports.Store, r.spec.Layout, r.spec.Dir(r.result.Step))
+	if err != nil {
+		return nil // the end of the step does not depend on it
+	}
+	var lines []byte
+	for _, l := range t.Lines {
+		lines = append(append(lines, l.Raw...), '\n')
+	}
+	return lines
 }
 
 // endedItself keeps what a step had come to that ended without an action. What
@@ -144,6 +168,18 @@ func (r *stepRun) cutShort(ctx context.Context, cause error) error {
 		_ = step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: Cancelled, Message: "the step was cut short"})
 	}
 	return temporal.NewCanceledError(r.failure())
+}
+
+// held takes an attempt that an operator paused or reset out of those without
+// progress.
+func (a *Activities) held(ctx context.Context, run *stepRun, h *heart) {
+	h.write(func(v *vitals) {
+		v.StepFailure = run.failure()
+		if run.counted {
+			v.Fruitless--
+		}
+	})
+	_ = h.report(context.WithoutCancel(ctx)) // if it is lost, so is one uncounted attempt
 }
 
 // fail turns the error of an attempt into the activity's, and tells the next
@@ -187,7 +223,7 @@ func (a *Activities) stepRun(ctx context.Context, in StepInput, v vitals) *stepR
 	execution := info.WorkflowExecution
 	r := &stepRun{
 		Activities: a, in: in, token: execution.RunID + "-" + string(in.Launch.ID), attempt: int(info.Attempt),
-		ports:  step.Ports{Store: storage{a.Store}, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch, Redact: a.Redact},
+		ports:  step.Ports{Store: storage{a.Store}, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch, Repeatable: a.Repeatable, Redact: a.Redact},
 		result: step.Result{Step: v.Step, Usage: v.Usage},
 	}
 	if a.Bell != nil {

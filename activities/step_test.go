@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -196,4 +197,30 @@ func TestRunStep_FailureHasItsToken(t *testing.T) {
 	claim, err := artifact.ReadClaim(t.Context(), f.store, artifact.InBucket("s1"), "agent_a", 1)
 	require.NoError(t, err)
 	require.Equal(t, claim.Token, detail.Token)
+}
+
+// An attempt that an operator holds has not failed to make progress.
+func TestRunStep_HeldAttemptsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	thinking := make(chan struct{})
+	f := newFloor(t, func(ctx context.Context) (llm.Message, error) {
+		close(thinking)
+		<-ctx.Done()
+		return llm.Message{}, ctx.Err()
+	})
+	var mu sync.Mutex
+	var told []vitals
+	f.Heartbeat = func(_ context.Context, _ []byte, details ...any) error {
+		<-thinking
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, details[0].(vitals))
+		return activity.ErrActivityPaused
+	}
+	_, err := f.run(answering())
+	require.Error(t, err)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, 1, told[0].Fruitless)
+	require.Zero(t, told[len(told)-1].Fruitless)
 }

@@ -2,6 +2,9 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -12,22 +15,59 @@ const shortest = 8
 // redacted takes the place of a secret.
 const redacted = "[redacted]"
 
-// redact takes the values of this process's secret variables out of text: a key
-// that a program printed is in no prompt, transcript or journal.
+// redact takes the values of this process's secret variables out of text, also
+// as JSON writes them: a key that a program printed is in no prompt, transcript
+// or journal.
 func redact(environ []string) func([]byte) []byte {
-	var secrets [][]byte
+	var written []string
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		if isSecret(name) && len(value) >= shortest {
-			secrets = append(secrets, []byte(value))
+			written = append(written, forms(value)...)
 		}
 	}
-	return func(text []byte) []byte {
-		for _, secret := range secrets {
-			text = bytes.ReplaceAll(text, secret, []byte(redacted))
-		}
-		return text
+	if len(written) == 0 {
+		return func(text []byte) []byte { return text }
 	}
+	// A secret may begin with another one, whose place is not to be taken then: of
+	// what begins at the same byte, the replacer takes the first.
+	slices.SortFunc(written, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	var pairs []string
+	for _, form := range slices.Compact(written) {
+		pairs = append(pairs, form, redacted)
+	}
+	replacer := strings.NewReplacer(pairs...)
+	return func(text []byte) []byte { return []byte(replacer.Replace(string(text))) }
+}
+
+// forms are the ways in which a secret stands in text: as it is, within a JSON
+// string, and within a JSON string in another one, as in the arguments of a tool
+// call. Encoders differ in what they escape.
+func forms(secret string) []string {
+	all := []string{secret}
+	for _, once := range escaped(secret) {
+		all = append(all, once)
+		all = append(all, escaped(once)...)
+	}
+	return all
+}
+
+// escaped is what stands between the quotes of text as a JSON string: without
+// the escapes of HTML, and with them.
+func escaped(text string) []string {
+	var all []string
+	for _, html := range []bool{false, true} {
+		var b bytes.Buffer
+		encoder := json.NewEncoder(&b)
+		encoder.SetEscapeHTML(html)
+		if encoder.Encode(text) == nil { // a string always can be
+			quoted := strings.TrimSuffix(b.String(), "\n")
+			all = append(all, quoted[1:len(quoted)-1])
+		}
+	}
+	return all
 }
 
 // isSecret goes by the names that the public contract demands of key variables,

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/workflows"
 )
@@ -84,7 +85,7 @@ func New(c Config) (*Worker, error) {
 	}
 	c.cacheContent()
 	acts := &activities.Activities{
-		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Tools: openTools,
+		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Tools: openTools, Repeatable: tools.Repeatable,
 		Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Redact: redact(os.Environ()), Now: time.Now,
 	}
 	nameBinary()

@@ -17,7 +17,7 @@ func (s *session) worn() bool {
 // asked of it: signals that nobody has taken would stay behind, and updates that
 // come while the records are written have stepped the core.
 func (s *session) continueAsNew() error {
-	if err := s.flush(s.ctx); err != nil {
+	if err := s.flush(s.ctx, false); err != nil {
 		return s.orCancelled(err)
 	}
 	s.hearAll()

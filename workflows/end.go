@@ -52,7 +52,7 @@ func (s *session) end() (SessionResult, error) {
 		s.final = finalOf(d, p.Path)
 	}
 	s.show()
-	if err := s.flush(s.ctx); err != nil {
+	if err := s.flush(s.ctx, true); err != nil {
 		return SessionResult{}, s.orCancelled(err)
 	}
 	return result, nil
@@ -159,7 +159,7 @@ func (s *session) cancelled() error {
 	s.tell(ctx, cancelled)
 	written := workflow.NewChannel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if err := s.flush(ctx); err != nil {
+		if err := s.flush(ctx, true); err != nil {
 			workflow.GetLogger(ctx).Error("the ledger of the cancelled session is incomplete", "error", err)
 		}
 		written.Close()

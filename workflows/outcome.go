@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -22,17 +23,29 @@ func (s *session) ended(ctx workflow.Context, launched running, f workflow.Futur
 		s.core.Step(unfinished(r, workflow.GetInfo(s.ctx).WorkflowExecution.RunID, err))
 		return
 	}
-	if s.core.Protocol > 1 && result.Token == "" {
-		s.core.Step(byHand(r.launch))
+	run := workflow.GetInfo(s.ctx).WorkflowExecution.RunID
+	if s.core.Protocol > 1 && !tokenOf(r.launch, run, result.Token) {
+		s.core.Step(byHand(r.launch, token(run, r.launch)))
 		return
 	}
 	s.core.Step(finished(r.launch, result))
 }
 
+// token is the execution token of a launch in a run, as the activity makes it.
+func token(run string, l coordination.Launch) string { return run + "-" + string(l.ID) }
+
+// tokenOf reports whether t is a token of the launch: in this run, or in one that
+// was reset and that this one repeats, of which only the form is known.
+func tokenOf(l coordination.Launch, run, t string) bool {
+	const uuid = 36 // characters of a run ID
+	of, found := strings.CutSuffix(t, "-"+string(l.ID))
+	return found && (of == run || len(of) == uuid)
+}
+
 // byHand is the event of an activity that somebody completed with a result of
 // their own. There is nothing in the store behind it, so it is no action.
-func byHand(l coordination.Launch) coordination.Event {
-	return coordination.Failed{Launch: l.ID, Cause: coordination.Failure{
+func byHand(l coordination.Launch, token string) coordination.Event {
+	return coordination.Failed{Launch: l.ID, Token: token, Cause: coordination.Failure{
 		Type:    CompletedByHand,
 		Message: "the activity was completed from outside with a result that no step came to; retry the agent, or let the others decide",
 	}}
@@ -71,7 +84,7 @@ func finished(l coordination.Launch, r activities.StepResult) coordination.Event
 func unfinished(r running, run string, err error) coordination.Event {
 	detail := detailOf(err)
 	if detail.Token == "" {
-		detail.Token = run + "-" + string(r.launch.ID)
+		detail.Token = token(run, r.launch)
 	}
 	if r.cancelled || temporal.IsCanceledError(err) {
 		return coordination.Suspended{Launch: r.launch.ID, Step: detail.Step, Token: detail.Token, Usage: detail.Usage}
@@ -86,11 +99,14 @@ func detailOf(err error) activities.StepFailure {
 	var detail activities.StepFailure
 	var application *temporal.ApplicationError
 	var cancelled *temporal.CanceledError
+	var timeout *temporal.TimeoutError
 	switch {
 	case errors.As(err, &application) && application.HasDetails():
 		_ = application.Details(&detail) // of another shape: what it spent stays unknown
 	case errors.As(err, &cancelled) && cancelled.HasDetails():
 		_ = cancelled.Details(&detail)
+	case errors.As(err, &timeout) && timeout.HasLastHeartbeatDetails():
+		_ = timeout.LastHeartbeatDetails(&detail) // what its last heartbeat told
 	}
 	return detail
 }
@@ -100,8 +116,10 @@ func failure(err error) coordination.Failure {
 	var application *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
 	switch {
-	case errors.As(err, &application):
+	case errors.As(err, &application) && application.Type() != "":
 		return coordination.Failure{Type: application.Type(), Message: application.Message()}
+	case errors.As(err, &application):
+		return coordination.Failure{Type: "FailedByHand", Message: application.Message()}
 	case errors.As(err, &timeout):
 		return coordination.Failure{Type: "Timeout", Message: timeout.Error()}
 	default:

@@ -25,6 +25,7 @@ type books struct {
 	overdue workflow.Future // fires when a long wave's entries have waited enough; nil if nothing waits
 	calm    func()          // stops it
 	due     bool            // it has fired, or something cannot wait for it
+	over    bool            // the session ends with the next Record
 }
 
 // enter keeps a ledger entry. What a person said is due at once: running steps
@@ -54,11 +55,13 @@ func (s *session) record() {
 	}
 }
 
-// flush writes all that is left and waits for it. A session ends after that.
-func (s *session) flush(ctx workflow.Context) error {
+// flush writes all that is left and waits for it. If over, the session ends
+// after that; otherwise it goes on in another run.
+func (s *session) flush(ctx workflow.Context, over bool) error {
 	if s.books.recording != nil {
 		s.wrote(s.books.recording.Get(ctx, nil))
 	}
+	s.books.over = over
 	return s.startRecord(ctx).Get(ctx, nil)
 }
 
@@ -68,7 +71,7 @@ func (s *session) startRecord(ctx workflow.Context) workflow.Future {
 		b.calm()
 	}
 	b.overdue, b.calm, b.due, b.round = nil, nil, false, s.core.Round
-	b.writing = activities.RecordInput{Session: s.id, Entries: b.entries, Events: b.events, Status: s.stateNow()}
+	b.writing = activities.RecordInput{Session: s.id, Entries: b.entries, Events: b.events, Status: s.stateNow(), Over: b.over}
 	// The query may be large, and is in session.json.
 	b.writing.Status.Query = ""
 	b.entries, b.events = nil, nil

@@ -12,7 +12,7 @@ import (
 // A held session says what it waits for and which command releases it.
 func TestScoreboard(t *testing.T) {
 	t.Parallel()
-	why := "agent_b failed (AuthFailed: the key | was refused): retry, finish or cancel"
+	why := "retry, finish or cancel: agent_b failed, AuthFailed: the key | was refused"
 	state := State{SessionID: "s1", Status: Running, Query: "Who <b>?", View: coordination.View{
 		Phase: coordination.PhaseCoordinating, Round: 2, Attempt: 2, Messages: 3, Paused: true, Parked: &why,
 		Votes: map[string]int{"agent_a": 1},
@@ -28,7 +28,7 @@ func TestScoreboard(t *testing.T) {
 
 Fresh votes: 1 for agent_a · 3 human messages
 
-**Parked:** agent\_b failed (AuthFailed: the key \| was refused): retry, finish or cancel
+**Parked:** retry, finish or cancel: agent\_b failed, AuthFailed: the key \| was refused
 
 `+"`conclave retry s1` · `conclave finish s1` · `conclave cancel s1`"+`
 

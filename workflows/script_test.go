@@ -32,7 +32,7 @@ type outcome func(activities.StepInput) (activities.StepResult, error)
 // gives ends a step with a result. Its number is the agent's next one.
 func gives(r activities.StepResult) outcome {
 	return func(in activities.StepInput) (activities.StepResult, error) {
-		r.Token, r.Step, r.Usage = "run-"+string(in.Launch.ID), in.Launch.After+1, llm.Usage{ModelCalls: 1}
+		r.Token, r.Step, r.Usage = "default-test-run-id-"+string(in.Launch.ID), in.Launch.After+1, llm.Usage{ModelCalls: 1}
 		for _, shown := range in.Launch.Shown {
 			r.Seen = append(r.Seen, coordination.Seen{Agent: shown.Agent, Step: shown.Step})
 		}

@@ -44,10 +44,11 @@ type Files struct {
 
 // Open confines file tools to the directory dir. The caller closes them.
 func Open(dir string) (*Files, error) {
-	f := &Files{schemas: make(map[string]*schema)}
-	if err := json.Unmarshal(descriptions, &f.tools); err != nil {
-		return nil, fmt.Errorf("reading the descriptions of the file tools: %w", err)
+	described, err := described()
+	if err != nil {
+		return nil, err
 	}
+	f := &Files{tools: described, schemas: make(map[string]*schema)}
 	for _, t := range f.tools {
 		s, err := compile(t)
 		if err != nil {
@@ -61,6 +62,15 @@ func Open(dir string) (*Files, error) {
 	}
 	f.root = root
 	return f, nil
+}
+
+// described are the file tools as models are told of them.
+func described() ([]llm.Tool, error) {
+	var list []llm.Tool
+	if err := json.Unmarshal(descriptions, &list); err != nil {
+		return nil, fmt.Errorf("reading the descriptions of the file tools: %w", err)
+	}
+	return list, nil
 }
 
 // Close releases the workspace. Calls after it fail.

@@ -29,7 +29,8 @@
 // directory, Verify compares. A manifest is never trusted: Restore checks every
 // path and every hash, and works through os.Root.
 //
-// Empty directories, times and owners are not kept. Symbolic links are kept in
+// Empty directories, the modes of directories, setuid, setgid and sticky bits,
+// times and owners are not kept. Symbolic links are kept in
 // the manifest if they stay inside the workspace.
 //
 // This package is not the step engine: it decides nothing about claims and

@@ -12,7 +12,7 @@ import (
 )
 
 // IgnoreFile is the file that, at the top of a workspace, says in the syntax of .gitignore what
-// of it is not part of an answer.
+// of it is not part of an answer. It is part of it itself, whatever it says.
 const IgnoreFile = ".conclaveignore"
 
 // maxIgnore bounds the ignore file, in bytes: an agent writes it.

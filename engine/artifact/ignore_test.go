@@ -66,3 +66,24 @@ func TestIgnoreFileIsUntrusted(t *testing.T) {
 		})
 	}
 }
+
+// The rules are restored with the files they are about: an ignore file at the
+// top is kept whatever it says.
+func TestIgnoreFileIsNeverIgnored(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"by name": ".conclaveignore\n*.log\n", "by pattern": ".*\n*.log\n", "all": "*\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openDir(t, t.TempDir())
+			dir := t.TempDir()
+			writeFile(t, filepath.Join(dir, artifact.IgnoreFile), content)
+			writeFile(t, filepath.Join(dir, "sub.log", artifact.IgnoreFile), content)
+			writeFile(t, filepath.Join(dir, "a.log"), "x")
+			m, _, _ := snapshot(t, d, dir)
+			require.Contains(t, paths(m), artifact.IgnoreFile)
+			require.NotContains(t, paths(m), "a.log")
+			require.NotContains(t, paths(m), "sub.log/"+artifact.IgnoreFile)
+			require.NoError(t, artifact.Verify(t.Context(), m, dir))
+		})
+	}
+}

@@ -19,18 +19,19 @@ import (
 // with a *LimitError, one with a name that no key can hold with a *NameError.
 // Blobs stored before a failure stay; they are found again.
 func Snapshot(ctx context.Context, store Store, layout Layout, dir string) (Manifest, string, []Warning, error) {
-	w := OpenWorkingCopy(store, layout, dir)
+	w := OpenWorkingCopy(store, layout, dir, "")
 	m, hash, err := w.Seal(ctx)
 	return m, hash, w.Warnings(), err
 }
 
 // upload stores the content of a workspace's files.
 type upload struct {
-	store  Store
-	layout Layout
-	root   *os.Root
-	have   map[string]bool // content that is there already
-	sums   sync.Map        // content that one of the files brings
+	store   Store
+	layout  Layout
+	root    *os.Root
+	scratch string          // where spooled copies lie
+	have    map[string]bool // content that is there already
+	sums    sync.Map        // content that one of the files brings
 }
 
 // run completes the files that w found; those that cannot be opened go.
@@ -68,7 +69,7 @@ func (u *upload) run(ctx context.Context, w *walk) error {
 }
 
 func (u *upload) file(ctx context.Context, f *os.File, file *File) error {
-	content, err := spool(ctx, f, file.Size)
+	content, err := spool(ctx, f, file.Size, u.scratch)
 	if err != nil {
 		return fmt.Errorf("read %q: %w", file.Path, err)
 	}

@@ -22,11 +22,12 @@ type spooled struct {
 	temp *os.File // nil if the copy is in memory
 }
 
-// spool copies a file of the given size. Another size is an error.
-func spool(ctx context.Context, f io.Reader, size int64) (*spooled, error) {
+// spool copies a file of the given size, a large one to a file in dir, or in the
+// system's temporary directory if that is empty. Another size is an error.
+func spool(ctx context.Context, f io.Reader, size int64, dir string) (*spooled, error) {
 	s := &spooled{}
 	// One byte more than there should be, to see that the file grew.
-	n, sum, err := s.fill(contextReader(ctx, io.LimitReader(f, size+1)), size)
+	n, sum, err := s.fill(contextReader(ctx, io.LimitReader(f, size+1)), size, dir)
 	if err == nil && n != size {
 		err = fmt.Errorf("it changed while it was read (%d bytes expected): stop what writes to it", size)
 	}
@@ -40,7 +41,7 @@ func spool(ctx context.Context, f io.Reader, size int64) (*spooled, error) {
 	return s, nil
 }
 
-func (s *spooled) fill(src io.Reader, size int64) (int64, string, error) {
+func (s *spooled) fill(src io.Reader, size int64, dir string) (int64, string, error) {
 	hash := sha256.New()
 	src = io.TeeReader(src, hash)
 	if size <= spoolMemory {
@@ -48,7 +49,7 @@ func (s *spooled) fill(src io.Reader, size int64) (int64, string, error) {
 		s.body = bytes.NewReader(data)
 		return int64(len(data)), hex.EncodeToString(hash.Sum(nil)), err
 	}
-	temp, err := os.CreateTemp("", "conclave-snapshot-*")
+	temp, err := os.CreateTemp(dir, "conclave-snapshot-*")
 	if err != nil {
 		return 0, "", err
 	}

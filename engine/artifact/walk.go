@@ -22,49 +22,50 @@ type Warning struct {
 
 func (w Warning) String() string { return fmt.Sprintf("%q was left out: %s", w.Path, w.Problem) }
 
-// walk finds the files of a workspace. It follows no links.
+// walk finds the files of a workspace, in the order of their paths. It follows
+// no links.
 type walk struct {
 	root     *os.Root
 	ignore   func(path string, dir bool) bool
+	lenient  bool                   // what no answer can have is left out with a warning, instead of an error
 	infos    map[string]fs.FileInfo // of the files, if it is not nil
 	files    []File                 // without hashes
 	warnings []Warning
 	entries  int
 	bytes    int64
+	full     bool // it ended at MaxFiles
 }
 
-func (w *walk) run(ctx context.Context) error {
-	if err := w.dir(ctx, ".", 0); err != nil {
-		return err
-	}
-	slices.SortFunc(w.files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	return nil
-}
+func (w *walk) run(ctx context.Context) error { return w.dir(ctx, ".", 0) }
 
 func (w *walk) dir(ctx context.Context, dir string, depth int) error {
 	if depth >= MaxDepth {
-		return &LimitError{What: "names in a path", Path: dir, Max: MaxDepth}
+		return w.beyond(dir, &LimitError{What: "names in a path", Path: dir, Max: MaxDepth})
 	}
-	subdirs, err := w.entriesOf(ctx, dir)
+	entries, err := w.list(ctx, dir)
 	if err != nil {
 		return err
 	}
-	for _, sub := range subdirs {
-		if err := w.dir(ctx, sub, depth+1); err != nil {
+	for _, entry := range entries {
+		if w.full {
+			return nil
+		}
+		if err := w.entry(ctx, path.Join(dir, entry.Name()), entry, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entriesOf takes the files of a directory and returns its directories.
-func (w *walk) entriesOf(ctx context.Context, dir string) ([]string, error) {
+// list returns the entries of a directory that are not ignored, in the order of
+// the paths below them: no more than it takes to meet the limit, the first ones.
+func (w *walk) list(ctx context.Context, dir string) ([]fs.DirEntry, error) {
 	f, err := w.root.Open(dir)
 	if err != nil {
 		return nil, w.leftOut(dir, err)
 	}
 	defer f.Close()
-	var subdirs []string
+	var entries []fs.DirEntry
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -72,44 +73,71 @@ func (w *walk) entriesOf(ctx context.Context, dir string) ([]string, error) {
 		// In batches: an endless directory must meet the limit, not the memory.
 		batch, err := f.ReadDir(1024)
 		for _, entry := range batch {
-			sub, err := w.entry(path.Join(dir, entry.Name()), entry)
-			if err != nil {
-				return nil, err
-			}
-			if sub != "" {
-				subdirs = append(subdirs, sub)
+			if !w.ignored(path.Join(dir, entry.Name()), entry.IsDir()) {
+				entries = append(entries, entry)
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			return subdirs, nil
-		}
-		if err != nil {
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
 			return nil, err
+		}
+		if !w.lenient && len(entries) > MaxFiles {
+			return nil, &LimitError{What: "files", Path: path.Join(dir, entries[MaxFiles].Name()), Max: MaxFiles}
+		}
+		if ended || len(entries) > 2*MaxFiles {
+			slices.SortFunc(entries, byPath)
+			entries = entries[:min(len(entries), MaxFiles+1)]
+		}
+		if ended {
+			return entries, nil
 		}
 	}
 }
 
-// entry takes one entry; it returns the path if that is a directory to enter.
-func (w *walk) entry(name string, entry fs.DirEntry) (string, error) {
-	if name == peersDir || w.ignore != nil && w.ignore(name, entry.IsDir()) {
-		return "", nil
+// byPath orders the entries of a directory as the paths below them are ordered:
+// "a-b" comes before "a/b".
+func byPath(a, b fs.DirEntry) int {
+	key := func(e fs.DirEntry) string {
+		if e.IsDir() {
+			return e.Name() + "/"
+		}
+		return e.Name()
 	}
-	if w.entries++; w.entries > MaxFiles {
-		return "", &LimitError{What: "files", Path: name, Max: MaxFiles}
+	return cmp.Compare(key(a), key(b))
+}
+
+// ignored reports that an entry is no part of the workspace. The ignore file
+// always is: restored without it, the workspace would be another one.
+func (w *walk) ignored(name string, dir bool) bool {
+	switch {
+	case name == peersDir:
+		return true
+	case name == IgnoreFile && !dir:
+		return false
 	}
+	return w.ignore != nil && w.ignore(name, dir)
+}
+
+// entry takes one entry, of a directory with what is below it.
+func (w *walk) entry(ctx context.Context, name string, entry fs.DirEntry, depth int) error {
+	if w.entries == MaxFiles {
+		w.full = true // here ends a lenient walk
+		return w.beyond(name, &LimitError{What: "files", Path: name, Max: MaxFiles})
+	}
+	w.entries++
 	switch {
 	case !utf8.ValidString(name):
 		w.warn(name, "its name is not valid UTF-8: rename it")
-		return "", nil
+		return nil
 	case entry.IsDir():
-		return name, nil
+		return w.dir(ctx, name, depth+1)
 	case entry.Type() == fs.ModeSymlink:
-		return "", w.link(name)
+		return w.link(name)
 	case !entry.Type().IsRegular():
 		w.warn(name, "it is neither a file nor a link")
-		return "", nil
+		return nil
 	}
-	return "", w.file(name, entry)
+	return w.file(name, entry)
 }
 
 func (w *walk) file(name string, entry fs.DirEntry) error {
@@ -118,14 +146,15 @@ func (w *walk) file(name string, entry fs.DirEntry) error {
 		return w.leftOut(name, err)
 	}
 	if info.Size() > MaxFileBytes {
-		return &LimitError{What: "bytes in a file", Path: name, Max: MaxFileBytes}
+		return w.beyond(name, &LimitError{What: "bytes in a file", Path: name, Max: MaxFileBytes})
 	}
-	if w.bytes += info.Size(); w.bytes > MaxBytes {
-		return &LimitError{What: "bytes", Path: name, Max: MaxBytes}
+	if w.bytes+info.Size() > MaxBytes {
+		return w.beyond(name, &LimitError{What: "bytes", Path: name, Max: MaxBytes})
 	}
 	if _, err := EscapePath(name); err != nil {
-		return err
+		return w.beyond(name, err)
 	}
+	w.bytes += info.Size()
 	w.files = append(w.files, File{Path: name, Mode: uint32(info.Mode().Perm()), Size: info.Size()})
 	if w.infos != nil {
 		w.infos[name] = info
@@ -149,9 +178,19 @@ func (w *walk) link(name string) error {
 		return nil
 	}
 	if _, err := EscapePath(name); err != nil {
-		return err
+		return w.beyond(name, err)
 	}
 	w.files = append(w.files, File{Path: name, Mode: 0o777, Link: target})
+	return nil
+}
+
+// beyond is what comes of an entry that no answer can have: the error, or in a
+// lenient walk a warning.
+func (w *walk) beyond(name string, err error) error {
+	if !w.lenient {
+		return err
+	}
+	w.warn(name, err.Error())
 	return nil
 }
 

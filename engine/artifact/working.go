@@ -18,9 +18,10 @@ import (
 // It is not safe for concurrent use, and nothing that runs may write to the
 // directory while it is scanned.
 type WorkingCopy struct {
-	store  Store
-	layout Layout
-	dir    string
+	store   Store
+	layout  Layout
+	dir     string
+	scratch string
 
 	files    map[string]followed
 	have     map[string]bool // content that the session is known to have
@@ -45,10 +46,12 @@ type Delta struct {
 	Removed []string `json:"removed,omitempty"`
 }
 
-// OpenWorkingCopy begins to follow a directory that holds nothing yet.
-func OpenWorkingCopy(store Store, layout Layout, dir string) *WorkingCopy {
+// OpenWorkingCopy begins to follow a directory that holds nothing yet. Copies of
+// large files lie in scratch while they are stored, in the system's temporary
+// directory if that is empty; a process that is killed leaves them there.
+func OpenWorkingCopy(store Store, layout Layout, dir, scratch string) *WorkingCopy {
 	return &WorkingCopy{
-		store: store, layout: layout, dir: dir,
+		store: store, layout: layout, dir: dir, scratch: scratch,
 		files: map[string]followed{}, have: map[string]bool{},
 	}
 }
@@ -65,14 +68,24 @@ func (w *WorkingCopy) Has(m Manifest) {
 // Scan stores what changed since the last one and returns it. The errors are
 // those of Snapshot; content stored before a failure is found again.
 func (w *WorkingCopy) Scan(ctx context.Context) (Delta, error) {
-	delta, err := w.scan(ctx)
+	return w.described(w.scan(ctx, false))
+}
+
+// ScanStorable is Scan for a workspace that is not finished: what would make
+// Scan fail with a *LimitError or a *NameError is left out with a warning, and
+// all else is kept. Of more files than there may be, the first by path are kept.
+func (w *WorkingCopy) ScanStorable(ctx context.Context) (Delta, error) {
+	return w.described(w.scan(ctx, true))
+}
+
+func (w *WorkingCopy) described(delta Delta, err error) (Delta, error) {
 	if err != nil {
 		return Delta{}, fmt.Errorf("scan workspace %q: %w", w.dir, err)
 	}
 	return delta, nil
 }
 
-func (w *WorkingCopy) scan(ctx context.Context) (Delta, error) {
+func (w *WorkingCopy) scan(ctx context.Context, lenient bool) (Delta, error) {
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return Delta{}, err
@@ -83,15 +96,20 @@ func (w *WorkingCopy) scan(ctx context.Context) (Delta, error) {
 		return Delta{}, err
 	}
 	began := time.Now()
-	found := &walk{root: root, ignore: ignore, infos: map[string]fs.FileInfo{}}
+	found := &walk{root: root, ignore: ignore, lenient: lenient, infos: map[string]fs.FileInfo{}}
 	if err := found.run(ctx); err != nil {
 		return Delta{}, err
 	}
-	touched := &walk{root: root, files: w.touched(found)}
-	up := &upload{store: w.store, layout: w.layout, root: root, have: w.have}
+	reading := w.touched(found)
+	touched := &walk{root: root, files: reading}
+	up := &upload{store: w.store, layout: w.layout, root: root, have: w.have, scratch: w.scratch}
 	if err := up.run(ctx, touched); err != nil {
 		return Delta{}, err
 	}
+	// What could not be opened is left out, also if it was stored as it once was.
+	found.files = slices.DeleteFunc(found.files, func(f File) bool {
+		return contains(reading, f.Path) && !contains(touched.files, f.Path)
+	})
 	w.warnings = append(found.warnings, touched.warnings...)
 	return w.take(found, touched.files, began), nil
 }

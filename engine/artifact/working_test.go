@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func TestWorkingCopyFollowsChanges(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
-	w := artifact.OpenWorkingCopy(d, layout, dir)
+	w := artifact.OpenWorkingCopy(d, layout, dir, "")
 	require.Empty(t, scan(t, w))
 
 	writeFile(t, filepath.Join(dir, "a"), "one")
@@ -88,14 +89,14 @@ func TestWorkingCopyApply(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := workspace(t)
-	w := artifact.OpenWorkingCopy(d, layout, dir)
+	w := artifact.OpenWorkingCopy(d, layout, dir, "")
 	deltas := []artifact.Delta{scan(t, w)}
 	writeFile(t, filepath.Join(dir, "main.go"), "package other\n")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "docs")))
 	deltas = append(deltas, scan(t, w))
 
 	elsewhere := t.TempDir()
-	again := artifact.OpenWorkingCopy(d, layout, elsewhere)
+	again := artifact.OpenWorkingCopy(d, layout, elsewhere, "")
 	require.NoError(t, again.Apply(t.Context(), deltas...))
 	require.NoError(t, artifact.Verify(t.Context(), w.Manifest(), elsewhere))
 	require.Empty(t, scan(t, again), "it goes on from there")
@@ -121,7 +122,7 @@ func TestWorkingCopyStoresOnlyWhatIsNew(t *testing.T) {
 	s := &counting{Store: d}
 	dir := t.TempDir()
 	require.NoError(t, artifact.Restore(t.Context(), d, layout, shown, dir, false))
-	w := artifact.OpenWorkingCopy(s, layout, dir)
+	w := artifact.OpenWorkingCopy(s, layout, dir, "")
 	w.Has(shown)
 	scan(t, w)
 	require.Zero(t, s.stored.Load()+s.asked.Load(), "the session has it all")
@@ -132,4 +133,68 @@ func TestWorkingCopyStoresOnlyWhatIsNew(t *testing.T) {
 	require.Equal(t, []string{"f07", "new"}, changed(scan(t, w)))
 	require.EqualValues(t, 2, s.stored.Load())
 	require.EqualValues(t, 2, s.asked.Load())
+}
+
+// Work that is not finished is kept but for what no answer can have; an answer
+// is all or nothing.
+func TestWorkingCopyScanStorable(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	dir := t.TempDir()
+	w := artifact.OpenWorkingCopy(d, layout, dir, "")
+	long := strings.Repeat("é", 50)
+	for _, name := range []string{"a", long, "z"} {
+		writeFile(t, filepath.Join(dir, name), "x")
+	}
+	writeFile(t, filepath.Join(dir, "big"), "")
+	require.NoError(t, os.Truncate(filepath.Join(dir, "big"), artifact.MaxFileBytes+1))
+	delta, err := w.ScanStorable(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "z"}, changed(delta))
+	require.Len(t, w.Warnings(), 2)
+	_, err = w.Scan(t.Context())
+	require.Error(t, err)
+	_, _, err = w.Seal(t.Context())
+	require.Error(t, err)
+
+	require.NoError(t, artifact.OpenWorkingCopy(d, layout, t.TempDir(), "").Apply(t.Context(), delta))
+	require.NoError(t, os.Remove(filepath.Join(dir, long)))
+	require.NoError(t, os.Truncate(filepath.Join(dir, "big"), 1))
+	require.Equal(t, []string{"big"}, changed(scan(t, w)), "it goes on from there")
+	require.Empty(t, w.Warnings())
+}
+
+// Copies of large files lie where the caller says, and nothing of them stays.
+func TestWorkingCopyScratch(t *testing.T) {
+	t.Parallel()
+	dir, scratch := t.TempDir(), t.TempDir()
+	writeFile(t, filepath.Join(dir, "large"), strings.Repeat("a", 2<<20))
+	var copies int
+	s := growing{Store: openDir(t, t.TempDir()), grow: func() {
+		found, err := os.ReadDir(scratch)
+		require.NoError(t, err)
+		copies += len(found)
+	}}
+	scan(t, artifact.OpenWorkingCopy(s, layout, dir, scratch))
+	require.Equal(t, 1, copies)
+	left, err := os.ReadDir(scratch)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// What a warning says is left out is not there as it once was.
+func TestWorkingCopyOfAFileThatBecameUnreadable(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	dir := t.TempDir()
+	w := artifact.OpenWorkingCopy(openDir(t, t.TempDir()), layout, dir, "")
+	writeFile(t, filepath.Join(dir, "closed"), "x")
+	writeFile(t, filepath.Join(dir, "open"), "x")
+	scan(t, w)
+	require.NoError(t, os.Chmod(filepath.Join(dir, "closed"), 0))
+	require.Equal(t, []string{"closed"}, scan(t, w).Removed)
+	require.Len(t, w.Warnings(), 1)
+	require.Equal(t, []string{"open"}, paths(w.Manifest()))
 }

@@ -101,10 +101,15 @@ func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []ste
 	if m.Launch.Purpose == coordination.Evaluate {
 		return nil
 	}
-	return []step.Document{m.lastAction(artifact.LastAction{
+	last := artifact.LastAction{
 		AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at,
 		StepNumber: r.Step, Cost: r.Usage, Error: &cause,
-	})}
+	}
+	if !r.StartedAt.IsZero() {
+		// The claim may be of a worker whose clock was ahead.
+		last.DurationSeconds = max(0, at.Sub(r.StartedAt).Seconds())
+	}
+	return []step.Document{m.lastAction(last)}
 }
 
 // lastAction is last_action.json, which only goes forward: a step that is

@@ -336,6 +336,32 @@ func TestGivenUpStepKeepsItsNumber(t *testing.T) {
 	require.Equal(t, 2, next.Step)
 }
 
+// What a step that came to nothing took is counted from its claim, also by an
+// attempt that knows no more than the number.
+func TestGivenUpStepHasADuration(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+	require.NoError(t, err)
+	ports := b.ports(&script{})
+	now := ports.Now()
+	ports.Now = func() time.Time { return now }
+	r, err := step.Run(t.Context(), ports, spec)
+	require.Error(t, err)
+	duration := func(r step.Result, at time.Time) float64 {
+		now = at
+		require.NoError(t, step.Abandon(t.Context(), ports, spec, r, artifact.Error{Type: "Cancelled"}))
+		var last artifact.LastAction
+		b.read("agents/agent_a/last_action.json", &last)
+		return last.DurationSeconds
+	}
+	began := now
+	require.InDelta(t, 12.5, duration(r, began.Add(12500*time.Millisecond)), 1e-9)
+	require.InDelta(t, 20, duration(step.Result{Step: 1}, began.Add(20*time.Second)), 1e-9)
+	require.Zero(t, duration(r, began.Add(-time.Second)), "clocks differ")
+	require.Zero(t, duration(step.Result{}, began.Add(20*time.Second)), "it was never claimed")
+}
+
 // An attempt that was cut off while its model answered must not commit.
 func TestCutOffAttemptDoesNotCommit(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ func claim(ctx context.Context, p Ports, s Spec, r *Result) (c artifact.Claim, f
 		key := s.Dir(n) + "step.json"
 		err := artifact.CreateJSON(ctx, p.Store, key, mine)
 		if err == nil {
-			r.Step = n
+			r.Step, r.StartedAt = n, mine.StartedAt
 			return mine, true, nil
 		}
 		if !errors.Is(err, artifact.ErrExists) {
@@ -32,7 +32,7 @@ func claim(ctx context.Context, p Ports, s Spec, r *Result) (c artifact.Claim, f
 			return artifact.Claim{}, false, fmt.Errorf("reading who claimed step %d: %w", n, err)
 		}
 		if taken.Token == s.Token {
-			r.Step = n
+			r.Step, r.StartedAt = n, taken.StartedAt
 			return taken, false, nil
 		}
 	}

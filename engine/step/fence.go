@@ -20,18 +20,14 @@ func (p Ports) alive(ctx context.Context) error {
 	return p.Alive()
 }
 
-// redact takes the secrets out of text.
-func (p Ports) redact(text []byte) []byte {
-	if p.Redact == nil {
-		return text
-	}
-	return p.Redact(text)
-}
-
 // fencedModel asks before every call.
 type fencedModel struct {
 	loop.Model
 	alive func(context.Context) error
+
+	// interrupted is forgotten when the model is asked: calls of its next reply are
+	// others, even if they have the same IDs.
+	interrupted map[string]bool
 }
 
 // Generate implements loop.Model.
@@ -39,6 +35,7 @@ func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 	if err := m.alive(ctx); err != nil {
 		return llm.Reply{}, err
 	}
+	clear(m.interrupted)
 	return m.Model.Generate(ctx, req)
 }
 

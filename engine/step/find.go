@@ -28,6 +28,5 @@ func Find(ctx context.Context, p Ports, s Spec) (Result, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Commit, r.Usage = commit, commit.Usage
-	return r, project(ctx, p.Store, s, &r)
+	return r, settle(ctx, p, s, &r, commit)
 }

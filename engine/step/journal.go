@@ -124,11 +124,15 @@ func (j *journal) flush(ctx context.Context, files bool) error {
 	return nil
 }
 
-// create adds an object. Of two attempts that write the same one, the later
+// create adds an object, without the secrets in its lines. Of two attempts that write the same one, the later
 // goes on.
 func (j *journal) create(ctx context.Context, r record) error {
 	key := j.spec.Layout.Journal(j.spec.Token, j.written+1)
-	err := artifact.CreateJSON(ctx, j.ports.Store, key, r)
+	var err error
+	if r.Lines, err = j.ports.redactLines(r.Lines); err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	err = artifact.CreateJSON(ctx, j.ports.Store, key, r)
 	if errors.Is(err, artifact.ErrExists) {
 		there, readErr := artifact.ReadJSON[record](ctx, j.ports.Store, key)
 		switch {
@@ -151,12 +155,16 @@ func (j *journal) create(ctx context.Context, r record) error {
 	return nil
 }
 
-// write adds a line to the transcript.
+// write adds a line to the transcript, without the secrets in it.
 func (j *journal) write(l line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	j.transcript.Write(append(j.ports.redact(data), '\n'))
+	if data, err = j.ports.redactJSON(data); err != nil {
+		return err
+	}
+	j.transcript.Write(data)
+	j.transcript.WriteByte('\n')
 	return nil
 }

@@ -26,10 +26,17 @@ func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
 }
 
 // Abandon records that the step of r was given up because of cause: what Leave
-// keeps, and the documents that tell of it.
+// keeps, and the documents that tell of it, without secrets.
 func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
 	if err := Leave(ctx, p, s, r); err != nil {
 		return err
 	}
+	if r.StartedAt.IsZero() && r.Step > 0 {
+		// An attempt that never came to run knows the number alone.
+		if claim, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, s.Dir(r.Step)+"step.json"); err == nil && claim.Token == s.Token {
+			r.StartedAt = claim.StartedAt
+		}
+	}
+	cause.Message = string(p.redact([]byte(cause.Message)))
 	return writeAll(ctx, p.Store, s.Abandoned(r, cause, artifact.Timestamp(p.Now())))
 }

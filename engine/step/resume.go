@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -51,9 +52,12 @@ func (j *journal) restore(ctx context.Context) ([]loop.Entry, error) {
 	return entries, nil
 }
 
-// takeOver copies the journal that the step goes on from into its own.
+// takeOver copies the journal that the step goes on from into its own. That one
+// ends with a record of ours: an attempt that still writes it, because it does
+// not know yet that it was ended, ends with its next entry. It stays until the
+// session ends: a workflow that is reset goes on from it once more.
 func (j *journal) takeOver(ctx context.Context) ([]record, error) {
-	old, err := j.read(ctx, j.spec.ResumeFrom)
+	old, err := j.close(ctx, j.spec.ResumeFrom)
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
@@ -69,8 +73,26 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	if err := j.create(ctx, taken); err != nil {
 		return nil, err
 	}
-	remove(ctx, j.ports.Store, keys(j.spec.Layout, j.spec.ResumeFrom, len(old)))
 	return []record{taken}, nil
+}
+
+// close reads the journal of a token and ends it.
+func (j *journal) close(ctx context.Context, token string) ([]record, error) {
+	for {
+		records, err := j.read(ctx, token)
+		if err != nil || len(records) == 0 {
+			return nil, err
+		}
+		key := j.spec.Layout.Journal(token, len(records)+1)
+		err = artifact.CreateJSON(ctx, j.ports.Store, key, record{Attempt: math.MaxInt, Writer: j.writer})
+		if errors.Is(err, artifact.ErrExists) {
+			continue // it was written once more
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ending the journal that the step goes on from: %w", err)
+		}
+		return records, nil
+	}
 }
 
 // read returns the journal of a token, in order.

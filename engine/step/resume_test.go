@@ -115,10 +115,13 @@ func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r
 	b.spec.Attempt = 1
 	r, err := step.Run(t.Context(), ports, b.spec)
 	used = life - dying.life.Load()
-	if err == nil {
+	if dying.life.Load() >= 0 {
+		require.NoError(t, err)
 		return model.calls.Load(), used, r
 	}
-	require.ErrorIs(t, err, errKilled)
+	if err != nil { // what is only tidied up has no error
+		require.ErrorIs(t, err, errKilled)
+	}
 	ports.Store = b.store
 	b.spec.Attempt = 2
 	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
@@ -145,8 +148,71 @@ func TestKilledAnywhere(t *testing.T) {
 			require.Equal(t, want.Commit.Manifest, got.Commit.Manifest, "killed at call %d of %d, late: %t", life, total, late)
 			require.JSONEq(t, string(want.Commit.Payload), string(got.Commit.Payload))
 			require.GreaterOrEqual(t, got.Usage.ModelCalls, int64(workedCalls))
+			require.True(t, noJournal(t, b), "killed at call %d of %d, late: %t", life, total, late)
 		}
 	}
+}
+
+// ending ends the step's context as soon as it has committed.
+type ending struct {
+	artifact.Store
+	cancel context.CancelCauseFunc
+}
+
+func (e ending) Create(ctx context.Context, key string, body []byte) error {
+	err := e.Store.Create(ctx, key, body)
+	if strings.HasSuffix(key, "action.json") {
+		e.cancel(errors.New("paused"))
+	}
+	return err
+}
+
+// After the commit the action is real: who ends the step then comes too late.
+func TestEndedAfterTheCommit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ports := b.ports()
+	ports.Model, ports.Store = &worked{}, ending{b.store, cancel}
+	result, err := step.Run(ctx, ports, b.spec)
+	require.NoError(t, err)
+	require.Error(t, ctx.Err())
+	require.Equal(t, "text", result.Commit.Kind)
+	there, err := b.store.Exists(t.Context(), b.spec.Dir(1)+"workspace.json")
+	require.NoError(t, err)
+	require.True(t, there, "what is made of it is there")
+	require.True(t, noJournal(t, b))
+}
+
+// A step that another one goes on from may still be at work: it ends with its
+// next entry, and pays for no further call.
+func TestTakenOverAtWork(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	old := &worked{}
+	ports := b.ports()
+	ports.Model = meanwhile{old, func(turn int) {
+		if turn != 3 {
+			return
+		}
+		spec := b.spec
+		spec.Token, spec.ResumeFrom, spec.After = "run-l2", b.spec.Token, 1
+		spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+			return &rules{}, nil, nil
+		}
+		next := b.ports()
+		next.Model = &worked{}
+		result, err := step.Run(t.Context(), next, spec)
+		require.NoError(t, err)
+		require.Equal(t, 2, result.Step)
+		require.EqualValues(t, workedCalls-2, result.Usage.ModelCalls, "the two that were kept are not paid again")
+	}}
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, step.ErrOvertaken)
+	require.EqualValues(t, 3, old.calls.Load())
+	there, err := b.store.Exists(t.Context(), b.spec.Dir(1)+"action.json")
+	require.NoError(t, err)
+	require.False(t, there)
 }
 
 func noJournal(t *testing.T, b *bench) bool {
@@ -321,6 +387,40 @@ func TestUnstorableFilesAreTold(t *testing.T) {
 	_, err = newBench(t, &rules{}).run(call("write_file", map[string]string{"path": long, "content": "x"}), done("1"), done("2"), done("3"), done("4"))
 	var name *artifact.NameError
 	require.ErrorAs(t, err, &name, "it is not told for ever")
+}
+
+// An ID tells apart the calls of one reply, no more: servers give the same ones
+// again. Only what was interrupted is not known.
+func TestACallWithTheIDOfAnInterruptedOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	ports := b.ports(call("write_file", map[string]string{"path": "a", "content": "one"}))
+	ports.Repeatable = func(string) bool { return false }
+	replied := false
+	ports.Progress = func(p step.Progress) { replied = replied || p.Last == loop.Reply }
+	ports.Alive = func() error {
+		if replied {
+			return errKilled
+		}
+		return nil
+	}
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, errKilled)
+
+	r := &rules{}
+	b.spec.Attempt = 2
+	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+		return r, nil, nil
+	}
+	ports = b.ports(call("write_file", map[string]string{"path": "b", "content": "two"}), read("b"), done("Two."))
+	ports.Repeatable = func(string) bool { return false }
+	_, err = step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	told := results(r.learned)
+	require.Len(t, told, 3)
+	require.Contains(t, told[0], "not known")
+	require.NotContains(t, told[1], "not known")
+	require.Contains(t, told[2], "two")
 }
 
 func TestSecretsAreTakenOut(t *testing.T) {

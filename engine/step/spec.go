@@ -27,10 +27,15 @@ type Ports struct {
 	Scratch string
 
 	// Repeatable reports whether a call of a tool that may have run already can be
-	// run again without harm; nil for every tool.
+	// run again without harm, the workspace being what it was before. Of a call of
+	// another tool the model is told that its outcome is not known. nil stands for
+	// tools that touch nothing but the workspace: all of them are.
 	Repeatable func(tool string) bool
 
-	// Redact takes secrets out of what tools say and what is kept; nil for none.
+	// Redact takes secrets out of text: of what tools say, of the journal and the
+	// transcript, of the committed payload, and of why a step was given up; nil for
+	// none. It gets texts as they are, not as JSON quotes them. The files of the workspace are left as they are: they are the
+	// agent's work, and a file with something cut out would be another one.
 	Redact func([]byte) []byte
 
 	// Progress is told after every journal entry; nil for nobody.
@@ -152,6 +157,9 @@ type Result struct {
 
 	// Warnings tell of files that were left out of the workspace.
 	Warnings []string
+
+	// StartedAt is when the step was claimed; zero if that is not known.
+	StartedAt time.Time
 
 	// Transcript is set when the step ended without a commit.
 	Transcript []byte

@@ -43,8 +43,24 @@ func run(ctx context.Context, p Ports, s Spec, r *Result) error {
 	case err != nil:
 		return err
 	}
-	r.Commit, r.Usage = commit, commit.Usage
-	return project(ctx, p.Store, s, r)
+	return settle(ctx, p, s, r, commit)
+}
+
+// settleTime bounds what is made of a commit after the step was ended from
+// outside. The next attempt would make it again.
+const settleTime = 2 * time.Minute
+
+// settle makes of a commit what is made of it, and forgets the journal. The
+// action is real: who ends the step now comes too late for it.
+func settle(ctx context.Context, p Ports, s Spec, r *Result, c artifact.Commit) error {
+	r.Commit, r.Usage = c, c.Usage
+	settling, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer stop()
+	if err := project(settling, p.Store, s, r); err != nil {
+		return err
+	}
+	Forget(settling, p, s)
+	return nil
 }
 
 // maxBehind bounds how often an attempt begins again because an earlier one is
@@ -76,10 +92,8 @@ func attempt(ctx context.Context, p Ports, s Spec, started time.Time, fresh bool
 	c, err := work(ctx, p, s, ws, j, started, fresh)
 	if err != nil {
 		r.Transcript = j.transcript.Bytes()
-		return c, err
 	}
-	remove(ctx, p.Store, keys(s.Layout, s.Token, j.written)) // the commit has it all
-	return c, nil
+	return c, err
 }
 
 // work comes to an action and commits it.
@@ -96,6 +110,9 @@ func conclude(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, a
 	sealed, err := s.Seal(action)
 	if err != nil {
 		return artifact.Commit{}, fmt.Errorf("sealing the %s of the step: %w", action.Kind, err)
+	}
+	if sealed.Payload, err = p.redactJSON(sealed.Payload); err != nil {
+		return artifact.Commit{}, err
 	}
 	r := j.result
 	c := artifact.Commit{
@@ -119,10 +136,11 @@ func conclude(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, a
 // converse runs the loop in the workspace, from the opening or from where the
 // earlier attempts came to.
 func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, fresh bool) (loop.Action, error) {
-	rules, opening, err := s.Open(ws.tools.Tools(), ws.mount)
+	opened, opening, err := s.Open(ws.tools.Tools(), ws.mount)
 	if err != nil {
 		return loop.Action{}, fmt.Errorf("opening the step: %w", err)
 	}
+	rules := storable{Rules: opened, ws: ws, seal: s.Seal, refused: new(int)}
 	var entries []loop.Entry
 	if !fresh || s.ResumeFrom != "" { // what was claimed just now has no journal
 		if entries, err = j.restore(ctx); err != nil {
@@ -144,9 +162,9 @@ func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, f
 		}
 	}
 	return loop.Loop{
-		Model:   fencedModel{Model: p.Model, alive: p.alive},
+		Model:   fencedModel{Model: p.Model, alive: p.alive, interrupted: restored},
 		Tools:   fencedTools{opened: ws.tools, ports: p, interrupted: restored},
 		Journal: j,
 		Now:     p.Now,
-	}.Run(ctx, conv, storable{Rules: rules, ws: ws, seal: s.Seal, refused: new(int)})
+	}.Run(ctx, conv, rules)
 }

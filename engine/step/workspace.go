@@ -23,6 +23,10 @@ type workspace struct {
 	layout artifact.Layout
 	tools  Tools
 	copy   *artifact.WorkingCopy
+
+	unkept artifact.Delta // stored, but in no journal entry yet
+
+	toldLeftOut bool // the agent knows which files its answer leaves out
 }
 
 // openWorkspace makes an empty workspace with the peers' files in it.
@@ -43,7 +47,7 @@ func (w *workspace) fill(ctx context.Context, p Ports, s Spec) (err error) {
 	if err := os.Mkdir(w.dir, 0o700); err != nil {
 		return fmt.Errorf("making a workspace: %w", err)
 	}
-	w.copy = artifact.OpenWorkingCopy(p.Store, s.Layout, w.dir)
+	w.copy = artifact.OpenWorkingCopy(p.Store, s.Layout, w.dir, w.base)
 	for _, peer := range s.Peers {
 		if err := w.mount(ctx, peer); err != nil {
 			return err
@@ -55,22 +59,38 @@ func (w *workspace) fill(ctx context.Context, p Ports, s Spec) (err error) {
 	return nil
 }
 
-// changes stores what changed in the workspace since it was asked last. A
-// workspace that cannot be stored is the agent's to mend before it answers:
-// until then its files are not kept.
+// changes stores what changed in the workspace since it was asked last, and
+// returns it. A file that no answer can have is the agent's to mend before it
+// answers; until then it alone is not kept.
 func (w *workspace) changes(ctx context.Context) (artifact.Delta, error) {
-	delta, err := w.copy.Scan(ctx)
-	if unstorable(err) {
-		return artifact.Delta{}, nil
+	delta, err := w.copy.ScanStorable(ctx)
+	if err != nil {
+		return artifact.Delta{}, err
 	}
-	return delta, err
+	delta = artifact.Join(w.unkept, delta)
+	w.unkept = artifact.Delta{}
+	return delta, nil
 }
 
-// unstorable reports that the files themselves are why they cannot be stored.
-func unstorable(err error) bool {
+// check stores the workspace as an answer has it. If the files themselves are
+// why that cannot be done, it returns what is wrong with them, in terms of the
+// workspace.
+func (w *workspace) check(ctx context.Context) (problem, err error) {
+	delta, err := w.copy.Scan(ctx)
+	if err == nil {
+		// The answer may be turned down: then these changes are the next entry's.
+		w.unkept = artifact.Join(w.unkept, delta)
+		return nil, nil
+	}
 	var limit *artifact.LimitError
 	var name *artifact.NameError
-	return errors.As(err, &limit) || errors.As(err, &name)
+	switch {
+	case errors.As(err, &limit):
+		return limit, nil
+	case errors.As(err, &name):
+		return name, nil
+	}
+	return nil, err
 }
 
 // close removes the workspace. What it held is either committed or void.

@@ -82,6 +82,7 @@ func join(c *cli, s *site) crew {
 	for _, letter := range []string{"a", "b", "c", "d"} {
 		team += fmt.Sprintf("  - {id: agent_%s, backend: {type: openai, model: model-%s}}\n", letter, letter)
 	}
+	team += "orchestrator: {disable_injection: true}\n" // the script's replies come in its order
 	config := c.file("fleet.yaml", team)
 	start := func() *background {
 		w := c.start("worker", "--address", s.stack.TemporalAddress, "--bucket", "sessions", "--prefix", "fleet",

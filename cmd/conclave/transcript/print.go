@@ -25,6 +25,10 @@ type Step struct {
 	Failure *artifact.Error
 }
 
+// over reports whether the step runs no more. One that was given up before
+// anything was kept has no transcript, and is over nevertheless.
+func (s Step) over() bool { return s.Over || s.Failure != nil }
+
 // Options say how a step is shown.
 type Options struct {
 	Full bool           // texts are not cut
@@ -68,7 +72,7 @@ func end(s Step) string {
 	switch {
 	case s.Commit != nil:
 		return progress.Line(s.Commit.Kind)
-	case s.Over:
+	case s.over():
 		return "ended without an action"
 	default:
 		return "not over"
@@ -79,7 +83,7 @@ func (p *printer) foot(s Step) {
 	p.line(0, "")
 	if len(s.Lines) == 0 {
 		switch {
-		case s.Over:
+		case s.over():
 			p.line(0, "no transcript of this step was kept")
 		default:
 			p.line(0, "nothing is kept yet: that begins with the model's first reply")
@@ -94,7 +98,7 @@ func (p *printer) foot(s Step) {
 	if s.Failure != nil && s.Commit == nil {
 		p.line(0, "given up: %s", progress.Line(s.Failure.Type+": "+s.Failure.Message))
 	}
-	if !s.Over {
+	if !s.over() {
 		p.line(0, "The step runs, or was cut off and has not gone on: this is what was kept so far.")
 	}
 }

@@ -129,6 +129,28 @@ func TestAStepThatCameToNothing(t *testing.T) {
 	}, transcript.Options{}))
 }
 
+// A step whose attempts died without a word is given up without a transcript: it
+// is over, and nothing that is shown says otherwise.
+func TestAStepGivenUpWithoutATranscript(t *testing.T) {
+	t.Parallel()
+	s := transcript.Step{
+		Agent: "agent_a", Number: 1, Failure: &artifact.Error{Type: "NoProgress", Message: "3 attempts without progress"},
+		Transcript: step.Transcript{Claim: artifact.Claim{StartedAt: began}},
+	}
+	text := shown(t, s, transcript.Options{})
+	require.Contains(t, text, "UTC · ended without an action\n")
+	require.Contains(t, text, "no transcript of this step was kept\n")
+	require.Contains(t, text, "given up: NoProgress: 3 attempts without progress\n")
+	require.NotContains(t, text, "not over")
+	require.NotContains(t, text, "The step runs")
+
+	s.Lines = everything()[:3] // its journal is still there
+	text = shown(t, s, transcript.Options{})
+	require.Contains(t, text, "opening")
+	require.NotContains(t, text, "no transcript")
+	require.NotContains(t, text, "not over")
+}
+
 func TestTimesAreThoseOfTheZone(t *testing.T) {
 	t.Parallel()
 	text := shown(t, transcript.Step{Agent: "agent_a", Number: 1, Transcript: step.Transcript{

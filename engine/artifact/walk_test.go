@@ -1,0 +1,62 @@
+package artifact
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A walk that is lenient leaves out what no answer can have, and only that; a
+// strict one fails for it. What it finds can be restored.
+func TestLenientWalk(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 50)
+	deep := strings.Repeat("d/", MaxDepth)
+	for name, tt := range map[string]struct {
+		sizes      map[string]int64
+		dirs       int
+		kept, left []string
+	}{
+		"a name":    {sizes: map[string]int64{"a": 1, long: 1, "z/" + long + "/x": 1, "z/y": 1}, kept: []string{"a", "z/y"}, left: []string{"z/" + long + "/x", long}},
+		"a file":    {sizes: map[string]int64{"a": 1, "big": MaxFileBytes + 1, "z": 1}, kept: []string{"a", "z"}, left: []string{"big"}},
+		"depth":     {sizes: map[string]int64{"a": 1, deep + "x": 1, "z": 1}, kept: []string{"a", "z"}, left: []string{strings.TrimSuffix(deep, "/")}},
+		"all bytes": {sizes: map[string]int64{"a": MaxFileBytes, "b": MaxFileBytes, "c/x": MaxFileBytes, "c-": MaxFileBytes - 1, "d": 2, "e": 1}, kept: []string{"a", "b", "c-", "c/x", "e"}, left: []string{"d"}},
+		"count":     {sizes: map[string]int64{"a": 1, "z": 1}, dirs: MaxFiles + 5, kept: []string{"a"}, left: []string{fmt.Sprintf("b%05d", MaxFiles-1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for name, size := range tt.sizes {
+				path := filepath.Join(dir, name)
+				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				require.NoError(t, os.WriteFile(path, nil, 0o600))
+				require.NoError(t, os.Truncate(path, size))
+			}
+			for i := range tt.dirs {
+				require.NoError(t, os.Mkdir(filepath.Join(dir, fmt.Sprintf("b%05d", i)), 0o755))
+			}
+			root, err := os.OpenRoot(dir)
+			require.NoError(t, err)
+			defer root.Close()
+			require.Error(t, (&walk{root: root}).run(t.Context()))
+
+			w := &walk{root: root, lenient: true}
+			require.NoError(t, w.run(t.Context()))
+			var kept, left []string
+			for i, f := range w.files {
+				kept = append(kept, f.Path)
+				w.files[i].SHA256 = strings.Repeat("0", 64)
+			}
+			for _, warning := range w.warnings {
+				left = append(left, warning.Path)
+			}
+			require.Equal(t, tt.kept, kept)
+			require.Equal(t, tt.left, left)
+			require.NoError(t, Manifest{Files: w.files}.Check())
+		})
+	}
+}

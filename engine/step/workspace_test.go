@@ -1,0 +1,229 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// unstorable is a name that no key can hold.
+var unstorable = strings.Repeat("é", 50)
+
+func write(path, content string) llm.Message {
+	return call("write_file", map[string]string{"path": path, "content": content})
+}
+
+// turned are what the agent was told instead of its action counting.
+func turned(r *rules) []string {
+	var told []string
+	for _, e := range r.learned {
+		if e.Kind == loop.Updated {
+			told = append(told, e.Messages[len(e.Messages)-1].Content)
+		}
+	}
+	return told
+}
+
+// again runs the step once more with rules of its own, after its first attempt
+// came to an end without an action.
+func again(t *testing.T, b *bench, r *rules, replies ...llm.Message) step.Result {
+	t.Helper()
+	b.spec.Attempt++
+	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+		return r, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
+	}
+	result, err := b.run(replies...)
+	require.NoError(t, err)
+	return result
+}
+
+func manifest(t *testing.T, b *bench, r step.Result) []string {
+	t.Helper()
+	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, r.Commit.Manifest)
+	require.NoError(t, err)
+	var paths []string
+	for _, f := range m.Files {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
+// What was done survives a killed worker: a file that no answer can have costs
+// no other file.
+func TestUnstorableFileCostsNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	_, err := b.run(write("before", "x"), write(unstorable, "x"), write("after", "x"), write("before", "changed"))
+	require.ErrorIs(t, err, errScriptOver)
+	r := &rules{}
+	result := again(t, b, r, read("before"), done("Two."))
+	require.Equal(t, []string{"after", "before"}, manifest(t, b, result))
+	told := results(r.learned)
+	require.Contains(t, told[len(told)-1], "changed")
+}
+
+// acting are rules that take any text for an action, with tool calls beside it.
+type acting struct{ *rules }
+
+func (a acting) Judge(reply llm.Message) loop.Verdict {
+	if reply.Content == "" {
+		return loop.Verdict{}
+	}
+	return a.rules.Judge(done(reply.Content))
+}
+
+// Files that came with an action which was turned down are kept as all others.
+func TestTurnedDownActionKeepsItsFiles(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+		return acting{r}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
+	}
+	both := write("late", "x")
+	both.Content = "One."
+	ports := b.ports(write("plan", "x"))
+	ports.Model = &linking{Model: ports.Model, at: 2, then: both, do: func() {
+		require.NoError(t, os.Symlink("/etc/hosts", filepath.Join(b.work, "hosts")))
+	}}
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, errScriptOver)
+	require.Len(t, turned(r), 1)
+	result := again(t, b, &rules{}, write("more", "x"), done("Two."))
+	require.Equal(t, []string{"late", "more", "plan"}, manifest(t, b, result))
+}
+
+// linking is a model that does something before one of its replies.
+type linking struct {
+	loop.Model
+	at    int
+	do    func()
+	then  llm.Message
+	calls int
+}
+
+func (l *linking) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	if l.calls++; l.calls == l.at {
+		l.do()
+		return llm.Reply{Message: l.then, Usage: llm.Usage{ModelCalls: 1}}, nil
+	}
+	return l.Model.Generate(ctx, req)
+}
+
+// What is kept does not depend on whether the step was interrupted.
+func TestIgnoreFileSurvivesResume(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	_, err := b.run(write(artifact.IgnoreFile, ".conclaveignore\nbuild/\n"), write("build/out", "x"), write("kept", "x"))
+	require.ErrorIs(t, err, errScriptOver)
+	result := again(t, b, &rules{}, write("build/again", "x"), done("Two."))
+	require.Equal(t, []string{artifact.IgnoreFile, "kept"}, manifest(t, b, result))
+}
+
+// A model learns nothing of the worker's machine.
+func TestUnstorableFilesAreToldWithoutTheWorkersPath(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	_, err := b.run(write(unstorable, "x"), done("One."), write(artifact.IgnoreFile, "é*\n"), done("Two."))
+	require.NoError(t, err)
+	told := turned(r)
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], unstorable)
+	require.NotContains(t, told[0], b.scratch)
+	require.NotContains(t, told[0], "scan workspace")
+}
+
+// An agent is told once which files its answer leaves out.
+func TestLeftOutFilesAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		links int
+		more  string
+	}{"one": {1, ""}, "as many as are named": {10, ""}, "more": {13, "and 3 more"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rules{}
+			b := newBench(t, r)
+			ports := b.ports(done("Two."))
+			ports.Model = &linking{Model: ports.Model, at: 1, then: done("One."), do: func() {
+				for i := range tt.links {
+					require.NoError(t, os.Symlink("/etc/hosts", filepath.Join(b.work, fmt.Sprintf("link%02d", i))))
+				}
+			}}
+			result, err := step.Run(t.Context(), ports, b.spec)
+			require.NoError(t, err)
+			require.JSONEq(t, `"Two."`, string(result.Commit.Payload))
+			require.Len(t, result.Warnings, tt.links)
+			told := turned(r)
+			require.Len(t, told, 1)
+			require.Contains(t, told[0], `"link00" (it is a link to "/etc/hosts", outside the workspace)`)
+			require.Equal(t, min(tt.links, 10), strings.Count(told[0], `"link`))
+			require.Equal(t, tt.more != "", strings.Contains(told[0], " more"))
+			require.Contains(t, told[0], tt.more)
+		})
+	}
+}
+
+// An action without files has none to leave out.
+func TestLeftOutFilesOfNoAnswer(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	b := newBench(t, r)
+	b.spec.Seal = func(a loop.Action) (step.Sealed, error) { return step.Sealed{Payload: a.Payload}, nil }
+	ports := b.ports()
+	ports.Model = &linking{Model: ports.Model, at: 1, then: done("One."), do: func() {
+		require.NoError(t, os.Symlink("/etc/hosts", filepath.Join(b.work, "hosts")))
+	}}
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	require.Empty(t, turned(r))
+}
+
+// spying looks around when a large content is stored.
+type spying struct {
+	artifact.Store
+	look func()
+}
+
+func (s spying) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if size, err := body.Seek(0, io.SeekEnd); err == nil && size > 1<<20 {
+		s.look()
+	}
+	_, err := body.Seek(0, io.SeekStart)
+	return errors.Join(err, s.Store.Put(ctx, key, body))
+}
+
+// Copies of files lie with the step's workspace while they are stored, and go
+// with it if the worker was killed.
+func TestCopiesLieWithTheWorkspace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &rules{})
+	var beside []string
+	ports := b.ports(done("One."))
+	ports.Store = spying{Store: b.store, look: func() {
+		found, err := filepath.Glob(filepath.Join(filepath.Dir(b.work), "conclave-snapshot-*"))
+		require.NoError(t, err)
+		beside = append(beside, found...)
+	}}
+	ports.Model = &linking{Model: ports.Model, at: 1, then: done("One."), do: func() {
+		require.NoError(t, os.WriteFile(filepath.Join(b.work, "large"), make([]byte, 2<<20), 0o600))
+	}}
+	result, err := step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	require.Equal(t, []string{"large"}, manifest(t, b, result))
+	require.Len(t, beside, 1)
+	require.Empty(t, func() []os.DirEntry { left, _ := os.ReadDir(b.scratch); return left }())
+}
