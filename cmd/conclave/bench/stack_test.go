@@ -68,12 +68,14 @@ func newStack(b *testing.B, m *modelServer) *stack {
 // work is the environment and the arguments of a worker of another queue that
 // reaches the store at a URL.
 func (s *stack) work(queue, store string) (env, args []string) {
-	return []string{
+	env = []string{
 		"AWS_ENDPOINT_URL_S3=" + store, "AWS_REGION=" + s.S3Region,
 		"AWS_ACCESS_KEY_ID=" + s.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.S3SecretKey,
-	}, []string{
+	}
+	args = []string{
 		"worker", "--address", s.TemporalAddress, "--task-queue", queue, "--bucket", s.Bucket, "--config", s.team,
 	}
+	return env, args
 }
 
 // store is the stack's, reached at a URL.
