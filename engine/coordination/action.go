@@ -2,14 +2,27 @@ package coordination
 
 import "slices"
 
+// admits reports whether a step may end with the action under its number. One
+// that may not has ended without an action.
+func (s *State) admits(a *Agent, run *Launch, action Action, step int) bool {
+	what := string(action)
+	if action == NewAnswer {
+		what = "answer"
+	}
+	switch {
+	case step <= a.Step:
+		s.refuse(a, step, what+" not accepted: step number already used")
+		return false
+	case !run.may(action):
+		s.refuse(a, step, what+" not accepted: it was not offered")
+		return false
+	}
+	return true
+}
+
 // answered takes a new answer. It withdraws the agent's own vote or stop.
 func (s *State) answered(a *Agent, run *Launch, e Answered) {
-	switch {
-	case e.Step <= a.Step:
-		s.refuse(a, e.Step, "answer not accepted: step number already used")
-		return
-	case !run.may(NewAnswer):
-		s.refuse(a, e.Step, "answer not accepted: it was not offered")
+	if !s.admits(a, run, NewAnswer, e.Step) {
 		return
 	}
 	seen := s.saw(a, run, e.Seen, e.Heard)
@@ -25,15 +38,11 @@ func (s *State) answered(a *Agent, run *Launch, e Answered) {
 
 // voted takes a vote, which takes the place of the agent's earlier one.
 func (s *State) voted(a *Agent, run *Launch, e Voted) {
+	if !s.admits(a, run, Vote, e.Step) {
+		return
+	}
 	target := s.agent(e.Target)
-	switch {
-	case e.Step <= a.Step:
-		s.refuse(a, e.Step, "vote not accepted: step number already used")
-		return
-	case !run.may(Vote):
-		s.refuse(a, e.Step, "vote not accepted: it was not offered")
-		return
-	case target == nil || !target.answered():
+	if target == nil || !target.answered() {
 		s.refuse(a, e.Step, "vote not accepted: "+quoted(e.Target)+" has no answer")
 		return
 	}
@@ -56,12 +65,7 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 
 // stopped takes a stop, which takes the place of the agent's earlier one.
 func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
-	switch {
-	case e.Step <= a.Step:
-		s.refuse(a, e.Step, "stop not accepted: step number already used")
-		return
-	case !run.may(Stop):
-		s.refuse(a, e.Step, "stop not accepted: it was not offered")
+	if !s.admits(a, run, Stop, e.Step) {
 		return
 	}
 	if e.Status != Blocked {
