@@ -36,8 +36,8 @@ type Activities struct {
 	// none are.
 	Priced func(config.Agent) bool
 
-	// Tools opens the ordinary tools on a workspace.
-	Tools func(workspace string) (step.Tools, error)
+	// Tools opens an agent's ordinary tools on a workspace.
+	Tools func(ctx context.Context, agent config.Agent, workspace string) (step.Tools, error)
 
 	// Repeatable reports whether a call of a tool that may have run already can be
 	// run again without harm; nil for every tool.

@@ -120,7 +120,7 @@ func (a *Activities) stepRun(ctx context.Context, in StepInput, v vitals) *stepR
 	execution := info.WorkflowExecution
 	r := &stepRun{
 		Activities: a, in: in, token: execution.RunID + "-" + string(in.Launch.ID), attempt: int(info.Attempt),
-		ports:  step.Ports{Store: storage{a.Store}, Tools: a.Tools, Now: a.Now, Scratch: a.Scratch, Repeatable: a.Repeatable, Redact: a.Redact},
+		ports:  step.Ports{Store: storage{a.Store}, Now: a.Now, Scratch: a.Scratch, Repeatable: a.Repeatable, Redact: a.Redact},
 		result: step.Result{Step: v.Step, Usage: v.Usage},
 	}
 	if a.Bell != nil {
@@ -164,6 +164,7 @@ func (r *stepRun) assemble(ctx context.Context) error {
 	if r.ports.Model, err = r.Model(agent); err != nil {
 		return err
 	}
+	r.ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) { return r.Tools(ctx, agent, workspace) }
 	r.spec, err = r.member(team, agent, session.Query, criteria).Spec(ctx, store)
 	return err
 }

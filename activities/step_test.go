@@ -66,7 +66,7 @@ func newFloor(t *testing.T, replies ...func(context.Context) (llm.Message, error
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
 		Teams:     Teams{Named: map[string]config.Team{DefaultTeam: f.team}},
 		Model:     func(config.Agent) (loop.Model, error) { return model, nil },
-		Tools:     func(dir string) (step.Tools, error) { return tools.Open(dir) },
+		Tools:     func(_ context.Context, _ config.Agent, dir string) (step.Tools, error) { return tools.Open(dir) },
 		Heartbeat: func(context.Context, []byte, ...any) error { return nil },
 	}
 	var suite testsuite.WorkflowTestSuite

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -131,4 +132,6 @@ func (m Models) getenv(name string) string {
 }
 
 // openTools opens the file tools on a step's workspace.
-func openTools(workspace string) (step.Tools, error) { return tools.Open(workspace) }
+func openTools(_ context.Context, _ config.Agent, workspace string) (step.Tools, error) {
+	return tools.Open(workspace)
+}

@@ -103,7 +103,7 @@ func newStage(t *testing.T, scripts map[string][]any, change func(*config.Team))
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
 		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
 		Model: func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
-		Tools: func(dir string) (step.Tools, error) { return tools.Open(dir) },
+		Tools: func(_ context.Context, _ config.Agent, dir string) (step.Tools, error) { return tools.Open(dir) },
 		Heartbeat: func(ctx context.Context, _ []byte, details ...any) error {
 			activity.RecordHeartbeat(ctx, details...)
 			return nil

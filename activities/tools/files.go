@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 )
 
 //go:embed tools.json
@@ -81,18 +82,18 @@ func (f *Files) Tools() []llm.Tool { return slices.Clone(f.tools) }
 
 // Run carries out a call and returns what the model is told, objections
 // included. An error is a fault of the machinery or the end of ctx.
-func (f *Files) Run(ctx context.Context, call llm.ToolCall) (string, error) {
+func (f *Files) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	result, err := f.run(ctx, call)
 	var refused refusal
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return "", fmt.Errorf("%s: %w", call.Name, context.Cause(ctx))
+		return loop.Output{}, fmt.Errorf("%s: %w", call.Name, context.Cause(ctx))
 	case errors.As(err, &refused):
-		return "error: " + string(refused), nil
+		return loop.Output{Text: "error: " + string(refused)}, nil
 	case err != nil:
-		return "", fmt.Errorf("%s: %w", call.Name, err)
+		return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
 	}
-	return result, nil
+	return loop.Output{Text: result}, nil
 }
 
 func (f *Files) run(ctx context.Context, call llm.ToolCall) (string, error) {

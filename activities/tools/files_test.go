@@ -71,10 +71,10 @@ func (b bench) run(tool string, pairs ...any) string {
 
 func (b bench) raw(tool, arguments string) string {
 	b.t.Helper()
-	told, err := b.files.Run(b.t.Context(), llm.ToolCall{ID: "1", Name: tool, Arguments: arguments})
+	out, err := b.files.Run(b.t.Context(), llm.ToolCall{ID: "1", Name: tool, Arguments: arguments})
 	require.NoError(b.t, err)
-	require.NotContains(b.t, told, b.dir, "a model never sees where its workspace is")
-	return told
+	require.NotContains(b.t, out.Text, b.dir, "a model never sees where its workspace is")
+	return out.Text
 }
 
 func TestToolsAreTheContracts(t *testing.T) {

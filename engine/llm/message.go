@@ -22,6 +22,10 @@ type Message struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 
+	// Images are shown after Content. Only a User message has any: the API takes
+	// none in a tool's result.
+	Images []Image `json:"images,omitempty"`
+
 	// Extra keeps provider fields that must be sent back unchanged with the
 	// message, such as reasoning_content.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
@@ -37,6 +41,12 @@ type ToolCall struct {
 	// Extra keeps provider fields of the call that must be sent back, such as
 	// Gemini's extra_content with its thought signature.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
+}
+
+// Image is a picture, such as a screenshot that a tool took.
+type Image struct {
+	MediaType string `json:"media_type"` // image/png, image/jpeg, image/gif or image/webp
+	Data      []byte `json:"data"`
 }
 
 // Tool describes a tool offered to a model. Parameters is a JSON Schema of

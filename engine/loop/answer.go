@@ -41,8 +41,8 @@ func (r running) answer(ctx context.Context, reply llm.Message) error {
 
 // runOrdinary runs the calls that the rules leave to the tools, in order, and
 // returns their results by call ID.
-func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, told map[string]string) (map[string]string, error) {
-	ran := make(map[string]string)
+func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, told map[string]string) (map[string]Output, error) {
+	ran := make(map[string]Output)
 	for _, call := range calls {
 		if _, ok := told[call.ID]; ok {
 			continue
@@ -61,19 +61,29 @@ func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, told map
 
 // tell gives every tool call of the reply its one result, from the verdict or
 // from the tool that ran, or else says what there is to say.
-func (v Verdict) tell(reply llm.Message, ran map[string]string) []llm.Message {
-	var messages []llm.Message
+func (v Verdict) tell(reply llm.Message, ran map[string]Output) []llm.Message {
+	var messages, shown []llm.Message
 	for _, call := range reply.ToolCalls {
 		told, ok := v.Told[call.ID]
 		if !ok {
-			told = ran[call.ID]
+			told = ran[call.ID].Text
+			shown = append(shown, pictures(call, ran[call.ID])...)
 		}
 		messages = append(messages, llm.ToolResult(call, told))
 	}
+	messages = append(messages, shown...)
 	if len(reply.ToolCalls) == 0 && v.Say != "" {
 		messages = append(messages, llm.Message{Role: llm.User, Content: v.Say})
 	}
 	return messages
+}
+
+// pictures is the message that shows what a tool's result cannot.
+func pictures(call llm.ToolCall, o Output) []llm.Message {
+	if len(o.Images) == 0 {
+		return nil
+	}
+	return []llm.Message{{Role: llm.User, Content: fmt.Sprintf("[Images from %s, call %s]", call.Name, call.ID), Images: o.Images}}
 }
 
 // withdrawn is the verdict as it is told when its action was turned down.

@@ -145,6 +145,27 @@ func TestModelCallsAreBounded(t *testing.T) {
 	}
 }
 
+// The API takes no images in a tool's result: they follow the results of all
+// calls of the reply, which have to follow it at once.
+func TestImagesAreToldAfterTheResults(t *testing.T) {
+	t.Parallel()
+	image := llm.Image{MediaType: "image/png", Data: []byte("png")}
+	conv, model := &loop.Conversation{}, &script{replies: []llm.Reply{
+		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")), says("", call("c", "new_answer", twoMoons)),
+	}}
+	conv.Add(opening)
+	_, err := loop.Loop{Model: model, Tools: &bench{shown: []llm.Image{image}}, Journal: &memory{failAt: -1}}.
+		Run(t.Context(), conv, &member{})
+	require.NoError(t, err)
+	told := model.requests[1].Messages[len(opening.Messages)+1:]
+	require.Equal(t, []llm.Message{
+		{Role: llm.ToolRole, ToolCallID: "a", Content: "read_file has run"},
+		{Role: llm.ToolRole, ToolCallID: "b", Content: "write_file has run"},
+		{Role: llm.User, Content: "[Images from read_file, call a]", Images: []llm.Image{image}},
+		{Role: llm.User, Content: "[Images from write_file, call b]", Images: []llm.Image{image}},
+	}, told)
+}
+
 func TestCancelledBeforeACall(t *testing.T) {
 	t.Parallel()
 	fenced := errors.New("another attempt has taken over")

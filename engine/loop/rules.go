@@ -89,12 +89,19 @@ type Model interface {
 	Generate(ctx context.Context, req llm.Request) (llm.Reply, error)
 }
 
-// Tools are the ordinary tools of a step. Run returns what the model is told,
-// failures of the tool included; an error is a fault of the machinery and ends
-// the attempt.
+// Tools are the ordinary tools of a step. Which there are may change between two
+// calls. Run returns what the model is told, failures of the tool included; an
+// error is a fault of the machinery and ends the attempt.
 type Tools interface {
 	Tools() []llm.Tool
-	Run(ctx context.Context, call llm.ToolCall) (string, error)
+	Run(ctx context.Context, call llm.ToolCall) (Output, error)
+}
+
+// Output is what a tool call came to. Images are told in a user message after the
+// results of all calls of the reply.
+type Output struct {
+	Text   string
+	Images []llm.Image
 }
 
 // Journal makes an entry durable before the loop goes on.

@@ -68,6 +68,7 @@ func call(id, name, arguments string) llm.ToolCall {
 type bench struct {
 	clock  *clock
 	ran    []string
+	shown  []llm.Image // by every call
 	broken error
 }
 
@@ -75,13 +76,13 @@ func (*bench) Tools() []llm.Tool {
 	return []llm.Tool{{Name: "read_file"}, {Name: "write_file"}}
 }
 
-func (b *bench) Run(_ context.Context, c llm.ToolCall) (string, error) {
+func (b *bench) Run(_ context.Context, c llm.ToolCall) (loop.Output, error) {
 	if b.broken != nil {
-		return "", b.broken
+		return loop.Output{}, b.broken
 	}
 	b.ran = append(b.ran, c.Name)
 	b.clock.passes(running)
-	return c.Name + " has run", nil
+	return loop.Output{Text: c.Name + " has run", Images: b.shown}, nil
 }
 
 // memory is a journal that fails once, at the append with the given number from

@@ -81,7 +81,7 @@ func (b *bench) ports(model loop.Model) step.Ports {
 	return step.Ports{
 		Store: b.store, Model: model, Scratch: b.t.TempDir(),
 		Now:   func() time.Time { return time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC) },
-		Tools: func(dir string) (step.Tools, error) { return tools.Open(dir) },
+		Tools: func(_ context.Context, dir string) (step.Tools, error) { return tools.Open(dir) },
 	}
 }
 
@@ -396,7 +396,7 @@ func TestFenceIsAskedBeforeEverything(t *testing.T) {
 			did = append(did, "model")
 			return script.Generate(ctx, r)
 		}))
-		ports.Tools = func(dir string) (step.Tools, error) {
+		ports.Tools = func(_ context.Context, dir string) (step.Tools, error) {
 			opened, err := tools.Open(dir)
 			return noted{opened: opened, run: func() { did = append(did, "tool") }}, err
 		}
@@ -432,7 +432,7 @@ type noted struct {
 
 func (n noted) Tools() []llm.Tool { return n.opened.Tools() }
 func (n noted) Close() error      { return n.opened.Close() }
-func (n noted) Run(ctx context.Context, call llm.ToolCall) (string, error) {
+func (n noted) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	n.run()
 	return n.opened.Run(ctx, call)
 }

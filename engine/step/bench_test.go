@@ -133,7 +133,7 @@ func (b *bench) ports(replies ...llm.Message) step.Ports {
 		Store: b.store, Scratch: b.scratch,
 		Model: &script{bench: b, replies: replies},
 		Now:   func() time.Time { return b.now },
-		Tools: func(dir string) (step.Tools, error) {
+		Tools: func(_ context.Context, dir string) (step.Tools, error) {
 			b.work = dir
 			return tools.Open(dir)
 		},

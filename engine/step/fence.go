@@ -56,13 +56,14 @@ const outcomeUnknown = "The step was interrupted while this call ran, or just be
 func (t fencedTools) Tools() []llm.Tool { return t.opened.Tools() }
 
 // Run implements loop.Tools.
-func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (string, error) {
+func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	if err := t.ports.alive(ctx); err != nil {
-		return "", err
+		return loop.Output{}, err
 	}
 	if t.interrupted[call.ID] && t.ports.Repeatable != nil && !t.ports.Repeatable(call.Name) {
-		return outcomeUnknown, nil
+		return loop.Output{Text: outcomeUnknown}, nil
 	}
-	result, err := t.opened.Run(ctx, call)
-	return string(t.ports.redact([]byte(result))), err
+	out, err := t.opened.Run(ctx, call)
+	out.Text = string(t.ports.redact([]byte(out.Text)))
+	return out, err
 }

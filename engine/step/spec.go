@@ -16,8 +16,9 @@ type Ports struct {
 	Store artifact.Store
 	Model loop.Model
 
-	// Tools opens the ordinary tools on a workspace.
-	Tools func(workspace string) (Tools, error)
+	// Tools opens the ordinary tools on a workspace. They are closed before the
+	// workspace is removed.
+	Tools func(ctx context.Context, workspace string) (Tools, error)
 
 	// Now is the clock of documents and of the loop's measurements.
 	Now func() time.Time

@@ -53,7 +53,7 @@ func (w *workspace) fill(ctx context.Context, p Ports, s Spec) (err error) {
 			return err
 		}
 	}
-	if w.tools, err = p.Tools(w.dir); err != nil {
+	if w.tools, err = p.Tools(ctx, w.dir); err != nil {
 		return fmt.Errorf("opening the tools of the step: %w", err)
 	}
 	return nil

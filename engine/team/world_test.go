@@ -132,9 +132,9 @@ func (p *played) Generate(_ context.Context, req llm.Request) (llm.Reply, error)
 
 func (p *played) Tools() []llm.Tool { return nil }
 
-func (p *played) Run(_ context.Context, call llm.ToolCall) (string, error) {
+func (p *played) Run(_ context.Context, call llm.ToolCall) (loop.Output, error) {
 	p.ran = append(p.ran, call.Name)
-	return call.Name + " has run", nil
+	return loop.Output{Text: call.Name + " has run"}, nil
 }
 
 func (p *played) Append(_ context.Context, e loop.Entry) error {

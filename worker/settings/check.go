@@ -28,7 +28,7 @@ func check(s Settings, c config.Checker) {
 		checkTeam(c, key, s.Teams[n], providers)
 	}
 	for key, given := range map[string]bool{
-		"mcp_servers": len(s.MCPServers) > 0, "sandbox": len(s.Sandbox) > 0, "metrics_address": s.MetricsAddress != "",
+		"mcp_servers": len(s.MCPServers) > 0, "metrics_address": s.MetricsAddress != "",
 	} {
 		if given {
 			c.Report(key, "not available in this version; remove the key")

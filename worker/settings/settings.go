@@ -7,8 +7,8 @@ import "conclave/engine/config"
 type Settings struct {
 	Providers          map[string]Provider    `json:"providers" doc:"The API servers that teams can name."`
 	Teams              map[string]config.Team `json:"teams" doc:"The teams that sessions can name; default is used by a session that names none."`
-	MCPServers         map[string]any         `json:"mcp_servers" doc:"The MCP servers that agents can name."`
-	Sandbox            map[string]any         `json:"sandbox" doc:"The limits of the agents' shell."`
+	MCPServers         map[string]MCPServer   `json:"mcp_servers" doc:"The MCP servers that agents can name. They are programs of the operator: they run outside the sandbox."`
+	Sandbox            Sandbox                `json:"sandbox" doc:"The sandbox of the agents' shell."`
 	MaxConcurrentSteps int                    `json:"max_concurrent_steps" default:"32" min:"1" max:"10000" doc:"How many steps this worker runs at a time."`
 	MetricsAddress     string                 `json:"metrics_address,omitempty" doc:"Where Prometheus finds the worker's metrics."`
 }
@@ -20,6 +20,9 @@ type Provider struct {
 	APIKeyEnv string         `json:"api_key_env,omitempty" doc:"Name of the worker's environment variable that holds the key; none sends no key."`
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters of every request; those of an agent come first."`
 	Price     Price          `json:"price_per_million" doc:"What a million tokens cost, in US dollars. Models of different prices are different providers."`
+
+	// ContextWindow is in tokens; nil if it is not known.
+	ContextWindow *int `json:"context_window" min:"256" max:"1000000000" doc:"How many tokens a conversation with a model of this provider can have, its reply included."`
 
 	// The limits of this worker, whatever number of agents and sessions share
 	// them; nil for none.
@@ -36,3 +39,28 @@ type Price struct {
 
 // Known says whether costs can be computed.
 func (p Price) Known() bool { return p.Input != nil && p.Output != nil }
+
+// MCPServer is a server of the Model Context Protocol: a program on standard
+// input and output, or an address.
+type MCPServer struct {
+	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
+	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
+	Env     map[string]string `json:"env,omitempty" doc:"The program's environment, beside PATH and HOME. It gets no other variable of the worker."`
+	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by streamable HTTP."`
+
+	// TokenEnv names a variable as api_key_env does.
+	TokenEnv string `json:"token_env,omitempty" doc:"Name of the worker's environment variable whose value is sent to url as a bearer token."`
+
+	CallTimeoutSeconds int `json:"call_timeout_seconds" default:"120" min:"1" max:"3600" doc:"How long one tool call may take."`
+}
+
+// Sandbox is what the agents' shell is confined to.
+type Sandbox struct {
+	Level          string   `json:"level" default:"full" enum:"full,landlock,off" doc:"How well commands have to be confined: full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host gives."`
+	Network        []string `json:"network,omitempty" doc:"Hosts that commands can reach, as host:port; not available in this version."`
+	TimeoutSeconds int      `json:"timeout_seconds" default:"600" min:"1" max:"86400" doc:"How long one command may run."`
+	CPUSeconds     int      `json:"cpu_seconds" default:"600" min:"1" max:"86400" doc:"How much processor time one command may take, of all its processes together."`
+	MemoryMB       int      `json:"memory_mb" default:"2048" min:"64" max:"1048576" doc:"How much memory the processes of one command may have together."`
+	Processes      int      `json:"processes" default:"256" min:"8" max:"65536" doc:"How many processes and threads one command may have."`
+	DiskMB         int      `json:"disk_mb" default:"1024" min:"1" max:"1048576" doc:"How much the workspace and the temporary files of one step may take."`
+}

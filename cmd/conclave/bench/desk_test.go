@@ -91,7 +91,7 @@ func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, r
 	require.NoError(b, err)
 	result, err := step.Run(b.Context(), step.Ports{
 		Store: store, Model: &recital{replies: replies}, Now: time.Now, Scratch: b.TempDir(),
-		Tools: func(dir string) (step.Tools, error) {
+		Tools: func(_ context.Context, dir string) (step.Tools, error) {
 			if prepare != nil {
 				if err := prepare(dir); err != nil {
 					return nil, err

@@ -101,7 +101,7 @@ func (d *decided) step(l coordination.Launch, files bool, tool string, arguments
 	_, err = step.Run(d.t.Context(), step.Ports{
 		Store: d.store, Model: once{ID: "c1", Name: tool, Arguments: string(data)}, Scratch: d.t.TempDir(),
 		Now: func() time.Time { return d.now },
-		Tools: func(dir string) (step.Tools, error) {
+		Tools: func(_ context.Context, dir string) (step.Tools, error) {
 			if files {
 				require.NoError(d.t, os.WriteFile(filepath.Join(dir, "my notes.md"), []byte("notes"), 0o600))
 				require.NoError(d.t, os.WriteFile(filepath.Join(dir, "run.sh"), []byte("#!/bin/sh\n"), 0o700))
