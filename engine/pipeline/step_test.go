@@ -1,0 +1,362 @@
+package pipeline_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
+)
+
+// run plays a script against the machine: one line for each segment that is
+// launched, in order.
+//
+//	main call lint        main → call lint
+//	lint says 3 issues    lint ends with a text
+//	main done             ends without a text
+//	main max              its model calls are used up
+//	main breaks           its retries are exhausted
+type run struct {
+	t     *testing.T
+	state *pipeline.State
+	at    *pipeline.Launch
+	done  *pipeline.Outcome
+	log   []string
+	count int
+}
+
+func start(t *testing.T, g pipeline.Graph) *run {
+	t.Helper()
+	g.Steps = slices.Clone(g.Steps)
+	for i := range g.Steps {
+		n := &g.Steps[i]
+		if n.MaxIterations == 0 {
+			n.MaxIterations = pipeline.DefaultIterations
+		}
+		if n.Kind == "" {
+			n.Kind = pipeline.Agent
+		}
+	}
+	if g.MaxTransitions == 0 {
+		g.MaxTransitions = pipeline.DefaultTransitions
+	}
+	if g.MaxDepth == 0 {
+		g.MaxDepth = pipeline.DefaultDepth
+	}
+	r := &run{t: t, state: pipeline.New(g)}
+	r.drain()
+	return r
+}
+
+func (r *run) drain() []pipeline.Command {
+	r.t.Helper()
+	// Whatever the moment, the state is plain data.
+	data, err := json.Marshal(r.state)
+	require.NoError(r.t, err)
+	var copied pipeline.State
+	require.NoError(r.t, json.Unmarshal(data, &copied))
+	again, err := json.Marshal(&copied)
+	require.NoError(r.t, err)
+	require.JSONEq(r.t, string(data), string(again))
+	r.state = &copied
+
+	commands := r.state.Drain()
+	for _, c := range commands {
+		switch c := c.(type) {
+		case pipeline.Launch:
+			r.at = &c
+		case pipeline.Done:
+			r.done, r.at = &c.Outcome, nil
+		case pipeline.Stop, pipeline.Ring, pipeline.Keep:
+		}
+	}
+	return commands
+}
+
+func (r *run) play(lines string) *run {
+	r.t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+		r.line(strings.TrimSpace(line))
+	}
+	return r
+}
+
+func (r *run) line(line string) {
+	r.t.Helper()
+	step, rest, _ := strings.Cut(line, " ")
+	what, arg, _ := strings.Cut(rest, " ")
+	require.NotNil(r.t, r.at, "nothing runs, but: %s", line)
+	require.Equal(r.t, step, r.at.Step, "launched instead of: %s", line)
+	r.count++
+	e := pipeline.Ended{
+		Launch: r.at.ID, Number: r.at.After + 1, Status: pipeline.Completed, Iterations: r.at.Used + 1,
+		Workspace: fmt.Sprint("w", r.count), Usage: llm.Usage{InputTokens: 10, OutputTokens: 1, ModelCalls: 1},
+	}
+	switch what {
+	case "says":
+		e.Text, e.Said = arg, true
+	case "done":
+	case "max":
+		e.Status, e.Iterations = pipeline.MaxIterations, r.at.Most
+	case "jump":
+		e.Action, e.To = pipeline.Jump, arg
+	case "call":
+		e.Status, e.Action, e.To, e.Messages = pipeline.CallPending, pipeline.Call, arg, fmt.Sprint("m", r.count)
+	case "calls-last": // with its last model call
+		e.Status, e.Action, e.To, e.Messages, e.Iterations = pipeline.CallPending, pipeline.Call, arg, "last", r.at.Most
+	case "breaks":
+		r.state.Step(pipeline.Broke{Launch: r.at.ID, Number: e.Number, Token: "t" + string(r.at.ID), Usage: e.Usage, Cause: pipeline.Failure{Type: "Network", Message: arg}})
+		r.drain()
+		return
+	default:
+		require.Fail(r.t, "no such line", line)
+	}
+	r.state.Step(e)
+	r.drain()
+}
+
+// ended demands the outcome, and the invariants of every end.
+func (r *run) ended(status pipeline.Status, trace string) *run {
+	r.t.Helper()
+	require.NotNil(r.t, r.done, "the run goes on with %v", r.at)
+	require.Equal(r.t, status, r.done.Status, r.done.Reason)
+	var names []string
+	var calls int64
+	for _, g := range r.state.Trace {
+		names = append(names, g.Step+"/"+string(g.Status))
+		calls += g.Usage.ModelCalls
+	}
+	require.Equal(r.t, trace, strings.Join(names, " "))
+	require.Equal(r.t, calls, r.state.Usage.ModelCalls, "usage is the sum over the segments")
+	if status != pipeline.Failed && status != pipeline.Cancelled {
+		require.Empty(r.t, r.state.Stack)
+	}
+	return r
+}
+
+var graph = pipeline.Graph{
+	Start: "main",
+	Steps: []pipeline.Node{
+		{Name: "main", Destinations: []string{"lint", "deep", "main"}, Next: []pipeline.Branch{{To: "export"}}},
+		{Name: "lint", Destinations: []string{"deep", "main"}, Next: []pipeline.Branch{{When: pipeline.MaxIterations, To: "deep"}}},
+		{Name: "deep", Destinations: []string{"lint"}},
+		{Name: "export", History: true},
+	},
+}
+
+func TestTheStaticRule(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph).play(`
+		main says drafted
+		export says shipped`).ended(pipeline.Completed, "main/completed export/completed")
+	require.Equal(t, &pipeline.Ref{Number: 2, Step: "export"}, r.done.Final)
+	require.Equal(t, []pipeline.Ref{{Number: 1, Step: "main"}, {Number: 2, Step: "export"}}, r.state.History)
+
+	t.Run("leads on from max_iterations", func(t *testing.T) {
+		t.Parallel()
+		start(t, graph).play("main max\nexport max").ended(pipeline.MaxIterations, "main/max_iterations export/max_iterations")
+	})
+	t.Run("can tell the statuses apart", func(t *testing.T) {
+		t.Parallel()
+		start(t, graph).play("main jump lint\nlint max\ndeep done").ended(pipeline.Completed, "main/completed lint/max_iterations deep/completed")
+		start(t, graph).play("main jump lint\nlint done").ended(pipeline.Completed, "main/completed lint/completed")
+	})
+}
+
+// The worked sequence of reference A.8, and the seed's "How Call Works".
+func TestACallReturns(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph).play("main call lint")
+	require.Equal(t, "lint", r.at.Step)
+	require.Nil(t, r.at.Return, "the step called has a conversation of its own")
+	require.Empty(t, r.state.History, "a suspended caller adds nothing")
+
+	r.play("lint says 3 issues")
+	require.Equal(t, "main", r.at.Step)
+	require.Equal(t, &pipeline.Return{Messages: "m1", Called: pipeline.Ref{Number: 2, Step: "lint"}, Status: pipeline.Completed}, r.at.Return)
+	require.Equal(t, 1, r.at.Used)
+	require.Equal(t, "w2", r.at.Workspace, "the files of the step called are there")
+
+	r.play("main says done\nexport done").ended(pipeline.Completed, "main/call_pending lint/completed main/completed export/completed")
+	require.Equal(t, []pipeline.Ref{{Number: 2, Step: "lint"}, {Number: 3, Step: "main"}}, r.state.History)
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, trace string }{
+		"a return comes before the rule of the step called": {
+			"main call lint\nlint max\nmain done\nexport done",
+			"main/call_pending lint/max_iterations main/completed export/completed",
+		},
+		"an own action comes before a return": {
+			"main call lint\nlint jump deep\ndeep says found\nmain done\nexport done",
+			"main/call_pending lint/completed deep/completed main/completed export/completed",
+		},
+		"an own action comes before the static rule": {
+			"main jump deep\ndeep done", "main/completed deep/completed",
+		},
+		"calls nest": {
+			"main call lint\nlint call deep\ndeep says x\nlint says y\nmain done\nexport done",
+			"main/call_pending lint/call_pending deep/completed lint/completed main/completed export/completed",
+		},
+		"a step calls itself": {
+			"main call main\nmain says inner\nmain says outer\nexport done",
+			"main/call_pending main/completed main/completed export/completed",
+		},
+		"a caller that jumps after its return is gone": {
+			"main call lint\nlint done\nmain jump deep\ndeep done",
+			"main/call_pending lint/completed main/completed deep/completed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start(t, graph).play(c.script).ended(pipeline.Completed, c.trace)
+		})
+	}
+}
+
+// "frames keyed to their caller": what waits is given to nobody else.
+func TestFramesAreTheirCallers(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph).play("main call lint\nlint call deep")
+	require.Equal(t, []pipeline.Frame{{Step: "main", Messages: "m1", Iterations: 1}, {Step: "lint", Messages: "m2", Iterations: 1}}, r.state.Stack)
+	r.play("deep done")
+	require.Equal(t, "lint", r.at.Step)
+	require.Equal(t, "m2", r.at.Return.Messages)
+	r.play("lint done")
+	require.Equal(t, "main", r.at.Step)
+	require.Equal(t, "m1", r.at.Return.Messages)
+}
+
+func TestIterationsAreCumulative(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph).play("main call lint\nlint done\nmain call lint\nlint done")
+	require.Equal(t, 2, r.at.Used)
+	r.play("main calls-last lint\nlint says late")
+	require.Equal(t, "export", r.at.Step, "a caller that has none left has ended")
+	r.play("export done").ended(pipeline.Completed, "main/call_pending lint/completed main/call_pending lint/completed main/call_pending lint/completed main/max_iterations export/completed")
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	t.Run("of depth", func(t *testing.T) {
+		t.Parallel()
+		g := graph
+		g.MaxDepth = 1
+		r := start(t, g)
+		require.False(t, r.at.Deepest)
+		r.play("main call lint")
+		require.True(t, r.at.Deepest, "the next one is refused by the rules of the step")
+		r.play("lint call deep").ended(pipeline.Failed, "main/call_pending lint/call_pending")
+	})
+	t.Run("of transitions", func(t *testing.T) {
+		t.Parallel()
+		g := graph
+		g.MaxTransitions = 3
+		r := start(t, g).play("main jump main\nmain jump main\nmain jump main\nmain jump main")
+		r.ended(pipeline.Failed, "main/completed main/completed main/completed main/completed")
+		require.Contains(t, r.done.Reason, "max_transitions")
+	})
+}
+
+func TestAnActionThatTheGraphDoesNotHave(t *testing.T) {
+	t.Parallel()
+	start(t, graph).play("main jump export").ended(pipeline.Failed, "main/completed")
+	start(t, graph).play("main call nowhere").ended(pipeline.Failed, "main/call_pending")
+}
+
+func TestAFailedStep(t *testing.T) {
+	t.Parallel()
+	t.Run("ends the run, and nobody is returned to", func(t *testing.T) {
+		t.Parallel()
+		r := start(t, graph).play("main call lint\nlint breaks no line").ended(pipeline.Failed, "main/call_pending lint/error")
+		require.Equal(t, "Network: no line", r.done.Reason)
+		require.Len(t, r.state.Stack, 1)
+		require.Equal(t, int64(2), r.state.Usage.ModelCalls, "what it spent counts")
+	})
+	t.Run("parks it", func(t *testing.T) {
+		t.Parallel()
+		g := graph
+		g.Park = true
+		r := start(t, g).play("main call lint\nlint breaks no line")
+		require.Nil(t, r.done)
+		require.True(t, r.state.Held())
+		require.Empty(t, r.drain())
+		require.ErrorContains(t, r.state.Refuse(pipeline.Resume{}), "parked")
+		require.NoError(t, r.state.Refuse(pipeline.Retry{}))
+		r.state.Step(pipeline.Retry{})
+		r.drain()
+		require.Equal(t, "lint", r.at.Step)
+		require.Equal(t, "tl2", r.at.ResumeFrom, "a retry is the same step")
+		r.play("lint done\nmain done\nexport done").ended(pipeline.Completed, "main/call_pending lint/error lint/completed main/completed export/completed")
+	})
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph)
+	l := *r.at
+	r.state.Step(pipeline.Pause{})
+	require.Equal(t, []pipeline.Command{pipeline.Stop{ID: l.ID}}, r.drain())
+	require.Empty(t, r.drain(), "once")
+	require.ErrorContains(t, r.state.Refuse(pipeline.Pause{}), "paused already")
+	r.state.Step(pipeline.Suspended{Launch: l.ID, Number: 1, Token: "tok", Usage: llm.Usage{ModelCalls: 1}})
+	require.Empty(t, r.drain())
+	r.state.Step(pipeline.Resume{})
+	r.drain()
+	require.Equal(t, "tok", r.at.ResumeFrom)
+	require.Equal(t, 1, r.at.After)
+	require.NotEqual(t, l.ID, r.at.ID)
+	require.Equal(t, int64(1), r.state.Usage.ModelCalls)
+
+	// An end that was quicker than the pause counts.
+	r.state.Step(pipeline.Pause{})
+	r.drain()
+	r.line("main says done")
+	require.Equal(t, "export", r.state.Current())
+	r.state.Step(pipeline.Resume{})
+	r.drain()
+	r.play("export done")
+	require.NotNil(t, r.done)
+}
+
+func TestWhatPeopleSay(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph)
+	r.state.Step(pipeline.Said{Text: "use tabs"})
+	require.Equal(t, []pipeline.Command{pipeline.Keep{Number: 1, Text: "use tabs"}, pipeline.Ring{Messages: 1}}, r.drain())
+	require.Empty(t, r.drain(), "once")
+	r.play("main done")
+	require.Equal(t, 1, r.at.Messages, "later steps are told at their beginning")
+	require.ErrorContains(t, r.state.Refuse(pipeline.Said{Text: " "}), "empty")
+	require.ErrorContains(t, r.state.Refuse(pipeline.Said{Text: strings.Repeat("x", pipeline.MaxText+1)}), "4096")
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph).play("main call lint")
+	l := *r.at
+	r.state.Step(pipeline.Cancel{})
+	require.Equal(t, []pipeline.Command{pipeline.Stop{ID: l.ID}, pipeline.Done{Outcome: pipeline.Outcome{Status: pipeline.Cancelled, Reason: "the run was cancelled"}}}, r.drain())
+	r.state.Step(pipeline.Suspended{Launch: l.ID, Number: 2, Usage: llm.Usage{ModelCalls: 3}})
+	require.Empty(t, r.drain())
+	require.Equal(t, int64(4), r.state.Usage.ModelCalls, "what was spent until then counts")
+	require.ErrorContains(t, r.state.Refuse(pipeline.Resume{}), "over")
+	require.Len(t, r.state.Stack, 1)
+}
+
+func TestStaleEventsChangeNothing(t *testing.T) {
+	t.Parallel()
+	r := start(t, graph)
+	old := r.at.ID
+	r.play("main call lint")
+	r.state.Step(pipeline.Ended{Launch: old, Number: 9, Status: pipeline.Completed})
+	require.Empty(t, r.drain())
+	require.Equal(t, "lint", r.state.Current())
+	require.Equal(t, 1, r.state.Newest)
+}
