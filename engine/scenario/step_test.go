@@ -1,0 +1,237 @@
+package scenario_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave/engine/llm"
+	"conclave/engine/scenario"
+)
+
+func plan(steps int) scenario.Plan {
+	p := scenario.Plan{Slug: "sign-in", Title: "Sign in"}
+	for i := 1; i <= steps; i++ {
+		p.Steps = append(p.Steps, scenario.StepRef{ID: fmt.Sprintf("%02d", i), Title: fmt.Sprint("Step ", i), File: fmt.Sprintf("%02d-step.md", i)})
+	}
+	return p
+}
+
+// drain hands out the commands as text, after a round trip through JSON.
+func drain(t require.TestingT, s *scenario.State) (string, *scenario.Launch) {
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	*s = scenario.State{}
+	require.NoError(t, json.Unmarshal(data, s))
+	var said []string
+	var launched *scenario.Launch
+	for _, c := range s.Drain() {
+		switch c := c.(type) {
+		case scenario.Launch:
+			text := "launch " + c.Step.ID
+			if c.Previous != nil {
+				text += " after " + c.Previous.ID + " " + string(c.Previous.Status)
+			}
+			if c.ResumeFrom != "" {
+				text += " from " + c.ResumeFrom
+			}
+			said, launched = append(said, text), &c
+		case scenario.Stop:
+			said = append(said, "stop "+string(c.ID))
+		case scenario.Record:
+			said = append(said, "record")
+		case scenario.Done:
+			said = append(said, "done "+string(c.Status))
+		}
+	}
+	return strings.Join(said, ", "), launched
+}
+
+func expect(t *testing.T, s *scenario.State, want string) scenario.LaunchID {
+	t.Helper()
+	got, launched := drain(t, s)
+	require.Equal(t, want, got)
+	if launched == nil {
+		return ""
+	}
+	return launched.ID
+}
+
+var usage = llm.Usage{InputTokens: 5, ModelCalls: 1}
+
+func passed(id scenario.LaunchID) scenario.Reported {
+	return scenario.Reported{Launch: id, Status: scenario.Pass, Usage: usage}
+}
+
+func statuses(s *scenario.State) string {
+	var all []string
+	for _, r := range s.Results {
+		all = append(all, string(r.Status))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestAllPass(t *testing.T) {
+	t.Parallel()
+	s := scenario.New(plan(2), nil)
+	require.Equal(t, scenario.Running, s.Status())
+	id := expect(t, s, "record, launch 01")
+	s.Step(passed(id))
+	id = expect(t, s, "record, launch 02 after 01 pass")
+	s.Step(passed(id))
+	expect(t, s, "record, done pass")
+	expect(t, s, "")
+	require.Equal(t, int64(2), s.Usage.ModelCalls)
+	require.NotNil(t, s.Results[0].EvidencePaths, "an empty list, not null")
+}
+
+// "The run stops at the first failure, later steps are skipped."
+func TestTheFirstFailureEndsTheRun(t *testing.T) {
+	t.Parallel()
+	why := "no button"
+	s := scenario.New(plan(3), nil)
+	s.Step(passed(expect(t, s, "record, launch 01")))
+	s.Step(scenario.Reported{Launch: expect(t, s, "record, launch 02 after 01 pass"), Status: scenario.Fail, Error: &why})
+	expect(t, s, "record, done fail")
+	require.Equal(t, "pass fail skipped", statuses(s))
+	require.Equal(t, "no button", *s.Results[1].Error)
+}
+
+func TestNoVerdictIsAnError(t *testing.T) {
+	t.Parallel()
+	s := scenario.New(plan(2), nil)
+	s.Step(scenario.Broke{Launch: expect(t, s, "record, launch 01"), Reason: "no result within 600 s", Usage: usage})
+	expect(t, s, "record, done fail")
+	require.Equal(t, "error skipped", statuses(s))
+	require.Equal(t, "no result within 600 s", *s.Results[0].Error)
+	require.Equal(t, usage, s.Results[0].Cost)
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	s := scenario.New(plan(3), nil)
+	s.Step(passed(expect(t, s, "record, launch 01")))
+	id := expect(t, s, "record, launch 02 after 01 pass")
+	s.Step(scenario.Cancel{})
+	expect(t, s, "stop l2, record")
+	s.Step(scenario.Suspended{Launch: id, Usage: usage})
+	expect(t, s, "record, done cancelled")
+	require.Equal(t, "pass cancelled skipped", statuses(s))
+	require.Equal(t, int64(1), s.Results[1].Cost.ModelCalls, "what it spent until then is its own")
+	require.ErrorContains(t, s.Refuse(scenario.Pause{}), "over")
+}
+
+func TestPauseIsTheSameStep(t *testing.T) {
+	t.Parallel()
+	s := scenario.New(plan(1), nil)
+	id := expect(t, s, "record, launch 01")
+	s.Step(scenario.Pause{})
+	expect(t, s, "stop l1")
+	s.Step(scenario.Suspended{Launch: id, Token: "tok", Usage: usage})
+	expect(t, s, "")
+	s.Step(scenario.Resume{})
+	id = expect(t, s, "launch 01 from tok")
+	s.Step(passed(id))
+	expect(t, s, "record, done pass")
+	require.Equal(t, int64(2), s.Results[0].Cost.ModelCalls)
+}
+
+func TestARunGoesOnFromItsFirstStepThatDidNotPass(t *testing.T) {
+	t.Parallel()
+	earlier := []scenario.Result{{ID: "01", Status: scenario.Pass, Cost: usage}, {ID: "02", Status: scenario.Fail}, {ID: "03", Status: scenario.Skipped}}
+	s := scenario.New(plan(3), earlier)
+	expect(t, s, "record, launch 02 after 01 pass")
+	require.Equal(t, usage, s.Usage)
+
+	s = scenario.New(plan(1), earlier[:1])
+	expect(t, s, "record, done pass")
+}
+
+// For random ends every run is completed: every step has a status, in order, one
+// launch for each step that has one of its own, and the run's status is theirs.
+func TestEveryRunIsCompleted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := plan(rapid.IntRange(1, 6).Draw(t, "steps"))
+		s := scenario.New(p, nil)
+		var running *scenario.Launch
+		done, ends := "", 0
+		for range 100 {
+			said, launched := drain(t, s)
+			if launched != nil {
+				require.Nil(t, running, "one step at a time")
+				running = launched
+			}
+			if _, status, ok := strings.Cut(said, "done "); ok {
+				done = status
+				break
+			}
+			event := randomEvent(t, running)
+			s.Step(event)
+			switch event.(type) {
+			case scenario.Reported, scenario.Broke:
+				running = nil
+				ends++
+			case scenario.Suspended:
+				running = nil
+			}
+		}
+		if done == "" {
+			return // paused and resumed all the time
+		}
+		require.Equal(t, string(scenario.Derive(p, s.Results)), done)
+		require.Len(t, s.Results, len(p.Steps))
+		failed := false
+		for i, r := range s.Results {
+			require.Equal(t, p.Steps[i].ID, r.ID)
+			require.Equal(t, failed, r.Status == scenario.Skipped, "what follows a failure is skipped, and nothing else")
+			failed = failed || r.Status != scenario.Pass
+		}
+		require.Equal(t, !failed, done == "pass")
+		require.LessOrEqual(t, ends, len(p.Steps)+1)
+	})
+}
+
+func randomEvent(t *rapid.T, running *scenario.Launch) scenario.Event {
+	if running == nil {
+		return rapid.SampledFrom([]scenario.Event{scenario.Resume{}, scenario.Resume{}, scenario.Cancel{}, scenario.Pause{}}).Draw(t, "asked")
+	}
+	why := "broken"
+	return rapid.SampledFrom([]scenario.Event{
+		passed(running.ID), passed(running.ID), passed(running.ID),
+		scenario.Reported{Launch: running.ID, Status: scenario.Fail, Error: &why},
+		scenario.Broke{Launch: running.ID, Reason: why},
+		scenario.Suspended{Launch: running.ID, Token: "t"},
+		scenario.Pause{},
+		scenario.Resume{},
+		scenario.Cancel{},
+		scenario.Reported{Launch: "l0", Status: scenario.Pass},
+	}).Draw(t, "event")
+}
+
+func TestPlansThatLeaveTheirFolder(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, plan(3).Check())
+	for name, change := range map[string]func(*scenario.Plan){
+		"slug":      func(p *scenario.Plan) { p.Slug = "../etc" },
+		"no steps":  func(p *scenario.Plan) { p.Steps = nil },
+		"100 steps": func(p *scenario.Plan) { p.Steps = plan(100).Steps },
+		"id":        func(p *scenario.Plan) { p.Steps[0].ID = "1" },
+		"id 00":     func(p *scenario.Plan) { p.Steps[0].ID, p.Steps[0].File = "00", "00-a.md" },
+		"twice":     func(p *scenario.Plan) { p.Steps[1] = p.Steps[0] },
+		"file":      func(p *scenario.Plan) { p.Steps[0].File = "../01-a.md" },
+		"other's":   func(p *scenario.Plan) { p.Steps[0].File = "02-a.md" },
+	} {
+		p := plan(3)
+		change(&p)
+		require.Error(t, p.Check(), name)
+	}
+	require.NoError(t, scenario.CheckRunID("20261121-1200-abcd"))
+	for _, id := range []string{"", ".", "..", "a/b", "-x", "a.b", strings.Repeat("a", 65)} {
+		require.Error(t, scenario.CheckRunID(id), id)
+	}
+}
