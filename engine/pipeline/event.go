@@ -90,3 +90,15 @@ func (Resume) event()    {}
 func (Retry) event()     {}
 func (Said) event()      {}
 func (Cancel) event()    {}
+
+// request is an event that a person asks for.
+type request interface {
+	Event
+	request()
+}
+
+func (Pause) request()  {}
+func (Resume) request() {}
+func (Retry) request()  {}
+func (Said) request()   {}
+func (Cancel) request() {}

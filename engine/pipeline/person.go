@@ -15,14 +15,14 @@ const (
 // Refuse says why an event that a person asks for makes no sense now, in words
 // for that person; nil if it does, and for every other event.
 func (s *State) Refuse(event Event) error {
-	switch event.(type) {
-	case Ended, Broke, Suspended:
+	asked, ok := event.(request)
+	if !ok {
 		return nil
 	}
 	if s.Done() {
 		return errors.New("the run is over")
 	}
-	switch e := event.(type) {
+	switch e := asked.(type) {
 	case Pause:
 		if s.Paused {
 			return errors.New("the run is paused already")
@@ -58,12 +58,12 @@ func (s *State) refuseSaid(e Said) error {
 }
 
 // person takes what a person asks for.
-func (s *State) person(event Event) {
-	if err := s.Refuse(event); err != nil {
+func (s *State) person(asked request) {
+	if err := s.Refuse(asked); err != nil {
 		s.note("", "ignored: "+err.Error())
 		return
 	}
-	switch e := event.(type) {
+	switch e := asked.(type) {
 	case Pause:
 		s.Paused = true
 		s.note("", "paused")
@@ -78,6 +78,5 @@ func (s *State) person(event Event) {
 		s.note("", "somebody said: "+cut(e.Text))
 	case Cancel:
 		s.end(Cancelled, "the run was cancelled", nil)
-	case Ended, Broke, Suspended: // no person's
 	}
 }

@@ -23,7 +23,15 @@ func (s *State) Step(event Event) {
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
 			s.suspended(r.Launch, e)
 		}
-	case Pause, Resume, Retry, Said, Cancel:
+	case Pause:
+		s.person(e)
+	case Resume:
+		s.person(e)
+	case Retry:
+		s.person(e)
+	case Said:
+		s.person(e)
+	case Cancel:
 		s.person(e)
 	}
 }

@@ -26,7 +26,6 @@ type run struct {
 	state *pipeline.State
 	at    *pipeline.Launch
 	done  *pipeline.Outcome
-	log   []string
 	count int
 }
 
