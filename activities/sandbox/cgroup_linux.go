@@ -1,0 +1,183 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// groups is a cgroup v2 directory that was delegated to the worker; each command gets a group in it.
+type groups struct {
+	dir string
+}
+
+// cgroup is the group of one command.
+type cgroup struct {
+	dir    string
+	fd     int
+	memory bool // its memory is limited
+
+	processes bool // their number is limited
+}
+
+// ownThreads is how many threads of the child itself are in the group of a command.
+const ownThreads = 16
+
+// create makes a group with the limits that its controllers can keep.
+func (g *groups) create(limits Limits) (*cgroup, error) {
+	dir, err := os.MkdirTemp(g.dir, "command-")
+	if err != nil {
+		return nil, fmt.Errorf("make a cgroup in %s: %w", g.dir, err)
+	}
+	group := &cgroup{dir: dir}
+	controllers := controllersIn(filepath.Join(dir, "cgroup.controllers"))
+	values := map[string]string{}
+	if limits.Memory > 0 && slices.Contains(controllers, "memory") {
+		values["memory.max"] = strconv.FormatInt(limits.Memory, 10)
+		values["memory.oom.group"] = "1"
+		group.memory = true
+	}
+	if limits.Processes > 0 && slices.Contains(controllers, "pids") {
+		group.processes = true
+		values["pids.max"] = strconv.Itoa(limits.Processes + ownThreads)
+	}
+	for name, value := range values {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0); err != nil {
+			return nil, errors.Join(fmt.Errorf("limit a cgroup: %w", err), os.Remove(dir))
+		}
+	}
+	if group.memory {
+		// Without the swap controller there is no such file, and nothing to limit by it.
+		_ = os.WriteFile(filepath.Join(dir, "memory.swap.max"), []byte("0"), 0)
+	}
+	group.fd, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open cgroup %s: %w", dir, err), os.Remove(dir))
+	}
+	return group, nil
+}
+
+// kill kills every process of the group at once, where the kernel (5.14) can.
+func (g *cgroup) kill() {
+	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // the child kills too
+}
+
+// account adds what the group knows of its command, and removes it.
+func (g *cgroup) account(e *Exit) error {
+	if usec, ok := field(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
+		e.CPU = max(e.CPU, time.Duration(usec)*time.Microsecond)
+	}
+	if peak, err := os.ReadFile(filepath.Join(g.dir, "memory.peak")); err == nil {
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(peak)), 10, 64); err == nil {
+			e.MaxMemory = n
+		}
+	}
+	if kills, ok := field(filepath.Join(g.dir, "memory.events"), "oom_kill"); ok && kills > 0 && e.Ended == "" {
+		e.Ended = EndedMemory
+	}
+	return g.remove()
+}
+
+// remove takes the group away. Its last process may be gone a moment before the kernel has counted
+// it out.
+func (g *cgroup) remove() error {
+	g.kill()
+	defer closeFD(g.fd)
+	var err error
+	for range 100 {
+		if err = os.Remove(g.dir); err == nil || os.IsNotExist(err) {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return fmt.Errorf("remove the cgroup of a command: %w", err)
+}
+
+// field reads a number from a file of names and numbers.
+func field(path, name string) (int64, bool) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, err := strconv.ParseInt(f[1], 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+func controllersIn(path string) []string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(data))
+}
+
+// delegated finds a cgroup directory in which groups with memory and process limits can be made, or
+// gives nothing. It is the worker's own or the one above, since a group with processes of its own
+// cannot pass limits on (systemd sets that up by Delegate=yes with DelegateSubgroup=).
+func delegated() string {
+	mount, own := cgroupMount(), ownCgroup()
+	if mount == "" || own == "" {
+		return ""
+	}
+	for _, dir := range []string{filepath.Join(mount, own), filepath.Join(mount, filepath.Dir(own))} {
+		control := controllersIn(filepath.Join(dir, "cgroup.subtree_control"))
+		if slices.Contains(control, "memory") && slices.Contains(control, "pids") && given(dir, own == "/") {
+			return dir
+		}
+	}
+	return ""
+}
+
+// given says whether a cgroup was given to this worker, and is not just one that root may write to.
+func given(dir string, top bool) bool {
+	if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
+		return false
+	}
+	if os.Geteuid() != 0 || top {
+		return true
+	}
+	mark := make([]byte, 8)
+	n, err := unix.Getxattr(dir, "trusted.delegate", mark)
+	return err == nil && string(mark[:n]) == "1"
+}
+
+// ownCgroup is the worker's place in the v2 tree.
+func ownCgroup() string {
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(data)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// cgroupMount is where the v2 tree is mounted.
+func cgroupMount() string {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(data)) {
+		before, after, ok := strings.Cut(line, " - ")
+		if f := strings.Fields(before); ok && len(f) > 4 && strings.HasPrefix(after, "cgroup2 ") {
+			return f[4]
+		}
+	}
+	return ""
+}

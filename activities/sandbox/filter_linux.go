@@ -1,0 +1,206 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// rule is what the filter does with one system call. Without tests it always answers; with them,
+// when all of one group are true.
+type rule struct {
+	call   uint32
+	answer unix.Errno
+	tests  [][]test
+	ask    bool // instead of an answer, the listener is asked
+}
+
+// test compares the lower half of an argument; the kernel takes no more of those that are tested.
+type test struct {
+	arg  uint32
+	jump bpf.JumpTest
+	val  uint32
+}
+
+// denied are calls that nothing ordinary needs: looking into other processes, changing mounts,
+// roots, namespaces and the kernel, keys of the host, and handles of files without their path.
+var denied = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
+	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN,
+	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
+	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SYSLOG, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
+	unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
+}
+
+// absent are calls that programs do without when the kernel lacks them: their arguments lie in
+// memory, where no filter sees them, or they act without calls that it could see.
+var absent = []uint32{
+	unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET,
+}
+
+const (
+	newNamespaces = 0x7e020080 // the CLONE_NEW flags that clone takes
+	setID         = unix.S_ISUID | unix.S_ISGID
+)
+
+// rules is the filter of a level.
+func (s spec) rules() []rule {
+	var list []rule
+	deny := func(call uint32, answer unix.Errno, tests ...[]test) {
+		list = append(list, rule{call: call, answer: answer, tests: tests})
+	}
+	for _, call := range denied {
+		deny(call, unix.EPERM)
+	}
+	for _, call := range absent {
+		deny(call, unix.ENOSYS)
+	}
+	deny(unix.SYS_CLONE, unix.EPERM, []test{{0, bpf.JumpBitsSet, newNamespaces}})
+	deny(unix.SYS_IOCTL, unix.EPERM, []test{{1, bpf.JumpEqual, unix.TIOCSTI}}, []test{{1, bpf.JumpEqual, unix.TIOCLINUX}})
+	for _, resource := range softLimits {
+		deny(unix.SYS_PRLIMIT64, unix.EPERM, []test{{1, bpf.JumpEqual, resource}, {2, bpf.JumpNotEqual, 0}})
+		deny(unix.SYS_SETRLIMIT, unix.EPERM, []test{{0, bpf.JumpEqual, resource}})
+	}
+	list = append(list, setIDRules()...)
+	if !s.Accounted {
+		// Memory that belongs to no process is counted only by a memory group.
+		deny(unix.SYS_MEMFD_CREATE, unix.ENOSYS)
+		deny(unix.SYS_SHMGET, unix.ENOSYS)
+	}
+	if s.Ask {
+		list = append(list, askRules()...)
+	}
+	if s.Level == Full {
+		return append(list, ownNetworkRules()...)
+	}
+	return append(list, s.sharedHostRules()...)
+}
+
+// setIDRules keep commands from making programs that run as the owner of the workspace, who is the
+// worker's user and may be root.
+func setIDRules() []rule {
+	list := []rule{
+		{call: unix.SYS_FCHMOD, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpBitsSet, setID}}}},
+		{call: unix.SYS_FCHMODAT, answer: unix.EPERM, tests: [][]test{{{2, bpf.JumpBitsSet, setID}}}},
+		{call: unix.SYS_FCHMODAT2, answer: unix.EPERM, tests: [][]test{{{2, bpf.JumpBitsSet, setID}}}},
+		{call: unix.SYS_MKNODAT, answer: unix.EPERM, tests: [][]test{{{2, bpf.JumpBitsSet, setID}}}},
+		{call: unix.SYS_OPENAT, answer: unix.EPERM, tests: [][]test{{{2, bpf.JumpBitsSet, unix.O_CREAT}, {3, bpf.JumpBitsSet, setID}}}},
+	}
+	return append(list, oldSetIDRules()...)
+}
+
+// ownNetworkRules leave sockets of the kinds that a network namespace confines.
+func ownNetworkRules() []rule {
+	return []rule{{call: unix.SYS_SOCKET, answer: unix.EAFNOSUPPORT, tests: [][]test{
+		{
+			{0, bpf.JumpNotEqual, unix.AF_UNIX},
+			{0, bpf.JumpNotEqual, unix.AF_INET},
+			{0, bpf.JumpNotEqual, unix.AF_INET6},
+			{0, bpf.JumpNotEqual, unix.AF_NETLINK},
+		},
+		{{0, bpf.JumpEqual, unix.AF_NETLINK}, {2, bpf.JumpNotEqual, unix.NETLINK_ROUTE}},
+	}}}
+}
+
+// sharedHostRules make up for namespaces as far as a filter can: no sockets but connected pairs, no
+// calls that change other processes, and, where Landlock cannot tell, no killing of the child that
+// watches and no emptying of files that are opened for reading.
+func (s spec) sharedHostRules() []rule {
+	list := []rule{
+		{call: unix.SYS_SOCKET, answer: unix.EACCES},
+		{call: unix.SYS_SOCKETPAIR, answer: unix.EACCES, tests: [][]test{{{1, bpf.JumpBitsNotSet, 1}}}}, // SOCK_STREAM and SOCK_SEQPACKET are odd
+		{call: unix.SYS_SOCKETPAIR, answer: unix.EACCES, tests: [][]test{{{1, bpf.JumpBitsSet, 2}}}},    // SOCK_RAW and what is not known
+	}
+	for call, arg := range map[uint32]uint32{
+		unix.SYS_SETPRIORITY: 1, unix.SYS_IOPRIO_SET: 1, unix.SYS_SCHED_SETPARAM: 0, unix.SYS_SCHED_SETSCHEDULER: 0,
+		unix.SYS_SCHED_SETATTR: 0, unix.SYS_SCHED_SETAFFINITY: 0, unix.SYS_PRLIMIT64: 0,
+	} {
+		list = append(list, rule{call: call, answer: unix.EPERM, tests: [][]test{{{arg, bpf.JumpNotEqual, 0}}}})
+	}
+	if s.Landlock < 3 {
+		list = append(list,
+			rule{call: unix.SYS_TRUNCATE, answer: unix.EACCES},
+			rule{call: unix.SYS_OPENAT, answer: unix.EACCES, tests: [][]test{{{2, bpf.JumpBitsSet, unix.O_TRUNC}, {2, bpf.JumpBitsNotSet, unix.O_ACCMODE}}}})
+		list = append(list, oldTruncateRules()...)
+	}
+	if s.Landlock < 6 {
+		list = append(list, guardRules(uint32(os.Getpid()))...)
+	}
+	return list
+}
+
+// guardRules keep commands from signals to the process that watches them, and to everybody.
+func guardRules(guard uint32) []rule {
+	const everybody = ^uint32(0)
+	group := ^guard + 1
+	var list []rule
+	for _, call := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN} {
+		list = append(list, rule{call: call, answer: unix.EPERM, tests: [][]test{
+			{{0, bpf.JumpEqual, guard}}, {{0, bpf.JumpEqual, group}}, {{0, bpf.JumpEqual, everybody}},
+		}})
+	}
+	return append(list, rule{call: unix.SYS_TKILL, answer: unix.ENOSYS})
+}
+
+// Where the kernel puts what a filter looks at: the call's number, the architecture, and the
+// arguments, each with its lower half first on the architectures that we build for.
+const (
+	callOffset = 0
+	archOffset = 4
+	argsOffset = 16
+)
+
+// assemble makes the program: a foreign architecture kills, then each rule in turn, then all else is
+// allowed.
+func assemble(rules []rule) ([]unix.SockFilter, error) {
+	instructions := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: archOffset, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: nativeArch, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS},
+		bpf.LoadAbsolute{Off: callOffset, Size: 4},
+	}
+	instructions = append(instructions, foreignCalls()...)
+	for _, r := range rules {
+		instructions = append(instructions, r.instructions()...)
+	}
+	instructions = append(instructions, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+	raw, err := bpf.Assemble(instructions)
+	if err != nil {
+		return nil, fmt.Errorf("assemble the filter: %w", err)
+	}
+	program := make([]unix.SockFilter, len(raw))
+	for i, in := range raw {
+		program[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	return program, nil
+}
+
+// instructions of a rule begin and end with the call's number loaded.
+func (r rule) instructions() []bpf.Instruction {
+	answer := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(r.answer)}
+	if r.ask {
+		answer.Val = unix.SECCOMP_RET_USER_NOTIF
+	}
+	if len(r.tests) == 0 {
+		return []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: r.call, SkipFalse: 1}, answer}
+	}
+	var body []bpf.Instruction
+	for _, group := range r.tests {
+		for i, t := range group {
+			rest := uint8(2*(len(group)-i) - 1)
+			body = append(body,
+				bpf.LoadAbsolute{Off: argsOffset + 8*t.arg, Size: 4},
+				bpf.JumpIf{Cond: t.jump, Val: t.val, SkipFalse: rest})
+		}
+		body = append(body, answer)
+	}
+	body = append(body, bpf.LoadAbsolute{Off: callOffset, Size: 4})
+	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: r.call, SkipFalse: uint8(len(body))}}, body...)
+}

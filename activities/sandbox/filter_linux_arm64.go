@@ -1,0 +1,21 @@
+package sandbox
+
+import (
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+const nativeArch = unix.AUDIT_ARCH_AARCH64
+
+// filters says whether there is a filter for this architecture.
+const filters = true
+
+// foreignCalls is empty: this architecture has one kind of calls.
+func foreignCalls() []bpf.Instruction { return nil }
+
+// oldSetIDRules is empty: the calls do not exist here.
+func oldSetIDRules() []rule { return nil }
+
+func oldTruncateRules() []rule { return nil }
+
+func oldForks() []uint32 { return nil }

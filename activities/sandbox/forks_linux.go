@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// forks answers the command's calls that make processes and threads, where the kernel does not limit
+// their number: for a worker that is root, and at level landlock, where the kernel would count what
+// the worker's user runs elsewhere too. A call waits for its answer, so no bomb is faster than the
+// counting, and when this process is gone the calls fail.
+type forks struct {
+	listener int
+	tasks    *tasks
+	limit    int
+	alive    int // no fewer than there are: those of the last count, and every one allowed since
+	counted  time.Time
+	dying    <-chan struct{}
+}
+
+// countAge is how old a count may be to refuse by it.
+const countAge = 10 * time.Millisecond
+
+// notification and reply are what the kernel exchanges with the listener of a filter: struct
+// seccomp_notif and struct seccomp_notif_resp.
+type notification struct {
+	id          uint64
+	pid, flags  uint32
+	call        int32
+	arch        uint32
+	instruction uint64
+	args        [6]uint64
+}
+
+type reply struct {
+	id    uint64
+	value int64
+	err   int32
+	flags uint32
+}
+
+// answer goes on until the listener ends.
+func (f *forks) answer() {
+	runtime.LockOSThread()
+	for {
+		var n notification
+		if err := f.exchange(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
+			if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
+				continue // a signal to us, or the caller's death
+			}
+			return
+		}
+		r := reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		if !f.allow() {
+			r = reply{id: n.id, err: -int32(unix.EAGAIN)}
+		}
+		_ = f.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)) // the caller may be dead
+	}
+}
+
+func (f *forks) exchange(request uintptr, value unsafe.Pointer) error {
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(f.listener), request, uintptr(value)); e != 0 {
+		return e
+	}
+	return nil
+}
+
+func (f *forks) allow() bool {
+	select {
+	case <-f.dying:
+		return false
+	default:
+	}
+	if f.alive >= f.limit && time.Since(f.counted) > countAge {
+		f.alive = 0
+		f.tasks.descendants(func(t task) { f.alive += t.threads })
+		f.counted = time.Now()
+	}
+	if f.alive >= f.limit {
+		return false
+	}
+	f.alive++
+	return true
+}
+
+// askRules are the calls that are asked about.
+func askRules() []rule {
+	list := []rule{{call: unix.SYS_CLONE, ask: true}}
+	for _, call := range oldForks() {
+		list = append(list, rule{call: call, ask: true})
+	}
+	return list
+}
+
+// filterCalls puts the filter on this thread and what it starts, and gives the listener of those
+// calls that are asked about, or -1.
+func (s spec) filterCalls() (int, error) {
+	program, err := assemble(s.rules())
+	if err != nil {
+		return -1, err
+	}
+	flags := uintptr(0)
+	if s.Ask {
+		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	}
+	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	fd, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&filter)))
+	if e != 0 {
+		return -1, fmt.Errorf("install the filter: %w", e)
+	}
+	if !s.Ask {
+		return -1, nil
+	}
+	return int(fd), nil
+}

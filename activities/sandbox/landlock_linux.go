@@ -1,0 +1,152 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What Landlock rules allow. The sets grow with the version that the kernel has; none is asked for
+// that it lacks, and none is left out that it has.
+const (
+	canRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	canRun   = canRead | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	canWrite = canRun | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+	canUseDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+	// fileRights are those that a rule for a file, not a directory, may give.
+	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+)
+
+// harmlessProc are files of the host's /proc that tell nothing of other processes.
+var harmlessProc = []string{
+	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems",
+	"/proc/sys/kernel/osrelease", "/proc/sys/kernel/pid_max", "/proc/sys/kernel/random", "/proc/sys/kernel/ngroups_max",
+	"/proc/sys/vm/overcommit_memory", "/proc/sys/fs/pipe-max-size", "/sys/devices/system/cpu",
+}
+
+// landlockVersion is the kernel's, or 0 if it has none.
+func landlockVersion() int {
+	version, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if e != 0 {
+		return 0
+	}
+	return int(version)
+}
+
+// handled is everything that a version can forbid.
+func handled(version int) unix.LandlockRulesetAttr {
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: 1<<13 - 1}
+	if version >= 2 {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 4 {
+		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if version >= 5 {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if version >= 6 {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	return attr
+}
+
+// restrictPaths forbids this thread, and what it starts, every file but those that it names.
+func (s spec) restrictPaths() error {
+	attr := handled(s.Landlock)
+	if s.Level == Full {
+		attr.Handled_access_net = 0 // the network is the namespace's own, with servers and clients in it
+	}
+	// The later fields are of later versions, and zero: every kernel takes the longer form with them.
+	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if e != 0 {
+		return fmt.Errorf("make a ruleset: %w", e)
+	}
+	defer closeFD(int(fd))
+	allow := func(rights uint64, paths ...string) error {
+		for _, path := range paths {
+			if err := allowPath(int(fd), path, rights&attr.Handled_access_fs); err != nil {
+				return fmt.Errorf("allow %s: %w", path, err)
+			}
+		}
+		return nil
+	}
+	if err := s.allow(allow); err != nil {
+		return err
+	}
+	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// allow names the files. At level full the root has nothing that may not be read; otherwise it is
+// the host's.
+func (s spec) allow(allow func(uint64, ...string) error) error {
+	if s.Level == Full {
+		return errors.Join(
+			allow(canRun, "/"),
+			allow(canWrite, WorkspacePath, "/tmp", "/dev/shm"),
+			allow(canUseDevice, devicePaths()...))
+	}
+	readable := append([]string{"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"}, harmlessProc...)
+	for _, pattern := range systemFiles {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		readable = append(readable, found...)
+	}
+	return errors.Join(
+		allow(canRun, systemDirs...),
+		allow(canRun, s.Toolchains...),
+		allow(canRead, readable...),
+		allow(canUseDevice, devicePaths()...),
+		allow(canWrite, s.Workspace, s.Temp))
+}
+
+func devicePaths() []string {
+	paths := make([]string, 0, len(deviceNodes))
+	for _, name := range deviceNodes {
+		paths = append(paths, "/dev/"+name)
+	}
+	return paths
+}
+
+// allowPath adds a rule; what is not there needs none.
+func allowPath(ruleset int, path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= fileRights
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/sandbox"
+)
+
+const (
+	python = "/usr/bin/python3"
+
+	// raceMemory is enough for the race detector, which the child has to live with under the limit for a
+	// moment.
+	raceMemory = 1 << 30
+)
+
+func TestLimitsEndACommand(t *testing.T) {
+	t.Parallel()
+	eat := python + ` -c 'x=bytearray(%s); import time; time.sleep(60)'`
+	tests := []struct {
+		name   string
+		limits sandbox.Limits
+		script string
+		want   sandbox.Reason
+	}{
+		{"time", sandbox.Limits{Time: 300 * time.Millisecond}, `sleep 60`, sandbox.EndedTime},
+		{"time, of processes that left", sandbox.Limits{Time: 300 * time.Millisecond}, `setsid sleep 60 & sleep 60`, sandbox.EndedTime},
+		{"processor time of one process", sandbox.Limits{CPU: time.Second, Time: 30 * time.Second}, `while :; do :; done`, sandbox.EndedCPU},
+		{
+			"processor time of several",
+			sandbox.Limits{CPU: time.Second, Time: 30 * time.Second},
+			`for i in 1 2 3 4; do (while :; do :; done) & done; wait`, sandbox.EndedCPU,
+		},
+		{
+			"processor time of short ones",
+			sandbox.Limits{CPU: 500 * time.Millisecond, Time: 60 * time.Second},
+			`while :; do /bin/true; done`, sandbox.EndedCPU,
+		},
+		{
+			"memory of several processes",
+			sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
+			strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait`, "EAT", strings.ReplaceAll(eat, "%s", "400<<20")), sandbox.EndedMemory,
+		},
+		{
+			"disk by many files",
+			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+			`i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); sleep 0.02; done`, sandbox.EndedDisk,
+		},
+		{
+			"disk in the temporary directory",
+			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+			`i=0; while :; do head -c 1000000 /dev/zero > $TMPDIR/f$i; i=$((i+1)); sleep 0.02; done`, sandbox.EndedDisk,
+		},
+		{
+			"disk in a shut directory",
+			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+			`mkdir d; cd d; for i in 1 2 3 4 5 6 7 8 9 10; do head -c 1000000 /dev/zero > f$i; done; chmod 000 .; sleep 60`, sandbox.EndedDisk,
+		},
+		{
+			"many files",
+			sandbox.Limits{Files: 500, Time: 30 * time.Second},
+			`i=0; while :; do : > f$i; i=$((i+1)); done`, sandbox.EndedFiles,
+		},
+		{
+			"many directories in each other",
+			sandbox.Limits{Files: 100_000, Time: 30 * time.Second},
+			`i=0; while :; do mkdir d && cd d; done`, sandbox.EndedFiles,
+		},
+		{"output", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes`, sandbox.EndedOutput},
+		{"output to both", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes >&2 & yes`, sandbox.EndedOutput},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if strings.Contains(test.script, python) {
+				needs(t, python)
+			}
+			perLevel(t, func(t *testing.T, level sandbox.Level) {
+				b := openBox(t, level, within(test.limits))
+				exit, out := b.sh(t, test.script)
+				require.Equal(t, test.want, exit.Ended, "%+v", exit)
+				if test.limits.Output > 0 {
+					require.Len(t, out, int(test.limits.Output))
+				}
+			})
+		})
+	}
+}
+
+func TestOneProcessCannotHaveMoreMemory(t *testing.T) {
+	t.Parallel()
+	needs(t, python)
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level, within(sandbox.Limits{Memory: raceMemory}))
+		exit, out := b.sh(t, python+` -c 'x=bytearray(4<<30)'`)
+		require.NotZero(t, exit.Code)
+		require.Contains(t, out, "MemoryError")
+	})
+}
+
+func TestMemoryWithoutAProcessIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	needs(t, python)
+	if host().Cgroup != "" {
+		t.Skip("a memory group counts it")
+	}
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level, within(sandbox.Limits{Memory: raceMemory}))
+		exit, out := b.sh(t, python+` -c 'import os; os.memfd_create("x")'`)
+		require.NotZero(t, exit.Code)
+		require.Contains(t, out, "Function not implemented")
+	})
+}
+
+func TestOneFileCannotBeLarger(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level, within(sandbox.Limits{Disk: 4 << 20}))
+		_, out := b.sh(t, `exec dd if=/dev/zero of=big bs=1M count=64`)
+		info, err := os.Stat(filepath.Join(b.workspace, "big"))
+		require.NoError(t, err, out)
+		require.LessOrEqual(t, info.Size(), int64(4<<20))
+	})
+}
+
+func TestProcessesAreBounded(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 60 * time.Second}))
+		// The kernel or the guard refuses: the shell gives up at the first refusal.
+		exit, out := b.sh(t, `
+			i=0; while [ $i -lt 300 ]; do sleep 30 & i=$((i+1)); echo $i; done`)
+		require.NotZero(t, exit.Code)
+		require.Contains(t, out, "ork", "cannot fork")
+		require.LessOrEqual(t, strings.Count(out, "\n"), 40+16)
+	})
+}
+
+// The bomb is a bounded one, and stops by itself if nothing else stops it.
+func TestAForkBombIsBounded(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 60 * time.Second}))
+		exit, _ := b.sh(t, `f() { echo x >> count; if [ $1 -gt 0 ]; then f $(($1-1)) & f $(($1-1)) & fi; sleep 1; }; f 8; sleep 1`)
+		count, err := os.ReadFile(filepath.Join(b.workspace, "count"))
+		require.NoError(t, err)
+		require.Greater(t, len(count), 20)
+		require.Less(t, len(count), 2*2*(40+16), "%+v", exit)
+		require.Empty(t, processesOf(t, b.workspace))
+	})
+}
+
+func TestLimitsCannotBeLifted(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Memory: 1 << 30, Disk: 1 << 20, CPU: time.Minute}))
+		for _, script := range []string{"ulimit -p 4000 || ulimit -u 4000", "ulimit -d unlimited", "ulimit -f unlimited", "ulimit -t unlimited"} {
+			exit, _ := b.sh(t, script)
+			require.NotZero(t, exit.Code, script)
+		}
+	})
+}
+
+func TestTheEndOfTheContextEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, level := range append(confining(t), sandbox.Off) {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			b := openBox(t, level)
+			why := errors.New("the step is over")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			out := &watchful{until: "ready\n", then: func() { cancel(why) }}
+			_, err := b.Run(ctx, sandbox.Command{Args: []string{"/bin/sh", "-c", "echo ready; exec sleep 60"}, Stdout: out})
+			require.ErrorIs(t, err, why)
+			require.Empty(t, processesOf(t, b.workspace))
+		})
+	}
+}
+
+// watchful does something once a text was written.
+type watchful struct {
+	bytes.Buffer
+	until string
+	then  func()
+}
+
+func (w *watchful) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if strings.Contains(w.String(), w.until) {
+		w.then()
+	}
+	return n, err
+}
+
+func TestAnErrorOfTheWriterEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, level := range append(confining(t), sandbox.Off) {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			_, err := openBox(t, level).Run(t.Context(), sandbox.Command{Args: []string{"yes"}, Stdout: broken{}})
+			require.ErrorIs(t, err, os.ErrClosed)
+		})
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestExit(t *testing.T) {
+	t.Parallel()
+	for _, level := range append(confining(t), sandbox.Off) {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			b := openBox(t, level)
+			require.NoError(t, os.Mkdir(filepath.Join(b.workspace, "sub"), 0o700))
+			exit, _ := b.sh(t, "exit 3")
+			require.Equal(t, 3, exit.Code)
+			exit, _ = b.sh(t, "kill -TERM $$")
+			require.Equal(t, 128+15, exit.Code)
+			require.Equal(t, "SIGTERM", exit.Signal)
+			for code, args := range map[int][]string{127: {"no-such-program"}, 126: {"./sub"}} {
+				var out bytes.Buffer
+				exit, err := b.Run(t.Context(), sandbox.Command{Args: args, Stderr: &out})
+				require.NoError(t, err)
+				require.Equal(t, code, exit.Code, out.String())
+				require.NotEmpty(t, out.String())
+			}
+			var out bytes.Buffer
+			_, err := b.Run(t.Context(), sandbox.Command{Args: []string{"pwd"}, Dir: "sub", Stdout: &out})
+			require.NoError(t, err)
+			require.Equal(t, b.Workspace()+"/sub\n", out.String())
+			_, err = b.Run(t.Context(), sandbox.Command{Args: []string{"pwd"}, Dir: "../.."})
+			require.ErrorContains(t, err, "not inside the workspace")
+		})
+	}
+}

@@ -1,0 +1,132 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// measure walks a directory that others write to at the same moment. It follows no link and leaves
+// the directory by no way, because each step is relative to the descriptor of the one before. What
+// the owner has shut, it opens (a directory in any case, a file only with access set), so that
+// nothing hides from it and the worker can copy and remove everything. The check, if there is one,
+// sees the number of files so far and ends the walk with its error.
+func measure(path string, check func(int) error, access bool) (usage, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil && errors.Is(err, fs.ErrPermission) && os.Chmod(path, 0o700) == nil {
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return usage{}, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	w := walk{check: check, access: access}
+	err = w.directory(fd, path, 0)
+	return w.sum, err
+}
+
+type walk struct {
+	sum    usage
+	check  func(int) error
+	access bool
+}
+
+// directory walks one that is open, and closes it.
+func (w *walk) directory(fd int, name string, depth int) error {
+	dir := os.NewFile(uintptr(fd), name)
+	defer dir.Close()
+	if depth > depthLimit {
+		return errTooMany
+	}
+	if w.access {
+		w.permit(fd)
+	}
+	for {
+		names, err := dir.Readdirnames(512)
+		for _, name := range names {
+			if err := w.entry(fd, name, depth); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if w.check != nil {
+			if err := w.check(w.sum.files); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (w *walk) entry(fd int, name string, depth int) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return gone(err)
+	}
+	w.sum.files++
+	w.sum.bytes += max(st.Size, st.Blocks*512)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		sub, err := enterDirectory(fd, name)
+		if err != nil {
+			return gone(err)
+		}
+		return w.directory(sub, name, depth+1)
+	case unix.S_IFREG:
+		if w.access && st.Mode&unix.S_IRUSR == 0 && st.Nlink == 1 {
+			return gone(shut(unix.Fchmodat(fd, name, uint32(st.Mode&0o777|unix.S_IRUSR), unix.AT_SYMLINK_NOFOLLOW)))
+		}
+	}
+	return nil
+}
+
+// permit gives the owner back what a directory needs to be copied and removed.
+func (w *walk) permit(fd int) {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
+		_ = unix.Fchmod(fd, uint32(st.Mode&0o777|0o700)) // a directory of another's is not ours to open
+	}
+}
+
+// enterDirectory opens a directory, after giving its owner the permission if that is missing.
+func enterDirectory(fd int, name string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	sub, err := unix.Openat(fd, name, flags, 0)
+	if errors.Is(err, unix.EACCES) && unix.Fchmodat(fd, name, 0o700, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		return unix.Openat(fd, name, flags, 0)
+	}
+	return sub, err
+}
+
+// gone forgives what vanished, or became something else, while it was looked at.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	return err
+}
+
+// shut forgives a mode that is not ours to change.
+func shut(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
+}
+
+// freeSpace is what may still be written to the file system of a directory, in bytes.
+func freeSpace(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
+}

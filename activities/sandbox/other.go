@@ -1,0 +1,29 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"context"
+	"runtime"
+)
+
+// hosting is empty: only Linux confines.
+type hosting struct{}
+
+func probe(context.Context) Host {
+	return Host{Level: Off, Missing: []string{
+		"the sandbox needs Linux; " + runtime.GOOS + " has neither its namespaces nor Landlock, so run the worker on Linux, in a virtual machine or a container",
+	}}
+}
+
+func (s *Sandbox) prepare() error { return nil }
+
+func (s *Sandbox) release() error { return nil }
+
+func (s *Sandbox) start(c Command, stdout, stderr stream) (*running, error) {
+	return s.plain(c, stdout, stderr)
+}
+
+func child() bool { return false }
+
+func enter() {}

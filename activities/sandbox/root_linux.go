@@ -1,0 +1,356 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// systemDirs are shown read-only, where they exist. Links are made again as links.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// systemFiles are what programs need of /etc and holds no secrets; all else is not there. Patterns
+// are those of filepath.Glob.
+var systemFiles = []string{
+	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone",
+	"/etc/os-release", "/etc/debian_version", "/etc/locale.alias", "/etc/mime.types", "/etc/magic", "/etc/services",
+	"/etc/protocols", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls/certs",
+	"/etc/pki/ca-trust/extracted", "/etc/crypto-policies", "/etc/java-*-openjdk", "/etc/java", "/etc/python3*", "/etc/perl", "/etc/fonts",
+	"/etc/terminfo", "/etc/ghc", "/etc/R", "/etc/php", "/etc/nix/path",
+}
+
+// madeFiles are files of /etc that are written anew, so that they name nobody but the one user.
+var madeFiles = map[string]string{
+	"etc/passwd":        fmt.Sprintf("%s:x:%d:%d::/tmp/home:/bin/sh\n", user, innerID, innerID),
+	"etc/group":         fmt.Sprintf("%s:x:%d:\n", user, innerID),
+	"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+	"etc/hosts":         "127.0.0.1 localhost sandbox\n::1 localhost\n",
+	"etc/hostname":      "sandbox\n",
+	"etc/resolv.conf":   "",
+}
+
+var deviceNodes = []string{"null", "zero", "full", "random", "urandom"}
+
+// readOnly is how everything but the workspace and the temporary directory is mounted.
+const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+
+// shmSize bounds /dev/shm, in bytes; it is less where memory is limited to less.
+const shmSize = 256 << 20
+
+// tree is a mount that is attached nowhere yet.
+type tree struct {
+	fd int
+	at string // where it belongs, relative to the new root
+}
+
+// enterRoot gives this process a root of its own with nothing but what a command may see. All that
+// is taken from the host is opened first, as the worker's user; then the process becomes the user of
+// the namespace and builds the root, which has to belong to that user.
+func (s spec) enterRoot() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	trees, links, err := s.hostTrees()
+	if err != nil {
+		return err
+	}
+	base, err := unix.Open(s.Temp, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if s.Switch {
+		if err := becomeInner(); err != nil {
+			return fmt.Errorf("become the sandbox's user: %w", err)
+		}
+	}
+	root, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "size=4m", "mode=755")
+	if err != nil {
+		return err
+	}
+	if err := unix.MoveMount(root, "", base, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount the root: %w", err)
+	}
+	if err := unix.Fchdir(root); err != nil {
+		return err
+	}
+	if err := s.build(trees, links); err != nil {
+		return err
+	}
+	if err := linkUp("lo"); err != nil {
+		return fmt.Errorf("bring the loopback interface up: %w", err)
+	}
+	if err := unix.Sethostname([]byte("sandbox")); err != nil {
+		return fmt.Errorf("set the host name: %w", err)
+	}
+	return pivot()
+}
+
+// becomeInner takes on the user and group of the namespace, and leaves all other groups.
+func becomeInner() error {
+	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); e != 0 {
+		return e
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, innerID, innerID, innerID); e != 0 {
+		return e
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, innerID, innerID, innerID); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// hostTrees are the mounts of everything from the host, and the links that stand for some of it.
+func (s spec) hostTrees() ([]tree, map[string]string, error) {
+	links := map[string]string{}
+	wanted := append([]string{}, systemDirs...)
+	for _, pattern := range systemFiles {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, nil, err
+		}
+		wanted = append(wanted, found...)
+	}
+	for _, dir := range s.Toolchains {
+		if !strings.HasPrefix(dir, "/usr/") {
+			wanted = append(wanted, dir)
+		}
+	}
+	trees, err := s.ownTrees() // first, since a toolchain may lie in the host's /tmp
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range wanted {
+		if target, err := os.Readlink(name); err == nil {
+			links[name[1:]] = target
+			continue
+		}
+		fd, err := cloneTree(unix.AT_FDCWD, name, readOnly)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		trees = append(trees, tree{fd, name[1:]})
+	}
+	for _, name := range deviceNodes {
+		fd, err := cloneTree(unix.AT_FDCWD, "/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+		if err != nil {
+			return nil, nil, err
+		}
+		trees = append(trees, tree{fd, "dev/" + name})
+	}
+	return trees, links, nil
+}
+
+// ownTrees are the mounts of the workspace and the temporary directory.
+func (s spec) ownTrees() ([]tree, error) {
+	if s.Trees {
+		return []tree{{treesFD, WorkspacePath[1:]}, {treesFD + 1, "tmp"}}, nil
+	}
+	var trees []tree
+	for at, dir := range map[string]string{WorkspacePath[1:]: s.Workspace, "tmp": s.Temp} {
+		fd, err := cloneTree(unix.AT_FDCWD, dir, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, tree{fd, at})
+	}
+	return trees, nil
+}
+
+// cloneTree copies a mount with all below it, and changes how it is mounted.
+func cloneTree(at int, name string, attributes uint64) (int, error) {
+	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE)
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	fd, err := unix.OpenTree(at, name, flags)
+	if err != nil {
+		return 0, fmt.Errorf("copy the mount of %s: %w", name, err)
+	}
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
+	if err != nil {
+		return 0, fmt.Errorf("protect the mount of %s: %w", name, err)
+	}
+	return fd, nil
+}
+
+// build fills the new root, which is the current directory.
+func (s spec) build(trees []tree, links map[string]string) error {
+	for name, content := range madeFiles {
+		if err := makeFile(name, content); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{"proc", "dev/shm", "var/tmp", "run"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{
+		"dev/fd": "/proc/self/fd", "dev/stdin": "/proc/self/fd/0", "dev/stdout": "/proc/self/fd/1", "dev/stderr": "/proc/self/fd/2",
+	} {
+		links[name] = target
+	}
+	for name, target := range links {
+		if err := errors.Join(os.MkdirAll(path.Dir(name), 0o755), os.Symlink(target, name)); err != nil {
+			return err
+		}
+	}
+	for _, t := range trees {
+		if err := t.attach(); err != nil {
+			return fmt.Errorf("mount %s: %w", t.at, err)
+		}
+	}
+	if err := s.mountParts(); err != nil {
+		return err
+	}
+	return s.mountKernel()
+}
+
+func makeFile(name, content string) error {
+	if err := os.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(content), 0o644)
+}
+
+// attach puts a mount into its place. Where that lies in a directory that was mounted, there is
+// nothing to be made: it has to be there.
+func (t tree) attach() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(t.fd, &st); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(t.at); err != nil {
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			err = os.MkdirAll(t.at, 0o755)
+		} else {
+			err = makeFile(t.at, "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	return errors.Join(err, unix.Close(t.fd))
+}
+
+// mountParts mounts the read-only parts of the workspace over themselves. They are found without
+// following links, which an earlier command may have made.
+func (s spec) mountParts() error {
+	workspace, err := unix.Open(WorkspacePath[1:], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(workspace)
+	for _, part := range s.ReadOnly {
+		fd, err := unix.Openat2(workspace, filepath.Clean(part), &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+		})
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("find read-only part %s: %w", part, err)
+		}
+		copied, err := cloneTree(fd, "", readOnly)
+		if err != nil {
+			return fmt.Errorf("read-only part %s: %w", part, err)
+		}
+		err = unix.MoveMount(copied, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+		if err = errors.Join(err, unix.Close(copied), unix.Close(fd)); err != nil {
+			return fmt.Errorf("mount read-only part %s: %w", part, err)
+		}
+	}
+	return nil
+}
+
+// mountKernel mounts what the kernel makes. A container that hides parts of its /proc allows no new
+// one; then commands have none.
+func (s spec) mountKernel() error {
+	size := int64(shmSize)
+	if s.Limits.Memory > 0 {
+		size = min(size, s.Limits.Memory/4)
+	}
+	shm, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
+		fmt.Sprintf("size=%d", size), "nr_inodes=4096", "mode=1777")
+	if err != nil {
+		return err
+	}
+	if err := (tree{shm, "dev/shm"}).attach(); err != nil {
+		return fmt.Errorf("mount /dev/shm: %w", err)
+	}
+	proc, err := newFilesystem("proc", readOnly|unix.MOUNT_ATTR_NOEXEC)
+	if errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := (tree{proc, "proc"}).attach(); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	return nil
+}
+
+// newFilesystem makes a file system with options such as "size=1m", attached nowhere yet.
+func newFilesystem(kind string, attributes int, options ...string) (int, error) {
+	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return 0, fmt.Errorf("make a %s: %w", kind, err)
+	}
+	defer closeFD(fs)
+	for _, option := range options {
+		name, value, _ := strings.Cut(option, "=")
+		if err := unix.FsconfigSetString(fs, name, value); err != nil {
+			return 0, fmt.Errorf("make a %s with %s: %w", kind, option, err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return 0, fmt.Errorf("make a %s: %w", kind, err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
+	if err != nil {
+		return 0, fmt.Errorf("make a mount of a %s: %w", kind, err)
+	}
+	return fd, nil
+}
+
+// pivot makes the current directory the root, lets go of the old one and forbids changes.
+func pivot() error {
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("change the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("let go of the host's root: %w", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: readOnly}); err != nil {
+		return fmt.Errorf("forbid changes to the root: %w", err)
+	}
+	return nil
+}
+
+// linkUp brings a network interface up.
+func linkUp(name string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	request, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}

@@ -1,0 +1,366 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// innerID is the user and group that a command has at level full, as it sees them.
+const innerID = 1000
+
+// nobodyID is the user and group of the host that stand behind innerID when the worker is root: one
+// without rights, whose number of processes the kernel limits.
+const nobodyID = 65534
+
+// hosting is what a sandbox holds on Linux.
+type hosting struct {
+	outer  int      // the host's user behind innerID
+	idmap  *os.File // a user namespace that gives root's files to that user; nil if not needed
+	groups *groups  // nil without cgroups
+}
+
+func (s *Sandbox) prepare() error {
+	s.host.outer = os.Geteuid()
+	if s.options.Level == Off {
+		return nil
+	}
+	if s.options.Level == Full && os.Geteuid() == 0 {
+		// Without mounts that change the owner, commands have to be root behind their namespace:
+		// then the watchdog alone limits their number.
+		if idmap, err := openIDMap(nobodyID); err == nil {
+			if idmappable(idmap, s.options.Workspace) && idmappable(idmap, s.temp) {
+				s.host.idmap, s.host.outer = idmap, nobodyID
+			} else {
+				idmap.Close()
+			}
+		}
+	}
+	if s.options.Host.Cgroup != "" {
+		s.host.groups = &groups{dir: s.options.Host.Cgroup}
+	}
+	return nil
+}
+
+func (s *Sandbox) release() error {
+	if s.host.idmap != nil {
+		return s.host.idmap.Close()
+	}
+	return nil
+}
+
+func (s *Sandbox) start(c Command, stdout, stderr stream) (*running, error) {
+	if s.options.Level == Off {
+		return s.plain(c, stdout, stderr)
+	}
+	restore := s.protect()
+	r, err := s.confined(c, stdout, stderr)
+	if err != nil {
+		restore()
+		return nil, err
+	}
+	wait := r.wait
+	r.wait = func() (ended, error) {
+		defer restore()
+		return wait()
+	}
+	return r, nil
+}
+
+// protect takes the permission to write from the read-only parts where no mount can do so, and
+// gives what gives it back. A command that gives itself the permission can still write to them.
+func (s *Sandbox) protect() func() {
+	if s.options.Level != Landlock {
+		return func() {}
+	}
+	root, err := os.OpenRoot(s.options.Workspace)
+	if err != nil {
+		return func() {} // the start will say what is wrong with the workspace
+	}
+	taken := map[string]fs.FileMode{}
+	for _, part := range s.options.ReadOnly {
+		_ = fs.WalkDir(root.FS(), filepath.ToSlash(filepath.Clean(part)), func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
+				return nil
+			}
+			info, err := entry.Info()
+			if err == nil && info.Mode().Perm()&0o222 != 0 && root.Chmod(name, info.Mode().Perm()&^0o222) == nil {
+				taken[name] = info.Mode().Perm()
+			}
+			return nil
+		})
+	}
+	return func() {
+		defer root.Close()
+		for name, mode := range taken {
+			_ = root.Chmod(name, mode) // it may have been removed
+		}
+	}
+}
+
+// confined starts the child and tells it what to do.
+func (s *Sandbox) confined(c Command, stdout, stderr stream) (*running, error) {
+	var opened files
+	defer func() { opened.close() }()
+	sp := s.spec(c)
+	controlOut, control, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	statusIn, statusOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, controlOut.Close(), control.Close())
+	}
+	opened = append(opened, controlOut, statusOut)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{childName}
+	cmd.Env = []string{}
+	cmd.ExtraFiles = []*os.File{controlOut, statusOut}
+	cmd.WaitDelay = outputWait
+	cmd.SysProcAttr = s.attributes()
+	r := &confinedRun{s: s, cmd: cmd, control: control, status: statusIn}
+	err = func() error {
+		if s.host.idmap != nil {
+			trees, err := s.trees()
+			opened = append(opened, trees...)
+			if err != nil {
+				return err
+			}
+			cmd.ExtraFiles = append(cmd.ExtraFiles, trees...)
+		}
+		if err := r.connect(stdout, stderr); err != nil {
+			return err
+		}
+		if err := r.group(&sp); err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("start the sandbox: %w", err)
+		}
+		return nil
+	}()
+	if err != nil {
+		return nil, errors.Join(err, r.abandon())
+	}
+	r.begin(sp)
+	return &running{kill: r.kill, wait: r.wait}, nil
+}
+
+func (s *Sandbox) spec(c Command) spec {
+	return spec{
+		Ask:   s.options.Limits.Processes > 0 && (s.options.Level == Landlock || s.host.outer == 0),
+		Level: s.options.Level, Args: c.Args, Env: s.environment(c.Env), Path: searchPath(s.options.Toolchains),
+		Dir: c.Dir, Workspace: s.options.Workspace, Temp: s.temp, ReadOnly: s.options.ReadOnly,
+		Toolchains: s.options.Toolchains, Trees: s.host.idmap != nil, Switch: s.host.outer != os.Geteuid(),
+		Landlock: s.options.Host.Landlock, Limits: s.options.Limits,
+	}
+}
+
+// attributes are those of the child: at level full it begins in namespaces of its own, with all
+// capabilities there and none on the host.
+func (s *Sandbox) attributes() *syscall.SysProcAttr {
+	if s.options.Level != Full {
+		return &syscall.SysProcAttr{Setsid: true}
+	}
+	return &syscall.SysProcAttr{
+		Setsid: true,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
+		UidMappings:                []syscall.SysProcIDMap{{ContainerID: innerID, HostID: s.host.outer, Size: 1}},
+		GidMappings:                []syscall.SysProcIDMap{{ContainerID: innerID, HostID: s.outerGroup(), Size: 1}},
+		GidMappingsEnableSetgroups: os.Geteuid() == 0,
+		AmbientCaps:                setupCapabilities,
+	}
+}
+
+func (s *Sandbox) outerGroup() int {
+	if s.host.outer == os.Geteuid() {
+		return os.Getegid()
+	}
+	return s.host.outer
+}
+
+type files []*os.File
+
+func (f files) close() {
+	for _, file := range f {
+		file.Close()
+	}
+}
+
+// confinedRun is one child.
+type confinedRun struct {
+	s       *Sandbox
+	cmd     *exec.Cmd
+	control *os.File // closing it is the order to end
+	status  *os.File
+	cgroup  *cgroup // nil without
+	copies  sync.WaitGroup
+	pipes   files // our ends of the output
+	theirs  files // the child's
+	said    chan status
+	ended   chan struct{}
+	once    sync.Once
+}
+
+// connect makes the pipes of the output. They belong to the user behind the namespace, because
+// programs open /dev/stdout and /dev/stderr by name.
+func (r *confinedRun) connect(stdout, stderr stream) error {
+	for _, to := range []stream{stdout, stderr} {
+		ours, theirs, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		r.pipes, r.theirs = append(r.pipes, ours), append(r.theirs, theirs)
+		if r.s.host.outer != os.Geteuid() {
+			if err := theirs.Chown(r.s.host.outer, r.s.host.outer); err != nil {
+				return fmt.Errorf("give the output to the sandbox's user: %w", err)
+			}
+		}
+		r.copies.Go(func() {
+			_, _ = io.Copy(to, ours) // ends with the pipe, or the limit, which the output knows
+			ours.Close()
+		})
+	}
+	r.cmd.Stdout, r.cmd.Stderr = r.theirs[0], r.theirs[1]
+	return nil
+}
+
+// group puts the child into a cgroup of its own, if there are any.
+func (r *confinedRun) group(sp *spec) error {
+	if r.s.host.groups == nil {
+		return nil
+	}
+	group, err := r.s.host.groups.create(r.s.options.Limits)
+	if err != nil {
+		return err
+	}
+	r.cgroup = group
+	sp.Accounted = group.memory
+	sp.Ask = sp.Ask && !group.processes
+	r.cmd.SysProcAttr.UseCgroupFD = true
+	r.cmd.SysProcAttr.CgroupFD = group.fd
+	return nil
+}
+
+// abandon gives back what was made for a child that did not start.
+func (r *confinedRun) abandon() error {
+	r.theirs.close()
+	r.pipes.close()
+	r.copies.Wait()
+	r.control.Close()
+	r.status.Close()
+	if r.cgroup != nil {
+		return r.cgroup.remove()
+	}
+	return nil
+}
+
+func (r *confinedRun) begin(sp spec) {
+	r.theirs.close()
+	r.said = make(chan status, 1)
+	r.ended = make(chan struct{})
+	go func() {
+		_ = json.NewEncoder(r.control).Encode(sp) // a child that died is noticed by its missing status
+	}()
+	go func() {
+		defer r.status.Close()
+		var st status
+		if err := json.NewDecoder(r.status).Decode(&st); err != nil {
+			close(r.said)
+			return
+		}
+		r.said <- st
+	}()
+}
+
+// killPatience is how long the child may take to kill what it has started before the worker does that.
+const killPatience = 5 * time.Second
+
+// kill ends everything. At level full the child's death does that; at level landlock the child has
+// to do it, so it is only told, and never killed before what it has started.
+func (r *confinedRun) kill() {
+	r.once.Do(func() {
+		if r.cgroup != nil {
+			r.cgroup.kill()
+		}
+		if r.s.options.Level == Full {
+			_ = r.cmd.Process.Kill() // it may have ended
+			return
+		}
+		r.control.Close()
+		go func() {
+			for {
+				select {
+				case <-r.ended:
+					return
+				case <-time.After(killPatience):
+				}
+				if tasks, err := openTasks(); err == nil {
+					tasks.self = r.cmd.Process.Pid
+					if tasks.killAll() == 0 {
+						_ = r.cmd.Process.Kill()
+					}
+					closeFD(tasks.proc)
+				}
+			}
+		}()
+	})
+}
+
+// wait returns when the child, which is the last to go, has ended.
+func (r *confinedRun) wait() (ended, error) {
+	err := r.cmd.Wait()
+	close(r.ended)
+	r.control.Close()
+	st, ok := <-r.said
+	r.drain()
+	e := ended{Exit: Exit{Code: st.Code, Ended: st.Ended, CPU: st.CPU, MaxMemory: st.MaxMemory}}
+	if st.Refused != 0 {
+		e.Code = st.Refused
+	}
+	if st.Signal != 0 {
+		e.Signal = unix.SignalName(syscall.Signal(st.Signal))
+	}
+	var groupErr error
+	if r.cgroup != nil {
+		groupErr = r.cgroup.account(&e.Exit)
+	}
+	switch {
+	case st.Error != "":
+		return e, errors.Join(fmt.Errorf("sandbox: %s", st.Error), groupErr)
+	case !ok && e.Ended == "":
+		return e, errors.Join(fmt.Errorf("the sandbox ended without a result: %w", errors.Join(err, errNoStatus)), groupErr)
+	case !ok:
+		e.Code, e.Signal = 128+int(syscall.SIGKILL), unix.SignalName(syscall.SIGKILL)
+	}
+	return e, groupErr
+}
+
+var errNoStatus = errors.New("it was killed or failed")
+
+// drain reads what is left of the output. Nobody can hold the pipes any more, but if one did, the
+// call would not hang on it.
+func (r *confinedRun) drain() {
+	done := make(chan struct{})
+	go func() {
+		r.copies.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(outputWait):
+		r.pipes.close()
+		<-done
+	}
+}

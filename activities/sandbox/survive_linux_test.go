@@ -1,0 +1,146 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/sandbox"
+)
+
+// daemon leaves processes in every way that a shell knows, which count in a file.
+const daemon = `
+tick() { while :; do echo x >> ticks; sleep 0.05; done; }
+tick & (tick &) ; (trap '' HUP TERM INT; tick) &
+setsid sh -c 'while :; do echo x >> ticks; sleep 0.05; done' >/dev/null 2>&1 &
+while [ ! -s ticks ]; do sleep 0.02; done
+`
+
+func TestNothingIsLeftAfterRun(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level)
+		start := time.Now()
+		b.must(t, daemon)
+		require.Less(t, time.Since(start), 10*time.Second, "a process that holds the output does not hold the call")
+		silent(t, b.workspace)
+	})
+}
+
+func TestCloseEndsWhatRuns(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		b := openBox(t, level)
+		out := &watchful{until: "ready\n", then: func() { go func() { _ = b.Close() }() }}
+		_, err := b.Run(t.Context(), sandbox.Command{Args: []string{"/bin/sh", "-c", daemon + "echo ready; sleep 60"}, Stdout: out})
+		require.ErrorContains(t, err, "closed")
+		silent(t, b.workspace)
+		_, err = b.Run(t.Context(), sandbox.Command{Args: []string{"true"}})
+		require.ErrorContains(t, err, "closed")
+	})
+}
+
+func TestNothingSurvivesAKilledWorker(t *testing.T) {
+	t.Parallel()
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "workspace"), 0o700))
+		self, err := os.Executable()
+		require.NoError(t, err)
+		worker := exec.CommandContext(t.Context(), self)
+		worker.Env = append(os.Environ(), holder+"="+string(level), "SANDBOX_DIR="+dir,
+			"SANDBOX_LANDLOCK="+strconv.Itoa(host().Landlock))
+		worker.Stderr = os.Stderr
+		out, err := worker.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, worker.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "ready\n", line)
+		workspace := filepath.Join(dir, "workspace")
+		require.NotEmpty(t, processesOf(t, workspace))
+		require.NoError(t, worker.Process.Signal(syscall.SIGKILL))
+		require.Error(t, worker.Wait())
+		require.Eventually(t, func() bool { return len(processesOf(t, workspace)) == 0 }, 10*time.Second, 20*time.Millisecond)
+		silent(t, workspace)
+	})
+}
+
+// hold is the worker that is killed: it runs a command that goes on for ever.
+func hold() {
+	dir := os.Getenv("SANDBOX_DIR")
+	landlock, err := strconv.Atoi(os.Getenv("SANDBOX_LANDLOCK"))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	level := sandbox.Level(os.Getenv(holder))
+	s, err := sandbox.Open(sandbox.Options{
+		Workspace: filepath.Join(dir, "workspace"), Temp: dir, Level: level,
+		Host: sandbox.Host{Level: level, Landlock: landlock},
+	})
+	if err == nil {
+		_, err = s.Run(context.Background(), sandbox.Command{
+			Args: []string{"/bin/sh", "-c", daemon + "echo ready; sleep 600"}, Stdout: os.Stdout, Stderr: os.Stderr,
+		})
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+// silent says that nothing writes to the ticks any more. It waits several of their intervals, since
+// what does not happen has no event to wait for.
+func silent(t *testing.T, workspace string) {
+	t.Helper()
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(workspace, "ticks"))
+		if err != nil {
+			return -1
+		}
+		return info.Size()
+	}
+	require.Positive(t, size())
+	require.Empty(t, processesOf(t, workspace))
+	before := size()
+	require.Never(t, func() bool { now := size(); return now >= 0 && now != before }, 300*time.Millisecond, 50*time.Millisecond)
+}
+
+// processesOf lists the processes that have their working directory in a workspace, seen from the
+// host: by the real path, or by the mount of it in a namespace.
+func processesOf(t *testing.T, workspace string) []string {
+	t.Helper()
+	var want syscall.Stat_t
+	require.NoError(t, syscall.Stat(workspace, &want))
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	var found []string
+	for _, entry := range entries {
+		if _, err := strconv.Atoi(entry.Name()); err != nil {
+			continue
+		}
+		var st syscall.Stat_t
+		if syscall.Stat("/proc/"+entry.Name()+"/cwd", &st) != nil || st.Ino != want.Ino || st.Dev != want.Dev {
+			continue
+		}
+		cmdline, _ := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
+		found = append(found, strings.ReplaceAll(string(cmdline), "\x00", " "))
+	}
+	return found
+}
+
+func owner(t *testing.T, path string) int {
+	t.Helper()
+	var st syscall.Stat_t
+	require.NoError(t, syscall.Stat(path, &st))
+	return int(st.Uid)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"conclave/activities/sandbox"
+	"conclave/activities/sandbox/attack"
+	"conclave/worker/settings"
+)
+
+func (c *cli) sandboxCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "sandbox",
+		Short:   "The sandbox of the agents' shell: check",
+		Long:    "Look at the sandbox in which agents run commands, as far as this host gives it.",
+		Example: "  conclave sandbox check",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return fmt.Errorf("unknown command %q for %q; there is `conclave sandbox check`", args[0], cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(c.sandboxCheckCommand())
+	return cmd
+}
+
+// sandboxFlags are what `sandbox check` takes.
+type sandboxFlags struct {
+	level    string
+	only     []string
+	settings string // file
+}
+
+func (c *cli) sandboxCheckCommand() *cobra.Command {
+	var f sandboxFlags
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "What this host gives, and attacks run against it",
+		Long: `Say how well this host can confine the commands of agents, what it lacks for the
+level full, and how to get it. Then run a list of attacks in a sandbox and see
+from outside which of them work. They are bounded and harmless, also where
+nothing stops them, and take a minute or two.
+
+The level is that of --level, else of the worker's configuration, else full.
+Attacks that the level is known not to stop are marked as known; docs/sandbox.md
+says why.
+
+Exit code 0: this host gives the level, and every attack that the level promises
+to stop was stopped. 1: it does not give the level; no attack was run. 2: an
+attack got through.`,
+		Example: `  conclave sandbox check
+  conclave sandbox check --level landlock
+  conclave sandbox check --only tcp,udp,forkbomb --json
+  conclave sandbox check --worker-config worker.yaml`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.sandboxCheck(cmd.Context(), f) },
+	}
+	cmd.Flags().StringVar(&f.level, "level", "", "`LEVEL` that is wanted: full, landlock or off (default from --worker-config, else full)")
+	cmd.Flags().StringSliceVar(&f.only, "only", nil, "run only the attacks of these `NAMES`")
+	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`, for its sandbox.level")
+	return cmd
+}
+
+func (c *cli) sandboxCheck(ctx context.Context, f sandboxFlags) error {
+	level, err := wantedLevel(f)
+	if err != nil {
+		return err
+	}
+	host := sandbox.Probe(ctx)
+	report := sandboxReport{Level: level, Host: describeHost(host), Attacks: []attack.Result{}}
+	if err := c.showHost(report); err != nil {
+		return err
+	}
+	report.Attacks, err = attack.Run(ctx, attack.Options{Level: level, Host: host, Only: f.only, Each: c.showAttack})
+	var less *sandbox.LevelError
+	switch {
+	case errors.As(err, &less) && !c.people():
+		report.Attacks = []attack.Result{}
+		return errors.Join(c.printJSON(report), err)
+	case err != nil && len(report.Attacks) == 0:
+		return err
+	case err != nil:
+		return end(exitNoAnswer, "run the attacks: %w", err)
+	}
+	report.count()
+	if err := c.showTotal(report); err != nil {
+		return err
+	}
+	if failed := report.failed(); len(failed) > 0 {
+		return end(exitNoAnswer, "level %s does not keep what it promises on this host: %s", level, strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// wantedLevel is the level of the flag, of the configuration, or full.
+func wantedLevel(f sandboxFlags) (sandbox.Level, error) {
+	level := sandbox.Full
+	if f.settings != "" {
+		s, err := settings.Load(f.settings)
+		if err != nil {
+			return "", err
+		}
+		if s.Sandbox.Level != "" {
+			level = sandbox.Level(s.Sandbox.Level)
+		}
+	}
+	if f.level != "" {
+		level = sandbox.Level(f.level)
+	}
+	switch level {
+	case sandbox.Full, sandbox.Landlock, sandbox.Off:
+		return level, nil
+	default:
+		return "", fmt.Errorf("--level is %q; it takes full, landlock or off", level)
+	}
+}
+
+// attackCommand is a part in an attack, started by package attack.
+func (c *cli) attackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: attack.ChildCommand, Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error { return silent(attack.RunChild(args, c.stdin, c.stdout)) },
+	}
+}
