@@ -1,0 +1,212 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/mcp"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+// fake is the test binary as a server of a kind.
+func fake(t *testing.T, name, kind string) mcp.Server {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	return mcp.Server{Name: name, Command: self, Env: map[string]string{asServer: kind}}
+}
+
+func open(t *testing.T, dir string, servers ...mcp.Server) *mcp.Client {
+	t.Helper()
+	c, err := mcp.Open(t.Context(), servers, dir, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func run(t *testing.T, c *mcp.Client, tool, arguments string) loop.Output {
+	t.Helper()
+	out, err := c.Run(t.Context(), llm.ToolCall{ID: "1", Name: tool, Arguments: arguments})
+	require.NoError(t, err)
+	return out
+}
+
+func offered(c *mcp.Client) []string {
+	var names []string
+	for _, tool := range c.Tools() {
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+func TestTheToolsOfAServerAreOfferedAndRun(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
+
+	require.Contains(t, c.Tools(), llm.Tool{
+		Name: "mcp__fake__echo", Description: "echo of ordinary",
+		Parameters: []byte(`{"properties":{"text":{"type":"string"},"times":{"type":"integer"}},"required":["text"],"type":"object"}`),
+	})
+	require.Contains(t, c.Tools(), llm.Tool{
+		Name: "mcp__fake__cwd", Description: "cwd of ordinary", Parameters: []byte(`{"properties":{},"type":"object"}`),
+	})
+	require.Equal(t, loop.Output{Text: "hello"}, run(t, c, "mcp__fake__echo", `{"text": "hello"}`))
+	require.Equal(t, "error: the disk is full", run(t, c, "mcp__fake__fail", "").Text)
+	require.Equal(t, `error: no MCP server has a tool "mcp__fake__nothing" now; call one that is offered`, run(t, c, "mcp__fake__nothing", "{}").Text)
+}
+
+func TestWrongArgumentsAreToldWithoutACall(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
+	for arguments, want := range map[string]string{
+		`{}`:                          `required: missing properties: ["text"]`,
+		`{"text": 5}`:                 `argument text: type: 5 has type "integer", want "string"`,
+		`{"text": "a", "times": "b"}`: `argument times: type: b has type "string", want "integer"`,
+		`["text"]`:                    `the arguments are not a JSON object`,
+		`null`:                        `the arguments are null`,
+		`{"text": `:                   `the arguments are not a JSON object`,
+	} {
+		got := run(t, c, "mcp__fake__echo", arguments).Text
+		require.True(t, strings.HasPrefix(got, "error: mcp__fake__echo: "), got)
+		require.Contains(t, got, want)
+	}
+	require.Equal(t, "a", run(t, c, "mcp__fake__echo", `{"text": "a", "times": null}`).Text, "an optional argument that is null is absent")
+}
+
+// The worker's environment has keys; a server has what it was given.
+func TestAServerGetsOnlyTheEnvironmentItWasGiven(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-planted")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "planted too")
+	dir := t.TempDir()
+	s := fake(t, "fake", "ordinary")
+	s.Env["DATABASE"] = "notes"
+	c := open(t, dir, s)
+
+	variables := make(map[string]string)
+	for _, line := range strings.Split(run(t, c, "mcp__fake__env", "{}").Text, "\n") {
+		name, value, _ := strings.Cut(line, "=")
+		variables[name] = value
+	}
+	home := variables["HOME"]
+	require.NotEqual(t, os.Getenv("HOME"), home)
+	require.DirExists(t, home)
+	require.NotEmpty(t, variables["CONCLAVE_MCP_MARK"])
+	delete(variables, "CONCLAVE_MCP_MARK")
+	require.Equal(t, map[string]string{"PATH": os.Getenv("PATH"), "HOME": home, "DATABASE": "notes", asServer: "ordinary"}, variables)
+
+	real, err := filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	require.Equal(t, real, run(t, c, "mcp__fake__cwd", "{}").Text)
+	require.NoError(t, c.Close())
+	require.NoDirExists(t, home)
+}
+
+func TestServersStartAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	started := time.Now()
+	c := open(t, t.TempDir(), fake(t, "a", "slow"), fake(t, "b", "slow"), fake(t, "c", "slow"), fake(t, "d", "slow"))
+	require.Less(t, time.Since(started), 7*time.Second, "each takes two seconds")
+	require.Equal(t, "hello", run(t, c, "mcp__d__echo", `{"text": "hello"}`).Text)
+	require.Equal(t, "mcp__a__big", offered(c)[0])
+}
+
+func TestServersThatCannotBeConnectedAreNamed(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{
+		"exits":  `connecting MCP server "bad": `,
+		"noise":  "writes to standard output what is no MCP message",
+		"flood":  "it sent a message longer than 32 MiB",
+		"silent": "it was not ready within 500ms",
+		"deaf":   "it was not ready within 500ms",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			bad := fake(t, "bad", kind)
+			bad.Env["LICENSE_KEY"] = "very-secret-license"
+			if strings.HasPrefix(want, "it was not") {
+				bad.StartTimeout = 500 * time.Millisecond
+			}
+			started := time.Now()
+			_, err := mcp.Open(t.Context(), []mcp.Server{fake(t, "good", "ordinary"), bad}, t.TempDir(), nil)
+			require.ErrorContains(t, err, want)
+			require.Less(t, time.Since(started), 20*time.Second)
+			var failed *mcp.StartError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, "bad", failed.Server)
+			if kind == "exits" {
+				require.ErrorContains(t, err, "the program ended (exit status 3); it wrote last:\nno license for key [masked]")
+			}
+		})
+	}
+}
+
+func TestServersThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		server mcp.Server
+		want   string
+	}{
+		"nothing":       {mcp.Server{Name: "a"}, "give either a command or a url"},
+		"both":          {mcp.Server{Name: "a", Command: "x", URL: "http://x"}, "give either a command or a url"},
+		"no name":       {mcp.Server{Command: "x"}, "it has no name"},
+		"relative":      {mcp.Server{Name: "a", Command: "./x"}, "would be looked for in the workspace"},
+		"relative path": {mcp.Server{Name: "a", Command: "x", Env: map[string]string{"PATH": ".:bin"}}, `there is no program "x" in PATH (.:bin)`},
+		"missing":       {mcp.Server{Name: "a", Command: "no-such-program"}, `there is no program "no-such-program"`},
+		"variable":      {mcp.Server{Name: "a", Command: "x", Env: map[string]string{"A=B": "c"}}, "env has a variable"},
+		"no url":        {mcp.Server{Name: "a", URL: "ftp://x"}, "url is not an http(s) URL"},
+		"credentials":   {mcp.Server{Name: "a", URL: "http://u:p@x"}, "url for x contains credentials"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "x"), []byte("#!/bin/sh\n"), 0o700))
+			_, err := mcp.Open(t.Context(), []mcp.Server{tt.server}, dir, nil)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+	_, err := mcp.Open(t.Context(), []mcp.Server{fake(t, "a", "x"), fake(t, "a", "x")}, t.TempDir(), nil)
+	require.ErrorContains(t, err, "there are two of this name")
+}
+
+func TestABannerIsOverlooked(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "banner"))
+	require.Equal(t, "hello", run(t, c, "mcp__fake__echo", `{"text": "hello"}`).Text)
+}
+
+func TestAServerThatEndsWhenAskedForTheNewestProtocolGetsAnOlderOne(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "unprobed"))
+	require.Equal(t, "hello", run(t, c, "mcp__fake__echo", `{"text": "hello"}`).Text)
+}
+
+func TestOpenEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("the worker stops")
+	time.AfterFunc(200*time.Millisecond, func() { cancel(stopped) })
+	_, err := mcp.Open(ctx, []mcp.Server{fake(t, "bad", "silent")}, t.TempDir(), nil)
+	require.ErrorContains(t, err, "the worker stops")
+}
+
+func TestToolsFollowTheServersList(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"ordinary", "unprobed"} {
+		c := open(t, t.TempDir(), fake(t, "fake", kind))
+		require.Contains(t, offered(c), "mcp__fake__fail")
+		require.NotContains(t, offered(c), "mcp__fake__grown")
+		run(t, c, "mcp__fake__grow", "{}")
+		require.Contains(t, offered(c), "mcp__fake__grown", "what changed before the result is there with it")
+		require.NotContains(t, offered(c), "mcp__fake__fail")
+		require.Equal(t, "I am new", run(t, c, "mcp__fake__grown", "{}").Text)
+		require.Contains(t, run(t, c, "mcp__fake__fail", "{}").Text, "error: no MCP server has a tool")
+	}
+}

@@ -1,0 +1,142 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Connections after the first, per server and step.
+const (
+	maxReconnects = 8
+	firstPause    = 500 * time.Millisecond // before the second of them; doubled each time
+	maxPause      = 10 * time.Second
+)
+
+// link is a server and its connections, one after another.
+type link struct {
+	server    Server
+	dir, home string
+	log       *slog.Logger
+	names     *names
+
+	connecting sync.Mutex
+	current    *session // guarded by connecting; nil if the last one was of no more use
+	reconnects int
+
+	offering sync.Mutex
+	tools    []tool // guarded by offering
+}
+
+// errGone is a server that broke too often.
+var errGone = errors.New("it broke too often; its tools are gone for the rest of this step")
+
+// dial makes a connection and returns the server's tools, not yet offered.
+func (l *link) dial(ctx context.Context) ([]*sdk.Tool, error) {
+	s, tools, err := connect(ctx, l.server, l.dir, l.home, rand.Text())
+	if err != nil {
+		return nil, &StartError{Server: l.server.Name, Err: errors.New(l.server.masked(plain(err.Error())))}
+	}
+	l.current = s
+	return tools, nil
+}
+
+// begin offers the tools of a new connection, and follows their changes.
+func (l *link) begin(tools []*sdk.Tool) {
+	l.offer(tools)
+	l.current.follow(l.log.With("mcp_server", l.server.Name), l.offer)
+}
+
+// ready returns a connection that is not known to be broken, and whether it was
+// made anew for this.
+func (l *link) ready(ctx context.Context) (*session, bool, error) {
+	l.connecting.Lock()
+	defer l.connecting.Unlock()
+	if l.current != nil && !l.current.over() {
+		return l.current, false, nil
+	}
+	l.leave()
+	if l.reconnects >= maxReconnects {
+		return nil, false, &StartError{Server: l.server.Name, Err: errGone}
+	}
+	pause := time.Duration(0)
+	if l.reconnects > 0 {
+		pause = min(firstPause<<(l.reconnects-1), maxPause)
+	}
+	l.reconnects++
+	select {
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	case <-time.After(pause):
+	}
+	tools, err := l.dial(ctx)
+	if err != nil {
+		l.log.Warn("an MCP server cannot be connected again", "mcp_server", l.server.Name, "error", err)
+		return nil, false, err
+	}
+	l.begin(tools)
+	l.log.Info("an MCP server was connected again", "mcp_server", l.server.Name, "reconnects", l.reconnects)
+	return l.current, true, nil
+}
+
+// drop ends a connection that a call found broken, and returns what there is to
+// say about it.
+func (l *link) drop(s *session, err error) string {
+	about := err.Error()
+	if cause := s.cause(); cause != nil {
+		about = cause.Error()
+	}
+	if s.process != nil {
+		about += s.process.ended()
+	}
+	about = l.server.masked(plain(about))
+	l.log.Warn("the connection to an MCP server broke", "mcp_server", l.server.Name, "error", about)
+	l.connecting.Lock()
+	defer l.connecting.Unlock()
+	if l.current == s {
+		l.leave()
+	}
+	return about
+}
+
+func (l *link) leave() {
+	if l.current != nil {
+		l.current.close()
+		l.current = nil
+	}
+}
+
+func (l *link) close() {
+	l.connecting.Lock()
+	defer l.connecting.Unlock()
+	l.leave()
+	l.reconnects = maxReconnects
+}
+
+// offer takes over the server's list of tools.
+func (l *link) offer(described []*sdk.Tool) {
+	var tools []tool
+	for _, d := range described {
+		t, err := newTool(l.names, l.server.Name, d)
+		if err != nil {
+			l.log.Warn("a tool of an MCP server is left out", "mcp_server", l.server.Name, "tool", fmt.Sprintf("%.100q", d.Name), "error", err)
+			continue
+		}
+		tools = append(tools, t)
+	}
+	l.offering.Lock()
+	defer l.offering.Unlock()
+	l.tools = tools
+}
+
+func (l *link) offered() []tool {
+	l.offering.Lock()
+	defer l.offering.Unlock()
+	return l.tools
+}

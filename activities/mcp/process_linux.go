@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// attributes give the program a session of its own, without a terminal, and
+// let it die with the worker.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func (p *process) terminate() { _ = syscall.Kill(-p.pid, syscall.SIGTERM) }
+
+func (p *process) kill() { _ = syscall.Kill(-p.pid, syscall.SIGKILL) }
+
+// relative is a process as /proc shows it. Its number and its start together
+// are never used again.
+type relative struct {
+	pid, parent, session int
+	start                string
+	zombie               bool
+}
+
+// family are the processes that the program started, zombies included, the
+// program itself not: by session, by mark, by descent from it or from one of
+// these, at this moment.
+func (p *process) family() map[int]relative {
+	all := make(map[int]relative)
+	members := make(map[int]relative)
+	entries, _ := filepath.Glob("/proc/[0-9]*")
+	for _, entry := range entries {
+		r, ok := stat(entry)
+		if !ok || r.pid == os.Getpid() {
+			continue
+		}
+		all[r.pid] = r
+		environ, _ := os.ReadFile(entry + "/environ")
+		if r.session == p.pid || bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+markName+"="+p.mark+"\x00")) {
+			members[r.pid] = r
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for pid, r := range all {
+			_, member := members[pid]
+			_, child := members[r.parent]
+			if !member && (child || r.parent == p.pid && !p.reaped()) {
+				members[pid], grown = r, true
+			}
+		}
+	}
+	delete(members, p.pid)
+	return members
+}
+
+func (p *process) reaped() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// stat reads /proc/<pid>/stat. The name in it may hold anything.
+func stat(entry string) (relative, bool) {
+	data, err := os.ReadFile(entry + "/stat")
+	if err != nil {
+		return relative{}, false
+	}
+	line := string(data)
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(fields) < 20 {
+		return relative{}, false
+	}
+	r := relative{start: fields[19], zombie: fields[0] == "Z" || fields[0] == "X"}
+	r.pid, _ = strconv.Atoi(filepath.Base(entry))
+	r.parent, _ = strconv.Atoi(fields[1])
+	r.session, _ = strconv.Atoi(fields[3])
+	return r, true
+}
+
+// sweep kills what is left of the program's family, also those that were of it
+// before, until none is left. Those that became the worker's own children when
+// their parents ended are reaped: a worker that is the first process of a
+// container has nobody else to do it.
+func (p *process) sweep(before map[int]relative) {
+	for deadline := time.Now().Add(killGrace); ; {
+		alive := 0
+		for pid, r := range p.left(before) {
+			if !r.zombie {
+				alive++
+				end(r)
+			}
+			if r.parent == os.Getpid() {
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+			before[pid] = r
+		}
+		if alive == 0 || time.Now().After(deadline) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// left is the family now, and who is still there of the family before.
+func (p *process) left(before map[int]relative) map[int]relative {
+	now := p.family()
+	for pid, was := range before {
+		if r, ok := stat("/proc/" + strconv.Itoa(pid)); ok && r.start == was.start {
+			now[pid] = r
+		}
+	}
+	return now
+}
+
+// end kills a process if it is still the one that was looked at: the handle is
+// taken first, so that the number cannot pass to another in between.
+func end(r relative) {
+	handle, err := os.FindProcess(r.pid)
+	if err != nil {
+		return
+	}
+	if now, ok := stat("/proc/" + strconv.Itoa(r.pid)); ok && now.start == r.start {
+		_ = handle.Kill()
+	}
+	_ = handle.Release()
+}

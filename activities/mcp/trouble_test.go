@@ -1,0 +1,178 @@
+package mcp_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/mcp"
+	"conclave/engine/llm"
+)
+
+func TestACrashInACallIsToldAndTheServerComesBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := open(t, dir, fake(t, "fake", "ordinary"))
+
+	got := run(t, c, "mcp__fake__crash", "{}").Text
+	require.True(t, strings.HasPrefix(got, `error: the connection to MCP server "fake" broke during the call of "crash": `), got)
+	require.Contains(t, got, "the program ended (exit status 7); it wrote last:\nfatal: out of cheese\n")
+	require.Contains(t, got, "Whether the call was carried out is not known")
+	require.Contains(t, got, "The server was connected anew")
+	require.Equal(t, "2", run(t, c, "mcp__fake__count", "{}").Text, "the crash was called once")
+}
+
+func TestACallThatWasNotSentIsSentToTheNextConnection(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := open(t, dir, fake(t, "fake", "ordinary"))
+	pid := serverOf(t, run(t, c, "mcp__fake__env", "{}").Text)
+	require.NoError(t, pid.Kill())
+	gone(t, pid.Pid)
+
+	got := run(t, c, "mcp__fake__count", "{}").Text
+	require.Equal(t, "1\n[MCP server \"fake\" was connected anew before this call: what it held from earlier calls, such as an open page, may be gone]", got)
+	require.Equal(t, "2", run(t, c, "mcp__fake__count", "{}").Text)
+}
+
+func TestAServerThatDoesNotComeBackIsTold(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "once"))
+	got := run(t, c, "mcp__fake__crash", "{}").Text
+	require.Contains(t, got, `Connecting it anew failed: connecting MCP server "fake": `)
+	require.Contains(t, got, "exit status 4")
+	got = run(t, c, "mcp__fake__count", "{}").Text
+	require.True(t, strings.HasPrefix(got, `error: connecting MCP server "fake": `), got)
+}
+
+func TestACallThatTakesTooLongLeavesTheServerGood(t *testing.T) {
+	t.Parallel()
+	s := fake(t, "fake", "ordinary")
+	s.CallTimeout = 500 * time.Millisecond
+	c := open(t, t.TempDir(), s)
+	before := run(t, c, "mcp__fake__env", "{}").Text
+	require.Equal(t, `error: "sleep" of MCP server "fake" took longer than 500ms; the server goes on with it. Look at what it has done before you call it again`,
+		run(t, c, "mcp__fake__sleep", `{"ms": 2000}`).Text)
+	require.Equal(t, before, run(t, c, "mcp__fake__env", "{}").Text, "the same process answers")
+}
+
+func TestAHungServerCostsOneDeadlineAndIsKilled(t *testing.T) {
+	t.Parallel()
+	s := fake(t, "fake", "ordinary")
+	s.CallTimeout = 500 * time.Millisecond
+	c, err := mcp.Open(t.Context(), []mcp.Server{s}, t.TempDir(), nil)
+	require.NoError(t, err)
+	pid := serverOf(t, run(t, c, "mcp__fake__env", "{}").Text)
+	require.Contains(t, run(t, c, "mcp__fake__stop", "{}").Text, "took longer than 500ms")
+
+	// More than a pipe holds: the message cannot be written.
+	started := time.Now()
+	require.Contains(t, run(t, c, "mcp__fake__echo", `{"text": "`+strings.Repeat("x", 1<<20)+`"}`).Text, "took longer than 500ms")
+	require.Less(t, time.Since(started), 2*time.Second)
+
+	started = time.Now()
+	require.NoError(t, c.Close())
+	require.Less(t, time.Since(started), 3*time.Second)
+	gone(t, pid.Pid)
+}
+
+func TestTheEndOfTheContextIsAnError(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := c.Run(ctx, llm.ToolCall{Name: "mcp__fake__sleep", Arguments: `{"ms": 60000}`})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestAServerThatFloodsLosesItsConnectionOnly(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
+	require.Equal(t, "said it all", run(t, c, "mcp__fake__chatter", "{}").Text)
+	got := run(t, c, "mcp__fake__big", `{"bytes": 100000000}`).Text
+	require.Contains(t, got, "it sent a message longer than 32 MiB")
+	require.Contains(t, got, "Whether the call was carried out is not known")
+	require.Contains(t, run(t, c, "mcp__fake__spam", "{}").Text, "it asks more than it takes answers to")
+	require.Equal(t, "hello", run(t, c, "mcp__fake__echo", `{"text": "hello"}`).Text)
+
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	require.Less(t, memory.Sys, uint64(1<<30))
+}
+
+func TestALongResultIsKeptInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := open(t, dir, fake(t, "fake", "ordinary"))
+	got := run(t, c, "mcp__fake__big", `{"bytes": 100000}`).Text
+	require.LessOrEqual(t, len(got), 48<<10)
+	require.Greater(t, len(got), 47<<10)
+	require.True(t, strings.HasPrefix(got, "BEGIN") && strings.HasSuffix(got, "END"))
+	require.Contains(t, got, "the whole of it is in tool-results/mcp__fake__big-1.txt")
+	kept, err := os.ReadFile(filepath.Join(dir, "tool-results/mcp__fake__big-1.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "BEGIN"+strings.Repeat("é", 50_000)+"END", string(kept))
+
+	got = run(t, c, "mcp__fake__big", `{"bytes": 9000000}`).Text
+	require.Contains(t, got, "its first 8191 KiB is in tool-results/mcp__fake__big-2.txt")
+	info, err := os.Stat(filepath.Join(dir, "tool-results/mcp__fake__big-2.txt"))
+	require.NoError(t, err)
+	require.InDelta(t, 8<<20, info.Size(), 1)
+}
+
+// The workspace is the agents': a link there leads a result nowhere else.
+func TestALongResultStaysInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "tool-results")))
+	c := open(t, dir, fake(t, "fake", "ordinary"))
+	require.Contains(t, run(t, c, "mcp__fake__big", `{"bytes": 100000}`).Text, "could not be kept in the workspace")
+	left, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestWhatAResultIsMadeOf(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
+	out := run(t, c, "mcp__fake__mixed", "{}")
+	require.Len(t, out.Images, 4)
+	for _, shown := range out.Images {
+		require.Equal(t, llm.Image{MediaType: "image/png", Data: picture(4, 4)}, shown)
+	}
+	size := len(picture(4, 4))
+	require.Equal(t, strings.ReplaceAll(`first
+[image 1: image/png, SIZE bytes]
+[an image (image/gif, 20 bytes) is not shown: it is no PNG, JPEG, GIF or WebP]
+[an image (image/png, 6144 KiB) is not shown: it has more than 5 MiB]
+[an image (image/png, WIDE bytes) is not shown: it has 9000×1 pixels, more than 8000 on a side]
+[an image (image/png, 20 bytes) is not shown: it is damaged]
+[audio (audio/wav, 4 bytes) is not played]
+[link to a resource: file:///a.txt (a.txt; text/plain)]
+[resource mem://1]
+embedded words
+[resource mem://2 (application/zip, 2 bytes) is not shown]
+[image 2: image/png, SIZE bytes]
+[image 3: image/png, SIZE bytes]
+[image 4: image/png, SIZE bytes]
+[an image (image/png, SIZE bytes) is not shown: a call can show 4]`, "SIZE", itoa(size)), strings.ReplaceAll(out.Text, itoa(len(picture(9000, 1)))+" bytes", "WIDE bytes"))
+}
+
+func TestStructuredResultsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
+	for arguments, want := range map[string]string{
+		`{}`: `{"city":"Oslo","degrees":4}`,
+		`{"text": "{\"degrees\": 4, \"city\": \"Oslo\"}"}`: `{"degrees": 4, "city": "Oslo"}`,
+		`{"text": "It is 4 degrees in Oslo."}`:             `It is 4 degrees in Oslo.`,
+		`{"text": "Done."}`:                                "Done.\n" + `{"city":"Oslo","degrees":4}`,
+	} {
+		require.Equal(t, want, run(t, c, "mcp__fake__structured", arguments).Text)
+	}
+}
