@@ -5,24 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"time"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
 	"conclave/engine/llm"
-)
-
-const (
-	// callTimeout bounds one HTTP request. Streams are not asked for: headers
-	// come only when the model has finished thinking.
-	callTimeout = 10 * time.Minute
-
-	// maxBody bounds what is read of a response, in bytes.
-	maxBody = 32 << 20
 )
 
 // Options configure a Client.
@@ -32,7 +22,8 @@ type Options struct {
 	Model   string
 
 	// Params join the request's top level as they are, such as temperature. What
-	// the client itself decides (see New) cannot be set by them.
+	// the client itself decides (see New) cannot be set by them, except stream: a
+	// boolean, true if it is missing.
 	Params map[string]any
 
 	// HTTPClient carries the requests; nil means a client with sensible
@@ -47,6 +38,7 @@ type Client struct {
 	key    string
 	model  string
 	params map[string]any
+	manner *manner
 }
 
 // New checks the options and makes a Client. It does not touch the network.
@@ -68,22 +60,30 @@ func New(o Options) (*Client, error) {
 	if _, err := json.Marshal(o.Params); err != nil {
 		return nil, fmt.Errorf("params of model %s cannot be written as JSON: %w", o.Model, err)
 	}
+	params := maps.Clone(o.Params)
+	streams := true
+	if wish, ok := params["stream"]; ok {
+		if streams, ok = wish.(bool); !ok {
+			return nil, fmt.Errorf("stream in params of model %s is neither true nor false", o.Model)
+		}
+		delete(params, "stream")
+	}
 	return &Client{
 		chat: sdk.NewChatCompletionService(
 			option.WithBaseURL(o.BaseURL),
 			option.WithAPIKey(o.APIKey),
 			option.WithMaxRetries(0),
 			option.WithHTTPClient(httpClient(o.HTTPClient)),
-			option.WithMiddleware(bounded),
 		),
-		host: base.Host, key: o.APIKey, model: o.Model, params: o.Params,
+		host: base.Host, key: o.APIKey, model: o.Model, params: params,
+		manner: &manner{now: asking{stream: streams, usage: streams, images: true}},
 	}, nil
 }
 
-// reserved are the request fields that belong to the client. Streaming and
-// several choices would change the form of the response.
+// reserved are the request fields that belong to the client. Several choices
+// would change the form of the response.
 func reserved() []string {
-	return []string{"model", "messages", "tools", "stream", "stream_options", "n"}
+	return []string{"model", "messages", "tools", "stream_options", "n"}
 }
 
 // httpClient returns a client that follows no redirect: one that leaves the
@@ -94,62 +94,32 @@ func httpClient(given *http.Client) *http.Client {
 	if given != nil {
 		client = *given
 	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		t = t.Clone()
-		t.ResponseHeaderTimeout = callTimeout
-		client.Transport = t
+		client.Transport = t.Clone()
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &client
 }
 
-// bounded keeps a response from filling the memory. A longer one arrives cut
-// and fails as JSON, or as a stream that ended early.
-func bounded(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	res, err := next(req)
-	if res != nil && res.Body != nil {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxBody), res.Body}
-	}
-	return res, err
-}
-
 // Generate makes one model call, retried for up to about a minute while the
 // provider is limiting, overloaded or out of reach. Errors are *llm.Error,
-// except that the end of ctx is returned as its cause. A reply that was paid
-// for but is of no use is an error with the reply's usage beside it.
+// except that the end of ctx is returned as its cause; it closes the connection
+// at once, so that the server can stop. A reply that was paid for but is of no
+// use is an error with the reply's usage beside it, and calls that were paid for
+// on the way to a good reply are in that reply's usage.
 func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	params := c.request(req)
-	return retrying(ctx, func() (llm.Reply, error) { return c.call(ctx, params) })
+	return retrying(ctx, func() (llm.Reply, error) { return c.attempt(ctx, req) })
 }
 
-// call is one HTTP request.
-func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams) (llm.Reply, error) {
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-
-	var (
-		body []byte
-		res  *http.Response
-	)
-	_, err := c.chat.New(limited, params, option.WithResponseInto(&res), option.WithResponseBodyInto(&body))
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return llm.Reply{}, fmt.Errorf("calling model %s at %s: %w", c.model, c.host, context.Cause(ctx))
-	case err != nil && limited.Err() != nil:
-		return llm.Reply{}, c.failure(llm.Network, 0, fmt.Sprintf("no complete response within %v", callTimeout),
-			"use a faster model or server", limited.Err())
-	case res == nil:
-		return llm.Reply{}, c.unreached(err)
-	case res.StatusCode < 200 || res.StatusCode > 299:
-		if len(body) == 0 && res.Body != nil {
-			// The SDK has put the body of an error status back; a read that failed leaves it empty.
-			body, _ = io.ReadAll(res.Body)
+// attempt makes a request, and makes it again at once where the server does not
+// know what was asked for beside the reply itself.
+func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	for {
+		asked := c.manner.current()
+		reply, err := c.call(ctx, c.request(req, asked))
+		less, ok := asked.without(err, req)
+		if !ok {
+			return reply, err
 		}
-		return llm.Reply{}, c.refused(res.StatusCode, res.Header, body)
-	case err != nil:
-		return llm.Reply{}, c.unreached(err)
+		c.manner.give(less)
 	}
-	return c.reply(res.Header, body)
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func (c *Client) failure(kind llm.Kind, status int, what, remedy string, cause e
 	if remedy != "" {
 		said += "; " + remedy
 	}
-	return &llm.Error{Kind: kind, Status: status, Message: said, Err: cause}
+	return &llm.Error{Kind: kind, Status: status, Message: said, Err: c.masked(cause)}
 }
 
 // unusable is a response that arrived but is no reply.
@@ -41,7 +42,7 @@ func (c *Client) unreached(err error) *llm.Error {
 		err = wrapped.Err
 	}
 	if errors.As(err, &certificate) {
-		return c.failure(llm.BadRequest, 0, "its certificate is not trusted: "+certificate.Err.Error(),
+		return c.failure(llm.BadRequest, 0, "its certificate is not trusted: "+c.excerpt(certificate.Err.Error()),
 			"check base_url, or add the authority to the system's certificates", err)
 	}
 	return c.failure(llm.Network, 0, "no response: "+c.excerpt(err.Error()),
@@ -55,7 +56,7 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 		// Proxies wrap the error of the server behind them; its status is then in the body.
 		status = problem.status()
 	}
-	kind := classify(status, problem)
+	kind, window := classify(status, problem)
 	what := fmt.Sprintf("%s (HTTP %d)", headline(kind), status)
 	text := problem.message
 	if text == "" {
@@ -67,29 +68,43 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 	if text = c.excerpt(text); text != "" {
 		what += ": " + text
 	}
-	failed := c.failure(kind, status, what, c.remedy(kind), nil)
+	var part error
+	if kind == llm.BadRequest || kind == llm.Overloaded {
+		problem.message = cmp.Or(problem.message, string(body[:min(len(body), 4*maxExcerpt)]))
+		part = refusedPart(status, problem)
+	}
+	failed := c.failure(kind, status, what, c.remedy(kind), part)
+	failed.Window = window
 	if failed.Retryable() {
-		failed.RetryAfter = retryAfter(header, time.Now())
+		failed.RetryAfter = cmp.Or(retryAfter(header, time.Now()), min(problem.retryAfter, longestAsked))
 	}
 	return failed
 }
 
-// classify maps status and error code to a kind. Codes and words go before the
-// status, because providers agree less on statuses.
-func classify(status int, p problem) llm.Kind {
+// classify maps status and error code to a kind, and to the model's window where
+// the conversation is too long for it. Codes and words go before the status,
+// because providers agree less on statuses.
+func classify(status int, p problem) (llm.Kind, int) {
+	window, long := p.tooLong(status)
 	switch {
 	case hasAny(p.code+" "+p.kind, "insufficient_quota", "billing"):
-		return llm.AuthFailed
+		return llm.AuthFailed, 0
 	case hasAny(p.code+" "+p.kind, "content_filter", "content_policy"):
-		return llm.ContentPolicy
-	case status < 500 && status != http.StatusTooManyRequests && p.tooLong():
-		return llm.ContextTooLong
+		return llm.ContentPolicy, 0
+	case long || status == http.StatusRequestEntityTooLarge:
+		return llm.ContextTooLong, window
+	case status == http.StatusInternalServerError && hasAny(p.message, "json.exception"):
+		return llm.BadRequest, 0 // llama.cpp, of a body that it cannot read
+	case status == http.StatusInternalServerError && hasAny(p.message, "error parsing tool call", "failed to parse input"):
+		return llm.BadReply, 0 // Ollama and llama.cpp, of what the model wrote
 	}
+	return byStatus(status, p), 0
+}
+
+func byStatus(status int, p problem) llm.Kind {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired, http.StatusProxyAuthRequired:
 		return llm.AuthFailed
-	case http.StatusRequestEntityTooLarge:
-		return llm.ContextTooLong
 	case http.StatusTooManyRequests:
 		return llm.RateLimited
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
@@ -147,12 +162,36 @@ func (c *Client) remedy(kind llm.Kind) string {
 	}
 }
 
+func (c *Client) withoutKey(s string) string {
+	if c.key == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, c.key, "[key]")
+}
+
+// masked is the cause of a failure, which is kept where failures are, without the
+// key: errors of parsing and of connections quote what was sent.
+func (c *Client) masked(cause error) error {
+	if cause == nil || c.key == "" || !strings.Contains(cause.Error(), c.key) {
+		return cause
+	}
+	return &maskedError{text: c.withoutKey(cause.Error()), cause: cause}
+}
+
+// maskedError is its cause to errors.Is, but cannot be unwrapped.
+type maskedError struct {
+	text  string
+	cause error
+}
+
+func (e *maskedError) Error() string { return e.text }
+
+func (e *maskedError) Is(target error) bool { return errors.Is(e.cause, target) }
+
 // excerpt is the beginning of what a provider sent, on one line and without the
 // key, which some servers repeat.
 func (c *Client) excerpt(sent string) string {
-	if c.key != "" {
-		sent = strings.ReplaceAll(sent, c.key, "[key]")
-	}
+	sent = c.withoutKey(sent)
 	s := strings.Join(strings.Fields(strings.ToValidUTF8(sent[:min(len(sent), 4*maxExcerpt)], "")), " ")
 	if len(s) <= maxExcerpt {
 		return s

@@ -39,6 +39,9 @@ func TestStatusToKind(t *testing.T) {
 		"too long, vLLM":         {400, `{"message":"This model's maximum context length is 8 tokens"}`, llm.ContextTooLong, "8 tokens"},
 		"too long, Anthropic":    {400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}`, llm.ContextTooLong, "9 > 8"},
 		"too long, Gemini":       {400, `[{"error":{"code":400,"message":"The input token count (9) exceeds the maximum"}}]`, llm.ContextTooLong, "input token count (9)"},
+		"bad body, llama.cpp":    {500, `{"error":{"code":500,"message":"[json.exception.parse_error.101] parse error at line 1","type":"server_error"}}`, llm.BadRequest, "parse error"},
+		"bad call, Ollama":       {500, `{"error":{"message":"error parsing tool call: raw='{' err=unexpected end","type":"api_error","code":null}}`, llm.BadReply, "raw="},
+		"too early":              {425, ``, llm.Overloaded, "425"},
 		"too large":              {413, ``, llm.ContextTooLong, "413"},
 		"too many":               {429, `{"error":{"message":"Rate limit reached"}}`, llm.RateLimited, "Rate limit reached"},
 		"tokens per minute":      {429, `{"error":{"message":"Request too large for the context window per minute"}}`, llm.RateLimited, ""},
@@ -100,6 +103,31 @@ func TestMessagesAreShortAndWithoutKey(t *testing.T) {
 				require.Error(t, err)
 				require.NotContains(t, err.Error(), "sk-s")
 				require.Less(t, len(err.Error()), 800)
+			})
+		})
+	}
+}
+
+// What quotes the wire is kept as a cause, and a cause is told where failures are.
+func TestCausesAreWithoutKey(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"no HTTP":         plays(sends("sk-secret-key\r\n\r\n")),
+		"an odd redirect": raw(302, "", "Location", "https://h.test/sk-secret-key"),
+		"mid-stream":      plays(streams(), says(h), says(`{"error":{"message":"bad sk-secret-key"}}`), ends()),
+		"an odd chunk":    plays(streams(), says("sk-secret-key"), ends()),
+		"a refusal":       raw(200, choice(`"stop"`, `{"content":null,"refusal":"not for sk-secret-key"}`)),
+		"a finish reason": raw(200, `{"choices":[],"for":"sk-secret-key"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, _ := serve(t, openai.Options{APIKey: "sk-secret-key"}, handler)
+				_, err := client.Generate(t.Context(), hello)
+				require.ErrorContains(t, err, "[key]")
+				for ; err != nil; err = errors.Unwrap(err) {
+					require.NotContains(t, err.Error(), "sk-s")
+				}
 			})
 		})
 	}

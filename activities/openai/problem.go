@@ -5,13 +5,17 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"conclave/engine/llm"
 )
 
 // problem is what an error body says, in the forms providers use.
 type problem struct {
-	code, kind, message string
+	code, kind, message, param string
+
+	window     int           // tokens, in a field of llama.cpp
+	retryAfter time.Duration // in a field of Google
 }
 
 // readProblem understands {"error": {…}}, {"error": "…"}, the same in a list,
@@ -33,7 +37,10 @@ func readProblem(body []byte) problem {
 		}
 		fields = nested
 	}
-	p := problem{code: scalar(fields["code"]), kind: scalar(fields["type"]), message: scalar(fields["message"])}
+	p := problem{
+		code: scalar(fields["code"]), kind: scalar(fields["type"]), message: scalar(fields["message"]), param: scalar(fields["param"]),
+		window: int(min(max(0, number(fields["n_ctx"])), maxCount)), retryAfter: asked(fields["details"]),
+	}
 	if p.message == "" {
 		p.message = scalar(fields["detail"])
 	}
@@ -50,20 +57,36 @@ func scalar(value json.RawMessage) string {
 	return string(value)
 }
 
+func number(value json.RawMessage) float64 {
+	var n float64
+	if json.Unmarshal(value, &n) != nil {
+		return 0
+	}
+	return n
+}
+
+// asked is how long Google's details of an error ask to wait, 0 if they do not.
+func asked(details json.RawMessage) time.Duration {
+	var list []struct {
+		RetryDelay string `json:"retryDelay"`
+	}
+	if json.Unmarshal(details, &list) != nil {
+		return 0
+	}
+	for _, detail := range list {
+		if d, err := time.ParseDuration(detail.RetryDelay); err == nil && d > 0 {
+			return d
+		}
+	}
+	return 0
+}
+
 // status is the HTTP status that the error's code is, or 200.
 func (p problem) status() int {
 	if n, err := strconv.Atoi(p.code); err == nil && n >= 400 && n <= 599 {
 		return n
 	}
 	return http.StatusOK
-}
-
-// tooLong recognises a prompt over the model's context: by code where there is
-// one, else by the words of OpenAI, llama.cpp, vLLM, Anthropic and Gemini.
-func (p problem) tooLong() bool {
-	return hasAny(p.code+" "+p.kind, "context_length_exceeded", "exceed_context_size") ||
-		hasAny(p.message, "maximum context length", "context length exceeded", "exceeds the context", "exceed context",
-			"context size", "context window", "prompt is too long", "input token count")
 }
 
 // byWords classifies an error that came with status 200 and no status in it.

@@ -1,9 +1,11 @@
 package openai
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -24,11 +26,22 @@ const (
 
 // reply reads the body of a successful response. A body that is an error after
 // all, or no complete reply, is an *llm.Error.
-func (c *Client) reply(header http.Header, body []byte) (llm.Reply, error) {
-	if streamed(header, body) {
-		return c.streamedReply(header, body)
+// An error of another kind is one of reading.
+func (c *Client) reply(header http.Header, body io.Reader, w *watch) (llm.Reply, error) {
+	r := bufio.NewReader(body)
+	stream, err := streamed(header, r)
+	if err != nil {
+		return llm.Reply{}, err
 	}
-	return c.completion(header, body)
+	if stream {
+		return c.streamedReply(header, r, w)
+	}
+	whole, err := io.ReadAll(r)
+	if err != nil {
+		// What had begun to arrive was thought of already, and is charged for.
+		return llm.Reply{Usage: llm.Usage{ModelCalls: 1}}, err
+	}
+	return c.completion(header, whole)
 }
 
 // completion reads a body that is one JSON object.
@@ -63,14 +76,16 @@ func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) 
 
 // finished judges how the reply ended.
 func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error {
-	switch choice.FinishReason {
-	case "length":
+	switch strings.ToLower(choice.FinishReason) {
+	case "length", "max_tokens", "model_length", "max_output_tokens":
 		return c.unusable("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
 			"or the server's context size", nil)
-	case "content_filter":
+	case "content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive":
 		return c.failure(llm.ContentPolicy, 0, "the provider's content filter stopped the reply", "rephrase the query", nil)
-	case "error":
-		return c.unusable("the provider broke the reply off", nil)
+	case "error", "abort", "network_error", "insufficient_system_resource":
+		return c.unusable("the provider broke the reply off ("+choice.FinishReason+")", nil)
+	case "malformed_function_call", "function_call_filter: malformed_function_call":
+		return c.unusable("the model made a tool call that its provider cannot read", nil)
 	}
 	if choice.Message.Refusal != "" && len(m.ToolCalls) == 0 {
 		return c.failure(llm.ContentPolicy, 0, "the model refused: "+c.excerpt(choice.Message.Refusal), "rephrase the query", nil)
@@ -163,7 +178,7 @@ func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 func usage(u sdk.CompletionUsage) llm.Usage {
 	out := llm.Usage{
 		InputTokens:       count(u.JSON.PromptTokens),
-		CachedInputTokens: count(u.PromptTokensDetails.JSON.CachedTokens),
+		CachedInputTokens: cached(u),
 		OutputTokens:      count(u.JSON.CompletionTokens),
 		ReasoningTokens:   count(u.CompletionTokensDetails.JSON.ReasoningTokens),
 		ModelCalls:        1,
@@ -175,6 +190,13 @@ func usage(u sdk.CompletionUsage) llm.Usage {
 		}
 	}
 	return out
+}
+
+// cached is how much of the input came from the provider's cache, where OpenAI
+// says so, or DeepSeek, or Moonshot.
+func cached(u sdk.CompletionUsage) int64 {
+	extra := u.JSON.ExtraFields
+	return max(count(u.PromptTokensDetails.JSON.CachedTokens), count(extra["prompt_cache_hit_tokens"]), count(extra["cached_tokens"]))
 }
 
 // readUsage is usage for a usage object by itself, which may be missing.

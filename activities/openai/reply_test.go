@@ -103,6 +103,9 @@ func TestOddReplies(t *testing.T) {
 		"cut call":               {choice(`"length"`, cutCall), llm.BadReply, "raise max_tokens"},
 		"cut text":               {choice(`"length"`, `{"content":"The answer is"}`), llm.BadReply, "raise max_tokens"},
 		"nameless call":          {choice(`"tool_calls"`, `{"tool_calls":[{"id":"a","function":{"arguments":"{}"}}]}`), llm.BadReply, "names no function"},
+		"cut text, Anthropic":    {choice(`"max_tokens"`, `{"content":"The"}`), llm.BadReply, "raise max_tokens"},
+		"unreadable call":        {choice(`"malformed_function_call"`, `{"content":null}`), llm.BadReply, "cannot read"},
+		"aborted":                {choice(`"abort"`, `{"content":"The"}`), llm.BadReply, "broke the reply off"},
 		"broken off":             {choice(`"error"`, `{"content":"The"}`), llm.BadReply, "broke the reply off"},
 		"refusal":                {choice(`"stop"`, `{"content":null,"refusal":"I would rather not."}`), llm.ContentPolicy, "I would rather not."},
 		"content filter":         {choice(`"content_filter"`, `{"content":"The"}`), llm.ContentPolicy, "content filter"},
@@ -138,11 +141,13 @@ func TestUsage(t *testing.T) {
 				"prompt_tokens_details":{"cached_tokens":64},"completion_tokens_details":{"reasoning_tokens":7}}`,
 			llm.Usage{InputTokens: 100, CachedInputTokens: 64, OutputTokens: 20, ReasoningTokens: 7, TotalUSD: &cost, ModelCalls: 1},
 		},
-		"tokens only":   {`{"prompt_tokens":5,"completion_tokens":2}`, llm.Usage{InputTokens: 5, OutputTokens: 2, ModelCalls: 1}},
-		"null details":  {`{"prompt_tokens":5,"prompt_tokens_details":null,"cost":null}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
-		"senseless":     {`{"prompt_tokens":5,"cost":"a lot"}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
-		"negative cost": {`{"prompt_tokens":5,"cost":-1}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
-		"null":          {`null`, llm.Usage{ModelCalls: 1}},
+		"cache of DeepSeek": {`{"prompt_tokens":5,"prompt_cache_hit_tokens":4}`, llm.Usage{InputTokens: 5, CachedInputTokens: 4, ModelCalls: 1}},
+		"cache of Moonshot": {`{"prompt_tokens":5,"cached_tokens":4}`, llm.Usage{InputTokens: 5, CachedInputTokens: 4, ModelCalls: 1}},
+		"tokens only":       {`{"prompt_tokens":5,"completion_tokens":2}`, llm.Usage{InputTokens: 5, OutputTokens: 2, ModelCalls: 1}},
+		"null details":      {`{"prompt_tokens":5,"prompt_tokens_details":null,"cost":null}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
+		"senseless":         {`{"prompt_tokens":5,"cost":"a lot"}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
+		"negative cost":     {`{"prompt_tokens":5,"cost":-1}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
+		"null":              {`null`, llm.Usage{ModelCalls: 1}},
 		"negative": {
 			`{"prompt_tokens":-5,"completion_tokens":-1,"prompt_tokens_details":{"cached_tokens":-9223372036854775808}}`,
 			llm.Usage{ModelCalls: 1},
@@ -188,6 +193,7 @@ func TestEndlessResponseIsCut(t *testing.T) {
 		var failed *llm.Error
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, llm.BadReply, failed.Kind)
+		require.Contains(t, failed.Message, "larger than 32 MiB")
 		require.Less(t, len(failed.Message), 700)
 	})
 }

@@ -1,8 +1,11 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -12,21 +15,31 @@ import (
 )
 
 // request translates a request to the wire's form.
-func (c *Client) request(req llm.Request) sdk.ChatCompletionNewParams {
+func (c *Client) request(req llm.Request, a asking) sdk.ChatCompletionNewParams {
 	params := sdk.ChatCompletionNewParams{Model: c.model}
 	for _, m := range req.Messages {
-		params.Messages = append(params.Messages, message(m))
+		params.Messages = append(params.Messages, message(m, a.images))
 	}
 	for _, t := range req.Tools {
 		params.Tools = append(params.Tools, tool(t))
 	}
-	if len(c.params) > 0 {
-		params.SetExtraFields(maps.Clone(c.params))
+	extra := maps.Clone(c.params)
+	if a.stream {
+		if extra == nil {
+			extra = map[string]any{}
+		}
+		extra["stream"] = true
+	}
+	if a.stream && a.usage {
+		params.StreamOptions.IncludeUsage = param.NewOpt(true)
+	}
+	if len(extra) > 0 {
+		params.SetExtraFields(extra)
 	}
 	return params
 }
 
-func message(m llm.Message) sdk.ChatCompletionMessageParamUnion {
+func message(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
 	switch m.Role {
 	case llm.System:
 		return sdk.SystemMessage(m.Content)
@@ -35,17 +48,45 @@ func message(m llm.Message) sdk.ChatCompletionMessageParamUnion {
 	case llm.ToolRole:
 		return sdk.ToolMessage(m.Content, m.ToolCallID)
 	default:
+		return user(m, images)
+	}
+}
+
+// user is a message with its images after its text, or with a sentence in the
+// place of each for a model that cannot see.
+func user(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
+	if len(m.Images) == 0 {
 		return sdk.UserMessage(m.Content)
 	}
+	if !images {
+		said := []string{m.Content}
+		for _, image := range m.Images {
+			said = append(said, fmt.Sprintf("[image of %d KB: this model cannot see images]", (len(image.Data)+1023)/1024))
+		}
+		return sdk.UserMessage(strings.TrimPrefix(strings.Join(said, "\n"), "\n"))
+	}
+	var parts []sdk.ChatCompletionContentPartUnionParam
+	if m.Content != "" {
+		parts = append(parts, sdk.TextContentPart(m.Content))
+	}
+	for _, image := range m.Images {
+		data := "data:" + image.MediaType + ";base64," + base64.StdEncoding.EncodeToString(image.Data)
+		parts = append(parts, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: data}))
+	}
+	return sdk.UserMessage(parts)
 }
 
 func assistant(m llm.Message) sdk.ChatCompletionMessageParamUnion {
 	var out sdk.ChatCompletionAssistantMessageParam
 	extra := raw(m.Extra)
-	if m.Content == "" && len(m.ToolCalls) > 0 {
+	switch {
+	case m.Content == "" && len(m.ToolCalls) > 0:
 		// Null, not "": some servers drop the calls of a message whose content is a string.
 		extra["content"] = nil
-	} else {
+	case m.Content == "":
+		// A model may say nothing, but some servers refuse a message that says nothing.
+		out.Content.OfString = param.NewOpt("(nothing)")
+	default:
 		out.Content.OfString = param.NewOpt(m.Content)
 	}
 	for _, call := range m.ToolCalls {

@@ -84,7 +84,51 @@ func TestRequestWithoutToolsHasNone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Generate(t.Context(), hello)
 	require.NoError(t, err)
-	require.Equal(t, "POST /chat/completions\n"+`{"messages":[{"content":"hello","role":"user"}],"model":"m1"}`, (<-requests).body)
+	require.Equal(t, "POST /chat/completions\n"+
+		`{"messages":[{"content":"hello","role":"user"}],"model":"m1","stream_options":{"include_usage":true},"stream":true}`, (<-requests).body)
+}
+
+func TestStreamingIsAParameter(t *testing.T) {
+	t.Parallel()
+	base, requests := record(t)
+	for name, tc := range map[string]struct {
+		params map[string]any
+		want   string
+	}{
+		"by default": {nil, `,"stream_options":{"include_usage":true},"stream":true`},
+		"on":         {map[string]any{"stream": true}, `,"stream_options":{"include_usage":true},"stream":true`},
+		"off":        {map[string]any{"stream": false}, ``},
+	} {
+		client, err := openai.New(openai.Options{BaseURL: base, Model: "m1", Params: tc.params})
+		require.NoError(t, err)
+		_, err = client.Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Equal(t, "POST /chat/completions\n"+`{"messages":[{"content":"hello","role":"user"}],"model":"m1"`+tc.want+`}`, (<-requests).body, name)
+	}
+}
+
+// A message that says nothing is refused by some servers, and a picture can only
+// be shown by a user.
+func TestImagesAndEmptyMessagesOnTheWire(t *testing.T) {
+	t.Parallel()
+	base, requests := record(t)
+	client, err := openai.New(openai.Options{BaseURL: base, Model: "m1", Params: map[string]any{"stream": false}})
+	require.NoError(t, err)
+	png := llm.Image{MediaType: "image/png", Data: []byte("\x89PNG")}
+	_, err = client.Generate(t.Context(), llm.Request{Messages: []llm.Message{
+		{Role: llm.User, Content: "look", Images: []llm.Image{png, {MediaType: "image/jpeg", Data: []byte("JFIF")}}},
+		{Role: llm.Assistant},
+		{Role: llm.User, Images: []llm.Image{png}},
+	}})
+	require.NoError(t, err)
+	got := <-requests
+	require.JSONEq(t, `{"model":"m1","messages":[
+		{"role":"user","content":[{"type":"text","text":"look"},
+			{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}},
+			{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,SkZJRg=="}}]},
+		{"role":"assistant","content":"(nothing)"},
+		{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}}]}
+	]}`, got.body[len("POST /chat/completions\n"):])
 }
 
 // The worker's environment belongs to the worker: nothing of it may travel to
@@ -127,7 +171,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		"params: model":     {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"model": "x"}}, `"model"`},
 		"params: messages":  {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"messages": nil}}, `"messages"`},
 		"params: tools":     {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"tools": nil}}, `"tools"`},
-		"params: stream":    {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"stream": true}}, `"stream"`},
+		"params: options":   {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"stream_options": nil}}, `"stream_options"`},
+		"params: stream":    {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"stream": "no"}}, "neither true nor false"},
 		"params: not JSON":  {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"f": func() {}}}, "JSON"},
 		"unparsable secret": {openai.Options{BaseURL: "http://user:sk-secret@h h/%", Model: "m"}, "http(s) URL"},
 	} {

@@ -21,15 +21,24 @@ const (
 	maxElapsed  = 60 * time.Second // no retry starts later than this
 	firstWait   = time.Second      // doubled after every attempt
 	longestWait = 20 * time.Second // of our own; a server may ask for more
+	maxPaid     = 1                // retries of calls that broke off after the model had begun to speak: each costs
+
+	// longestAsked bounds what a server may ask for: a limit may be lifted earlier,
+	// and asking is free.
+	longestAsked = time.Hour
 )
 
-// retrying calls until it succeeds, fails for good, or the policy is exhausted.
+// retrying calls until it succeeds, fails for good, or the policy is exhausted. The
+// usage is that of all attempts.
 func retrying(ctx context.Context, call func() (llm.Reply, error)) (llm.Reply, error) {
 	start := time.Now()
+	var spent llm.Usage
 	for attempt := 1; ; attempt++ {
 		reply, err := call()
+		spent = spent.Add(reply.Usage)
+		reply.Usage = spent
 		var failed *llm.Error
-		if !errors.As(err, &failed) || !transient(failed.Kind) || attempt == maxAttempts {
+		if !errors.As(err, &failed) || !transient(failed.Kind) || attempt == maxAttempts || spent.ModelCalls > maxPaid {
 			return reply, err
 		}
 		wait := max(backoff(attempt), failed.RetryAfter)
@@ -67,8 +76,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // retryAfter reads how long a server asks to wait: milliseconds, seconds or a
-// date. 0 means that it does not say, or nothing sensible.
+// date. 0 means that it does not say, or nothing sensible. It is at most longestAsked.
 func retryAfter(header http.Header, now time.Time) time.Duration {
+	return min(asksToWait(header, now), longestAsked)
+}
+
+func asksToWait(header http.Header, now time.Time) time.Duration {
 	if d, ok := duration(header.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d
 	}

@@ -97,6 +97,19 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
+// Google says it in the body.
+func TestRetryAfterInDetails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		body := `[{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[
+			{"@type":"type.googleapis.com/google.rpc.Help"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}]`
+		client, w := serve(t, openai.Options{}, raw(429, body), raw(200, saysHi))
+		_, err := client.Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Equal(t, 34500*time.Millisecond, gaps(w.seen())[0])
+	})
+}
+
 func TestRetryAfterADate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,6 +134,17 @@ func TestWaitingLongerIsTheCallersBusiness(t *testing.T) {
 		require.Equal(t, 90*time.Second, failed.RetryAfter)
 		require.Equal(t, 25*time.Second, time.Since(start))
 		require.Len(t, w.seen(), 2)
+	})
+}
+
+func TestWhatAServerAsksForIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := serve(t, openai.Options{}, raw(503, ``, "Retry-After", "8640000"))
+		_, err := client.Generate(t.Context(), hello)
+		var failed *llm.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, time.Hour, failed.RetryAfter)
 	})
 }
 

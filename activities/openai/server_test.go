@@ -130,3 +130,39 @@ const saysHi = `{"id":"1","object":"chat.completion","choices":[{"index":0,"fini
 	"message":{"role":"assistant","content":"hi"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`
 
 var hello = llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "hello"}}}
+
+// over answers over TCP.
+func over(t *testing.T, handler http.HandlerFunc) (baseURL string) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// counting counts the responses that come, by status.
+type counting struct {
+	mu     sync.Mutex
+	counts map[int]int
+}
+
+func (c *counting) client() *http.Client { return &http.Client{Transport: roundTripper(c.trip)} }
+
+func (c *counting) trip(req *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = map[int]int{}
+	}
+	c.counts[res.StatusCode]++
+	return res, nil
+}
+
+func (c *counting) of(status int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[status]
+}

@@ -1,43 +1,72 @@
 package openai
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
-	"iter"
+	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"conclave/engine/llm"
 )
 
-// streamed reports whether the body is a stream of server-sent events. Some
-// servers stream whether asked to or not, and not all of them say so.
-func streamed(header http.Header, body []byte) bool {
-	body = bytes.TrimSpace(body)
-	if bytes.HasPrefix(body, []byte("{")) {
-		return false
-	}
+// streamed reports whether the body is a stream of server-sent events. Servers
+// answer with one unasked, or with one object although asked for a stream, and not
+// all of them say which it is.
+func streamed(header http.Header, body *bufio.Reader) (bool, error) {
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
-	return media == "text/event-stream" || bytes.HasPrefix(body, []byte("data:")) || bytes.HasPrefix(body, []byte("event:"))
+	for {
+		first, err := body.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return media == "text/event-stream", nil
+		case err != nil:
+			return false, err
+		case strings.IndexByte(" \t\r\n", first) >= 0:
+			continue
+		}
+		if err := body.UnreadByte(); err != nil {
+			return false, err
+		}
+		if first == '{' || first == '[' {
+			return false, nil
+		}
+		if media == "text/event-stream" || first == ':' {
+			return true, nil
+		}
+		start, _ := body.Peek(len("data:"))
+		return bytes.Equal(start, []byte("data:")) || bytes.Equal(start, []byte("event")), nil
+	}
 }
 
-// streamedReply reads a stream as the completion that its chunks add up to.
-func (c *Client) streamedReply(header http.Header, body []byte) (llm.Reply, error) {
+// streamedReply reads a stream, as it comes, as the completion that its chunks
+// add up to.
+func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watch) (llm.Reply, error) {
 	var s stream
-	for event := range events(body) {
+	for e, err := range events(body) {
+		if err != nil && s.choice.FinishReason == "" {
+			return llm.Reply{Usage: s.spent()}, err
+		}
+		if err != nil {
+			break // what is missing is the end of the stream, not of the reply
+		}
+		if !s.add(e) {
+			return llm.Reply{Usage: s.spent()}, c.unusable("the response has a chunk that is not JSON: "+c.excerpt(e.data), nil)
+		}
+		if s.problem != nil {
+			return llm.Reply{Usage: s.spent()}, c.refused(http.StatusOK, header, s.problem)
+		}
 		if s.done {
 			break
 		}
-		if !s.add(event) {
-			return llm.Reply{Usage: s.spent()}, c.unusable("the response has a chunk that is not JSON: "+c.excerpt(event.data), nil)
-		}
-		if s.problem != nil {
-			return llm.Reply{}, c.refused(http.StatusOK, header, s.problem)
-		}
+		w.event(s.patience())
 	}
 	if !s.done && s.choice.FinishReason == "" {
-		return llm.Reply{Usage: s.spent()}, c.unusable("the response ended early, without finish_reason and [DONE]", nil)
+		return llm.Reply{Usage: s.spent()}, c.failure(llm.Network, 0, "the response ended early, without finish_reason and [DONE]", "", nil)
 	}
 	folded, err := json.Marshal(s.completion())
 	if err != nil {
@@ -46,39 +75,13 @@ func (c *Client) streamedReply(header http.Header, body []byte) (llm.Reply, erro
 	return c.completion(header, folded)
 }
 
-// event is one server-sent event.
-type event struct{ name, data string }
-
-// events yields the events of a body. The last one needs no blank line after it.
-func events(body []byte) iter.Seq[event] {
-	return func(yield func(event) bool) {
-		var name string
-		var data []string
-		for line := range strings.Lines(string(body) + "\n\n") {
-			line = strings.TrimRight(line, "\r\n")
-			field, value, _ := strings.Cut(line, ":")
-			value = strings.TrimPrefix(value, " ")
-			switch {
-			case field == "data":
-				data = append(data, value)
-			case field == "event":
-				name = value
-			case line == "":
-				if len(data) > 0 && !yield(event{name, strings.Join(data, "\n")}) {
-					return
-				}
-				name, data = "", nil
-			}
-		}
-	}
-}
-
 // stream is what a stream has said so far. Only its first choice counts: one
 // was asked for.
 type stream struct {
 	choice  streamChoice
 	calls   []*streamCall
 	begun   bool // a chunk of the choice has come
+	spoken  bool // it said something
 	done    bool
 	usage   json.RawMessage // the last: counts run, or come once, at the end
 	problem []byte          // an error object instead of a chunk
@@ -91,8 +94,13 @@ type chunk struct {
 		Delta        streamDelta `json:"delta"`
 		Message      streamDelta `json:"message"`
 		FinishReason string      `json:"finish_reason"`
+
+		Usage json.RawMessage `json:"usage"` // at Moonshot
 	} `json:"choices"`
-	Usage  json.RawMessage `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
+	XGroq struct {
+		Usage json.RawMessage `json:"usage"`
+	} `json:"x_groq"`
 	Error  json.RawMessage `json:"error"`
 	Object string          `json:"object"`
 }
@@ -119,22 +127,45 @@ func (s *stream) add(e event) bool {
 		s.problem = []byte(e.data)
 		return true
 	}
-	if given(c.Usage) {
-		s.usage = c.Usage
-	}
+	s.count(c.Usage)
+	s.count(c.XGroq.Usage)
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue
 		}
+		s.count(choice.Usage)
 		s.begun = true
 		if choice.FinishReason != "" {
 			s.choice.FinishReason = choice.FinishReason
 		}
-		if !s.merge(choice.Delta) || !s.merge(choice.Message) {
+		whole := choice.Message
+		if s.spoken {
+			whole = nil // some servers repeat at the end what they have streamed
+		}
+		if !s.merge(choice.Delta) || !s.merge(whole) {
 			return false
 		}
 	}
 	return true
+}
+
+// count keeps the last usage: totals run, or come once.
+func (s *stream) count(usage json.RawMessage) {
+	if given(usage) {
+		s.usage = usage
+	}
+}
+
+// patience is how long the next byte may take; 0 leaves it to silentTimeout.
+func (s *stream) patience() time.Duration {
+	switch {
+	case s.choice.FinishReason != "":
+		return closingTimeout
+	case s.spoken:
+		return idleTimeout
+	default:
+		return 0
+	}
 }
 
 func (s *stream) merge(d streamDelta) bool {
@@ -142,6 +173,7 @@ func (s *stream) merge(d streamDelta) bool {
 		s.choice.Message = streamDelta{}
 	}
 	for name, value := range d {
+		s.spoken = s.spoken || name != "role" && !empty(value)
 		if name != "tool_calls" {
 			s.choice.Message[name] = joined(s.choice.Message[name], value)
 			continue
@@ -184,6 +216,11 @@ func (s *stream) spent() llm.Usage {
 
 // given reports whether a field is there and not null.
 func given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
+
+// empty reports whether a field says nothing.
+func empty(value json.RawMessage) bool {
+	return !given(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
+}
 
 // joined appends a fragment of a field to what came before: text to text, parts
 // to parts. Anything else replaces it, except that null says nothing. It works on

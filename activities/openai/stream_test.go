@@ -78,6 +78,15 @@ func TestStreamedText(t *testing.T) {
 		"what follows the end mark is not read": {
 			events(delta(`"content":"hi"`)) + "data: bye\n\n", llm.Message{Content: "hi"},
 		},
+		"content in parts": {
+			events(delta(`"content":[{"type":"text","text":"h"}]`), delta(`"content":[{"type":"text","text":"i"}]`), end("stop")),
+			llm.Message{Content: "hi"},
+		},
+		"the whole message once more at the end": {
+			events(delta(`"content":"h"`), delta(`"content":"i"`), choice(`"stop"`, `{"content":"hi"}`)),
+			llm.Message{Content: "hi"},
+		},
+		"nothing at all is a reply": {events(delta(`"role":"assistant","content":""`), end("stop")), llm.Message{}},
 		"another choice is not mixed in": {
 			events(delta(`"content":"hi"`), `{"choices":[{"index":1,"delta":{"content":"ho"}}]}`, end("stop")),
 			llm.Message{Content: "hi"},
@@ -112,6 +121,11 @@ func TestStreamedCalls(t *testing.T) {
 				calls(`{"index":0,"function":{"arguments":"{\"a\""}}`), calls(`{"index":0,"id":"","function":{"name":null,"arguments":":2}"}}`),
 				end("tool_calls")),
 			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":2}`)}},
+		},
+		"an id that changes on the way is another call": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`),
+				calls(`{"index":0,"id":"b","function":{"name":"add","arguments":"{}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `{}`)}},
 		},
 		"id and name repeated in every fragment": {
 			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{"}}`),
@@ -195,8 +209,10 @@ func TestStreamedUsage(t *testing.T) {
 		"running totals": {body: events(
 			`{"choices":[{"index":0,"delta":{"content":"hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, end("stop"), paid,
 			`{"choices":[],"usage":null}`)},
-		"of a reply that was cut": {body: events(delta(`"content":"hi"`), end("length"), paid), failed: true},
-		"of an early end":         {body: cutStream(paid, delta(`"content":"hi"`)), failed: true},
+		"of a reply that was cut":   {body: events(delta(`"content":"hi"`), end("length"), paid), failed: true},
+		"of an error in mid-stream": {body: events(delta(`"content":"hi"`), paid, `{"error":{"message":"out of cheese"}}`), failed: true},
+		"at Groq":                   {body: events(delta(`"content":"hi"`), `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"usage":{"prompt_tokens":9,"completion_tokens":2}}}`)},
+		"at Moonshot":               {body: events(delta(`"content":"hi"`), `{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":9,"completion_tokens":2}}]}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,10 +233,10 @@ func TestOddStreams(t *testing.T) {
 		kind llm.Kind
 		says string
 	}{
-		"empty":                 {``, llm.BadReply, "ended early"},
-		"early end in text":     {cutStream(delta(`"content":"The answer is"`)), llm.BadReply, "ended early"},
+		"empty":                 {``, llm.Network, "ended early"},
+		"early end in text":     {cutStream(delta(`"content":"The answer is"`)), llm.Network, "ended early"},
 		"early end in a chunk":  {cutStream(delta(`"content":"The"`)) + `data: {"choices":[{"del`, llm.BadReply, "not JSON"},
-		"early end after calls": {cutStream(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`)), llm.BadReply, "ended early"},
+		"early end after calls": {cutStream(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`)), llm.Network, "ended early"},
 		"cut call, no reason":   {events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\""}}`)), llm.BadReply, "cut off"},
 		"cut at the limit":      {events(delta(`"content":"The"`), end("length")), llm.BadReply, "raise max_tokens"},
 		"nothing":               {events(), llm.BadReply, "no choices"},
@@ -232,6 +248,12 @@ func TestOddStreams(t *testing.T) {
 		},
 		"error event": {
 			cutStream(delta(`"content":"The"`)) + "event: error\ndata: {\"message\":\"out of cheese\"}\n\n", llm.BadReply, "out of cheese",
+		},
+		"error field, llama.cpp": {
+			cutStream(delta(`"content":"The"`)) + "error: {\"code\":500,\"message\":\"Failed to parse input at pos 3\"}\n\n", llm.BadReply, "pos 3",
+		},
+		"cut call at the limit": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{\"a\":2"}}`), end("length")), llm.BadReply, "raise max_tokens",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,7 @@ type Error struct {
 	Kind       Kind
 	Status     int           // HTTP status, 0 if none arrived
 	RetryAfter time.Duration // how long the server asked to wait, 0 if it did not say
+	Window     int           // tokens that the model takes, where the server said so of a ContextTooLong; else 0
 	Message    string
 	Err        error // the cause, or nil
 }

@@ -1,6 +1,9 @@
 package llm
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Role says who speaks in a Message.
 type Role string
@@ -67,6 +70,9 @@ type Request struct {
 type Reply struct {
 	Message Message
 	Usage   Usage
+
+	// Waited is how long the call waited for its turn before the model was asked.
+	Waited time.Duration
 }
 
 // ToolResult builds the message that answers call.

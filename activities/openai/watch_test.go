@@ -1,0 +1,157 @@
+package openai_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/openai"
+	"conclave/engine/llm"
+)
+
+const (
+	h     = `{"choices":[{"index":0,"delta":{"role":"assistant","content":"h"},"finish_reason":null}]}`
+	i     = `{"choices":[{"index":0,"delta":{"content":"i"},"finish_reason":null}]}`
+	role  = `{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`
+	stop  = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+	spent = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}`
+	done  = `[DONE]`
+)
+
+// A model may take its time: for the prompt, and within what a server buffers.
+func TestSlowStreamsArrive(t *testing.T) {
+	t.Parallel()
+	for name, beats := range map[string][]beat{
+		"a long prompt, before the headers": {pauses(9 * time.Minute), streams(), says(h), says(i), says(stop), says(spent), says(done), ends()},
+		"a long prompt, after the headers":  {streams(), pauses(9 * time.Minute), says(h), says(i), says(stop), says(spent), says(done), ends()},
+		"hidden thoughts after the role":    {streams(), says(role), pauses(9 * time.Minute), says(h), says(i), says(stop), says(spent), says(done), ends()},
+		"keep-alives before the first word": {
+			streams(), chunk(": processing\n\n"), pauses(4 * time.Minute), chunk(": processing\n\n"), pauses(5 * time.Minute),
+			says(h), says(i), says(stop), says(spent), says(done), ends(),
+		},
+		"keep-alives between the words": {
+			streams(), says(h), pauses(2 * time.Minute), chunk(":\n\n"), pauses(2 * time.Minute), chunk("\n"), pauses(2 * time.Minute),
+			says(i), says(stop), says(spent), says(done), ends(),
+		},
+		"a buffered call":          {streams(), says(h), pauses(170 * time.Second), says(i), says(stop), says(spent), says(done), ends()},
+		"no end after the reply":   {streams(), says(h), says(i), says(spent), says(stop), stalls(nil)},
+		"cut after the reply":      {streams(), says(h), says(i), says(spent), says(stop)},
+		"nothing after the mark":   {streams(), says(h), says(i), says(stop), says(spent), says(done), stalls(nil)},
+		"byte by byte":             slices.Concat([]beat{streams()}, chunks("data: "+h+"\r\n\r\ndata:"+i+"\n\ndata: "+stop+"\n\ndata: "+spent+"\n\n"), []beat{ends()}),
+		"compressed":               {begins("text/event-stream", "Content-Encoding", "gzip"), chunk(zipped(events(h, i, stop, spent))), ends()},
+		"under a wrong media type": {begins("text/plain"), chunk(": hello\n\n"), says(h), says(i), says(stop), says(spent), ends()},
+		"one object instead": {
+			begins("application/json"), chunk("\n \n"), pauses(time.Minute),
+			chunk(`{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}`), ends(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, w := serve(t, openai.Options{}, plays(beats...))
+				reply, err := client.Generate(t.Context(), hello)
+				require.NoError(t, err)
+				require.Equal(t, "hi", reply.Message.Content)
+				require.Equal(t, llm.Usage{InputTokens: 9, OutputTokens: 2, ModelCalls: 1}, reply.Usage)
+				require.Len(t, w.seen(), 1)
+			})
+		})
+	}
+}
+
+// What does not end is ended, and the server is hung up on.
+func TestStalledStreamsEnd(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		beats []beat
+		takes time.Duration
+		kind  llm.Kind
+		says  string
+	}{
+		"no headers":       {[]beat{stalls(nil)}, 10 * time.Minute, llm.Network, "nothing of a reply for 10m0s"},
+		"no first byte":    {[]beat{streams(), stalls(nil)}, 10 * time.Minute, llm.Network, "nothing of a reply for 10m0s"},
+		"no first word":    {[]beat{streams(), says(role), stalls(nil)}, 10 * time.Minute, llm.Network, "nothing of a reply"},
+		"no second word":   {[]beat{streams(), says(h), stalls(nil)}, 3 * time.Minute, llm.Network, "stalled"},
+		"in mid-chunk":     {[]beat{streams(), says(h), chunk(`data: {"choi`), stalls(nil)}, 3 * time.Minute, llm.Network, "stalled"},
+		"only keep-alives": {[]beat{streams(), drips(": processing\n\n", 15*time.Second)}, 10 * time.Minute, llm.Network, "nothing of a reply"},
+		"then only keep-alives": {
+			[]beat{streams(), says(h), drips(": processing\n\n", 15*time.Second)}, 10 * time.Minute, llm.Network, "nothing of a reply for 10m0s",
+		},
+		"an endless line":     {[]beat{streams(), says(h), drips("x", 15*time.Second)}, 10 * time.Minute, llm.Network, "nothing of a reply"},
+		"an endless reply":    {[]beat{streams(), drips("data: "+h+"\n\n", 15*time.Second)}, 30 * time.Minute, llm.Network, "no end of the response within 30m0s"},
+		"a flood":             {[]beat{streams(), floods(`data: {"choices":[{"delta":{"content":"` + strings.Repeat("h", 1<<20) + "\"}}]}\n\n")}, 0, llm.BadReply, "larger than 32 MiB"},
+		"a flood of comments": {[]beat{streams(), floods(": " + strings.Repeat("processing ", 1<<17) + "\n\n")}, 0, llm.BadReply, "larger than 32 MiB"},
+		"half an object":      {[]beat{begins("application/json"), chunk(`{"choi`), stalls(nil)}, 10 * time.Minute, llm.Network, "nothing of a reply"},
+		"garbage":             {[]beat{sends("\x00\x01\x02 garbage\r\n\r\n")}, 0, llm.Network, "no response"},
+		"garbled chunks":      {[]beat{streams(), says(h), sends("zz\r\n")}, 0, llm.Network, "no response"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, _ := serve(t, openai.Options{}, plays(tc.beats...))
+				start := time.Now()
+				_, err := client.Generate(t.Context(), hello)
+				var failed *llm.Error
+				require.ErrorAs(t, err, &failed)
+				require.Equal(t, tc.kind, failed.Kind, failed.Message)
+				require.Contains(t, failed.Message, tc.says)
+				if tc.takes > 0 {
+					require.InDelta(t, tc.takes.Seconds(), time.Since(start).Seconds(), 1)
+				}
+				<-time.After(time.Minute) // until the script notices
+			})
+		})
+	}
+}
+
+// A stream that broke off was paid for: it is asked for once more, and both count.
+func TestBrokenStreamIsAskedForOnceMore(t *testing.T) {
+	t.Parallel()
+	cut := plays(streams(), says(spent), says(h))
+	for name, tc := range map[string]struct {
+		second []beat
+		says   string
+	}{
+		"and arrives":        {second: []beat{streams(), says(h), says(i), says(stop), says(spent), says(done), ends()}},
+		"and breaks off too": {second: []beat{streams(), says(spent), says(h)}, says: "no response"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, w := serve(t, openai.Options{}, cut, plays(tc.second...))
+				reply, err := client.Generate(t.Context(), hello)
+				if tc.says == "" {
+					require.NoError(t, err)
+					require.Equal(t, "hi", reply.Message.Content)
+				} else {
+					require.ErrorContains(t, err, tc.says)
+				}
+				require.Equal(t, llm.Usage{InputTokens: 18, OutputTokens: 4, ModelCalls: 2}, reply.Usage)
+				require.Len(t, w.seen(), 2)
+			})
+		})
+	}
+}
+
+// Hanging up is how a server learns that it may stop.
+func TestCancellationHangsUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		enough := errors.New("the session was finished")
+		var hungUp time.Time
+		client, _ := serve(t, openai.Options{}, plays(streams(), says(h), stalls(&hungUp)))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		start := time.Now()
+		time.AfterFunc(2*time.Second, func() { cancel(enough) })
+		_, err := client.Generate(ctx, hello)
+		require.ErrorIs(t, err, enough)
+		synctest.Wait()
+		require.Equal(t, start.Add(2*time.Second), hungUp)
+	})
+}
