@@ -13,7 +13,11 @@
 //   - an action counts when it is journaled; if Confirm brings news instead, the
 //     news is journaled in its place, and the model goes on with it;
 //   - nothing is asked of the model before what happened so far is journaled;
-//   - rejections, model calls and wall-clock cancellation are bounded.
+//   - rejections, model calls and wall-clock cancellation are bounded;
+//   - a conversation that has become too long for the model's context window is made
+//     to fit before the next call, as engine/window says: old results are elided,
+//     then old turns are replaced by a summary that the model writes, which is a
+//     model call like any other. The journal tells of both.
 //
 // The order of things is: a reply is journaled, learned by the rules, judged;
 // its ordinary calls are run; Confirm is asked if it was accepted; one entry with
@@ -24,5 +28,5 @@
 // asking the model again for a reply it has already given, and without asking
 // the rules again about an action that was confirmed.
 //
-// Start with Run in loop.go, then answer.go, then Rules in rules.go.
+// Start with Run in loop.go, then answer.go and window.go, then Rules in rules.go.
 package loop

@@ -19,6 +19,10 @@ const (
 	// MaxModelCalls bounds a step whose model never tires of ordinary tools, and
 	// one whose rules never tire of turning its action down.
 	MaxModelCalls = 200
+
+	// maxRefusals bounds how often the same turn is made shorter because the
+	// server finds it too long.
+	maxRefusals = 3
 )
 
 // Loop is the machinery of a step.
@@ -33,6 +37,10 @@ type Loop struct {
 
 	// MaxModelCalls is at most the constant of that name; 0 means the constant.
 	MaxModelCalls int
+
+	// Window is the model's context window in tokens; 0 if it is not known. Then a
+	// server that refuses the conversation teaches it.
+	Window int
 }
 
 // Run carries conv on until the rules accept and confirm an action. The rules
@@ -74,37 +82,69 @@ func (r running) turn(ctx context.Context) error {
 	return nil
 }
 
-// ask is the safe point and the model call that follows it.
+// ask is the safe point and the model call that follows it. What makes the
+// conversation fit may be a model call, too: then there is another safe point.
 func (r running) ask(ctx context.Context) (llm.Message, error) {
+	for {
+		if err := r.safePoint(ctx); err != nil {
+			return llm.Message{}, err
+		}
+		tools := slices.Concat(r.rules.Offer(), r.Tools.Tools())
+		called, err := r.fit(ctx, tools)
+		if err != nil {
+			return llm.Message{}, err
+		}
+		if called {
+			continue
+		}
+		reply, seconds, err := r.call(ctx, llm.Request{Messages: r.conv.Messages, Tools: tools})
+		if errors.Is(err, errRefused) {
+			continue
+		}
+		if err != nil {
+			return llm.Message{}, err
+		}
+		reply.Message.Role = llm.Assistant
+		reply.Message.ToolCalls = uniqueIDs(reply.Message.ToolCalls, r.conv.added)
+		err = r.record(ctx, Entry{Kind: Reply, Messages: []llm.Message{reply.Message}, Usage: &reply.Usage, Seconds: seconds})
+		return reply.Message, err
+	}
+}
+
+// safePoint comes before every model call.
+func (r running) safePoint(ctx context.Context) error {
 	if err := r.bounds(); err != nil {
-		return llm.Message{}, err
+		return err
 	}
 	update, err := r.rules.Updates(ctx)
 	if err != nil {
-		return llm.Message{}, err
+		return err
 	}
 	if !update.empty() {
-		if err := r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note}); err != nil {
-			return llm.Message{}, err
-		}
+		return r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note})
 	}
+	return nil
+}
+
+// call asks the model. A refusal of what is too long is recorded; its error is
+// errRefused.
+func (r running) call(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
 	// Cancellation and fencing arrive through ctx: no call is paid for after it ends.
 	if ctx.Err() != nil {
-		return llm.Message{}, context.Cause(ctx)
+		return llm.Reply{}, 0, context.Cause(ctx)
 	}
 	elapsed := r.clock()
-	reply, err := r.Model.Generate(ctx, llm.Request{
-		Messages: r.conv.Messages,
-		Tools:    slices.Concat(r.rules.Offer(), r.Tools.Tools()),
-	})
-	seconds := elapsed()
-	if err != nil {
-		return llm.Message{}, errors.Join(err, r.waste(ctx, reply.Usage, seconds))
+	reply, err := r.Model.Generate(ctx, req)
+	seconds := max(0, elapsed()-reply.Waited.Round(time.Millisecond).Seconds()) // waiting for a turn is not model time
+	var failed *llm.Error
+	switch {
+	case err == nil:
+		return reply, seconds, nil
+	case errors.As(err, &failed) && failed.Kind == llm.ContextTooLong:
+		return llm.Reply{}, 0, r.refuse(ctx, req, failed, reply.Usage, seconds)
+	default:
+		return llm.Reply{}, 0, errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 	}
-	reply.Message.Role = llm.Assistant
-	reply.Message.ToolCalls = uniqueIDs(reply.Message.ToolCalls, len(r.conv.Messages))
-	err = r.record(ctx, Entry{Kind: Reply, Messages: []llm.Message{reply.Message}, Usage: &reply.Usage, Seconds: seconds})
-	return reply.Message, err
 }
 
 // waste counts a reply that was of no use but has to be paid for.
@@ -153,8 +193,8 @@ func (l Loop) clock() func() float64 {
 }
 
 // uniqueIDs gives calls without an ID, or with one used twice, an ID of their
-// own: some servers send none, and results are matched by ID. The position in
-// the conversation keeps it apart from those given to earlier replies. The
+// own: some servers send none, and results are matched by ID. The position among
+// all messages there ever were keeps it apart from those given to earlier replies. The
 // model's own slice is left alone.
 func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
 	calls = slices.Clone(calls)

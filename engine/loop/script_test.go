@@ -156,11 +156,7 @@ func play(t require.TestingT, ctx context.Context, rules loop.Rules, replies ...
 // resume goes on after the journaled entries, which were stored in between.
 // The model gives those of its replies that are not in the journal.
 func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled []loop.Entry, replies []llm.Reply, failAt int) *run {
-	data, err := json.Marshal(journaled)
-	require.NoError(t, err)
-	var restored []loop.Entry
-	require.NoError(t, json.Unmarshal(data, &restored))
-
+	restored := restoredFrom(t, journaled)
 	now := &clock{now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
 	r := &run{tools: &bench{clock: now}, journal: &memory{failAt: failAt}, rules: &watched{Rules: rules, t: t}}
 	given := 0
@@ -174,6 +170,15 @@ func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled
 	r.model = &script{clock: now, replies: replies[given:]}
 	r.action, r.err = loop.Loop{Model: r.model, Tools: r.tools, Journal: r.journal, Now: now.Now}.Run(ctx, &r.conv, r.rules)
 	return r
+}
+
+// restoredFrom are entries as they come back from where they were stored.
+func restoredFrom(t require.TestingT, journaled []loop.Entry) []loop.Entry {
+	data, err := json.Marshal(journaled)
+	require.NoError(t, err)
+	var restored []loop.Entry
+	require.NoError(t, json.Unmarshal(data, &restored))
+	return restored
 }
 
 func (r *run) kinds() []loop.EntryKind {

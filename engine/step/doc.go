@@ -27,7 +27,8 @@
 //
 // The journal, always: at most the model call that was under way is paid again,
 // and tool calls without journaled results run again, or, where that may do
-// harm, the model is told that their outcome is unknown. The journal of a step
+// harm, the model is told that their outcome is unknown. What was elided of a long
+// conversation, or summarized, stays so. The journal of a step
 // that was suspended, or has failed, stays, and a later step takes it over by
 // that one's token (Spec.ResumeFrom); what was used is counted once, where it
 // was paid. Of two attempts at work the one with the higher number goes on.

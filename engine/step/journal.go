@@ -46,7 +46,7 @@ type line struct {
 // journal makes a step's entries durable, so that the next attempt goes on from
 // them on any worker: after every reply, and after every batch of tool results
 // with the files that changed. What costs nothing to make again waits for what
-// does: an opening or an update for the reply to it. The entry of the action
+// does: an opening, an update or an elision for the reply to it. The entry of the action
 // itself is not kept; the commit is.
 type journal struct {
 	ports  Ports
@@ -79,7 +79,7 @@ func (j *journal) Append(ctx context.Context, e loop.Entry) error {
 	one := line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
 	j.waiting = append(j.waiting, one)
 	if dear(e) {
-		if err := j.flush(ctx, e.Kind != loop.Reply && e.Kind != loop.Wasted); err != nil {
+		if err := j.flush(ctx, !calledModel(e)); err != nil {
 			return err
 		}
 	}
@@ -96,12 +96,24 @@ func (j *journal) Append(ctx context.Context, e loop.Entry) error {
 // or tools have run.
 func dear(e loop.Entry) bool {
 	switch e.Kind {
-	case loop.Reply, loop.Wasted, loop.Rejection:
+	case loop.Reply, loop.Wasted, loop.Compacted, loop.Rejection:
 		return true
+	case loop.Refused:
+		return e.Usage != nil
 	case loop.Results:
 		return e.Action == nil
 	case loop.Updated: // one that turned an action down comes after its tools
 		return slices.ContainsFunc(e.Messages, func(m llm.Message) bool { return m.Role == llm.ToolRole })
+	}
+	return false
+}
+
+// calledModel reports whether an entry tells of a model call, during which no
+// tool runs.
+func calledModel(e loop.Entry) bool {
+	switch e.Kind {
+	case loop.Reply, loop.Wasted, loop.Compacted, loop.Refused:
+		return true
 	}
 	return false
 }

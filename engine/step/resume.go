@@ -25,8 +25,11 @@ func (j *journal) restore(ctx context.Context) ([]loop.Entry, error) {
 			return nil, err
 		}
 	}
+	deltas, err := j.beginning(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var entries []loop.Entry
-	var deltas []artifact.Delta
 	var spent llm.Usage
 	for _, r := range records {
 		deltas = append(deltas, r.Files)
@@ -50,6 +53,18 @@ func (j *journal) restore(ctx context.Context) ([]loop.Entry, error) {
 	}
 	j.result.Usage = j.spent
 	return entries, nil
+}
+
+// beginning is what a workspace has before anything happened in it.
+func (j *journal) beginning(ctx context.Context) ([]artifact.Delta, error) {
+	if j.spec.Files == "" {
+		return nil, nil
+	}
+	m, err := artifact.LoadManifest(ctx, j.ports.Store, j.spec.Layout, j.spec.Files)
+	if err != nil {
+		return nil, fmt.Errorf("reading what files the step begins with: %w", err)
+	}
+	return []artifact.Delta{{Changed: m.Files}}, nil
 }
 
 // takeOver copies the journal that the step goes on from into its own. That one

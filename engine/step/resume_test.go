@@ -109,6 +109,13 @@ func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r
 	model := &worked{}
 	ports := b.ports()
 	ports.Model = model
+	used, r = killedAt(t, b, ports, life, late)
+	return model.calls.Load(), used, r
+}
+
+// killedAt is killed, of any model.
+func killedAt(t *testing.T, b *bench, ports step.Ports, life int64, late bool) (used int64, r step.Result) {
+	t.Helper()
 	dying := &mortal{Store: b.store, late: late}
 	dying.life.Store(life)
 	ports.Store = dying
@@ -117,7 +124,7 @@ func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r
 	used = life - dying.life.Load()
 	if dying.life.Load() >= 0 {
 		require.NoError(t, err)
-		return model.calls.Load(), used, r
+		return used, r
 	}
 	if err != nil { // what is only tidied up has no error
 		require.ErrorIs(t, err, errKilled)
@@ -129,7 +136,7 @@ func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r
 	}
 	r, err = step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)
-	return model.calls.Load(), used, r
+	return used, r
 }
 
 // Killed at any of its calls of the store, before it or after, a step is gone on

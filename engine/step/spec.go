@@ -16,6 +16,10 @@ type Ports struct {
 	Store artifact.Store
 	Model loop.Model
 
+	// Window is the context window of Model in tokens, the reply included; 0 if it
+	// is not known.
+	Window int
+
 	// Tools opens the ordinary tools on a workspace. They are closed before the
 	// workspace is removed.
 	Tools func(ctx context.Context, workspace string) (Tools, error)
@@ -89,6 +93,10 @@ type Spec struct {
 	// Peers are mounted read-only at the start: the workspaces at peers/agent<N>/,
 	// the texts at peers/agent<N>.md.
 	Peers []Peer
+
+	// Files is the hash of the manifest of the files that the workspace begins
+	// with. They are the step's own from then on. Empty for an empty workspace.
+	Files string
 
 	// Spent is what earlier attempts of this step used.
 	Spent llm.Usage

@@ -142,7 +142,7 @@ func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, f
 	}
 	rules := storable{Rules: opened, ws: ws, seal: s.Seal, refused: new(int)}
 	var entries []loop.Entry
-	if !fresh || s.ResumeFrom != "" { // what was claimed just now has no journal
+	if !fresh || s.ResumeFrom != "" || s.Files != "" { // what was claimed just now has no journal
 		if entries, err = j.restore(ctx); err != nil {
 			return loop.Action{}, err
 		}
@@ -166,5 +166,6 @@ func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, f
 		Tools:   fencedTools{opened: ws.tools, ports: p, interrupted: restored},
 		Journal: j,
 		Now:     p.Now,
+		Window:  p.Window,
 	}.Run(ctx, conv, rules)
 }

@@ -1,0 +1,411 @@
+package loop_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/window"
+)
+
+// narrow is a model that takes so many tokens and refuses
+// what is longer. It works as long as it is told to, by what it has done itself,
+// and writes notes when it is asked for them.
+type narrow struct {
+	tokens  int
+	bytes   int  // of a token; 0 for four
+	names   bool // the window, in a refusal
+	reports bool // usage
+	work    []llm.Message
+	done    int
+
+	requests []llm.Request
+	notes    int
+	refused  int
+}
+
+func (n *narrow) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
+	asked := (window.Weigh(req.Messages...) + toolBytes(req.Tools)) / cmp.Or(n.bytes, 4)
+	if asked > n.tokens {
+		n.refused++
+		e := &llm.Error{Kind: llm.ContextTooLong, Message: fmt.Sprintf("the prompt is too long: %d", asked)}
+		if n.names {
+			e.Window = n.tokens
+		}
+		return llm.Reply{}, e
+	}
+	n.requests = append(n.requests, llm.Request{Messages: slices.Clone(req.Messages), Tools: req.Tools})
+	var m llm.Message
+	switch {
+	case len(req.Tools) == 0:
+		n.notes++
+		m.Content = fmt.Sprintf("Notes %d.", n.notes)
+	default: // the last again, if it was turned down
+		m = n.work[min(n.done, len(n.work)-1)]
+		n.done++
+	}
+	u := llm.Usage{ModelCalls: 1}
+	if n.reports {
+		u.InputTokens, u.OutputTokens = int64(asked), int64(window.Weigh(m)/cmp.Or(n.bytes, 4))
+	}
+	return llm.Reply{Message: m, Usage: u}, nil
+}
+
+func toolBytes(tools []llm.Tool) int {
+	n := 0
+	for _, t := range tools {
+		n += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return n
+}
+
+// sized are tools whose results are as long as the call asks for.
+type sized struct{}
+
+func (sized) Tools() []llm.Tool { return []llm.Tool{{Name: "read_file"}, {Name: "write_file"}} }
+
+func (sized) Run(_ context.Context, c llm.ToolCall) (loop.Output, error) {
+	n := 0
+	_, _ = fmt.Sscanf(c.Arguments, `{"n":%d`, &n)
+	return loop.Output{Text: strings.Repeat("r", n), Images: make([]llm.Image, n%3/2)}, nil
+}
+
+func reads(n int) llm.Message {
+	return llm.Message{ToolCalls: []llm.ToolCall{{Name: "read_file", Arguments: fmt.Sprintf(`{"n":%d}`, n)}}}
+}
+
+// carryOn goes on with a step after the journaled entries.
+func carryOn(t require.TestingT, ctx context.Context, l loop.Loop, model *narrow, rules loop.Rules, journaled []loop.Entry) *run {
+	r := &run{journal: &memory{failAt: -1}, rules: &watched{Rules: rules, t: t}}
+	for _, e := range slices.Concat([]loop.Entry{opening}, restoredFrom(t, journaled)) {
+		r.conv.Add(e)
+		require.NoError(t, r.rules.Learn(ctx, e))
+		switch e.Kind {
+		case loop.Reply:
+			model.done++
+		case loop.Compacted:
+			model.notes++
+		}
+	}
+	l.Model, l.Tools, l.Journal = model, sized{}, r.journal
+	r.action, r.err = l.Run(ctx, &r.conv, r.rules)
+	return r
+}
+
+func answers() llm.Message {
+	return llm.Message{ToolCalls: []llm.ToolCall{call("z", "new_answer", twoMoons)}}
+}
+
+func hundredTurns() []llm.Message {
+	var work []llm.Message
+	for i := range 100 {
+		work = append(work, reads(300+i*37%1900))
+	}
+	return append(work, answers())
+}
+
+// What is fixed reaches the model as it was, in every request, in its order.
+func requireWhole(t require.TestingT, r *run, requests []llm.Request) {
+	var told []string
+	for _, e := range r.rules.learned {
+		if e.Kind != loop.Updated {
+			continue
+		}
+		for _, m := range e.Messages {
+			if m.Role == llm.User && len(m.Images) == 0 {
+				told = append(told, m.Content)
+			}
+		}
+	}
+	for _, req := range requests {
+		if len(req.Tools) == 0 {
+			continue
+		}
+		require.Equal(t, opening.Messages, req.Messages[:len(opening.Messages)])
+		requireAnswered(t, req.Messages)
+		at := 0
+		for _, m := range req.Messages {
+			if at < len(told) && m.Content == told[at] {
+				at++
+			}
+		}
+		require.Equal(t, toldOf(t, req.Messages), at)
+	}
+}
+
+// A conversation far longer than the window comes to its action: with a window
+// that is known, and with one that the server's refusals teach.
+func TestAHundredTurnsInASmallWindow(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		window         int
+		reports, names bool
+		refusals       int // at most
+	}{
+		"known, usage reported":     {window: 8192, reports: true},
+		"known, no usage":           {window: 8192},
+		"named by a refusal":        {names: true, reports: true, refusals: 1},
+		"refused without a number":  {reports: true, refusals: 2},
+		"refused, and no usage":     {refusals: 3},
+		"said to be larger than is": {window: 128000, names: true, reports: true, refusals: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := &narrow{tokens: 8192, names: tt.names, reports: tt.reports, work: hundredTurns()}
+			r := carryOn(t, t.Context(), loop.Loop{Window: tt.window}, model, &member{news: []int{40, 100, 101}}, nil)
+			require.NoError(t, r.err)
+			require.LessOrEqual(t, model.refused, tt.refusals)
+			kinds := r.kinds()
+			require.Contains(t, kinds, loop.Elided)
+			require.Contains(t, kinds, loop.Compacted)
+			require.Less(t, model.notes, 10, "most of it is done without a model call")
+			require.Equal(t, int64(101+model.notes), r.conv.Usage.ModelCalls, "summaries are paid for, too")
+			requireWhole(t, r, model.requests)
+			requireFoldedAgain(t, r)
+			last := model.requests[len(model.requests)-1].Messages
+			require.Equal(t, 3, toldOf(t, last))
+			require.True(t, slices.ContainsFunc(last, func(m llm.Message) bool {
+				return strings.HasSuffix(m.Content, fmt.Sprintf("Notes %d.", model.notes))
+			}))
+		})
+	}
+}
+
+// Text of which nobody could know how many tokens it has, such as another
+// script's, is learned by what is reported, or else by refusals.
+func TestTextOfAnotherDensity(t *testing.T) {
+	t.Parallel()
+	for _, bytes := range []int{1, 2, 6} {
+		for _, reports := range []bool{true, false} {
+			for _, known := range []int{16384, 0} {
+				model := &narrow{tokens: 16384, bytes: bytes, reports: reports, work: hundredTurns()}
+				r := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &member{news: []int{40}}, nil)
+				require.NoError(t, r.err)
+				require.LessOrEqual(t, model.refused, 3, "%d bytes, reported: %t, window %d", bytes, reports, known)
+				requireWhole(t, r, model.requests)
+			}
+		}
+	}
+}
+
+// requireFoldedAgain checks that the journal, stored and read again, folds to the
+// conversation.
+func requireFoldedAgain(t require.TestingT, r *run) {
+	var folded loop.Conversation
+	for _, e := range slices.Concat([]loop.Entry{opening}, restoredFrom(t, r.journal.entries)) {
+		folded.Add(e)
+	}
+	require.Equal(t, asJSON(t, r.conv), asJSON(t, folded))
+}
+
+// Wherever a step is lost, it goes on as it would have: nothing is elided or
+// summarized again.
+func TestResumeAtEveryEntryOfALongConversation(t *testing.T) {
+	t.Parallel()
+	for _, known := range []int{8192, 0} {
+		made := func() *narrow { return &narrow{tokens: 8192, names: true, reports: true, work: hundredTurns()[60:]} }
+		model := made()
+		whole := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &member{news: []int{20, 40}}, nil)
+		require.NoError(t, whole.err)
+		require.Contains(t, whole.kinds(), loop.Compacted)
+		for k := range len(whole.journal.entries) + 1 {
+			again := carryOn(t, t.Context(), loop.Loop{Window: known}, made(), &member{news: []int{20, 40}}, whole.journal.entries[:k])
+			require.NoError(t, again.err)
+			require.Equal(t, asJSON(t, whole.conv), asJSON(t, again.conv))
+			require.Equal(t, asJSON(t, whole.journal.entries[k:]), asJSON(t, append([]loop.Entry{}, again.journal.entries...)))
+		}
+	}
+}
+
+// Whatever the tools say and the model calls, no request is over a window that
+// is known, and every one is whole.
+func TestNeverOverTheWindow(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		size := rapid.IntRange(4096, 40000).Draw(rt, "window")
+		one := rapid.Custom(func(t *rapid.T) llm.Message {
+			m := llm.Message{Content: strings.Repeat("w", rapid.IntRange(0, 400).Draw(t, "text"))}
+			for range rapid.IntRange(1, 3).Draw(t, "calls") {
+				n := rapid.OneOf(rapid.IntRange(0, 500), rapid.IntRange(0, 50000)).Draw(t, "result")
+				long := strings.Repeat("a", rapid.SampledFrom([]int{0, 0, 3000}).Draw(t, "argument"))
+				m.ToolCalls = append(m.ToolCalls, llm.ToolCall{Name: "write_file", Arguments: fmt.Sprintf(`{"n":%d,"content":%q}`, n, long)})
+			}
+			return m
+		})
+		work := append(rapid.SliceOfN(one, 0, 40).Draw(rt, "work"), answers())
+		news := rapid.SliceOfN(rapid.IntRange(0, 80), 0, 5).Draw(rt, "news")
+		slices.Sort(news)
+		reports := rapid.Bool().Draw(rt, "reports")
+		model := &narrow{tokens: size, reports: reports, work: work}
+		r := carryOn(rt, t.Context(), loop.Loop{Window: size}, model, &member{news: news}, nil)
+		require.NoError(rt, r.err)
+		require.Zero(rt, model.refused)
+		requireWhole(rt, r, model.requests)
+		requireFoldedAgain(rt, r)
+
+		k := rapid.IntRange(0, len(r.journal.entries)).Draw(rt, "lost after")
+		again := carryOn(rt, t.Context(), loop.Loop{Window: size}, &narrow{tokens: size, reports: reports, work: work}, &member{news: news}, r.journal.entries[:k])
+		require.NoError(rt, again.err)
+		require.Equal(rt, asJSON(rt, r.conv), asJSON(rt, again.conv))
+	})
+}
+
+// An opening that does not fit is an error that says so, without a model call
+// where the window is known, and after the one refusal where it is not.
+func TestAnOpeningThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	for _, known := range []int{4096, 0} {
+		model := &narrow{tokens: 4096, work: []llm.Message{answers()}}
+		r := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &member{},
+			[]loop.Entry{{Kind: loop.Updated, Messages: []llm.Message{{Role: llm.User, Content: strings.Repeat("x", 20000)}}}})
+		var failed *llm.Error
+		require.ErrorAs(t, r.err, &failed)
+		require.Equal(t, llm.ContextTooLong, failed.Kind)
+		require.ErrorContains(t, r.err, "cannot be left out")
+		require.ErrorContains(t, r.err, "use a model with a longer context")
+		if known > 0 {
+			require.ErrorContains(t, r.err, "4,096 tokens")
+			require.Zero(t, model.refused)
+			continue
+		}
+		require.Equal(t, 1, model.refused, "the same is not asked twice")
+		require.ErrorContains(t, r.err, "the prompt is too long: 50")
+		require.Equal(t, []loop.EntryKind{loop.Refused}, r.kinds())
+	}
+}
+
+// stubborn refuses whatever is said to it.
+type stubborn struct{ asked int }
+
+func (s *stubborn) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	s.asked++
+	return llm.Reply{Usage: llm.Usage{ModelCalls: 1, InputTokens: 5}}, &llm.Error{Kind: llm.ContextTooLong, Message: "too long"}
+}
+
+// A server that finds everything too long is asked a few times only, each time
+// for less, and a restored step asks it no more.
+func TestRefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	var conv loop.Conversation
+	entries := []loop.Entry{opening}
+	for i := range 30 {
+		c := call(fmt.Sprint(i), "read_file", "{}")
+		entries = append(entries, loop.Entry{Kind: loop.Reply, Messages: []llm.Message{{Role: llm.Assistant, ToolCalls: []llm.ToolCall{c}}}},
+			loop.Entry{Kind: loop.Results, Messages: []llm.Message{llm.ToolResult(c, strings.Repeat("x", 3000))}})
+	}
+	for _, e := range entries {
+		conv.Add(e)
+	}
+	model, journal := &stubborn{}, &memory{failAt: -1}
+	_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal}.Run(t.Context(), &conv, &member{})
+	var failed *llm.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, llm.ContextTooLong, failed.Kind)
+	require.Equal(t, 3, model.asked)
+	require.EqualValues(t, 3, conv.Usage.ModelCalls, "what a refusal cost counts")
+	learned := 1 << 30
+	for _, e := range journal.entries {
+		if e.Kind == loop.Refused {
+			require.Less(t, e.Window, learned)
+			require.Equal(t, "too long", e.Reason)
+			learned = e.Window
+		}
+	}
+
+	_, again := loop.Loop{Model: model, Tools: sized{}, Journal: journal}.Run(t.Context(), &conv, &member{})
+	require.Equal(t, err.Error(), again.Error())
+	require.Equal(t, 3, model.asked)
+
+	conv.Add(loop.Entry{Kind: loop.Resumed})
+	_, err = loop.Loop{Model: &narrow{tokens: 1 << 20, work: []llm.Message{answers()}}, Tools: sized{}, Journal: journal}.Run(t.Context(), &conv, &member{})
+	require.NoError(t, err, "a later launch begins anew, perhaps with a larger window")
+}
+
+// summaryless fails where it is asked for a summary.
+type summaryless struct {
+	*narrow
+	reply llm.Reply
+	err   error
+}
+
+func (f summaryless) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	if len(req.Tools) == 0 {
+		return f.reply, f.err
+	}
+	return f.narrow.Generate(ctx, req)
+}
+
+func TestASummaryThatFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	paid := llm.Usage{ModelCalls: 1, InputTokens: 11}
+	for name, tt := range map[string]struct {
+		reply llm.Reply
+		err   error
+		check func(error)
+	}{
+		"an error": {llm.Reply{Usage: paid}, broken, func(err error) { require.ErrorIs(t, err, broken) }},
+		"no text": {llm.Reply{Message: reads(5), Usage: paid}, nil, func(err error) {
+			var failed *llm.Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, llm.BadReply, failed.Kind, "it may be asked again")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			journal := &memory{failAt: -1}
+			var conv loop.Conversation
+			conv.Add(opening)
+			model := summaryless{&narrow{tokens: 8192, work: hundredTurns()}, tt.reply, tt.err}
+			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal, Window: 8192}.Run(t.Context(), &conv, &member{})
+			tt.check(err)
+			last := journal.entries[len(journal.entries)-1]
+			require.Equal(t, loop.Wasted, last.Kind, "it is paid for")
+			require.EqualValues(t, 11, last.Usage.InputTokens)
+		})
+	}
+}
+
+// A summary is a model call like any other: it counts among them, and what it
+// cost is known to the rules before the next one.
+func TestSummariesAreBoundedAsModelCallsAre(t *testing.T) {
+	t.Parallel()
+	model := &narrow{tokens: 8192, work: hundredTurns()}
+	r := carryOn(t, t.Context(), loop.Loop{Window: 8192, MaxModelCalls: 60}, model, &member{}, nil)
+	require.Equal(t, &loop.ModelCallsError{Calls: 60}, r.err)
+	require.Positive(t, model.notes)
+	require.Len(t, model.requests, 60)
+
+	model = &narrow{tokens: 8192, work: hundredTurns()}
+	rules := &thrifty{}
+	r = carryOn(t, t.Context(), loop.Loop{Window: 8192}, model, rules, nil)
+	require.Equal(t, &loop.EndedError{Why: loop.EndAllowance}, r.err)
+	require.Equal(t, loop.Compacted, r.journal.entries[len(r.journal.entries)-1].Kind)
+}
+
+// thrifty end a step when a summary has been paid for.
+type thrifty struct {
+	member
+	spent bool
+}
+
+func (s *thrifty) Learn(ctx context.Context, e loop.Entry) error {
+	s.spent = s.spent || e.Kind == loop.Compacted && e.Usage.ModelCalls == 1
+	return s.member.Learn(ctx, e)
+}
+
+func (s *thrifty) Updates(ctx context.Context) (loop.Update, error) {
+	if s.spent {
+		return loop.Update{}, &loop.EndedError{Why: loop.EndAllowance}
+	}
+	return s.member.Updates(ctx)
+}

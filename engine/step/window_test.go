@@ -1,0 +1,145 @@
+package step_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+	"conclave/engine/window"
+)
+
+// parts is a model that takes so many tokens. It works through a file part by
+// part, and goes on by what it sees of its work: what it has said, or the notes
+// that it has made of it.
+type parts struct {
+	tokens         int
+	asked, refused int
+	notes          int
+	first          int // the call that was asked for notes first
+}
+
+const manyParts = 7
+
+var partForm = regexp.MustCompile(`part-(\d+)`)
+
+func (p *parts) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
+	tokens := window.Weigh(req.Messages...) / 4
+	if tokens > p.tokens {
+		p.refused++
+		return llm.Reply{}, &llm.Error{Kind: llm.ContextTooLong, Message: "too long", Window: p.tokens}
+	}
+	p.asked++
+	last := 0
+	for _, m := range req.Messages {
+		for _, found := range partForm.FindAllStringSubmatch(m.Content, -1) {
+			n, _ := strconv.Atoi(found[1])
+			last = max(last, n)
+		}
+	}
+	var m llm.Message
+	switch {
+	case strings.Contains(req.Messages[len(req.Messages)-1].Content, "=== The record ==="):
+		if p.notes++; p.first == 0 {
+			p.first = p.asked
+		}
+		m.Content = fmt.Sprintf("All is done up to part-%d.", last)
+	case last == manyParts:
+		m.Content = "It is done."
+	default:
+		m = read("book.md")
+		if last == 0 {
+			m = call("write_file", map[string]string{"path": "book.md", "content": strings.Repeat("chapter\n", 120)})
+		}
+		m.Content = strings.Repeat(fmt.Sprintf("Now part-%d. ", last+1), 60)
+	}
+	return llm.Reply{Message: m, Usage: llm.Usage{InputTokens: int64(tokens), OutputTokens: 10, ModelCalls: 1}}, nil
+}
+
+// Killed anywhere, a step whose conversation does not fit into the window goes on
+// where it was: what was elided and summarized stays so, and at most one model
+// call, be it for a summary, is paid for twice.
+func TestKilledWhileAConversationIsMadeToFit(t *testing.T) {
+	t.Parallel()
+	for _, known := range []int{2048, 0} {
+		t.Run(fmt.Sprintf("window %d", known), func(t *testing.T) {
+			t.Parallel()
+			through := func(life int64, late bool) (*bench, *parts, int64, step.Result) {
+				b, model := newBench(t, &rules{}), &parts{tokens: 2048}
+				ports := b.ports()
+				ports.Model, ports.Window = model, known
+				used, r := killedAt(t, b, ports, life, late)
+				return b, model, used, r
+			}
+			b, whole, total, want := through(1<<30, false)
+			require.Positive(t, whole.notes)
+			require.Equal(t, manyParts+1+whole.notes, whole.asked)
+			require.EqualValues(t, whole.asked, want.Usage.ModelCalls, "a summary is paid for as any call")
+			require.Equal(t, known == 0, whole.refused > 0)
+			kinds := transcriptKinds(t, b)
+			require.Equal(t, whole.notes, kinds[loop.Compacted])
+			require.Positive(t, kinds[loop.Elided])
+			require.Equal(t, whole.refused, kinds[loop.Refused])
+			require.Equal(t, manyParts+1, kinds[loop.Reply], "the transcript has all that was said")
+
+			for life := range total {
+				b, model, _, got := through(life, life%2 == 0)
+				require.LessOrEqual(t, model.asked, whole.asked+1, "killed at call %d of %d", life, total)
+				require.LessOrEqual(t, model.refused, whole.refused+1)
+				require.Equal(t, want.Commit.Manifest, got.Commit.Manifest, "killed at call %d of %d", life, total)
+				require.JSONEq(t, string(want.Commit.Payload), string(got.Commit.Payload))
+				require.Equal(t, kinds, transcriptKinds(t, b), "killed at call %d of %d", life, total)
+			}
+		})
+	}
+}
+
+// transcriptKinds counts the lines of the step's transcript.
+func transcriptKinds(t *testing.T, b *bench) map[loop.EntryKind]int {
+	t.Helper()
+	raw, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
+	require.NoError(t, err)
+	kinds := map[loop.EntryKind]int{}
+	for line := range strings.Lines(string(raw)) {
+		var e loop.Entry
+		require.NoError(t, json.Unmarshal([]byte(line), &e))
+		kinds[e.Kind]++
+	}
+	return kinds
+}
+
+// The fence stands before a summary as before any model call.
+func TestNoSummaryIsPaidForByAnAttemptThatIsOver(t *testing.T) {
+	t.Parallel()
+	whole := &parts{tokens: 2048}
+	b := newBench(t, &rules{})
+	ports := b.ports()
+	ports.Model, ports.Window = whole, 2048
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.NoError(t, err)
+	require.Positive(t, whole.first)
+
+	model := &parts{tokens: 2048}
+	b = newBench(t, &rules{})
+	ports = b.ports()
+	ports.Model, ports.Window = model, 2048
+	over := false
+	ports.Progress = func(p step.Progress) { over = over || p.Last == loop.Results && model.asked == whole.first-1 }
+	ports.Alive = func() error {
+		if over {
+			return errKilled
+		}
+		return nil
+	}
+	_, err = step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, errKilled)
+	require.Equal(t, whole.first-1, model.asked)
+}

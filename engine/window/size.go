@@ -1,0 +1,124 @@
+package window
+
+import "conclave/engine/llm"
+
+// Weights are in bytes of text. They are what is known for certain; how many
+// tokens they come to is an estimate.
+const (
+	messageWeight = 16       // of a message or a call apart from its texts: roles, delimiters
+	imageWeight   = 1600 * 4 // of any image: servers scale them down to about so many tokens
+	maxTokens     = 1 << 30  // bounds what a server reports, so that no product overflows
+)
+
+// Estimates, in bytes for a token. English and code have about four.
+const (
+	bytesUnmeasured = 3 // while no server has reported anything: on the safe side
+	bytesOfTools    = 4
+	bytesAtMost     = 8 // a server that reports fewer tokens did not count all of it
+)
+
+// What is added to a measured conversation has at least newTokens tokens for
+// newBytes bytes: a quarter more than usual.
+const newTokens, newBytes = 5, 16
+
+// Weigh returns the weight of messages.
+func Weigh(messages ...llm.Message) int {
+	weight := 0
+	for _, m := range messages {
+		weight += messageWeight + len(m.Content) + len(m.ToolCallID) + len(m.Images)*imageWeight
+		for _, value := range m.Extra {
+			weight += len(value)
+		}
+		for _, call := range m.ToolCalls {
+			weight += messageWeight + len(call.ID) + len(call.Name) + len(call.Arguments)
+			for _, value := range call.Extra {
+				weight += len(value)
+			}
+		}
+	}
+	return weight
+}
+
+func weighTools(tools []llm.Tool) int {
+	weight := 0
+	for _, t := range tools {
+		weight += messageWeight + len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return weight
+}
+
+// Gauge is a measurement: a conversation of this weight, and the tools offered
+// with it, came to so many tokens. The zero Gauge says that there is none.
+type Gauge struct{ Tokens, Weight int }
+
+// Measure reads a gauge from the usage of the reply that ends messages. Usage
+// that sums several calls, or reports too little to be true, measures nothing.
+func Measure(u llm.Usage, messages []llm.Message) Gauge {
+	if u.ModelCalls != 1 || u.InputTokens <= 0 || u.OutputTokens < 0 || len(messages) == 0 {
+		return Gauge{}
+	}
+	tokens := min(u.InputTokens, maxTokens) + min(u.OutputTokens, maxTokens)
+	if reply := messages[len(messages)-1]; len(reply.Extra) == 0 {
+		// What the model thought is sent back only where it is kept beside the reply.
+		tokens -= min(max(u.ReasoningTokens, 0), u.OutputTokens, maxTokens)
+	}
+	g := Gauge{Tokens: int(min(tokens, maxTokens)), Weight: Weigh(messages...)}
+	if g.Tokens < g.Weight/bytesAtMost {
+		return Gauge{}
+	}
+	return g
+}
+
+// scale converts between weights of a conversation and tokens of a request,
+// which has its tools, too.
+type scale struct {
+	gauge Gauge
+	bytes int // weight of the tools
+}
+
+// parts are the tokens of the tools and of the conversation that was measured.
+func (s scale) parts() (tools, measured int) {
+	tools = s.bytes / bytesOfTools
+	return tools, max(s.gauge.Tokens-tools, s.gauge.Weight/bytesAtMost, 1)
+}
+
+// rate is how many tokens so many bytes have that are added to what was measured.
+func (s scale) rate() (tokens, bytes int) {
+	_, measured := s.parts()
+	if measured*newBytes > newTokens*s.gauge.Weight {
+		return measured, s.gauge.Weight
+	}
+	return newTokens, newBytes
+}
+
+// tokens estimates a request with a conversation of the given weight.
+func (s scale) tokens(weight int) int {
+	if s.gauge.Weight == 0 {
+		return (weight + s.bytes) / bytesUnmeasured
+	}
+	tools, measured := s.parts()
+	if weight <= s.gauge.Weight {
+		return tools + measured*weight/s.gauge.Weight
+	}
+	tokens, bytes := s.rate()
+	return tools + measured + (weight-s.gauge.Weight)*tokens/bytes
+}
+
+// weight is the inverse of tokens: how heavy a conversation may be. It is
+// negative where the tools alone are too much.
+func (s scale) weight(tokens int) int {
+	if s.gauge.Weight == 0 {
+		return tokens*bytesUnmeasured - s.bytes
+	}
+	tools, measured := s.parts()
+	if tokens -= tools; tokens <= measured {
+		return tokens * s.gauge.Weight / measured
+	}
+	per, bytes := s.rate()
+	return s.gauge.Weight + (tokens-measured)*bytes/per
+}
+
+// Tokens estimates the request that would be made of a conversation.
+func (h History) Tokens(tools []llm.Tool) int {
+	return scale{h.Gauge, weighTools(tools)}.tokens(Weigh(h.Messages...))
+}
