@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -11,30 +13,11 @@ import (
 	"conclave/engine/loop"
 )
 
-// longestWait bounds how long a model call waits for its turn inside a step.
-// Beyond it the step gives up its slot and comes back.
-const longestWait = time.Minute
-
-// limits are what one worker may use of a provider. Turns come evenly over the
-// minute, after what may be used at once.
-type limits struct {
-	requests, tokens *limit // nil for none
-}
-
-// limit is one of them. A server's own retries inside a call are not counted.
+// limit is how much one worker may use of a provider in a minute. It comes
+// evenly over the minute, after what may be used at once.
 type limit struct {
 	*rate.Limiter
 	name string // for people
-}
-
-func newLimits(provider string, requests, tokens *int) *limits {
-	if requests == nil && tokens == nil {
-		return nil
-	}
-	return &limits{
-		requests: perMinute(provider, requests, "requests"),
-		tokens:   perMinute(provider, tokens, "tokens"),
-	}
 }
 
 // atOnce is the part of a minute's worth that may be used at once.
@@ -50,69 +33,75 @@ func perMinute(provider string, n *int, unit string) *limit {
 	}
 }
 
-// take waits for the turn of n units. A nil limit is none.
-func (l *limit) take(ctx context.Context, n int) error {
+// until is how long it takes until n units are there, without anybody using any.
+// A nil limit is none.
+func (l *limit) until(now time.Time, n int) time.Duration {
 	if l == nil {
-		return nil
+		return 0
 	}
-	turn := l.ReserveN(time.Now(), min(n, l.Burst()))
-	wait := turn.Delay()
-	if wait > longestWait {
-		turn.Cancel()
-		return &llm.Error{
-			Kind: llm.RateLimited, RetryAfter: wait,
-			Message: fmt.Sprintf("this worker's limit of %s is used up for %v; raise it in the worker configuration, or run more workers", l.name, wait.Round(time.Second)),
-		}
+	missing := float64(n) - l.TokensAt(now)
+	const rounding = 1e-6 // of what the limiter counts
+	if missing <= rounding {
+		return 0
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		turn.Cancel()
-		return fmt.Errorf("waiting for the turn of %s: %w", l.name, context.Cause(ctx))
-	}
+	seconds := missing / float64(l.Limit())
+	return time.Duration(min(math.Ceil(seconds*float64(time.Second)), math.MaxInt64/2))
 }
 
-// owe takes n units that are used already; whoever comes next waits for them.
-func (l *limit) owe(n int) {
+// most is the part of n that is waited for: more than what may be used at once is
+// never there.
+func (l *limit) most(n int) int {
+	if l == nil {
+		return 0
+	}
+	return min(n, l.Burst())
+}
+
+// use takes n units, whether they are there or not: whoever comes next waits for
+// them. Less than 0 are given back.
+func (l *limit) use(now time.Time, n int) {
 	if l == nil {
 		return
 	}
-	now, burst := time.Now(), l.Burst()
-	for ; n > 0; n -= burst {
-		l.ReserveN(now, min(n, burst))
+	for ; n > l.Burst(); n -= l.Burst() {
+		l.ReserveN(now, l.Burst())
 	}
+	l.ReserveN(now, n)
 }
 
-// limited is a model behind limits.
+// limited is a model that waits for its turn at its provider.
 type limited struct {
-	model  loop.Model
-	limits *limits
+	model loop.Model
+	queue *queue
 }
+
+// sent is the key of a call's count of the requests it has sent, in its context.
+type sent struct{}
 
 // Generate waits for its turn. How many tokens a call uses is known afterwards:
 // it waits until its input fits, as far as that can be told, and what it used
-// beyond that delays the next.
+// beyond that delays the next. Waiting is not the model's time.
 func (l limited) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	if err := l.limits.requests.take(ctx, 1); err != nil {
+	began, expected := time.Now(), inputTokens(req)
+	if err := l.queue.enter(ctx, expected); err != nil {
 		return llm.Reply{}, err
 	}
-	expected := inputTokens(req)
-	if err := l.limits.tokens.take(ctx, expected); err != nil {
-		return llm.Reply{}, err
-	}
-	reply, err := l.model.Generate(ctx, req)
-	l.limits.tokens.settle(expected, reply.Usage)
+	waited := time.Since(began)
+	var requests atomic.Int64
+	reply, err := l.model.Generate(context.WithValue(ctx, sent{}, &requests), req)
+	reply.Waited = waited
+	l.queue.settle(max(0, int(requests.Load())-1), l.correction(ctx, expected, reply.Usage, err))
 	return reply, err
 }
 
-// settle corrects what was taken before the call by what the call used.
-func (l *limit) settle(taken int, u llm.Usage) {
-	if l != nil {
-		l.owe(int(u.InputTokens+u.OutputTokens) - min(taken, l.Burst()))
+// correction is what a call used beyond what was taken for it. Of one that was
+// broken off, and at a server that does not count, nobody knows.
+func (l limited) correction(ctx context.Context, expected int, u llm.Usage, err error) int {
+	used := int(u.InputTokens + u.OutputTokens)
+	if used == 0 && (err == nil || ctx.Err() != nil) {
+		return 0
 	}
+	return used - l.queue.tokens.most(expected)
 }
 
 // inputTokens is a low guess at a request's tokens, so that nobody waits for

@@ -18,7 +18,7 @@ import (
 func count(n int) *int { return &n }
 
 func behind(p settings.Provider, m loop.Model) loop.Model {
-	return NewProviders(map[string]settings.Provider{"p": p})["p"].charge(m)
+	return NewProviders(map[string]settings.Provider{"p": p})["p"].charge(m, nil)
 }
 
 func TestRequestsPerMinute(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAllModelsOfAProviderShareItsLimits(t *testing.T) {
 		errs := make(chan error, 40)
 		for range cap(errs) {
 			go func() {
-				_, err := p.charge(says{}).Generate(t.Context(), llm.Request{})
+				_, err := p.charge(says{}, nil).Generate(t.Context(), llm.Request{})
 				errs <- err
 			}()
 		}
@@ -82,30 +82,6 @@ func TestALargeRequestWaitsUntilItsInputFits(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.InDelta(t, 6, time.Since(start).Seconds(), 0.1)
-	})
-}
-
-func TestALongWaitGivesUpTheSlot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		m := behind(settings.Provider{RequestsPerMinute: count(1), BaseURL: "http://h"}, counting{&calls})
-		_, err := m.Generate(t.Context(), llm.Request{})
-		require.NoError(t, err)
-		errs := make(chan error, 2)
-		for range 2 {
-			go func() {
-				_, err := m.Generate(t.Context(), llm.Request{})
-				errs <- err
-			}()
-		}
-		var limited *llm.Error
-		require.ErrorAs(t, <-errs, &limited)
-		require.Equal(t, llm.RateLimited, limited.Kind)
-		require.InDelta(t, 120, limited.RetryAfter.Seconds(), 0.1)
-		require.Equal(t, "this worker's limit of 1 requests per minute at the provider p is used up for 2m0s; raise it in the worker configuration, or run more workers", limited.Error())
-		require.NoError(t, <-errs, "a minute is waited for")
-		require.Equal(t, 2, calls)
 	})
 }
 

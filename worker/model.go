@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -10,10 +9,8 @@ import (
 	"conclave/activities"
 	"conclave/activities/offline"
 	"conclave/activities/openai"
-	"conclave/activities/tools"
 	"conclave/engine/config"
 	"conclave/engine/loop"
-	"conclave/engine/step"
 )
 
 // The environment of the OpenAI API, as its own clients read it.
@@ -51,21 +48,13 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 			return nil, &activities.MissingKeyError{Agent: a.ID, Variable: backend.APIKeyEnv}
 		}
 	}
-	client, err := openai.New(openai.Options{BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params})
-	if err != nil || provider == nil {
-		return client, err
+	client, err := openai.New(openai.Options{
+		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params, HTTPClient: provider.http(),
+	})
+	if err != nil {
+		return nil, err
 	}
-	return provider.charge(client), nil
-}
-
-// Priced reports whether the costs of an agent's model will be known. The
-// built-in model costs nothing.
-func (m Models) Priced(a config.Agent) bool {
-	if a.Backend.Type == config.Offline {
-		return true
-	}
-	_, provider, err := m.at(a.Backend)
-	return err == nil && provider != nil && provider.settings.Price.Known()
+	return provider.charge(client, priceOf(backend, provider)), nil
 }
 
 // at settles where a backend is, and at which provider if it names one.
@@ -129,9 +118,4 @@ func (m Models) getenv(name string) string {
 		return m.Getenv(name)
 	}
 	return os.Getenv(name)
-}
-
-// openTools opens the file tools on a step's workspace.
-func openTools(_ context.Context, _ config.Agent, workspace string) (step.Tools, error) {
-	return tools.Open(workspace)
 }

@@ -3,37 +3,91 @@ package worker
 import (
 	"context"
 
+	"conclave/activities"
+	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/worker/prices"
 	"conclave/worker/settings"
 )
+
+// price tells what a call costs, in US dollars; nil if that is not known.
+type price func(llm.Usage) float64
+
+// priceOf is the price of a backend that is settled, at a provider or at none:
+// the operator's, else that of the table.
+func priceOf(b config.Backend, p *Provider) price {
+	if p != nil && p.settings.Price.Known() {
+		return tariff(p.settings.Price).Cost
+	}
+	if m, ok := prices.Find(b.BaseURL, b.Model); ok {
+		return m.Cost
+	}
+	return nil
+}
+
+// tariff is a known price.
+func tariff(p settings.Price) prices.Tariff {
+	return prices.Tariff{Input: *p.Input, CachedInput: p.CachedInput, Output: *p.Output}
+}
 
 // priced is a model whose usage is paid for by the token. What the server itself
 // says about a cost is better and stays.
 type priced struct {
 	model loop.Model
-	price settings.Price
+	price price
 }
 
+// Generate says what the call costs. A server that counts no tokens has no known
+// cost.
 func (p priced) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	reply, err := p.model.Generate(ctx, req)
 	u := &reply.Usage // of a reply that is of no use, too: it has to be paid for
 	if u.TotalUSD == nil && u.InputTokens+u.OutputTokens > 0 {
-		usd := cost(p.price, *u)
+		usd := p.price(*u)
 		u.TotalUSD = &usd
 	}
 	return reply, err
 }
 
-// cost is in US dollars. Input tokens contain the cached ones, output tokens
-// those of the reasoning. A server that counts no tokens has no known cost.
-func cost(p settings.Price, u llm.Usage) float64 {
-	const perMillion = 1e-6
-	input := *p.Input
-	cachedInput := input
-	if p.CachedInput != nil {
-		cachedInput = *p.CachedInput
+// Priced reports whether the costs of an agent's model will be known. The
+// built-in model costs nothing.
+func (m Models) Priced(a config.Agent) bool {
+	if a.Backend.Type == config.Offline {
+		return true
 	}
-	cached := min(u.CachedInputTokens, u.InputTokens)
-	return perMillion * (float64(u.InputTokens-cached)*input + float64(cached)*cachedInput + float64(u.OutputTokens)**p.Output)
+	backend, provider, err := m.at(a.Backend)
+	return err == nil && priceOf(backend, provider) != nil
+}
+
+// CheckPrices returns an *activities.UnpricedError if a team has a limit in
+// dollars and an agent whose costs will not be known. Of providers that are not
+// configured here another worker knows.
+func (m Models) CheckPrices(t config.Team) error {
+	if t.Orchestrator.Budget.MaxCostUSD == nil {
+		return nil
+	}
+	for _, a := range t.Agents {
+		if _, _, err := m.at(a.Backend); err == nil && !m.Priced(a) {
+			return &activities.UnpricedError{Agent: a.ID, Model: a.Backend.Model}
+		}
+	}
+	return nil
+}
+
+// Window is how many tokens a conversation with an agent's model can have, its
+// reply included: what the operator says, else the table; 0 if it is not known.
+func (m Models) Window(a config.Agent) int {
+	if a.Backend.Type == config.Offline {
+		return 0
+	}
+	backend, provider, err := m.at(a.Backend)
+	if err != nil {
+		return 0
+	}
+	if provider != nil && provider.settings.ContextWindow != nil {
+		return *provider.settings.ContextWindow
+	}
+	known, _ := prices.Find(backend.BaseURL, backend.Model)
+	return known.ContextWindow
 }

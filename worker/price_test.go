@@ -3,10 +3,14 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/worker/settings"
@@ -22,23 +26,23 @@ func (s says) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Usage: s.usage}, s.err
 }
 
-func TestCost(t *testing.T) {
+func TestWhatACallCosts(t *testing.T) {
 	t.Parallel()
-	full := settings.Price{Input: number(1.25), CachedInput: number(0.125), Output: number(10)}
-	uncached := settings.Price{Input: number(3), Output: number(15)}
-	free := settings.Price{Input: number(0), Output: number(0)}
+	full := priceOf(config.Backend{}, at(settings.Price{Input: number(1.25), CachedInput: number(0.125), Output: number(10)}))
+	uncached := priceOf(config.Backend{}, at(settings.Price{Input: number(3), Output: number(15)}))
+	free := priceOf(config.Backend{}, at(settings.Price{Input: number(0), Output: number(0)}))
 	for name, tt := range map[string]struct {
-		price settings.Price
+		price price
 		usage llm.Usage
 		want  *float64
 	}{
 		"a million of each":            {full, llm.Usage{InputTokens: 1e6, OutputTokens: 1e6, ModelCalls: 1}, number(11.25)},
 		"cached input is part of it":   {full, llm.Usage{InputTokens: 1e6, CachedInputTokens: 4e5, ModelCalls: 1}, number(0.75 + 0.05)},
 		"no price of cached input":     {uncached, llm.Usage{InputTokens: 1e6, CachedInputTokens: 4e5, ModelCalls: 1}, number(3)},
-		"more cached than there was":   {full, llm.Usage{InputTokens: 1e6, CachedInputTokens: 2e6, ModelCalls: 1}, number(0.125)},
 		"reasoning is part of output":  {full, llm.Usage{OutputTokens: 1e6, ReasoningTokens: 9e5, ModelCalls: 1}, number(10)},
-		"free":                         {free, llm.Usage{InputTokens: 1e6, OutputTokens: 1e6, ModelCalls: 1}, number(0)},
+		"free, the operator says":      {free, llm.Usage{InputTokens: 1e6, OutputTokens: 1e6, ModelCalls: 1}, number(0)},
 		"the server knows better":      {full, llm.Usage{InputTokens: 1e6, TotalUSD: number(7), ModelCalls: 1}, number(7)},
+		"the server knows it is free":  {full, llm.Usage{InputTokens: 1e6, TotalUSD: number(0), ModelCalls: 1}, number(0)},
 		"a server that does not count": {full, llm.Usage{ModelCalls: 1}, nil},
 		"no call":                      {full, llm.Usage{}, nil},
 	} {
@@ -56,26 +60,116 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// at is a provider with a price.
+func at(p settings.Price) *Provider { return &Provider{settings: settings.Provider{Price: p}} }
+
 func TestAReplyOfNoUseCostsToo(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("cut off")
 	reply, err := priced{
 		model: says{usage: llm.Usage{InputTokens: 1e6, ModelCalls: 1}, err: cut},
-		price: settings.Price{Input: number(2), Output: number(0)},
+		price: priceOf(config.Backend{}, at(settings.Price{Input: number(2), Output: number(0)})),
 	}.Generate(t.Context(), llm.Request{})
 	require.ErrorIs(t, err, cut)
 	require.InDelta(t, 2, *reply.Usage.TotalUSD, 1e-9)
 }
 
-func TestPricedModels(t *testing.T) {
+// The operator's price comes before the table's, which is for the providers' own
+// addresses only. What neither knows is unknown.
+func TestWhoseModelsHaveAPrice(t *testing.T) {
 	t.Parallel()
-	m := Models{Providers: NewProviders(map[string]settings.Provider{
-		"paid": {Price: settings.Price{Input: number(2), Output: number(10)}},
-		"half": {Price: settings.Price{Input: number(2)}},
-	})}
-	require.True(t, m.Priced(agent(config.Backend{Provider: "paid"})))
-	require.False(t, m.Priced(agent(config.Backend{Provider: "half"})))
-	require.False(t, m.Priced(agent(config.Backend{Provider: "gone"})))
-	require.False(t, m.Priced(agent(config.Backend{Model: "m"})))
-	require.True(t, m.Priced(config.Agent{ID: "a", Backend: config.Backend{Type: config.Offline}}), "it is free")
+	const own = "https://api.openai.com/v1"
+	m := Models{
+		Getenv: environment(nil),
+		Providers: NewProviders(map[string]settings.Provider{
+			"paid":  {BaseURL: "http://h/v1", Price: settings.Price{Input: number(2), Output: number(10)}},
+			"half":  {BaseURL: "http://h/v1", Price: settings.Price{Input: number(2)}},
+			"house": {BaseURL: own, Price: settings.Price{Input: number(1), Output: number(1)}, ContextWindow: count(64000)},
+			"list":  {BaseURL: own},
+		}),
+	}
+	local := m
+	local.Getenv = environment(map[string]string{BaseURLVariable: "http://127.0.0.1:11434/v1"})
+	for name, tt := range map[string]struct {
+		models  Models
+		backend config.Backend
+		million float64 // input tokens, in dollars; 0 for unknown
+		window  int
+	}{
+		"a provider's price":             {m, config.Backend{Provider: "paid", Model: "m"}, 2, 0},
+		"half a price":                   {m, config.Backend{Provider: "half", Model: "m"}, 0, 0},
+		"no such provider":               {m, config.Backend{Provider: "gone", Model: "gpt-5.2"}, 0, 0},
+		"the operator before the table":  {m, config.Backend{Provider: "house", Model: "gpt-5.2"}, 1, 64000},
+		"the table":                      {m, config.Backend{Provider: "list", Model: "gpt-5.2"}, 1.75, 400000},
+		"the table, at the usual server": {m, config.Backend{Model: "gpt-5.2"}, 1.75, 400000},
+		"a model that it does not know":  {m, config.Backend{Provider: "list", Model: "m"}, 0, 0},
+		"a local server":                 {local, config.Backend{Model: "gpt-5.2"}, 0, 0},
+		"a server of the user's own":     {m, config.Backend{BaseURL: "http://127.0.0.1:8000/v1", Model: "gpt-5.2"}, 0, 0},
+		"the table, by an address":       {m, config.Backend{BaseURL: own, Model: "gpt-5.2"}, 1.75, 400000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := agent(tt.backend)
+			require.Equal(t, tt.million != 0, tt.models.Priced(a))
+			require.Equal(t, tt.window, tt.models.Window(a))
+			if backend, provider, err := tt.models.at(a.Backend); err == nil && tt.million != 0 {
+				require.InDelta(t, tt.million, priceOf(backend, provider)(llm.Usage{InputTokens: 1e6}), 1e-9)
+			}
+		})
+	}
+	offline := config.Agent{ID: "a", Backend: config.Backend{Type: config.Offline}}
+	require.True(t, m.Priced(offline), "it is free")
+	require.Zero(t, m.Window(offline), "it takes anything")
+}
+
+func TestALimitInDollarsNeedsPrices(t *testing.T) {
+	t.Parallel()
+	m := Models{Getenv: environment(nil)}
+	usd := 2.0
+	team := config.Team{Agents: []config.Agent{
+		agent(config.Backend{Model: "gpt-5.2"}),
+		agent(config.Backend{Provider: "of another worker", Model: "m"}),
+	}}
+	team.Orchestrator.Budget.MaxCostUSD = &usd
+	require.NoError(t, m.CheckPrices(team))
+
+	team.Agents[0].Backend.BaseURL = "http://127.0.0.1:8000/v1"
+	var unpriced *activities.UnpricedError
+	require.ErrorAs(t, m.CheckPrices(team), &unpriced)
+	require.Equal(t, "gpt-5.2", unpriced.Model)
+	require.NoError(t, m.CheckPrices(team.Offline()))
+
+	team.Orchestrator.Budget.MaxCostUSD = nil
+	require.NoError(t, m.CheckPrices(team))
+}
+
+// A server that reports what a call cost is believed, with a price in the table
+// or without.
+func TestTheServersOwnFigure(t *testing.T) {
+	t.Parallel()
+	server := newCharging(t, `{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"cost":0.5}`)
+	for name, p := range map[string]settings.Provider{
+		"no price": {BaseURL: server},
+		"a price":  {BaseURL: server, Price: settings.Price{Input: number(2), Output: number(10)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := Models{Getenv: environment(nil), Providers: NewProviders(map[string]settings.Provider{"house": p})}
+			usage := ask(t, m, config.Backend{Provider: "house", Model: "m"})
+			require.NotNil(t, usage.TotalUSD)
+			require.InDelta(t, 0.5, *usage.TotalUSD, 1e-12)
+		})
+	}
+}
+
+// newCharging is an API server that sends this usage.
+func newCharging(t *testing.T, usage string) (url string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop",
+			"message":{"role":"assistant","content":"yes"}}],"usage":%s}`, usage)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
 }

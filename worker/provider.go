@@ -2,6 +2,7 @@ package worker
 
 import (
 	"maps"
+	"net/http"
 
 	"conclave/engine/config"
 	"conclave/engine/loop"
@@ -12,17 +13,20 @@ import (
 type Providers map[string]*Provider
 
 // Provider is one API server as this worker uses it: every model at it shares
-// its limits.
+// its limits, its connections and its wish to be left alone for a while. A nil
+// Provider is one that no operator has configured.
 type Provider struct {
 	settings settings.Provider
-	limits   *limits // nil for none
+	queue    *queue
+	client   *http.Client
 }
 
 // NewProviders makes the providers of a worker's configuration.
 func NewProviders(configured map[string]settings.Provider) Providers {
 	providers := make(Providers, len(configured))
 	for name, p := range configured {
-		providers[name] = &Provider{settings: p, limits: newLimits(name, p.RequestsPerMinute, p.TokensPerMinute)}
+		q := newQueue(name, p.RequestsPerMinute, p.TokensPerMinute)
+		providers[name] = &Provider{settings: p, queue: q, client: &http.Client{Transport: newListener(q)}}
 	}
 	return providers
 }
@@ -40,13 +44,22 @@ func (p *Provider) resolve(b config.Backend) config.Backend {
 	return b
 }
 
-// charge puts the provider's limits and prices around a model at it.
-func (p *Provider) charge(m loop.Model) loop.Model {
-	if p.settings.Price.Known() {
-		m = priced{model: m, price: p.settings.Price}
+// http carries the requests of the provider's models; nil for the client's own
+// way.
+func (p *Provider) http() *http.Client {
+	if p == nil {
+		return nil
 	}
-	if p.limits != nil {
-		m = limited{model: m, limits: p.limits}
+	return p.client
+}
+
+// charge puts the price and the provider's limits around a model at it.
+func (p *Provider) charge(m loop.Model, price price) loop.Model {
+	if price != nil {
+		m = priced{model: m, price: price}
+	}
+	if p != nil {
+		m = limited{model: m, queue: p.queue}
 	}
 	return m
 }

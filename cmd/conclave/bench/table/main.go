@@ -24,11 +24,10 @@ func run(in io.Reader, out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "WHAT\tMEASURED\tTARGET\tCOMMAND")
 	for _, r := range rows {
-		values, ok := measured[series{r.benchmark, r.unit}]
+		v, ok := r.value(measured)
 		if !ok {
 			continue // others were chosen
 		}
-		v := median(values)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.what, r.shown.of(v), r.verdict(v), r.again())
 	}
 	return w.Flush()

@@ -86,7 +86,38 @@ var rows = []row{
 	{"memory of the embedded stack, most in a session", "Memory", "stack-session-MiB", 0, mebibytes, ""},
 	{"memory of the worker, idle", "Memory", "worker-idle-MiB", 0, mebibytes, ""},
 	{"memory of the worker, most in a session", "Memory", "worker-session-MiB", 0, mebibytes, ""},
+	{"200 steps at the same time in one worker: its memory, at most", "Fleet", "worker-MiB", 1024, mebibytes, ""},
+	{"its processor time per step", "Fleet", "worker-cpu-ms/step", 0, milliseconds, ""},
+	{"added to the model's time of a step, median", "Fleet", "added-ms/step", 0, milliseconds, ""},
+	{"added to that of one in twenty, at least", "Fleet", "added-p95-ms/step", 0, milliseconds, ""},
+	{"added to that of a step alone", "Fleet", "alone-ms/step", 0, milliseconds, ""},
+	{"start of a command in the sandbox, level full, beyond a plain one", "SandboxStart/full", "ns/op", 10e6, nanoseconds, ""},
+	{"the same, level landlock", "SandboxStart/landlock", "ns/op", 10e6, nanoseconds, ""},
 	{"the protocol alone, 26 agents in three rounds", "Session", "ns/op", 0, nanoseconds, "go test -run '^$' -bench . ./engine/coordination"},
+}
+
+// plain is what is taken off a measurement, by benchmark: what it is compared to,
+// in the same unit.
+var plain = map[string]string{
+	"SandboxStart/full":     "SandboxStart/none",
+	"SandboxStart/landlock": "SandboxStart/none",
+}
+
+// value is what the row shows, if all of it was measured.
+func (r row) value(measured map[series][]float64) (float64, bool) {
+	values, ok := measured[series{r.benchmark, r.unit}]
+	if !ok {
+		return 0, false
+	}
+	base, compared := plain[r.benchmark]
+	if !compared {
+		return median(values), true
+	}
+	off, ok := measured[series{base, r.unit}]
+	if !ok {
+		return 0, false
+	}
+	return median(values) - median(off), true
 }
 
 // of is v, which is in the benchmark's unit.
@@ -107,4 +138,10 @@ func (r row) verdict(v float64) string {
 }
 
 // again is the command that measures the row.
-func (r row) again() string { return cmp.Or(r.command, "make bench BENCH="+r.benchmark) }
+func (r row) again() string {
+	name := r.benchmark
+	if plain[name] != "" {
+		name, _, _ = strings.Cut(name, "/") // with what it is compared to
+	}
+	return cmp.Or(r.command, "make bench BENCH="+name)
+}

@@ -1,0 +1,208 @@
+//go:build bench
+
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"conclave/activities"
+	"conclave/workflows"
+)
+
+const (
+	sessionsAtOnce = 8
+	agentsEach     = 25
+	stepsAtOnce    = sessionsAtOnce * agentsEach
+)
+
+// BenchmarkFleet runs 200 steps at the same time in one worker, each of three
+// calls of a model that takes about two seconds. It measures the most memory that
+// the worker had, and what a step takes from when it is scheduled until it is
+// done, beyond its model's time: with all the others, and alone.
+func BenchmarkFleet(b *testing.B) {
+	const queue = "fleet"
+	f := &fleet{spent: map[string]time.Duration{}}
+	m := newModelServer(b, alone.minds(0)) // the team that the stack begins with
+	s := newStack(b, m)
+	m.minds = f.minds()
+	env, args := s.work(queue, s.S3Endpoint)
+	file := s.file("worker.yaml", fmt.Sprintf("providers:\n  slow: {base_url: %s/v1}\nmax_concurrent_steps: %d\n", m.URL, stepsAtOnce))
+	worker := s.background(env, append(args, "--worker-config", file))
+	s.awaitWorker(queue)
+	f.meet(1)
+	f.run(b, s, queue, 1, 1) // what only the first step has to do is no latency
+
+	var peak, alone, added, slowest, processor samples
+	for b.Loop() {
+		f.meet(1)
+		one := f.run(b, s, queue, 1, 1)
+		alone.add(one.median())
+
+		forget(b, worker.Process.Pid)
+		before := processorTime(b, worker.Process.Pid)
+		f.meet(stepsAtOnce)
+		all := f.run(b, s, queue, sessionsAtOnce, agentsEach)
+		require.Len(b, all, stepsAtOnce)
+		added.add(all.median())
+		slowest.add(all[len(all)*95/100]) // sorted by now
+		processor.add(float64((processorTime(b, worker.Process.Pid) - before).Milliseconds()) / stepsAtOnce)
+		peak.add(memory(b, worker.Process.Pid, "VmHWM"))
+	}
+	b.ReportMetric(peak.median(), "worker-MiB")
+	b.ReportMetric(alone.median(), "alone-ms/step")
+	b.ReportMetric(added.median(), "added-ms/step")
+	b.ReportMetric(slowest.median(), "added-p95-ms/step")
+	b.ReportMetric(processor.median(), "worker-cpu-ms/step")
+	b.ReportMetric(0, "ns/op")
+}
+
+// processorTime is what a process has used of the processors so far.
+func processorTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	const tick = 10 * time.Millisecond // the kernel's, on all its architectures
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(b, err)
+	_, after, found := strings.Cut(string(stat), ") ") // what is before is the process's own name
+	fields := strings.Fields(after)
+	require.True(b, found && len(fields) > 12, "%s", stat)
+	var user, system int64
+	_, err = fmt.Sscan(fields[11]+" "+fields[12], &user, &system)
+	require.NoError(b, err)
+	return time.Duration(user+system) * tick
+}
+
+// fleet are the models of many agents, told apart by their names. Each writes a
+// file, looks at it and answers.
+type fleet struct {
+	mu       sync.Mutex
+	expected int
+	all      chan struct{} // closed when everybody has made the first call
+	spent    map[string]time.Duration
+}
+
+// meet makes the models wait with their first reply until so many are asked.
+func (f *fleet) meet(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.expected, f.all = n, make(chan struct{})
+	clear(f.spent)
+}
+
+func modelOf(session, agent int) string { return fmt.Sprintf("model-%d-%d", session, agent) }
+
+func (f *fleet) minds() minds {
+	all := minds{}
+	for i := range sessionsAtOnce {
+		for j := range agentsEach {
+			all[modelOf(i, j)] = f.think
+		}
+	}
+	return all
+}
+
+func (f *fleet) think(r request) (call, time.Duration) {
+	const kilobytes = 20
+	began, calls := time.Now(), len(r.said("tool"))
+	reply := answer("It is in plan.md.")
+	switch calls {
+	case 0:
+		f.arrive()
+		reply = write("plan.md", strings.Repeat("A line of sixty-four characters, which is as long as any is ..\n", kilobytes<<10/64))
+	case 1:
+		reply = call{"read_file", map[string]string{"path": "plan.md"}}
+	}
+	delay := time.Since(began) + f.pace(r.Model, calls)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.spent[r.Model] += delay
+	return reply, delay
+}
+
+// arrive waits for everybody.
+func (f *fleet) arrive() {
+	f.mu.Lock()
+	f.expected--
+	all := f.all
+	if f.expected == 0 {
+		close(all)
+	}
+	f.mu.Unlock()
+	<-all
+}
+
+// pace is between one and a half and two and a half seconds, and for each model
+// another: agents who have begun together do not stay together.
+func (f *fleet) pace(model string, calls int) time.Duration {
+	var session, agent int
+	_, _ = fmt.Sscanf(model, "model-%d-%d", &session, &agent)
+	n := (session*agentsEach+agent)*3 + calls
+	return 1500*time.Millisecond + time.Duration(n*377%1000)*time.Millisecond
+}
+
+// run takes sessions to their end, all at once, and returns what each step took
+// beyond its model's time, in milliseconds.
+func (f *fleet) run(b *testing.B, s *stack, queue string, sessions, agents int) samples {
+	b.Helper()
+	var runs []client.WorkflowRun
+	for i := range sessions {
+		runs = append(runs, s.begin(queue, workflows.SessionInput{Config: teamOf(i, agents)}))
+	}
+	var added samples
+	for i, run := range runs {
+		var result workflows.SessionResult
+		require.NoError(b, run.Get(b.Context(), &result))
+		require.Equal(b, "presented", result.Status)
+		for agent, took := range s.took(run.GetID()) {
+			var j int
+			_, err := fmt.Sscanf(agent, "agent_%d", &j)
+			require.NoError(b, err)
+			added.add(float64((took - f.spent[modelOf(i, j)]).Milliseconds()))
+		}
+	}
+	return added
+}
+
+// teamOf is a team whose agents answer once and do not vote.
+func teamOf(session, agents int) json.RawMessage {
+	all := []any{}
+	for j := range agents {
+		all = append(all, map[string]any{
+			"id": fmt.Sprintf("agent_%02d", j), "backend": map[string]any{"provider": "slow", "model": modelOf(session, j)},
+		})
+	}
+	data, _ := json.Marshal(map[string]any{
+		"agents": all, "orchestrator": map[string]any{"skip_voting": true, "skip_final_presentation": true, "disable_injection": true},
+	})
+	return data
+}
+
+// took is how long each agent's step of a session took, from when it was
+// scheduled.
+func (s *stack) took(id string) map[string]time.Duration {
+	s.b.Helper()
+	took := map[string]time.Duration{}
+	agents, since := map[int64]string{}, map[int64]time.Time{}
+	history := s.client.GetWorkflowHistory(s.b.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		event, err := history.Next()
+		require.NoError(s.b, err)
+		if scheduled := event.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == activities.RunStepName {
+			agents[event.GetEventId()], _, _ = strings.Cut(scheduled.GetActivityId(), "-")
+			since[event.GetEventId()] = event.GetEventTime().AsTime()
+		}
+		if done := event.GetActivityTaskCompletedEventAttributes(); agents[done.GetScheduledEventId()] != "" {
+			took[agents[done.GetScheduledEventId()]] = event.GetEventTime().AsTime().Sub(since[done.GetScheduledEventId()])
+		}
+	}
+	return took
+}

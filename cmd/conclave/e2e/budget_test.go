@@ -1,0 +1,123 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"conclave/activities"
+	"conclave/workflows"
+)
+
+// chatty is a team of two that answers, and then looks at its files for ever.
+func chatty() map[string][]reply {
+	script := map[string][]reply{}
+	for _, letter := range []string{"a", "b"} {
+		replies := []reply{answer("Answer of " + letter + ".")}
+		for range 40 {
+			replies = append(replies, list())
+		}
+		script["model-"+letter] = replies
+	}
+	return script
+}
+
+func budget(limit string, amount any) map[string]any {
+	return orchestrator(map[string]any{"budget": map[string]any{limit: amount}})
+}
+
+// A budget of tokens ends a session, with an answer: nothing new is launched,
+// running steps are told and end, and it is exceeded by one call of each at most.
+func TestTokensRunOut(t *testing.T) {
+	t.Parallel()
+	const limit, call = 2000, 120 // tokens
+	model := newModelServer(t, chatty())
+	c := newCLI(t)
+	config := c.file("team.yaml", model.teamWith(budget("max_total_tokens", limit), pair...))
+	out := c.conclave("run", "--automation", "--config", config, "Will it ever end?")
+	require.Equal(t, 0, out.code)
+	var result workflows.SessionResult
+	out.lastLine(t, &result)
+	require.Equal(t, "budget", result.Status)
+	require.Equal(t, "agent_a", result.Winner, "nobody has voted: the first of the newest")
+	spent := result.Cost.InputTokens + result.Cost.OutputTokens
+	require.EqualValues(t, call*(model.calls("model-a")+model.calls("model-b")), spent)
+	require.GreaterOrEqual(t, spent, int64(limit-2*call), "it is used")
+	require.LessOrEqual(t, spent, int64(limit+2*call))
+	require.Contains(t, model.prompts(), "budget", "they were told")
+
+	out = c.conclave("result", result.SessionID)
+	require.Equal(t, 0, out.code)
+	require.Contains(t, out.stdout+out.stderr, "budget")
+}
+
+// The same in dollars, at the price that the operator's file has.
+func TestDollarsRunOut(t *testing.T) {
+	t.Parallel()
+	const limit, call = 0.05, (100*10 + 20*100) / 1e6 // dollars
+	s := newSite(t)
+	model := newModelServer(t, chatty())
+	c := newCLI(t, "AWS_ENDPOINT_URL_S3="+s.stack.S3Endpoint, "AWS_REGION="+s.stack.S3Region,
+		"AWS_ACCESS_KEY_ID="+s.stack.S3AccessKey, "AWS_SECRET_ACCESS_KEY="+s.stack.S3SecretKey,
+		"TEMPORAL_ADDRESS="+s.stack.TemporalAddress, "HOUSE_KEY="+houseKey)
+	file := c.file("worker.yaml", fmt.Sprintf(`
+providers:
+  house: {base_url: %s, api_key_env: HOUSE_KEY, price_per_million: {input: 10, output: 100}}
+  hotel: {base_url: %[1]s, api_key_env: HOUSE_KEY}
+`, newHouse(t, model)))
+	w := c.start("worker", "--task-queue", "dollars", "--bucket", s.stack.Bucket, "--worker-config", file)
+	w.prints(t, "worker on the task queue")
+	team := func(provider string) []byte {
+		return fmt.Appendf(nil, `{"agents": [
+			{"id": "agent_a", "backend": {"provider": "house", "model": "model-a"}},
+			{"id": "agent_b", "backend": {"provider": %q, "model": "model-b"}}],
+			"orchestrator": {"budget": {"max_cost_usd": %v}, "disable_injection": true}}`, provider, limit)
+	}
+	var result workflows.SessionResult
+	require.NoError(t, s.begin(t, "dollars", "dollars", workflows.SessionInput{Query: "Will it ever end?", Config: team("house")}).Get(t.Context(), &result))
+	require.Equal(t, "budget", result.Status)
+	require.NotEmpty(t, result.Answer)
+	require.NotNil(t, result.Cost.TotalUSD)
+	require.InDelta(t, call*float64(model.calls("model-a")+model.calls("model-b")), *result.Cost.TotalUSD, 1e-9)
+	require.GreaterOrEqual(t, *result.Cost.TotalUSD, limit-2*call)
+	require.LessOrEqual(t, *result.Cost.TotalUSD, limit+2*call)
+
+	// A price that is missing could not keep the limit.
+	calls := model.calls("model-a")
+	run, err := s.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "unpriced", TaskQueue: "dollars"},
+		workflows.SessionType, workflows.SessionInput{Query: "For how much?", Config: team("hotel")})
+	require.NoError(t, err)
+	began := time.Now()
+	err = run.Get(t.Context(), &result)
+	require.ErrorContains(t, err, "agent agent_b: max_cost_usd is set, and what the model model-b costs is not known")
+	require.ErrorContains(t, err, "price_per_million")
+	require.ErrorContains(t, err, activities.ConfigInvalid)
+	require.Less(t, time.Since(began), 20*time.Second, "it is not tried again")
+	require.Equal(t, calls, model.calls("model-a"), "nothing was paid for")
+}
+
+// On one's own machine nothing is started.
+func TestALimitInDollarsWithoutAPrice(t *testing.T) {
+	t.Parallel()
+	model := newModelServer(t, nil)
+	c := newCLI(t)
+	config := c.file("team.yaml", model.teamWith(budget("max_cost_usd", 1.5), pair...))
+	for _, args := range [][]string{{"run", "For how much?"}, {"start", "For how much?"}, {"dev"}} {
+		out := c.conclave(append(args, "--config", config)...)
+		require.Equal(t, 1, out.code)
+		require.Contains(t, out.stderr, "agent agent_a: max_cost_usd is set, and what the model model-a costs is not known")
+		require.Contains(t, out.stderr, "limit max_total_tokens instead")
+	}
+	entries, err := os.ReadDir(c.home)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "there is the team's file and no data directory")
+
+	out := c.conclave("run", "--offline", "--config", config, "For nothing?")
+	require.Equal(t, 0, out.code, "the built-in model costs nothing")
+}

@@ -1,0 +1,176 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/llm"
+	"conclave/worker"
+	"conclave/workflows"
+)
+
+// useless is a reply that has to be paid for and says nothing.
+func useless(model string) reply {
+	return reply{body: fmt.Sprintf(`{"id":"x","object":"chat.completion","model":%q,"choices":[]}`, model)}
+}
+
+// plain is a reply without a tool call.
+func plain(model, text string) reply {
+	return reply{body: fmt.Sprintf(`{"id":"x","object":"chat.completion","model":%q,
+		"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, model, text)}
+}
+
+// costs of the documents of a session: of what was committed, by agent, and of
+// each agent's last action.
+func (s *site) costs(id string) (committed map[string]llm.Usage, last map[string]llm.Usage) {
+	s.t.Helper()
+	committed, last = map[string]llm.Usage{}, map[string]llm.Usage{}
+	root := artifact.InBucket(id).File("agents/")
+	for key, err := range s.store.List(s.t.Context(), root) {
+		require.NoError(s.t, err)
+		agent, name, _ := strings.Cut(strings.TrimPrefix(key, root), "/")
+		switch {
+		case strings.HasSuffix(name, "/action.json"):
+			c, err := artifact.ReadJSON[artifact.Commit](s.t.Context(), s.store, key)
+			require.NoError(s.t, err)
+			committed[agent] = committed[agent].Add(c.Usage)
+		case name == "last_action.json":
+			a, err := artifact.ReadJSON[artifact.LastAction](s.t.Context(), s.store, key)
+			require.NoError(s.t, err)
+			last[agent] = a.Cost
+		}
+	}
+	return committed, last
+}
+
+// Every call that the server was paid for is in the session's cost, however the
+// step ended that made it.
+func TestEveryCallIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	slow := func() { time.Sleep(1100 * time.Millisecond) }
+	denied := []reply{list().during(slow), list().during(slow)}
+	for range 12 {
+		denied = append(denied, list())
+	}
+	for name, tt := range map[string]struct {
+		b        []reply // of agent_b, whose step is a failure
+		sections map[string]any
+		failure  string
+		calls    int // of agent_b's that were paid for
+	}{
+		"refused after two calls":   {[]reply{list(), list(), fails(401)}, nil, "AuthFailed", 2},
+		"three invalid replies":     {[]reply{list(), plain("model-b", "I think."), plain("model-b", "Well."), plain("model-b", "So.")}, nil, "NoAction", 4},
+		"attempts without progress": {[]reply{list(), useless("model-b"), useless("model-b"), useless("model-b"), useless("model-b")}, nil, "BadReply", 5},
+		"its time is over": {denied, map[string]any{"timeout_settings": map[string]any{
+			"initial_round_timeout_seconds": 1, "round_timeout_grace_seconds": 1,
+		}}, "TimeOver", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := *s
+			s.t = t
+			model := newTill(t, map[string][]reply{
+				"model-a": {list(), useless("model-a"), answer("Answer A."), vote("agent1", "The only one.")},
+				"model-b": tt.b,
+			})
+			id := strings.ReplaceAll(name, " ", "-")
+			run := s.begin(t, s.worker(model.teamWith(tt.sections, pair...)), id, workflows.SessionInput{Query: "What does it cost?"})
+			var result workflows.SessionResult
+			require.NoError(t, run.Get(t.Context(), &result))
+			require.Equal(t, "consensus", result.Status)
+			require.Equal(t, model.all(), result.Cost)
+			state := s.state(id)
+			require.Equal(t, model.all(), state.Cost)
+			require.Equal(t, model.of("model-a"), state.Agents[0].Cost)
+			require.Equal(t, model.of("model-b"), state.Agents[1].Cost)
+			require.Equal(t, tt.failure, state.Agents[1].Error.Type)
+			if tt.calls > 0 {
+				require.EqualValues(t, tt.calls, model.of("model-b").ModelCalls)
+			}
+			committed, last := s.costs(id)
+			require.Equal(t, map[string]llm.Usage{"agent_a": model.of("model-a")}, committed, "the attempt that failed among it")
+			require.Equal(t, model.of("model-b"), last["agent_b"], "a failed step tells its cost")
+		})
+	}
+}
+
+// worker starts a worker of a queue of its own with this default team.
+func (s *site) worker(file string) (queue string) {
+	s.t.Helper()
+	team, err := config.Parse("team", []byte(file), config.Local)
+	require.NoError(s.t, err)
+	queue = strings.ReplaceAll(s.t.Name(), "/", "-")
+	w, err := worker.New(worker.Config{
+		Client: s.client, Store: s.store, Scratch: s.t.TempDir(), TaskQueue: queue,
+		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+	})
+	require.NoError(s.t, err)
+	require.NoError(s.t, w.Start())
+	s.t.Cleanup(w.Stop)
+	return queue
+}
+
+// What a suspended step and the one that goes on from it cost is counted once, as
+// is what a retried one had cost.
+func TestHeldStepsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	lost, asked, hold := held(answer("Lost."))
+	model := newTill(t, map[string][]reply{
+		"model-a": {list(), lost, list(), answer("Answer A."), vote("agent1", "Mine.")},
+		"model-b": {list(), fails(401), answer("Answer B."), vote("agent1", "Better.")},
+	})
+	t.Cleanup(func() { close(hold) })
+	queue := s.worker(model.teamWith(orchestrator(map[string]any{"on_agent_failure": "park"}), pair...))
+	run := s.begin(t, queue, "held", workflows.SessionInput{Query: "What does it cost?"})
+	<-asked
+	require.Eventually(t, func() bool { return s.state("held").Parked != nil }, 20*time.Second, 20*time.Millisecond)
+	require.NoError(t, s.update("held", "pause"))
+	require.Eventually(t, func() bool { return s.running("held") == 0 }, 20*time.Second, 20*time.Millisecond)
+	state := s.state("held")
+	require.Equal(t, model.all(), state.Cost, "the suspended step and the failed one")
+	require.EqualValues(t, 2, state.Cost.ModelCalls)
+	require.NoError(t, s.update("held", "resume"))
+	require.NoError(t, s.update("held", "retry"))
+	var result workflows.SessionResult
+	require.NoError(t, run.Get(t.Context(), &result))
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, model.all(), result.Cost)
+	require.EqualValues(t, 7, result.Cost.ModelCalls)
+	require.Equal(t, model.of("model-a"), s.state("held").Agents[0].Cost)
+	committed, _ := s.costs("held")
+	require.EqualValues(t, 3, committed["agent_a"].ModelCalls, "the first call is the suspended step's")
+}
+
+// What the journal of a killed worker holds is counted, although nobody could
+// report it.
+func TestTheCostOfAKilledWorker(t *testing.T) {
+	t.Parallel()
+	lost, asked, hold := held(answer("Lost."))
+	model := newTill(t, map[string][]reply{
+		"model-a": {list(), list(), lost, answer("Answer A."), vote("agent1", "Mine.")},
+	})
+	t.Cleanup(func() { close(hold) })
+	c := newCLI(t)
+	run := c.start("run", "--automation", "--session-id", "killed", "--config", c.file("team.yaml", model.team("agent_a")), "What does it cost?")
+	<-asked
+	require.NoError(t, run.Process.Signal(syscall.SIGKILL))
+	run.ends(t)
+	out := c.conclave("watch", "--automation", "killed")
+	require.Equal(t, 0, out.code)
+	var result workflows.SessionResult
+	out.lastLine(t, &result)
+	require.Equal(t, model.all(), result.Cost)
+	require.EqualValues(t, 4, result.Cost.ModelCalls, "the call that was broken off has no bill")
+}
