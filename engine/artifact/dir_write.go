@@ -18,6 +18,8 @@ import (
 const (
 	// tempDir starts with a dot, which CheckKey refuses: temporary files have no key.
 	tempDir = ".conclave-tmp"
+	// fileMode is that of objects, before the umask.
+	fileMode = 0o644
 	// tempAge is when a temporary file is taken for the litter of a crash.
 	tempAge = 24 * time.Hour
 	// copyChunk is how much Copy moves between two looks at its context.
@@ -57,13 +59,13 @@ func (d *Dir) Create(ctx context.Context, key string, body []byte) error {
 
 // Copy implements Store.
 func (d *Dir) Copy(ctx context.Context, src, dst string) error {
-	if err := d.copy(ctx, src, dst); err != nil {
+	if err := d.copy(ctx, src, dst, fileMode); err != nil {
 		return fmt.Errorf("copy %q to %q: %w", src, dst, err)
 	}
 	return nil
 }
 
-func (d *Dir) copy(ctx context.Context, src, dst string) error {
+func (d *Dir) copy(ctx context.Context, src, dst string, mode fs.FileMode) error {
 	name, err := d.fileName(ctx, dst)
 	if err != nil {
 		return err
@@ -81,12 +83,20 @@ func (d *Dir) copy(ctx context.Context, src, dst string) error {
 			// Between two files the kernel copies, or shares the blocks.
 			switch _, err := io.CopyN(f, from, copyChunk); {
 			case errors.Is(err, io.EOF):
-				return nil
+				return setMode(f, mode)
 			case err != nil:
 				return err
 			}
 		}
 	})
+}
+
+// setMode leaves alone what every object has, as far as the umask lets it.
+func setMode(f *os.File, mode fs.FileMode) error {
+	if mode == fileMode {
+		return nil
+	}
+	return f.Chmod(mode)
 }
 
 func (d *Dir) link(temp, name string) error {
@@ -127,12 +137,12 @@ func (d *Dir) write(name string, publish func(temp, name string) error, fill fun
 func (d *Dir) createTemp() (*os.File, string, error) {
 	name := tempDir + "/" + rand.Text()
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := d.root.OpenFile(name, flags, 0o644)
+	f, err := d.root.OpenFile(name, flags, fileMode)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := d.root.Mkdir(tempDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, "", err
 		}
-		f, err = d.root.OpenFile(name, flags, 0o644)
+		f, err = d.root.OpenFile(name, flags, fileMode)
 	}
 	return f, name, err
 }

@@ -19,11 +19,13 @@ const IgnoreFile = ".conclaveignore"
 const maxIgnore = 64 << 10
 
 // alwaysIgnored are directories that tools make and can make again, and the
-// litter of operating systems. A line such as !node_modules/ in the ignore file
+// litter of operating systems; and the long results of commands and of MCP
+// servers, which are kept for the step that asked for them. A line such as !node_modules/ in the ignore file
 // keeps one.
 var alwaysIgnored = []string{
 	".git/", "node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", ".mypy_cache/", ".pytest_cache/",
 	".ruff_cache/", ".tox/", ".npm/", ".cache/", ".gradle/", ".DS_Store", "Thumbs.db",
+	"/command-output/", "/tool-results/",
 }
 
 // ignoring reads what is left out of the workspace.
@@ -39,8 +41,12 @@ func ignoring(root *os.Root) (func(path string, dir bool) bool, error) {
 	for _, line := range lines {
 		patterns = append(patterns, gitignore.ParsePattern(line, nil))
 	}
+	return matching(patterns), nil
+}
+
+func matching(patterns []gitignore.Pattern) func(path string, dir bool) bool {
 	matcher := gitignore.NewMatcher(patterns)
-	return func(path string, dir bool) bool { return matcher.Match(strings.Split(path, "/"), dir) }, nil
+	return func(path string, dir bool) bool { return matcher.Match(strings.Split(path, "/"), dir) }
 }
 
 // ignoreLines are the patterns of the ignore file. One that is no regular file

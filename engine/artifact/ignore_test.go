@@ -24,14 +24,16 @@ func TestIgnoredByDefault(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
 		".git/config", "app/node_modules/left/pad.js", ".venv/bin/python", "src/__pycache__/x.pyc", "src/y.pyc", ".DS_Store",
+		"command-output/001.txt", "tool-results/mcp__a__b-1.txt",
 	} {
 		writeFile(t, filepath.Join(dir, name), "x")
 	}
 	writeFile(t, filepath.Join(dir, "src/.git"), "a file of that name")
 	writeFile(t, filepath.Join(dir, "src/app.py"), "print()")
+	writeFile(t, filepath.Join(dir, "src/tool-results/kept"), "the agent's own")
 	m, _, warnings := snapshot(t, d, dir)
 	require.Empty(t, warnings)
-	require.Equal(t, []string{"src/.git", "src/app.py"}, paths(m))
+	require.Equal(t, []string{"src/.git", "src/app.py", "src/tool-results/kept"}, paths(m))
 	require.NoError(t, artifact.Verify(t.Context(), m, dir), "what is ignored is no difference")
 }
 

@@ -12,6 +12,9 @@ type Layout struct {
 // InBucket is the layout of a session in a bucket: sessions/<id>/….
 func InBucket(session string) Layout { return Layout{root: "sessions/" + session + "/"} }
 
+// InPipeline is the layout of a run of a pipeline in a bucket: pipelines/<id>/….
+func InPipeline(id string) Layout { return Layout{root: "pipelines/" + id + "/"} }
+
 // InDir is the layout of a directory that is one session.
 func InDir() Layout { return Layout{} }
 
@@ -27,6 +30,12 @@ func (l Layout) Agent(agent, name string) string { return l.root + "agents/" + a
 // Step is the key of a file in a step's directory. Numbers have at least three digits.
 func (l Layout) Step(agent string, step int, name string) string {
 	return fmt.Sprintf("%sagents/%s/%03d/%s", l.root, agent, step, name)
+}
+
+// Segment is the key of a file in the directory of a segment of a pipeline's step:
+// steps/<NNN>-<name>/….
+func (l Layout) Segment(number int, step, name string) string {
+	return fmt.Sprintf("%ssteps/%03d-%s/%s", l.root, number, step, name)
 }
 
 // Final is the key of a file of the final answer.

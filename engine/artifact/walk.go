@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -60,7 +61,8 @@ func (w *walk) dir(ctx context.Context, dir string, depth int) error {
 // list returns the entries of a directory that are not ignored, in the order of
 // the paths below them: no more than it takes to meet the limit, the first ones.
 func (w *walk) list(ctx context.Context, dir string) ([]fs.DirEntry, error) {
-	f, err := w.root.Open(dir)
+	// Without waiting: the name may have been exchanged for a FIFO.
+	f, err := w.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, w.leftOut(dir, err)
 	}

@@ -253,6 +253,12 @@
 //     paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so a session
 //     whose steps end, and that is not held for ever, is a session that ends.
 //
+// # On record
+//
+// Where somebody else launches the steps, there is no State that has followed
+// them. [Recall] makes one of what is on record; its next Drain says whose turn
+// it is and whether the team has decided, and [State.LaunchOf] launches one step.
+//
 // # Protocol 1
 //
 // Sessions that began under protocol 1 have rules 1–10, 16–19 and 30–43 with

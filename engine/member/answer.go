@@ -15,13 +15,13 @@ import (
 // A text that may be too long to be shown is to lie beside them, if the agent has
 // tools to read it with.
 func (o *opened) read(ctx context.Context, shown coordination.Shown) (team.Answer, step.Peer, error) {
-	key := o.Layout.Step(shown.Agent, shown.Step, "action.json")
-	commit, err := artifact.ReadJSON[artifact.Commit](ctx, o.store, key)
+	commit, err := o.commit(ctx, shown)
 	if err != nil {
 		return team.Answer{}, step.Peer{}, fmt.Errorf("reading the answer %s: %w", shown.Label, err)
 	}
 	var answer Answer
 	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
+		key := o.Layout.Step(shown.Agent, shown.Step, "action.json")
 		return team.Answer{}, step.Peer{}, fmt.Errorf("reading the answer %s in %s: %w", shown.Label, key, err)
 	}
 	manifest, err := artifact.LoadManifest(ctx, o.store, o.Layout, commit.Manifest)
@@ -36,6 +36,14 @@ func (o *opened) read(ctx context.Context, shown coordination.Shown) (team.Answe
 		Number: shown.Number, Label: shown.Label, Text: answer.Answer, Files: len(manifest.Files), Step: shown.Step,
 		Kept: peer.Text != "",
 	}, peer, nil
+}
+
+// commit finds the commit of an answer.
+func (o *opened) commit(ctx context.Context, shown coordination.Shown) (artifact.Commit, error) {
+	if o.Commits != nil {
+		return o.Commits(ctx, shown)
+	}
+	return artifact.ReadJSON[artifact.Commit](ctx, o.store, o.Layout.Step(shown.Agent, shown.Step, "action.json"))
 }
 
 // load reads everything that the launch shows.

@@ -10,6 +10,9 @@
 // It decides nothing: what may be offered is coordination's, what an agent is
 // told and when is team's, and how a step survives its worker is step's.
 //
+// In a directory that other programs write to, too, an answer may have no commit:
+// Step.Commits brings one.
+//
 // Start with Step and Spec in launch.go. What the launch shows is read in
 // answer.go and message.go, what the configuration adds is in settings.go and
 // task.go, and what comes while the step runs in post.go. Actions are sealed in

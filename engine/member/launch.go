@@ -33,6 +33,11 @@ type Step struct {
 	Files         bool
 	Settings      Settings
 
+	// Commits finds the commit of an answer that is shown where it is not
+	// action.json of its step, as in a directory that other programs write to; nil
+	// for where it is. The manifest that it names is to be in the store.
+	Commits func(ctx context.Context, shown coordination.Shown) (artifact.Commit, error)
+
 	// Bell reads the session's doorbell; nil where nothing reaches a running
 	// step. Its error ends the attempt.
 	Bell func(ctx context.Context) (coordination.Bell, error)

@@ -28,9 +28,17 @@ func Ledger(ctx context.Context, store artifact.Store, layout artifact.Layout) (
 			return entries, nil
 		case err != nil:
 			return nil, fmt.Errorf("reading the ledger: %w", err)
-		case e.Seq < 1 || e.Seq > len(entries)+1:
-			return nil, fmt.Errorf("reading the ledger: %s has entry %d after %d entries: one between is missing", layout.Ledger(file), e.Seq, len(entries))
 		}
-		entries = append(entries[:e.Seq-1], e)
+		if entries, err = Follow(entries, e); err != nil {
+			return nil, fmt.Errorf("reading the ledger: %s %w", layout.Ledger(file), err)
+		}
 	}
+}
+
+// Follow adds the entry of the next file to those of the files before it.
+func Follow(entries []Entry, e Entry) ([]Entry, error) {
+	if e.Seq < 1 || e.Seq > len(entries)+1 {
+		return nil, fmt.Errorf("has entry %d after %d entries: one between is missing", e.Seq, len(entries))
+	}
+	return append(entries[:e.Seq-1], e), nil
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// checks runs the check on a session directory, and returns its exit code.
+func (s shell) checks(dir, config string) (code int, stdout, stderr string) {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	c := &cli{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, config: config}
+	code = c.report(c.stepCheck(stepFlags{dir: dir}))
+	return code, out.String(), errs.String()
+}
+
+func (s shell) step(name, content string) {
+	s.t.Helper()
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(filepath.Join(s.home, name)), 0o755))
+	s.file(name, content)
+}
+
+type checkReport struct {
+	Next      []string `json:"next"`
+	Consensus *struct {
+		Winner      string `json:"winner"`
+		WinnerLabel string `json:"winner_label"`
+		Votes       int    `json:"votes"`
+	} `json:"consensus"`
+	Split    bool `json:"split"`
+	Warnings []struct {
+		Path    string `json:"path"`
+		Problem string `json:"problem"`
+	} `json:"warnings"`
+}
+
+func parseCheck(t *testing.T, stdout string) checkReport {
+	t.Helper()
+	var r checkReport
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r), stdout)
+	return r
+}
+
+// CONTRACT: "conclave step --check": exit 0 consensus, 2 not yet, 1 usage.
+func TestStepCheck(t *testing.T) {
+	s := newShell(t)
+	code, stdout, stderr := s.checks("missing", "")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "there is no session directory missing; name one with --session-dir DIR")
+	code, _, _ = s.checks("", "")
+	require.Equal(t, exitUsage, code)
+	s.file("file", "")
+	code, _, _ = s.checks("file", "")
+	require.Equal(t, exitUsage, code)
+
+	require.NoError(t, os.Mkdir("d", 0o755))
+	code, stdout, _ = s.checks("d", "")
+	require.Equal(t, exitNoAnswer, code)
+	require.Empty(t, parseCheck(t, stdout).Next)
+
+	s.step("d/agents/agent_a/001/answer.json", `{"answer": "A"}`)
+	s.step("d/agents/agent_b/001/answer.json", "torn")
+	code, stdout, stderr = s.checks("d", "")
+	require.Equal(t, exitNoAnswer, code)
+	r := parseCheck(t, stdout)
+	require.Equal(t, []string{"agent_a", "agent_b"}, r.Next)
+	require.Len(t, r.Warnings, 1)
+	require.Equal(t, "agents/agent_b/001/answer.json", r.Warnings[0].Path)
+	require.Contains(t, stderr, "conclave: agents/agent_b/001/answer.json: is not valid JSON")
+
+	s.step("d/agents/agent_a/002/vote.json", `{"target": "agent_a", "seen_steps": {"agent_a": 1}}`)
+	s.step("d/agents/agent_b/002/vote.json", `{"target": "agent_a", "seen_steps": {"agent_a": 1}}`)
+	code, stdout, _ = s.checks("d", "")
+	require.Equal(t, exitDone, code)
+	r = parseCheck(t, stdout)
+	require.Empty(t, r.Next)
+	require.Equal(t, "agent_a", r.Consensus.Winner)
+	require.Equal(t, "agent1.1", r.Consensus.WinnerLabel)
+	require.Equal(t, 2, r.Consensus.Votes)
+	s.startedNothing()
+}
+
+// The agents of --config are of the team before they have begun.
+func TestStepCheckWithATeam(t *testing.T) {
+	s := newShell(t)
+	s.step("d/agents/agent_a/001/answer.json", `{"answer": "A"}`)
+	s.step("d/agents/agent_a/002/vote.json", `{"target": "agent_a", "seen_steps": {"agent_a": 1}}`)
+	s.file("team.yaml", "agents:\n  - {id: agent_a, backend: {type: offline}}\n  - {id: agent_b, backend: {type: offline}}\n")
+	code, _, _ := s.checks("d", "")
+	require.Equal(t, exitDone, code)
+	code, stdout, _ := s.checks("d", "team.yaml")
+	require.Equal(t, exitNoAnswer, code)
+	require.Equal(t, []string{"agent_b"}, parseCheck(t, stdout).Next)
+	code, _, stderr := s.checks("d", "none.yaml")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "none.yaml")
+}
+
+// A split vote leaves nobody to launch: a loop that launches who is next ends.
+func TestStepCheckOfASplitVote(t *testing.T) {
+	s := newShell(t)
+	for _, id := range []string{"agent_a", "agent_b"} {
+		s.step("d/agents/"+id+"/001/answer.json", `{"answer": "x"}`)
+		s.step("d/agents/"+id+"/002/vote.json", `{"target": "`+id+`", "seen_steps": {"agent_a": 1, "agent_b": 1}}`)
+	}
+	code, stdout, _ := s.checks("d", "")
+	require.Equal(t, exitNoAnswer, code)
+	r := parseCheck(t, stdout)
+	require.True(t, r.Split)
+	require.Empty(t, r.Next)
+	require.Nil(t, r.Consensus)
+}
+
+// A directory that somebody else wrote cannot lead the check out of it.
+func TestStepCheckStaysInside(t *testing.T) {
+	s := newShell(t)
+	s.step("outside/001/answer.json", `{"answer": "secret"}`)
+	require.NoError(t, os.MkdirAll("d", 0o755))
+	require.NoError(t, os.Symlink(filepath.Join(s.home, "outside"), "d/agents"))
+	code, stdout, stderr := s.checks("d", "")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "agents is a symbolic link, not a directory: make it a directory that can be read, or name another session directory")
+}

@@ -1,0 +1,278 @@
+package directory_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/directory"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/member"
+	"conclave/engine/step"
+)
+
+func (s session) store() *artifact.Dir {
+	s.t.Helper()
+	store, err := artifact.NewDir(s.dir)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, store.Close()) })
+	return store
+}
+
+// shown brings an agent's latest answer before a step of runner: its text, its
+// files, and what is said about it.
+func (s session) shown(agent, runner string) (text string, files []artifact.File, warnings []string) {
+	s.t.Helper()
+	d, _ := s.read()
+	l, err := d.Launch(runner, coordination.Config{})
+	require.NoError(s.t, err)
+	store := s.store()
+	answers := d.Answers(s.root, store, s.dir, runner, s.t.TempDir())
+	for _, shown := range l.Shown {
+		if shown.Agent != agent {
+			continue
+		}
+		c, err := answers.Commit(s.t.Context(), shown)
+		require.NoError(s.t, err)
+		require.Equal(s.t, "new_answer", c.Kind)
+		var payload member.Answer
+		require.NoError(s.t, json.Unmarshal(c.Payload, &payload))
+		require.Equal(s.t, shown.Label, payload.Label)
+		m, err := artifact.LoadManifest(s.t.Context(), store, artifact.InDir(), c.Manifest)
+		require.NoError(s.t, err)
+		for _, w := range answers.Warnings() {
+			warnings = append(warnings, w.String())
+		}
+		return payload.Answer, m.Files, warnings
+	}
+	require.Fail(s.t, "not shown")
+	return "", nil, nil
+}
+
+func paths(files []artifact.File) []string {
+	names := []string{}
+	for _, f := range files {
+		names = append(names, f.Path)
+	}
+	return names
+}
+
+// The files of an answer may be anything: what leaves the workspace, or is no
+// file, is left out, and said.
+func TestForeignWorkspace(t *testing.T) {
+	t.Parallel()
+	outside := newSession(t, map[string]string{"secret": "secret"})
+	s := newSession(t, map[string]string{
+		"agents/a/001/answer.json":                          answer("A"),
+		"agents/a/001/workspace/run.sh":                     "#!/bin/sh\n",
+		"agents/a/001/workspace/docs/notes.txt":             "notes",
+		"agents/a/001/workspace/.git/config":                "left out",
+		"agents/a/001/workspace/sub/.massgen/log":           "left out",
+		"agents/a/001/workspace/.claude/settings":           "left out",
+		"agents/a/001/workspace/peers/agent1/x":             "left out",
+		"agents/a/001/workspace/" + strings.Repeat("é", 90): "no key holds its name",
+		"agents/b/001/answer.json":                          answer("B"),
+		"agents/b/001/workspace/empty/":                     "",
+		"agents/c/001/answer.json":                          answer("C"),
+	})
+	ws := "agents/a/001/workspace/"
+	require.NoError(t, os.Chmod(s.path(ws+"run.sh"), 0o750))
+	s.link("docs/notes.txt", ws+"inside")
+	s.link(outside.path("secret"), ws+"absolute")
+	s.link("../../../../secret", ws+"above")
+	s.link(outside.dir, ws+"dir")
+	s.link("absolute", ws+"around")
+	require.NoError(t, syscall.Mkfifo(s.path(ws+"fifo"), 0o644))
+
+	text, files, warnings := s.shown("a", "b")
+	require.Equal(t, "A", text)
+	require.Equal(t, []string{"docs/notes.txt", "inside", "run.sh"}, paths(files))
+	require.Equal(t, uint32(0o750), files[2].Mode)
+	require.Equal(t, "docs/notes.txt", files[1].Link)
+	require.Len(t, warnings, 6)
+	for i, name := range []string{"above", "absolute", "around", "dir", "fifo"} {
+		require.Contains(t, warnings[i], ws+name+": was left out")
+	}
+
+	_, files, _ = s.shown("b", "b")
+	require.Empty(t, files, "empty directories are no files")
+	_, files, _ = s.shown("c", "b")
+	require.Empty(t, files)
+}
+
+// A workspace that is a link is none, whether it was one from the beginning or
+// was exchanged for one.
+func TestForeignWorkspaceIsALink(t *testing.T) {
+	t.Parallel()
+	outside := newSession(t, map[string]string{"secret": "secret"})
+	s := newSession(t, map[string]string{"agents/a/001/answer.json": answer("A"), "other/file": "x"})
+	s.link(outside.dir, "agents/a/001/workspace")
+	_, files, _ := s.shown("a", "b")
+	require.Empty(t, files)
+	require.NoError(t, os.Remove(s.path("agents/a/001/workspace")))
+	s.link("../../../other", "agents/a/001/workspace")
+	_, files, _ = s.shown("a", "b")
+	require.Empty(t, files)
+}
+
+// A commit's own files are taken as long as the directory has them all; those of
+// a directory that came without its blobs are the ones beside the answer.
+func TestCommittedWorkspace(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, map[string]string{"agents/a/001/workspace/changed.txt": "changed since"})
+	work := newSession(t, map[string]string{"as-committed.txt": "x"})
+	store := s.store()
+	m, hash, _, err := artifact.Snapshot(t.Context(), store, artifact.InDir(), work.dir)
+	require.NoError(t, err)
+	s.write("agents/a/001/action.json", `{"token": "t", "kind": "new_answer", "payload": {"answer": "A"}, "manifest": "`+hash+`"}`)
+	_, files, _ := s.shown("a", "b")
+	require.Equal(t, []string{"as-committed.txt"}, paths(files))
+
+	require.NoError(t, store.Delete(t.Context(), artifact.InDir().Blob(m.Files[0].SHA256)))
+	_, files, _ = s.shown("a", "b")
+	require.Equal(t, []string{"changed.txt"}, paths(files))
+
+	s.write("agents/a/001/action.json", `{"token": "t", "kind": "new_answer", "payload": {"answer": "A"}, "manifest": "../../etc/passwd"}`)
+	_, files, _ = s.shown("a", "b")
+	require.Equal(t, []string{"changed.txt"}, paths(files))
+}
+
+// Paths of workspaces in a text become what the step finds under peers/, wherever
+// the directory was when it was written. No agent's ID stays in them.
+func TestPathsInAnAnswer(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"agents/agent_a/001/answer.json": answer("A"), "agents/agent_b/012/answer.json": answer("B")}
+	s := newSession(t, files)
+	alias := filepath.Join(t.TempDir(), "with a space")
+	require.NoError(t, os.Symlink(s.dir, alias))
+	for text, want := range map[string]string{
+		s.dir + "/agents/agent_a/001/workspace/x.txt":                                                "peers/agent1/x.txt",
+		alias + "/agents/agent_a/001/workspace":                                                      "",
+		"See /elsewhere/s-1/agents/agent_b/012/workspace/a b.txt, and agents/agent_a/001/workspace.": "See peers/agent2/a b.txt, and peers/agent1.",
+		"[x](/s/agents/agent_a/001/workspace/x) `/s/agents/agent_b/012/workspace`":                   "[x](peers/agent1/x) `peers/agent2`",
+		"file:///s/agents/agent_a/001/workspace/x":                                                   "file:peers/agent1/x",
+		"/s/agents/agent_z/001/workspace/x":                                                          "/s/agents/agent_z/001/workspace/x",
+		"/s/agents/agent_a/001/workspaces/x":                                                         "/s/agents/agent_a/001/workspaces/x",
+		"/s/myagents/agent_a/001/workspace":                                                          "/s/myagents/agent_a/001/workspace",
+		"nothing, said agent_a":                                                                      "nothing, said agent_a",
+	} {
+		s.write("agents/agent_b/012/answer.json", answer(text))
+		got, _, _ := s.shown("agent_b", "agent_a")
+		if want == "" { // another name of the directory, which nobody knows
+			require.NotContains(t, got, "agent_a")
+			require.Contains(t, got, "peers/agent1")
+			continue
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+func TestAnswerThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, map[string]string{"agents/a/001/answer.json": answer("A")})
+	d := s.clean()
+	answers := d.Answers(s.root, s.store(), s.dir, "a", "")
+	require.NoError(t, os.Remove(s.path("agents/a/001/answer.json")))
+	_, err := answers.Commit(t.Context(), coordination.Shown{Agent: "a", Number: 1, Label: "agent1.1", Step: 1})
+	require.ErrorContains(t, err, "agents/a/001/ has no answer any more")
+}
+
+// noTools is a step's tools where it has none.
+type noTools struct{}
+
+func (noTools) Tools() []llm.Tool { return nil }
+
+func (noTools) Run(context.Context, llm.ToolCall) (loop.Output, error) { return loop.Output{}, nil }
+
+func (noTools) Close() error { return nil }
+
+// once is a model that ends its step with one call, and keeps what it was asked.
+type once struct {
+	name, arguments string
+	asked           llm.Request
+}
+
+func (m *once) Generate(_ context.Context, r llm.Request) (llm.Reply, error) {
+	m.asked = r
+	calls := []llm.ToolCall{{ID: "c1", Name: m.name, Arguments: m.arguments}}
+	return llm.Reply{Message: llm.Message{Role: llm.Assistant, ToolCalls: calls}, Usage: llm.Usage{ModelCalls: 1}}, nil
+}
+
+// run is one step of an agent by the round engine as it is, and what the prompt
+// said. look sees the workspace before the model is asked.
+func (s session) run(agent string, m *once, look func(workspace string)) string {
+	s.t.Helper()
+	d, _ := s.read()
+	l, err := d.Launch(agent, coordination.Config{})
+	require.NoError(s.t, err)
+	store := s.store()
+	answers := d.Answers(s.root, store, s.dir, agent, s.t.TempDir())
+	spec, err := member.Step{
+		Layout: artifact.InDir(), Launch: l, Token: "t-" + agent, Agents: d.With(agent).IDs(),
+		Query: "How many moons has Mars?", Commits: answers.Commit,
+	}.Spec(s.t.Context(), store)
+	require.NoError(s.t, err)
+	_, err = step.Run(s.t.Context(), step.Ports{
+		Store: store, Model: m, Now: time.Now, Scratch: s.t.TempDir(),
+		Tools: func(_ context.Context, workspace string) (step.Tools, error) {
+			look(workspace)
+			return noTools{}, nil
+		},
+	}, spec)
+	require.NoError(s.t, err)
+	var prompt strings.Builder
+	for _, message := range m.asked.Messages {
+		prompt.WriteString(message.Content + "\n")
+	}
+	return prompt.String()
+}
+
+// A directory of another program is continued: the agent is shown everybody's
+// answer and files, its own among them and not told apart, and its vote ends in
+// the directory as that of any other.
+func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, nil)
+	require.NoError(t, os.CopyFS(s.dir, os.DirFS("testdata/massgen")))
+	prompt := s.run("agent_a", &once{name: "vote", arguments: `{"agent_id": "agent3", "reason": "names them"}`}, func(workspace string) {
+		data, err := os.ReadFile(filepath.Join(workspace, "peers/agent1/css/site.css"))
+		require.NoError(t, err)
+		require.Equal(t, "h1 { color: teal }\n", string(data))
+		require.FileExists(t, filepath.Join(workspace, "peers/agent2/report.md"))
+		require.NoDirExists(t, filepath.Join(workspace, "peers/agent3"))
+	})
+	for _, want := range []string{
+		"agent1.1", "agent2.1", "agent3.2", "Built the page. See peers/agent1/index.html.", "I compared it with peers/agent1 and wrote a report.",
+		"Two moons: Phobos and Deimos.",
+	} {
+		require.Contains(t, prompt, want)
+	}
+	for _, hidden := range []string{"agent_a", "agent_b", "agent_c", "massgen-run", "agent3.1", "more thorough"} {
+		require.NotContains(t, prompt, hidden)
+	}
+
+	d, warnings := s.read()
+	require.Empty(t, warnings)
+	a, _ := d.Agent("agent_a")
+	require.Equal(t, &directory.Vote{
+		Step: 3, Target: "agent_c", TargetLabel: "agent3.2", Reason: "names them",
+		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}, {Agent: "agent_c", Step: 2}},
+	}, a.Vote)
+	data, err := os.ReadFile(s.path("agents/agent_a/003/vote.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"target": "agent_c"`)
+
+	prompt = s.run("agent_b", &once{name: "new_answer", arguments: `{"content": "Phobos and Deimos, two moons."}`}, func(string) {})
+	require.Contains(t, prompt, "agent2.1")
+	require.Equal(t, "a=voted:agent_c:stale b=answered:agent2.2 c=answered:agent3.2 | next a,b,c", told(s.clean().Check(coordination.Config{}, nil)))
+}

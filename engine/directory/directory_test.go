@@ -1,0 +1,100 @@
+package directory_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/directory"
+)
+
+// session is a session directory on disk.
+type session struct {
+	t    *testing.T
+	dir  string
+	root *os.Root
+}
+
+// newSession makes a session directory with files, by path; the content of a
+// path that ends in "/" does not matter.
+func newSession(t *testing.T, files map[string]string) session {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { root.Close() })
+	s := session{t: t, dir: dir, root: root}
+	for name, content := range files {
+		s.write(name, content)
+	}
+	return s
+}
+
+func (s session) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
+
+func (s session) write(name, content string) {
+	s.t.Helper()
+	if strings.HasSuffix(name, "/") {
+		require.NoError(s.t, os.MkdirAll(s.path(name), 0o755))
+		return
+	}
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(s.path(name)), 0o755))
+	require.NoError(s.t, os.WriteFile(s.path(name), []byte(content), 0o644))
+}
+
+func (s session) link(target, name string) {
+	s.t.Helper()
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(s.path(name)), 0o755))
+	require.NoError(s.t, os.Symlink(target, s.path(name)))
+}
+
+// read reads the directory; every warning as "path: problem".
+func (s session) read() (directory.Directory, []string) {
+	s.t.Helper()
+	d, warnings, err := directory.Read(s.root)
+	require.NoError(s.t, err)
+	told := []string{}
+	for _, w := range warnings {
+		told = append(told, w.String())
+	}
+	return d, told
+}
+
+// clean reads a directory that there is nothing to say about.
+func (s session) clean() directory.Directory {
+	s.t.Helper()
+	d, warnings := s.read()
+	require.Empty(s.t, warnings)
+	return d
+}
+
+func answer(text string) string { return fmt.Sprintf(`{"answer": %q}`, text) }
+
+// vote is a vote.json; seen are pairs such as "agent_a:1".
+func vote(target string, seen ...string) string {
+	var pairs []string
+	for _, pair := range seen {
+		id, step, _ := strings.Cut(pair, ":")
+		pairs = append(pairs, fmt.Sprintf("%q: %s", id, step))
+	}
+	return fmt.Sprintf(`{"target": %q, "reason": "because", "seen_steps": {%s}}`, target, strings.Join(pairs, ", "))
+}
+
+func stop(status string, seen ...string) string {
+	v := vote("x", seen...)
+	return fmt.Sprintf(`{"status": %q, "summary": "done", %s`, status, v[strings.Index(v, `"seen_steps"`):])
+}
+
+// latest is the text of an agent's latest answer.
+func latest(t *testing.T, d directory.Directory, id string) string {
+	t.Helper()
+	a, ok := d.Agent(id)
+	require.True(t, ok)
+	answer, ok := a.Latest()
+	require.True(t, ok)
+	return answer.Text
+}

@@ -1,0 +1,146 @@
+package directory
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxNesting bounds how deep a document may be nested. Other programs may add
+// fields, but no document of a session is deep.
+const maxNesting = 100
+
+// document is the object of a file, by its exact keys. encoding/json alone would
+// take "Answer" for "answer", and of two answers the last.
+type document map[string]json.RawMessage
+
+// decode reads the one JSON object that data must be: UTF-8, no key twice.
+func decode(data []byte) (document, error) {
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, errors.New("is empty")
+	case !utf8.Valid(data):
+		return nil, errors.New("is not valid UTF-8")
+	}
+	if err := check(data); err != nil {
+		return nil, err
+	}
+	var d document
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("is not a JSON object: %w", err)
+	}
+	if d == nil {
+		return nil, errors.New("is not a JSON object: it is null")
+	}
+	return d, nil
+}
+
+// check reads data through once, for keys that are there twice and for nesting.
+func check(data []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var open []*level
+	for {
+		token, err := decoder.Token()
+		switch {
+		case errors.Is(err, io.EOF) && len(open) == 0:
+			return nil
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return errors.New("is not valid JSON: it ends too early")
+		case err != nil:
+			return fmt.Errorf("is not valid JSON: %w", err)
+		}
+		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if len(open) > 0 {
+			if key, twice := open[len(open)-1].take(token); twice {
+				return fmt.Errorf("has the key %q twice", shorten(key))
+			}
+		}
+		if _, ok := token.(json.Delim); ok {
+			if len(open) == maxNesting {
+				return fmt.Errorf("is nested more than %d deep", maxNesting)
+			}
+			open = append(open, &level{object: token == json.Delim('{')})
+		}
+	}
+}
+
+// level is an object or array that is being read.
+type level struct {
+	object bool
+	value  bool // the next token is a value, not a key
+	keys   map[string]bool
+}
+
+// take notes a token, and reports a key that was there before.
+func (l *level) take(token json.Token) (key string, twice bool) {
+	if !l.object {
+		return "", false
+	}
+	if l.value {
+		l.value = false
+		return "", false
+	}
+	l.value = true
+	key, _ = token.(string)
+	if l.keys == nil {
+		l.keys = map[string]bool{}
+	}
+	twice = l.keys[key]
+	l.keys[key] = true
+	return key, twice
+}
+
+// text is the string under a key; an error says that there is none.
+func (d document) text(key string) (string, error) {
+	raw, ok := d[key]
+	if !ok {
+		return "", fmt.Errorf("has no %q", key)
+	}
+	var s *string
+	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
+		return "", fmt.Errorf("has %s under %q, not a string", typeOf(raw), key)
+	}
+	return *s, nil
+}
+
+// optional is the string under a key, empty without one or with null.
+func (d document) optional(key string) (string, error) {
+	if raw, ok := d[key]; !ok || string(raw) == "null" {
+		return "", nil
+	}
+	return d.text(key)
+}
+
+// typeOf names the type of a JSON value, with its article.
+func typeOf(raw json.RawMessage) string {
+	switch trimmed := strings.TrimSpace(string(raw)); {
+	case trimmed == "" || trimmed == "null":
+		return "null"
+	case trimmed[0] == '{':
+		return "an object"
+	case trimmed[0] == '[':
+		return "an array"
+	case trimmed[0] == '"':
+		return "a string"
+	case trimmed == "true" || trimmed == "false":
+		return "a boolean"
+	}
+	return "a number"
+}
+
+// shorten cuts what others wrote to what a warning can hold.
+func shorten(text string) string {
+	const most = 80
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

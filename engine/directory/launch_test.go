@@ -1,0 +1,150 @@
+package directory_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/directory"
+)
+
+var (
+	answerOnly    = []coordination.Action{coordination.NewAnswer}
+	voteOnly      = []coordination.Action{coordination.Vote}
+	answerAndVote = []coordination.Action{coordination.NewAnswer, coordination.Vote}
+)
+
+func TestFirstLaunch(t *testing.T) {
+	t.Parallel()
+	l, err := newSession(t, nil).clean().Launch("agent_b", coordination.Config{})
+	require.NoError(t, err)
+	require.Equal(t, coordination.Launch{ID: "l1", Agent: "agent_b", Number: 1, Round: 1, Offered: answerOnly}, l)
+}
+
+// The runner is shown the latest answer of everybody, its own like any other, and
+// no votes.
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	d := newSession(t, map[string]string{
+		"agents/agent_a/001/answer.json": answer("A"), "agents/agent_a/002/answer.json": answer("A2"), "agents/agent_a/003/vote.json": vote("agent_a"),
+		"agents/agent_b/005/answer.json": answer("B"), "agents/agent_b/006/": "",
+		"agents/agent_d/001/vote.json": vote("agent_b"),
+	}).clean()
+	l, err := d.Launch("agent_b", coordination.Config{})
+	require.NoError(t, err)
+	require.Equal(t, coordination.Launch{
+		ID: "l1", Agent: "agent_b", Number: 2, Round: 2, After: 6, Answers: 1, Given: 1, Offered: answerAndVote,
+		Shown: []coordination.Shown{
+			{Agent: "agent_a", Number: 1, Label: "agent1.2", Step: 2}, {Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 5},
+		},
+	}, l)
+
+	l, err = d.Launch("agent_0", coordination.Config{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"agent2.2", "agent3.1"}, []string{l.Shown[0].Label, l.Shown[1].Label})
+	require.Equal(t, 1, l.Number)
+}
+
+// Limits count the answers that are on record.
+func TestLaunchWithinLimits(t *testing.T) {
+	t.Parallel()
+	d := newSession(t, map[string]string{
+		"agents/a/001/answer.json": answer("A"), "agents/a/002/answer.json": answer("A2"), "agents/a/003/answer.json": "torn",
+		"agents/b/001/answer.json": answer("B"), "agents/c/001/": "",
+	})
+	for name, tt := range map[string]struct {
+		runner string
+		rules  coordination.Config
+		want   []coordination.Action
+	}{
+		"none":                      {"a", coordination.Config{}, answerAndVote},
+		"below its own":             {"b", coordination.Config{AnswersPerAgent: 2}, answerAndVote},
+		"at its own":                {"a", coordination.Config{AnswersPerAgent: 2}, voteOnly},
+		"below that of all":         {"a", coordination.Config{AnswersGlobal: 4}, answerAndVote},
+		"at that of all":            {"c", coordination.Config{AnswersGlobal: 3}, voteOnly},
+		"nobody votes":              {"a", coordination.Config{SkipVoting: true}, answerOnly},
+		"voting waits, a has one":   {"a", coordination.Config{DeferVoting: true}, nil},
+		"voting waits, c has none":  {"c", coordination.Config{DeferVoting: true}, answerOnly},
+		"the work is divided":       {"a", coordination.Config{Mode: coordination.Decomposition}, []coordination.Action{coordination.NewAnswer, coordination.Stop}},
+		"no step limit":             {"a", coordination.Config{MaxStepsPerAgent: 1}, answerAndVote},
+		"far ahead, nobody is held": {"a", directory.Rules(config.Default()), answerAndVote},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found, _ := d.read()
+			l, err := found.Launch(tt.runner, tt.rules)
+			if tt.want == nil {
+				var nothing *directory.NothingOfferedError
+				require.ErrorAs(t, err, &nothing)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, l.Offered)
+		})
+	}
+}
+
+func TestLaunchOfNobody(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "Agent", "../x", "a/b"} {
+		_, err := newSession(t, nil).clean().Launch(id, coordination.Config{})
+		var name *artifact.NameError
+		require.ErrorAs(t, err, &name)
+	}
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	one, two := 1, 2
+	team := config.Default()
+	team.Orchestrator.MaxNewAnswersPerAgent, team.Orchestrator.MaxNewAnswersGlobal = &one, &two
+	team.Orchestrator.DeferVotingUntilAllAnswered, team.Orchestrator.SkipVoting = true, true
+	require.Equal(t, coordination.Config{
+		Agents: []string{"agent_a", "agent_b", "agent_c"}, Mode: coordination.Voting, MaxStepsPerAgent: 12,
+		AnswersPerAgent: 1, AnswersGlobal: 2, DeferVoting: true, SkipVoting: true,
+	}, directory.Rules(team))
+}
+
+// A step that is gone on with is shown what it was shown, whatever came since.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, map[string]string{
+		"agents/a/001/answer.json": answer("A"), "agents/b/001/answer.json": answer("B"),
+		"agents/b/002/step.json":   `{"token": "t", "seen_steps": {"a": 1, "b": 1}, "labels": ["agent1.1", "agent2.1"]}`,
+		"agents/a/002/answer.json": answer("A2"),
+	})
+	d := s.clean()
+	b, _ := d.Agent("b")
+	l, err := d.Resume("b", b.Unfinished[0], coordination.Config{})
+	require.NoError(t, err)
+	require.Equal(t, 1, l.After)
+	require.Equal(t, answerAndVote, l.Offered)
+	require.Equal(t, []coordination.Shown{
+		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1}, {Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
+	}, l.Shown)
+
+	// The labels that its conversation speaks of are others' now.
+	s.write("agents/0/001/answer.json", answer("0"))
+	s.write("agents/a0/001/answer.json", answer("0"))
+	d, _ = s.read()
+	_, err = d.Resume("b", b.Unfinished[0], coordination.Config{})
+	var renumbered *directory.RenumberedError
+	require.ErrorAs(t, err, &renumbered)
+}
+
+// A step that saw no answer has none to vote for.
+func TestResumeOfAFirstStep(t *testing.T) {
+	t.Parallel()
+	d := newSession(t, map[string]string{
+		"agents/a/001/answer.json": answer("A"), "agents/b/001/step.json": `{"token": "t", "seen_steps": {}, "labels": null}`,
+	}).clean()
+	b, _ := d.Agent("b")
+	l, err := d.Resume("b", b.Unfinished[0], coordination.Config{})
+	require.NoError(t, err)
+	require.Empty(t, l.Shown)
+	require.Equal(t, answerOnly, l.Offered)
+	require.Equal(t, 0, l.After)
+}

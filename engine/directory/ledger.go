@@ -1,0 +1,134 @@
+package directory
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/member"
+)
+
+// ledger is what the workflow of a session has accepted; the zero ledger where
+// none was written.
+type ledger struct {
+	entries  map[string]member.Entry // by agent and step
+	runs     []string                // of the workflow
+	attempt  int                     // of the team, the last one; 0 without a ledger
+	messages []coordination.Message
+}
+
+// readLedger reads ledger/. One that cannot be followed is ignored as a whole: a
+// part of it would be another history.
+func readLedger(root *os.Root, w *warnings) ledger {
+	if _, err := list(root, "ledger"); err != nil {
+		w.add("ledger", "%v; the ledger is ignored, and all actions count", err)
+		return ledger{}
+	}
+	var entries []member.Entry
+	for file := 1; ; file++ {
+		name := artifact.InDir().Ledger(file)
+		e, found, err := readEntry(root, name)
+		if err == nil && found {
+			entries, err = member.Follow(entries, e)
+		}
+		switch {
+		case err != nil:
+			w.add(name, "%v; the ledger is ignored, and all actions count", err)
+			return ledger{}
+		case !found:
+			l := newLedger(entries)
+			l.checkMessages(root, w)
+			return l
+		}
+	}
+}
+
+func readEntry(root *os.Root, name string) (e member.Entry, found bool, err error) {
+	data, err := readFile(root, name)
+	if data == nil || err != nil {
+		return e, false, err
+	}
+	if _, err := decode(data); err != nil {
+		return e, false, err
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, false, fmt.Errorf("is no entry of a ledger: %w", err)
+	}
+	return e, true, nil
+}
+
+func newLedger(entries []member.Entry) ledger {
+	l := ledger{entries: map[string]member.Entry{}}
+	for _, e := range entries {
+		l.attempt = max(l.attempt, e.Attempt, 1)
+		if !slices.Contains(l.runs, e.Run) {
+			l.runs = append(l.runs, e.Run)
+		}
+		switch {
+		case e.Action == coordination.Say:
+			l.messages = append(l.messages, coordination.Message{Number: e.Message, Agent: e.Agent})
+		case strings.HasSuffix(e.Label, ".final"):
+		default:
+			l.entries[entryKey(e.Agent, e.Step)] = e
+		}
+	}
+	return l
+}
+
+// checkMessages drops what people have said if a text of it is not there: a step
+// could not be told, and a vote that waits to hear it would be stale for ever.
+func (l *ledger) checkMessages(root *os.Root, w *warnings) {
+	for i, m := range l.messages {
+		name := member.MessageKey(artifact.InDir(), m.Number)
+		data, err := readFile(root, name)
+		switch {
+		case err != nil:
+		case data == nil:
+			err = errors.New("is missing")
+		case m.Number != i+1:
+			err = fmt.Errorf("is message %d of the ledger", i+1)
+		default:
+			if _, err = decode(data); err == nil {
+				err = json.Unmarshal(data, &member.Message{}) // as the step will read it
+			}
+		}
+		if err != nil {
+			w.add(name, "%v; what people have said is ignored", err)
+			l.messages = nil
+			return
+		}
+	}
+}
+
+// counts reports whether a step's action counts, and for which attempt of the
+// team. What the workflow has made counts if the workflow has accepted it; what
+// others added since counts as it is. What is no action of a team member, as
+// presenting and judging are not, never counts.
+func (l ledger) counts(agent string, number int, a *action, w *warnings) (attempt int, ok bool) {
+	if a.aside() {
+		return 0, false
+	}
+	name := fmt.Sprintf("agents/%s/%03d", agent, number)
+	e, found := l.entries[entryKey(agent, number)]
+	switch {
+	case found && e.Action == a.kind:
+		return max(e.Attempt, 1), true
+	case found:
+		w.add(name, "ended with %s, and the ledger says %s; the step is ignored", a.kind, shorten(string(e.Action)))
+		return 0, false
+	}
+	for _, run := range l.runs {
+		if run != "" && strings.HasPrefix(a.token, run+"-") {
+			w.add(name, "is not on the ledger: the session has not accepted it; the step is ignored")
+			return 0, false
+		}
+	}
+	return l.attempt, true
+}
+
+func entryKey(agent string, step int) string { return fmt.Sprintf("%s/%d", agent, step) }
