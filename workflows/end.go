@@ -1,12 +1,10 @@
 package workflows
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
@@ -177,9 +175,5 @@ func (s *session) unprepared(err error) error {
 		return s.cancelled()
 	}
 	s.tell(s.ctx, string(coordination.FailedAll))
-	var application *temporal.ApplicationError
-	if errors.As(err, &application) {
-		return temporal.NewNonRetryableApplicationError(application.Message(), application.Type(), nil)
-	}
-	return err
+	return finalError(err)
 }

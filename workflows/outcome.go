@@ -36,9 +36,12 @@ func token(run string, l coordination.Launch) string { return run + "-" + string
 
 // tokenOf reports whether t is a token of the launch: in this run, or in one that
 // was reset and that this one repeats, of which only the form is known.
-func tokenOf(l coordination.Launch, run, t string) bool {
+func tokenOf(l coordination.Launch, run, t string) bool { return tokenForm(t, run, string(l.ID)) }
+
+// tokenForm is tokenOf for a launch of any workflow.
+func tokenForm(t, run, launch string) bool {
 	const uuid = 36 // characters of a run ID
-	of, found := strings.CutSuffix(t, "-"+string(l.ID))
+	of, found := strings.CutSuffix(t, "-"+launch)
 	return found && (of == run || len(of) == uuid)
 }
 

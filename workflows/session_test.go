@@ -31,12 +31,16 @@ type player struct {
 	mu      sync.Mutex
 	replies []any // llm.Message or error
 	asked   int
+	saw     func(call int, req llm.Request) // from 1; nil for nobody
 }
 
-func (p *player) Generate(ctx context.Context, _ llm.Request) (llm.Reply, error) {
+func (p *player) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
+	if p.saw != nil {
+		p.saw(p.asked, req)
+	}
 	if p.asked > len(p.replies) {
 		return llm.Reply{}, &llm.Error{Kind: llm.BadRequest, Message: fmt.Sprintf("the script ends before call %d", p.asked)}
 	}

@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -14,7 +12,7 @@ var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // reservedParams are the fields of a request that a configuration cannot set:
 // they belong to the client, or would change the form of the response.
-var reservedParams = []string{"model", "messages", "tools", "stream", "stream_options", "n"}
+var reservedParams = []string{"model", "messages", "tools", "stream_options", "n"}
 
 // check finds what is wrong beyond a single key's type and range.
 func (d *decoder) check(t Team) {
@@ -39,6 +37,8 @@ func (d *decoder) checkAgents(agents []Agent) {
 	switch {
 	case len(agents) == 0 && !d.reported("agents"):
 		d.reportKey("agents", "no agents; a team has 1 to %d of them, each with an id and a backend", MaxAgents)
+	case d.single && len(agents) > 1:
+		d.reportKey(nth("agents", 1), "%d agents are too many; a step is of exactly one, the only one under agents or agent", len(agents))
 	case len(agents) > MaxAgents:
 		d.reportKey(nth("agents", MaxAgents), "%d agents are too many; a team has at most %d", len(agents), MaxAgents)
 	}
@@ -49,6 +49,7 @@ func (d *decoder) checkAgents(agents []Agent) {
 		earlier, taken := first[a.ID]
 		switch {
 		case d.reported(key), d.reported(nth("agents", i)):
+		case !given && d.single:
 		case !given:
 			d.reportKey(key, "missing; every agent has an id of its own, such as agent_%c", 'a'+i%MaxAgents)
 		case !agentID.MatchString(a.ID):
@@ -98,30 +99,4 @@ func (d *decoder) checkName(key, name string) {
 		d.reportKey(key, "a line break or another control character in a name; remove it")
 	}
 	d.checkSecrets(key, name)
-}
-
-func (d *decoder) checkServers(key string, servers []MCPServer) {
-	for i, s := range servers {
-		key := nth(key, i)
-		switch {
-		case d.reported(key), d.reported(key + ".name"):
-		case s.Name == "":
-			d.reportKey(key, "an MCP server without a name")
-		case s.Command != "" && s.URL != "":
-			d.reportKey(key, "both a command and a url; an MCP server has one of them")
-		case s.Command == "" && s.URL == "" && (len(s.Args) > 0 || len(s.Env) > 0):
-			d.reportKey(key, "arguments or an environment without a command")
-		}
-		if s.URL != "" {
-			if wrong := address(s.URL); wrong != "" {
-				d.reportKey(key+".url", "%s", wrong)
-			}
-		}
-		for i, arg := range s.Args {
-			d.checkSecrets(nth(key+".args", i), arg)
-		}
-		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-			d.checkSecrets(join(key+".env", name), s.Env[name])
-		}
-	}
 }

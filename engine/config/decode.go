@@ -16,6 +16,7 @@ type decoder struct {
 	problems Problems
 	wrongs   map[string]bool     // the keys that problems are about
 	places   map[string]position // of every value that was decoded, by key
+	single   bool                // exactly one agent, which may do without an ID
 }
 
 func (d *decoder) report(at position, key, format string, args ...any) {

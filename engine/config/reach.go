@@ -24,7 +24,7 @@ func (d *decoder) checkReach(key string, a Agent) {
 		}
 	}
 	for i, s := range a.MCPServers {
-		if s.Command != "" || s.URL != "" || len(s.Args) > 0 || len(s.Env) > 0 {
+		if s.Defines() {
 			d.reportKey(nth(key+".mcp_servers", i), "not accepted here: a session on a cluster can name the worker's MCP servers, not define one; give the name of one in the worker's configuration")
 		}
 	}

@@ -49,6 +49,7 @@ func object(t reflect.Type, prefix string) *jsonschema.Schema {
 		s.Else = &jsonschema.Schema{Required: []string{"model"}}
 	case reflect.TypeFor[MCPServer]():
 		s.Required = []string{"name"}
+		s.Properties["name"].Pattern = serverName.String()
 	}
 	return s
 }
@@ -102,7 +103,7 @@ func array(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 		s.Items = value(t.Elem(), pattern+"[]", rule{})
 	}
 	if r.shorthand != "" {
-		s.Items = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, s.Items}}
+		s.Items = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: s.Items.Properties[r.shorthand].Pattern}, s.Items}}
 	}
 	if t == reflect.TypeFor[[]Agent]() {
 		least, most := 1, MaxAgents

@@ -40,13 +40,13 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	canonical, err := config.Default().Canonical()
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		"the starter file":     string(config.Starter()),
-		"the contract":         contract,
-		"the canonical form":   string(canonical),
-		"one agent":            "agent: {id: agent_a, backend: {model: m}}",
-		"an offline agent":     "agents: [{id: agent_a, backend: {type: offline}}]",
-		"empty sections":       "agents: [{id: agent_a, backend: {model: m, provider: }, tools: , mcp_servers: }]\norchestrator:\n  budget:\ntimeout_settings:\n",
-		"MCP servers, one day": "agents: [{id: agent_a, backend: {model: m}, mcp_servers: [a, {name: b, command: c, args: [d], env: {E: f}}]}]",
+		"the starter file":   string(config.Starter()),
+		"the contract":       contract,
+		"the canonical form": string(canonical),
+		"one agent":          "agent: {id: agent_a, backend: {model: m}}",
+		"an offline agent":   "agents: [{id: agent_a, backend: {type: offline}}]",
+		"empty sections":     "agents: [{id: agent_a, backend: {model: m, provider: }, tools: , mcp_servers: }]\norchestrator:\n  budget:\ntimeout_settings:\n",
+		"MCP servers":        "agents: [{id: agent_a, backend: {model: m}, mcp_servers: [a, {name: b, command: c, args: [d], env: {E: f}}]}]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +65,7 @@ func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
 		"a variable of the worker", "a reference to a variable", "literal keys in params", "literal keys in params in other forms",
 		"a base_url that is no address", "reserved params", "not built yet", "a presenter that does not exist",
 		"a divided work with parts missing", "a divided work without a decomposer", "a subtask where the work is not divided",
-		"updates that are off and restart steps", "a budget of nothing", "fewer criteria than at least", "a session on a cluster that defines (cluster)",
+		"updates that are off and restart steps", "a budget of nothing", "an MCP server twice", "fewer criteria than at least", "a session on a cluster that defines (cluster)",
 	}
 	resolved := schema(t)
 	_, cases := readBroken(t)
@@ -86,6 +86,7 @@ func TestTheSchemaSaysWhatIsNotAvailable(t *testing.T) {
 	t.Parallel()
 	data, err := config.Schema()
 	require.NoError(t, err)
-	require.Contains(t, string(data), `"Run commands in the sandbox. Only the default is available in this version."`)
+	require.Contains(t, string(data), `"Whether it is used. Only the default is available in this version."`)
+	require.NotRegexp(t, `"Run commands[^"]*not? available|"MCP servers[^"]*not? available|"(Run commands|MCP servers)[^"]*Only the default`, string(data))
 	require.Contains(t, string(data), `"How often the team may begin again after judging its final answer; 0: the answer is not judged."`)
 }

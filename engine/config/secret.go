@@ -44,7 +44,7 @@ func keyVariable(name string) string {
 	case !variableName.MatchString(name):
 		return "not the name of an environment variable (not shown, it could be a key); " + example
 	case strings.HasPrefix(upper, "AWS_"), strings.HasPrefix(upper, "TEMPORAL_"):
-		return "the variables AWS_… and TEMPORAL_… belong to the worker and are never sent to a model; name a variable of the model's own"
+		return "the variables AWS_… and TEMPORAL_… belong to the worker and are never sent anywhere else; name a variable that was made for this"
 	case !strings.HasSuffix(name, "_KEY") && !strings.HasSuffix(name, "_TOKEN"):
 		return "the variable's name must end in _KEY or _TOKEN (not shown, it could be a key); " + example
 	}

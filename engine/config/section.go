@@ -33,6 +33,13 @@ func Decode[T any](name string, data []byte, reach Reach, check func(T, Checker)
 	return t, nil
 }
 
+// Defaults returns a T in which every key that has a default has it.
+func Defaults[T any]() T {
+	var t T
+	setDefaults(reflect.ValueOf(&t).Elem())
+	return t
+}
+
 // nestedTeam decodes a team that is part of something else: its keys and their
 // checks are those of a team, its problems have the key where it is.
 func (d *decoder) nestedTeam(n *node, key string) Team {

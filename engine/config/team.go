@@ -51,19 +51,10 @@ type Backend struct {
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
 }
 
-// MCPServer names an MCP server or, with more than Name set, defines one.
-type MCPServer struct {
-	Name    string            `json:"name" doc:"The server's name; its tools are called mcp__NAME__TOOL."`
-	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
-	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
-	Env     map[string]string `json:"env,omitempty" doc:"The program's environment."`
-	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by HTTP."`
-}
-
 // Tools says which built-in tools an agent gets.
 type Tools struct {
 	Files bool `json:"files" default:"true" doc:"Read, write, edit, copy, list and search files in the agent's workspace."`
-	Shell bool `json:"shell" default:"false" doc:"Run commands in the sandbox."`
+	Shell bool `json:"shell" default:"false" doc:"Run commands in the agent's workspace, confined by the worker's sandbox: no network, nothing outside the workspace."`
 }
 
 // Agent returns the agent with the given ID.
@@ -90,11 +81,13 @@ func Default() Team {
 	return t
 }
 
-// Offline returns the team with the built-in deterministic model behind every agent.
+// Offline returns the team with the built-in deterministic model behind every
+// agent. It uses neither a shell nor MCP servers, which could need a network.
 func (t Team) Offline() Team {
 	t.Agents = slices.Clone(t.Agents)
 	for i := range t.Agents {
 		t.Agents[i].Backend = Backend{Type: Offline}
+		t.Agents[i].MCPServers, t.Agents[i].Tools.Shell = nil, false
 	}
 	return t
 }

@@ -118,7 +118,13 @@ func TestWhatIsBuiltCanBeSet(t *testing.T) {
 	t.Parallel()
 	team := parse(t, `
 agents:
-  - {id: agent_a, backend: {type: offline}, tools: {files: false}}
+  - id: agent_a
+    backend: {type: offline}
+    tools: {files: false, shell: true}
+    mcp_servers:
+      - browser
+      - {name: my-files_2, command: server, args: [-x, ""], env: {LEVEL: debug, TOKEN: "${MY_TOKEN}"}}
+      - {name: web, url: "https://h/mcp?v=1"}
 orchestrator:
   pacing: continuous
   update_mode: restart
@@ -154,7 +160,14 @@ timeout_settings:
   round_timeout_grace_seconds: 0
 `)
 	want := config.Default()
-	want.Agents = []config.Agent{{ID: "agent_a", Backend: config.Backend{Type: config.Offline}}}
+	want.Agents = []config.Agent{{
+		ID: "agent_a", Backend: config.Backend{Type: config.Offline}, Tools: config.Tools{Shell: true},
+		MCPServers: []config.MCPServer{
+			{Name: "browser"},
+			{Name: "my-files_2", Command: "server", Args: []string{"-x", ""}, Env: map[string]string{"LEVEL": "debug", "TOKEN": "${MY_TOKEN}"}},
+			{Name: "web", URL: "https://h/mcp?v=1"},
+		},
+	}}
 	want.Orchestrator = config.Orchestrator{
 		CoordinationMode: "voting", Pacing: "continuous", UpdateMode: "restart", OnSplit: "plurality",
 		MaxRevotes: 3, MaxStepsPerAgent: 4, VotingSensitivity: "checklist_gated",
@@ -285,7 +298,7 @@ func TestTheStarterFileSaysTheDefaults(t *testing.T) {
 
 func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
 	t.Parallel()
-	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+)$`)
+	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+|[a-z_]+:|  .+)$`)
 	text := suggestion.ReplaceAllString(string(config.Starter()), "$1$2")
 	team := parse(t, text)
 
@@ -293,6 +306,12 @@ func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
 	want.Agents[0].Backend.BaseURL, want.Agents[0].Backend.APIKeyEnv = "http://127.0.0.1:11434/v1", "MY_SERVER_API_KEY"
 	want.Agents[0].Backend.Params = map[string]any{"temperature": 0.7}
 	want.Agents[0].SystemMessage = "You are a careful reviewer."
+	want.Agents[0].Tools.Shell = true
+	want.Agents[0].MCPServers = []config.MCPServer{
+		{Name: "browser", Command: "/opt/mcp/bin/browser-mcp", Args: []string{"--headless"}},
+		{Name: "tickets", Command: "tickets-mcp", Env: map[string]string{"TICKETS_TOKEN": "${TICKETS_TOKEN}"}},
+		{Name: "docs", URL: "https://docs.example.com/mcp"},
+	}
 	want.Orchestrator.MaxNewAnswersPerAgent = new(3)
 	want.Orchestrator.PresenterAgent = new("agent_b")
 	want.Orchestrator.Budget = config.Budget{MaxCostUSD: new(2.5), MaxTotalTokens: new(500_000)}

@@ -13,8 +13,6 @@ import (
 // this version does anyway, and where it would be needed the missing subtask is
 // refused (agreement.go).
 var unavailable = []string{
-	"agents[].mcp_servers",
-	"agents[].tools.shell",
 	"orchestrator.coordination.persona_generator.enabled",
 	"orchestrator.coordination.evaluation_criteria_generator.enabled",
 	"orchestrator.coordination.evaluation_criteria_generator.min_criteria",

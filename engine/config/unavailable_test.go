@@ -23,7 +23,7 @@ func TestOnlyWhatIsListedIsUnavailable(t *testing.T) {
 		}
 	})
 	require.Equal(t, []string{
-		"mcp_servers", "shell", "enabled", "enabled", "min_criteria", "max_criteria",
+		"enabled", "enabled", "min_criteria", "max_criteria",
 		"round_evaluator_before_checklist", "orchestrator_managed_round_evaluator", "round_evaluator_transformation_pressure",
 	}, refused)
 }

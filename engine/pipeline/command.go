@@ -57,6 +57,13 @@ type Ref struct {
 // Stop ends the running segment, which can go on later.
 type Stop struct{ ID LaunchID }
 
+// Hold has the team of a running session step pause, and Release has it go on: a
+// session keeps what it has, and is not begun again.
+type (
+	Hold    struct{ ID LaunchID }
+	Release struct{ ID LaunchID }
+)
+
 // Ring tells the running segment how many human messages there are.
 type Ring struct{ Messages int }
 
@@ -79,8 +86,10 @@ type Outcome struct {
 	Final *Ref `json:"final,omitempty"`
 }
 
-func (Launch) command() {}
-func (Stop) command()   {}
-func (Ring) command()   {}
-func (Keep) command()   {}
-func (Done) command()   {}
+func (Launch) command()  {}
+func (Stop) command()    {}
+func (Hold) command()    {}
+func (Release) command() {}
+func (Ring) command()    {}
+func (Keep) command()    {}
+func (Done) command()    {}

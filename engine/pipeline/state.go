@@ -47,6 +47,7 @@ type Frame struct {
 type Run struct {
 	Launch  Launch `json:"launch"`
 	Stopped bool   `json:"stopped,omitempty"` // its Stop was handed out
+	Holding bool   `json:"held,omitempty"`    // its Hold was handed out, and no Release
 }
 
 // Segment is one entry of the trace.
@@ -89,8 +90,12 @@ func (s *State) Drain() []Command {
 		s.Told = true
 		commands = append(commands, s.stop()...)
 		commands = append(commands, Done{*s.Outcome})
+	case s.Paused && s.Running != nil && s.Running.Launch.Kind == Session:
+		commands = append(commands, s.hold(true)...)
 	case s.Paused:
 		commands = append(commands, s.stop()...)
+	case s.Running != nil && s.Running.Holding:
+		commands = append(commands, s.hold(false)...)
 	case s.Parked != nil:
 	case s.Pending != nil:
 		commands = append(commands, s.launch())
@@ -119,6 +124,19 @@ func (s *State) stop() []Command {
 	}
 	s.Running.Stopped = true
 	return []Command{Stop{s.Running.Launch.ID}}
+}
+
+// hold has the team of the running session step pause or go on, once.
+func (s *State) hold(on bool) []Command {
+	r := s.Running
+	if r.Holding == on {
+		return nil
+	}
+	r.Holding = on
+	if on {
+		return []Command{Hold{r.Launch.ID}}
+	}
+	return []Command{Release{r.Launch.ID}}
 }
 
 // Current is the step that runs, or would be launched next; empty for none.

@@ -71,7 +71,7 @@ func (r *run) drain() []pipeline.Command {
 			r.at = &c
 		case pipeline.Done:
 			r.done, r.at = &c.Outcome, nil
-		case pipeline.Stop, pipeline.Ring, pipeline.Keep:
+		case pipeline.Stop, pipeline.Hold, pipeline.Release, pipeline.Ring, pipeline.Keep:
 		}
 	}
 	return commands
@@ -322,6 +322,20 @@ func TestPause(t *testing.T) {
 	r.drain()
 	r.play("export done")
 	require.NotNil(t, r.done)
+}
+
+// A session is paused itself: its agents go on with what they have.
+func TestPauseOfASessionStep(t *testing.T) {
+	t.Parallel()
+	r := start(t, pipeline.Graph{Start: "decide", Steps: []pipeline.Node{{Name: "decide", Kind: pipeline.Session}}})
+	id := r.at.ID
+	r.state.Step(pipeline.Pause{})
+	require.Equal(t, []pipeline.Command{pipeline.Hold{ID: id}}, r.drain())
+	require.Empty(t, r.drain(), "once")
+	r.state.Step(pipeline.Resume{})
+	require.Equal(t, []pipeline.Command{pipeline.Release{ID: id}}, r.drain())
+	require.Empty(t, r.drain(), "once")
+	r.play("decide says yes").ended(pipeline.Completed, "decide/completed")
 }
 
 func TestWhatPeopleSay(t *testing.T) {

@@ -146,3 +146,28 @@ func plain(text, frame string) string {
 	}
 	return strings.TrimSpace(text)
 }
+
+// MaxQuestion bounds what a team is asked, in bytes.
+const MaxQuestion = 256 << 10
+
+// Question is what the team of a session step is asked: there the prompt is a part
+// of the question, not a system message. Of more than there is room for, the
+// request stays whole.
+func Question(prompt, request string, history []Told, messages []Message) string {
+	var parts []string
+	if prompt != "" {
+		parts = append(parts, prompt)
+	}
+	parts = append(parts, request)
+	if len(history) > 0 {
+		parts = append(parts, Task{History: history, Frame: "====="}.history())
+	}
+	if len(messages) > 0 {
+		parts = append(parts, said(messages).Content)
+	}
+	text := strings.Join(parts, "\n\n")
+	if len(text) > MaxQuestion {
+		text = strings.ToValidUTF8(text[:MaxQuestion], "")
+	}
+	return text
+}

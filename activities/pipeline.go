@@ -1,0 +1,142 @@
+package activities
+
+import (
+	"encoding/json"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
+)
+
+// The registered names of the activities of pipelines. They are in every history.
+const (
+	PreparePipelineName  = "PreparePipeline"
+	RunSegmentName       = "RunSegment"
+	AskTeamName          = "AskTeam"
+	RecordPipelineName   = "RecordPipeline"
+	ConcludePipelineName = "ConcludePipeline"
+)
+
+// PreparePipelineInput is what a run of a pipeline was started with.
+type PreparePipelineInput struct {
+	Protocol   int             `json:"protocol"`
+	ID         string          `json:"id"`
+	WorkflowID string          `json:"workflow_id"`
+	FirstRunID string          `json:"first_run_id"`
+	Request    string          `json:"request"`
+	Pipeline   string          `json:"pipeline,omitempty"` // a registered name
+	Config     json.RawMessage `json:"config,omitempty"`
+}
+
+// PreparedPipeline is what the workflow needs of a resolved pipeline.
+type PreparedPipeline struct {
+	Protocol   int            `json:"protocol"`
+	ConfigHash string         `json:"config_hash"`
+	Graph      pipeline.Graph `json:"graph"`
+
+	// URL is where the run's directory is, for people.
+	URL string `json:"url"`
+
+	// Offline says that the built-in model plays agents of the pipeline.
+	Offline bool `json:"offline,omitempty"`
+}
+
+// SegmentInput is one launch. What is large is read from the run's directory.
+type SegmentInput struct {
+	Run        string          `json:"run"`
+	ConfigHash string          `json:"config_hash"`
+	Launch     pipeline.Launch `json:"launch"`
+
+	// Decision is what the team of a session step came to; nil for other steps.
+	Decision *TeamDecision `json:"decision,omitempty"`
+}
+
+// TeamDecision is how the session of a session step ended.
+type TeamDecision struct {
+	Session string    `json:"session"`
+	Status  string    `json:"status"`
+	Path    string    `json:"path"` // of the final answer's answer.json
+	Cost    llm.Usage `json:"cost"`
+}
+
+// SegmentResult is what a segment came to, in references and short text.
+type SegmentResult struct {
+	Token      string          `json:"token"`
+	Number     int             `json:"number"`
+	Status     pipeline.Status `json:"status"`
+	Action     pipeline.Action `json:"action,omitempty"`
+	To         string          `json:"to,omitempty"`
+	Messages   string          `json:"messages,omitempty"`
+	Iterations int             `json:"iterations,omitempty"`
+	Text       string          `json:"text,omitempty"` // cut
+	Said       bool            `json:"said,omitempty"`
+	Workspace  string          `json:"workspace,omitempty"`
+	Heard      int             `json:"heard,omitempty"`
+	Usage      llm.Usage       `json:"usage"`
+}
+
+// TeamQuestion is what the team of a session step is asked: the input of its
+// session.
+type TeamQuestion struct {
+	Query  string          `json:"query"`
+	Team   string          `json:"team,omitempty"`
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// RecordPipelineInput is what has happened since the last record.
+type RecordPipelineInput struct {
+	Run      string           `json:"run"`
+	Messages []pipeline.Keep  `json:"messages,omitempty"`
+	Events   []pipeline.Entry `json:"events,omitempty"`
+	Status   PipelineState    `json:"status"` // without the request
+
+	// Over says that the run has ended: no step of it goes on any more.
+	Over bool `json:"over,omitempty"`
+}
+
+// PipelineState is a run at a glance: the answer to the state query and the
+// content of status.json.
+type PipelineState struct {
+	ID      string `json:"id"`
+	Request string `json:"request"`
+
+	// Status is "running" or how the run ended; Reason says why, if it did not just
+	// end.
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	pipeline.View
+}
+
+// ConcludePipelineInput is a run that is over.
+type ConcludePipelineInput struct {
+	Run     string         `json:"run"`
+	Final   *pipeline.Ref  `json:"final,omitempty"`
+	History []pipeline.Ref `json:"history"`
+	Result  PipelineResult `json:"result"` // but for what is read from the store
+}
+
+// PipelineResult is how a run ended: the result of the workflow and the content of
+// result.json.
+type PipelineResult struct {
+	ID     string          `json:"id"`
+	Status pipeline.Status `json:"status"`
+
+	// Error says why a run did not just end.
+	Error *artifact.Error `json:"error,omitempty"`
+
+	Trace   []pipeline.Segment `json:"trace"`
+	History []HistoryEntry     `json:"history"`
+	Usage   llm.Usage          `json:"usage"`
+
+	// Final is the text of the run, cut at 8 KB; the whole is at FinalPath.
+	Final          string  `json:"final"`
+	FinalTruncated bool    `json:"final_truncated,omitempty"`
+	FinalPath      *string `json:"final_path"` // null without a text
+}
+
+// HistoryEntry is the text of one step, cut at 280 characters; the whole is at Path.
+type HistoryEntry struct {
+	Step string `json:"step"`
+	Text string `json:"text"`
+	Path string `json:"path"`
+}

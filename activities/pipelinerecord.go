@@ -1,0 +1,149 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/excerpt"
+	"conclave/engine/pipeline"
+	"conclave/engine/segment"
+	"conclave/engine/step"
+)
+
+// maxEntry is how much of a step's text the history of a result has, in bytes.
+const maxEntry = 280
+
+// RecordPipeline writes what people said where steps read it, then the files that
+// are derived from the history. It can be repeated.
+func (a *Activities) RecordPipeline(ctx context.Context, in RecordPipelineInput) error {
+	defer pulse(ctx)()
+	layout := artifact.InPipeline(in.Run)
+	for _, m := range in.Messages { // steps that run wait for these
+		key := segment.MessageKey(layout, m.Number)
+		err := artifact.PutJSON(ctx, a.Store, key, segment.Message{Number: m.Number, Text: m.Text, SaidAt: artifact.Timestamp(a.Now())})
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", key, err)
+		}
+	}
+	if err := a.appendPipelineEvents(ctx, layout, in.Events); err != nil {
+		return err
+	}
+	file, err := artifact.ReadJSON[PipelineFile](ctx, a.Store, layout.File("pipeline.json"))
+	if err != nil {
+		return fmt.Errorf("reading pipeline.json: %w", err)
+	}
+	in.Status.Request = file.Request
+	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
+		return fmt.Errorf("writing status.json of run %s: %w", in.Run, err)
+	}
+	if in.Over {
+		step.ForgetAll(ctx, a.Store, layout.File("journal/"))
+	}
+	return nil
+}
+
+// appendPipelineEvents makes events.jsonl end with the given events.
+func (a *Activities) appendPipelineEvents(ctx context.Context, layout artifact.Layout, events []pipeline.Entry) error {
+	if len(events) == 0 {
+		return nil
+	}
+	key := layout.File("events.jsonl")
+	old, err := a.Store.Get(ctx, key)
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+		return fmt.Errorf("reading %s: %w", key, err)
+	}
+	lines := bytes.NewBuffer(before(old, events[0].Seq))
+	for _, e := range events {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		lines.Write(append(line, '\n'))
+	}
+	if err := a.Store.Put(ctx, key, bytes.NewReader(lines.Bytes())); err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	return nil
+}
+
+// ConcludePipeline reads what the run came to, and writes result.json.
+func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludePipelineInput) (PipelineResult, error) {
+	defer pulse(ctx)()
+	layout := artifact.InPipeline(in.Run)
+	result := in.Result
+	result.History = []HistoryEntry{}
+	for _, ref := range in.History {
+		c, err := segment.ReadCommit(ctx, a.Store, layout, ref)
+		if err != nil {
+			return PipelineResult{}, fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
+		}
+		path := a.Store.URL(layout.Segment(ref.Number, ref.Step, "answer.json"))
+		result.History = append(result.History, HistoryEntry{Step: ref.Step, Text: excerpt.Marked(c.Text, maxEntry), Path: path})
+		if in.Final != nil && ref == *in.Final {
+			result.Final, result.FinalTruncated = excerpt.Of(c.Text, MaxAnswer)
+			result.FinalPath = &path
+		}
+	}
+	if err := artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result); err != nil {
+		return PipelineResult{}, fmt.Errorf("writing result.json of run %s: %w", in.Run, err)
+	}
+	return result, nil
+}
+
+// AskTeam says what the team of a session step is asked: the step's prompt, the
+// request, and, of a step that is shown them, what earlier steps said.
+func (a *Activities) AskTeam(ctx context.Context, in SegmentInput) (TeamQuestion, error) {
+	defer pulse(ctx)()
+	layout := artifact.InPipeline(in.Run)
+	p, err := a.definition(ctx, layout, in.ConfigHash)
+	if err != nil {
+		return TeamQuestion{}, err
+	}
+	s, ok := p.Step(in.Launch.Step)
+	if !ok {
+		return TeamQuestion{}, invalid(fmt.Errorf("the pipeline has no step %s", in.Launch.Step))
+	}
+	q, err := a.question(ctx, layout, in.Launch, s)
+	if err != nil {
+		return TeamQuestion{}, err
+	}
+	if s.Config == nil {
+		q.Team = s.Team
+		return q, nil
+	}
+	return a.withTeam(q, *s.Config)
+}
+
+// withTeam names the team of a step where it can be registered, and sends it along
+// where it cannot: there it may not define anything.
+func (a *Activities) withTeam(q TeamQuestion, t config.Team) (TeamQuestion, error) {
+	var err error
+	if a.Teams.Dir != "" {
+		q.Team, err = a.Teams.Register(t)
+	} else {
+		q.Config, err = t.Canonical()
+	}
+	return q, err
+}
+
+// question puts together what the team is asked.
+func (a *Activities) question(ctx context.Context, layout artifact.Layout, l pipeline.Launch, s config.PipelineStep) (TeamQuestion, error) {
+	file, err := artifact.ReadJSON[PipelineFile](ctx, a.Store, layout.File("pipeline.json"))
+	if err != nil {
+		return TeamQuestion{}, fmt.Errorf("reading pipeline.json: %w", err)
+	}
+	texts, err := segment.Texts(ctx, a.Store, layout, l.History)
+	if err != nil {
+		return TeamQuestion{}, err
+	}
+	said, err := segment.ReadMessages(ctx, a.Store, layout, 0, l.Messages)
+	if err != nil {
+		return TeamQuestion{}, err
+	}
+	return TeamQuestion{Query: pipeline.Question(s.Prompt, file.Request, texts, said)}, nil
+}

@@ -1,0 +1,130 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/config"
+)
+
+const writing = `
+start: main
+agents:
+  - {id: agent_a, backend: {model: m}, tools: {shell: true}, mcp_servers: [playwright]}
+steps:
+  - name: main
+    kind: agent
+    agent: agent_a
+    prompt: You write.
+    destinations: [lint, decide]
+    next: lint
+  - {name: lint, kind: tools, calls: [{tool: run_command, args: {command: make lint}}, {tool: mcp__playwright__browser_close}],
+     next: [{when: {status: max_iterations}, to: decide}, {to: export}]}
+  - {name: decide, kind: session, team: reviewers}
+  - {name: export, history: true, max_iterations: 3}
+limits: {max_transitions: 20, max_call_depth: 2}
+`
+
+func TestAPipeline(t *testing.T) {
+	t.Parallel()
+	p, err := config.ParsePipeline("p.yaml", []byte(writing), config.Local)
+	require.NoError(t, err)
+	require.Equal(t, "main", p.Start)
+	require.Equal(t, []config.Branch{{To: "lint"}}, p.Steps[0].Next, "a plain name is the whole rule")
+	require.Equal(t, 50, p.Steps[0].MaxIterations)
+	require.Equal(t, map[string]any{"command": "make lint"}, p.Steps[1].Calls[0].Args)
+	require.Equal(t, "max_iterations", p.Steps[1].Next[0].When.Status)
+	require.Equal(t, 3, p.Steps[3].MaxIterations)
+	require.Equal(t, "stop", p.OnStepFailure)
+	player, ok := p.Player(p.Steps[3])
+	require.True(t, ok)
+	require.Equal(t, "agent_a", player.ID, "the first one, where none is named")
+	require.Empty(t, p.Unreachable())
+
+	canonical, err := p.Canonical()
+	require.NoError(t, err)
+	again, err := config.ParsePipeline("canonical", canonical, config.Local)
+	require.NoError(t, err)
+	require.Equal(t, p, again)
+	require.Equal(t, p.Hash(), again.Hash())
+
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(writing), 0o600))
+	loaded, err := config.LoadPipeline(path)
+	require.NoError(t, err)
+	require.Equal(t, p, loaded)
+	_, err = config.LoadPipeline(path + ".none")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestATeamAsAStep(t *testing.T) {
+	t.Parallel()
+	p, err := config.ParsePipeline("p.yaml", []byte(`
+start: decide
+steps:
+  - name: decide
+    kind: session
+    config: {agents: [{id: agent_a, backend: {model: m}}, {id: agent_b, backend: {model: m}}]}
+`), config.Local)
+	require.NoError(t, err)
+	require.Len(t, p.Steps[0].Config.Agents, 2)
+	require.Equal(t, 12, p.Steps[0].Config.Orchestrator.MaxStepsPerAgent, "teams have their defaults")
+	require.Equal(t, config.Offline, p.Offline().Steps[0].Config.Agents[1].Backend.Type)
+	require.Equal(t, config.OpenAI, p.Steps[0].Config.Agents[1].Backend.Type, "a copy")
+}
+
+func TestUnreachableSteps(t *testing.T) {
+	t.Parallel()
+	p, err := config.ParsePipeline("p.yaml", []byte(writing+"  \n"), config.Local)
+	require.NoError(t, err)
+	p.Steps = append(p.Steps, config.PipelineStep{Name: "island"}, config.PipelineStep{Name: "beach", Next: []config.Branch{{To: "island"}}})
+	require.Equal(t, []string{"island", "beach"}, p.Unreachable())
+}
+
+func TestMermaid(t *testing.T) {
+	t.Parallel()
+	p, err := config.ParsePipeline("p.yaml", []byte(writing), config.Local)
+	require.NoError(t, err)
+	require.Equal(t, `flowchart TD
+    s_main["main<br/>agent · agent_a"]
+    s_lint[["lint<br/>tools"]]
+    s_decide{{"decide<br/>session"}}
+    s_export["export<br/>agent"]
+    start((start)) --> s_main
+    s_main --> s_lint
+    s_main -.-> s_lint
+    s_main -.-> s_decide
+    s_lint -->|max_iterations| s_decide
+    s_lint --> s_export
+`, p.Mermaid())
+}
+
+// What is refused is in testdata/pipelines.txt, in the form of broken.txt.
+func TestBrokenPipelinesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/pipelines.txt"
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var written strings.Builder
+	for _, section := range strings.Split("\n"+string(data), "\n=== ")[1:] {
+		title, rest, _ := strings.Cut(section, "\n")
+		text, want, ok := strings.Cut(rest, ">>>\n")
+		require.True(t, ok, "no >>> in %s", title)
+		p, err := config.ParsePipeline("p.yaml", []byte(text), config.Local)
+		var problems config.Problems
+		require.ErrorAs(t, err, &problems, title)
+		require.Zero(t, p, title)
+		if *update {
+			written.WriteString("=== " + title + "\n" + text + ">>>\n" + err.Error() + "\n\n")
+			continue
+		}
+		require.Equal(t, strings.TrimSpace(want), err.Error(), title)
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(written.String()), 0o644))
+	}
+}

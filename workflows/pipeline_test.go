@@ -1,0 +1,230 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
+	"conclave/workflows"
+)
+
+const writing = `{
+	"start": "main",
+	"agents": [{"id": "agent_a", "backend": {"model": "m"}}, {"id": "agent_b", "backend": {"model": "m"}}],
+	"steps": [
+		{"name": "main", "kind": "agent", "agent": "agent_a", "prompt": "You write.", "destinations": ["lint", "export"], "next": "export"},
+		{"name": "lint", "kind": "tools", "calls": [{"tool": "read_file", "args": {"path": "draft.md"}}]},
+		{"name": "export", "kind": "agent", "agent": "agent_b", "history": true}
+	]
+}`
+
+// run plays a pipeline to its end.
+func runPipeline(t *testing.T, s *stage, in workflows.PipelineInput) workflows.PipelineResult {
+	t.Helper()
+	s.ExecuteWorkflow(workflows.PipelineType, in)
+	require.True(t, s.IsWorkflowCompleted())
+	require.NoError(t, s.GetWorkflowError())
+	var result workflows.PipelineResult
+	require.NoError(t, s.GetWorkflowResult(&result))
+	return result
+}
+
+func newPipeline(t *testing.T, scripts map[string][]any) *stage {
+	t.Helper()
+	s := newStage(t, scripts, nil)
+	s.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
+	return s
+}
+
+func text(content string) llm.Message { return llm.Message{Role: llm.Assistant, Content: content} }
+
+func traceOf(r workflows.PipelineResult) string {
+	var all []string
+	for _, g := range r.Trace {
+		all = append(all, g.Step+"/"+string(g.Status))
+	}
+	return strings.Join(all, " ")
+}
+
+// The worked sequence: main writes, calls lint, which reads what main wrote, and
+// goes on with its own conversation; export is shown what was said.
+func TestPipeline_CallAndReturn(t *testing.T) {
+	t.Parallel()
+	var resumed []llm.Message
+	s := newPipeline(t, map[string][]any{
+		"agent_a": {
+			call("write_file", map[string]string{"path": "draft.md", "content": "a frog"}),
+			call("call_step", map[string]string{"step_name": "lint"}),
+			text("written"),
+		},
+		"agent_b": {call("read_file", map[string]string{"path": "draft.md"}), text("exported")},
+	})
+	s.cast["agent_a"].saw = func(n int, req llm.Request) {
+		if n == 3 {
+			resumed = req.Messages
+		}
+	}
+	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write a haiku.", ID: "p1", Config: json.RawMessage(writing)})
+	require.Equal(t, pipeline.Completed, result.Status)
+	require.Equal(t, "main/call_pending lint/completed main/completed export/completed", traceOf(result))
+	require.Equal(t, "exported", result.Final)
+	require.Equal(t, int64(5), result.Usage.ModelCalls, "a step without a model costs nothing")
+	require.Len(t, result.History, 3)
+
+	kept, err := artifact.ReadJSON[artifact.Commit](t.Context(), s.store, "pipelines/p1/steps/001-main/action.json")
+	require.NoError(t, err)
+	var called struct{ Messages string }
+	require.NoError(t, json.Unmarshal(kept.Payload, &called))
+	blob, err := s.store.Get(t.Context(), "pipelines/p1/blobs/sha256/"+called.Messages)
+	require.NoError(t, err)
+	var caller struct{ Messages []llm.Message }
+	require.NoError(t, json.Unmarshal(blob, &caller))
+	note := llm.Message{Role: llm.User, Content: "[Called step completed with result: a frog]"}
+	require.Equal(t, append(caller.Messages, note), resumed, "byte for byte, and one note")
+
+	for _, file := range []string{
+		"steps/001-main/transcript.jsonl", "steps/003-main/answer.json", "steps/004-export/workspace/draft.md", "steps/002-lint/answer.json",
+		"status.json", "result.json", "pipeline.json", "config.json",
+	} {
+		there, err := s.store.Exists(t.Context(), "pipelines/p1/"+file)
+		require.NoError(t, err)
+		require.True(t, there, file)
+	}
+	onDisk, err := artifact.ReadJSON[workflows.PipelineResult](t.Context(), s.store, "pipelines/p1/result.json")
+	require.NoError(t, err)
+	require.Equal(t, result, onDisk)
+	for key, err := range s.store.List(t.Context(), "pipelines/p1/journal/") {
+		require.NoError(t, err)
+		require.Fail(t, "a journal is left", key)
+	}
+}
+
+func TestPipeline_InvalidInputFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, in := range map[string]workflows.PipelineInput{
+		"no request":    {Config: json.RawMessage(writing)},
+		"no pipeline":   {Request: "q"},
+		"unknown name":  {Request: "q", Pipeline: "nobody"},
+		"both":          {Request: "q", Pipeline: "x", Config: json.RawMessage(writing)},
+		"bad graph":     {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"next": "export"`, `"next": "exprot"`, 1))},
+		"reaches out":   {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"model": "m"`, `"model": "m", "base_url": "http://127.0.0.1:1"`, 1))},
+		"id leaves":     {Request: "q", ID: "../other", Config: json.RawMessage(writing)},
+		"forged":        {Request: "q", Config: json.RawMessage(writing), Continued: &workflows.PipelineContinued{}},
+		"no such team":  {Request: "q", Config: json.RawMessage(`{"start":"d","steps":[{"name":"d","kind":"session","team":"nobody"}]}`)},
+		"huge requests": {Request: strings.Repeat("x", workflows.MaxQuery+1), Config: json.RawMessage(writing)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newPipeline(t, seed())
+			s.ExecuteWorkflow(workflows.PipelineType, in)
+			require.True(t, s.IsWorkflowCompleted())
+			var refused *temporal.ApplicationError
+			require.ErrorAs(t, s.GetWorkflowError(), &refused)
+			require.True(t, refused.NonRetryable())
+			require.Zero(t, s.cast["agent_a"].asked, "nothing was paid for")
+		})
+	}
+}
+
+// "session (a team as one step: child workflow, its decision is the step's text)"
+func TestPipeline_ATeamAsAStep(t *testing.T) {
+	t.Parallel()
+	scripts := seed()
+	scripts["agent_a"] = append([]any{call("write_file", map[string]string{"path": "shop.md", "content": "x"})}, scripts["agent_a"]...)
+	s := newPipeline(t, scripts)
+	result := runPipeline(t, s, workflows.PipelineInput{
+		Request: "Who?", ID: "p2",
+		Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session","prompt":"Decide well."}]}`),
+	})
+	require.Equal(t, "decide/completed", traceOf(result))
+	require.Equal(t, "C, improved.", result.Final)
+	require.Equal(t, int64(10), result.Usage.ModelCalls, "what the team spent is the step's")
+	session, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p2-decide-l1/session.json")
+	require.NoError(t, err)
+	require.Equal(t, "Decide well.\n\nWho?", session.Query)
+}
+
+// Signals that come before the first step: nothing is launched before it goes on,
+// and the first step is told what was said.
+func TestPipeline_PauseSayAndResume(t *testing.T) {
+	t.Parallel()
+	var opening []llm.Message
+	s := newPipeline(t, map[string][]any{"agent_a": {text("written")}, "agent_b": {text("exported")}})
+	s.cast["agent_a"].saw = func(_ int, req llm.Request) { opening = req.Messages }
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() {
+		require.Zero(t, s.cast["agent_a"].asked)
+		s.SignalWorkflow(workflows.SaySignal, workflows.SayInput{Text: "Use tabs."})
+		s.SignalWorkflow(workflows.ResumeSignal, nil)
+	}, time.Minute)
+	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p3", Config: json.RawMessage(writing)})
+	require.Equal(t, "main/completed export/completed", traceOf(result))
+	require.Contains(t, opening[len(opening)-1].Content, "Use tabs.")
+}
+
+func TestPipeline_AFailedStepIsRetried(t *testing.T) {
+	t.Parallel()
+	broken := &llm.Error{Kind: llm.AuthFailed, Message: "no such key"}
+	definition := strings.Replace(writing, `"start"`, `"on_step_failure": "park", "start"`, 1)
+	s := newPipeline(t, map[string][]any{"agent_a": {call("list_files", nil), broken, text("written")}, "agent_b": {text("exported")}})
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.RetrySignal, nil) }, time.Minute)
+	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p4", Config: json.RawMessage(definition)})
+	require.Equal(t, "main/error main/completed export/completed", traceOf(result))
+	require.Equal(t, "AuthFailed", result.Trace[0].Error.Type)
+
+	s = newPipeline(t, map[string][]any{"agent_a": {broken}, "agent_b": nil})
+	result = runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p5", Config: json.RawMessage(writing)})
+	require.Equal(t, pipeline.Failed, result.Status)
+	require.Equal(t, "AuthFailed", result.Error.Type)
+}
+
+func TestPipeline_Cancel(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, map[string][]any{"agent_a": {never()}, "agent_b": nil})
+	s.RegisterDelayedCallback(s.CancelWorkflow, time.Second)
+	s.ExecuteWorkflow(workflows.PipelineType, workflows.PipelineInput{Request: "Write.", ID: "p6", Config: json.RawMessage(writing)})
+	var cancelled *temporal.CanceledError
+	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
+	result, err := artifact.ReadJSON[workflows.PipelineResult](t.Context(), s.store, "pipelines/p6/result.json")
+	require.NoError(t, err)
+	require.Equal(t, pipeline.Cancelled, result.Status)
+}
+
+// 200 transitions with conversations of a megabyte: the history has references only.
+func TestPipeline_HistoriesHoldReferences(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("writes a few hundred megabytes")
+	}
+	const calls = 60
+	large := strings.Repeat("moon ", 200<<10)
+	replies := []any{call("write_file", map[string]string{"path": "draft.md", "content": large})}
+	for range calls {
+		replies = append(replies, call("call_step", map[string]string{"step_name": "lint"}))
+	}
+	s := newPipeline(t, map[string][]any{"agent_a": append(replies, text("done")), "agent_b": {text("exported")}})
+	s.SetTestTimeout(2 * time.Minute)
+	definition := strings.Replace(writing, `"start"`, `"limits": {"max_transitions": 200}, "start"`, 1)
+	definition = strings.Replace(definition, `"prompt": "You write."`, `"prompt": "You write.", "max_iterations": 200`, 1)
+	var size int
+	s.SetOnActivityCompletedListener(func(_ *activity.Info, result converter.EncodedValue, err error) {
+		var value json.RawMessage
+		if err == nil && result != nil && result.HasValue() {
+			require.NoError(t, result.Get(&value))
+		}
+		size += len(value)
+	})
+	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p7", Config: json.RawMessage(definition)})
+	require.Equal(t, pipeline.Completed, result.Status)
+	require.Less(t, size, calls*2*4096, "results are references")
+}

@@ -1,0 +1,133 @@
+package workflows
+
+import (
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/excerpt"
+	"conclave/engine/pipeline"
+)
+
+// pipelineMemo is what the memo was last set to.
+type pipelineMemo struct {
+	status, step string
+	paused       bool
+	parked       string
+	epoch        int
+	known        bool
+}
+
+// show makes the Web UI, the CLI and describe readable without reading JSON.
+func (p *pipelineRun) show() {
+	now := p.state()
+	workflow.SetCurrentDetails(p.ctx, pipelineBoard(now, p.prepared))
+	next := pipelineMemo{status: now.Status, step: now.Step, paused: now.Paused, epoch: p.bell.Epoch, known: p.begun}
+	if now.Status == Running {
+		if now.Paused {
+			next.status = Paused
+		}
+		if now.Parked != nil {
+			next.status, next.parked = Parked, excerpt.Marked(*now.Parked, parkedInMemo)
+		}
+	}
+	if next == p.told {
+		return
+	}
+	values := map[string]any{MemoStatus: next.status, MemoStep: next.step, MemoPaused: next.paused, MemoParked: next.parked}
+	if p.told == (pipelineMemo{}) {
+		values[MemoQuery] = excerpt.Marked(p.in.Request, gistInMemo)
+	}
+	if next.known && !p.told.known {
+		values[MemoPipeline], values[MemoOffline] = p.id, p.prepared.Offline
+	}
+	if next.epoch != p.told.epoch {
+		values[MemoDoorbell] = p.bell
+	}
+	p.told = next
+	if err := workflow.UpsertMemo(p.ctx, values); err != nil {
+		workflow.GetLogger(p.ctx).Error("the memo could not be set", "error", err)
+	}
+}
+
+func (p *pipelineRun) state() PipelineState {
+	now := PipelineState{ID: p.id, Request: p.in.Request, Status: Running, View: pipeline.View{Stack: []string{}, Trace: []pipeline.Segment{}}}
+	if p.core == nil {
+		return now
+	}
+	now.View = p.core.View()
+	switch {
+	case p.core.Outcome != nil:
+		now.Status, now.Reason = string(p.core.Outcome.Status), p.core.Outcome.Reason
+	case p.ctx.Err() != nil:
+		now.Status = cancelled
+	}
+	return now
+}
+
+func (p *pipelineRun) timeline() ([]pipeline.Entry, error) {
+	if p.core == nil {
+		return []pipeline.Entry{}, nil
+	}
+	return p.core.Timeline(), nil
+}
+
+// shownSegments is how many segments the board shows: the newest.
+const shownSegments = 30
+
+// pipelineBoard is the run as Markdown.
+func pipelineBoard(s activities.PipelineState, p activities.PreparedPipeline) string {
+	var b board
+	headline := s.Status
+	if s.Status == Running && s.Step != "" {
+		headline = "at " + s.Step
+	}
+	b.print("**%s** · %d transitions · %s\n\n", headline, s.Transitions, cost(s.Usage))
+	if s.Reason != "" {
+		b.print("%s\n\n", plain(s.Reason))
+	}
+	if len(s.Stack) > 0 {
+		b.print("Waiting for a step they called: %s\n\n", strings.Join(s.Stack, " → "))
+	}
+	if s.Status == Running && s.Parked != nil {
+		b.print("**Parked:** %s\n\n`conclave retry %s` · `conclave cancel %s`\n\n", plain(*s.Parked), s.ID, s.ID)
+	}
+	if s.Status == Running && s.Paused {
+		b.print("**Paused:** nothing runs\n\n`conclave resume %s` · `conclave cancel %s`\n\n", s.ID, s.ID)
+	}
+	if p.Offline {
+		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
+	}
+	b.print("> %s\n\n", plain(excerpt.Marked(s.Request, gistInDetails)))
+	b.trace(s.Trace)
+	if p.URL != "" {
+		b.print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "pipeline.json"))
+	}
+	return b.String()
+}
+
+// trace is the table of what has ended.
+func (b *board) trace(trace []pipeline.Segment) {
+	if len(trace) == 0 {
+		return
+	}
+	b.WriteString("| # | step | ended | then | tokens |\n|---|---|---|---|---|\n")
+	if more := len(trace) - shownSegments; more > 0 {
+		b.print("| … | %d earlier | | | |\n", more)
+		trace = trace[more:]
+	}
+	for _, g := range trace {
+		then := "–"
+		if g.Action != pipeline.NoAction {
+			then = string(g.Action) + " " + g.To
+		}
+		b.print("| %d | %s | %s | %s | %d |\n", g.Number, g.Step, strings.ReplaceAll(string(g.Status), "_", " "), plain(then), tokens(g.Usage))
+	}
+	b.WriteString("\n")
+	for _, g := range trace {
+		if g.Error != nil {
+			b.print("- %s failed: %s: %s\n", g.Step, g.Error.Type, plain(g.Error.Message))
+		}
+	}
+}

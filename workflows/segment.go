@@ -1,0 +1,181 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/pipeline"
+)
+
+// segmentTime bounds one attempt of a segment. A pipeline has no clock of its own:
+// what bounds a step is its model calls.
+const segmentTime = 24 * time.Hour
+
+// segment is a segment under way: an activity, or the session of a team and the
+// activity that keeps what it came to.
+type segment struct {
+	p       *pipelineRun
+	launch  pipeline.Launch
+	cancel  workflow.CancelFunc
+	stopped bool
+
+	asking   workflow.Future              // the question of a session step; nil if there is none
+	team     workflow.ChildWorkflowFuture // its session; nil before it is asked, and after it has answered
+	session  string                       // ID of that session
+	decision *activities.TeamDecision
+	activity workflow.Future // nil until the session has answered
+	ctx      workflow.Context
+}
+
+// launch starts a segment.
+func (p *pipelineRun) launch(l pipeline.Launch) {
+	s := &segment{p: p, launch: l}
+	s.ctx, s.cancel = workflow.WithCancel(p.ctx)
+	p.segment = s
+	if l.Kind != pipeline.Session {
+		s.begin(nil)
+		return
+	}
+	ctx := workflow.WithTaskQueue(bookkeeping(s.ctx, l.Step+" · what the team is asked"), stepsQueue(s.ctx))
+	s.asking = workflow.ExecuteActivity(ctx, activities.AskTeamName, s.input(nil))
+}
+
+func (s *segment) input(d *activities.TeamDecision) activities.SegmentInput {
+	return activities.SegmentInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
+}
+
+// begin starts the activity. Its ID is typable, for `temporal activity …`.
+func (s *segment) begin(d *activities.TeamDecision) {
+	ctx := steps(s.ctx, segmentSummary(s.launch), segmentTime)
+	options := workflow.GetActivityOptions(ctx)
+	options.ActivityID = fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID)
+	ctx = workflow.WithActivityOptions(ctx, options)
+	s.activity = workflow.ExecuteActivity(ctx, activities.RunSegmentName, s.input(d))
+}
+
+// segmentSummary is the segment in the Web UI's event list.
+func segmentSummary(l pipeline.Launch) string {
+	text := fmt.Sprintf("%s · %s", l.Step, l.Kind)
+	switch {
+	case l.ResumeFrom != "":
+		text += " · goes on"
+	case l.Return != nil:
+		text += " · back from " + l.Return.Called.Step
+	}
+	return text
+}
+
+// stop ends the segment. Whether it is to go on later is the core's business.
+func (s *segment) stop() {
+	s.stopped = true
+	s.cancel()
+}
+
+// signal passes on to a session step's team what a person asked of the run.
+func (s *segment) signal(ctx workflow.Context, name string, input any) {
+	if s.team == nil {
+		return
+	}
+	// A session that has just ended takes no signal, and needs none.
+	s.team.SignalChildWorkflow(ctx, name, input)
+}
+
+// hear waits for what the segment waits for.
+func (s *segment) hear(selector workflow.Selector) {
+	switch {
+	case s.activity != nil:
+		selector.AddFuture(s.activity, func(f workflow.Future) { s.ended(s.p.ctx, f) })
+	case s.team != nil:
+		selector.AddFuture(s.team, func(f workflow.Future) { s.answered(f) })
+	case s.asking != nil:
+		selector.AddFuture(s.asking, func(f workflow.Future) { s.asked(f) })
+	}
+}
+
+// asked starts the session of the team.
+func (s *segment) asked(f workflow.Future) {
+	var q activities.TeamQuestion
+	if err := f.Get(s.p.ctx, &q); err != nil {
+		s.over(s.unfinished(err))
+		return
+	}
+	s.session = fmt.Sprintf("%s-%s-%s", s.p.id, s.launch.Step, s.launch.ID)
+	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + s.launch.Step,
+	})
+	s.team = workflow.ExecuteChildWorkflow(ctx, SessionType, SessionInput{Query: q.Query, Team: q.Team, Config: q.Config})
+	s.asking = nil
+	if s.p.core.Paused {
+		s.signal(s.p.ctx, PauseSignal, nil)
+	}
+}
+
+// answered has the team's decision kept as the step's.
+func (s *segment) answered(f workflow.Future) {
+	var r SessionResult
+	err := f.Get(s.p.ctx, &r)
+	s.team = nil
+	switch {
+	case err != nil:
+		s.over(s.unfinished(err))
+	case r.Winner == "" || r.AnswerPath == nil:
+		cause := pipeline.Failure{Type: "NoDecision", Message: "the session " + s.session + " ended " + r.Status + " without an answer"}
+		if r.Error != nil {
+			cause.Message += ": " + r.Error.Message
+		}
+		s.over(pipeline.Broke{Launch: s.launch.ID, Cause: cause, Usage: r.Cost})
+	default:
+		s.begin(&activities.TeamDecision{Session: s.session, Status: r.Status, Path: *r.AnswerPath, Cost: r.Cost})
+	}
+}
+
+// ended feeds the outcome of the activity to the core.
+func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
+	var r activities.SegmentResult
+	if err := f.Get(ctx, &r); err != nil {
+		s.over(s.unfinished(err))
+		return
+	}
+	run := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID
+	if !tokenForm(r.Token, run, string(s.launch.ID)) {
+		s.over(pipeline.Broke{Launch: s.launch.ID, Token: s.token(), Cause: pipeline.Failure{
+			Type: CompletedByHand, Message: "the activity was completed from outside with a result that no step came to",
+		}})
+		return
+	}
+	s.over(pipeline.Ended{
+		Launch: s.launch.ID, Number: r.Number, Status: r.Status, Action: r.Action, To: r.To, Messages: r.Messages, Iterations: r.Iterations,
+		Text: r.Text, Said: r.Said, Workspace: r.Workspace, Heard: r.Heard, Usage: r.Usage,
+	})
+}
+
+// over tells the core how the segment ended.
+func (s *segment) over(e pipeline.Event) {
+	s.p.segment = nil
+	s.p.core.Step(e)
+}
+
+// unfinished is a final error as an event.
+func (s *segment) unfinished(err error) pipeline.Event {
+	detail := detailOf(err)
+	if detail.Token == "" {
+		detail.Token = s.token()
+	}
+	if s.stopped || temporal.IsCanceledError(err) {
+		return pipeline.Suspended{Launch: s.launch.ID, Number: detail.Step, Token: detail.Token, Usage: detail.Usage}
+	}
+	cause := failure(err)
+	return pipeline.Broke{
+		Launch: s.launch.ID, Number: detail.Step, Token: detail.Token, Usage: detail.Usage,
+		Cause: pipeline.Failure{Type: cause.Type, Message: cause.Message},
+	}
+}
+
+// token is the execution token, as the activity makes it.
+func (s *segment) token() string {
+	return workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID + "-" + string(s.launch.ID)
+}
