@@ -5,13 +5,14 @@ WORKFLOWCHECK := v0.6.0
 TEMPORAL_CLI  := v1.5.1
 # AGPL: a process of its own in tests, never in go.mod. It has no version tags.
 MINIO         := v0.0.0-20260212201848-7aac2a2c5b7c
+OLLAMA        := v0.6.5
 
 TOOLS := $(CURDIR)/.tools
 BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test e2e minio replay fuzz bench lint fmt tidy record ci
+.PHONY: help build test e2e minio servers llama replay fuzz bench lint fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,16 @@ e2e: build $(TOOLS)/temporal $(TOOLS)/minio ## sessions on the embedded stack an
 
 minio: $(TOOLS)/minio ## what every store must do, on MinIO
 	MINIO_BIN=$(TOOLS)/minio go test -race -tags e2e -count=1 -timeout 10m -run 'TestMinIO' ./activities/s3store/...
+
+# Programs that nobody here wrote: MCP servers and a mock of the OpenAI API from
+# npm (.ci/npm pins them), Ollama, and a Chromium on the PATH.
+PEERS := CONCLAVE_NPM=$(TOOLS)/npm/node_modules OLLAMA_BIN=$(TOOLS)/ollama
+
+servers: $(TOOLS)/npm $(TOOLS)/ollama ## the adapters of models and of MCP against servers of others
+	$(PEERS) go test -count=1 -timeout 10m ./activities/openai/... ./activities/mcp/...
+
+llama: $(TOOLS)/npm $(TOOLS)/llama-server ## the adapter of models against llama.cpp's server, which takes minutes to build
+	LLAMA_SERVER_BIN=$(TOOLS)/llama-server go test -count=1 -timeout 10m -run 'Llama' ./activities/openai/...
 
 replay: ## replay the recorded histories
 	go test -count=1 -run 'Replay' ./workflows/...
@@ -75,7 +86,7 @@ record: ## record histories of real sessions into workflows/testdata/histories
 
 ci: lint test replay ## everything that CI runs
 	$(MAKE) bench BENCHFLAGS=-benchtime=1x
-	$(MAKE) minio e2e
+	$(MAKE) minio servers e2e
 
 $(TOOLS)/golangci-lint:
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
@@ -87,3 +98,11 @@ $(TOOLS)/temporal:
 	GOBIN=$(TOOLS) go install github.com/temporalio/cli/cmd/temporal@$(TEMPORAL_CLI)
 $(TOOLS)/minio:
 	GOBIN=$(TOOLS) go install github.com/minio/minio@$(MINIO)
+$(TOOLS)/ollama:
+	GOBIN=$(TOOLS) go install github.com/ollama/ollama@$(OLLAMA)
+$(TOOLS)/npm: .ci/npm/package-lock.json
+	rm -rf $@ && mkdir -p $@ && cp .ci/npm/package.json .ci/npm/package-lock.json $@/
+	cd $@ && npm ci --ignore-scripts --no-audit --no-fund || { rm -rf $@; exit 1; }
+	touch $@
+$(TOOLS)/llama-server:
+	.ci/llama-server.sh $(TOOLS)

@@ -36,7 +36,17 @@ type Activities struct {
 	// none are.
 	Priced func(config.Agent) bool
 
-	// Tools opens an agent's ordinary tools on a workspace.
+	// Window is the context window of an agent's model in tokens, 0 if it is not
+	// known; nil if none is.
+	Window func(config.Agent) int
+
+	// Equipped reports what an agent's tools need and this process lacks: its error
+	// is a *NoServerError, a *NoSandboxError or a *MissingKeyError when another
+	// process may have it. nil if nothing is ever lacking.
+	Equipped func(context.Context, config.Agent) error
+
+	// Tools opens an agent's ordinary tools on a workspace. Its error is one of
+	// Equipped, or a *ToolsUnavailableError.
 	Tools func(ctx context.Context, agent config.Agent, workspace string) (step.Tools, error)
 
 	// Repeatable reports whether a call of a tool that may have run already can be
@@ -71,10 +81,15 @@ type Registry interface {
 func (a *Activities) RegisterSteps(r Registry) {
 	r.RegisterActivityWithOptions(a.Prepare, activity.RegisterOptions{Name: PrepareName})
 	r.RegisterActivityWithOptions(a.RunStep, activity.RegisterOptions{Name: RunStepName})
+	r.RegisterActivityWithOptions(a.PreparePipeline, activity.RegisterOptions{Name: PreparePipelineName})
+	r.RegisterActivityWithOptions(a.RunSegment, activity.RegisterOptions{Name: RunSegmentName})
+	r.RegisterActivityWithOptions(a.AskTeam, activity.RegisterOptions{Name: AskTeamName})
 }
 
 // RegisterBookkeeping registers what needs the store and nothing else.
 func (a *Activities) RegisterBookkeeping(r Registry) {
 	r.RegisterActivityWithOptions(a.Record, activity.RegisterOptions{Name: RecordName})
 	r.RegisterActivityWithOptions(a.Present, activity.RegisterOptions{Name: PresentName})
+	r.RegisterActivityWithOptions(a.RecordPipeline, activity.RegisterOptions{Name: RecordPipelineName})
+	r.RegisterActivityWithOptions(a.ConcludePipeline, activity.RegisterOptions{Name: ConcludePipelineName})
 }

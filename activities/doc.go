@@ -2,7 +2,7 @@
 // workflow asks for is done here, with heartbeats, fencing and error classes
 // around the Temporal-free engine.
 //
-//   - Prepare resolves the team and claims the session's directory.
+//   - Prepare resolves the team, refuses one that cannot work here, and claims the session's directory.
 //   - RunStep runs one step (engine/step); start in step.go. What it can hear
 //     while it runs comes through doorbell.go.
 //   - Record writes accepted actions to the ledger, what people said where steps

@@ -37,6 +37,12 @@ func (d *doorbell) look(ctx context.Context) (coordination.Bell, error) {
 	return bell, nil
 }
 
+// messages is how many human messages a run of a pipeline has.
+func (d *doorbell) messages(ctx context.Context) (int, error) {
+	bell, err := d.look(ctx)
+	return len(bell.Messages), err
+}
+
 // pausing reports whether the session asks its steps to pause at this moment.
 func (d *doorbell) pausing(ctx context.Context) bool {
 	bell, _ := d.look(ctx) // it never fails

@@ -35,7 +35,8 @@ func (r *stepRun) lookAgain(ctx context.Context) error {
 	return err
 }
 
-// left is the transcript of what the attempts that died had kept.
+// left is the transcript of what the attempts that died had kept, which has been
+// paid for.
 func (r *stepRun) left(ctx context.Context) []byte {
 	if r.result.Step == 0 {
 		return nil
@@ -43,6 +44,10 @@ func (r *stepRun) left(ctx context.Context) []byte {
 	t, err := step.ReadTranscript(ctx, r.ports.Store, r.spec.Layout, r.spec.Dir(r.result.Step))
 	if err != nil {
 		return nil // the end of the step does not depend on it
+	}
+	// What was heard of them last lags behind what they kept.
+	if kept := t.Usage(); kept.ModelCalls > r.result.Usage.ModelCalls {
+		r.result.Usage = kept
 	}
 	var lines []byte
 	for _, l := range t.Lines {

@@ -14,6 +14,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/member"
+	"conclave/engine/segment"
 	"conclave/engine/step"
 )
 
@@ -24,6 +25,8 @@ const (
 	SessionTaken  = "SessionTaken"  // another workflow owns the session's directory; not retried
 	MissingKey    = "MissingKey"    // this worker lacks a key; another one may have it
 	NoProvider    = "NoProvider"    // this worker lacks a provider; the one that prepared the session has it
+	NoServer      = "NoServer"      // this worker lacks an MCP server; the one that prepared the session has it
+	NoSandbox     = "NoSandbox"     // this host cannot confine commands as it has to; another one may
 	NoAction      = "NoAction"      // the model came to no valid action; not retried
 	TimeOver      = "TimeOver"      // the step's time was over before it came to an action; not retried
 	NoProgress    = "NoProgress"    // attempts died without a word; not retried
@@ -32,6 +35,10 @@ const (
 	WorkerStopped = "WorkerStopped" // the worker shut down in mid-step
 	Fenced        = "Fenced"        // no acknowledged heartbeat: another attempt may run
 	Storage       = "Storage"       // the store did not do what was asked
+
+	// ToolsUnavailable says that an MCP server did not start or could not be
+	// reached; retried a few times.
+	ToolsUnavailable = "ToolsUnavailable"
 
 	// WorkspaceInvalid says that the files of an answer cannot be stored: too
 	// many, too large, or with names that no key can hold.
@@ -59,6 +66,39 @@ func (e *NoProviderError) Error() string {
 	return fmt.Sprintf("this worker has no provider %q; %s", e.Provider, has)
 }
 
+// NoServerError says that neither the agent's configuration nor this worker's has
+// such an MCP server.
+type NoServerError struct {
+	Server string
+	Has    []string // the servers there are
+}
+
+func (e *NoServerError) Error() string {
+	has := "it has none; an operator defines MCP servers in the file of --worker-config, a team file for local runs may define its own"
+	if len(e.Has) > 0 {
+		has = "it has: " + strings.Join(e.Has, ", ")
+	}
+	return fmt.Sprintf("this worker has no MCP server %q; %s", e.Server, has)
+}
+
+// NoSandboxError says that the shell was asked for, and that this host cannot
+// confine commands as the worker's configuration demands.
+type NoSandboxError struct{ Err error }
+
+func (e *NoSandboxError) Error() string { return "no shell: " + e.Err.Error() }
+
+// Unwrap returns what the host lacks.
+func (e *NoSandboxError) Unwrap() error { return e.Err }
+
+// ToolsUnavailableError says that tools of a step could not be opened although
+// this worker has what they need: an MCP server does not start, or not answer.
+type ToolsUnavailableError struct{ Err error }
+
+func (e *ToolsUnavailableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ToolsUnavailableError) Unwrap() error { return e.Err }
+
 // noProgressError says that attempts of a step died without a word.
 type noProgressError struct{ attempts int }
 
@@ -84,7 +124,7 @@ type class struct {
 
 // Delays before a retry that has to wait for somebody.
 const (
-	keyDelay  = 10 * time.Second // until a worker with the key or provider takes the step
+	keyDelay  = 10 * time.Second // until a worker that has what is missing takes the step
 	stopDelay = time.Second      // until another worker is up
 )
 
@@ -96,10 +136,14 @@ func classify(err error) class {
 	var over *loop.TimeOverError
 	var key *MissingKeyError
 	var provider *NoProviderError
+	var server *NoServerError
+	var confined *NoSandboxError
+	var tools *ToolsUnavailableError
 	var limit *artifact.LimitError
 	var name *artifact.NameError
 	var away *storageError
 	var unwritten *member.UnwrittenError
+	var unsaid *segment.UnwrittenError
 	var dead *noProgressError
 	var classified *temporal.ApplicationError
 	switch {
@@ -120,11 +164,17 @@ func classify(err error) class {
 		return class{kind: MissingKey, free: true, after: keyDelay}
 	case errors.As(err, &provider):
 		return class{kind: NoProvider, free: true, after: keyDelay}
+	case errors.As(err, &server):
+		return class{kind: NoServer, free: true, after: keyDelay}
+	case errors.As(err, &confined):
+		return class{kind: NoSandbox, free: true, after: keyDelay}
+	case errors.As(err, &tools):
+		return class{kind: ToolsUnavailable}
 	case errors.Is(err, errStopped):
 		return class{kind: WorkerStopped, free: true, after: stopDelay}
 	case errors.Is(err, errFenced), errors.Is(err, step.ErrOvertaken):
 		return class{kind: Fenced, free: true}
-	case errors.As(err, &away), errors.As(err, &unwritten):
+	case errors.As(err, &away), errors.As(err, &unwritten), errors.As(err, &unsaid):
 		return class{kind: Storage, free: true}
 	default:
 		return class{kind: Internal}

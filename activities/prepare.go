@@ -58,7 +58,7 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	if err != nil {
 		return Prepared{}, invalid(err)
 	}
-	if err := a.check(t); err != nil {
+	if err := a.check(ctx, t); err != nil {
 		return Prepared{}, err
 	}
 	if len(in.Criteria) > 0 {
@@ -102,18 +102,27 @@ func (a *Activities) resolve(in PrepareInput) (config.Team, error) {
 	return t, err
 }
 
-// check builds every agent's model once: a configuration that cannot work fails
-// the session before anything is paid for. A key that only another worker has
-// is no fault of the configuration.
-func (a *Activities) check(t config.Team) error {
+// check builds every agent's model once, and looks what its tools need: a
+// configuration that cannot work fails the session before anything is paid for. A
+// key that only another worker has is no fault of the configuration.
+func (a *Activities) check(ctx context.Context, t config.Team) error {
 	for _, agent := range t.Agents {
 		_, err := a.Model(agent)
-		var key *MissingKeyError
-		if err != nil && !errors.As(err, &key) {
-			return invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
+		for _, err := range []error{err, a.equipped(ctx, agent)} {
+			var key *MissingKeyError
+			if err != nil && !errors.As(err, &key) {
+				return invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
+			}
 		}
 	}
 	return a.checkPrices(t)
+}
+
+func (a *Activities) equipped(ctx context.Context, agent config.Agent) error {
+	if a.Equipped == nil {
+		return nil
+	}
+	return a.Equipped(ctx, agent)
 }
 
 // checkPrices refuses a cost limit that could not be kept.
@@ -123,8 +132,7 @@ func (a *Activities) checkPrices(t config.Team) error {
 	}
 	for _, agent := range t.Agents {
 		if a.Priced == nil || !a.Priced(agent) {
-			return invalid(fmt.Errorf("agent %s: max_cost_usd is set, and what the model %s costs is not known; "+
-				"name a provider with a price_per_million in the worker configuration, or limit max_total_tokens instead", agent.ID, agent.Backend.Model))
+			return invalid(&UnpricedError{Agent: agent.ID, Model: agent.Backend.Model})
 		}
 	}
 	return nil

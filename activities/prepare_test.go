@@ -1,6 +1,8 @@
 package activities
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,4 +63,43 @@ func TestPrepare_CostLimitNeedsPrices(t *testing.T) {
 
 	_, err = newFloor(t).prepare(PrepareInput{})
 	require.NoError(t, err, "without a limit nobody asks for prices")
+}
+
+// What the tools of a team need and this worker lacks fails the session before
+// anything is paid for; a variable may be another worker's.
+func TestPrepare_RefusesWhatToolsLack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lacks error
+		says  string // empty: accepted
+	}{
+		"a server":   {&NoServerError{Server: "brwser", Has: []string{"browser"}}, `agent agent_b: this worker has no MCP server "brwser"; it has: browser`},
+		"a sandbox":  {&NoSandboxError{Err: errors.New("user namespaces are off")}, "agent agent_b: no shell: user namespaces are off"},
+		"a variable": {&MissingKeyError{Agent: "agent_b", Variable: "X_TOKEN"}, ""},
+		"nothing":    {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFloor(t)
+			f.Equipped = func(_ context.Context, a config.Agent) error {
+				if a.ID == "agent_b" {
+					return tt.lacks
+				}
+				return nil
+			}
+			_, err := f.prepare(PrepareInput{})
+			if tt.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			var refused *temporal.ApplicationError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, ConfigInvalid, refused.Type())
+			require.True(t, refused.NonRetryable())
+			require.Equal(t, tt.says, refused.Message())
+			there, err := f.store.Exists(t.Context(), "sessions/s2/session.json")
+			require.NoError(t, err)
+			require.False(t, there, "nothing is claimed")
+		})
+	}
 }

@@ -56,38 +56,51 @@ type StepResult struct {
 // StepFailure in its details, or is retried on any worker; the step's number,
 // its claim and what was spent survive the attempt.
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
-	v := previous(ctx)
-	exhausted := v.Fruitless >= MaxFruitless
-	if !exhausted {
-		v.Fruitless++
+	run := a.stepRun(ctx, string(in.Launch.ID))
+	run.assemble = func(ctx context.Context) error { return run.assembleMember(ctx, in) }
+	itself, err := run.perform(ctx)
+	switch {
+	case err != nil:
+		return StepResult{}, err
+	case itself != nil:
+		return run.endedItself(ctx, itself), nil
 	}
-	h, stepCtx, stop := a.startHeart(ctx, v)
-	defer stop()
+	return run.outcome()
+}
 
-	run := a.stepRun(ctx, in, v)
-	run.heart, run.counted = h, !exhausted
+// perform makes one attempt of the step, whatever kind of step it is: with a
+// heartbeat, the count of attempts without progress, and the classes of errors. It
+// returns the way in which the step ended itself without an action, if it did.
+func (r *stepRun) perform(ctx context.Context) (*loop.EndedError, error) {
+	exhausted := r.vitals.Fruitless >= MaxFruitless
+	if !exhausted {
+		r.vitals.Fruitless++
+	}
+	h, stepCtx, stop := r.startHeart(ctx, r.vitals)
+	defer stop()
+	r.heart, r.counted = h, !exhausted
 	var err error
 	if exhausted {
-		err = run.lookAgain(stepCtx)
+		err = r.lookAgain(stepCtx)
 	} else {
-		err = run.carryOut(stepCtx)
+		err = r.carryOut(stepCtx)
 	}
 	var itself *loop.EndedError
 	switch {
 	case err == nil:
-		for _, warning := range run.result.Warnings {
-			activity.GetLogger(ctx).Warn("a file is no part of the answer", "agent", in.Launch.Agent, "step", run.result.Step, "file", warning)
+		for _, warning := range r.result.Warnings {
+			activity.GetLogger(ctx).Warn("a file is no part of the answer", "step", r.result.Step, "file", warning)
 		}
-		return run.outcome()
+		return nil, nil
 	case errors.As(err, &itself):
-		return run.endedItself(ctx, itself), nil
+		return itself, nil
 	case ended(stepCtx, err):
 		if isHold(err) {
-			a.held(ctx, run, h)
+			r.held(ctx, r, h)
 		}
-		return StepResult{}, run.cutShort(ctx, err)
+		return nil, r.cutShort(ctx, err)
 	default:
-		return StepResult{}, a.fail(ctx, run, h, err)
+		return nil, r.fail(ctx, r, h, err)
 	}
 }
 
@@ -101,25 +114,29 @@ func previous(ctx context.Context) vitals {
 	return v
 }
 
-// stepRun is one attempt of RunStep.
+// stepRun is one attempt of a step.
 type stepRun struct {
 	*Activities
-	in      StepInput
 	token   string // the same for every attempt of a launch, new after a reset
 	attempt int    // from 1
+	vitals  vitals // of the attempts before this one
 	heart   *heart
 	bell    *doorbell // nil for none
 	counted bool      // among the attempts without progress
 	ports   step.Ports
 	spec    step.Spec
 	result  step.Result // what is known of the step, earlier attempts included
+
+	// assemble reads what the step is about into ports and spec.
+	assemble func(ctx context.Context) error
 }
 
-func (a *Activities) stepRun(ctx context.Context, in StepInput, v vitals) *stepRun {
+func (a *Activities) stepRun(ctx context.Context, launch string) *stepRun {
 	info := activity.GetInfo(ctx)
 	execution := info.WorkflowExecution
+	v := previous(ctx)
 	r := &stepRun{
-		Activities: a, in: in, token: execution.RunID + "-" + string(in.Launch.ID), attempt: int(info.Attempt),
+		Activities: a, vitals: v, token: execution.RunID + "-" + launch, attempt: int(info.Attempt),
 		ports:  step.Ports{Store: storage{a.Store}, Now: a.Now, Scratch: a.Scratch, Repeatable: a.Repeatable, Redact: a.Redact},
 		result: step.Result{Step: v.Step, Usage: v.Usage},
 	}
@@ -141,11 +158,11 @@ func (r *stepRun) carryOut(ctx context.Context) error {
 	return err
 }
 
-// assemble reads what the step is about.
-func (r *stepRun) assemble(ctx context.Context) error {
-	layout := artifact.InBucket(r.in.Session)
+// assembleMember reads what the step of a team member is about.
+func (r *stepRun) assembleMember(ctx context.Context, in StepInput) error {
+	layout := artifact.InBucket(in.Session)
 	store := r.ports.Store
-	team, err := r.Teams.byHash(ctx, store, layout, r.in.ConfigHash)
+	team, err := r.Teams.byHash(ctx, store, layout, in.ConfigHash)
 	if err != nil {
 		return err
 	}
@@ -157,25 +174,45 @@ func (r *stepRun) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, ok := team.Agent(r.in.Launch.Agent)
+	agent, ok := team.Agent(in.Launch.Agent)
 	if !ok {
-		return invalid(fmt.Errorf("the team has no agent %s", r.in.Launch.Agent))
+		return invalid(fmt.Errorf("the team has no agent %s", in.Launch.Agent))
 	}
+	if err := r.equip(ctx, agent); err != nil {
+		return err
+	}
+	r.spec, err = r.member(in, team, agent, session.Query, criteria).Spec(ctx, store)
+	return err
+}
+
+// equip gives the step the model and the tools of an agent.
+func (r *stepRun) equip(ctx context.Context, agent config.Agent) error {
+	var err error
 	if r.ports.Model, err = r.Model(agent); err != nil {
 		return err
 	}
+	if r.Window != nil {
+		r.ports.Window = r.Window(agent)
+	}
+	return r.lend(ctx, agent)
+}
+
+// lend gives the step the tools of an agent.
+func (r *stepRun) lend(ctx context.Context, agent config.Agent) error {
+	if err := r.equipped(ctx, agent); err != nil {
+		return err
+	}
 	r.ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) { return r.Tools(ctx, agent, workspace) }
-	r.spec, err = r.member(team, agent, session.Query, criteria).Spec(ctx, store)
-	return err
+	return nil
 }
 
 // member is the step of the launch. However little it may be told, people can
 // always be heard.
-func (r *stepRun) member(t config.Team, agent config.Agent, query string, criteria config.Criteria) member.Step {
+func (r *stepRun) member(in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) member.Step {
 	m := member.Step{
-		Layout: artifact.InBucket(r.in.Session), Launch: r.in.Launch, Token: r.token, Attempt: r.attempt, Spent: r.result.Usage,
+		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: r.token, Attempt: r.attempt, Spent: r.result.Usage,
 		Query: query, SystemMessage: agent.SystemMessage, Criteria: member.CriteriaOf(criteria),
-		Files: agent.Tools.Files, Settings: member.SettingsOf(t),
+		Files: agent.Tools.Files || agent.Tools.Shell, Settings: member.SettingsOf(t),
 	}
 	for _, a := range t.Agents {
 		m.Agents = append(m.Agents, a.ID)

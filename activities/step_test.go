@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -223,4 +224,53 @@ func TestRunStep_HeldAttemptsAreNotCounted(t *testing.T) {
 	defer mu.Unlock()
 	require.Equal(t, 1, told[0].Fruitless)
 	require.Zero(t, told[len(told)-1].Fruitless)
+}
+
+// What this worker lacks another one may have: the step is not begun here.
+func TestRunStep_WaitsForAWorkerThatIsEquipped(t *testing.T) {
+	t.Parallel()
+	for kind, lacks := range map[string]error{
+		NoServer: &NoServerError{Server: "browser"}, NoSandbox: &NoSandboxError{Err: errors.New("no user namespaces")},
+	} {
+		f := newFloor(t)
+		f.Equipped = func(context.Context, config.Agent) error { return lacks }
+		_, err := f.run(answering())
+		var failed *temporal.ApplicationError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, kind, failed.Type())
+		require.False(t, failed.NonRetryable())
+		require.Equal(t, keyDelay, failed.NextRetryDelay())
+		require.False(t, f.exists("agents/agent_a/001/step.json"), "nothing is claimed")
+	}
+}
+
+// An MCP server that does not start is tried again a few times, visibly, and then
+// the step fails.
+func TestRunStep_ToolsThatDoNotOpen(t *testing.T) {
+	t.Parallel()
+	for earlier, final := range map[int]bool{0: false, 1: false, 2: true} {
+		f := newFloor(t)
+		f.Tools = func(context.Context, config.Agent, string) (step.Tools, error) {
+			return nil, &ToolsUnavailableError{Err: errors.New(`connecting MCP server "browser": exit status 1`)}
+		}
+		f.SetHeartbeatDetails(vitals{Fruitless: earlier})
+		_, err := f.run(answering())
+		var failed *temporal.ApplicationError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, ToolsUnavailable, failed.Type())
+		require.Equal(t, final, failed.NonRetryable(), "after %d attempts", earlier)
+		require.Contains(t, failed.Message(), `connecting MCP server "browser": exit status 1`)
+	}
+}
+
+// An agent without file tools has a workspace if it has a shell.
+func TestRunStep_AShellAloneHasAWorkspace(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		tools config.Tools
+		has   bool
+	}{{config.Tools{Files: true}, true}, {config.Tools{Shell: true}, true}, {config.Tools{}, false}} {
+		r := &stepRun{Activities: &Activities{}}
+		require.Equal(t, tt.has, r.member(StepInput{}, config.Default(), config.Agent{Tools: tt.tools}, "Why?", nil).Files)
+	}
 }

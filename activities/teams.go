@@ -41,10 +41,23 @@ func (t Teams) Register(team config.Team) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return t.register(team.Hash(), data)
+}
+
+// RegisterPipeline keeps a pipeline in Dir as Register keeps a team.
+func (t Teams) RegisterPipeline(p config.Pipeline) (string, error) {
+	data, err := p.Canonical()
+	if err != nil {
+		return "", err
+	}
+	return t.register(p.Hash(), data)
+}
+
+// register writes a file that is named by the hash of what it holds.
+func (t Teams) register(name string, data []byte) (string, error) {
 	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the directory of registered teams: %w", err)
 	}
-	name := team.Hash()
 	tmp, err := os.CreateTemp(t.Dir, ".team-*") // mode 0600
 	if err != nil {
 		return "", fmt.Errorf("registering the team: %w", err)
@@ -56,7 +69,7 @@ func (t Teams) Register(team config.Team) (string, error) {
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
-		return "", fmt.Errorf("registering the team in %s: %w", t.Dir, err)
+		return "", fmt.Errorf("registering a configuration in %s: %w", t.Dir, err)
 	}
 	return name, nil
 }
@@ -84,6 +97,21 @@ func (t Teams) load(name string) (config.Team, error) {
 		return config.Team{}, fmt.Errorf("reading a registered team: %w", err)
 	}
 	return config.Parse("registered team", data, config.Local)
+}
+
+// pipeline finds a registered pipeline.
+func (t Teams) pipeline(name string) (config.Pipeline, error) {
+	if t.Dir == "" || !registered.MatchString(name) {
+		return config.Pipeline{}, fmt.Errorf("this worker has no pipeline %.80q; send it as config", name)
+	}
+	data, err := os.ReadFile(t.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return config.Pipeline{}, fmt.Errorf("pipeline %.12s… is not registered in %s", name, t.Dir)
+	}
+	if err != nil {
+		return config.Pipeline{}, fmt.Errorf("reading a registered pipeline: %w", err)
+	}
+	return config.ParsePipeline("registered pipeline", data, config.Local)
 }
 
 // byHash finds the team that a running session uses: among the worker's own,

@@ -6,7 +6,8 @@
 // that decide how it ends; team, the Rules of a team member, with the checklist
 // as a package of its own below it; and step, one durable run of that loop over
 // the ports it needs. member makes a team's step of a launch: the one place
-// where anonymous numbers and IDs meet.
+// where anonymous numbers and IDs meet. directory reads a session directory that
+// any program may write to, and says what is on record there.
 //
 // artifact and llm are the nouns the others share, excerpt and nearest two
 // small things they do with text; config reads what people write.

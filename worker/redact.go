@@ -15,7 +15,7 @@ const shortest = 8
 // redacted takes the place of a secret.
 const redacted = "[redacted]"
 
-// redact takes the values of this process's secret variables out of text, also
+// redact takes the values of secret variables, given as NAME=VALUE, out of text, also
 // as JSON writes them: a key that a program printed is in no prompt, transcript
 // or journal.
 func redact(environ []string) func([]byte) []byte {
@@ -71,10 +71,11 @@ func escaped(text string) []string {
 }
 
 // isSecret goes by the names that the public contract demands of key variables,
-// and by those of the AWS SDK and the Temporal CLI.
+// by those of the AWS SDK and the Temporal CLI, and by what servers of tools call
+// theirs.
 func isSecret(name string) bool {
 	for _, end := range []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_DATA"} {
-		if strings.HasSuffix(name, end) {
+		if strings.HasSuffix("_"+strings.ToUpper(name), end) {
 			return true
 		}
 	}

@@ -16,10 +16,13 @@ import (
 // ErrEnded says that a worker could not go on.
 var ErrEnded = errors.New("the worker cannot go on")
 
-// Configure takes over what the operator's file says. MaxConcurrentSteps and a
-// default team that are set already stay.
+// Configure takes over what the operator's file says. MaxConcurrentSteps, Tools
+// and a default team that are set already stay.
 func (c *Config) Configure(s settings.Settings) {
 	c.Models.Providers = NewProviders(s.Providers)
+	if c.Tools == nil {
+		c.Tools = NewTools(s)
+	}
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = s.MaxConcurrentSteps
 	}
@@ -45,6 +48,15 @@ func (c Config) MissingKeys() []string {
 		}
 	}
 	return missing
+}
+
+// Lacking are sentences for people about tools that teams ask for and this
+// worker has not what they need for.
+func (c Config) Lacking(ctx context.Context) []string {
+	if c.Tools == nil {
+		return nil
+	}
+	return c.Tools.lacking(ctx, c.Teams.Named)
 }
 
 // Run works until ctx ends, which is no error, or until the worker cannot go on.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -11,8 +12,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
-	"conclave/activities/tools"
 	"conclave/engine/artifact"
+	"conclave/worker/settings"
 	"conclave/workflows"
 )
 
@@ -32,6 +33,10 @@ type Config struct {
 
 	// Models builds the agents' models.
 	Models Models
+
+	// Tools opens the agents' tools; those of a worker without a configuration if
+	// nil.
+	Tools *Tools
 
 	// Scratch is where steps keep their workspaces while they run; the system's
 	// temporary directory if empty.
@@ -83,10 +88,19 @@ func New(c Config) (*Worker, error) {
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = defaultSteps
 	}
+	if c.Tools == nil {
+		c.Tools = NewTools(settings.Default())
+	}
+	for _, dir := range []string{c.Scratch, c.Cache} {
+		if dir != "" {
+			c.Tools.Private = append(c.Tools.Private, dir)
+		}
+	}
 	c.cacheContent()
 	acts := &activities.Activities{
-		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Tools: openTools, Repeatable: tools.Repeatable,
-		Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Redact: redact(os.Environ()), Now: time.Now,
+		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window,
+		Tools: c.Tools.Open, Equipped: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
+		Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Redact: redact(slices.Concat(os.Environ(), c.Tools.secrets())), Now: time.Now,
 	}
 	nameBinary()
 	w := &Worker{sessions: sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
@@ -95,6 +109,7 @@ func New(c Config) (*Worker, error) {
 		OnFatalError:                c.OnFatal,
 	})}
 	w.sessions.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
+	w.sessions.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
 	acts.RegisterBookkeeping(w.sessions)
 	if c.NoSteps {
 		return w, nil

@@ -46,9 +46,10 @@ func compile(t llm.Tool) (*schema, error) {
 	return &schema{tool: t.Name, resolved: resolved}, nil
 }
 
-// decode checks a model's arguments and reads them into a. Optional arguments
+// decode checks a model's arguments and reads them into the struct that into
+// points to. Optional arguments
 // that are null count as absent: models that must name every key send that.
-func (s *schema) decode(text string, a *arguments) error {
+func (s *schema) decode(text string, into any) error {
 	if strings.TrimSpace(text) == "" {
 		text = "{}"
 	}
@@ -77,7 +78,7 @@ func (s *schema) decode(text string, a *arguments) error {
 	if err != nil {
 		return fmt.Errorf("encoding checked arguments: %w", err)
 	}
-	return json.Unmarshal(checked, a)
+	return json.Unmarshal(checked, into)
 }
 
 func (s *schema) names() []string {

@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
 )
 
 // every is each tool aimed at one path.
@@ -121,8 +125,98 @@ func TestHardLinkKeepsItsContent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "original", string(content))
 	require.Equal(t, "changed", b.get("w"))
-	require.Equal(t, "changed", b.get("e"))
+	require.Equal(t, "original", b.get("e"), "what cannot be read cannot be edited")
 	require.Equal(t, "mine", b.get("c"))
+}
+
+// A file with several names may be one outside of the workspace. In the sandbox
+// none can be made; a program beside it can.
+func TestHardLinksAreNotRead(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o644))
+	b := workspace(t, "a.txt", "mine", "dir/b.txt", "x")
+	require.NoError(t, os.Link(outside, b.at("dir/link")))
+	require.NoError(t, os.Link(b.at("a.txt"), b.at("both")))
+
+	for _, path := range []string{"dir/link", "a.txt", "both"} {
+		for tool, call := range map[string]string{
+			"read": b.run("read_file", "path", path), "search": b.run("search_files", "path", path, "pattern", "."),
+			"copy": b.run("copy_path", "from", path, "to", "new"), "edit": b.run("edit_file", "path", path, "old_string", "s", "new_string", "t"),
+		} {
+			require.Contains(t, call, path+" has several names (hard links)", tool)
+			require.Contains(t, call, "with cp", "a way out")
+		}
+	}
+	require.Equal(t, "[no matches in .]", b.run("search_files", "pattern", "secret|mine"))
+	require.Contains(t, b.run("copy_path", "from", "dir", "to", "copies"), "several names")
+	require.NoFileExists(t, b.at("new"))
+
+	require.NoError(t, os.Remove(b.at("both")))
+	require.Equal(t, "mine", b.run("read_file", "path", "a.txt"), "one name is as good as any")
+}
+
+// What a step is given can be read: restoring makes no hard links, not to the
+// cache of the machine either.
+func TestRestoredFilesHaveOneName(t *testing.T) {
+	t.Parallel()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	cached, err := artifact.NewCache(store, t.TempDir(), 1<<20)
+	require.NoError(t, err)
+	layout := artifact.InBucket("s1")
+	from := workspace(t, "a.txt", "text")
+	m, _, _, err := artifact.Snapshot(t.Context(), cached, layout, from.dir)
+	require.NoError(t, err)
+
+	b := workspace(t)
+	for _, dir := range []string{"peers/agent1", "peers/agent2", "mine"} {
+		require.NoError(t, artifact.Restore(t.Context(), cached, layout, m, b.at(dir), strings.HasPrefix(dir, "peers")))
+		require.Equal(t, "text", b.run("read_file", "path", dir+"/a.txt"))
+	}
+	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(b.at("peers"))) })
+}
+
+// Files of /proc have no size and as much content as they like.
+func TestFilesWithoutASizeAreBounded(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/kallsyms"); err != nil {
+		t.Skip("no /proc here")
+	}
+	proc, err := tools.Open("/proc")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = proc.Close() })
+	out, err := proc.Run(t.Context(), llm.ToolCall{Name: "read_file", Arguments: `{"path": "kallsyms"}`})
+	require.NoError(t, err)
+	require.NotEmpty(t, out.Text)
+	require.Less(t, len(out.Text), 50<<10)
+}
+
+// A file that grows while it is read is read as far as a result goes.
+func TestAGrowingFile(t *testing.T) {
+	t.Parallel()
+	b := workspace(t, "log", numbered(10))
+	grow, err := os.OpenFile(b.at("log"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = grow.WriteString(strings.Repeat("more\n", 1000))
+			}
+		}
+	}()
+	told := b.run("read_file", "path", "log")
+	close(stop)
+	<-stopped
+	require.NoError(t, grow.Close())
+	require.True(t, strings.HasPrefix(told, "line 1\n"))
+	require.LessOrEqual(t, strings.Count(told, "\n"), 2001)
 }
 
 func TestDirectoriesAndFilesAreNotMistaken(t *testing.T) {

@@ -21,7 +21,7 @@ func (f *Files) copy(ctx context.Context, a arguments) (string, error) {
 	}
 	info, err := f.root.Stat(from)
 	if err != nil {
-		return "", told(from, err)
+		return "", explain(from, err)
 	}
 	if !info.IsDir() {
 		return f.copyOne(from, to, strings.HasSuffix(a.To, "/"))
@@ -160,13 +160,13 @@ func (f *Files) carryOut(c copying) error {
 		return err
 	}
 	if err := f.root.MkdirAll(path.Dir(c.to), 0o755); err != nil {
-		return told(c.to, err)
+		return explain(c.to, err)
 	}
 	if err := f.root.Remove(c.to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return told(c.to, err)
+		return explain(c.to, err)
 	}
 	if err := f.root.Symlink(c.link, c.to); err != nil {
-		return told(c.to, err)
+		return explain(c.to, err)
 	}
 	return nil
 }

@@ -29,6 +29,9 @@ const (
 	maxBytes   = 256 << 20 // bytes read by a search or copied by one call
 )
 
+// Limits of one step.
+const maxImages = 20 // images shown
+
 // refusal is what a tool tells the model instead of doing what it was asked.
 type refusal string
 
@@ -41,6 +44,7 @@ type Files struct {
 	root    *os.Root
 	tools   []llm.Tool
 	schemas map[string]*schema
+	images  int // how many were shown
 }
 
 // Open confines file tools to the directory dir. The caller closes them.
@@ -83,7 +87,13 @@ func (f *Files) Tools() []llm.Tool { return slices.Clone(f.tools) }
 // Run carries out a call and returns what the model is told, objections
 // included. An error is a fault of the machinery or the end of ctx.
 func (f *Files) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	result, err := f.run(ctx, call)
+	out, err := f.run(ctx, call)
+	return told(ctx, call, out, err)
+}
+
+// told makes of what came of a call what the loop is given: an objection is the
+// result, anything else that went wrong an error.
+func told(ctx context.Context, call llm.ToolCall, out loop.Output, err error) (loop.Output, error) {
 	var refused refusal
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -93,24 +103,31 @@ func (f *Files) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error)
 	case err != nil:
 		return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
 	}
-	return loop.Output{Text: result}, nil
+	return out, nil
 }
 
-func (f *Files) run(ctx context.Context, call llm.ToolCall) (string, error) {
+func (f *Files) run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	s, ok := f.schemas[call.Name]
 	if !ok {
-		return "", refuse("there is no tool %q%s", call.Name, suggestion(call.Name, f.names()))
+		return loop.Output{}, unknown(call.Name, f.tools)
 	}
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return loop.Output{}, context.Cause(ctx)
 	}
 	var a arguments
 	if err := s.decode(call.Arguments, &a); err != nil {
-		return "", err
+		return loop.Output{}, err
 	}
-	switch call.Name {
-	case "read_file":
+	if call.Name == "read_file" {
 		return f.read(a)
+	}
+	text, err := f.work(ctx, call.Name, a)
+	return loop.Output{Text: text}, err
+}
+
+// work carries out a tool whose result is text.
+func (f *Files) work(ctx context.Context, name string, a arguments) (string, error) {
+	switch name {
 	case "write_file":
 		return f.write(a)
 	case "edit_file":
@@ -122,13 +139,14 @@ func (f *Files) run(ctx context.Context, call llm.ToolCall) (string, error) {
 	case "copy_path":
 		return f.copy(ctx, a)
 	}
-	return "", fmt.Errorf("tool %s is described but not built", call.Name)
+	return "", fmt.Errorf("tool %s is described but not built", name)
 }
 
-func (f *Files) names() []string {
-	var names []string
-	for _, t := range f.tools {
+// unknown says that there is no such tool, and which one was probably meant.
+func unknown(name string, tools []llm.Tool) error {
+	names := make([]string, 0, len(tools))
+	for _, t := range tools {
 		names = append(names, t.Name)
 	}
-	return names
+	return refuse("there is no tool %.80q%s", name, suggestion(name, names))
 }

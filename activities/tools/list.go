@@ -21,7 +21,7 @@ func (f *Files) list(ctx context.Context, a arguments) (string, error) {
 	}
 	info, err := f.root.Stat(name)
 	if err != nil {
-		return "", told(name, err)
+		return "", explain(name, err)
 	}
 	var found []entry
 	complete := true
@@ -48,7 +48,7 @@ type entry struct {
 func (f *Files) directory(name string) ([]entry, error) {
 	children, err := fs.ReadDir(f.root.FS(), name)
 	if err != nil {
-		return nil, told(name, err)
+		return nil, explain(name, err)
 	}
 	var found []entry
 	for _, child := range children {
@@ -90,7 +90,7 @@ func (f *Files) walk(ctx context.Context, name string, pattern glob) ([]entry, b
 		return nil
 	})
 	if err != nil {
-		return nil, false, told(name, err)
+		return nil, false, explain(name, err)
 	}
 	slices.SortFunc(found, func(a, b entry) int { return cmp.Compare(a.path, b.path) })
 	return found, complete, nil

@@ -54,7 +54,7 @@ func (f *Files) writable(name string) (string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return clean, nil
 		case err != nil:
-			return "", told(prefix, err)
+			return "", explain(prefix, err)
 		case info.Mode()&fs.ModeSymlink != 0:
 			return "", refuse("%s is a symbolic link; write to the file itself", quote(prefix))
 		case i < len(parts)-1 && !info.IsDir():
@@ -72,19 +72,19 @@ func (f *Files) open(name string) (*os.File, fs.FileInfo, error) {
 		err = regular(name, info)
 	}
 	if err != nil {
-		return nil, nil, told(name, err)
+		return nil, nil, explain(name, err)
 	}
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, told(name, err)
+		return nil, nil, explain(name, err)
 	}
 	info, err = file.Stat()
 	if err == nil {
-		err = regular(name, info)
+		err = errors.Join(regular(name, info), alone(name, info))
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, nil, told(name, err)
+		return nil, nil, explain(name, err)
 	}
 	return file, info, nil
 }
@@ -99,10 +99,10 @@ func (f *Files) load(name string) (string, fs.FileInfo, error) {
 	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	switch {
 	case err != nil:
-		return "", nil, told(name, err)
+		return "", nil, explain(name, err)
 	case len(content) > maxFile:
 		return "", nil, refuse("%s has %s; files of more than %s cannot be edited", quote(name), size(info.Size()), size(maxFile))
-	case binary(content):
+	case isBinary(content):
 		return "", nil, refuse("%s is a binary file of %s; it cannot be edited as text", quote(name), size(info.Size()))
 	}
 	return string(content), info, nil
@@ -118,15 +118,27 @@ func regular(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// told turns an operating system's error that the model can do something about
+// alone refuses a file with several names: one of them could be outside of the
+// workspace. What a step is given has one name each, and in the sandbox nothing
+// outside can be linked; programs beside it, such as MCP servers, could do that.
+func alone(name string, info fs.FileInfo) error {
+	if names(info) > 1 {
+		return refuse("%s has several names (hard links), of which some may be outside the workspace; copy it to a new file with cp, which has one", quote(name))
+	}
+	return nil
+}
+
+// explain turns an operating system's error that the model can do something about
 // into a refusal. Others stay what they are.
-func told(name string, err error) error {
+func explain(name string, err error) error {
 	var refused refusal
 	if errors.As(err, &refused) {
 		return err
 	}
 	var where *fs.PathError
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(name, outputDir+"/"):
+		return refuse("there is no %s; only the newest outputs are kept, and none when the work goes on elsewhere: run the command again", quote(name))
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse("there is no %s; list_files shows what is there", quote(name))
 	case errors.Is(err, fs.ErrPermission):
@@ -167,8 +179,8 @@ func printable(name string) string {
 	return name
 }
 
-// binary reports whether content is not text: whether its beginning has a NUL.
-func binary(content []byte) bool {
+// isBinary reports whether content is not text: whether its beginning has a NUL.
+func isBinary(content []byte) bool {
 	return strings.ContainsRune(string(content[:min(len(content), 8<<10)]), 0)
 }
 

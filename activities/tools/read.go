@@ -6,34 +6,44 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"conclave/engine/loop"
 )
 
-// read shows lines of a file as they are, so that they can be given to
+// read shows an image, or lines of a text file as they are, so that they can be given to
 // edit_file. What is not shown is said in a last line in brackets.
-func (f *Files) read(a arguments) (string, error) {
+func (f *Files) read(a arguments) (loop.Output, error) {
 	name, err := inside(a.Path)
 	if err != nil {
-		return "", err
+		return loop.Output{}, err
 	}
 	file, info, err := f.open(name)
 	if err != nil {
-		return "", err
+		return loop.Output{}, err
 	}
 	defer func() { _ = file.Close() }()
 
 	if info.Size() > maxBytes {
-		return "", refuse("%s has %s; at most %s can be read", quote(name), size(info.Size()), size(maxBytes))
+		return loop.Output{}, refuse("%s has %s; at most %s can be read", quote(name), size(info.Size()), size(maxBytes))
 	}
 	in := bufio.NewReaderSize(io.LimitReader(file, maxBytes), 64<<10)
 	head, err := in.Peek(8 << 10)
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
-		return "", told(name, err)
+		return loop.Output{}, explain(name, err)
 	case len(head) == 0:
-		return fmt.Sprintf("[%s is empty]", quote(name)), nil
-	case binary(head):
-		return fmt.Sprintf("[%s is a binary file of %s; its content is not shown]", quote(name), size(info.Size())), nil
+		return loop.Output{Text: fmt.Sprintf("[%s is empty]", quote(name))}, nil
+	case mediaType(head) != "":
+		return f.show(name, mediaType(head), in)
+	case isBinary(head):
+		return loop.Output{Text: fmt.Sprintf("[%s is a binary file of %s; its content is not shown]", quote(name), size(info.Size()))}, nil
 	}
+	text, err := readText(in, name, info.Size(), a)
+	return loop.Output{Text: text}, err
+}
+
+// readText shows the lines that are asked for.
+func readText(in *bufio.Reader, name string, whole int64, a arguments) (string, error) {
 	first := max(1, clamp(a.Offset, 1<<40))
 	limit := maxLines
 	if a.Limit > 0 {
@@ -41,9 +51,9 @@ func (f *Files) read(a arguments) (string, error) {
 	}
 	page, err := readPage(in, first, limit)
 	if err != nil {
-		return "", told(name, err)
+		return "", explain(name, err)
 	}
-	return page.show(name, size(info.Size())), nil
+	return page.show(name, size(whole)), nil
 }
 
 // page is a run of lines of a file.

@@ -8,8 +8,8 @@ import (
 	"conclave/activities/tools"
 )
 
-// Every file tool can be called again on a restored workspace; of what is no file
-// tool nobody knows.
+// Every file tool can be called again on a restored workspace, and so can a
+// command, which reaches nothing else; of other tools nobody knows.
 func TestRepeatable(t *testing.T) {
 	t.Parallel()
 	files, err := tools.Open(t.TempDir())
@@ -19,7 +19,8 @@ func TestRepeatable(t *testing.T) {
 	for _, tool := range files.Tools() {
 		require.True(t, tools.Repeatable(tool.Name), tool.Name)
 	}
-	for _, name := range []string{"", "send_mail", "Read_File", "vote"} {
+	require.True(t, tools.Repeatable("run_command"))
+	for _, name := range []string{"", "send_mail", "mcp__mail__send", "mcp__files__read_file", "Read_File", "vote"} {
 		require.False(t, tools.Repeatable(name), name)
 	}
 }

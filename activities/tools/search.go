@@ -30,7 +30,7 @@ func (f *Files) search(ctx context.Context, a arguments) (string, error) {
 	}
 	info, err := f.root.Stat(name)
 	if err != nil {
-		return "", told(name, err)
+		return "", explain(name, err)
 	}
 	s := search{files: f, expression: expression}
 	if info.IsDir() {
@@ -92,7 +92,7 @@ func (s *search) file(name string) error {
 	limited := &io.LimitedReader{R: file, N: maxBytes - s.read}
 	defer func() { s.read = maxBytes - limited.N }()
 	in := bufio.NewReaderSize(limited, 64<<10)
-	if head, _ := in.Peek(8 << 10); binary(head) {
+	if head, _ := in.Peek(8 << 10); isBinary(head) {
 		return refuse("%s is a binary file of %s; only text can be searched", quote(name), size(info.Size()))
 	}
 	for number := 1; ; number++ {
@@ -102,7 +102,7 @@ func (s *search) file(name string) error {
 			return nil
 		}
 		if err != nil {
-			return told(name, err)
+			return explain(name, err)
 		}
 		if line = strings.TrimRight(line, "\r\n"); s.expression.MatchString(line) && !s.add(name, number, line) {
 			return nil

@@ -43,7 +43,7 @@ func (f *Files) replaceable(name string) (mode fs.FileMode, exists bool, err err
 	case errors.Is(err, fs.ErrNotExist):
 		return 0o644, false, nil
 	case err != nil:
-		return 0, false, told(name, err)
+		return 0, false, explain(name, err)
 	}
 	return info.Mode().Perm(), true, regular(name, info)
 }
@@ -53,12 +53,12 @@ func (f *Files) replaceable(name string) (mode fs.FileMode, exists bool, err err
 func (f *Files) put(name string, content io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
-			return told(name, err)
+			return explain(name, err)
 		}
 	}
 	temporary, file, err := f.temporary(path.Dir(name), mode)
 	if err != nil {
-		return told(name, err)
+		return explain(name, err)
 	}
 	_, err = io.Copy(file, content)
 	if err = errors.Join(err, file.Close()); err == nil {
@@ -68,7 +68,7 @@ func (f *Files) put(name string, content io.Reader, mode fs.FileMode) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(told(name, err), f.root.Remove(temporary))
+		return errors.Join(explain(name, err), f.root.Remove(temporary))
 	}
 	return nil
 }

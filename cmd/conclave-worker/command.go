@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -97,11 +98,15 @@ func work(ctx context.Context, f flags, log *slog.Logger) error {
 	case f.bucket == "":
 		return errors.New("sessions are kept in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
 	}
+	var unset *activities.MissingKeyError // for which sessions wait
+	if err := cfg.Tools.Check(ctx, cfg.Teams.Named[activities.DefaultTeam]); err != nil && !errors.As(err, &unset) {
+		return fmt.Errorf("use the default team: %w", err)
+	}
 	store, err := cluster.OpenBucket(ctx, f.bucket, f.prefix)
 	if err != nil {
 		return err
 	}
-	cfg.Store = store
+	cfg.Store, cfg.Tools.Log = store, log
 	if cfg.Client, err = cluster.Dial(ctx, options, log); err != nil {
 		return fmt.Errorf("%w; check --address and TEMPORAL_*", err)
 	}
@@ -109,7 +114,7 @@ func work(ctx context.Context, f flags, log *slog.Logger) error {
 	if err := cluster.Probe(ctx, store); err != nil {
 		return err
 	}
-	for _, missing := range cfg.MissingKeys() {
+	for _, missing := range slices.Concat(cfg.MissingKeys(), cfg.Lacking(ctx)) {
 		log.Warn(missing)
 	}
 	return worker.Run(ctx, cfg, func() {

@@ -54,10 +54,12 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 	broken := file("broken.yaml", "providers:\n  openai: {base_ulr: https://h/v1}\n")
 	inline := file("inline.yaml", "teams:\n  default:\n    agent: {id: agent_a, backend: {model: m, base_url: http://127.0.0.1:1/v1}}\n")
 	program := file("program.yaml", "teams:\n  default:\n    agent: {id: agent_a, backend: {model: m}, mcp_servers: [{name: sh, command: /bin/sh}]}\n")
+	shell := file("shell.yaml", "sandbox: {level: landlock, toolchains: [/no/such/directory]}\nteams:\n  default:\n    agent: {id: agent_a, backend: {type: offline}, tools: {shell: true}}\n")
 	for _, tt := range []struct {
 		line []string
 		says string
 	}{
+		{[]string{"--address", "x:1", "--bucket", "b", "--worker-config", shell}, "use the default team: agent agent_a: no shell: "},
 		{nil, "no address of a Temporal service; give --address, TEMPORAL_ADDRESS"},
 		{[]string{"work"}, "unknown command"},
 		{[]string{"--data-dir", "x"}, "unknown flag: --data-dir"},

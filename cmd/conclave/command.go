@@ -11,6 +11,7 @@ import (
 
 	"conclave/cmd/conclave/devserver"
 	"conclave/cmd/conclave/progress"
+	"conclave/worker"
 	"conclave/workflows"
 )
 
@@ -24,6 +25,8 @@ type cli struct {
 	dataDir                   string
 	config                    string
 	json, automation          bool
+
+	tools *worker.Tools // of a worker in this process; nil until they are looked at
 }
 
 // run carries out one command line and returns its exit code.
@@ -65,10 +68,10 @@ temporal.toml) they are clients of that cluster.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		c.runCommand(), c.startCommand(), c.watchCommand(), c.statusCommand(), c.listCommand(),
-		c.resultCommand(), c.transcriptCommand(), c.pullCommand(),
+		c.resultCommand(), c.transcriptCommand(), c.pullCommand(), c.stepCommand(),
 		c.sayCommand(), c.pauseCommand(), c.resumeCommand(), c.finishCommand(), c.cancelCommand(), c.retryCommand(),
-		c.workerCommand(), c.devCommand(), c.configCommand(), c.versionCommand(),
-		c.stackCommand(),
+		c.workerCommand(), c.devCommand(), c.configCommand(), c.sandboxCommand(), c.versionCommand(),
+		c.stackCommand(), c.attackCommand(),
 	)
 	return root
 }

@@ -50,6 +50,9 @@ func (c *cli) dev(ctx context.Context, offline bool) error {
 	if err != nil {
 		return err
 	}
+	if err := c.equip(ctx, team, ofAWorker); err != nil {
+		return err
+	}
 	p, err := c.connect(ctx, t, c.warnings())
 	if err != nil {
 		return orderly(ctx, err)

@@ -72,7 +72,7 @@ func (c *cli) session(t target, f sessionFlags, query string) (session, error) {
 		}
 		if found {
 			s.team, s.source = team, "the default of "+t.dataDir
-			return s, missingKeys(team)
+			return s, startable(team)
 		}
 	}
 	s.team, s.source, err = c.localTeam(f.offline)

@@ -40,7 +40,7 @@ Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
 }
 
 func (c *cli) run(ctx context.Context, flags sessionFlags, query string) error {
-	return c.withNew(ctx, flags, query, func(p *place, s session) error {
+	return c.withNew(ctx, flags, query, inThisProcess, func(p *place, s session) error {
 		if !p.cluster {
 			stop, err := c.work(p, c.passingTeam(p.target), runsSteps)
 			if err != nil {
@@ -54,7 +54,7 @@ func (c *cli) run(ctx context.Context, flags sessionFlags, query string) error {
 
 // withNew checks the input, connects, starts the session and hands it to use.
 // Nothing is started, the stack included, while anything is wrong with the input.
-func (c *cli) withNew(ctx context.Context, flags sessionFlags, query string, use func(*place, session) error) error {
+func (c *cli) withNew(ctx context.Context, flags sessionFlags, query string, w whose, use func(*place, session) error) error {
 	t, err := c.target()
 	if err != nil {
 		return err
@@ -62,6 +62,11 @@ func (c *cli) withNew(ctx context.Context, flags sessionFlags, query string, use
 	s, err := c.session(t, flags, query)
 	if err != nil {
 		return err
+	}
+	if !t.cluster {
+		if err := c.equip(ctx, s.team, w); err != nil {
+			return err
+		}
 	}
 	return c.at(ctx, t, func(p *place) error {
 		if err := probe(ctx, p); err != nil {

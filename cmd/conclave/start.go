@@ -31,7 +31,7 @@ whenever a stack with a worker runs there: during run, watch, dev or worker.`,
 }
 
 func (c *cli) start(ctx context.Context, flags sessionFlags, query string) error {
-	return c.withNew(ctx, flags, query, func(p *place, s session) error {
+	return c.withNew(ctx, flags, query, ofAnyProcess, func(p *place, s session) error {
 		if p.cluster {
 			c.warnIdle(ctx, p)
 		}

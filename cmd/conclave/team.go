@@ -55,7 +55,15 @@ func (c *cli) localTeam(offline bool) (team config.Team, source string, err erro
 		return team.Offline(), source, nil
 	}
 	team = resolveModels(team)
-	return team, source, missingKeys(team)
+	return team, source, startable(team)
+}
+
+// startable is an error if sessions of the team could only fail.
+func startable(team config.Team) error {
+	if err := missingKeys(team); err != nil {
+		return err
+	}
+	return worker.Models{}.CheckPrices(team)
 }
 
 // resolveModels settles where models are and which variable holds their key,

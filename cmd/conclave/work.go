@@ -24,6 +24,7 @@ func (c *cli) work(p *place, team config.Team, s steps) (stop func(), err error)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Tools = c.tools
 	return startWorker(cfg)
 }
 

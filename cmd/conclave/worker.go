@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -77,6 +78,11 @@ func (c *cli) worker(ctx context.Context, f workerFlags) error {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(plainWriter{c.stderr}, nil))
+	c.tools = worker.NewTools(s)
+	c.tools.Log = logger
+	if err := c.equip(ctx, team, ofAWorker); err != nil {
+		return err
+	}
 	p, err := c.connect(ctx, t, logger)
 	if err != nil {
 		return orderly(ctx, err)
@@ -92,10 +98,10 @@ func (c *cli) worker(ctx context.Context, f workerFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg.MaxConcurrentSteps = f.maxSteps
+	cfg.MaxConcurrentSteps, cfg.Tools = f.maxSteps, c.tools
 	cfg.Configure(s)
 	if f.settings != "" {
-		for _, missing := range cfg.MissingKeys() {
+		for _, missing := range slices.Concat(cfg.MissingKeys(), cfg.Lacking(ctx)) {
 			c.say("warning: %s", missing)
 		}
 	}

@@ -28,7 +28,7 @@ func (t Task) check() error {
 	case !possible:
 		return fmt.Errorf("no action is possible with offered %q and %d answers", t.Offered, len(t.Answers))
 	case t.Files && len(t.Tools) == 0:
-		return errors.New("files are available, but the names of the file tools are not given")
+		return errors.New("files are available, but no tool to work with them is named")
 	case t.framed() && !frameForm.MatchString(t.Frame):
 		return errors.New("the frame must be letters, digits, - and _, and not empty")
 	}

@@ -39,6 +39,9 @@
 //	calls of the checklist                        answered, and the step goes on
 //	ordinary tools only                           run, and the step goes on
 //
+// A tool that does not exist is none that was offered at the opening; but names
+// that begin with mcp__ are left to the tools, which may have got new ones.
+//
 // Several calls that say the same (the same content; the same agent or status,
 // whatever the reasons) count as one, the first. Ordinary tools and those of
 // the checklist beside an accepted call are run, or denied, too. Arguments

@@ -51,7 +51,7 @@ func (r *Rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
 		switch {
 		case slices.Contains(kinds, call.Name):
 			calls = append(calls, call)
-		case !slices.Contains(r.task.Tools, call.Name) && !r.checklistCall(call):
+		case !r.task.has(call.Name) && !r.checklistCall(call):
 			return nil, &rejection{UnknownTool, fmt.Sprintf("There is no tool %.64q. The tools are %s.", call.Name, r.toolNames())}
 		}
 	}

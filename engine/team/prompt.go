@@ -32,6 +32,8 @@ type prompt struct {
 	Divided              bool
 	Hears                bool // people may say something
 	Arrives              bool // answers may arrive
+	Shell                bool // the agent can run commands in its workspace
+	Servers              bool // it has tools of MCP servers
 	Framed               bool // something of the agents' is shown, or may be
 }
 
@@ -83,6 +85,8 @@ func (r *Rules) prompt() prompt {
 		CanVote:   slices.Contains(open, KindVote),
 		CanStop:   slices.Contains(open, KindStop),
 		Divided:   t.divided(),
+		Shell:     t.Files && slices.Contains(t.Tools, runCommand),
+		Servers:   t.asksServers(),
 		Hears:     len(t.Messages) > 0 || t.Look != nil,
 		Arrives:   t.Look != nil && t.Updates.Mode == Inject && t.offers(KindNewAnswer),
 		Owned:     t.owned(),

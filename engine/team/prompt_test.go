@@ -164,6 +164,10 @@ func TestOpening(t *testing.T) {
 		"messages":        heard,
 		"messages_first":  func(t *team.Task) { first(t); heard(t) },
 		"arriving":        func(t *team.Task) { new(world).reach(t); t.Updates.Mode = team.Inject },
+		"commands":        func(t *team.Task) { files(t); t.Tools = []string{"run_command"} },
+		"commands_alone":  func(t *team.Task) { alone(t); files(t); t.Tools = append(t.Tools, "run_command") },
+		"servers":         func(t *team.Task) { files(t); heard(t); t.Tools = []string{"read_file", "mcp__browser__open"} },
+		"servers_only":    func(t *team.Task) { first(t); t.Tools = []string{"mcp__browser__open"} },
 		"previous":        func(t *team.Task) { previous(t); files(t) },
 		"previous_first":  func(t *team.Task) { first(t); previous(t) },
 	})
@@ -227,8 +231,11 @@ func TestOpeningOtherSteps(t *testing.T) {
 			files(t)
 			t.Final.Text, t.Final.Kept = strings.Repeat("Line of the final answer.\n", 10_000), true
 		},
-		"evaluate":       func(t *team.Task) { evaluating(t); files(t); t.Final.Files = 2 },
-		"evaluate_alone": func(t *team.Task) { evaluating(t); t.Alone = true },
+		"present_commands":  func(t *team.Task) { presenting(t); files(t); t.Tools = append(t.Tools, "run_command") },
+		"divided_commands":  func(t *team.Task) { divided(t); files(t); t.Tools = append(t.Tools, "run_command") },
+		"evaluate_commands": func(t *team.Task) { evaluating(t); files(t); t.Tools = append(t.Tools, "run_command") },
+		"evaluate":          func(t *team.Task) { evaluating(t); files(t); t.Final.Files = 2 },
+		"evaluate_alone":    func(t *team.Task) { evaluating(t); t.Alone = true },
 	})
 }
 
@@ -308,7 +315,7 @@ func TestOpeningRefuses(t *testing.T) {
 		"no way to fetch them":                     func(t *team.Task) { new(world).reach(t); t.Updates.Mode, t.Fetch = team.Inject, nil },
 		"no way to hear it":                        func(t *team.Task) { new(world).reach(t); t.Hear = nil },
 		"the frame must be letters, digits, - and": func(t *team.Task) { first(t); heard(t); t.Frame = "" },
-		"names of the file tools are not given":    func(t *team.Task) { t.Files, t.Tools = true, nil },
+		"no tool to work with them is named":       func(t *team.Task) { t.Files, t.Tools = true, nil },
 		"the frame must be letters":                func(t *team.Task) { t.Frame = "" },
 		"the frame must be letters, digits":        func(t *team.Task) { t.Frame = "[...]" },
 		`answer of number 1 has label "agent_a"`:   func(t *team.Task) { t.Answers[0].Label = "agent_a" },

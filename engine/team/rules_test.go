@@ -220,6 +220,27 @@ func TestJudgeLeavesOrdinaryToolsToTheLoop(t *testing.T) {
 	require.Empty(t, v.Told)
 }
 
+// Tools of MCP servers come and go while a step runs: a call of one that was not
+// there at the opening is no unknown tool, and other names are.
+func TestJudgeLeavesTheToolsOfServersToTheTools(t *testing.T) {
+	t.Parallel()
+	rules := team.New(with(evaluation(), func(t *team.Task) { t.Tools = []string{"run_command", "mcp__browser__open"} }))
+	for _, name := range []string{"run_command", "mcp__browser__open", "mcp__browser__new_since_then", "mcp__"} {
+		v := rules.Judge(reply(call(name, "{}")))
+		require.Empty(t, v.Rejected, name)
+		require.Nil(t, v.Action, name)
+		require.Empty(t, v.Told, "%s is the loop's to run", name)
+	}
+	for _, name := range []string{"read_file", "mcp_browser", "browser__open", "MCP__browser__open"} {
+		v := rules.Judge(reply(call(name, "{}")))
+		require.Equal(t, team.UnknownTool, v.Rejected, name)
+		require.Contains(t, v.Told["a"], "run_command, mcp__browser__open", name)
+	}
+	v := rules.Judge(reply(call("mcp__browser__open", "{}"), answer("Two.")))
+	require.NotNil(t, v.Action, "beside an answer they are run")
+	require.Len(t, v.Told, 1)
+}
+
 // TestBounds: what is just allowed is accepted, and a long reason is cut.
 func TestBounds(t *testing.T) {
 	t.Parallel()

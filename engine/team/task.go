@@ -3,6 +3,7 @@ package team
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave/engine/team/checklist"
@@ -27,13 +28,15 @@ type Task struct {
 	Offered []string
 
 	// Tools are the names of the ordinary tools that are offered beside the
-	// rules' own. A call of any other tool is rejected.
+	// rules' own, at the opening. A call of any other tool is rejected; but of
+	// those of MCP servers others may come and go while the step runs.
 	Tools []string
 
 	// Revote says that everyone's vote was fresh and the votes were split.
 	Revote bool
 
-	// Files says that the agent has a workspace and file tools, with the files of
+	// Files says that the agent has a workspace and tools to work with files in
+	// it, file tools or a shell, with the files of
 	// the answers at peers/agent<N>/, and the texts of those that are Kept at
 	// peers/agent<N>.md.
 	Files bool
@@ -206,6 +209,23 @@ type Arrival struct {
 // divided reports whether every agent owns a part of the work.
 func (t Task) divided() bool {
 	return len(t.Parts) > 0 || t.Subtask != ""
+}
+
+// The ordinary tools that prompts speak of.
+const (
+	runCommand   = "run_command"
+	serverPrefix = "mcp__" // begins the names of the tools of MCP servers
+)
+
+// has reports whether a call of an ordinary tool goes to the tools. Those of MCP
+// servers say themselves if one is not there.
+func (t Task) has(tool string) bool {
+	return slices.Contains(t.Tools, tool) || strings.HasPrefix(tool, serverPrefix)
+}
+
+// asksServers reports whether any of the tools are those of MCP servers.
+func (t Task) asksServers() bool {
+	return slices.ContainsFunc(t.Tools, func(tool string) bool { return strings.HasPrefix(tool, serverPrefix) })
 }
 
 func (t Task) offers(kind string) bool { return slices.Contains(t.Offered, kind) }

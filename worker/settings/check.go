@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 
@@ -22,13 +23,24 @@ func check(s Settings, c config.Checker) {
 		}
 		checkProvider(c, key, s.Providers[n])
 	}
+	servers := slices.Sorted(maps.Keys(s.MCPServers))
 	for _, n := range slices.Sorted(maps.Keys(s.Teams)) {
 		key := c.Key("teams", n)
 		checkName(c, key, n, "team")
 		checkTeam(c, key, s.Teams[n], providers)
+		checkServers(c, key, s.Teams[n], servers)
+	}
+	for _, n := range slices.Sorted(maps.Keys(s.MCPServers)) {
+		server := s.MCPServers[n]
+		c.Server(c.Key("mcp_servers", n), server.definition(n), server.TokenEnv)
+	}
+	for i, dir := range s.Sandbox.Toolchains {
+		if !filepath.IsAbs(dir) || filepath.Clean(dir) == "/" {
+			c.Report(fmt.Sprintf("sandbox.toolchains[%d]", i), "not the absolute path of a directory; it takes one such as /opt/go")
+		}
 	}
 	for key, given := range map[string]bool{
-		"mcp_servers": len(s.MCPServers) > 0, "metrics_address": s.MetricsAddress != "",
+		"sandbox.network": len(s.Sandbox.Network) > 0, "metrics_address": s.MetricsAddress != "",
 	} {
 		if given {
 			c.Report(key, "not available in this version; remove the key")
@@ -69,6 +81,22 @@ func checkTeam(c config.Checker, key string, t config.Team, providers []string) 
 			c.Report(key, "there is no such provider; define it under providers")
 		default:
 			c.Name(key, p, "a provider of this file", providers)
+		}
+	}
+}
+
+// checkServers refuses names of MCP servers that are not there.
+func checkServers(c config.Checker, key string, t config.Team, servers []string) {
+	for i, a := range t.Agents {
+		for j, s := range a.MCPServers {
+			key := fmt.Sprintf("%s.agents[%d].mcp_servers[%d].name", key, i, j)
+			switch {
+			case slices.Contains(servers, s.Name):
+			case len(servers) == 0:
+				c.Report(key, "there is no such MCP server; define it under mcp_servers")
+			default:
+				c.Name(key, s.Name, "an MCP server of this file", servers)
+			}
 		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"conclave/engine/config"
 )
 
+// Default is what holds for a worker without a configuration.
+func Default() Settings { return config.Defaults[Settings]() }
+
 // Load reads a worker configuration from a YAML or JSON file.
 func Load(path string) (Settings, error) {
 	data, err := os.ReadFile(path)

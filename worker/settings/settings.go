@@ -45,13 +45,18 @@ func (p Price) Known() bool { return p.Input != nil && p.Output != nil }
 type MCPServer struct {
 	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
 	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
-	Env     map[string]string `json:"env,omitempty" doc:"The program's environment, beside PATH and HOME. It gets no other variable of the worker."`
+	Env     map[string]string `json:"env,omitempty" doc:"The program's environment, beside PATH and HOME; a value of the form ${NAME} is that of the worker's variable NAME. It gets no other variable of the worker."`
 	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by streamable HTTP."`
 
 	// TokenEnv names a variable as api_key_env does.
 	TokenEnv string `json:"token_env,omitempty" doc:"Name of the worker's environment variable whose value is sent to url as a bearer token."`
 
 	CallTimeoutSeconds int `json:"call_timeout_seconds" default:"120" min:"1" max:"3600" doc:"How long one tool call may take."`
+}
+
+// definition is the server as a team file defines one.
+func (s MCPServer) definition(name string) config.MCPServer {
+	return config.MCPServer{Name: name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL}
 }
 
 // Sandbox is what the agents' shell is confined to.
@@ -62,5 +67,6 @@ type Sandbox struct {
 	CPUSeconds     int      `json:"cpu_seconds" default:"600" min:"1" max:"86400" doc:"How much processor time one command may take, of all its processes together."`
 	MemoryMB       int      `json:"memory_mb" default:"2048" min:"64" max:"1048576" doc:"How much memory the processes of one command may have together."`
 	Processes      int      `json:"processes" default:"256" min:"8" max:"65536" doc:"How many processes and threads one command may have."`
+	Toolchains     []string `json:"toolchains,omitempty" doc:"Directories with programs beside the system's that commands may read and run, such as /opt/go."`
 	DiskMB         int      `json:"disk_mb" default:"1024" min:"1" max:"1048576" doc:"How much the workspace and the temporary files of one step may take."`
 }

@@ -34,8 +34,10 @@ teams:
   trial:
     agent: {id: agent_a, backend: {type: offline}}
 max_concurrent_steps: 8
-mcp_servers: {}
-sandbox:
+mcp_servers:
+  browser: {command: npx, args: ["@playwright/mcp"], env: {DISPLAY: ":0", API_TOKEN: "${BROWSER_TOKEN}"}}
+  tickets: {url: "https://tickets.example.com/mcp", token_env: TICKETS_TOKEN, call_timeout_seconds: 30}
+sandbox: {level: landlock, timeout_seconds: 60, memory_mb: 512, toolchains: [/opt/go]}
 metrics_address: ""
 `
 
@@ -60,13 +62,25 @@ func TestAWholeFile(t *testing.T) {
 	require.Equal(t, "local", s.Teams["default"].Agents[1].Backend.Provider)
 	require.Equal(t, 12, s.Teams["trial"].Orchestrator.MaxStepsPerAgent, "teams have their defaults")
 	require.Equal(t, 8, s.MaxConcurrentSteps)
+
+	require.Equal(t, map[string]settings.MCPServer{
+		"browser": {
+			Command: "npx", Args: []string{"@playwright/mcp"}, Env: map[string]string{"DISPLAY": ":0", "API_TOKEN": "${BROWSER_TOKEN}"},
+			CallTimeoutSeconds: 120,
+		},
+		"tickets": {URL: "https://tickets.example.com/mcp", TokenEnv: "TICKETS_TOKEN", CallTimeoutSeconds: 30},
+	}, s.MCPServers)
+	require.Equal(t, settings.Sandbox{Level: "landlock", TimeoutSeconds: 60, CPUSeconds: 600, MemoryMB: 512, Processes: 256, DiskMB: 1024, Toolchains: []string{"/opt/go"}}, s.Sandbox)
 }
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s, err := settings.Parse("worker.yaml", []byte("teams:\n"))
 	require.NoError(t, err)
-	require.Equal(t, settings.Settings{MaxConcurrentSteps: 32}, s)
+	require.Equal(t, settings.Settings{MaxConcurrentSteps: 32, Sandbox: settings.Sandbox{
+		Level: "full", TimeoutSeconds: 600, CPUSeconds: 600, MemoryMB: 2048, Processes: 256, DiskMB: 1024,
+	}}, s)
+	require.Equal(t, s, settings.Default(), "without a file the same holds")
 
 	_, err = settings.Load(filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -21,6 +21,9 @@ func (p *printer) entry(l step.Line) {
 		p.day = day
 	}
 	p.line(0, "%s %s%s", at.Format(time.TimeOnly), heading(l.Entry), spent(l.Entry))
+	if l.Kind == loop.Refused {
+		p.text(1, l.Reason)
+	}
 	for _, m := range l.Messages {
 		p.message(l.Kind, m)
 	}
@@ -43,6 +46,12 @@ func heading(e loop.Entry) string {
 		return "wasted: a reply that is paid for and of no use"
 	case loop.Resumed:
 		return "resumed: what is above is of an earlier step, from which this one goes on"
+	case loop.Refused:
+		return "refused: the conversation is too long for the model's context window"
+	case loop.Elided:
+		return "elided: the model no longer sees the bulk of " + progress.Plural(len(e.Elided), "old message")
+	case loop.Compacted:
+		return "compacted: a summary takes the place of the turns so far but the last"
 	}
 	return progress.Line(string(e.Kind))
 }

@@ -17,6 +17,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
+	"conclave/engine/window"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -106,6 +107,22 @@ func TestEveryKindOfEntry(t *testing.T) {
 		Claim:  artifact.Claim{StartedAt: began, Labels: []string{"agent1.1", "agent2.1"}},
 		Commit: &artifact.Commit{Kind: "vote", Timestamp: began.Add(24*time.Hour + 12*time.Second), Usage: llm.Usage{InputTokens: 9400, OutputTokens: 175, ModelCalls: 5}},
 		Over:   true, Lines: lines,
+	}}, transcript.Options{}))
+}
+
+// What was done to keep a conversation within the model's window is told in its
+// place; what the model no longer sees stands above, whole.
+func TestAConversationThatWasMadeToFit(t *testing.T) {
+	t.Parallel()
+	lines := everything()[:3]
+	lines.add(loop.Entry{Kind: loop.Refused, Reason: "the prompt is too long:\x1b[2J 9000 > 8192", Window: 8192})
+	lines.add(loop.Entry{Kind: loop.Elided, Elided: []window.Elision{{Message: 3}, {Message: 4, Shown: 400}}})
+	lines.add(loop.Entry{
+		Kind: loop.Compacted, Before: 5, Usage: used(5000, 200, new(0.01)), Seconds: 3,
+		Messages: []llm.Message{said(llm.User, "[Your own notes.]\n\nlimiter.go is written.")},
+	})
+	golden(t, "window", shown(t, transcript.Step{Agent: "agent_a", Number: 2, Transcript: step.Transcript{
+		Claim: artifact.Claim{StartedAt: began}, Over: true, Lines: lines,
 	}}, transcript.Options{}))
 }
 

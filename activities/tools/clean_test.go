@@ -1,0 +1,114 @@
+package tools
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCleanLeavesText(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"plain\n\ttext\n":                           "plain\n\ttext\n",
+		"\x1b[1;31mred\x1b[0m":                      "red",
+		"\x1b]0;a title\x07text":                    "text",
+		"\x1b]8;;http://h/\x1b\\link\x1b]8;;\x1b\\": "link",
+		"\x1b(Btext\x1b=\x1b[?25l":                  "text",
+		"10%\r50%\r100%\ndone\r\n":                  "100%\ndone\n",
+		"100%\r":                                    "100%",
+		"a\x00b\x07c\x08d\x7fe\u0085f":              "abcdef",
+		"caf\xe9":                                   "caf\uFFFD",
+		"cut \x1b[1;3":                              "cut ",
+		"cut \x1b]0;title":                          "cut ",
+		"é 日本 👍":                                    "é 日本 👍",
+	} {
+		require.Equal(t, want, clean([]byte(given)), "%q", given)
+	}
+}
+
+func TestHiderFindsPathsInAnyPieces(t *testing.T) {
+	t.Parallel()
+	pairs := []string{"/srv/step-1/work", ".", "/srv/step-1", ".."}
+	const text = "at /srv/step-1/work/a.go and /srv/step-1/tmp, not /srv/step, /srv/step-1"
+	const want = "at ./a.go and ../tmp, not /srv/step, .."
+	for n := 1; n <= len(text); n++ {
+		h := hider{pairs: pairs}
+		var got strings.Builder
+		for rest := text; rest != ""; {
+			piece := rest[:min(n, len(rest))]
+			rest = rest[len(piece):]
+			got.Write(h.next([]byte(piece)))
+		}
+		got.Write(h.rest())
+		require.Equal(t, want, got.String(), "in pieces of %d", n)
+	}
+}
+
+// What is shown and what is kept are the output, whatever pieces it comes in.
+func TestCaptureOfAnyLength(t *testing.T) {
+	t.Parallel()
+	line := strings.Repeat("é", 31) + "\n" // 63 bytes: cuts fall into characters
+	for _, size := range []int{0, 1, shownHead, shownHead + shownTail, shownHead + shownTail + 1, 200_000} {
+		for _, piece := range []int{1000, 1 << 20} {
+			text := strings.ToValidUTF8(strings.Repeat(line, size/len(line)+1)[:size], "")
+			c := &capture{spool: t.TempDir()}
+			for rest := text; rest != ""; {
+				n := min(piece, len(rest))
+				_, err := c.Write([]byte(rest[:n]))
+				require.NoError(t, err)
+				rest = rest[n:]
+			}
+			c.finish()
+			kept := ""
+			said := c.show(func(f *os.File) (string, error) {
+				data, err := os.ReadFile(f.Name())
+				kept = string(data)
+				return "f", err
+			})
+			require.Less(t, len(said), shownHead+shownTail+500)
+			if len(text) <= shownHead+shownTail {
+				require.Empty(t, kept)
+				require.NotContains(t, said, "not shown")
+			} else {
+				require.Equal(t, text, kept)
+				require.Contains(t, said, "; the whole is in f,")
+				require.NotContains(t, said, "\uFFFD", "no character is cut")
+			}
+			c.close()
+			left, err := os.ReadDir(c.spool)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		}
+	}
+}
+
+func TestCaptureIsBounded(t *testing.T) {
+	t.Parallel()
+	c := &capture{spool: t.TempDir()}
+	defer c.close()
+	chunk := []byte(strings.Repeat("x", 1<<20))
+	for range 20 {
+		_, err := c.Write(chunk)
+		require.NoError(t, err)
+	}
+	said := c.show(func(f *os.File) (string, error) {
+		info, err := f.Stat()
+		require.NoError(t, err)
+		require.EqualValues(t, maxKept, info.Size())
+		return "f", err
+	})
+	require.Contains(t, said, "the first 16.0 MB of the whole are in f")
+	require.Less(t, cap(c.tail), 4<<20)
+}
+
+// Output that cannot be kept is no reason to fail.
+func TestCaptureWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	c := &capture{spool: t.TempDir() + "/missing"}
+	defer c.close()
+	_, err := c.Write([]byte(strings.Repeat("x", 100_000)))
+	require.NoError(t, err)
+	require.Contains(t, c.show(nil), "could not be kept")
+}

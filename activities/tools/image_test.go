@@ -1,0 +1,90 @@
+package tools_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+// onePixel is a WebP file.
+const onePixel = "UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA=="
+
+func encoded(t *testing.T, format string, width, height int) string {
+	t.Helper()
+	picture := image.NewRGBA(image.Rect(0, 0, width, height))
+	var b bytes.Buffer
+	var err error
+	switch format {
+	case "png":
+		err = png.Encode(&b, picture)
+	case "jpeg":
+		err = jpeg.Encode(&b, picture, nil)
+	case "gif":
+		err = gif.Encode(&b, picture, nil)
+	case "webp":
+		data, _ := base64.StdEncoding.DecodeString(onePixel)
+		_, err = b.Write(data)
+	}
+	require.NoError(t, err)
+	return b.String()
+}
+
+func (b bench) look(path string) loop.Output {
+	b.t.Helper()
+	out, err := b.files.Run(b.t.Context(), llm.ToolCall{Name: "read_file", Arguments: args("path", path)})
+	require.NoError(b.t, err)
+	return out
+}
+
+func TestReadShowsImages(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"png", "jpeg", "gif", "webp"} {
+		data := encoded(t, format, 3, 2)
+		b := workspace(t, "a picture", data)
+		out := b.look("a picture")
+		require.Equal(t, []llm.Image{{MediaType: "image/" + format, Data: []byte(data)}}, out.Images, "whatever it is called")
+		require.Contains(t, out.Text, `["a picture" is an image (image/`+format)
+		require.Contains(t, out.Text, "it is shown below]")
+	}
+}
+
+// A provider that refuses a picture would end the step.
+func TestImagesThatNobodyTakesAreNotShown(t *testing.T) {
+	t.Parallel()
+	whole := encoded(t, "png", 300, 200)
+	for name, tt := range map[string]struct{ content, says string }{
+		"cut":             {whole[:len(whole)/2], "is none that can be shown"},
+		"only a word":     {"\x89PNG\r\n\x1a\n is how it begins", "is none that can be shown"},
+		"a cut WebP":      {encoded(t, "webp", 0, 0)[:20], "is none that can be shown"},
+		"too many pixels": {encoded(t, "png", 8001, 1), "8001 x 1 pixels; make a smaller one"},
+		"too many bytes":  {whole + strings.Repeat("x", 5<<20), "more than 5.0 MB; make a smaller one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := workspace(t, "p", tt.content).look("p")
+			require.Empty(t, out.Images)
+			require.Contains(t, out.Text, tt.says)
+		})
+	}
+}
+
+func TestOnlySoManyImagesAreShown(t *testing.T) {
+	t.Parallel()
+	b := workspace(t, "p.png", encoded(t, "png", 1, 1))
+	shown := 0
+	for range 25 {
+		shown += len(b.look("p.png").Images)
+	}
+	require.Equal(t, 20, shown)
+	require.Contains(t, b.look("p.png").Text, "the 20 that can be shown in one turn have been")
+}

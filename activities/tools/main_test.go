@@ -1,0 +1,62 @@
+package tools_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/mcp"
+	"conclave/activities/sandbox"
+)
+
+// serve is the argument with which this program is an MCP server.
+const serve = "serve-mcp"
+
+func TestMain(m *testing.M) {
+	if sandbox.Child() {
+		sandbox.Enter()
+	}
+	if len(os.Args) == 2 && os.Args[1] == serve {
+		if err := serveMCP(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveMCP is a server with the tool greet, which, once called, has leave too.
+func serveMCP() error {
+	server := sdk.NewServer(&sdk.Implementation{Name: "greeter", Version: "1"}, nil)
+	type who struct {
+		Name string `json:"name"`
+	}
+	say := func(text string) *sdk.CallToolResult {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+	}
+	sdk.AddTool(server, &sdk.Tool{Name: "greet", Description: "Greets."}, func(_ context.Context, _ *sdk.CallToolRequest, w who) (*sdk.CallToolResult, any, error) {
+		sdk.AddTool(server, &sdk.Tool{Name: "leave"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+			return say("Goodbye."), nil, nil
+		})
+		dir, err := os.Getwd()
+		return say(fmt.Sprintf("Hello %s, from %s.", w.Name, dir)), nil, err
+	})
+	return server.Run(context.Background(), &sdk.StdioTransport{})
+}
+
+// greeter is that server.
+func greeter(t *testing.T) mcp.Server {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	return mcp.Server{Name: "greeter", Command: self, Args: []string{serve}}
+}
+
+// host is asked once for all tests.
+var host = sync.OnceValue(func() sandbox.Host { return sandbox.Probe(context.Background()) })

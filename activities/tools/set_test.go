@@ -1,0 +1,109 @@
+package tools_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/mcp"
+	"conclave/activities/sandbox"
+	"conclave/activities/tools"
+	"conclave/engine/llm"
+)
+
+func (d desk) names() []string {
+	var names []string
+	for _, t := range d.set.Tools() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+func TestASetHasWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	files := []string{"read_file", "write_file", "edit_file", "list_files", "search_files", "copy_path"}
+	shell := &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}}
+	require.Equal(t, files, openDesk(t, tools.Set{Files: true}).names())
+	require.Equal(t, []string{"run_command"}, openDesk(t, tools.Set{Shell: shell}).names())
+	require.Equal(t, []string{"mcp__greeter__greet"}, openDesk(t, tools.Set{Servers: []mcp.Server{greeter(t)}}).names())
+	require.Empty(t, openDesk(t, tools.Set{}).names())
+	all := openDesk(t, tools.Set{Files: true, Shell: shell, Servers: []mcp.Server{greeter(t)}})
+	require.Equal(t, append(files, "run_command", "mcp__greeter__greet"), all.names())
+}
+
+func TestASetRunsEachToolWhereItBelongs(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
+	require.Equal(t, "created a.txt (1 bytes)", d.run("write_file", "path", "a.txt", "content", "x"))
+	dir, err := filepath.EvalSymlinks(d.dir)
+	require.NoError(t, err)
+	require.Equal(t, "Hello Ada, from "+dir+".", d.run("mcp__greeter__greet", "name", "Ada"))
+}
+
+// A tool that is not there is told with the nearest of all that are, whoever's
+// they are; one that is switched off is not there.
+func TestAnUnknownTool(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
+	require.Equal(t, `error: there is no tool "readfile"; did you mean "read_file"?`, d.run("readfile"))
+	require.Equal(t, `error: there is no tool "greet"; did you mean "mcp__greeter__greet"?`, d.run("greet"))
+	require.Equal(t, `error: there is no tool "mcp__greeter__gret"; did you mean "mcp__greeter__greet"?`, d.run("mcp__greeter__gret"))
+	require.Equal(t, `error: there is no tool "run_command"`, d.run("run_command", "command", "id"))
+
+	off := openDesk(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
+	require.Contains(t, off.run("write_file", "path", "a.txt", "content", "x"), `there is no tool "write_file"`)
+	require.NoFileExists(t, filepath.Join(off.dir, "a.txt"))
+	require.Contains(t, off.run("mcp__other__x"), "there is no tool")
+	require.Contains(t, openDesk(t, tools.Set{}).run("mcp__greeter__greet"), "there is no tool")
+}
+
+func TestToolsOfServersComeAndGo(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
+	require.Contains(t, d.run("mcp__greeter__leave"), "there is no tool")
+	d.run("mcp__greeter__greet", "name", "Ada")
+	require.Eventually(t, func() bool { return slices.Contains(d.names(), "mcp__greeter__leave") }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, "Goodbye.", d.run("mcp__greeter__leave"))
+}
+
+func TestASetThatCannotBeOpenedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	work := filepath.Join(dir, "work")
+	require.NoError(t, os.Mkdir(work, 0o755))
+	_, err := tools.OpenSet(t.Context(), work, tools.Set{
+		Files: true, Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}},
+		Servers: []mcp.Server{greeter(t), {Name: "broken", Command: "false"}},
+	})
+	var start *mcp.StartError
+	require.ErrorAs(t, err, &start)
+	require.Equal(t, "broken", start.Server)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "the sandbox's files are gone")
+
+	_, err = tools.OpenSet(t.Context(), filepath.Join(dir, "missing"), tools.Set{Files: true})
+	require.ErrorContains(t, err, "opening the workspace")
+}
+
+func TestClosingASetEndsIt(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "work")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	set, err := tools.OpenSet(t.Context(), dir, tools.Set{
+		Files: true, Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}}, Servers: []mcp.Server{greeter(t)},
+	})
+	require.NoError(t, err)
+	require.NoError(t, set.Close())
+	_, err = set.Run(t.Context(), llm.ToolCall{Name: "list_files"})
+	require.Error(t, err)
+	_, err = set.Run(t.Context(), llm.ToolCall{Name: "run_command", Arguments: `{"command": "true"}`})
+	require.Error(t, err)
+	left, err := os.ReadDir(filepath.Dir(dir))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}

@@ -1,0 +1,323 @@
+package tools_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/sandbox"
+	"conclave/activities/tools"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+var _ loop.Tools = (*tools.Opened)(nil)
+
+// desk is a workspace with a set of tools on it.
+type desk struct {
+	t   *testing.T
+	dir string
+	set *tools.Opened
+}
+
+func openDesk(t *testing.T, s tools.Set) desk {
+	t.Helper()
+	d := desk{t: t, dir: filepath.Join(t.TempDir(), "work")}
+	require.NoError(t, os.Mkdir(d.dir, 0o755))
+	var err error
+	d.set, err = tools.OpenSet(t.Context(), d.dir, s)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.set.Close()) })
+	return d
+}
+
+func (d desk) run(tool string, pairs ...any) string {
+	d.t.Helper()
+	out, err := d.set.Run(d.t.Context(), llm.ToolCall{ID: "c", Name: tool, Arguments: args(pairs...)})
+	require.NoError(d.t, err)
+	return out.Text
+}
+
+// sh runs a command and returns how it ended and what it wrote.
+func (d desk) sh(command string) (end, output string) {
+	d.t.Helper()
+	end, output, _ = strings.Cut(d.run("run_command", "command", command), "\n")
+	return end, output
+}
+
+// shells is a set with a shell at each level that this host gives.
+func shells(t *testing.T, limits sandbox.Limits, test func(*testing.T, desk)) {
+	t.Helper()
+	given := false
+	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Landlock} {
+		given = given || host().Level == level
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			if !given {
+				t.Skipf("this host gives no sandbox of this level: %v", host().Missing)
+			}
+			test(t, openDesk(t, tools.Set{Files: true, Shell: &sandbox.Options{Level: level, Host: host(), Limits: limits}}))
+		})
+	}
+}
+
+// usual are limits within which every test has room.
+func usual() sandbox.Limits {
+	return sandbox.Limits{Time: time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 128, Disk: 256 << 20}
+}
+
+func TestACommand(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		end, output := d.sh("echo out; echo err >&2; echo again; exit 3")
+		require.Regexp(t, `^exit code 3, [0-9.]+ s; output:$`, end)
+		require.Equal(t, "out\nerr\nagain\n", output, "both streams, in order")
+
+		end, _ = d.sh("true")
+		require.Regexp(t, `^exit code 0, [0-9.]+ s; no output$`, end)
+		end, _ = d.sh("kill -9 $$")
+		require.Regexp(t, `^exit code 137, killed by SIGKILL`, end)
+		end, output = d.sh("no-such-program")
+		require.Regexp(t, `^exit code 127`, end)
+		require.Contains(t, output, "not found")
+
+		_, output = d.sh("printf '\\033[31mred\\033[0m\\0 caf\\351\\n1%%\\r2%%\\n'")
+		require.Equal(t, "red caf\uFFFD\n2%\n", output)
+		_, output = d.sh("a=1\nfor i in 1 2; do\n  echo $a $i\ndone")
+		require.Equal(t, "1 1\n1 2\n", output, "a script")
+	})
+}
+
+// Commands and file tools see the same files, commands one another's too.
+func TestCommandsWorkInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		d.run("write_file", "path", "src/a.txt", "content", "one\n")
+		_, output := d.sh("cat src/a.txt; echo two >> src/a.txt; ln -s a.txt src/b.txt; echo tmp > $TMPDIR/x")
+		require.Equal(t, "one\n", output)
+		require.Equal(t, "one\ntwo\n", d.run("read_file", "path", "src/b.txt"))
+		_, output = d.sh("cat $TMPDIR/x; rm -r src; ls -A")
+		require.Equal(t, "tmp\n", output)
+		require.Equal(t, "[nothing found in .]", d.run("list_files"), "nothing of ours is left there")
+	})
+}
+
+func TestPeersAreReadOnlyInTheShellToo(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		peer := filepath.Join(d.dir, "peers", "agent2")
+		require.NoError(t, os.MkdirAll(peer, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(peer, "a.txt"), []byte("theirs\n"), 0o644))
+		_, output := d.sh("cat peers/agent2/a.txt; cp -r peers/agent2 mine && echo copied")
+		require.Equal(t, "theirs\ncopied\n", output)
+		for _, command := range []string{"echo x > peers/agent2/a.txt", "rm peers/agent2/a.txt", "touch peers/new", "mv peers/agent2 gone", "rm -rf peers"} {
+			end, _ := d.sh(command)
+			require.NotContains(t, end, "exit code 0", command)
+		}
+		content, err := os.ReadFile(filepath.Join(peer, "a.txt"))
+		require.NoError(t, err)
+		require.Equal(t, "theirs\n", string(content))
+	})
+}
+
+func TestTheRealPathIsNeverShown(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		real, err := filepath.EvalSymlinks(filepath.Dir(d.dir))
+		require.NoError(t, err)
+		_, output := d.sh("pwd; pwd -P; echo $PWD $TMPDIR $HOME; env; readlink -f .; ls no-such-file; python3 -c 'import os; print(os.getcwd())'")
+		require.NotEmpty(t, output)
+		require.NotContains(t, output, real)
+		require.NotContains(t, output, filepath.Dir(d.dir))
+
+		end, output := d.sh("for i in $(seq 5000); do pwd; done")
+		require.Contains(t, end, "exit code 0")
+		require.NotContains(t, output, real)
+		if names := regexp.MustCompile(`command-output/\d+\.txt`).FindString(output); names != "" {
+			require.NotContains(t, d.run("read_file", "path", names), real)
+		}
+	})
+}
+
+func TestLongOutputIsKept(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		end, output := d.sh("seq 20000")
+		require.Contains(t, end, "; output, the beginning and the end:")
+		require.True(t, strings.HasPrefix(output, "1\n2\n"))
+		require.True(t, strings.HasSuffix(output, "\n19999\n20000\n"))
+		require.Contains(t, output, "are not shown; the whole is in command-output/001.txt, which is not part of an answer …]")
+		require.Less(t, len(output), 34<<10)
+		whole, err := os.ReadFile(filepath.Join(d.dir, "command-output/001.txt"))
+		require.NoError(t, err)
+		require.Equal(t, 20000, strings.Count(string(whole), "\n"))
+		require.Equal(t, "10000\n", strings.SplitAfter(d.run("read_file", "path", "command-output/001.txt", "offset", 10000, "limit", 1), "\n")[0])
+
+		_, output = d.sh("grep -rc 19999 .; seq 20000")
+		require.True(t, strings.HasPrefix(output, "./command-output/001.txt:1\n"), "a command does not find its own output")
+		require.Contains(t, output, "command-output/002.txt")
+		require.NoError(t, os.Remove(filepath.Join(d.dir, "command-output/002.txt")))
+		_, output = d.sh("seq 20000")
+		require.Contains(t, output, "command-output/003.txt", "no number is used twice")
+		for range 20 {
+			d.sh("seq 20000")
+		}
+		left, err := os.ReadDir(filepath.Join(d.dir, "command-output"))
+		require.NoError(t, err)
+		require.Len(t, left, 20)
+		require.Contains(t, d.run("read_file", "path", "command-output/001.txt"), "only the newest outputs are kept")
+	})
+}
+
+// An agent can put anything where outputs are kept.
+func TestOutputIsWrittenThroughNoLink(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		outside := t.TempDir()
+		_, output := d.sh("ln -s " + outside + " command-output; seq 20000")
+		require.Contains(t, output, "could not be kept: command-output is a symbolic link")
+		entries, err := os.ReadDir(outside)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+		_, output = d.sh("rm command-output; mkdir -p peers; ln -s peers command-output; seq 20000")
+		require.Contains(t, output, "could not be kept")
+		_, output = d.sh("rm command-output; echo > command-output; seq 20000")
+		require.Contains(t, output, "could not be kept: command-output is a file")
+	})
+}
+
+func TestACommandIsEndedAndTheNextOneWorks(t *testing.T) {
+	t.Parallel()
+	limits := sandbox.Limits{Time: time.Minute, CPU: 2 * time.Second, Memory: 256 << 20, Processes: 40, Disk: 32 << 20}
+	shells(t, limits, func(t *testing.T, d desk) {
+		for command, says := range map[string]string{
+			"while :; do :; done": "ended: it used more than 2 s of processor time; do less at once",
+			`python3 -c "x = [bytearray(1 << 20) for i in range(2000)]; input()"`:  "256.0 MB of memory",
+			"for i in $(seq 200); do sleep 30 & done; wait":                        "processes",
+			"for i in 1 2 3 4 5; do head -c 20M /dev/zero > big$i; done; sleep 20": "more than 32.0 MB together; remove what is not needed",
+			"yes": "it wrote more than 64.0 MB of output; write less",
+		} {
+			end, output := d.sh(command)
+			if !strings.HasPrefix(end, "ended") { // a limit may also be an error of the program itself
+				require.NotContains(t, end, "exit code 0", "%s: %s", command, output)
+				t.Logf("%s: %s\n%.300s", command, end, output)
+			} else {
+				require.Contains(t, end, says, command)
+			}
+			end, output = d.sh("rm -f big*; echo fine")
+			require.Contains(t, end, "exit code 0", "after %s: %s", command, output)
+			require.Equal(t, "fine\n", output, "after %s", command)
+		}
+	})
+}
+
+func TestACommandHasATime(t *testing.T) {
+	t.Parallel()
+	limits := usual()
+	limits.Time = 2 * time.Second
+	shells(t, limits, func(t *testing.T, d desk) {
+		begun := time.Now()
+		said := d.run("run_command", "command", "echo begun; sleep 60", "timeout_seconds", 1)
+		require.Equal(t, "ended after 1 s, its time limit; give it more with timeout_seconds (at most 2), or do less at once; output:\nbegun\n", said)
+		said = d.run("run_command", "command", "echo begun; sleep 60", "timeout_seconds", 1e12)
+		require.Equal(t, "ended after 2 s, its time limit; do less at once; output:\nbegun\n", said)
+		require.Less(t, time.Since(begun), 20*time.Second)
+	})
+}
+
+// What a command leaves in the background is ended with it.
+func TestNothingGoesOnAfterACommand(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		end, output := d.sh("(while :; do date +%N > alive; sleep 0.05; done) >/dev/null 2>&1 & sleep 0.3; echo started")
+		require.Contains(t, end, "exit code 0")
+		require.Equal(t, "started\n", output)
+		before := d.run("read_file", "path", "alive")
+		d.sh("sleep 0.3")
+		require.Equal(t, before, d.run("read_file", "path", "alive"))
+	})
+}
+
+func TestTheEndOfTheStepEndsACommand(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		cause := errors.New("the session is over")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(200*time.Millisecond, func() { stop(cause) })
+		_, err := d.set.Run(ctx, llm.ToolCall{Name: "run_command", Arguments: `{"command": "sleep 60"}`})
+		require.ErrorIs(t, err, cause, "not a result: nobody is there to be told")
+		_, err = d.set.Run(ctx, llm.ToolCall{Name: "run_command", Arguments: `{"command": "true"}`})
+		require.ErrorIs(t, err, cause)
+	})
+}
+
+func TestArgumentsOfRunCommand(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		for given, says := range map[string]string{
+			`{}`:                      `run_command needs the argument "command"; it takes {"command": string, "timeout_seconds"?: integer}`,
+			`{"command": ""}`:         "the command is empty",
+			`{"command": "a\u0000b"}`: "contains a NUL character",
+			`{"command": ["ls"]}`:     "wrong arguments for run_command",
+			`{"comand": "ls"}`:        `run_command has no argument "comand"; did you mean "command"?`,
+			`ls`:                      "are not a JSON object",
+			`{"command": "ls", "timeout_seconds": 0}`:             "wrong arguments for run_command",
+			`{"command": "ls", "timeout_seconds": "5"}`:           "wrong arguments for run_command",
+			`{"command": "` + strings.Repeat("x", 200_000) + `"}`: "write it to a file as a script",
+		} {
+			out, err := d.set.Run(t.Context(), llm.ToolCall{Name: "run_command", Arguments: given})
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(out.Text, "error: "), out.Text)
+			require.Contains(t, out.Text, says)
+		}
+		require.Contains(t, d.run("run_command", "command", "true", "timeout_seconds", nil), "exit code 0", "null is absent")
+	})
+}
+
+func TestTheModelIsToldWhatTheShellIs(t *testing.T) {
+	t.Parallel()
+	shells(t, usual(), func(t *testing.T, d desk) {
+		list := d.set.Tools()
+		tool := list[len(list)-1]
+		require.Equal(t, "run_command", tool.Name)
+		require.True(t, json.Valid(tool.Parameters))
+		for _, fact := range []string{
+			"there is no network", "peers/ is read-only", "/tmp) is for temporary files", "everything that it started is ended too",
+			"60 s of time, 60 s of processor time, 1024.0 MB of memory, 128 processes, 256.0 MB of files",
+		} {
+			require.Contains(t, tool.Description, fact)
+		}
+		require.NotContains(t, tool.Description, d.dir)
+	})
+}
+
+// Off confines nothing, and says nothing else.
+func TestAShellWithoutASandbox(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("no /bin/sh here")
+	}
+	d := openDesk(t, tools.Set{Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}, Limits: usual()}})
+	require.NotContains(t, d.set.Tools()[0].Description, "network")
+	end, output := d.sh("pwd; exit 1")
+	require.Contains(t, end, "exit code 1")
+	require.Equal(t, ".\n", output)
+}
+
+func TestTheShellIsRefusedWhereItCannotBeConfined(t *testing.T) {
+	t.Parallel()
+	_, err := tools.OpenSet(t.Context(), t.TempDir(), tools.Set{Shell: &sandbox.Options{
+		Level: sandbox.Full, Host: sandbox.Host{Level: sandbox.Landlock, Missing: []string{"user namespaces are off"}}, Limits: usual(),
+	}})
+	var level *sandbox.LevelError
+	require.ErrorAs(t, err, &level)
+	require.ErrorContains(t, err, "user namespaces are off")
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"conclave/cmd/conclave/progress"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// errStepTime says that the time of a step is over.
+var errStepTime = errors.New("timeout_settings.orchestrator_timeout_seconds are over, and the step has no action; they can be more")
+
+// step runs one step and prints what it came to.
+func (c *cli) step(ctx context.Context, flags stepFlags, query string) error {
+	w, err := c.wantStep(flags, query)
+	if err != nil {
+		return err
+	}
+	c.tools = stepTools(w.dir)
+	if err := named(w.team, func(t config.Team) error { return c.equip(ctx, t, inThisProcess) }); err != nil {
+		return err
+	}
+	s, err := c.openStep(w)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	limit := time.Duration(w.team.Timeouts.OrchestratorTimeoutSeconds) * time.Second
+	limited, stop := context.WithTimeoutCause(ctx, limit, errStepTime)
+	defer stop()
+	l, err := s.launch(limited)
+	if err != nil {
+		return s.ended(ctx, launched{}, step.Result{}, err)
+	}
+	s.introduce(l)
+	result, err := step.Run(limited, s.ports, l.spec)
+	for _, warning := range result.Warnings {
+		c.complain("%s", warning)
+	}
+	return s.ended(ctx, l, result, err)
+}
+
+// introduce says on stderr what has begun; a script is told only what it could
+// mistake.
+func (s *stepSession) introduce(l launched) {
+	if s.offline {
+		s.cli.say("%s", offlineNote)
+	}
+	if !s.cli.people() {
+		return
+	}
+	what := "begins a step"
+	if l.resumed > 0 {
+		what = fmt.Sprintf("goes on with step %d", l.resumed)
+	}
+	s.cli.say("%s %s in %s · shown %s", s.agent.ID, what, s.dir, progress.Plural(len(l.launch.Shown), "answer"))
+	s.ports.Progress = func(p step.Progress) {
+		if p.Last == loop.Reply {
+			s.cli.say("step %d · %s", p.Step, progress.Cost(p.Usage))
+		}
+	}
+}
+
+// ended keeps and prints how the step ended, and returns the exit code as an
+// error.
+func (s *stepSession) ended(ctx context.Context, l launched, r step.Result, err error) error {
+	if err == nil {
+		s.forget(l)
+		return s.print(l.last)
+	}
+	end := endOf(ctx, err)
+	if end.code == exitUsage {
+		return err
+	}
+	saving, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer stop()
+	if l.lock == nil { // it came to no launch: there is nothing to go on with
+		var bareErr error
+		if l, bareErr = s.bare(saving); bareErr != nil {
+			return errors.Join(err, bareErr)
+		}
+	}
+	kept := s.keep(saving, l, r, end)
+	cause := artifact.Error{Type: end.kind, Message: err.Error()}
+	l.spec.Abandoned(kept, cause, artifact.Timestamp(s.ports.Now())) // what is printed, should it not be written
+	if saveErr := step.Abandon(saving, s.ports, l.spec, kept, cause); saveErr != nil {
+		s.cli.complain("last_action.json was not written: %v", saveErr)
+	}
+	if !s.cli.people() {
+		if printErr := s.cli.printJSON(l.last); printErr != nil {
+			return printErr
+		}
+	}
+	return &endError{code: end.code, err: s.explain(l, r, end, err)}
+}
+
+// saveTime bounds the recording of a step that came to nothing.
+const saveTime = 10 * time.Second
+
+// keep settles whether the step can be gone on with. Only of one that cannot the
+// transcript is made: of the other it is in the journal.
+func (s *stepSession) keep(ctx context.Context, l launched, r step.Result, end stepEnd) step.Result {
+	if l.lock == nil {
+		return r
+	}
+	if end.final {
+		step.Forget(ctx, s.ports, l.spec)
+		s.forget(l)
+		return r
+	}
+	r.Transcript = nil
+	l.lock.Release()
+	return r
+}
+
+// forget lets go of a step that is over.
+func (s *stepSession) forget(l launched) {
+	_ = s.root.Remove(strings.TrimSuffix(artifact.InDir().Journals(l.token), "/")) // empty by now
+	l.lock.Remove()
+}
+
+// explain says why there is no action, and what the next launch does.
+func (s *stepSession) explain(l launched, r step.Result, end stepEnd, err error) error {
+	why := fmt.Errorf("%s came to no action: %w", s.agent.ID, err)
+	if end.code == exitInterrupted {
+		why = fmt.Errorf("interrupted: %s came to no action", s.agent.ID)
+	}
+	if l.lock != nil && r.Step > 0 && !end.final && s.journaled(l.token) {
+		return fmt.Errorf("%w; the same command goes on with step %d, with --fresh it begins anew", why, r.Step)
+	}
+	return why
+}

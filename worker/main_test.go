@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"conclave/activities/sandbox"
+)
+
+// serve is the argument with which this program is an MCP server.
+const serve = "serve-mcp"
+
+func TestMain(m *testing.M) {
+	if sandbox.Child() {
+		sandbox.Enter()
+	}
+	if len(os.Args) == 2 && os.Args[1] == serve {
+		if err := serveMCP(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveMCP is a server that tells its whole environment.
+func serveMCP() error {
+	server := sdk.NewServer(&sdk.Implementation{Name: "teller", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "tell"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}}}, nil, nil
+	})
+	return server.Run(context.Background(), &sdk.StdioTransport{})
+}

@@ -1,0 +1,167 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/activities/mcp"
+	"conclave/activities/sandbox"
+	"conclave/engine/config"
+	"conclave/engine/llm"
+	"conclave/worker/settings"
+)
+
+// without is a worker without a configuration, on a host that gives a level.
+func without(s settings.Settings, level sandbox.Level) *Tools {
+	t := NewTools(s)
+	t.asked.Do(func() {
+		t.host = sandbox.Host{Level: level, Missing: []string{"user namespaces are off: switch them on"}}
+		t.refusal = t.tryShell()
+	})
+	return t
+}
+
+func named(servers ...config.MCPServer) config.Agent {
+	return config.Agent{ID: "agent_a", Tools: config.Tools{Files: true}, MCPServers: servers}
+}
+
+func shell() config.Agent { return config.Agent{ID: "agent_s", Tools: config.Tools{Shell: true}} }
+
+func TestAnAgentGetsTheServersThatItNames(t *testing.T) {
+	t.Parallel()
+	s := settings.Default()
+	s.MCPServers = map[string]settings.MCPServer{
+		"browser": {Command: "npx", Args: []string{"x"}, Env: map[string]string{"A_TOKEN": "${MY_SECRET}", "LEVEL": "debug"}, CallTimeoutSeconds: 7},
+		"tickets": {URL: "https://h/mcp", TokenEnv: "TICKETS_TOKEN"},
+	}
+	tools := NewTools(s)
+	tools.Getenv = environment(map[string]string{"MY_SECRET": "verysecret", "TICKETS_TOKEN": "alsosecret"})
+	servers, err := tools.serversOf(named(
+		config.MCPServer{Name: "browser"},
+		config.MCPServer{Name: "tickets"},
+		config.MCPServer{Name: "own", Command: "mine", Env: map[string]string{"B": "${TICKETS_TOKEN}"}},
+	))
+	require.NoError(t, err)
+	require.Equal(t, []mcp.Server{
+		{Name: "browser", Command: "npx", Args: []string{"x"}, Env: map[string]string{"A_TOKEN": "verysecret", "LEVEL": "debug"}, CallTimeout: 7 * time.Second},
+		{Name: "tickets", URL: "https://h/mcp", Token: "alsosecret"},
+		{Name: "own", Command: "mine", Env: map[string]string{"B": "alsosecret"}},
+	}, servers)
+	servers, err = tools.serversOf(named(config.MCPServer{Name: "browser", URL: "http://mine/"}))
+	require.NoError(t, err)
+	require.Equal(t, []mcp.Server{{Name: "browser", URL: "http://mine/"}}, servers, "a definition of its own comes first")
+}
+
+func TestWhatToolsLack(t *testing.T) {
+	t.Parallel()
+	s := settings.Default()
+	s.MCPServers = map[string]settings.MCPServer{"browser": {Command: "npx"}, "tickets": {URL: "https://h/mcp", TokenEnv: "TICKETS_TOKEN"}}
+	tools := without(s, sandbox.Landlock)
+	tools.Getenv = environment(nil)
+	require.NoError(t, tools.Lacks(t.Context(), named(config.MCPServer{Name: "browser"})))
+	require.NoError(t, tools.Lacks(t.Context(), named()))
+
+	err := tools.Lacks(t.Context(), named(config.MCPServer{Name: "brwser"}))
+	require.Equal(t, &activities.NoServerError{Server: "brwser", Has: []string{"browser", "tickets"}}, err)
+	require.EqualError(t, err, `this worker has no MCP server "brwser"; it has: browser, tickets`)
+	require.ErrorContains(t, NewTools(settings.Default()).Lacks(t.Context(), named(config.MCPServer{Name: "x"})), "it has none; an operator defines MCP servers")
+
+	err = tools.Lacks(t.Context(), named(config.MCPServer{Name: "tickets"}))
+	require.Equal(t, &activities.MissingKeyError{Agent: "agent_a", Variable: "TICKETS_TOKEN"}, err)
+	err = tools.Lacks(t.Context(), named(config.MCPServer{Name: "own", Command: "x", Env: map[string]string{"A": "${NOWHERE}"}}))
+	require.Equal(t, &activities.MissingKeyError{Agent: "agent_a", Variable: "NOWHERE"}, err)
+
+	err = tools.Lacks(t.Context(), shell())
+	var unconfined *activities.NoSandboxError
+	require.ErrorAs(t, err, &unconfined)
+	var level *sandbox.LevelError
+	require.ErrorAs(t, err, &level, "the refusal is the sandbox's own")
+	require.ErrorContains(t, err, "user namespaces are off: switch them on")
+	_, err = tools.Open(t.Context(), shell(), t.TempDir())
+	require.ErrorAs(t, err, &unconfined)
+
+	both := config.Team{Agents: []config.Agent{named(config.MCPServer{Name: "tickets"}), shell()}}
+	require.ErrorAs(t, tools.Check(t.Context(), both), &unconfined, "a variable that is not set is the least of it")
+	require.ErrorContains(t, tools.Check(t.Context(), both), "agent agent_s: no shell: ")
+	require.NoError(t, tools.Check(t.Context(), config.Default()))
+
+	c := Config{Tools: tools, Teams: activities.Teams{Named: map[string]config.Team{"default": config.Default(), "builders": both}}}
+	require.Len(t, c.Lacking(t.Context()), 1)
+	require.Contains(t, c.Lacking(t.Context())[0], "sessions of the team builders cannot work here: agent agent_s: no shell")
+}
+
+func TestTheLevelIsTheOperators(t *testing.T) {
+	t.Parallel()
+	s := settings.Default()
+	require.Error(t, without(s, sandbox.Landlock).Lacks(t.Context(), shell()), "without a word full is required")
+	s.Sandbox.Level = "landlock"
+	tools := without(s, sandbox.Landlock)
+	require.True(t, tools.repeatable("run_command"))
+	s.Sandbox.Level = "off"
+	tools = NewTools(s)
+	require.NoError(t, tools.Lacks(t.Context(), shell()))
+	require.False(t, tools.repeatable("run_command"), "what is not confined may have done anything")
+	require.True(t, tools.repeatable("write_file"))
+	require.False(t, tools.repeatable("mcp__browser__open"))
+
+	s.Sandbox.Toolchains = []string{"/no/such/directory"}
+	s.Sandbox.Level = "landlock"
+	require.ErrorContains(t, without(s, sandbox.Full).Lacks(t.Context(), shell()), "toolchain", "before any step")
+}
+
+func TestLimitsAreTheOperators(t *testing.T) {
+	t.Parallel()
+	s := settings.Default()
+	require.Equal(t, sandbox.Limits{Time: 600 * time.Second, CPU: 600 * time.Second, Memory: 2 << 30, Disk: 1 << 30, Processes: 256}, NewTools(s).options().Limits)
+	require.Equal(t, sandbox.Full, NewTools(s).options().Level)
+}
+
+// The whole way, on whatever this host gives.
+func TestOpenedTools(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	s := settings.Default()
+	s.MCPServers = map[string]settings.MCPServer{"teller": {Command: self, Args: []string{serve}, Env: map[string]string{"A_TOKEN": "${MY_SECRET}", "B": "plain"}}}
+	tools := NewTools(s)
+	tools.Getenv = environment(map[string]string{"MY_SECRET": "verysecret"})
+	agent := named(config.MCPServer{Name: "teller"}, config.MCPServer{Name: "own", Command: self, Args: []string{serve}, Env: map[string]string{"PASSWORD": "literalsecret"}})
+	agent.Tools.Shell = true
+	if err := tools.Lacks(t.Context(), agent); err != nil {
+		t.Skipf("no sandbox here: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "work")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	opened, err := tools.Open(t.Context(), agent, dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	require.Len(t, opened.Tools(), 9)
+	run := func(name, arguments string) string {
+		out, err := opened.Run(t.Context(), llm.ToolCall{Name: name, Arguments: arguments})
+		require.NoError(t, err)
+		return out.Text
+	}
+	require.Contains(t, run("run_command", `{"command": "echo $((6*7))"}`), "42\n")
+	told := run("mcp__teller__tell", "{}")
+	require.Contains(t, told, "B=plain")
+	require.Contains(t, told, "A_TOKEN=[redacted]")
+	require.NotContains(t, told+run("mcp__own__tell", "{}"), "secret")
+	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain"}, slices.Sorted(slices.Values(tools.secrets())), "what the whole worker redacts")
+	require.Equal(t, "x [redacted]", string(redact(tools.secrets())([]byte("x verysecret"))))
+}
+
+func TestAServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "work")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	_, err := NewTools(settings.Default()).Open(t.Context(), named(config.MCPServer{Name: "broken", Command: "false"}), dir)
+	var unavailable *activities.ToolsUnavailableError
+	require.ErrorAs(t, err, &unavailable)
+	require.ErrorContains(t, err, `MCP server "broken"`)
+}
