@@ -26,8 +26,7 @@ type segment struct {
 	asking   workflow.Future              // the question of a session step; nil if there is none
 	team     workflow.ChildWorkflowFuture // its session; nil before it is asked, and after it has answered
 	session  string                       // ID of that session
-	decision *activities.TeamDecision
-	activity workflow.Future // nil until the session has answered
+	activity workflow.Future              // nil until the session has answered
 	ctx      workflow.Context
 }
 

@@ -57,12 +57,12 @@ type Ref struct {
 // Stop ends the running segment, which can go on later.
 type Stop struct{ ID LaunchID }
 
-// Hold has the team of a running session step pause, and Release has it go on: a
-// session keeps what it has, and is not begun again.
-type (
-	Hold    struct{ ID LaunchID }
-	Release struct{ ID LaunchID }
-)
+// Hold has the team of a running session step pause. A session keeps what it has,
+// and is not begun again.
+type Hold struct{ ID LaunchID }
+
+// Release has the team of a held session step go on.
+type Release struct{ ID LaunchID }
 
 // Ring tells the running segment how many human messages there are.
 type Ring struct{ Messages int }
