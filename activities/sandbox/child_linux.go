@@ -80,27 +80,33 @@ func enter() {
 		_, _ = os.Stdin.Read(make([]byte, 1)) // ends with the worker, or when it has what it wants
 		syscall.Exit(0)
 	}
+	unix.CloseOnExec(controlFD)
+	unix.CloseOnExec(statusFD)
 	// One thread confines itself and starts the command, which inherits that; the others of this
-	// process stay as they are, to watch and to kill.
-	runtime.LockOSThread()
+	// process stay as they are, to watch and to kill. It must not be the first one: whom a command may
+	// send a signal is decided by the first thread of the receiver.
+	done := make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		done <- serve(os.NewFile(controlFD, "control"), os.NewFile(statusFD, "status"))
+	}()
+	syscall.Exit(<-done)
+}
+
+// serve does what the worker wants, tells how it ended, and gives the exit code.
+func serve(control, report *os.File) int {
 	// The thread's fork waits for an answer of another one, and the runtime cannot take its processor
 	// from it meanwhile: so there are others, and nothing that would have to stop all.
 	runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))
 	debug.SetGCPercent(-1)
-	unix.CloseOnExec(controlFD)
-	unix.CloseOnExec(statusFD)
-	report := os.NewFile(statusFD, "status")
-	control := os.NewFile(controlFD, "control")
 	var s spec
-	decoder := json.NewDecoder(control)
-	if err := decoder.Decode(&s); err != nil {
-		syscall.Exit(1) // the worker is gone
+	if err := json.NewDecoder(control).Decode(&s); err != nil {
+		return 1 // the worker is gone
 	}
-	st := s.perform(control)
-	if err := json.NewEncoder(report).Encode(st); err != nil {
-		syscall.Exit(1)
+	if err := json.NewEncoder(report).Encode(s.perform(control)); err != nil {
+		return 1
 	}
-	syscall.Exit(0)
+	return 0
 }
 
 // perform confines the thread, runs the command and sees it through. The order matters: each step
@@ -125,6 +131,8 @@ func (s spec) perform(control *os.File) status {
 	if err != nil {
 		return status{Error: err.Error()}
 	}
+	restore := s.protect()
+	defer restore()
 	program, dir, err := s.program()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

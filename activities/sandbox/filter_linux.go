@@ -48,6 +48,7 @@ var absent = []uint32{
 const (
 	newNamespaces = 0x7e020080 // the CLONE_NEW flags that clone takes
 	setID         = unix.S_ISUID | unix.S_ISGID
+	ioctlSetOwner = 0x8901 // FIOSETOWN
 )
 
 // rules is the filter of a level.
@@ -130,14 +131,12 @@ func (s spec) sharedHostRules() []rule {
 			rule{call: unix.SYS_OPENAT, answer: unix.EACCES, tests: [][]test{{{2, bpf.JumpBitsSet, unix.O_TRUNC}, {2, bpf.JumpBitsNotSet, unix.O_ACCMODE}}}})
 		list = append(list, oldTruncateRules()...)
 	}
-	if s.Landlock < 6 {
-		list = append(list, guardRules(uint32(os.Getpid()))...)
-	}
-	return list
+	return append(list, s.guardRules(uint32(os.Getpid()), uint32(unix.Gettid()))...)
 }
 
-// guardRules keep commands from signals to the process that watches them, and to everybody.
-func guardRules(guard uint32) []rule {
+// guardRules keep commands from sending signals to the process that watches them, and to everybody.
+// From version 6 on Landlock does that too, but for the one thread that is confined like them.
+func (s spec) guardRules(guard, thread uint32) []rule {
 	const everybody = ^uint32(0)
 	group := ^guard + 1
 	var list []rule
@@ -146,7 +145,19 @@ func guardRules(guard uint32) []rule {
 			{{0, bpf.JumpEqual, guard}}, {{0, bpf.JumpEqual, group}}, {{0, bpf.JumpEqual, everybody}},
 		}})
 	}
-	return append(list, rule{call: unix.SYS_TKILL, answer: unix.ENOSYS})
+	// The owner of a file can be sent a signal about it.
+	list = append(list,
+		rule{call: unix.SYS_FCNTL, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpEqual, unix.F_SETOWN_EX}}}},
+		rule{call: unix.SYS_TKILL, answer: unix.EPERM, tests: [][]test{{{0, bpf.JumpEqual, guard}}, {{0, bpf.JumpEqual, thread}}}})
+	if s.Landlock < 6 {
+		list = append(list,
+			rule{call: unix.SYS_FCNTL, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpEqual, unix.F_SETOWN}}}},
+			rule{call: unix.SYS_IOCTL, answer: unix.EPERM, tests: [][]test{
+				{{1, bpf.JumpEqual, ioctlSetOwner}}, {{1, bpf.JumpEqual, unix.SIOCSPGRP}},
+			}},
+			rule{call: unix.SYS_TKILL, answer: unix.ENOSYS})
+	}
+	return list
 }
 
 // Where the kernel puts what a filter looks at: the call's number, the architecture, and the

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -63,49 +61,7 @@ func (s *Sandbox) start(c Command, stdout, stderr stream) (*running, error) {
 	if s.options.Level == Off {
 		return s.plain(c, stdout, stderr)
 	}
-	restore := s.protect()
-	r, err := s.confined(c, stdout, stderr)
-	if err != nil {
-		restore()
-		return nil, err
-	}
-	wait := r.wait
-	r.wait = func() (ended, error) {
-		defer restore()
-		return wait()
-	}
-	return r, nil
-}
-
-// protect takes the permission to write from the read-only parts where no mount can do so, and
-// gives what gives it back. A command that gives itself the permission can still write to them.
-func (s *Sandbox) protect() func() {
-	if s.options.Level != Landlock {
-		return func() {}
-	}
-	root, err := os.OpenRoot(s.options.Workspace)
-	if err != nil {
-		return func() {} // the start will say what is wrong with the workspace
-	}
-	taken := map[string]fs.FileMode{}
-	for _, part := range s.options.ReadOnly {
-		_ = fs.WalkDir(root.FS(), filepath.ToSlash(filepath.Clean(part)), func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
-				return nil
-			}
-			info, err := entry.Info()
-			if err == nil && info.Mode().Perm()&0o222 != 0 && root.Chmod(name, info.Mode().Perm()&^0o222) == nil {
-				taken[name] = info.Mode().Perm()
-			}
-			return nil
-		})
-	}
-	return func() {
-		defer root.Close()
-		for name, mode := range taken {
-			_ = root.Chmod(name, mode) // it may have been removed
-		}
-	}
+	return s.confined(c, stdout, stderr)
 }
 
 // confined starts the child and tells it what to do.

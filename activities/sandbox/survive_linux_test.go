@@ -37,6 +37,37 @@ func TestNothingIsLeftAfterRun(t *testing.T) {
 	})
 }
 
+func TestACommandCannotEndItsGuard(t *testing.T) {
+	t.Parallel()
+	needs(t, python)
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		versions := []int{host().Landlock}
+		if level == sandbox.Landlock {
+			versions = append(versions, 2) // what the kernel cannot tell, the filter has to
+		}
+		for _, version := range versions {
+			b := openBox(t, level, within(sandbox.Limits{Time: 20 * time.Second}), func(o *sandbox.Options) { o.Host.Landlock = min(version, o.Host.Landlock) })
+			exit, out := b.sh(t, daemon+`export GUARD=$PPID
+				`+python+` -c '
+import os, signal, ctypes, platform
+guard = int(os.environ["GUARD"])
+tgkill, tkill = {"x86_64": (234, 200), "aarch64": (131, 130)}[platform.machine()]
+call = ctypes.CDLL(None).syscall
+for s in signal.SIGSTOP, signal.SIGKILL:
+    for send in [os.kill, os.killpg] if guard > 1 else [os.kill]:
+        try: send(guard, s)
+        except OSError: pass
+    call(tkill, guard, s)
+    for tid in range(guard, guard+20): call(tgkill, guard, tid, s)
+'
+				echo still here`)
+			require.Contains(t, out, "still here")
+			require.Equal(t, sandbox.Exit{}, sandbox.Exit{Code: exit.Code, Signal: exit.Signal, Ended: exit.Ended}, out)
+			silent(t, b.workspace)
+		}
+	})
+}
+
 func TestCloseEndsWhatRuns(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
