@@ -140,6 +140,6 @@ func named(team config.Team, problems func(config.Team) error) error {
 // agent may use can be in the session directory.
 func stepTools(dir string) *worker.Tools {
 	tools := worker.NewTools(settings.Default())
-	tools.Private = append(tools.Private, dir)
+	tools.Keep(dir)
 	return tools
 }

@@ -15,6 +15,7 @@ import (
 const (
 	stepInterrupted = "Interrupted"
 	stepTimeout     = "Timeout"
+	budgetSpent     = "BudgetSpent"
 	nothingOffered  = "NothingOffered"
 )
 
@@ -30,6 +31,9 @@ type stepEnd struct {
 func endOf(ctx context.Context, err error) stepEnd {
 	var (
 		unreadable *directory.UnreadableError
+		unwritable *directory.UnwritableError
+		obstructed *directory.ObstructedError
+		spent      *loop.EndedError
 		nothing    *directory.NothingOfferedError
 		rejected   *loop.RejectedError
 		calls      *loop.ModelCallsError
@@ -46,8 +50,10 @@ func endOf(ctx context.Context, err error) stepEnd {
 		return stepEnd{code: exitTimeout, kind: stepTimeout}
 	case errors.As(err, &over):
 		return stepEnd{code: exitTimeout, kind: activities.TimeOver, final: true}
-	case errors.As(err, &unreadable):
+	case errors.As(err, &unreadable), errors.As(err, &unwritable), errors.As(err, &obstructed):
 		return stepEnd{code: exitUsage}
+	case errors.As(err, &spent) && spent.Why == loop.EndAllowance:
+		return stepEnd{code: exitNoAnswer, kind: budgetSpent}
 	case errors.As(err, &nothing):
 		return stepEnd{code: exitNoAnswer, kind: nothingOffered, final: true}
 	case errors.As(err, &rejected), errors.As(err, &calls):

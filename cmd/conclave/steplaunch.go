@@ -37,12 +37,13 @@ type stepSession struct {
 	judged config.Criteria
 	found  directory.Directory
 	asked  string // fingerprint of what the agent is asked
+	named  bool   // the agent has its ID of the configuration
 }
 
 // openStep opens the directory and settles which agent it is. An error is a usage
 // error: nothing has begun.
 func (c *cli) openStep(w wantedStep) (*stepSession, error) {
-	s := &stepSession{wantedStep: w, cli: c, agent: w.team.Agents[0]}
+	s := &stepSession{wantedStep: w, cli: c, agent: w.team.Agents[0], named: w.team.Agents[0].ID != ""}
 	if err := s.open(); err != nil {
 		s.close()
 		return nil, err
@@ -63,11 +64,14 @@ func (s *stepSession) open() (err error) {
 	if s.local, err = worker.OpenLocal(worker.Models{}, s.cli.tools); err != nil {
 		return err
 	}
-	if s.agent.ID == "" {
+	if !s.named {
 		if s.agent.ID, err = directory.Reserve(s.root); err != nil {
 			return err
 		}
 		s.team.Agents = []config.Agent{s.agent}
+	}
+	if err := directory.Usable(s.root, s.agent.ID); err != nil {
+		return fmt.Errorf("use the session directory %s: %w", s.dir, err)
 	}
 	if s.ports, err = s.local.Ports(s.agent); err != nil {
 		return err
@@ -140,6 +144,7 @@ func (s *stepSession) fingerprint() string {
 // launched is a step that this process has the lock of.
 type launched struct {
 	launch  coordination.Launch
+	agents  []string // whom the numbers in it stand for
 	spec    step.Spec
 	token   string
 	lock    *directory.Lock
@@ -163,7 +168,7 @@ func (s *stepSession) launch(ctx context.Context) (launched, error) {
 	if err != nil {
 		return launched{}, err
 	}
-	return s.specify(ctx, launched{launch: launch, token: token, lock: lock})
+	return s.specify(ctx, launched{launch: launch, agents: s.agents(), token: token, lock: lock})
 }
 
 // resume looks for a step of the agent that was begun and is not over: the newest
@@ -190,7 +195,8 @@ func (s *stepSession) resume(ctx context.Context) (launched, bool, error) {
 			s.cli.say("step %d of %s is at work in another process; this is another step", u.Step, s.agent.ID)
 			continue
 		}
-		l, found, err := s.take(ctx, u, lock, slices.ContainsFunc(a.Unsettled, func(v directory.Unfinished) bool { return v.Step == u.Step }))
+		acted := slices.ContainsFunc(a.Unsettled, func(v directory.Unfinished) bool { return v.Step == u.Step })
+		l, found, err := s.take(ctx, u, lock, acted, a.Last)
 		if err != nil || found {
 			return l, found, err
 		}
@@ -202,15 +208,15 @@ func (s *stepSession) resume(ctx context.Context) (launched, bool, error) {
 func (s *stepSession) journaled(token string) bool { return directory.Journaled(s.root, token) }
 
 // take goes on with a step whose lock is held, if it should. One that has its
-// action is brought to its end in any case.
-func (s *stepSession) take(ctx context.Context, u directory.Unfinished, lock *directory.Lock, acted bool) (launched, bool, error) {
+// action is brought to its end in any case, and is this one if it is the last.
+func (s *stepSession) take(ctx context.Context, u directory.Unfinished, lock *directory.Lock, acted bool, last int) (launched, bool, error) {
 	if !s.journaled(u.Token) { // it ended meanwhile
 		lock.Remove()
 		return launched{}, false, nil
 	}
 	if s.fresh && !acted {
 		step.ForgetAll(ctx, s.store, artifact.InDir().Journals(u.Token))
-		lock.Remove()
+		s.forget(u.Token, lock)
 		return launched{}, false, nil
 	}
 	same := strings.HasPrefix(u.Token, s.asked)
@@ -219,30 +225,30 @@ func (s *stepSession) take(ctx context.Context, u directory.Unfinished, lock *di
 		lock.Release()
 		return launched{}, false, nil
 	}
-	launch, err := s.found.Resume(s.agent.ID, u, directory.Rules(s.team))
+	launch, agents, err := s.found.Resume(s.agent.ID, u, directory.Rules(s.team))
 	if err != nil && !acted {
 		s.cli.complain("%v", err)
 		lock.Release()
 		return launched{}, false, nil
 	}
 	if err != nil {
-		launch = coordination.Launch{Agent: s.agent.ID, After: u.Step - 1}
+		launch, agents = coordination.Launch{Agent: s.agent.ID, After: u.Step - 1}, s.agents()
 	}
-	l, err := s.specify(ctx, launched{launch: launch, token: u.Token, lock: lock, resumed: u.Step})
-	if err != nil || same && !s.fresh {
+	l, err := s.specify(ctx, launched{launch: launch, agents: agents, token: u.Token, lock: lock, resumed: u.Step})
+	if err != nil || same && !s.fresh && u.Step >= last {
 		return l, true, err
 	}
 	_, err = step.Find(ctx, s.ports, l.spec)
-	lock.Remove()
+	s.forget(u.Token, lock)
 	return launched{}, false, err
 }
 
 // specify builds the step. Without it the lock is let go.
 func (s *stepSession) specify(ctx context.Context, l launched) (launched, error) {
-	answers := s.found.Answers(s.root, s.store, s.dir, s.agent.ID, s.local.Scratch())
+	answers := s.found.Answers(s.root, s.store, s.dir, l.agents, s.local.Scratch())
 	spec, err := member.Step{
 		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
-		Agents: s.found.With(s.agent.ID).IDs(), Query: s.query, SystemMessage: s.agent.SystemMessage,
+		Agents: l.agents, Query: s.query, SystemMessage: s.agent.SystemMessage,
 		Criteria: member.CriteriaOf(s.judged), Files: s.agent.Tools.Files || s.agent.Tools.Shell,
 		Settings: member.SettingsOf(s.team), Commits: answers.Commit,
 	}.Spec(ctx, s.store)
@@ -284,5 +290,8 @@ func watched(spec step.Spec, last *artifact.LastAction) step.Spec {
 // bare is a step that came to no launch, for what is to be written of it.
 func (s *stepSession) bare(ctx context.Context) (launched, error) {
 	a, _ := s.found.Agent(s.agent.ID)
-	return s.specify(ctx, launched{launch: coordination.Launch{Agent: s.agent.ID, After: a.Steps}})
+	return s.specify(ctx, launched{launch: coordination.Launch{Agent: s.agent.ID, After: a.Steps}, agents: s.agents()})
 }
+
+// agents are those that the numbers of a fresh step stand for.
+func (s *stepSession) agents() []string { return s.found.With(s.agent.ID).IDs() }

@@ -10,12 +10,16 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/directory"
 	"conclave/engine/loop"
 	"conclave/engine/step"
 )
 
 // errStepTime says that the time of a step is over.
 var errStepTime = errors.New("timeout_settings.orchestrator_timeout_seconds are over, and the step has no action; they can be more")
+
+// errStepBudget says that a step has nothing left to spend.
+var errStepBudget = errors.New("what orchestrator.budget allows is spent, and the step has no action")
 
 // step runs one step and prints what it came to.
 func (c *cli) step(ctx context.Context, flags stepFlags, query string) error {
@@ -41,6 +45,9 @@ func (c *cli) step(ctx context.Context, flags stepFlags, query string) error {
 	}
 	s.introduce(l)
 	result, err := step.Run(limited, s.ports, l.spec)
+	if err != nil && result.Step == 0 && limited.Err() == nil { // it could not even be claimed
+		err = &directory.UnwritableError{Err: err}
+	}
 	for _, warning := range result.Warnings {
 		c.complain("%s", warning)
 	}
@@ -72,11 +79,14 @@ func (s *stepSession) introduce(l launched) {
 // error.
 func (s *stepSession) ended(ctx context.Context, l launched, r step.Result, err error) error {
 	if err == nil {
-		s.forget(l)
+		s.forget(l.token, l.lock)
 		return s.print(l.last)
 	}
 	end := endOf(ctx, err)
 	if end.code == exitUsage {
+		if l.lock != nil {
+			l.lock.Remove()
+		}
 		return err
 	}
 	saving, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
@@ -86,6 +96,9 @@ func (s *stepSession) ended(ctx context.Context, l launched, r step.Result, err 
 		if l, bareErr = s.bare(saving); bareErr != nil {
 			return errors.Join(err, bareErr)
 		}
+	}
+	if end.kind == budgetSpent {
+		err = errStepBudget
 	}
 	kept := s.keep(saving, l, r, end)
 	cause := artifact.Error{Type: end.kind, Message: err.Error()}
@@ -112,7 +125,7 @@ func (s *stepSession) keep(ctx context.Context, l launched, r step.Result, end s
 	}
 	if end.final {
 		step.Forget(ctx, s.ports, l.spec)
-		s.forget(l)
+		s.forget(l.token, l.lock)
 		return r
 	}
 	r.Transcript = nil
@@ -121,9 +134,9 @@ func (s *stepSession) keep(ctx context.Context, l launched, r step.Result, end s
 }
 
 // forget lets go of a step that is over.
-func (s *stepSession) forget(l launched) {
-	_ = s.root.Remove(strings.TrimSuffix(artifact.InDir().Journals(l.token), "/")) // empty by now
-	l.lock.Remove()
+func (s *stepSession) forget(token string, lock *directory.Lock) {
+	_ = s.root.Remove(strings.TrimSuffix(artifact.InDir().Journals(token), "/")) // empty by now
+	lock.Remove()
 }
 
 // explain says why there is no action, and what the next launch does.
@@ -132,8 +145,13 @@ func (s *stepSession) explain(l launched, r step.Result, end stepEnd, err error)
 	if end.code == exitInterrupted {
 		why = fmt.Errorf("interrupted: %s came to no action", s.agent.ID)
 	}
-	if l.lock != nil && r.Step > 0 && !end.final && s.journaled(l.token) {
-		return fmt.Errorf("%w; the same command goes on with step %d, with --fresh it begins anew", why, r.Step)
+	switch {
+	case l.lock == nil || r.Step == 0 || end.final || !s.journaled(l.token):
+		return why
+	case !s.named:
+		return fmt.Errorf("%w; with the id %s in the configuration the same command goes on with step %d", why, s.agent.ID, r.Step)
+	case end.kind == budgetSpent:
+		return fmt.Errorf("%w; with more the same command goes on with step %d", why, r.Step)
 	}
-	return why
+	return fmt.Errorf("%w; the same command goes on with step %d, with --fresh it begins anew", why, r.Step)
 }

@@ -199,3 +199,28 @@ func TestDirKeepsWhatAKilledWriterWasPromised(t *testing.T) {
 	}
 	require.False(t, slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, "tmp") }))
 }
+
+// A directory is made by one of those who want it.
+func TestDirMakeDir(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	require.NoError(t, d.MakeDir(t.Context(), "agents/a/001/step.json"))
+	require.DirExists(t, filepath.Join(dir, "agents/a/001"))
+	require.ErrorIs(t, d.MakeDir(t.Context(), "agents/a/001/step.json"), artifact.ErrExists)
+	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "agents/a/002")))
+	require.ErrorIs(t, d.MakeDir(t.Context(), "agents/a/002/step.json"), artifact.ErrExists)
+	require.Error(t, d.MakeDir(t.Context(), "../x/step.json"))
+}
+
+// Nothing that lies where its temporary files should is waited for.
+func TestNewDirDoesNotWait(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, artifact.TempDir), 0o644))
+	d, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+}

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// tempDir starts with a dot, which CheckKey refuses: temporary files have no key.
-	tempDir = ".conclave-tmp"
+	// TempDir is where a Dir keeps files that are being written. It starts with a dot,
+	// which CheckKey refuses: temporary files have no key.
+	TempDir = ".conclave-tmp"
 	// fileMode is that of objects, before the umask.
 	fileMode = 0o644
 	// tempAge is when a temporary file is taken for the litter of a crash.
@@ -135,16 +136,40 @@ func (d *Dir) write(name string, publish func(temp, name string) error, fill fun
 }
 
 func (d *Dir) createTemp() (*os.File, string, error) {
-	name := tempDir + "/" + rand.Text()
+	name := TempDir + "/" + rand.Text()
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := d.root.OpenFile(name, flags, fileMode)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := d.root.Mkdir(tempDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := d.root.Mkdir(TempDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, "", err
 		}
 		f, err = d.root.OpenFile(name, flags, fileMode)
 	}
 	return f, name, err
+}
+
+// MakeDir makes the directory that holds the object of a key, durably, and
+// nothing in it. It is ErrExists if the name is taken, by whatever.
+func (d *Dir) MakeDir(ctx context.Context, key string) error {
+	name, err := d.fileName(ctx, key)
+	if err != nil {
+		return fmt.Errorf("make the directory of %q: %w", key, err)
+	}
+	dir := path.Dir(name)
+	parent := path.Dir(dir)
+	if err = d.makeDirs(parent); err == nil {
+		err = d.root.Mkdir(dir, 0o755)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("make the directory of %q: %w", key, ErrExists)
+	case err == nil:
+		err = d.syncDir(parent)
+	}
+	if err != nil {
+		return fmt.Errorf("make the directory of %q: %w", key, err)
+	}
+	return nil
 }
 
 // makeDirs makes a directory and its parents, durably.
@@ -183,7 +208,8 @@ func (d *Dir) syncDir(dir string) error {
 // sweepTemp removes what crashed writers left. A failure is harmless: the next
 // one who opens the directory tries again.
 func (d *Dir) sweepTemp() {
-	dir, err := d.root.Open(tempDir)
+	// It may be a FIFO, which nobody else has open.
+	dir, err := d.root.OpenFile(TempDir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return
 	}
@@ -191,7 +217,7 @@ func (d *Dir) sweepTemp() {
 	entries, _ := dir.ReadDir(-1)
 	for _, entry := range entries {
 		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
-			_ = d.root.Remove(tempDir + "/" + entry.Name())
+			_ = d.root.Remove(TempDir + "/" + entry.Name())
 		}
 	}
 }

@@ -25,6 +25,9 @@ type Claim struct {
 	SeenSteps map[string]int `json:"seen_steps"`
 	Labels    []string       `json:"labels"` // shown at start, in order
 	StartedAt time.Time      `json:"started_at"`
+
+	// Agents are the IDs that the anonymous numbers of the step stand for, from 1.
+	Agents []string `json:"agents,omitempty"`
 }
 
 // Commit is action.json, the one write that makes a step's action real. All

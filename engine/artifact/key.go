@@ -15,6 +15,12 @@ func InBucket(session string) Layout { return Layout{root: "sessions/" + session
 // InPipeline is the layout of a run of a pipeline in a bucket: pipelines/<id>/….
 func InPipeline(id string) Layout { return Layout{root: "pipelines/" + id + "/"} }
 
+// InScenario is the layout of a run of a scenario in a bucket:
+// scenarios/<slug>/runs/<id>/….
+func InScenario(slug, run string) Layout {
+	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
+}
+
 // InDir is the layout of a directory that is one session.
 func InDir() Layout { return Layout{} }
 
@@ -36,6 +42,20 @@ func (l Layout) Step(agent string, step int, name string) string {
 // steps/<NNN>-<name>/….
 func (l Layout) Segment(number int, step, name string) string {
 	return fmt.Sprintf("%ssteps/%03d-%s/%s", l.root, number, step, name)
+}
+
+// Trial is the key of a file in the directory of a launch of a scenario's step:
+// step-<NN>/…, and below it launch-<n>/… for those after the first.
+func (l Layout) Trial(step string, launch int, name string) string {
+	if launch > 1 {
+		return fmt.Sprintf("%sstep-%s/launch-%d/%s", l.root, step, launch, name)
+	}
+	return l.root + "step-" + step + "/" + name
+}
+
+// Evidence is the key of a file among the evidence of a scenario's step.
+func (l Layout) Evidence(step, name string) string {
+	return l.root + "step-" + step + "/evidence/" + name
 }
 
 // Final is the key of a file of the final answer.

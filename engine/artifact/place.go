@@ -31,8 +31,8 @@ func (d *Dir) placeLink(ctx context.Context, target, key string) error {
 	if err != nil {
 		return err
 	}
-	temp := tempDir + "/" + rand.Text()
-	if err := d.makeDirs(tempDir); err != nil {
+	temp := TempDir + "/" + rand.Text()
+	if err := d.makeDirs(TempDir); err != nil {
 		return err
 	}
 	if err := d.root.Symlink(target, temp); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/engine/excerpt"
+	"conclave/engine/llm"
 	"conclave/engine/member"
 )
 
@@ -22,6 +23,7 @@ type action struct {
 	committed bool
 	token     string
 	manifest  string
+	usage     llm.Usage
 	heard     int
 	final     bool // the answer of a presenter, which is none of a team member
 
@@ -138,6 +140,7 @@ func (a *action) commit(d document) error {
 		return err
 	}
 	a.heard, _ = number(d["heard"])
+	a.usage = usage(d["usage"])
 	a.kind = coordination.Action(kind)
 	if a.aside() {
 		return nil
@@ -223,6 +226,16 @@ func (a *action) saw(d document, name string, w *warnings) {
 			a.seen = append(a.seen, coordination.Seen{Agent: id, Step: n})
 		}
 	}
+}
+
+// usage reads what a step has cost. What cannot have been is nothing: a number
+// below zero would be more to spend.
+func usage(raw json.RawMessage) llm.Usage {
+	var u llm.Usage
+	if json.Unmarshal(raw, &u) != nil || u.ModelCalls < 0 || u.InputTokens < 0 || u.OutputTokens < 0 || u.AtLeastUSD() < 0 {
+		return llm.Usage{}
+	}
+	return u
 }
 
 // number reads a JSON integer that can be the number of a step, 0 for none.

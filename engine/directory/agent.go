@@ -13,6 +13,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
 // maxStep is the highest step number. What is called by a higher one leaves no
@@ -26,6 +27,10 @@ type Agent struct {
 
 	Steps    int // the highest number that is taken, by whatever; a new step comes after it
 	Finished int // how many steps ended with an action
+
+	// Usage is what the steps that ended with an action cost, as far as action.json
+	// says so.
+	Usage llm.Usage
 
 	// Answers are those that count, in order; the M-th is agent<Number>.<M>. The
 	// first Earlier of them are of attempts of the team that it began again
@@ -153,6 +158,7 @@ func (a *Agent) read(root *os.Root, dir string, number int, l ledger, w *warning
 	a.Last = number
 	a.unsettled(root, dir, number, act)
 	a.Finished++
+	a.Usage = a.Usage.Add(act.usage)
 	attempt, counts := l.counts(a.ID, number, act, w)
 	earlier := attempt < l.attempt
 	switch {
@@ -236,10 +242,26 @@ func readClaim(root *os.Root, dir string, w *warnings) *artifact.Claim {
 		c.SeenSteps[n.Agent] = n.Step
 	}
 	_ = json.Unmarshal(d["labels"], &c.Labels)
+	c.Agents = numberedAgents(d["agents"])
 	if at, err := d.optional("started_at"); err == nil {
 		c.StartedAt, _ = time.Parse(time.RFC3339, at)
 	}
 	return c
+}
+
+// numberedAgents are the agents that the numbers of a step stand for, nil if that
+// cannot be told.
+func numberedAgents(raw json.RawMessage) []string {
+	var agents []string
+	if json.Unmarshal(raw, &agents) != nil || len(agents) > maxSeen {
+		return nil
+	}
+	for i, id := range agents {
+		if artifact.CheckAgentID(id) != nil || i > 0 && id <= agents[i-1] {
+			return nil
+		}
+	}
+	return agents
 }
 
 // isLitter reports names that file systems and tools leave behind.

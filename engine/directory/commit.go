@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
@@ -26,10 +27,11 @@ type Answers struct {
 	found   warnings
 }
 
-// Answers is for a step of runner. The store is the directory below the same
-// root, dir its absolute path; large files are copied by way of scratch.
-func (d Directory) Answers(root *os.Root, store artifact.Store, dir, runner, scratch string) *Answers {
-	return &Answers{root: root, store: store, paths: d.With(runner).paths(dir), scratch: scratch}
+// Answers is for a step whose numbers stand for these agents. The store is the
+// directory below the same root, dir its absolute path; large files are copied by
+// way of scratch.
+func (d Directory) Answers(root *os.Root, store artifact.Store, dir string, agents []string, scratch string) *Answers {
+	return &Answers{root: root, store: store, paths: pathsAt(dir, agents), scratch: scratch}
 }
 
 // Commit makes the commit of an answer that is shown: with its files in the
@@ -47,7 +49,7 @@ func (a *Answers) Commit(ctx context.Context, shown coordination.Shown) (artifac
 	}
 	text := act.text
 	if act.committed {
-		if text, err = a.settled(ctx, text, shown.Number, manifest); err != nil {
+		if text, err = a.settled(ctx, text, shown, manifest); err != nil {
 			return artifact.Commit{}, err
 		}
 	}
@@ -59,13 +61,22 @@ func (a *Answers) Commit(ctx context.Context, shown coordination.Shown) (artifac
 }
 
 // settled is the text of a commit, which is as its agent wrote it: the workspace
-// that it names is the one beside the others, under peers/.
-func (a *Answers) settled(ctx context.Context, text string, number int, manifest string) (string, error) {
+// that it names is the one beside the others, under peers/, and what it says of
+// others by the numbers that held then it says by those of now.
+func (a *Answers) settled(ctx context.Context, text string, shown coordination.Shown, manifest string) (string, error) {
 	m, err := artifact.LoadManifest(ctx, a.store, artifact.InDir(), manifest)
 	if err != nil {
 		return "", err
 	}
-	return workspacesAt(fmt.Sprintf("peers/agent%d", number), relative, m).settled(text), nil
+	claim := readClaim(a.root, artifact.InDir().Step(shown.Agent, shown.Step, ""), new(warnings))
+	then := shown.Number
+	if claim != nil && slices.Contains(claim.Agents, shown.Agent) {
+		then = 1 + slices.Index(claim.Agents, shown.Agent)
+	} else {
+		claim = nil
+	}
+	text = workspacesAt(fmt.Sprintf("peers/agent%d", then), relative, m).settled(text)
+	return a.paths.renumbered(text, claim), nil
 }
 
 // Warnings tell of files that are not brought before the step.

@@ -37,7 +37,7 @@ func (s session) shown(agent, runner string) (text string, files []artifact.File
 	l, err := d.Launch(runner, coordination.Config{})
 	require.NoError(s.t, err)
 	store := s.store()
-	answers := d.Answers(s.root, store, s.dir, runner, s.t.TempDir())
+	answers := d.Answers(s.root, store, s.dir, d.With(runner).IDs(), s.t.TempDir())
 	for _, shown := range l.Shown {
 		if shown.Agent != agent {
 			continue
@@ -177,11 +177,64 @@ func TestPathsInAnAnswer(t *testing.T) {
 	}
 }
 
+// An agent that joins shifts the numbers of others. What an answer says by those of
+// its own step it says by those of now.
+func TestNumbersInAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, map[string]string{
+		"agents/a/001/answer.json": answer("A"), "agents/b/001/answer.json": answer("B"),
+		"agents/c/001/step.json": `{"token": "t", "seen_steps": {"b": 1}, "labels": ["agent1.1"], "agents": ["b", "c"]}`,
+	})
+	for text, want := range map[string]string{
+		"agent1.1 has it in peers/agent1/x.md, as (agent1.1) says.":        "agent2.1 has it in peers/agent2/x.md, as (agent2.1) says.",
+		"/tmp/w-1/conclave-step-1/work/peers/agent1/x and peers/agent1.md": "peers/agent2/x and peers/agent2.md",
+		"Mine: /tmp/w-1/conclave-step-1/work/y.":                           "Mine: peers/agent3/y.",
+		"/s/agents/a/001/workspace/z beside peers/agent2/y":                "peers/agent1/z beside peers/agent3/y",
+		"agent1.2 and agent2.1 it was not shown; agent1 is a word.":        "agent1.2 and agent2.1 it was not shown; agent1 is a word.",
+		"peers/agent9/x, peers/agent12, speers/agent1 stay.":               "peers/agent9/x, peers/agent12, speers/agent1 stay.",
+	} {
+		s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answer(text)+`}`)
+		got, _, _ := s.shown("c", "a")
+		require.Equal(t, want, got)
+	}
+	// Nobody knows what numbers meant where no claim says so.
+	s.write("agents/c/001/step.json", `{"token": "t"}`)
+	s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answer("peers/agent1 and agent1.1")+`}`)
+	got, _, _ := s.shown("c", "a")
+	require.Equal(t, "peers/agent1 and agent1.1", got)
+}
+
+// A program that takes numbers by making their directories, and whoever is first,
+// has its own: nothing is written beside its action.
+func TestNumberThatAnotherProgramTakes(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, nil)
+	d := s.clean()
+	l, err := d.Launch("a", coordination.Config{})
+	require.NoError(t, err)
+	s.write("agents/a/001/answer.json", answer("Theirs.")) // in this very moment
+	s.write("agents/a/002/", "")
+	store := s.store()
+	spec, err := member.Step{Layout: artifact.InDir(), Launch: l, Token: "t", Agents: []string{"a"}, Query: "Why?"}.Spec(t.Context(), store)
+	require.NoError(t, err)
+	r, err := step.Run(t.Context(), step.Ports{
+		Store: store, Model: &once{name: "new_answer", arguments: `{"content": "Ours."}`}, Now: time.Now, Scratch: t.TempDir(),
+		Tools: func(context.Context, string) (step.Tools, error) { return noTools{}, nil },
+	}, directory.Saving(store, spec, l))
+	require.NoError(t, err)
+	require.Equal(t, 3, r.Step)
+	require.NoFileExists(t, s.path("agents/a/001/step.json"))
+	d = s.clean()
+	a, _ := d.Agent("a")
+	require.Len(t, a.Answers, 2)
+	require.Equal(t, "Ours.", a.Answers[1].Text)
+}
+
 func TestAnswerThatIsGone(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{"agents/a/001/answer.json": answer("A")})
 	d := s.clean()
-	answers := d.Answers(s.root, s.store(), s.dir, "a", "")
+	answers := d.Answers(s.root, s.store(), s.dir, []string{"a"}, "")
 	require.NoError(t, os.Remove(s.path("agents/a/001/answer.json")))
 	_, err := answers.Commit(t.Context(), coordination.Shown{Agent: "a", Number: 1, Label: "agent1.1", Step: 1})
 	require.ErrorContains(t, err, "agents/a/001/ has no answer any more")
@@ -216,7 +269,7 @@ func (s session) run(agent string, m *once, look func(workspace string)) string 
 	l, err := d.Launch(agent, coordination.Config{})
 	require.NoError(s.t, err)
 	store := s.store()
-	answers := d.Answers(s.root, store, s.dir, agent, s.t.TempDir())
+	answers := d.Answers(s.root, store, s.dir, d.With(agent).IDs(), s.t.TempDir())
 	spec, err := member.Step{
 		Layout: artifact.InDir(), Launch: l, Token: "t-" + agent, Agents: d.With(agent).IDs(),
 		Query: "How many moons has Mars?", Commits: answers.Commit,

@@ -6,8 +6,9 @@
 //
 // Start with Read. Then Directory.Check says who is where, who is next, and
 // whether the team has decided; Directory.Launch and Answers make what
-// engine/member needs for a step. Nothing here runs a step, claims a number or
-// writes a document.
+// engine/member needs for a step, Saving has its number taken and its documents made
+// as a directory has them, and Hold is the lock by which others know that it is at
+// work. Nothing here runs a step or writes a document of one.
 //
 // # Without trust
 //
@@ -38,10 +39,29 @@
 //     of their IDs; With adds those that have none yet. Labels in files are not
 //     looked at.
 //
+// # At work
+//
+// A step's process holds a lock for the token of its claim, from before the claim
+// is there until it ends; the system takes it from one that is killed. A claim
+// without an action whose lock is free was interrupted. Locks are files below
+// .conclave-locks, which other programs have no use for.
+//
+// # Paths in a text
+//
+// A commit has an answer's text as its agent wrote it. In answer.json and in
+// last_action.json the path of the step's workspace, wherever that lay, is the one
+// in the session directory; the path of peers/agent<N> in it is that of the files of
+// the answer that was shown there. Relative references to peers/agent<N> stay. Before
+// a step all of these are peers/agent<N>, by the numbers that hold then, and so are
+// labels: the claim says whom the numbers stood for.
+//
 // # Files
 //
 // open.go opens, document.go decodes, action.go reads what a step ended with,
 // agent.go an agent's steps, ledger.go what was accepted, read.go all of it.
 // rules.go makes a coordination.State of that, check.go and launch.go ask it.
-// commit.go, workspace.go and paths.go bring an answer before a step.
+// commit.go, workspace.go and paths.go bring an answer before a step; saved.go
+// settles the paths in one that is saved. lock.go tells who is at work, reserve.go
+// finds an ID for who has none, criteria.go reads what answers are judged by,
+// usable.go looks for what would break a step off.
 package directory

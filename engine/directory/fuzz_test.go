@@ -186,7 +186,7 @@ func shownInside(t *testing.T, s session, d directory.Directory) {
 		if err != nil {
 			continue // its directory is none
 		}
-		answers := d.Answers(s.root, store, s.dir, runner, t.TempDir())
+		answers := d.Answers(s.root, store, s.dir, d.With(runner).IDs(), t.TempDir())
 		for _, shown := range l.Shown {
 			c, err := answers.Commit(t.Context(), shown)
 			require.NoError(t, err)

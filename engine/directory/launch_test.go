@@ -69,7 +69,9 @@ func TestLaunchWithinLimits(t *testing.T) {
 		"voting waits, a has one":   {"a", coordination.Config{DeferVoting: true}, nil},
 		"voting waits, c has none":  {"c", coordination.Config{DeferVoting: true}, answerOnly},
 		"the work is divided":       {"a", coordination.Config{Mode: coordination.Decomposition}, []coordination.Action{coordination.NewAnswer, coordination.Stop}},
-		"no step limit":             {"a", coordination.Config{MaxStepsPerAgent: 1}, answerAndVote},
+		"below the step limit":      {"a", coordination.Config{MaxStepsPerAgent: 3}, answerAndVote},
+		"at the step limit":         {"a", coordination.Config{MaxStepsPerAgent: 2}, nil},
+		"begun, but no step yet":    {"c", coordination.Config{MaxStepsPerAgent: 1}, answerAndVote},
 		"far ahead, nobody is held": {"a", directory.Rules(config.Default()), answerAndVote},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +120,7 @@ func TestResume(t *testing.T) {
 	})
 	d := s.clean()
 	b, _ := d.Agent("b")
-	l, err := d.Resume("b", b.Unfinished[0], coordination.Config{})
+	l, _, err := d.Resume("b", b.Unfinished[0], coordination.Config{})
 	require.NoError(t, err)
 	require.Equal(t, 1, l.After)
 	require.Equal(t, answerAndVote, l.Offered)
@@ -126,13 +128,77 @@ func TestResume(t *testing.T) {
 		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1}, {Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
 	}, l.Shown)
 
-	// The labels that its conversation speaks of are others' now.
-	s.write("agents/0/001/answer.json", answer("0"))
+	// Nobody has written down whose the labels were, and they are others' now.
 	s.write("agents/a0/001/answer.json", answer("0"))
-	d, _ = s.read()
-	_, err = d.Resume("b", b.Unfinished[0], coordination.Config{})
+	d = s.clean()
+	_, _, err = d.Resume("b", b.Unfinished[0], coordination.Config{})
 	var renumbered *directory.RenumberedError
 	require.ErrorAs(t, err, &renumbered)
+}
+
+// The conversation of a step that is gone on with speaks of labels: whoever has
+// joined since, they stay those of its claim.
+func TestResumeAfterAnotherJoined(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, map[string]string{
+		"agents/b/001/answer.json": answer("B"), "agents/c/001/answer.json": answer("C"),
+		"agents/c/002/step.json":   `{"token": "t", "seen_steps": {"b": 1, "c": 1}, "labels": ["agent1.1", "agent2.1"], "agents": ["b", "c"]}`,
+		"agents/a/001/answer.json": answer("A"),
+	})
+	d := s.clean()
+	c, _ := d.Agent("c")
+	l, agents, err := d.Resume("c", c.Unfinished[0], coordination.Config{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"b", "c"}, agents)
+	require.Equal(t, 2, l.Number)
+	require.Equal(t, []coordination.Shown{
+		{Agent: "b", Number: 1, Label: "agent1.1", Step: 1}, {Agent: "c", Number: 2, Label: "agent2.1", Step: 1},
+	}, l.Shown)
+
+	// What others may have written is not taken for a team.
+	for _, agents := range []string{`["c", "b"]`, `["b", "../x"]`, `{"b": 1}`, `["b"]`} {
+		s.write("agents/c/002/step.json", `{"token": "t", "seen_steps": {"b": 1, "c": 1}, "labels": ["agent1.1", "agent2.1"], "agents": `+agents+`}`)
+		d := s.clean()
+		c, _ := d.Agent("c")
+		_, _, err := d.Resume("c", c.Unfinished[0], coordination.Config{})
+		require.Error(t, err, agents)
+	}
+}
+
+// What the actions on record have cost is spent of the budget; what is left is for
+// the step. A cost that cannot have been leaves no more than there was.
+func TestLaunchWithinBudget(t *testing.T) {
+	t.Parallel()
+	acted := func(usage string) string {
+		return `{"token": "t", "kind": "new_answer", "payload": {"answer": "A"}, "usage": ` + usage + `}`
+	}
+	d := newSession(t, map[string]string{
+		"agents/a/001/action.json": acted(`{"input_tokens": 900, "output_tokens": 50, "total_usd": 0.25, "model_calls": 3}`),
+		"agents/b/001/action.json": acted(`{"input_tokens": -900, "output_tokens": 0, "total_usd": -1, "model_calls": 1}`),
+		"agents/c/001/action.json": acted(`"much"`), "agents/d/001/answer.json": answer("D"),
+	}).clean()
+	l, err := d.Launch("b", coordination.Config{Budget: coordination.Budget{Tokens: 1000, USD: 1}})
+	require.NoError(t, err)
+	require.Equal(t, coordination.Allowance{Tokens: 50, USD: 0.75}, l.Allowance)
+	for _, budget := range []coordination.Budget{{Tokens: 950}, {USD: 0.25}} {
+		_, err = d.Launch("b", coordination.Config{Budget: budget})
+		require.Equal(t, &directory.NothingOfferedError{Agent: "b", Spent: true}, err)
+		require.ErrorContains(t, err, "orchestrator.budget")
+	}
+}
+
+// The numbers that something else has taken stay taken, also of an agent that has
+// no step: a link there leads to another agent's.
+func TestLaunchAfterWhatIsNoStep(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, map[string]string{"agents/b/001/answer.json": answer("B"), "agents/a/002": "a file"})
+	s.link("../b/001", "agents/a/001")
+	d, warnings := s.read()
+	require.Len(t, warnings, 2)
+	require.Equal(t, []string{"b"}, d.IDs())
+	l, err := d.Launch("a", coordination.Config{})
+	require.NoError(t, err)
+	require.Equal(t, 2, l.After)
 }
 
 // A step that saw no answer has none to vote for.
@@ -142,7 +208,7 @@ func TestResumeOfAFirstStep(t *testing.T) {
 		"agents/a/001/answer.json": answer("A"), "agents/b/001/step.json": `{"token": "t", "seen_steps": {}, "labels": null}`,
 	}).clean()
 	b, _ := d.Agent("b")
-	l, err := d.Resume("b", b.Unfinished[0], coordination.Config{})
+	l, _, err := d.Resume("b", b.Unfinished[0], coordination.Config{})
 	require.NoError(t, err)
 	require.Empty(t, l.Shown)
 	require.Equal(t, answerOnly, l.Offered)

@@ -31,21 +31,22 @@ const (
 )
 
 // Hold locks the claim with this token, be it there already or not yet. It is nil
-// without an error if another process has it.
+// without an error if another process has it. The error is an *UnwritableError
+// unless ctx has ended.
 func Hold(ctx context.Context, root *os.Root, token string) (*Lock, error) {
 	if err := root.Mkdir(locksDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("making the directory of locks: %w", err)
+		return nil, &UnwritableError{Err: fmt.Errorf("making the directory of locks: %w", err)}
 	}
 	name := lockName(token)
 	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("locking the step: %w", err)
+		return nil, &UnwritableError{Err: fmt.Errorf("locking the step: %w", err)}
 	}
 	for try := 1; ; try++ {
 		locked, err := tryLock(f, true)
 		switch {
 		case err != nil:
-			return nil, errors.Join(fmt.Errorf("locking the step: %w; the session directory must be on a file system with locks", err), f.Close())
+			return nil, errors.Join(&UnwritableError{Err: fmt.Errorf("locking the step: %w", err)}, f.Close())
 		case locked:
 			return &Lock{root: root, file: f, name: name}, nil
 		case try == lockTries:

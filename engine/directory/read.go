@@ -17,6 +17,7 @@ type Directory struct {
 	Messages []coordination.Message // what people have said, where there is a ledger
 
 	unusable map[string]string // IDs whose directory is none, and what it is
+	taken    map[string]int    // of agents that have no step: the highest number that is taken
 }
 
 // UnreadableError says that a path of the directory cannot be what it should be,
@@ -31,7 +32,7 @@ func (e *UnreadableError) Error() string {
 // for what a file holds: that gives warnings, of the ledger first, then of the
 // agents in the order of their names. The error is an *UnreadableError.
 func Read(root *os.Root) (Directory, []Warning, error) {
-	d := Directory{unusable: map[string]string{}}
+	d := Directory{unusable: map[string]string{}, taken: map[string]int{}}
 	entries, err := list(root, "agents")
 	if err != nil {
 		return Directory{}, nil, &UnreadableError{Path: "agents", Problem: err.Error()}
@@ -55,6 +56,8 @@ func Read(root *os.Root) (Directory, []Warning, error) {
 			w.add("agents/"+id, "%v; it is ignored", err)
 		case found:
 			d.Agents = append(d.Agents, a)
+		case a.Steps > 0:
+			d.taken[id] = a.Steps
 		}
 	}
 	d.number()
@@ -71,9 +74,14 @@ func (d *Directory) number() {
 		a := &d.Agents[i]
 		a.Number = i + 1
 		for m := range a.Answers {
-			a.Answers[m].Label = "agent" + strconv.Itoa(a.Number) + "." + strconv.Itoa(m+1)
+			a.Answers[m].Label = label(a.Number, m+1)
 		}
 	}
+}
+
+// label is that of an agent's answer.
+func label(number, revision int) string {
+	return "agent" + strconv.Itoa(number) + "." + strconv.Itoa(revision)
 }
 
 // end settles which vote or stop of an agent stands: the last one since its
@@ -132,7 +140,7 @@ func (d Directory) With(ids ...string) Directory {
 	}
 	for _, id := range ids {
 		if _, ok := d.Agent(id); !ok {
-			d.Agents = append(d.Agents, Agent{ID: id})
+			d.Agents = append(d.Agents, Agent{ID: id, Steps: d.taken[id]})
 		}
 	}
 	d.number()

@@ -12,7 +12,7 @@ import (
 // another one.
 func Reserve(root *os.Root) (string, error) {
 	if err := root.Mkdir("agents", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("making the directory of agents: %w", err)
+		return "", &UnwritableError{Err: fmt.Errorf("making the directory of agents: %w", err)}
 	}
 	for letter := 'a'; letter <= 'z'; letter++ {
 		id := "agent_" + string(letter)
@@ -21,7 +21,7 @@ func Reserve(root *os.Root) (string, error) {
 		case err == nil:
 			return id, nil
 		case !errors.Is(err, fs.ErrExist):
-			return "", fmt.Errorf("making the directory of %s: %w", id, err)
+			return "", &UnwritableError{Err: fmt.Errorf("making the directory of %s: %w", id, err)}
 		}
 	}
 	return "", errors.New("agent_a to agent_z are all taken: give the agent an id of its own")

@@ -9,7 +9,8 @@ import (
 // one at a time: the limits of answers, and who may vote, and when. When a step
 // runs is for whoever launches it: there is no pacing, and nobody is held back
 // for peers that are behind, as no record tells who works. Nothing is presented,
-// and nothing reaches a running step. The step limit is Check's alone.
+// and nothing reaches a running step. Of the budget is spent what the actions on
+// record have cost.
 func Rules(t config.Team) coordination.Config {
 	o := t.Orchestrator
 	c := coordination.Config{
@@ -19,6 +20,7 @@ func Rules(t config.Team) coordination.Config {
 		AnswersGlobal:    value(o.MaxNewAnswersGlobal),
 		DeferVoting:      o.DeferVotingUntilAllAnswered,
 		SkipVoting:       o.SkipVoting,
+		Budget:           coordination.Budget{USD: value(o.Budget.MaxCostUSD), Tokens: int64(value(o.Budget.MaxTotalTokens))},
 	}
 	for _, a := range t.Agents {
 		c.Agents = append(c.Agents, a.ID)
@@ -27,7 +29,7 @@ func Rules(t config.Team) coordination.Config {
 }
 
 // value is what p points at, else 0.
-func value(p *int) int {
+func value[T int | float64](p *T) T {
 	if p == nil {
 		return 0
 	}
@@ -66,7 +68,7 @@ func (d Directory) divided() bool {
 }
 
 func (a Agent) record(running func(agent string, step int) bool) coordination.OnRecord {
-	r := coordination.OnRecord{Agent: a.ID, Step: a.Steps, Steps: a.Finished, Base: a.Earlier}
+	r := coordination.OnRecord{Agent: a.ID, Step: a.Steps, Steps: a.Finished, Base: a.Earlier, Usage: a.Usage}
 	for _, answer := range a.Answers {
 		r.Answers = append(r.Answers, answer.Step)
 	}

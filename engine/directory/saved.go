@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -71,7 +72,7 @@ func (w workspaces) settled(text string) string {
 		b.WriteString(text[last:m[0]])
 		last = m[1]
 		switch number, _ := strconv.Atoi(group(2)); {
-		case group(5) != "" && w.names[group(5)]:
+		case w.has(group(5)):
 			b.WriteString(group(4) + w.own + "/" + group(5))
 		case group(5) != "": // some other directory of this name
 			b.WriteString(text[m[0]:m[1]])
@@ -82,6 +83,12 @@ func (w workspaces) settled(text string) string {
 		}
 	}
 	return b.String() + text[last:]
+}
+
+// has reports whether there is a file or directory of this name, which may end a
+// sentence.
+func (w workspaces) has(name string) bool {
+	return name != "" && (w.names[name] || w.names[strings.TrimRight(name, ".!?")])
 }
 
 // peer is where a peer's workspace stays; of its long text there is only the name.
@@ -95,8 +102,9 @@ func (w workspaces) peer(number int, suffix string) string {
 // relative names peers as every step reads them.
 func relative(int) (string, bool) { return "", false }
 
-// Saving has the documents of a step made as a directory has them: in an answer's
-// text the paths of workspaces are where those stay. The temporary directories
+// Saving has the number of a step taken as every program takes it, by making its
+// directory, and the documents made as a directory has them: in an answer's text the
+// paths of workspaces are where those stay. The temporary directories
 // are those in which the step's workspace may lie.
 func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary ...string) step.Spec {
 	project := s.Project
@@ -107,6 +115,13 @@ func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary .
 			}
 		}
 		return "", false
+	}
+	s.Take = func(ctx context.Context, number int) (bool, error) {
+		err := store.MakeDir(ctx, s.Dir(number)+"step.json")
+		if errors.Is(err, artifact.ErrExists) {
+			return false, nil
+		}
+		return err == nil, err
 	}
 	s.Project = func(number int, c artifact.Commit) ([]step.Document, error) {
 		if c.Kind != string(coordination.NewAnswer) {

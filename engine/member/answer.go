@@ -30,7 +30,7 @@ func (o *opened) read(ctx context.Context, shown coordination.Shown) (team.Answe
 	}
 	peer := step.Peer{Number: shown.Number, Manifest: commit.Manifest}
 	if o.Files {
-		peer.Text = team.Whole(answer.Answer)
+		peer.Text = team.Whole(answer.Answer, o.Window)
 	}
 	return team.Answer{
 		Number: shown.Number, Label: shown.Label, Text: answer.Answer, Files: len(manifest.Files), Step: shown.Step,

@@ -31,6 +31,7 @@ type Step struct {
 	SystemMessage string
 	Criteria      []team.Criterion // the session's; those of Settings if there are none
 	Files         bool
+	Window        int // of the agent's model, in tokens; 0 if it is not known
 	Settings      Settings
 
 	// Commits finds the commit of an answer that is shown where it is not
@@ -61,6 +62,7 @@ func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 		ResumeFrom: m.Launch.ResumeFrom,
 		After:      m.Launch.After,
 		Seen:       make(map[string]int, len(m.Launch.Shown)),
+		Agents:     o.numbers,
 		Peers:      o.peers,
 		Spent:      m.Spent,
 		Open:       o.open,

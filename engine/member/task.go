@@ -18,6 +18,7 @@ func (o *opened) begin() {
 		Criteria:      o.criteria(),
 		Revote:        l.Revote,
 		Files:         o.Files,
+		Window:        o.Window,
 		Frame:         frame(o.Token),
 		Sensitivity:   c.Sensitivity,
 		Purpose:       string(l.Purpose),

@@ -33,7 +33,7 @@ options=$* round=1 failed=0 pids='' next=''
 trap 'kill $pids 2>/dev/null; exit 4' INT TERM
 # Who has not begun is unknown to the directory; of the others --check knows.
 for agent in agent_a agent_b agent_c; do
-    [ -d "$dir/agents/$agent" ] || next="$next $agent"
+    [ -d "$dir/agents/$agent/001" ] || next="$next $agent"
 done
 [ -n "$next" ] || next=$("$conclave" step --check --next --session-dir "$dir")
 

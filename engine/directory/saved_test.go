@@ -1,0 +1,98 @@
+package directory_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/directory"
+	"conclave/engine/member"
+	"conclave/engine/step"
+)
+
+// Paths of workspaces in an answer are where those stay, the longest first; what
+// only looks like one stays as it is.
+func TestPathsInASavedAnswer(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, nil)
+	store := s.store()
+	work := newSession(t, map[string]string{"site/index.html": "x", "run.sh": "x"})
+	_, manifest, _, err := artifact.Snapshot(t.Context(), store, artifact.InDir(), work.dir)
+	require.NoError(t, err)
+	temporary := t.TempDir() + "/with a space"
+	require.NoError(t, os.Mkdir(temporary, 0o755))
+	launch := coordination.Launch{
+		Agent: "agent_a", Number: 1, After: 2,
+		Shown: []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 7}},
+	}
+	spec, err := member.Step{
+		Layout: artifact.InDir(), Launch: coordination.Launch{Agent: "agent_a"}, Token: "t", Agents: []string{"agent_a", "agent_b"},
+	}.Spec(t.Context(), store)
+	require.NoError(t, err)
+	spec = directory.Saving(store, spec, launch, temporary)
+
+	own, peer := s.dir+"/agents/agent_a/003/workspace", s.dir+"/agents/agent_b/007/workspace"
+	for text, want := range map[string]string{
+		"nothing":                          "nothing",
+		"TEMP/conclave-step-1/work/run.sh": "OWN/run.sh",
+		"TEMP/conclave-step-1/work":        "OWN",
+		"(TEMP/conclave-step-1/work/), TEMP/conclave-step-1/work.": "(OWN/), OWN.",
+		"/tmp/conclave-worker-12/conclave-step-99/work/run.sh":     "OWN/run.sh", // of an earlier attempt
+		"/private/tmp/conclave-step-99/work/run.sh":                "OWN/run.sh",
+		"file:///tmp/conclave-step-99/work/run.sh":                 "file://OWN/run.sh",
+		"TEMP/conclave-step-1/work/peers/agent2/x.md":              "PEER/x.md",
+		"/tmp/conclave-step-9/work/peers/agent2":                   "PEER",
+		"/tmp/conclave-step-9/work/peers/agent2.md":                "peers/agent2.md",
+		"/tmp/conclave-step-9/work/peers/agent3/x":                 "peers/agent3/x",
+		"peers/agent2/x.md and peers/agent1":                       "peers/agent2/x.md and peers/agent1",
+		"/workspace/run.sh, `/workspace/site/index.html`":          "OWN/run.sh, `OWN/site/index.html`",
+		"/workspace/run.sh.":                                       "OWN/run.sh.",
+		"WORKDIR /workspace":                                       "WORKDIR /workspace", // somebody else's
+		"/workspace/node":                                          "/workspace/node",
+		"/home/workspace/run.sh":                                   "/home/workspace/run.sh",
+		"OWN/run.sh PEER/x":                                        "OWN/run.sh PEER/x",
+		"conclave-step-1/work":                                     "conclave-step-1/work",
+	} {
+		replace := strings.NewReplacer("OWN", own, "PEER", peer, "TEMP", temporary)
+		text, want = replace.Replace(text), replace.Replace(want)
+		payload, err := json.Marshal(member.Answer{Answer: text, Label: "agent1.1"})
+		require.NoError(t, err)
+		documents, err := spec.Project(3, artifact.Commit{Kind: "new_answer", Payload: payload, Manifest: manifest})
+		require.NoError(t, err)
+		require.Equal(t, want, documents[0].Body.(artifact.Answer).Answer)
+		last := lastAction(t, documents)
+		require.Equal(t, want, *last.AnswerText)
+		require.Equal(t, own, *last.WorkspacePath)
+	}
+}
+
+func lastAction(t *testing.T, documents []step.Document) artifact.LastAction {
+	t.Helper()
+	last, ok := documents[len(documents)-1].Body.(artifact.LastAction)
+	require.True(t, ok)
+	return last
+}
+
+// A commit names the workspace by where it lay, on whichever machine: who reads it
+// finds the files under peers/.
+func TestPathsInACommit(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, nil)
+	for text, want := range map[string]string{
+		"/tmp/conclave-worker-1/conclave-step-2/work/x, /tmp/conclave-step-2/work/peers/agent2/y": "peers/agent1/x, peers/agent2/y",
+		"/workspace/x": "/workspace/x", // it has no such file
+		s.dir + "/agents/agent_b/004/workspace/y": "peers/agent2/y",
+	} {
+		payload, err := json.Marshal(map[string]string{"answer": text})
+		require.NoError(t, err)
+		s.write("agents/agent_a/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+string(payload)+`}`)
+		s.write("agents/agent_b/004/answer.json", answer("B"))
+		got, _, _ := s.shown("agent_a", "agent_b")
+		require.Equal(t, want, got)
+	}
+}
