@@ -18,7 +18,7 @@ import (
 func count(n int) *int { return &n }
 
 func behind(p settings.Provider, m loop.Model) loop.Model {
-	return NewProviders(map[string]settings.Provider{"p": p})["p"].charge(m, nil)
+	return NewProviders(map[string]settings.Provider{"p": p})["p"].limit(m)
 }
 
 func TestRequestsPerMinute(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAllModelsOfAProviderShareItsLimits(t *testing.T) {
 		errs := make(chan error, 40)
 		for range cap(errs) {
 			go func() {
-				_, err := p.charge(says{}, nil).Generate(t.Context(), llm.Request{})
+				_, err := p.limit(says{}).Generate(t.Context(), llm.Request{})
 				errs <- err
 			}()
 		}

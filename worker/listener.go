@@ -17,14 +17,17 @@ type listener struct {
 // connections is how many are kept open for the next calls.
 const connections = 256
 
-func newListener(q *queue) listener {
-	l := listener{next: http.DefaultTransport, queue: q}
-	if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		t = t.Clone()
-		t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
-		l.next = t
+func newListener(q *queue) listener { return listener{next: newTransport(), queue: q} }
+
+// newTransport is the standard one with more connections.
+func newTransport() http.RoundTripper {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
 	}
-	return l
+	t = t.Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
+	return t
 }
 
 // RoundTrip implements http.RoundTripper.

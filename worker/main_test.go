@@ -8,17 +8,12 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"conclave/activities/sandbox"
 )
 
 // serve is the argument with which this program is an MCP server.
 const serve = "serve-mcp"
 
 func TestMain(m *testing.M) {
-	if sandbox.Child() {
-		sandbox.Enter()
-	}
 	if len(os.Args) == 2 && os.Args[1] == serve {
 		if err := serveMCP(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

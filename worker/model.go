@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 
@@ -30,6 +31,19 @@ type Models struct {
 
 	// Providers are those of the operator's configuration, by name.
 	Providers Providers
+
+	servers *servers // what the models of all steps share; nil for nothing
+}
+
+// servers is what a worker knows of API servers, and its connections to those
+// that no operator has configured. Models are made anew for every step.
+type servers struct {
+	refusals openai.Refusals
+	client   *http.Client
+}
+
+func newServers() *servers {
+	return &servers{client: &http.Client{Transport: newTransport()}}
 }
 
 // Model builds the model of an agent. Its error is a *activities.NoProviderError
@@ -48,13 +62,21 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 			return nil, &activities.MissingKeyError{Agent: a.ID, Variable: backend.APIKeyEnv}
 		}
 	}
-	client, err := openai.New(openai.Options{
-		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params, HTTPClient: provider.http(),
-	})
+	o := openai.Options{
+		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
+		Price: priceOf(backend, provider), Waiting: activities.Waiting,
+	}
+	if m.servers != nil {
+		o.Refusals, o.HTTPClient = &m.servers.refusals, m.servers.client
+	}
+	if provider != nil {
+		o.HTTPClient = provider.client
+	}
+	client, err := openai.New(o)
 	if err != nil {
 		return nil, err
 	}
-	return provider.charge(client, priceOf(backend, provider)), nil
+	return provider.limit(client), nil
 }
 
 // at settles where a backend is, and at which provider if it names one.

@@ -2,8 +2,12 @@ package worker
 
 import (
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,6 +130,49 @@ func TestWhatAWorkerLacks(t *testing.T) {
 	require.Empty(t, m.MissingKeys(team.Offline()))
 	require.NoError(t, m.CheckProviders(team))
 	require.ErrorAs(t, Models{}.CheckProviders(team), &provider)
+}
+
+// A step makes its model anew. What its worker has learnt of the server, and its
+// connection to it, are those of the step before, with a provider or without.
+func TestStepsShareWhatTheWorkerKnowsOfServers(t *testing.T) {
+	t.Parallel()
+	for name, provider := range map[string]string{"a provider's": "house", "without a provider": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests, connections atomic.Int64
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				body, _ := io.ReadAll(r.Body)
+				w.Header().Set("Content-Type", "application/json")
+				if strings.Contains(string(body), "stream_options") {
+					w.WriteHeader(http.StatusBadRequest)
+					_, _ = io.WriteString(w, `{"error":{"param":"stream_options"}}`)
+					return
+				}
+				_, _ = io.WriteString(w, `{"choices":[{"finish_reason":"stop","message":{"content":"yes"}}]}`)
+			}))
+			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					connections.Add(1)
+				}
+			}
+			s.Start()
+			t.Cleanup(s.Close)
+			m := Models{
+				Getenv: environment(nil), servers: newServers(),
+				Providers: NewProviders(map[string]settings.Provider{"house": {BaseURL: s.URL}}),
+			}
+			backend := config.Backend{Provider: provider, Model: "m"}
+			if provider == "" {
+				backend.BaseURL = s.URL
+			}
+			for range 3 {
+				ask(t, m, backend)
+			}
+			require.EqualValues(t, 4, requests.Load(), "one was refused")
+			require.EqualValues(t, 1, connections.Load())
+		})
+	}
 }
 
 func TestConfigureKeepsWhatIsSetAlready(t *testing.T) {

@@ -1,17 +1,15 @@
 package worker
 
 import (
-	"context"
-
 	"conclave/activities"
 	"conclave/engine/config"
 	"conclave/engine/llm"
-	"conclave/engine/loop"
 	"conclave/worker/prices"
 	"conclave/worker/settings"
 )
 
-// price tells what a call costs, in US dollars; nil if that is not known.
+// price tells what one call costs, in US dollars; nil if that is not known. What
+// the server itself says about a cost is better (activities/openai).
 type price func(llm.Usage) float64
 
 // priceOf is the price of a backend that is settled, at a provider or at none:
@@ -29,25 +27,6 @@ func priceOf(b config.Backend, p *Provider) price {
 // tariff is a known price.
 func tariff(p settings.Price) prices.Tariff {
 	return prices.Tariff{Input: *p.Input, CachedInput: p.CachedInput, Output: *p.Output}
-}
-
-// priced is a model whose usage is paid for by the token. What the server itself
-// says about a cost is better and stays.
-type priced struct {
-	model loop.Model
-	price price
-}
-
-// Generate says what the call costs. A server that counts no tokens has no known
-// cost.
-func (p priced) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	reply, err := p.model.Generate(ctx, req)
-	u := &reply.Usage // of a reply that is of no use, too: it has to be paid for
-	if u.TotalUSD == nil && u.InputTokens+u.OutputTokens > 0 {
-		usd := p.price(*u)
-		u.TotalUSD = &usd
-	}
-	return reply, err
 }
 
 // Priced reports whether the costs of an agent's model will be known. The

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -34,45 +33,23 @@ func TestWhatACallCosts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		price price
 		usage llm.Usage
-		want  *float64
+		want  float64
 	}{
-		"a million of each":            {full, llm.Usage{InputTokens: 1e6, OutputTokens: 1e6, ModelCalls: 1}, number(11.25)},
-		"cached input is part of it":   {full, llm.Usage{InputTokens: 1e6, CachedInputTokens: 4e5, ModelCalls: 1}, number(0.75 + 0.05)},
-		"no price of cached input":     {uncached, llm.Usage{InputTokens: 1e6, CachedInputTokens: 4e5, ModelCalls: 1}, number(3)},
-		"reasoning is part of output":  {full, llm.Usage{OutputTokens: 1e6, ReasoningTokens: 9e5, ModelCalls: 1}, number(10)},
-		"free, the operator says":      {free, llm.Usage{InputTokens: 1e6, OutputTokens: 1e6, ModelCalls: 1}, number(0)},
-		"the server knows better":      {full, llm.Usage{InputTokens: 1e6, TotalUSD: number(7), ModelCalls: 1}, number(7)},
-		"the server knows it is free":  {full, llm.Usage{InputTokens: 1e6, TotalUSD: number(0), ModelCalls: 1}, number(0)},
-		"a server that does not count": {full, llm.Usage{ModelCalls: 1}, nil},
-		"no call":                      {full, llm.Usage{}, nil},
+		"a million of each":           {full, llm.Usage{InputTokens: 1e6, OutputTokens: 1e6, ModelCalls: 1}, 11.25},
+		"cached input is part of it":  {full, llm.Usage{InputTokens: 1e6, CachedInputTokens: 4e5, ModelCalls: 1}, 0.75 + 0.05},
+		"no price of cached input":    {uncached, llm.Usage{InputTokens: 1e6, CachedInputTokens: 4e5, ModelCalls: 1}, 3},
+		"reasoning is part of output": {full, llm.Usage{OutputTokens: 1e6, ReasoningTokens: 9e5, ModelCalls: 1}, 10},
+		"free, the operator says":     {free, llm.Usage{InputTokens: 1e6, OutputTokens: 1e6, ModelCalls: 1}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reply, err := priced{model: says{usage: tt.usage}, price: tt.price}.Generate(t.Context(), llm.Request{})
-			require.NoError(t, err)
-			if tt.want == nil {
-				require.Nil(t, reply.Usage.TotalUSD)
-				return
-			}
-			require.NotNil(t, reply.Usage.TotalUSD)
-			require.InDelta(t, *tt.want, *reply.Usage.TotalUSD, 1e-9)
+			require.InDelta(t, tt.want, tt.price(tt.usage), 1e-9)
 		})
 	}
 }
 
 // at is a provider with a price.
 func at(p settings.Price) *Provider { return &Provider{settings: settings.Provider{Price: p}} }
-
-func TestAReplyOfNoUseCostsToo(t *testing.T) {
-	t.Parallel()
-	cut := errors.New("cut off")
-	reply, err := priced{
-		model: says{usage: llm.Usage{InputTokens: 1e6, ModelCalls: 1}, err: cut},
-		price: priceOf(config.Backend{}, at(settings.Price{Input: number(2), Output: number(0)})),
-	}.Generate(t.Context(), llm.Request{})
-	require.ErrorIs(t, err, cut)
-	require.InDelta(t, 2, *reply.Usage.TotalUSD, 1e-9)
-}
 
 // The operator's price comes before the table's, which is for the providers' own
 // addresses only. What neither knows is unknown.

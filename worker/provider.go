@@ -44,22 +44,10 @@ func (p *Provider) resolve(b config.Backend) config.Backend {
 	return b
 }
 
-// http carries the requests of the provider's models; nil for the client's own
-// way.
-func (p *Provider) http() *http.Client {
+// limit puts the provider's limits around a model at it.
+func (p *Provider) limit(m loop.Model) loop.Model {
 	if p == nil {
-		return nil
+		return m
 	}
-	return p.client
-}
-
-// charge puts the price and the provider's limits around a model at it.
-func (p *Provider) charge(m loop.Model, price price) loop.Model {
-	if price != nil {
-		m = priced{model: m, price: price}
-	}
-	if p != nil {
-		m = limited{model: m, queue: p.queue}
-	}
-	return m
+	return limited{model: m, queue: p.queue}
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"conclave/activities"
 	"conclave/engine/llm"
 )
 
@@ -63,9 +64,12 @@ func (q *queue) enter(ctx context.Context, tokens int) error {
 
 // enterAs is enter for a step of this name.
 func (q *queue) enterAs(ctx context.Context, caller string, tokens int) error {
-	p, err := q.join(ctx, caller, tokens)
+	p, why, err := q.join(ctx, caller, tokens)
 	if err != nil {
 		return err
+	}
+	if why != "" {
+		defer activities.Waiting(ctx, why)()
 	}
 	for {
 		wait, mine := q.try(p)
@@ -88,13 +92,13 @@ func (q *queue) enterAs(ctx context.Context, caller string, tokens int) error {
 }
 
 // join takes a place at the end of the line, or the one that the step had, unless
-// its turn is too far away.
-func (q *queue) join(ctx context.Context, caller string, tokens int) (*place, error) {
+// its turn is too far away; and says what is waited for, if that is worth telling.
+func (q *queue) join(ctx context.Context, caller string, tokens int) (p *place, waiting string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.line = slices.DeleteFunc(q.line, func(p *place) bool { return !p.gone.IsZero() && p.gone.Before(now) })
-	p := q.again(caller)
+	p = q.again(caller)
 	p.tokens = tokens
 	ahead, wait, why := q.expect(p, now)
 	switch {
@@ -103,12 +107,15 @@ func (q *queue) join(ctx context.Context, caller string, tokens int) (*place, er
 	case wait > longestWait:
 		p.gone = now.Add(wait + longestWait)
 	default:
-		if wait >= worthTelling && activity.IsActivity(ctx) {
+		if wait < worthTelling {
+			return p, "", nil
+		}
+		if activity.IsActivity(ctx) {
 			activity.GetLogger(ctx).Info("a model call waits for its turn", "provider", q.provider, "ahead", ahead, "wait", wait.Round(time.Second))
 		}
-		return p, nil
+		return p, fmt.Sprintf("%s is used up, %d calls are ahead; its turn is at about %s", why, ahead, now.Add(wait).UTC().Format(time.RFC3339)), nil
 	}
-	return nil, &llm.Error{
+	return nil, "", &llm.Error{
 		Kind: llm.RateLimited, RetryAfter: wait - early,
 		Message: fmt.Sprintf("%s is used up for %v; raise it in the worker configuration, or run more workers", why, wait.Round(time.Second)),
 	}

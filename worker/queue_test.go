@@ -61,7 +61,7 @@ func TestAHundredQueue(t *testing.T) {
 		waited := make([]time.Duration, cap(errs))
 		for i := range cap(errs) {
 			go func() {
-				reply, err := p.charge(a.by(i), nil).Generate(t.Context(), llm.Request{})
+				reply, err := p.limit(a.by(i)).Generate(t.Context(), llm.Request{})
 				waited[i] = reply.Waited
 				errs <- err
 			}()
@@ -174,7 +174,7 @@ func TestAnEndLeavesTheLine(t *testing.T) {
 				ctx = t.Context()
 			}
 			go func() {
-				_, err := p.charge(a.by(i), nil).Generate(ctx, llm.Request{})
+				_, err := p.limit(a.by(i)).Generate(ctx, llm.Request{})
 				errs <- err
 			}()
 			synctest.Wait()
@@ -277,9 +277,9 @@ func TestAllHearWhatTheServerAsksFor(t *testing.T) {
 				l.next = server
 				server.listener = l
 				start := time.Now()
-				_, err := p.charge(server, nil).Generate(t.Context(), llm.Request{})
+				_, err := p.limit(server).Generate(t.Context(), llm.Request{})
 				require.NoError(t, err)
-				_, err = p.charge(server, nil).Generate(t.Context(), llm.Request{})
+				_, err = p.limit(server).Generate(t.Context(), llm.Request{})
 				require.NoError(t, err)
 				require.Equal(t, tt.waits, time.Since(start))
 			})
@@ -303,7 +303,7 @@ func TestRetriesCountAsRequests(t *testing.T) {
 		server.listener = l
 		start := time.Now()
 		for range 2 {
-			_, err := p.charge(server, nil).Generate(t.Context(), llm.Request{})
+			_, err := p.limit(server).Generate(t.Context(), llm.Request{})
 			require.NoError(t, err)
 		}
 		require.Equal(t, 6*time.Second, time.Since(start), "fifteen requests where ten are at once")
@@ -328,4 +328,22 @@ func TestTheNameOfAStep(t *testing.T) {
 	require.NotEmpty(t, first)
 	require.Equal(t, first, names())
 	require.Empty(t, callerOf(t.Context()), "a call outside of a step has none")
+}
+
+// What a call waits for is told, of waits that are worth it.
+func TestWhatIsToldOfAWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("house", count(12), nil) // 2 at once, then one in 5 seconds
+		var told []string
+		for range 4 {
+			_, why, err := q.join(t.Context(), "", 1)
+			require.NoError(t, err)
+			told = append(told, why)
+		}
+		at := time.Now().Add(10 * time.Second).UTC().Format(time.RFC3339)
+		require.Equal(t, []string{"", ""}, told[:2])
+		require.Contains(t, told[2], "2 calls are ahead")
+		require.Equal(t, "this worker's limit of 12 requests per minute at the provider house is used up, 3 calls are ahead; its turn is at about "+at, told[3])
+	})
 }

@@ -32,15 +32,12 @@ type Tools struct {
 	// Getenv reads the worker's environment; os.Getenv if nil.
 	Getenv func(string) string
 
-	// Private are directories, absolute, that no toolchain of the sandbox may be in
-	// or hold: those of the worker's own files.
-	Private []string
-
 	// Log is told what MCP servers say that no agent should read; nil for nobody.
 	Log *slog.Logger
 
 	servers map[string]settings.MCPServer
 	sandbox settings.Sandbox
+	private []string
 
 	asked   sync.Once
 	host    sandbox.Host
@@ -50,6 +47,17 @@ type Tools struct {
 // NewTools makes the tools of a worker with this configuration.
 func NewTools(s settings.Settings) *Tools {
 	return &Tools{servers: s.MCPServers, sandbox: s.Sandbox}
+}
+
+// Keep adds directories, absolute, that no toolchain of the sandbox may be in or
+// hold: those of the worker's own files. Empty ones are none. What is added after
+// the first question for a shell counts for steps only.
+func (t *Tools) Keep(dirs ...string) {
+	for _, dir := range dirs {
+		if dir != "" && !slices.Contains(t.private, dir) {
+			t.private = append(t.private, dir)
+		}
+	}
 }
 
 // Lacks returns what an agent's tools need and this worker does not have: an
@@ -163,7 +171,7 @@ func (t *Tools) tryShell() error {
 func (t *Tools) options() sandbox.Options {
 	s := t.sandbox
 	return sandbox.Options{
-		Level: sandbox.Level(s.Level), Host: t.host, Toolchains: s.Toolchains, Private: t.Private,
+		Level: sandbox.Level(s.Level), Host: t.host, Toolchains: s.Toolchains, Private: t.private,
 		Limits: sandbox.Limits{
 			Time: time.Duration(s.TimeoutSeconds) * time.Second, CPU: time.Duration(s.CPUSeconds) * time.Second,
 			Memory: int64(s.MemoryMB) << 20, Disk: int64(s.DiskMB) << 20, Processes: s.Processes,

@@ -115,6 +115,18 @@ func TestTheLevelIsTheOperators(t *testing.T) {
 	require.ErrorContains(t, without(s, sandbox.Full).Lacks(t.Context(), shell()), "toolchain", "before any step")
 }
 
+func TestNoToolchainIsAmongTheWorkersFiles(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := settings.Default()
+	s.Sandbox.Level, s.Sandbox.Toolchains = "off", []string{data}
+	require.NoError(t, NewTools(s).Lacks(t.Context(), shell()))
+	tools := NewTools(s)
+	tools.Keep("", filepath.Join(data, "scratch"), filepath.Join(data, "scratch"))
+	require.ErrorContains(t, tools.Lacks(t.Context(), shell()), "is, holds or lies in "+filepath.Join(data, "scratch"))
+	require.Len(t, tools.private, 1)
+}
+
 func TestLimitsAreTheOperators(t *testing.T) {
 	t.Parallel()
 	s := settings.Default()

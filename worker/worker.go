@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/worker/settings"
 	"conclave/workflows"
@@ -91,15 +92,12 @@ func New(c Config) (*Worker, error) {
 	if c.Tools == nil {
 		c.Tools = NewTools(settings.Default())
 	}
-	for _, dir := range []string{c.Scratch, c.Cache} {
-		if dir != "" {
-			c.Tools.Private = append(c.Tools.Private, dir)
-		}
-	}
+	c.Tools.Keep(c.Scratch, c.Cache)
 	c.cacheContent()
+	c.Models.servers = newServers()
 	acts := &activities.Activities{
 		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window,
-		Tools: c.Tools.Open, Equipped: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
+		Tools: c.Tools.Open, Equipped: c.Tools.Lacks, Repeatable: c.Tools.repeatable, WorkspaceFile: tools.ReadFile,
 		Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Redact: redact(slices.Concat(os.Environ(), c.Tools.secrets())), Now: time.Now,
 	}
 	nameBinary()
@@ -110,6 +108,7 @@ func New(c Config) (*Worker, error) {
 	})}
 	w.sessions.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
 	w.sessions.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
+	w.sessions.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
 	acts.RegisterBookkeeping(w.sessions)
 	if c.NoSteps {
 		return w, nil

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,16 +30,33 @@ type Options struct {
 	// HTTPClient carries the requests; nil means a client with sensible
 	// timeouts. Its redirect policy is not used: redirects are not followed.
 	HTTPClient *http.Client
+
+	// Price is what one call costs, in US dollars, by what the server counted of it;
+	// nil if that is not known. What the server itself says of a cost comes first.
+	Price func(llm.Usage) float64
+
+	// Waiting is told for what a call waits before it is tried again, and what it
+	// returns is called when that is over; nil for nobody.
+	Waiting func(ctx context.Context, why string) (over func())
+
+	// Refusals are shared by clients that come and go; nil for none.
+	Refusals *Refusals
 }
 
 // Client is one model at one provider. It is safe for concurrent use.
 type Client struct {
-	chat   sdk.ChatCompletionService
-	host   string
-	key    string
-	model  string
-	params map[string]any
-	manner *manner
+	chat    sdk.ChatCompletionService
+	host    string
+	key     string
+	model   string
+	params  map[string]any
+	price   func(llm.Usage) float64
+	waiting func(context.Context, string) func()
+
+	server   server
+	wishes   parts
+	refusals *Refusals
+	blind    *Refusals // this client's own
 }
 
 // New checks the options and makes a Client. It does not touch the network.
@@ -75,8 +93,9 @@ func New(o Options) (*Client, error) {
 			option.WithMaxRetries(0),
 			option.WithHTTPClient(httpClient(o.HTTPClient)),
 		),
-		host: base.Host, key: o.APIKey, model: o.Model, params: params,
-		manner: &manner{now: asking{stream: streams, usage: streams, images: true}},
+		host: base.Host, key: o.APIKey, model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
+		server: server{o.BaseURL, o.Model}, wishes: parts{stream: streams, usage: streams, thoughts: true, images: true},
+		refusals: cmp.Or(o.Refusals, &Refusals{}), blind: &Refusals{},
 	}, nil
 }
 
@@ -107,19 +126,36 @@ func httpClient(given *http.Client) *http.Client {
 // use is an error with the reply's usage beside it, and calls that were paid for
 // on the way to a good reply are in that reply's usage.
 func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	return retrying(ctx, func() (llm.Reply, error) { return c.attempt(ctx, req) })
+	return c.retrying(ctx, func() (llm.Reply, error) { return c.attempt(ctx, req) })
 }
 
-// attempt makes a request, and makes it again at once where the server does not
-// know what was asked for beside the reply itself.
+// attempt makes a request, and makes it again at once without the part of it that
+// the server refuses and that it can do without.
 func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	for {
-		asked := c.manner.current()
+	wished := c.asks()
+	var spent llm.Usage // a stream can begin before it is refused
+	for asked := wished; ; {
 		reply, err := c.call(ctx, c.request(req, asked))
-		less, ok := asked.without(err, req)
-		if !ok {
-			return reply, err
+		spent = spent.Add(c.charged(reply.Usage))
+		reply.Usage = spent
+		part := asked.refusedBy(err, req)
+		if part != (parts{}) {
+			asked = asked.less(part)
+			continue
 		}
-		c.manner.give(less)
+		if err == nil {
+			c.learn(wished.less(asked))
+		}
+		return reply, err
 	}
+}
+
+// charged is a call's usage with its cost, if that is known. A server that counts
+// no tokens has no known cost.
+func (c *Client) charged(u llm.Usage) llm.Usage {
+	if u.TotalUSD == nil && c.price != nil && u.InputTokens+u.OutputTokens > 0 {
+		usd := c.price(u)
+		u.TotalUSD = &usd
+	}
+	return u
 }

@@ -89,7 +89,8 @@ func classify(status int, p problem) (llm.Kind, int) {
 	switch {
 	case hasAny(p.code+" "+p.kind, "insufficient_quota", "billing"):
 		return llm.AuthFailed, 0
-	case hasAny(p.code+" "+p.kind, "content_filter", "content_policy"):
+	case hasAny(p.code+" "+p.kind, "content_filter", "content_policy"),
+		status == http.StatusForbidden && hasAny(p.message, "moderation", "flagged"): // OpenRouter
 		return llm.ContentPolicy, 0
 	case long || status == http.StatusRequestEntityTooLarge:
 		return llm.ContextTooLong, window

@@ -28,6 +28,7 @@ func TestStatusToKind(t *testing.T) {
 		"forbidden":              {403, `{"error":{"message":"no access"}}`, llm.AuthFailed, "api_key_env"},
 		"no money":               {402, `{"error":{"message":"Insufficient credits"}}`, llm.AuthFailed, "Insufficient credits"},
 		"no quota":               {429, `{"error":{"message":"You exceeded","code":"insufficient_quota"}}`, llm.AuthFailed, "account"},
+		"flagged, at OpenRouter": {403, `{"error":{"code":403,"message":"The model requires moderation and your input was flagged"}}`, llm.ContentPolicy, "flagged"},
 		"bad parameter":          {400, `{"error":{"message":"temperature?","code":null}}`, llm.BadRequest, "temperature?"},
 		"unprocessable":          {422, `{"detail":[{"msg":"field required"}]}`, llm.BadRequest, "field required"},
 		"unknown model":          {404, `{"error":{"message":"model \"m1\" not found","type":"api_error"}}`, llm.BadRequest, "check model"},

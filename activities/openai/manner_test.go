@@ -1,9 +1,11 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -29,10 +31,22 @@ var pictured = llm.Request{Messages: []llm.Message{{
 	Role: llm.User, Content: "look", Images: []llm.Image{{MediaType: "image/png", Data: make([]byte, 3000)}},
 }}}
 
+// thoughtful is a conversation with what the model thought, and a signed call.
+var thoughtful = llm.Request{Messages: []llm.Message{
+	{Role: llm.User, Content: "hello"},
+	{
+		Role: llm.Assistant, Extra: map[string]json.RawMessage{"reasoning": json.RawMessage(`"Hm."`), "reasoning_content": json.RawMessage(`"Hm."`)},
+		ToolCalls: []llm.ToolCall{{ID: "a", Name: "add", Arguments: "{}", Extra: map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"s"}}`)}}},
+	},
+	{Role: llm.ToolRole, ToolCallID: "a", Content: "3"},
+}}
+
 const (
 	optionsPart = `,"stream_options":{"include_usage":true}`
 	streamPart  = `,"stream":true`
 	imagePart   = `"image_url"`
+	thoughtPart = `"reasoning`
+	signature   = `{"google":{"thought_signature":"s"}}`
 )
 
 // What a server does not know is left out at once, and not asked for again.
@@ -45,13 +59,20 @@ func TestServerRefusesAPart(t *testing.T) {
 		body    string
 		keeps   string // that it still contains
 	}{
-		"stream_options, by name":    {hello, optionsPart, 400, `{"error":{"message":"Unknown field","param":"stream_options"}}`, streamPart},
-		"stream_options, in a list":  {hello, optionsPart, 422, `{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`, streamPart},
-		"stream_options, nested":     {hello, optionsPart, 400, `{"message":{"detail":[{"loc":["stream_options"]}]}}`, streamPart},
-		"stream_options, plain":      {hello, optionsPart, 400, `unrecognized argument: include_usage`, streamPart},
-		"stream, by name":            {hello, streamPart, 400, `{"error":{"message":"must be verified","param":"stream"}}`, `"hello"`},
-		"stream, in words":           {hello, streamPart, 400, `{"error":{"message":"Streaming is not supported for this model"}}`, `"hello"`},
-		"stream, not implemented":    {hello, streamPart, 501, `stream=true is not implemented`, `"hello"`},
+		"stream_options, by name":   {hello, optionsPart, 400, `{"error":{"message":"Unknown field","param":"stream_options"}}`, streamPart},
+		"stream_options, in a list": {hello, optionsPart, 422, `{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`, streamPart},
+		"stream_options, nested":    {hello, optionsPart, 400, `{"message":{"detail":[{"loc":["stream_options"]}]}}`, streamPart},
+		"stream_options, plain":     {hello, optionsPart, 400, `unrecognized argument: include_usage`, streamPart},
+		"stream, by name":           {hello, streamPart, 400, `{"error":{"message":"must be verified","param":"stream"}}`, `"hello"`},
+		"stream, in words":          {hello, streamPart, 400, `{"error":{"message":"Streaming is not supported for this model"}}`, `"hello"`},
+		"stream, not implemented":   {hello, streamPart, 501, `stream=true is not implemented`, `"hello"`},
+		"thoughts, Groq": {
+			thoughtful, thoughtPart, 400,
+			`{"error":{"message":"'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning' is unsupported)]"}}`, signature,
+		},
+		"thoughts, DeepSeek": {
+			thoughtful, thoughtPart, 400, `{"error":{"message":"The reasoning_content is intermediate and must not be in the input"}}`, signature,
+		},
 		"images, OpenAI":             {pictured, imagePart, 400, `{"error":{"message":"Invalid content type. image_url is only supported by certain models."}}`, streamPart},
 		"images, DeepSeek":           {pictured, imagePart, 422, "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`", streamPart},
 		"images, OpenRouter":         {pictured, imagePart, 404, `{"error":{"code":404,"message":"No endpoints found that support image input"}}`, streamPart},
@@ -92,6 +113,74 @@ func TestServerRefusesAPart(t *testing.T) {
 	}
 }
 
+// What one client has learnt of a server, the next ones know: of the same model
+// there, and but for images, where it may have been the image.
+func TestRefusalsAreShared(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	base := over(t, func(res http.ResponseWriter, req *http.Request) {
+		asked.Add(1)
+		refuses(optionsPart, 400, `{"error":{"param":"stream_options"}}`)(res, req)
+	})
+	blind := over(t, refuses(imagePart, 400, `{"error":{"message":"the image is broken"}}`))
+	shared := &openai.Refusals{}
+	ask := func(base, model string, req llm.Request, o openai.Options) {
+		o.BaseURL, o.Model, o.Refusals = base, model, shared
+		client, err := openai.New(o)
+		require.NoError(t, err)
+		_, err = client.Generate(t.Context(), req)
+		require.NoError(t, err)
+	}
+	for _, step := range []struct {
+		model string
+		sent  int64
+	}{{"m1", 2}, {"m1", 3}, {"m2", 5}, {"m1", 6}} {
+		ask(base, step.model, hello, openai.Options{})
+		require.Equal(t, step.sent, asked.Load(), "requests so far")
+	}
+
+	transport := &counting{}
+	for range 2 {
+		ask(blind, "m1", pictured, openai.Options{HTTPClient: transport.client()})
+	}
+	require.Equal(t, 2, transport.of(400), "each finds out for itself")
+}
+
+// A stream that begins before it is refused is paid for.
+func TestARefusalInTheMiddleOfAStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refusal := cutStream(delta(`"content":"h"`), `{"choices":[],"usage":{"prompt_tokens":9}}`, `{"error":{"code":400,"message":"cannot read image"}}`)
+		client, _ := serve(t, openai.Options{}, raw(200, refusal, "Content-Type", "text/event-stream"), raw(200, saysHi))
+		reply, err := client.Generate(t.Context(), pictured)
+		require.NoError(t, err)
+		require.Equal(t, llm.Usage{InputTokens: 12, OutputTokens: 1, ModelCalls: 2}, reply.Usage)
+	})
+}
+
+// A refusal without which the request is refused all the same teaches nothing.
+func TestARefusalThatWasAboutSomethingElse(t *testing.T) {
+	t.Parallel()
+	var sent []string
+	base := over(t, func(res http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		if sent = append(sent, string(body)); len(sent) <= 2 {
+			raw(400, `{"error":{"message":"the gateway cannot stream just now"}}`)(res, req)
+			return
+		}
+		raw(200, saysHi)(res, req)
+	})
+	client, err := openai.New(openai.Options{BaseURL: base, Model: "m1"})
+	require.NoError(t, err)
+	_, err = client.Generate(t.Context(), hello)
+	require.Error(t, err)
+	_, err = client.Generate(t.Context(), hello)
+	require.NoError(t, err)
+	require.Len(t, sent, 3)
+	require.NotContains(t, sent[1], streamPart)
+	require.Contains(t, sent[2], streamPart, "it streams again")
+}
+
 // A refusal of everything is one: all parts are given up, each once.
 func TestServerRefusesEverything(t *testing.T) {
 	t.Parallel()
@@ -105,6 +194,9 @@ func TestServerRefusesEverything(t *testing.T) {
 		"of streams":                         {hello, 400, `{"error":{"message":"no stream"}}`, 2},
 		"of images":                          {pictured, 400, `{"error":{"message":"no images"}}`, 2},
 		"of images that there are none of":   {hello, 400, `{"error":{"message":"no images"}}`, 1},
+		"of thoughts":                        {thoughtful, 400, `{"error":{"message":"no reasoning_content"}}`, 2},
+		"of thoughts that there are none of": {hello, 400, `{"error":{"message":"no reasoning_content"}}`, 1},
+		"of a parameter about thoughts":      {thoughtful, 400, `{"error":{"message":"reasoning_effort?"}}`, 1},
 		"of something upstream":              {hello, 400, `{"error":{"message":"upstream error"}}`, 1},
 		"of another parameter":               {hello, 400, `{"error":{"message":"temperature?"}}`, 1},
 		"of the key":                         {pictured, 401, `{"error":{"message":"no stream and no images without a key"}}`, 1},

@@ -78,8 +78,10 @@ func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) 
 func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error {
 	switch strings.ToLower(choice.FinishReason) {
 	case "length", "max_tokens", "model_length", "max_output_tokens":
-		return c.unusable("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
+		cut := c.unusable("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
 			"or the server's context size", nil)
+		cut.Cut = true
+		return cut
 	case "content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive":
 		return c.failure(llm.ContentPolicy, 0, "the provider's content filter stopped the reply", "rephrase the query", nil)
 	case "error", "abort", "network_error", "insufficient_system_resource":
@@ -174,22 +176,40 @@ func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	return kept
 }
 
-// usage takes the server's counts, and its price where it sends one.
+// usage takes the server's counts, and its price where it sends one. At xAI and
+// Gemini the thoughts are in the total, but not among the output tokens.
 func usage(u sdk.CompletionUsage) llm.Usage {
 	out := llm.Usage{
 		InputTokens:       count(u.JSON.PromptTokens),
 		CachedInputTokens: cached(u),
 		OutputTokens:      count(u.JSON.CompletionTokens),
 		ReasoningTokens:   count(u.CompletionTokensDetails.JSON.ReasoningTokens),
+		TotalUSD:          stated(u),
 		ModelCalls:        1,
 	}
-	var usd float64
-	if cost := u.JSON.ExtraFields["cost"].Raw(); cost != "" && cost != "null" {
-		if json.Unmarshal([]byte(cost), &usd) == nil && usd >= 0 && usd <= maxPrice {
-			out.TotalUSD = &usd
-		}
+	if apart := count(u.JSON.TotalTokens) - out.InputTokens - out.OutputTokens; apart > 0 && out.InputTokens > 0 {
+		out.OutputTokens += apart
+		out.ReasoningTokens = max(out.ReasoningTokens, apart)
 	}
 	return out
+}
+
+// stated is what the server itself says that the call cost, in US dollars: as
+// OpenRouter does, or xAI, in 10,000,000,000ths.
+func stated(u sdk.CompletionUsage) *float64 {
+	const ticks = 1e10
+	extra := u.JSON.ExtraFields
+	for _, f := range []struct {
+		cost string
+		unit float64
+	}{{extra["cost"].Raw(), 1}, {extra["cost_in_usd_ticks"].Raw(), ticks}} {
+		var usd *float64
+		if json.Unmarshal([]byte(f.cost), &usd) == nil && usd != nil && *usd >= 0 && *usd/f.unit <= maxPrice {
+			*usd /= f.unit
+			return usd
+		}
+	}
+	return nil
 }
 
 // cached is how much of the input came from the provider's cache, where OpenAI

@@ -131,7 +131,7 @@ func TestOddReplies(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	cost := 0.0125
+	cost, half := 0.0125, 0.5
 	for name, tc := range map[string]struct {
 		usage string
 		want  llm.Usage
@@ -143,11 +143,24 @@ func TestUsage(t *testing.T) {
 		},
 		"cache of DeepSeek": {`{"prompt_tokens":5,"prompt_cache_hit_tokens":4}`, llm.Usage{InputTokens: 5, CachedInputTokens: 4, ModelCalls: 1}},
 		"cache of Moonshot": {`{"prompt_tokens":5,"cached_tokens":4}`, llm.Usage{InputTokens: 5, CachedInputTokens: 4, ModelCalls: 1}},
-		"tokens only":       {`{"prompt_tokens":5,"completion_tokens":2}`, llm.Usage{InputTokens: 5, OutputTokens: 2, ModelCalls: 1}},
-		"null details":      {`{"prompt_tokens":5,"prompt_tokens_details":null,"cost":null}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
-		"senseless":         {`{"prompt_tokens":5,"cost":"a lot"}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
-		"negative cost":     {`{"prompt_tokens":5,"cost":-1}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
-		"null":              {`null`, llm.Usage{ModelCalls: 1}},
+		"thoughts apart, at xAI": {
+			`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}`,
+			llm.Usage{InputTokens: 32, OutputTokens: 103, ReasoningTokens: 94, ModelCalls: 1},
+		},
+		"thoughts apart, at Gemini": {
+			`{"prompt_tokens":20,"completion_tokens":198,"total_tokens":623}`,
+			llm.Usage{InputTokens: 20, OutputTokens: 603, ReasoningTokens: 405, ModelCalls: 1},
+		},
+		"a total that is too small": {
+			`{"prompt_tokens":20,"completion_tokens":198,"total_tokens":20}`, llm.Usage{InputTokens: 20, OutputTokens: 198, ModelCalls: 1},
+		},
+		"a total alone": {`{"total_tokens":20}`, llm.Usage{ModelCalls: 1}},
+		"cost of xAI":   {`{"prompt_tokens":5,"cost_in_usd_ticks":5000000000}`, llm.Usage{InputTokens: 5, TotalUSD: &half, ModelCalls: 1}},
+		"tokens only":   {`{"prompt_tokens":5,"completion_tokens":2}`, llm.Usage{InputTokens: 5, OutputTokens: 2, ModelCalls: 1}},
+		"null details":  {`{"prompt_tokens":5,"prompt_tokens_details":null,"cost":null}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
+		"senseless":     {`{"prompt_tokens":5,"cost":"a lot"}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
+		"negative cost": {`{"prompt_tokens":5,"cost":-1}`, llm.Usage{InputTokens: 5, ModelCalls: 1}},
+		"null":          {`null`, llm.Usage{ModelCalls: 1}},
 		"negative": {
 			`{"prompt_tokens":-5,"completion_tokens":-1,"prompt_tokens_details":{"cached_tokens":-9223372036854775808}}`,
 			llm.Usage{ModelCalls: 1},
@@ -174,12 +187,43 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// The server's own figure comes before a price, and what it did not count has none.
+func TestWhatACallCosts(t *testing.T) {
+	t.Parallel()
+	price := func(u llm.Usage) float64 { return 7 }
+	for name, tc := range map[string]struct {
+		price  func(llm.Usage) float64
+		status int
+		body   string
+		want   *float64
+	}{
+		"a price":                      {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, new(7.0)},
+		"of a reply of no use":         {price, 200, `{"choices":[{"finish_reason":"length","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, new(7.0)},
+		"the server knows better":      {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"cost":3}}`, new(3.0)},
+		"the server knows it is free":  {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"cost":0}}`, new(0.0)},
+		"a server that does not count": {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}]}`, nil},
+		"no price":                     {nil, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, nil},
+		"no call":                      {price, 400, `{}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, _ := serve(t, openai.Options{Price: tc.price}, raw(tc.status, tc.body))
+				reply, _ := client.Generate(t.Context(), hello)
+				require.Equal(t, tc.want, reply.Usage.TotalUSD)
+			})
+		})
+	}
+}
+
 func TestUselessReplyWasPaidFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{}, raw(200, choice(`"length"`, cutCall)))
 		reply, err := client.Generate(t.Context(), hello)
-		require.Error(t, err)
+		var failed *llm.Error
+		require.ErrorAs(t, err, &failed)
+		require.True(t, failed.Cut)
 		require.Equal(t, llm.Usage{InputTokens: 9, ModelCalls: 1}, reply.Usage)
 		require.Len(t, w.seen(), 1, "a bad reply is not asked for again here: each costs")
 	})

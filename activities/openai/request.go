@@ -15,22 +15,25 @@ import (
 )
 
 // request translates a request to the wire's form.
-func (c *Client) request(req llm.Request, a asking) sdk.ChatCompletionNewParams {
+func (c *Client) request(req llm.Request, asked parts) sdk.ChatCompletionNewParams {
 	params := sdk.ChatCompletionNewParams{Model: c.model}
 	for _, m := range req.Messages {
-		params.Messages = append(params.Messages, message(m, a.images))
+		params.Messages = append(params.Messages, message(m, asked))
 	}
 	for _, t := range req.Tools {
 		params.Tools = append(params.Tools, tool(t))
 	}
-	extra := maps.Clone(c.params)
-	if a.stream {
-		if extra == nil {
-			extra = map[string]any{}
-		}
+	extra := map[string]any{}
+	maps.Copy(extra, c.params)
+	if len(req.Tools) == 0 {
+		// What is said of tools is refused where there are none.
+		delete(extra, "tool_choice")
+		delete(extra, "parallel_tool_calls")
+	}
+	if asked.stream {
 		extra["stream"] = true
 	}
-	if a.stream && a.usage {
+	if asked.stream && asked.usage {
 		params.StreamOptions.IncludeUsage = param.NewOpt(true)
 	}
 	if len(extra) > 0 {
@@ -39,16 +42,19 @@ func (c *Client) request(req llm.Request, a asking) sdk.ChatCompletionNewParams 
 	return params
 }
 
-func message(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
+func message(m llm.Message, asked parts) sdk.ChatCompletionMessageParamUnion {
 	switch m.Role {
 	case llm.System:
 		return sdk.SystemMessage(m.Content)
 	case llm.Assistant:
+		if !asked.thoughts {
+			m.Extra = unthought(m.Extra)
+		}
 		return assistant(m)
 	case llm.ToolRole:
 		return sdk.ToolMessage(m.Content, m.ToolCallID)
 	default:
-		return user(m, images)
+		return user(m, asked.images)
 	}
 }
 

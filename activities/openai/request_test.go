@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,6 +87,29 @@ func TestRequestWithoutToolsHasNone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "POST /chat/completions\n"+
 		`{"messages":[{"content":"hello","role":"user"}],"model":"m1","stream_options":{"include_usage":true},"stream":true}`, (<-requests).body)
+}
+
+// A summary is asked for without tools: what parameters say of tools is left out,
+// because servers refuse it there.
+func TestParametersOfToolsWithoutTools(t *testing.T) {
+	t.Parallel()
+	base, requests := record(t)
+	params := map[string]any{"tool_choice": "required", "parallel_tool_calls": false, "seed": 1}
+	client, err := openai.New(openai.Options{BaseURL: base, Model: "m1", Params: params})
+	require.NoError(t, err)
+	with := hello
+	with.Tools = []llm.Tool{{Name: "add", Parameters: json.RawMessage(`{"type":"object"}`)}}
+	for _, tc := range []struct {
+		request llm.Request
+		tools   bool
+	}{{hello, false}, {with, true}, {hello, false}} {
+		_, err = client.Generate(t.Context(), tc.request)
+		require.NoError(t, err)
+		body := (<-requests).body
+		require.Equal(t, tc.tools, strings.Contains(body, `"tool_choice":"required"`), body)
+		require.Equal(t, tc.tools, strings.Contains(body, `"parallel_tool_calls":false`), body)
+		require.Contains(t, body, `"seed":1`)
+	}
 }
 
 func TestStreamingIsAParameter(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 
 // retrying calls until it succeeds, fails for good, or the policy is exhausted. The
 // usage is that of all attempts.
-func retrying(ctx context.Context, call func() (llm.Reply, error)) (llm.Reply, error) {
+func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (llm.Reply, error) {
 	start := time.Now()
 	var spent llm.Usage
 	for attempt := 1; ; attempt++ {
@@ -41,11 +41,12 @@ func retrying(ctx context.Context, call func() (llm.Reply, error)) (llm.Reply, e
 		if !errors.As(err, &failed) || !transient(failed.Kind) || attempt == maxAttempts || spent.ModelCalls > maxPaid {
 			return reply, err
 		}
-		wait := max(backoff(attempt), failed.RetryAfter)
-		if time.Since(start)+wait > maxElapsed {
+		wait, left := backoff(attempt), maxElapsed-time.Since(start)
+		if max(wait, failed.RetryAfter) > left {
 			return reply, err
 		}
-		if err := sleep(ctx, wait); err != nil {
+		wait = max(wait, spread(failed.RetryAfter, left))
+		if err := c.sleep(ctx, wait, failed.Message); err != nil {
 			return reply, fmt.Errorf("waiting to retry (%s): %w", failed.Message, err)
 		}
 	}
@@ -64,7 +65,17 @@ func backoff(attempt int) time.Duration {
 	return wait - rand.N(wait/4)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// spread is what a server asked to wait and up to an eighth more, as far as that
+// much is left: it asks all the agents that were refused together for the same.
+func spread(asked, left time.Duration) time.Duration {
+	return asked + rand.N(min(asked/8, left-asked)+1)
+}
+
+// sleep waits, and says why and until when.
+func (c *Client) sleep(ctx context.Context, d time.Duration, why string) error {
+	if c.waiting != nil {
+		defer c.waiting(ctx, fmt.Sprintf("%s; trying again at %s", why, time.Now().Add(d).UTC().Format(time.RFC3339)))()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

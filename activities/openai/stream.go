@@ -223,7 +223,7 @@ func empty(value json.RawMessage) bool {
 }
 
 // joined appends a fragment of a field to what came before: text to text, parts
-// to parts. Anything else replaces it, except that null says nothing. It works on
+// to parts, and text to parts as one of them. Anything else replaces it, except that null says nothing. It works on
 // the JSON as it is, and in place: a long reply comes in very many fragments.
 func joined(before, fragment json.RawMessage) json.RawMessage {
 	if !given(before) {
@@ -233,6 +233,14 @@ func joined(before, fragment json.RawMessage) json.RawMessage {
 		return before
 	}
 	switch a, b := before[len(before)-1], fragment[0]; {
+	case empty(before):
+		return fragment
+	case empty(fragment):
+		return before
+	case a == '"' && b == '[':
+		return joined(part(before), fragment)
+	case a == ']' && b == '"':
+		return joined(before, part(fragment))
 	case a == '"' && b == '"':
 		return append(before[:len(before)-1], fragment[1:]...)
 	case a == ']' && b == '[':
@@ -245,4 +253,9 @@ func joined(before, fragment json.RawMessage) json.RawMessage {
 		return append(append(before[:len(before)-1], ','), fragment[1:]...)
 	}
 	return fragment
+}
+
+// part is text among parts, as which some servers send it between their thoughts.
+func part(text json.RawMessage) json.RawMessage {
+	return json.RawMessage(`[{"type":"text","text":` + string(text) + `}]`)
 }

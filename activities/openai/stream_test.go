@@ -82,6 +82,11 @@ func TestStreamedText(t *testing.T) {
 			events(delta(`"content":[{"type":"text","text":"h"}]`), delta(`"content":[{"type":"text","text":"i"}]`), end("stop")),
 			llm.Message{Content: "hi"},
 		},
+		"content in parts and as text": {
+			events(delta(`"content":""`), delta(`"content":"o"`), delta(`"content":[{"type":"thinking","thinking":"?"}]`), delta(`"content":""`),
+				delta(`"content":"h"`), delta(`"content":"i"`), delta(`"content":[ ]`), delta(`"content":[{"type":"text","text":"!"}]`), end("stop")),
+			llm.Message{Content: "ohi!"},
+		},
 		"the whole message once more at the end": {
 			events(delta(`"content":"h"`), delta(`"content":"i"`), choice(`"stop"`, `{"content":"hi"}`)),
 			llm.Message{Content: "hi"},

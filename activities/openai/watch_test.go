@@ -139,6 +139,38 @@ func TestBrokenStreamIsAskedForOnceMore(t *testing.T) {
 	}
 }
 
+// What the server did not count of a call has no price, whatever it counted of the
+// next: the sum is not known, and what is known of it is kept.
+func TestEveryCallHasItsOwnPrice(t *testing.T) {
+	t.Parallel()
+	good := []beat{streams(), says(h), says(i), says(stop), says(spent), says(done), ends()}
+	price := func(u llm.Usage) float64 { return float64(u.InputTokens) + 2*float64(u.OutputTokens) }
+	for name, tc := range map[string]struct {
+		first []beat
+		total bool
+	}{
+		"counted both times": {[]beat{streams(), says(spent), says(h)}, true},
+		"counted once":       {[]beat{streams(), says(h)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, _ := serve(t, openai.Options{Price: price}, plays(tc.first...), plays(good...))
+				reply, err := client.Generate(t.Context(), hello)
+				require.NoError(t, err)
+				require.Equal(t, int64(2), reply.Usage.ModelCalls)
+				if tc.total {
+					require.NotNil(t, reply.Usage.TotalUSD)
+					require.InDelta(t, 2*(9+4), *reply.Usage.TotalUSD, 1e-9)
+					return
+				}
+				require.Nil(t, reply.Usage.TotalUSD)
+				require.InDelta(t, 9+4, reply.Usage.AtLeastUSD(), 1e-9)
+			})
+		})
+	}
+}
+
 // Hanging up is how a server learns that it may stop.
 func TestCancellationHangsUp(t *testing.T) {
 	t.Parallel()

@@ -9,10 +9,7 @@ func (s *State) left() Allowance {
 		left.Tokens = budget.Tokens - spent.InputTokens - spent.OutputTokens
 	}
 	if budget.USD > 0 {
-		left.USD = budget.USD
-		if spent.TotalUSD != nil {
-			left.USD -= *spent.TotalUSD
-		}
+		left.USD = budget.USD - spent.AtLeastUSD()
 	}
 	for i := range s.Agents {
 		if run := s.Agents[i].Run; run != nil {

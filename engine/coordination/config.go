@@ -190,11 +190,11 @@ func (c Config) presents() bool {
 	return wanted && !skipped
 }
 
-// spent reports whether the budget is used up. An unknown price counts as
-// nothing: a session with a cost limit has none.
+// spent reports whether the budget is used up. Calls of unknown cost count as
+// nothing: in a session with a cost limit they are those that a server did not count.
 func (b Budget) spent(u llm.Usage) bool {
 	if b.Tokens > 0 && u.InputTokens+u.OutputTokens >= b.Tokens {
 		return true
 	}
-	return b.USD > 0 && u.TotalUSD != nil && *u.TotalUSD >= b.USD
+	return b.USD > 0 && u.AtLeastUSD() >= b.USD
 }

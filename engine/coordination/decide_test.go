@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	c "conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
 // 30. DESIGN: "on_agent_failure continue (the rest decide), park, or fail". It comes
@@ -153,6 +154,34 @@ func TestRule34_BudgetSpent(t *testing.T) {
 	d := decision(t, p.batch(p.vote("b", "a")))
 	require.Equal(t, c.OverSpent, d.Status)
 	require.Equal(t, "a", d.Winner)
+}
+
+// 34. One call of unknown cost does not lift a limit in dollars: what is known of
+// the others counts, whether their sum came with the step or is the session's.
+func TestRule34_CallsOfUnknownCost(t *testing.T) {
+	t.Parallel()
+	half := 0.5
+	uncounted, paid := llm.Usage{ModelCalls: 1}, llm.Usage{InputTokens: 9, TotalUSD: &half, ModelCalls: 1}
+	for name, spent := range map[string][2]llm.Usage{
+		"of another step": {uncounted, paid.Add(paid)},
+		"of the same":     {paid, paid.Add(uncounted)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(teamWith(func(o *c.Config) { o.Budget.USD = 1 }, "a", "b"))
+			p.batch(c.Answered{Launch: p.last("a").ID, Step: 1, Usage: spent[0]})
+			d := decision(t, p.batch(c.Answered{Launch: p.last("b").ID, Step: 1, Usage: spent[1]}))
+			require.Equal(t, c.OverSpent, d.Status)
+			require.Nil(t, p.state.View().Cost.TotalUSD, "unknown, not 1")
+		})
+	}
+
+	p := start(teamWith(func(o *c.Config) { o.Budget.USD = 2 }, "a", "b"))
+	commands := p.batch(c.Answered{Launch: p.last("a").ID, Step: 1, Usage: paid.Add(uncounted)}, c.Answered{Launch: p.last("b").ID, Step: 1, Usage: paid})
+	for _, l := range launches(commands) {
+		require.InDelta(t, 0.5, l.Allowance.USD, 1e-9, "half of what is left")
+	}
+	require.Len(t, launches(commands), 2)
 }
 
 // 34. The last vote may settle it all the same; and an unknown price is no spending.

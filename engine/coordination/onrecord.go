@@ -3,6 +3,8 @@ package coordination
 import (
 	"slices"
 	"strconv"
+
+	"conclave/engine/llm"
 )
 
 // OnRecord is what one agent has done as it is found on record: in a directory
@@ -13,6 +15,8 @@ type OnRecord struct {
 	Steps   int   // steps that ended with an action; what the step limit counts
 	Answers []int // steps of its answers
 	Base    int   // of them, answers of earlier attempts of the team, which no longer count
+
+	Usage llm.Usage // what its steps have cost
 
 	// Vote and Stop are what stands of it: one of them at most, and none that an
 	// answer has withdrawn. Their Launch and Usage are not asked for.
@@ -25,7 +29,7 @@ type OnRecord struct {
 // Recall builds the state of a team from what is on record of its members, and
 // of what people have said to them. It is the state after a Step of each of
 // these actions and before the next Drain, but for what no record tells: who
-// failed, what was spent, and whose answer is how old (rule 41).
+// failed, and whose answer is how old (rule 41).
 //
 // Members that nothing is on record of have done nothing; a record of an agent
 // that is no member counts for nothing, as does a vote for an agent without an
@@ -52,6 +56,7 @@ func (s *State) recallAnswers(a *Agent, r OnRecord) {
 	a.Base = min(max(r.Base, 0), len(a.Answers))
 	a.Step = max(r.Step, a.latest())
 	a.Steps, a.Rounds, a.Ran = r.Steps, r.Steps, r.Steps > 0
+	a.Usage = r.Usage
 	s.Round = max(s.Round, a.Rounds)
 }
 
@@ -81,13 +86,17 @@ func (s *State) recallEnd(a *Agent, r OnRecord) {
 	}
 }
 
+// Affords reports whether the budget, if there is one, leaves anything to spend.
+func (s *State) Affords() bool { return s.affords() }
+
 // LaunchOf launches a step of one agent where somebody else says whose turn it
-// is: what it is shown and what it may do are the protocol's. Its round is the
-// agent's own. It is false where no action is open to the agent, and where there
-// is no such agent.
+// is: what it is shown, what it may do, and what it may spend are the protocol's:
+// all that is left of the budget. Its round is the agent's own. It is false where no
+// action is open to the agent, at its step limit, where nothing is left to spend, and
+// where there is no such agent.
 func (s *State) LaunchOf(id string) (Launch, bool) {
 	a := s.agent(id)
-	if a == nil {
+	if a == nil || !s.able(a) || !s.affords() {
 		return Launch{}, false
 	}
 	offered := s.offered(a)
@@ -95,5 +104,5 @@ func (s *State) LaunchOf(id string) (Launch, bool) {
 		return Launch{}, false
 	}
 	a.Rounds++
-	return s.start(a, Launch{Round: a.Rounds, Shown: s.shown(), Offered: offered}), true
+	return s.start(a, Launch{Round: a.Rounds, Shown: s.shown(), Offered: offered, Allowance: s.purse(1)}), true
 }

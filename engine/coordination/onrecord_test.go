@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	c "conclave/engine/coordination"
+	"conclave/engine/llm"
 )
 
 // book is the record of a session as a directory of its steps would have it.
@@ -175,5 +176,24 @@ func TestLaunchOf(t *testing.T) {
 	require.False(t, ok)
 	config.SkipVoting = true
 	_, ok = c.Recall(config, record, nil).LaunchOf("b")
+	require.False(t, ok)
+}
+
+// The steps and the costs on record count, of everybody.
+func TestLaunchOfWithinLimits(t *testing.T) {
+	t.Parallel()
+	record := []c.OnRecord{{Agent: "b", Step: 5, Steps: 2, Answers: []int{2}, Usage: llm.Usage{InputTokens: 80, OutputTokens: 10, ModelCalls: 1}}}
+	launch := func(agent string, config c.Config) (c.Launch, bool) {
+		config.Agents = []string{"a", "b"}
+		return c.Recall(config, record, nil).LaunchOf(agent)
+	}
+	_, ok := launch("b", c.Config{MaxStepsPerAgent: 2})
+	require.False(t, ok)
+	_, ok = launch("a", c.Config{MaxStepsPerAgent: 2})
+	require.True(t, ok)
+	l, ok := launch("a", c.Config{Budget: c.Budget{Tokens: 100}})
+	require.True(t, ok)
+	require.Equal(t, c.Allowance{Tokens: 10}, l.Allowance)
+	_, ok = launch("a", c.Config{Budget: c.Budget{Tokens: 90}})
 	require.False(t, ok)
 }

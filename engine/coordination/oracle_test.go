@@ -409,10 +409,7 @@ func (o *oracle) left() c.Allowance {
 		left.Tokens = budget.Tokens - cost.InputTokens - cost.OutputTokens
 	}
 	if budget.USD > 0 {
-		left.USD = budget.USD
-		if cost.TotalUSD != nil {
-			left.USD -= *cost.TotalUSD
-		}
+		left.USD = budget.USD - known(cost)
 	}
 	for _, a := range o.running() {
 		promised := o.members[a].runs.Allowance
@@ -431,7 +428,15 @@ func (o *oracle) affords() bool {
 func (o *oracle) spent() bool {
 	cost, budget := o.cost(), o.config.Budget
 	return budget.Tokens > 0 && cost.InputTokens+cost.OutputTokens >= budget.Tokens ||
-		budget.USD > 0 && cost.TotalUSD != nil && *cost.TotalUSD >= budget.USD
+		budget.USD > 0 && known(cost) >= budget.USD
+}
+
+// known is what is known of a cost.
+func known(u llm.Usage) float64 {
+	if u.TotalUSD != nil {
+		return *u.TotalUSD
+	}
+	return u.KnownUSD
 }
 
 func label(number, m int) string { return "agent" + strconv.Itoa(number) + "." + strconv.Itoa(m) }

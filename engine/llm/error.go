@@ -26,6 +26,7 @@ type Error struct {
 	Status     int           // HTTP status, 0 if none arrived
 	RetryAfter time.Duration // how long the server asked to wait, 0 if it did not say
 	Window     int           // tokens that the model takes, where the server said so of a ContextTooLong; else 0
+	Cut        bool          // of a BadReply: the reply beside the error is good as far as it goes, to the limit of its tokens
 	Message    string
 	Err        error // the cause, or nil
 }

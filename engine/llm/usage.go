@@ -14,12 +14,25 @@ type Usage struct {
 	// unknown price is never reported as 0.
 	TotalUSD *float64 `json:"total_usd"`
 
+	// KnownUSD is what those of the calls cost whose price is known, where TotalUSD
+	// is nil because that of others is not; else 0.
+	KnownUSD float64 `json:"known_usd,omitempty"`
+
 	ModelCalls int64 `json:"model_calls"`
+}
+
+// AtLeastUSD is what the calls cost at least: what is not known counts as nothing.
+func (u Usage) AtLeastUSD() float64 {
+	if u.TotalUSD != nil {
+		return *u.TotalUSD
+	}
+	return u.KnownUSD
 }
 
 // Add returns the sum of u and v, with counts that stop at the ends of their
 // range instead of turning over. The sum's price is known only if both prices
-// are; a usage without calls changes nothing.
+// are, else the sum of what is known is kept beside it; a usage without calls
+// changes nothing.
 func (u Usage) Add(v Usage) Usage {
 	switch {
 	case v.ModelCalls == 0:
@@ -34,10 +47,11 @@ func (u Usage) Add(v Usage) Usage {
 		ReasoningTokens:   plus(u.ReasoningTokens, v.ReasoningTokens),
 		ModelCalls:        plus(u.ModelCalls, v.ModelCalls),
 	}
+	usd := min(u.AtLeastUSD()+v.AtLeastUSD(), math.MaxFloat64) // JSON has no infinity
 	if u.TotalUSD != nil && v.TotalUSD != nil {
-		// JSON has no infinity.
-		usd := min(*u.TotalUSD+*v.TotalUSD, math.MaxFloat64)
 		sum.TotalUSD = &usd
+	} else {
+		sum.KnownUSD = usd
 	}
 	return sum
 }

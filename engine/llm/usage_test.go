@@ -1,6 +1,7 @@
 package llm_test
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -22,6 +23,30 @@ func TestUsageAdd(t *testing.T) {
 		priced.Add(priced))
 	require.Nil(t, priced.Add(unpriced).TotalUSD, "one unknown price makes the total unknown")
 	require.Nil(t, unpriced.Add(priced).TotalUSD)
+}
+
+// What is known of a cost is not lost beside what is not.
+func TestWhatIsKnownOfACost(t *testing.T) {
+	t.Parallel()
+	usd := func(v float64) *float64 { return &v }
+	priced := llm.Usage{InputTokens: 10, TotalUSD: usd(0.5), ModelCalls: 1}
+	unpriced := llm.Usage{ModelCalls: 1}
+
+	mixed := priced.Add(unpriced).Add(priced).Add(unpriced.Add(priced))
+	require.Nil(t, mixed.TotalUSD)
+	require.InDelta(t, 1.5, mixed.AtLeastUSD(), 1e-12)
+	text, err := json.Marshal(mixed)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"total_usd":null,"known_usd":1.5,`)
+
+	require.InDelta(t, 0.5, priced.AtLeastUSD(), 0)
+	text, err = json.Marshal(priced.Add(priced))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "known_usd", "the contract's object, where everything is known")
+	require.Zero(t, unpriced.Add(unpriced).AtLeastUSD())
+
+	most := llm.Usage{KnownUSD: math.MaxFloat64, ModelCalls: 1}
+	require.InDelta(t, math.MaxFloat64, most.Add(most).KnownUSD, 0, "JSON has no infinity")
 }
 
 // A count that is too large stays large: it must not turn negative and lift a limit.

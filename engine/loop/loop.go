@@ -129,22 +129,32 @@ func (r running) safePoint(ctx context.Context) error {
 // call asks the model. A refusal of what is too long is recorded; its error is
 // errRefused.
 func (r running) call(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
+	reply, seconds, err := r.generate(ctx, req)
+	if err != nil {
+		return llm.Reply{}, 0, r.failed(ctx, req, reply, seconds, err)
+	}
+	return reply, seconds, nil
+}
+
+// generate asks the model, with the seconds that it took. Waiting for a turn is
+// not the model's time.
+func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
 	// Cancellation and fencing arrive through ctx: no call is paid for after it ends.
 	if ctx.Err() != nil {
 		return llm.Reply{}, 0, context.Cause(ctx)
 	}
 	elapsed := r.clock()
 	reply, err := r.Model.Generate(ctx, req)
-	seconds := max(0, elapsed()-reply.Waited.Round(time.Millisecond).Seconds()) // waiting for a turn is not model time
+	return reply, max(0, elapsed()-reply.Waited.Round(time.Millisecond).Seconds()), err
+}
+
+// failed records what a failed call cost and taught.
+func (r running) failed(ctx context.Context, req llm.Request, reply llm.Reply, seconds float64, err error) error {
 	var failed *llm.Error
-	switch {
-	case err == nil:
-		return reply, seconds, nil
-	case errors.As(err, &failed) && failed.Kind == llm.ContextTooLong:
-		return llm.Reply{}, 0, r.refuse(ctx, req, failed, reply.Usage, seconds)
-	default:
-		return llm.Reply{}, 0, errors.Join(err, r.waste(ctx, reply.Usage, seconds))
+	if errors.As(err, &failed) && failed.Kind == llm.ContextTooLong {
+		return r.refuse(ctx, req, failed, reply.Usage, seconds)
 	}
+	return errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 }
 
 // waste counts a reply that was of no use but has to be paid for.

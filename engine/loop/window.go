@@ -41,14 +41,21 @@ func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err er
 // compact has the model summarize the turns before a position, and puts the
 // summary in their place.
 func (r running) compact(ctx context.Context, h window.History, before, size int, tools []llm.Tool) error {
-	reply, seconds, err := r.call(ctx, llm.Request{Messages: window.SummaryRequest(h, before, size, tools)})
-	if errors.Is(err, errRefused) {
-		return nil
-	}
-	if err != nil {
+	req := llm.Request{Messages: window.SummaryRequest(h, before, size, tools)}
+	reply, seconds, err := r.generate(ctx, req)
+	text := reply.Message.Content
+	var failed *llm.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &failed) && failed.Cut && strings.TrimSpace(text) != "":
+		// Asked again, the model would write as much, and be cut off again.
+		text += "\n[cut here, at the limit of the tokens of a reply]"
+	default:
+		if err = r.failed(ctx, req, reply, seconds, err); errors.Is(err, errRefused) {
+			return nil
+		}
 		return err
 	}
-	text := reply.Message.Content
 	if strings.TrimSpace(text) == "" {
 		empty := &llm.Error{Kind: llm.BadReply, Message: "the model was asked for a summary of a conversation that has become too long for its context window, and gave none; " +
 			"a model with a longer context needs none"}

@@ -375,6 +375,35 @@ func TestASummaryThatFails(t *testing.T) {
 	}
 }
 
+// A summary that the token limit of a reply cuts off is one as far as it goes:
+// asked for it again, the model would be cut off again.
+func TestASummaryThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	cut := &llm.Error{Kind: llm.BadReply, Cut: true, Message: "cut off"}
+	for name, tt := range map[string]struct {
+		text string
+		want loop.EntryKind
+	}{"with text": {"I read much, and", loop.Compacted}, "without": {" ", loop.Wasted}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			journal := &memory{failAt: -1}
+			var conv loop.Conversation
+			conv.Add(opening)
+			reply := llm.Reply{Message: llm.Message{Role: llm.Assistant, Content: tt.text}, Usage: llm.Usage{ModelCalls: 1, InputTokens: 11}}
+			model := summaryless{&narrow{tokens: 8192, work: hundredTurns()}, reply, cut}
+			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal, Window: 8192, MaxModelCalls: 60}.Run(t.Context(), &conv, &member{})
+			at := slices.IndexFunc(journal.entries, func(e loop.Entry) bool { return e.Usage != nil && e.Usage.InputTokens == 11 })
+			require.Equal(t, tt.want, journal.entries[at].Kind)
+			if tt.want == loop.Wasted {
+				require.ErrorIs(t, err, cut)
+				return
+			}
+			require.Equal(t, &loop.ModelCallsError{Calls: 60}, err, "it went on")
+			require.Contains(t, journal.entries[at].Messages[0].Content, "I read much, and\n[cut here")
+		})
+	}
+}
+
 // A summary is a model call like any other: it counts among them, and what it
 // cost is known to the rules before the next one.
 func TestSummariesAreBoundedAsModelCallsAre(t *testing.T) {

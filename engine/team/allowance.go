@@ -8,15 +8,15 @@ import (
 // nearly is the share of the allowance at which the step is told.
 const nearly = 0.8
 
-// used is the share of the allowance that u has used, 0 without one. An unknown
-// price counts as nothing.
+// used is the share of the allowance that u has used, 0 without one. Calls of
+// unknown cost count as nothing.
 func (a Allowance) used(u llm.Usage) float64 {
 	share := 0.0
 	if a.Tokens > 0 {
 		share = (float64(u.InputTokens) + float64(u.OutputTokens)) / float64(a.Tokens)
 	}
-	if a.USD > 0 && u.TotalUSD != nil {
-		share = max(share, *u.TotalUSD/a.USD)
+	if a.USD > 0 {
+		share = max(share, u.AtLeastUSD()/a.USD)
 	}
 	return share
 }

@@ -93,8 +93,8 @@
 //
 // Answers are framed by lines with the step's random delimiter and declared to
 // be data. A text cannot hold the delimiter, control characters are dropped,
-// and all texts of an opening together are bounded by MaxShown, as are those of
-// a step's updates. A text that is cut says where the whole of it is: at
+// and all texts of an opening together are bounded by MaxShown, or by a quarter of
+// a small context window, as are those of a step's updates. A text that is cut says where the whole of it is: at
 // peers/agent<N>.md, if the agent has file tools. What people say is framed by
 // the same delimiter with the word message, so that no agent can speak in their
 // name.

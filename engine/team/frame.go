@@ -9,12 +9,26 @@ import (
 )
 
 // MaxShown bounds the text of all answers in a prompt, in bytes: about 30,000
-// tokens, which leaves most of a small context window to the work itself.
+// tokens. Of a small context window answers get a share only.
 const MaxShown = 120 << 10
 
-// MinShown is how much is shown of an answer in any case, in bytes: a text that
-// is no longer is never cut. MaxShown has as much for every agent there can be.
+// MinShown is how much is shown of an answer in any case, in bytes, where the
+// window is not small: a text that is no longer is never cut. MaxShown has as much
+// for every agent there can be, and so has the share of a small window in proportion.
 const MinShown = 4 << 10
+
+// mostShown is MaxShown for a model with a context window of so many tokens: no
+// more than a quarter of it, at three bytes a token. 0 is a window that is not known.
+func mostShown(window int) int {
+	const part, bytesPerToken = 4, 3
+	if window <= 0 || window >= MaxShown*part/bytesPerToken {
+		return MaxShown
+	}
+	return window * bytesPerToken / part
+}
+
+// leastShown is MinShown for a model with such a window.
+func leastShown(window int) int { return mostShown(window) / (MaxShown / MinShown) }
 
 // shown is an answer as the templates frame it.
 type shown struct {

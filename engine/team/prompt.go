@@ -111,7 +111,7 @@ func (r *Rules) prompt() prompt {
 	return p
 }
 
-// show frames every answer of the opening; all of them share MaxShown.
+// show frames every answer of the opening; all of them share mostShown.
 func (p *prompt) show(answers []Answer) {
 	all := slices.Clone(answers)
 	if p.Final != nil {
@@ -120,7 +120,7 @@ func (p *prompt) show(answers []Answer) {
 	if p.Previous != nil {
 		all = append(all, p.Previous.Answer)
 	}
-	framed := frameAnswers(all, p.Frame, p.Files, MaxShown)
+	framed := frameAnswers(all, p.Frame, p.Files, mostShown(p.Window))
 	p.Shown = framed[:len(answers)]
 	rest := framed[len(answers):]
 	if p.Final != nil {

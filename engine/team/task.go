@@ -41,6 +41,10 @@ type Task struct {
 	// peers/agent<N>.md.
 	Files bool
 
+	// Window is the model's context window in tokens, 0 if it is not known. All
+	// answers together are shown up to a quarter of it.
+	Window int
+
 	// Frame is a random delimiter made for this step, of letters, digits, "-" and
 	// "_". Whoever wrote the answers cannot have known it.
 	Frame string

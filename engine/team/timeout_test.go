@@ -110,10 +110,11 @@ func TestTimeOverTakesTheChecklistAway(t *testing.T) {
 }
 
 // TestAllowance: told once when the budget is nearly used, ended before a call
-// that it cannot pay for; a price that is not known counts as nothing.
+// that it cannot pay for; a price that is not known counts as nothing, and does
+// not make nothing of those that are.
 func TestAllowance(t *testing.T) {
 	t.Parallel()
-	usd := func(v float64) llm.Usage { return llm.Usage{TotalUSD: &v} }
+	usd := func(v float64) llm.Usage { return llm.Usage{TotalUSD: &v, ModelCalls: 1} }
 	for name, c := range map[string]struct {
 		allowance team.Allowance
 		usage     llm.Usage // of each call
@@ -128,6 +129,7 @@ func TestAllowance(t *testing.T) {
 		"money":             {team.Allowance{USD: 1}, usd(0.25), 4, 0},
 		"money, told":       {team.Allowance{USD: 1}, usd(0.2), 5, 1},
 		"unknown price":     {team.Allowance{USD: 1}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
+		"known in part":     {team.Allowance{USD: 1}, usd(0.25).Add(llm.Usage{ModelCalls: 1}), 4, 0},
 		"both, money first": {team.Allowance{USD: 1, Tokens: 1000}, llm.Usage{InputTokens: 1, TotalUSD: usd(0.5).TotalUSD}, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

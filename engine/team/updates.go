@@ -119,7 +119,9 @@ func (r *Rules) hear(ctx context.Context, numbers []int) ([]Message, error) {
 // room is how many bytes an update of so many answers may still show. What one
 // step's updates show together is bounded like what its opening shows; a late
 // answer gets a little room in any case.
-func (r *Rules) room(answers int) int { return max(MaxShown-r.known.bytes, answers*MinShown) }
+func (r *Rules) room(answers int) int {
+	return max(mostShown(r.task.Window)-r.known.bytes, answers*leastShown(r.task.Window))
+}
 
 // tell makes the one message of an update, if there is anything to say.
 func (r *Rules) tell(u update) (loop.Update, error) {

@@ -273,12 +273,35 @@ func TestUpdatesAreBounded(t *testing.T) {
 	require.LessOrEqual(t, total, team.MaxShown+5*team.MinShown)
 }
 
+// TestUpdatesInASmallWindow: they get a share of it, too; what is cut lies beside
+// the files, however short it is.
+func TestUpdatesInASmallWindow(t *testing.T) {
+	t.Parallel()
+	const window = 8192
+	w := &world{}
+	text := strings.Repeat("é", 4<<10)
+	var turns []turn
+	for i := range 6 {
+		turns = append(turns, turn{calls: []llm.ToolCall{reading}, while: func() { w.answer(2, i+1, text) }})
+	}
+	p := play(t, t.Context(), atWork(w, func(t *team.Task) { t.Window = window }), turns...)
+	total := 0
+	for _, update := range p.updates() {
+		shown := strings.Count(update, "é") * 2
+		require.Positive(t, shown, "what comes late is not left out")
+		require.NotEmpty(t, team.Whole(text[:shown+2], window), "what is longer than what is shown can be read")
+		total += shown
+	}
+	require.Less(t, total, window*3/4*6/5)
+	require.Empty(t, team.Whole(text[:team.MinShown], 1_000_000), "in a large one nothing so short is cut")
+}
+
 // TestShortTextsAreNeverCut: what is not placed beside the files is shown whole,
 // however little room is left and however many there are.
 func TestShortTextsAreNeverCut(t *testing.T) {
 	t.Parallel()
 	short := strings.Repeat("é", team.MinShown/2)
-	require.Empty(t, team.Whole(short))
+	require.Empty(t, team.Whole(short, 0))
 
 	many := evaluation()
 	many.Answers = nil

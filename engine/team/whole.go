@@ -8,10 +8,11 @@ const wholeLine = 2 << 10
 
 // Whole is an answer's text as it is put at peers/agent<N>.md beside a step that
 // is shown the answer: plain, with its longest lines broken after a blank where
-// there is one. It is empty for a text that is never cut.
-func Whole(text string) string {
+// there is one. It is empty for a text that a step with a context window of so
+// many tokens, 0 if that is not known, never cuts.
+func Whole(text string, window int) string {
 	text = plain(text, "")
-	if len(text) <= MinShown {
+	if len(text) <= leastShown(window) {
 		return ""
 	}
 	var b strings.Builder

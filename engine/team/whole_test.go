@@ -23,7 +23,7 @@ func TestWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole := team.Whole(c.text)
+			whole := team.Whole(c.text, 0)
 			require.True(t, strings.HasPrefix(whole, c.want) && (c.want != "" || whole == ""), "%.100q", whole)
 			for line := range strings.Lines(whole) {
 				require.LessOrEqual(t, len(line), 2<<10+1)

@@ -2,16 +2,15 @@ package prices
 
 import "conclave/engine/llm"
 
-// Cost is what a call costs, in US dollars. Calls that were made in vain before it
-// have about the same length.
+// Cost is what one call costs, in US dollars.
 func (m Model) Cost(u llm.Usage) float64 {
-	if m.Long != nil && u.InputTokens/max(1, u.ModelCalls) > m.Long.Above {
+	if m.Long != nil && u.InputTokens > m.Long.Above {
 		return m.Long.Cost(u)
 	}
 	return m.Tariff.Cost(u)
 }
 
-// Cost is what a call costs at this tariff, in US dollars. Input tokens contain
+// Cost is what calls cost at this tariff, in US dollars. Input tokens contain
 // the cached ones, output tokens those of the reasoning.
 func (t Tariff) Cost(u llm.Usage) float64 {
 	const perMillion = 1e-6

@@ -55,6 +55,8 @@ func Cost(u llm.Usage) string {
 	switch {
 	case u.ModelCalls == 0:
 		return "no tokens yet"
+	case u.TotalUSD == nil && u.KnownUSD > 0:
+		return tokens + fmt.Sprintf(", at least $%.4f", u.KnownUSD)
 	case u.TotalUSD == nil:
 		return tokens + ", cost unknown"
 	case *u.TotalUSD == 0:

@@ -63,6 +63,7 @@ func TestNumbersForPeople(t *testing.T) {
 	usd := func(v float64) *float64 { return &v }
 	require.Equal(t, "no tokens yet", progress.Cost(llm.Usage{}))
 	require.Equal(t, "30 tokens, cost unknown", progress.Cost(llm.Usage{InputTokens: 10, OutputTokens: 20, ModelCalls: 1}))
+	require.Equal(t, "30 tokens, at least $0.2500", progress.Cost(llm.Usage{InputTokens: 10, OutputTokens: 20, KnownUSD: 0.25, ModelCalls: 2}))
 	require.Equal(t, "1.5k tokens, $0.0123", progress.Cost(llm.Usage{InputTokens: 1500, TotalUSD: usd(0.01234), ModelCalls: 1}))
 	require.Equal(t, "0 tokens, no cost", progress.Cost(llm.Usage{TotalUSD: usd(0), ModelCalls: 1}))
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1.0k", 99_999: "100.0k", 100_000: "100k", 2_500_000: "2.5M"} {
