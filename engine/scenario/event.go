@@ -50,8 +50,8 @@ type Pause struct{}
 // Resume ends a pause.
 type Resume struct{}
 
-// Cancel ends the run.
-type Cancel struct{}
+// Cancel ends the run. DurationMS is how long its step was worked on.
+type Cancel struct{ DurationMS int64 }
 
 func (Reported) event()  {}
 func (Broke) event()     {}

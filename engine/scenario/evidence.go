@@ -57,7 +57,7 @@ type Evidence struct {
 // CheckEvidence returns the file name and the content type of evidence with the
 // given name and type. The error is for the agent.
 func CheckEvidence(name, typ string) (file, contentType string, err error) {
-	if !evidenceForm.MatchString(name) || strings.HasSuffix(name, ".meta") || strings.Contains(name, "..") {
+	if !evidenceForm.MatchString(name) || strings.Contains(name, "..") {
 		return "", "", fmt.Errorf("the name %.80q: it takes up to 100 letters, digits, ., _ or -, the first a letter or digit, such as before", name)
 	}
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == typ })
@@ -67,6 +67,9 @@ func CheckEvidence(name, typ string) (file, contentType string, err error) {
 	k := kinds[i]
 	if ext := "." + k.extension; strings.EqualFold(path.Ext(name), ext) {
 		name = strings.TrimSuffix(name, path.Ext(name))
+	}
+	if strings.HasSuffix(strings.ToLower(name), ".meta") { // <name>.meta.json describes another one
+		return "", "", fmt.Errorf("the name %.80q: names that end in .meta are taken", name)
 	}
 	return name + "." + k.extension, k.content, nil
 }

@@ -70,3 +70,6 @@ func (p Plan) Check() error {
 	}
 	return nil
 }
+
+// IsStepFile reports whether a file is named like that of a step.
+func IsStepFile(name string) bool { return fileForm.MatchString(name) }

@@ -142,7 +142,7 @@ func TestSignsIn(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"hunter22", "ada@example.org", "correct horse", "abcd-1234"}, scenario.Secrets(prd))
+	require.Equal(t, []string{"ada@example.org", "correct horse", "abcd-1234", "hunter22"}, scenario.Secrets(prd))
 }
 
 func TestEvidence(t *testing.T) {

@@ -36,7 +36,7 @@ func (s *State) Step(event Event) {
 	case Resume:
 		s.Paused = false
 	case Cancel:
-		s.cancel()
+		s.cancel(e)
 	}
 }
 
@@ -83,10 +83,10 @@ func (s *State) skip() {
 	}
 }
 
-func (s *State) cancel() {
+func (s *State) cancel(e Cancel) {
 	why := "the run was cancelled"
 	next := s.Plan.Steps[len(s.Results)]
-	s.settle(Result{ID: next.ID, Title: next.Title, Status: Cancelled, Error: &why})
+	s.settle(Result{ID: next.ID, Title: next.Title, Status: Cancelled, Error: &why, DurationMS: e.DurationMS})
 	s.Paused = false
 }
 

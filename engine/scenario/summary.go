@@ -120,29 +120,3 @@ func bounded(text string, most int) string {
 	}
 	return text[:at] + mark
 }
-
-// secretValue is what stands after the sign of a line that holds a secret.
-var secretValue = regexp.MustCompile(`[:=]\s*(?:\*\*)?\s*(.+)$`)
-
-// Secrets are the values of prd.md that must appear nowhere: of every line that
-// holds one, what it says it is, without quotes and code marks.
-func Secrets(prd string) []string {
-	var secrets []string
-	for l := range strings.Lines(prd) {
-		if !confidential.MatchString(l) {
-			continue
-		}
-		m := secretValue.FindStringSubmatch(strings.TrimRight(l, "\r\n"))
-		if m == nil {
-			continue
-		}
-		if value := strings.Trim(m[1], " \t`\"'*"); len(value) >= minSecret {
-			secrets = append(secrets, value)
-		}
-	}
-	return secrets
-}
-
-// minSecret is the fewest bytes of a value that is taken for a secret: fewer would
-// be found in ordinary text.
-const minSecret = 4

@@ -1,0 +1,133 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/engine/llm"
+	"conclave/engine/scenario"
+)
+
+// newTrial is a floor with a run of a scenario of one step that is about to begin.
+func newTrial(t *testing.T, replies ...func(context.Context) (llm.Message, error)) (*floor, ScenarioStepInput) {
+	t.Helper()
+	f := newFloor(t, replies...)
+	f.team.Agents = f.team.Agents[:1]
+	f.Teams.Named[DefaultTeam] = f.team
+	ref := scenario.StepRef{ID: "01", Title: "Open", File: "01-open.md"}
+	value, err := f.ExecuteActivity(PrepareScenarioName, PrepareScenarioInput{
+		RunID: "r1", WorkflowID: "w", FirstRunID: "f", Files: map[string]string{ref.File: "Open it."},
+		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{ref}},
+	})
+	require.NoError(t, err)
+	var p PreparedScenario
+	require.NoError(t, value.Get(&p))
+	return f, ScenarioStepInput{
+		Scenario: "buy", Run: "r1", ConfigHash: p.ConfigHash, Launch: scenario.Launch{ID: "l1", Step: ref}, TimeoutSeconds: 60,
+	}
+}
+
+func (f *floor) try(in ScenarioStepInput) (ScenarioStepResult, error) {
+	f.t.Helper()
+	value, err := f.ExecuteActivity(RunScenarioStepName, in)
+	var result ScenarioStepResult
+	if err == nil {
+		require.NoError(f.t, value.Get(&result))
+	}
+	return result, err
+}
+
+func passes() func(context.Context) (llm.Message, error) {
+	return calls(scenario.ReportTool, map[string]any{"status": "pass", "evidence_paths": []string{}, "error": nil, "summary": "Fine."})
+}
+
+// The time of a step runs from when its first attempt began, and what is over is
+// not tried again; but what was committed in time is found, however late.
+func TestRunScenarioStep_TimeIsOver(t *testing.T) {
+	t.Parallel()
+	f, in := newTrial(t, passes())
+	f.SetHeartbeatDetails(vitals{Began: time.Now().Add(-time.Hour)})
+	_, err := f.try(in)
+	var failed *temporal.ApplicationError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, TimeOver, failed.Type())
+	require.True(t, failed.NonRetryable())
+
+	f, in = newTrial(t, passes())
+	first, err := f.try(in)
+	require.NoError(t, err)
+	f.SetHeartbeatDetails(vitals{Began: time.Now().Add(-time.Hour)})
+	again, err := f.try(in)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+}
+
+// Attempts that die without a word end the step.
+func TestRunScenarioStep_AttemptsThatDied(t *testing.T) {
+	t.Parallel()
+	f, in := newTrial(t, passes())
+	f.SetHeartbeatDetails(vitals{Fruitless: MaxFruitless, Began: time.Now()})
+	_, err := f.try(in)
+	var failed *temporal.ApplicationError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, NoProgress, failed.Type())
+}
+
+// PrepareScenario and RecordScenario can be repeated, and change nothing of a run
+// that belongs to another workflow by now.
+func TestScenario_CanBeRepeated(t *testing.T) {
+	t.Parallel()
+	f, in := newTrial(t, passes())
+	f.RegisterBookkeeping(f.TestActivityEnvironment)
+	prepare := PrepareScenarioInput{
+		RunID: "r1", WorkflowID: "w", FirstRunID: "f", Files: map[string]string{"01-open.md": "Open it."},
+		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
+	}
+	value, err := f.ExecuteActivity(PrepareScenarioName, prepare)
+	require.NoError(t, err)
+	var p PreparedScenario
+	require.NoError(t, value.Get(&p))
+	require.Equal(t, 1, p.RunNumber, "it has a number")
+
+	at := time.Now().UTC()
+	failed := scenario.Result{ID: "01", Status: scenario.Fail, EvidencePaths: []string{}}
+	record := RecordScenarioInput{
+		Result: ScenarioResult{RunID: "r1", RunNumber: 1, Scenario: "buy", Status: scenario.Fail, CompletedAt: &at, Steps: []scenario.Result{failed}, Execution: 1},
+		Events: []ScenarioEvent{{Seq: 1, Kind: "started"}, {Seq: 2, Kind: "ended"}},
+	}
+	for range 2 {
+		_, err := f.ExecuteActivity(RecordScenarioName, record)
+		require.NoError(t, err)
+	}
+	lines, err := f.store.Get(t.Context(), "scenarios/buy/runs/r1/events.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, 2, bytes.Count(lines, []byte("\n")), "every event is recorded once")
+
+	resume := PrepareScenarioInput{RunID: "r1", WorkflowID: "w2", FirstRunID: "f2", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
+	for range 2 {
+		value, err := f.ExecuteActivity(PrepareScenarioName, resume)
+		require.NoError(t, err)
+		var p PreparedScenario
+		require.NoError(t, value.Get(&p))
+		require.Equal(t, 2, p.Execution)
+		require.Equal(t, 2, p.Events)
+	}
+	resume.WorkflowID = "w3"
+	_, err = f.ExecuteActivity(PrepareScenarioName, resume)
+	require.ErrorContains(t, err, "it belongs to workflow w2")
+
+	_, err = f.ExecuteActivity(RecordScenarioName, record) // of the first workflow, late
+	require.NoError(t, err)
+	data, err := f.store.Get(t.Context(), "scenarios/buy/runs/r1/result.json")
+	require.NoError(t, err)
+	var r ScenarioResult
+	require.NoError(t, json.Unmarshal(data, &r))
+	require.Equal(t, scenario.Running, r.Status)
+	require.Equal(t, 2, r.Execution)
+}

@@ -1,0 +1,115 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"conclave/engine/artifact"
+	"conclave/engine/scenario"
+)
+
+// ErrNoRun says that the store has no such run.
+var ErrNoRun = errors.New("the store has no such run")
+
+// Copy brings one run from the store, again and again while it goes on.
+type Copy struct {
+	project *Project
+	store   artifact.Store
+	prefix  string // of the run in the store; ends in "/"
+	slug    string
+	id      string
+
+	said  string          // the result.json that was copied last
+	whole map[string]bool // steps whose files are all here
+}
+
+// Copy copies the run of the scenario from the store, when it is told to.
+func (p *Project) Copy(store artifact.Store, slug, id string) (*Copy, error) {
+	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
+		return nil, err
+	}
+	prefix := "scenarios/" + slug + "/runs/" + id + "/"
+	return &Copy{project: p, store: store, prefix: prefix, slug: slug, id: id, whole: map[string]bool{}}, nil
+}
+
+// Update copies what is new: the files of the steps that have ended since the last
+// time, then the result that names them. It returns the result as the store has it,
+// and ErrNoRun if there is none.
+func (c *Copy) Update(ctx context.Context) ([]byte, error) {
+	data, err := c.store.Get(ctx, c.prefix+resultFile)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return nil, ErrNoRun
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the result of run %s: %w", c.id, err)
+	}
+	run, err := scenario.ParseRun(data, c.slug, c.id)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", c.store.URL(c.prefix+resultFile), err)
+	}
+	if string(data) == c.said {
+		return data, nil
+	}
+	for _, s := range run.Steps {
+		if s.Status == scenario.Running || s.Status == scenario.Skipped || c.whole[s.ID] {
+			continue
+		}
+		if err := c.step(ctx, s.ID); err != nil {
+			return data, err
+		}
+		// A run that goes on later makes a step anew that did not pass.
+		c.whole[s.ID] = s.Status == scenario.Pass
+	}
+	if err := c.project.writeBytes(name(c.slug, "runs", c.id, resultFile), data); err != nil {
+		return data, err
+	}
+	c.said = string(data)
+	return data, nil
+}
+
+// brought are the files of a step that people look at: its evidence, and what
+// happened in it.
+var brought = regexp.MustCompile(`^(evidence/[A-Za-z0-9][A-Za-z0-9._-]*|(launch-[0-9]+/)?transcript\.jsonl)$`)
+
+// stepIDs are what a step's folder may be called after.
+var stepIDs = regexp.MustCompile(`^[0-9]{2}$`)
+
+// step copies the files of a step.
+func (c *Copy) step(ctx context.Context, id string) error {
+	if !stepIDs.MatchString(id) {
+		return fmt.Errorf("the result of run %s names the step %.40q, which is no id", c.id, id)
+	}
+	folder := "step-" + id + "/"
+	for key, err := range c.store.List(ctx, c.prefix+folder) {
+		if err != nil {
+			return fmt.Errorf("list %s: %w", c.store.URL(c.prefix+folder), err)
+		}
+		file := strings.TrimPrefix(key, c.prefix+folder)
+		if !brought.MatchString(file) {
+			continue
+		}
+		if err := c.file(ctx, key, name(c.slug, "runs", c.id, folder+file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Copy) file(ctx context.Context, key, file string) error {
+	body, err := c.store.Open(ctx, key)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return nil // removed since it was listed
+	}
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", c.store.URL(key), err)
+	}
+	defer body.Close()
+	return c.project.write(file, func(w io.Writer) error {
+		_, err := io.Copy(w, body)
+		return err
+	})
+}

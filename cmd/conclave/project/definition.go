@@ -1,0 +1,198 @@
+package project
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"conclave/engine/scenario"
+)
+
+// Definition is a scenario as it is in its folder.
+type Definition struct {
+	Plan  scenario.Plan
+	Tags  []string
+	Files map[string]string // of steps, by name
+	PRD   string            // prd.md of the project; empty if there is none
+}
+
+// Load reads a scenario with everything that a run of it takes.
+func (p *Project) Load(slug string) (Definition, error) {
+	d, err := p.Describe(slug)
+	if err != nil {
+		return d, err
+	}
+	d.Files = map[string]string{}
+	for _, s := range d.Plan.Steps {
+		content, err := p.text(name(slug, "steps", s.File))
+		if err != nil {
+			return d, fmt.Errorf("step %s of scenario %s: %w", s.ID, slug, err)
+		}
+		if strings.TrimSpace(content) == "" {
+			return d, fmt.Errorf("step %s of scenario %s: %s is empty; say in it what to do", s.ID, slug, p.Path(slug, "steps", s.File))
+		}
+		d.Files[s.File] = content
+	}
+	d.PRD, err = p.text(prdFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return d, err
+}
+
+// Describe reads a scenario's meta.yaml.
+func (p *Project) Describe(slug string) (Definition, error) {
+	var d Definition
+	if err := scenario.CheckSlug(slug); err != nil {
+		return d, err
+	}
+	data, err := p.read(name(slug, metaFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, p.unknown(slug)
+	}
+	if err != nil {
+		return d, err
+	}
+	var m meta
+	if err := yaml.Unmarshal(data, &m); err != nil {
+		return d, fmt.Errorf("read %s: %w", p.Path(slug, metaFile), err)
+	}
+	d.Plan = scenario.Plan{Slug: cmp.Or(m.Slug, slug), Title: cmp.Or(m.Title, slug), Steps: m.Steps}
+	d.Tags = m.Tags
+	if d.Plan.Slug != slug {
+		return d, fmt.Errorf("read %s: its slug is %.64q; it has to be that of its folder, %s", p.Path(slug, metaFile), d.Plan.Slug, slug)
+	}
+	for i := range d.Plan.Steps {
+		if s := &d.Plan.Steps[i]; s.Title == "" {
+			s.Title = "Step " + s.ID
+		}
+	}
+	if err := d.Plan.Check(); err != nil {
+		return d, fmt.Errorf("read %s: %w", p.Path(slug, metaFile), err)
+	}
+	return d, nil
+}
+
+// unknown says that there is no such scenario, and which there are.
+func (p *Project) unknown(slug string) error {
+	slugs, err := p.Slugs()
+	switch {
+	case err != nil:
+		return err
+	case len(slugs) == 0:
+		return fmt.Errorf("there is no scenario %s in %s, and no other; `conclave scenario create` makes one", slug, p.dir)
+	}
+	return fmt.Errorf("there is no scenario %s in %s; there are %s", slug, p.dir, strings.Join(slugs, ", "))
+}
+
+func (p *Project) text(file string) (string, error) {
+	data, err := p.read(file)
+	if err == nil && !utf8.Valid(data) {
+		err = fmt.Errorf("read %s: it is not UTF-8 text", filepath.Join(p.dir, file))
+	}
+	return string(data), err
+}
+
+// Saved is what became of a definition.
+type Saved struct {
+	New     bool     // there was none before
+	Files   []string // that were written, absolute
+	Removed []string // step files that no step has any more
+}
+
+// Save writes a scenario's definition. Of one that is there it replaces steps and
+// title; what else its meta.yaml says, its statistics and its runs stay. Nil tags
+// leave those that it has.
+func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []string) (Saved, error) {
+	var s Saved
+	if err := plan.Check(); err != nil {
+		return s, err
+	}
+	file := name(plan.Slug, metaFile)
+	before, err := p.read(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.New, before = true, nil
+	case err != nil:
+		return s, err
+	}
+	fields := []field{{"title", plan.Title}, {"slug", plan.Slug}, {"steps", plan.Steps}}
+	if s.New || tags != nil {
+		fields = append(fields, field{"tags", append([]string{}, tags...)})
+	}
+	if s.New {
+		fields = append(fields, field{"statistics", scenario.Statistics{}})
+	}
+	after, err := edit(before, fields)
+	if err != nil {
+		return s, fmt.Errorf("read %s: %w; correct it, or remove it", p.Path(plan.Slug, metaFile), err)
+	}
+	for _, step := range plan.Steps {
+		if err := p.writeBytes(name(plan.Slug, "steps", step.File), []byte(files[step.File])); err != nil {
+			return s, err
+		}
+		s.Files = append(s.Files, p.Path(plan.Slug, "steps", step.File))
+	}
+	// From here on the scenario is the new one.
+	if err := p.writeBytes(file, after); err != nil {
+		return s, err
+	}
+	s.Files = append(s.Files, p.Path(plan.Slug, metaFile))
+	s.Removed, err = p.removeOrphans(plan)
+	return s, err
+}
+
+// removeOrphans removes files that are named like those of steps and are none's.
+func (p *Project) removeOrphans(plan scenario.Plan) ([]string, error) {
+	entries, err := p.entries(name(plan.Slug, "steps"))
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for _, e := range entries {
+		mine := slices.ContainsFunc(plan.Steps, func(s scenario.StepRef) bool { return s.File == e.Name() })
+		if mine || !e.Type().IsRegular() || !scenario.IsStepFile(e.Name()) {
+			continue
+		}
+		if err := p.root.Remove(name(plan.Slug, "steps", e.Name())); err != nil {
+			return removed, fmt.Errorf("remove %s, which belongs to no step any more: %w", p.Path(plan.Slug, "steps", e.Name()), unpathed(err))
+		}
+		removed = append(removed, e.Name())
+	}
+	slices.Sort(removed)
+	return removed, nil
+}
+
+// prdTemplate is a prd.md that waits for its author.
+const prdTemplate = `# Project
+
+What agents are told of the application under test: the sections Application Type, Base URL and Tech Stack
+always, Authentication only in steps that sign in. Other sections are for people.
+
+## Application Type
+
+web
+
+## Base URL
+
+http://127.0.0.1:3000
+
+## Tech Stack
+
+## Authentication
+`
+
+// Template writes a prd.md for its author to fill in, unless there is one.
+func (p *Project) Template() (written bool, err error) {
+	if _, err := p.root.Lstat(prdFile); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return true, p.writeBytes(prdFile, []byte(prdTemplate))
+}

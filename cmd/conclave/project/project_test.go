@@ -1,0 +1,262 @@
+package project_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/cmd/conclave/project"
+	"conclave/engine/artifact"
+	"conclave/engine/scenario"
+)
+
+func open(t *testing.T, dir string) *project.Project {
+	t.Helper()
+	p, err := project.Make(dir)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func save(t *testing.T, p *project.Project, slug string, titles ...string) project.Saved {
+	t.Helper()
+	d := scenario.Definition{Title: "A scenario"}
+	for _, title := range titles {
+		d.Steps = append(d.Steps, scenario.Draft{Title: title, Actions: "Do it."})
+	}
+	plan, files, err := d.Plan(slug)
+	require.NoError(t, err)
+	saved, err := p.Save(plan, files, nil)
+	require.NoError(t, err)
+	return saved
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func result(t *testing.T, r scenario.Run) string {
+	t.Helper()
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	t.Parallel()
+	p := open(t, filepath.Join(t.TempDir(), "new", "shop"))
+	slugs, err := p.Slugs()
+	require.NoError(t, err)
+	require.Empty(t, slugs)
+	require.True(t, save(t, p, "buy", "Open", "Buy!").New)
+	require.FileExists(t, p.Path("buy", "steps", "02-buy.md"))
+
+	d, err := p.Load("buy")
+	require.NoError(t, err)
+	require.Equal(t, "A scenario", d.Plan.Title)
+	require.Equal(t, []scenario.StepRef{{ID: "01", Title: "Open", File: "01-open.md"}, {ID: "02", Title: "Buy!", File: "02-buy.md"}}, d.Plan.Steps)
+	require.Equal(t, "# 01 Open\n\n## Actions\n\nDo it.\n", d.Files["01-open.md"])
+	require.Empty(t, d.PRD)
+
+	written, err := p.Template()
+	require.NoError(t, err)
+	require.True(t, written)
+	write(t, filepath.Join(p.Dir(), "prd.md"), "## Base URL\nhttp://x\n")
+	written, err = p.Template()
+	require.NoError(t, err)
+	require.False(t, written, "what its author wrote stays")
+	d, err = p.Load("buy")
+	require.NoError(t, err)
+	require.Equal(t, "## Base URL\nhttp://x\n", d.PRD)
+}
+
+// An update replaces the definition; statistics, runs and what the author keeps in
+// meta.yaml stay, step files of no step go.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	p := open(t, t.TempDir())
+	save(t, p, "buy", "Open", "Look", "Buy")
+	meta := p.Path("buy", "meta.yaml")
+	text := strings.Replace(read(t, meta), "total_runs: 0", "total_runs: 7", 1)
+	write(t, meta, "# mine\n"+text+"owner: me # do not touch\nstarred: true\n")
+	write(t, p.Path("buy", "steps", "README.md"), "for people")
+
+	saved := save(t, p, "buy", "Open", "Pay")
+	require.False(t, saved.New)
+	require.Equal(t, []string{"02-look.md", "03-buy.md"}, saved.Removed)
+	require.FileExists(t, p.Path("buy", "steps", "README.md"))
+	text = read(t, meta)
+	for _, want := range []string{"# mine\n", "total_runs: 7", "owner: me # do not touch", "starred: true", "file: 02-pay.md"} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "03")
+}
+
+func TestDefinitionsThatCannotBeRun(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	write(t, outside+"/secret.md", "a secret")
+	for name, c := range map[string]struct {
+		spoil func(p *project.Project)
+		want  string
+	}{
+		"no such scenario": {func(p *project.Project) { require.NoError(t, os.RemoveAll(p.Path("buy"))) }, "there is no scenario buy"},
+		"no step file":     {func(p *project.Project) { require.NoError(t, os.Remove(p.Path("buy", "steps", "01-open.md"))) }, "01-open.md"},
+		"an empty step":    {func(p *project.Project) { write(t, p.Path("buy", "steps", "01-open.md"), " \n") }, "is empty"},
+		"no text":          {func(p *project.Project) { write(t, p.Path("buy", "steps", "01-open.md"), "caf\xe9") }, "not UTF-8"},
+		"another's slug":   {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "slug: sell\n") }, "of its folder"},
+		"no steps":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\n") }, "has 0 steps"},
+		"no YAML":          {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "steps: [\n") }, "meta.yaml"},
+		"a step elsewhere": {func(p *project.Project) {
+			write(t, p.Path("buy", "meta.yaml"), "steps: [{id: '01', title: x, file: ../../../prd.md}]\n")
+		}, "steps[0].file"},
+		"a link": {func(p *project.Project) {
+			require.NoError(t, os.Remove(p.Path("buy", "steps", "01-open.md")))
+			require.NoError(t, os.Symlink(outside+"/secret.md", p.Path("buy", "steps", "01-open.md")))
+		}, "no regular file"},
+		"a linked folder": {func(p *project.Project) {
+			require.NoError(t, os.RemoveAll(p.Path("buy", "steps")))
+			require.NoError(t, os.Symlink(outside, p.Path("buy", "steps")))
+		}, "01-open.md"},
+	} {
+		p := open(t, t.TempDir())
+		save(t, p, "buy", "Open")
+		c.spoil(p)
+		_, err := p.Load("buy")
+		require.ErrorContains(t, err, c.want, name)
+	}
+	p := open(t, t.TempDir())
+	for _, slug := range []string{"..", "../x", "a/b", "", "A"} {
+		_, err := p.Load(slug)
+		require.ErrorContains(t, err, "no slug")
+	}
+}
+
+// Runs that end at the same moment are all counted, whoever folds last.
+func TestParallelRunsLoseNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	save(t, open(t, dir), "buy", "Open")
+	const runs = 12
+	var group sync.WaitGroup
+	for i := range runs {
+		p := open(t, dir)
+		group.Go(func() {
+			id := "r" + string(rune('a'+i))
+			_, err := p.Begin("buy", id, time.Now())
+			if err == nil {
+				status := []scenario.Status{scenario.Pass, scenario.Fail, scenario.Cancelled}[i%3]
+				write(t, p.Path("buy", "runs", id, "result.json"), result(t, scenario.Run{
+					RunID: id, RunNumber: i + 1, Scenario: "buy", Status: status, StartedAt: "2026-11-21T10:00:00Z", DurationMS: 10,
+				}))
+				_, err = p.Fold(t.Context(), "buy")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	text := read(t, open(t, dir).Path("buy", "meta.yaml"))
+	for _, want := range []string{"total_runs: 12", "pass_count: 4", "fail_count: 4", "cancelled_count: 4", "last_result: cancelled", "avg_duration_ms: 10"} {
+		require.Contains(t, text, want)
+	}
+}
+
+func TestRunsThatAreNone(t *testing.T) {
+	t.Parallel()
+	p := open(t, t.TempDir())
+	save(t, p, "buy", "Open")
+	write(t, p.Path("buy", "runs", "good", "result.json"), result(t, scenario.Run{RunID: "good", Scenario: "buy", Status: scenario.Pass}))
+	write(t, p.Path("buy", "runs", "torn", "result.json"), `{"run_id":`)
+	write(t, p.Path("buy", "runs", "copied", "result.json"), result(t, scenario.Run{RunID: "good", Scenario: "buy", Status: scenario.Pass}))
+	write(t, p.Path("buy", "runs", ".hidden", "result.json"), "{}")
+	write(t, p.Path("buy", "runs", "notes.txt"), "mine")
+	require.NoError(t, os.Mkdir(p.Path("buy", "runs", "empty"), 0o755))
+	runs, problems, err := p.Runs("buy")
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	require.Len(t, problems, 2)
+	_, err = p.Run("buy", "../../x")
+	require.ErrorContains(t, err, "no run id")
+	_, err = p.Run("buy", "empty")
+	require.ErrorAs(t, err, new(*project.UnknownRunError))
+
+	_, err = p.Begin("buy", "gone", time.Now())
+	require.NoError(t, err)
+	require.NoError(t, p.Forget("buy", "gone"))
+	require.NoDirExists(t, p.Path("buy", "runs", "gone"))
+}
+
+// After every step what the store has of it is here, and then the result that
+// names it.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	p := open(t, t.TempDir())
+	save(t, p, "buy", "Open", "Buy")
+	put := func(name, content string) {
+		require.NoError(t, store.Put(t.Context(), "scenarios/buy/runs/r1/"+name, strings.NewReader(content)))
+	}
+	at := func(name string) string { return p.Path("buy", "runs", "r1", name) }
+	from, err := p.Copy(store, "buy", "r1")
+	require.NoError(t, err)
+	_, err = from.Update(t.Context())
+	require.ErrorIs(t, err, project.ErrNoRun)
+
+	run := scenario.Run{RunID: "r1", RunNumber: 1, Scenario: "buy", Status: scenario.Running, Steps: []scenario.Result{{ID: "01", Status: scenario.Pass}}}
+	put("step-01/evidence/after.png", "a picture")
+	put("step-01/evidence/after.png.meta.json", "{}")
+	put("step-01/transcript.jsonl", "{}")
+	put("step-01/action.json", "{}")
+	put("step-02/evidence/before.png", "not yet")
+	put("journal/x/000001.json", "{}")
+	put("result.json", result(t, run))
+	document, err := from.Update(t.Context())
+	require.NoError(t, err)
+	require.JSONEq(t, result(t, run), string(document))
+	require.Equal(t, "a picture", read(t, at("step-01/evidence/after.png")))
+	require.FileExists(t, at("step-01/transcript.jsonl"))
+	require.NoFileExists(t, at("step-01/action.json"))
+	require.NoDirExists(t, at("step-02"), "it has not ended")
+	require.NoDirExists(t, at("journal"))
+
+	run.Status, run.Steps = scenario.Fail, append(run.Steps, scenario.Result{ID: "02", Status: scenario.Fail})
+	put("result.json", result(t, run))
+	_, err = from.Update(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "not yet", read(t, at("step-02/evidence/before.png")))
+
+	// The run is gone on with, and the step makes its evidence anew.
+	put("step-02/evidence/before.png", "again")
+	run.Status, run.Steps[1].Status = scenario.Pass, scenario.Pass
+	put("result.json", result(t, run))
+	_, err = from.Update(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "again", read(t, at("step-02/evidence/before.png")))
+	require.JSONEq(t, result(t, run), read(t, at("result.json")))
+
+	put("result.json", strings.Replace(result(t, run), `"id":"02"`, `"id":"../02"`, 1))
+	_, err = from.Update(t.Context())
+	require.ErrorContains(t, err, "no id")
+	_, err = p.Copy(store, "../buy", "r1")
+	require.Error(t, err)
+	_, err = p.Copy(store, "buy", "../r1")
+	require.Error(t, err)
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/project"
+	"conclave/engine/scenario"
+)
+
+// maxRecent is how many runs the status of a scenario shows.
+const maxRecent = 10
+
+// projectStatus is what `scenario status DIR --json` prints.
+type projectStatus struct {
+	Project       string          `json:"project"`
+	ScenarioCount int             `json:"scenario_count"`
+	Passing       int             `json:"passing"` // by their newest runs
+	Failing       int             `json:"failing"`
+	NeverRun      int             `json:"never_run"`
+	Scenarios     []scenarioBrief `json:"scenarios"`
+}
+
+// scenarioBrief is a scenario in a list.
+type scenarioBrief struct {
+	Slug       string           `json:"slug"`
+	Title      string           `json:"title"`
+	Tags       []string         `json:"tags"`
+	StepCount  int              `json:"step_count"`
+	LastResult *scenario.Status `json:"last_result"`
+	LastRun    *string          `json:"last_run"`
+	TotalRuns  int              `json:"total_runs"`
+	PassRate   int              `json:"pass_rate"` // of runs that came to a verdict, 0 to 100
+	Running    int              `json:"running"`
+}
+
+// scenarioStatus is what `scenario status DIR SLUG --json` prints.
+type scenarioStatus struct {
+	scenarioBrief
+	Steps      []scenario.StepRef  `json:"steps"`
+	Statistics scenario.Statistics `json:"statistics"`
+	RecentRuns []recentRun         `json:"recent_runs"` // newest first
+}
+
+// recentRun is a run in a list.
+type recentRun struct {
+	RunID       string          `json:"run_id"`
+	RunNumber   int             `json:"run_number"`
+	Status      scenario.Status `json:"status"`
+	StartedAt   string          `json:"started_at"`
+	CompletedAt *string         `json:"completed_at"`
+	DurationMS  int64           `json:"duration_ms"`
+	FailedStep  *string         `json:"failed_step"`
+	Error       *string         `json:"error"`
+
+	passed, steps int
+}
+
+func (c *cli) scenarioStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status DIR [SLUG]",
+		Short: "How the scenarios stand, or one of them and its runs",
+		Long: `How the scenarios of DIR stand by their newest runs, or one of them with its
+statistics and its last runs. Of runs that were cut off it brings what the store
+has. It never runs a step.`,
+		Example: `  conclave scenario status shop
+  conclave scenario status shop buy --json | jq '.recent_runs[0].error'`,
+		Args: optional("DIR", "SLUG"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.scenarioStatus(cmd.Context(), args[0], append(args, "")[1])
+		},
+	}
+}
+
+func (c *cli) scenarioListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list DIR",
+		Short: "The scenarios of a directory",
+		Long:  "List the scenarios of DIR with their steps, tags and statistics, from what is there. It starts nothing.",
+		Example: `  conclave scenario list shop
+  conclave scenario list shop --json | jq -r '.[] | select(.tags | index("smoke")) | .slug'`,
+		Args: arguments("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error { return c.scenarioList(args[0]) },
+	}
+}
+
+func (c *cli) scenarioList(dir string) error {
+	p, err := project.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	all, err := c.briefs(p)
+	if err != nil {
+		return err
+	}
+	if !c.people() {
+		return c.printJSON(all)
+	}
+	if len(all) == 0 {
+		c.say("no scenarios in %s", p.Dir())
+		return nil
+	}
+	return c.printBriefs(all)
+}
+
+func (c *cli) scenarioStatus(ctx context.Context, dir, slug string) error {
+	if err := checkScenario(slug, ""); err != nil {
+		return err
+	}
+	p, err := project.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	slugs := []string{slug}
+	if slug == "" {
+		if slugs, err = p.Slugs(); err != nil {
+			return err
+		}
+	} else if _, err := p.Describe(slug); err != nil {
+		return err
+	}
+	if err := c.catchUp(ctx, p, slugs); err != nil {
+		c.say("what the store has of runs that have not ended here is not shown: %v", err)
+	}
+	if slug != "" {
+		return c.printScenario(p, slug)
+	}
+	return c.printProject(p)
+}
+
+// catchUp brings what the store has of runs that were cut off. Without any, no
+// stack is started.
+func (c *cli) catchUp(ctx context.Context, p *project.Project, slugs []string) error {
+	open := false
+	for _, slug := range slugs {
+		runs, _, err := p.Runs(slug)
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			open = open || !r.Over()
+		}
+	}
+	if !open {
+		return nil
+	}
+	at, err := c.connectStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	c.pickUp(ctx, at, p, slugs)
+	return nil
+}
+
+// briefs are the scenarios of a project. One that cannot be read is told of, and
+// the others are listed.
+func (c *cli) briefs(p *project.Project) ([]scenarioBrief, error) {
+	slugs, err := p.Slugs()
+	if err != nil {
+		return nil, err
+	}
+	all := []scenarioBrief{}
+	for _, slug := range slugs {
+		status, err := c.statusOf(p, slug)
+		if err != nil {
+			c.complain("%v", err)
+			continue
+		}
+		all = append(all, status.scenarioBrief)
+	}
+	return all, nil
+}
+
+// statusOf is how a scenario stands by the results in its folder.
+func (c *cli) statusOf(p *project.Project, slug string) (scenarioStatus, error) {
+	d, err := p.Describe(slug)
+	if err != nil {
+		return scenarioStatus{}, err
+	}
+	runs, problems, err := p.Runs(slug)
+	if err != nil {
+		return scenarioStatus{}, err
+	}
+	for _, problem := range problems {
+		c.complain("left out: %s", problem)
+	}
+	s := scenarioStatus{Steps: d.Plan.Steps, Statistics: scenario.Fold(runs), RecentRuns: []recentRun{}}
+	s.scenarioBrief = scenarioBrief{
+		Slug: slug, Title: d.Plan.Title, Tags: append([]string{}, d.Tags...), StepCount: len(d.Plan.Steps),
+		LastResult: s.Statistics.LastResult, LastRun: s.Statistics.LastRun, TotalRuns: s.Statistics.TotalRuns, PassRate: s.Statistics.PassRate(),
+	}
+	for i, r := range runs {
+		if !r.Over() {
+			s.Running++
+		}
+		if i < maxRecent {
+			s.RecentRuns = append(s.RecentRuns, recent(r))
+		}
+	}
+	return s, nil
+}
+
+func recent(r scenario.Run) recentRun {
+	short := recentRun{
+		RunID: r.RunID, RunNumber: r.RunNumber, Status: r.Status, StartedAt: r.StartedAt, CompletedAt: r.CompletedAt,
+		DurationMS: r.DurationMS, passed: r.Passed(), steps: len(r.Steps),
+	}
+	if s, ok := r.Failed(); ok {
+		short.FailedStep, short.Error = &s.ID, s.Error
+	}
+	return short
+}
+
+func (c *cli) printProject(p *project.Project) error {
+	all, err := c.briefs(p)
+	if err != nil {
+		return err
+	}
+	status := projectStatus{Project: p.Dir(), ScenarioCount: len(all), Scenarios: all}
+	for _, s := range all {
+		switch {
+		case s.LastResult == nil:
+			status.NeverRun++
+		case *s.LastResult == passed:
+			status.Passing++
+		default:
+			status.Failing++
+		}
+	}
+	if !c.people() {
+		return c.printJSON(status)
+	}
+	if err := c.printBriefs(all); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.stdout, "%s: %d passing, %d failing, %d never run\n", progress.Plural(len(all), "scenario"), status.Passing, status.Failing, status.NeverRun)
+	return unprinted(err)
+}
+
+func (c *cli) printBriefs(all []scenarioBrief) error {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SCENARIO\tLAST\tWHEN\tRUNS\tPASSED\tSTEPS\tTITLE\tTAGS")
+	for _, s := range all {
+		last, when := "never run", ""
+		if s.LastResult != nil {
+			last, when = string(*s.LastResult), progress.Line(*s.LastRun)
+		}
+		if s.Running > 0 {
+			last = string(scenario.Running)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d %%\t%d\t%s\t%s\n", s.Slug, last, when, s.TotalRuns, s.PassRate, s.StepCount,
+			progress.Cut(progress.Line(s.Title), maxEcho), progress.Line(strings.Join(s.Tags, " ")))
+	}
+	_ = table.Flush() // into memory
+	_, err := fmt.Fprint(c.stdout, trimLines(b.String()))
+	return unprinted(err)
+}
+
+// printScenario prints one scenario with its last runs.
+func (c *cli) printScenario(p *project.Project, slug string) error {
+	s, err := c.statusOf(p, slug)
+	if err != nil {
+		return err
+	}
+	if !c.people() {
+		return c.printJSON(s)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", slug, progress.Line(s.Title))
+	for _, step := range s.Steps {
+		fmt.Fprintf(&b, "  %s %s\n", step.ID, progress.Line(step.Title))
+	}
+	n := s.Statistics
+	fmt.Fprintf(&b, "%s: %d passed, %d failed, %d cancelled; %s on average\n", progress.Plural(n.TotalRuns, "run"), n.PassCount, n.FailCount, n.CancelledCount, tookMS(n.AvgDurationMS))
+	if len(s.RecentRuns) > 0 {
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "RUN\tRUN ID\tSTATUS\tWHEN\tSTEPS\tTIME\tWHY")
+		for _, r := range s.RecentRuns {
+			why := ""
+			if r.FailedStep != nil {
+				why = *r.FailedStep
+			}
+			if r.Error != nil {
+				why += ": " + *r.Error
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", numbered(r.RunNumber), r.RunID, r.Status, progress.Line(r.StartedAt),
+				r.passed, r.steps, tookMS(r.DurationMS), progress.Cut(progress.Line(why), maxWhy))
+		}
+		_ = table.Flush() // into memory
+	}
+	_, err = fmt.Fprint(c.stdout, trimLines(b.String()))
+	return unprinted(err)
+}

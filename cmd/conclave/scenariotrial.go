@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
+
+	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/project"
+	"conclave/engine/scenario"
+	"conclave/workflows"
+)
+
+const passed = scenario.Pass
+
+// trial is one run of a scenario, as a command sees it.
+type trial struct {
+	slug, id, title string
+	input           workflows.ScenarioInput
+
+	copy     *project.Copy // nil on a cluster without a bucket
+	document []byte        // result.json as it was last seen; nil before
+	run      scenario.Run  // the same, read
+	told     int           // steps whose end was told
+	problem  error         // why it was not run, or not seen to its end
+}
+
+func (t *trial) workflow() string { return scenarioWorkflow(t.slug, t.id) }
+
+// take takes a result that was seen.
+func (t *trial) take(document []byte) error {
+	run, err := scenario.ParseRun(document, t.slug, t.id)
+	if err == nil {
+		t.document, t.run = document, run
+	}
+	return err
+}
+
+// try runs the scenarios, follows them and says what came out.
+func (c *cli) try(ctx context.Context, p *place, w *wantedRuns) error {
+	c.pickUp(ctx, p, w.from, w.slugs())
+	if t := w.trials[0]; t.input.Resume {
+		if run, err := w.from.Run(t.slug, t.id); err == nil && !run.Over() {
+			return end(exitUsage, "go on with run %s of scenario %s: it goes on still; `%s` follows it", t.id, t.slug, c.scenarioAgain("watch", w.dir, t.slug, t.id))
+		}
+	}
+	if err := w.place(p); err != nil {
+		return err
+	}
+	c.introduceTrials(p, w)
+	if !p.cluster {
+		stop, err := c.work(p, c.passingTeam(p.target), runsSteps)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	} else {
+		c.warnIdle(ctx, p)
+		if p.store == nil {
+			c.say("evidence stays in the cluster's bucket; name it with --bucket (and --prefix) to have it in %s", w.dir)
+		}
+	}
+	board := &trialBoard{cli: c}
+	var group errgroup.Group
+	group.SetLimit(w.flags.parallel)
+	for _, t := range w.trials {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				t.problem = ctx.Err()
+				return nil
+			}
+			if err := c.beginTrial(ctx, p, w, t); err != nil {
+				t.problem, t.id = err, ""
+				return nil
+			}
+			t.problem = c.followTrial(ctx, p, w.from, w.dir, t, board)
+			return nil
+		})
+	}
+	_ = group.Wait() // what went wrong is noted with each
+	return c.reportTrials(ctx, w)
+}
+
+func (w *wantedRuns) slugs() []string {
+	var slugs []string
+	for _, t := range w.trials {
+		slugs = append(slugs, t.slug)
+	}
+	return slugs
+}
+
+func (c *cli) introduceTrials(p *place, w *wantedRuns) {
+	if w.flags.offline {
+		c.say("offline: the built-in deterministic model plays the agent; no language model is asked and nothing is tested")
+	}
+	if !c.people() {
+		return
+	}
+	c.say("%s %s, agent from %s: %s", progress.Plural(len(w.trials), "scenario"), p.where(), w.source, describeTeam(w.team))
+	if !p.cluster {
+		c.say("in the browser: %s", p.stack.UIAddress)
+	}
+}
+
+// trialBoard tells what happens in several runs, a line at a time.
+type trialBoard struct {
+	cli *cli
+	mu  sync.Mutex
+}
+
+// tell prints the steps that have ended since the last time.
+func (b *trialBoard) tell(t *trial) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ; t.told < len(t.run.Steps); t.told++ {
+		s := t.run.Steps[t.told]
+		if s.Status == scenario.Running {
+			return
+		}
+		line := fmt.Sprintf("%s %s %s: %s", t.slug, s.ID, s.Title, s.Status)
+		if s.Status != scenario.Skipped {
+			line += " (" + tookMS(s.DurationMS) + ")"
+		}
+		if s.Error != nil {
+			line += ": " + progress.Cut(*s.Error, maxWhy)
+		}
+		b.line(line)
+		for _, w := range s.Warnings {
+			b.line(fmt.Sprintf("%s %s warning: %s", t.slug, s.ID, w))
+		}
+	}
+}
+
+// maxWhy is how much of a step's error is shown on a line, in bytes.
+const maxWhy = 300
+
+func (b *trialBoard) line(text string) {
+	out := b.cli.stderr
+	if b.cli.automation {
+		out = b.cli.stdout
+	}
+	fmt.Fprintln(out, progress.Line(text))
+}
+
+func tookMS(ms int64) string { return fmt.Sprintf("%.1f s", float64(ms)/1000) }
+
+// followTrial watches a run to its end, and brings its results and evidence to the
+// project after every step.
+func (c *cli) followTrial(ctx context.Context, p *place, to *project.Project, dir string, t *trial, board *trialBoard) error {
+	if p.store != nil {
+		var err error
+		if t.copy, err = to.Copy(p.store, t.slug, t.id); err != nil {
+			return err
+		}
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	var result json.RawMessage
+	go func() { ended <- p.client.GetWorkflow(waiting, t.workflow(), "").Get(waiting, &result) }()
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			if ctx.Err() == nil {
+				err = c.lastOfTrial(ctx, p, to, t, result, err)
+			}
+			board.tell(t)
+			if ctx.Err() == nil {
+				return err
+			}
+			return end(exitInterrupted, "interrupted: nothing of run %s of scenario %s is lost; `%s` goes on with it", t.id, t.slug, c.scenarioAgain("watch", dir, t.slug, t.id))
+		case <-tick.C:
+			// A look that fails says nothing that the last one does not say better.
+			_ = t.look(waiting, p, to)
+			board.tell(t)
+		}
+	}
+}
+
+// look takes the run as it stands: from the store, else from its workflow.
+func (t *trial) look(ctx context.Context, p *place, to *project.Project) error {
+	if t.copy != nil {
+		document, err := t.copy.Update(ctx)
+		if document == nil {
+			return err
+		}
+		return errors.Join(err, t.take(document))
+	}
+	var state workflows.ScenarioState
+	if err := query(ctx, p, t.workflow(), workflows.StateQuery, &state); err != nil {
+		return err
+	}
+	document, err := json.Marshal(state.ScenarioResult)
+	if err != nil || t.run.Over() || t.run.RunNumber > 0 && len(state.Steps) == len(t.run.Steps) && state.Status == t.run.Status {
+		return err
+	}
+	return errors.Join(t.take(document), to.Note(t.slug, t.id, document))
+}
+
+// lastOfTrial takes the end of a run: the store's word, else the workflow's.
+func (c *cli) lastOfTrial(ctx context.Context, p *place, to *project.Project, t *trial, result json.RawMessage, ended error) error {
+	err := t.look(ctx, p, to)
+	if ended == nil && !t.run.Over() {
+		err = errors.Join(t.take(result), to.Note(t.slug, t.id, result))
+	}
+	if errors.Is(err, project.ErrNoRun) {
+		err = nil // it did not come that far
+	}
+	if t.run.Over() {
+		return err
+	}
+	return errors.Join(withoutResult(t, ended), err)
+}
+
+// withoutResult says why a run has ended and has no result.
+func withoutResult(t *trial, err error) error {
+	var (
+		refused *temporal.ApplicationError
+		missing *serviceerror.NotFound
+		over    *temporal.WorkflowExecutionError
+	)
+	switch {
+	case err == nil:
+		return fmt.Errorf("run %s of scenario %s has ended without a result", t.id, t.slug)
+	case errors.As(err, &missing):
+		return fmt.Errorf("there is no run %s of scenario %s where this command looks; check --address and --data-dir", t.id, t.slug)
+	case errors.As(err, &refused) && refused.Type() == workflows.InvalidInput:
+		return end(exitUsage, "run %s of scenario %s: %s", t.id, t.slug, refused.Message())
+	case errors.As(err, &refused):
+		return fmt.Errorf("run %s of scenario %s: %s", t.id, t.slug, refused.Message())
+	}
+	if !errors.As(err, &over) {
+		return end(exitInterrupted, "lost sight of run %s of scenario %s: %w; nothing of it is lost, `conclave scenario watch` goes on with it", t.id, t.slug, err)
+	}
+	return fmt.Errorf("run %s of scenario %s: %w", t.id, t.slug, err)
+}
+
+// pickUp brings what the store has of runs that this project last saw running.
+func (c *cli) pickUp(ctx context.Context, p *place, to *project.Project, slugs []string) {
+	if p.store == nil {
+		return
+	}
+	for _, slug := range slugs {
+		runs, _, err := to.Runs(slug)
+		if err != nil {
+			continue // whoever reads them next says so
+		}
+		changed := false
+		for _, r := range runs {
+			if r.Over() {
+				continue
+			}
+			over, err := c.pickUpRun(ctx, p, to, r)
+			if err != nil {
+				c.say("run %s of scenario %s: %v", r.RunID, slug, err)
+			}
+			changed = changed || over
+		}
+		if changed {
+			if _, err := to.Fold(ctx, slug); err != nil {
+				c.say("%v", err)
+			}
+		}
+	}
+}
+
+func (c *cli) pickUpRun(ctx context.Context, p *place, to *project.Project, r scenario.Run) (over bool, err error) {
+	from, err := to.Copy(p.store, r.Scenario, r.RunID)
+	if err != nil {
+		return false, err
+	}
+	document, err := from.Update(ctx)
+	switch {
+	case errors.Is(err, project.ErrNoRun):
+		return false, fmt.Errorf("%w: it was started elsewhere (--address, --bucket, --data-dir), or has not begun; %s is all there is", err, to.Path(r.Scenario, "runs", r.RunID))
+	case err != nil:
+		return false, err
+	}
+	now, err := scenario.ParseRun(document, r.Scenario, r.RunID)
+	if err == nil && !now.Over() {
+		c.say("run %s of scenario %s has not ended; `%s` goes on with it", r.RunID, r.Scenario, c.scenarioAgain("watch", to.Dir(), r.Scenario, r.RunID))
+	}
+	return now.Over(), err
+}
+
+// firstLine is the first line of an error.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

@@ -1,0 +1,206 @@
+package scenario
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Draft is a step as its author describes it. Only the actions are needed.
+type Draft struct {
+	Title         string
+	Description   string
+	Preconditions string
+	Actions       string
+	Expected      string
+}
+
+// Definition is a scenario as its author describes it.
+type Definition struct {
+	Title string
+	Steps []Draft
+	// Before is text that stands before the first step, and belongs to none.
+	Before string
+}
+
+// Bounds of a definition.
+const (
+	maxTitle = 200      // characters
+	maxFile  = 64 << 10 // bytes of a step's file
+)
+
+// numbered is the number that a heading of a step begins with: ids are given by
+// position.
+var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\s+`)
+
+// ParseMarkdown reads a scenario from one file: "# title", which may be missing,
+// and for each step "## title", below which "### Description", "### Preconditions",
+// "### Actions" and "### Expected Outcome" may stand. What is below none of them
+// are the actions of a step that names no actions, else its description.
+func ParseMarkdown(text string) (Definition, error) {
+	var d Definition
+	var step *Draft
+	part := (*string)(nil) // of the step that is read; nil before the first section
+	loose := ""
+	finish := func() {
+		if step != nil {
+			step.place(strings.TrimSpace(loose))
+			d.Steps = append(d.Steps, *step)
+		}
+	}
+	for _, s := range sections(text) {
+		body := strings.TrimSpace(s.body)
+		switch {
+		case s.level == 2:
+			finish()
+			step, part, loose = &Draft{Title: numbered.ReplaceAllString(s.heading, "")}, nil, s.body
+		case step == nil:
+			if s.level == 1 {
+				d.Title = cmp.Or(d.Title, s.heading)
+				d.Before += body
+			} else {
+				d.Before += strings.TrimSpace(s.whole())
+			}
+		case s.level == 1:
+			return d, fmt.Errorf("the heading %q comes after a step: a file holds one scenario, with a heading of two # for each step", "# "+s.heading)
+		default:
+			if named := step.part(s.heading); named != nil {
+				part = named
+				*part += s.body
+			} else if part != nil {
+				*part += "\n" + s.whole()
+			} else {
+				loose += "\n" + s.whole()
+			}
+		}
+	}
+	finish()
+	if len(d.Steps) == 0 {
+		return d, errors.New("there is no step in it: a step begins with a heading of two #, such as ## Open the shop")
+	}
+	for i := range d.Steps {
+		d.Steps[i].trim()
+	}
+	return d, nil
+}
+
+// whole is the section with its heading, as it stood.
+func (s section) whole() string {
+	if s.level == 0 {
+		return s.body
+	}
+	return strings.Repeat("#", s.level) + " " + s.heading + "\n" + s.body
+}
+
+// part is the field that a section with this heading fills; nil for none.
+func (d *Draft) part(heading string) *string {
+	switch strings.ToLower(strings.Trim(heading, " :*")) {
+	case "description":
+		return &d.Description
+	case "precondition", "preconditions":
+		return &d.Preconditions
+	case "action", "actions":
+		return &d.Actions
+	case "expected", "expected outcome", "expected outcomes", "expected result", "expected results":
+		return &d.Expected
+	}
+	return nil
+}
+
+// place puts text that is below no section where it belongs.
+func (d *Draft) place(loose string) {
+	switch {
+	case loose == "":
+	case strings.TrimSpace(d.Actions) == "":
+		d.Actions = loose
+	default:
+		d.Description = strings.TrimSpace(loose + "\n\n" + strings.TrimSpace(d.Description))
+	}
+}
+
+func (d *Draft) trim() {
+	for _, part := range []*string{&d.Title, &d.Description, &d.Preconditions, &d.Actions, &d.Expected} {
+		*part = strings.TrimSpace(*part)
+	}
+}
+
+// ParseStep reads a step from one line, "title: actions".
+func ParseStep(line string) (Draft, error) {
+	title, actions, _ := strings.Cut(line, ":")
+	d := Draft{Title: title, Actions: actions}
+	d.trim()
+	if d.Title == "" || d.Actions == "" {
+		return d, fmt.Errorf("the step %.80q: it takes a title and what to do, such as %q", line, "Open the shop: go to the start page")
+	}
+	return d, nil
+}
+
+// Markdown is the file of the step.
+func (d Draft) Markdown(id string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s %s\n", id, d.Title)
+	for _, part := range []struct{ heading, text string }{
+		{"Description", d.Description}, {"Preconditions", d.Preconditions}, {"Actions", d.Actions}, {"Expected Outcome", d.Expected},
+	} {
+		if part.text != "" {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.heading, part.text)
+		}
+	}
+	return b.String()
+}
+
+// Plan gives the steps their ids and files, by position, and returns the files by
+// name. It refuses what could not be run.
+func (d Definition) Plan(slug string) (Plan, map[string]string, error) {
+	p := Plan{Slug: slug, Title: cmp.Or(d.Title, slug)}
+	if err := checkTitle("the scenario", p.Title); err != nil {
+		return p, nil, err
+	}
+	files := map[string]string{}
+	for i, step := range d.Steps {
+		what := fmt.Sprintf("step %d", i+1)
+		if err := checkTitle(what, step.Title); err != nil {
+			return p, nil, err
+		}
+		if step.Actions == "" {
+			return p, nil, fmt.Errorf("%s (%s) has no actions: say what to do", what, step.Title)
+		}
+		id := fmt.Sprintf("%02d", i+1)
+		ref := StepRef{ID: id, Title: step.Title, File: FileName(id, step.Title)}
+		content := step.Markdown(id)
+		if len(content) > maxFile {
+			return p, nil, fmt.Errorf("%s (%s) has %d bytes, at most %d are accepted", what, step.Title, len(content), maxFile)
+		}
+		p.Steps = append(p.Steps, ref)
+		files[ref.File] = content
+	}
+	return p, files, p.Check()
+}
+
+func checkTitle(what, title string) error {
+	switch n := len([]rune(title)); {
+	case n == 0:
+		return fmt.Errorf("%s has no title", what)
+	case n > maxTitle:
+		return fmt.Errorf("the title of %s has %d characters, at most %d are accepted", what, n, maxTitle)
+	case strings.ContainsAny(title, "\r\n"):
+		return fmt.Errorf("the title of %s has several lines; it takes one", what)
+	}
+	return nil
+}
+
+// maxWords bounds what a file is named after a title, in bytes.
+const maxWords = 48
+
+// FileName is the file of a step: its id and the words of its title that a file
+// name can hold, or "step" if there are none.
+func FileName(id, title string) string {
+	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	name := strings.Join(words, "-")
+	if len(name) > maxWords {
+		name = strings.Trim(name[:maxWords], "-")
+	}
+	return id + "-" + cmp.Or(name, "step") + ".md"
+}

@@ -1,0 +1,137 @@
+package scenario_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/scenario"
+)
+
+const journey = `# Buying a lamp
+
+Every morning, before the shop opens.
+
+## 1. Open the shop
+
+Go to the start page.
+
+` + "```sh\n## no heading\n```" + `
+
+## Step 2: Buy!
+
+The lamp is the first thing on the page.
+
+### Preconditions
+The basket is empty.
+
+### Actions
+1. Press "Buy".
+2. Look at the basket.
+
+#### On a phone
+Open the menu first.
+
+### Expected result
+One lamp in the basket.
+
+## Größe 🙂
+### Notes
+Look.
+`
+
+func TestAMarkdownFileIsAScenario(t *testing.T) {
+	t.Parallel()
+	d, err := scenario.ParseMarkdown(strings.ReplaceAll(journey, "\n", "\r\n"))
+	require.NoError(t, err)
+	require.Equal(t, "Buying a lamp", d.Title)
+	require.Equal(t, "Every morning, before the shop opens.", d.Before)
+	require.Equal(t, []scenario.Draft{
+		{Title: "Open the shop", Actions: "Go to the start page.\n\n```sh\n## no heading\n```"},
+		{
+			Title: "Buy!", Description: "The lamp is the first thing on the page.", Preconditions: "The basket is empty.",
+			Actions:  "1. Press \"Buy\".\n2. Look at the basket.\n\n\n#### On a phone\nOpen the menu first.",
+			Expected: "One lamp in the basket.",
+		},
+		{Title: "Größe 🙂", Actions: "### Notes\nLook."},
+	}, d.Steps)
+
+	p, files, err := d.Plan("buy-a-lamp")
+	require.NoError(t, err)
+	require.Equal(t, []scenario.StepRef{
+		{ID: "01", Title: "Open the shop", File: "01-open-the-shop.md"},
+		{ID: "02", Title: "Buy!", File: "02-buy.md"},
+		{ID: "03", Title: "Größe 🙂", File: "03-gr-e.md"},
+	}, p.Steps)
+	require.Equal(t, "# 01 Open the shop\n\n## Actions\n\nGo to the start page.\n\n```sh\n## no heading\n```\n", files["01-open-the-shop.md"])
+	require.Contains(t, files["02-buy.md"], "\n## Expected Outcome\n\nOne lamp in the basket.\n")
+}
+
+func TestWhatIsNoScenario(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"no step":           {"# Title\n\nDo it.\n", "there is no step in it"},
+		"a step of nothing": {"## Open\n\n## Buy\nBuy it.\n", "step 1 (Open) has no actions"},
+		"no title":          {"## \nDo it.\n", "step 1 has no title"},
+		"a long title":      {"## " + strings.Repeat("x", 201) + "\nDo it.\n", "201 characters"},
+		"two scenarios":     {"# One\n## Open\nGo.\n# Two\n## Buy\nGo.\n", "a file holds one scenario"},
+		"100 steps":         {strings.Repeat("## Open\nGo.\n", 100), "100 steps"},
+		"a large step":      {"## Open\n" + strings.Repeat("Go on. ", 10<<10), "bytes, at most"},
+	} {
+		d, err := scenario.ParseMarkdown(c.text)
+		if err == nil {
+			_, _, err = d.Plan("slug")
+		}
+		require.ErrorContains(t, err, c.want, name)
+	}
+	_, _, err := scenario.Definition{Steps: []scenario.Draft{{Title: "Open", Actions: "Go."}}}.Plan("../up")
+	require.ErrorContains(t, err, "no slug")
+	_, _, err = scenario.Definition{Title: "a\nb", Steps: []scenario.Draft{{Title: "Open", Actions: "Go."}}}.Plan("up")
+	require.ErrorContains(t, err, "several lines")
+}
+
+func TestAStepOnOneLine(t *testing.T) {
+	t.Parallel()
+	d, err := scenario.ParseStep(" Open the shop : go to http://127.0.0.1:3000 ")
+	require.NoError(t, err)
+	require.Equal(t, scenario.Draft{Title: "Open the shop", Actions: "go to http://127.0.0.1:3000"}, d)
+	for _, line := range []string{"", "Open", ":go", "Open: "} {
+		_, err := scenario.ParseStep(line)
+		require.Error(t, err, line)
+	}
+}
+
+func TestFilesAreNamedAfterTitles(t *testing.T) {
+	t.Parallel()
+	for title, want := range map[string]string{
+		"Open the shop":                            "01-open-the-shop.md",
+		"  Many   spaces -- and, punctuation!  ":   "01-many-spaces-and-punctuation.md",
+		"店を開く":                                     "01-step.md",
+		"../../etc/passwd":                         "01-etc-passwd.md",
+		strings.Repeat("word ", 40):                "01-word-word-word-word-word-word-word-word-word-wor.md",
+		strings.Repeat("x", 47) + " cut at a dash": "01-" + strings.Repeat("x", 47) + ".md",
+	} {
+		require.Equal(t, want, scenario.FileName("01", title))
+		require.True(t, scenario.IsStepFile(want))
+	}
+}
+
+// A definition that was accepted can be run, whatever its author wrote.
+func FuzzParseMarkdown(f *testing.F) {
+	f.Add(journey)
+	f.Add("## a\n### Actions\n")
+	f.Add("##\n#\n##### x")
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := scenario.ParseMarkdown(text)
+		if err != nil {
+			return
+		}
+		p, files, err := d.Plan("slug")
+		if err != nil {
+			return
+		}
+		require.NoError(t, p.Check())
+		require.Len(t, files, len(p.Steps))
+	})
+}

@@ -1,0 +1,52 @@
+package trial_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/scenario"
+	"conclave/engine/trial"
+)
+
+func newStep() trial.Step {
+	ref := scenario.StepRef{ID: "07", Title: "Pay", File: "07-pay.md"}
+	return trial.Step{
+		Layout: artifact.InScenario("buy", "r1"), Launch: scenario.Launch{ID: "l3", Step: ref}, Token: "run-l3",
+		Task: scenario.Task{Scenario: "buy", Step: ref, Content: "Pay."},
+	}
+}
+
+// A later launch has a directory of its own below that of the step.
+func TestStep_Directories(t *testing.T) {
+	t.Parallel()
+	spec := newStep().Spec()
+	require.Equal(t, "scenarios/buy/runs/r1/step-07/", spec.Dir(1))
+	require.Equal(t, "scenarios/buy/runs/r1/step-07/launch-2/", spec.Dir(2))
+	require.NoError(t, artifact.CheckPrefix(spec.Dir(2)))
+}
+
+// The agent is judged by the tools that it truly has.
+func TestStep_KnowsItsTools(t *testing.T) {
+	t.Parallel()
+	rules, opening, err := newStep().Spec().Open([]llm.Tool{{Name: "list_files"}}, nil)
+	require.NoError(t, err)
+	require.Len(t, opening, 2)
+	known := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "list_files"}}})
+	require.Empty(t, known.Rejected)
+	unknown := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "write_file"}}})
+	require.Equal(t, scenario.UnknownTool, unknown.Rejected)
+}
+
+func TestReadReport(t *testing.T) {
+	t.Parallel()
+	r, err := trial.ReadReport(artifact.Commit{Kind: scenario.KindReported, Payload: []byte(`{"status":"pass","summary":"Fine."}`)})
+	require.NoError(t, err)
+	require.Equal(t, scenario.Pass, r.Status)
+	for _, c := range []artifact.Commit{{Kind: "vote", Payload: []byte(`{}`)}, {Kind: scenario.KindReported, Payload: []byte(`{`)}} {
+		_, err := trial.ReadReport(c)
+		require.Error(t, err)
+	}
+}

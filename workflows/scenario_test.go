@@ -1,0 +1,518 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/scenario"
+	"conclave/workflows"
+)
+
+const aboutShop = `# Shop
+
+## Application Type
+
+Web shop, base URL http://127.0.0.1:3000
+
+## Authentication
+
+- User: alice@example.com
+- Password: hunter2!
+
+## Tech Stack
+
+Go
+`
+
+// journey is a scenario of so many steps, the second of which signs in.
+func journey(id string, steps int) workflows.ScenarioInput {
+	in := workflows.ScenarioInput{RunID: id, PRD: aboutShop, Files: map[string]string{}, Plan: scenario.Plan{Slug: "buy", Title: "Buy a thing"}}
+	for n := 1; n <= steps; n++ {
+		ref := scenario.StepRef{ID: fmt.Sprintf("%02d", n), Title: fmt.Sprintf("Step %d", n), File: fmt.Sprintf("%02d-do.md", n)}
+		in.Plan.Steps = append(in.Plan.Steps, ref)
+		in.Files[ref.File] = fmt.Sprintf("# Step %02d\n\nOpen the page.", n)
+		if n == 2 {
+			in.Files[ref.File] = "# Step 02\n\nLog in as it says."
+		}
+	}
+	return in
+}
+
+// ends is a report.
+func ends(status string, claimed ...string) llm.Message {
+	report := map[string]any{"status": status, "evidence_paths": append([]string{}, claimed...), "error": nil, "summary": "Done."}
+	if status == "fail" {
+		report["error"] = "expected a cart, saw none"
+	}
+	data, _ := json.Marshal(report)
+	return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "r", Name: scenario.ReportTool, Arguments: string(data)}}}
+}
+
+func records(name, kind, data string) llm.Message {
+	return call(scenario.EvidenceTool, map[string]string{"name": name, "type": kind, "data": data})
+}
+
+func newScenario(t *testing.T, replies ...any) *stage {
+	t.Helper()
+	s := newStage(t, map[string][]any{"agent_a": replies}, nil)
+	s.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
+	return s
+}
+
+// under runs a scenario as the workflow with an ID, and a run ID of its own, which
+// the test environment gives to children only.
+func under(ctx workflow.Context, id string, in workflows.ScenarioInput) (workflows.ScenarioResult, error) {
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
+	var r workflows.ScenarioResult
+	err := workflow.ExecuteChildWorkflow(ctx, workflows.ScenarioType, in).Get(ctx, &r)
+	return r, err
+}
+
+// on gives a stage the store of another one.
+func on(t *testing.T, earlier *stage, replies ...any) *stage {
+	t.Helper()
+	s := newStageOn(t, earlier.store, map[string][]any{"agent_a": replies}, nil)
+	s.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
+	s.RegisterWorkflow(under)
+	return s
+}
+
+func runScenario(t *testing.T, s *stage, in workflows.ScenarioInput) workflows.ScenarioResult {
+	t.Helper()
+	s.ExecuteWorkflow(workflows.ScenarioType, in)
+	return s.ended(t, in)
+}
+
+func runUnder(t *testing.T, s *stage, id string, in workflows.ScenarioInput) workflows.ScenarioResult {
+	t.Helper()
+	s.ExecuteWorkflow(under, id, in)
+	return s.ended(t, in)
+}
+
+func (s *stage) ended(t *testing.T, in workflows.ScenarioInput) workflows.ScenarioResult {
+	t.Helper()
+	require.True(t, s.IsWorkflowCompleted())
+	require.NoError(t, s.GetWorkflowError())
+	var result workflows.ScenarioResult
+	require.NoError(t, s.GetWorkflowResult(&result))
+	require.Equal(t, result, s.result(t, in.RunID), "result.json is the result of the workflow")
+	return result
+}
+
+// result is result.json of a run.
+func (s *stage) result(t *testing.T, id string) workflows.ScenarioResult {
+	t.Helper()
+	r, err := artifact.ReadJSON[workflows.ScenarioResult](t.Context(), s.store, "scenarios/buy/runs/"+id+"/result.json")
+	require.NoError(t, err)
+	return r
+}
+
+func statuses(r workflows.ScenarioResult) string {
+	all := []string{string(r.Status)}
+	for _, s := range r.Steps {
+		all = append(all, string(s.Status))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestScenario_AllPass(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t,
+		call("write_file", map[string]string{"path": "notes.md", "content": "x"}),
+		records("before", "console_log", "quiet"), records("after", "console_log", "loud"),
+		ends("pass", "step-01/evidence/before.txt", "step-01/evidence/after.txt"),
+		ends("pass"), ends("pass"))
+	result := runScenario(t, s, journey("r1", 3))
+	require.Equal(t, "pass pass pass pass", statuses(result))
+	require.Equal(t, 1, result.RunNumber)
+	require.NotNil(t, result.CompletedAt)
+	require.Nil(t, result.FailedStep)
+	require.Nil(t, result.Error)
+	require.Equal(t, int64(6), result.Cost.ModelCalls)
+	require.Equal(t, []string{"step-01/evidence/after.txt", "step-01/evidence/before.txt"}, result.Steps[0].EvidencePaths)
+	require.Empty(t, result.Steps[0].Warnings)
+	require.Equal(t, []string{}, result.Steps[1].EvidencePaths)
+	require.Equal(t, "Done.", result.Steps[1].Summary)
+
+	for _, file := range []string{
+		"step-01/step.json", "step-01/action.json", "step-01/transcript.jsonl", "step-01/workspace.json", "step-01/last_action.json",
+		"step-01/evidence/before.meta.json", "step-03/transcript.jsonl", "definition/meta.json", "definition/steps/02-do.md", "definition/prd.md", "events.jsonl",
+	} {
+		there, err := s.store.Exists(t.Context(), "scenarios/buy/runs/r1/"+file)
+		require.NoError(t, err)
+		require.True(t, there, file)
+	}
+	meta, err := artifact.ReadJSON[scenario.Evidence](t.Context(), s.store, "scenarios/buy/runs/r1/step-01/evidence/after.meta.json")
+	require.NoError(t, err)
+	require.Equal(t, "r1 01 console_log after after.txt", strings.Join([]string{meta.RunID, meta.StepID, meta.Type, meta.Name, meta.File}, " "))
+	require.Equal(t, int64(4), meta.Size)
+	require.Len(t, meta.SHA256, 64)
+	for key, err := range s.store.List(t.Context(), "scenarios/buy/runs/r1/journal/") {
+		require.NoError(t, err)
+		require.Fail(t, "a journal is left", key)
+	}
+}
+
+// "Fail, no result, or a step timeout stops the run; later steps skipped"
+func TestScenario_WhatStopsARun(t *testing.T) {
+	t.Parallel()
+	talk := text("I think it works.")
+	for name, c := range map[string]struct {
+		replies []any
+		want    string
+		seconds int
+		why     string
+	}{
+		"fail":      {[]any{ends("pass"), ends("fail")}, "fail pass fail skipped skipped", 0, "expected a cart, saw none"},
+		"no result": {[]any{ends("pass"), talk, talk, talk}, "fail pass error skipped skipped", 0, "NoAction: no valid action after 3 attempts"},
+		"timeout":   {[]any{ends("pass"), never()}, "fail pass error skipped skipped", 1, "TimeOver: the step's time of 1s was over"},
+		"broken":    {[]any{ends("pass"), &llm.Error{Kind: llm.AuthFailed, Message: "no such key"}}, "fail pass error skipped skipped", 0, "AuthFailed: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t, c.replies...)
+			in := journey("r1", 4)
+			in.StepTimeoutSeconds = c.seconds
+			result := runScenario(t, s, in)
+			require.Equal(t, c.want, statuses(result))
+			require.NotNil(t, result.CompletedAt)
+			require.Equal(t, "02", *result.FailedStep)
+			require.Contains(t, *result.Error, c.why)
+			require.Contains(t, *result.Steps[1].Error, c.why)
+			require.Nil(t, result.Steps[2].Error)
+		})
+	}
+}
+
+// "Each agent receives only …": the file of its step, the summary, and what became
+// of the step before it. What that came to makes no difference.
+func TestScenario_EachAgentReceivesOnly(t *testing.T) {
+	t.Parallel()
+	first := map[int]llm.Request{}
+	noise := strings.Repeat("noise ", 5000)
+	s := newScenario(t, records("before", "custom", noise), ends("pass"), ends("pass"), call("list_files", nil), ends("pass"), ends("pass"))
+	s.cast["agent_a"].saw = func(n int, req llm.Request) { first[n] = req }
+	require.Equal(t, "pass pass pass pass pass", statuses(runScenario(t, s, journey("r1", 4))))
+
+	opening := func(req llm.Request) string { return req.Messages[1].Content }
+	for _, n := range []int{1, 3, 4, 6} {
+		require.Len(t, first[n].Messages, 2, "a fresh conversation")
+		require.Equal(t, first[1].Messages[0], first[n].Messages[0])
+		require.Equal(t, first[1].Tools, first[n].Tools)
+	}
+	require.Equal(t, `Execute step 03 of scenario buy.
+
+## Step content
+
+# Step 03
+
+Open the page.
+
+## Project context
+
+## Application Type
+Web shop, base URL http://127.0.0.1:3000
+
+## Tech Stack
+Go
+
+## Previous step
+
+step 02: pass
+`, opening(first[4]))
+	require.Contains(t, opening(first[1]), "\nfirst step\n")
+	require.Contains(t, opening(first[3]), "hunter2!", "it signs in")
+	require.NotContains(t, opening(first[1])+opening(first[4]), "hunter2!")
+
+	// The size of the first request of step k does not depend on k.
+	require.Equal(t, strings.ReplaceAll(opening(first[4]), "03", "04"), strings.ReplaceAll(opening(first[6]), "step 03: pass", "step 02: pass"))
+}
+
+// What is not there is a warning, however often the agent says so.
+func TestScenario_GhostsAreWarnings(t *testing.T) {
+	t.Parallel()
+	ghosts := []string{"step-01/evidence/after.txt"}
+	for n := range 30 {
+		ghosts = append(ghosts, fmt.Sprintf("step-02/evidence/ghost%d.png", n))
+	}
+	s := newScenario(t, records("after", "stdout", "x"), ends("pass", ghosts...))
+	result := runScenario(t, s, journey("r1", 1))
+	require.Equal(t, []string{"step-01/evidence/after.txt"}, result.Steps[0].EvidencePaths)
+	require.Len(t, result.Steps[0].Warnings, 11)
+	require.Contains(t, result.Steps[0].Warnings[0], "ghost0.png")
+	require.Equal(t, "and 20 more", result.Steps[0].Warnings[10])
+}
+
+// An attempt that is cut off and retried has its evidence once.
+func TestScenario_EvidenceOfARetriedAttempt(t *testing.T) {
+	t.Parallel()
+	cut := &llm.Error{Kind: llm.Network, Message: "cut off"}
+	s := newScenario(t, records("before", "stdout", "first"), cut, records("before", "stdout", "second"), ends("pass"))
+	result := runScenario(t, s, journey("r1", 1))
+	require.Equal(t, "pass pass", statuses(result), "an infrastructure fault is retried")
+	require.Equal(t, []string{"step-01/evidence/before.txt"}, result.Steps[0].EvidencePaths)
+	kept, err := s.store.Get(t.Context(), "scenarios/buy/runs/r1/step-01/evidence/before.txt")
+	require.NoError(t, err)
+	require.Equal(t, "second", string(kept))
+	require.Equal(t, 4, s.cast["agent_a"].asked, "nothing was paid for twice")
+}
+
+// "result.json is … always completed, on cancel …"
+func TestScenario_Cancel(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"), records("before", "stdout", "x"), never())
+	s.RegisterDelayedCallback(s.CancelWorkflow, time.Second)
+	s.ExecuteWorkflow(workflows.ScenarioType, journey("r1", 4))
+	var cancelled *temporal.CanceledError
+	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
+	result := s.result(t, "r1")
+	require.Equal(t, "cancelled pass cancelled skipped skipped", statuses(result))
+	require.NotNil(t, result.CompletedAt)
+	require.Equal(t, "02", *result.FailedStep)
+	require.Equal(t, []string{"step-02/evidence/before.txt"}, result.Steps[1].EvidencePaths)
+}
+
+// A run that is cancelled while it is prepared is completed, too.
+func TestScenario_CancelAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, never())
+	s.RegisterDelayedCallback(s.CancelWorkflow, 0)
+	s.ExecuteWorkflow(workflows.ScenarioType, journey("r1", 2))
+	var cancelled *temporal.CanceledError
+	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
+	require.Equal(t, "cancelled cancelled skipped", statuses(s.result(t, "r1")))
+}
+
+func TestScenario_PauseAndResume(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, call("list_files", nil), never(), ends("pass"), ends("pass"))
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, time.Second)
+	s.RegisterDelayedCallback(func() {
+		value, err := s.QueryWorkflow(workflows.StateQuery)
+		require.NoError(t, err)
+		var state workflows.ScenarioState
+		require.NoError(t, value.Get(&state))
+		require.True(t, state.Paused)
+		require.Len(t, state.Plan, 2)
+		s.SignalWorkflow(workflows.ResumeSignal, nil)
+	}, 2*time.Second)
+	var went llm.Request
+	s.cast["agent_a"].saw = func(n int, req llm.Request) {
+		if n == 3 {
+			went = req
+		}
+	}
+	result := runScenario(t, s, journey("r1", 2))
+	require.Equal(t, "pass pass pass", statuses(result))
+	require.Len(t, went.Messages, 4, "it goes on with its conversation")
+	value, err := s.QueryWorkflow(workflows.TimelineQuery)
+	require.NoError(t, err)
+	var events []workflows.ScenarioEvent
+	require.NoError(t, value.Get(&events))
+	var kinds []string
+	for _, e := range events {
+		kinds = append(kinds, e.Kind)
+	}
+	require.Equal(t, "started step_started paused suspended resumed step_started step_ended step_started step_ended ended", strings.Join(kinds, " "))
+	lines, err := s.store.Get(t.Context(), "scenarios/buy/runs/r1/events.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, len(events), strings.Count(string(lines), "\n"))
+}
+
+// A run that is paused before its first step launches nothing; what makes no sense
+// is refused with a reason.
+func TestScenario_Updates(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"))
+	ask := func(name string, answered func(any, error)) {
+		s.UpdateWorkflow(name, "", &testsuite.TestUpdateCallback{OnReject: func(err error) { answered(nil, err) }, OnComplete: answered, OnAccept: func() {}})
+	}
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
+	answers := 0
+	s.RegisterDelayedCallback(func() {
+		require.Zero(t, s.cast["agent_a"].asked)
+		value, err := s.QueryWorkflow("__temporal_workflow_metadata")
+		require.NoError(t, err)
+		var metadata sdkpb.WorkflowMetadata
+		require.NoError(t, value.Get(&metadata))
+		require.Contains(t, metadata.GetCurrentDetails(), "**running** · buy · run 1")
+		require.Contains(t, metadata.GetCurrentDetails(), "| 01 | Step 1 | – |  | 0 |")
+		ask(workflows.PauseSignal, func(_ any, err error) { answers++; require.ErrorContains(t, err, "paused already") })
+		ask(workflows.ResumeSignal, func(state any, err error) {
+			answers++
+			require.NoError(t, err)
+			require.False(t, state.(workflows.ScenarioState).Paused)
+		})
+	}, time.Minute)
+	require.Equal(t, "pass pass", statuses(runScenario(t, s, journey("r1", 1))))
+	require.Equal(t, 2, answers)
+}
+
+// Whoever completes a step's activity by hand has no verdict in the store.
+func TestScenario_CompletedByHand(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t)
+	s.OnActivity(activities.RunScenarioStepName, mock.Anything, mock.Anything).
+		Return(activities.ScenarioStepResult{Token: "x", Status: scenario.Pass}, nil)
+	result := runScenario(t, s, journey("r1", 1))
+	require.Equal(t, "fail error", statuses(result))
+	require.Contains(t, *result.Error, workflows.CompletedByHand)
+}
+
+// "retry resumes a run from the failed step": with the definition that it began
+// with, its number, and a verdict made anew.
+func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"), records("error", "stdout", "x"), ends("fail"))
+	before := runScenario(t, s, journey("r1", 3))
+	require.Equal(t, "fail pass fail skipped", statuses(before))
+
+	s = on(t, s, ends("pass", "step-02/evidence/error.txt"), ends("pass"))
+	var opening string
+	s.cast["agent_a"].saw = func(n int, req llm.Request) {
+		if n == 1 {
+			opening = req.Messages[1].Content
+			require.Len(t, req.Messages, 2, "a verdict is made anew")
+		}
+	}
+	result := runUnder(t, s, "again", workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
+	require.Equal(t, "pass pass pass pass", statuses(result))
+	require.Contains(t, opening, "Execute step 02")
+	require.Equal(t, before.RunNumber, result.RunNumber)
+	require.Equal(t, before.StartedAt, result.StartedAt)
+	require.Equal(t, before.Steps[0], result.Steps[0])
+	require.Equal(t, 2, result.Execution)
+	require.Equal(t, int64(5), result.Cost.ModelCalls, "what the verdict before cost was spent")
+	require.Equal(t, []string{}, result.Steps[1].EvidencePaths, "evidence of another verdict is none of this one")
+	there, err := s.store.Exists(t.Context(), "scenarios/buy/runs/r1/earlier/001/step-02/evidence/error.txt")
+	require.NoError(t, err)
+	require.True(t, there, "but it is kept")
+
+	s = on(t, s)
+	s.ExecuteWorkflow(under, "and again", workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
+	require.ErrorContains(t, s.GetWorkflowError(), "has passed: there is nothing to resume")
+}
+
+// A step without a verdict goes on with its journal.
+func TestScenario_ResumeFromTheJournal(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, records("before", "stdout", "x"), &llm.Error{Kind: llm.AuthFailed, Message: "no such key"})
+	require.Equal(t, "fail error skipped", statuses(runScenario(t, s, journey("r1", 2))))
+	s = on(t, s, ends("pass"), ends("pass"))
+	s.cast["agent_a"].saw = func(n int, req llm.Request) {
+		if n == 1 {
+			require.Len(t, req.Messages, 4)
+		}
+	}
+	result := runUnder(t, s, "again", workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
+	require.Equal(t, "pass pass pass", statuses(result))
+	require.Equal(t, []string{"step-01/evidence/before.txt"}, result.Steps[0].EvidencePaths)
+	require.Equal(t, int64(3), result.Cost.ModelCalls)
+}
+
+// A run belongs to one workflow; one that was terminated is gone on with under its
+// ID only.
+func TestScenario_ARunBelongsToOneWorkflow(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("fail"))
+	runScenario(t, s, journey("r1", 1))
+	s = on(t, s)
+	s.ExecuteWorkflow(under, "other", journey("r1", 1))
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, s.GetWorkflowError(), &refused)
+	require.Equal(t, activities.SessionTaken, refused.Type())
+
+	running := s.result(t, "r1")
+	running.Status, running.CompletedAt = scenario.Running, nil
+	require.NoError(t, artifact.PutJSON(t.Context(), s.store, "scenarios/buy/runs/r1/result.json", running))
+	resume := workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
+	s = on(t, s)
+	s.ExecuteWorkflow(under, "other", resume)
+	require.ErrorContains(t, s.GetWorkflowError(), "is not over")
+}
+
+// "run numbers are unique"
+func TestScenario_NumbersAreUnique(t *testing.T) {
+	t.Parallel()
+	shared := newScenario(t)
+	const runs = 6
+	var together sync.WaitGroup
+	numbers := make([]int, runs)
+	for n := range runs {
+		s := on(t, shared, ends("pass"))
+		together.Go(func() {
+			numbers[n] = runScenario(t, s, journey(fmt.Sprintf("r%d", n), 1)).RunNumber
+		})
+	}
+	together.Wait()
+	require.ElementsMatch(t, []int{1, 2, 3, 4, 5, 6}, numbers)
+
+	s := on(t, shared, ends("pass"))
+	in := journey("later", 1)
+	in.After = 40
+	require.Equal(t, 41, runScenario(t, s, in).RunNumber, "above what whoever starts it knows")
+}
+
+func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	change := func(f func(*workflows.ScenarioInput)) workflows.ScenarioInput {
+		in := journey("r1", 2)
+		f(&in)
+		return in
+	}
+	two := json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m"}},{"id":"b","backend":{"model":"m"}}]}`)
+	for name, in := range map[string]any{
+		"slug leaves":   change(func(in *workflows.ScenarioInput) { in.Plan.Slug = "../other" }),
+		"run id leaves": change(func(in *workflows.ScenarioInput) { in.RunID = "../r2" }),
+		"dashed run id": change(func(in *workflows.ScenarioInput) { in.RunID = "-r2" }),
+		"file leaves":   change(func(in *workflows.ScenarioInput) { in.Plan.Steps[0].File = "../01-x.md" }),
+		"id is twice":   change(func(in *workflows.ScenarioInput) { in.Plan.Steps[1].ID = "01" }),
+		"no steps":      journey("r1", 0),
+		"100 steps":     journey("r1", 100),
+		"two agents":    change(func(in *workflows.ScenarioInput) { in.Config = two }),
+		"both":          change(func(in *workflows.ScenarioInput) { in.Config, in.Team = two, "default" }),
+		"unknown team":  change(func(in *workflows.ScenarioInput) { in.Team = "nobody" }),
+		"reaches out": change(func(in *workflows.ScenarioInput) {
+			in.Config = json.RawMessage(strings.Replace(string(two), `"m"`, `"m","base_url":"http://x"`, 1))
+		}),
+		"huge files":            change(func(in *workflows.ScenarioInput) { in.Files["01-do.md"] = strings.Repeat("x", workflows.MaxScenario) }),
+		"huge prd":              change(func(in *workflows.ScenarioInput) { in.PRD = strings.Repeat("x", workflows.MaxScenario+1) }),
+		"missing file":          change(func(in *workflows.ScenarioInput) { delete(in.Files, "02-do.md") }),
+		"empty file":            change(func(in *workflows.ScenarioInput) { in.Files["02-do.md"] = "\n" }),
+		"odd file":              change(func(in *workflows.ScenarioInput) { in.Files["03-do.md"] = "x" }),
+		"negative time":         change(func(in *workflows.ScenarioInput) { in.StepTimeoutSeconds = -1 }),
+		"nothing to go on with": workflows.ScenarioInput{RunID: "gone", Plan: scenario.Plan{Slug: "buy"}, Resume: true},
+		"resume and edit":       change(func(in *workflows.ScenarioInput) { in.Resume = true }),
+		"no object":             "hello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t, ends("pass"))
+			s.ExecuteWorkflow(workflows.ScenarioType, in)
+			require.True(t, s.IsWorkflowCompleted())
+			var refused *temporal.ApplicationError
+			require.ErrorAs(t, s.GetWorkflowError(), &refused)
+			require.True(t, refused.NonRetryable())
+			require.Contains(t, []string{workflows.InvalidInput, activities.ConfigInvalid}, refused.Type())
+			require.Zero(t, s.cast["agent_a"].asked, "nothing was paid for")
+			for key, err := range s.store.List(t.Context(), "scenarios/") {
+				require.NoError(t, err)
+				require.Fail(t, "something was written", key)
+			}
+		})
+	}
+}
