@@ -28,8 +28,8 @@ test: ## unit tests, with the race detector, in random order
 	go test -race -shuffle=on -count=1 -timeout 10m $(filter-out $(HEAVY),$(shell go list ./...))
 	go test -shuffle=on -count=1 -timeout 10m $(HEAVY)
 
-e2e: build $(TOOLS)/temporal $(TOOLS)/minio ## sessions on the embedded stack and on MinIO, by the built binary and the temporal CLI
-	CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal MINIO_BIN=$(TOOLS)/minio \
+e2e: build $(TOOLS)/temporal $(TOOLS)/minio $(TOOLS)/npm ## the built binary, on the embedded stack and on MinIO, with the temporal CLI and a browser
+	CONCLAVE_NPM=$(TOOLS)/npm CONCLAVE_BIN=$(BIN)/conclave TEMPORAL_BIN=$(TOOLS)/temporal MINIO_BIN=$(TOOLS)/minio \
 		go test -tags e2e -count=1 -timeout 15m ./cmd/conclave/e2e/...
 
 minio: $(TOOLS)/minio ## what every store must do, on MinIO
@@ -37,7 +37,7 @@ minio: $(TOOLS)/minio ## what every store must do, on MinIO
 
 # Programs that nobody here wrote: MCP servers and a mock of the OpenAI API from
 # npm (.ci/npm pins them), Ollama, and a Chromium on the PATH.
-PEERS := CONCLAVE_NPM=$(TOOLS)/npm/node_modules OLLAMA_BIN=$(TOOLS)/ollama
+PEERS := CONCLAVE_NPM=$(TOOLS)/npm OLLAMA_BIN=$(TOOLS)/ollama
 
 servers: $(TOOLS)/npm $(TOOLS)/ollama ## the adapters of models and of MCP against servers of others
 	$(PEERS) go test -count=1 -timeout 10m ./activities/openai/... ./activities/mcp/...

@@ -49,6 +49,10 @@ type Activities struct {
 	// Equipped, or a *ToolsUnavailableError.
 	Tools func(ctx context.Context, agent config.Agent, workspace string) (step.Tools, error)
 
+	// WorkspaceFile reads a file of a workspace, of at most so many bytes, as the
+	// agent's own tools would; objection is what the agent is told instead.
+	WorkspaceFile func(workspace, name string, most int64) (content []byte, objection string, err error)
+
 	// Repeatable reports whether a call of a tool that may have run already can be
 	// run again without harm; nil for every tool.
 	Repeatable func(tool string) bool
@@ -84,6 +88,8 @@ func (a *Activities) RegisterSteps(r Registry) {
 	r.RegisterActivityWithOptions(a.PreparePipeline, activity.RegisterOptions{Name: PreparePipelineName})
 	r.RegisterActivityWithOptions(a.RunSegment, activity.RegisterOptions{Name: RunSegmentName})
 	r.RegisterActivityWithOptions(a.AskTeam, activity.RegisterOptions{Name: AskTeamName})
+	r.RegisterActivityWithOptions(a.PrepareScenario, activity.RegisterOptions{Name: PrepareScenarioName})
+	r.RegisterActivityWithOptions(a.RunScenarioStep, activity.RegisterOptions{Name: RunScenarioStepName})
 }
 
 // RegisterBookkeeping registers what needs the store and nothing else.
@@ -92,4 +98,5 @@ func (a *Activities) RegisterBookkeeping(r Registry) {
 	r.RegisterActivityWithOptions(a.Present, activity.RegisterOptions{Name: PresentName})
 	r.RegisterActivityWithOptions(a.RecordPipeline, activity.RegisterOptions{Name: RecordPipelineName})
 	r.RegisterActivityWithOptions(a.ConcludePipeline, activity.RegisterOptions{Name: ConcludePipelineName})
+	r.RegisterActivityWithOptions(a.RecordScenario, activity.RegisterOptions{Name: RecordScenarioName})
 }

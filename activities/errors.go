@@ -134,6 +134,7 @@ func classify(err error) class {
 	var rejected *loop.RejectedError
 	var calls *loop.ModelCallsError
 	var over *loop.TimeOverError
+	var late *stepTimeError
 	var key *MissingKeyError
 	var provider *NoProviderError
 	var server *NoServerError
@@ -154,7 +155,7 @@ func classify(err error) class {
 		return class{kind: string(model.Kind), final: !model.Retryable(), free: limited, after: model.RetryAfter}
 	case errors.As(err, &rejected), errors.As(err, &calls):
 		return class{kind: NoAction, final: true}
-	case errors.As(err, &over):
+	case errors.As(err, &over), errors.As(err, &late):
 		return class{kind: TimeOver, final: true}
 	case errors.As(err, &dead):
 		return class{kind: NoProgress, final: true}

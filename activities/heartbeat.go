@@ -37,6 +37,24 @@ type vitals struct {
 	Fruitless int `json:"fruitless"`
 	StepFailure
 	Last string `json:"last,omitempty"` // kind of the last journal entry
+
+	// Began is when the first attempt did; zero where that does not matter.
+	Began   time.Time `json:"began,omitzero"`
+	Waiting string    `json:"waiting,omitempty"` // what the attempt waits for just now, for people
+}
+
+// heartKey is the key of a step's heart in its context.
+type heartKey struct{}
+
+// Waiting has the step of ctx tell in its heartbeats what it waits for, until over
+// is called. Outside of a step nobody is told.
+func Waiting(ctx context.Context, why string) (over func()) {
+	h, ok := ctx.Value(heartKey{}).(*heart)
+	if !ok {
+		return func() {}
+	}
+	h.write(func(v *vitals) { v.Waiting = why })
+	return func() { h.write(func(v *vitals) { v.Waiting = "" }) }
 }
 
 // heart beats while a step runs, and ends the step's context when the server
@@ -67,7 +85,7 @@ func (a *Activities) startHeart(ctx context.Context, v vitals) (*heart, context.
 		defer close(done)
 		h.run(ctx, activity.GetWorkerStopChannel(ctx))
 	}()
-	return h, ctx, func() { cancel(nil); <-done }
+	return h, context.WithValue(ctx, heartKey{}, h), func() { cancel(nil); <-done }
 }
 
 func (h *heart) run(ctx context.Context, stop <-chan struct{}) {

@@ -12,6 +12,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
+
+	"conclave/engine/llm"
 )
 
 // beating runs a heart whose reports are answered by answer, until its context
@@ -120,6 +122,28 @@ func TestHeart_ReportsVitals(t *testing.T) {
 		cancel(nil)
 		synctest.Wait()
 	})
+}
+
+// What a step waits for is seen while it waits, by whoever looks at the activity.
+func TestHeart_TellsWhatIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	f := newFloor(t, func(ctx context.Context) (llm.Message, error) {
+		h, ok := ctx.Value(heartKey{}).(*heart)
+		require.True(t, ok, "the model is called within the step")
+		look := func() { seen = append(seen, h.read().Waiting) }
+		over := Waiting(ctx, "rate limited")
+		look()
+		over()
+		look()
+		return llm.Message{}, &llm.Error{Kind: llm.AuthFailed}
+	})
+	f.SetHeartbeatDetails(vitals{Waiting: "what the attempt before waited for"})
+	_, err := f.run(answering())
+	require.Error(t, err)
+	require.Equal(t, []string{"rate limited", ""}, seen)
+
+	Waiting(t.Context(), "outside of a step")()
 }
 
 // A process that was stopped goes on before its ticker has fired: whoever asks

@@ -88,7 +88,11 @@ type RecordPipelineInput struct {
 	Run      string           `json:"run"`
 	Messages []pipeline.Keep  `json:"messages,omitempty"`
 	Events   []pipeline.Entry `json:"events,omitempty"`
-	Status   PipelineState    `json:"status"` // without the request
+	Status   PipelineState    `json:"status"` // without the request and the trace
+
+	// Trace is what was added to the trace, after its first Traced entries.
+	Traced int                `json:"traced,omitempty"`
+	Trace  []pipeline.Segment `json:"trace,omitempty"`
 
 	// Over says that the run has ended: no step of it goes on any more.
 	Over bool `json:"over,omitempty"`
@@ -124,9 +128,10 @@ type PipelineResult struct {
 	// Error says why a run did not just end.
 	Error *artifact.Error `json:"error,omitempty"`
 
-	Trace   []pipeline.Segment `json:"trace"`
-	History []HistoryEntry     `json:"history"`
-	Usage   llm.Usage          `json:"usage"`
+	Trace       []pipeline.Segment `json:"trace"`
+	History     []HistoryEntry     `json:"history"`
+	Transitions int                `json:"transitions"` // how often control was passed on
+	Usage       llm.Usage          `json:"usage"`
 
 	// Final is the text of the run, cut at 8 KB; the whole is at FinalPath.
 	Final          string  `json:"final"`

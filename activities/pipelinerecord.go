@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
+
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/excerpt"
@@ -38,6 +40,9 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordPipelineInput)
 		return fmt.Errorf("reading pipeline.json: %w", err)
 	}
 	in.Status.Request = file.Request
+	if in.Status.Trace, err = a.extendTrace(ctx, layout, in); err != nil {
+		return err
+	}
 	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
 		return fmt.Errorf("writing status.json of run %s: %w", in.Run, err)
 	}
@@ -45,6 +50,20 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordPipelineInput)
 		step.ForgetAll(ctx, a.Store, layout.File("journal/"))
 	}
 	return nil
+}
+
+// extendTrace is the whole trace: what was written before, and what is new. Sent
+// whole each time, it would be in the history as often as there are segments.
+func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in RecordPipelineInput) ([]pipeline.Segment, error) {
+	trace := []pipeline.Segment{}
+	if in.Traced > 0 {
+		old, err := artifact.ReadJSON[PipelineState](ctx, a.Store, layout.File("status.json"))
+		if err != nil {
+			return nil, fmt.Errorf("reading status.json of run %s: %w", in.Run, err)
+		}
+		trace = old.Trace[:min(in.Traced, len(old.Trace))]
+	}
+	return append(trace, in.Trace...), nil
 }
 
 // appendPipelineEvents makes events.jsonl end with the given events.
@@ -145,5 +164,8 @@ func (a *Activities) question(ctx context.Context, layout artifact.Layout, l pip
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	return TeamQuestion{Query: pipeline.Question(s.Prompt, file.Request, texts, said)}, nil
+	frame := segment.Frame(activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(l.ID))
+	return TeamQuestion{Query: pipeline.Question(pipeline.Task{
+		Prompt: s.Prompt, Request: file.Request, History: texts, Omitted: l.Omitted, Messages: said, Frame: frame,
+	})}, nil
 }

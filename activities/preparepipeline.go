@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -42,7 +41,7 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PreparePipelineInpu
 	return PreparedPipeline{
 		Protocol: min(in.Protocol, pipeline.Protocol), ConfigHash: p.Hash(), Graph: graphOf(p),
 		URL:     a.Store.URL(layout.File("pipeline.json")),
-		Offline: slices.ContainsFunc(p.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
+		Offline: p.PlaysOffline(),
 	}, nil
 }
 
@@ -100,6 +99,9 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 	for _, s := range p.Steps {
 		n := pipeline.Node{
 			Name: s.Name, Kind: pipeline.Kind(s.Kind), Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History,
+		}
+		if s.Kind != config.AgentStep { // it asks no model
+			n.MaxIterations = pipeline.DefaultIterations
 		}
 		for _, b := range s.Next {
 			n.Next = append(n.Next, pipeline.Branch{When: pipeline.Status(b.When.Status), To: b.To})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -83,7 +84,7 @@ func (r *stepRun) perform(ctx context.Context) (*loop.EndedError, error) {
 	if exhausted {
 		err = r.lookAgain(stepCtx)
 	} else {
-		err = r.carryOut(stepCtx)
+		err = r.carryOutInTime(stepCtx)
 	}
 	var itself *loop.EndedError
 	switch {
@@ -111,6 +112,7 @@ func previous(ctx context.Context) vitals {
 		// Details of another shape come from another version; the count starts again.
 		_ = activity.GetHeartbeatDetails(ctx, &v)
 	}
+	v.Waiting = "" // that was the attempt before
 	return v
 }
 
@@ -121,8 +123,9 @@ type stepRun struct {
 	attempt int    // from 1
 	vitals  vitals // of the attempts before this one
 	heart   *heart
-	bell    *doorbell // nil for none
-	counted bool      // among the attempts without progress
+	bell    *doorbell     // nil for none
+	counted bool          // among the attempts without progress
+	limit   time.Duration // of the step since its first attempt began; 0 for none
 	ports   step.Ports
 	spec    step.Spec
 	result  step.Result // what is known of the step, earlier attempts included
@@ -212,7 +215,7 @@ func (r *stepRun) member(in StepInput, t config.Team, agent config.Agent, query 
 	m := member.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: r.token, Attempt: r.attempt, Spent: r.result.Usage,
 		Query: query, SystemMessage: agent.SystemMessage, Criteria: member.CriteriaOf(criteria),
-		Files: agent.Tools.Files || agent.Tools.Shell, Settings: member.SettingsOf(t),
+		Files: agent.Tools.Files || agent.Tools.Shell, Window: r.ports.Window, Settings: member.SettingsOf(t),
 	}
 	for _, a := range t.Agents {
 		m.Agents = append(m.Agents, a.ID)
@@ -224,9 +227,9 @@ func (r *stepRun) member(in StepInput, t config.Team, agent config.Agent, query 
 }
 
 func (r *stepRun) progress(p step.Progress) {
-	// What the journal keeps is not done again, so the attempt was of use; a reply
-	// of no use is kept, too, and is none.
-	fruitful := p.Kept > 0 && p.Last != loop.Wasted
+	// What the journal keeps is not done again, so the attempt was of use; replies
+	// of no use and refusals are kept, too, and are none.
+	fruitful := p.Kept > 0 && p.Last != loop.Wasted && p.Last != loop.Refused
 	if fruitful {
 		r.counted = false
 	}

@@ -263,6 +263,29 @@ func TestRunStep_ToolsThatDoNotOpen(t *testing.T) {
 	}
 }
 
+// What its model takes bounds what a step is shown.
+func TestRunStep_KnowsTheModelsWindow(t *testing.T) {
+	t.Parallel()
+	r := &stepRun{Activities: &Activities{}}
+	r.ports.Window = 8192
+	require.Equal(t, 8192, r.member(StepInput{}, config.Default(), config.Agent{}, "Why?", nil).Window)
+}
+
+// What was of no use is kept because it was paid for, or teaches something, but is
+// no progress: an attempt that ends with it is counted.
+func TestRunStep_WhatIsNoProgress(t *testing.T) {
+	t.Parallel()
+	for kind, counted := range map[loop.EntryKind]bool{
+		loop.Opening: false, loop.Reply: false, loop.Results: false, loop.Rejection: false, loop.Compacted: false,
+		loop.Wasted: true, loop.Refused: true,
+	} {
+		r := &stepRun{heart: newHeart(vitals{Fruitless: 1}, nil, nil), counted: true}
+		r.progress(step.Progress{Kept: 1, Last: kind})
+		require.Equal(t, counted, r.counted, kind)
+		require.Equal(t, counted, r.heart.read().Fruitless == 1, kind)
+	}
+}
+
 // An agent without file tools has a workspace if it has a shell.
 func TestRunStep_AShellAloneHasAWorkspace(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,9 @@
 // where anonymous numbers and IDs meet. directory reads a session directory that
 // any program may write to, and says what is on record there.
 //
+// scenario is a user-journey test, an isolated agent for each of its steps, and
+// trial one such step on durable storage.
+//
 // artifact and llm are the nouns the others share, excerpt and nearest two
 // small things they do with text; config reads what people write.
 package engine

@@ -11,6 +11,10 @@
 // payloads that other people's programs use, options.go the timeouts and retry
 // policies.
 //
+// Scenario in scenario.go is the same for the runs of scenarios, whose rules are in
+// engine/scenario: scenariostep.go starts steps and makes events of their ends,
+// scenarioend.go writes result.json, scenarioperson.go is what people ask.
+//
 // Code here is replayed: no clock, no randomness, no maps ranged over, nothing
 // of the process. A session keeps the protocol it began with: whatever changes
 // the order of commands asks for it. workflowcheck, recorded histories and runs

@@ -41,6 +41,7 @@ type pipelineRun struct {
 
 	messages  []pipeline.Keep // said, and not on record
 	recorded  int             // number of the last event on record
+	traced    int             // entries of the trace on record
 	recording workflow.Future // the record under way, nil for none
 	writing   activities.RecordPipelineInput
 	bell      coordination.Bell
@@ -56,7 +57,7 @@ func newPipelineRun(ctx workflow.Context, in PipelineInput) (*pipelineRun, error
 		return nil, err
 	}
 	if c := in.Continued; c != nil {
-		p.core, p.prepared, p.recorded = c.Core, c.Prepared, c.Recorded
+		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, func() (PipelineState, error) { return p.state(), nil }, workflow.QueryHandlerOptions{
 		Description: "The whole state of the run: the current step, who waits for it, the trace, cost.",
@@ -127,6 +128,9 @@ func (p *pipelineRun) prepare() error {
 		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config,
 	}
 	ctx := preparing(p.ctx)
+	options := workflow.GetActivityOptions(ctx)
+	options.Summary = "resolve the pipeline, claim the run's directory"
+	ctx = workflow.WithActivityOptions(ctx, options)
 	if err := workflow.ExecuteActivity(ctx, activities.PreparePipelineName, input).Get(ctx, &p.prepared); err != nil {
 		return err
 	}
@@ -217,7 +221,7 @@ func (p *pipelineRun) continueAsNew() error {
 	p.hearAll()
 	in := p.in
 	in.ID = p.id
-	in.Continued = &PipelineContinued{Core: p.core, Prepared: p.prepared, Recorded: p.recorded}
+	in.Continued = &PipelineContinued{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced}
 	return workflow.NewContinueAsNewError(p.ctx, Pipeline, in)
 }
 

@@ -66,6 +66,14 @@ func (p *pipelineRun) state() PipelineState {
 	return now
 }
 
+// glance is the state without what may be large: an update's result, and the
+// input of an activity, are in the history for ever.
+func (p *pipelineRun) glance() PipelineState {
+	now := p.state()
+	now.Request, now.Trace = "", []pipeline.Segment{}
+	return now
+}
+
 func (p *pipelineRun) timeline() ([]pipeline.Entry, error) {
 	if p.core == nil {
 		return []pipeline.Entry{}, nil

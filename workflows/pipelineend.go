@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"slices"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -25,7 +26,7 @@ func (p *pipelineRun) end() (PipelineResult, error) {
 
 // conclude has result.json written.
 func (p *pipelineRun) conclude(ctx workflow.Context) (PipelineResult, error) {
-	result := PipelineResult{ID: p.id, Status: p.outcome.Status, Trace: p.core.Trace, Usage: p.core.Usage}
+	result := PipelineResult{ID: p.id, Status: p.outcome.Status, Trace: p.core.Trace, Transitions: p.core.Transitions, Usage: p.core.Usage}
 	if p.outcome.Reason != "" {
 		result.Error = &artifact.Error{Type: string(p.outcome.Status), Message: p.outcome.Reason}
 	}
@@ -114,14 +115,15 @@ func (p *pipelineRun) flush(ctx workflow.Context, over bool) error {
 	}
 	err := p.startRecord(ctx, over).Get(ctx, nil)
 	if err == nil {
-		p.recorded = p.core.Events
+		p.wrote(nil)
 	}
 	return err
 }
 
 func (p *pipelineRun) startRecord(ctx workflow.Context, over bool) workflow.Future {
-	p.writing = activities.RecordPipelineInput{Run: p.id, Messages: p.messages, Status: p.state(), Over: over}
-	p.writing.Status.Request = "" // it may be large, and is in pipeline.json
+	p.writing = activities.RecordPipelineInput{
+		Run: p.id, Messages: p.messages, Status: p.glance(), Over: over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
+	}
 	for _, e := range p.core.Timeline() {
 		if e.Seq > p.recorded {
 			p.writing.Events = append(p.writing.Events, e)
@@ -143,6 +145,7 @@ func (p *pipelineRun) wrote(err error) {
 	if n := len(p.writing.Events); n > 0 {
 		p.recorded = p.writing.Events[n-1].Seq
 	}
+	p.traced = p.writing.Traced + len(p.writing.Trace)
 }
 
 // finalError is the error of an activity as that of a workflow which cannot go on.

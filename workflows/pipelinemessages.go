@@ -49,6 +49,7 @@ type PipelineContinued struct {
 	Core     *pipeline.State             `json:"core"`
 	Prepared activities.PreparedPipeline `json:"prepared"`
 	Recorded int                         `json:"recorded"` // number of the last event on record
+	Traced   int                         `json:"traced"`   // entries of the trace on record
 }
 
 // PipelineState is the answer to StateQuery of a pipeline.

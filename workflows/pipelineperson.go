@@ -62,9 +62,7 @@ func (p *pipelineRun) register(sig pipelineSignal, about string, update, validat
 func (p *pipelineRun) accept(event pipeline.Event) PipelineState {
 	p.core.Step(event)
 	p.asked.SendAsync(true) // full: the loop will run anyway
-	now := p.state()
-	now.Request = "" // it may be large, and an update's result is in the history for ever
-	return now
+	return p.glance()
 }
 
 // hear takes one signal; false if there is none. One that makes no sense is logged,

@@ -1,10 +1,12 @@
 package workflows_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -12,7 +14,7 @@ import (
 )
 
 // The code makes of every recorded history what made it. A history is recorded
-// from a real session by `make record` and named for what happens in it and the
+// from a real session, or run, by `make record` and named for what happens in it and the
 // protocol it ran under; it is never recorded again, a change that breaks it is
 // gated on the protocol.
 func TestReplay(t *testing.T) {
@@ -25,7 +27,16 @@ func TestReplay(t *testing.T) {
 			t.Parallel()
 			replayer := worker.NewWorkflowReplayer()
 			replayer.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
-			require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file))
+			replayer.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
+			replayer.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
+			data, err := os.Open(file)
+			require.NoError(t, err)
+			defer data.Close()
+			h, err := client.HistoryFromJSON(data, client.HistoryJSONOptions{})
+			require.NoError(t, err)
+			require.NoError(t, replayer.ReplayWorkflowHistoryWithOptions(nil, h, worker.ReplayWorkflowHistoryOptions{
+				OriginalExecution: workflow.Execution{ID: h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()},
+			}))
 		})
 	}
 }

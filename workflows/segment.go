@@ -26,6 +26,7 @@ type segment struct {
 	asking   workflow.Future              // the question of a session step; nil if there is none
 	team     workflow.ChildWorkflowFuture // its session; nil before it is asked, and after it has answered
 	session  string                       // ID of that session
+	waiting  []teamSignal                 // until it has begun
 	activity workflow.Future              // nil until the session has answered
 	ctx      workflow.Context
 }
@@ -76,11 +77,19 @@ func (s *segment) stop() {
 
 // signal passes on to a session step's team what a person asked of the run.
 func (s *segment) signal(ctx workflow.Context, name string, input any) {
-	if s.team == nil {
-		return
+	switch {
+	case s.team != nil:
+		// A session that has just ended takes no signal, and needs none.
+		s.team.SignalChildWorkflow(ctx, name, input)
+	case s.asking != nil:
+		s.waiting = append(s.waiting, teamSignal{name, input})
 	}
-	// A session that has just ended takes no signal, and needs none.
-	s.team.SignalChildWorkflow(ctx, name, input)
+}
+
+// teamSignal is what a person asked of the run before the team was at work.
+type teamSignal struct {
+	name  string
+	input any
 }
 
 // hear waits for what the segment waits for.
@@ -108,8 +117,8 @@ func (s *segment) asked(f workflow.Future) {
 	})
 	s.team = workflow.ExecuteChildWorkflow(ctx, SessionType, SessionInput{Query: q.Query, Team: q.Team, Config: q.Config})
 	s.asking = nil
-	if s.p.core.Paused {
-		s.signal(s.p.ctx, PauseSignal, nil)
+	for _, sig := range s.waiting {
+		s.signal(s.p.ctx, sig.name, sig.input)
 	}
 }
 

@@ -49,7 +49,9 @@ func (p *player) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 		return llm.Reply{}, r
 	case block:
 		r.reached()
+		p.mu.Unlock() // what is launched meanwhile gets the replies after this one
 		<-ctx.Done()
+		p.mu.Lock()
 		return llm.Reply{}, context.Cause(ctx)
 	default:
 		return llm.Reply{Message: r.(llm.Message), Usage: llm.Usage{InputTokens: 10, OutputTokens: 1, ModelCalls: 1}}, nil
@@ -86,6 +88,12 @@ func newStage(t *testing.T, scripts map[string][]any, change func(*config.Team))
 	store, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
+	return newStageOn(t, store, scripts, change)
+}
+
+// newStageOn makes a stage with a store that has something.
+func newStageOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change func(*config.Team)) *stage {
+	t.Helper()
 	team := config.Default()
 	team.Agents = nil
 	s := &stage{store: store, cast: map[string]*player{}}
@@ -105,9 +113,10 @@ func newStage(t *testing.T, scripts map[string][]any, change func(*config.Team))
 	s.SetTestTimeout(20 * time.Second)
 	acts := &activities.Activities{
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
-		Model: func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
-		Tools: func(_ context.Context, _ config.Agent, dir string) (step.Tools, error) { return tools.Open(dir) },
+		Teams:         activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+		Model:         func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
+		Tools:         func(_ context.Context, _ config.Agent, dir string) (step.Tools, error) { return tools.Open(dir) },
+		WorkspaceFile: tools.ReadFile,
 		Heartbeat: func(ctx context.Context, _ []byte, details ...any) error {
 			activity.RecordHeartbeat(ctx, details...)
 			return nil

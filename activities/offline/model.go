@@ -26,7 +26,10 @@ import (
 // What is told while it works counts like what it was told at first. An action
 // that was turned down for the sake of news is taken again, in the light of it.
 //
-// With other tools, or none, it says that it cannot use them.
+// In a scenario it reports pass, and that nothing was tested.
+//
+// With other tools, or none, it plays the step of a pipeline: it goes where lines
+// such as "offline: call lint" of its prompt send it, and ends with a text.
 type Model struct {
 	mark  string // tells its answers from others'
 	first int    // where it begins among the angles
@@ -49,6 +52,8 @@ func (m *Model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error
 	switch {
 	case v.offers("submit"):
 		message.ToolCalls = []llm.ToolCall{call("submit", map[string]string{})}
+	case v.offers("report_result"):
+		message.ToolCalls = m.inspect(req, v)
 	case m.answers(v):
 		message.ToolCalls = m.answer(v)
 	case v.offers("stop"):
@@ -56,7 +61,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error
 	case len(v.candidates) > 0:
 		message.ToolCalls = m.vote(v)
 	default:
-		message.Content = "This is the offline model. It can answer, vote, stop and submit, and none of the tools offered does any of it."
+		message = m.step(req)
 	}
 	for i := range message.ToolCalls {
 		message.ToolCalls[i].ID = fmt.Sprintf("offline_%d_%d", len(req.Messages), i)

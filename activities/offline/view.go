@@ -110,7 +110,6 @@ func (v *view) mention(named candidate) {
 
 // question is the first section of a prompt, without its heading.
 func question(prompt string) string {
-	const most = 300
 	lines := strings.Split(strings.TrimSpace(prompt), "\n")
 	if strings.HasPrefix(lines[0], "#") {
 		lines = lines[1:]
@@ -118,11 +117,7 @@ func question(prompt string) string {
 	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "# ") }); i >= 0 {
 		lines = lines[:i]
 	}
-	text := []rune(strings.Join(strings.Fields(strings.Join(lines, " ")), " "))
-	if len(text) > most {
-		return string(text[:most]) + "…"
-	}
-	return string(text)
+	return quoted(strings.Join(lines, " "))
 }
 
 func (v view) offers(tool string) bool { return slices.Contains(v.tools, tool) }

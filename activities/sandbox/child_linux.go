@@ -43,6 +43,7 @@ type spec struct {
 	Landlock   int
 	Limits     Limits
 	Accounted  bool // a memory group counts all memory
+	Counted    bool // the kernel counts the processes of this command alone, so it can limit them
 	Ask        bool // the kernel does not limit processes, so this process does
 }
 
@@ -57,29 +58,31 @@ type status struct {
 	MaxMemory int64         // bytes
 }
 
-// The child does its part while packages are initialised, before main and before most packages that
-// the program links: what those do takes the larger program a tenth of a second and a hundred
-// megabytes, for every command.
+// The child does its part while packages are initialised (see the package documentation).
 var _ = begun()
 
 func begun() bool {
-	if !child() {
+	if len(os.Args) != 1 || len(os.Environ()) > 0 {
 		return false
 	}
-	enter()
-	return true
-}
-
-func child() bool {
-	return len(os.Args) == 1 && (os.Args[0] == childName || os.Args[0] == idleName)
-}
-
-func enter() {
-	// It ends without what os.Exit does for the program, such as the race detector's last second.
-	if os.Args[0] == idleName {
+	switch {
+	case os.Args[0] == childName && isPipe(controlFD) && isPipe(statusFD):
+		enter()
+	case os.Args[0] == idleName && isPipe(0):
 		_, _ = os.Stdin.Read(make([]byte, 1)) // ends with the worker, or when it has what it wants
 		syscall.Exit(0)
 	}
+	return false
+}
+
+func isPipe(fd int) bool {
+	var st syscall.Stat_t
+	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
+}
+
+// enter is the child; it does not return. It ends without what os.Exit does for the program, such as
+// the race detector's last second.
+func enter() {
 	unix.CloseOnExec(controlFD)
 	unix.CloseOnExec(statusFD)
 	// One thread confines itself and starts the command, which inherits that; the others of this

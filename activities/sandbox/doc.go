@@ -1,8 +1,13 @@
 // Package sandbox runs the commands of agents so that they reach nothing but their workspace.
 //
-// A command runs under a child of ours: the same binary, started again (Child, Enter), one thread of
-// which confines itself before it starts the command, while the others watch it and kill what it
-// leaves. There are three levels:
+// A command runs under a child of ours: the same binary, started again, one thread of which confines
+// itself before it starts the command, while the others watch it and kill what it leaves. A program
+// has nothing to do for that. The child is told by its name, its empty environment and its pipes, and
+// does its part in the initialisation of this package, never reaching main: in a program as large as
+// cmd/conclave that takes half the time and half the memory off the start of every command, because
+// most packages are initialised after this one. Any other process only looks at its name.
+//
+// There are three levels:
 //
 //   - full: namespaces of its own (user, process, mount, network, IPC, host name, cgroup), a root
 //     of its own with read-only system directories, Landlock, a system call filter, resource limits.
@@ -18,9 +23,9 @@
 //
 // Limits on time, processor time, memory, processes, disk and output hold for full and landlock;
 // off has time, disk and output. Without a delegated cgroup, memory and processor time are looked at
-// ten times a second, disk every second: what a command takes in between, and memory of the kernel
-// and deleted files that are still open, is bounded only by each process's own limits and by what has
-// to stay free of the file system. After Run nothing of the command is left, and nothing survives
+// ten times a second. The disk is measured every second, and at once when the file system has lost a
+// good part of what is left of the limit. What a command takes in between, and memory of the kernel, is
+// bounded only by each process's own limits and by what has to stay free of the file system. After Run nothing of the command is left, and nothing survives
 // the worker either, however it ends; only off cannot keep that promise.
 //
 // The worker must stay "dumpable" (PR_SET_DUMPABLE): the kernel lets nobody but root map users for the

@@ -12,7 +12,7 @@ import (
 // when all of one group are true.
 type rule struct {
 	call   uint32
-	answer unix.Errno
+	answer unix.Errno // 0 does nothing and says that it was done
 	tests  [][]test
 	ask    bool // instead of an answer, the listener is asked
 }
@@ -69,7 +69,7 @@ func (s spec) rules() []rule {
 		deny(unix.SYS_PRLIMIT64, unix.EPERM, []test{{1, bpf.JumpEqual, resource}, {2, bpf.JumpNotEqual, 0}})
 		deny(unix.SYS_SETRLIMIT, unix.EPERM, []test{{0, bpf.JumpEqual, resource}})
 	}
-	list = append(list, setIDRules()...)
+	list = append(append(list, setIDRules()...), openFileRules()...)
 	if !s.Accounted {
 		// Memory that belongs to no process is counted only by a memory group.
 		deny(unix.SYS_MEMFD_CREATE, unix.ENOSYS)
@@ -95,6 +95,17 @@ func setIDRules() []rule {
 		{call: unix.SYS_OPENAT, answer: unix.EPERM, tests: [][]test{{{2, bpf.JumpBitsSet, unix.O_CREAT}, {3, bpf.JumpBitsSet, setID}}}},
 	}
 	return append(list, oldSetIDRules()...)
+}
+
+// openFileRules keep the files that a process has open where those who measure them look: with its
+// first thread's, and readable. To shut off its own memory is a promise to others that nothing here
+// could keep, so it is not told that it cannot.
+func openFileRules() []rule {
+	return []rule{
+		{call: unix.SYS_CLONE, answer: unix.EINVAL, tests: [][]test{{{0, bpf.JumpBitsSet, unix.CLONE_THREAD}, {0, bpf.JumpBitsNotSet, unix.CLONE_FILES}}}},
+		{call: unix.SYS_CLOSE_RANGE, answer: unix.EINVAL, tests: [][]test{{{2, bpf.JumpBitsSet, unix.CLOSE_RANGE_UNSHARE}}}},
+		{call: unix.SYS_PRCTL, answer: 0, tests: [][]test{{{0, bpf.JumpEqual, unix.PR_SET_DUMPABLE}}}},
+	}
 }
 
 // ownNetworkRules leave sockets of the kinds that a network namespace confines.

@@ -11,8 +11,8 @@ import (
 )
 
 // forks answers the command's calls that make processes and threads, where the kernel does not limit
-// their number: for a worker that is root, and at level landlock, where the kernel would count what
-// the worker's user runs elsewhere too. A call waits for its answer, so no bomb is faster than the
+// their number: for a worker that is root, and where the kernel would count what the worker's user runs
+// elsewhere, too (level landlock, and old kernels). A call waits for its answer, so no bomb is faster than the
 // counting, and when this process is gone the calls fail.
 type forks struct {
 	listener int
@@ -23,7 +23,7 @@ type forks struct {
 	dying    <-chan struct{}
 }
 
-// countAge is how old a count may be to refuse by it.
+// countAge is the least time from one count to the next.
 const countAge = 10 * time.Millisecond
 
 // notification and reply are what the kernel exchanges with the listener of a filter: struct
@@ -76,7 +76,9 @@ func (f *forks) allow() bool {
 		return false
 	default:
 	}
-	if f.alive >= f.limit && time.Since(f.counted) > countAge {
+	if f.alive >= f.limit {
+		// Those that were allowed may have ended. A bomb waits, so that counting it costs little.
+		time.Sleep(time.Until(f.counted.Add(countAge)))
 		f.alive = 0
 		f.tasks.descendants(func(t task) { f.alive += t.threads })
 		f.counted = time.Now()

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"sync"
@@ -37,7 +38,8 @@ func newGuard(s spec, tasks *tasks, control *os.File) (*guard, error) {
 	}
 	g := &guard{spec: s, tasks: tasks, dying: make(chan struct{})}
 	go func() {
-		_, _ = control.Read(make([]byte, 1)) // whatever it is, the worker has no more use for us
+		// The end of the pipe, not what may be left of the spec, says that the worker has no more use for us.
+		_, _ = io.Copy(io.Discard, control)
 		g.die("")
 		if s.Level == Full {
 			syscall.Exit(1) // the first process of a namespace takes all others with it

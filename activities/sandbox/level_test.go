@@ -37,6 +37,8 @@ func TestOptionsThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	inside := filepath.Join(workspace, "inside")
 	require.NoError(t, os.Mkdir(inside, 0o700))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(private, link))
 	tests := map[string]struct {
 		change func(*sandbox.Options)
 		want   string
@@ -51,6 +53,8 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"toolchain in /proc":     {func(o *sandbox.Options) { o.Toolchains = []string{"/proc/self"} }, "lies in /proc"},
 		"toolchain home":         {func(o *sandbox.Options) { o.Toolchains = []string{home} }, "could read more than programs"},
 		"toolchain private":      {func(o *sandbox.Options) { o.Toolchains, o.Private = []string{private}, []string{private} }, private},
+		"toolchain by a link":    {func(o *sandbox.Options) { o.Toolchains, o.Private = []string{private}, []string{link} }, private},
+		"no such toolchain":      {func(o *sandbox.Options) { o.Toolchains = []string{"/no/such/chain"} }, "toolchain: find /no/such/chain: no such file"},
 		"toolchain workspace":    {func(o *sandbox.Options) { o.Toolchains = []string{inside} }, workspace},
 		"relative toolchain":     {func(o *sandbox.Options) { o.Toolchains = []string{"go"} }, "not an absolute path"},
 	}

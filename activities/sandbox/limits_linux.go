@@ -40,7 +40,7 @@ func (s spec) limitResources() error {
 // lift a hard limit again; the filter keeps the command from changing them.
 func (s spec) inherited() map[int]uint64 {
 	limits := map[int]uint64{}
-	if s.Limits.Processes > 0 && !s.Ask {
+	if s.Limits.Processes > 0 && s.Counted {
 		limits[unix.RLIMIT_NPROC] = uint64(s.Limits.Processes + ownThreads)
 	}
 	if s.Limits.Memory > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"conclave/activities/sandbox"
 )
@@ -22,6 +24,22 @@ const (
 	// moment.
 	raceMemory = 1 << 30
 )
+
+// remove is a function that writes a file of 1 MiB that no directory has any more.
+const remove = `import os,tempfile,time
+def removed():
+  f=tempfile.TemporaryFile(buffering=0); f.write(b"x"*(1<<20)); time.sleep(0.01); return f
+`
+
+// headless is a process whose first thread ends, while another does something.
+func headless(do string) string {
+	return python + ` -c 'import ctypes,threading,time,platform
+def run():
+  time.sleep(0.5)
+  ` + strings.ReplaceAll(do, "\n", "\n  ") + `
+threading.Thread(target=run).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)'`
+}
 
 func TestLimitsEndACommand(t *testing.T) {
 	t.Parallel()
@@ -49,6 +67,31 @@ func TestLimitsEndACommand(t *testing.T) {
 			"memory of several processes",
 			sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
 			strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait`, "EAT", strings.ReplaceAll(eat, "%s", "400<<20")), sandbox.EndedMemory,
+		},
+		{
+			"memory of processes whose first thread has ended",
+			sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
+			strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait; sleep 60`, "EAT", headless(`x=bytearray(400<<20); time.sleep(60)`)), sandbox.EndedMemory,
+		},
+		{
+			"disk by files that were removed",
+			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+			python + ` -c '` + remove + `keep=[removed() for i in range(16)]; time.sleep(60)'`, sandbox.EndedDisk,
+		},
+		{
+			"disk by files that were removed, of a process whose first thread has ended",
+			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+			headless(remove+`keep=[removed() for i in range(16)]; time.sleep(60)`) + `; sleep 60`, sandbox.EndedDisk,
+		},
+		{
+			"disk by files that were removed, of a process that hides",
+			sandbox.Limits{Disk: 64 << 20, Time: 30 * time.Second},
+			`cp ` + python + ` hidden && chmod 111 hidden && ./hidden -c '` + remove + `keep=[removed() for i in range(80)]; time.sleep(60)'`, sandbox.EndedDisk,
+		},
+		{
+			"disk by files that were removed, of a process that wants no looks",
+			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+			python + ` -c 'import ctypes; ctypes.CDLL(None).prctl(4,0,0,0,0)` + "\n" + remove + `keep=[removed() for i in range(16)]; time.sleep(60)'`, sandbox.EndedDisk,
 		},
 		{
 			"disk by many files",
@@ -142,6 +185,44 @@ func TestProcessesAreBounded(t *testing.T) {
 		require.NotZero(t, exit.Code)
 		require.Contains(t, out, "ork", "cannot fork")
 		require.LessOrEqual(t, strings.Count(out, "\n"), 40+16)
+	})
+}
+
+// Commands of one worker have one user: none may use up what another is given.
+func TestSandboxesDoNotTakeProcessesFromEachOther(t *testing.T) {
+	t.Parallel()
+	versions := map[sandbox.Level][]int{sandbox.Full: {1, host().Landlock}, sandbox.Landlock: {host().Landlock}}
+	perLevel(t, func(t *testing.T, level sandbox.Level) {
+		for _, version := range versions[level] {
+			var boxes []box
+			for range 3 {
+				boxes = append(boxes, openBox(t, level, within(sandbox.Limits{Processes: 60, Time: 2 * time.Minute}), func(o *sandbox.Options) { o.Host.Landlock = version }))
+			}
+			var runs errgroup.Group
+			for _, b := range boxes {
+				runs.Go(func() error {
+					var out bytes.Buffer
+					exit, err := b.Run(t.Context(), sandbox.Command{Stdout: &out, Stderr: &out, Args: []string{"/bin/sh", "-c", `
+						for i in $(seq 50); do sleep 120 & done
+						: > ready; while [ ! -e go ]; do sleep 0.1; done
+						for i in $(seq 20); do /bin/true || exit 3; done`}})
+					if err == nil && exit.Code != 0 {
+						err = fmt.Errorf("%+v: %s", exit, out.String())
+					}
+					return err
+				})
+			}
+			for _, name := range []string{"ready", "go"} {
+				for _, b := range boxes {
+					if file := filepath.Join(b.workspace, name); name == "go" {
+						require.NoError(t, os.WriteFile(file, nil, 0o600))
+					} else {
+						require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 2*time.Minute, 50*time.Millisecond)
+					}
+				}
+			}
+			require.NoError(t, runs.Wait())
+		}
 	})
 }
 

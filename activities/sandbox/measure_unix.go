@@ -122,11 +122,18 @@ func shut(err error) error {
 	return err
 }
 
-// freeSpace is what may still be written to the file system of a directory, in bytes.
-func freeSpace(dir string) (int64, error) {
+// freeSpace is what may still be written to the file system of a directory. One that does not bound
+// the number of its files has 0 of them free.
+func freeSpace(dir string) (usage, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
+		return usage{}, err
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	return usage{bytes: int64(st.Bavail) * int64(st.Bsize), files: int(st.Ffree)}, nil
+}
+
+// sameVolume says whether two directories lie on one file system, and so on one disk.
+func sameVolume(a, b string) bool {
+	var first, second unix.Stat_t
+	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Sandbox runs commands in one workspace. It is safe for concurrent use.
@@ -17,6 +19,7 @@ type Sandbox struct {
 	inside  string // the workspace's path as commands see it
 	tempIn  string // the temporary directory's path as commands see it
 	host    hosting
+	used    atomic.Int64 // bytes on the disk when it was last measured
 
 	mu     sync.Mutex
 	closed bool
@@ -50,6 +53,12 @@ func open(o Options) (*Sandbox, error) {
 	}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err), os.RemoveAll(temp))
+	}
+	if o.Limits.Disk > 0 {
+		// What cannot be measured, or is too much, fails or ends the first command.
+		if found, err := s.measure(o.Limits.Files, false); err == nil {
+			s.used.Store(found.bytes)
+		}
 	}
 	return s, nil
 }
@@ -97,15 +106,19 @@ func directory(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%q is not an absolute path", path)
 	}
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", err
+	real, err := filepath.EvalSymlinks(path)
+	var part *fs.PathError
+	if errors.As(err, &part) { // it names the first part that is not there
+		return "", &fs.PathError{Op: "find", Path: path, Err: part.Err}
 	}
-	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", path, err)
+	}
+	info, err := os.Stat(real)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", path)
 	}
-	return path, err
+	return real, err
 }
 
 // within says whether a path is a directory or lies in it; both are clean and absolute.

@@ -13,6 +13,9 @@ import (
 type running struct {
 	kill func()                // ends it with all it started; may be called more than once, and after the end
 	wait func() (ended, error) // returns when nothing of it is left
+
+	// unnamed is the space of its open files that no directory has; nil where nobody can tell
+	unnamed func() (bytes int64, hidden bool)
 }
 
 // ended is what is known of a command at its end.
@@ -102,7 +105,7 @@ func (s *Sandbox) watched(ctx context.Context, c Command) (Exit, error) {
 		timer := time.AfterFunc(limits.Time, func() { v.end(EndedTime, nil) })
 		defer timer.Stop()
 	}
-	quota := s.watchDisk(v)
+	quota := s.watchDisk(v, r.unnamed)
 	e, err := r.wait()
 	quota.stop()
 	e.Duration = time.Since(start)

@@ -121,10 +121,3 @@ func (s *Sandbox) Workspace() string { return s.inside }
 
 // Level is the level at which commands run.
 func (s *Sandbox) Level() Level { return s.options.Level }
-
-// Child reports whether this process was started as the sandbox's own child. A program that opens
-// sandboxes asks this first of all, and calls Enter if so.
-func Child() bool { return child() }
-
-// Enter does the child's part and does not return.
-func Enter() { enter() }

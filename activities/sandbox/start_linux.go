@@ -109,17 +109,25 @@ func (s *Sandbox) confined(c Command, stdout, stderr stream) (*running, error) {
 		return nil, errors.Join(err, r.abandon())
 	}
 	r.begin(sp)
-	return &running{kill: r.kill, wait: r.wait}, nil
+	return &running{kill: r.kill, wait: r.wait, unnamed: r.unnamed}, nil
 }
 
 func (s *Sandbox) spec(c Command) spec {
 	return spec{
-		Ask:   s.options.Limits.Processes > 0 && (s.options.Level == Landlock || s.host.outer == 0),
+		Ask: s.options.Limits.Processes > 0 && !s.counted(), Counted: s.counted(),
 		Level: s.options.Level, Args: c.Args, Env: s.environment(c.Env), Path: searchPath(s.options.Toolchains),
 		Dir: c.Dir, Workspace: s.options.Workspace, Temp: s.temp, ReadOnly: s.options.ReadOnly,
 		Toolchains: s.options.Toolchains, Trees: s.host.idmap != nil, Switch: s.host.outer != os.Geteuid(),
 		Landlock: s.options.Host.Landlock, Limits: s.options.Limits,
 	}
+}
+
+// counted says whether the kernel counts a command's processes apart from all others of the user that
+// stands behind it. It does so for each user namespace, from version 5.14 on: the version before, the
+// first with Landlock, counts over the whole host, so that sandboxes of one user would take processes
+// from each other. It never limits those of root.
+func (s *Sandbox) counted() bool {
+	return s.options.Level == Full && s.host.outer != 0 && s.options.Host.Landlock > 1
 }
 
 // attributes are those of the child: at level full it begins in namespaces of its own, with all

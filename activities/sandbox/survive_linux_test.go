@@ -175,3 +175,27 @@ func owner(t *testing.T, path string) int {
 	require.NoError(t, syscall.Stat(path, &st))
 	return int(st.Uid)
 }
+
+// The name alone makes no process a child: whoever calls a program so gets that program.
+func TestOnlyAChildIsOne(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*exec.Cmd){
+		"with an environment": func(cmd *exec.Cmd) { cmd.Env = []string{"A=B"} },
+		"without pipes":       func(*exec.Cmd) {},
+		"with files": func(cmd *exec.Cmd) {
+			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, null.Close()) })
+			cmd.ExtraFiles = []*os.File{null, null}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+			cmd.Args, cmd.Env = []string{childName}, []string{}
+			change(cmd)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err)
+			require.Equal(t, "no child\n", string(out))
+		})
+	}
+}

@@ -25,9 +25,11 @@ type tasks struct {
 // task is one process.
 type task struct {
 	pid, parent int
+	at          string // where in /proc: a thread that lives, as the first one may have ended before the others
 	threads     int
 	cpu         time.Duration // with that of the children it waited for
 	memory      int64         // bytes, what it shares with others included
+	ended       bool          // it waits to be reaped
 }
 
 // openTasks keeps a descriptor of the /proc that is there now, which is the host's and works where
@@ -56,7 +58,7 @@ func (t *tasks) readSelf() (int, error) {
 // descendants lists all processes below this one and shows each to visit.
 func (t *tasks) descendants(visit func(task)) []task {
 	below := map[int][]task{}
-	for _, pid := range t.pids() {
+	for _, pid := range t.numbers(".") {
 		if one, ok := t.read(pid); ok {
 			below[one.parent] = append(below[one.parent], one)
 		}
@@ -101,56 +103,81 @@ func (t *tasks) killAll() int {
 	return len(stopped)
 }
 
-func (t *tasks) pids() []int {
-	fd, err := unix.Openat(t.proc, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// numbers are the names of a directory of /proc that are numbers.
+func (t *tasks) numbers(dir string) []int {
+	fd, err := unix.Openat(t.proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
+	found, err := numbersIn(fd)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+// numbersIn lists an open directory and closes it.
+func numbersIn(fd int) ([]int, error) {
 	dir := os.NewFile(uintptr(fd), "proc")
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil
+		return nil, err
 	}
-	pids := make([]int, 0, len(names))
+	found := make([]int, 0, len(names))
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
+		if n, err := strconv.Atoi(name); err == nil {
+			found = append(found, n)
 		}
 	}
-	return pids
+	return found, nil
 }
 
-// read takes one process from its stat file. The name in it may hold anything, so the fields are
-// counted from the last parenthesis.
+// read takes one process from its stat file.
 func (t *tasks) read(pid int) (task, bool) {
-	data := t.file(strconv.Itoa(pid) + "/stat")
-	end := bytes.LastIndexByte(data, ')')
-	if end < 0 {
+	one := task{pid: pid, at: strconv.Itoa(pid)}
+	f := t.stat(one.at)
+	if f == nil {
 		return task{}, false
 	}
-	f := bytes.Fields(data[end+1:])
-	if len(f) < 22 {
-		return task{}, false
-	}
-	number := func(i int) int64 {
-		n, err := strconv.ParseInt(string(f[i]), 10, 64)
-		if err != nil {
-			return 0
+	one.parent, one.threads = int(number(f[1])), int(number(f[17]))
+	one.cpu = time.Duration(number(f[11])+number(f[12])+number(f[13])+number(f[14])) * time.Second / ticksPerSecond
+	if f[0][0] == 'Z' && one.threads > 1 {
+		// Only the first thread has ended: what the process has is seen at another.
+		for _, thread := range t.numbers(one.at + "/task") {
+			at := one.at + "/task/" + strconv.Itoa(thread)
+			if other := t.stat(at); other != nil && other[0][0] != 'Z' {
+				one.at, f = at, other
+				break
+			}
 		}
-		return n
 	}
-	one := task{
-		pid:     pid,
-		parent:  int(number(1)),
-		threads: int(number(17)),
-		cpu:     time.Duration(number(11)+number(12)+number(13)+number(14)) * time.Second / ticksPerSecond,
-		memory:  number(21) * t.page,
-	}
-	if f[0][0] == 'Z' {
-		one.threads, one.memory = 1, 0
+	if one.ended = f[0][0] == 'Z' || f[0][0] == 'X'; !one.ended {
+		one.memory = number(f[21]) * t.page
 	}
 	return one, true
+}
+
+// stat is the fields of a stat file after the name, which may hold anything, so that they are counted
+// from the last parenthesis; nil if the process is gone.
+func (t *tasks) stat(at string) [][]byte {
+	data := t.file(at + "/stat")
+	end := bytes.LastIndexByte(data, ')')
+	if end < 0 {
+		return nil
+	}
+	if f := bytes.Fields(data[end+1:]); len(f) >= 22 {
+		return f
+	}
+	return nil
+}
+
+func number(field []byte) int64 {
+	n, err := strconv.ParseInt(string(field), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // proportional is the memory of processes with what they share counted once. It costs more than the
@@ -158,7 +185,7 @@ func (t *tasks) read(pid int) (task, bool) {
 func (t *tasks) proportional(all []task) int64 {
 	var sum int64
 	for _, one := range all {
-		if pss, ok := pssOf(t.file(strconv.Itoa(one.pid) + "/smaps_rollup")); ok {
+		if pss, ok := pssOf(t.file(one.at + "/smaps_rollup")); ok {
 			sum += pss
 			continue
 		}

@@ -33,7 +33,13 @@ var sensitive = []struct {
 // toolchains checks the directories that the operator adds, and gives them without symbolic links,
 // each once.
 func toolchains(o Options) ([]string, error) {
-	private := append([]string{o.Workspace, o.Temp}, o.Private...)
+	private := []string{o.Workspace, o.Temp}
+	for _, dir := range o.Private {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		private = append(private, dir) // one that is not there yet, too
+	}
 	home := ""
 	if dir, err := os.UserHomeDir(); err == nil {
 		if dir, err = filepath.EvalSymlinks(dir); err == nil {

@@ -18,9 +18,6 @@ import (
 const serve = "serve-mcp"
 
 func TestMain(m *testing.M) {
-	if sandbox.Child() {
-		sandbox.Enter()
-	}
 	if len(os.Args) == 2 && os.Args[1] == serve {
 		if err := serveMCP(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -7,14 +7,10 @@ import (
 	"os/signal"
 	"syscall"
 
-	"conclave/activities/sandbox"
 	"conclave/worker/cluster"
 )
 
 func main() {
-	if sandbox.Child() { // a command of an agent's shell begins as this program
-		sandbox.Enter()
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the second one ends the process at once.
 	context.AfterFunc(ctx, stop)

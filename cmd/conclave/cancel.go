@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
+
+	"conclave/workflows"
 )
 
 func (c *cli) cancelCommand() *cobra.Command {
@@ -27,27 +29,37 @@ record itself; it runs no steps.`,
 func (c *cli) cancel(ctx context.Context, id string) error {
 	return c.withLooker(ctx, id, func(p *place, k known) error {
 		if !k.running() && k.status != statusCancelled {
-			return end(exitUsage, "session %s has ended already (%s); `%s` prints what came out", k.id, k.status, c.again("result", k.workflow))
+			return end(exitUsage, "%s %s has ended already (%s); `%s` prints what came out", k.noun(), k.id, k.status, c.again("result", k.workflow))
 		}
 		if k.running() {
 			asking, stop := context.WithTimeout(ctx, reachTimeout)
 			defer stop()
 			var missing *serviceerror.NotFound // it ended in between
 			if err := p.client.CancelWorkflow(asking, k.workflow, ""); err != nil && !errors.As(err, &missing) {
-				return fmt.Errorf("cancel session %s: %w", k.id, err)
+				return fmt.Errorf("cancel %s %s: %w", k.noun(), k.id, err)
 			}
 		}
-		r, err := await(ctx, p, k.workflow)
+		r, status, err := ended(ctx, p, k)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return end(exitInterrupted, "interrupted: session %s was asked to end but has not yet; `%s` shows it", k.id, c.again("status", k.workflow))
+			return end(exitInterrupted, "interrupted: %s %s was asked to end but has not yet; `%s` shows it", k.noun(), k.id, c.again("status", k.workflow))
 		case err != nil:
-			return end(exitInterrupted, "session %s was asked to end, but then: %w; `%s` shows it", k.id, err, c.again("status", k.workflow))
+			return end(exitInterrupted, "%s %s was asked to end, but then: %w; `%s` shows it", k.noun(), k.id, err, c.again("status", k.workflow))
 		}
 		if !c.people() {
 			return c.printJSON(r)
 		}
-		c.say("session %s: %s", k.id, r.Status)
+		c.say("%s %s: %s", k.noun(), k.id, status)
 		return nil
 	})
+}
+
+// ended waits for the end and returns the result, whatever its kind, and the status.
+func ended(ctx context.Context, p *place, k known) (result any, status string, err error) {
+	if k.kind == workflows.PipelineType {
+		r, err := awaitPipeline(ctx, p, k)
+		return r, string(r.Status), err
+	}
+	r, err := await(ctx, p, k.workflow)
+	return r, r.Status, err
 }

@@ -68,7 +68,7 @@ temporal.toml) they are clients of that cluster.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		c.runCommand(), c.startCommand(), c.watchCommand(), c.statusCommand(), c.listCommand(),
-		c.resultCommand(), c.transcriptCommand(), c.pullCommand(), c.stepCommand(),
+		c.resultCommand(), c.transcriptCommand(), c.pullCommand(), c.stepCommand(), c.pipelineCommand(), c.scenarioCommand(),
 		c.sayCommand(), c.pauseCommand(), c.resumeCommand(), c.finishCommand(), c.cancelCommand(), c.retryCommand(),
 		c.workerCommand(), c.devCommand(), c.configCommand(), c.sandboxCommand(), c.versionCommand(),
 		c.stackCommand(), c.attackCommand(),
@@ -110,7 +110,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 		}
 		if len(args) > len(names) {
 			hint := ""
-			if last := lastOf(names); last == "QUERY" || last == "TEXT" {
+			if last := lastOf(names); last == "QUERY" || last == "TEXT" || last == "REQUEST" {
 				hint = "; put the " + last + " in quotes"
 			}
 			return fmt.Errorf("%s takes %d argument(s), got %d%s; see `%s --help`",

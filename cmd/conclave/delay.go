@@ -37,8 +37,8 @@ func delaysOf(pending []*workflowpb.PendingActivityInfo, now time.Time) []progre
 		if !held {
 			continue
 		}
-		if a.GetActivityType().GetName() == activities.RunStepName {
-			// Its ID is the agent's and the launch's; no launch has a hyphen.
+		if isStep(a) {
+			// Its ID is the agent's, or, in a pipeline, the step's, and the launch's: no launch has a hyphen.
 			if i := strings.LastIndexByte(a.GetActivityId(), '-'); i > 0 {
 				d.Agent = a.GetActivityId()[:i]
 			}
@@ -53,6 +53,12 @@ func delaysOf(pending []*workflowpb.PendingActivityInfo, now time.Time) []progre
 	return delays
 }
 
+// isStep reports whether an activity is a step of an agent or of a pipeline.
+func isStep(a *workflowpb.PendingActivityInfo) bool {
+	name := a.GetActivityType().GetName()
+	return name == activities.RunStepName || name == activities.RunSegmentName
+}
+
 // delayOf says why an activity does not get on, if it does not.
 func delayOf(a *workflowpb.PendingActivityInfo, now time.Time) (d progress.Delay, held bool) {
 	failed := ""
@@ -65,7 +71,7 @@ func delayOf(a *workflowpb.PendingActivityInfo, now time.Time) (d progress.Delay
 		if beat := a.GetLastHeartbeatTime(); beat != nil && beat.AsTime().After(heard) {
 			heard = beat.AsTime()
 		}
-		if a.GetActivityType().GetName() == activities.RunStepName && now.Sub(heard) > silence {
+		if isStep(a) && now.Sub(heard) > silence {
 			return progress.Delay{
 				Why:  "its worker is gone; the step is given to another",
 				Next: max(heard.Add(activities.HeartbeatTimeout).Sub(now), time.Second),

@@ -12,5 +12,8 @@
 // progress, hold.go says what a held one waits for, answer.go prints what came
 // out, and exit.go turns every end into an exit code and a sentence. What a
 // session leaves behind is copied and verified by package pull, and a step of it
-// shown by package transcript.
+// shown by package transcript. Scenarios are in a directory of their own kind,
+// package project; scenariorun.go starts their runs and scenariotrial.go follows
+// them. One step in a directory needs no stack: step.go checks the wish,
+// steplaunch.go finds what to launch, steprun.go runs it.
 package main

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,8 @@ func TestToolsThatCannotBeOpenedAreRefusedBeforeAnythingStarts(t *testing.T) {
 	s.file("unset.yaml", "agent: {id: agent_a, backend: {type: offline}, mcp_servers: [{name: b, command: x, env: {A: \"${NO_SUCH_TOKEN}\"}}]}\n")
 	s.file("broken.yaml", "agent: {id: agent_a, backend: {type: offline}, mcp_servers: [{name: b}, {name: b, command: x, url: \"http://h/\"}]}\n")
 	s.file("tools.yaml", "mcp_servers: {tickets: {command: x}}\nsandbox: {level: landlock, toolchains: [/no/such/directory]}\n")
+	data := t.TempDir()
+	s.file("own.yaml", "sandbox: {level: \"off\", toolchains: ["+data+"]}\n")
 	s.file("shell.yaml", "agent: {id: agent_a, backend: {type: offline}, tools: {shell: true}}\n")
 	for name, tt := range map[string]struct {
 		line []string
@@ -25,6 +28,7 @@ func TestToolsThatCannotBeOpenedAreRefusedBeforeAnythingStarts(t *testing.T) {
 		"a variable that is not set":   {[]string{"run", "--config", "unset.yaml", "Why?"}, "needs the environment variable NO_SUCH_TOKEN"},
 		"a definition that is none":    {[]string{"run", "--config", "broken.yaml", "Why?"}, "agents[0].mcp_servers[1].name: \"b\" is the MCP server on line 1 already"},
 		"a shell without a sandbox":    {[]string{"worker", "--worker-config", "tools.yaml", "--config", "shell.yaml"}, "agent agent_a: no shell: "},
+		"a toolchain among own files":  {[]string{"worker", "--data-dir", filepath.Join(data, "stack"), "--worker-config", "own.yaml", "--config", "shell.yaml"}, "is, holds or lies in " + data},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := s.does(tt.line...)

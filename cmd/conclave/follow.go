@@ -51,15 +51,25 @@ func (c *cli) display() progress.Display {
 // the error how to follow it.
 func (c *cli) follow(ctx context.Context, p *place, session known) (workflows.SessionResult, error) {
 	f := &follower{cli: c, place: p, session: session, display: c.display(), lastAnswer: time.Now()}
+	r, err := attend(ctx, func(ctx context.Context) (workflows.SessionResult, error) { return await(ctx, p, session.workflow) }, f.look)
+	if err != nil {
+		return f.unfinished(ctx, err)
+	}
+	f.last(ctx)
+	return f.completed(r), nil
+}
+
+// attend looks now and then until wait returns, or there is no point in looking.
+func attend[R any](ctx context.Context, wait func(context.Context) (R, error), look func(context.Context) error) (R, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type outcome struct {
-		result workflows.SessionResult
+		result R
 		err    error
 	}
 	outcomes := make(chan outcome, 1)
 	go func() {
-		r, err := await(waiting, p, session.workflow)
+		r, err := wait(waiting)
 		outcomes <- outcome{r, err}
 	}()
 	tick := time.NewTicker(lookInterval)
@@ -67,14 +77,11 @@ func (c *cli) follow(ctx context.Context, p *place, session known) (workflows.Se
 	for {
 		select {
 		case o := <-outcomes:
-			if o.err != nil {
-				return f.unfinished(ctx, o.err)
-			}
-			f.last(ctx)
-			return f.completed(o.result), nil
+			return o.result, o.err
 		case <-tick.C:
-			if err := f.look(waiting); err != nil {
-				return f.unfinished(ctx, err)
+			if err := look(waiting); err != nil {
+				var none R
+				return none, err
 			}
 		}
 	}
@@ -202,13 +209,18 @@ func (f *follower) unfinished(ctx context.Context, cause error) (workflows.Sessi
 // unfinished is how waiting ends when the session does not.
 func (c *cli) unfinished(ctx context.Context, p *place, session known, cause error) (workflows.SessionResult, error) {
 	r := workflows.SessionResult{SessionID: session.id, Status: workflows.Running, Votes: map[string]int{}}
+	return r, c.lostSight(ctx, p, session, cause)
+}
+
+// lostSight says how to follow what goes on without us.
+func (c *cli) lostSight(ctx context.Context, p *place, k known, cause error) error {
 	how := "it goes on without us; follow it with `"
 	if !p.cluster {
 		how = "it goes on as soon as a worker of this data directory runs; follow it with `"
 	}
-	how += c.again("watch", session.workflow) + "`"
+	how += c.again("watch", k.workflow) + "`"
 	if ctx.Err() != nil {
-		return r, end(exitInterrupted, "interrupted: nothing of session %s is lost, %s", session.id, how)
+		return end(exitInterrupted, "interrupted: nothing of %s %s is lost, %s", k.noun(), k.id, how)
 	}
-	return r, end(exitInterrupted, "lost sight of session %s: %w; nothing of it is lost, %s", session.id, cause, how)
+	return end(exitInterrupted, "lost sight of %s %s: %w; nothing of it is lost, %s", k.noun(), k.id, cause, how)
 }

@@ -30,33 +30,50 @@ const (
 
 // launch starts the session on p.
 func (c *cli) launch(ctx context.Context, p *place, id string, s session) error {
+	return c.execute(ctx, p, execution{
+		kind: workflows.SessionType, id: id, query: s.input.Query, offline: s.offline, input: s.input, flag: "--session-id",
+	})
+}
+
+// execution is a workflow to start.
+type execution struct {
+	kind, id string
+	query    string // what it is about, for people
+	offline  bool
+	input    any
+	flag     string // that gives it another ID
+}
+
+// execute starts a workflow on p.
+func (c *cli) execute(ctx context.Context, p *place, e execution) error {
 	starting, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	memo := map[string]any{
-		workflows.MemoSession: id,
-		workflows.MemoQuery:   firstRunes(s.input.Query, maxMemoQuery),
-		workflows.MemoStatus:  workflows.Running,
+		memoID(e.kind):       e.id,
+		workflows.MemoQuery:  firstRunes(e.query, maxMemoQuery),
+		workflows.MemoStatus: workflows.Running,
 	}
-	if s.offline {
+	if e.offline {
 		memo[memoOffline] = true
 	}
 	_, err := p.client.ExecuteWorkflow(starting, client.StartWorkflowOptions{
-		ID:                                       id,
+		ID:                                       e.id,
 		TaskQueue:                                p.queue,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            progress.Cut(progress.Line(s.input.Query), maxSummary),
+		StaticSummary:                            progress.Cut(progress.Line(e.query), maxSummary),
 		Memo:                                     memo,
-	}, workflows.SessionType, s.input)
+	}, e.kind, e.input)
+	noun := known{kind: e.kind}.noun()
 	var taken *serviceerror.WorkflowExecutionAlreadyStarted
 	switch {
 	case errors.As(err, &taken):
-		return end(exitUsage, "start session %s: there is one with this ID %s already; choose another --session-id, or follow it with `%s`",
-			id, p.where(), c.again("watch", id))
+		return end(exitUsage, "start %s %s: there is one with this ID %s already; choose another %s, or follow it with `%s`",
+			noun, e.id, p.where(), e.flag, c.again("watch", e.id))
 	case err != nil && ctx.Err() != nil:
-		return end(exitInterrupted, "interrupted while starting session %s; `%s` says whether it runs", id, c.again("status", id))
+		return end(exitInterrupted, "interrupted while starting %s %s; `%s` says whether it runs", noun, e.id, c.again("status", e.id))
 	case err != nil:
-		return fmt.Errorf("start session %s %s: %w", id, p.where(), err)
+		return fmt.Errorf("start %s %s %s: %w", noun, e.id, p.where(), err)
 	}
 	return nil
 }

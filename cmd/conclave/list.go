@@ -48,7 +48,7 @@ func (c *cli) list(ctx context.Context) error {
 		return err
 	}
 	return c.at(ctx, t, func(p *place) error {
-		sessions, err := listSessions(ctx, p)
+		sessions, err := listKind(ctx, p, workflows.SessionType)
 		if err != nil {
 			return fmt.Errorf("list the sessions %s: %w", p.where(), err)
 		}
@@ -62,12 +62,12 @@ func (c *cli) list(ctx context.Context) error {
 	})
 }
 
-// listSessions asks Temporal's visibility. A session that was continued or
-// reset has several runs: the newest one tells.
-func listSessions(ctx context.Context, p *place) ([]listed, error) {
+// listKind asks Temporal's visibility for the workflows of a type. One that was
+// continued or reset has several runs: the newest one tells.
+func listKind(ctx context.Context, p *place, kind string) ([]listed, error) {
 	sessions, seen := []listed{}, map[string]bool{}
 	request := &workflowservice.ListWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", workflows.SessionType),
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind),
 	}
 	var runs []*workflowpb.WorkflowExecutionInfo
 	for {
@@ -94,7 +94,7 @@ func listSessions(ctx context.Context, p *place) ([]listed, error) {
 		sessions = append(sessions, listed{
 			workflow:  id,
 			held:      heldOf(run),
-			SessionID: memo(run.GetMemo(), workflows.MemoSession, id),
+			SessionID: memo(run.GetMemo(), memoID(kind), id),
 			Status:    statusOf(run.GetStatus(), run.GetMemo()),
 			Query:     memo(run.GetMemo(), workflows.MemoQuery, ""),
 			CreatedAt: run.GetStartTime().AsTime().UTC().Truncate(time.Millisecond),

@@ -5,14 +5,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"conclave/activities/sandbox"
 )
 
 func main() {
-	if sandbox.Child() { // a command of an agent's shell begins as this program
-		sandbox.Enter()
-	}
 	// A reader that goes away (`| head -1`) ends no session: writing to stdout
 	// fails instead, which commands report, and to stderr, which none minds.
 	signal.Ignore(syscall.SIGPIPE)

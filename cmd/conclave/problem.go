@@ -13,7 +13,8 @@ func (c *cli) notFound(err error, id string, p *place) error {
 	if !errors.As(err, &missing) {
 		return fmt.Errorf("look up session %s: %w", id, err)
 	}
-	return end(exitUsage, "there is no session %s %s; `%s` shows those there are", id, p.where(), c.again("list", ""))
+	return end(exitUsage, "there is no session %s %s, and no pipeline run; `%s` and `%s` show those there are",
+		id, p.where(), c.again("list", ""), c.again("pipeline list", ""))
 }
 
 // noFiles says that the place's store has no such session.

@@ -20,8 +20,8 @@ func (c *cli) pullCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull ID DIR",
 		Short: "Copy the session directory to DIR",
-		Long: `Copy everything that is on record of a session to DIR: answers, votes, workspaces,
-transcripts, the ledger. A session that still runs can be pulled too, and again
+		Long: `Copy everything that is on record of a session, or of a run of a pipeline, to DIR:
+answers, votes, workspaces, transcripts, the ledger. A session that still runs can be pulled too, and again
 later: only what is new is copied. It never runs a step.
 
 With --verify the copy is compared with itself afterwards: every workspace with
@@ -126,7 +126,7 @@ func (c *cli) printPulled(s pull.Summary) error {
 		return silent(exitNoAnswer)
 	}
 	if s.Status == workflows.Running {
-		c.say("the session is still running: pull again for the rest")
+		c.say("it is still running: pull again for the rest")
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %d files, %d of them copied now (%d bytes)\n", s.Dir, s.Files, s.Copied, s.Bytes)

@@ -58,7 +58,7 @@ func TestPullVerifies(t *testing.T) {
 	code, stdout, stderr := pulled(t, cli{}, p, dir, true)
 	require.Equal(t, exitDone, code)
 	require.True(t, strings.HasSuffix(stdout, "\nverified: 1 manifest, 1 step\n"), stdout)
-	require.Equal(t, "the session is still running: pull again for the rest\n", stderr)
+	require.Equal(t, "it is still running: pull again for the rest\n", stderr)
 
 	code, stdout, _ = pulled(t, cli{json: true}, p, dir, true)
 	require.Equal(t, exitDone, code)

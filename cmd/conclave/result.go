@@ -33,16 +33,18 @@ func (c *cli) result(ctx context.Context, id string, wait bool) error {
 	return c.withLooker(ctx, id, func(p *place, k known) error {
 		if k.running() && !wait {
 			if !c.people() {
-				r := workflows.SessionResult{SessionID: k.id, Status: workflows.Running, Votes: map[string]int{}}
-				if err := c.printJSON(r); err != nil {
+				if err := c.printJSON(unended(k)); err != nil {
 					return err
 				}
 			}
-			return end(exitNoAnswer, "session %s is still running; wait for it with `%s`, or follow it with `%s`",
-				k.id, c.again("result --wait", k.workflow), c.again("watch", k.workflow))
+			return end(exitNoAnswer, "%s %s is still running; wait for it with `%s`, or follow it with `%s`",
+				k.noun(), k.id, c.again("result --wait", k.workflow), c.again("watch", k.workflow))
 		}
 		if k.running() {
 			c.warnIdle(ctx, p)
+		}
+		if k.kind == workflows.PipelineType {
+			return c.awaitAndPrintPipeline(ctx, p, k)
 		}
 		r, err := await(ctx, p, k.workflow)
 		if err != nil {
@@ -55,6 +57,14 @@ func (c *cli) result(ctx context.Context, id string, wait bool) error {
 		}
 		return c.printResult(ctx, p, k, r)
 	})
+}
+
+// unended is the result of what has not ended.
+func unended(k known) any {
+	if k.kind == workflows.PipelineType {
+		return runningPipeline(k)
+	}
+	return workflows.SessionResult{SessionID: k.id, Status: workflows.Running, Votes: map[string]int{}}
 }
 
 // warnIdle tells a person who waits that nobody may be at work.

@@ -13,7 +13,7 @@ func (c *cli) retryCommand() *cobra.Command {
 		Short: "Run failed steps again",
 		Long: `Run the failed step of every agent that has one again, or of one agent with
 --agent. The session must be open, parked or not; what the step had paid for is
-kept.
+kept. Of a parked run of a pipeline, the step that failed is run again.
 
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9
@@ -21,7 +21,7 @@ Without an address, retry joins the local stack; it runs no steps itself.`,
 		Args: arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.update(cmd.Context(), args[0], update{
-				name: workflows.RetrySignal, what: "retry failed steps of", payload: workflows.RetryInput{Agent: agent}, next: "watch", steps: true,
+				name: workflows.RetrySignal, what: "retry failed steps of", payload: workflows.RetryInput{Agent: agent}, agent: agent, next: "watch", steps: true,
 				done: "tries again; %s follows it",
 			})
 		},

@@ -19,7 +19,8 @@ func (c *cli) sayCommand() *cobra.Command {
 		Short: "A human message to all agents, or one with --agent",
 		Long: `Tell the agents of a running session something. Whoever is at work reads it
 between two calls of the model, everybody else at the next step; votes that were
-cast without it are cast again. The message is kept on record.
+cast without it are cast again. The message is kept on record. In a run of a
+pipeline, the running step and all later ones read it.
 
 Without an address, say joins the local stack; it runs no steps.`,
 		Example: `  conclave say 20261121-153012-k3f9 "The budget is 2000 euros."
@@ -40,12 +41,12 @@ func (c *cli) sayTo(ctx context.Context, id string, in workflows.SayInput) error
 	case !utf8.ValidString(in.Text):
 		return errors.New("the TEXT is not UTF-8 text; convert it, for instance with iconv")
 	}
-	who := "the agents read it"
+	who := "it is read"
 	if in.Agent != "" {
 		who = in.Agent + " reads it"
 	}
 	return c.update(ctx, id, update{
-		name: workflows.SaySignal, what: "say something to", payload: in, next: "watch", steps: true,
-		done: "noted; " + who + " as soon as they can, %s follows the session",
+		name: workflows.SaySignal, what: "say something to", payload: in, agent: in.Agent, next: "watch", steps: true,
+		done: "noted; " + who + " at the next safe point, %s follows it",
 	})
 }

@@ -18,8 +18,10 @@ import (
 	"conclave/workflows"
 )
 
-// known is what Temporal knows of a session without asking a worker.
+// known is what Temporal knows of a session, or of the run of a pipeline, without
+// asking a worker.
 type known struct {
+	kind     string // the workflow type; empty for that of a session
 	id       string // of the session
 	workflow string
 	query    string // cut
@@ -31,6 +33,22 @@ type known struct {
 }
 
 func (k known) running() bool { return k.closed.IsZero() }
+
+// noun is what it is, in messages.
+func (k known) noun() string {
+	if k.kind == workflows.PipelineType {
+		return "pipeline run"
+	}
+	return "session"
+}
+
+// lister is the command that lists its like.
+func (k known) lister() string {
+	if k.kind == workflows.PipelineType {
+		return "pipeline list"
+	}
+	return "list"
+}
 
 // elapsed is how long the session took, or has taken up to now.
 func (k known) elapsed() time.Duration {
@@ -48,8 +66,8 @@ func (c *cli) find(ctx context.Context, p *place, id string) (known, error) {
 	if errors.As(err, &missing) {
 		workflow, listErr := workflowOf(ctx, p, id)
 		if listErr == nil && workflow != "" {
-			c.say("session %s is the workflow %s", id, workflow)
 			k, err = describe(ctx, p, workflow)
+			c.say("%s %s is the workflow %s", k.noun(), id, workflow)
 		}
 	}
 	var told *endError
@@ -63,16 +81,21 @@ func (c *cli) find(ctx context.Context, p *place, id string) (known, error) {
 	}
 }
 
-// workflowOf is the workflow of the newest session with this session ID, empty
-// if there is none.
+// workflowOf is the workflow of the newest session, else of the newest run of a
+// pipeline, with an ID of its own; empty if there is none.
 func workflowOf(ctx context.Context, p *place, id string) (string, error) {
-	sessions, err := listSessions(ctx, p)
-	for _, s := range sessions {
-		if s.SessionID == id {
-			return s.workflow, err
+	for _, kind := range []string{workflows.SessionType, workflows.PipelineType} {
+		runs, err := listKind(ctx, p, kind)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range runs {
+			if r.SessionID == id {
+				return r.workflow, nil
+			}
 		}
 	}
-	return "", err
+	return "", nil
 }
 
 // describe asks Temporal for the session that is this workflow.
@@ -84,12 +107,14 @@ func describe(ctx context.Context, p *place, id string) (known, error) {
 		return known{}, err
 	}
 	info := reply.GetWorkflowExecutionInfo()
-	if kind := info.GetType().GetName(); kind != workflows.SessionType {
-		return known{}, end(exitUsage, "%s is a workflow of type %s, not a session", id, kind)
+	name := memoID(info.GetType().GetName())
+	if name == "" {
+		return known{}, end(exitUsage, "%s is a workflow of type %s, neither a session nor the run of a pipeline", id, info.GetType().GetName())
 	}
 	k := known{
+		kind:     info.GetType().GetName(),
 		workflow: id,
-		id:       memo(info.GetMemo(), workflows.MemoSession, id),
+		id:       memo(info.GetMemo(), name, id),
 		query:    memo(info.GetMemo(), workflows.MemoQuery, ""),
 		offline:  memo(info.GetMemo(), memoOffline, false),
 		status:   statusOf(info.GetStatus(), info.GetMemo()),
@@ -100,6 +125,18 @@ func describe(ctx context.Context, p *place, id string) (known, error) {
 		k.closed = info.GetCloseTime().AsTime()
 	}
 	return k, nil
+}
+
+// memoID is the memo field with the ID of what a workflow of this type runs; empty
+// for a type that is none of ours.
+func memoID(kind string) string {
+	switch kind {
+	case workflows.SessionType:
+		return workflows.MemoSession
+	case workflows.PipelineType:
+		return workflows.MemoPipeline
+	}
+	return ""
 }
 
 // statusOf is a session's status: Temporal's word where it ended the session,

@@ -28,6 +28,9 @@ coordination state. It never runs a step.`,
 
 func (c *cli) status(ctx context.Context, id string) error {
 	return c.withLooker(ctx, id, func(p *place, k known) error {
+		if k.kind == workflows.PipelineType {
+			return c.pipelineStatus(ctx, p, k)
+		}
 		var state workflows.State
 		if err := query(ctx, p, k.workflow, workflows.StateQuery, &state); err != nil {
 			if ctx.Err() != nil {

@@ -38,7 +38,8 @@ func (c *cli) transcriptCommand() *cobra.Command {
 		Short: "What happened in a step",
 		Long: `Show what happened in one step of an agent: what it was told, what its model
 replied, which tools it called with which results, what was rejected and why, and
-what it cost. STEP is a number, or "last".
+what it cost. STEP is a number, or "last". Of a run of a pipeline,
+AGENT is the name of a step of the graph, and STEP is its number in the run.
 
 Of a step that is not over it shows what is kept so far. Long texts are cut,
 with --full they are not. With --json it prints the lines of the transcript as
@@ -116,7 +117,7 @@ func (c *cli) readStep(ctx context.Context, p *place, want wanted) (transcript.S
 		return transcript.Step{}, fmt.Errorf("look for session %s: %w", want.session, err)
 	}
 	if !there {
-		return transcript.Step{}, c.noFiles(p, want.session)
+		return c.readSegment(ctx, p, want)
 	}
 	if artifact.CheckAgentID(want.agent) != nil {
 		return transcript.Step{}, c.noAgent(ctx, p, want)

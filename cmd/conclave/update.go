@@ -23,6 +23,7 @@ type update struct {
 	next    string // the command that shows what comes of it
 	done    string // said when it was taken; next stands for %s
 	steps   bool   // what comes of it needs a worker that runs steps
+	agent   string // whom it concerns, in a session; empty for all
 }
 
 // taken is what --json prints.
@@ -44,6 +45,9 @@ func (c *cli) update(ctx context.Context, id string, u update) error {
 // deliver sends the update to a session that has not ended, and says what comes
 // next.
 func (c *cli) deliver(ctx context.Context, p *place, k known, u update) error {
+	if err := c.fits(&u, k); err != nil {
+		return err
+	}
 	if !k.running() {
 		return c.over(u, k)
 	}
@@ -53,9 +57,26 @@ func (c *cli) deliver(ctx context.Context, p *place, k known, u update) error {
 	if !c.people() {
 		return c.printJSON(taken{SessionID: k.id, Accepted: true})
 	}
-	c.say("session %s: "+u.done, k.id, "`"+c.again(u.next, k.workflow)+"`")
+	c.say("%s %s: "+u.done, k.noun(), k.id, "`"+c.again(u.next, k.workflow)+"`")
 	if u.steps {
 		c.warnIdle(ctx, p)
+	}
+	return nil
+}
+
+// fits refuses what makes no sense for the run of a pipeline, which has one step at
+// a time and nothing to decide, and leaves out what only sessions take.
+func (c *cli) fits(u *update, k known) error {
+	switch {
+	case k.kind != workflows.PipelineType:
+		return nil
+	case u.name == workflows.FinishSignal:
+		return end(exitUsage, "finish pipeline run %s: there is no vote that could be decided early; `%s` ends it, `%s` waits for its end",
+			k.id, c.again("cancel", k.workflow), c.again("result --wait", k.workflow))
+	case u.agent != "":
+		return end(exitUsage, "%s pipeline run %s: it runs one step at a time; leave out --agent", u.what, k.id)
+	case u.name == workflows.RetrySignal:
+		u.payload = nil
 	}
 	return nil
 }
@@ -73,12 +94,12 @@ func (c *cli) send(ctx context.Context, p *place, k known, u update) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return end(exitInterrupted, "interrupted: it is not known whether session %s was told to %s; `%s` shows it", k.id, u.name, c.again("status", k.workflow))
+		return end(exitInterrupted, "interrupted: it is not known whether %s %s was told to %s; `%s` shows it", k.noun(), k.id, u.name, c.again("status", k.workflow))
 	case tooEarly(err):
-		return end(exitUsage, "%s session %s: it is still being prepared, for which it needs a worker that runs steps; `%s` follows it", u.what, k.id, c.again("watch", k.workflow))
+		return end(exitUsage, "%s %s %s: it is still being prepared, for which it needs a worker that runs steps; `%s` follows it", u.what, k.noun(), k.id, c.again("watch", k.workflow))
 	case asking.Err() != nil:
-		return fmt.Errorf("%s session %s: nobody answered within %s; a worker has to run on the task queue %s; `%s` shows whether it was taken all the same",
-			u.what, k.id, updateTimeout, p.queue, c.again("status", k.workflow))
+		return fmt.Errorf("%s %s %s: nobody answered within %s; a worker has to run on the task queue %s; `%s` shows whether it was taken all the same",
+			u.what, k.noun(), k.id, updateTimeout, p.queue, c.again("status", k.workflow))
 	}
 	return c.refused(u, k, err)
 }
@@ -124,13 +145,13 @@ func (c *cli) refused(u update, k known, err error) error {
 	case errors.As(err, &gone):
 		return c.over(u, k) // it ended in between
 	case !errors.As(err, &refusal):
-		return fmt.Errorf("%s session %s: %w", u.what, k.id, err)
+		return fmt.Errorf("%s %s %s: %w", u.what, k.noun(), k.id, err)
 	case refusal.Type() == "AcceptedUpdateCompletedWorkflow": // the server's word
 		return c.over(u, k)
 	case strings.HasPrefix(refusal.Message(), "unknown update"): // the SDK's
-		return end(exitUsage, "%s session %s: its workers are of a version that cannot do that; replace them by newer ones", u.what, k.id)
+		return end(exitUsage, "%s %s %s: its workers are of a version that cannot do that; replace them by newer ones", u.what, k.noun(), k.id)
 	}
-	return end(exitUsage, "%s session %s: %s; `%s` shows how it stands", u.what, k.id, refusal.Message(), c.again("status", k.workflow))
+	return end(exitUsage, "%s %s %s: %s; `%s` shows how it stands", u.what, k.noun(), k.id, refusal.Message(), c.again("status", k.workflow))
 }
 
 // over says that a session has ended.
@@ -139,6 +160,6 @@ func (c *cli) over(u update, k known) error {
 	if !k.running() {
 		how = " (" + k.status + ")"
 	}
-	return end(exitUsage, "%s session %s: it has ended already%s; `%s` prints what came out, `%s` shows the sessions there are",
-		u.what, k.id, how, c.again("result", k.workflow), c.again("list", ""))
+	return end(exitUsage, "%s %s %s: it has ended already%s; `%s` prints what came out, `%s` shows the %ss there are",
+		u.what, k.noun(), k.id, how, c.again("result", k.workflow), c.again(k.lister(), ""), k.noun())
 }

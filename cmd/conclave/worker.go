@@ -80,6 +80,7 @@ func (c *cli) worker(ctx context.Context, f workerFlags) error {
 	logger := slog.New(slog.NewTextHandler(plainWriter{c.stderr}, nil))
 	c.tools = worker.NewTools(s)
 	c.tools.Log = logger
+	c.tools.Keep(t.dataDir, worker.DefaultCache())
 	if err := c.equip(ctx, team, ofAWorker); err != nil {
 		return err
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// defaultIterations is the default of max_iterations.
+const defaultIterations = 50
+
 // maxSteps is the largest number of steps of a graph.
 const maxSteps = 200
 
@@ -103,6 +106,14 @@ func (d *decoder) checkLeads(key string, s PipelineStep, names []string) {
 	}
 }
 
+// refuseIterations refuses a bound of model calls where no model of the pipeline's
+// is called. The default of the canonical form stands for none.
+func (d *decoder) refuseIterations(key string, s PipelineStep) {
+	if s.MaxIterations != defaultIterations {
+		d.reportKey(key+".max_iterations", "has no meaning for a step of kind %s; remove it", s.Kind)
+	}
+}
+
 // refuseKeys refuses keys that have no meaning for the kind of the step.
 func (d *decoder) refuseKeys(key string, s PipelineStep, given map[string]bool) {
 	for _, name := range []string{"agent", "calls", "config", "team", "prompt", "history"} {
@@ -134,6 +145,7 @@ func (d *decoder) checkPlayer(key string, s PipelineStep, p Pipeline) {
 
 func (d *decoder) checkToolsStep(key string, s PipelineStep, p Pipeline) {
 	d.refuseKeys(key, s, map[string]bool{"config": s.Config != nil, "team": s.Team != "", "prompt": s.Prompt != "", "history": s.History})
+	d.refuseIterations(key, s)
 	d.checkPlayer(key, s, p)
 	c := Checker{d}
 	if len(s.Calls) == 0 {
@@ -176,10 +188,31 @@ func (d *decoder) checkTool(key, tool string, a Agent) {
 
 func (d *decoder) checkSessionStep(key string, s PipelineStep) {
 	d.refuseKeys(key, s, map[string]bool{"calls": len(s.Calls) > 0, "agent": s.Agent != ""})
+	d.refuseIterations(key, s)
 	c := Checker{d}
 	if s.Config != nil && s.Team != "" {
 		c.Report(key+".team", "the step has both a team and a config: give one")
 	}
+}
+
+// UnreachableIn names the steps of a pipeline's text that no run comes to, at
+// their places. Of a text with problems it says nothing.
+func UnreachableIn(name string, data []byte, reach Reach) Problems {
+	p, err := ParsePipeline(name, data, reach)
+	root, f := parseDocument(data)
+	if err != nil || f != nil {
+		return nil
+	}
+	var found Problems
+	for i, step := range root.get("steps").items {
+		if slices.Contains(p.Unreachable(), p.Steps[i].Name) {
+			found = append(found, Problem{
+				File: name, Line: step.line, Column: step.column, Key: nth("steps", i),
+				Message: fmt.Sprintf("no run comes to the step %s: nothing leads to it by next or destinations", quote(p.Steps[i].Name)),
+			})
+		}
+	}
+	return found
 }
 
 // Unreachable are the steps that no run comes to, by name.

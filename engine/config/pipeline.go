@@ -25,7 +25,7 @@ type Pipeline struct {
 
 // PipelineLimits bound a run.
 type PipelineLimits struct {
-	MaxTransitions int `json:"max_transitions" default:"100" min:"1" max:"10000" doc:"How often control passes from step to step, calls and returns included."`
+	MaxTransitions int `json:"max_transitions" default:"100" min:"1" max:"1000" doc:"How often control passes from step to step, calls and returns included."`
 	MaxCallDepth   int `json:"max_call_depth" default:"8" min:"1" max:"32" doc:"How many callers can wait for a step that they called."`
 }
 
@@ -144,9 +144,19 @@ func (p Pipeline) Player(s PipelineStep) (Agent, bool) {
 }
 
 // Offline returns the pipeline with the built-in deterministic model behind every
-// agent.
+// agent. What steps without a model do they do all the same: an agent whose tools
+// they use keeps them.
 func (p Pipeline) Offline() Pipeline {
+	original := p
 	p.Agents = Team{Agents: p.Agents}.Offline().Agents
+	for _, s := range p.Steps {
+		lender, ok := original.Player(s)
+		if s.Kind != ToolsStep || !ok {
+			continue
+		}
+		i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.ID == lender.ID })
+		p.Agents[i].Tools, p.Agents[i].MCPServers = lender.Tools, lender.MCPServers
+	}
 	p.Steps = slices.Clone(p.Steps)
 	for i, s := range p.Steps {
 		if s.Config != nil {
@@ -155,6 +165,14 @@ func (p Pipeline) Offline() Pipeline {
 		}
 	}
 	return p
+}
+
+// PlaysOffline reports whether the built-in deterministic model is behind any agent.
+func (p Pipeline) PlaysOffline() bool {
+	offline := func(a Agent) bool { return a.Backend.Type == Offline }
+	return slices.ContainsFunc(p.Agents, offline) || slices.ContainsFunc(p.Steps, func(s PipelineStep) bool {
+		return s.Config != nil && slices.ContainsFunc(s.Config.Agents, offline)
+	})
 }
 
 // Canonical returns the pipeline as JSON with every default resolved; ParsePipeline

@@ -85,6 +85,36 @@ func TestUnreachableSteps(t *testing.T) {
 	require.Equal(t, []string{"island", "beach"}, p.Unreachable())
 }
 
+func TestUnreachableStepsHavePlaces(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(writing, "limits:", "  - {name: island, next: beach}\n  - name: beach\nlimits:", 1)
+	found := config.UnreachableIn("p.yaml", []byte(text), config.Local)
+	require.Len(t, found, 2)
+	require.EqualError(t, found[0], "p.yaml:16:5: steps[4]: no run comes to the step \"island\": nothing leads to it by next or destinations")
+	require.Equal(t, 17, found[1].Line)
+	require.Empty(t, config.UnreachableIn("p.yaml", []byte(writing), config.Local))
+	require.Empty(t, config.UnreachableIn("p.yaml", []byte("steps: []"), config.Local), "the problems are told elsewhere")
+}
+
+// Steps without a model do offline what they always do.
+func TestOfflineStepsKeepTheirTools(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(writing, "steps:", "  - {id: agent_b, backend: {model: m}, tools: {shell: true}}\nsteps:", 1)
+	p, err := config.ParsePipeline("p.yaml", []byte(text), config.Local)
+	require.NoError(t, err)
+	require.False(t, p.PlaysOffline())
+	offline := p.Offline()
+	require.True(t, offline.PlaysOffline())
+	require.True(t, offline.Agents[0].Tools.Shell)
+	require.Len(t, offline.Agents[0].MCPServers, 1)
+	require.False(t, offline.Agents[1].Tools.Shell, "no step borrows them")
+	require.True(t, p.Agents[1].Tools.Shell, "a copy")
+	canonical, err := offline.Canonical()
+	require.NoError(t, err)
+	_, err = config.ParsePipeline("canonical", canonical, config.Local)
+	require.NoError(t, err)
+}
+
 func TestMermaid(t *testing.T) {
 	t.Parallel()
 	p, err := config.ParsePipeline("p.yaml", []byte(writing), config.Local)

@@ -26,8 +26,10 @@ type Launch struct {
 	// Return is set on a segment that goes on after a call.
 	Return *Return `json:"return,omitempty"`
 
-	// History are the segments whose texts are shown.
+	// History are the segments whose texts are shown, and Omitted is how many
+	// earlier ones are not.
 	History []Ref `json:"history,omitempty"`
+	Omitted int   `json:"omitted,omitempty"`
 
 	// Workspace is the hash of the manifest of the files that the segment begins
 	// with; empty for none.

@@ -24,8 +24,8 @@ var _ loop.Rules = (*Rules)(nil)
 // NewRules returns the rules of a segment on task, which begins with task.Opening.
 func NewRules(task Task) *Rules {
 	r := &Rules{task: task}
-	for _, m := range task.Messages {
-		r.heard = max(r.heard, m.Number)
+	if task.Return != nil {
+		r.heard = task.Return.Heard
 	}
 	return r
 }

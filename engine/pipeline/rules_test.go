@@ -193,9 +193,8 @@ func TestModelCallsAreUsedUpOverAllSegments(t *testing.T) {
 func TestWhatPeopleSayReachesAStepAtASafePoint(t *testing.T) {
 	t.Parallel()
 	all := []pipeline.Message{{Number: 1, Text: "hello"}, {Number: 2, Text: "use\x1b[31m tabs"}, {Number: 3, Text: "wait"}}
-	there := 1
+	there := 0
 	told := task
-	told.Messages = all[:1]
 	told.Hear = func(_ context.Context, after int) ([]pipeline.Message, error) {
 		there = min(there+1, 3)
 		return all[after:max(after, there)], nil
@@ -203,9 +202,41 @@ func TestWhatPeopleSayReachesAStepAtASafePoint(t *testing.T) {
 	d, rules, a, err := segment(t, told, says("early"), says("done"))
 	require.NoError(t, err)
 	require.Equal(t, "done", payload(t, a).Text, "the first text was turned down by what came in before it counted")
-	require.Contains(t, d.requests[0][3].Content, "use[31m tabs")
+	require.Contains(t, d.requests[0][2].Content, "hello", "what was said before it began")
+	require.Contains(t, d.requests[1][4].Content, "use[31m tabs")
 	require.Contains(t, d.requests[1][len(d.requests[1])-1].Content, "wait")
 	require.Equal(t, 3, rules.Heard())
+
+	// A caller has heard what is in its messages.
+	told.Return = &pipeline.Returned{Messages: rules.Messages(), Heard: rules.Heard(), Status: pipeline.Completed}
+	d, rules, _, err = segment(t, told, says("done"))
+	require.NoError(t, err)
+	require.Len(t, d.requests, 1)
+	require.Equal(t, 3, rules.Heard())
+}
+
+// A segment goes on with the journal of one that was suspended: what was said in
+// between is not in the opening.
+func TestASegmentThatGoesOnHearsWhatWasSaidMeanwhile(t *testing.T) {
+	t.Parallel()
+	told := task
+	told.Hear = func(_ context.Context, after int) ([]pipeline.Message, error) {
+		return []pipeline.Message{{Number: 1, Text: "a toad"}}[min(after, 1):], nil
+	}
+	d, rules := &desk{replies: []llm.Message{says("done")}}, pipeline.NewRules(told)
+	conv := &loop.Conversation{}
+	for _, e := range []loop.Entry{
+		{Kind: loop.Opening, Messages: task.Opening()},
+		{Kind: loop.Reply, Messages: []llm.Message{says("", call("1", "read_file", "{}"))}},
+		{Kind: loop.Results, Messages: []llm.Message{{Role: llm.ToolRole, ToolCallID: "1", Content: "a frog"}}},
+	} {
+		conv.Add(e)
+		require.NoError(t, rules.Learn(t.Context(), e))
+	}
+	_, err := loop.Loop{Model: d, Tools: d, Journal: d}.Run(t.Context(), conv, rules)
+	require.NoError(t, err)
+	require.Len(t, d.requests, 1)
+	require.Contains(t, d.requests[0][4].Content, "a toad")
 }
 
 func TestHistoryIsShownAsData(t *testing.T) {

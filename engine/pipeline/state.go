@@ -19,7 +19,7 @@ type State struct {
 	Newest   int     `json:"newest"`   // highest number of a segment
 
 	Transitions int       `json:"transitions"`
-	Trace       []Segment `json:"trace"` // what ended, in order
+	Trace       []Segment `json:"trace"` // what ended, in order; only the newest 50 have texts
 	History     []Ref     `json:"history"`
 	Workspace   string    `json:"workspace,omitempty"`
 	Usage       llm.Usage `json:"usage"` // of all segments, failed and suspended ones included
@@ -114,6 +114,14 @@ func (s *State) launch() Launch {
 	l.ID = launchID(s.Launches)
 	l.After, l.Messages = s.Newest, len(s.Messages)
 	s.Pending, s.Running, s.Rung = nil, &Run{Launch: l}, len(s.Messages)
+	switch {
+	case l.ResumeFrom != "":
+		s.note(l.Step, l.Step+" goes on")
+	case l.Return != nil:
+		s.note(l.Step, l.Step+" goes on after "+l.Return.Called.Step)
+	default:
+		s.note(l.Step, l.Step+" begins")
+	}
 	return l
 }
 

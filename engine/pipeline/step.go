@@ -136,11 +136,16 @@ func (s *State) enter(step string) {
 	s.Pending = &l
 }
 
+// maxShown bounds how many texts a step is shown: a launch is in the history of
+// its workflow for ever.
+const maxShown = 100
+
 // fresh is a launch of the step with nothing behind it.
 func (s *State) fresh(n *Node) Launch {
 	l := Launch{Step: n.Name, Kind: n.Kind, Most: n.MaxIterations, Deepest: s.deepest(), Workspace: s.Workspace}
 	if n.History {
-		l.History = append([]Ref{}, s.History...)
+		l.Omitted = max(0, len(s.History)-maxShown)
+		l.History = append([]Ref{}, s.History[l.Omitted:]...)
 	}
 	return l
 }
@@ -149,6 +154,7 @@ func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 
 // broke ends or parks the run. The step's journal is kept: a retry goes on with it.
 func (s *State) broke(l Launch, e Broke) {
+	e.Cause.Message = cut(e.Cause.Message)
 	s.trace(Segment{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
 	if s.Graph.Park {
 		s.Parked = &e.Cause
@@ -192,6 +198,9 @@ func (s *State) said(at Ref) bool { return slices.Contains(s.History, at) }
 
 func (s *State) trace(g Segment) {
 	s.Trace = append(s.Trace, g)
+	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
+		s.Trace[old].Text = "" // the trace is a part of the result, and of what continue-as-new carries
+	}
 	text := g.Step + " ended: " + string(g.Status)
 	switch g.Action {
 	case Jump:

@@ -14,8 +14,10 @@ type Task struct {
 	Prompt  string // the system message; empty for none
 	Request string // the first user message of every step
 
-	// History are the texts of earlier steps, for a step that is shown them.
+	// History are the texts of earlier steps, for a step that is shown them;
+	// Omitted is how many there are before those.
 	History []Told
+	Omitted int
 
 	// Destinations are the steps that it may jump to and call, with what they are
 	// for; Deepest says that calls are refused.
@@ -31,11 +33,13 @@ type Task struct {
 	// Return is set for a segment that goes on after a call.
 	Return *Returned
 
-	// Messages are what people said before the segment began.
+	// Messages are what people said before a team was asked.
 	Messages []Message
 
 	// Hear brings what people said beyond the message with the given number; nil
-	// where nothing reaches the segment.
+	// where nothing reaches the segment. It is asked at safe points, the first one
+	// included: a segment that goes on with the journal of one that was suspended
+	// has an opening from before that.
 	Hear func(ctx context.Context, after int) ([]Message, error)
 
 	// Frame is what no text of others can contain: the line that delimits them.
@@ -52,6 +56,7 @@ type Told struct {
 // the step called came to.
 type Returned struct {
 	Messages []llm.Message
+	Heard    int // number of the last human message among them
 	Status   Status
 	Text     string
 }
@@ -78,9 +83,6 @@ func (t Task) Opening() []llm.Message {
 		if len(t.History) > 0 {
 			opening = append(opening, llm.Message{Role: llm.User, Content: t.history()})
 		}
-	}
-	if len(t.Messages) > 0 {
-		opening = append(opening, said(t.Messages))
 	}
 	return opening
 }
@@ -114,8 +116,8 @@ func (t Task) history() string {
 		first--
 		size += len(t.History[first].Text)
 	}
-	if first > 0 {
-		fmt.Fprintf(&b, "[%d earlier texts are left out: there is no room for them]\n", first)
+	if omitted := t.Omitted + first; omitted > 0 {
+		fmt.Fprintf(&b, "[%d earlier texts are left out: there is no room for them]\n", omitted)
 	}
 	for _, told := range t.History[first:] {
 		fmt.Fprintf(&b, "%s %s\n%s\n", t.Frame, told.Step, plain(told.Text, t.Frame))
@@ -153,17 +155,17 @@ const MaxQuestion = 256 << 10
 // Question is what the team of a session step is asked: there the prompt is a part
 // of the question, not a system message. Of more than there is room for, the
 // request stays whole.
-func Question(prompt, request string, history []Told, messages []Message) string {
+func Question(t Task) string {
 	var parts []string
-	if prompt != "" {
-		parts = append(parts, prompt)
+	if room := MaxQuestion - len(t.Request); t.Prompt != "" && room > 0 {
+		parts = append(parts, strings.ToValidUTF8(t.Prompt[:min(len(t.Prompt), room)], ""))
 	}
-	parts = append(parts, request)
-	if len(history) > 0 {
-		parts = append(parts, Task{History: history, Frame: "====="}.history())
+	parts = append(parts, t.Request)
+	if len(t.History) > 0 {
+		parts = append(parts, t.history())
 	}
-	if len(messages) > 0 {
-		parts = append(parts, said(messages).Content)
+	if len(t.Messages) > 0 {
+		parts = append(parts, said(t.Messages).Content)
 	}
 	text := strings.Join(parts, "\n\n")
 	if len(text) > MaxQuestion {

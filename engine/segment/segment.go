@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -46,8 +45,12 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	if err := o.load(ctx); err != nil {
 		return step.Spec{}, err
 	}
+	number, err := s.reserve(ctx, store)
+	if err != nil {
+		return step.Spec{}, err
+	}
 	return step.Spec{
-		Layout: s.Layout, Token: s.Token, Dir: s.dir, Attempt: s.Attempt, ResumeFrom: s.Launch.ResumeFrom, After: s.Launch.After,
+		Layout: s.Layout, Token: s.Token, Dir: s.dir, Attempt: s.Attempt, ResumeFrom: s.Launch.ResumeFrom, After: number - 1,
 		Files: s.Launch.Workspace, Spent: s.Spent, Seen: map[string]int{},
 		Open: o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
 		Project:   func(number int, c artifact.Commit) ([]step.Document, error) { return s.project(store, number, c) },
@@ -69,13 +72,11 @@ type opened struct {
 func (o *opened) load(ctx context.Context) error {
 	l := o.Launch
 	o.task = pipeline.Task{
-		Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Used: l.Used, Most: l.Most, Frame: frame(o.Token),
+		Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Used: l.Used, Most: l.Most, Frame: Frame(o.Token),
+		Omitted: l.Omitted,
 	}
 	var err error
 	if o.task.History, err = Texts(ctx, o.store, o.Layout, l.History); err != nil {
-		return err
-	}
-	if o.task.Messages, err = ReadMessages(ctx, o.store, o.Layout, 0, l.Messages); err != nil {
 		return err
 	}
 	if l.Return != nil {
@@ -97,8 +98,7 @@ func Texts(ctx context.Context, store artifact.Store, layout artifact.Layout, re
 	return told, nil
 }
 
-// returned reads what a caller goes on with. What people said and it has heard is
-// in its conversation already.
+// returned reads what a caller goes on with.
 func (o *opened) returned(ctx context.Context, r pipeline.Return) (*pipeline.Returned, error) {
 	data, err := o.store.Get(ctx, o.Layout.Blob(r.Messages))
 	if err != nil {
@@ -111,14 +111,13 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*pipeline.Ret
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
 	}
-	o.task.Messages = slices.DeleteFunc(o.task.Messages, func(m pipeline.Message) bool { return m.Number <= kept.Heard })
 	var called Commit
 	if r.Called.Number > 0 { // a caller whose model calls were used up has no segment of that
 		if called, err = ReadCommit(ctx, o.store, o.Layout, r.Called); err != nil && !errors.Is(err, artifact.ErrNotFound) {
 			return nil, fmt.Errorf("reading what the step called came to: %w", err)
 		}
 	}
-	return &pipeline.Returned{Messages: kept.Messages, Status: r.Status, Text: called.Text}, nil
+	return &pipeline.Returned{Messages: kept.Messages, Heard: kept.Heard, Status: r.Status, Text: called.Text}, nil
 }
 
 // caller is the blob of a suspended caller.
@@ -133,17 +132,25 @@ func (o *opened) open(ordinary []llm.Tool, _ func(context.Context, step.Peer) er
 	for _, tool := range ordinary {
 		task.Tools = append(task.Tools, tool.Name)
 	}
-	if o.Messages != nil {
-		task.Hear = func(ctx context.Context, after int) ([]pipeline.Message, error) {
-			there, err := o.Messages(ctx)
-			if err != nil || there <= after {
-				return nil, err
-			}
-			return ReadMessages(ctx, o.store, o.Layout, after, there)
-		}
+	if o.Launch.Kind == pipeline.Agent { // nobody else listens
+		task.Hear = o.hear
 	}
 	o.rules = pipeline.NewRules(task)
 	return o.rules, task.Opening(), nil
+}
+
+// hear reads what people said after the message with the given number: before the
+// launch, and since.
+func (o *opened) hear(ctx context.Context, after int) ([]pipeline.Message, error) {
+	there := o.Launch.Messages
+	if o.Messages != nil {
+		rung, err := o.Messages(ctx)
+		if err != nil {
+			return nil, err
+		}
+		there = max(there, rung)
+	}
+	return ReadMessages(ctx, o.store, o.Layout, after, there)
 }
 
 // witnessed is the last human message that the step was told.
@@ -154,8 +161,9 @@ func (o *opened) witnessed() (map[string]int, int) {
 	return map[string]int{}, o.rules.Heard()
 }
 
-// frame delimits texts of others: nobody who wrote one could know it.
-func frame(token string) string {
+// Frame delimits texts of others in what the launch with the given token is told:
+// nobody who wrote one could know it.
+func Frame(token string) string {
 	sum := sha256.Sum256([]byte("segment " + token))
 	return "=====" + hex.EncodeToString(sum[:6]) + "====="
 }

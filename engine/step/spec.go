@@ -90,6 +90,15 @@ type Spec struct {
 	Seen   map[string]int
 	Labels []string
 
+	// Agents are those that the numbers in labels stand for, from 1; nil where
+	// there are none.
+	Agents []string
+
+	// Take makes sure that a number is free before it is claimed; false if somebody
+	// has it. It is for stores to which others write steps without a claim; nil where
+	// nobody does.
+	Take func(ctx context.Context, number int) (bool, error)
+
 	// Peers are mounted read-only at the start: the workspaces at peers/agent<N>/,
 	// the texts at peers/agent<N>.md.
 	Peers []Peer

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,26 +41,6 @@ func diskBombs() []attack {
 			during: seeDisk, worked: atLeast(seenDisk, "bytes on disk and in files in memory"), fatal: true,
 		},
 		{
-			name: "disk_unlinked", what: "write 1 GiB to open files that no directory has any more",
-			always: "what is measured is what directories have; a command is only ended when the disk is nearly full",
-			plant:  plantFree,
-			try: func(target) (string, error) {
-				for i := range pieces * 4 {
-					f, err := os.OpenFile(fmt.Sprintf("bomb%d", i), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-					if err != nil {
-						return "", err
-					}
-					if err := errors.Join(os.Remove(f.Name()), writeBytes(f, bigDisk/pieces/4)); err != nil {
-						return "", err
-					}
-					defer f.Close()
-				}
-				time.Sleep(time.Second)
-				return "", nil
-			},
-			during: seeFree, worked: atLeast(seenDisk, "bytes of the disk gone"), fatal: true,
-		},
-		{
 			name: "disk_allocate", what: "reserve 1 GiB of the disk with fallocate, which writes nothing", plant: plantFree,
 			try: func(target) (string, error) {
 				for i := range pieces * 2 {
@@ -88,6 +69,50 @@ func diskBombs() []attack {
 			fatal: true,
 		},
 	}
+}
+
+// unlinkedBombs are attacks on the host's disk with files that no directory has any
+// more.
+func unlinkedBombs() []attack {
+	bomb := func(name, how string, keep func(*os.File) error) attack {
+		return attack{
+			name: name, what: "write 1 GiB to files that no directory has any more, " + how, plant: plantFree,
+			try:    func(target) (string, error) { return "", unlinked(keep) },
+			during: seeFree, worked: atLeast(seenDisk, "bytes of the disk gone"), fatal: true,
+		}
+	}
+	return []attack{
+		bomb("disk_unlinked", "and keep them open", func(*os.File) error { return nil }),
+		bomb("disk_mapped", "and keep them by a map of one page", func(f *os.File) error {
+			_, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+			return errors.Join(err, f.Close())
+		}),
+		bomb("disk_sent", "and keep them in a socket that nobody reads", func(f *os.File) error {
+			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0) // to the end of the process
+			if err != nil {
+				return err
+			}
+			return errors.Join(unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(int(f.Fd())), nil, 0), f.Close())
+		}),
+	}
+}
+
+// unlinked makes files, removes and fills them, and has them kept.
+func unlinked(keep func(*os.File) error) error {
+	var files []*os.File
+	for i := range pieces * 4 {
+		f, err := os.OpenFile(fmt.Sprintf("bomb%d", i), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+		if err := errors.Join(os.Remove(f.Name()), writeBytes(f, bigDisk/pieces/4), keep(f)); err != nil {
+			return err
+		}
+	}
+	time.Sleep(time.Second)
+	runtime.KeepAlive(files)
+	return nil
 }
 
 func plantDisk(s *scene) error {

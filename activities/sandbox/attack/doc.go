@@ -25,14 +25,9 @@
 //
 // # What is known to get through
 //
-// A level promises to stop every attack but these. At every level but off, for the
-// reason that its entry in the list gives:
-//
-//   - disk_unlinked: what is measured is what directories have. Open files that are
-//     deleted end a command only when the disk is nearly full.
-//
-// At level landlock, which has no namespaces, so that a command sees that other
-// files are there, and no mounts, so that the workspace is one:
+// Level full promises to stop every attack. So does level landlock, but for these: it
+// has no namespaces, so that a command sees that other files are there, and no mounts,
+// so that the workspace is one.
 //
 //   - peers_write: read-only parts of the workspace are protected by their mode only,
 //     which their owner can change.

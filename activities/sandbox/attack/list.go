@@ -8,7 +8,7 @@ import "slices"
 func list() []attack {
 	return slices.Concat(
 		onSecrets(), onFiles(), onMoreFiles(), onAttributes(), onNames(), onNetwork(), onSockets(), onProcesses(), onMemory(),
-		onSupervisor(), bombs(), memoryBombs(), diskBombs(), leftovers(), onKernel(), onCalls(),
+		onSupervisor(), bombs(), memoryBombs(), diskBombs(), unlinkedBombs(), leftovers(), onKernel(), onCalls(),
 	)
 }
 
@@ -26,7 +26,7 @@ func find(name string) (attack, bool) {
 func KnownAtLandlock() []string {
 	var names []string
 	for _, a := range list() {
-		if a.known != "" || a.always != "" {
+		if a.known != "" {
 			names = append(names, a.name)
 		}
 	}

@@ -36,7 +36,7 @@ func Names() []string {
 // Run carries out the attacks, one after the other, and returns a result for each.
 // A host that does not give the level is refused with *sandbox.LevelError before
 // anything runs, and so is a name that is not in the list. The program that calls
-// Run has to call sandbox.Enter and RunChild when it is started as their child.
+// Run has to call RunChild when it is started with ChildCommand.
 func Run(ctx context.Context, o Options) ([]Result, error) {
 	if o.Level == "" {
 		o.Level = sandbox.Full

@@ -27,12 +27,19 @@ import (
 	"conclave/workflows"
 )
 
-// TestMain makes the test binary what the stack re-executes, and turns the
+// TestMain makes the test binary what the stack re-executes, and an MCP server, and turns the
 // workflow cache off for the workers in this process: every workflow task
 // replays the whole history.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == devserver.ChildCommand {
 		if err := devserver.RunChild(context.Background(), os.Stdin, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 2 && os.Args[1] == serve {
+		if err := draw(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

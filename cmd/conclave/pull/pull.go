@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,11 +33,18 @@ type Summary struct {
 	Verified *Verified `json:"verified,omitempty"`
 }
 
-// ErrNoSession says that the store has no such session.
+// ErrNoSession says that the store has no session, and no run of a pipeline, with
+// that ID.
 var ErrNoSession = errors.New("no such session")
 
-// CheckDir refuses, without a look at the session, a directory that cannot be
-// its copy: one with content that is no session.
+// The claims by which a directory is known to be one of a session or of a run.
+const (
+	sessionClaim  = "session.json"
+	pipelineClaim = "pipeline.json"
+)
+
+// CheckDir refuses, without a look at what is pulled, a directory that cannot be
+// its copy: one with content that is neither a session nor a run of a pipeline.
 func CheckDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -47,17 +56,18 @@ func CheckDir(dir string) error {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Name() == "session.json" {
+		if e.Name() == sessionClaim || e.Name() == pipelineClaim {
 			return nil
 		}
 	}
 	return fmt.Errorf("copy into %s: it is not empty and holds no session; name a new or an empty directory", dir)
 }
 
-// copier copies one session.
+// copier copies one session, or one run of a pipeline.
 type copier struct {
 	store  artifact.Store
 	layout artifact.Layout
+	claim  string // the file by which it was claimed
 	root   *os.Root
 	dir    string // absolute
 
@@ -66,13 +76,19 @@ type copier struct {
 }
 
 // Session copies the session to dir: everything of the contract's layout, not
-// the blobs and journals. It fails with ErrNoSession if the store has none, with
+// the blobs and journals. If there is no such session, the run of a pipeline with
+// that ID is copied. It fails with ErrNoSession if the store has neither, with
 // a *DamageError when it has copied everything and not all of it is what it should
 // be, and refuses a directory that holds another session. The callback is told of
 // every file that is dealt with, from one goroutine at a time.
 func Session(ctx context.Context, store artifact.Store, id, dir string, tell func(done, total int)) (Summary, error) {
-	c := &copier{store: store, layout: artifact.InBucket(id)}
-	session, err := artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File("session.json"))
+	c := &copier{store: store, layout: artifact.InBucket(id), claim: sessionClaim}
+	session, err := artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
+	if errors.Is(err, artifact.ErrNotFound) {
+		// The claim of a run names its owner in the same words.
+		c.layout, c.claim = artifact.InPipeline(id), pipelineClaim
+		session, err = artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
+	}
 	if errors.Is(err, artifact.ErrNotFound) {
 		return Summary{}, fmt.Errorf("%w: %w", ErrNoSession, err)
 	}
@@ -115,27 +131,35 @@ func (c *copier) open(dir string, session artifact.Session) error {
 	if c.root, err = os.OpenRoot(c.dir); err != nil {
 		return fmt.Errorf("copy into %s: %w", dir, err)
 	}
-	there, err := readDocument[artifact.Session](c.root, "session.json")
+	other := map[string]string{sessionClaim: pipelineClaim, pipelineClaim: sessionClaim}[c.claim]
+	if _, err := c.root.Lstat(other); err == nil {
+		return errors.Join(fmt.Errorf("copy into %s: it holds something else (%s); name a new or an empty directory", dir, other), c.root.Close())
+	}
+	there, err := readDocument[artifact.Session](c.root, c.claim)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return errors.Join(fmt.Errorf("copy into %s: its session.json: %w", dir, err), c.root.Close())
+		return errors.Join(fmt.Errorf("copy into %s: its %s: %w", dir, c.claim, err), c.root.Close())
 	case there.WorkflowID != session.WorkflowID || there.FirstRunID != session.FirstRunID:
 		return errors.Join(fmt.Errorf("copy into %s: it holds another session (%s); name a new or an empty directory", dir, there.WorkflowID), c.root.Close())
 	}
 	return nil
 }
 
+// unread are the directories that are not for readers.
+var unread = []string{"blobs", "journal", "claims"}
+
 // list returns the session's files, as keys relative to it, the claim first.
 func (c *copier) list(ctx context.Context) ([]string, error) {
-	names := []string{"session.json"}
+	names := []string{c.claim}
 	for key, err := range c.store.List(ctx, c.layout.Root()) {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", c.store.URL(c.layout.Root()), err)
 		}
 		name := strings.TrimPrefix(key, c.layout.Root())
-		if name != "session.json" && !strings.HasPrefix(name, "blobs/") && !strings.HasPrefix(name, "journal/") {
+		top, _, _ := strings.Cut(name, "/")
+		if name != c.claim && !slices.Contains(unread, top) {
 			names = append(names, name)
 		}
 	}
@@ -181,11 +205,12 @@ func (c *copier) copy(ctx context.Context, name string) error {
 
 // replaced reports the files that change while a session goes on.
 func replaced(name string) bool {
-	return name == "status.json" || name == "events.jsonl" || strings.HasPrefix(name, "final/") || isLastAction(name)
+	return name == "status.json" || name == "events.jsonl" || name == "result.json" || strings.HasPrefix(name, "final/") || isLastAction(name)
 }
 
 func isLastAction(name string) bool {
-	return strings.HasPrefix(name, "agents/") && strings.Count(name, "/") == 2 && strings.HasSuffix(name, "/last_action.json")
+	return (strings.HasPrefix(name, "agents/") || strings.HasPrefix(name, "steps/")) &&
+		strings.Count(name, "/") == 2 && strings.HasSuffix(name, "/last_action.json")
 }
 
 // fetch copies one file, whatever is there.
@@ -224,8 +249,11 @@ func (c *copier) fetchLastAction(ctx context.Context, name, file string) (int64,
 		return 0, err
 	}
 	if last.WorkspacePath != nil {
-		agent := strings.Split(name, "/")[1]
-		local := filepath.Join(c.dir, filepath.FromSlash(artifact.InDir().Step(agent, last.StepNumber, "workspace")))
+		at := path.Dir(name) + "/workspace" // of a pipeline's step, which has its last action beside it
+		if top, agent, _ := strings.Cut(path.Dir(name), "/"); top == "agents" {
+			at = artifact.InDir().Step(agent, last.StepNumber, "workspace")
+		}
+		local := filepath.Join(c.dir, filepath.FromSlash(at))
 		last.WorkspacePath = &local
 	}
 	data, err := artifact.EncodeJSON(last)

@@ -80,6 +80,11 @@ func (v *verifier) run(ctx context.Context) error {
 			}
 		}
 	}
+	for _, name := range v.dirs("steps") {
+		if err := v.segment(ctx, name); err != nil {
+			return err
+		}
+	}
 	if err := v.ledger(ctx); err != nil {
 		return err
 	}

@@ -64,10 +64,10 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	return nil
 }
 
-// isManifest reports agents/<id>/<NNN>/workspace.json and final/<id>/workspace.json;
-// a workspace may hold a file of that name itself.
+// isManifest reports agents/<id>/<NNN>/workspace.json, final/<id>/workspace.json and
+// steps/<NNN>-<name>/workspace.json; a workspace may hold a file of that name itself.
 func isManifest(name string) bool {
-	for _, pattern := range []string{"agents/*/*/workspace.json", "final/*/workspace.json"} {
+	for _, pattern := range []string{"agents/*/*/workspace.json", "final/*/workspace.json", "steps/*/workspace.json"} {
 		if ok, err := path.Match(pattern, name); err == nil && ok {
 			return true
 		}

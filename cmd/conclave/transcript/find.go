@@ -31,6 +31,29 @@ func Steps(ctx context.Context, store artifact.Store, layout artifact.Layout, ag
 	return numbers, nil
 }
 
+// Segment is one directory below steps/ of a pipeline's run.
+type Segment struct {
+	Number int
+	Step   string
+}
+
+// Segments lists what steps of a pipeline's run there are, in order.
+func Segments(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]Segment, error) {
+	dirs, err := names(ctx, store, layout.File("steps/"))
+	if err != nil {
+		return nil, err
+	}
+	var segments []Segment
+	for _, dir := range dirs {
+		number, name, _ := strings.Cut(dir, "-")
+		if n, err := strconv.Atoi(number); err == nil && n > 0 && layout.Segment(n, name, "") == layout.File("steps/"+dir+"/") {
+			segments = append(segments, Segment{Number: n, Step: name})
+		}
+	}
+	slices.SortFunc(segments, func(a, b Segment) int { return a.Number - b.Number })
+	return segments, nil
+}
+
 // names lists the directories right below a prefix.
 func names(ctx context.Context, store artifact.Store, prefix string) ([]string, error) {
 	var found []string

@@ -1,0 +1,39 @@
+package offline_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/offline"
+	"conclave/engine/llm"
+	"conclave/engine/scenario"
+)
+
+func TestAScenarioStepIsReportedAsUntested(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]scenario.Status{
+		"Open the page.":                      scenario.Pass,
+		"Open the page.\n\n  offline: fail\n": scenario.Fail,
+	} {
+		rules := scenario.NewRules(scenario.Task{Tools: []string{scenario.EvidenceTool}})
+		opening := scenario.Task{Scenario: "buy", Step: scenario.StepRef{ID: "01"}, Content: content}.Opening()
+		offers := append(rules.Offer(), llm.Tool{Name: scenario.EvidenceTool})
+		reply, err := offline.New("tester").Generate(t.Context(), llm.Request{Messages: opening, Tools: offers})
+		require.NoError(t, err)
+		require.Len(t, reply.Message.ToolCalls, 2)
+		var piece struct{ Name, Type, Data string }
+		require.NoError(t, json.Unmarshal([]byte(reply.Message.ToolCalls[0].Arguments), &piece))
+		_, _, err = scenario.CheckEvidence(piece.Name, piece.Type)
+		require.NoError(t, err)
+		require.Contains(t, piece.Data, "nothing was tested")
+
+		v := rules.Judge(reply.Message)
+		require.NotNil(t, v.Action, v)
+		var report scenario.Report
+		require.NoError(t, json.Unmarshal(v.Action.Payload, &report))
+		require.Equal(t, want, report.Status)
+		require.Contains(t, report.Summary, "nothing was tested")
+	}
+}

@@ -1,0 +1,295 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/config"
+	"conclave/engine/pipeline"
+	"conclave/worker"
+	"conclave/workflows"
+)
+
+// workPipelines starts a worker that knows the pipelines registered in the
+// returned place.
+func (s *site) workPipelines() activities.Teams {
+	s.t.Helper()
+	teams := activities.Teams{Named: map[string]config.Team{}, Dir: s.t.TempDir()}
+	w, err := worker.New(worker.Config{Client: s.client, Store: s.store, Scratch: s.t.TempDir(), Teams: teams})
+	require.NoError(s.t, err)
+	require.NoError(s.t, w.Start())
+	s.t.Cleanup(w.Stop)
+	return teams
+}
+
+// startPipeline starts a run of the pipeline in file.
+func (s *site) startPipeline(teams activities.Teams, id, file string) client.WorkflowRun {
+	s.t.Helper()
+	p, err := config.ParsePipeline("pipeline", []byte(file), config.Local)
+	require.NoError(s.t, err)
+	name, err := teams.RegisterPipeline(p)
+	require.NoError(s.t, err)
+	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue},
+		workflows.PipelineType, workflows.PipelineInput{Request: "A haiku.", Pipeline: name})
+	require.NoError(s.t, err)
+	return run
+}
+
+// replayPipeline is replay for the history of a pipeline. Those of an ever older
+// protocol are beside those of sessions.
+func (s *site) replayPipeline(id, name string) {
+	s.t.Helper()
+	h := s.history(id)
+	replayer := sdkworker.NewWorkflowReplayer()
+	replayer.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
+	require.NoError(s.t, replayer.ReplayWorkflowHistoryWithOptions(nil, h, sdkworker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: id}, // the sessions of teams are named for it
+	}))
+	if dir := os.Getenv("CONCLAVE_RECORD"); dir != "" {
+		record(s.t, filepath.Join(filepath.Dir(dir), "pipeline1"), name, h)
+	}
+}
+
+const nested = `start: main
+limits: {max_call_depth: 2}
+steps:
+  - {name: main, agent: agent_a, prompt: You write., destinations: [lint, export], max_iterations: 3}
+  - {name: lint, agent: agent_b, destinations: [deep], history: true}
+  - {name: deep, kind: tools, calls: [{tool: list_files}], next: lint}
+  - {name: export, agent: agent_b, history: true}
+`
+
+// What runs can come to, each workflow task replayed from the first event.
+func TestUncachedPipeline(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, graph, trace string
+		script             map[string][]reply
+		status             pipeline.Status
+	}{
+		{
+			name: "call_and_return", graph: called, status: pipeline.Completed,
+			script: map[string][]reply{
+				"model-a": {write("draft.md", "a frog"), calls("lint"), says("Written.")}, "model-b": {says("Exported.")},
+			},
+			trace: "main/call_pending lint/completed main/completed export/completed",
+		},
+		{
+			name: "nested_and_jumped", graph: nested, status: pipeline.Completed,
+			script: map[string][]reply{
+				"model-a": {calls("lint"), jumps("export")}, "model-b": {calls("deep"), says("Clean."), says("Exported.")},
+			},
+			trace: "main/call_pending lint/call_pending deep/completed lint/completed main/completed export/completed",
+		},
+		{
+			name: "a_caller_without_iterations", graph: nested, status: pipeline.MaxIterations,
+			script: map[string][]reply{
+				"model-a": {list(), list(), calls("lint")}, "model-b": {says("Clean.")},
+			},
+			trace: "main/call_pending lint/completed main/max_iterations",
+		},
+		{
+			name: "failed_step", graph: strings.Replace(called, "park", "stop", 1), status: pipeline.Failed,
+			script: map[string][]reply{"model-a": {fails(401)}},
+			trace:  "main/error",
+		},
+		{
+			name: "team_as_a_step", status: pipeline.Completed, graph: `start: decide
+steps:
+  - {name: decide, kind: session, config: {agents: [{id: agent_a, backend: {model: model-a, base_url: 'URL/v1'}}, {id: agent_b, backend: {model: model-b, base_url: 'URL/v1'}}],
+     orchestrator: {final_answer_strategy: winner_reuse, disable_injection: true}}, next: export}
+  - {name: export, agent: agent_b, history: true}
+`,
+			script: map[string][]reply{
+				"model-a": {answer("Answer A."), vote("agent1", "Mine.")}, "model-b": {answer("Answer B."), vote("agent1", "Yes."), says("Exported.")},
+			},
+			trace: "decide/completed export/completed",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			model := newModelServer(t, tt.script)
+			var r workflows.PipelineResult
+			file := strings.ReplaceAll(model.pipeline(tt.graph), "URL", model.URL)
+			require.NoError(t, s.startPipeline(s.workPipelines(), tt.name, file).Get(t.Context(), &r))
+			require.Equal(t, tt.status, r.Status)
+			require.Equal(t, tt.trace, traced(r))
+			s.replayPipeline(tt.name, tt.name)
+		})
+	}
+}
+
+// A person pauses a step, says something, goes on, and cancels.
+func TestUncachedPipelinePeople(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first, asked, hold := held(says("Lost."))
+	second, askedAgain, holdAgain := held(says("Lost, too."))
+	model := newModelServer(t, map[string][]reply{"model-a": {list(), first, says("Written.")}, "model-b": {second}})
+	t.Cleanup(func() { close(hold); close(holdAgain) })
+	run := s.startPipeline(s.workPipelines(), "people", model.pipeline(called))
+	<-asked
+	send := func(signal string, input any) {
+		require.NoError(t, s.client.SignalWorkflow(t.Context(), "people", "", signal, input))
+	}
+	send(workflows.PauseSignal, nil)
+	require.Eventually(t, func() bool {
+		value, err := s.client.QueryWorkflow(t.Context(), "people", "", workflows.StateQuery)
+		var state workflows.PipelineState
+		return err == nil && value.Get(&state) == nil && state.Paused
+	}, 20*time.Second, 20*time.Millisecond)
+	handle, err := s.client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: "people", UpdateName: workflows.SaySignal, Args: []any{workflows.SayInput{Text: "A toad."}}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	require.NoError(t, err)
+	require.NoError(t, handle.Get(t.Context(), nil))
+	send(workflows.ResumeSignal, nil)
+	<-askedAgain
+	require.Contains(t, model.request("model-a", 3), "A toad.")
+	require.NoError(t, s.client.CancelWorkflow(t.Context(), "people", ""))
+	require.Error(t, run.Get(t.Context(), nil))
+	var r workflows.PipelineResult
+	s.read("pipelines/people/result.json", &r)
+	require.Equal(t, "main/completed export/cancelled", traced(r))
+	s.replayPipeline("people", "paused_told_cancelled")
+}
+
+// The team of a step is held with the run, keeps what it has, and is told what a
+// person says.
+func TestUncachedPipelineTeamIsHeld(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	lost, asked, hold := held(answer("Lost."))
+	model := newModelServer(t, map[string][]reply{"model-a": {list(), lost, answer("Answer A."), vote("agent1", "Mine."), vote("agent1", "Still.")}})
+	t.Cleanup(func() { close(hold) })
+	run := s.startPipeline(s.workPipelines(), "held", strings.ReplaceAll(`start: decide
+steps:
+  - {name: decide, kind: session, config: {agents: [{id: agent_a, backend: {model: model-a, base_url: 'URL/v1'}}], orchestrator: {final_answer_strategy: winner_reuse}}}
+`, "URL", model.URL))
+	<-asked
+	team := func() workflows.State {
+		var state workflows.State
+		value, err := s.client.QueryWorkflow(t.Context(), "held-decide-l1", "", workflows.StateQuery)
+		require.NoError(t, err)
+		require.NoError(t, value.Get(&state))
+		return state
+	}
+	send := func(signal string, input any) {
+		require.NoError(t, s.client.SignalWorkflow(t.Context(), "held", "", signal, input))
+	}
+	send(workflows.PauseSignal, nil)
+	require.Eventually(t, func() bool { return team().Paused && s.running("held-decide-l1") == 0 }, 20*time.Second, 20*time.Millisecond)
+	send(workflows.SaySignal, workflows.SayInput{Text: "A toad."})
+	require.Eventually(t, func() bool { return team().Messages == 1 }, 20*time.Second, 20*time.Millisecond)
+	send(workflows.ResumeSignal, nil)
+	var r workflows.PipelineResult
+	require.NoError(t, run.Get(t.Context(), &r))
+	require.Equal(t, "decide/completed", traced(r))
+	require.Equal(t, "Answer A.", r.Final)
+	require.Contains(t, model.request("model-a", 3), "A toad.")
+	require.Contains(t, model.request("model-a", 3), "list_files", "it goes on where it was")
+	s.replayPipeline("held", "team_held")
+}
+
+// A failed step is parked, and retried by a person.
+func TestUncachedPipelineRetry(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	model := newModelServer(t, map[string][]reply{"model-a": {list(), fails(401), says("Written.")}, "model-b": {says("Exported.")}})
+	run := s.startPipeline(s.workPipelines(), "parked", model.pipeline(called))
+	require.Eventually(t, func() bool {
+		value, err := s.client.QueryWorkflow(t.Context(), "parked", "", workflows.StateQuery)
+		var state workflows.PipelineState
+		return err == nil && value.Get(&state) == nil && state.Parked != nil
+	}, 20*time.Second, 20*time.Millisecond)
+	require.NoError(t, s.client.SignalWorkflow(t.Context(), "parked", "", workflows.RetrySignal, nil))
+	var r workflows.PipelineResult
+	require.NoError(t, run.Get(t.Context(), &r))
+	require.Equal(t, "main/error main/completed export/completed", traced(r))
+	require.Equal(t, 3, model.calls("model-a"), "what the step had paid for is kept")
+	s.replayPipeline("parked", "parked_and_retried")
+}
+
+// A workflow that is reset runs its steps again, under new numbers; what was
+// written once stays, and a caller's messages are there still.
+func TestUncachedPipelineReset(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {write("draft.md", "a frog"), calls("lint"), says("Written."), says("Written again.")},
+		"model-b": {says("Exported."), says("Exported again.")},
+	})
+	run := s.startPipeline(s.workPipelines(), "reset", model.pipeline(called))
+	var r workflows.PipelineResult
+	require.NoError(t, run.Get(t.Context(), &r))
+	require.Equal(t, "Exported.", r.Final)
+
+	// Back to the task that returned to main.
+	var at int64
+	for _, e := range s.history("reset").Events {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil && a.ActivityId == "main-l3" {
+			at = a.WorkflowTaskCompletedEventId
+		}
+	}
+	require.NotZero(t, at)
+	reset, err := s.client.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: s.stack.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: "reset", RunId: run.GetRunID()},
+		Reason: "think again", WorkflowTaskFinishEventId: at, RequestId: "again",
+	})
+	require.NoError(t, err)
+	require.NoError(t, s.client.GetWorkflow(t.Context(), "reset", reset.RunId).Get(t.Context(), &r))
+	require.Equal(t, "Exported again.", r.Final)
+	require.Equal(t, "main/call_pending lint/completed main/completed export/completed", traced(r))
+	require.Equal(t, 5, r.Trace[2].Number, "after those of the run before the reset")
+	require.Contains(t, model.request("model-a", 4), "[Called step completed with result: a frog")
+	var old struct{ Answer string }
+	s.read("pipelines/reset/steps/003-main/answer.json", &old)
+	require.Equal(t, "Written.", old.Answer)
+	var status workflows.PipelineState
+	s.read("pipelines/reset/status.json", &status)
+	require.Equal(t, r.Trace, status.Trace)
+	s.replayPipeline("reset", "reset")
+}
+
+// A run of 200 transitions with conversations of a megabyte: its history has
+// references.
+func TestPipelineHistoryIsSmall(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const callsMade = 100
+	replies := []reply{write("draft.md", strings.Repeat("A frog. ", 128<<10))}
+	for range callsMade {
+		replies = append(replies, calls("lint"))
+	}
+	model := newModelServer(t, map[string][]reply{"model-a": append(replies, says("Written."))})
+	var r workflows.PipelineResult
+	file := model.pipeline(`start: main
+limits: {max_transitions: 200}
+steps:
+  - {name: main, agent: agent_a, destinations: [lint], max_iterations: 150, history: true}
+  - {name: lint, kind: tools, calls: [{tool: list_files}]}
+`)
+	require.NoError(t, s.startPipeline(s.workPipelines(), "small", file).Get(t.Context(), &r))
+	require.Equal(t, pipeline.Completed, r.Status)
+	require.Equal(t, 200, r.Transitions)
+	require.Greater(t, len(model.request("model-a", callsMade)), 1<<20)
+	d, err := s.client.DescribeWorkflowExecution(t.Context(), "small", "")
+	require.NoError(t, err)
+	info := d.WorkflowExecutionInfo
+	t.Logf("%d events and %d bytes of history, %d bytes a transition", info.HistoryLength, info.HistorySizeBytes, info.HistorySizeBytes/200)
+	require.Less(t, info.HistorySizeBytes, int64(2<<20))
+}

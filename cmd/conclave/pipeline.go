@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) pipelineCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pipeline",
+		Short: "Step graphs with jump and call: run, validate, list",
+		Long: `Run a pipeline: a graph of named steps, each of them an agent, a list of tool calls,
+or a whole team. A step leads on by a rule of the file, or an agent decides itself
+where to go: it jumps to another step, or calls one and goes on when that returns.
+
+A run has an ID, and watch, status, result, say, pause, resume, retry, cancel, pull
+and transcript work with it as they do with that of a session.`,
+		Example: `  conclave pipeline validate pipeline.yaml --graph
+  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
+  conclave pipeline list`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			hint := "; see `conclave pipeline --help`"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "; did you mean `conclave pipeline " + near[0] + "`?"
+			}
+			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
+		},
+	}
+	// Cobra offers suggestions at this distance only where it finds the mistake itself.
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(c.pipelineRunCommand(), c.pipelineValidateCommand(), c.pipelineListCommand())
+	return cmd
+}
+
+// pipelineFlags are what a run takes beyond the common flags.
+type pipelineFlags struct {
+	id      string
+	offline bool
+}
+
+func (c *cli) pipelineRunCommand() *cobra.Command {
+	var flags pipelineFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] FILE REQUEST",
+		Short: "Run a pipeline and print its final text",
+		Long: `Run the pipeline in FILE and print the text of the step that it ends with. REQUEST
+is the first thing that every step is told.
+
+Without an address it runs on this machine, as ` + "`conclave run`" + ` does: Ctrl-C stops
+looking, and the run goes on with the next run, watch, dev or worker on the same
+data directory. With an address it is started on that cluster and followed.
+
+A session step that names no team has the one of --config, else the one that
+` + "`conclave run`" + ` would use.
+
+Exit codes: 0 the last step completed, or used its model calls up (max_iterations);
+1 wrong usage or configuration and nothing started, 2 a step failed for good, or the
+run was cancelled; 4 interrupted.`,
+		Example: `  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
+  conclave pipeline run --id release-42 pipeline.yaml "Write the release notes"
+  conclave pipeline run --automation pipeline.yaml "…" | tail -n 1 | jq -r .final`,
+		Args: arguments("FILE", "REQUEST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.runPipeline(cmd.Context(), flags, args[0], args[1])
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&flags.id, "id", "", "`ID` of the run (default a new one)")
+	f.BoolVar(&flags.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
+	return cmd
+}
+
+func (c *cli) pipelineValidateCommand() *cobra.Command {
+	graph := false
+	cmd := &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check a pipeline, or draw it with --graph",
+		Long: `Check a pipeline as ` + "`pipeline run`" + ` would, without starting anything. All problems are
+printed, with their places; steps that no run comes to are warned about. With --graph
+the graph is printed for Mermaid: solid arrows are rules, dotted ones are where
+agents may jump to and what they may call.`,
+		Example: `  conclave pipeline validate pipeline.yaml
+  conclave pipeline validate --graph pipeline.yaml > pipeline.mmd`,
+		Args: arguments("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error { return c.validatePipeline(args[0], graph) },
+	}
+	cmd.Flags().BoolVar(&graph, "graph", false, "print the graph for Mermaid")
+	return cmd
+}
+
+func (c *cli) pipelineListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Runs of pipelines, newest first",
+		Long: `List the runs of pipelines of the local data directory, or of a cluster's namespace,
+newest first. One that waits for a person is paused or parked here, with --json it
+is running. It never runs a step.`,
+		Example: "  conclave pipeline list",
+		Args:    arguments(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.listPipelines(cmd.Context()) },
+	}
+}
