@@ -2,6 +2,7 @@ package activities
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -51,6 +52,12 @@ type SegmentInput struct {
 	Decision *TeamDecision `json:"decision,omitempty"`
 }
 
+// TeamSession is the ID of the session of a session step, unless there is one with
+// it already.
+func (in SegmentInput) TeamSession() string {
+	return fmt.Sprintf("%s-%s-%s", in.Run, in.Launch.Step, in.Launch.ID)
+}
+
 // TeamDecision is how the session of a session step ended.
 type TeamDecision struct {
 	Session string    `json:"session"`
@@ -81,6 +88,10 @@ type TeamQuestion struct {
 	Query  string          `json:"query"`
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
+
+	// Session is the ID of the session: one that nobody has. A workflow that was
+	// reset finds the session of the run before under the first one that it thinks of.
+	Session string `json:"session,omitempty"`
 }
 
 // RecordPipelineInput is what has happened since the last record.

@@ -131,11 +131,34 @@ func (a *Activities) AskTeam(ctx context.Context, in SegmentInput) (TeamQuestion
 	if err != nil {
 		return TeamQuestion{}, err
 	}
+	if q.Session, err = a.freeSession(ctx, in.TeamSession()); err != nil {
+		return TeamQuestion{}, err
+	}
 	if s.Config == nil {
 		q.Team = s.Team
 		return q, nil
 	}
 	return a.withTeam(q, *s.Config)
+}
+
+// maxSessions bounds how many sessions of others are passed over.
+const maxSessions = 99
+
+// freeSession is an ID that no session has: the given one, or it and the first
+// number that is free. The session of this step is not there yet.
+func (a *Activities) freeSession(ctx context.Context, id string) (string, error) {
+	free := id
+	for n := 2; n <= maxSessions; n++ {
+		taken, err := a.Store.Exists(ctx, artifact.InBucket(free).File("session.json"))
+		if err != nil {
+			return "", fmt.Errorf("looking for session %s: %w", free, err)
+		}
+		if !taken {
+			return free, nil
+		}
+		free = fmt.Sprintf("%s-%d", id, n)
+	}
+	return "", invalid(fmt.Errorf("there are %d sessions with the ID %s and a number: start the run with another ID", maxSessions-1, id))
 }
 
 // withTeam names the team of a step where it can be registered, and sends it along

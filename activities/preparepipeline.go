@@ -34,6 +34,9 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PreparePipelineInpu
 	if err := a.checkPipeline(ctx, p); err != nil {
 		return PreparedPipeline{}, err
 	}
+	if err := roomForTeams(in.ID, p); err != nil {
+		return PreparedPipeline{}, invalid(err)
+	}
 	layout := artifact.InPipeline(in.ID)
 	if err := a.claimPipeline(ctx, layout, in, p); err != nil {
 		return PreparedPipeline{}, err
@@ -74,6 +77,19 @@ func (a *Activities) checkPipeline(ctx context.Context, p config.Pipeline) error
 		}
 		if err := a.check(ctx, team); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// roomForTeams refuses a run's ID from which no ID of a session can be made for
+// some step: that would be known when the step is due, and those before it paid for.
+func roomForTeams(id string, p config.Pipeline) error {
+	const numbers = "-l9999-99" // of the launch, and beside a session of the same name
+	for _, s := range p.Steps {
+		most := artifact.MaxSessionID - len("-"+s.Name+numbers)
+		if s.Kind == config.SessionStep && len(id) > most {
+			return fmt.Errorf("the run's id has %d bytes, and that of step %s's session is longer: give one of at most %d", len(id), s.Name, most)
 		}
 	}
 	return nil

@@ -82,10 +82,30 @@ func (a *Activities) tester(ctx context.Context, in PrepareScenarioInput) (confi
 }
 
 func (a *Activities) checkTester(ctx context.Context, team config.Team) error {
-	if n := len(team.Agents); n != 1 {
-		return invalid(fmt.Errorf("the team has %d agents: a scenario takes one of exactly one agent, of which every step gets one of its own", n))
+	if err := CheckTester(team); err != nil {
+		return invalid(err)
 	}
 	return a.check(ctx, team)
+}
+
+// CheckTester refuses a team that cannot carry out a scenario: one of several
+// agents, and one with a budget, which binds sessions only. A limit that nobody
+// keeps is worse than none.
+func CheckTester(team config.Team) error {
+	budget := team.Orchestrator.Budget
+	switch n := len(team.Agents); {
+	case n != 1:
+		return fmt.Errorf("the team has %d agents: a scenario takes one of exactly one agent, of which every step gets one of its own", n)
+	case budget.MaxCostUSD != nil:
+		return unbudgeted("max_cost_usd")
+	case budget.MaxTotalTokens != nil:
+		return unbudgeted("max_total_tokens")
+	}
+	return nil
+}
+
+func unbudgeted(key string) error {
+	return fmt.Errorf("orchestrator.budget.%s is set: a budget is that of a session, nothing would hold a scenario to it; leave it out (--step-timeout, or step_timeout_seconds, bounds each step)", key)
 }
 
 // keepDefinition keeps what is run: nobody else writes there.

@@ -112,15 +112,19 @@ func TestPipeline_CallAndReturn(t *testing.T) {
 func TestPipeline_InvalidInputFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]workflows.PipelineInput{
-		"no request":    {Config: json.RawMessage(writing)},
-		"no pipeline":   {Request: "q"},
-		"unknown name":  {Request: "q", Pipeline: "nobody"},
-		"both":          {Request: "q", Pipeline: "x", Config: json.RawMessage(writing)},
-		"bad graph":     {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"next": "export"`, `"next": "exprot"`, 1))},
-		"reaches out":   {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"model": "m"`, `"model": "m", "base_url": "http://127.0.0.1:1"`, 1))},
-		"id leaves":     {Request: "q", ID: "../other", Config: json.RawMessage(writing)},
-		"forged":        {Request: "q", Config: json.RawMessage(writing), Continued: &workflows.PipelineContinued{}},
-		"no such team":  {Request: "q", Config: json.RawMessage(`{"start":"d","steps":[{"name":"d","kind":"session","team":"nobody"}]}`)},
+		"no request":   {Config: json.RawMessage(writing)},
+		"no pipeline":  {Request: "q"},
+		"unknown name": {Request: "q", Pipeline: "nobody"},
+		"both":         {Request: "q", Pipeline: "x", Config: json.RawMessage(writing)},
+		"bad graph":    {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"next": "export"`, `"next": "exprot"`, 1))},
+		"reaches out":  {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"model": "m"`, `"model": "m", "base_url": "http://127.0.0.1:1"`, 1))},
+		"id leaves":    {Request: "q", ID: "../other", Config: json.RawMessage(writing)},
+		"forged":       {Request: "q", Config: json.RawMessage(writing), Continued: &workflows.PipelineContinued{}},
+		"no such team": {Request: "q", Config: json.RawMessage(`{"start":"d","steps":[{"name":"d","kind":"session","team":"nobody"}]}`)},
+		"id too long for the team's session": {
+			Request: "q", ID: strings.Repeat("x", 113),
+			Config: json.RawMessage(`{"start":"w","agents":[{"id":"agent_a","backend":{"type":"openai","model":"m"}}],"steps":[{"name":"w","next":"decide"},{"name":"decide","kind":"session"}]}`),
+		},
 		"huge requests": {Request: strings.Repeat("x", workflows.MaxQuery+1), Config: json.RawMessage(writing)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,6 +156,49 @@ func TestPipeline_ATeamAsAStep(t *testing.T) {
 	session, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p2-decide-l1/session.json")
 	require.NoError(t, err)
 	require.Equal(t, "Decide well.\n\nWho?", session.Query)
+}
+
+// A workflow that was reset finds the session of the run before it: its team has one
+// of its own all the same.
+func TestPipeline_ATeamHasASessionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, seed())
+	before := artifact.Session{Query: "Who, then?", WorkflowID: "p7-decide-l1", FirstRunID: "of the run before"}
+	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/p7-decide-l1/session.json", before))
+	result := runPipeline(t, s, workflows.PipelineInput{
+		Request: "Who?", ID: "p7", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
+	})
+	require.Equal(t, "decide/completed", traceOf(result))
+	session, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p7-decide-l1-2/session.json")
+	require.NoError(t, err)
+	require.Equal(t, "Who?", session.Query)
+	kept, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p7-decide-l1/session.json")
+	require.NoError(t, err)
+	require.Equal(t, before.Query, kept.Query)
+}
+
+// A reset to where the session began keeps the answer to what its ID is: it is that
+// of the run before, and another is found.
+func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, seed())
+	asked := 0
+	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
+		if info.ActivityType.Name != activities.AskTeamName {
+			return
+		}
+		if asked++; asked == 1 {
+			before := artifact.Session{Query: "Who, then?", WorkflowID: "p8-decide-l1", FirstRunID: "of the run before"}
+			require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/p8-decide-l1/session.json", before))
+		}
+	})
+	result := runPipeline(t, s, workflows.PipelineInput{
+		Request: "Who?", ID: "p8", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
+	})
+	require.Equal(t, "decide/completed", traceOf(result))
+	require.Equal(t, 2, asked)
+	_, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p8-decide-l1-2/session.json")
+	require.NoError(t, err)
 }
 
 // Signals that come before the first step: nothing is launched before it goes on,

@@ -475,17 +475,22 @@ func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
 		return in
 	}
 	two := json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m"}},{"id":"b","backend":{"model":"m"}}]}`)
+	spends := func(limit string) json.RawMessage {
+		return json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m"}}],"orchestrator":{"budget":{` + limit + `}}}`)
+	}
 	for name, in := range map[string]any{
-		"slug leaves":   change(func(in *workflows.ScenarioInput) { in.Plan.Slug = "../other" }),
-		"run id leaves": change(func(in *workflows.ScenarioInput) { in.RunID = "../r2" }),
-		"dashed run id": change(func(in *workflows.ScenarioInput) { in.RunID = "-r2" }),
-		"file leaves":   change(func(in *workflows.ScenarioInput) { in.Plan.Steps[0].File = "../01-x.md" }),
-		"id is twice":   change(func(in *workflows.ScenarioInput) { in.Plan.Steps[1].ID = "01" }),
-		"no steps":      journey("r1", 0),
-		"100 steps":     journey("r1", 100),
-		"two agents":    change(func(in *workflows.ScenarioInput) { in.Config = two }),
-		"both":          change(func(in *workflows.ScenarioInput) { in.Config, in.Team = two, "default" }),
-		"unknown team":  change(func(in *workflows.ScenarioInput) { in.Team = "nobody" }),
+		"a budget of money":  change(func(in *workflows.ScenarioInput) { in.Config = spends(`"max_cost_usd":1`) }),
+		"a budget of tokens": change(func(in *workflows.ScenarioInput) { in.Config = spends(`"max_total_tokens":9`) }),
+		"slug leaves":        change(func(in *workflows.ScenarioInput) { in.Plan.Slug = "../other" }),
+		"run id leaves":      change(func(in *workflows.ScenarioInput) { in.RunID = "../r2" }),
+		"dashed run id":      change(func(in *workflows.ScenarioInput) { in.RunID = "-r2" }),
+		"file leaves":        change(func(in *workflows.ScenarioInput) { in.Plan.Steps[0].File = "../01-x.md" }),
+		"id is twice":        change(func(in *workflows.ScenarioInput) { in.Plan.Steps[1].ID = "01" }),
+		"no steps":           journey("r1", 0),
+		"100 steps":          journey("r1", 100),
+		"two agents":         change(func(in *workflows.ScenarioInput) { in.Config = two }),
+		"both":               change(func(in *workflows.ScenarioInput) { in.Config, in.Team = two, "default" }),
+		"unknown team":       change(func(in *workflows.ScenarioInput) { in.Team = "nobody" }),
 		"reaches out": change(func(in *workflows.ScenarioInput) {
 			in.Config = json.RawMessage(strings.Replace(string(two), `"m"`, `"m","base_url":"http://x"`, 1))
 		}),

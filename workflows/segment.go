@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,6 +27,7 @@ type segment struct {
 	asking   workflow.Future              // the question of a session step; nil if there is none
 	team     workflow.ChildWorkflowFuture // its session; nil before it is asked, and after it has answered
 	session  string                       // ID of that session
+	renamed  bool                         // its first ID was another's
 	waiting  []teamSignal                 // until it has begun
 	activity workflow.Future              // nil until the session has answered
 	ctx      workflow.Context
@@ -40,7 +42,12 @@ func (p *pipelineRun) launch(l pipeline.Launch) {
 		s.begin(nil)
 		return
 	}
-	ctx := workflow.WithTaskQueue(bookkeeping(s.ctx, l.Step+" · what the team is asked"), stepsQueue(s.ctx))
+	s.ask()
+}
+
+// ask has the question of a session step put together.
+func (s *segment) ask() {
+	ctx := workflow.WithTaskQueue(bookkeeping(s.ctx, s.launch.Step+" · what the team is asked"), stepsQueue(s.ctx))
 	s.asking = workflow.ExecuteActivity(ctx, activities.AskTeamName, s.input(nil))
 }
 
@@ -111,13 +118,15 @@ func (s *segment) asked(f workflow.Future) {
 		s.over(s.unfinished(err))
 		return
 	}
-	s.session = fmt.Sprintf("%s-%s-%s", s.p.id, s.launch.Step, s.launch.ID)
+	s.session = cmp.Or(q.Session, s.input(nil).TeamSession())
 	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + s.launch.Step,
 	})
 	s.team = workflow.ExecuteChildWorkflow(ctx, SessionType, SessionInput{Query: q.Query, Team: q.Team, Config: q.Config})
 	s.asking = nil
-	for _, sig := range s.waiting {
+	waiting := s.waiting
+	s.waiting = nil
+	for _, sig := range waiting {
 		s.signal(s.p.ctx, sig.name, sig.input)
 	}
 }
@@ -128,6 +137,11 @@ func (s *segment) answered(f workflow.Future) {
 	err := f.Get(s.p.ctx, &r)
 	s.team = nil
 	switch {
+	case err != nil && !s.stopped && !s.renamed && failure(err).Type == activities.SessionTaken:
+		// A reset to where the session began kept its ID, which is that of the one
+		// before the reset.
+		s.renamed = true
+		s.ask()
 	case err != nil:
 		s.over(s.unfinished(err))
 	case r.Winner == "" || r.AnswerPath == nil:

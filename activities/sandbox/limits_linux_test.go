@@ -26,9 +26,9 @@ const (
 )
 
 // remove is a function that writes a file of 1 MiB that no directory has any more.
-const remove = `import os,tempfile,time
+const remove = `import tempfile,time as clock
 def removed():
-  f=tempfile.TemporaryFile(buffering=0); f.write(b"x"*(1<<20)); time.sleep(0.01); return f
+  f=tempfile.TemporaryFile(buffering=0); f.write(b"x"*(1<<20)); clock.sleep(0.01); return f
 `
 
 // headless is a process whose first thread ends, while another does something.
@@ -41,87 +41,93 @@ threading.Thread(target=run).start()
 ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)'`
 }
 
+// eat is a process with that many bytes of memory.
+func eat(bytes string) string {
+	return python + ` -c 'x=bytearray(` + bytes + `); import time; time.sleep(60)'`
+}
+
+// endings are commands that go beyond a limit, each its own way.
+var endings = []struct {
+	name   string
+	limits sandbox.Limits
+	script string
+	want   sandbox.Reason
+}{
+	{"time", sandbox.Limits{Time: 300 * time.Millisecond}, `sleep 60`, sandbox.EndedTime},
+	{"time, of processes that left", sandbox.Limits{Time: 300 * time.Millisecond}, `setsid sleep 60 & sleep 60`, sandbox.EndedTime},
+	{"processor time of one process", sandbox.Limits{CPU: time.Second, Time: 30 * time.Second}, `while :; do :; done`, sandbox.EndedCPU},
+	{
+		"processor time of several",
+		sandbox.Limits{CPU: time.Second, Time: 30 * time.Second},
+		`for i in 1 2 3 4; do (while :; do :; done) & done; wait`, sandbox.EndedCPU,
+	},
+	{
+		"processor time of short ones",
+		sandbox.Limits{CPU: 500 * time.Millisecond, Time: 60 * time.Second},
+		`while :; do /bin/true; done`, sandbox.EndedCPU,
+	},
+	{
+		"memory of several processes",
+		sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
+		strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait`, "EAT", eat("400<<20")), sandbox.EndedMemory,
+	},
+	{
+		"memory of processes whose first thread has ended",
+		sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
+		strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait; sleep 60`, "EAT", headless(`x=bytearray(400<<20); time.sleep(60)`)), sandbox.EndedMemory,
+	},
+	{
+		"disk by files that were removed",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		python + ` -c '` + remove + `keep=[removed() for i in range(16)]; clock.sleep(60)'`, sandbox.EndedDisk,
+	},
+	{
+		"disk by files that were removed, of a process whose first thread has ended",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		headless(remove+`keep=[removed() for i in range(16)]; clock.sleep(60)`) + `; sleep 60`, sandbox.EndedDisk,
+	},
+	{
+		"disk by files that were removed, of a process that hides",
+		sandbox.Limits{Disk: 64 << 20, Time: 30 * time.Second},
+		`cp ` + python + ` hidden && chmod 111 hidden && ./hidden -c '` + remove + `keep=[removed() for i in range(80)]; clock.sleep(60)'`, sandbox.EndedDisk,
+	},
+	{
+		"disk by files that were removed, of a process that wants no looks",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		python + ` -c 'import ctypes; ctypes.CDLL(None).prctl(4,0,0,0,0)` + "\n" + remove + `keep=[removed() for i in range(16)]; clock.sleep(60)'`, sandbox.EndedDisk,
+	},
+	{
+		"disk by many files",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		`i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); sleep 0.02; done`, sandbox.EndedDisk,
+	},
+	{
+		"disk in the temporary directory",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		`i=0; while :; do head -c 1000000 /dev/zero > $TMPDIR/f$i; i=$((i+1)); sleep 0.02; done`, sandbox.EndedDisk,
+	},
+	{
+		"disk in a shut directory",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		`mkdir d; cd d; for i in 1 2 3 4 5 6 7 8 9 10; do head -c 1000000 /dev/zero > f$i; done; chmod 000 .; sleep 60`, sandbox.EndedDisk,
+	},
+	{
+		"many files",
+		sandbox.Limits{Files: 500, Time: 30 * time.Second},
+		`i=0; while :; do : > f$i; i=$((i+1)); done`, sandbox.EndedFiles,
+	},
+	{
+		"many directories in each other",
+		sandbox.Limits{Files: 100_000, Time: 30 * time.Second},
+		`i=0; while :; do mkdir d && cd d; done`, sandbox.EndedFiles,
+	},
+	{"output", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes`, sandbox.EndedOutput},
+	{"output to both", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes >&2 & yes`, sandbox.EndedOutput},
+}
+
 func TestLimitsEndACommand(t *testing.T) {
 	t.Parallel()
-	eat := python + ` -c 'x=bytearray(%s); import time; time.sleep(60)'`
-	tests := []struct {
-		name   string
-		limits sandbox.Limits
-		script string
-		want   sandbox.Reason
-	}{
-		{"time", sandbox.Limits{Time: 300 * time.Millisecond}, `sleep 60`, sandbox.EndedTime},
-		{"time, of processes that left", sandbox.Limits{Time: 300 * time.Millisecond}, `setsid sleep 60 & sleep 60`, sandbox.EndedTime},
-		{"processor time of one process", sandbox.Limits{CPU: time.Second, Time: 30 * time.Second}, `while :; do :; done`, sandbox.EndedCPU},
-		{
-			"processor time of several",
-			sandbox.Limits{CPU: time.Second, Time: 30 * time.Second},
-			`for i in 1 2 3 4; do (while :; do :; done) & done; wait`, sandbox.EndedCPU,
-		},
-		{
-			"processor time of short ones",
-			sandbox.Limits{CPU: 500 * time.Millisecond, Time: 60 * time.Second},
-			`while :; do /bin/true; done`, sandbox.EndedCPU,
-		},
-		{
-			"memory of several processes",
-			sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
-			strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait`, "EAT", strings.ReplaceAll(eat, "%s", "400<<20")), sandbox.EndedMemory,
-		},
-		{
-			"memory of processes whose first thread has ended",
-			sandbox.Limits{Memory: raceMemory, Time: 30 * time.Second},
-			strings.ReplaceAll(`for i in 1 2 3 4; do EAT & done; wait; sleep 60`, "EAT", headless(`x=bytearray(400<<20); time.sleep(60)`)), sandbox.EndedMemory,
-		},
-		{
-			"disk by files that were removed",
-			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
-			python + ` -c '` + remove + `keep=[removed() for i in range(16)]; time.sleep(60)'`, sandbox.EndedDisk,
-		},
-		{
-			"disk by files that were removed, of a process whose first thread has ended",
-			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
-			headless(remove+`keep=[removed() for i in range(16)]; time.sleep(60)`) + `; sleep 60`, sandbox.EndedDisk,
-		},
-		{
-			"disk by files that were removed, of a process that hides",
-			sandbox.Limits{Disk: 64 << 20, Time: 30 * time.Second},
-			`cp ` + python + ` hidden && chmod 111 hidden && ./hidden -c '` + remove + `keep=[removed() for i in range(80)]; time.sleep(60)'`, sandbox.EndedDisk,
-		},
-		{
-			"disk by files that were removed, of a process that wants no looks",
-			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
-			python + ` -c 'import ctypes; ctypes.CDLL(None).prctl(4,0,0,0,0)` + "\n" + remove + `keep=[removed() for i in range(16)]; time.sleep(60)'`, sandbox.EndedDisk,
-		},
-		{
-			"disk by many files",
-			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
-			`i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); sleep 0.02; done`, sandbox.EndedDisk,
-		},
-		{
-			"disk in the temporary directory",
-			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
-			`i=0; while :; do head -c 1000000 /dev/zero > $TMPDIR/f$i; i=$((i+1)); sleep 0.02; done`, sandbox.EndedDisk,
-		},
-		{
-			"disk in a shut directory",
-			sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
-			`mkdir d; cd d; for i in 1 2 3 4 5 6 7 8 9 10; do head -c 1000000 /dev/zero > f$i; done; chmod 000 .; sleep 60`, sandbox.EndedDisk,
-		},
-		{
-			"many files",
-			sandbox.Limits{Files: 500, Time: 30 * time.Second},
-			`i=0; while :; do : > f$i; i=$((i+1)); done`, sandbox.EndedFiles,
-		},
-		{
-			"many directories in each other",
-			sandbox.Limits{Files: 100_000, Time: 30 * time.Second},
-			`i=0; while :; do mkdir d && cd d; done`, sandbox.EndedFiles,
-		},
-		{"output", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes`, sandbox.EndedOutput},
-		{"output to both", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes >&2 & yes`, sandbox.EndedOutput},
-	}
-	for _, test := range tests {
+	for _, test := range endings {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if strings.Contains(test.script, python) {
@@ -130,7 +136,7 @@ func TestLimitsEndACommand(t *testing.T) {
 			perLevel(t, func(t *testing.T, level sandbox.Level) {
 				b := openBox(t, level, within(test.limits))
 				exit, out := b.sh(t, test.script)
-				require.Equal(t, test.want, exit.Ended, "%+v", exit)
+				require.Equal(t, test.want, exit.Ended, "%+v %.500s", exit, out)
 				if test.limits.Output > 0 {
 					require.Len(t, out, int(test.limits.Output))
 				}

@@ -53,13 +53,23 @@ says why.
 
 Exit code 0: this host gives the level, and every attack that the level promises
 to stop was stopped. 1: it does not give the level; no attack was run. 2: an
-attack got through.`,
+attack got through. 4: interrupted.`,
 		Example: `  conclave sandbox check
   conclave sandbox check --level landlock
   conclave sandbox check --only tcp,udp,forkbomb --json
   conclave sandbox check --worker-config worker.yaml`,
 		Args: arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.sandboxCheck(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("only") {
+				for i := range f.only {
+					f.only[i] = strings.TrimSpace(f.only[i])
+				}
+				if len(f.only) == 0 {
+					return errors.New("--only names no attack; leave it out to run all of them")
+				}
+			}
+			return c.sandboxCheck(cmd.Context(), f)
+		},
 	}
 	cmd.Flags().StringVar(&f.level, "level", "", "`LEVEL` that is wanted: full, landlock or off (default from --worker-config, else full)")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "run only the attacks of these `NAMES`")
@@ -85,6 +95,8 @@ func (c *cli) sandboxCheck(ctx context.Context, f sandboxFlags) error {
 		return errors.Join(c.printJSON(report), err)
 	case err != nil && len(report.Attacks) == 0:
 		return err
+	case ctx.Err() != nil:
+		return end(exitInterrupted, "interrupted after %d attacks, of which nothing is left", len(report.Attacks))
 	case err != nil:
 		return end(exitNoAnswer, "run the attacks: %w", err)
 	}

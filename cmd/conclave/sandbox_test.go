@@ -22,6 +22,7 @@ func TestSandboxCheckRefusesWhatItDoesNotKnow(t *testing.T) {
 		{[]string{"sandbox", "check", "x"}, "takes 0 argument(s)"},
 		{[]string{"sandbox", "check", "--level", "strong"}, `--level is "strong"; it takes full, landlock or off`},
 		{[]string{"sandbox", "check", "--levl", "off"}, "did you mean --level?"},
+		{[]string{"sandbox", "check", "--only", ""}, "--only names no attack"},
 		{[]string{"sandbox", "check", "--worker-config", "nowhere.yaml"}, "nowhere.yaml"},
 		{[]string{"sandbox", "check", "--worker-config", "worker.yaml"}, "worker.yaml:1"},
 	} {
@@ -56,6 +57,10 @@ func TestSandboxCheckSeesWhatIsOpen(t *testing.T) {
 	require.Regexp(t, `(?m)^stopped +env_secret +read the worker's API key`, stdout)
 	require.Regexp(t, `(?m)^open \(known\) +read_hostfile +.*: the secret is in the output$`, stdout)
 	require.Contains(t, stdout, "\n2 attacks at level off: 1 stopped, 1 open (1 of them known)\n")
+
+	code, stdout, stderr = s.does("sandbox", "check", "--level", "off", "--only", "env_secret ")
+	require.Equal(t, exitDone, code, stderr)
+	require.Contains(t, stdout, "\n1 attack at level off: 1 stopped\n")
 
 	code, _, stderr = s.does("sandbox", "check", "--level", "off", "--only", "sneeze")
 	require.Equal(t, exitUsage, code)

@@ -123,6 +123,10 @@ func (c *cli) showTotal(r sandboxReport) error {
 	if r.NoVerdict > 0 {
 		parts = append(parts, fmt.Sprintf("%d without a verdict", r.NoVerdict))
 	}
-	_, err := fmt.Fprintf(c.stdout, "\n%d attacks at level %s: %s\n", len(r.Attacks), r.Level, strings.Join(parts, ", "))
+	noun := "attacks"
+	if len(r.Attacks) == 1 {
+		noun = "attack"
+	}
+	_, err := fmt.Fprintf(c.stdout, "\n%d %s at level %s: %s\n", len(r.Attacks), noun, r.Level, strings.Join(parts, ", "))
 	return unprinted(err)
 }

@@ -45,8 +45,8 @@ DIR/prd.md, and results and evidence appear beside each scenario under runs.`,
 // optional demands the named arguments, the last of which may be missing.
 func optional(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names)-1 {
-			names = names[:len(args)]
+		if len(args) < len(names) {
+			return arguments(names[:len(names)-1]...)(cmd, args)
 		}
 		return arguments(names...)(cmd, args)
 	}

@@ -15,6 +15,8 @@ import (
 func TestScenarioUsage(t *testing.T) {
 	s := newShell(t)
 	s.file("two.yaml", "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: offline}}]")
+	s.file("money.yaml", "agent: {backend: {type: offline}}\norchestrator: {budget: {max_cost_usd: 1}}")
+	s.file("tokens.yaml", "agent: {backend: {type: offline}}\norchestrator: {budget: {max_total_tokens: 9}}")
 	s.file("keyless.yaml", "agent: {backend: {model: m, base_url: 'http://127.0.0.1:1/v1', api_key_env: SOME_API_KEY}}")
 	s.file("empty.md", "# Nothing\n")
 	s.file("latin.md", "## caf\xe9\nGo.\n")
@@ -44,11 +46,14 @@ func TestScenarioUsage(t *testing.T) {
 		{"scenario run nowhere buy --offline", "there is no directory nowhere"},
 		{"scenario run shop buy", "name its file with --config FILE"},
 		{"scenario run shop buy --config two.yaml", "exactly one"},
+		{"scenario run shop buy --config money.yaml", "money.yaml: orchestrator.budget.max_cost_usd is set"},
+		{"scenario run shop buy --offline --config tokens.yaml", "orchestrator.budget.max_total_tokens is set"},
 		{"scenario run shop buy --config keyless.yaml", "SOME_API_KEY is not set"},
 		{"scenario run shop buy --offline --parallel 0", "at least 1"},
 		{"scenario run shop buy --offline --step-timeout 10ms", "it takes 1s to 24h"},
 		{"scenario run shop buy --offline --junit nowhere/report.xml", "make the directory first"},
 		{"scenario run shop buy --offline --junit shop", "is a directory"},
+		{"scenario status", "status needs DIR;"},
 		{"scenario status shop ..", "no slug"},
 		{"scenario status shop sell", "there is no scenario sell"},
 		{"scenario list", "list needs DIR"},

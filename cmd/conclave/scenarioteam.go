@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"conclave/activities"
 	"conclave/engine/config"
 )
 
@@ -38,14 +39,15 @@ func (c *cli) tester(t target, offline bool, dir string) (team config.Team, sour
 		return team, source, err
 	}
 	if t.cluster {
-		if team, err = config.Parse(source, data, config.Cluster); err == nil && len(team.Agents) != 1 {
-			err = fmt.Errorf("%s has %d agents; scenarios take a team of exactly one", source, len(team.Agents))
-		}
+		team, err = config.Parse(source, data, config.Cluster)
 	} else {
 		team, err = config.ParseSingle(source, data)
 	}
 	if err != nil {
 		return team, source, err
+	}
+	if err := activities.CheckTester(team); err != nil {
+		return team, source, fmt.Errorf("%s: %w", source, err)
 	}
 	if team.Agents[0].ID == "" {
 		team.Agents[0].ID = testerID

@@ -38,6 +38,9 @@ func ParseRun(data []byte, slug, id string) (Run, error) {
 		default:
 			return r, fmt.Errorf("no status of a step: steps[%d].status %.40q", i, s.Status)
 		}
+		if r.Status == Pass && s.Status != Pass {
+			return r, fmt.Errorf("no result of a run: its status is pass, and steps[%d].status %s", i, s.Status)
+		}
 	}
 	return r, nil
 }

@@ -31,6 +31,8 @@ func TestAResultIsHeldToItsFolder(t *testing.T) {
 		{`{"run_id":"r1"`, "sign-in", "r1"},
 		{`{"run_id":"r1","scenario":"sign-in","status":"great"}`, "sign-in", "r1"},
 		{`{"run_id":"r1","scenario":"sign-in","status":"pass","steps":[{"status":"great"}]}`, "sign-in", "r1"},
+		{`{"run_id":"r1","scenario":"sign-in","status":"pass","steps":[{"status":"pass"},{"status":"fail"}]}`, "sign-in", "r1"},
+		{`{"run_id":"r1","scenario":"sign-in","status":"pass","steps":[{"status":"skipped"}]}`, "sign-in", "r1"},
 	} {
 		_, err := scenario.ParseRun([]byte(c[0]), c[1], c[2])
 		require.Error(t, err, c)

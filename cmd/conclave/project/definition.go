@@ -10,8 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v4"
-
 	"conclave/engine/scenario"
 )
 
@@ -60,8 +58,8 @@ func (p *Project) Describe(slug string) (Definition, error) {
 	if err != nil {
 		return d, err
 	}
-	var m meta
-	if err := yaml.Unmarshal(data, &m); err != nil {
+	m, err := readMeta(data)
+	if err != nil {
 		return d, fmt.Errorf("read %s: %w", p.Path(slug, metaFile), err)
 	}
 	d.Plan = scenario.Plan{Slug: cmp.Or(m.Slug, slug), Title: cmp.Or(m.Title, slug), Steps: m.Steps}

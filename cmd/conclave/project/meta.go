@@ -18,6 +18,19 @@ type meta struct {
 	Tags  []string           `yaml:"tags"`
 }
 
+// readMeta reads a meta.yaml. What has the wrong shape is told in words of the file,
+// not of this program.
+func readMeta(data []byte) (meta, error) {
+	var m meta
+	err := yaml.Unmarshal(data, &m)
+	var shape *yaml.LoadErrors
+	if errors.As(err, &shape) && len(shape.Errors) > 0 {
+		err = fmt.Errorf(`line %d: what stands there does not belong there; the file takes title: TEXT, slug: TEXT, steps: [{id: "01", title: TEXT, file: 01-open.md}] and tags: [TEXT]`,
+			shape.Errors[0].Mark.Line)
+	}
+	return m, err
+}
+
 // field is a key of meta.yaml and what is to be its value.
 type field struct {
 	key   string

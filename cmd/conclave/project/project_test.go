@@ -122,6 +122,8 @@ func TestDefinitionsThatCannotBeRun(t *testing.T) {
 		"another's slug":   {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "slug: sell\n") }, "of its folder"},
 		"no steps":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\n") }, "has 0 steps"},
 		"no YAML":          {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "steps: [\n") }, "meta.yaml"},
+		"a list":           {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "- 1\n") }, "meta.yaml: line 1: what stands there"},
+		"a number":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\nsteps: 7\n") }, "meta.yaml: line 2: what stands there"},
 		"a step elsewhere": {func(p *project.Project) {
 			write(t, p.Path("buy", "meta.yaml"), "steps: [{id: '01', title: x, file: ../../../prd.md}]\n")
 		}, "steps[0].file"},
