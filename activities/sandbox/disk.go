@@ -46,7 +46,7 @@ var errTooMany = errors.New("more files than are allowed")
 type quota struct {
 	s       *Sandbox
 	volumes []*volume
-	before  int64         // bytes that were measured before the command
+	before  usage         // what was measured before the command
 	left    usage         // what the limits left at the last walk
 	walked  time.Time     // when the last walk ended
 	took    time.Duration // the last walk
@@ -71,10 +71,10 @@ type volume struct {
 // watchDisk measures again and again until it is stopped, and kills when a limit is reached.
 func (s *Sandbox) watchDisk(v *verdict, unnamed func() (int64, bool)) *quota {
 	q := &quota{
-		s: s, unnamed: unnamed, before: s.used.Load(), walked: time.Now(),
+		s: s, unnamed: unnamed, before: *s.used.Load(), walked: time.Now(),
 		done: make(chan struct{}), over: make(chan struct{}),
 	}
-	q.left = usage{bytes: s.options.Limits.Disk - q.before, files: s.options.Limits.Files}
+	q.left = usage{bytes: s.options.Limits.Disk - q.before.bytes, files: s.options.Limits.Files - q.before.files}
 	for _, dir := range []string{s.options.Workspace, s.temp} {
 		if free, err := freeSpace(dir); err == nil {
 			q.volumes = append(q.volumes, &volume{dir: dir, floor: min(minFree, free.bytes/2), first: free.bytes, free: free, now: free})
@@ -145,11 +145,19 @@ func (q *quota) stop() {
 // worker again.
 func (q *quota) check() (Reason, error) { return q.measure(true) }
 
+// measure says which limit is exceeded. A command that began beyond one may go on while it makes that
+// no worse: or nobody could remove what is too much.
 func (q *quota) measure(final bool) (Reason, error) {
 	limits := q.s.options.Limits
 	files := limits.Files
-	if final {
+	switch {
+	case final:
 		files = 0 // everything is to be made readable
+	case files > 0:
+		files = max(files, q.before.files)
+	}
+	if limits.Disk > 0 && !final {
+		limits.Disk = max(limits.Disk, q.before.bytes)
 	}
 	sum, err := q.s.measure(files, final)
 	if errors.Is(err, errTooMany) {
@@ -161,10 +169,10 @@ func (q *quota) measure(final bool) (Reason, error) {
 	if !final && q.unnamed != nil {
 		sum.bytes = q.withUnnamed(sum.bytes)
 	}
-	q.s.used.Store(sum.bytes)
+	q.s.used.Store(&sum)
 	q.left = usage{bytes: limits.Disk - sum.bytes, files: limits.Files - sum.files}
 	switch {
-	case limits.Files > 0 && sum.files > limits.Files:
+	case limits.Files > 0 && sum.files > max(limits.Files, files):
 		return EndedFiles, nil
 	case limits.Disk > 0 && sum.bytes > limits.Disk:
 		return EndedDisk, nil
@@ -179,7 +187,7 @@ func (q *quota) withUnnamed(bytes int64) int64 {
 	if bytes += open; !hidden {
 		return bytes
 	}
-	lost := q.before
+	lost := q.before.bytes
 	for _, one := range q.volumes {
 		lost += max(0, one.first-one.now.bytes)
 	}

@@ -59,7 +59,9 @@ func (f *forks) answer() {
 		if !f.allow() {
 			r = reply{id: n.id, err: -int32(unix.EAGAIN)}
 		}
-		_ = f.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)) // the caller may be dead
+		// The caller may be dead; but one that lives would wait for ever for a reply that a signal to us stopped.
+		for errors.Is(f.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)), unix.EINTR) {
+		}
 	}
 }
 

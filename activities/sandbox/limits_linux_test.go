@@ -145,6 +145,25 @@ func TestLimitsEndACommand(t *testing.T) {
 	}
 }
 
+func TestWhatIsTooMuchCanBeRemoved(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]sandbox.Limits{"bytes": {Disk: 8 << 20}, "files": {Files: 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			perLevel(t, func(t *testing.T, level sandbox.Level) {
+				b := openBox(t, level, within(limits), func(o *sandbox.Options) {
+					for i := range 40 {
+						require.NoError(t, os.WriteFile(filepath.Join(o.Workspace, fmt.Sprint(i)), make([]byte, 1<<20), 0o600))
+					}
+				})
+				b.must(t, `for f in *; do rm $f; sleep 0.05; done`) // longer than it takes to be measured
+				exit, _ := b.sh(t, `i=0; while [ $i -lt 60 ]; do head -c 1M /dev/zero > f$i; i=$((i+1)); done; sleep 60`)
+				require.NotEmpty(t, exit.Ended)
+			})
+		})
+	}
+}
+
 func TestOneProcessCannotHaveMoreMemory(t *testing.T) {
 	t.Parallel()
 	needs(t, python)

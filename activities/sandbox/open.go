@@ -19,7 +19,7 @@ type Sandbox struct {
 	inside  string // the workspace's path as commands see it
 	tempIn  string // the temporary directory's path as commands see it
 	host    hosting
-	used    atomic.Int64 // bytes on the disk when it was last measured
+	used    atomic.Pointer[usage] // when it was last measured
 
 	mu     sync.Mutex
 	closed bool
@@ -54,12 +54,11 @@ func open(o Options) (*Sandbox, error) {
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err), os.RemoveAll(temp))
 	}
-	if o.Limits.Disk > 0 {
-		// What cannot be measured, or is too much, fails or ends the first command.
-		if found, err := s.measure(o.Limits.Files, false); err == nil {
-			s.used.Store(found.bytes)
-		}
+	found, err := s.measure(0, false)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err), s.close())
 	}
+	s.used.Store(&found)
 	return s, nil
 }
 

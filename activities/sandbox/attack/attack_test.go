@@ -32,7 +32,9 @@ const perUser = `parent_environ inherited_fd read_hostfile overwrite_outside pee
 
 func TestFullOfAnyUser(t *testing.T) { stopped(t, nobody, sandbox.Full, strings.Fields(perUser)...) }
 
-func TestLandlockOfAnyUser(t *testing.T) { stopped(t, nobody, sandbox.Landlock, strings.Fields(perUser)...) }
+func TestLandlockOfAnyUser(t *testing.T) {
+	stopped(t, nobody, sandbox.Landlock, strings.Fields(perUser)...)
+}
 
 // stopped demands that a level keeps what it promises; full promises everything.
 func stopped(t *testing.T, u user, level sandbox.Level, only ...string) {
