@@ -80,10 +80,12 @@ func (c *cli) pipelineValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a pipeline, or draw it with --graph",
-		Long: `Check a pipeline as ` + "`pipeline run`" + ` would, without starting anything. All problems are
-printed, with their places; steps that no run comes to are warned about. With --graph
-the graph is printed for Mermaid: solid arrows are rules, dotted ones are where
-agents may jump to and what they may call.`,
+		Long: `Check the file of a pipeline, without starting anything. All problems are printed,
+with their places; steps that no run comes to are warned about. Whether keys are set,
+and named teams and servers are there, is checked by ` + "`pipeline run`" + `.
+
+With --graph the graph is printed for Mermaid: solid arrows are rules, dotted ones
+are where agents may jump to and what they may call.`,
 		Example: `  conclave pipeline validate pipeline.yaml
   conclave pipeline validate --graph pipeline.yaml > pipeline.mmd`,
 		Args: arguments("FILE"),

@@ -89,3 +89,67 @@ func randomEnd(t *rapid.T, g pipeline.Graph, l pipeline.Launch) pipeline.Event {
 	}
 	return e
 }
+
+// Whatever people do meanwhile, and whatever comes late, a run that somebody looks
+// after ends, and nothing runs beside the one segment that does.
+func TestEveryRunEndsWhateverPeopleDo(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := randomGraph(t)
+		g.Park = rapid.Bool().Draw(t, "park")
+		for i := range g.Steps {
+			g.Steps[i].Kind = rapid.SampledFrom([]pipeline.Kind{pipeline.Agent, pipeline.Session}).Draw(t, "kind")
+		}
+		s := pipeline.New(g)
+		var running *pipeline.Launch
+		stopped := false
+		for moment := 0; !s.Done(); moment++ {
+			before := running
+			for _, c := range s.Drain() {
+				switch c := c.(type) {
+				case pipeline.Launch:
+					require.Nil(t, running, "two segments at once")
+					require.False(t, s.Held(), "launched while a person is waited for")
+					running, stopped = &c, false
+				case pipeline.Stop:
+					require.Equal(t, before.ID, c.ID)
+					stopped = true
+				case pipeline.Hold, pipeline.Release, pipeline.Ring, pipeline.Keep, pipeline.Done:
+				}
+			}
+			if moment < 40 {
+				for _, event := range rapid.SliceOfN(rapid.SampledFrom([]pipeline.Event{
+					pipeline.Pause{},
+					pipeline.Resume{},
+					pipeline.Retry{},
+					pipeline.Said{Text: "Use tabs."},
+					pipeline.Ended{Launch: "l0", Number: 9, Status: pipeline.Completed},
+					pipeline.Suspended{Launch: "l0"},
+				}), 0, 3).Draw(t, "meanwhile") {
+					s.Step(event)
+				}
+				if rapid.IntRange(0, 60).Draw(t, "cancel") == 0 {
+					s.Step(pipeline.Cancel{})
+				}
+			} else { // somebody looks after it
+				s.Step(pipeline.Resume{})
+				s.Step(pipeline.Retry{})
+			}
+			require.Less(t, moment, 4000, "a run without an end")
+			switch {
+			case running == nil:
+			case stopped:
+				s.Step(pipeline.Suspended{Launch: running.ID, Number: running.After + 1, Token: "t"})
+				running = nil
+			case !s.Paused || moment >= 40 || rapid.Bool().Draw(t, "ends while paused"):
+				s.Step(randomEnd(t, g, *running))
+				running = nil
+			}
+		}
+		require.LessOrEqual(t, s.Transitions, g.MaxTransitions)
+		if st := s.Outcome.Status; st != pipeline.Failed && st != pipeline.Cancelled {
+			require.Empty(t, s.Stack)
+		}
+		require.False(t, s.Held())
+	})
+}
