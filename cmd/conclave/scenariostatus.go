@@ -202,7 +202,11 @@ func (c *cli) statusOf(p *project.Project, slug string) (scenarioStatus, error) 
 			s.Running++
 		}
 		if i < maxRecent {
-			s.RecentRuns = append(s.RecentRuns, recent(r))
+			short := recent(r)
+			if !r.Over() {
+				short.steps = max(short.steps, len(d.Plan.Steps)) // its result has those that ended
+			}
+			s.RecentRuns = append(s.RecentRuns, short)
 		}
 	}
 	return s, nil

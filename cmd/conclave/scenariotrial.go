@@ -48,7 +48,7 @@ func (t *trial) take(document []byte) error {
 func (c *cli) try(ctx context.Context, p *place, w *wantedRuns) error {
 	c.pickUp(ctx, p, w.from, w.slugs())
 	if t := w.trials[0]; t.input.Resume {
-		if run, err := w.from.Run(t.slug, t.id); err == nil && !run.Over() {
+		if run, err := w.from.Run(t.slug, t.id); err == nil && !run.Over() && c.goesOn(ctx, p, t) {
 			return end(exitUsage, "go on with run %s of scenario %s: it goes on still; `%s` follows it", t.id, t.slug, c.scenarioAgain("watch", w.dir, t.slug, t.id))
 		}
 	}
@@ -87,6 +87,18 @@ func (c *cli) try(ctx context.Context, p *place, w *wantedRuns) error {
 	}
 	_ = group.Wait() // what went wrong is noted with each
 	return c.reportTrials(ctx, w)
+}
+
+// goesOn reports whether the workflow of a run is there and open. What was terminated
+// from outside could not complete its result: it looks as if it ran for ever.
+func (c *cli) goesOn(ctx context.Context, p *place, t *trial) bool {
+	asking, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	reply, err := p.client.DescribeWorkflowExecution(asking, t.workflow(), "")
+	if err != nil {
+		return !errors.As(err, new(*serviceerror.NotFound))
+	}
+	return reply.GetWorkflowExecutionInfo().GetCloseTime() == nil
 }
 
 func (w *wantedRuns) slugs() []string {
@@ -242,7 +254,7 @@ func withoutResult(t *trial, err error) error {
 	if !errors.As(err, &over) {
 		return end(exitInterrupted, "lost sight of run %s of scenario %s: %w; nothing of it is lost, `conclave scenario watch` goes on with it", t.id, t.slug, err)
 	}
-	return fmt.Errorf("run %s of scenario %s: %w", t.id, t.slug, err)
+	return fmt.Errorf("run %s of scenario %s was ended from outside: %w; `conclave scenario run DIR %s --retry %s` goes on with it", t.id, t.slug, errors.Unwrap(over), t.slug, t.id)
 }
 
 // pickUp brings what the store has of runs that this project last saw running.

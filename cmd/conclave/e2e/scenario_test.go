@@ -315,3 +315,36 @@ func TestScenarioIsInterrupted(t *testing.T) {
 	require.Equal(t, 0, c.conclave("scenario", "watch", "shop", "buy").code)
 	require.Contains(t, c.conclave("scenario", "status", "shop").stdout, "1 passing")
 }
+
+// Who is terminated cannot complete anything: the run looks as if it went on, until
+// it is gone on with.
+func TestScenarioIsTerminated(t *testing.T) {
+	t.Parallel()
+	atWork, over := make(chan struct{}), make(chan struct{})
+	model := newModelServer(t, map[string][]reply{"model-a": {pass("It opened."), pass("Lost.").during(func() { close(atWork); <-over }), pass("Done.")}})
+	c := newCLI(t)
+	team := c.file("team.yaml", model.team("agent_a"))
+	require.Equal(t, 0, c.conclave("scenario", "create", "shop", "buy", "--step", "Open: Do it.", "--step", "Buy: Do it.").code)
+	dev := c.start("dev", "--config", team)
+	at := address(t, dev)
+	run := c.start("scenario", "run", "shop", "buy", "--config", team)
+	<-atWork
+	found, err := filepath.Glob(filepath.Join(c.home, "shop/scenarios/buy/runs/*/result.json"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	id := filepath.Base(filepath.Dir(found[0]))
+	require.Contains(t, c.conclave("scenario", "run", "shop", "buy", "--config", team, "--retry", id).stderr, "it goes on still")
+	require.Equal(t, 0, c.temporal("workflow", "terminate", "--address", at, "--workflow-id", "scenario-buy-"+id).code)
+	close(over)
+	require.Equal(t, 2, run.ends(t))
+	require.Contains(t, run.log.String(), "--retry "+id)
+
+	out := c.conclave("scenario", "run", "shop", "buy", "--config", team, "--retry", id, "--automation")
+	require.Equal(t, 0, out.code)
+	var result scenario.Run
+	out.lastLine(t, &result)
+	require.Equal(t, "pass pass", statuses(result))
+	require.Equal(t, 1, result.RunNumber)
+	require.NoError(t, dev.Process.Signal(syscall.SIGTERM))
+	dev.ends(t)
+}
