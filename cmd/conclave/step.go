@@ -52,7 +52,9 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 			return arguments("QUERY")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c.sayUnused(cmd, "step", "address", "namespace", "task-queue", "bucket", "prefix", "data-dir")
 			if flags.check || flags.next {
+				c.sayUnused(cmd, "step --check", "eval-criteria", "fresh", "offline")
 				return c.stepCheck(flags)
 			}
 			return c.step(cmd.Context(), flags, args[0])
@@ -67,6 +69,15 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 	f.BoolVar(&flags.check, "check", false, "run nothing; print where everybody is, as JSON")
 	f.BoolVar(&flags.next, "next", false, "with --check: print nothing but who is to be launched next, one a line")
 	return cmd
+}
+
+// sayUnused names the flags that were given and have no effect on a command.
+func (c *cli) sayUnused(cmd *cobra.Command, name string, flags ...string) {
+	for _, flag := range flags {
+		if cmd.Flags().Changed(flag) {
+			c.complain("--%s has no effect on %s", flag, name)
+		}
+	}
 }
 
 // wantedStep is a checked wish to run a step.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
+	"conclave/engine/step"
 )
 
 // What a program that knows only the layout of the seed reads.
@@ -359,3 +362,33 @@ var sources = func() string {
 	dir, _ := os.Getwd() // before any test has moved
 	return filepath.Join(dir, "../..")
 }()
+
+// What is shown of peers is bounded to a share of the model's context window.
+func TestStepKnowsTheModelsWindow(t *testing.T) {
+	s := newShell(t)
+	s.file("one.yaml", "agent: {id: agent_b, backend: {type: offline}}")
+	long, err := json.Marshal(strings.Repeat("Two is one and one.\n", 180) + "The end.")
+	require.NoError(t, err)
+	s.step("d/agents/agent_a/001/answer.json", fmt.Sprintf(`{"agent_id": "agent_a", "answer": %s, "timestamp": "2026-11-21T10:00:00Z"}`, long))
+	for window, whole := range map[int]bool{0: true, 4096: false} {
+		c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, config: "one.yaml"}
+		c.tools = stepTools(s.home + "/d")
+		wanted, err := c.wantStep(stepFlags{dir: "d", offline: true}, "Which of us is right?")
+		require.NoError(t, err)
+		opened, err := c.openStep(wanted)
+		require.NoError(t, err)
+		t.Cleanup(opened.close)
+		opened.ports.Window = window
+		l, err := opened.launch(t.Context())
+		require.NoError(t, err)
+		_, err = step.Run(t.Context(), opened.ports, l.spec)
+		require.NoError(t, err)
+		t.Cleanup(l.lock.Remove)
+		found, err := filepath.Glob("d/agents/agent_b/*/transcript.jsonl")
+		require.NoError(t, err)
+		transcript, err := os.ReadFile(found[len(found)-1])
+		require.NoError(t, err)
+		require.Equal(t, whole, strings.Contains(string(transcript), "The end."), "window %d", window)
+		require.NoError(t, os.RemoveAll("d/agents/agent_b"))
+	}
+}

@@ -129,3 +129,20 @@ func TestStepCheckStaysInside(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "agents is a symbolic link, not a directory: make it a directory that can be read, or name another session directory")
 }
+
+// A flag that has no effect is said to have none, and breaks nobody's script.
+func TestStepSaysWhatHasNoEffect(t *testing.T) {
+	s := newShell(t)
+	s.step("d/agents/agent_a/001/answer.json", `{"agent_id": "agent_a", "answer": "Yes.", "timestamp": "2026-11-21T10:00:00Z"}`)
+	code, stdout, stderr := s.does("step", "--check", "--session-dir", "d", "--fresh", "--address", "127.0.0.1:1")
+	require.Equal(t, exitNoAnswer, code)
+	parseCheck(t, stdout)
+	require.Contains(t, stderr, "--fresh has no effect on step --check")
+	require.Contains(t, stderr, "--address has no effect on step\n")
+
+	s.file("one.yaml", "agent: {backend: {type: offline}}")
+	code, _, stderr = s.does("step", "--session-dir", "e", "--config", "one.yaml", "--data-dir", "f", "Yes?")
+	require.Equal(t, exitDone, code, stderr)
+	require.Contains(t, stderr, "--data-dir has no effect on step\n")
+	require.NoDirExists(t, "f")
+}

@@ -249,7 +249,7 @@ func (s *stepSession) specify(ctx context.Context, l launched) (launched, error)
 	spec, err := member.Step{
 		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
 		Agents: l.agents, Query: s.query, SystemMessage: s.agent.SystemMessage,
-		Criteria: member.CriteriaOf(s.judged), Files: s.agent.Tools.Files || s.agent.Tools.Shell,
+		Criteria: member.CriteriaOf(s.judged), Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
 		Settings: member.SettingsOf(s.team), Commits: answers.Commit,
 	}.Spec(ctx, s.store)
 	for _, w := range answers.Warnings() {
