@@ -1,10 +1,7 @@
 package activities
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"go.temporal.io/sdk/activity"
@@ -32,7 +29,7 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordPipelineInput)
 			return fmt.Errorf("writing %s: %w", key, err)
 		}
 	}
-	if err := a.appendPipelineEvents(ctx, layout, in.Events); err != nil {
+	if err := appendEvents(ctx, a.Store, layout, in.Events, func(e pipeline.Entry) int { return e.Seq }); err != nil {
 		return err
 	}
 	file, err := artifact.ReadJSON[PipelineFile](ctx, a.Store, layout.File("pipeline.json"))
@@ -64,30 +61,6 @@ func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in
 		trace = old.Trace[:min(in.Traced, len(old.Trace))]
 	}
 	return append(trace, in.Trace...), nil
-}
-
-// appendPipelineEvents makes events.jsonl end with the given events.
-func (a *Activities) appendPipelineEvents(ctx context.Context, layout artifact.Layout, events []pipeline.Entry) error {
-	if len(events) == 0 {
-		return nil
-	}
-	key := layout.File("events.jsonl")
-	old, err := a.Store.Get(ctx, key)
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
-		return fmt.Errorf("reading %s: %w", key, err)
-	}
-	lines := bytes.NewBuffer(before(old, events[0].Seq))
-	for _, e := range events {
-		line, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		lines.Write(append(line, '\n'))
-	}
-	if err := a.Store.Put(ctx, key, bytes.NewReader(lines.Bytes())); err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	return nil
 }
 
 // ConcludePipeline reads what the run came to, and writes result.json.

@@ -1,9 +1,7 @@
 package activities
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -67,7 +65,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 			return err
 		}
 	}
-	if err := a.appendEvents(ctx, layout, in.Events); err != nil {
+	if err := appendEvents(ctx, a.Store, layout, in.Events, func(e coordination.Entry) int { return e.Seq }); err != nil {
 		return err
 	}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))
@@ -120,44 +118,4 @@ func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e member
 			return nil
 		}
 	}
-}
-
-// appendEvents makes events.jsonl end with the given events. Lines from the
-// first one's number on are replaced: they are of a Record whose completion was
-// lost, or of a run that was reset. One Record of a session runs at a time.
-func (a *Activities) appendEvents(ctx context.Context, layout artifact.Layout, events []coordination.Entry) error {
-	if len(events) == 0 {
-		return nil
-	}
-	key := layout.File("events.jsonl")
-	old, err := a.Store.Get(ctx, key)
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
-		return fmt.Errorf("reading %s: %w", key, err)
-	}
-	lines := bytes.NewBuffer(before(old, events[0].Seq))
-	for _, e := range events {
-		line, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		lines.Write(append(line, '\n'))
-	}
-	if err := a.Store.Put(ctx, key, bytes.NewReader(lines.Bytes())); err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	return nil
-}
-
-// before returns the lines of the events numbered below seq. A line that is no
-// event ends them.
-func before(lines []byte, seq int) []byte {
-	kept := 0
-	for line := range bytes.Lines(lines) {
-		var e coordination.Entry
-		if err := json.Unmarshal(line, &e); err != nil || e.Seq >= seq {
-			break
-		}
-		kept += len(line)
-	}
-	return lines[:kept:kept]
 }

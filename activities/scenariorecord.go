@@ -3,7 +3,6 @@ package activities
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,7 +37,10 @@ func (a *Activities) RecordScenario(ctx context.Context, in RecordScenarioInput)
 		return RecordedScenario{}, err
 	}
 	in.Result.Error = cleanPointer(credentials, in.Result.Error)
-	if err := a.appendScenarioEvents(ctx, layout, in.Events, credentials); err != nil {
+	for i := range in.Events {
+		in.Events[i].Text = credentials.clean(in.Events[i].Text)
+	}
+	if err := appendEvents(ctx, a.Store, layout, in.Events, func(e ScenarioEvent) int { return e.Seq }); err != nil {
 		return RecordedScenario{}, err
 	}
 	if err := a.writeResult(ctx, layout, in.Result); err != nil {
@@ -129,35 +131,4 @@ func (a *Activities) scenarioEvents(ctx context.Context, layout artifact.Layout)
 		return 0, fmt.Errorf("reading the events of a run: %w", err)
 	}
 	return bytes.Count(lines, []byte("\n")), nil
-}
-
-// appendScenarioEvents makes events.jsonl end with the given events.
-func (a *Activities) appendScenarioEvents(ctx context.Context, layout artifact.Layout, events []ScenarioEvent, credentials *marks) error {
-	if len(events) == 0 {
-		return nil
-	}
-	key := layout.File("events.jsonl")
-	old, err := a.Store.Get(ctx, key)
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
-		return fmt.Errorf("reading %s: %w", key, err)
-	}
-	var lines bytes.Buffer
-	for l := range bytes.Lines(old) { // the first event's number is one more than the lines before it
-		if bytes.Count(lines.Bytes(), []byte("\n")) >= events[0].Seq-1 {
-			break
-		}
-		lines.Write(l)
-	}
-	for _, e := range events {
-		e.Text = credentials.clean(e.Text)
-		line, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		lines.Write(append(line, '\n'))
-	}
-	if err := a.Store.Put(ctx, key, bytes.NewReader(lines.Bytes())); err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	return nil
 }

@@ -70,23 +70,24 @@ func (c *cli) printAnswer(ctx context.Context, p *place, r workflows.SessionResu
 		how = "presentation, without a vote"
 	}
 	c.say("\n%s (%s) by %s · %s · %s", r.Winner, r.WinnerLabel, how, progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
-	c.say("all answers, votes and files: %s", c.pullLine(p, r))
+	c.say("all answers, votes and files: %s", c.pullLine(p, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil
 }
 
-// pullLine is the command line that copies the session's files. Those of a
-// cluster are in the bucket that the answer's path names.
-func (c *cli) pullLine(p *place, r workflows.SessionResult) string {
+// pullLine is the command line that copies the files of a session or a pipeline's
+// run. Those of a cluster are in the bucket that the path of one of them names,
+// below root.
+func (c *cli) pullLine(p *place, id string, path *string, root string) string {
 	rest, ok := "", false
-	if r.AnswerPath != nil {
-		rest, ok = strings.CutPrefix(*r.AnswerPath, "s3://")
+	if path != nil {
+		rest, ok = strings.CutPrefix(*path, "s3://")
 	}
 	if !p.cluster || !ok {
-		return c.again("pull", r.SessionID+" DIR")
+		return c.again("pull", id+" DIR")
 	}
 	bucket, key, _ := strings.Cut(rest, "/")
-	line := "conclave pull " + r.SessionID + " DIR --bucket " + shellQuote(bucket)
-	if prefix, _, _ := strings.Cut("/"+key, "/sessions/"); prefix != "" {
+	line := "conclave pull " + id + " DIR --bucket " + shellQuote(bucket)
+	if prefix, _, _ := strings.Cut("/"+key, root); prefix != "" {
 		line += " --prefix " + shellQuote(strings.Trim(prefix, "/"))
 	}
 	return line

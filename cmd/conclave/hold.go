@@ -16,14 +16,19 @@ func (c *cli) holds(s workflows.State, workflow string) []progress.Hold {
 	if s.Status != workflows.Running || s.Phase == coordination.PhaseDone {
 		return nil
 	}
+	return c.heldBy(workflow, s.Paused, s.Parked, "runs what failed again, finish decides without it")
+}
+
+// heldBy are the holds of a workflow that is paused, or parked until it is retried.
+func (c *cli) heldBy(workflow string, paused bool, parked *string, retry string) []progress.Hold {
 	var holds []progress.Hold
-	if s.Paused {
+	if paused {
 		holds = append(holds, progress.Hold{Why: "paused by a person", Release: "`" + c.again("resume", workflow) + "` goes on"})
 	}
-	if s.Parked != nil {
+	if parked != nil {
 		holds = append(holds, progress.Hold{
-			Why:     "parked: " + progress.Cut(*s.Parked, maxParked),
-			Release: "`" + c.again("retry", workflow) + "` runs what failed again, finish decides without it",
+			Why:     "parked: " + progress.Cut(*parked, maxParked),
+			Release: "`" + c.again("retry", workflow) + "` " + retry,
 		})
 	}
 	return holds

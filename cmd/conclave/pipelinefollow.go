@@ -84,15 +84,5 @@ func (c *cli) pipelineHolds(s workflows.PipelineState, workflow string) []progre
 	if s.Status != workflows.Running {
 		return nil
 	}
-	var holds []progress.Hold
-	if s.Paused {
-		holds = append(holds, progress.Hold{Why: "paused by a person", Release: "`" + c.again("resume", workflow) + "` goes on"})
-	}
-	if s.Parked != nil {
-		holds = append(holds, progress.Hold{
-			Why:     "parked: " + progress.Cut(*s.Parked, maxParked),
-			Release: "`" + c.again("retry", workflow) + "` runs the step again, cancel ends the run",
-		})
-	}
-	return holds
+	return c.heldBy(workflow, s.Paused, s.Parked, "runs the step again, cancel ends the run")
 }

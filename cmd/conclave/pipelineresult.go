@@ -132,7 +132,7 @@ func (c *cli) printFinal(ctx context.Context, p *place, r workflows.PipelineResu
 	}
 	c.say("\n%s · %s · %s", how, progress.Plural(r.Transitions, "transition"), progress.Cost(r.Usage))
 	if len(r.Trace) > 0 {
-		c.say("all steps and files: %s", c.pullPipelineLine(p, r))
+		c.say("all steps and files: %s", c.pullLine(p, r.ID, r.FinalPath, "/pipelines/"))
 	}
 	return nil
 }
@@ -151,23 +151,6 @@ func wholeFinal(ctx context.Context, p *place, r workflows.PipelineResult) (stri
 	defer cancel()
 	a, err := artifact.ReadJSON[artifact.Answer](reading, p.store, layout.File(name))
 	return a.Answer, err
-}
-
-// pullPipelineLine is the command line that copies the run's files.
-func (c *cli) pullPipelineLine(p *place, r workflows.PipelineResult) string {
-	rest, ok := "", false
-	if r.FinalPath != nil {
-		rest, ok = strings.CutPrefix(*r.FinalPath, "s3://")
-	}
-	if !p.cluster || !ok {
-		return c.again("pull", r.ID+" DIR")
-	}
-	bucket, key, _ := strings.Cut(rest, "/")
-	line := "conclave pull " + r.ID + " DIR --bucket " + shellQuote(bucket)
-	if prefix, _, _ := strings.Cut("/"+key, "/pipelines/"); prefix != "" {
-		line += " --prefix " + shellQuote(strings.Trim(prefix, "/"))
-	}
-	return line
 }
 
 // noFinal says why a run came to nothing.

@@ -32,6 +32,11 @@ func Load(path string) (Team, error) {
 // error is of type Problems and contains everything that is wrong.
 func Parse(name string, data []byte, reach Reach) (Team, error) {
 	d := decoder{file: name, reach: reach, places: map[string]position{}}
+	return d.parse(data)
+}
+
+// parse reads and checks a whole document.
+func (d *decoder) parse(data []byte) (Team, error) {
 	root, f := parseDocument(data)
 	if f != nil {
 		d.report(f.position, "", "%s", f.message)

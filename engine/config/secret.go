@@ -51,24 +51,31 @@ func keyVariable(name string) string {
 	return ""
 }
 
-// address says what is wrong with the base URL of a server, or "". It never
-// repeats it, because it could contain a password.
+// address says what is wrong with the base URL of a server, or "".
 func address(raw string) string {
 	const example = "; it takes an address such as http://127.0.0.1:11434/v1"
+	u, wrong := parseURL(raw, example, "name the variable that holds the key in api_key_env instead")
+	if wrong == "" && (u.RawQuery != "" || u.ForceQuery || u.Fragment != "") {
+		return "the URL has a query or fragment, to which no path can be added" + example
+	}
+	return wrong
+}
+
+// parseURL says what is wrong with the URL of something over HTTP, or "". It never
+// repeats it, because it could contain a password.
+func parseURL(raw, example, instead string) (u *url.URL, wrong string) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return "not a URL" + example
+		return nil, "not a URL" + example
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "not an http or https URL" + example
+		return u, "not an http or https URL" + example
 	case u.Hostname() == "":
-		return "the URL has no host" + example
+		return u, "the URL has no host" + example
 	case u.User != nil:
-		return "the URL contains a user name or password; name the variable that holds the key in api_key_env instead"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "the URL has a query or fragment, to which no path can be added" + example
+		return u, "the URL contains a user name or password; " + instead
 	}
-	return ""
+	return u, ""
 }
 
 // checkSecrets refuses literal secrets in values of the user's own.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -113,26 +112,22 @@ func (d *decoder) checkLiteral(key, value string) {
 	}
 }
 
-// endpoint says what is wrong with the address of an MCP server, or "". It never
-// repeats it, because it could contain a password.
+// endpoint says what is wrong with the address of an MCP server, or "".
 func endpoint(raw string) string {
-	const example = "; it takes an address such as https://mcp.example.com/mcp"
-	u, err := url.Parse(raw)
+	const (
+		example = "; it takes an address such as https://mcp.example.com/mcp"
+		instead = "name the variable that holds the token in token_env, in the worker's configuration"
+	)
+	u, wrong := parseURL(raw, example, instead)
 	switch {
-	case err != nil:
-		return "not a URL" + example
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "not an http or https URL" + example
-	case u.Hostname() == "":
-		return "the URL has no host" + example
-	case u.User != nil:
-		return "the URL contains a user name or password; name the variable that holds the token in token_env, in the worker's configuration"
+	case wrong != "":
+		return wrong
 	case u.Fragment != "":
 		return "the URL has a fragment, which no server sees" + example
 	}
 	for name, values := range u.Query() {
 		if secretKey(name) || slices.ContainsFunc(values, looksSecret) {
-			return "the URL contains what looks like a key (not shown); name the variable that holds the token in token_env, in the worker's configuration"
+			return "the URL contains what looks like a key (not shown); " + instead
 		}
 	}
 	return ""

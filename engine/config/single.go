@@ -5,14 +5,5 @@ package config
 // runs it settles which it is. All else is as Parse has it.
 func ParseSingle(name string, data []byte) (Team, error) {
 	d := decoder{file: name, reach: Local, single: true, places: map[string]position{}}
-	root, f := parseDocument(data)
-	if f != nil {
-		d.report(f.position, "", "%s", f.message)
-		return Team{}, d.problems.sorted()
-	}
-	t := d.team(root)
-	if err := d.problems.sorted(); err != nil {
-		return Team{}, err
-	}
-	return t, nil
+	return d.parse(data)
 }

@@ -2,9 +2,7 @@ package pull
 
 import (
 	"context"
-	"encoding/json"
 
-	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
 	"conclave/engine/segment"
 )
@@ -21,16 +19,10 @@ func (v *verifier) segment(ctx context.Context, name string) error {
 	if err != nil || data == nil {
 		return err
 	}
-	v.found.Steps++
-	var c artifact.Commit
-	if err := json.Unmarshal(data, &c); err != nil {
-		v.wrong(dir+"action.json", "is malformed: %v", err)
-		return nil
-	}
-	if err := v.committedFiles(ctx, dir, c.Manifest, manifest); err != nil {
+	c, ok, err := v.commit(ctx, dir, data, manifest)
+	if err != nil || !ok {
 		return err
 	}
-	v.transcript(dir, c.Transcript)
 	o, err := segment.ReadOutcome(c)
 	if err != nil {
 		v.wrong(dir+"action.json", "cannot be verified: %v", err)

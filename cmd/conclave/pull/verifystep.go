@@ -38,22 +38,31 @@ func (v *verifier) step(ctx context.Context, agent, number string) error {
 	if data == nil {
 		return v.uncommitted(ctx, dir, manifest)
 	}
-	v.found.Steps++
-	var c artifact.Commit
-	if err := json.Unmarshal(data, &c); err != nil {
-		v.wrong(dir+"action.json", "is malformed: %v", err)
-		return nil
-	}
-	if err := v.committedFiles(ctx, dir, c.Manifest, manifest); err != nil {
+	c, ok, err := v.commit(ctx, dir, data, manifest)
+	if err != nil || !ok {
 		return err
 	}
-	v.transcript(dir, c.Transcript)
 	made, err := v.projection(ctx, agent, c)
 	if err != nil {
 		v.wrong(dir+"action.json", "cannot be verified: %v", err)
 		return nil
 	}
 	return v.outcome(ctx, dir, c, made)
+}
+
+// commit verifies what a commit says of the files beside it. One that cannot be
+// read is none.
+func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest string) (c artifact.Commit, ok bool, err error) {
+	v.found.Steps++
+	if err := json.Unmarshal(data, &c); err != nil {
+		v.wrong(dir+"action.json", "is malformed: %v", err)
+		return c, false, nil
+	}
+	if err := v.committedFiles(ctx, dir, c.Manifest, manifest); err != nil {
+		return c, false, err
+	}
+	v.transcript(dir, c.Transcript)
+	return c, true, nil
 }
 
 // uncommitted takes what can be told of a step of another program, or of one
