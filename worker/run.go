@@ -36,6 +36,17 @@ func (c *Config) Configure(s settings.Settings) {
 	c.Teams.Named = named
 }
 
+// CheckPrices returns the error of Models.CheckPrices for the first team that has
+// one: a limit that cannot be kept is no limit.
+func (c Config) CheckPrices() error {
+	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
+		if err := c.Models.CheckPrices(c.Teams.Named[name]); err != nil {
+			return fmt.Errorf("use the team %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // MissingKeys are sentences for people about keys that teams need and this worker
 // does not have.
 func (c Config) MissingKeys() []string {

@@ -147,7 +147,7 @@ func (f flags) config() (worker.Config, error) {
 		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
 	}
 	cfg.Configure(s)
-	return cfg, nil
+	return cfg, cfg.CheckPrices()
 }
 
 // version is what the linker recorded.

@@ -55,10 +55,12 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 	inline := file("inline.yaml", "teams:\n  default:\n    agent: {id: agent_a, backend: {model: m, base_url: http://127.0.0.1:1/v1}}\n")
 	program := file("program.yaml", "teams:\n  default:\n    agent: {id: agent_a, backend: {model: m}, mcp_servers: [{name: sh, command: /bin/sh}]}\n")
 	shell := file("shell.yaml", "sandbox: {level: landlock, toolchains: [/no/such/directory]}\nteams:\n  default:\n    agent: {id: agent_a, backend: {type: offline}, tools: {shell: true}}\n")
+	unpriced := file("unpriced.yaml", "providers:\n  house: {base_url: http://127.0.0.1:1/v1}\nteams:\n  cheap:\n    agent: {id: agent_a, backend: {provider: house, model: m}}\n    orchestrator: {budget: {max_cost_usd: 1}}\n")
 	for _, tt := range []struct {
 		line []string
 		says string
 	}{
+		{[]string{"--worker-config", unpriced}, "use the team cheap: agent agent_a: max_cost_usd is set"},
 		{[]string{"--address", "x:1", "--bucket", "b", "--worker-config", shell}, "use the default team: agent agent_a: no shell: "},
 		{nil, "no address of a Temporal service; give --address, TEMPORAL_ADDRESS"},
 		{[]string{"work"}, "unknown command"},

@@ -13,6 +13,7 @@ import (
 	"conclave/cmd/conclave/devserver"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/config"
+	"conclave/worker"
 	"conclave/workflows"
 )
 
@@ -76,7 +77,8 @@ func (c *cli) dev(ctx context.Context, offline bool) error {
 }
 
 // defaultTeam is the team that sessions get which name none. Missing keys are
-// no error here: sessions may bring other teams.
+// no error here: sessions may bring other teams. A limit in dollars that cannot be
+// kept is one.
 func (c *cli) defaultTeam(offline bool) (team config.Team, source string, keys, err error) {
 	team, source, err = c.loadTeam(config.Local)
 	switch {
@@ -86,7 +88,7 @@ func (c *cli) defaultTeam(offline bool) (team config.Team, source string, keys, 
 		return team.Offline(), source, nil, nil
 	}
 	team = resolveModels(team)
-	return team, source, missingKeys(team), nil
+	return team, source, missingKeys(team), worker.Models{}.CheckPrices(team)
 }
 
 // serve waits for the end that is asked for.

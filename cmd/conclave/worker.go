@@ -79,6 +79,9 @@ func (c *cli) worker(ctx context.Context, f workerFlags) error {
 	}
 	logger := slog.New(slog.NewTextHandler(plainWriter{c.stderr}, nil))
 	c.tools = worker.NewTools(s)
+	if err := limited(c.tools, team, s); err != nil {
+		return err
+	}
 	c.tools.Log = logger
 	c.tools.Keep(t.dataDir, worker.DefaultCache())
 	if err := c.equip(ctx, team, ofAWorker); err != nil {
@@ -140,6 +143,13 @@ func (c *cli) workerTeam(t target, f workerFlags, s settings.Settings) (team con
 		err = missingKeys(team)
 	}
 	return team, source, err
+}
+
+// limited is an error if the limit of one of a worker's teams could not be kept.
+func limited(tools *worker.Tools, team config.Team, s settings.Settings) error {
+	cfg := worker.Config{Tools: tools, Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}}}
+	cfg.Configure(s)
+	return cfg.CheckPrices()
 }
 
 // runWorker works until it is told to stop or cannot go on.

@@ -19,6 +19,8 @@ func TestAWorkerRefusesItsConfigurationBeforeAnythingStarts(t *testing.T) {
 	s.file("inline.yaml", "agent: {id: agent_a, backend: {model: m, base_url: \"http://127.0.0.1:1/v1\"}}\n")
 	s.file("program.yaml", "agent: {id: agent_a, backend: {model: m}, mcp_servers: [{name: id, command: id}]}\n")
 	s.file("hotel.yaml", "agent: {id: agent_a, backend: {provider: hotel, model: m}}\n")
+	s.file("unpriced.yaml", providers+"teams:\n  cheap: {agent: {id: agent_a, backend: {provider: house, model: m}}, orchestrator: {budget: {max_cost_usd: 1}}}\n")
+	s.file("limit.yaml", "agent: {id: agent_a, backend: {model: m, base_url: \"http://127.0.0.1:1/v1\"}}\norchestrator: {budget: {max_cost_usd: 1}}\n")
 	cluster := []string{"worker", "--address", "127.0.0.1:1", "--bucket", "sessions"}
 	for name, tt := range map[string]struct {
 		line []string
@@ -31,6 +33,9 @@ func TestAWorkerRefusesItsConfigurationBeforeAnythingStarts(t *testing.T) {
 		"an address on a cluster":       {append(cluster, "--config", "inline.yaml"), "inline.yaml:1:52: agents[0].backend.base_url: not accepted here"},
 		"a program on a cluster":        {append(cluster, "--config", "program.yaml"), "agents[0].mcp_servers[0]: not accepted here"},
 		"no key and nothing else":       {cluster, "OPENAI_API_KEY"},
+		"a limit without a price":       {append(cluster, "--worker-config", "unpriced.yaml", "--offline"), "use the team cheap: agent agent_a: max_cost_usd is set"},
+		"the same on this machine":      {[]string{"worker", "--config", "limit.yaml"}, "use the team default: agent agent_a: max_cost_usd is set"},
+		"the same of dev":               {[]string{"dev", "--config", "limit.yaml"}, "agent agent_a: max_cost_usd is set, and what the model m costs is not known"},
 		"all is well but the cluster":   {append(cluster, "--worker-config", "complete.yaml"), "connect to Temporal at 127.0.0.1:1"},
 		"the offline team needs no key": {append(cluster, "--offline"), "connect to Temporal at 127.0.0.1:1"},
 	} {

@@ -68,10 +68,18 @@ func (c *cli) temporal(args ...string) output {
 	return c.run(binary(c.t, "TEMPORAL_BIN"), args...)
 }
 
+// runTime bounds a command that is waited for: one that never ends fails its own
+// test, and not all of them when their time is over.
+const runTime = 4 * time.Minute
+
 func (c *cli) run(name string, args ...string) output {
 	c.t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := c.command(name, args...)
+	defer time.AfterFunc(runTime, func() {
+		c.t.Errorf("%s %s goes on after %s", filepath.Base(name), strings.Join(args, " "), runTime)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+	}).Stop()
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
