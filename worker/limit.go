@@ -57,12 +57,17 @@ func (l *limit) most(n int) int {
 	return min(n, l.Burst())
 }
 
+// longestDebt bounds for how long what one call has used is waited for: a server
+// that counts nonsense would hold everybody up for ever.
+const longestDebt = 10 * time.Minute
+
 // use takes n units, whether they are there or not: whoever comes next waits for
 // them. Less than 0 are given back.
 func (l *limit) use(now time.Time, n int) {
 	if l == nil {
 		return
 	}
+	n = min(n, int(float64(l.Limit())*longestDebt.Seconds()))
 	for ; n > l.Burst(); n -= l.Burst() {
 		l.ReserveN(now, l.Burst())
 	}

@@ -218,6 +218,20 @@ func TestTokensAreCorrected(t *testing.T) {
 	}
 }
 
+// A server that counts nonsense holds nobody up for ever.
+func TestNonsenseIsNotPaidBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue("p", nil, count(6000))
+		m := limited{model: says{usage: llm.Usage{InputTokens: 1e12, OutputTokens: 1e12, ModelCalls: 1}}, queue: q}
+		_, err := m.Generate(t.Context(), llm.Request{})
+		require.NoError(t, err)
+		var limited *llm.Error
+		require.ErrorAs(t, q.enter(t.Context(), 1), &limited)
+		require.InDelta(t, 10*time.Minute-early, limited.RetryAfter, float64(15*time.Second))
+	})
+}
+
 // asks is a model whose server answers with these statuses, one by one, as the
 // client of the real thing meets them.
 type asks struct {

@@ -47,12 +47,13 @@ func (c *Client) reply(header http.Header, body io.Reader, w *watch) (llm.Reply,
 // completion reads a body that is one JSON object.
 func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) {
 	var envelope struct {
-		Error json.RawMessage `json:"error"`
+		Error  json.RawMessage `json:"error"`
+		Object string          `json:"object"`
 	}
 	if err := json.Unmarshal(body, &envelope); err != nil {
 		return llm.Reply{}, c.unusable("the response is not JSON: "+c.excerpt(string(body)), err)
 	}
-	if len(envelope.Error) > 0 && string(envelope.Error) != "null" {
+	if !empty(envelope.Error) || envelope.Object == "error" {
 		return llm.Reply{}, c.refused(http.StatusOK, header, body)
 	}
 	var completion sdk.ChatCompletion
@@ -199,17 +200,44 @@ func usage(u sdk.CompletionUsage) llm.Usage {
 func stated(u sdk.CompletionUsage) *float64 {
 	const ticks = 1e10
 	extra := u.JSON.ExtraFields
-	for _, f := range []struct {
-		cost string
-		unit float64
-	}{{extra["cost"].Raw(), 1}, {extra["cost_in_usd_ticks"].Raw(), ticks}} {
-		var usd *float64
-		if json.Unmarshal([]byte(f.cost), &usd) == nil && usd != nil && *usd >= 0 && *usd/f.unit <= maxPrice {
-			*usd /= f.unit
-			return usd
-		}
+	if extra["is_byok"].Raw() == "true" {
+		return throughRouter(extra)
+	}
+	if usd, ok := dollars([]byte(extra["cost"].Raw()), 1); ok {
+		return &usd
+	}
+	if usd, ok := dollars([]byte(extra["cost_in_usd_ticks"].Raw()), ticks); ok {
+		return &usd
 	}
 	return nil
+}
+
+// throughRouter is the cost of a call that OpenRouter passed on with a key that is
+// the customer's own: its cost is OpenRouter's part only, often 0, and who has the
+// model charges, too.
+func throughRouter(extra map[string]respjson.Field) *float64 {
+	var details struct {
+		Upstream json.RawMessage `json:"upstream_inference_cost"`
+	}
+	if json.Unmarshal([]byte(extra["cost_details"].Raw()), &details) != nil {
+		return nil
+	}
+	own, known := dollars([]byte(extra["cost"].Raw()), 1)
+	upstream, stated := dollars(details.Upstream, 1)
+	if !known || !stated {
+		return nil
+	}
+	usd := own + upstream
+	return &usd
+}
+
+// dollars is an amount in the given part of a dollar, if it is one to believe.
+func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
+	var n *float64
+	if json.Unmarshal(amount, &n) != nil || n == nil || *n < 0 || *n/part > maxPrice {
+		return 0, false
+	}
+	return *n / part, true
 }
 
 // cached is how much of the input came from the provider's cache, where OpenAI

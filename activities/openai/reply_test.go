@@ -29,7 +29,8 @@ func TestReplies(t *testing.T) {
 		body string
 		want llm.Message
 	}{
-		"text": {choice(`"stop"`, `{"role":"assistant","content":"hi"}`), llm.Message{Content: "hi"}},
+		"text":                  {choice(`"stop"`, `{"role":"assistant","content":"hi"}`), llm.Message{Content: "hi"}},
+		"an error that is none": {`{"error":"",` + choice(`"stop"`, `{"content":"hi"}`)[1:], llm.Message{Content: "hi"}},
 		"no finish_reason, but text": {
 			choice(`null`, `{"role":"assistant","content":"hi"}`), llm.Message{Content: "hi"},
 		},
@@ -111,6 +112,7 @@ func TestOddReplies(t *testing.T) {
 		"content filter":         {choice(`"content_filter"`, `{"content":"The"}`), llm.ContentPolicy, "content filter"},
 		"an error, 200":          {`{"error":{"message":"out of cheese"}}`, llm.BadReply, "out of cheese"},
 		"an error in words, 200": {`{"error":"model is overloaded"}`, llm.Overloaded, "model is overloaded"},
+		"an error object, 200":   {`{"object":"error","message":"slow down","code":429}`, llm.RateLimited, "slow down"},
 		"an error 401, 200":      {`{"error":{"code":401,"message":"No auth"}}`, llm.AuthFailed, "No auth"},
 		"an error 429, 200":      {`{"error":{"code":429,"message":"slow down"},"choices":[]}`, llm.RateLimited, "slow down"},
 	} {
@@ -197,10 +199,16 @@ func TestWhatACallCosts(t *testing.T) {
 		body   string
 		want   *float64
 	}{
-		"a price":                      {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, new(7.0)},
-		"of a reply of no use":         {price, 200, `{"choices":[{"finish_reason":"length","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, new(7.0)},
-		"the server knows better":      {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"cost":3}}`, new(3.0)},
-		"the server knows it is free":  {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"cost":0}}`, new(0.0)},
+		"a price":                     {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, new(7.0)},
+		"of a reply of no use":        {price, 200, `{"choices":[{"finish_reason":"length","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, new(7.0)},
+		"the server knows better":     {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"cost":3}}`, new(3.0)},
+		"the server knows it is free": {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"cost":0}}`, new(0.0)},
+		"a router, for a key of ours": {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],
+			"usage":{"prompt_tokens":9,"cost":0.25,"is_byok":true,"cost_details":{"upstream_inference_cost":3}}}`, new(3.25)},
+		"for a key of its own": {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],
+			"usage":{"prompt_tokens":9,"cost":3,"is_byok":false,"cost_details":{"upstream_inference_cost":3}}}`, new(3.0)},
+		"a router that knows its own part only": {nil, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],
+			"usage":{"prompt_tokens":9,"cost":0,"is_byok":true,"cost_details":{"upstream_inference_cost":null}}}`, nil},
 		"a server that does not count": {price, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}]}`, nil},
 		"no price":                     {nil, 200, `{"choices":[{"finish_reason":"stop","message":{"content":"hi"}}],"usage":{"prompt_tokens":9}}`, nil},
 		"no call":                      {price, 400, `{}`, nil},

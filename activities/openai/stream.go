@@ -123,7 +123,7 @@ func (s *stream) add(e event) bool {
 	if json.Unmarshal([]byte(e.data), &c) != nil {
 		return false
 	}
-	if e.name == "error" || c.Object == "error" || given(c.Error) {
+	if e.name == "error" || c.Object == "error" || !empty(c.Error) {
 		s.problem = []byte(e.data)
 		return true
 	}

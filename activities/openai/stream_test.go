@@ -61,6 +61,9 @@ func TestStreamedText(t *testing.T) {
 			events(delta(`"role":"assistant","content":""`), delta(`"content":"h"`), delta(`"content":null`), delta(`"content":"i"`), end("stop")),
 			llm.Message{Content: "hi"},
 		},
+		"an error that is none": {
+			events(`{"error":{},`+delta(`"content":"hi"`)[1:], end("stop")), llm.Message{Content: "hi"},
+		},
 		"no end mark, but a finish reason": {
 			cutStream(delta(`"content":"hi"`), end("stop")), llm.Message{Content: "hi"},
 		},
@@ -131,6 +134,21 @@ func TestStreamedCalls(t *testing.T) {
 			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}}`),
 				calls(`{"index":0,"id":"b","function":{"name":"add","arguments":"{}"}}`), end("tool_calls")),
 			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `{}`)}},
+		},
+		"an id of its own in every fragment": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":""}}`),
+				calls(`{"index":0,"id":"x","function":{"arguments":"{\"a\""}}`), calls(`{"index":0,"id":"y","function":{"arguments":":2}"}}`),
+				calls(`{"index":0,"id":"z","function":{"arguments":""}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{"a":2}`)}},
+		},
+		"the same without index": {
+			events(calls(`{"id":"a","function":{"name":"add","arguments":"{"}}`), calls(`{"id":"x","function":{"arguments":"}"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`)}},
+		},
+		"fragments of two calls in turn, told apart by id": {
+			events(calls(`{"id":"a","function":{"name":"add","arguments":"{"}},{"id":"b","function":{"name":"add","arguments":"[1"}}`),
+				calls(`{"id":"a","function":{"arguments":"}"}}`), calls(`{"id":"b","function":{"arguments":"]"}}`), end("tool_calls")),
+			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `[1]`)}},
 		},
 		"id and name repeated in every fragment": {
 			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{"}}`),
@@ -246,8 +264,12 @@ func TestOddStreams(t *testing.T) {
 		"cut at the limit":      {events(delta(`"content":"The"`), end("length")), llm.BadReply, "raise max_tokens"},
 		"nothing":               {events(), llm.BadReply, "no choices"},
 		"no JSON":               {events(`<html>`), llm.BadReply, "not JSON"},
-		"nameless call":         {events(calls(`{"index":0,"id":"a","function":{"arguments":"{}"}}`), end("tool_calls")), llm.BadReply, "names no function"},
-		"refusal":               {events(delta(`"refusal":"I would "`), delta(`"refusal":"rather not."`), end("stop")), llm.ContentPolicy, "I would rather not."},
+		"nameless call after another": {
+			events(calls(`{"index":0,"id":"a","function":{"name":"add","arguments":"{}"}},{"index":0,"id":"b","function":{"arguments":"{}"}}`), end("tool_calls")),
+			llm.BadReply, "names no function",
+		},
+		"nameless call": {events(calls(`{"index":0,"id":"a","function":{"arguments":"{}"}}`), end("tool_calls")), llm.BadReply, "names no function"},
+		"refusal":       {events(delta(`"refusal":"I would "`), delta(`"refusal":"rather not."`), end("stop")), llm.ContentPolicy, "I would rather not."},
 		"error object": {
 			events(delta(`"content":"The"`), `{"error":{"code":"context_length_exceeded","message":"no more room"}}`), llm.ContextTooLong, "no more room",
 		},

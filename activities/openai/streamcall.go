@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // streamCall is a tool call of a stream, or a fragment of one.
@@ -23,39 +24,58 @@ type streamFunction struct {
 
 // call adds a fragment to the call it continues, or begins a new one.
 func (s *stream) call(f streamCall) {
-	for i := len(s.calls) - 1; i >= 0; i-- {
-		open := s.calls[i]
+	open := s.continued(f)
+	if open == nil {
+		open = &streamCall{Index: f.Index}
+		s.calls = append(s.calls, open)
+	}
+	open.extend(f)
+}
+
+// continued is the call that a fragment goes on with, or nil. What names nothing
+// belongs to the call of its ID, and everything else to the latest under its
+// index, or under none.
+func (s *stream) continued(f streamCall) *streamCall {
+	var latest *streamCall
+	for _, open := range slices.Backward(s.calls) {
 		if f.Index != nil && open.Index != nil && *f.Index != *open.Index {
 			continue
 		}
-		if !open.continuedBy(f) {
-			break
+		if latest == nil {
+			latest = open
 		}
-		open.extend(f)
-		return
+		if f.Function.Name == "" && f.ID != "" && f.ID == open.ID {
+			return open
+		}
 	}
-	begun := streamCall{Index: f.Index}
-	begun.extend(f)
-	s.calls = append(s.calls, &begun)
+	if latest == nil || !latest.continuedBy(f) {
+		return nil
+	}
+	return latest
 }
 
 // continuedBy reports whether a fragment under the same index, or under none,
-// goes on with the call. Not all servers count the index up or give IDs: another
-// ID, another name, or the name again after complete arguments is a new call.
+// goes on with the call. Not all servers count the index up, give IDs, or keep to
+// the one they gave: another name, another ID with a name, or the name again after
+// complete arguments is a new call.
 func (c *streamCall) continuedBy(f streamCall) bool {
-	switch {
-	case f.ID != "" && c.ID != "" && f.ID != c.ID:
-		return false
-	case f.Function.Name != "" && c.Function.Name != "" && f.Function.Name != c.Function.Name:
+	other := f.ID != "" && c.ID != "" && f.ID != c.ID
+	switch named := f.Function.Name != ""; {
+	case !named:
+		return !other || empty(f.Function.Arguments) || !c.complete()
+	case other, c.Function.Name != "" && f.Function.Name != c.Function.Name:
 		return false
 	}
-	again := f.ID == "" && f.Function.Name != "" && c.Function.Name != ""
+	again := f.ID == "" && c.Function.Name != ""
 	return !again || !c.complete()
 }
 
 // complete reports whether the arguments are an object from beginning to end.
 func (c *streamCall) complete() bool {
 	written := []byte(c.Function.Arguments)
+	if !bytes.HasSuffix(bytes.TrimRight(written, "\" \t\r\n\\trn"), []byte("}")) {
+		return false // seen at its end, spaces behind it aside: a long text is not read anew for every fragment
+	}
 	var text string
 	if json.Unmarshal(written, &text) == nil {
 		written = []byte(text)
@@ -64,7 +84,7 @@ func (c *streamCall) complete() bool {
 }
 
 func (c *streamCall) extend(f streamCall) {
-	if f.ID != "" {
+	if c.ID == "" {
 		c.ID = f.ID
 	}
 	if f.Type != "" {
