@@ -216,19 +216,6 @@ func resultCode(r workflows.SessionResult) int {
 	return statusCode(r.Status)
 }
 
-// query asks the session's workflow; a worker answers, also for a closed one.
-func query(ctx context.Context, p *place, id, name string, into any) error {
-	// Longer than the server waits for the worker that had the workflow in its
-	// cache, which may be gone.
-	asking, cancel := context.WithTimeout(ctx, updateTimeout)
-	defer cancel()
-	value, err := p.client.QueryWorkflow(asking, id, "", name)
-	if err != nil {
-		return err
-	}
-	return value.Get(into)
-}
-
 // workersPoll reports whether somebody has polled a task queue lately.
 func workersPoll(ctx context.Context, p *place, queue string, kind enumspb.TaskQueueType) (bool, error) {
 	asking, cancel := context.WithTimeout(ctx, reachTimeout)

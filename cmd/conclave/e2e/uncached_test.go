@@ -109,12 +109,8 @@ func (s *site) start(id string) client.WorkflowRun {
 // running is how many steps are under way.
 func (s *site) running(id string) int {
 	s.t.Helper()
-	value, err := s.client.QueryWorkflow(s.t.Context(), id, "", workflows.StateQuery)
-	require.NoError(s.t, err)
-	var state workflows.State
-	require.NoError(s.t, value.Get(&state))
 	n := 0
-	for _, a := range state.Agents {
+	for _, a := range s.state(id).Agents {
 		if a.Running {
 			n++
 		}
