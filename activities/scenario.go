@@ -25,7 +25,11 @@ type PrepareScenarioInput struct {
 	Plan  scenario.Plan     `json:"plan"`
 	Files map[string]string `json:"files,omitempty"` // of the steps, by name
 	PRD   string            `json:"prd,omitempty"`
-	After int               `json:"after,omitempty"` // the run's number is above it
+
+	// PRDHash is that of the prd.md at PRDKey, given instead of PRD.
+	PRDHash string `json:"prd_sha256,omitempty"`
+
+	After int `json:"after,omitempty"` // the run's number is above it
 
 	Team   string          `json:"team,omitempty"` // a registered or an operator's
 	Config json.RawMessage `json:"config,omitempty"`

@@ -24,6 +24,9 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareScenarioInpu
 	if err != nil {
 		return PreparedScenario{}, err
 	}
+	if err := a.findPRD(ctx, layout, in); err != nil {
+		return PreparedScenario{}, err
+	}
 	claim, fresh, err := a.claimRun(ctx, layout, 1, in, ScenarioClaim{ConfigHash: team.Hash()})
 	if err != nil {
 		return PreparedScenario{}, err
@@ -106,22 +109,6 @@ func CheckTester(team config.Team) error {
 
 func unbudgeted(key string) error {
 	return fmt.Errorf("orchestrator.budget.%s is set: a budget is that of a session, nothing would hold a scenario to it; leave it out (--step-timeout, or step_timeout_seconds, bounds each step)", key)
-}
-
-// keepDefinition keeps what is run: nobody else writes there.
-func (a *Activities) keepDefinition(ctx context.Context, layout artifact.Layout, in PrepareScenarioInput) error {
-	if err := artifact.PutJSON(ctx, a.Store, layout.File("definition/meta.json"), in.Plan); err != nil {
-		return fmt.Errorf("keeping the definition of run %s: %w", in.RunID, err)
-	}
-	for _, s := range in.Plan.Steps {
-		if err := a.Store.Put(ctx, definitionOf(layout, s.File), bytes.NewReader([]byte(in.Files[s.File]))); err != nil {
-			return fmt.Errorf("keeping step %s of run %s: %w", s.ID, in.RunID, err)
-		}
-	}
-	if err := a.Store.Put(ctx, layout.File("definition/prd.md"), bytes.NewReader([]byte(in.PRD))); err != nil {
-		return fmt.Errorf("keeping prd.md of run %s: %w", in.RunID, err)
-	}
-	return nil
 }
 
 func (a *Activities) keepTeam(ctx context.Context, layout artifact.Layout, team config.Team) error {

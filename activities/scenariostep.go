@@ -148,30 +148,3 @@ func (t *trialRun) cleaned(err error) error {
 		Details: []any{t.failure()},
 	})
 }
-
-// definitionOf is the key of the file of a step, as it was when the run began.
-func definitionOf(layout artifact.Layout, file string) string {
-	return layout.File("definition/steps/" + file)
-}
-
-// readPRD reads prd.md as it was when the run began; empty if there was none.
-func readPRD(ctx context.Context, store artifact.Store, layout artifact.Layout) (string, error) {
-	prd, err := store.Get(ctx, layout.File("definition/prd.md"))
-	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
-		return "", fmt.Errorf("reading prd.md of the run: %w", err)
-	}
-	return string(prd), nil
-}
-
-// marksOf are the marks of a run's credentials.
-func marksOf(ctx context.Context, store artifact.Store, layout artifact.Layout, prd string) (*marks, error) {
-	secrets := scenario.Secrets(prd)
-	if len(secrets) == 0 {
-		return nil, nil
-	}
-	first, err := artifact.ReadJSON[ScenarioClaim](ctx, store, claimOf(layout, 1))
-	if err != nil {
-		return nil, fmt.Errorf("reading the claim of the run: %w", err)
-	}
-	return newMarks(first.Seed, secrets), nil
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
 )
@@ -77,6 +78,20 @@ func TestRunScenarioStep_AttemptsThatDied(t *testing.T) {
 	var failed *temporal.ApplicationError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, NoProgress, failed.Type())
+}
+
+// A run that has begun is on record, before its first step is.
+func TestPrepareScenario_WritesThatItRuns(t *testing.T) {
+	t.Parallel()
+	before := artifact.Timestamp(time.Now())
+	f, _ := newTrial(t)
+	r, err := artifact.ReadJSON[ScenarioResult](t.Context(), f.store, "scenarios/buy/runs/r1/result.json")
+	require.NoError(t, err)
+	require.Equal(t, scenario.Running, r.Status)
+	require.Equal(t, 1, r.RunNumber)
+	require.False(t, r.StartedAt.Before(before), "it began when it began")
+	require.Nil(t, r.CompletedAt)
+	require.Equal(t, []scenario.Result{}, r.Steps)
 }
 
 // PrepareScenario and RecordScenario can be repeated, and change nothing of a run

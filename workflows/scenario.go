@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -99,6 +100,9 @@ func (in ScenarioInput) validate(id string) error {
 	return in.validateFiles()
 }
 
+// hashForm is a SHA-256 in hex.
+var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
 // validateResume refuses what is not looked at when a run is gone on with.
 func (in ScenarioInput) validateResume() error {
 	if err := scenario.CheckSlug(in.Plan.Slug); err != nil {
@@ -107,14 +111,20 @@ func (in ScenarioInput) validateResume() error {
 	if in.RunID == "" {
 		return refuse("run_id is missing: it names the run to resume")
 	}
-	if len(in.Plan.Steps) > 0 || len(in.Files) > 0 || in.PRD != "" {
-		return refuse("a run is gone on with by the definition that it began with: leave plan.steps, files and prd out, or start a new run")
+	if len(in.Plan.Steps) > 0 || len(in.Files) > 0 || in.PRD != "" || in.PRDHash != "" {
+		return refuse("a run is gone on with by the definition that it began with: leave plan.steps, files, prd and prd_sha256 out, or start a new run")
 	}
 	return nil
 }
 
 // validateFiles holds the files to the plan.
 func (in ScenarioInput) validateFiles() error {
+	switch {
+	case in.PRD != "" && in.PRDHash != "":
+		return refuse("prd and prd_sha256 exclude each other: prd.md is in the input or in the store; leave one out")
+	case in.PRDHash != "" && !hashForm.MatchString(in.PRDHash):
+		return refuse("prd_sha256 is %.80q; it takes the SHA-256 of prd.md, 64 digits of lower-case hex", in.PRDHash)
+	}
 	size := len(in.PRD)
 	for _, s := range in.Plan.Steps {
 		text, ok := in.Files[s.File]
@@ -170,7 +180,7 @@ func (s *scenarioRun) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := activities.PrepareScenarioInput{
 		Protocol: scenario.Protocol, RunID: s.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID,
-		Plan: s.in.Plan, Files: s.in.Files, PRD: s.in.PRD, After: s.in.After, Team: s.in.Team, Config: s.in.Config, Resume: s.in.Resume,
+		Plan: s.in.Plan, Files: s.in.Files, PRD: s.in.PRD, PRDHash: s.in.PRDHash, After: s.in.After, Team: s.in.Team, Config: s.in.Config, Resume: s.in.Resume,
 	}
 	detached, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()

@@ -41,6 +41,11 @@ type ScenarioInput struct {
 	Files map[string]string `json:"files,omitempty"`
 	PRD   string            `json:"prd,omitempty"`
 
+	// PRDHash is given instead of PRD if prd.md has credentials, which everybody sees
+	// who sees the input: activities.PRDHash of what was put into the workers' store at
+	// activities.PRDKey before.
+	PRDHash string `json:"prd_sha256,omitempty"`
+
 	// Team names a team of one agent; Config is one as JSON. It can name the worker's
 	// providers, never define them.
 	Team   string          `json:"team,omitempty"`

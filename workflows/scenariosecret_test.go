@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
 	"conclave/workflows"
@@ -52,6 +53,40 @@ func TestScenario_CredentialsAreNowhere(t *testing.T) {
 	var all json.RawMessage
 	require.NoError(t, events.Get(&all))
 	require.NotContains(t, string(all), "hunter2!")
+}
+
+// A prd.md that is in the store already is not in the input: histories do not have
+// it, and the step that signs in does.
+func TestScenario_CredentialsAreNotInTheInput(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"), ends("pass"))
+	in := journey("r1", 2)
+	require.NoError(t, s.store.Put(t.Context(), activities.PRDKey("buy", "r1"), strings.NewReader(in.PRD)))
+	in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD)
+	var told llm.Request
+	s.cast["agent_a"].saw = func(n int, req llm.Request) {
+		if n == 2 {
+			told = req
+		}
+	}
+	require.Equal(t, "pass pass pass", statuses(runScenario(t, s, in)))
+	require.Contains(t, told.Messages[1].Content, "- Password: hunter2!")
+	s.holdsNo(t, "scenarios/", "hunter2!", "alice@example.com")
+
+	kept, err := s.store.Get(t.Context(), activities.PRDKey("buy", "r1"))
+	require.NoError(t, err)
+	require.Equal(t, aboutShop, string(kept))
+}
+
+// What was put into the store is what the run was started with.
+func TestScenario_AnotherPRD(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"))
+	in := journey("r1", 1)
+	require.NoError(t, s.store.Put(t.Context(), activities.PRDKey("buy", "r1"), strings.NewReader("## Base URL\n\nhttp://example.org\n")))
+	in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD)
+	s.ExecuteWorkflow(workflows.ScenarioType, in)
+	require.ErrorContains(t, s.GetWorkflowError(), "is not the prd.md that run r1 was started with")
 }
 
 // What a server says of a request that it refuses may have some of it.

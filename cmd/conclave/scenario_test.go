@@ -1,15 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
+	"conclave/cmd/conclave/project"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
 	"conclave/engine/scenario"
+	"conclave/workflows"
 )
 
 func TestScenarioUsage(t *testing.T) {
@@ -124,4 +131,83 @@ func TestScenarioCreateStatusList(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
 	require.Len(t, list, 1)
 	s.startedNothing()
+}
+
+// What is set and not heeded, and what agents would need and are not told, is said
+// before anything is paid for.
+func TestScenarioCautions(t *testing.T) {
+	t.Parallel()
+	const tester = "agents: [{id: a, backend: {type: offline}}]\n"
+	for name, tt := range map[string]struct {
+		team, prd string
+		exposed   bool // there is no store
+		says      []string
+	}{
+		"nothing": {tester, "## Base URL\nhttp://127.0.0.1:3000\n", false, nil},
+		"voting and time": {
+			tester + "orchestrator: {voting_sensitivity: strict, coordination: {persona_generator: {enabled: false}, task_decomposer: {enabled: false}}}\n" +
+				"timeout_settings: {initial_round_timeout_seconds: 60}\n",
+			"## Application Type\nweb\n", false,
+			[]string{
+				"team.yaml: orchestrator.coordination.task_decomposer.enabled has no effect on scenarios",
+				"team.yaml: orchestrator.voting_sensitivity has no effect on scenarios",
+				"team.yaml: timeout_settings.initial_round_timeout_seconds has no effect on scenarios; --step-timeout bounds each step",
+			},
+		},
+		"no prd.md":       {tester, "", false, []string{"prd.md is missing or empty: agents are told neither what the application is nor where"}},
+		"a template":      {tester, "## Base URL\n" + project.Unfilled + "\n", false, []string{"prd.md has the address http://HOST:PORT, as it was made"}},
+		"no section":      {tester, "A shop.\n", false, []string{"it has none of the sections Application Type"}},
+		"a cluster":       {tester, "## Base URL\nhttp://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
+		"nothing to hide": {tester, "## Base URL\nhttp://example.org\n", true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			team, err := config.ParseSingle("team.yaml", []byte(tt.team))
+			require.NoError(t, err)
+			from, err := project.Open(t.TempDir())
+			require.NoError(t, err)
+			defer from.Close()
+			var stderr bytes.Buffer
+			c := &cli{stderr: &stderr}
+			w := &wantedRuns{from: from, team: team, source: "team.yaml", trials: []*trial{{input: workflows.ScenarioInput{PRD: tt.prd}}}}
+			c.sayIdle(w)
+			c.sayPRD(w)
+			if tt.exposed {
+				c.sayExposed(w)
+			}
+			require.Len(t, strings.Split(stderr.String(), "\n"), len(tt.says)+1, stderr.String())
+			for _, says := range tt.says {
+				require.Contains(t, stderr.String(), says)
+			}
+			require.NotContains(t, stderr.String(), "hunter2")
+		})
+	}
+}
+
+// Where there is a store, prd.md is there and not in what a workflow is started with;
+// of a run that is not started nothing is left.
+func TestScenarioStoresPRD(t *testing.T) {
+	t.Parallel()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	from, err := project.Open(t.TempDir())
+	require.NoError(t, err)
+	defer from.Close()
+	run := &trial{slug: "buy", id: "r1", input: workflows.ScenarioInput{PRD: "Password: hunter2"}}
+	p := &place{store: store}
+	_, err = from.Begin("buy", "r1", time.Now())
+	require.NoError(t, err)
+	require.NoError(t, run.storePRD(t.Context(), p))
+	input, err := json.Marshal(run.input)
+	require.NoError(t, err)
+	require.NotContains(t, string(input), "hunter2")
+	require.Equal(t, activities.PRDHash("Password: hunter2"), run.input.PRDHash)
+	there, err := store.Get(t.Context(), "scenarios/buy/runs/r1/definition/prd.md")
+	require.NoError(t, err)
+	require.Equal(t, "Password: hunter2", string(there))
+
+	require.NoError(t, run.unstarted(t.Context(), p, from))
+	_, err = store.Get(t.Context(), "scenarios/buy/runs/r1/definition/prd.md")
+	require.ErrorIs(t, err, artifact.ErrNotFound)
+	require.NoDirExists(t, from.Path("buy", "runs", "r1"))
 }

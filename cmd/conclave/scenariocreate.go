@@ -93,7 +93,7 @@ func (c *cli) scenarioCreate(dir, slug string, source scenarioSource) error {
 	}
 	_, err = fmt.Fprintf(c.stdout, "scenario %s %s: %s in %s\n", slug, did, progress.Plural(len(plan.Steps), "step"), p.Path(slug))
 	if template {
-		c.say("%s is what agents are told of the application: fill it in", p.Dir()+"/prd.md")
+		c.say("%s is what agents are told of the application: fill it in", p.PRD())
 	}
 	return unprinted(err)
 }

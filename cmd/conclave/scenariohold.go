@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func (c *cli) hold(name, done string) func(context.Context, *place, *wantedRuns)
 				err = attempt(asking, p, known{workflow: t.workflow()}, update{name: name})
 			}
 			if err != nil {
-				return withoutResult(t, err)
+				return cmp.Or(w.ended(t), withoutResult(t, err))
 			}
 			if !c.people() {
 				return c.printJSON(map[string]any{"run_id": t.id, "accepted": true})
@@ -143,6 +144,15 @@ func (c *cli) hold(name, done string) func(context.Context, *place, *wantedRuns)
 			return nil
 		})
 	}
+}
+
+// ended says how a run ended, by its folder; nil if it goes on there.
+func (w *wantedRuns) ended(t *trial) error {
+	run, err := w.from.Run(t.slug, t.id)
+	if err != nil || !run.Over() {
+		return nil
+	}
+	return fmt.Errorf("run %s of scenario %s has ended: %s", t.id, t.slug, run.Status)
 }
 
 // looking runs do with a worker that answers, and ends what can be ended, where

@@ -17,7 +17,6 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/config"
-	"conclave/engine/scenario"
 	"conclave/workflows"
 )
 
@@ -101,6 +100,8 @@ func (c *cli) scenarioRun(ctx context.Context, flags scenarioFlags, dir, slug st
 			return err
 		}
 	}
+	c.sayIdle(w)
+	c.sayPRD(w)
 	return c.at(ctx, t, func(p *place) error {
 		if err := probe(ctx, p); err != nil {
 			return errors.Join(ctx.Err(), err)
@@ -203,8 +204,24 @@ func (c *cli) beginTrial(ctx context.Context, p *place, w *wantedRuns, t *trial)
 			return err
 		}
 	}
+	if err := t.storePRD(ctx, p); err != nil {
+		return errors.Join(err, t.unstarted(ctx, p, w.from))
+	}
 	starting, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
+	_, err := p.client.ExecuteWorkflow(starting, trialOptions(p, w, t), workflows.ScenarioType, t.input)
+	if err == nil {
+		return nil
+	}
+	var taken *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &taken) {
+		return fmt.Errorf("run %s of scenario %s goes on already; `%s` follows it", t.id, t.slug, c.scenarioAgain("watch", w.dir, t.slug, t.id))
+	}
+	return fmt.Errorf("start scenario %s %s: %w", t.slug, p.where(), errors.Join(err, t.unstarted(ctx, p, w.from)))
+}
+
+// trialOptions are those that the workflow of a run is started with.
+func trialOptions(p *place, w *wantedRuns, t *trial) client.StartWorkflowOptions {
 	memo := map[string]any{
 		workflows.MemoScenario: t.slug,
 		workflows.MemoRun:      t.id,
@@ -213,26 +230,14 @@ func (c *cli) beginTrial(ctx context.Context, p *place, w *wantedRuns, t *trial)
 	if w.flags.offline {
 		memo[memoOffline] = true
 	}
-	_, err := p.client.ExecuteWorkflow(starting, client.StartWorkflowOptions{
+	return client.StartWorkflowOptions{
 		ID:                                       t.workflow(),
 		TaskQueue:                                p.queue,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		StaticSummary:                            progress.Cut(progress.Line(t.title), maxSummary),
 		Memo:                                     memo,
-	}, workflows.ScenarioType, t.input)
-	if err == nil {
-		return nil
 	}
-	var taken *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &taken) {
-		return fmt.Errorf("run %s of scenario %s goes on already; `%s` follows it", t.id, t.slug, c.scenarioAgain("watch", w.dir, t.slug, t.id))
-	}
-	if ctx.Err() == nil && !t.input.Resume {
-		t.document, t.run = nil, scenario.Run{}
-		err = errors.Join(err, w.from.Forget(t.slug, t.id))
-	}
-	return fmt.Errorf("start scenario %s %s: %w", t.slug, p.where(), err)
 }
 
 // place puts the team where the workers find it.

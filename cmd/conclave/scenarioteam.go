@@ -1,11 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 
 	"conclave/activities"
 	"conclave/engine/config"
@@ -60,4 +65,54 @@ func (c *cli) tester(t target, offline bool, dir string) (team config.Team, sour
 	}
 	team = resolveModels(team)
 	return team, source, startable(team)
+}
+
+// sayIdle names what the team's file says and scenarios do not heed: how a team
+// decides, and how long a session may take.
+func (c *cli) sayIdle(w *wantedRuns) {
+	set := append(changed("orchestrator", w.team.Orchestrator), changed("timeout_settings", w.team.Timeouts)...)
+	if w.team.Agents[0].Subtask != "" {
+		set = append(set, "agents[0].subtask")
+	}
+	for _, key := range set {
+		c.complain("%s: %s has no effect on scenarios%s", w.source, key, instead(key))
+	}
+}
+
+// instead is what does what a key of a session's would do.
+func instead(key string) string {
+	if strings.HasPrefix(key, "timeout_settings.") {
+		return "; --step-timeout bounds each step"
+	}
+	return ""
+}
+
+// changed are the keys of a section that have other values than their defaults, in
+// byte order.
+func changed[T any](section string, given T) []string {
+	return differing(section, fields(given), fields(config.Defaults[T]()))
+}
+
+func differing(at string, given, usual map[string]any) []string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		inner, ok := given[key].(map[string]any)
+		within, also := usual[key].(map[string]any)
+		switch {
+		case ok && also:
+			keys = append(keys, differing(at+"."+key, inner, within)...)
+		case !reflect.DeepEqual(given[key], usual[key]):
+			keys = append(keys, at+"."+key)
+		}
+	}
+	return keys
+}
+
+// fields are the keys of a part of a configuration, with their values.
+func fields(part any) map[string]any {
+	var m map[string]any
+	if data, err := json.Marshal(part); err == nil { // a configuration without params always can be written
+		_ = json.Unmarshal(data, &m)
+	}
+	return m
 }

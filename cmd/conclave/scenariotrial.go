@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
 
+	"conclave/activities"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/scenario"
@@ -66,6 +66,7 @@ func (c *cli) try(ctx context.Context, p *place, w *wantedRuns) error {
 		c.warnIdle(ctx, p)
 		if p.store == nil {
 			c.say("evidence stays in the cluster's bucket; name it with --bucket (and --prefix) to have it in %s", w.dir)
+			c.sayExposed(w)
 		}
 	}
 	board := &trialBoard{cli: c}
@@ -78,7 +79,7 @@ func (c *cli) try(ctx context.Context, p *place, w *wantedRuns) error {
 				return nil
 			}
 			if err := c.beginTrial(ctx, p, w, t); err != nil {
-				t.problem, t.id = err, ""
+				t.problem, t.id = end(exitUsage, "%w", err), "" // nothing was started
 				return nil
 			}
 			t.problem = c.followTrial(ctx, p, w.from, w.dir, t, board)
@@ -121,48 +122,6 @@ func (c *cli) introduceTrials(p *place, w *wantedRuns) {
 		c.say("in the browser: %s", p.stack.UIAddress)
 	}
 }
-
-// trialBoard tells what happens in several runs, a line at a time.
-type trialBoard struct {
-	cli *cli
-	mu  sync.Mutex
-}
-
-// tell prints the steps that have ended since the last time.
-func (b *trialBoard) tell(t *trial) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for ; t.told < len(t.run.Steps); t.told++ {
-		s := t.run.Steps[t.told]
-		if s.Status == scenario.Running {
-			return
-		}
-		line := fmt.Sprintf("%s %s %s: %s", t.slug, s.ID, s.Title, s.Status)
-		if s.Status != scenario.Skipped {
-			line += " (" + tookMS(s.DurationMS) + ")"
-		}
-		if s.Error != nil {
-			line += ": " + progress.Cut(*s.Error, maxWhy)
-		}
-		b.line(line)
-		for _, w := range s.Warnings {
-			b.line(fmt.Sprintf("%s %s warning: %s", t.slug, s.ID, w))
-		}
-	}
-}
-
-// maxWhy is how much of a step's error is shown on a line, in bytes.
-const maxWhy = 300
-
-func (b *trialBoard) line(text string) {
-	out := b.cli.stderr
-	if b.cli.automation {
-		out = b.cli.stdout
-	}
-	fmt.Fprintln(out, progress.Line(text))
-}
-
-func tookMS(ms int64) string { return fmt.Sprintf("%.1f s", float64(ms)/1000) }
 
 // followTrial watches a run to its end, and brings its results and evidence to the
 // project after every step.
@@ -231,7 +190,24 @@ func (c *cli) lastOfTrial(ctx context.Context, p *place, to *project.Project, t 
 	if t.run.Over() {
 		return err
 	}
-	return errors.Join(withoutResult(t, ended), err)
+	why := withoutResult(t, ended)
+	if refusedRun(ended) != nil && t.run.RunNumber == 0 {
+		// It never began: its folder says that it runs, and would say so for ever.
+		err, t.id = errors.Join(err, t.unstarted(ctx, p, to)), ""
+	}
+	return errors.Join(why, err)
+}
+
+// refusedRun is why a worker refused what a run was started with; nil if none did.
+func refusedRun(err error) *temporal.ApplicationError {
+	var refused *temporal.ApplicationError
+	if errors.As(err, &refused) {
+		switch refused.Type() {
+		case workflows.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
+			return refused
+		}
+	}
+	return nil
 }
 
 // withoutResult says why a run has ended and has no result.
@@ -246,8 +222,8 @@ func withoutResult(t *trial, err error) error {
 		return fmt.Errorf("run %s of scenario %s has ended without a result", t.id, t.slug)
 	case errors.As(err, &missing):
 		return fmt.Errorf("there is no run %s of scenario %s where this command looks; check --address and --data-dir", t.id, t.slug)
-	case errors.As(err, &refused) && refused.Type() == workflows.InvalidInput:
-		return end(exitUsage, "run %s of scenario %s: %s", t.id, t.slug, refused.Message())
+	case refusedRun(err) != nil:
+		return end(exitUsage, "run %s of scenario %s: %s", t.id, t.slug, refusedRun(err).Message())
 	case errors.As(err, &refused):
 		return fmt.Errorf("run %s of scenario %s: %s", t.id, t.slug, refused.Message())
 	}

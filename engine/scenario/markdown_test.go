@@ -41,6 +41,15 @@ One lamp in the basket.
 Look.
 `
 
+// A byte order mark hides no step, and code of either kind has none.
+func TestWhatEditorsWrite(t *testing.T) {
+	t.Parallel()
+	d, err := scenario.ParseMarkdown("\ufeff## Open\nGo.\n~~~\n## code\n```\n## code\n~~~\n## Buy\nBuy.\n")
+	require.NoError(t, err)
+	require.Len(t, d.Steps, 2)
+	require.Equal(t, "Open Buy", d.Steps[0].Title+" "+d.Steps[1].Title)
+}
+
 func TestAMarkdownFileIsAScenario(t *testing.T) {
 	t.Parallel()
 	d, err := scenario.ParseMarkdown(strings.ReplaceAll(journey, "\n", "\r\n"))

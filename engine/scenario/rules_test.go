@@ -124,17 +124,45 @@ func TestSummary(t *testing.T) {
 	require.NotContains(t, full, "long story")
 	require.Equal(t, full, scenario.Summary(prd, true))
 
+	within := "## Base URL\n\nhttp://user:hunter2@127.0.0.1:3000/shop\n\n## Notes\n\nURL: https://user:hunter2@example.org/\n"
+	require.Equal(t, "# Base URL\nhttp://127.0.0.1:3000/shop\n\nURL: https://example.org/", strings.ReplaceAll(scenario.Summary(within, false), "##", "#"))
+	require.Contains(t, scenario.Summary(within, true), "http://user:hunter2@127.0.0.1:3000/shop")
+
 	long := scenario.Summary("## Tech Stack\n"+strings.Repeat("ä", 5000), false)
 	require.LessOrEqual(t, len(long), scenario.MaxSummary)
 	require.True(t, strings.HasSuffix(long, "\n[cut]"))
 	require.Empty(t, scenario.Summary("", true))
+	long = scenario.Summary("## Tech Stack\n"+strings.Repeat("x", 5000)+"\n## Login\nPassword: hunter2\n", true)
+	require.LessOrEqual(t, len(long), scenario.MaxSummary)
+	require.Contains(t, long, "hunter2", "what a step that signs in cannot do without")
+}
+
+// What is below a heading of a section belongs to the section; below the title of the
+// project nothing does because of it.
+func TestSummary_SectionsWithin(t *testing.T) {
+	t.Parallel()
+	const nested = "# User accounts\n\nFor people.\n\n## Services\n\n### API\n\nhttp://127.0.0.1:8\n\n#### Keys\n\nkey-12345 of `abcdef`\n\n" +
+		"### Web\n\nhttp://127.0.0.1:9\n\n## Authentication\n\n### Clerk\n\nada / hunter22\n\n## Notes\n\n### More\n\nOther things.\n"
+	brief := scenario.Summary(nested, false)
+	for _, has := range []string{"http://127.0.0.1:8", "http://127.0.0.1:9"} {
+		require.Contains(t, brief, has)
+	}
+	for _, hasNot := range []string{"For people", "12345", "hunter22", "Clerk", "Other things"} {
+		require.NotContains(t, brief, hasNot)
+	}
+	full := scenario.Summary(nested, true)
+	require.Contains(t, full, "ada / hunter22")
+	require.Contains(t, full, "key-12345")
+	require.NotContains(t, full, "Other things")
+	require.Subset(t, scenario.Secrets(nested), []string{"hunter22", "abcdef"})
 }
 
 func TestSignsIn(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"Log in as the shop's owner": true, "The user signs in": true, "Open the login page": true, "Enter the password": true,
-		"Open the list of orders": false, "Check the blog index": false,
+		"Log into the shop": true, "Sign on as the clerk": true, "Log back in": true, "Log\nin": true, "Type both passwords": true, "Fill in the user name": true,
+		"Open the list of orders": false, "Look at the logo": false, "Add an accountant": false, "Check the blog index": false,
 	} {
 		require.Equal(t, want, scenario.SignsIn(text), text)
 	}
@@ -142,7 +170,9 @@ func TestSignsIn(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"ada@example.org", "correct horse", "abcd-1234", "hunter22"}, scenario.Secrets(prd))
+	require.Equal(t, []string{
+		"ada%40example.org", "ada@example.org", "correct%20horse", "correct horse", "correct+horse", "abcd-1234", "hunter22",
+	}, scenario.Secrets(prd))
 }
 
 func TestEvidence(t *testing.T) {

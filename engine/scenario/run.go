@@ -45,8 +45,8 @@ func ParseRun(data []byte, slug, id string) (Run, error) {
 	return r, nil
 }
 
-// Over reports whether the run has ended.
-func (r Run) Over() bool { return r.Status != Running }
+// Over reports whether the run has ended. One of which nothing is known has not.
+func (r Run) Over() bool { return r.Status != Running && r.Status != "" }
 
 // Passed is how many steps passed.
 func (r Run) Passed() int {

@@ -39,6 +39,13 @@ func TestAResultIsHeldToItsFolder(t *testing.T) {
 	}
 }
 
+func TestARunIsOverWhenItsResultSaysSo(t *testing.T) {
+	t.Parallel()
+	for status, over := range map[scenario.Status]bool{"": false, scenario.Running: false, scenario.Pass: true, scenario.Fail: true, scenario.Cancelled: true} {
+		require.Equal(t, over, scenario.Run{Status: status}.Over(), status)
+	}
+}
+
 func TestStatisticsAreFolded(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, scenario.Statistics{}, scenario.Fold(nil))

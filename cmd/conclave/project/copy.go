@@ -78,12 +78,14 @@ var brought = regexp.MustCompile(`^(evidence/[A-Za-z0-9][A-Za-z0-9._-]*|(launch-
 // stepIDs are what a step's folder may be called after.
 var stepIDs = regexp.MustCompile(`^[0-9]{2}$`)
 
-// step copies the files of a step.
+// step copies the files of a step. Evidence that the store does not have any more is
+// that of a verdict that was made anew: it is removed here, too.
 func (c *Copy) step(ctx context.Context, id string) error {
 	if !stepIDs.MatchString(id) {
 		return fmt.Errorf("the result of run %s names the step %.40q, which is no id", c.id, id)
 	}
 	folder := "step-" + id + "/"
+	there := map[string]bool{}
 	for key, err := range c.store.List(ctx, c.prefix+folder) {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", c.store.URL(c.prefix+folder), err)
@@ -92,8 +94,27 @@ func (c *Copy) step(ctx context.Context, id string) error {
 		if !brought.MatchString(file) {
 			continue
 		}
+		there[file] = true
 		if err := c.file(ctx, key, name(c.slug, "runs", c.id, folder+file)); err != nil {
 			return err
+		}
+	}
+	return c.remove(folder, there)
+}
+
+// remove removes the evidence of a step that is not there.
+func (c *Copy) remove(folder string, there map[string]bool) error {
+	entries, err := c.project.entries(name(c.slug, "runs", c.id, folder+"evidence"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		file := "evidence/" + e.Name()
+		if !e.Type().IsRegular() || !brought.MatchString(file) || there[file] {
+			continue
+		}
+		if err := c.project.root.Remove(name(c.slug, "runs", c.id, folder+file)); err != nil {
+			return fmt.Errorf("remove %s, which is no evidence any more: %w", c.project.Path(c.slug, "runs", c.id, folder+file), unpathed(err))
 		}
 	}
 	return nil

@@ -167,30 +167,3 @@ func (p *Project) removeOrphans(plan scenario.Plan) ([]string, error) {
 	slices.Sort(removed)
 	return removed, nil
 }
-
-// prdTemplate is a prd.md that waits for its author.
-const prdTemplate = `# Project
-
-What agents are told of the application under test: the sections Application Type, Base URL and Tech Stack
-always, Authentication only in steps that sign in. Other sections are for people.
-
-## Application Type
-
-web
-
-## Base URL
-
-http://127.0.0.1:3000
-
-## Tech Stack
-
-## Authentication
-`
-
-// Template writes a prd.md for its author to fill in, unless there is one.
-func (p *Project) Template() (written bool, err error) {
-	if _, err := p.root.Lstat(prdFile); !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	return true, p.writeBytes(prdFile, []byte(prdTemplate))
-}

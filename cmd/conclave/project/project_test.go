@@ -228,6 +228,7 @@ func TestCopy(t *testing.T) {
 	put("step-01/transcript.jsonl", "{}")
 	put("step-01/action.json", "{}")
 	put("step-02/evidence/before.png", "not yet")
+	put("step-02/evidence/error.png", "what went wrong")
 	put("journal/x/000001.json", "{}")
 	put("result.json", result(t, run))
 	document, err := from.Update(t.Context())
@@ -244,14 +245,17 @@ func TestCopy(t *testing.T) {
 	_, err = from.Update(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "not yet", read(t, at("step-02/evidence/before.png")))
+	require.FileExists(t, at("step-02/evidence/error.png"))
 
 	// The run is gone on with, and the step makes its evidence anew.
 	put("step-02/evidence/before.png", "again")
+	require.NoError(t, store.Delete(t.Context(), "scenarios/buy/runs/r1/step-02/evidence/error.png"))
 	run.Status, run.Steps[1].Status = scenario.Pass, scenario.Pass
 	put("result.json", result(t, run))
 	_, err = from.Update(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "again", read(t, at("step-02/evidence/before.png")))
+	require.NoFileExists(t, at("step-02/evidence/error.png"), "it is the evidence of a verdict that does not count any more")
 	require.JSONEq(t, result(t, run), read(t, at("result.json")))
 
 	put("result.json", strings.Replace(result(t, run), `"id":"02"`, `"id":"../02"`, 1))
