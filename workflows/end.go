@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
@@ -145,7 +146,8 @@ func (s *session) orCancelled(err error) error {
 }
 
 // cancelled keeps what was accepted and ends the session as cancelled. A store
-// that is away does not keep it from ending.
+// that is away does not keep it from ending. What it spent is in the details of the
+// error, for the workflow of which it is a part.
 func (s *session) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
@@ -166,7 +168,7 @@ func (s *session) cancelled() error {
 	selector.AddReceive(written, func(workflow.ReceiveChannel, bool) {})
 	selector.AddFuture(workflow.NewTimerWithOptions(ctx, storeGrace, workflow.TimerOptions{Summary: "for the last records"}), func(workflow.Future) {})
 	selector.Select(ctx)
-	return s.ctx.Err()
+	return temporal.NewCanceledError(activities.StepFailure{Usage: s.core.View().Cost})
 }
 
 // unprepared ends a session that could not begin.

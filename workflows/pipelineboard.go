@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"strconv"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -130,7 +131,11 @@ func (b *board) trace(trace []pipeline.Segment) {
 		if g.Action != pipeline.NoAction {
 			then = string(g.Action) + " " + g.To
 		}
-		b.print("| %d | %s | %s | %s | %d |\n", g.Number, g.Step, strings.ReplaceAll(string(g.Status), "_", " "), plain(then), tokens(g.Usage))
+		number := "–" // of one that came to an end without a directory
+		if g.Number > 0 {
+			number = strconv.Itoa(g.Number)
+		}
+		b.print("| %s | %s | %s | %s | %d |\n", number, g.Step, strings.ReplaceAll(string(g.Status), "_", " "), plain(then), tokens(g.Usage))
 	}
 	b.WriteString("\n")
 	for _, g := range trace {

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 )
 
@@ -29,6 +31,7 @@ type segment struct {
 	session  string                       // ID of that session
 	renamed  bool                         // its first ID was another's
 	waiting  []teamSignal                 // until it has begun
+	spent    llm.Usage                    // by it, once it has decided
 	activity workflow.Future              // nil until the session has answered
 	ctx      workflow.Context
 }
@@ -137,11 +140,16 @@ func (s *segment) answered(f workflow.Future) {
 	err := f.Get(s.p.ctx, &r)
 	s.team = nil
 	switch {
-	case err != nil && !s.stopped && !s.renamed && failure(err).Type == activities.SessionTaken:
+	case err != nil && !s.stopped && !s.renamed && taken(err):
 		// A reset to where the session began kept its ID, which is that of the one
 		// before the reset.
 		s.renamed = true
 		s.ask()
+	case err != nil && !s.stopped && temporal.IsCanceledError(err):
+		// Not the run was cancelled, but the session: to ask again would undo that.
+		s.over(pipeline.Broke{Launch: s.launch.ID, Usage: detailOf(err).Usage, Cause: pipeline.Failure{
+			Type: activities.Cancelled, Message: "the session " + s.session + " was cancelled",
+		}})
 	case err != nil:
 		s.over(s.unfinished(err))
 	case r.Winner == "" || r.AnswerPath == nil:
@@ -151,8 +159,16 @@ func (s *segment) answered(f workflow.Future) {
 		}
 		s.over(pipeline.Broke{Launch: s.launch.ID, Cause: cause, Usage: r.Cost})
 	default:
+		s.spent = r.Cost
 		s.begin(&activities.TeamDecision{Session: s.session, Status: r.Status, Path: *r.AnswerPath, Cost: r.Cost})
 	}
+}
+
+// taken reports of a session that it could not begin because there is one with its
+// ID: one that has ended, or one that is at work.
+func taken(err error) bool {
+	var running *temporal.ChildWorkflowExecutionAlreadyStartedError
+	return errors.As(err, &running) || failure(err).Type == activities.SessionTaken
 }
 
 // ended feeds the outcome of the activity to the core.
@@ -164,7 +180,7 @@ func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
 	}
 	run := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID
 	if !tokenForm(r.Token, run, string(s.launch.ID)) {
-		s.over(pipeline.Broke{Launch: s.launch.ID, Token: s.token(), Cause: pipeline.Failure{
+		s.over(pipeline.Broke{Launch: s.launch.ID, Token: s.token(), Usage: s.spent, Cause: pipeline.Failure{
 			Type: CompletedByHand, Message: "the activity was completed from outside with a result that no step came to",
 		}})
 		return
@@ -186,6 +202,9 @@ func (s *segment) unfinished(err error) pipeline.Event {
 	detail := detailOf(err)
 	if detail.Token == "" {
 		detail.Token = s.token()
+	}
+	if detail.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // it did not come to saying what its team spent
+		detail.Usage = s.spent
 	}
 	if s.stopped || temporal.IsCanceledError(err) {
 		return pipeline.Suspended{Launch: s.launch.ID, Number: detail.Step, Token: detail.Token, Usage: detail.Usage}

@@ -50,6 +50,11 @@ func TestPipelineValidate(t *testing.T) {
 	require.Equal(t, 7, v.Warnings[0].Line)
 	require.Contains(t, v.Graph, "s_island")
 
+	s.file("never.yaml", strings.Replace(graph, "[{tool: list_files}]", "[{tool: list_files}], next: [{when: {status: max_iterations}, to: main}]", 1))
+	code, _, stderr = s.does("pipeline", "validate", "never.yaml")
+	require.Equal(t, exitDone, code)
+	require.Contains(t, stderr, "warning: never.yaml:5:67: steps[1].next[0]: never fits: a step of kind tools does not end with the status max_iterations")
+
 	s.file("wrong.yaml", strings.Replace(graph, "next: export", "next: exprot", 1))
 	code, stdout, _ = s.does("pipeline", "validate", "--json", "wrong.yaml")
 	require.Equal(t, exitUsage, code)
@@ -160,6 +165,7 @@ func TestPipelineTable(t *testing.T) {
 	s := workflows.PipelineState{ID: "p1", Request: "A haiku", Status: workflows.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main"}, Transitions: 1,
 		Trace: []pipeline.Segment{
+			{Step: "decide", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "NoDecision", Message: "nobody answered"}},
 			{Number: 1, Step: "main", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "Network", Message: "no line"}},
 			{Number: 2, Step: "main", Status: pipeline.CallPending, Action: pipeline.Call, To: "lint", Usage: llm.Usage{InputTokens: 1200}},
 		},
@@ -168,8 +174,9 @@ func TestPipelineTable(t *testing.T) {
 	require.Equal(t, strings.TrimPrefix(`
 p1 · running · 1:05
   A haiku
-  001  main  error         0 tokens     Network: no line
-  002  main  call pending  1.2k tokens  call lint
+  –    decide  error         0 tokens     NoDecision: nobody answered
+  001  main    error         0 tokens     Network: no line
+  002  main    call pending  1.2k tokens  call lint
   at lint
   waiting for a step they called: main
   1 transition · no tokens yet`, "\n"), strings.Join(pipelineTable(s, k), "\n"))

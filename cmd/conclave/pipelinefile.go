@@ -30,7 +30,7 @@ func readPipeline(name string, reach config.Reach) (pipelineFile, error) {
 	if f.Pipeline, err = config.ParsePipeline(name, data, reach); err != nil {
 		return f, err
 	}
-	f.warnings = config.UnreachableIn(name, data, reach)
+	f.warnings = config.PipelineWarnings(name, data, reach)
 	return f, nil
 }
 

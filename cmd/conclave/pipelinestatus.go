@@ -119,7 +119,11 @@ func traceTable(trace []pipeline.Segment) []string {
 		case g.Action != pipeline.NoAction:
 			then = string(g.Action) + " " + progress.Line(g.To)
 		}
-		fmt.Fprintf(table, "  %03d\t%s\t%s\t%s tokens\t%s\n", g.Number, progress.Line(g.Step),
+		number := fmt.Sprintf("%03d", g.Number)
+		if g.Number == 0 { // it came to an end without a directory
+			number = "–"
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s tokens\t%s\n", number, progress.Line(g.Step),
 			strings.ReplaceAll(string(g.Status), "_", " "), progress.Count(g.Usage.InputTokens+g.Usage.OutputTokens), then)
 	}
 	_ = table.Flush() // a builder takes everything

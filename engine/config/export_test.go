@@ -2,6 +2,9 @@ package config
 
 import "errors"
 
+// FileTools and ShellTool are the built-in tools that a tools step can use.
+var FileTools, ShellTool = fileTools, shellTool
+
 // Values is a document as JSON values, for tests of the schema.
 func Values(text string) (any, error) {
 	root, f := parseDocument([]byte(text))

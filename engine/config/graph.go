@@ -100,7 +100,8 @@ func (d *decoder) checkLeads(key string, s PipelineStep, names []string) {
 		case !slices.Contains(names, b.To):
 			c.Name(at+".to", b.To, "a step", names)
 		}
-		if b.When.Status == "" && i < len(s.Next)-1 {
+		unread := d.reported(at+".when") || d.reported(at+".when.status")
+		if b.When.Status == "" && !unread && i < len(s.Next)-1 {
 			c.Report(nth(key+".next", i+1), "never asked: the rule before it fits however the step ends; put that one last")
 		}
 	}
@@ -193,57 +194,6 @@ func (d *decoder) checkSessionStep(key string, s PipelineStep) {
 	if s.Config != nil && s.Team != "" {
 		c.Report(key+".team", "the step has both a team and a config: give one")
 	}
-}
-
-// UnreachableIn names the steps of a pipeline's text that no run comes to, at
-// their places. Of a text with problems it says nothing.
-func UnreachableIn(name string, data []byte, reach Reach) Problems {
-	p, err := ParsePipeline(name, data, reach)
-	root, f := parseDocument(data)
-	if err != nil || f != nil {
-		return nil
-	}
-	var found Problems
-	for i, step := range root.get("steps").items {
-		if slices.Contains(p.Unreachable(), p.Steps[i].Name) {
-			found = append(found, Problem{
-				File: name, Line: step.line, Column: step.column, Key: nth("steps", i),
-				Message: fmt.Sprintf("no run comes to the step %s: nothing leads to it by next or destinations", quote(p.Steps[i].Name)),
-			})
-		}
-	}
-	return found
-}
-
-// Unreachable are the steps that no run comes to, by name.
-func (p Pipeline) Unreachable() []string {
-	reached := map[string]bool{p.Start: true}
-	for waiting := []string{p.Start}; len(waiting) > 0; {
-		s, _ := p.Step(waiting[0])
-		waiting = waiting[1:]
-		for _, to := range s.leads() {
-			if !reached[to] {
-				reached[to] = true
-				waiting = append(waiting, to)
-			}
-		}
-	}
-	var left []string
-	for _, s := range p.Steps {
-		if !reached[s.Name] {
-			left = append(left, s.Name)
-		}
-	}
-	return left
-}
-
-// leads are the steps that can come after s, by whatever way.
-func (s PipelineStep) leads() []string {
-	all := slices.Clone(s.Destinations)
-	for _, b := range s.Next {
-		all = append(all, b.To)
-	}
-	return all
 }
 
 // Mermaid draws the graph: solid arrows are static rules, dotted ones what agents

@@ -4,10 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"reflect"
 	"slices"
 )
@@ -73,18 +70,6 @@ type ToolUse struct {
 
 var pipelineType = reflect.TypeFor[Pipeline]()
 
-// LoadPipeline reads a pipeline from a YAML or JSON file for a local run.
-func LoadPipeline(path string) (Pipeline, error) {
-	data, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Pipeline{}, fmt.Errorf("read the pipeline: %w; name a file with start and steps", err)
-	case err != nil:
-		return Pipeline{}, fmt.Errorf("read the pipeline: %w; it takes a file that can be read", err)
-	}
-	return ParsePipeline(path, data, Local)
-}
-
 // ParsePipeline reads a pipeline from YAML or JSON, and checks everything that
 // needs no world to be checked: who would only find out in the middle of a run
 // that a step leads nowhere has paid for it. Name stands for the text in messages.
@@ -103,7 +88,9 @@ func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, error) {
 		v := reflect.ValueOf(&p).Elem()
 		setDefaults(v)
 		d.decode(root, "", v, rule{})
-		d.checkPipeline(p)
+		if !d.reported("") { // of what is no mapping nothing more can be said
+			d.checkPipeline(p)
+		}
 	}
 	if err := d.problems.sorted(); err != nil {
 		return Pipeline{}, err

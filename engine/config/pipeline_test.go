@@ -2,12 +2,12 @@ package config_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities/tools"
 	"conclave/engine/config"
 )
 
@@ -21,9 +21,8 @@ steps:
     agent: agent_a
     prompt: You write.
     destinations: [lint, decide]
-    next: lint
-  - {name: lint, kind: tools, calls: [{tool: run_command, args: {command: make lint}}, {tool: mcp__playwright__browser_close}],
-     next: [{when: {status: max_iterations}, to: decide}, {to: export}]}
+    next: [{when: {status: max_iterations}, to: decide}, {to: lint}]
+  - {name: lint, kind: tools, calls: [{tool: run_command, args: {command: make lint}}, {tool: mcp__playwright__browser_close}], next: export}
   - {name: decide, kind: session, team: reviewers}
   - {name: export, history: true, max_iterations: 3}
 limits: {max_transitions: 20, max_call_depth: 2}
@@ -34,10 +33,10 @@ func TestAPipeline(t *testing.T) {
 	p, err := config.ParsePipeline("p.yaml", []byte(writing), config.Local)
 	require.NoError(t, err)
 	require.Equal(t, "main", p.Start)
-	require.Equal(t, []config.Branch{{To: "lint"}}, p.Steps[0].Next, "a plain name is the whole rule")
+	require.Equal(t, []config.Branch{{When: config.When{Status: "max_iterations"}, To: "decide"}, {To: "lint"}}, p.Steps[0].Next)
+	require.Equal(t, []config.Branch{{To: "export"}}, p.Steps[1].Next, "a plain name is the whole rule")
 	require.Equal(t, 50, p.Steps[0].MaxIterations)
 	require.Equal(t, map[string]any{"command": "make lint"}, p.Steps[1].Calls[0].Args)
-	require.Equal(t, "max_iterations", p.Steps[1].Next[0].When.Status)
 	require.Equal(t, 3, p.Steps[3].MaxIterations)
 	require.Equal(t, "stop", p.OnStepFailure)
 	player, ok := p.Player(p.Steps[3])
@@ -51,14 +50,6 @@ func TestAPipeline(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, p, again)
 	require.Equal(t, p.Hash(), again.Hash())
-
-	path := filepath.Join(t.TempDir(), "p.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(writing), 0o600))
-	loaded, err := config.LoadPipeline(path)
-	require.NoError(t, err)
-	require.Equal(t, p, loaded)
-	_, err = config.LoadPipeline(path + ".none")
-	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestATeamAsAStep(t *testing.T) {
@@ -88,12 +79,49 @@ func TestUnreachableSteps(t *testing.T) {
 func TestUnreachableStepsHavePlaces(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(writing, "limits:", "  - {name: island, next: beach}\n  - name: beach\nlimits:", 1)
-	found := config.UnreachableIn("p.yaml", []byte(text), config.Local)
+	found := config.PipelineWarnings("p.yaml", []byte(text), config.Local)
 	require.Len(t, found, 2)
-	require.EqualError(t, found[0], "p.yaml:16:5: steps[4]: no run comes to the step \"island\": nothing leads to it by next or destinations")
-	require.Equal(t, 17, found[1].Line)
-	require.Empty(t, config.UnreachableIn("p.yaml", []byte(writing), config.Local))
-	require.Empty(t, config.UnreachableIn("p.yaml", []byte("steps: []"), config.Local), "the problems are told elsewhere")
+	require.EqualError(t, found[0], "p.yaml:15:5: steps[4]: no run comes to the step \"island\": nothing leads to it by next or destinations")
+	require.Equal(t, 16, found[1].Line)
+	require.Empty(t, config.PipelineWarnings("p.yaml", []byte(writing), config.Local))
+	require.Empty(t, config.PipelineWarnings("p.yaml", []byte("steps: []"), config.Local), "the problems are told elsewhere")
+}
+
+// A rule that never fits leads nowhere, either.
+func TestRulesThatNeverFit(t *testing.T) {
+	t.Parallel()
+	found := config.PipelineWarnings("p.yaml", []byte(`start: a
+agents: [{id: agent_a, backend: {model: m}}]
+steps:
+  - {name: a, next: [{when: {status: max_iterations}, to: b}, {when: {status: completed}, to: c}, {to: fix}]}
+  - {name: b, kind: tools, calls: [{tool: list_files}], next: [{when: {status: max_iterations}, to: fix}, {to: c}]}
+  - name: c
+    kind: session
+    next:
+      - {when: {status: completed}, to: a}
+      - {to: fix}
+  - {name: fix, next: a}
+`), config.Local)
+	require.EqualError(t, found, strings.TrimSpace(`
+p.yaml:4:99: steps[0].next[2]: never fits: the rules before it fit however the step ends
+p.yaml:5:64: steps[1].next[0]: never fits: a step of kind tools does not end with the status max_iterations
+p.yaml:10:9: steps[2].next[1]: never fits: the rules before it fit however the step ends
+p.yaml:11:5: steps[3]: no run comes to the step "fix": nothing leads to it by next or destinations
+`))
+}
+
+// The tools that a tools step can use are checked by name, before there is any.
+func TestToolsStepsCanUseTheToolsThatThereAre(t *testing.T) {
+	t.Parallel()
+	files, err := tools.Open(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	var names []string
+	for _, tool := range files.Tools() {
+		names = append(names, tool.Name)
+	}
+	require.ElementsMatch(t, names, config.FileTools)
+	require.Equal(t, tools.RunCommand, config.ShellTool)
 }
 
 // Steps without a model do offline what they always do.
@@ -125,10 +153,10 @@ func TestMermaid(t *testing.T) {
     s_decide{{"decide<br/>session"}}
     s_export["export<br/>agent"]
     start((start)) --> s_main
+    s_main -->|max_iterations| s_decide
     s_main --> s_lint
     s_main -.-> s_lint
     s_main -.-> s_decide
-    s_lint -->|max_iterations| s_decide
     s_lint --> s_export
 `, p.Mermaid())
 }

@@ -12,7 +12,7 @@
 //
 // A segment is one uninterrupted stretch of a step: from its entry, or its
 // resumption after a call, to its end. Every segment is one durable step with a
-// number of its own. The rules of the graph are those of seed 002:
+// number of its own. These are the rules:
 //
 //  1. A step that ends has a status: completed, when the model answered without
 //     a tool call; max_iterations, when its model calls were used up first;

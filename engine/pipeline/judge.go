@@ -100,7 +100,7 @@ func (r *Rules) control(call llm.ToolCall, text string, told map[string]string) 
 	return nil
 }
 
-// answer is the result of a control call, in the form that seed 002 gives it.
+// answer is the result of a control call, a JSON object of success and message.
 func answer(success bool, message string) string {
 	// Text and a truth value always can be written.
 	data, _ := json.Marshal(map[string]any{"success": success, "message": message})

@@ -55,7 +55,7 @@ type Segment struct {
 	Number int       `json:"number"` // 0 of a segment that never began
 	Step   string    `json:"step"`
 	Status Status    `json:"status"`
-	Action Action    `json:"action,omitempty"`
+	Action Action    `json:"action"` // empty for none
 	To     string    `json:"to,omitempty"`
 	Text   string    `json:"text,omitempty"` // cut
 	Error  *Failure  `json:"error,omitempty"`

@@ -110,6 +110,7 @@ func (s *State) leave(at Ref, status Status) {
 		return
 	}
 	l := s.fresh(node)
+	l.History, l.Omitted = nil, 0 // what it was shown is among its messages
 	l.Used, l.Return = frame.Iterations, &Return{Messages: frame.Messages, Called: at, Status: status}
 	s.Pending = &l
 }
@@ -152,12 +153,16 @@ func (s *State) fresh(n *Node) Launch {
 
 func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 
-// broke ends or parks the run. The step's journal is kept: a retry goes on with it.
+// broke ends or parks the run. The step's journal is kept: a retry goes on with it,
+// but for that of a team.
 func (s *State) broke(l Launch, e Broke) {
 	e.Cause.Message = cut(e.Cause.Message)
 	s.trace(Segment{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
 	if s.Graph.Park {
 		s.Parked = &e.Cause
+		if l.Kind == Session { // a team that is asked again decides anew
+			e.Token = ""
+		}
 		s.again(l, e.Token)
 		s.note(l.Step, "waits for somebody to retry or cancel")
 		return

@@ -167,7 +167,7 @@ func TestTheStaticRule(t *testing.T) {
 	})
 }
 
-// The worked sequence of reference A.8, and the seed's "How Call Works".
+// The worked sequence of a call and its return: segment by segment.
 func TestACallReturns(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint")
@@ -232,6 +232,25 @@ func TestFramesAreTheirCallers(t *testing.T) {
 	require.Equal(t, "m1", r.at.Return.Messages)
 }
 
+// What earlier steps said is shown to a step when it begins, and not again when it
+// is returned to: those texts are among its messages.
+func TestHistoryIsShownAtTheBeginning(t *testing.T) {
+	t.Parallel()
+	r := start(t, pipeline.Graph{Start: "draft", Steps: []pipeline.Node{
+		{Name: "draft", Next: []pipeline.Branch{{To: "main"}}},
+		{Name: "main", Destinations: []string{"lint"}, History: true},
+		{Name: "lint"},
+	}}).play("draft says a frog")
+	require.Equal(t, []pipeline.Ref{{Number: 1, Step: "draft"}}, r.at.History)
+	r.play("main call lint")
+	require.Empty(t, r.at.History, "lint is not shown it")
+	r.play("lint says clean")
+	require.NotNil(t, r.at.Return)
+	require.Empty(t, r.at.History)
+	r.play("main says written").ended(pipeline.Completed, "draft/completed main/call_pending lint/completed main/completed")
+	require.Len(t, r.state.History, 3)
+}
+
 func TestIterationsAreCumulative(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint\nlint done\nmain call lint\nlint done")
@@ -294,6 +313,19 @@ func TestAFailedStep(t *testing.T) {
 		require.Equal(t, "tl2", r.at.ResumeFrom, "a retry is the same step")
 		r.play("lint done\nmain done\nexport done").ended(pipeline.Completed, "main/call_pending lint/error lint/completed main/completed export/completed")
 	})
+}
+
+// A team is asked again, so the step has nothing to go on with.
+func TestARetryOfASessionStepBeginsAnew(t *testing.T) {
+	t.Parallel()
+	g := pipeline.Graph{Start: "decide", Park: true, Steps: []pipeline.Node{{Name: "decide", Kind: pipeline.Session}}}
+	r := start(t, g).play("decide breaks no line")
+	first := r.state.Launches
+	r.state.Step(pipeline.Retry{})
+	r.drain()
+	require.Equal(t, first+1, r.state.Launches)
+	require.Empty(t, r.at.ResumeFrom)
+	r.play("decide says yes").ended(pipeline.Completed, "decide/error decide/completed")
 }
 
 func TestPause(t *testing.T) {

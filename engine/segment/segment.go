@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"conclave/engine/artifact"
@@ -112,8 +111,10 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*pipeline.Ret
 		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
 	}
 	var called Commit
-	if r.Called.Number > 0 { // a caller whose model calls were used up has no segment of that
-		if called, err = ReadCommit(ctx, o.store, o.Layout, r.Called); err != nil && !errors.Is(err, artifact.ErrNotFound) {
+	// A caller whose model calls were used up ended without a segment. Whoever else
+	// returns has committed.
+	if r.Called.Number > 0 {
+		if called, err = ReadCommit(ctx, o.store, o.Layout, r.Called); err != nil {
 			return nil, fmt.Errorf("reading what the step called came to: %w", err)
 		}
 	}

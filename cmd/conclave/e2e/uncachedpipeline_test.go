@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/api/workflowservice/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -181,13 +180,7 @@ steps:
   - {name: decide, kind: session, config: {agents: [{id: agent_a, backend: {model: model-a, base_url: 'URL/v1'}}], orchestrator: {final_answer_strategy: winner_reuse}}}
 `, "URL", model.URL))
 	<-asked
-	team := func() workflows.State {
-		var state workflows.State
-		value, err := s.client.QueryWorkflow(t.Context(), "held-decide-l1", "", workflows.StateQuery)
-		require.NoError(t, err)
-		require.NoError(t, value.Get(&state))
-		return state
-	}
+	team := func() workflows.State { return s.state("held-decide-l1") }
 	send := func(signal string, input any) {
 		require.NoError(t, s.client.SignalWorkflow(t.Context(), "held", "", signal, input))
 	}
@@ -238,20 +231,15 @@ func TestUncachedPipelineReset(t *testing.T) {
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "Exported.", r.Final)
 
-	// Back to the task that returned to main.
-	var at int64
-	for _, e := range s.history("reset").Events {
-		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil && a.ActivityId == "main-l3" {
-			at = a.WorkflowTaskCompletedEventId
+	back := func(h *historypb.History) int64 { // to the task that returned to main
+		for _, e := range h.Events {
+			if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityId() == "main-l3" {
+				return a.WorkflowTaskCompletedEventId
+			}
 		}
+		return 0
 	}
-	require.NotZero(t, at)
-	reset, err := s.client.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: s.stack.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: "reset", RunId: run.GetRunID()},
-		Reason: "think again", WorkflowTaskFinishEventId: at, RequestId: "again",
-	})
-	require.NoError(t, err)
-	require.NoError(t, s.client.GetWorkflow(t.Context(), "reset", reset.RunId).Get(t.Context(), &r))
+	require.NoError(t, s.reset(run, back).Get(t.Context(), &r))
 	require.Equal(t, "Exported again.", r.Final)
 	require.Equal(t, "main/call_pending lint/completed main/completed export/completed", traced(r))
 	require.Equal(t, 5, r.Trace[2].Number, "after those of the run before the reset")

@@ -1,0 +1,88 @@
+package segment_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/pipeline"
+	"conclave/engine/segment"
+)
+
+// say stores what a person said.
+func (d *desk) say(number int, text string) {
+	d.t.Helper()
+	key := segment.MessageKey(d.layout, number)
+	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, key, segment.Message{Number: number, Text: text, SaidAt: now}))
+}
+
+// What people said before a segment began, and while it runs, is told once, and the
+// commit says how far.
+func TestASegmentHearsWhatPeopleSay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.say(1, "Use tabs.")
+	l := agent("main", 0)
+	l.Messages = 1
+	s := d.step(l, "run-l1")
+	rung := 0
+	s.Messages = func(context.Context) (int, error) {
+		if rung++; rung == 2 {
+			d.say(2, "A toad.")
+		}
+		return min(rung, 2), nil
+	}
+	r, model := d.run(s, writes("draft.md", "a frog"), calls("lint"))
+	require.Contains(t, model.requests[0][2].Content, "Use tabs.")
+	require.Contains(t, model.requests[1][5].Content, "A toad.")
+	require.NotContains(t, model.requests[1][5].Content, "tabs", "once")
+	require.Equal(t, 2, d.outcome(r).Heard)
+
+	// The caller that goes on is told what is new alone.
+	d.run(d.step(agent("lint", 1), "run-l2"), says("clean"))
+	d.say(3, "No frogs.")
+	back := agent("main", 2)
+	back.Messages, back.Used = 3, 2
+	back.Return = &pipeline.Return{Messages: d.outcome(r).Messages, Called: pipeline.Ref{Number: 2, Step: "lint"}, Status: pipeline.Completed}
+	r, model = d.run(d.step(back, "run-l3"), says("Written."))
+	last := model.requests[0][len(model.requests[0])-1].Content
+	require.Contains(t, last, "No frogs.")
+	require.NotContains(t, last, "toad")
+	require.Equal(t, 3, d.outcome(r).Heard)
+}
+
+// A segment waits for what is announced and not written yet, and does not go on
+// where the count cannot be had.
+func TestASegmentMissesNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	l := agent("main", 0)
+	l.Messages = 1
+	_, _, err := d.attempt(d.step(l, "run-l1"), says("Written."))
+	var unwritten *segment.UnwrittenError
+	require.ErrorAs(t, err, &unwritten)
+	require.Equal(t, 1, unwritten.Number)
+
+	d.put(segment.MessageKey(d.layout, 1), []byte("{"))
+	_, _, err = d.attempt(d.step(l, "run-l1"), says("Written."))
+	require.ErrorContains(t, err, "reading human message 1")
+
+	s := d.step(agent("main", 0), "run-l2")
+	deaf := errors.New("no line")
+	s.Messages = func(context.Context) (int, error) { return 0, deaf }
+	_, _, err = d.attempt(s, says("Written."))
+	require.ErrorIs(t, err, deaf)
+}
+
+// A step without a model is told nothing.
+func TestAToolsStepHearsNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	l := agent("lint", 0)
+	l.Kind, l.Messages = pipeline.Tools, 1 // which is not written yet
+	r, _ := d.run(d.step(l, "run-l1"), says("clean"))
+	require.Zero(t, d.outcome(r).Heard)
+}

@@ -1,0 +1,278 @@
+package segment_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/pipeline"
+	"conclave/engine/segment"
+	"conclave/engine/step"
+)
+
+// script is a model that gives its replies in order, and fails where there is none.
+type script struct {
+	replies  []llm.Message
+	requests [][]llm.Message
+}
+
+var errOver = errors.New("the script is over")
+
+func (s *script) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
+	n := len(s.requests)
+	s.requests = append(s.requests, req.Messages)
+	if n >= len(s.replies) {
+		return llm.Reply{}, errOver
+	}
+	return llm.Reply{Message: s.replies[n], Usage: llm.Usage{InputTokens: 100, OutputTokens: 10, ModelCalls: 1}}, nil
+}
+
+func says(text string) llm.Message { return llm.Message{Role: llm.Assistant, Content: text} }
+
+func uses(tool string, arguments map[string]string) llm.Message {
+	data, _ := json.Marshal(arguments) // text always can be written
+	return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c1", Name: tool, Arguments: string(data)}}}
+}
+
+func writes(path, content string) llm.Message {
+	return uses("write_file", map[string]string{"path": path, "content": content})
+}
+
+func calls(name string) llm.Message {
+	return uses(pipeline.CallTool, map[string]string{"step_name": name})
+}
+
+var now = time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)
+
+// desk is the directory of a run.
+type desk struct {
+	t      *testing.T
+	store  artifact.Store
+	layout artifact.Layout
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return &desk{t: t, store: store, layout: artifact.InPipeline("p1")}
+}
+
+// agent is the launch of an agent's step after n segments.
+func agent(name string, n int) pipeline.Launch {
+	return pipeline.Launch{ID: "l1", Step: name, Kind: pipeline.Agent, After: n, Most: 5}
+}
+
+func (d *desk) step(l pipeline.Launch, token string) segment.Step {
+	return segment.Step{
+		Layout: d.layout, Launch: l, Token: token, Agent: "agent_a",
+		Prompt: "You write.", Destinations: []string{"lint", "export"}, Request: "A haiku.",
+	}
+}
+
+func (d *desk) ports(model loop.Model) step.Ports {
+	return step.Ports{
+		Store: d.store, Model: model, Scratch: d.t.TempDir(), Now: func() time.Time { return now },
+		Tools: func(_ context.Context, dir string) (step.Tools, error) { return tools.Open(dir) },
+	}
+}
+
+// attempt runs a segment, which may fail.
+func (d *desk) attempt(s segment.Step, replies ...llm.Message) (step.Result, *script, error) {
+	d.t.Helper()
+	model := &script{replies: replies}
+	spec, err := s.Spec(d.t.Context(), d.store)
+	require.NoError(d.t, err)
+	r, err := step.Run(d.t.Context(), d.ports(model), spec)
+	return r, model, err
+}
+
+// run runs a segment to its commit.
+func (d *desk) run(s segment.Step, replies ...llm.Message) (step.Result, *script) {
+	d.t.Helper()
+	r, model, err := d.attempt(s, replies...)
+	require.NoError(d.t, err)
+	return r, model
+}
+
+func (d *desk) outcome(r step.Result) segment.Outcome {
+	d.t.Helper()
+	o, err := segment.ReadOutcome(r.Commit)
+	require.NoError(d.t, err)
+	return o
+}
+
+// keys are the names of everything there is, but for blobs.
+func (d *desk) keys() []string {
+	d.t.Helper()
+	var keys []string
+	for key, err := range d.store.List(d.t.Context(), d.layout.Root()) {
+		require.NoError(d.t, err)
+		if name := strings.TrimPrefix(key, d.layout.Root()); !strings.HasPrefix(name, "blobs/") {
+			keys = append(keys, name)
+		}
+	}
+	return keys
+}
+
+func read[T any](d *desk, name string) T {
+	d.t.Helper()
+	v, err := artifact.ReadJSON[T](d.t.Context(), d.store, d.layout.File(name))
+	require.NoError(d.t, err, name)
+	return v
+}
+
+func (d *desk) put(key string, data []byte) {
+	d.t.Helper()
+	require.NoError(d.t, d.store.Put(d.t.Context(), key, bytes.NewReader(data)))
+}
+
+// A segment leaves the files of an agent's step, and no journal.
+func TestTheFilesOfASegment(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	r, model := d.run(d.step(agent("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
+	require.Equal(t, 1, r.Step)
+	require.Equal(t, []llm.Message{{Role: llm.System, Content: "You write."}, {Role: llm.User, Content: "A haiku."}}, model.requests[0])
+	require.Equal(t, segment.Outcome{Status: pipeline.Completed, Iterations: 2, Text: "Written."}, d.outcome(r))
+	require.Equal(t, []string{
+		"claims/001.json",
+		"steps/001-main/action.json",
+		"steps/001-main/answer.json",
+		"steps/001-main/last_action.json",
+		"steps/001-main/step.json",
+		"steps/001-main/transcript.jsonl",
+		"steps/001-main/workspace.json",
+		"steps/001-main/workspace/draft.md",
+	}, d.keys())
+	require.Equal(t, "run-l1", read[artifact.Claim](d, "claims/001.json").Token)
+	require.Equal(t, artifact.Answer{AgentID: "agent_a", Answer: "Written.", Timestamp: now, Label: "main"}, read[artifact.Answer](d, "steps/001-main/answer.json"))
+	text, workspace := "Written.", d.store.URL(d.layout.File("steps/001-main/workspace"))
+	require.Equal(t, artifact.LastAction{
+		AgentID: "agent_a", Action: "completed", AnswerText: &text, Timestamp: now, StepNumber: 1, WorkspacePath: &workspace,
+		Cost: llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2},
+	}, read[artifact.LastAction](d, "steps/001-main/last_action.json"))
+	transcript, err := d.store.Get(t.Context(), d.layout.File("steps/001-main/transcript.jsonl"))
+	require.NoError(t, err)
+	require.Contains(t, string(transcript), "Written.", "the final text is a part of the conversation")
+
+	// What was committed is found, not done again.
+	again, model := d.run(d.step(agent("main", 0), "run-l1"))
+	require.Empty(t, model.requests)
+	require.Equal(t, r.Commit, again.Commit)
+}
+
+// The next segment begins with the files of the one before it.
+func TestSegmentsShareAWorkspace(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first, _ := d.run(d.step(agent("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
+	next := agent("export", 1)
+	next.Workspace = first.Commit.Manifest
+	d.run(d.step(next, "run-l2"), writes("final.md", "a toad"), says("Exported."))
+	for name, want := range map[string]string{"draft.md": "a frog", "final.md": "a toad"} {
+		data, err := d.store.Get(t.Context(), d.layout.File("steps/002-export/workspace/"+name))
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+	}
+	require.Len(t, read[artifact.Manifest](d, "steps/001-main/workspace.json").Files, 1, "what was written once stays")
+}
+
+// An empty text is none: there is no answer, and nothing for the history.
+func TestASegmentWithoutAText(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s := d.step(agent("main", 0), "run-l1")
+	s.Agent, s.Prompt = "", ""
+	r, model := d.run(s, says(""))
+	require.Equal(t, []llm.Message{{Role: llm.User, Content: "A haiku."}}, model.requests[0], "no prompt is no message")
+	require.Equal(t, segment.Outcome{Status: pipeline.Completed, Iterations: 1}, d.outcome(r))
+	require.NotContains(t, d.keys(), "steps/001-main/answer.json")
+	last := read[artifact.LastAction](d, "steps/001-main/last_action.json")
+	require.Nil(t, last.AnswerText)
+	require.Equal(t, "main", last.AgentID, "without an agent it is the step's own")
+}
+
+// What earlier steps said is shown as it was committed; a text that is not there is
+// a fault.
+func TestTheTextsOfEarlierSegments(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.run(d.step(agent("main", 0), "run-l1"), says("A frog."))
+	export := agent("export", 1)
+	export.History, export.Omitted = []pipeline.Ref{{Number: 1, Step: "main"}}, 2
+	_, model := d.run(d.step(export, "run-l2"), says("Exported."))
+	require.Len(t, model.requests[0], 3)
+	require.Contains(t, model.requests[0][2].Content, segment.Frame("run-l2")+" main\nA frog.\n")
+	require.Contains(t, model.requests[0][2].Content, "2 earlier texts are left out")
+	require.NotEqual(t, segment.Frame("run-l1"), segment.Frame("run-l2"), "nobody can know the delimiter")
+
+	export.History = []pipeline.Ref{{Number: 7, Step: "main"}}
+	_, err := d.step(export, "run-l3").Spec(t.Context(), d.store)
+	require.ErrorIs(t, err, artifact.ErrNotFound)
+	require.ErrorContains(t, err, "reading the text of step main")
+}
+
+// A segment that was broken off goes on with what was paid for: another attempt of
+// it under its number, another launch under the next one.
+func TestASegmentGoesOn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s := d.step(agent("main", 0), "run-l1")
+	r, model, err := d.attempt(s, writes("draft.md", "a frog"))
+	require.ErrorIs(t, err, errOver)
+	require.Equal(t, 1, r.Step)
+	kept := model.requests[1]
+
+	s.Attempt, s.Spent = 2, r.Usage
+	r, model, err = d.attempt(s)
+	require.ErrorIs(t, err, errOver)
+	require.Equal(t, 1, r.Step)
+	require.Equal(t, kept, model.requests[0])
+
+	later := agent("main", 1)
+	later.ResumeFrom = "run-l1"
+	r, model = d.run(d.step(later, "run-l2"), says("Written."))
+	require.Equal(t, kept, model.requests[0])
+	require.Equal(t, 2, r.Step)
+	require.Equal(t, 2, d.outcome(r).Iterations, "those of the launch before count")
+	require.Equal(t, "a frog", string(d.get("steps/002-main/workspace/draft.md")))
+}
+
+func (d *desk) get(name string) []byte {
+	d.t.Helper()
+	data, err := d.store.Get(d.t.Context(), d.layout.File(name))
+	require.NoError(d.t, err, name)
+	return data
+}
+
+// A segment that is given up says so in its directory.
+func TestASegmentThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	spec, err := d.step(agent("main", 0), "run-l1").Spec(t.Context(), d.store)
+	require.NoError(t, err)
+	ports := d.ports(&script{})
+	r, err := step.Run(t.Context(), ports, spec)
+	require.ErrorIs(t, err, errOver)
+	ports.Now = func() time.Time { return now.Add(-time.Second) } // a clock that is behind
+	cause := artifact.Error{Type: "AuthFailed", Message: "no such key"}
+	require.NoError(t, step.Abandon(t.Context(), ports, spec, r, cause))
+	require.Equal(t, artifact.LastAction{
+		AgentID: "agent_a", Action: "none", Timestamp: now.Add(-time.Second), StepNumber: 1, Error: &cause,
+	}, read[artifact.LastAction](d, "steps/001-main/last_action.json"))
+	require.NotContains(t, d.keys(), "steps/001-main/action.json")
+
+	require.Empty(t, spec.Abandoned(step.Result{}, cause, now), "one that never had a number has no directory")
+}
