@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,6 +125,9 @@ func (l *link) offer(described []*sdk.Tool) {
 	var tools []tool
 	for _, d := range described {
 		t, err := newTool(l.names, l.server.Name, d)
+		if err == nil && slices.ContainsFunc(tools, func(other tool) bool { return other.own == t.own }) {
+			err = errors.New("it is listed twice, which providers refuse; the first one counts")
+		}
 		if err != nil {
 			l.log.Warn("a tool of an MCP server is left out", "mcp_server", l.server.Name, "tool", fmt.Sprintf("%.100q", d.Name), "error", err)
 			continue

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,6 +27,16 @@ func TestNames(t *testing.T) {
 	require.NotEqual(t, long, n.of(owner{"server", strings.Repeat("x", 100) + "2"}))
 	require.True(t, Is(long))
 	require.False(t, Is("read_file"))
+}
+
+// Two tools of one name would have providers refuse every request.
+func TestAToolIsOfferedOnce(t *testing.T) {
+	t.Parallel()
+	l := &link{server: Server{Name: "s"}, log: slog.New(slog.DiscardHandler), names: &names{owners: make(map[string]owner)}}
+	l.offer([]*sdk.Tool{{Name: "read", Description: "first"}, {Name: "write"}, {Name: "read", Description: "second"}})
+	require.Len(t, l.offered(), 2)
+	require.Equal(t, "first", l.offered()[0].told.Description)
+	require.Equal(t, "mcp__s__write", l.offered()[1].told.Name)
 }
 
 func TestStandardErrorIsShownWithoutControlCharacters(t *testing.T) {
