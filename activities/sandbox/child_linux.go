@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -44,7 +43,7 @@ type spec struct {
 	Limits     Limits
 	Accounted  bool // a memory group counts all memory
 	Counted    bool // the kernel counts the processes of this command alone, so it can limit them
-	Ask        bool // the kernel does not limit processes, so this process does
+	Ask        bool // the kernel does not limit processes and threads, so this process does
 }
 
 // status is how it ended.
@@ -58,7 +57,9 @@ type status struct {
 	MaxMemory int64         // bytes
 }
 
-// The child does its part while packages are initialised (see the package documentation).
+// The child does its part while packages are initialised (see the package documentation). What this
+// package imports decides how long it waits for that: runtime/debug, for one, comes after most packages
+// of a large program.
 var _ = begun()
 
 func begun() bool { //nolint:unparam // a package variable needs a value
@@ -98,10 +99,6 @@ func enter() {
 
 // serve does what the worker wants, tells how it ended, and gives the exit code.
 func serve(control, report *os.File) int {
-	// The thread's fork waits for an answer of another one, and the runtime cannot take its processor
-	// from it meanwhile: so there are others, and nothing that would have to stop all.
-	runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))
-	debug.SetGCPercent(-1)
 	var s spec
 	if err := json.NewDecoder(control).Decode(&s); err != nil {
 		return 1 // the worker is gone
@@ -146,8 +143,8 @@ func (s spec) perform(control *os.File) status {
 		return status{Error: err.Error()}
 	}
 	if s.Ask {
-		f := &forks{listener: listener, tasks: tasks, limit: s.Limits.Processes, dying: g.dying}
-		go f.answer()
+		t := &threads{listener: listener, tasks: tasks, limit: s.Limits.Processes, dying: g.dying}
+		go t.answer()
 	}
 	pid, err := s.fork(program, dir)
 	if err != nil {
@@ -157,7 +154,6 @@ func (s spec) perform(control *os.File) status {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
 		return status{Refused: refusalCode(err)}
 	}
-	debug.SetGCPercent(100)
 	return g.see(pid)
 }
 

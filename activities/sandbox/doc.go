@@ -4,8 +4,8 @@
 // itself before it starts the command, while the others watch it and kill what it leaves. A program
 // has nothing to do for that. The child is told by its name, its empty environment and its pipes, and
 // does its part in the initialisation of this package, never reaching main: in a program as large as
-// cmd/conclave that takes half the time and half the memory off the start of every command, because
-// most packages are initialised after this one. Any other process only looks at its name.
+// cmd/conclave that takes most of the time off the start of every command, because most packages are
+// initialised after this one. Any other process only looks at its name.
 //
 // There are three levels:
 //
@@ -23,7 +23,8 @@
 //
 // Limits on time, processor time, memory, processes, disk and output hold for full and landlock;
 // off has time, disk and output. Without a delegated cgroup, memory and processor time are looked at
-// ten times a second. The disk is measured every second, and at once when the file system has lost a
+// ten times a second, and so are processes where the kernel does not count them, sooner when there are
+// suddenly more. The disk is measured every second, and at once when the file system has lost a
 // good part of what is left of the limit. What a command takes in between, and memory of the kernel, is
 // bounded only by each process's own limits and by what has to stay free of the file system. After Run nothing of the command is left, and nothing survives
 // the worker either, however it ends; only off cannot keep that promise.

@@ -36,5 +36,3 @@ func oldTruncateRules() []rule {
 		{call: unix.SYS_OPEN, answer: unix.EACCES, tests: [][]test{{{1, bpf.JumpBitsSet, unix.O_TRUNC}, {1, bpf.JumpBitsNotSet, unix.O_ACCMODE}}}},
 	}
 }
-
-func oldForks() []uint32 { return []uint32{unix.SYS_FORK, unix.SYS_VFORK} }

@@ -17,5 +17,3 @@ func foreignCalls() []bpf.Instruction { return nil }
 func oldSetIDRules() []rule { return nil }
 
 func oldTruncateRules() []rule { return nil }
-
-func oldForks() []uint32 { return nil }

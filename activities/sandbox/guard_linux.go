@@ -16,6 +16,10 @@ import (
 // watchInterval is how often the processes of a command are looked at.
 const watchInterval = 100 * time.Millisecond
 
+// glanceInterval is how often the number of the host's processes is looked at where the kernel does not
+// limit a command's: when it has grown by what the command may still have, those are counted at once.
+const glanceInterval = 5 * time.Millisecond
+
 // guard is the part of the child that is not confined: it watches the command's processes, and
 // kills all of them when the command ends, goes beyond a limit, or the worker closes the control
 // pipe, which its death does too.
@@ -28,6 +32,8 @@ type guard struct {
 	reason Reason
 	most   atomic.Int64 // memory
 	spent  atomic.Int64 // processor time at the last look
+
+	threads int // of the command, at the last look
 
 	command atomic.Int64 // the process that was started, until it is reaped
 }
@@ -121,12 +127,7 @@ func children() (time.Duration, int64) {
 
 // watch looks at the processes in turns, and has them killed beyond a limit.
 func (g *guard) watch() {
-	for {
-		select {
-		case <-g.dying:
-			return
-		case <-time.After(watchInterval):
-		}
+	for g.pause() {
 		if reason := g.look(); reason != "" {
 			g.die(reason)
 			return
@@ -134,13 +135,48 @@ func (g *guard) watch() {
 	}
 }
 
+// pause waits until it is time for the next look, and says whether there is to be one.
+func (g *guard) pause() bool {
+	before := hostThreads()
+	next := time.NewTimer(watchInterval)
+	defer next.Stop()
+	var glance <-chan time.Time
+	if g.spec.Ask {
+		ticker := time.NewTicker(glanceInterval)
+		defer ticker.Stop()
+		glance = ticker.C
+	}
+	for {
+		select {
+		case <-g.dying:
+			return false
+		case <-next.C:
+			return true
+		case <-glance:
+			if grown := int16(hostThreads() - before); int(grown) > g.spec.Limits.Processes-g.threads {
+				return true
+			}
+		}
+	}
+}
+
+// hostThreads is how many processes and threads there are on the host, ours among them, as far as 16
+// bits can tell.
+func hostThreads() uint16 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return info.Procs
+}
+
 func (g *guard) look() Reason {
 	limits := g.spec.Limits
-	var threads int
 	var memory int64
+	g.threads = 0
 	spent, _ := children()
 	found := g.tasks.descendants(func(t task) {
-		threads += t.threads
+		g.threads += t.threads
 		memory += t.memory
 		spent += t.cpu
 	})
@@ -156,7 +192,7 @@ func (g *guard) look() Reason {
 	switch {
 	case limits.CPU > 0 && spent > limits.CPU:
 		return EndedCPU
-	case limits.Processes > 0 && threads > limits.Processes+ownThreads: // those are refused; this is in case they are not
+	case limits.Processes > 0 && g.threads > limits.Processes+ownThreads: // where the kernel limits them, there are never so many
 		return EndedProcesses
 	case limits.Memory > 0 && memory > limits.Memory && !g.spec.Accounted && shared+g.tasks.proportional(found) > limits.Memory:
 		return EndedMemory

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"conclave/activities/sandbox"
 	"conclave/activities/sandbox/attack"
+	"conclave/worker"
 	"conclave/worker/settings"
 )
 
@@ -47,7 +49,9 @@ level full, and how to get it. Then run a list of attacks in a sandbox and see
 from outside which of them work. They are bounded and harmless, also where
 nothing stops them, and take a minute or two.
 
-The level is that of --level, else of the worker's configuration, else full.
+The level is that of --level, else of the worker's configuration, else full. The
+toolchains of the configuration are there for the attackers, too; one that shows
+more than programs is refused.
 Attacks that the level is known not to stop are marked as known; docs/sandbox.md
 says why.
 
@@ -73,21 +77,29 @@ attack got through. 4: interrupted.`,
 	}
 	cmd.Flags().StringVar(&f.level, "level", "", "`LEVEL` that is wanted: full, landlock or off (default from --worker-config, else full)")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "run only the attacks of these `NAMES`")
-	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`, for its sandbox.level")
+	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`, for its sandbox.level and sandbox.toolchains")
 	return cmd
 }
 
 func (c *cli) sandboxCheck(ctx context.Context, f sandboxFlags) error {
-	level, err := wantedLevel(f)
+	o, err := f.options()
 	if err != nil {
 		return err
 	}
+	if len(o.Toolchains) > 0 {
+		t, err := c.target()
+		if err != nil {
+			return err
+		}
+		o.Private = slices.DeleteFunc([]string{t.dataDir, worker.DefaultCache()}, func(dir string) bool { return dir == "" })
+	}
 	host := sandbox.Probe(ctx)
-	report := sandboxReport{Level: level, Host: describeHost(host), Attacks: []attack.Result{}}
+	report := sandboxReport{Level: o.Level, Host: describeHost(host), Attacks: []attack.Result{}}
 	if err := c.showHost(report); err != nil {
 		return err
 	}
-	report.Attacks, err = attack.Run(ctx, attack.Options{Level: level, Host: host, Only: f.only, Each: c.showAttack})
+	o.Host, o.Each = host, c.showAttack
+	report.Attacks, err = attack.Run(ctx, o)
 	var less *sandbox.LevelError
 	switch {
 	case errors.As(err, &less) && !c.people():
@@ -105,31 +117,30 @@ func (c *cli) sandboxCheck(ctx context.Context, f sandboxFlags) error {
 		return err
 	}
 	if failed := report.failed(); len(failed) > 0 {
-		return end(exitNoAnswer, "level %s does not keep what it promises on this host: %s", level, strings.Join(failed, ", "))
+		return end(exitNoAnswer, "level %s does not keep what it promises on this host: %s", o.Level, strings.Join(failed, ", "))
 	}
 	return nil
 }
 
-// wantedLevel is the level of the flag, of the configuration, or full.
-func wantedLevel(f sandboxFlags) (sandbox.Level, error) {
-	level := sandbox.Full
+// options are those of the configuration, with the level of the flag, if there is
+// one, and full without either.
+func (f sandboxFlags) options() (attack.Options, error) {
+	o := attack.Options{Level: sandbox.Full, Only: f.only}
 	if f.settings != "" {
 		s, err := settings.Load(f.settings)
 		if err != nil {
-			return "", err
+			return o, err
 		}
-		if s.Sandbox.Level != "" {
-			level = sandbox.Level(s.Sandbox.Level)
-		}
+		o.Level, o.Toolchains = sandbox.Level(s.Sandbox.Level), s.Sandbox.Toolchains
 	}
 	if f.level != "" {
-		level = sandbox.Level(f.level)
+		o.Level = sandbox.Level(f.level)
 	}
-	switch level {
+	switch o.Level {
 	case sandbox.Full, sandbox.Landlock, sandbox.Off:
-		return level, nil
+		return o, nil
 	default:
-		return "", fmt.Errorf("--level is %q; it takes full, landlock or off", level)
+		return o, fmt.Errorf("--level is %q; it takes full, landlock or off", o.Level)
 	}
 }
 

@@ -2,7 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +70,57 @@ func TestSandboxCheckSeesWhatIsOpen(t *testing.T) {
 	code, _, stderr = s.does("sandbox", "check", "--level", "off", "--only", "sneeze")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, `no attack "sneeze"`)
+}
+
+func TestSandboxCheckShowsTheToolchains(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the attacks need Linux")
+	}
+	s := newShell(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(s.home, "go", "bin"), 0o755))
+	check := func(toolchain string) (int, string, string) {
+		s.file("worker.yaml", "sandbox: {level: \"off\", toolchains: ["+toolchain+"]}\n")
+		return s.does("sandbox", "check", "--worker-config", "worker.yaml", "--only", "env_secret")
+	}
+	code, stdout, stderr := check(filepath.Join(s.home, "go"))
+	require.Equal(t, exitDone, code, stderr)
+	require.Contains(t, stdout, "\n1 attack at level off: 1 stopped\n")
+	for toolchain, says := range map[string]string{
+		s.home:                              "so commands could read more than programs",
+		"/etc":                              "is or holds /etc",
+		filepath.Join(s.home, "no", "such"): "no such file or directory",
+	} {
+		code, stdout, stderr := check(toolchain)
+		require.Equal(t, exitUsage, code, toolchain)
+		require.NotContains(t, stdout, "env_secret", toolchain)
+		require.Contains(t, stderr, "toolchain", toolchain)
+		require.Contains(t, stderr, says, toolchain)
+	}
+}
+
+// The child of a sandbox does its part before most packages of the program are
+// initialised: whatever is initialised before it is paid for by every command.
+func TestTheSandboxComesBeforeMostOfTheProgram(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the sandbox needs Linux")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^$")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	var before, all int
+	for _, line := range regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, \d+ allocs$`).FindAllStringSubmatch(string(out), -1) {
+		if line[1] == "conclave/activities/sandbox" {
+			before = all
+		}
+		bytes, err := strconv.Atoi(line[2])
+		require.NoError(t, err)
+		all += bytes
+	}
+	require.NotZero(t, before)
+	require.Less(t, 100*before/all, 15, "per cent of the memory that packages take; see what package sandbox imports")
 }
 
 func TestSandboxCheckSaysWhatTheHostLacks(t *testing.T) {

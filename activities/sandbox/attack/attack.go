@@ -44,6 +44,9 @@ type Options struct {
 	Host  sandbox.Host  // what Probe found; the zero value makes Run ask
 	Only  []string      // names of attacks; all if empty
 
+	// Toolchains and Private are those of sandbox.Options: the attacks run with what commands are shown.
+	Toolchains, Private []string
+
 	// Dir is where the attacks' directories are made, and removed again; /var/tmp
 	// if empty. It may not lie in /tmp, where commands have a directory of their own,
 	// so that the attacker's program would not be seen.

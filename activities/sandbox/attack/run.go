@@ -103,11 +103,31 @@ func (c *check) prepare() error {
 	if c.self, err = os.Executable(); err != nil {
 		return err
 	}
+	if err := c.tryToolchains(); err != nil {
+		return err
+	}
 	c.programs = filepath.Join(c.dir, "bin")
 	if err := os.Mkdir(c.programs, 0o755); err != nil {
 		return err
 	}
 	return copyProgram(c.self, filepath.Join(c.programs, attacker))
+}
+
+// tryToolchains refuses those that no sandbox takes. The workers of the attacks could not: they have
+// another home directory.
+func (c *check) tryToolchains() error {
+	workspace := filepath.Join(c.dir, "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		return err
+	}
+	box, err := sandbox.Open(sandbox.Options{
+		Workspace: workspace, Temp: c.dir, Level: c.options.Level, Host: c.options.Host,
+		Toolchains: c.options.Toolchains, Private: c.options.Private,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(box.Close(), os.Remove(workspace))
 }
 
 func copyProgram(from, to string) error {

@@ -118,7 +118,7 @@ func (c *check) decide(ctx context.Context, a attack, s *scene) (Outcome, string
 // carryOut runs a worker with the attack and watches.
 func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err error) {
 	given, err := json.Marshal(order{
-		Level: s.level, Limits: s.limits, Host: c.options.Host, Workspace: s.ws, Temp: s.temp, Programs: c.programs, Target: s.target,
+		Level: s.level, Limits: s.limits, Host: c.options.Host, Workspace: s.ws, Temp: s.temp, Programs: append([]string{c.programs}, c.options.Toolchains...), Target: s.target,
 	})
 	if err != nil {
 		return t, fmt.Errorf("write the order of an attack: %w", err)

@@ -25,7 +25,7 @@ type order struct {
 	Host      sandbox.Host
 	Workspace string
 	Temp      string
-	Programs  string // the directory of the attacker's program
+	Programs  []string // the directory of the attacker's program, and toolchains
 	Target    target
 }
 
@@ -61,7 +61,7 @@ func work(stdin io.Reader, stdout io.Writer) error {
 func confine(ctx context.Context, o order) (a account) {
 	box, err := sandbox.Open(sandbox.Options{
 		Workspace: o.Workspace, Temp: o.Temp, ReadOnly: []string{peers},
-		Toolchains: []string{o.Programs}, Level: o.Level, Limits: o.Limits, Host: o.Host,
+		Toolchains: o.Programs, Level: o.Level, Limits: o.Limits, Host: o.Host,
 	})
 	if err != nil {
 		return account{Fault: err.Error()}

@@ -7,14 +7,19 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// forks answers the command's calls that make processes and threads, where the kernel does not limit
-// their number: for a worker that is root, and where the kernel would count what the worker's user runs
-// elsewhere, too (level landlock, and old kernels). A call waits for its answer, so no bomb is faster than the
-// counting, and when this process is gone the calls fail.
-type forks struct {
+// threads answers the command's calls that make threads, where the kernel does not limit their number:
+// for a worker that is root, and where the kernel would count what the worker's user runs elsewhere, too
+// (level landlock, and old kernels). A call waits for its answer, so no bomb is faster than the counting,
+// and when this process is gone the calls fail.
+//
+// Processes are not asked for. A signal ends the wait, and a shell whose earlier child has ended
+// meanwhile takes that for a failure to fork; threads are made with all signals blocked. The guard
+// looks out for processes instead.
+type threads struct {
 	listener int
 	tasks    *tasks
 	limit    int
@@ -45,60 +50,59 @@ type reply struct {
 }
 
 // answer goes on until the listener ends.
-func (f *forks) answer() {
+func (t *threads) answer() {
 	runtime.LockOSThread()
 	for {
 		var n notification
-		if err := f.exchange(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
+		if err := t.exchange(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 			if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
 				continue // a signal to us, or the caller's death
 			}
 			return
 		}
 		r := reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-		if !f.allow() {
+		if !t.allow() {
 			r = reply{id: n.id, err: -int32(unix.EAGAIN)}
 		}
 		// The caller may be dead; but one that lives would wait for ever for a reply that a signal to us stopped.
-		for errors.Is(f.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)), unix.EINTR) {
+		for errors.Is(t.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)), unix.EINTR) {
 		}
 	}
 }
 
-func (f *forks) exchange(request uintptr, value unsafe.Pointer) error {
-	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(f.listener), request, uintptr(value)); e != 0 {
+func (t *threads) exchange(request uintptr, value unsafe.Pointer) error {
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(t.listener), request, uintptr(value)); e != 0 {
 		return e
 	}
 	return nil
 }
 
-func (f *forks) allow() bool {
+func (t *threads) allow() bool {
 	select {
-	case <-f.dying:
+	case <-t.dying:
 		return false
 	default:
 	}
-	if f.alive >= f.limit {
+	if t.alive >= t.limit {
 		// Those that were allowed may have ended. A bomb waits, so that counting it costs little.
-		time.Sleep(time.Until(f.counted.Add(countAge)))
-		f.alive = 0
-		f.tasks.descendants(func(t task) { f.alive += t.threads })
-		f.counted = time.Now()
+		time.Sleep(time.Until(t.counted.Add(countAge)))
+		t.alive = 0
+		t.tasks.descendants(func(one task) { t.alive += one.threads })
+		t.counted = time.Now()
 	}
-	if f.alive >= f.limit {
+	if t.alive >= t.limit {
 		return false
 	}
-	f.alive++
+	t.alive++
 	return true
 }
 
-// askRules are the calls that are asked about.
+// askRules are the calls that are asked about: what shares its memory, and does not wait for it to be
+// replaced by another program's.
 func askRules() []rule {
-	list := []rule{{call: unix.SYS_CLONE, ask: true}}
-	for _, call := range oldForks() {
-		list = append(list, rule{call: call, ask: true})
-	}
-	return list
+	return []rule{{call: unix.SYS_CLONE, ask: true, tests: [][]test{
+		{{0, bpf.JumpBitsSet, unix.CLONE_VM}, {0, bpf.JumpBitsNotSet, unix.CLONE_VFORK}},
+	}}}
 }
 
 // filterCalls puts the filter on this thread and what it starts, and gives the listener of those
