@@ -35,6 +35,6 @@
 // The package is not a container runtime: no images, no network, no user but one. It decides
 // nothing about what may be run; the shell tool does. Only Linux has the levels full and landlock.
 //
-// Start at sandbox.go for the contract, start_linux.go for what the worker's side does, and
-// child_linux.go for the order in which the child confines itself.
+// Start at sandbox.go for the contract, start_linux.go and confined_linux.go for what the worker's side
+// does, and child_linux.go for the order in which the child confines itself.
 package sandbox
