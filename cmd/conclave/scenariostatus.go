@@ -26,19 +26,6 @@ type projectStatus struct {
 	Scenarios     []scenarioBrief `json:"scenarios"`
 }
 
-// scenarioBrief is a scenario in a list.
-type scenarioBrief struct {
-	Slug       string           `json:"slug"`
-	Title      string           `json:"title"`
-	Tags       []string         `json:"tags"`
-	StepCount  int              `json:"step_count"`
-	LastResult *scenario.Status `json:"last_result"`
-	LastRun    *string          `json:"last_run"`
-	TotalRuns  int              `json:"total_runs"`
-	PassRate   int              `json:"pass_rate"` // of runs that came to a verdict, 0 to 100
-	Running    int              `json:"running"`
-}
-
 // scenarioStatus is what `scenario status DIR SLUG --json` prints.
 type scenarioStatus struct {
 	scenarioBrief
@@ -75,38 +62,6 @@ has. It never runs a step.`,
 			return c.scenarioStatus(cmd.Context(), args[0], append(args, "")[1])
 		},
 	}
-}
-
-func (c *cli) scenarioListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list DIR",
-		Short: "The scenarios of a directory",
-		Long:  "List the scenarios of DIR with their steps, tags and statistics, from what is there. It starts nothing.",
-		Example: `  conclave scenario list shop
-  conclave scenario list shop --json | jq -r '.[] | select(.tags | index("smoke")) | .slug'`,
-		Args: arguments("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error { return c.scenarioList(args[0]) },
-	}
-}
-
-func (c *cli) scenarioList(dir string) error {
-	p, err := project.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	all, err := c.briefs(p)
-	if err != nil {
-		return err
-	}
-	if !c.people() {
-		return c.printJSON(all)
-	}
-	if len(all) == 0 {
-		c.say("no scenarios in %s", p.Dir())
-		return nil
-	}
-	return c.printBriefs(all)
 }
 
 func (c *cli) scenarioStatus(ctx context.Context, dir, slug string) error {
@@ -158,25 +113,6 @@ func (c *cli) catchUp(ctx context.Context, p *project.Project, slugs []string) e
 	defer at.close()
 	c.pickUp(ctx, at, p, slugs)
 	return nil
-}
-
-// briefs are the scenarios of a project. One that cannot be read is told of, and
-// the others are listed.
-func (c *cli) briefs(p *project.Project) ([]scenarioBrief, error) {
-	slugs, err := p.Slugs()
-	if err != nil {
-		return nil, err
-	}
-	all := []scenarioBrief{}
-	for _, slug := range slugs {
-		status, err := c.statusOf(p, slug)
-		if err != nil {
-			c.complain("%v", err)
-			continue
-		}
-		all = append(all, status.scenarioBrief)
-	}
-	return all, nil
 }
 
 // statusOf is how a scenario stands by the results in its folder.
@@ -246,26 +182,6 @@ func (c *cli) printProject(p *project.Project) error {
 		return err
 	}
 	_, err = fmt.Fprintf(c.stdout, "%s: %d passing, %d failing, %d never run\n", progress.Plural(len(all), "scenario"), status.Passing, status.Failing, status.NeverRun)
-	return unprinted(err)
-}
-
-func (c *cli) printBriefs(all []scenarioBrief) error {
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SCENARIO\tLAST\tWHEN\tRUNS\tPASSED\tSTEPS\tTITLE\tTAGS")
-	for _, s := range all {
-		last, when := "never run", ""
-		if s.LastResult != nil {
-			last, when = string(*s.LastResult), progress.Line(*s.LastRun)
-		}
-		if s.Running > 0 {
-			last = string(scenario.Running)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d %%\t%d\t%s\t%s\n", s.Slug, last, when, s.TotalRuns, s.PassRate, s.StepCount,
-			progress.Cut(progress.Line(s.Title), maxEcho), progress.Line(strings.Join(s.Tags, " ")))
-	}
-	_ = table.Flush() // into memory
-	_, err := fmt.Fprint(c.stdout, trimLines(b.String()))
 	return unprinted(err)
 }
 
