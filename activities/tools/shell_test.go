@@ -200,7 +200,7 @@ func TestACommandIsEndedAndTheNextOneWorks(t *testing.T) {
 	shells(t, limits, func(t *testing.T, d desk) {
 		for command, says := range map[string]string{
 			"while :; do :; done": "ended: it used more than 6 s of processor time; do less at once",
-			`python3 -c "x = [bytearray(1 << 20) for i in range(2000)]; input()"`:  "1.0 GB of memory",
+			`python3 -c "x = [bytearray(1 << 20) for i in range(2000)]; input()"`:  "more than 1024.0 MB of memory together",
 			"for i in $(seq 200); do sleep 30 & done; wait":                        "processes",
 			"for i in 1 2 3 4 5; do head -c 20M /dev/zero > big$i; done; sleep 20": "more than 32.0 MB together; remove what is not needed",
 			"yes": "it wrote more than 64.0 MB of output; write less",
