@@ -156,7 +156,7 @@ func (t *Tools) tryShell() error {
 	}
 	defer func() { _ = artifact.RemoveTree(dir) }()
 	o := t.options()
-	o.Temp, o.Workspace = dir, dir+"/work"
+	o.Temp, o.Workspace = dir, dir+"/files"
 	if err := os.Mkdir(o.Workspace, 0o700); err != nil {
 		return fmt.Errorf("making a directory to try the sandbox in: %w", err)
 	}

@@ -23,7 +23,7 @@ func startAimock(t *testing.T) aimock {
 	llmock := program(t, "CONCLAVE_NPM", "node_modules", ".bin", "llmock")
 	at := address(t)
 	_, port, _ := net.SplitHostPort(at)
-	run(t, "http://"+at+"/__aimock/journal", nil, llmock, "-p", port, "-f", "testdata/models/aimock.json", "--strict", "--validate-on-load")
+	run(t, "http://"+at+"/__aimock/journal", nil, llmock, "-p", port, "-f", "testdata/aimock.json", "--strict", "--validate-on-load")
 	return aimock{base: "http://" + at}
 }
 

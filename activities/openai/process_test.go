@@ -34,7 +34,7 @@ func weights(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv("CONCLAVE_GGUF")
 	if dir == "" {
-		dir = filepath.Join("testdata", "models")
+		dir = filepath.Join("testdata", "weights")
 	}
 	path, err := filepath.Abs(filepath.Join(dir, name))
 	require.NoError(t, err)

@@ -30,8 +30,8 @@ func TestCleanLeavesText(t *testing.T) {
 
 func TestHiderFindsPathsInAnyPieces(t *testing.T) {
 	t.Parallel()
-	pairs := []string{"/srv/step-1/work", ".", "/srv/step-1", ".."}
-	const text = "at /srv/step-1/work/a.go and /srv/step-1/tmp, not /srv/step, /srv/step-1"
+	pairs := []string{"/srv/step-1/files", ".", "/srv/step-1", ".."}
+	const text = "at /srv/step-1/files/a.go and /srv/step-1/tmp, not /srv/step, /srv/step-1"
 	const want = "at ./a.go and ../tmp, not /srv/step, .."
 	for n := 1; n <= len(text); n++ {
 		h := hider{pairs: pairs}

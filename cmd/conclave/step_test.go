@@ -209,7 +209,7 @@ func TestStepSaves(t *testing.T) {
 		"agent_a": {writes("site/index.html", "<p>"), writes("run.sh", "#!/bin/sh\n").while(func(*http.Request) {
 			work := working(temporary)
 			text = fmt.Sprintf("See %[1]s/site/index.html, file://%[1]s/run.sh, %[1]s/peers/agent2/notes.md, peers/agent2/notes.md, "+
-				"/workspace/site, /workspace/other and /tmp/conclave-worker-9/conclave-step-12/work/site; %[1]s.", work)
+				"/workspace/site, /workspace/other and /tmp/conclave-worker-9/conclave-step-12/files/site; %[1]s.", work)
 			m.script["agent_a"][2].arguments["content"] = text
 			_ = os.Symlink("site/index.html", filepath.Join(work, "link"))
 			_ = os.Symlink("/etc/passwd", filepath.Join(work, "outside"))

@@ -134,7 +134,7 @@ func (s shell) read(name string, into any) {
 // working is the workspace of the step that is at work in this temporary
 // directory.
 func working(temporary string) string {
-	found, _ := filepath.Glob(filepath.Join(temporary, "conclave-worker-*", "conclave-step-*", "work"))
+	found, _ := filepath.Glob(filepath.Join(temporary, "conclave-worker-*", "conclave-step-*", "files"))
 	if len(found) != 1 {
 		return ""
 	}

@@ -23,7 +23,7 @@ const insideShell = "/workspace"
 // ownWorkspace matches where a step's workspace lies while it runs, of this
 // attempt or an earlier one, in whichever temporary directory: up to the first
 // name in it, or to peers/agent<N>.
-const ownWorkspace = `(?:%s)conclave-step-[0-9]+/work\b(/peers/agent([0-9]+)\b(\.md\b)?)?|(^|[\s"'` + "`" + `(<\[=:,])` + insideShell + `/([^\s"'` + "`" + `<>()\[\]{}|,;:=/]+)`
+const ownWorkspace = `(?:%s)conclave-step-[0-9]+/files\b(/peers/agent([0-9]+)\b(\.md\b)?)?|(^|[\s"'` + "`" + `(<\[=:,])` + insideShell + `/([^\s"'` + "`" + `<>()\[\]{}|,;:=/]+)`
 
 // absolute is the beginning of a path, as far as it looks like one.
 const absolute = "/(?:[^\\s\"'`<>()\\[\\]{}|,;:=/]+/)*"

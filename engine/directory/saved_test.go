@@ -39,16 +39,16 @@ func TestPathsInASavedAnswer(t *testing.T) {
 	own, peer := s.dir+"/agents/agent_a/003/workspace", s.dir+"/agents/agent_b/007/workspace"
 	for text, want := range map[string]string{
 		"nothing":                          "nothing",
-		"TEMP/conclave-step-1/work/run.sh": "OWN/run.sh",
-		"TEMP/conclave-step-1/work":        "OWN",
-		"(TEMP/conclave-step-1/work/), TEMP/conclave-step-1/work.": "(OWN/), OWN.",
-		"/tmp/conclave-worker-12/conclave-step-99/work/run.sh":     "OWN/run.sh", // of an earlier attempt
-		"/private/tmp/conclave-step-99/work/run.sh":                "OWN/run.sh",
-		"file:///tmp/conclave-step-99/work/run.sh":                 "file://OWN/run.sh",
-		"TEMP/conclave-step-1/work/peers/agent2/x.md":              "PEER/x.md",
-		"/tmp/conclave-step-9/work/peers/agent2":                   "PEER",
-		"/tmp/conclave-step-9/work/peers/agent2.md":                "peers/agent2.md",
-		"/tmp/conclave-step-9/work/peers/agent3/x":                 "peers/agent3/x",
+		"TEMP/conclave-step-1/files/run.sh": "OWN/run.sh",
+		"TEMP/conclave-step-1/files":        "OWN",
+		"(TEMP/conclave-step-1/files/), TEMP/conclave-step-1/files.": "(OWN/), OWN.",
+		"/tmp/conclave-worker-12/conclave-step-99/files/run.sh":     "OWN/run.sh", // of an earlier attempt
+		"/private/tmp/conclave-step-99/files/run.sh":                "OWN/run.sh",
+		"file:///tmp/conclave-step-99/files/run.sh":                 "file://OWN/run.sh",
+		"TEMP/conclave-step-1/files/peers/agent2/x.md":              "PEER/x.md",
+		"/tmp/conclave-step-9/files/peers/agent2":                   "PEER",
+		"/tmp/conclave-step-9/files/peers/agent2.md":                "peers/agent2.md",
+		"/tmp/conclave-step-9/files/peers/agent3/x":                 "peers/agent3/x",
 		"peers/agent2/x.md and peers/agent1":                       "peers/agent2/x.md and peers/agent1",
 		"/workspace/run.sh, `/workspace/site/index.html`":          "OWN/run.sh, `OWN/site/index.html`",
 		"/workspace/run.sh.":                                       "OWN/run.sh.",
@@ -56,7 +56,7 @@ func TestPathsInASavedAnswer(t *testing.T) {
 		"/workspace/node":                                          "/workspace/node",
 		"/home/workspace/run.sh":                                   "/home/workspace/run.sh",
 		"OWN/run.sh PEER/x":                                        "OWN/run.sh PEER/x",
-		"conclave-step-1/work":                                     "conclave-step-1/work",
+		"conclave-step-1/files":                                     "conclave-step-1/files",
 	} {
 		replace := strings.NewReplacer("OWN", own, "PEER", peer, "TEMP", temporary)
 		text, want = replace.Replace(text), replace.Replace(want)
@@ -84,7 +84,7 @@ func TestPathsInACommit(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
 	for text, want := range map[string]string{
-		"/tmp/conclave-worker-1/conclave-step-2/work/x, /tmp/conclave-step-2/work/peers/agent2/y": "peers/agent1/x, peers/agent2/y",
+		"/tmp/conclave-worker-1/conclave-step-2/files/x, /tmp/conclave-step-2/files/peers/agent2/y": "peers/agent1/x, peers/agent2/y",
 		"/workspace/x": "/workspace/x", // it has no such file
 		s.dir + "/agents/agent_b/004/workspace/y": "peers/agent2/y",
 	} {

@@ -89,12 +89,12 @@ func TestMountLeavesNothingElse(t *testing.T) {
 		require.NoError(t, filepath.WalkDir(filepath.Dir(b.work), func(path string, entry fs.DirEntry, err error) error {
 			name, _ := filepath.Rel(filepath.Dir(b.work), path)
 			found = append(found, name)
-			if info, err := entry.Info(); err == nil && len(name) > len("work/peers") {
+			if info, err := entry.Info(); err == nil && len(name) > len("files/peers") {
 				require.Zero(t, info.Mode()&0o222, name)
 			}
 			return err
 		}))
-		require.Equal(t, []string{".", "work", "work/peers", "work/peers/agent2", "work/peers/agent2/a", "work/peers/agent2/a/b", "work/peers/agent2/a/b/d.md"}, found)
+		require.Equal(t, []string{".", "files", "files/peers", "files/peers/agent2", "files/peers/agent2/a", "files/peers/agent2/a/b", "files/peers/agent2/a/b/d.md"}, found)
 	}})
 	_, err := b.run(done("Two."))
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 // workDir is where the tools work, below the directory that the step has for
 // itself. What is mounted arrives beside it, where no tool sees it and no
 // snapshot finds it, and is moved in when it is whole.
-const workDir = "work"
+const workDir = "files"
 
 // workspace is the directory in which a step works.
 type workspace struct {
