@@ -86,7 +86,7 @@ tidy: ## tidy go.mod
 RECORD ?= TestUncachedPipeline|TestUncachedScenario
 
 record: ## record histories of real workflows into workflows/testdata/histories
-	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories/protocol2 go test -tags e2e -count=1 -run '$(RECORD)' ./cmd/conclave/e2e/...
+	CONCLAVE_RECORD=$(CURDIR)/workflows/testdata/histories go test -tags e2e -count=1 -run '$(RECORD)' ./cmd/conclave/e2e/...
 
 ci: lint test replay ## everything that CI runs
 	$(MAKE) bench BENCHFLAGS="-benchtime=1x -skip='Resume|Pacing'"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,42 @@ func TestPrepareScenario_WritesThatItRuns(t *testing.T) {
 	require.False(t, r.StartedAt.Before(before), "it began when it began")
 	require.Nil(t, r.CompletedAt)
 	require.Equal(t, []scenario.Result{}, r.Steps)
+}
+
+// A prd.md that was put into the store before the start has to be there, and the
+// same: a run is of what its starter saw.
+func TestPrepareScenario_FindsThePRDThatWasStored(t *testing.T) {
+	t.Parallel()
+	const prd = "## Base URL\nhttp://127.0.0.1:8080\n"
+	for name, tt := range map[string]struct {
+		there string
+		says  string
+	}{
+		"the same":   {prd, ""},
+		"another":    {prd + "Password: hunter2\n", "is not the prd.md that run r2 was started with"},
+		"not there":  {"", "bucket and prefix of who started it have to be those of the workers"},
+		"cut in two": {prd[:10], "is not the prd.md that run r2 was started with"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, in := newTrial(t)
+			if tt.there != "" {
+				require.NoError(t, f.store.Put(t.Context(), PRDKey("buy", "r2"), strings.NewReader(tt.there)))
+			}
+			_, err := f.ExecuteActivity(PrepareScenarioName, PrepareScenarioInput{
+				RunID: "r2", WorkflowID: "w2", FirstRunID: "f2", Files: map[string]string{"01-open.md": "Open it."}, PRDHash: PRDHash(prd),
+				Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
+			})
+			if tt.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			var failed *temporal.ApplicationError
+			require.ErrorAs(t, err, &failed)
+			require.Contains(t, failed.Message(), tt.says)
+			require.True(t, failed.NonRetryable())
+		})
+	}
 }
 
 // PrepareScenario and RecordScenario can be repeated, and change nothing of a run

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -138,16 +139,24 @@ func (s *site) history(id string) *historypb.History {
 	return &h
 }
 
-// replay checks that the code makes of a history what made it, and keeps the
-// history for the replay tests if asked to.
+// replay checks that the code makes of a session's history what made it.
 func (s *site) replay(id, name string) {
+	s.t.Helper()
+	s.replayAs(workflows.Session, workflows.SessionType, "protocol2", id, name)
+}
+
+// replayAs checks that the code makes of a history what made it, and keeps the
+// history among those of the same kind, for the replay tests, if asked to.
+func (s *site) replayAs(definition any, workflowType, kind, id, name string) {
 	s.t.Helper()
 	h := s.history(id)
 	replayer := sdkworker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
-	require.NoError(s.t, replayer.ReplayWorkflowHistory(nil, h))
+	replayer.RegisterWorkflowWithOptions(definition, workflow.RegisterOptions{Name: workflowType})
+	require.NoError(s.t, replayer.ReplayWorkflowHistoryWithOptions(nil, h, sdkworker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: id}, // what a workflow starts can be named for it
+	}))
 	if dir := os.Getenv("CONCLAVE_RECORD"); dir != "" {
-		record(s.t, dir, name, h)
+		record(s.t, filepath.Join(dir, kind), name, h)
 	}
 }
 

@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
-	sdkworker "go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
 	"conclave/engine/config"
@@ -47,19 +43,10 @@ func (s *site) startPipeline(teams activities.Teams, id, file string) client.Wor
 	return run
 }
 
-// replayPipeline is replay for the history of a pipeline. Those of an ever older
-// protocol are beside those of sessions.
+// replayPipeline is replay for the history of a pipeline.
 func (s *site) replayPipeline(id, name string) {
 	s.t.Helper()
-	h := s.history(id)
-	replayer := sdkworker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
-	require.NoError(s.t, replayer.ReplayWorkflowHistoryWithOptions(nil, h, sdkworker.ReplayWorkflowHistoryOptions{
-		OriginalExecution: workflow.Execution{ID: id}, // the sessions of teams are named for it
-	}))
-	if dir := os.Getenv("CONCLAVE_RECORD"); dir != "" {
-		record(s.t, filepath.Join(filepath.Dir(dir), "pipeline1"), name, h)
-	}
+	s.replayAs(workflows.Pipeline, workflows.PipelineType, "pipeline1", id, name)
 }
 
 const nested = `start: main

@@ -3,16 +3,12 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
-	sdkworker "go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"conclave/engine/scenario"
 	"conclave/workflows"
@@ -52,13 +48,7 @@ func (s *site) startScenario(id string, in workflows.ScenarioInput) client.Workf
 // replayScenario is replay for the history of a scenario.
 func (s *site) replayScenario(id, name string) {
 	s.t.Helper()
-	h := s.history(id)
-	replayer := sdkworker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
-	require.NoError(s.t, replayer.ReplayWorkflowHistory(nil, h))
-	if dir := os.Getenv("CONCLAVE_RECORD"); dir != "" {
-		record(s.t, filepath.Join(filepath.Dir(dir), "scenario1"), name, h)
-	}
+	s.replayAs(workflows.Scenario, workflows.ScenarioType, "scenario1", id, name)
 }
 
 func stepsOf(r workflows.ScenarioResult) string {
