@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// defaultIterations is the default of max_iterations.
+// defaultIterations is the default of max_iterations, as the tag of PipelineStep has it.
 const defaultIterations = 50
 
 // maxSteps is the largest number of steps of a graph.

@@ -157,7 +157,7 @@ const MaxQuestion = 256 << 10
 // request stays whole.
 func Question(t Task) string {
 	var parts []string
-	if room := MaxQuestion - len(t.Request); t.Prompt != "" && room > 0 {
+	if room := MaxQuestion - len(t.Request) - len("\n\n"); t.Prompt != "" && room > 0 {
 		parts = append(parts, strings.ToValidUTF8(t.Prompt[:min(len(t.Prompt), room)], ""))
 	}
 	parts = append(parts, t.Request)

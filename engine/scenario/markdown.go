@@ -38,7 +38,8 @@ var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\
 // ParseMarkdown reads a scenario from one file: "# title", which may be missing,
 // and for each step "## title", below which "### Description", "### Preconditions",
 // "### Actions" and "### Expected Outcome" may stand. What is below none of them
-// are the actions of a step that names no actions, else its description.
+// are the actions of a step that names no actions, else its description. Another
+// heading belongs to the part that it stands in.
 func ParseMarkdown(text string) (Definition, error) {
 	var d Definition
 	var step *Draft
