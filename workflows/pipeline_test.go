@@ -184,7 +184,11 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, seed())
 	asked := 0
-	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
+	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, err error) {
+		if info.ActivityType.Name == activities.PrepareName && err != nil {
+			// To the session that will not begin, and no less to the one in its place.
+			s.SignalWorkflow(workflows.SaySignal, workflows.SayInput{Text: "Use tabs."})
+		}
 		if info.ActivityType.Name != activities.AskTeamName {
 			return
 		}
@@ -200,6 +204,9 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	require.Equal(t, 2, asked)
 	_, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p8-decide-l1-2/session.json")
 	require.NoError(t, err)
+	said, err := s.store.Get(t.Context(), "sessions/p8-decide-l1-2/messages/001.json")
+	require.NoError(t, err)
+	require.Contains(t, string(said), "Use tabs.")
 }
 
 // Signals that come before the first step: nothing is launched before it goes on,

@@ -30,7 +30,7 @@ type segment struct {
 	team     workflow.ChildWorkflowFuture // its session; nil before it is asked, and after it has answered
 	session  string                       // ID of that session
 	renamed  bool                         // its first ID was another's
-	waiting  []teamSignal                 // until it has begun
+	waiting  []teamSignal                 // what people asked of the run meanwhile, for each session that is tried
 	spent    llm.Usage                    // by it, once it has decided
 	activity workflow.Future              // nil until the session has answered
 	ctx      workflow.Context
@@ -87,16 +87,18 @@ func (s *segment) stop() {
 
 // signal passes on to a session step's team what a person asked of the run.
 func (s *segment) signal(ctx workflow.Context, name string, input any) {
-	switch {
-	case s.team != nil:
+	if s.team == nil && s.asking == nil {
+		return
+	}
+	s.waiting = append(s.waiting, teamSignal{name, input}) // also for a session that takes its place
+	if s.team != nil {
 		// A session that has just ended takes no signal, and needs none.
 		s.team.SignalChildWorkflow(ctx, name, input)
-	case s.asking != nil:
-		s.waiting = append(s.waiting, teamSignal{name, input})
 	}
 }
 
-// teamSignal is what a person asked of the run before the team was at work.
+// teamSignal is what a person asked of the run while its team was to be asked, or at
+// work.
 type teamSignal struct {
 	name  string
 	input any
@@ -127,10 +129,8 @@ func (s *segment) asked(f workflow.Future) {
 	})
 	s.team = workflow.ExecuteChildWorkflow(ctx, SessionType, SessionInput{Query: q.Query, Team: q.Team, Config: q.Config})
 	s.asking = nil
-	waiting := s.waiting
-	s.waiting = nil
-	for _, sig := range waiting {
-		s.signal(s.p.ctx, sig.name, sig.input)
+	for _, sig := range s.waiting {
+		s.team.SignalChildWorkflow(s.p.ctx, sig.name, sig.input)
 	}
 }
 

@@ -3,7 +3,7 @@ package scenario
 import (
 	"cmp"
 	"encoding/base64"
-	"net/url"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -61,8 +61,7 @@ func Secrets(prd string) []string {
 		}
 	}
 	for _, v := range slices.Clone(secrets) {
-		form := url.QueryEscape(v) // an address differs in what it makes of a space
-		secrets = append(secrets, form, strings.ReplaceAll(form, "+", "%20"))
+		secrets = append(secrets, escaped(v, "+"), escaped(v, "%20"))
 	}
 	secrets = slices.DeleteFunc(secrets, func(v string) bool { return len(v) < minSecret })
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
@@ -93,6 +92,23 @@ func unescaped(text string) string {
 		b, _ := strconv.ParseUint(code[1:], 16, 8) // it is one
 		return string([]byte{byte(b)})
 	})
+}
+
+// escaped is text as an address or a form has it, which differ in what they make of
+// a space.
+func escaped(text, space string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		switch {
+		case c == ' ':
+			b.WriteString(space)
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_.~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // withoutUser takes who signs in out of the addresses in text.
