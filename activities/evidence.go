@@ -92,7 +92,7 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	file, _, err := scenario.CheckEvidence(p.Name, p.Type)
+	file, kind, err := scenario.CheckEvidence(p.Name, p.Type)
 	switch {
 	case err != nil:
 		return "", object("%s", err.Error())
@@ -103,7 +103,7 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	if err := r.free(ctx, base, p.Type); err != nil {
 		return "", err
 	}
-	content, err := r.content(p)
+	content, err := r.content(p, file)
 	if err != nil {
 		return "", err
 	}
@@ -113,7 +113,7 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	sum := sha256.Sum256(content)
 	described := scenario.Evidence{
 		RunID: r.run, StepID: r.step, Type: p.Type, Name: base, File: file, CapturedAt: artifact.Timestamp(r.now()).Format(time.RFC3339Nano),
-		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), ContentType: contentType(file, content),
+		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), ContentType: kind,
 	}
 	if err := artifact.PutJSON(ctx, r.store, r.layout.Evidence(r.step, base+".meta.json"), described); err != nil {
 		return "", fmt.Errorf("describing the evidence %s: %w", file, err)
@@ -161,7 +161,7 @@ func (r recorder) free(ctx context.Context, base, kind string) error {
 }
 
 // content is what is kept: text without credentials, and JSON that can be read.
-func (r recorder) content(p piece) ([]byte, error) {
+func (r recorder) content(p piece, file string) ([]byte, error) {
 	var content []byte
 	if p.Path == nil {
 		content = []byte(*p.Data)
@@ -183,7 +183,7 @@ func (r recorder) content(p piece) ([]byte, error) {
 		return content, nil
 	}
 	text := r.marks.clean(strings.ToValidUTF8(string(content), "\uFFFD"))
-	if file, _, err := scenario.CheckEvidence(p.Name, p.Type); err == nil && path.Ext(file) == ".json" && !json.Valid([]byte(text)) {
+	if path.Ext(file) == ".json" && !json.Valid([]byte(text)) {
 		whole, err := artifact.EncodeJSON(text)
 		if err != nil {
 			return nil, err
@@ -215,19 +215,6 @@ func resolved(dir string) string {
 		return real
 	}
 	return dir
-}
-
-// contentType is that of a file: of an image by its content, of text by its name.
-func contentType(file string, content []byte) string {
-	switch path.Ext(file) {
-	case ".json":
-		return "application/json"
-	case ".html":
-		return "text/html; charset=utf-8"
-	case ".txt":
-		return "text/plain; charset=utf-8"
-	}
-	return http.DetectContentType(content)
 }
 
 // evidencePath is where evidence is, from the run's directory.

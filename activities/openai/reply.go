@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,7 +165,7 @@ func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 // because strict servers refuse what they do not know.
 func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
-	for _, name := range []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "extra_content"} {
+	for _, name := range slices.Concat(thoughts, []string{"extra_content"}) {
 		value := fields[name].Raw()
 		if value == "" || value == "null" || value == `""` || !json.Valid([]byte(value)) {
 			continue

@@ -219,12 +219,16 @@ func given(value json.RawMessage) bool { return len(value) > 0 && string(value) 
 
 // empty reports whether a field says nothing.
 func empty(value json.RawMessage) bool {
+	if len(value) > 2 && (value[0] == '[' || value[0] == '{') {
+		return len(bytes.TrimSpace(value[1:len(value)-1])) == 0
+	}
 	return !given(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
 }
 
 // joined appends a fragment of a field to what came before: text to text, parts
-// to parts, and text to parts as one of them. Anything else replaces it, except that null says nothing. It works on
-// the JSON as it is, and in place: a long reply comes in very many fragments.
+// to parts, and text to parts as one of them. Anything else replaces it, except
+// that what is empty says nothing. It works on the JSON as it is, and in place: a
+// long reply comes in very many fragments.
 func joined(before, fragment json.RawMessage) json.RawMessage {
 	if !given(before) {
 		return fragment
@@ -244,12 +248,6 @@ func joined(before, fragment json.RawMessage) json.RawMessage {
 	case a == '"' && b == '"':
 		return append(before[:len(before)-1], fragment[1:]...)
 	case a == ']' && b == '[':
-		if len(bytes.TrimSpace(before[1:len(before)-1])) == 0 {
-			return fragment
-		}
-		if len(bytes.TrimSpace(fragment[1:len(fragment)-1])) == 0 {
-			return before
-		}
 		return append(append(before[:len(before)-1], ','), fragment[1:]...)
 	}
 	return fragment

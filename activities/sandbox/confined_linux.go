@@ -107,10 +107,10 @@ const killPatience = 5 * time.Second
 // to do it, so it is only told, and never killed before what it has started.
 func (r *confinedRun) kill() {
 	r.once.Do(func() {
-		if r.cgroup != nil {
-			r.cgroup.kill()
-		}
 		if r.s.options.Level == Full {
+			if r.cgroup != nil {
+				r.cgroup.kill()
+			}
 			_ = r.cmd.Process.Kill() // it may have ended
 			return
 		}

@@ -46,7 +46,7 @@ var errTooMany = errors.New("more files than are allowed")
 type quota struct {
 	s       *Sandbox
 	volumes []*volume
-	before  usage         // what was measured before the command
+	before  usage         // as last measured, when the command before had ended
 	left    usage         // what the limits left at the last walk
 	walked  time.Time     // when the last walk ended
 	took    time.Duration // the last walk

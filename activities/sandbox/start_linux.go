@@ -31,7 +31,7 @@ func (s *Sandbox) prepare() error {
 	}
 	if s.options.Level == Full && os.Geteuid() == 0 {
 		// Without mounts that change the owner, commands have to be root behind their namespace:
-		// then the watchdog alone limits their number.
+		// then the kernel does not limit their number, and the child does (spec.Ask).
 		if idmap, err := openIDMap(nobodyID); err == nil {
 			if idmappable(idmap, s.options.Workspace) && idmappable(idmap, s.temp) {
 				s.host.idmap, s.host.outer = idmap, nobodyID

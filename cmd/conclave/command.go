@@ -130,6 +130,18 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// onlyGroups is what a command does that only groups others.
+func onlyGroups(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	hint := "; see `" + cmd.CommandPath() + " --help`"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "; did you mean `" + cmd.CommandPath() + " " + near[0] + "`?"
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
+}
+
 func lastOf(names []string) string {
 	if len(names) == 0 {
 		return ""

@@ -19,16 +19,7 @@ func (c *cli) configCommand() *cobra.Command {
 		Example: `  conclave config init
   conclave config validate conclave.yaml
   conclave config schema > conclave.schema.json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			hint := "; see `conclave config --help`"
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "; did you mean `conclave config " + near[0] + "`?"
-			}
-			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
-		},
+		RunE: onlyGroups,
 	}
 	// Cobra offers suggestions at this distance only where it finds the mistake itself.
 	cmd.SuggestionsMinimumDistance = 2

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 )
 
@@ -19,16 +17,7 @@ and transcript work with it as they do with that of a session.`,
 		Example: `  conclave pipeline validate pipeline.yaml --graph
   conclave pipeline run --offline pipeline.yaml "A script that greets the world"
   conclave pipeline list`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			hint := "; see `conclave pipeline --help`"
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "; did you mean `conclave pipeline " + near[0] + "`?"
-			}
-			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
-		},
+		RunE: onlyGroups,
 	}
 	// Cobra offers suggestions at this distance only where it finds the mistake itself.
 	cmd.SuggestionsMinimumDistance = 2

@@ -127,9 +127,5 @@ func traceTable(trace []pipeline.Segment) []string {
 			strings.ReplaceAll(string(g.Status), "_", " "), progress.Count(g.Usage.InputTokens+g.Usage.OutputTokens), then)
 	}
 	_ = table.Flush() // a builder takes everything
-	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return lines
+	return strings.Split(trimLines(strings.TrimRight(out.String(), "\n")), "\n")
 }

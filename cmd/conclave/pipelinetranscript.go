@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -38,7 +37,7 @@ func (c *cli) readSegment(ctx context.Context, p *place, want wanted) (transcrip
 	}
 	dir := layout.Segment(s.Number, s.Agent, "")
 	s.Transcript, err = step.ReadTranscript(ctx, p.store, layout, dir)
-	if err != nil && !(errors.Is(err, artifact.ErrNotFound) && s.Claim.Token != "") {
+	if err != nil {
 		return s, fmt.Errorf("show step %03d, %s, of pipeline run %s: %w", s.Number, s.Agent, want.session, err)
 	}
 	if last, err := artifact.ReadJSON[artifact.LastAction](ctx, p.store, dir+"last_action.json"); err == nil {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"conclave/engine/scenario"
@@ -23,16 +21,7 @@ DIR/prd.md, and results and evidence appear beside each scenario under runs.`,
   conclave scenario create shop sign-in --from journey.md
   conclave scenario run shop --all --config tester.yaml --junit report.xml
   conclave scenario status shop buy`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			hint := "; see `conclave scenario --help`"
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "; did you mean `conclave scenario " + near[0] + "`?"
-			}
-			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
-		},
+		RunE: onlyGroups,
 	}
 	cmd.SuggestionsMinimumDistance = 2 // as for the commands above it
 	cmd.AddCommand(

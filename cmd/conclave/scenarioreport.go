@@ -63,7 +63,7 @@ func trialsCode(ctx context.Context, trials []*trial) int {
 			return exitInterrupted
 		case t.problem != nil && errors.As(t.problem, &told) && len(trials) == 1:
 			return told.code
-		case t.problem != nil, t.run.Status != passed:
+		case t.problem != nil, t.run.Status != scenario.Pass:
 			code = exitNoAnswer
 		}
 	}
@@ -154,7 +154,7 @@ func (c *cli) printTrialsJSON(w *wantedRuns) error {
 		if t.problem != nil {
 			all.Errors = append(all.Errors, t.slug+": "+firstLine(t.problem))
 		}
-		if t.problem != nil || t.run.Status != passed {
+		if t.problem != nil || t.run.Status != scenario.Pass {
 			all.Status = scenario.Fail
 		}
 	}

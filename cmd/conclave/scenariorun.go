@@ -17,6 +17,7 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/config"
+	"conclave/engine/scenario"
 	"conclave/workflows"
 )
 
@@ -163,7 +164,7 @@ func (w *wantedRuns) trial(slug string) (*trial, error) {
 			return nil, err
 		}
 		run, err := w.from.Run(slug, t.id)
-		if err == nil && run.Over() && run.Status == passed {
+		if err == nil && run.Over() && run.Status == scenario.Pass {
 			err = fmt.Errorf("go on with run %s of scenario %s: it passed; start a new one without --retry", t.id, slug)
 		}
 		t.title, t.input.Resume, t.input.Plan.Slug = d.Plan.Title, true, slug

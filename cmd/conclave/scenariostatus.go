@@ -169,7 +169,7 @@ func (c *cli) printProject(p *project.Project) error {
 		switch {
 		case s.LastResult == nil:
 			status.NeverRun++
-		case *s.LastResult == passed:
+		case *s.LastResult == scenario.Pass:
 			status.Passing++
 		default:
 			status.Failing++

@@ -19,8 +19,6 @@ import (
 	"conclave/workflows"
 )
 
-const passed = scenario.Pass
-
 // trial is one run of a scenario, as a command sees it.
 type trial struct {
 	slug, id, title string

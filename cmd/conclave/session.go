@@ -66,8 +66,9 @@ func (c *cli) find(ctx context.Context, p *place, id string) (known, error) {
 	if errors.As(err, &missing) {
 		workflow, listErr := workflowOf(ctx, p, id)
 		if listErr == nil && workflow != "" {
-			k, err = describe(ctx, p, workflow)
-			c.say("%s %s is the workflow %s", k.noun(), id, workflow)
+			if k, err = describe(ctx, p, workflow); err == nil {
+				c.say("%s %s is the workflow %s", k.noun(), id, workflow)
+			}
 		}
 	}
 	var told *endError

@@ -186,12 +186,12 @@ func TestNumbersInAnAnswer(t *testing.T) {
 		"agents/c/001/step.json": `{"token": "t", "seen_steps": {"b": 1}, "labels": ["agent1.1"], "agents": ["b", "c"]}`,
 	})
 	for text, want := range map[string]string{
-		"agent1.1 has it in peers/agent1/x.md, as (agent1.1) says.":        "agent2.1 has it in peers/agent2/x.md, as (agent2.1) says.",
+		"agent1.1 has it in peers/agent1/x.md, as (agent1.1) says.":         "agent2.1 has it in peers/agent2/x.md, as (agent2.1) says.",
 		"/tmp/w-1/conclave-step-1/files/peers/agent1/x and peers/agent1.md": "peers/agent2/x and peers/agent2.md",
 		"Mine: /tmp/w-1/conclave-step-1/files/y.":                           "Mine: peers/agent3/y.",
-		"/s/agents/a/001/workspace/z beside peers/agent2/y":                "peers/agent1/z beside peers/agent3/y",
-		"agent1.2 and agent2.1 it was not shown; agent1 is a word.":        "agent1.2 and agent2.1 it was not shown; agent1 is a word.",
-		"peers/agent9/x, peers/agent12, speers/agent1 stay.":               "peers/agent9/x, peers/agent12, speers/agent1 stay.",
+		"/s/agents/a/001/workspace/z beside peers/agent2/y":                 "peers/agent1/z beside peers/agent3/y",
+		"agent1.2 and agent2.1 it was not shown; agent1 is a word.":         "agent1.2 and agent2.1 it was not shown; agent1 is a word.",
+		"peers/agent9/x, peers/agent12, speers/agent1 stay.":                "peers/agent9/x, peers/agent12, speers/agent1 stay.",
 	} {
 		s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answer(text)+`}`)
 		got, _, _ := s.shown("c", "a")

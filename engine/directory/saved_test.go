@@ -38,25 +38,25 @@ func TestPathsInASavedAnswer(t *testing.T) {
 
 	own, peer := s.dir+"/agents/agent_a/003/workspace", s.dir+"/agents/agent_b/007/workspace"
 	for text, want := range map[string]string{
-		"nothing":                          "nothing",
+		"nothing":                           "nothing",
 		"TEMP/conclave-step-1/files/run.sh": "OWN/run.sh",
 		"TEMP/conclave-step-1/files":        "OWN",
 		"(TEMP/conclave-step-1/files/), TEMP/conclave-step-1/files.": "(OWN/), OWN.",
-		"/tmp/conclave-worker-12/conclave-step-99/files/run.sh":     "OWN/run.sh", // of an earlier attempt
-		"/private/tmp/conclave-step-99/files/run.sh":                "OWN/run.sh",
-		"file:///tmp/conclave-step-99/files/run.sh":                 "file://OWN/run.sh",
-		"TEMP/conclave-step-1/files/peers/agent2/x.md":              "PEER/x.md",
-		"/tmp/conclave-step-9/files/peers/agent2":                   "PEER",
-		"/tmp/conclave-step-9/files/peers/agent2.md":                "peers/agent2.md",
-		"/tmp/conclave-step-9/files/peers/agent3/x":                 "peers/agent3/x",
-		"peers/agent2/x.md and peers/agent1":                       "peers/agent2/x.md and peers/agent1",
-		"/workspace/run.sh, `/workspace/site/index.html`":          "OWN/run.sh, `OWN/site/index.html`",
-		"/workspace/run.sh.":                                       "OWN/run.sh.",
-		"WORKDIR /workspace":                                       "WORKDIR /workspace", // somebody else's
-		"/workspace/node":                                          "/workspace/node",
-		"/home/workspace/run.sh":                                   "/home/workspace/run.sh",
-		"OWN/run.sh PEER/x":                                        "OWN/run.sh PEER/x",
-		"conclave-step-1/files":                                     "conclave-step-1/files",
+		"/tmp/conclave-worker-12/conclave-step-99/files/run.sh":      "OWN/run.sh", // of an earlier attempt
+		"/private/tmp/conclave-step-99/files/run.sh":                 "OWN/run.sh",
+		"file:///tmp/conclave-step-99/files/run.sh":                  "file://OWN/run.sh",
+		"TEMP/conclave-step-1/files/peers/agent2/x.md":               "PEER/x.md",
+		"/tmp/conclave-step-9/files/peers/agent2":                    "PEER",
+		"/tmp/conclave-step-9/files/peers/agent2.md":                 "peers/agent2.md",
+		"/tmp/conclave-step-9/files/peers/agent3/x":                  "peers/agent3/x",
+		"peers/agent2/x.md and peers/agent1":                         "peers/agent2/x.md and peers/agent1",
+		"/workspace/run.sh, `/workspace/site/index.html`":            "OWN/run.sh, `OWN/site/index.html`",
+		"/workspace/run.sh.":                                         "OWN/run.sh.",
+		"WORKDIR /workspace":                                         "WORKDIR /workspace", // somebody else's
+		"/workspace/node":                                            "/workspace/node",
+		"/home/workspace/run.sh":                                     "/home/workspace/run.sh",
+		"OWN/run.sh PEER/x":                                          "OWN/run.sh PEER/x",
+		"conclave-step-1/files":                                      "conclave-step-1/files",
 	} {
 		replace := strings.NewReplacer("OWN", own, "PEER", peer, "TEMP", temporary)
 		text, want = replace.Replace(text), replace.Replace(want)

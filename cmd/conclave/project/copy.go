@@ -32,7 +32,7 @@ func (p *Project) Copy(store artifact.Store, slug, id string) (*Copy, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return nil, err
 	}
-	prefix := "scenarios/" + slug + "/runs/" + id + "/"
+	prefix := artifact.InScenario(slug, id).Root()
 	return &Copy{project: p, store: store, prefix: prefix, slug: slug, id: id, whole: map[string]bool{}}, nil
 }
 

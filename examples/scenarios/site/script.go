@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // scene is how the script carries out a step: it opens a page, does something, and
@@ -98,7 +99,7 @@ func (c conversation) judge(s scene, looked int) call {
 	if looked < len(c.results) {
 		page = c.results[looked]
 	}
-	if regexp.MustCompile(regexp.QuoteMeta(s.expect)).MatchString(page) {
+	if strings.Contains(page, s.expect) {
 		return report("pass", paths, "")
 	}
 	shown := regexp.MustCompile(`Lamps in your basket: \d+`).FindString(page)
