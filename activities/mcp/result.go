@@ -1,10 +1,21 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"image"
+	_ "image/gif" // the formats that providers take, to read their sizes
+	_ "image/jpeg"
+	_ "image/png"
+	"io/fs"
+	"net/http"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -150,4 +161,101 @@ func bytesOf(n int) string {
 		return fmt.Sprintf("%d KiB", n>>10)
 	}
 	return fmt.Sprintf("%d bytes", n)
+}
+
+const (
+	maxImages = 4       // pictures of one call
+	maxImage  = 5 << 20 // bytes of one
+	maxSide   = 8000    // pixels; providers refuse the whole conversation for more
+)
+
+// shown adds a picture to the output if a model can be shown it, else says why
+// not. A picture that a provider refuses would end the step, so that its own
+// bytes are asked what it is, not the server.
+func (o *output) shown(data []byte, claimed string) {
+	format := http.DetectContentType(data)
+	why := ""
+	switch size, _, err := image.DecodeConfig(bytes.NewReader(data)); {
+	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, format):
+		why = "it is no PNG, JPEG, GIF or WebP"
+	case len(data) > maxImage:
+		why = fmt.Sprintf("it has more than %d MiB", maxImage>>20)
+	case len(o.images) == maxImages:
+		why = fmt.Sprintf("a call can show %d", maxImages)
+	case err != nil && format != "image/webp":
+		why = "it is damaged"
+	case size.Width > maxSide || size.Height > maxSide:
+		why = fmt.Sprintf("it has %d×%d pixels, more than %d on a side", size.Width, size.Height, maxSide)
+	default:
+		o.images = append(o.images, llm.Image{MediaType: format, Data: data})
+		o.add("[image %d: %s, %s]", len(o.images), format, bytesOf(len(data)))
+		return
+	}
+	o.add("[an image (%s, %s) is not shown: %s]", plainLine(claimed), bytesOf(len(data)), why)
+}
+
+const (
+	maxText = 48 << 10 // bytes of a result that are shown
+	maxHead = 32 << 10 // of them, at most, from the beginning when not all is shown
+	maxKept = 8 << 20  // bytes of a result that are kept
+
+	// keptIn is the workspace's directory for results that are not shown whole.
+	keptIn = "tool-results"
+
+	maxNumber = 10_000 // files of one tool
+)
+
+// bounded is a text as a model is shown it. One that is too long is kept in a
+// file of the workspace.
+func bounded(workspace, tool, text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	kept, cut := excerpt.Of(text, maxKept)
+	where := "the whole of it"
+	if cut {
+		where = fmt.Sprintf("its first %s", bytesOf(len(kept)))
+	}
+	name, err := keep(workspace, tool, kept)
+	if err == nil {
+		where += " is in " + name
+	} else {
+		where += fmt.Sprintf(" could not be kept in the workspace (%v)", err)
+	}
+	head, _ := excerpt.Of(text, maxHead)
+	notice := fmt.Sprintf("\n\n[… %s of %s not shown; %s …]\n\n", "the middle", bytesOf(len(text)), where)
+	tail := text[len(text)-(maxText-maxHead-len(notice)):]
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+	}
+	return head + notice + tail
+}
+
+// keep writes a text to a new file, and returns its path in the workspace. What
+// agents made there leads nowhere else.
+func keep(workspace, tool, text string) (string, error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(keptIn, 0o755); err != nil {
+		return "", err
+	}
+	for n := 1; n <= maxNumber; n++ {
+		name := fmt.Sprintf("%s/%s-%d.txt", keptIn, tool, n)
+		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, err = file.WriteString(text)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return "", errors.Join(err, root.Remove(name))
+		}
+		return name, nil
+	}
+	return "", fmt.Errorf("%s has too many files of this tool", keptIn)
 }

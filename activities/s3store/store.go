@@ -1,13 +1,21 @@
 package s3store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"conclave/engine/artifact"
@@ -92,4 +100,141 @@ func (s *Store) failed(verb, key string, err error) error {
 		err = artifact.ErrNotFound
 	}
 	return fmt.Errorf("%s %s: %w", verb, s.URL(key), tell(err))
+}
+
+// Options says which bucket, and where. Only Bucket is required.
+//
+// With access keys given, nothing is read from the environment or from AWS's
+// files. Without them everything is: credentials, region, profile, endpoint
+// (AWS_ENDPOINT_URL_S3) and checksum modes, as the AWS SDK does; Endpoint and
+// Region then override what it found.
+type Options struct {
+	Bucket string
+	// Prefix comes before every key, with "/" between. At most
+	// artifact.MaxStorePrefix bytes, and a key itself.
+	Prefix string
+
+	// Endpoint is the URL of a store other than AWS. Such a store is addressed
+	// by path, not by a host name for every bucket.
+	Endpoint string
+	// Region defaults to us-east-1 if there is an endpoint.
+	Region          string
+	AccessKeyID     string
+	SecretAccessKey string
+
+	// ChecksumsWhenRequired sends and checks checksums only where the protocol
+	// demands them, for servers that do not know the newer ones.
+	ChecksumsWhenRequired bool
+
+	// Of the tests, which cannot wait: firstWait and maxSilence if 0.
+	wait, silence time.Duration
+}
+
+const defaultRegion = "us-east-1"
+
+var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
+
+func (o Options) check() error {
+	if !bucketName.MatchString(o.Bucket) {
+		return fmt.Errorf("bucket name %q: use 3 to 63 lower-case letters, digits, '.' and '-'", o.Bucket)
+	}
+	if (o.AccessKeyID == "") != (o.SecretAccessKey == "") {
+		return errors.New("access key id and secret access key: give both or neither")
+	}
+	if o.Endpoint != "" {
+		u, err := url.Parse(o.Endpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("endpoint %q: use a URL such as http://127.0.0.1:9000", o.Endpoint)
+		}
+	}
+	prefix := strings.Trim(o.Prefix, "/")
+	if prefix == "" {
+		return nil
+	}
+	if err := artifact.CheckKey(prefix); err != nil {
+		return fmt.Errorf("prefix for bucket %q: %w", o.Bucket, err)
+	}
+	if len(prefix) > artifact.MaxStorePrefix {
+		return fmt.Errorf("prefix %q for bucket %q: use at most %d bytes", prefix, o.Bucket, artifact.MaxStorePrefix)
+	}
+	return nil
+}
+
+// client makes the S3 client and what closes its idle connections.
+func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
+	if o.AccessKeyID != "" {
+		client, idle := o.explicitClient()
+		return client, idle, nil
+	}
+	var load []func(*config.LoadOptions) error
+	if o.Region != "" {
+		load = append(load, config.WithRegion(o.Region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the AWS configuration: %w: check the AWS_* variables and the profile", err)
+	}
+	return s3.NewFromConfig(cfg, o.apply, o.watch), func() {}, nil
+}
+
+// watch makes the SDK's own HTTP client end silent connections. Its read timeout
+// would not do: that ends an upload which takes longer.
+func (o Options) watch(so *s3.Options) {
+	client, ok := so.HTTPClient.(*awshttp.BuildableClient)
+	if !ok {
+		return
+	}
+	so.HTTPClient = client.WithReadTimeout(0).WithTransportOptions(func(t *http.Transport) {
+		t.DialContext = o.dialer()
+	}).Freeze() // or a copy of the options would dial as before
+}
+
+// explicitClient is a client for a given endpoint with given keys. It uses no proxy.
+func (o Options) explicitClient() (*s3.Client, func()) {
+	transport := &http.Transport{
+		DialContext:           o.dialer(),
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       90 * time.Second,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
+	client := s3.New(s3.Options{
+		Region:      o.Region,
+		Credentials: credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, ""),
+		HTTPClient: &http.Client{
+			Transport: transport,
+			// A signature holds for one address.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, o.apply)
+	return client, transport.CloseIdleConnections
+}
+
+func (o Options) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialer(cmp.Or(o.silence, maxSilence))
+}
+
+// apply puts what Options say over what the SDK found.
+func (o Options) apply(so *s3.Options) {
+	if o.Endpoint != "" {
+		so.BaseEndpoint = aws.String(o.Endpoint)
+	}
+	if so.BaseEndpoint != nil {
+		so.UsePathStyle = true
+		if so.Region == "" {
+			so.Region = defaultRegion
+		}
+	}
+	so.Retryer = newRetryer(cmp.Or(o.wait, firstWait))
+	// A mode that is not set would mean no checksums at all.
+	if so.RequestChecksumCalculation == 0 {
+		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported
+	}
+	if so.ResponseChecksumValidation == 0 {
+		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenSupported
+	}
+	if o.ChecksumsWhenRequired {
+		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	}
 }

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -90,4 +93,105 @@ func (t Team) Offline() Team {
 		t.Agents[i].MCPServers, t.Agents[i].Tools.Shell = nil, false
 	}
 	return t
+}
+
+// The values of keys that checks look at.
+const (
+	decomposition  = "decomposition" // of CoordinationMode
+	restartUpdates = "restart"       // of UpdateMode
+)
+
+// Orchestrator says how a team comes to a decision. For the tags see Team.
+type Orchestrator struct {
+	CoordinationMode                               string       `json:"coordination_mode" default:"voting" enum:"voting,decomposition" doc:"voting: every agent answers the query and the team votes; decomposition: every agent owns a part of the work, its subtask, says when it is done with it, and a presenter joins the parts."`
+	Pacing                                         string       `json:"pacing" default:"rounds" enum:"rounds,continuous" doc:"rounds: a wave of steps waits for the one before; continuous: an agent goes on as soon as it has something new to see."`
+	UpdateMode                                     string       `json:"update_mode" default:"inject" enum:"inject,restart" doc:"How an agent at work learns of new answers: inject tells it at its next safe point, restart ends its step there and begins it again."`
+	OnSplit                                        string       `json:"on_split" default:"revote" enum:"revote,plurality,fail" doc:"What happens when all votes are fresh and no answer has the majority: everybody votes once more, the answer with most votes wins, or the session fails."`
+	MaxRevotes                                     int          `json:"max_revotes" default:"1" min:"0" doc:"How often a session repeats a split vote before the plurality decides."`
+	MaxStepsPerAgent                               int          `json:"max_steps_per_agent" default:"12" min:"1" doc:"How many steps an agent may take; at the limit the session decides with what is there."`
+	VotingSensitivity                              string       `json:"voting_sensitivity" default:"lenient" enum:"lenient,balanced,strict,checklist_gated" doc:"When an agent votes instead of answering better. lenient: the best answer does what is asked; balanced: it does all of it, and nothing substantial is left to improve; strict: a hard look for something better found nothing that matters; checklist_gated: a scored checklist of criteria says so."`
+	DisableInjection                               bool         `json:"disable_injection" default:"false" doc:"Never tell an agent at work of new answers: it sees them at its next step."`
+	FairnessEnabled                                bool         `json:"fairness_enabled" default:"true" doc:"Keep fast agents from running ahead of slow ones, and updates from coming in a flood: the two keys below hold only with it."`
+	FairnessLeadCapAnswers                         int          `json:"fairness_lead_cap_answers" default:"2" min:"0" doc:"How many answers an agent may be ahead of the slowest one still at work, counting the answer it is about to give; 0: never ahead. First answers are exempt."`
+	MaxMidstreamInjectionsPerRound                 int          `json:"max_midstream_injections_per_round" default:"2" min:"1" doc:"How many new answers of others a step is told of at most while it works."`
+	DeferPeerUpdatesUntilRestart                   bool         `json:"defer_peer_updates_until_restart" default:"false" doc:"Keep the new answers of others for an agent's next step."`
+	AllowMidstreamPeerUpdatesBeforeChecklistSubmit *bool        `json:"allow_midstream_peer_updates_before_checklist_submit" doc:"With checklist_gated and defer_peer_updates_until_restart: true tells an agent at work of new answers all the same, until its first accepted checklist; null: as false."`
+	MaxNewAnswersPerAgent                          *int         `json:"max_new_answers_per_agent" min:"1" doc:"How many answers an agent may give; then it votes. In decomposition: how many in a row without anything new from the others; then it is done. null: any number."`
+	MaxNewAnswersGlobal                            *int         `json:"max_new_answers_global" min:"1" doc:"How many answers the team may give together; then it votes, or in decomposition is done. null: any number."`
+	DeferVotingUntilAllAnswered                    bool         `json:"defer_voting_until_all_answered" default:"false" doc:"Offer no vote before every active agent has answered."`
+	AnswerNoveltyRequirement                       string       `json:"answer_novelty_requirement" default:"lenient" enum:"lenient,balanced,strict" doc:"How different a new answer has to be from those there are: lenient: not the same text; balanced: at most 70 percent of the words in common; strict: at most 50 percent."`
+	MaxChecklistCallsPerRound                      int          `json:"max_checklist_calls_per_round" default:"1" min:"1" doc:"How many accepted checklists a step may submit. Only with checklist_gated."`
+	ChecklistFirstAnswer                           bool         `json:"checklist_first_answer" default:"false" doc:"Offer the checklist before the first answer too. Only with checklist_gated."`
+	SkipVoting                                     bool         `json:"skip_voting" default:"false" doc:"End when every active agent has answered, without a vote. Decomposition has none to skip."`
+	SkipFinalPresentation                          bool         `json:"skip_final_presentation" default:"false" doc:"Make no presenting step where an answer can stand as it is: with winner_reuse, in decomposition too, and with skip_voting. Otherwise winner_present and synthesize still present."`
+	FinalAnswerStrategy                            string       `json:"final_answer_strategy" default:"winner_reuse" enum:"winner_reuse,winner_present,synthesize" doc:"How the final answer is made: winner_reuse takes the winning answer as it is, winner_present has its author present it, synthesize joins it with the strengths of the others. Decomposition always joins the parts, unless skip_final_presentation says otherwise. With synthesize, max_new_answers_per_agent 1 and voting not deferred, several agents answer once and nobody votes."`
+	PresenterAgent                                 *string      `json:"presenter_agent" doc:"The agent that presents the final answer where it is presented, and judges it where it is judged; where nobody votes, its answer is the one that stands. null: the winner; in decomposition the agent configured last; elsewhere without a vote the first one with an answer."`
+	MaxOrchestrationRestarts                       int          `json:"max_orchestration_restarts" default:"0" min:"0" doc:"How often the team may begin again after judging its final answer; 0: the answer is not judged."`
+	OnAgentFailure                                 string       `json:"on_agent_failure" default:"continue" enum:"continue,park,fail" doc:"When an agent fails: continue: the rest decide; park: the session waits for a person to retry, finish or cancel it; fail: the session fails."`
+	Budget                                         Budget       `json:"budget" doc:"What a session may spend; then it decides with what is there."`
+	Coordination                                   Coordination `json:"coordination" doc:"What is prepared before the agents begin, and how rounds are evaluated."`
+}
+
+// Budget limits what a session may cost.
+type Budget struct {
+	MaxCostUSD     *float64 `json:"max_cost_usd" min:"0" doc:"US dollars, more than 0; null: no limit. Every model needs a known price."`
+	MaxTotalTokens *int     `json:"max_total_tokens" min:"1" doc:"Input and output tokens together; null: no limit."`
+}
+
+// Coordination is what is prepared before the agents begin, and how rounds are
+// evaluated.
+type Coordination struct {
+	PersonaGenerator                     PersonaGenerator  `json:"persona_generator" doc:"Give every agent a point of view of its own."`
+	EvaluationCriteriaGenerator          CriteriaGenerator `json:"evaluation_criteria_generator" doc:"Make evaluation criteria for the query."`
+	TaskDecomposer                       TaskDecomposer    `json:"task_decomposer" doc:"Divide the work in decomposition mode."`
+	ChecklistCriteriaInline              Criteria          `json:"checklist_criteria_inline" doc:"Criteria that answers are judged by, unless the session brings its own; null: the built-in ones."`
+	RoundEvaluatorBeforeChecklist        bool              `json:"round_evaluator_before_checklist" default:"false" doc:"Have a round evaluated before the checklist is offered."`
+	OrchestratorManagedRoundEvaluator    bool              `json:"orchestrator_managed_round_evaluator" default:"false" doc:"Start the round's evaluation for the agents."`
+	RoundEvaluatorTransformationPressure string            `json:"round_evaluator_transformation_pressure" default:"balanced" enum:"gentle,balanced,aggressive" doc:"How strongly the evaluation asks for a different approach."`
+}
+
+// PersonaGenerator makes the agents' points of view.
+type PersonaGenerator struct {
+	Enabled bool `json:"enabled" default:"false" doc:"Whether it is used."`
+}
+
+// CriteriaGenerator makes evaluation criteria.
+type CriteriaGenerator struct {
+	Enabled     bool `json:"enabled" default:"false" doc:"Whether it is used."`
+	MinCriteria int  `json:"min_criteria" default:"4" min:"1" doc:"The fewest criteria to make."`
+	MaxCriteria int  `json:"max_criteria" default:"7" min:"1" doc:"The most criteria to make."`
+}
+
+// TaskDecomposer divides the work among the agents.
+type TaskDecomposer struct {
+	Enabled bool `json:"enabled" default:"true" doc:"Make the subtasks of agents without one. The decomposer is not available in this version: in decomposition mode every agent needs a subtask of its own."`
+}
+
+// Timeouts are limits of time in seconds.
+type Timeouts struct {
+	OrchestratorTimeoutSeconds    int  `json:"orchestrator_timeout_seconds" default:"7200" min:"1" max:"31536000" doc:"How long a session may take, paused and parked time apart; then it decides with what is there."`
+	InitialRoundTimeoutSeconds    *int `json:"initial_round_timeout_seconds" min:"1" max:"31536000" doc:"How long the model and the tools of an agent's first step may take before it is told to come to an end; null: no limit of its own."`
+	SubsequentRoundTimeoutSeconds *int `json:"subsequent_round_timeout_seconds" min:"1" max:"31536000" doc:"The same of every later step; null: no limit of its own."`
+	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was told to come to an end; then it may only answer, vote or stop. 0: at once."`
+}
+
+// Canonical returns the team as JSON with every default resolved, the same bytes
+// for the same meaning. Parse reads it back unchanged. It fails only for a Team
+// that did not come from Parse and has Params that JSON cannot express.
+func (t Team) Canonical() ([]byte, error) {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("write the team configuration as JSON: %w", err)
+	}
+	return data, nil
+}
+
+// Hash is the SHA-256 of the canonical form in hex; empty if there is none.
+func (t Team) Hash() string {
+	data, err := t.Canonical()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
