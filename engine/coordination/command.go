@@ -44,8 +44,8 @@ type Launch struct {
 	// so, but not how the votes fell.
 	Revote bool `json:"revote,omitempty"`
 
-	// Verdict is what a presenter is told of the decision; nil for other steps.
-	Verdict *Verdict `json:"verdict,omitempty"`
+	// Brief tells a presenter of the decision; nil for other steps.
+	Brief *Brief `json:"verdict,omitempty"`
 
 	// Final is the answer that an evaluating step judges; nil for other steps.
 	Final *Shown `json:"final,omitempty"`
@@ -86,9 +86,9 @@ type Allowance struct {
 	Tokens int64   `json:"tokens,omitempty"`
 }
 
-// Verdict is what a presenter is told of a decision. Voters and stops are in
+// Brief is a decision as told to a presenter. Voters and stops are in
 // the order of the anonymous numbers.
-type Verdict struct {
+type Brief struct {
 	// Strategy is how the final answer is made.
 	Strategy FinalStrategy `json:"strategy"`
 

@@ -109,13 +109,13 @@ func (d Decision) answer(s *State) Shown {
 func (s *State) presenting(d Decision) Launch {
 	return Launch{
 		Purpose: Present, Round: s.Round, Shown: s.shown(), Offered: []Action{NewAnswer},
-		Verdict: s.verdict(d),
+		Brief: s.brief(d),
 	}
 }
 
-// verdict is what a presenter is told.
-func (s *State) verdict(d Decision) *Verdict {
-	v := &Verdict{Strategy: s.Config.Strategy}
+// brief describes a decision to its presenter.
+func (s *State) brief(d Decision) *Brief {
+	v := &Brief{Strategy: s.Config.Strategy}
 	if s.Config.votes() {
 		v.Label = d.WinnerLabel
 		s.count(v, d)
@@ -130,7 +130,7 @@ func (s *State) verdict(d Decision) *Verdict {
 	return v
 }
 
-func (s *State) count(v *Verdict, d Decision) {
+func (s *State) count(v *Brief, d Decision) {
 	for _, c := range d.Votes {
 		v.Voters += c.Votes
 		if c.Target == d.Winner {

@@ -116,9 +116,9 @@ func TestRule45_ThePresentersLaunch(t *testing.T) {
 	require.Equal(t, answerOnly, l.Offered)
 	require.Len(t, l.Shown, 4)
 	require.Zero(t, l.Updates)
-	require.Equal(t, c.Verdict{
+	require.Equal(t, c.Brief{
 		Strategy: c.Synthesize, Label: "agent3.1", Votes: 2, Voters: 4, Tied: true, Reasons: []string{"a's reason", "b's reason"},
-	}, *l.Verdict, "votes of others break the tie; only the winner's voters say why, in the order of the numbers")
+	}, *l.Brief, "votes of others break the tie; only the winner's voters say why, in the order of the numbers")
 	require.Equal(t, "c", l.Agent)
 	require.Equal(t, c.PhasePresenting, p.state.View().Phase)
 
@@ -138,8 +138,8 @@ func TestRule45_DecompositionsPresenter(t *testing.T) {
 	require.Equal(t, "a", l.Agent)
 	require.Equal(t, []c.StopNote{
 		{Number: 1, Status: c.Complete, Summary: "a's part"}, {Number: 2, Status: c.Blocked, Summary: "b's part"},
-	}, l.Verdict.Stops)
-	require.Empty(t, l.Verdict.Label, "nothing was decided by votes")
+	}, l.Brief.Stops)
+	require.Empty(t, l.Brief.Label, "nothing was decided by votes")
 	d := decision(t, p.batch(p.answer("a")))
 	require.Equal(t, c.Presented, d.Status)
 	require.Equal(t, "a", d.Winner)
@@ -182,7 +182,7 @@ func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	l := theLaunch(t, p.batch(c.Retry{Agent: "a"}))
 	require.Equal(t, c.Present, l.Purpose)
 	require.Equal(t, token, l.ResumeFrom)
-	require.NotNil(t, l.Verdict)
+	require.NotNil(t, l.Brief)
 	require.Equal(t, "agent1.final", decision(t, p.batch(p.answer("a"))).Final.Label)
 }
 

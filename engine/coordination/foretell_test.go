@@ -229,7 +229,7 @@ func (o *oracle) close() (*c.Decision, []c.Launch) {
 		return nil, []c.Launch{o.resume(f.by)}
 	case f.stage == "present":
 		return nil, []c.Launch{o.launch(f.by, c.Launch{
-			Purpose: c.Present, Round: o.round, Shown: o.shown(), Offered: []c.Action{c.NewAnswer}, Verdict: o.verdict(d),
+			Purpose: c.Present, Round: o.round, Shown: o.shown(), Offered: []c.Action{c.NewAnswer}, Brief: o.brief(d),
 		})}
 	}
 	final := o.final(d)
@@ -238,9 +238,9 @@ func (o *oracle) close() (*c.Decision, []c.Launch) {
 	})}
 }
 
-// verdict is what a presenter is told.
-func (o *oracle) verdict(d c.Decision) *c.Verdict {
-	v := &c.Verdict{Strategy: o.config.Strategy}
+// brief describes a decision to its presenter.
+func (o *oracle) brief(d c.Decision) *c.Brief {
+	v := &c.Brief{Strategy: o.config.Strategy}
 	for _, a := range o.byNumber() {
 		l := o.standing(a)
 		switch {

@@ -89,10 +89,10 @@ func (l Launch) clone() Launch {
 	l.Shown = slices.Clone(l.Shown)
 	l.Messages = slices.Clone(l.Messages)
 	l.Offered = slices.Clone(l.Offered)
-	if l.Verdict != nil {
-		v := *l.Verdict
+	if l.Brief != nil {
+		v := *l.Brief
 		v.Reasons, v.Stops = slices.Clone(v.Reasons), slices.Clone(v.Stops)
-		l.Verdict = &v
+		l.Brief = &v
 	}
 	if l.Final != nil {
 		final := *l.Final

@@ -214,7 +214,7 @@ func TestRule13_Ensemble(t *testing.T) {
 	l := theLaunch(t, p.batch(p.vote("a", "c"), p.vote("b", "c"), p.vote("c", "c")))
 	require.Equal(t, c.Present, l.Purpose)
 	require.Equal(t, "c", l.Agent)
-	require.Equal(t, c.Verdict{Strategy: c.Synthesize, Label: "agent3.1", Votes: 3, Voters: 3}, *l.Verdict)
+	require.Equal(t, c.Brief{Strategy: c.Synthesize, Label: "agent3.1", Votes: 3, Voters: 3}, *l.Brief)
 	require.Len(t, p.launches, 3+3+1, "one answer and one vote each, and the synthesis")
 }
 
@@ -254,7 +254,7 @@ func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 				return
 			}
 			require.Equal(t, c.Present, p.last("a").Purpose, "the first configured agent with an answer")
-			require.Equal(t, &c.Verdict{Strategy: c.Synthesize}, p.last("a").Verdict, "neutral: nothing won")
+			require.Equal(t, &c.Brief{Strategy: c.Synthesize}, p.last("a").Brief, "neutral: nothing won")
 		})
 	}
 }

@@ -16,13 +16,13 @@ func TestRule45_StopsByTheSessionAreNotTold(t *testing.T) {
 	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b"))
 	l := theLaunch(t, p.batch(p.answer("a"), p.stop("b", c.Complete)))
 	require.Equal(t, c.Present, l.Purpose, "a gave the last answer, which made b's stop stale: both are stopped")
-	require.Empty(t, l.Verdict.Stops)
+	require.Empty(t, l.Brief.Stops)
 
 	p = answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b"))
 	p.batch(p.stop("a", c.Complete), p.answer("b"))
 	l = theLaunch(t, p.batch(p.stop("a", c.Complete)))
 	require.Equal(t, c.Present, l.Purpose, "b has answered once and has seen all there is")
-	require.Equal(t, []c.StopNote{{Number: 1, Status: c.Complete, Summary: "a's part"}}, l.Verdict.Stops)
+	require.Equal(t, []c.StopNote{{Number: 1, Status: c.Complete, Summary: "a's part"}}, l.Brief.Stops)
 }
 
 // joining is a team of three that has stopped on its parts: c joins them.
@@ -49,7 +49,7 @@ func TestRule44_AnotherJoinsTheParts(t *testing.T) {
 		require.Empty(t, l.ResumeFrom, "it is not c's step")
 		require.Equal(t, []c.StopNote{
 			{Number: 1, Status: c.Complete, Summary: "a's part"}, {Number: 2, Status: c.Blocked, Summary: "b's part"},
-		}, l.Verdict.Stops, "c's stop is void")
+		}, l.Brief.Stops, "c's stop is void")
 		require.Equal(t, []string{
 			"failed: c failed: overloaded", "refused: c came to no final word; b presents instead",
 		}, texts(p.state, seq))

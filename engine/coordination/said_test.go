@@ -164,7 +164,7 @@ func TestRule26_StopsStandAfterTheDecision(t *testing.T) {
 	p.batch(c.Said{Text: "mind the gap"})
 	require.False(t, p.state.View().Agents[0].Stop.Stale)
 	l := theLaunch(t, p.batch(p.fail("c")))
-	require.Len(t, l.Verdict.Stops, 2)
+	require.Len(t, l.Brief.Stops, 2)
 	require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
 }
 

@@ -103,8 +103,8 @@ func describeLaunch(l c.Launch) string {
 	if l.Allowance != (c.Allowance{}) {
 		parts = append(parts, describeAllowance(l.Allowance))
 	}
-	if l.Verdict != nil {
-		parts = append(parts, describeVerdict(*l.Verdict))
+	if l.Brief != nil {
+		parts = append(parts, describeBrief(*l.Brief))
 	}
 	if l.Final != nil {
 		parts = append(parts, fmt.Sprintf("judges %s (step %d)", l.Final.Label, l.Final.Step))
@@ -173,7 +173,7 @@ func describeAllowance(a c.Allowance) string {
 	return "has " + strings.Join(may, " and ")
 }
 
-func describeVerdict(v c.Verdict) string {
+func describeBrief(v c.Brief) string {
 	text := "by " + string(v.Strategy)
 	if v.Label != "" {
 		text += fmt.Sprintf(" of %s with %d of %d votes", v.Label, v.Votes, v.Voters)

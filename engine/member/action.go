@@ -69,12 +69,12 @@ func (o *opened) seal(a loop.Action) (step.Sealed, error) {
 // or nothing was decided by votes, there is no such answer.
 func (o *opened) inherited() string {
 	l := o.Launch
-	if l.Purpose != coordination.Present || l.Verdict == nil || o.Settings.Subtasks != nil {
+	if l.Purpose != coordination.Present || l.Brief == nil || o.Settings.Subtasks != nil {
 		return ""
 	}
 	for _, shown := range l.Shown {
 		for _, peer := range o.peers {
-			if shown.Label == l.Verdict.Label && peer.Number == shown.Number {
+			if shown.Label == l.Brief.Label && peer.Number == shown.Number {
 				return peer.Manifest
 			}
 		}

@@ -53,7 +53,7 @@ func TestPresenterMakesTheFinalAnswer(t *testing.T) {
 	s := newScene(t, coordination.Updates{}, write("final.md", "all of it"), answer("Two, and what One adds."))
 	l := &s.step.Launch
 	l.Purpose, l.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
-	l.Verdict = &coordination.Verdict{Strategy: coordination.Synthesize, Label: "agent2.1", Votes: 2, Voters: 2, Reasons: []string{"It is proved."}}
+	l.Brief = &coordination.Brief{Strategy: coordination.Synthesize, Label: "agent2.1", Votes: 2, Voters: 2, Reasons: []string{"It is proved."}}
 	require.NoError(t, s.play())
 	require.Contains(t, s.heard(1), "It is proved.")
 	require.NotContains(t, s.heard(1), "agent_b")
@@ -159,7 +159,7 @@ func presenting(t *testing.T, replies ...llm.Message) *scene {
 	s := newScene(t, coordination.Updates{}, replies...)
 	l := &s.step.Launch
 	l.Purpose, l.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
-	l.Verdict = &coordination.Verdict{Strategy: coordination.WinnerPresent, Label: "agent2.1", Votes: 2, Voters: 2}
+	l.Brief = &coordination.Brief{Strategy: coordination.WinnerPresent, Label: "agent2.1", Votes: 2, Voters: 2}
 	return s
 }
 
@@ -177,11 +177,11 @@ func TestAPresentedAnswerHasTheWinnersFiles(t *testing.T) {
 		"its own":         {func(*member.Step) {}, []llm.Message{write("final.md", "all of it")}, "final.md"},
 		"divided work": {func(m *member.Step) {
 			m.Settings.Subtasks = map[string]string{"agent_a": "Gather.", "agent_b": "Draw."}
-			m.Launch.Verdict = &coordination.Verdict{}
+			m.Launch.Brief = &coordination.Brief{}
 		}, nil, ""},
-		"without votes":            {func(m *member.Step) { m.Launch.Verdict.Label = "" }, nil, ""},
-		"the winner has no files":  {func(m *member.Step) { m.Launch.Verdict.Label = "agent1.1" }, nil, ""},
-		"an answer to be voted on": {func(m *member.Step) { m.Launch.Purpose, m.Launch.Verdict = coordination.Coordinate, nil }, nil, ""},
+		"without votes":            {func(m *member.Step) { m.Launch.Brief.Label = "" }, nil, ""},
+		"the winner has no files":  {func(m *member.Step) { m.Launch.Brief.Label = "agent1.1" }, nil, ""},
+		"an answer to be voted on": {func(m *member.Step) { m.Launch.Purpose, m.Launch.Brief = coordination.Coordinate, nil }, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,7 +25,7 @@ func (o *opened) begin() {
 		Alone:         len(o.numbers) == 1,
 		Parts:         o.parts(),
 		Subtask:       c.Subtasks[l.Agent],
-		Verdict:       verdict(l.Verdict),
+		Verdict:       verdict(l.Brief),
 		Novelty:       c.Novelty,
 		Allowance:     team.Allowance(l.Allowance),
 		Updates:       team.Updates{Mode: string(l.Updates.Mode), Most: l.Updates.Most, UntilChecklist: l.Updates.UntilChecklist},
@@ -90,7 +90,7 @@ func (o *opened) parts() []team.Part {
 }
 
 // verdict is the decision as a presenter is told it.
-func verdict(v *coordination.Verdict) *team.Verdict {
+func verdict(v *coordination.Brief) *team.Verdict {
 	if v == nil {
 		return nil
 	}
