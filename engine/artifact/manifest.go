@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // The limits of a workspace.
@@ -156,4 +160,81 @@ func storeManifest(ctx context.Context, store Store, layout Layout, m Manifest) 
 func sumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// PutBlob stores content under its SHA-256, which it returns, unless the
+// session has it already.
+func PutBlob(ctx context.Context, store Store, layout Layout, content []byte) (string, error) {
+	sum := sha256.Sum256(content)
+	hash := hex.EncodeToString(sum[:])
+	key := layout.Blob(hash)
+	there, err := store.Exists(ctx, key)
+	if err == nil && !there {
+		err = store.Put(ctx, key, bytes.NewReader(content))
+	}
+	if err != nil {
+		return "", fmt.Errorf("storing blob %s: %w", hash, err)
+	}
+	return hash, nil
+}
+
+// Project copies the files of a manifest to prefix, within the store, under
+// their escaped paths. A directory gets the modes and the links, too; elsewhere
+// they are in the manifest only. It can be repeated: the same manifest gives the
+// same objects.
+func Project(ctx context.Context, store Store, layout Layout, m Manifest, prefix string) error {
+	if err := m.Check(); err != nil {
+		return fmt.Errorf("project workspace to %q: %w", prefix, err)
+	}
+	prefix = strings.TrimSuffix(prefix, "/") + "/"
+	dir, local := store.(*Dir)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, f := range m.Files {
+		if f.Link != "" && !local {
+			continue
+		}
+		group.Go(func() error {
+			name, err := EscapePath(f.Path)
+			if err != nil {
+				return err
+			}
+			if local {
+				return dir.place(ctx, layout, f, prefix+name)
+			}
+			return store.Copy(ctx, layout.Blob(f.SHA256), prefix+name)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("project workspace to %q: %w", prefix, err)
+	}
+	return nil
+}
+
+// Graft puts the files of a workspace of another layout below the directory dir
+// of a base workspace, in place of what lies there, and returns the hash of the
+// manifest that they make together. Content is copied inside the store.
+func Graft(ctx context.Context, store Store, from Layout, files Manifest, to Layout, base Manifest, dir string) (string, error) {
+	joined := Manifest{Files: slices.DeleteFunc(slices.Clone(base.Files), func(f File) bool {
+		return f.Path == dir || strings.HasPrefix(f.Path, dir+"/")
+	})}
+	for _, f := range files.Files {
+		f.Path = path.Join(dir, f.Path)
+		joined.Files = append(joined.Files, f)
+	}
+	slices.SortFunc(joined.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	if err := joined.Check(); err != nil {
+		return "", fmt.Errorf("putting files into %s: %w", dir, err)
+	}
+	group, together := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, f := range files.Files {
+		if f.Link == "" {
+			group.Go(func() error { return store.Copy(together, from.Blob(f.SHA256), to.Blob(f.SHA256)) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return "", fmt.Errorf("copying files into %s: %w", dir, err)
+	}
+	return storeManifest(ctx, store, to, joined)
 }

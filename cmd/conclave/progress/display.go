@@ -126,3 +126,47 @@ func (b *Board) Note(line string) {
 		b.Show(b.last)
 	}
 }
+
+// Delay says why something of a session does not get on.
+type Delay struct {
+	Agent string        // whose step it is; empty for other work
+	Work  string        // what other work it is
+	Why   string        // the attempt and what went wrong with the last one
+	Next  time.Duration // until something is done about it; 0 or less if that is not known, or now
+}
+
+// who is what is held up.
+func (d Delay) who() string {
+	if d.Agent != "" {
+		return Line(d.Agent)
+	}
+	return Line(d.Work)
+}
+
+// words say why, and what comes when.
+func (d Delay) words() string {
+	text := Line(d.Why)
+	if d.Next > 0 {
+		text += fmt.Sprintf(" in %d s", int((d.Next+time.Second-1)/time.Second))
+	}
+	return text
+}
+
+// Hold says why a session stands still until a person lets it go on.
+type Hold struct {
+	Why     string // what it stands still for
+	Release string // the command that lets it go on, and what else does
+}
+
+// words say both on one line.
+func (h Hold) words() string { return Line(h.Why) + "; " + Line(h.Release) }
+
+// holdLines are both on lines of their own, so that a narrow screen does not
+// cut the command off.
+func holdLines(holds []Hold, color bool) []string {
+	var lines []string
+	for _, h := range holds {
+		lines = append(lines, "  "+yellow.on(Line(h.Why), color), "    "+yellow.on(Line(h.Release), color))
+	}
+	return lines
+}

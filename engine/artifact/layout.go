@@ -1,0 +1,76 @@
+package artifact
+
+import (
+	"fmt"
+)
+
+// Layout builds the keys of one session's directory.
+type Layout struct {
+	root string // sessions/<id>/ in a bucket, empty in a session directory of its own
+}
+
+// InBucket is the layout of a session in a bucket: sessions/<id>/….
+func InBucket(session string) Layout { return Layout{root: "sessions/" + session + "/"} }
+
+// InPipeline is the layout of a run of a pipeline in a bucket: pipelines/<id>/….
+func InPipeline(id string) Layout { return Layout{root: "pipelines/" + id + "/"} }
+
+// InScenario is the layout of a run of a scenario in a bucket:
+// scenarios/<slug>/runs/<id>/….
+func InScenario(slug, run string) Layout {
+	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
+}
+
+// InDir is the layout of a directory that is one session.
+func InDir() Layout { return Layout{} }
+
+// Root is the prefix of every key of the session, empty or ending in "/".
+func (l Layout) Root() string { return l.root }
+
+// File is the key of a file at the session's root, such as session.json.
+func (l Layout) File(name string) string { return l.root + name }
+
+// Agent is the key of a file in an agent's directory.
+func (l Layout) Agent(agent, name string) string { return l.root + "agents/" + agent + "/" + name }
+
+// Step is the key of a file in a step's directory. Numbers have at least three digits.
+func (l Layout) Step(agent string, step int, name string) string {
+	return fmt.Sprintf("%sagents/%s/%03d/%s", l.root, agent, step, name)
+}
+
+// Segment is the key of a file in the directory of a segment of a pipeline's step:
+// steps/<NNN>-<name>/….
+func (l Layout) Segment(number int, step, name string) string {
+	return fmt.Sprintf("%ssteps/%03d-%s/%s", l.root, number, step, name)
+}
+
+// Trial is the key of a file in the directory of a launch of a scenario's step:
+// step-<NN>/…, and below it launch-<n>/… for those after the first.
+func (l Layout) Trial(step string, launch int, name string) string {
+	if launch > 1 {
+		return fmt.Sprintf("%sstep-%s/launch-%d/%s", l.root, step, launch, name)
+	}
+	return l.root + "step-" + step + "/" + name
+}
+
+// Evidence is the key of a file among the evidence of a scenario's step.
+func (l Layout) Evidence(step, name string) string {
+	return l.root + "step-" + step + "/evidence/" + name
+}
+
+// Final is the key of a file of the final answer.
+func (l Layout) Final(agent, name string) string { return l.root + "final/" + agent + "/" + name }
+
+// Ledger is the key of the seq-th accepted action of a run.
+func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json", l.root, seq) }
+
+// Blob is the key of content by its SHA-256 in hex.
+func (l Layout) Blob(sum string) string { return l.root + "blobs/sha256/" + sum }
+
+// Journals is the prefix of the journal of a step's execution.
+func (l Layout) Journals(token string) string { return l.root + "journal/" + token + "/" }
+
+// Journal is the key of the seq-th journal entry of a step's execution.
+func (l Layout) Journal(token string, seq int) string {
+	return fmt.Sprintf("%s%06d.json", l.Journals(token), seq)
+}
