@@ -8,7 +8,6 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/config"
-	"conclave/engine/coordination"
 	"conclave/engine/loop"
 	"conclave/engine/step"
 )
@@ -69,7 +68,7 @@ type Activities struct {
 	// Bell reads the doorbell of a run of a session, which is in the memo of its
 	// workflow; the zero Bell if it was never rung. nil for no doorbell: then
 	// nothing reaches a running step.
-	Bell func(ctx context.Context, workflowID, runID string) (coordination.Bell, error)
+	Bell func(ctx context.Context, workflowID, runID string) (step.Bell, error)
 
 	Now     func() time.Time
 	Scratch string

@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/engine/coordination"
+	"conclave/engine/step"
 )
 
 // bellPatience is how long a safe point waits for the server.
@@ -17,15 +17,15 @@ const bellPatience = 2 * time.Second
 // does not say is no fault of the step: then there is nothing new. It is used by
 // one goroutine at a time.
 type doorbell struct {
-	read     func(ctx context.Context, workflowID, runID string) (coordination.Bell, error)
+	read     func(ctx context.Context, workflowID, runID string) (step.Bell, error)
 	workflow workflow.Execution
 
-	bell coordination.Bell // what was heard last
+	bell step.Bell // what was heard last
 }
 
 // look is asked at safe points, before every model call and before an action
 // counts. It never fails.
-func (d *doorbell) look(ctx context.Context) (coordination.Bell, error) {
+func (d *doorbell) look(ctx context.Context) (step.Bell, error) {
 	asking, stop := context.WithTimeout(ctx, bellPatience)
 	defer stop()
 	bell, err := d.read(asking, d.workflow.ID, d.workflow.RunID)
@@ -46,5 +46,5 @@ func (d *doorbell) messages(ctx context.Context) (int, error) {
 // pausing reports whether the session asks its steps to pause at this moment.
 func (d *doorbell) pausing(ctx context.Context) bool {
 	bell, _ := d.look(ctx) // it never fails
-	return bell.Directive == coordination.Pausing
+	return bell.Directive == step.Pausing
 }

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/engine/coordination"
+	"conclave/engine/step"
 )
 
 // asActivity gives do what an activity's context holds, and none of its timers,
@@ -35,11 +35,11 @@ func TestDoorbell_AskedAtEverySafePoint(t *testing.T) {
 	t.Parallel()
 	asActivity(t, func(ctx context.Context) {
 		asked := 0
-		d := &doorbell{workflow: workflow.Execution{ID: "w", RunID: "r"}, read: func(_ context.Context, id, run string) (coordination.Bell, error) {
+		d := &doorbell{workflow: workflow.Execution{ID: "w", RunID: "r"}, read: func(_ context.Context, id, run string) (step.Bell, error) {
 			require.Equal(t, "w", id)
 			require.Equal(t, "r", run, "a reset's run has another bell")
 			asked++
-			return coordination.Bell{Epoch: asked, Directive: coordination.Pausing}, nil
+			return step.Bell{Epoch: asked, Directive: step.Pausing}, nil
 		}}
 		for n := range 3 {
 			bell, err := d.look(ctx)
@@ -56,8 +56,8 @@ func TestDoorbell_SilenceIsNoNews(t *testing.T) {
 	t.Parallel()
 	asActivity(t, func(ctx context.Context) {
 		synctest.Test(t, func(t *testing.T) {
-			answer := func(context.Context) (coordination.Bell, error) { return coordination.Bell{Epoch: 7}, nil }
-			d := &doorbell{read: func(ctx context.Context, _, _ string) (coordination.Bell, error) { return answer(ctx) }}
+			answer := func(context.Context) (step.Bell, error) { return step.Bell{Epoch: 7}, nil }
+			d := &doorbell{read: func(ctx context.Context, _, _ string) (step.Bell, error) { return answer(ctx) }}
 			look := func() (int, time.Duration) {
 				began := time.Now()
 				bell, err := d.look(ctx)
@@ -67,13 +67,13 @@ func TestDoorbell_SilenceIsNoNews(t *testing.T) {
 			epoch, _ := look()
 			require.Equal(t, 7, epoch)
 
-			answer = func(context.Context) (coordination.Bell, error) { return coordination.Bell{}, errors.New("refused") }
+			answer = func(context.Context) (step.Bell, error) { return step.Bell{}, errors.New("refused") }
 			epoch, _ = look()
 			require.Equal(t, 7, epoch, "what was heard stays so")
 
-			answer = func(ctx context.Context) (coordination.Bell, error) {
+			answer = func(ctx context.Context) (step.Bell, error) {
 				<-ctx.Done()
-				return coordination.Bell{}, ctx.Err()
+				return step.Bell{}, ctx.Err()
 			}
 			epoch, took := look()
 			require.Equal(t, 7, epoch)

@@ -104,15 +104,15 @@ func (a *Activities) fail(ctx context.Context, run *stepRun, h *heart, err error
 	c := classify(err)
 	h.write(func(v *vitals) {
 		v.StepFailure = run.failure()
-		if c.free && run.counted {
+		if c.Free && run.counted {
 			v.Fruitless--
 		}
 	})
-	if !c.final && !c.free && h.read().Fruitless >= MaxFruitless {
+	if !c.Final && !c.Free && h.read().Fruitless >= MaxFruitless {
 		err = fmt.Errorf("%d attempts without progress, the last: %w", MaxFruitless, err)
-		c.final = true
+		c.Final = true
 	}
-	if c.final {
+	if c.Final {
 		return run.abandon(ctx, c, err)
 	}
 	// If the report is lost, so is one uncounted attempt, no more.
@@ -122,9 +122,9 @@ func (a *Activities) fail(ctx context.Context, run *stepRun, h *heart, err error
 
 // abandon records that the step came to nothing and returns its final error. A
 // store that is down must not turn a final error into a retried one.
-func (r *stepRun) abandon(ctx context.Context, c class, cause error) error {
+func (r *stepRun) abandon(ctx context.Context, c step.Class, cause error) error {
 	if r.spec.Abandoned != nil {
-		err := step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: c.kind, Message: message(cause)})
+		err := step.Abandon(ctx, r.ports, r.spec, r.result, artifact.Error{Type: c.Type, Message: message(cause)})
 		cause = errors.Join(cause, err)
 	}
 	return applicationError(cause, c, r.failure())

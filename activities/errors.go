@@ -10,11 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"conclave/engine/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/loop"
-	"conclave/engine/member"
-	"conclave/engine/segment"
 	"conclave/engine/step"
 )
 
@@ -27,22 +23,21 @@ const (
 	NoProvider    = "NoProvider"    // this worker lacks a provider; the one that prepared the session has it
 	NoServer      = "NoServer"      // this worker lacks an MCP server; the one that prepared the session has it
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as it has to; another one may
-	NoAction      = "NoAction"      // the model came to no valid action; not retried
-	TimeOver      = "TimeOver"      // the step's time was over before it came to an action; not retried
 	NoProgress    = "NoProgress"    // attempts died without a word; not retried
 	Internal      = "Internal"      // a fault of our own or of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
 	WorkerStopped = "WorkerStopped" // the worker shut down in mid-step
-	Fenced        = "Fenced"        // no acknowledged heartbeat: another attempt may run
-	Storage       = "Storage"       // the store did not do what was asked
 
 	// ToolsUnavailable says that an MCP server did not start or could not be
 	// reached; retried a few times.
 	ToolsUnavailable = "ToolsUnavailable"
 
-	// WorkspaceInvalid says that the files of an answer cannot be stored: too
-	// many, too large, or with names that no key can hold.
-	WorkspaceInvalid = "WorkspaceInvalid"
+	// The engine's own types.
+	NoAction         = step.NoAction
+	TimeOver         = step.TimeOver
+	WorkspaceInvalid = step.WorkspaceInvalid
+	Fenced           = step.Fenced
+	Storage          = step.Storage
 )
 
 // MissingKeyError says that the variable with an agent's key is not set here.
@@ -114,14 +109,6 @@ type StepFailure struct {
 	Usage llm.Usage `json:"usage"`
 }
 
-// class is an error's type and how it is retried.
-type class struct {
-	kind  string
-	final bool          // a retry cannot cure it
-	free  bool          // not counted as an attempt without progress
-	after time.Duration // before the next attempt; 0 for the policy's
-}
-
 // Delays before a retry that has to wait for somebody.
 const (
 	keyDelay  = 10 * time.Second // until a worker that has what is missing takes the step
@@ -129,66 +116,51 @@ const (
 )
 
 // classify gives every error of a step its class, once.
-func classify(err error) class {
-	var model *llm.Error
-	var rejected *loop.RejectedError
-	var calls *loop.ModelCallsError
-	var over *loop.TimeOverError
-	var late *stepTimeError
-	var key *MissingKeyError
-	var provider *NoProviderError
-	var server *NoServerError
-	var confined *NoSandboxError
-	var tools *ToolsUnavailableError
-	var limit *artifact.LimitError
-	var name *artifact.NameError
-	var away *storageError
-	var unwritten *member.UnwrittenError
-	var unsaid *segment.UnwrittenError
-	var dead *noProgressError
-	var classified *temporal.ApplicationError
+func classify(err error) step.Class {
+	if carried, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return step.Class{Type: carried.Type(), Final: carried.NonRetryable()}
+	}
+	if class, ok := step.Classify(err); ok {
+		return class
+	}
 	switch {
-	case errors.As(err, &classified):
-		return class{kind: classified.Type(), final: classified.NonRetryable()}
-	case errors.As(err, &model):
-		limited := model.Kind == llm.RateLimited
-		return class{kind: string(model.Kind), final: !model.Retryable(), free: limited, after: model.RetryAfter}
-	case errors.As(err, &rejected), errors.As(err, &calls):
-		return class{kind: NoAction, final: true}
-	case errors.As(err, &over), errors.As(err, &late):
-		return class{kind: TimeOver, final: true}
-	case errors.As(err, &dead):
-		return class{kind: NoProgress, final: true}
-	case errors.As(err, &limit), errors.As(err, &name):
-		return class{kind: WorkspaceInvalid, final: true}
-	case errors.As(err, &key):
-		return class{kind: MissingKey, free: true, after: keyDelay}
-	case errors.As(err, &provider):
-		return class{kind: NoProvider, free: true, after: keyDelay}
-	case errors.As(err, &server):
-		return class{kind: NoServer, free: true, after: keyDelay}
-	case errors.As(err, &confined):
-		return class{kind: NoSandbox, free: true, after: keyDelay}
-	case errors.As(err, &tools):
-		return class{kind: ToolsUnavailable}
+	case is[*stepTimeError](err):
+		return step.Class{Type: TimeOver, Final: true}
+	case is[*noProgressError](err):
+		return step.Class{Type: NoProgress, Final: true}
+	case is[*MissingKeyError](err):
+		return step.Class{Type: MissingKey, Free: true, After: keyDelay}
+	case is[*NoProviderError](err):
+		return step.Class{Type: NoProvider, Free: true, After: keyDelay}
+	case is[*NoServerError](err):
+		return step.Class{Type: NoServer, Free: true, After: keyDelay}
+	case is[*NoSandboxError](err):
+		return step.Class{Type: NoSandbox, Free: true, After: keyDelay}
+	case is[*ToolsUnavailableError](err):
+		return step.Class{Type: ToolsUnavailable}
 	case errors.Is(err, errStopped):
-		return class{kind: WorkerStopped, free: true, after: stopDelay}
-	case errors.Is(err, errFenced), errors.Is(err, step.ErrOvertaken):
-		return class{kind: Fenced, free: true}
-	case errors.As(err, &away), errors.As(err, &unwritten), errors.As(err, &unsaid):
-		return class{kind: Storage, free: true}
+		return step.Class{Type: WorkerStopped, Free: true, After: stopDelay}
+	case errors.Is(err, errFenced):
+		return step.Class{Type: Fenced, Free: true}
+	case is[*storageError](err):
+		return step.Class{Type: Storage, Free: true}
 	default:
-		return class{kind: Internal}
+		return step.Class{Type: Internal}
 	}
 }
 
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // applicationError is the error as Temporal carries it.
-func applicationError(err error, c class, details ...any) error {
-	options := temporal.ApplicationErrorOptions{NonRetryable: c.final, NextRetryDelay: c.after, Cause: err, Details: details}
-	if c.free {
+func applicationError(err error, c step.Class, details ...any) error {
+	options := temporal.ApplicationErrorOptions{NonRetryable: c.Final, NextRetryDelay: c.After, Cause: err, Details: details}
+	if c.Free {
 		options.Category = temporal.ApplicationErrorCategoryBenign
 	}
-	return temporal.NewApplicationErrorWithOptions(message(err), c.kind, options)
+	return temporal.NewApplicationErrorWithOptions(message(err), c.Type, options)
 }
 
 // message is the error's text without what the SDK adds to its own errors.

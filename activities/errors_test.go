@@ -12,7 +12,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/member"
 	"conclave/engine/step"
 )
 
@@ -24,35 +23,35 @@ func TestClassify(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		err  error
-		want class
+		want step.Class
 	}{
-		{model(llm.AuthFailed, 0), class{kind: "AuthFailed", final: true}},
-		{model(llm.BadRequest, 0), class{kind: "BadRequest", final: true}},
-		{model(llm.ContextTooLong, 0), class{kind: "ContextTooLong", final: true}},
-		{model(llm.ContentPolicy, 0), class{kind: "ContentPolicy", final: true}},
-		{model(llm.RateLimited, time.Minute), class{kind: "RateLimited", free: true, after: time.Minute}},
-		{model(llm.Overloaded, 0), class{kind: "Overloaded"}},
-		{model(llm.Network, 0), class{kind: "Network"}},
-		{model(llm.BadReply, 0), class{kind: "BadReply"}},
-		{&loop.RejectedError{Attempts: 3}, class{kind: NoAction, final: true}},
-		{&loop.TimeOverError{Denials: 10}, class{kind: TimeOver, final: true}},
-		{&loop.ModelCallsError{Calls: 200}, class{kind: NoAction, final: true}},
-		{&artifact.LimitError{What: "files"}, class{kind: WorkspaceInvalid, final: true}},
-		{&artifact.NameError{What: "path"}, class{kind: WorkspaceInvalid, final: true}},
-		{&MissingKeyError{Agent: "agent_a", Variable: "X_KEY"}, class{kind: MissingKey, free: true, after: keyDelay}},
-		{&NoProviderError{Provider: "house"}, class{kind: NoProvider, free: true, after: keyDelay}},
-		{&NoServerError{Server: "browser"}, class{kind: NoServer, free: true, after: keyDelay}},
-		{&NoSandboxError{Err: errors.New("no user namespaces")}, class{kind: NoSandbox, free: true, after: keyDelay}},
-		{&ToolsUnavailableError{Err: errors.New("browser: exit status 1")}, class{kind: ToolsUnavailable}},
-		{errStopped, class{kind: WorkerStopped, free: true, after: stopDelay}},
-		{errFenced, class{kind: Fenced, free: true}},
-		{step.ErrOvertaken, class{kind: Fenced, free: true}},
-		{invalid(errors.New("no such agent")), class{kind: ConfigInvalid, final: true}},
-		{&noProgressError{attempts: 3}, class{kind: NoProgress, final: true}},
-		{fault(errors.New("connection refused")), class{kind: Storage, free: true}},
-		{&member.UnwrittenError{Number: 3}, class{kind: Storage, free: true}},
-		{fault(artifact.ErrNotFound), class{kind: Internal}},
-		{errors.New("a bug of ours"), class{kind: Internal}},
+		{model(llm.AuthFailed, 0), step.Class{Type: "AuthFailed", Final: true}},
+		{model(llm.BadRequest, 0), step.Class{Type: "BadRequest", Final: true}},
+		{model(llm.ContextTooLong, 0), step.Class{Type: "ContextTooLong", Final: true}},
+		{model(llm.ContentPolicy, 0), step.Class{Type: "ContentPolicy", Final: true}},
+		{model(llm.RateLimited, time.Minute), step.Class{Type: "RateLimited", Free: true, After: time.Minute}},
+		{model(llm.Overloaded, 0), step.Class{Type: "Overloaded"}},
+		{model(llm.Network, 0), step.Class{Type: "Network"}},
+		{model(llm.BadReply, 0), step.Class{Type: "BadReply"}},
+		{&loop.RejectedError{Attempts: 3}, step.Class{Type: NoAction, Final: true}},
+		{&loop.TimeOverError{Denials: 10}, step.Class{Type: TimeOver, Final: true}},
+		{&loop.ModelCallsError{Calls: 200}, step.Class{Type: NoAction, Final: true}},
+		{&artifact.LimitError{What: "files"}, step.Class{Type: WorkspaceInvalid, Final: true}},
+		{&artifact.NameError{What: "path"}, step.Class{Type: WorkspaceInvalid, Final: true}},
+		{&MissingKeyError{Agent: "agent_a", Variable: "X_KEY"}, step.Class{Type: MissingKey, Free: true, After: keyDelay}},
+		{&NoProviderError{Provider: "house"}, step.Class{Type: NoProvider, Free: true, After: keyDelay}},
+		{&NoServerError{Server: "browser"}, step.Class{Type: NoServer, Free: true, After: keyDelay}},
+		{&NoSandboxError{Err: errors.New("no user namespaces")}, step.Class{Type: NoSandbox, Free: true, After: keyDelay}},
+		{&ToolsUnavailableError{Err: errors.New("browser: exit status 1")}, step.Class{Type: ToolsUnavailable}},
+		{errStopped, step.Class{Type: WorkerStopped, Free: true, After: stopDelay}},
+		{errFenced, step.Class{Type: Fenced, Free: true}},
+		{step.ErrOvertaken, step.Class{Type: Fenced, Free: true}},
+		{invalid(errors.New("no such agent")), step.Class{Type: ConfigInvalid, Final: true}},
+		{&noProgressError{attempts: 3}, step.Class{Type: NoProgress, Final: true}},
+		{fault(errors.New("connection refused")), step.Class{Type: Storage, Free: true}},
+		{&step.UnwrittenError{Number: 3}, step.Class{Type: Storage, Free: true}},
+		{fault(artifact.ErrNotFound), step.Class{Type: Internal}},
+		{errors.New("a bug of ours"), step.Class{Type: Internal}},
 	} {
 		t.Run(tt.err.Error(), func(t *testing.T) {
 			t.Parallel()
@@ -61,9 +60,9 @@ func TestClassify(t *testing.T) {
 
 			var carried *temporal.ApplicationError
 			require.ErrorAs(t, applicationError(tt.err, tt.want, StepFailure{Step: 7}), &carried)
-			require.Equal(t, tt.want.kind, carried.Type())
-			require.Equal(t, tt.want.final, carried.NonRetryable())
-			require.Equal(t, tt.want.after, carried.NextRetryDelay())
+			require.Equal(t, tt.want.Type, carried.Type())
+			require.Equal(t, tt.want.Final, carried.NonRetryable())
+			require.Equal(t, tt.want.After, carried.NextRetryDelay())
 			var detail StepFailure
 			require.NoError(t, carried.Details(&detail))
 			require.Equal(t, 7, detail.Step)

@@ -23,8 +23,8 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordPipelineInput)
 	defer pulse(ctx)()
 	layout := artifact.InPipeline(in.Run)
 	for _, m := range in.Messages { // steps that run wait for these
-		key := segment.MessageKey(layout, m.Number)
-		err := artifact.PutJSON(ctx, a.Store, key, segment.Message{Number: m.Number, Text: m.Text, SaidAt: artifact.Timestamp(a.Now())})
+		key := step.MessageKey(layout, m.Number)
+		err := artifact.PutJSON(ctx, a.Store, key, step.Message{Number: m.Number, Text: m.Text, SaidAt: artifact.Timestamp(a.Now())})
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", key, err)
 		}

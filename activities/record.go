@@ -88,8 +88,8 @@ func (a *Activities) deliver(ctx context.Context, layout artifact.Layout, e coor
 	if e.Action != coordination.Say {
 		return nil
 	}
-	key := member.MessageKey(layout, e.Message)
-	err := artifact.PutJSON(ctx, a.Store, key, member.Message{
+	key := step.MessageKey(layout, e.Message)
+	err := artifact.PutJSON(ctx, a.Store, key, step.Message{
 		Number: e.Message, Agent: e.Agent, Text: e.Text, SaidAt: artifact.Timestamp(a.Now()),
 	})
 	if err != nil {

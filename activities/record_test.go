@@ -11,6 +11,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/member"
+	"conclave/engine/step"
 )
 
 // books is a session's directory with Record on it.
@@ -117,10 +118,10 @@ func TestRecord_MessagesAreWritten(t *testing.T) {
 	all := coordination.Accepted{Seq: 3, Action: coordination.Say, Message: 2, Text: "And be right."}
 	b.record(RecordInput{Entries: []coordination.Accepted{say, accepted(2, "a"), all}})
 	for number, want := range map[int]coordination.Accepted{1: say, 2: all} {
-		m, err := artifact.ReadJSON[member.Message](t.Context(), b.store, member.MessageKey(artifact.InBucket("s1"), number))
+		m, err := artifact.ReadJSON[step.Message](t.Context(), b.store, step.MessageKey(artifact.InBucket("s1"), number))
 		require.NoError(t, err)
 		require.False(t, m.SaidAt.IsZero())
-		require.Equal(t, member.Message{Number: number, Agent: want.Agent, Text: want.Text, SaidAt: m.SaidAt}, m)
+		require.Equal(t, step.Message{Number: number, Agent: want.Agent, Text: want.Text, SaidAt: m.SaidAt}, m)
 		require.Equal(t, want, b.ledger(want.Seq).Accepted)
 	}
 	there, err := b.store.Exists(t.Context(), "sessions/s1/messages/001.json")

@@ -19,7 +19,6 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/member"
 	"conclave/engine/step"
 )
 
@@ -119,11 +118,11 @@ func TestRunStep_StopIsToldInShort(t *testing.T) {
 func TestRunStep_HearsWhatIsSaid(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, calls("new_answer", map[string]string{"content": "Because."}))
-	f.Bell = func(context.Context, string, string) (coordination.Bell, error) {
-		return coordination.Bell{Epoch: 1, Messages: []coordination.Message{{Number: 1}}}, nil
+	f.Bell = func(context.Context, string, string) (step.Bell, error) {
+		return step.Bell{Epoch: 1, Messages: []step.BellMessage{{Number: 1}}}, nil
 	}
-	key := member.MessageKey(artifact.InBucket("s1"), 1)
-	require.NoError(t, artifact.PutJSON(t.Context(), f.store, key, member.Message{Number: 1, Text: "Be brief."}))
+	key := step.MessageKey(artifact.InBucket("s1"), 1)
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, key, step.Message{Number: 1, Text: "Be brief."}))
 	result, err := f.run(answering())
 	require.NoError(t, err)
 	require.Equal(t, coordination.NewAnswer, result.Action)
@@ -151,7 +150,7 @@ func TestRunStep_EndsItself(t *testing.T) {
 // cancelled for another reason tells its reader that it came to nothing.
 func TestRunStep_Suspended(t *testing.T) {
 	t.Parallel()
-	for directive, tells := range map[coordination.Directive]bool{coordination.Pausing: false, coordination.Ending: true} {
+	for directive, tells := range map[step.Directive]bool{step.Pausing: false, step.Ending: true} {
 		t.Run(string(directive), func(t *testing.T) {
 			t.Parallel()
 			thinking := make(chan struct{})
@@ -164,12 +163,12 @@ func TestRunStep_Suspended(t *testing.T) {
 				<-thinking
 				return temporal.NewCanceledError()
 			}
-			f.Bell = func(context.Context, string, string) (coordination.Bell, error) {
+			f.Bell = func(context.Context, string, string) (step.Bell, error) {
 				select {
 				case <-thinking:
-					return coordination.Bell{Epoch: 1, Directive: directive}, nil
+					return step.Bell{Epoch: 1, Directive: directive}, nil
 				default:
-					return coordination.Bell{}, nil
+					return step.Bell{}, nil
 				}
 			}
 			_, err := f.run(answering())

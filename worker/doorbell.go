@@ -7,15 +7,15 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"conclave/engine/coordination"
+	"conclave/engine/step"
 	"conclave/workflows"
 )
 
 // doorbell reads the doorbell of a session's run from the memo of its workflow,
 // for which no worker of workflows is needed.
-func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (coordination.Bell, error) {
-	return func(ctx context.Context, workflowID, runID string) (coordination.Bell, error) {
-		var bell coordination.Bell
+func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (step.Bell, error) {
+	return func(ctx context.Context, workflowID, runID string) (step.Bell, error) {
+		var bell step.Bell
 		described, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
 		if err != nil {
 			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
@@ -25,7 +25,7 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 			return bell, nil
 		}
 		if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
-			return coordination.Bell{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
+			return step.Bell{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
 		}
 		return bell, nil
 	}

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"conclave/engine/coordination"
+	"conclave/engine/step"
 	"conclave/workflows"
 )
 
@@ -40,8 +40,8 @@ func (d described) DescribeWorkflowExecution(_ context.Context, id, run string) 
 
 func TestDoorbellIsInTheMemo(t *testing.T) {
 	t.Parallel()
-	rung := coordination.Bell{
-		Epoch: 3, Answers: []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: coordination.WrapUp,
+	rung := step.Bell{
+		Epoch: 3, Answers: []step.BellAnswer{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: step.WrapUp,
 	}
 	bell, err := doorbell(described{memo: map[string]any{workflows.MemoDoorbell: rung, workflows.MemoRound: 2}})(t.Context(), "s1", "r1")
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
+	"conclave/engine/step"
 	"conclave/workflows"
 )
 
@@ -37,7 +38,7 @@ func TestClock_Warning(t *testing.T) {
 			t.Parallel()
 			p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs()}})
 			p.prepared.TimeoutSeconds, p.prepared.Protocol = tc.seconds, tc.protocol
-			directives := func() (all []coordination.Directive) {
+			directives := func() (all []step.Directive) {
 				for _, bell := range p.log.bells() {
 					all = append(all, bell.Directive)
 				}
@@ -45,13 +46,13 @@ func TestClock_Warning(t *testing.T) {
 			}
 			p.at(max(1, tc.warned-1), func() { require.Empty(t, directives()) })
 			if tc.warned > 0 {
-				p.at(tc.warned+1, func() { require.Equal(t, []coordination.Directive{coordination.WrapUp}, directives()) })
+				p.at(tc.warned+1, func() { require.Equal(t, []step.Directive{step.WrapUp}, directives()) })
 			}
 			require.Equal(t, "timeout", p.run(t).Status)
 			if tc.warned > 0 {
-				require.Equal(t, []coordination.Directive{coordination.WrapUp, coordination.Ending}, directives())
+				require.Equal(t, []step.Directive{step.WrapUp, step.Ending}, directives())
 			} else {
-				require.NotContains(t, directives(), coordination.WrapUp)
+				require.NotContains(t, directives(), step.WrapUp)
 			}
 		})
 	}
@@ -66,7 +67,7 @@ func TestClock_WarningAfterAPause(t *testing.T) {
 	const warned = 10_000 + sessionTime - 100 - grace
 	wrapUps := func() (n int) {
 		for _, bell := range p.log.bells() {
-			if bell.Directive == coordination.WrapUp {
+			if bell.Directive == step.WrapUp {
 				n++
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
+	"conclave/engine/step"
 	"conclave/workflows"
 )
 
@@ -29,12 +30,12 @@ func TestDoorbell_NewAnswer(t *testing.T) {
 
 	last := p.log.upserts[len(p.log.upserts)-1]
 	require.Zero(t, last.cancelled, "what a step is told outruns its end")
-	require.Equal(t, coordination.Ending, last.values[workflows.MemoDoorbell].(coordination.Bell).Directive)
+	require.Equal(t, step.Ending, last.values[workflows.MemoDoorbell].(step.Bell).Directive)
 	require.Equal(t, "finished", last.values[workflows.MemoStatus])
 	require.Error(t, p.log.steps[3].Err(), "the step that ran was cancelled")
 }
 
-func labelsOf(answers []coordination.Shown) []string {
+func labelsOf(answers []step.BellAnswer) []string {
 	var list []string
 	for _, shown := range answers {
 		list = append(list, shown.Label)

@@ -3,7 +3,9 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/engine/coordination"
 	"conclave/engine/excerpt"
+	"conclave/engine/step"
 )
 
 // Cuts of texts of which the memo has only the gist, in bytes.
@@ -82,4 +84,16 @@ func (s *session) memoStatus() string {
 		return Parked
 	}
 	return Running
+}
+
+// bellOf is the doorbell as running steps read it.
+func bellOf(r coordination.Ring) step.Bell {
+	bell := step.Bell{Epoch: r.Epoch, Earlier: r.Earlier, Directive: step.Directive(r.Directive)}
+	for _, shown := range r.Answers {
+		bell.Answers = append(bell.Answers, step.BellAnswer(shown))
+	}
+	for _, m := range r.Messages {
+		bell.Messages = append(bell.Messages, step.BellMessage(m))
+	}
+	return bell
 }

@@ -69,7 +69,7 @@ const (
 	MemoPaused  = "paused"  // true while a person has paused the session
 	MemoParked  = "parked"  // what the session waits for; empty if for nothing
 
-	// MemoDoorbell is a coordination.Bell, for the steps that are running.
+	// MemoDoorbell is a step.Bell, for the steps that are running.
 	MemoDoorbell = "doorbell"
 )
 

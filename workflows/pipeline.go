@@ -8,8 +8,8 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/artifact"
-	"conclave/engine/coordination"
 	"conclave/engine/pipeline"
+	"conclave/engine/step"
 )
 
 // Pipeline runs a step graph: one durable activity, or the session of a team, for
@@ -44,7 +44,7 @@ type pipelineRun struct {
 	traced    int             // entries of the trace on record
 	recording workflow.Future // the record under way, nil for none
 	writing   activities.RecordPipelineInput
-	bell      coordination.Bell
+	bell      step.Bell
 	told      pipelineMemo
 }
 
@@ -180,16 +180,16 @@ func (p *pipelineRun) ring(messages int) {
 	p.bell.Epoch++
 	p.bell.Messages = nil
 	for n := range messages {
-		p.bell.Messages = append(p.bell.Messages, coordination.Message{Number: n + 1})
+		p.bell.Messages = append(p.bell.Messages, step.BellMessage{Number: n + 1})
 	}
 }
 
 // directive is what a step that is stopped is told by the doorbell.
-func (p *pipelineRun) directive() coordination.Directive {
+func (p *pipelineRun) directive() step.Directive {
 	if p.core.Paused {
-		return coordination.Pausing
+		return step.Pausing
 	}
-	return coordination.Ending
+	return step.Ending
 }
 
 // wait blocks until something happens, and steps the core with everything that has

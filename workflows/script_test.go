@@ -23,6 +23,7 @@ import (
 	"conclave/activities"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/step"
 	"conclave/workflows"
 )
 
@@ -291,11 +292,11 @@ type upsert struct {
 }
 
 // bells are the doorbells rung.
-func (l *log) bells() []coordination.Bell {
-	var list []coordination.Bell
+func (l *log) bells() []step.Bell {
+	var list []step.Bell
 	for _, u := range l.upserts {
 		if bell, ok := u.values[workflows.MemoDoorbell]; ok {
-			list = append(list, bell.(coordination.Bell))
+			list = append(list, bell.(step.Bell))
 		}
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/coordination"
+	"conclave/engine/step"
 )
 
 // Session takes a query to a decision. Protocol outcomes, failure included,
@@ -36,7 +37,7 @@ type session struct {
 	asked   workflow.Channel // an update has stepped the core
 
 	books books
-	bell  coordination.Bell // rung last in this run
+	bell  step.Bell // rung last in this run
 	memo  memo
 }
 
@@ -152,7 +153,7 @@ func (s *session) note(command coordination.Command) {
 	case coordination.Record:
 		s.books.enter(c.Entry)
 	case coordination.Ring:
-		s.bell = c.Bell
+		s.bell = bellOf(c)
 	case coordination.Done:
 		s.decision = &c.Decision
 	case coordination.Launch, coordination.Cancel: // acts

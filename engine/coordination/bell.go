@@ -8,7 +8,7 @@ func (s *State) ring(directive Directive) []Command {
 	if s.Protocol < 2 || !s.running() {
 		return nil
 	}
-	bell := Bell{
+	bell := Ring{
 		Epoch: s.Bell.Epoch + 1, Earlier: len(s.Earlier),
 		Answers: s.shown(), Messages: slices.Clone(s.Messages), Directive: directive,
 	}
@@ -16,12 +16,12 @@ func (s *State) ring(directive Directive) []Command {
 		return nil
 	}
 	s.Bell = bell
-	return []Command{Ring{Bell: bell.clone()}}
+	return []Command{bell.clone()}
 }
 
 // useful reports whether a running step could do something with what bell says
 // and the last one did not.
-func (s *State) useful(bell Bell) bool {
+func (s *State) useful(bell Ring) bool {
 	return slices.ContainsFunc(s.Agents, func(a Agent) bool {
 		return a.Run != nil && (s.tells(bell, &a.Run.Launch) || s.speaks(bell, &a.Run.Launch))
 	})
@@ -29,7 +29,7 @@ func (s *State) useful(bell Bell) bool {
 
 // tells reports answers that the step takes in and has neither been shown nor
 // told of.
-func (s *State) tells(bell Bell, run *Launch) bool {
+func (s *State) tells(bell Ring, run *Launch) bool {
 	if run.Updates.Mode == NoUpdates {
 		return false
 	}
@@ -40,14 +40,14 @@ func (s *State) tells(bell Bell, run *Launch) bool {
 }
 
 // speaks reports human messages to the step that it was not told at its launch.
-func (s *State) speaks(bell Bell, run *Launch) bool {
+func (s *State) speaks(bell Ring, run *Launch) bool {
 	return slices.ContainsFunc(bell.Messages, func(m Message) bool {
 		return (m.Agent == "" || m.Agent == run.Agent) && m.Number > run.heard() && m.Number > len(s.Bell.Messages)
 	})
 }
 
 // latest is the answer of agent that the bell tells of, 0 for none.
-func (b Bell) latest(agent string) int {
+func (b Ring) latest(agent string) int {
 	for _, n := range b.Answers {
 		if n.Agent == agent {
 			return n.Step
@@ -56,7 +56,7 @@ func (b Bell) latest(agent string) int {
 	return 0
 }
 
-func (b Bell) clone() Bell {
+func (b Ring) clone() Ring {
 	b.Answers, b.Messages = slices.Clone(b.Answers), slices.Clone(b.Messages)
 	return b
 }

@@ -132,8 +132,15 @@ type Cancel struct {
 	Suspend bool
 }
 
-// Ring tells running steps that there is something new.
-type Ring struct{ Bell Bell }
+// Ring rings the doorbell, which running steps read at each safe point. It carries
+// numbers and labels; the texts are in the store.
+type Ring struct {
+	Epoch     int       `json:"epoch"`             // counts the rings, from 1
+	Earlier   int       `json:"earlier,omitempty"` // attempts of the team before the one that the answers belong to
+	Answers   []Shown   `json:"answers"`           // the latest of every agent, by anonymous number
+	Messages  []Message `json:"messages,omitempty"`
+	Directive Directive `json:"directive,omitempty"`
+}
 
 // Record puts an accepted action into the ledger.
 type Record struct{ Entry Accepted }
@@ -146,16 +153,6 @@ func (Cancel) command() {}
 func (Ring) command()   {}
 func (Record) command() {}
 func (Done) command()   {}
-
-// Bell is the doorbell: what a running step reads at each safe point. It says
-// that something is there; the texts are in the store.
-type Bell struct {
-	Epoch     int       `json:"epoch"`             // counts the rings, from 1
-	Earlier   int       `json:"earlier,omitempty"` // attempts of the team before the one that the answers are of
-	Answers   []Shown   `json:"answers"`           // the latest of every agent, by anonymous number
-	Messages  []Message `json:"messages,omitempty"`
-	Directive Directive `json:"directive,omitempty"`
-}
 
 // Directive is what all running steps are asked to do.
 type Directive string

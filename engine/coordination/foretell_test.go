@@ -49,8 +49,8 @@ func (o *oracle) ring(directive c.Directive) []c.Command {
 	if o.first || o.idle() || directive == o.bell.Directive && !slices.ContainsFunc(o.running(), o.listens) {
 		return nil
 	}
-	o.bell = c.Bell{Epoch: o.bell.Epoch + 1, Earlier: len(o.past), Answers: o.shown(), Messages: slices.Clone(o.said), Directive: directive}
-	return []c.Command{c.Ring{Bell: o.bell}}
+	o.bell = c.Ring{Epoch: o.bell.Epoch + 1, Earlier: len(o.past), Answers: o.shown(), Messages: slices.Clone(o.said), Directive: directive}
+	return []c.Command{o.bell}
 }
 
 // listens says whether the agent's running step takes something that it has

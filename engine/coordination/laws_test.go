@@ -81,7 +81,7 @@ func (l *laws) check(t require.TestingT, s *session, before past, commands []c.C
 	}
 	for _, ring := range only[c.Ring](commands) {
 		l.epoch++
-		require.Equal(t, l.epoch, ring.Bell.Epoch)
+		require.Equal(t, l.epoch, ring.Epoch)
 	}
 	for _, cancel := range only[c.Cancel](commands) {
 		require.True(t, l.launched[cancel.ID])

@@ -10,10 +10,10 @@ import (
 
 func injecting(o *c.Config) { o.Updates = c.Inject }
 
-func rings(commands []c.Command) []c.Bell {
-	var bells []c.Bell
+func rings(commands []c.Command) []c.Ring {
+	var bells []c.Ring
 	for _, r := range only[c.Ring](commands) {
-		bells = append(bells, r.Bell)
+		bells = append(bells, r)
 	}
 	return bells
 }
@@ -23,7 +23,7 @@ func rings(commands []c.Command) []c.Bell {
 func TestRule22_RungForAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(injecting, "b", "a", "c"))
-	require.Equal(t, []c.Bell{{Epoch: 1, Answers: []c.Shown{
+	require.Equal(t, []c.Ring{{Epoch: 1, Answers: []c.Shown{
 		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1},
 		{Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
 		{Agent: "c", Number: 3, Label: "agent3.2", Step: 2},

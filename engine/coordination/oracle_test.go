@@ -33,7 +33,7 @@ type oracle struct {
 	closing       *closing
 	past          []c.Attempt
 	stands        *c.Decision // what the last attempt came to
-	bell          c.Bell
+	bell          c.Ring
 	over          *c.Decision
 }
 

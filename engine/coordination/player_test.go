@@ -15,7 +15,7 @@ type player struct {
 	state    *c.State
 	launches map[c.LaunchID]c.Launch
 	latest   map[string]c.LaunchID // by agent
-	bell     c.Bell                // as it was rung last
+	bell     c.Ring                // as it was rung last
 	ledger   []c.Accepted
 	noted    int // timeline entries already printed
 }
@@ -54,7 +54,7 @@ func (p *player) drain() []c.Command {
 			p.launches[d.ID] = d
 			p.latest[d.Agent] = d.ID
 		case c.Ring:
-			p.bell = d.Bell
+			p.bell = d
 		case c.Record:
 			p.ledger = append(p.ledger, d.Entry)
 		case c.Cancel, c.Done:

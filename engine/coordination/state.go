@@ -36,7 +36,7 @@ type State struct {
 	Messages []Message `json:"messages,omitempty"` // what people said
 	Paused   bool      `json:"paused,omitempty"`
 	Short    bool      `json:"short,omitempty"` // the session's time is nearly over
-	Bell     Bell      `json:"bell,omitzero"`   // as it was rung last
+	Bell     Ring      `json:"bell,omitzero"`   // as it was rung last
 
 	Forced   Status    `json:"forced"`             // the decision asked for by Finish or TimeUp, until it is taken
 	Settled  *int      `json:"settled,omitempty"`  // messages there were at the decision; nil before it

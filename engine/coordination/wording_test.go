@@ -19,7 +19,7 @@ func describe(command c.Command) []string {
 		}
 		return []string{"cancel " + string(d.ID)}
 	case c.Ring:
-		return []string{describeBell(d.Bell)}
+		return []string{describeBell(d)}
 	case c.Record:
 		return []string{fmt.Sprintf("record %d: %s", d.Entry.Seq, describeEntry(d.Entry))}
 	case c.Done:
@@ -76,7 +76,7 @@ func describeDecision(d c.Decision) string {
 	return fmt.Sprintf("%s, %s with %s (step %d)%s; %s", d.Status, d.Winner, d.WinnerLabel, d.WinnerStep, presented, votes)
 }
 
-func describeBell(b c.Bell) string {
+func describeBell(b c.Ring) string {
 	parts := []string{"answers " + describeShown(b.Answers)}
 	if len(b.Messages) > 0 {
 		parts = append(parts, "messages "+describeMessages(b.Messages))

@@ -11,6 +11,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/member"
+	"conclave/engine/step"
 )
 
 // ledger is what the workflow of a session has accepted; the zero ledger where
@@ -84,7 +85,7 @@ func newLedger(entries []member.Entry) ledger {
 // could not be told, and a vote that waits to hear it would be stale for ever.
 func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 	for i, m := range l.messages {
-		name := member.MessageKey(artifact.InDir(), m.Number)
+		name := step.MessageKey(artifact.InDir(), m.Number)
 		data, err := readFile(root, name)
 		switch {
 		case err != nil:
@@ -94,7 +95,7 @@ func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 			err = fmt.Errorf("is message %d of the ledger", i+1)
 		default:
 			if _, err = decode(data); err == nil {
-				err = json.Unmarshal(data, &member.Message{}) // as the step will read it
+				err = json.Unmarshal(data, &step.Message{}) // as the step will read it
 			}
 		}
 		if err != nil {

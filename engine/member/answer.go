@@ -68,7 +68,7 @@ func (o *opened) load(ctx context.Context) error {
 		numbers = append(numbers, message.Number)
 	}
 	var err error
-	o.task.Messages, err = hear(ctx, o.store, o.Layout, numbers)
+	o.task.Messages, err = messages(ctx, o.store, o.Layout, numbers)
 	return err
 }
 

@@ -41,14 +41,14 @@ type Step struct {
 
 	// Bell reads the session's doorbell; nil where nothing reaches a running
 	// step. Its error ends the attempt.
-	Bell func(ctx context.Context) (coordination.Bell, error)
+	Bell func(ctx context.Context) (step.Bell, error)
 }
 
 // Spec reads what the launch shows and builds the step from it. What is shown is
 // fixed by the launch, never by what else the store holds; what comes later is
 // announced by the doorbell and counts when the step's rules have told it.
 //
-// The error is an *UnwrittenError while a message of the launch is not stored.
+// The error is an *step.UnwrittenError while a message of the launch is not stored.
 func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	o := &opened{Step: m, store: store, numbers: slices.Sorted(slices.Values(m.Agents))}
 	if err := o.load(ctx); err != nil {

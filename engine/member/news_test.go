@@ -23,17 +23,17 @@ import (
 // bell is a doorbell that anybody can ring.
 type bell struct {
 	mu   sync.Mutex
-	rung coordination.Bell
+	rung step.Bell
 }
 
-func (b *bell) ring(change func(*coordination.Bell)) {
+func (b *bell) ring(change func(*step.Bell)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rung.Epoch++
 	change(&b.rung)
 }
 
-func (b *bell) look(context.Context) (coordination.Bell, error) {
+func (b *bell) look(context.Context) (step.Bell, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.rung, nil
@@ -71,8 +71,8 @@ func (s *scene) improve() {
 	l := later("agent_b", 2, 1, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
 	_, _, err := s.run(l, "run-d", write("second.txt", "because 2"), answer("Two, improved."))
 	require.NoError(s.t, err)
-	s.bell.ring(func(b *coordination.Bell) {
-		b.Answers = []coordination.Shown{
+	s.bell.ring(func(b *step.Bell) {
+		b.Answers = []step.BellAnswer{
 			{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1},
 			{Agent: "agent_b", Number: 2, Label: "agent2.2", Step: 2},
 		}
@@ -81,10 +81,10 @@ func (s *scene) improve() {
 
 // say writes a message and announces it.
 func (s *scene) say(number int, agent, text string) {
-	m := member.Message{Number: number, Agent: agent, Text: text}
-	require.NoError(s.t, artifact.PutJSON(s.t.Context(), s.store, member.MessageKey(s.layout, number), m))
-	s.bell.ring(func(b *coordination.Bell) {
-		b.Messages = append(b.Messages, coordination.Message{Number: number, Agent: agent})
+	m := step.Message{Number: number, Agent: agent, Text: text}
+	require.NoError(s.t, artifact.PutJSON(s.t.Context(), s.store, step.MessageKey(s.layout, number), m))
+	s.bell.ring(func(b *step.Bell) {
+		b.Messages = append(b.Messages, step.BellMessage{Number: number, Agent: agent})
 	})
 }
 
@@ -156,7 +156,7 @@ func TestSeenStepsAreWhatWasShown(t *testing.T) {
 			want := 1
 			if updates.Mode == coordination.Inject {
 				s.model.during[3] = func() {
-					s.bell.ring(func(b *coordination.Bell) { b.Answers[1].Label, b.Answers[1].Step = "agent2.3", 3 })
+					s.bell.ring(func(b *step.Bell) { b.Answers[1].Label, b.Answers[1].Step = "agent2.3", 3 })
 				}
 				want = 2
 			}
@@ -272,7 +272,7 @@ func TestAMessageIsWaitedFor(t *testing.T) {
 			s := newScene(t, coordination.Updates{}, vote("agent2", "As told."))
 			s.say(1, "", "Be brief.")
 			s.step.Launch.Messages = []coordination.Message{{Number: 1}}
-			late := &lateStore{Store: s.store, key: member.MessageKey(s.layout, 1), arrives: arrives}
+			late := &lateStore{Store: s.store, key: step.MessageKey(s.layout, 1), arrives: arrives}
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				_, err := s.step.Spec(t.Context(), late)
@@ -282,7 +282,7 @@ func TestAMessageIsWaitedFor(t *testing.T) {
 					require.Less(t, time.Since(began), time.Second)
 					return
 				}
-				var unwritten *member.UnwrittenError
+				var unwritten *step.UnwrittenError
 				require.ErrorAs(t, err, &unwritten)
 				require.Equal(t, 1, unwritten.Number)
 				require.Equal(t, 10*time.Second, time.Since(began))
@@ -296,6 +296,6 @@ func TestABrokenDoorbellEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no line")
 	s := newScene(t, inject(), vote("agent2", "Good."))
-	s.step.Bell = func(context.Context) (coordination.Bell, error) { return coordination.Bell{}, broken }
+	s.step.Bell = func(context.Context) (step.Bell, error) { return step.Bell{}, broken }
 	require.ErrorIs(t, s.play(), broken)
 }

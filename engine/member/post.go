@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/step"
 	"conclave/engine/team"
@@ -22,7 +23,7 @@ func (p post) look(ctx context.Context) (team.News, error) {
 	if err != nil {
 		return team.News{}, fmt.Errorf("asking the doorbell: %w", err)
 	}
-	news := team.News{WrapUp: bell.Directive == coordination.WrapUp}
+	news := team.News{WrapUp: bell.Directive == step.WrapUp}
 	for _, shown := range bell.Answers {
 		if shown.Agent != p.Launch.Agent && bell.Earlier == p.earlier() {
 			news.Arrivals = append(news.Arrivals, team.Arrival{Number: shown.Number, Label: shown.Label, Step: shown.Step})
@@ -68,5 +69,15 @@ func (p post) fetch(ctx context.Context, arrivals []team.Arrival) ([]team.Answer
 
 // hear reads what people said while the step ran.
 func (p post) hear(ctx context.Context, numbers []int) ([]team.Message, error) {
-	return hear(ctx, p.store, p.Layout, numbers)
+	return messages(ctx, p.store, p.Layout, numbers)
+}
+
+// messages reads the texts of messages, in the order of their numbers.
+func messages(ctx context.Context, store artifact.Store, layout artifact.Layout, numbers []int) ([]team.Message, error) {
+	stored, err := step.ReadMessages(ctx, store, layout, numbers)
+	var list []team.Message
+	for _, m := range stored {
+		list = append(list, team.Message{Number: m.Number, Text: m.Text})
+	}
+	return list, err
 }

@@ -271,8 +271,8 @@ func TestTheWholeOfALongAnswerThatArrives(t *testing.T) {
 		l := later("agent_b", 2, 1, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
 		_, _, err := s.run(l, "run-d", answer(strings.Repeat("Two is one and one, said once more.\n", 5000)+"The end."))
 		require.NoError(t, err)
-		s.bell.ring(func(b *coordination.Bell) {
-			b.Answers = []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.2", Step: 2}}
+		s.bell.ring(func(b *step.Bell) {
+			b.Answers = []step.BellAnswer{{Agent: "agent_b", Number: 2, Label: "agent2.2", Step: 2}}
 		})
 	}
 	require.NoError(t, s.play())

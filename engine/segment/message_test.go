@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
-	"conclave/engine/segment"
+	"conclave/engine/step"
 )
 
 // say stores what a person said.
 func (d *desk) say(number int, text string) {
 	d.t.Helper()
-	key := segment.MessageKey(d.layout, number)
-	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, key, segment.Message{Number: number, Text: text, SaidAt: now}))
+	key := step.MessageKey(d.layout, number)
+	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, key, step.Message{Number: number, Text: text, SaidAt: now}))
 }
 
 // What people said before a segment began, and while it runs, is told once, and the
@@ -61,14 +62,18 @@ func TestASegmentMissesNothing(t *testing.T) {
 	d := newDesk(t)
 	l := agent("main", 0)
 	l.Messages = 1
-	_, _, err := d.attempt(d.step(l, "run-l1"), says("Written."))
-	var unwritten *segment.UnwrittenError
-	require.ErrorAs(t, err, &unwritten)
-	require.Equal(t, 1, unwritten.Number)
+	synctest.Test(t, func(t *testing.T) {
+		bubble := *d
+		bubble.t = t
+		_, _, err := bubble.attempt(bubble.step(l, "run-l1"), says("Written."))
+		unwritten, ok := errors.AsType[*step.UnwrittenError](err)
+		require.True(t, ok, err)
+		require.Equal(t, 1, unwritten.Number)
+	})
 
-	d.put(segment.MessageKey(d.layout, 1), []byte("{"))
-	_, _, err = d.attempt(d.step(l, "run-l1"), says("Written."))
-	require.ErrorContains(t, err, "reading human message 1")
+	d.put(step.MessageKey(d.layout, 1), []byte("{"))
+	_, _, err := d.attempt(d.step(l, "run-l1"), says("Written."))
+	require.ErrorContains(t, err, "reading message 1")
 
 	s := d.step(agent("main", 0), "run-l2")
 	deaf := errors.New("no line")

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"conclave/engine/artifact"
-	"conclave/engine/coordination"
+	"conclave/engine/step"
 	"conclave/workflows"
 )
 
@@ -58,7 +58,7 @@ func (s *site) rung(id, label string) func() {
 	ctx := s.t.Context()
 	return func() {
 		until(func() bool {
-			var bell coordination.Bell
+			var bell step.Bell
 			if !s.memo(ctx, id, workflows.MemoDoorbell, &bell) {
 				return false
 			}
@@ -185,7 +185,7 @@ func TestUncachedSay(t *testing.T) {
 	heard := func() {
 		close(asked)
 		until(func() bool {
-			var bell coordination.Bell
+			var bell step.Bell
 			return s.memo(t.Context(), "say", workflows.MemoDoorbell, &bell) && len(bell.Messages) > 0
 		})
 	}

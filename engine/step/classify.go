@@ -1,0 +1,54 @@
+package step
+
+import (
+	"errors"
+	"time"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+// Types of the engine's errors, as histories and last_action.json name them. Those
+// of model calls are the llm.Kinds.
+const (
+	NoAction         = "NoAction"         // the model came to no valid action
+	TimeOver         = "TimeOver"         // the step's time ran out before it came to an action
+	WorkspaceInvalid = "WorkspaceInvalid" // the files of an answer cannot be stored: too many, too large, or with names that no key can hold
+	Fenced           = "Fenced"           // another attempt may be running
+	Storage          = "Storage"          // the store failed
+)
+
+// Class is the type of an error and how the step is retried after it.
+type Class struct {
+	Type  string
+	Final bool          // a retry cannot cure it
+	Free  bool          // not counted as an attempt without progress
+	After time.Duration // the least delay before the next attempt; 0 for the caller's policy
+}
+
+// Classify returns the class of an engine error, and false for other errors.
+func Classify(err error) (Class, bool) {
+	if model, ok := errors.AsType[*llm.Error](err); ok {
+		limited := model.Kind == llm.RateLimited
+		return Class{Type: string(model.Kind), Final: !model.Retryable(), Free: limited, After: model.RetryAfter}, true
+	}
+	switch {
+	case is[*loop.RejectedError](err), is[*loop.ModelCallsError](err):
+		return Class{Type: NoAction, Final: true}, true
+	case is[*loop.TimeOverError](err):
+		return Class{Type: TimeOver, Final: true}, true
+	case is[*artifact.LimitError](err), is[*artifact.NameError](err):
+		return Class{Type: WorkspaceInvalid, Final: true}, true
+	case errors.Is(err, ErrOvertaken):
+		return Class{Type: Fenced, Free: true}, true
+	case is[*UnwrittenError](err):
+		return Class{Type: Storage, Free: true}, true
+	}
+	return Class{}, false
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,73 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"conclave/engine/artifact"
+)
+
+// Message is messages/<NNN>.json: a human message. Launches and the doorbell
+// carry only its number.
+type Message struct {
+	Number int       `json:"number"`          // from 1, over all messages of the run
+	Agent  string    `json:"agent,omitempty"` // the recipient; empty for everybody
+	Text   string    `json:"text"`
+	SaidAt time.Time `json:"said_at"`
+}
+
+// MessageKey is the key of the message with the given number.
+func MessageKey(layout artifact.Layout, number int) string {
+	return layout.File(fmt.Sprintf("messages/%03d.json", number))
+}
+
+// UnwrittenError reports a message that is announced but not in the store yet:
+// the record that writes it may still be running. A later attempt finds it.
+type UnwrittenError struct{ Number int }
+
+func (e *UnwrittenError) Error() string {
+	return fmt.Sprintf("message %d is not in the store after %v: its record may still be running; the step is tried again", e.Number, unwrittenPatience)
+}
+
+// A message is announced at the moment its record is scheduled.
+const (
+	unwrittenPatience = 10 * time.Second
+	unwrittenPoll     = 200 * time.Millisecond
+)
+
+// ReadMessages reads the messages with the given numbers, in that order. It waits
+// up to ten seconds for those that are not written yet, then returns an
+// *UnwrittenError.
+func ReadMessages(ctx context.Context, store artifact.Store, layout artifact.Layout, numbers []int) ([]Message, error) {
+	deadline := time.Now().Add(unwrittenPatience)
+	var messages []Message
+	for _, number := range numbers {
+		m, err := awaitMessage(ctx, store, MessageKey(layout, number), deadline)
+		if errors.Is(err, artifact.ErrNotFound) {
+			return nil, &UnwrittenError{Number: number}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading message %d: %w", number, err)
+		}
+		messages = append(messages, m)
+	}
+	return messages, nil
+}
+
+// awaitMessage reads the message under key as soon as it exists, and returns
+// artifact.ErrNotFound at the deadline.
+func awaitMessage(ctx context.Context, store artifact.Store, key string, deadline time.Time) (Message, error) {
+	for {
+		m, err := artifact.ReadJSON[Message](ctx, store, key)
+		if !errors.Is(err, artifact.ErrNotFound) || !time.Now().Before(deadline) {
+			return m, err
+		}
+		select {
+		case <-ctx.Done():
+			return Message{}, context.Cause(ctx)
+		case <-time.After(unwrittenPoll):
+		}
+	}
+}
