@@ -26,19 +26,19 @@ func (answering) Offer() []llm.Tool {
 	}}
 }
 
-func (answering) Judge(reply llm.Message) loop.Verdict {
+func (answering) Judge(reply llm.Message) loop.Ruling {
 	for _, call := range reply.ToolCalls {
 		if call.Name == "new_answer" {
-			return loop.Verdict{
+			return loop.Ruling{
 				Action: &loop.Action{Kind: "new_answer", Payload: json.RawMessage(call.Arguments)},
 				Told:   map[string]string{call.ID: "Your answer is taken."},
 			}
 		}
 	}
 	if len(reply.ToolCalls) == 0 {
-		return loop.Verdict{Rejected: "plain_text", Say: "Call a tool."}
+		return loop.Ruling{Rejected: "plain_text", Say: "Call a tool."}
 	}
-	return loop.Verdict{}
+	return loop.Ruling{}
 }
 
 func (answering) Updates(context.Context) (loop.Update, error) { return loop.Update{}, nil }

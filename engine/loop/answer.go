@@ -61,7 +61,7 @@ func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, told map
 
 // tell gives every tool call of the reply its one result, from the verdict or
 // from the tool that ran, or else says what there is to say.
-func (v Verdict) tell(reply llm.Message, ran map[string]Output) []llm.Message {
+func (v Ruling) tell(reply llm.Message, ran map[string]Output) []llm.Message {
 	var messages, shown []llm.Message
 	for _, call := range reply.ToolCalls {
 		told, ok := v.Told[call.ID]
@@ -87,7 +87,7 @@ func pictures(call llm.ToolCall, o Output) []llm.Message {
 }
 
 // withdrawn is the verdict as it is told when its action was turned down.
-func (v Verdict) withdrawn() Verdict {
+func (v Ruling) withdrawn() Ruling {
 	told := make(map[string]string, len(v.Told))
 	for id := range v.Told {
 		told[id] = v.Withdrawn

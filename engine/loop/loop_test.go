@@ -194,7 +194,7 @@ type cancelling struct {
 	cancel func()
 }
 
-func (c *cancelling) Judge(reply llm.Message) loop.Verdict {
+func (c *cancelling) Judge(reply llm.Message) loop.Ruling {
 	c.cancel()
 	return c.Rules.Judge(reply)
 }
@@ -217,7 +217,7 @@ func TestBrokenMachineryEndsTheAttempt(t *testing.T) {
 // mute leaves replies without tool calls unanswered, which rules must not.
 type mute struct{ pipeline }
 
-func (mute) Judge(llm.Message) loop.Verdict { return loop.Verdict{Rejected: "mute"} }
+func (mute) Judge(llm.Message) loop.Ruling { return loop.Ruling{Rejected: "mute"} }
 
 func TestRulesMustAnswer(t *testing.T) {
 	t.Parallel()

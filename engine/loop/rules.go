@@ -20,7 +20,7 @@ type Rules interface {
 
 	// Judge decides what a reply means. It is pure, given what was learned; the
 	// last entry learned is that of the reply itself.
-	Judge(reply llm.Message) Verdict
+	Judge(reply llm.Message) Ruling
 
 	// Updates returns what is new at this safe point, before a model call. It is
 	// journaled, and learned, before the model sees it.
@@ -49,12 +49,12 @@ type Update struct {
 
 func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 }
 
-// Verdict is the judgement of one reply.
+// Ruling is the judgement of one reply.
 //
 // Tool calls without an entry in Told are ordinary: they are run, in order,
 // also when the reply is rejected or ends the step. With neither Action nor
 // Rejected the loop goes on.
-type Verdict struct {
+type Ruling struct {
 	// Action ends the step, once it is confirmed.
 	Action *Action
 

@@ -100,10 +100,10 @@ func (m *member) Offer() []llm.Tool {
 }
 
 // Judge knows of every reply what it has learned before it, and no more.
-func (m *member) Judge(reply llm.Message) loop.Verdict {
+func (m *member) Judge(reply llm.Message) loop.Ruling {
 	code := m.refuses(reply)
 	told := map[string]string{}
-	v := loop.Verdict{Rejected: code, Told: told, Withdrawn: "Not counted: there is news."}
+	v := loop.Ruling{Rejected: code, Told: told, Withdrawn: "Not counted: there is news."}
 	if code != "" {
 		for _, c := range reply.ToolCalls {
 			told[c.ID] = "Refused: " + code
@@ -170,9 +170,9 @@ func (pipeline) Offer() []llm.Tool {
 	return []llm.Tool{{Name: "jump_to_step"}, {Name: "call_step"}}
 }
 
-func (pipeline) Judge(reply llm.Message) loop.Verdict {
+func (pipeline) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
-		return loop.Verdict{Action: &loop.Action{Kind: "text", Payload: raw(reply.Content)}}
+		return loop.Ruling{Action: &loop.Action{Kind: "text", Payload: raw(reply.Content)}}
 	}
 	var control []llm.ToolCall
 	for _, c := range reply.ToolCalls {
@@ -180,7 +180,7 @@ func (pipeline) Judge(reply llm.Message) loop.Verdict {
 			control = append(control, c)
 		}
 	}
-	v := loop.Verdict{Told: map[string]string{}}
+	v := loop.Ruling{Told: map[string]string{}}
 	for _, c := range control {
 		v.Told[c.ID] = "Only one of these at a time; none was taken."
 	}
@@ -196,19 +196,19 @@ type scenario struct{ quiet }
 
 func (scenario) Offer() []llm.Tool { return []llm.Tool{{Name: "report_result"}} }
 
-func (scenario) Judge(reply llm.Message) loop.Verdict {
+func (scenario) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
-		return loop.Verdict{Rejected: "no_report", Say: "Finish by calling report_result."}
+		return loop.Ruling{Rejected: "no_report", Say: "Finish by calling report_result."}
 	}
 	i := slices.IndexFunc(reply.ToolCalls, func(c llm.ToolCall) bool { return c.Name == "report_result" })
 	if i < 0 {
-		return loop.Verdict{}
+		return loop.Ruling{}
 	}
 	report := reply.ToolCalls[i]
 	if report.Arguments != "pass" && report.Arguments != "fail" {
-		return loop.Verdict{Rejected: "invalid_report", Told: map[string]string{report.ID: "The status is pass or fail."}}
+		return loop.Ruling{Rejected: "invalid_report", Told: map[string]string{report.ID: "The status is pass or fail."}}
 	}
-	return loop.Verdict{
+	return loop.Ruling{
 		Action: &loop.Action{Kind: "report", Payload: raw(report.Arguments)},
 		Told:   map[string]string{report.ID: "Reported."},
 	}

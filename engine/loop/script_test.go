@@ -119,7 +119,7 @@ func (w *watched) Learn(ctx context.Context, e loop.Entry) error {
 	return w.Rules.Learn(ctx, e)
 }
 
-func (w *watched) Judge(reply llm.Message) loop.Verdict {
+func (w *watched) Judge(reply llm.Message) loop.Ruling {
 	last := w.learned[len(w.learned)-1]
 	require.Equal(w.t, loop.Reply, last.Kind)
 	require.Equal(w.t, []llm.Message{reply}, last.Messages)

@@ -101,7 +101,7 @@ type reluctant struct {
 	told    string
 }
 
-func (r *reluctant) Judge(reply llm.Message) loop.Verdict {
+func (r *reluctant) Judge(reply llm.Message) loop.Ruling {
 	v := r.Rules.Judge(reply)
 	v.Withdrawn = r.told
 	return v
@@ -316,7 +316,7 @@ func TestWastedReplies(t *testing.T) {
 // hasty rules accept what they reject.
 type hasty struct{ pipeline }
 
-func (hasty) Judge(reply llm.Message) loop.Verdict {
+func (hasty) Judge(reply llm.Message) loop.Ruling {
 	v := pipeline{}.Judge(reply)
 	if reply.Content == "One." {
 		v.Rejected, v.Say = "hasty", "Think."

@@ -39,11 +39,11 @@ const withdrawn = "Not done: somebody said something before it counted. Read it 
 
 // Judge decides what a reply means: a reply without tool calls is the step's text
 // and its end. What it may not do is refused in words, and changes nothing.
-func (r *Rules) Judge(reply llm.Message) loop.Verdict {
+func (r *Rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
-		return loop.Verdict{Action: action(KindCompleted, Payload{Text: reply.Content})}
+		return loop.Ruling{Action: action(KindCompleted, Payload{Text: reply.Content})}
 	}
-	v := loop.Verdict{Told: map[string]string{}, Withdrawn: withdrawn}
+	v := loop.Ruling{Told: map[string]string{}, Withdrawn: withdrawn}
 	controls := r.refuse(reply.ToolCalls, v.Told)
 	if len(controls) == 1 {
 		v.Action = r.control(controls[0], reply.Content, v.Told)

@@ -75,13 +75,13 @@ func (Rules) Learn(context.Context, loop.Entry) error { return nil }
 
 // Judge decides what a reply means. A reply that is nothing but the object is a
 // report, too: agents that were told of one return it so.
-func (r Rules) Judge(reply llm.Message) loop.Verdict {
+func (r Rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
 		report, problem := read(strings.TrimSpace(reply.Content))
 		if problem != "" {
-			return loop.Verdict{Rejected: NoReport, Say: "That is no report. End the step by calling " + ReportTool + "."}
+			return loop.Ruling{Rejected: NoReport, Say: "That is no report. End the step by calling " + ReportTool + "."}
 		}
-		return loop.Verdict{Action: accepted(report)}
+		return loop.Ruling{Action: accepted(report)}
 	}
 	told := map[string]string{}
 	var reports []llm.ToolCall
@@ -96,23 +96,23 @@ func (r Rules) Judge(reply llm.Message) loop.Verdict {
 	switch len(reports) {
 	case 0:
 		if len(told) == len(reply.ToolCalls) {
-			return loop.Verdict{Rejected: UnknownTool, Told: told}
+			return loop.Ruling{Rejected: UnknownTool, Told: told}
 		}
-		return loop.Verdict{Told: told}
+		return loop.Ruling{Told: told}
 	case 1:
 	default:
 		for _, call := range reports {
 			told[call.ID] = "error: " + ReportTool + " was called several times in one reply: none of them counts, call it once"
 		}
-		return loop.Verdict{Rejected: SeveralReports, Told: told}
+		return loop.Ruling{Rejected: SeveralReports, Told: told}
 	}
 	report, problem := read(reports[0].Arguments)
 	if problem != "" {
 		told[reports[0].ID] = "error: " + problem
-		return loop.Verdict{Rejected: InvalidReport, Told: told}
+		return loop.Ruling{Rejected: InvalidReport, Told: told}
 	}
 	told[reports[0].ID] = "reported"
-	return loop.Verdict{Told: told, Action: accepted(report)}
+	return loop.Ruling{Told: told, Action: accepted(report)}
 }
 
 func accepted(r Report) *loop.Action {

@@ -56,12 +56,12 @@ type rules struct {
 
 func (*rules) Offer() []llm.Tool { return nil }
 
-func (*rules) Judge(reply llm.Message) loop.Verdict {
+func (*rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) > 0 {
-		return loop.Verdict{}
+		return loop.Ruling{}
 	}
 	text, _ := json.Marshal(reply.Content)
-	return loop.Verdict{Action: &loop.Action{Kind: "text", Payload: text}}
+	return loop.Ruling{Action: &loop.Action{Kind: "text", Payload: text}}
 }
 
 func (r *rules) Learn(ctx context.Context, e loop.Entry) error {

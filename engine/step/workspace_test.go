@@ -77,9 +77,9 @@ func TestUnstorableFileCostsNoOther(t *testing.T) {
 // acting are rules that take any text for an action, with tool calls beside it.
 type acting struct{ *rules }
 
-func (a acting) Judge(reply llm.Message) loop.Verdict {
+func (a acting) Judge(reply llm.Message) loop.Ruling {
 	if reply.Content == "" {
-		return loop.Verdict{}
+		return loop.Ruling{}
 	}
 	return a.rules.Judge(done(reply.Content))
 }

@@ -53,8 +53,8 @@ func (r *Rules) checklistCall(call llm.ToolCall) bool {
 }
 
 // score answers the calls of the checklist and remembers its results.
-func (r *Rules) score(all []llm.ToolCall) loop.Verdict {
-	v := loop.Verdict{Told: make(map[string]string)}
+func (r *Rules) score(all []llm.ToolCall) loop.Ruling {
+	v := loop.Ruling{Told: make(map[string]string)}
 	state := r.checklist()
 	if state == nil {
 		return v

@@ -14,7 +14,7 @@ import (
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
 // Judge decides what a reply means, by the table in the package comment.
-func (r *Rules) Judge(reply llm.Message) loop.Verdict {
+func (r *Rules) Judge(reply llm.Message) loop.Ruling {
 	calls, rejected := r.workflowCalls(reply.ToolCalls)
 	if rejected != nil {
 		return r.reject(reply.ToolCalls, rejected)
@@ -112,7 +112,7 @@ func (r *Rules) agree(calls []llm.ToolCall) (action, *rejection) {
 
 // besides answers what the calls that do not end the step come to: those of the
 // checklist, and, when time is over, all of them.
-func (r *Rules) besides(all []llm.ToolCall) loop.Verdict {
+func (r *Rules) besides(all []llm.ToolCall) loop.Ruling {
 	if r.timeOver() {
 		return r.deny(all)
 	}

@@ -28,13 +28,13 @@ type rejection struct{ code, why string }
 
 // reject refuses the whole reply. Running some of its calls would leave the
 // model guessing which of them took effect.
-func (r *Rules) reject(calls []llm.ToolCall, why *rejection) loop.Verdict {
+func (r *Rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
 	said := why.why + " Nothing was submitted and no tool was run. Finish by calling " + r.ways() + "."
 	told := make(map[string]string, len(calls))
 	for _, call := range calls {
 		told[call.ID] = said
 	}
-	return loop.Verdict{Rejected: why.code, Told: told, Say: said}
+	return loop.Ruling{Rejected: why.code, Told: told, Say: said}
 }
 
 // ways names the calls that end the step.

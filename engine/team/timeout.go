@@ -29,8 +29,8 @@ func (t Task) limited() bool { return t.Soft > 0 || t.Grace > 0 }
 
 // deny refuses the calls that do not end the step. It is no rejection: the step
 // has an allowance of denials of its own.
-func (r *Rules) deny(all []llm.ToolCall) loop.Verdict {
-	v := loop.Verdict{Told: make(map[string]string)}
+func (r *Rules) deny(all []llm.ToolCall) loop.Ruling {
+	v := loop.Ruling{Told: make(map[string]string)}
 	denied := r.known.denied
 	kinds := r.task.kinds()
 	for _, call := range all {
