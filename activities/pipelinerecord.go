@@ -8,10 +8,10 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/config"
-	"conclave/engine/excerpt"
 	"conclave/engine/pipeline"
 	"conclave/engine/segment"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // maxEntry is how much of a step's text the history of a result has, in bytes.
@@ -75,9 +75,9 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludePipelineIn
 			return PipelineResult{}, fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
 		}
 		path := a.Store.URL(layout.Segment(ref.Number, ref.Step, "answer.json"))
-		result.History = append(result.History, HistoryEntry{Step: ref.Step, Text: excerpt.Marked(c.Text, maxEntry), Path: path})
+		result.History = append(result.History, HistoryEntry{Step: ref.Step, Text: text.Truncate(c.Text, maxEntry), Path: path})
 		if in.Final != nil && ref == *in.Final {
-			result.Final, result.FinalTruncated = excerpt.Of(c.Text, MaxAnswer)
+			result.Final, result.FinalTruncated = text.Head(c.Text, MaxAnswer)
 			result.FinalPath = &path
 		}
 	}

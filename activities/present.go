@@ -9,8 +9,8 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/excerpt"
 	"conclave/engine/member"
+	"conclave/engine/text"
 )
 
 // MaxAnswer is how much of the answer a session's result carries, in bytes.
@@ -49,7 +49,7 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 	if err != nil {
 		return Presented{}, fmt.Errorf("writing %s: %w", key, err)
 	}
-	text, cut := excerpt.Of(f.text, MaxAnswer)
+	text, cut := text.Head(f.text, MaxAnswer)
 	return Presented{Answer: text, Truncated: cut, Path: a.Store.URL(key)}, nil
 }
 

@@ -9,9 +9,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/engine/artifact"
-	"conclave/engine/excerpt"
 	"conclave/engine/scenario"
 	"conclave/engine/step"
+	"conclave/engine/text"
 	"conclave/engine/trial"
 )
 
@@ -120,10 +120,10 @@ func (t *trialRun) outcome(ctx context.Context) (ScenarioStepResult, error) {
 	evidence, warnings := scenario.Reconcile(report.EvidencePaths, stored)
 	result := ScenarioStepResult{
 		Token: t.token, Number: t.result.Step, Status: report.Status, Evidence: evidence,
-		Summary: excerpt.Marked(t.marks.clean(report.Summary), maxTold), Usage: t.result.Usage,
+		Summary: text.Truncate(t.marks.clean(report.Summary), maxTold), Usage: t.result.Usage,
 	}
 	if report.Error != nil {
-		text := excerpt.Marked(t.marks.clean(*report.Error), maxTold)
+		text := text.Truncate(t.marks.clean(*report.Error), maxTold)
 		result.Error = &text
 	}
 	for i, w := range warnings {

@@ -9,13 +9,13 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/config"
-	"conclave/engine/excerpt"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/member"
 	"conclave/engine/pipeline"
 	"conclave/engine/segment"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // RunSegment runs one segment of a pipeline's step, or finds it run, as RunStep
@@ -154,7 +154,7 @@ func (r *stepRun) segmentResult() (SegmentResult, error) {
 	}
 	return SegmentResult{
 		Token: r.token, Number: r.result.Step, Status: o.Status, Action: o.Action, To: o.To, Messages: o.Messages, Iterations: o.Iterations,
-		Text: excerpt.Marked(o.Text, member.MaxReason), Said: o.Text != "" && o.Action != pipeline.Call,
+		Text: text.Truncate(o.Text, member.MaxReason), Said: o.Text != "" && o.Action != pipeline.Call,
 		Workspace: r.result.Commit.Manifest, Heard: o.Heard, Usage: r.result.Usage,
 	}, nil
 }

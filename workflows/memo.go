@@ -4,8 +4,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/engine/coordination"
-	"conclave/engine/excerpt"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // Cuts of texts of which the memo has only the gist, in bytes.
@@ -35,7 +35,7 @@ func (s *session) tell(ctx workflow.Context, status string) {
 		next.round, next.winner = s.core.Round, s.core.Decision().WinnerLabel
 		next.paused, next.epoch = view.Paused, s.bell.Epoch
 		if view.Parked != nil {
-			next.parked = excerpt.Marked(*view.Parked, parkedInMemo)
+			next.parked = text.Truncate(*view.Parked, parkedInMemo)
 		}
 	}
 	if s.memo == next {
@@ -55,7 +55,7 @@ func (s *session) changes(next memo) map[string]any {
 		values[MemoStatus], values[MemoRound], values[MemoWinner] = next.status, next.round, next.winner
 	}
 	if was == (memo{}) {
-		values[MemoQuery] = excerpt.Marked(s.in.Query, gistInMemo)
+		values[MemoQuery] = text.Truncate(s.in.Query, gistInMemo)
 	}
 	first := next.known && !was.known
 	if first {

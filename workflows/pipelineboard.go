@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
-	"conclave/engine/excerpt"
 	"conclave/engine/pipeline"
+	"conclave/engine/text"
 )
 
 // pipelineMemo is what the memo was last set to.
@@ -30,7 +30,7 @@ func (p *pipelineRun) show() {
 			next.status = Paused
 		}
 		if now.Parked != nil {
-			next.status, next.parked = Parked, excerpt.Marked(*now.Parked, parkedInMemo)
+			next.status, next.parked = Parked, text.Truncate(*now.Parked, parkedInMemo)
 		}
 	}
 	if next == p.told {
@@ -38,7 +38,7 @@ func (p *pipelineRun) show() {
 	}
 	values := map[string]any{MemoStatus: next.status, MemoStep: next.step, MemoPaused: next.paused, MemoParked: next.parked}
 	if p.told == (pipelineMemo{}) {
-		values[MemoQuery] = excerpt.Marked(p.in.Request, gistInMemo)
+		values[MemoQuery] = text.Truncate(p.in.Request, gistInMemo)
 	}
 	if next.known && !p.told.known {
 		values[MemoPipeline], values[MemoOffline] = p.id, p.prepared.Offline
@@ -108,7 +108,7 @@ func pipelineBoard(s activities.PipelineState, p activities.PreparedPipeline) st
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
 	}
-	b.print("> %s\n\n", plain(excerpt.Marked(s.Request, gistInDetails)))
+	b.print("> %s\n\n", plain(text.Truncate(s.Request, gistInDetails)))
 	b.trace(s.Trace)
 	if p.URL != "" {
 		b.print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "pipeline.json"))

@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
-	"conclave/engine/excerpt"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // scenarioMemo is what the memo was last set to.
@@ -32,7 +32,7 @@ func (s *scenarioRun) show() {
 	values := map[string]any{MemoStatus: next.status, MemoStep: next.step, MemoPaused: next.paused}
 	if s.told == (scenarioMemo{}) {
 		values[MemoScenario], values[MemoRun] = s.in.Plan.Slug, s.id
-		values[MemoQuery] = excerpt.Marked(s.in.Plan.Title, gistInMemo)
+		values[MemoQuery] = text.Truncate(s.in.Plan.Title, gistInMemo)
 	}
 	if next.number != s.told.number {
 		values[MemoRunNumber], values[MemoOffline] = next.number, s.prepared.Offline
@@ -74,7 +74,7 @@ func scenarioBoard(r ScenarioState, p activities.PreparedScenario) string {
 	}
 	b.print("**%s** · %s · run %d · %s\n\n", headline, plain(r.Scenario), r.RunNumber, cost(r.Cost))
 	if r.Title != "" {
-		b.print("> %s\n\n", plain(excerpt.Marked(r.Title, gistInDetails)))
+		b.print("> %s\n\n", plain(text.Truncate(r.Title, gistInDetails)))
 	}
 	if r.Status == scenario.Running && r.Paused {
 		b.print("**Paused:** nothing runs\n\n")
@@ -104,12 +104,12 @@ func (b *board) steps(r ScenarioState) {
 		case ref.ID == r.Step:
 			status = string(scenario.Running)
 		}
-		b.print("| %s | %s | %s | %s | %d |\n", ref.ID, plain(excerpt.Marked(ref.Title, gistInDetails)), status, spent, evidence)
+		b.print("| %s | %s | %s | %s | %d |\n", ref.ID, plain(text.Truncate(ref.Title, gistInDetails)), status, spent, evidence)
 	}
 	b.WriteString("\n")
 	for _, one := range r.Steps {
 		if one.Error != nil {
-			b.print("- step %s: %s\n", one.ID, plain(excerpt.Marked(*one.Error, gistInDetails)))
+			b.print("- step %s: %s\n", one.ID, plain(text.Truncate(*one.Error, gistInDetails)))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
-	"conclave/engine/excerpt"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // maxReason bounds why a step came to no verdict, in bytes.
@@ -34,7 +34,7 @@ func (s *scenarioRun) launch(l scenario.Launch) {
 	if l.ResumeFrom != "" {
 		summary = fmt.Sprintf("step %s · goes on · %s", l.Step.ID, l.Step.Title)
 	}
-	ctx = steps(ctx, excerpt.Marked(summary, gistInMemo), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
+	ctx = steps(ctx, text.Truncate(summary, gistInMemo), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
 	options := workflow.GetActivityOptions(ctx)
 	options.ActivityID = fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID)
 	ctx = workflow.WithActivityOptions(ctx, options)
@@ -86,11 +86,11 @@ func (s *scenarioRun) noteEnd(over bool, step scenario.StepRef, status scenario.
 	if over {
 		return
 	}
-	text := fmt.Sprintf("step %s: %s", step.ID, status)
+	line := fmt.Sprintf("step %s: %s", step.ID, status)
 	if why != nil {
-		text += ": " + excerpt.Marked(*why, gistInMemo)
+		line += ": " + text.Truncate(*why, gistInMemo)
 	}
-	s.note("step_ended", step.ID, text)
+	s.note("step_ended", step.ID, line)
 }
 
 // event is how the step ended, in the core's terms.
@@ -124,7 +124,7 @@ func (t *trial) unfinished(err error) scenario.Event {
 	cause := failure(err)
 	return scenario.Broke{
 		Launch: t.launch.ID, Token: detail.Token, DurationMS: t.worked().Milliseconds(), Usage: detail.Usage,
-		Reason: excerpt.Marked(cause.Type+": "+cause.Message, maxReason),
+		Reason: text.Truncate(cause.Type+": "+cause.Message, maxReason),
 	}
 }
 

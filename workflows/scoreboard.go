@@ -9,8 +9,8 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/coordination"
-	"conclave/engine/excerpt"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 // gistInDetails is how much of the query the scoreboard has, in bytes.
@@ -64,7 +64,7 @@ func scoreboard(s activities.SessionState, p activities.Prepared) string {
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the team.\n\n")
 	}
-	b.print("> %s\n\n", plain(excerpt.Marked(s.Query, gistInDetails)))
+	b.print("> %s\n\n", plain(text.Truncate(s.Query, gistInDetails)))
 	b.agents(s)
 	if p.URL != "" {
 		b.print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "session.json"))

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"conclave/engine/text"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -43,7 +45,7 @@ var errGone = errors.New("it broke too often; its tools are gone for the rest of
 func (l *link) dial(ctx context.Context) ([]*sdk.Tool, error) {
 	s, tools, err := connect(ctx, l.server, l.dir, l.home, rand.Text())
 	if err != nil {
-		return nil, &StartError{Server: l.server.Name, Err: errors.New(l.server.masked(plain(err.Error())))}
+		return nil, &StartError{Server: l.server.Name, Err: errors.New(l.server.masked(text.Terminal(err.Error())))}
 	}
 	l.current = s
 	return tools, nil
@@ -97,7 +99,7 @@ func (l *link) drop(s *session, err error) string {
 	if s.process != nil {
 		about += s.process.ended()
 	}
-	about = l.server.masked(plain(about))
+	about = l.server.masked(text.Terminal(about))
 	l.log.Warn("the connection to an MCP server broke", "mcp_server", l.server.Name, "error", about)
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
@@ -200,7 +202,7 @@ func (l *link) unreachable(ctx context.Context, err error) (*output, error) {
 
 // told is a fault after which the connection is good.
 func (l *link) told(t tool, f *fault) *output {
-	said := plain(f.err.Error())
+	said := text.Terminal(f.err.Error())
 	switch {
 	case f.kind == late:
 		return l.objection("%q of MCP server %q took longer than %s; the server goes on with it. Look at what it has done before you call it again",

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
-	"github.com/charmbracelet/x/ansi"
+	"conclave/engine/text"
 )
 
 // How a server's processes are ended: its input is closed, then it is asked,
@@ -226,20 +225,9 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text := plain(string(t.kept))
-	if len(text) > maxShown {
-		text = "…" + strings.ToValidUTF8(text[len(text)-maxShown:], "")
+	shown := strings.TrimSpace(text.Terminal(string(t.kept)))
+	if len(shown) > maxShown {
+		shown = "…" + strings.ToValidUTF8(shown[len(shown)-maxShown:], "")
 	}
-	return text
-}
-
-// plain is foreign text without what a terminal would obey.
-func plain(text string) string {
-	text = ansi.Strip(strings.ToValidUTF8(text, "\uFFFD"))
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, text))
+	return shown
 }

@@ -19,8 +19,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"conclave/engine/excerpt"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 // maxLeaves is how many values of a structured result are looked for in its text.
@@ -149,8 +149,8 @@ func leaves(value any, found []string) []string {
 }
 
 // plainLine is a server's short text, on one line and bounded.
-func plainLine(text string) string {
-	return excerpt.Marked(strings.Join(strings.Fields(plain(text)), " "), 500)
+func plainLine(s string) string {
+	return text.Truncate(text.OneLine(text.Terminal(s)), 500)
 }
 
 func bytesOf(n int) string {
@@ -207,11 +207,11 @@ const (
 
 // bounded is a text as a model is shown it. One that is too long is kept in a
 // file of the workspace.
-func bounded(workspace, tool, text string) string {
-	if len(text) <= maxText {
-		return text
+func bounded(workspace, tool, result string) string {
+	if len(result) <= maxText {
+		return result
 	}
-	kept, cut := excerpt.Of(text, maxKept)
+	kept, cut := text.Head(result, maxKept)
 	where := "the whole of it"
 	if cut {
 		where = fmt.Sprintf("its first %s", bytesOf(len(kept)))
@@ -222,9 +222,9 @@ func bounded(workspace, tool, text string) string {
 	} else {
 		where += fmt.Sprintf(" could not be kept in the workspace (%v)", err)
 	}
-	head, _ := excerpt.Of(text, maxHead)
-	notice := fmt.Sprintf("\n\n[… %s of %s not shown; %s …]\n\n", "the middle", bytesOf(len(text)), where)
-	tail := text[len(text)-(maxText-maxHead-len(notice)):]
+	head, _ := text.Head(result, maxHead)
+	notice := fmt.Sprintf("\n\n[… %s of %s not shown; %s …]\n\n", "the middle", bytesOf(len(result)), where)
+	tail := result[len(result)-(maxText-maxHead-len(notice)):]
 	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"conclave/engine/excerpt"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 const (
@@ -45,7 +45,7 @@ func newTool(names *names, server string, described *sdk.Tool) (tool, error) {
 	name := names.of(owner{server, described.Name})
 	return tool{
 		own:     described.Name,
-		told:    llm.Tool{Name: name, Description: excerpt.Marked(strings.ToValidUTF8(description, "\uFFFD"), maxDescription), Parameters: parameters},
+		told:    llm.Tool{Name: name, Description: text.Truncate(strings.ToValidUTF8(description, "\uFFFD"), maxDescription), Parameters: parameters},
 		checked: compile(described.InputSchema),
 	}, nil
 }
@@ -159,24 +159,24 @@ func compile(given any) *schema {
 // arguments returns what is sent for a model's text, or what is wrong with it.
 // Optional arguments that are null count as absent where the schema has no
 // room for null: models that must name every key send that.
-func (t tool) arguments(text string) (json.RawMessage, error) {
-	if strings.TrimSpace(text) == "" {
-		text = "{}"
+func (t tool) arguments(sent string) (json.RawMessage, error) {
+	if strings.TrimSpace(sent) == "" {
+		sent = "{}"
 	}
 	var given map[string]any
-	if err := json.Unmarshal([]byte(text), &given); err != nil {
+	if err := json.Unmarshal([]byte(sent), &given); err != nil {
 		return nil, fmt.Errorf("the arguments are not a JSON object (%w); send one that fits the tool's schema", err)
 	}
 	if given == nil {
 		return nil, errors.New("the arguments are null, not a JSON object; send one that fits the tool's schema")
 	}
 	if t.checked == nil {
-		return json.RawMessage(text), nil
+		return json.RawMessage(sent), nil
 	}
 	t.checked.complete(given)
 	err := t.checked.resolved.Validate(given)
 	if err == nil {
-		return json.RawMessage(text), nil
+		return json.RawMessage(sent), nil
 	}
 	required := t.checked.resolved.Schema().Required
 	for name, value := range given {
@@ -189,7 +189,7 @@ func (t tool) arguments(text string) (json.RawMessage, error) {
 		return json.Marshal(given)
 	}
 	said := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "validating root: "), "validating /properties/", "argument ")
-	return nil, fmt.Errorf("wrong arguments: %s", excerpt.Marked(said, maxObjection))
+	return nil, fmt.Errorf("wrong arguments: %s", text.Truncate(said, maxObjection))
 }
 
 // complete fills in what is required but has a default. Some servers describe

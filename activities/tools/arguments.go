@@ -10,7 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"conclave/engine/llm"
-	"conclave/engine/nearest"
+	"conclave/engine/text"
 )
 
 // arguments of all the file tools. Each uses those that its schema names.
@@ -101,18 +101,9 @@ func (s *schema) usage() string {
 
 // suggestion names the choice that a wrong name was probably meant to be.
 func suggestion(wrong string, choices []string) string {
-	best, distance := "", len(wrong)/2+1
-	for _, choice := range choices {
-		d := nearest.Distance(wrong, choice)
-		if strings.Contains(wrong, choice) || wrong != "" && strings.Contains(choice, wrong) {
-			d = min(d, 1)
-		}
-		if d < distance {
-			best, distance = choice, d
-		}
-	}
-	if best == "" {
+	choice, ok := text.Nearest(wrong, choices)
+	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return fmt.Sprintf("; did you mean %q?", choice)
 }

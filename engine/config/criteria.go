@@ -107,7 +107,7 @@ func (n *node) get(key string) *node {
 // first is the first of the keys that has a non-empty string, or "".
 func (n *node) first(keys ...string) string {
 	for _, key := range keys {
-		if v := n.get(key); v != nil && v.kind == text && strings.TrimSpace(v.text) != "" {
+		if v := n.get(key); v != nil && v.kind == stringText && strings.TrimSpace(v.text) != "" {
 			return v.text
 		}
 	}
@@ -118,7 +118,7 @@ func (n *node) first(keys ...string) string {
 func (n *node) texts() []string {
 	var all []string
 	for _, item := range n.items {
-		if item.kind != text {
+		if item.kind != stringText {
 			return nil
 		}
 		all = append(all, item.text)

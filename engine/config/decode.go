@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"conclave/engine/text"
 )
 
 // decoder turns a document into a struct by the tags of its fields. It goes on
@@ -91,7 +93,7 @@ func (d *decoder) decode(n *node, key string, v reflect.Value, r rule) {
 
 // mapping decodes into a struct.
 func (d *decoder) mapping(n *node, key string, v reflect.Value, r rule) {
-	if n.kind == text && r.shorthand != "" {
+	if n.kind == stringText && r.shorthand != "" {
 		n = &node{position: n.position, kind: mapping, fields: []field{{n.position, r.shorthand, n}}}
 	}
 	if n.kind != mapping && n.kind != null {
@@ -131,7 +133,7 @@ func shown(n *node) string {
 	switch n.kind {
 	case list, mapping:
 		return "this"
-	case text:
+	case stringText:
 		return quote(n.text)
 	}
 	return n.found()
@@ -171,7 +173,7 @@ func (d *decoder) unknown(f field, parent string, valid []string) {
 		return
 	}
 	hint := suggestion(f.key, valid)
-	if _, near := closest(f.key, valid); !near && (d.document() == teamType || parent == "") {
+	if _, near := text.Nearest(f.key, valid); !near && (d.document() == teamType || parent == "") {
 		elsewhere := ""
 		walk(d.document(), "", func(pattern string, r rule) {
 			if r.key == f.key && elsewhere == "" {
@@ -237,7 +239,7 @@ func (d *decoder) any(n *node, key string) any {
 		return n.text == "true"
 	case number:
 		return d.anyNumber(n, key)
-	case text:
+	case stringText:
 		return n.text
 	case list:
 		items := make([]any, len(n.items))
@@ -278,7 +280,7 @@ func pattern(key string) string { return listIndex.ReplaceAllString(key, "[]") }
 func (d *decoder) str(n *node, key string, v reflect.Value, r rule) {
 	switch {
 	case n.kind == null && r.optional: // absent, as an empty string is
-	case n.kind != text && !(n.kind == number && n.plain):
+	case n.kind != stringText && !(n.kind == number && n.plain):
 		expected := "a string"
 		if n.plain && n.kind == boolean {
 			expected += " (in quotes)"

@@ -22,7 +22,7 @@ const (
 	null kind = iota
 	boolean
 	number
-	text
+	stringText
 	list
 	mapping
 )
@@ -118,7 +118,7 @@ func (n *node) found() string {
 		return n.text
 	case number:
 		return cut(n.text)
-	case text:
+	case stringText:
 		return "the string " + quote(n.text)
 	case list:
 		return "a list"
@@ -260,7 +260,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (*node, *fault) {
 
 func scalar(result *node, n *yaml.Node) {
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
-	result.kind, result.text, result.plain = text, n.Value, n.Style&quoted == 0
+	result.kind, result.text, result.plain = stringText, n.Value, n.Style&quoted == 0
 	switch {
 	case !result.plain:
 	case n.Tag == "!!null":
@@ -389,7 +389,7 @@ func (r *jsonReader) value(depth int) (*node, *fault) {
 	case json.Number:
 		n.kind, n.text = number, token.String()
 	case string:
-		n.kind, n.text = text, token
+		n.kind, n.text = stringText, token
 	case json.Delim:
 		return n, r.collection(n, token, depth)
 	}

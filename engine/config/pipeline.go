@@ -106,7 +106,7 @@ func plainNext(root *node) {
 	}
 	for _, step := range steps.items {
 		for i, f := range step.fields {
-			if f.key == "next" && f.value.kind == text {
+			if f.key == "next" && f.value.kind == stringText {
 				step.fields[i].value = &node{position: f.value.position, kind: list, items: []*node{f.value}}
 			}
 		}

@@ -56,7 +56,7 @@ func kindOf(t reflect.Type) kind {
 	case reflect.Int, reflect.Float64:
 		return number
 	}
-	return text
+	return stringText
 }
 
 // keys lists the keys of a struct type.

@@ -60,7 +60,7 @@ func property(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	s.Description = r.doc + availability(pattern)
 	if r.def != nil {
 		s.Default = json.RawMessage(r.def.text)
-		if r.def.kind == text {
+		if r.def.kind == stringText {
 			s.Default = json.RawMessage(strconv.Quote(r.def.text))
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"conclave/engine/text"
 )
 
 var (
@@ -22,7 +24,7 @@ func looksSecret(value string) bool { return secretValue.MatchString(strings.Tri
 
 // secretKey says whether a key's value could only be a secret.
 func secretKey(key string) bool {
-	folded := fold(key)
+	folded := text.Fold(key)
 	for _, name := range []string{"apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "authorization", "secretkey", "clientsecret"} {
 		if strings.HasSuffix(folded, name) {
 			return true

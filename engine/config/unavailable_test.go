@@ -36,7 +36,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		if r.def != nil {
 			d := decoder{}
 			v := reflect.New(map[kind]reflect.Type{
-				boolean: reflect.TypeFor[bool](), number: reflect.TypeFor[int](), text: reflect.TypeFor[string](),
+				boolean: reflect.TypeFor[bool](), number: reflect.TypeFor[int](), stringText: reflect.TypeFor[string](),
 			}[r.def.kind]).Elem()
 			d.decode(r.def, pattern, v, r)
 			require.Empty(t, d.problems, pattern)

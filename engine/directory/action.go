@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"conclave/engine/coordination"
-	"conclave/engine/excerpt"
 	"conclave/engine/llm"
 	"conclave/engine/member"
+	"conclave/engine/text"
 )
 
 // action is what a step ended with.
@@ -174,7 +174,7 @@ func (a *action) vote(d document) (err error) {
 	if a.reason, err = d.optional("reason"); err != nil {
 		return err
 	}
-	a.reason = excerpt.Marked(a.reason, member.MaxReason)
+	a.reason = text.Truncate(a.reason, member.MaxReason)
 	// Nothing is decided from it: what it names is derived from what was seen.
 	a.targetLabel, _ = d.optional("target_label")
 	return nil
@@ -184,7 +184,7 @@ func (a *action) stop(d document) (err error) {
 	if a.summary, err = d.optional("summary"); err != nil {
 		return err
 	}
-	a.summary = excerpt.Marked(a.summary, member.MaxReason)
+	a.summary = text.Truncate(a.summary, member.MaxReason)
 	status, err := d.text("status")
 	if err != nil {
 		return err

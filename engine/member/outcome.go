@@ -8,7 +8,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/excerpt"
+	"conclave/engine/text"
 )
 
 // MaxReason bounds a reason or a summary in what leaves the step, in bytes. The
@@ -37,19 +37,19 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 		if err != nil {
 			return Outcome{}, err
 		}
-		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, excerpt.Marked(v.Reason, MaxReason)
+		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, text.Truncate(v.Reason, MaxReason)
 	case coordination.Stop:
 		s, err := payload[Stop](c)
 		if err != nil {
 			return Outcome{}, err
 		}
-		o.Status, o.Summary = s.Status, excerpt.Marked(s.Summary, MaxReason)
+		o.Status, o.Summary = s.Status, text.Truncate(s.Summary, MaxReason)
 	case coordination.RestartTeam:
 		a, err := payload[Again](c)
 		if err != nil {
 			return Outcome{}, err
 		}
-		o.Reason = excerpt.Marked(a.Reason, MaxReason)
+		o.Reason = text.Truncate(a.Reason, MaxReason)
 	default:
 		return Outcome{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}

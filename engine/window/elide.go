@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"conclave/engine/excerpt"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 // Elision takes the bulk out of one message: of a tool's result its text, of a
@@ -56,16 +56,16 @@ func elided(messages []llm.Message, e Elision) llm.Message {
 	return m
 }
 
-func elidedResult(text, tool string, shown int) string {
+func elidedResult(result, tool string, shown int) string {
 	if shown <= 0 {
-		return fmt.Sprintf("[result of %.64s elided to make room: %s bytes; get what you need of it anew]", tool, count(len(text)))
+		return fmt.Sprintf("[result of %.64s elided to make room: %s bytes; get what you need of it anew]", tool, count(len(result)))
 	}
-	head, cut := excerpt.Of(text, shown)
+	head, cut := text.Head(result, shown)
 	if !cut {
-		return text
+		return result
 	}
 	return head + fmt.Sprintf("\n[the rest of this result of %.64s is elided: it has %s bytes, for which the context window has no room; ask for less at a time]",
-		tool, count(len(text)))
+		tool, count(len(result)))
 }
 
 // toolOf names the tool that the result at a position is of.

@@ -11,10 +11,10 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
-	"conclave/engine/excerpt"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // maxText is how much of one text is shown, in bytes, unless all of it is.
@@ -114,20 +114,20 @@ func (p *printer) line(level int, format string, args ...any) {
 	p.out.WriteString(strings.TrimRight(text, " ") + "\n")
 }
 
-// text adds what somebody wrote, line by line, cut if it is long.
-func (p *printer) text(level int, text string) {
-	text = strings.TrimRight(progress.Plain(text), "\n")
-	if text == "" {
+// text adds written, line by line, truncated if it is long.
+func (p *printer) text(level int, written string) {
+	written = strings.TrimRight(progress.Plain(written), "\n")
+	if written == "" {
 		p.line(level, "(empty)")
 		return
 	}
 	rest := 0
 	if !p.options.Full {
-		head, _ := excerpt.Of(text, maxText)
-		rest = len(text) - len(head)
-		text = strings.TrimRight(head, "\n")
+		head, _ := text.Head(written, maxText)
+		rest = len(written) - len(head)
+		written = strings.TrimRight(head, "\n")
 	}
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(written, "\n") {
 		p.line(level, "%s", line)
 	}
 	if rest > 0 {

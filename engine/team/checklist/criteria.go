@@ -3,7 +3,7 @@ package checklist
 import (
 	"strings"
 
-	"conclave/engine/excerpt"
+	"conclave/engine/text"
 )
 
 // maxScope is where the subtask is cut inside a default criterion, in bytes.
@@ -34,7 +34,7 @@ func general() []string {
 
 // owned judges the work on one part of a divided task.
 func owned(subtask string) []string {
-	scope := excerpt.Marked(strings.Join(strings.Fields(subtask), " "), maxScope)
+	scope := text.Truncate(strings.Join(strings.Fields(subtask), " "), maxScope)
 	if scope == "" {
 		scope = "as assigned"
 	}

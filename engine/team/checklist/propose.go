@@ -61,7 +61,7 @@ type Kept struct {
 }
 
 // Told is the text of the tool result.
-func (p Plan) Told() string { return text(p) }
+func (p Plan) Told() string { return encode(p) }
 
 // Propose evaluates the arguments of a propose_improvements call. It changes
 // nothing, and nothing of it has to be learned.

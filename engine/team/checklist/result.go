@@ -64,7 +64,7 @@ type Plateau struct {
 }
 
 // Told is the text of the tool result.
-func (r Result) Told() string { return text(r) }
+func (r Result) Told() string { return encode(r) }
 
 // Read reads back what Told gave; false for any other text.
 func Read(told string) (Result, bool) {
@@ -86,8 +86,8 @@ func (r Result) score(id string) (float64, bool) {
 	return r.Items[i].Score, true
 }
 
-// text is for values that always have a JSON form: no score is infinite.
-func text(v any) string {
+// encode is for values that always have a JSON form: no score is infinite.
+func encode(v any) string {
 	raw, _ := json.Marshal(v)
 	return string(raw)
 }

@@ -45,7 +45,7 @@ func Tools(p Policy) []llm.Tool {
 }
 
 func tool(name, description string, properties map[string]property, required ...string) llm.Tool {
-	return llm.Tool{Name: name, Description: description, Parameters: json.RawMessage(text(schema{
+	return llm.Tool{Name: name, Description: description, Parameters: json.RawMessage(encode(schema{
 		Type: "object", Properties: properties, Required: required,
 	}))}
 }

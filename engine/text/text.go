@@ -1,0 +1,98 @@
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+const (
+	ellipsis    = "…"
+	replacement = "\uFFFD" // for bytes that are not UTF-8
+)
+
+// Head returns the longest beginning of s of at most limit bytes that ends
+// between characters, and whether it is shorter than s.
+func Head(s string, limit int) (string, bool) {
+	if len(s) <= limit {
+		return s, false
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:max(0, limit)], true
+}
+
+// Truncate shortens s to at most limit bytes, which include the ellipsis that
+// marks a shortened text.
+func Truncate(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	head, _ := Head(s, max(0, limit-len(ellipsis)))
+	return head + ellipsis
+}
+
+// HeadRunes returns the first n characters of s as valid UTF-8: other bytes
+// would not survive JSON.
+func HeadRunes(s string, n int) string {
+	s = strings.ToValidUTF8(s, replacement)
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
+
+// OneLine collapses every run of white space in s to one space.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Sanitize returns s as valid UTF-8 with Unix line ends and without control
+// characters except newline and tab.
+func Sanitize(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, replacement), "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Terminal returns s without anything that a terminal obeys: escape sequences,
+// control characters except newline and tab, and marks that reorder text.
+func Terminal(s string) string {
+	s = Sanitize(ansi.Strip(strings.ToValidUTF8(s, replacement)))
+	return strings.Map(func(r rune) rune {
+		if reorders(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// reorders reports whether r is a bidirectional embedding, override or isolate,
+// which can show text in another order than it is written in.
+func reorders(r rune) bool {
+	return '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
+}
+
+// Markdown returns s on one line, with the characters escaped that would draw a
+// table, a link or an emphasis, and without control characters.
+func Markdown(s string) string {
+	var b strings.Builder
+	for _, r := range OneLine(s) {
+		switch {
+		case unicode.IsControl(r):
+			continue
+		case strings.ContainsRune("\\`*_<>|[]#~", r):
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,90 @@
+package text_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave/engine/text"
+)
+
+func TestHead(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		s         string
+		limit     int
+		want      string
+		truncated bool
+	}{
+		{"abc", 3, "abc", false},
+		{"abcd", 3, "abc", true},
+		{"aé", 2, "a", true},
+		{"日本", 5, "日", true},
+		{"日本", 0, "", true},
+		{"日本", -1, "", true},
+		{"", 0, "", false},
+	} {
+		got, truncated := text.Head(tt.s, tt.limit)
+		require.Equal(t, tt.want, got, tt.s)
+		require.Equal(t, tt.truncated, truncated, tt.s)
+	}
+}
+
+func TestTruncate_fitsAndStaysValid(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, limit := rapid.String().Draw(t, "s"), rapid.IntRange(3, 50).Draw(t, "limit")
+		got := text.Truncate(s, limit)
+		require.LessOrEqual(t, len(got), limit)
+		require.True(t, utf8.ValidString(got))
+		require.True(t, got == s || strings.HasSuffix(got, "…"))
+	})
+}
+
+func TestHeadRunes(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "日本", text.HeadRunes("日本語", 2))
+	require.Equal(t, "日本語", text.HeadRunes("日本語", 3))
+	require.Equal(t, "a\uFFFDb", text.HeadRunes("a\xff\xfebc", 3), "invalid bytes are replaced before they count")
+	require.Empty(t, text.HeadRunes("abc", 0))
+}
+
+func TestOneLine(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a b c", text.OneLine(" a\n\tb  c\r\n"))
+}
+
+func TestSanitize(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a\nb\tc[31md\uFFFD", text.Sanitize("a\r\nb\tc\x1b[31m\x00d\r\xff"))
+}
+
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"\x1b[1;31mred\x1b[0m\r\nnext":              "red\nnext",
+		"\x1b]0;a title\x07text":                    "text",
+		"\x1b]8;;http://h/\x1b\\link\x1b]8;;\x1b\\": "link",
+		"one\u202Etwo\u2066":                        "onetwo",
+		"\u009b31mred":                              "31mred",
+		"a\x9bb":                                    "a\uFFFDb",
+	} {
+		require.Equal(t, want, text.Terminal(s), "%q", s)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		got := text.Terminal(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))
+		require.True(t, utf8.ValidString(got))
+		for _, r := range got {
+			require.True(t, r == '\n' || r == '\t' || !unicode.IsControl(r), "%q", got)
+		}
+	})
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, `\[a\](b) \| \*c\* d`, text.Markdown("[a](b) |\n*c* \x1bd"))
+}
