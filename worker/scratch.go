@@ -1,14 +1,14 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/gofrs/flock"
-
 	"conclave/engine/artifact"
+	"conclave/engine/filelock"
 )
 
 // scratch is this process's directory for the workspaces of running steps. A
@@ -16,7 +16,7 @@ import (
 // free, and its directory is removed by the next worker.
 type scratch struct {
 	dir  string
-	lock *flock.Flock
+	lock *os.File
 }
 
 const (
@@ -39,13 +39,14 @@ func openScratch(parent string) (*scratch, error) {
 		if err != nil {
 			return nil, fmt.Errorf("making a directory for the workspaces of steps: %w", err)
 		}
-		s := &scratch{dir: dir, lock: flock.New(dir + lockSuffix)}
-		if err := s.lock.Lock(); err != nil {
-			s.close()
+		lock, err := filelock.Wait(context.Background(), dir+lockSuffix, filelock.Exclusive)
+		if err != nil {
+			_ = artifact.RemoveTree(dir)
 			return nil, fmt.Errorf("locking the directory for the workspaces of steps: %w", err)
 		}
+		s := &scratch{dir: dir, lock: lock}
 		// Another worker's sweep may have come between the lock's file and the lock.
-		if _, err := os.Stat(s.lock.Path()); err == nil {
+		if _, err := os.Stat(lock.Name()); err == nil {
 			return s, nil
 		}
 		s.close()
@@ -56,8 +57,8 @@ func openScratch(parent string) (*scratch, error) {
 // workspace, and with it only what the next attempt makes again.
 func (s *scratch) close() {
 	_ = artifact.RemoveTree(s.dir)
-	_ = os.Remove(s.lock.Path())
-	_ = s.lock.Unlock()
+	_ = os.Remove(s.lock.Name())
+	_ = s.lock.Close()
 }
 
 // sweep removes what dead processes left behind. What cannot be removed, for
@@ -65,8 +66,8 @@ func (s *scratch) close() {
 func sweep(parent string) {
 	locks, _ := filepath.Glob(filepath.Join(parent, scratchName+"*"+lockSuffix))
 	for _, name := range locks {
-		lock := flock.New(name)
-		if locked, err := lock.TryLock(); err != nil || !locked {
+		lock, err := filelock.Try(name, filelock.Exclusive)
+		if err != nil || lock == nil {
 			continue
 		}
 		(&scratch{dir: strings.TrimSuffix(name, lockSuffix), lock: lock}).close()

@@ -16,12 +16,12 @@ func TestScratchOfADeadProcessIsRemoved(t *testing.T) {
 	dead, err := openScratch(parent)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dead.dir, "left.txt"), nil, 0o600))
-	require.NoError(t, dead.lock.Unlock()) // as the kernel does for a killed process
+	require.NoError(t, dead.lock.Close()) // as the kernel does for a killed process
 
 	next, err := openScratch(parent)
 	require.NoError(t, err)
 	require.NoDirExists(t, dead.dir)
-	require.NoFileExists(t, dead.lock.Path())
+	require.NoFileExists(t, dead.lock.Name())
 	require.DirExists(t, living.dir)
 	require.NotEqual(t, living.dir, next.dir)
 

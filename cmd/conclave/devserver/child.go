@@ -18,6 +18,8 @@ import (
 	"go.temporal.io/server/common/log"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"conclave/engine/filelock"
 )
 
 const (
@@ -66,7 +68,7 @@ func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	unused, err := s.serve(ctx, from.dir)
 	// Held until the process is gone: a command that comes now waits for that.
 	defer runtime.KeepAlive(unused)
-	_ = ready.release()
+	_ = ready.Close()
 	s.stop()
 	return err
 }
@@ -103,7 +105,7 @@ func adopt(stdin io.Reader) (inheritance, error) {
 	if err != nil {
 		return inheritance{}, fmt.Errorf("take over the data directory: %w", err)
 	}
-	held, err := flock(owner, exclusive)
+	held, err := filelock.TryFile(owner, filelock.Exclusive)
 	if err != nil {
 		return inheritance{}, fmt.Errorf("take over the data directory %s: %w", dir, err)
 	}
@@ -114,11 +116,11 @@ func adopt(stdin io.Reader) (inheritance, error) {
 }
 
 // announce writes the record and then takes the lock that makes it valid.
-func announce(ctx context.Context, dir directory, stack Stack) (*lock, error) {
+func announce(ctx context.Context, dir directory, stack Stack) (*os.File, error) {
 	if err := dir.record(stack); err != nil {
 		return nil, err
 	}
-	return waitLock(ctx, dir.readyFile(), exclusive)
+	return filelock.Wait(ctx, dir.readyFile(), filelock.Exclusive)
 }
 
 // reporter sends the one report that the starter waits for.
@@ -143,7 +145,7 @@ func (r *reporter) send(what report) {
 
 // serve returns when there is nothing more to serve: no leases for the grace,
 // and then with their lock, or the end of ctx, or the failure of a server.
-func (s *servers) serve(ctx context.Context, dir directory) (*lock, error) {
+func (s *servers) serve(ctx context.Context, dir directory) (*os.File, error) {
 	tick := time.NewTicker(leasePoll)
 	defer tick.Stop()
 	lastUse := time.Now()
@@ -155,7 +157,7 @@ func (s *servers) serve(ctx context.Context, dir directory) (*lock, error) {
 			return nil, err
 		case <-tick.C:
 		}
-		unused, err := tryLock(dir.leaseFile(), exclusive)
+		unused, err := filelock.Try(dir.leaseFile(), filelock.Exclusive)
 		switch {
 		case err != nil:
 			return nil, err
@@ -164,7 +166,7 @@ func (s *servers) serve(ctx context.Context, dir directory) (*lock, error) {
 		case time.Since(lastUse) >= grace:
 			return unused, nil
 		default:
-			_ = unused.release()
+			_ = unused.Close()
 		}
 	}
 }

@@ -52,8 +52,8 @@ type report struct {
 
 // launch starts the child, hands owner over to it and waits for its report. If
 // ctx ends first the child is left alone: without a lease it goes by itself.
-func (d directory) launch(ctx context.Context, owner *lock, opts Options) (Stack, error) {
-	defer func() { _ = owner.release() }()
+func (d directory) launch(ctx context.Context, owner *os.File, opts Options) (Stack, error) {
+	defer func() { _ = owner.Close() }()
 	if opts.Logf != nil {
 		opts.Logf("starting the embedded Temporal server, Web UI and S3 store on %s", d)
 	}
@@ -79,7 +79,7 @@ func (d directory) launch(ctx context.Context, owner *lock, opts Options) (Stack
 }
 
 // spawn runs our own binary as the child and returns the pipe it reports on.
-func (d directory) spawn(owner *lock, what order) (*os.File, error) {
+func (d directory) spawn(owner *os.File, what order) (*os.File, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
@@ -104,7 +104,7 @@ func (d directory) spawn(owner *lock, what order) (*os.File, error) {
 	child.Env = childEnvironment(os.Environ())
 	child.Stdin = bytes.NewReader(input)
 	child.Stdout, child.Stderr = logs, logs
-	child.ExtraFiles = []*os.File{owner.file, reportsIn}
+	child.ExtraFiles = []*os.File{owner, reportsIn}
 	detach(child)
 	if err := child.Start(); err != nil {
 		_ = reports.Close()

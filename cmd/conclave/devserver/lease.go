@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
+
+	"conclave/engine/filelock"
 )
 
 const (
@@ -31,7 +34,7 @@ type Options struct {
 type Lease struct {
 	stack   Stack
 	started bool
-	held    *lock
+	lock    *os.File // shared
 }
 
 // Stack says what is served where.
@@ -43,7 +46,7 @@ func (l *Lease) Started() bool { return l.started }
 // Release gives the lease back. The child goes about a second after the last
 // one; Release does not wait for that. Releasing twice is harmless.
 func (l *Lease) Release() error {
-	if err := l.held.release(); err != nil {
+	if err := l.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("release the embedded stack: %w", err)
 	}
 	return nil
@@ -62,14 +65,14 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	}
 	// The lease comes first: a stack seen while holding it does not stop for
 	// want of leases.
-	held, err := waitLock(ctx, dir.leaseFile(), shared)
+	lock, err := filelock.Wait(ctx, dir.leaseFile(), filelock.Shared)
 	if err != nil {
 		return nil, fmt.Errorf("join the embedded stack on %s: %w", dir, err)
 	}
-	lease := &Lease{held: held}
+	lease := &Lease{lock: lock}
 	lease.stack, lease.started, err = dir.joinOrLaunch(ctx, opts)
 	if err != nil {
-		_ = held.release()
+		_ = lock.Close()
 		return nil, fmt.Errorf("join the embedded stack on %s: %w", dir, err)
 	}
 	return lease, nil
@@ -83,7 +86,7 @@ func (d directory) joinOrLaunch(ctx context.Context, opts Options) (stack Stack,
 		if ok || err != nil {
 			return stack, false, err
 		}
-		owner, err := tryLock(d.lockFile(), exclusive)
+		owner, err := filelock.Try(d.lockFile(), filelock.Exclusive)
 		if err != nil {
 			return Stack{}, false, err
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
+
+	"conclave/engine/filelock"
 )
 
 func TestTheStackLivesAsLongAsItsLeases(t *testing.T) {
@@ -164,9 +166,9 @@ func TestOfManyCommandsOneStartsTheStack(t *testing.T) {
 func TestJoinEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	owner, err := tryLock(filepath.Join(dir, "stack.lock"), exclusive)
+	owner, err := filelock.Try(filepath.Join(dir, "stack.lock"), filelock.Exclusive)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, owner.release()) }()
+	defer func() { require.NoError(t, owner.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = Join(ctx, dir, Options{})

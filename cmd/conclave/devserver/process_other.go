@@ -8,9 +8,9 @@ import (
 	"os/exec"
 )
 
-var errUnsupported = errors.New("the embedded stack runs on Linux and macOS only; use a cluster with --address")
-
-func flock(*os.File, lockMode) (held bool, err error) { return false, errUnsupported }
+func supported() error {
+	return errors.New("the embedded stack runs on Linux and macOS only; use a cluster with --address")
+}
 
 func detach(*exec.Cmd) {}
 

@@ -123,6 +123,16 @@ func (s *servers) until(ctx context.Context, check func(context.Context) error) 
 	}
 }
 
+// pause waits, or returns the cause of the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // startPoll is how often a server that is starting is asked again.
 const startPoll = 10 * time.Millisecond
 

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"conclave/engine/filelock"
 )
 
 // The bucket and the namespace that every stack has.
@@ -73,6 +75,15 @@ func (d directory) serving() (Stack, bool, error) {
 	return stack, err == nil, err
 }
 
+// isFree reports whether no exclusive lock is held on the file.
+func isFree(path string) (bool, error) {
+	lock, err := filelock.Try(path, filelock.Shared)
+	if lock == nil {
+		return false, err
+	}
+	return true, lock.Close()
+}
+
 // recorded reads the stack that ran last or runs now.
 func (d directory) recorded() (Stack, error) {
 	content, err := os.ReadFile(d.stackFile())
@@ -126,6 +137,9 @@ func locate(dataDir string) (directory, error) {
 // prepare makes the directory, private if it is new. One that anybody may
 // write to is refused: its locks and its record could be anybody's.
 func (d directory) prepare() error {
+	if err := supported(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("make the data directory: %w; choose another with --data-dir", err)
 	}

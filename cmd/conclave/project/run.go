@@ -11,8 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
-
+	"conclave/engine/filelock"
 	"conclave/engine/scenario"
 )
 
@@ -119,11 +118,11 @@ func (p *Project) Fold(ctx context.Context, slug string) (scenario.Statistics, e
 	}
 	waiting, stop := context.WithTimeout(ctx, lockWait)
 	defer stop()
-	lock := flock.New(filepath.Join(p.Path(slug, "runs"), ".lock"))
-	if _, err := lock.TryLockContext(waiting, 10*time.Millisecond); err != nil {
-		return scenario.Statistics{}, fmt.Errorf("fold the statistics of scenario %s: another process holds %s: %w", slug, lock.Path(), err)
+	lock, err := filelock.Wait(waiting, filepath.Join(p.Path(slug, "runs"), ".lock"), filelock.Exclusive)
+	if err != nil {
+		return scenario.Statistics{}, fmt.Errorf("fold the statistics of scenario %s: %w", slug, err)
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with the process at the latest
+	defer func() { _ = lock.Close() }()
 	runs, _, err := p.Runs(slug)
 	if err != nil {
 		return scenario.Statistics{}, err

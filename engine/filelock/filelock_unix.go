@@ -1,6 +1,6 @@
 //go:build !windows
 
-package directory
+package filelock
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks a file until it is closed, alone or with others who do not want
-// it alone; false if somebody has it.
-func tryLock(f *os.File, alone bool) (bool, error) {
+// TryFile locks an open file without waiting and reports whether it did. Locking
+// the same open file again succeeds, also in a process that inherited it.
+func TryFile(f *os.File, mode Mode) (bool, error) {
 	how := unix.LOCK_SH
-	if alone {
+	if mode == Exclusive {
 		how = unix.LOCK_EX
 	}
 	for {

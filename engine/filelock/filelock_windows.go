@@ -1,4 +1,4 @@
-package directory
+package filelock
 
 import (
 	"errors"
@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock locks a file until it is closed, alone or with others who do not want
-// it alone; false if somebody has it.
-func tryLock(f *os.File, alone bool) (bool, error) {
+// TryFile locks an open file without waiting and reports whether it did.
+func TryFile(f *os.File, mode Mode) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
-	if alone {
+	if mode == Exclusive {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})

@@ -1,0 +1,79 @@
+// Package filelock locks files with flock on Unix and LockFileEx on Windows.
+//
+// A lock belongs to an open file: closing the file releases it, and so does the
+// death of the last process that has the file open, however it dies. Start with
+// Wait and Try; TryFile and WaitFile lock a file that the caller opened, such as
+// one below an os.Root or one inherited from the parent process.
+package filelock
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Mode says who else may lock the file at the same time.
+type Mode int
+
+const (
+	Shared    Mode = iota // other shared locks
+	Exclusive             // nobody
+)
+
+// poll is the pause between two attempts of WaitFile. The system can wait for a
+// lock, but not for a lock or a cancelled context.
+const poll = 10 * time.Millisecond
+
+// Try opens the file, creating it if it is missing, and locks it without
+// waiting. It returns nil if a conflicting lock is held.
+func Try(path string, mode Mode) (*os.File, error) {
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	switch locked, err := TryFile(f, mode); {
+	case err != nil:
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w; choose a directory on a local file system", path, err)
+	case !locked:
+		return nil, f.Close()
+	}
+	return f, nil
+}
+
+// Wait opens the file, creating it if it is missing, and locks it, waiting until
+// it can. It fails with the cause of ctx when ctx ends first.
+func Wait(ctx context.Context, path string, mode Mode) (*os.File, error) {
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := WaitFile(ctx, f, mode); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("wait for the lock on %s: %w; release it, or choose a directory on a local file system", path, err)
+	}
+	return f, nil
+}
+
+// WaitFile is Wait for an open file.
+func WaitFile(ctx context.Context, f *os.File, mode Mode) error {
+	for {
+		if locked, err := TryFile(f, mode); locked || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(poll):
+		}
+	}
+}
+
+func open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock file: %w", err)
+	}
+	return f, nil
+}
