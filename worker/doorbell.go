@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"conclave/engine/step"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 // doorbell reads the doorbell of a session's run from the memo of its workflow,
@@ -20,7 +20,7 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 		if err != nil {
 			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
 		}
-		payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[workflows.MemoDoorbell]
+		payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[drive.MemoDoorbell]
 		if !rung {
 			return bell, nil
 		}

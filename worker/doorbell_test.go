@@ -12,7 +12,8 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"conclave/engine/step"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // described is a server that knows one run, with the memo given.
@@ -43,15 +44,15 @@ func TestDoorbellIsInTheMemo(t *testing.T) {
 	rung := step.Bell{
 		Epoch: 3, Answers: []step.BellAnswer{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: step.WrapUp,
 	}
-	bell, err := doorbell(described{memo: map[string]any{workflows.MemoDoorbell: rung, workflows.MemoRound: 2}})(t.Context(), "s1", "r1")
+	bell, err := doorbell(described{memo: map[string]any{drive.MemoDoorbell: rung, sessionflow.MemoRound: 2}})(t.Context(), "s1", "r1")
 	require.NoError(t, err)
 	require.Equal(t, rung, bell)
 
-	bell, err = doorbell(described{memo: map[string]any{workflows.MemoRound: 2}})(t.Context(), "s1", "r1")
+	bell, err = doorbell(described{memo: map[string]any{sessionflow.MemoRound: 2}})(t.Context(), "s1", "r1")
 	require.NoError(t, err)
 	require.Zero(t, bell, "it was never rung")
 
-	_, err = doorbell(described{memo: map[string]any{workflows.MemoDoorbell: "ding"}})(t.Context(), "s1", "r1")
+	_, err = doorbell(described{memo: map[string]any{drive.MemoDoorbell: "ding"}})(t.Context(), "s1", "r1")
 	require.ErrorContains(t, err, "reading the doorbell of workflow s1")
 
 	_, err = doorbell(described{})(t.Context(), "s1", "another")

@@ -15,7 +15,10 @@ import (
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/worker/settings"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	scenarioflow "conclave/workflows/scenario"
+	sessionflow "conclave/workflows/session"
 )
 
 // Config says what a worker process is made of.
@@ -23,7 +26,7 @@ type Config struct {
 	Client client.Client
 	Store  artifact.Store
 
-	// TaskQueue is workflows.TaskQueue if empty.
+	// TaskQueue is drive.TaskQueue if empty.
 	TaskQueue string
 
 	// NoSteps makes a worker that answers queries, moves sessions along and keeps
@@ -84,7 +87,7 @@ func New(c Config) (*Worker, error) {
 		return nil, errors.New("a worker needs a client and a store")
 	}
 	if c.TaskQueue == "" {
-		c.TaskQueue = workflows.TaskQueue
+		c.TaskQueue = drive.TaskQueue
 	}
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = defaultSteps
@@ -106,9 +109,9 @@ func New(c Config) (*Worker, error) {
 		DisableRegistrationAliasing: true,
 		OnFatalError:                c.OnFatal,
 	})}
-	w.sessions.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
-	w.sessions.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
-	w.sessions.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
+	w.sessions.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
+	w.sessions.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
+	w.sessions.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
 	acts.RegisterBookkeeping(w.sessions)
 	if c.NoSteps {
 		return w, nil
@@ -118,7 +121,7 @@ func New(c Config) (*Worker, error) {
 		return nil, err
 	}
 	acts.Scratch = w.scratch.dir
-	w.steps = sdkworker.New(c.Client, c.TaskQueue+workflows.StepsSuffix, sdkworker.Options{
+	w.steps = sdkworker.New(c.Client, c.TaskQueue+drive.StepsSuffix, sdkworker.Options{
 		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: c.MaxConcurrentSteps,
 		MaxConcurrentActivityTaskPollers:   min(stepPollers, c.MaxConcurrentSteps),

@@ -1,22 +1,21 @@
-// Package workflows drives the engine durably. A workflow here is thin: it
-// feeds what has completed to a pure state machine as events and carries out
-// the commands that come back. There is no rule about votes or answers in this
-// package; it belongs in engine/coordination.
+// Package workflows has the durable workflows, one package for each product:
 //
-// Start with Session in session.go: one coroutine, one selector. launch.go starts
-// steps and outcome.go makes events of their ends; person.go is what people ask,
-// by signal or update; clock.go the session's time, which stands still while the
-// session is held; memo.go what is readable without a worker, the doorbell of
-// running steps among it; record.go the ledger. messages.go has the names and
-// payloads that other people's programs use, options.go the timeouts and retry
-// policies.
+//   - session drives engine/coordination: a team takes a query to a decision.
+//   - pipeline drives engine/pipeline: a step graph, whose steps may be sessions.
+//   - scenario drives engine/scenario: one isolated agent for each step.
+//   - drive has the parts that all three use: names and limits, activity options,
+//     and the conversion of outcomes.
 //
-// Scenario in scenario.go is the same for the runs of scenarios, whose rules are in
-// engine/scenario: scenariostep.go starts steps and makes events of their ends,
-// scenarioend.go writes result.json, scenarioperson.go is what people ask.
+// A workflow is thin: it steps a pure state machine with the events that have arrived
+// and carries out the commands that it returns. No rule about votes, answers or graphs
+// belongs here.
 //
-// Code here is replayed: no clock, no randomness, no maps ranged over, nothing
-// of the process. A session keeps the protocol it began with: whatever changes
-// the order of commands asks for it. workflowcheck, recorded histories and runs
-// with the workflow cache off guard that.
+// Start with Workflow in session/workflow.go. Only pipeline imports another wing, for
+// the input and result of its child sessions.
+//
+// The code is replayed: no clock, no randomness, no range over maps, no state of the
+// process. A run keeps the protocol that it began with, and whatever changes the order
+// of commands is gated on it. workflowcheck, the histories in testdata and runs
+// without the workflow cache guard that. The tests in this directory run each workflow
+// with the real activities and scripted models.
 package workflows

@@ -16,7 +16,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 const writing = `{
@@ -30,12 +31,12 @@ const writing = `{
 }`
 
 // run plays a pipeline to its end.
-func runPipeline(t *testing.T, s *stage, in workflows.PipelineInput) workflows.PipelineResult {
+func runPipeline(t *testing.T, s *stage, in pipelineflow.Input) pipelineflow.Result {
 	t.Helper()
-	s.ExecuteWorkflow(workflows.PipelineType, in)
+	s.ExecuteWorkflow(pipelineflow.Type, in)
 	require.True(t, s.IsWorkflowCompleted())
 	require.NoError(t, s.GetWorkflowError())
-	var result workflows.PipelineResult
+	var result pipelineflow.Result
 	require.NoError(t, s.GetWorkflowResult(&result))
 	return result
 }
@@ -43,13 +44,13 @@ func runPipeline(t *testing.T, s *stage, in workflows.PipelineInput) workflows.P
 func newPipeline(t *testing.T, scripts map[string][]any) *stage {
 	t.Helper()
 	s := newStage(t, scripts, nil)
-	s.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
+	s.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
 	return s
 }
 
 func text(content string) llm.Message { return llm.Message{Role: llm.Assistant, Content: content} }
 
-func traceOf(r workflows.PipelineResult) string {
+func traceOf(r pipelineflow.Result) string {
 	var all []string
 	for _, g := range r.Trace {
 		all = append(all, g.Step+"/"+string(g.Status))
@@ -75,7 +76,7 @@ func TestPipeline_CallAndReturn(t *testing.T) {
 			resumed = req.Messages
 		}
 	}
-	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write a haiku.", ID: "p1", Config: json.RawMessage(writing)})
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Write a haiku.", ID: "p1", Config: json.RawMessage(writing)})
 	require.Equal(t, pipeline.Completed, result.Status)
 	require.Equal(t, "main/call_pending lint/completed main/completed export/completed", traceOf(result))
 	require.Equal(t, "exported", result.Final)
@@ -101,7 +102,7 @@ func TestPipeline_CallAndReturn(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, there, file)
 	}
-	onDisk, err := artifact.ReadJSON[workflows.PipelineResult](t.Context(), s.store, "pipelines/p1/result.json")
+	onDisk, err := artifact.ReadJSON[pipelineflow.Result](t.Context(), s.store, "pipelines/p1/result.json")
 	require.NoError(t, err)
 	require.Equal(t, result, onDisk)
 	for key, err := range s.store.List(t.Context(), "pipelines/p1/journal/") {
@@ -112,7 +113,7 @@ func TestPipeline_CallAndReturn(t *testing.T) {
 
 func TestPipeline_InvalidInputFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, in := range map[string]workflows.PipelineInput{
+	for name, in := range map[string]pipelineflow.Input{
 		"no request":   {Config: json.RawMessage(writing)},
 		"no pipeline":  {Request: "q"},
 		"unknown name": {Request: "q", Pipeline: "nobody"},
@@ -120,18 +121,18 @@ func TestPipeline_InvalidInputFailsAtOnce(t *testing.T) {
 		"bad graph":    {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"next": "export"`, `"next": "exprot"`, 1))},
 		"reaches out":  {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"model": "m"`, `"model": "m", "base_url": "http://127.0.0.1:1"`, 1))},
 		"id leaves":    {Request: "q", ID: "../other", Config: json.RawMessage(writing)},
-		"forged":       {Request: "q", Config: json.RawMessage(writing), Continued: &workflows.PipelineContinued{}},
+		"forged":       {Request: "q", Config: json.RawMessage(writing), Continued: &pipelineflow.Continued{}},
 		"no such team": {Request: "q", Config: json.RawMessage(`{"start":"d","steps":[{"name":"d","kind":"session","team":"nobody"}]}`)},
 		"id too long for the team's session": {
 			Request: "q", ID: strings.Repeat("x", 113),
 			Config: json.RawMessage(`{"start":"w","agents":[{"id":"agent_a","backend":{"type":"openai","model":"m"}}],"steps":[{"name":"w","next":"decide"},{"name":"decide","kind":"session"}]}`),
 		},
-		"huge requests": {Request: strings.Repeat("x", workflows.MaxQuery+1), Config: json.RawMessage(writing)},
+		"huge requests": {Request: strings.Repeat("x", drive.MaxQuery+1), Config: json.RawMessage(writing)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newPipeline(t, seed())
-			s.ExecuteWorkflow(workflows.PipelineType, in)
+			s.ExecuteWorkflow(pipelineflow.Type, in)
 			require.True(t, s.IsWorkflowCompleted())
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, s.GetWorkflowError(), &refused)
@@ -147,7 +148,7 @@ func TestPipeline_ATeamAsAStep(t *testing.T) {
 	scripts := seed()
 	scripts["agent_a"] = append([]any{call("write_file", map[string]string{"path": "shop.md", "content": "x"})}, scripts["agent_a"]...)
 	s := newPipeline(t, scripts)
-	result := runPipeline(t, s, workflows.PipelineInput{
+	result := runPipeline(t, s, pipelineflow.Input{
 		Request: "Who?", ID: "p2",
 		Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session","prompt":"Decide well."}]}`),
 	})
@@ -166,7 +167,7 @@ func TestPipeline_ATeamHasASessionOfItsOwn(t *testing.T) {
 	s := newPipeline(t, seed())
 	before := artifact.Session{Query: "Who, then?", WorkflowID: "p7-decide-l1", FirstRunID: "of the run before"}
 	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/p7-decide-l1/session.json", before))
-	result := runPipeline(t, s, workflows.PipelineInput{
+	result := runPipeline(t, s, pipelineflow.Input{
 		Request: "Who?", ID: "p7", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
 	})
 	require.Equal(t, "decide/completed", traceOf(result))
@@ -187,7 +188,7 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, err error) {
 		if info.ActivityType.Name == activities.PrepareName && err != nil {
 			// To the session that will not begin, and no less to the one in its place.
-			s.SignalWorkflow(workflows.SaySignal, workflows.SayInput{Text: "Use tabs."})
+			s.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "Use tabs."})
 		}
 		if info.ActivityType.Name != activities.AskTeamName {
 			return
@@ -197,7 +198,7 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 			require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/p8-decide-l1/session.json", before))
 		}
 	})
-	result := runPipeline(t, s, workflows.PipelineInput{
+	result := runPipeline(t, s, pipelineflow.Input{
 		Request: "Who?", ID: "p8", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
 	})
 	require.Equal(t, "decide/completed", traceOf(result))
@@ -216,13 +217,13 @@ func TestPipeline_PauseSayAndResume(t *testing.T) {
 	var opening []llm.Message
 	s := newPipeline(t, map[string][]any{"agent_a": {text("written")}, "agent_b": {text("exported")}})
 	s.cast["agent_a"].saw = func(_ int, req llm.Request) { opening = req.Messages }
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
 	s.RegisterDelayedCallback(func() {
 		require.Zero(t, s.cast["agent_a"].asked)
-		s.SignalWorkflow(workflows.SaySignal, workflows.SayInput{Text: "Use tabs."})
-		s.SignalWorkflow(workflows.ResumeSignal, nil)
+		s.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "Use tabs."})
+		s.SignalWorkflow(drive.ResumeSignal, nil)
 	}, time.Minute)
-	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p3", Config: json.RawMessage(writing)})
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p3", Config: json.RawMessage(writing)})
 	require.Equal(t, "main/completed export/completed", traceOf(result))
 	require.Contains(t, opening[len(opening)-1].Content, "Use tabs.")
 }
@@ -232,13 +233,13 @@ func TestPipeline_AFailedStepIsRetried(t *testing.T) {
 	broken := &llm.Error{Kind: llm.AuthFailed, Message: "no such key"}
 	definition := strings.Replace(writing, `"start"`, `"on_step_failure": "park", "start"`, 1)
 	s := newPipeline(t, map[string][]any{"agent_a": {call("list_files", nil), broken, text("written")}, "agent_b": {text("exported")}})
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.RetrySignal, nil) }, time.Minute)
-	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p4", Config: json.RawMessage(definition)})
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.RetrySignal, nil) }, time.Minute)
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p4", Config: json.RawMessage(definition)})
 	require.Equal(t, "main/error main/completed export/completed", traceOf(result))
 	require.Equal(t, "AuthFailed", result.Trace[0].Error.Type)
 
 	s = newPipeline(t, map[string][]any{"agent_a": {broken}, "agent_b": nil})
-	result = runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p5", Config: json.RawMessage(writing)})
+	result = runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p5", Config: json.RawMessage(writing)})
 	require.Equal(t, pipeline.Failed, result.Status)
 	require.Equal(t, "AuthFailed", result.Error.Type)
 }
@@ -247,10 +248,10 @@ func TestPipeline_Cancel(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, map[string][]any{"agent_a": {never()}, "agent_b": nil})
 	s.RegisterDelayedCallback(s.CancelWorkflow, time.Second)
-	s.ExecuteWorkflow(workflows.PipelineType, workflows.PipelineInput{Request: "Write.", ID: "p6", Config: json.RawMessage(writing)})
+	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Write.", ID: "p6", Config: json.RawMessage(writing)})
 	var cancelled *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
-	result, err := artifact.ReadJSON[workflows.PipelineResult](t.Context(), s.store, "pipelines/p6/result.json")
+	result, err := artifact.ReadJSON[pipelineflow.Result](t.Context(), s.store, "pipelines/p6/result.json")
 	require.NoError(t, err)
 	require.Equal(t, pipeline.Cancelled, result.Status)
 }
@@ -279,7 +280,7 @@ func TestPipeline_HistoriesHoldReferences(t *testing.T) {
 		}
 		size += len(value)
 	})
-	result := runPipeline(t, s, workflows.PipelineInput{Request: "Write.", ID: "p7", Config: json.RawMessage(definition)})
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p7", Config: json.RawMessage(definition)})
 	require.Equal(t, pipeline.Completed, result.Status)
 	require.Less(t, size, calls*2*4096, "results are references")
 }

@@ -10,7 +10,9 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
+	scenarioflow "conclave/workflows/scenario"
+	"conclave/workflows/session"
 )
 
 // The code makes of every recorded history what made it. A history is recorded
@@ -26,9 +28,9 @@ func TestReplay(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			replayer := worker.NewWorkflowReplayer()
-			replayer.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
-			replayer.RegisterWorkflowWithOptions(workflows.Pipeline, workflow.RegisterOptions{Name: workflows.PipelineType})
-			replayer.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
+			replayer.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
+			replayer.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
+			replayer.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
 			data, err := os.Open(file)
 			require.NoError(t, err)
 			defer data.Close()

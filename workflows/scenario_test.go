@@ -19,7 +19,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	scenarioflow "conclave/workflows/scenario"
 )
 
 const aboutShop = `# Shop
@@ -39,8 +40,8 @@ Go
 `
 
 // journey is a scenario of so many steps, the second of which signs in.
-func journey(id string, steps int) workflows.ScenarioInput {
-	in := workflows.ScenarioInput{RunID: id, PRD: aboutShop, Files: map[string]string{}, Plan: scenario.Plan{Slug: "buy", Title: "Buy a thing"}}
+func journey(id string, steps int) scenarioflow.Input {
+	in := scenarioflow.Input{RunID: id, PRD: aboutShop, Files: map[string]string{}, Plan: scenario.Plan{Slug: "buy", Title: "Buy a thing"}}
 	for n := 1; n <= steps; n++ {
 		ref := scenario.StepRef{ID: fmt.Sprintf("%02d", n), Title: fmt.Sprintf("Step %d", n), File: fmt.Sprintf("%02d-do.md", n)}
 		in.Plan.Steps = append(in.Plan.Steps, ref)
@@ -69,16 +70,16 @@ func records(name, kind, data string) llm.Message {
 func newScenario(t *testing.T, replies ...any) *stage {
 	t.Helper()
 	s := newStage(t, map[string][]any{"agent_a": replies}, nil)
-	s.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
+	s.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
 	return s
 }
 
 // under runs a scenario as the workflow with an ID, and a run ID of its own, which
 // the test environment gives to children only.
-func under(ctx workflow.Context, id string, in workflows.ScenarioInput) (workflows.ScenarioResult, error) {
+func under(ctx workflow.Context, id string, in scenarioflow.Input) (scenarioflow.Result, error) {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
-	var r workflows.ScenarioResult
-	err := workflow.ExecuteChildWorkflow(ctx, workflows.ScenarioType, in).Get(ctx, &r)
+	var r scenarioflow.Result
+	err := workflow.ExecuteChildWorkflow(ctx, scenarioflow.Type, in).Get(ctx, &r)
 	return r, err
 }
 
@@ -86,42 +87,42 @@ func under(ctx workflow.Context, id string, in workflows.ScenarioInput) (workflo
 func on(t *testing.T, earlier *stage, replies ...any) *stage {
 	t.Helper()
 	s := newStageOn(t, earlier.store, map[string][]any{"agent_a": replies}, nil)
-	s.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: workflows.ScenarioType})
+	s.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
 	s.RegisterWorkflow(under)
 	return s
 }
 
-func runScenario(t *testing.T, s *stage, in workflows.ScenarioInput) workflows.ScenarioResult {
+func runScenario(t *testing.T, s *stage, in scenarioflow.Input) scenarioflow.Result {
 	t.Helper()
-	s.ExecuteWorkflow(workflows.ScenarioType, in)
+	s.ExecuteWorkflow(scenarioflow.Type, in)
 	return s.ended(t, in)
 }
 
-func runUnder(t *testing.T, s *stage, id string, in workflows.ScenarioInput) workflows.ScenarioResult {
+func runUnder(t *testing.T, s *stage, id string, in scenarioflow.Input) scenarioflow.Result {
 	t.Helper()
 	s.ExecuteWorkflow(under, id, in)
 	return s.ended(t, in)
 }
 
-func (s *stage) ended(t *testing.T, in workflows.ScenarioInput) workflows.ScenarioResult {
+func (s *stage) ended(t *testing.T, in scenarioflow.Input) scenarioflow.Result {
 	t.Helper()
 	require.True(t, s.IsWorkflowCompleted())
 	require.NoError(t, s.GetWorkflowError())
-	var result workflows.ScenarioResult
+	var result scenarioflow.Result
 	require.NoError(t, s.GetWorkflowResult(&result))
 	require.Equal(t, result, s.result(t, in.RunID), "result.json is the result of the workflow")
 	return result
 }
 
 // result is result.json of a run.
-func (s *stage) result(t *testing.T, id string) workflows.ScenarioResult {
+func (s *stage) result(t *testing.T, id string) scenarioflow.Result {
 	t.Helper()
-	r, err := artifact.ReadJSON[workflows.ScenarioResult](t.Context(), s.store, "scenarios/buy/runs/"+id+"/result.json")
+	r, err := artifact.ReadJSON[scenarioflow.Result](t.Context(), s.store, "scenarios/buy/runs/"+id+"/result.json")
 	require.NoError(t, err)
 	return r
 }
 
-func statuses(r workflows.ScenarioResult) string {
+func statuses(r scenarioflow.Result) string {
 	all := []string{string(r.Status)}
 	for _, s := range r.Steps {
 		all = append(all, string(s.Status))
@@ -276,7 +277,7 @@ func TestScenario_Cancel(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"), records("before", "stdout", "x"), never())
 	s.RegisterDelayedCallback(s.CancelWorkflow, time.Second)
-	s.ExecuteWorkflow(workflows.ScenarioType, journey("r1", 4))
+	s.ExecuteWorkflow(scenarioflow.Type, journey("r1", 4))
 	var cancelled *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
 	result := s.result(t, "r1")
@@ -291,7 +292,7 @@ func TestScenario_CancelAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, never())
 	s.RegisterDelayedCallback(s.CancelWorkflow, 0)
-	s.ExecuteWorkflow(workflows.ScenarioType, journey("r1", 2))
+	s.ExecuteWorkflow(scenarioflow.Type, journey("r1", 2))
 	var cancelled *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
 	require.Equal(t, "cancelled cancelled skipped", statuses(s.result(t, "r1")))
@@ -300,15 +301,15 @@ func TestScenario_CancelAtOnce(t *testing.T) {
 func TestScenario_PauseAndResume(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, call("list_files", nil), never(), ends("pass"), ends("pass"))
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, time.Second)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, time.Second)
 	s.RegisterDelayedCallback(func() {
-		value, err := s.QueryWorkflow(workflows.StateQuery)
+		value, err := s.QueryWorkflow(drive.StateQuery)
 		require.NoError(t, err)
-		var state workflows.ScenarioState
+		var state scenarioflow.State
 		require.NoError(t, value.Get(&state))
 		require.True(t, state.Paused)
 		require.Len(t, state.Plan, 2)
-		s.SignalWorkflow(workflows.ResumeSignal, nil)
+		s.SignalWorkflow(drive.ResumeSignal, nil)
 	}, 2*time.Second)
 	var went llm.Request
 	s.cast["agent_a"].saw = func(n int, req llm.Request) {
@@ -319,9 +320,9 @@ func TestScenario_PauseAndResume(t *testing.T) {
 	result := runScenario(t, s, journey("r1", 2))
 	require.Equal(t, "pass pass pass", statuses(result))
 	require.Len(t, went.Messages, 4, "it goes on with its conversation")
-	value, err := s.QueryWorkflow(workflows.TimelineQuery)
+	value, err := s.QueryWorkflow(drive.TimelineQuery)
 	require.NoError(t, err)
-	var events []workflows.ScenarioEvent
+	var events []scenarioflow.Event
 	require.NoError(t, value.Get(&events))
 	var kinds []string
 	for _, e := range events {
@@ -341,7 +342,7 @@ func TestScenario_Updates(t *testing.T) {
 	ask := func(name string, answered func(any, error)) {
 		s.UpdateWorkflow(name, "", &testsuite.TestUpdateCallback{OnReject: func(err error) { answered(nil, err) }, OnComplete: answered, OnAccept: func() {}})
 	}
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(workflows.PauseSignal, nil) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
 	answers := 0
 	s.RegisterDelayedCallback(func() {
 		require.Zero(t, s.cast["agent_a"].asked)
@@ -351,11 +352,11 @@ func TestScenario_Updates(t *testing.T) {
 		require.NoError(t, value.Get(&metadata))
 		require.Contains(t, metadata.GetCurrentDetails(), "**running** · buy · run 1")
 		require.Contains(t, metadata.GetCurrentDetails(), "| 01 | Step 1 | – |  | 0 |")
-		ask(workflows.PauseSignal, func(_ any, err error) { answers++; require.ErrorContains(t, err, "paused already") })
-		ask(workflows.ResumeSignal, func(state any, err error) {
+		ask(drive.PauseSignal, func(_ any, err error) { answers++; require.ErrorContains(t, err, "paused already") })
+		ask(drive.ResumeSignal, func(state any, err error) {
 			answers++
 			require.NoError(t, err)
-			require.False(t, state.(workflows.ScenarioState).Paused)
+			require.False(t, state.(scenarioflow.State).Paused)
 		})
 	}, time.Minute)
 	require.Equal(t, "pass pass", statuses(runScenario(t, s, journey("r1", 1))))
@@ -370,7 +371,7 @@ func TestScenario_CompletedByHand(t *testing.T) {
 		Return(activities.ScenarioStepResult{Token: "x", Status: scenario.Pass}, nil)
 	result := runScenario(t, s, journey("r1", 1))
 	require.Equal(t, "fail error", statuses(result))
-	require.Contains(t, *result.Error, workflows.CompletedByHand)
+	require.Contains(t, *result.Error, drive.CompletedByHand)
 }
 
 // "retry resumes a run from the failed step": with the definition that it began
@@ -389,7 +390,7 @@ func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
 			require.Len(t, req.Messages, 2, "a verdict is made anew")
 		}
 	}
-	result := runUnder(t, s, "again", workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
+	result := runUnder(t, s, "again", scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
 	require.Equal(t, "pass pass pass pass", statuses(result))
 	require.Contains(t, opening, "Execute step 02")
 	require.Equal(t, before.RunNumber, result.RunNumber)
@@ -403,7 +404,7 @@ func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
 	require.True(t, there, "but it is kept")
 
 	s = on(t, s)
-	s.ExecuteWorkflow(under, "and again", workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
+	s.ExecuteWorkflow(under, "and again", scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
 	require.ErrorContains(t, s.GetWorkflowError(), "has passed: there is nothing to resume")
 }
 
@@ -418,7 +419,7 @@ func TestScenario_ResumeFromTheJournal(t *testing.T) {
 			require.Len(t, req.Messages, 4)
 		}
 	}
-	result := runUnder(t, s, "again", workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
+	result := runUnder(t, s, "again", scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
 	require.Equal(t, "pass pass pass", statuses(result))
 	require.Equal(t, []string{"step-01/evidence/before.txt"}, result.Steps[0].EvidencePaths)
 	require.Equal(t, int64(3), result.Cost.ModelCalls)
@@ -439,7 +440,7 @@ func TestScenario_ARunBelongsToOneWorkflow(t *testing.T) {
 	running := s.result(t, "r1")
 	running.Status, running.CompletedAt = scenario.Running, nil
 	require.NoError(t, artifact.PutJSON(t.Context(), s.store, "scenarios/buy/runs/r1/result.json", running))
-	resume := workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
+	resume := scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
 	s = on(t, s)
 	s.ExecuteWorkflow(under, "other", resume)
 	require.ErrorContains(t, s.GetWorkflowError(), "is not over")
@@ -469,7 +470,7 @@ func TestScenario_NumbersAreUnique(t *testing.T) {
 
 func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	change := func(f func(*workflows.ScenarioInput)) workflows.ScenarioInput {
+	change := func(f func(*scenarioflow.Input)) scenarioflow.Input {
 		in := journey("r1", 2)
 		f(&in)
 		return in
@@ -479,43 +480,43 @@ func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
 		return json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m"}}],"orchestrator":{"budget":{` + limit + `}}}`)
 	}
 	for name, in := range map[string]any{
-		"a budget of money":  change(func(in *workflows.ScenarioInput) { in.Config = spends(`"max_cost_usd":1`) }),
-		"a budget of tokens": change(func(in *workflows.ScenarioInput) { in.Config = spends(`"max_total_tokens":9`) }),
-		"slug leaves":        change(func(in *workflows.ScenarioInput) { in.Plan.Slug = "../other" }),
-		"run id leaves":      change(func(in *workflows.ScenarioInput) { in.RunID = "../r2" }),
-		"dashed run id":      change(func(in *workflows.ScenarioInput) { in.RunID = "-r2" }),
-		"file leaves":        change(func(in *workflows.ScenarioInput) { in.Plan.Steps[0].File = "../01-x.md" }),
-		"id is twice":        change(func(in *workflows.ScenarioInput) { in.Plan.Steps[1].ID = "01" }),
+		"a budget of money":  change(func(in *scenarioflow.Input) { in.Config = spends(`"max_cost_usd":1`) }),
+		"a budget of tokens": change(func(in *scenarioflow.Input) { in.Config = spends(`"max_total_tokens":9`) }),
+		"slug leaves":        change(func(in *scenarioflow.Input) { in.Plan.Slug = "../other" }),
+		"run id leaves":      change(func(in *scenarioflow.Input) { in.RunID = "../r2" }),
+		"dashed run id":      change(func(in *scenarioflow.Input) { in.RunID = "-r2" }),
+		"file leaves":        change(func(in *scenarioflow.Input) { in.Plan.Steps[0].File = "../01-x.md" }),
+		"id is twice":        change(func(in *scenarioflow.Input) { in.Plan.Steps[1].ID = "01" }),
 		"no steps":           journey("r1", 0),
 		"100 steps":          journey("r1", 100),
-		"two agents":         change(func(in *workflows.ScenarioInput) { in.Config = two }),
-		"both":               change(func(in *workflows.ScenarioInput) { in.Config, in.Team = two, "default" }),
-		"unknown team":       change(func(in *workflows.ScenarioInput) { in.Team = "nobody" }),
-		"reaches out": change(func(in *workflows.ScenarioInput) {
+		"two agents":         change(func(in *scenarioflow.Input) { in.Config = two }),
+		"both":               change(func(in *scenarioflow.Input) { in.Config, in.Team = two, "default" }),
+		"unknown team":       change(func(in *scenarioflow.Input) { in.Team = "nobody" }),
+		"reaches out": change(func(in *scenarioflow.Input) {
 			in.Config = json.RawMessage(strings.Replace(string(two), `"m"`, `"m","base_url":"http://x"`, 1))
 		}),
-		"huge files":            change(func(in *workflows.ScenarioInput) { in.Files["01-do.md"] = strings.Repeat("x", workflows.MaxScenario) }),
-		"huge prd":              change(func(in *workflows.ScenarioInput) { in.PRD = strings.Repeat("x", workflows.MaxScenario+1) }),
-		"missing file":          change(func(in *workflows.ScenarioInput) { delete(in.Files, "02-do.md") }),
-		"empty file":            change(func(in *workflows.ScenarioInput) { in.Files["02-do.md"] = "\n" }),
-		"odd file":              change(func(in *workflows.ScenarioInput) { in.Files["03-do.md"] = "x" }),
-		"negative time":         change(func(in *workflows.ScenarioInput) { in.StepTimeoutSeconds = -1 }),
-		"prd twice":             change(func(in *workflows.ScenarioInput) { in.PRDHash = activities.PRDHash(in.PRD) }),
-		"no hash of prd":        change(func(in *workflows.ScenarioInput) { in.PRD, in.PRDHash = "", "../prd.md" }),
-		"prd is not there":      change(func(in *workflows.ScenarioInput) { in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD) }),
-		"nothing to go on with": workflows.ScenarioInput{RunID: "gone", Plan: scenario.Plan{Slug: "buy"}, Resume: true},
-		"resume and edit":       change(func(in *workflows.ScenarioInput) { in.Resume = true }),
+		"huge files":            change(func(in *scenarioflow.Input) { in.Files["01-do.md"] = strings.Repeat("x", scenarioflow.MaxDefinition) }),
+		"huge prd":              change(func(in *scenarioflow.Input) { in.PRD = strings.Repeat("x", scenarioflow.MaxDefinition+1) }),
+		"missing file":          change(func(in *scenarioflow.Input) { delete(in.Files, "02-do.md") }),
+		"empty file":            change(func(in *scenarioflow.Input) { in.Files["02-do.md"] = "\n" }),
+		"odd file":              change(func(in *scenarioflow.Input) { in.Files["03-do.md"] = "x" }),
+		"negative time":         change(func(in *scenarioflow.Input) { in.StepTimeoutSeconds = -1 }),
+		"prd twice":             change(func(in *scenarioflow.Input) { in.PRDHash = activities.PRDHash(in.PRD) }),
+		"no hash of prd":        change(func(in *scenarioflow.Input) { in.PRD, in.PRDHash = "", "../prd.md" }),
+		"prd is not there":      change(func(in *scenarioflow.Input) { in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD) }),
+		"nothing to go on with": scenarioflow.Input{RunID: "gone", Plan: scenario.Plan{Slug: "buy"}, Resume: true},
+		"resume and edit":       change(func(in *scenarioflow.Input) { in.Resume = true }),
 		"no object":             "hello",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScenario(t, ends("pass"))
-			s.ExecuteWorkflow(workflows.ScenarioType, in)
+			s.ExecuteWorkflow(scenarioflow.Type, in)
 			require.True(t, s.IsWorkflowCompleted())
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, s.GetWorkflowError(), &refused)
 			require.True(t, refused.NonRetryable())
-			require.Contains(t, []string{workflows.InvalidInput, activities.ConfigInvalid}, refused.Type())
+			require.Contains(t, []string{drive.InvalidInput, activities.ConfigInvalid}, refused.Type())
 			require.Zero(t, s.cast["agent_a"].asked, "nothing was paid for")
 			for key, err := range s.store.List(t.Context(), "scenarios/") {
 				require.NoError(t, err)

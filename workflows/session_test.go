@@ -23,7 +23,8 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	"conclave/workflows/session"
 )
 
 // player is an agent's model: it gives its replies in order.
@@ -124,26 +125,26 @@ func newStageOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, cha
 	}
 	acts.RegisterSteps(s)
 	acts.RegisterBookkeeping(s)
-	s.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
+	s.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 	return s
 }
 
 // play runs the session to its end.
-func (s *stage) play(t *testing.T, in workflows.SessionInput) workflows.SessionResult {
+func (s *stage) play(t *testing.T, in session.Input) session.Result {
 	t.Helper()
-	s.ExecuteWorkflow(workflows.SessionType, in)
+	s.ExecuteWorkflow(session.Type, in)
 	require.True(t, s.IsWorkflowCompleted())
 	require.NoError(t, s.GetWorkflowError())
-	var result workflows.SessionResult
+	var result session.Result
 	require.NoError(t, s.GetWorkflowResult(&result))
 	return result
 }
 
-func (s *stage) state(t *testing.T) workflows.State {
+func (s *stage) state(t *testing.T) session.State {
 	t.Helper()
-	value, err := s.QueryWorkflow(workflows.StateQuery)
+	value, err := s.QueryWorkflow(drive.StateQuery)
 	require.NoError(t, err)
-	var state workflows.State
+	var state session.State
 	require.NoError(t, value.Get(&state))
 	return state
 }
@@ -159,7 +160,7 @@ func seed() map[string][]any {
 func TestSession_ThreeRounds(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, seed(), nil)
-	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "agent_c", result.Winner)
 	require.Equal(t, "agent3.2", result.WinnerLabel)
@@ -172,7 +173,7 @@ func TestSession_ThreeRounds(t *testing.T) {
 	require.Equal(t, coordination.PhaseDone, state.Phase)
 	require.Equal(t, "consensus", state.Status)
 	require.Equal(t, "Who?", state.Query)
-	status, err := artifact.ReadJSON[workflows.State](t.Context(), s.store, "sessions/s1/status.json")
+	status, err := artifact.ReadJSON[session.State](t.Context(), s.store, "sessions/s1/status.json")
 	require.NoError(t, err)
 	require.Equal(t, state, status, "status.json is what the query says")
 
@@ -191,10 +192,10 @@ func TestSession_ThreeRounds(t *testing.T) {
 
 func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, in := range map[string]workflows.SessionInput{
+	for name, in := range map[string]session.Input{
 		"no query":        {},
 		"blank query":     {Query: " \n"},
-		"huge query":      {Query: strings.Repeat("x", workflows.MaxQuery+1)},
+		"huge query":      {Query: strings.Repeat("x", drive.MaxQuery+1)},
 		"history":         {Query: "q", History: json.RawMessage(`[{"role":"user"}]`)},
 		"id leaves":       {Query: "q", SessionID: "../other"},
 		"unknown team":    {Query: "q", Team: "nobody"},
@@ -202,18 +203,18 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 		"bad config":      {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"A B"}]}`)},
 		"reaches out":     {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m","base_url":"http://127.0.0.1:1"}}]}`)},
 		"bad criteria":    {Query: "q", EvalCriteria: json.RawMessage(`{"criteria":[{}]}`)},
-		"forged":          {Query: "q", SessionID: "another", Continued: &workflows.Continued{Core: coordination.New(coordination.Config{})}},
-		"forged, empty":   {Query: "q", Continued: &workflows.Continued{}},
+		"forged":          {Query: "q", SessionID: "another", Continued: &session.Continued{Core: coordination.New(coordination.Config{})}},
+		"forged, empty":   {Query: "q", Continued: &session.Continued{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, seed(), nil)
-			s.ExecuteWorkflow(workflows.SessionType, in)
+			s.ExecuteWorkflow(session.Type, in)
 			require.True(t, s.IsWorkflowCompleted())
 			var refused *temporal.ApplicationError
 			require.ErrorAs(t, s.GetWorkflowError(), &refused)
 			require.True(t, refused.NonRetryable())
-			require.Contains(t, []string{workflows.InvalidInput, activities.ConfigInvalid}, refused.Type())
+			require.Contains(t, []string{drive.InvalidInput, activities.ConfigInvalid}, refused.Type())
 			require.Zero(t, s.cast["agent_a"].asked, "nothing was paid for")
 		})
 	}
@@ -225,10 +226,10 @@ func TestSession_UndecodableInput(t *testing.T) {
 	t.Parallel()
 	for _, in := range []any{"hello", 5, []string{"q"}, map[string]any{"query": 5}, nil} {
 		s := newStage(t, seed(), nil)
-		s.ExecuteWorkflow(workflows.SessionType, in)
+		s.ExecuteWorkflow(session.Type, in)
 		var refused *temporal.ApplicationError
 		require.ErrorAs(t, s.GetWorkflowError(), &refused, in)
-		require.Equal(t, workflows.InvalidInput, refused.Type(), in)
+		require.Equal(t, drive.InvalidInput, refused.Type(), in)
 	}
 }
 
@@ -238,7 +239,7 @@ func TestSession_SplitFails(t *testing.T) {
 		"agent_a": {answer("A."), vote("agent1")},
 		"agent_b": {answer("B."), vote("agent2")},
 	}, func(team *config.Team) { team.Orchestrator.OnSplit = "fail" })
-	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "failed", result.Status)
 	require.Equal(t, "Split", result.Error.Type)
 	require.Nil(t, result.AnswerPath)
@@ -252,7 +253,7 @@ func TestSession_FailedAgent(t *testing.T) {
 		"agent_a": {answer("A."), vote("agent1")},
 		"agent_b": {refused},
 	}, nil)
-	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "agent_a", result.Winner)
 	b := s.state(t).Agents[1]
 	require.Equal(t, coordination.AgentFailed, b.Status)
@@ -266,7 +267,7 @@ func TestSession_FailedAgent(t *testing.T) {
 func TestSession_NobodyAnswers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, map[string][]any{"agent_a": {&llm.Error{Kind: llm.AuthFailed, Message: "the key was refused"}}}, nil)
-	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "failed", result.Status)
 	require.Contains(t, result.Error.Message, "agent_a: AuthFailed")
 }
@@ -277,7 +278,7 @@ func TestSession_TimeUp(t *testing.T) {
 		"agent_a": {answer("A."), never()},
 		"agent_b": {answer("B."), never()},
 	}, func(team *config.Team) { team.Timeouts.OrchestratorTimeoutSeconds = 3 })
-	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "timeout", result.Status)
 	require.NotEmpty(t, result.Winner)
 }
@@ -286,10 +287,10 @@ func TestSession_FinishDecidesNow(t *testing.T) {
 	t.Parallel()
 	var s *stage
 	s = newStage(t, map[string][]any{
-		"agent_a": {answer("A."), block{func() { s.SignalWorkflow(workflows.FinishSignal, nil) }}},
+		"agent_a": {answer("A."), block{func() { s.SignalWorkflow(drive.FinishSignal, nil) }}},
 		"agent_b": {answer("B."), vote("agent1")},
 	}, nil)
-	result := s.play(t, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "finished", result.Status)
 	require.NotEmpty(t, result.Winner)
 }
@@ -301,11 +302,11 @@ func TestSession_CancelKeepsWhatWasAccepted(t *testing.T) {
 		"agent_a": {answer("A."), block{func() { s.CancelWorkflow() }}},
 		"agent_b": {answer("B."), never()},
 	}, nil)
-	s.ExecuteWorkflow(workflows.SessionType, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	s.ExecuteWorkflow(session.Type, session.Input{Query: "Who?", SessionID: "s1"})
 	require.True(t, s.IsWorkflowCompleted())
 	var ended *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &ended)
-	status, err := artifact.ReadJSON[workflows.State](t.Context(), s.store, "sessions/s1/status.json")
+	status, err := artifact.ReadJSON[session.State](t.Context(), s.store, "sessions/s1/status.json")
 	require.NoError(t, err)
 	require.Equal(t, "cancelled", status.Status)
 	for seq := 1; seq <= 2; seq++ {
@@ -324,10 +325,10 @@ func TestSession_AttemptsWithoutProgress(t *testing.T) {
 	s := newStage(t, map[string][]any{
 		"agent_a": {limited, limited, limited, limited, away, away, answer("A."), vote("agent1")},
 	}, nil)
-	require.Equal(t, "consensus", s.play(t, workflows.SessionInput{Query: "Who?"}).Status, "rate limits are not counted")
+	require.Equal(t, "consensus", s.play(t, session.Input{Query: "Who?"}).Status, "rate limits are not counted")
 
 	s = newStage(t, map[string][]any{"agent_a": {away, away, away, answer("too late")}}, nil)
-	result := s.play(t, workflows.SessionInput{Query: "Who?"})
+	result := s.play(t, session.Input{Query: "Who?"})
 	require.Equal(t, "failed", result.Status)
 	require.Contains(t, result.Error.Message, "Overloaded: 3 attempts without progress")
 	require.Equal(t, 3, s.cast["agent_a"].asked)
@@ -337,7 +338,7 @@ func TestSession_DirectoryOfAnotherWorkflowIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, seed(), nil)
 	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/s1/session.json", artifact.Session{WorkflowID: "other", FirstRunID: "r"}))
-	s.ExecuteWorkflow(workflows.SessionType, workflows.SessionInput{Query: "Who?", SessionID: "s1"})
+	s.ExecuteWorkflow(session.Type, session.Input{Query: "Who?", SessionID: "s1"})
 	var refused *temporal.ApplicationError
 	require.ErrorAs(t, s.GetWorkflowError(), &refused)
 	require.Equal(t, activities.SessionTaken, refused.Type())

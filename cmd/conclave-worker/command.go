@@ -16,7 +16,7 @@ import (
 	"conclave/worker"
 	"conclave/worker/cluster"
 	"conclave/worker/settings"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 // flags are those of `conclave worker` that mean something on a cluster.
@@ -75,7 +75,7 @@ Keys of models come from the environment variables that providers name.`,
 	set.StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
 	set.StringVar(&f.address, "address", "", "Temporal `HOST:PORT` (default from TEMPORAL_ADDRESS or temporal.toml)")
 	set.StringVar(&f.namespace, "namespace", "", "Temporal `NAMESPACE` (default from TEMPORAL_NAMESPACE or temporal.toml, else default)")
-	set.StringVar(&f.queue, "task-queue", workflows.TaskQueue, "task queue `NAME`")
+	set.StringVar(&f.queue, "task-queue", drive.TaskQueue, "task queue `NAME`")
 	set.StringVar(&f.bucket, "bucket", "", "S3 `BUCKET` of the sessions")
 	set.StringVar(&f.prefix, "prefix", "", "key `PREFIX` in the bucket")
 	set.IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")

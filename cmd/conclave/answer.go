@@ -9,14 +9,14 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // offlineNote is said wherever the built-in model had a part.
 const offlineNote = "offline: the built-in deterministic model answers and votes; no language model is asked"
 
 // printResult prints how a session ended and returns the exit code as an error.
-func (c *cli) printResult(ctx context.Context, p *place, k known, r workflows.SessionResult) error {
+func (c *cli) printResult(ctx context.Context, p *place, k known, r sessionflow.Result) error {
 	switch {
 	case !c.people():
 		if err := c.printJSON(r); err != nil {
@@ -52,7 +52,7 @@ func ranOut(status string) (what, key string) {
 }
 
 // printAnswer prints the whole answer for a person, and about it on stderr.
-func (c *cli) printAnswer(ctx context.Context, p *place, r workflows.SessionResult) error {
+func (c *cli) printAnswer(ctx context.Context, p *place, r sessionflow.Result) error {
 	answer := r.Answer
 	if r.AnswerTruncated && r.AnswerPath != nil {
 		whole, err := wholeAnswer(ctx, p, r)
@@ -94,7 +94,7 @@ func (c *cli) pullLine(p *place, id string, path *string, root string) string {
 }
 
 // wholeAnswer reads an answer that was too long for the workflow's result.
-func wholeAnswer(ctx context.Context, p *place, r workflows.SessionResult) (string, error) {
+func wholeAnswer(ctx context.Context, p *place, r sessionflow.Result) (string, error) {
 	if p.store == nil {
 		return "", fmt.Errorf("reading more needs --bucket")
 	}
@@ -106,7 +106,7 @@ func wholeAnswer(ctx context.Context, p *place, r workflows.SessionResult) (stri
 }
 
 // noAnswer says why there is none, and what can be done.
-func noAnswer(r workflows.SessionResult) error {
+func noAnswer(r sessionflow.Result) error {
 	if r.Status == statusCancelled {
 		return fmt.Errorf("session %s was cancelled; what was on record by then can be pulled", r.SessionID)
 	}

@@ -11,21 +11,22 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
-func consensus() workflows.SessionResult {
-	return workflows.SessionResult{
+func consensus() sessionflow.Result {
+	return sessionflow.Result{
 		SessionID: "s1", Status: "consensus", Winner: "agent_b", WinnerLabel: "agent2.1",
 		Answer: "Spaces.\x1b[2J\u009b31m\n", AnswerPath: new("s3://bkt/team-a/sessions/s1/final/agent_b/answer.json"),
 		Votes: map[string]int{"agent_b": 2}, Rounds: 2, Cost: llm.Usage{InputTokens: 5, ModelCalls: 1},
 	}
 }
 
-func printed(t *testing.T, c cli, k known, r workflows.SessionResult) (code int, stdout, stderr string) {
+func printed(t *testing.T, c cli, k known, r sessionflow.Result) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	c.stdout, c.stderr, c.queue = &out, &errs, workflows.TaskQueue
+	c.stdout, c.stderr, c.queue = &out, &errs, drive.TaskQueue
 	code = c.report(c.printResult(t.Context(), &place{target: target{cluster: true}}, k, r))
 	return code, out.String(), errs.String()
 }
@@ -74,7 +75,7 @@ func TestScriptsGetOneJSONObject(t *testing.T) {
 		require.Empty(t, stderr, name)
 		require.NotContains(t, stdout, "\x1b", name)
 		require.NotContains(t, stdout, "\u009b", name)
-		var got workflows.SessionResult
+		var got sessionflow.Result
 		require.NoError(t, json.Unmarshal([]byte(stdout), &got), name)
 		require.Equal(t, consensus(), got, "the text itself is unchanged")
 		if c.automation {
@@ -92,7 +93,7 @@ func TestAnAnswerThatCannotBePrintedIsNone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]cli{"person": {}, "json": {json: true}, "automation": {automation: true}} {
 		var errs bytes.Buffer
-		c.stdout, c.stderr, c.queue = lost{}, &errs, workflows.TaskQueue
+		c.stdout, c.stderr, c.queue = lost{}, &errs, drive.TaskQueue
 		code := c.report(c.printResult(t.Context(), &place{target: target{cluster: true}}, known{}, consensus()))
 		require.Equal(t, exitNoAnswer, code, name)
 		require.Contains(t, errs.String(), "broken pipe", name)
@@ -102,7 +103,7 @@ func TestAnAnswerThatCannotBePrintedIsNone(t *testing.T) {
 func TestStateOfASessionThatAnswersNoQuestions(t *testing.T) {
 	t.Parallel()
 	k := known{id: "s1", workflow: "s1", query: "Why?", status: "failed"}
-	data, err := json.Marshal(closedState(k, workflows.SessionResult{Error: &artifact.Error{Type: workflows.InvalidInput, Message: "no query"}}))
+	data, err := json.Marshal(closedState(k, sessionflow.Result{Error: &artifact.Error{Type: drive.InvalidInput, Message: "no query"}}))
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"session_id":"s1"`)
 	require.Contains(t, string(data), `"status":"failed"`)
@@ -120,14 +121,14 @@ func TestEverythingOfflineSaysSo(t *testing.T) {
 
 func TestEndsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := printed(t, cli{}, known{}, workflows.SessionResult{
+	code, stdout, stderr := printed(t, cli{}, known{}, sessionflow.Result{
 		SessionID: "s1", Status: "failed", Error: &artifact.Error{Type: "NoAnswer", Message: "agent_a: AuthFailed: the key is refused"},
 	})
 	require.Equal(t, exitNoAnswer, code)
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "conclave: session s1 failed: agent_a: AuthFailed: the key is refused\n")
 
-	code, stdout, stderr = printed(t, cli{automation: true}, known{}, workflows.SessionResult{SessionID: "s1", Status: "cancelled"})
+	code, stdout, stderr = printed(t, cli{automation: true}, known{}, sessionflow.Result{SessionID: "s1", Status: "cancelled"})
 	require.Equal(t, exitNoAnswer, code)
 	require.Contains(t, stdout, `"status":"cancelled"`)
 	require.Contains(t, stderr, "session s1 was cancelled")

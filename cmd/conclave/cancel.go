@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
 
-	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 func (c *cli) cancelCommand() *cobra.Command {
@@ -56,7 +56,7 @@ func (c *cli) cancel(ctx context.Context, id string) error {
 
 // ended waits for the end and returns the result, whatever its kind, and the status.
 func ended(ctx context.Context, p *place, k known) (result any, status string, err error) {
-	if k.kind == workflows.PipelineType {
+	if k.kind == pipelineflow.Type {
 		r, err := awaitPipeline(ctx, p, k)
 		return r, string(r.Status), err
 	}

@@ -12,7 +12,7 @@ import (
 	"conclave/cmd/conclave/devserver"
 	"conclave/cmd/conclave/progress"
 	"conclave/worker"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 // cli is one invocation: its streams and the flags that all commands share.
@@ -81,7 +81,7 @@ func (c *cli) commonFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.config, "config", "", "team configuration `FILE` (default ./conclave.yaml if present, else the built-in team of three)")
 	f.StringVar(&c.address, "address", "", "Temporal `HOST:PORT` of a cluster (default from TEMPORAL_ADDRESS or temporal.toml, else the local stack)")
 	f.StringVar(&c.namespace, "namespace", "", "Temporal `NAMESPACE` (default from TEMPORAL_NAMESPACE or temporal.toml, else default)")
-	f.StringVar(&c.queue, "task-queue", workflows.TaskQueue, "task queue `NAME`")
+	f.StringVar(&c.queue, "task-queue", drive.TaskQueue, "task queue `NAME`")
 	f.StringVar(&c.bucket, "bucket", "", "S3 `BUCKET` of a cluster's sessions; credentials and endpoint from AWS_*")
 	f.StringVar(&c.prefix, "prefix", "", "key `PREFIX` in the bucket")
 	f.StringVar(&c.dataDir, "data-dir", "", "`DIR` of the local stack's files (default $XDG_DATA_HOME/conclave, else ~/.local/share/conclave)")

@@ -19,7 +19,7 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/worker/cluster"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 // reachTimeout bounds how long an address or a bucket may take to answer.
@@ -224,7 +224,7 @@ func (c *cli) again(command, id string) string {
 			line += " --" + f.name + " " + shellQuote(f.value)
 		}
 	}
-	if c.queue != workflows.TaskQueue {
+	if c.queue != drive.TaskQueue {
 		line += " --task-queue " + shellQuote(c.queue)
 	}
 	return line

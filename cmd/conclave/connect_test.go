@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 func TestWithoutAnAddressTheTargetIsTheDataDirectory(t *testing.T) {
@@ -80,8 +80,8 @@ func TestNoHomeNamesTheFlag(t *testing.T) {
 
 func TestAgainLeadsBackToTheSamePlace(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "conclave watch s1", (&cli{queue: workflows.TaskQueue}).again("watch", "s1"))
-	require.Equal(t, "conclave list --data-dir '/my data/it'\\''s'", (&cli{queue: workflows.TaskQueue, dataDir: "/my data/it's"}).again("list", ""))
+	require.Equal(t, "conclave watch s1", (&cli{queue: drive.TaskQueue}).again("watch", "s1"))
+	require.Equal(t, "conclave list --data-dir '/my data/it'\\''s'", (&cli{queue: drive.TaskQueue, dataDir: "/my data/it's"}).again("list", ""))
 	require.Equal(t, "conclave status s1 --address h:1 --namespace n --bucket b --prefix p --task-queue q",
 		(&cli{queue: "q", address: "h:1", namespace: "n", bucket: "b", prefix: "p"}).again("status", "s1"))
 }

@@ -14,7 +14,7 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/config"
 	"conclave/worker"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // stackCheck is how often dev looks whether its stack still serves.
@@ -168,7 +168,7 @@ Ctrl-C stops.
 `,
 		s.TemporalAddress, s.Namespace, p.queue, s.UIAddress, s.Namespace, s.S3Endpoint, s.Bucket, filepath.Join(s.DataDir, "stack.json"),
 		s.DataDir, progress.Line(describeTeam(team)), source,
-		c.sameDir(), s.TemporalAddress, shellQuote(p.queue), workflows.SessionType)
+		c.sameDir(), s.TemporalAddress, shellQuote(p.queue), sessionflow.Type)
 	if offline {
 		c.say("%s", "offline: the default team uses the built-in deterministic model, no language model")
 	}

@@ -12,7 +12,8 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/artifact"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 func TestExitCodeOfAnError(t *testing.T) {
@@ -42,10 +43,10 @@ func TestExitCodeOfAStatus(t *testing.T) {
 
 func TestExitCodeOfARefusedInput(t *testing.T) {
 	t.Parallel()
-	refused := func(kind string) workflows.SessionResult {
-		return workflows.SessionResult{Status: "failed", Error: &artifact.Error{Type: kind}}
+	refused := func(kind string) sessionflow.Result {
+		return sessionflow.Result{Status: "failed", Error: &artifact.Error{Type: kind}}
 	}
-	for _, kind := range []string{workflows.InvalidInput, activities.ConfigInvalid, activities.SessionTaken} {
+	for _, kind := range []string{drive.InvalidInput, activities.ConfigInvalid, activities.SessionTaken} {
 		require.Equal(t, exitUsage, resultCode(refused(kind)), kind)
 	}
 	require.Equal(t, exitNoAnswer, resultCode(refused("NoAnswer")))
@@ -57,9 +58,9 @@ func TestResultOfASessionThatTemporalEnded(t *testing.T) {
 	require.Equal(t, "cancelled", r.Status)
 	require.Nil(t, r.Error)
 
-	r = unanswered("s1", fmt.Errorf("workflow: %w", temporal.NewNonRetryableApplicationError("the input has no query", workflows.InvalidInput, nil)))
+	r = unanswered("s1", fmt.Errorf("workflow: %w", temporal.NewNonRetryableApplicationError("the input has no query", drive.InvalidInput, nil)))
 	require.Equal(t, "failed", r.Status)
-	require.Equal(t, &artifact.Error{Type: workflows.InvalidInput, Message: "the input has no query"}, r.Error)
+	require.Equal(t, &artifact.Error{Type: drive.InvalidInput, Message: "the input has no query"}, r.Error)
 
 	r = unanswered("s1", temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil))
 	require.Equal(t, "failed", r.Status, "the workflow's own timeout is not the session's time")

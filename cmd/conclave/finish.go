@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 func (c *cli) finishCommand() *cobra.Command {
@@ -20,7 +20,7 @@ Without an address, finish joins the local stack; it runs no steps.`,
 		Args: arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.update(cmd.Context(), args[0], update{
-				name: workflows.FinishSignal, what: "finish", next: "result --wait",
+				name: drive.FinishSignal, what: "finish", next: "result --wait",
 				done: "decides with what is there; %s prints the answer",
 			})
 		},

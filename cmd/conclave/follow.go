@@ -11,7 +11,8 @@ import (
 	"conclave/cmd/conclave/devserver"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 const (
@@ -28,9 +29,9 @@ type follower struct {
 	session known
 	display progress.Display
 
-	seen   int             // events shown
-	state  workflows.State // as of the last look
-	revote int             // the last round that repeated a vote; 0 for none
+	seen   int               // events shown
+	state  sessionflow.State // as of the last look
+	revote int               // the last round that repeated a vote; 0 for none
 
 	lastAnswer time.Time // when a worker last answered
 	described  time.Time // when the server was last asked for delays
@@ -49,9 +50,9 @@ func (c *cli) display() progress.Display {
 // follow watches a session to its end. If ctx ends first, or the server is
 // lost, the session is not affected: the result says that it is running, and
 // the error how to follow it.
-func (c *cli) follow(ctx context.Context, p *place, session known) (workflows.SessionResult, error) {
+func (c *cli) follow(ctx context.Context, p *place, session known) (sessionflow.Result, error) {
 	f := &follower{cli: c, place: p, session: session, display: c.display(), lastAnswer: time.Now()}
-	r, err := attend(ctx, func(ctx context.Context) (workflows.SessionResult, error) { return await(ctx, p, session.workflow) }, f.look)
+	r, err := attend(ctx, func(ctx context.Context) (sessionflow.Result, error) { return await(ctx, p, session.workflow) }, f.look)
 	if err != nil {
 		return f.unfinished(ctx, err)
 	}
@@ -93,8 +94,8 @@ func (f *follower) look(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	f.describe(asking)
-	var state workflows.State
-	if err := query(asking, f.place, f.session.workflow, workflows.StateQuery, &state); err != nil {
+	var state sessionflow.State
+	if err := query(asking, f.place, f.session.workflow, drive.StateQuery, &state); err != nil {
 		if ctx.Err() != nil || time.Since(f.lastAnswer) < patience {
 			return nil
 		}
@@ -109,7 +110,7 @@ func (f *follower) look(ctx context.Context) error {
 	}
 	if state.Events > f.seen {
 		var events []coordination.Entry
-		if err := query(asking, f.place, f.session.workflow, workflows.TimelineQuery, &events); err == nil {
+		if err := query(asking, f.place, f.session.workflow, drive.TimelineQuery, &events); err == nil {
 			snapshot.News, snapshot.Missed = f.news(events)
 			if revote(state, events) {
 				f.revote = state.Round
@@ -190,7 +191,7 @@ func noWorker(p *place) string {
 }
 
 // completed adds what Temporal's own ends do not carry.
-func (f *follower) completed(r workflows.SessionResult) workflows.SessionResult {
+func (f *follower) completed(r sessionflow.Result) sessionflow.Result {
 	if r.Rounds == 0 {
 		r.Rounds, r.Cost = f.state.Round, f.state.Cost
 		if len(r.Votes) == 0 && f.state.Votes != nil {
@@ -201,14 +202,14 @@ func (f *follower) completed(r workflows.SessionResult) workflows.SessionResult 
 }
 
 // unfinished is how following ends when the session does not.
-func (f *follower) unfinished(ctx context.Context, cause error) (workflows.SessionResult, error) {
+func (f *follower) unfinished(ctx context.Context, cause error) (sessionflow.Result, error) {
 	r, err := f.cli.unfinished(ctx, f.place, f.session, cause)
 	return f.completed(r), err
 }
 
 // unfinished is how waiting ends when the session does not.
-func (c *cli) unfinished(ctx context.Context, p *place, session known, cause error) (workflows.SessionResult, error) {
-	r := workflows.SessionResult{SessionID: session.id, Status: workflows.Running, Votes: map[string]int{}}
+func (c *cli) unfinished(ctx context.Context, p *place, session known, cause error) (sessionflow.Result, error) {
+	r := sessionflow.Result{SessionID: session.id, Status: drive.Running, Votes: map[string]int{}}
 	return r, c.lostSight(ctx, p, session, cause)
 }
 

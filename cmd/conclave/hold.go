@@ -3,7 +3,8 @@ package main
 import (
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // maxParked is how much is shown of what a parked session waits for, in bytes:
@@ -12,8 +13,8 @@ const maxParked = 300
 
 // holds says what a person is waited for in a session that has not ended, and
 // which command lets it go on.
-func (c *cli) holds(s workflows.State, workflow string) []progress.Hold {
-	if s.Status != workflows.Running || s.Phase == coordination.PhaseDone {
+func (c *cli) holds(s sessionflow.State, workflow string) []progress.Hold {
+	if s.Status != drive.Running || s.Phase == coordination.PhaseDone {
 		return nil
 	}
 	return c.heldBy(workflow, s.Paused, s.Parked, "runs what failed again, finish decides without it")
@@ -35,9 +36,9 @@ func (c *cli) heldBy(workflow string, paused bool, parked *string, retry string)
 }
 
 // revote reports whether the round of s repeats a vote that was split.
-func revote(s workflows.State, events []coordination.Entry) bool {
+func revote(s sessionflow.State, events []coordination.Entry) bool {
 	for _, e := range events {
-		if e.Kind == coordination.EntryRevote && e.Round == s.Round && s.Status == workflows.Running {
+		if e.Kind == coordination.EntryRevote && e.Round == s.Round && s.Status == drive.Running {
 			return true
 		}
 	}

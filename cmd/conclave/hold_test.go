@@ -10,13 +10,14 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 func TestAHeldSessionNamesTheCommandThatReleasesIt(t *testing.T) {
 	t.Parallel()
-	c := &cli{queue: workflows.TaskQueue, dataDir: "/data"}
-	running := workflows.State{Status: workflows.Running}
+	c := &cli{queue: drive.TaskQueue, dataDir: "/data"}
+	running := sessionflow.State{Status: drive.Running}
 	require.Empty(t, c.holds(running, "s1"))
 
 	paused := running
@@ -40,7 +41,7 @@ func TestAHeldSessionNamesTheCommandThatReleasesIt(t *testing.T) {
 
 func TestARevoteIsOneOfThePresentRound(t *testing.T) {
 	t.Parallel()
-	state := workflows.State{Status: workflows.Running, View: coordination.View{Round: 3}}
+	state := sessionflow.State{Status: drive.Running, View: coordination.View{Round: 3}}
 	events := []coordination.Entry{{Kind: coordination.EntryRound, Round: 3}, {Kind: coordination.EntryRevote, Round: 2}}
 	require.False(t, revote(state, events))
 	events = append(events, coordination.Entry{Kind: coordination.EntryRevote, Round: 3})
@@ -52,14 +53,14 @@ func TestARevoteIsOneOfThePresentRound(t *testing.T) {
 func TestAListSaysWhoIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	info := func(status string) *workflowpb.WorkflowExecutionInfo {
-		return &workflowpb.WorkflowExecutionInfo{Memo: memoOf(t, map[string]any{workflows.MemoStatus: status})}
+		return &workflowpb.WorkflowExecutionInfo{Memo: memoOf(t, map[string]any{drive.MemoStatus: status})}
 	}
-	require.Equal(t, "paused", heldOf(info(workflows.Paused)))
-	require.Equal(t, "parked", heldOf(info(workflows.Parked)))
-	require.Empty(t, heldOf(info(workflows.Running)))
+	require.Equal(t, "paused", heldOf(info(drive.Paused)))
+	require.Equal(t, "parked", heldOf(info(drive.Parked)))
+	require.Empty(t, heldOf(info(drive.Running)))
 	require.Empty(t, heldOf(&workflowpb.WorkflowExecutionInfo{}))
 
-	terminated := info(workflows.Parked)
+	terminated := info(drive.Parked)
 	terminated.CloseTime = timestamppb.New(time.Unix(1, 0))
 	require.Empty(t, heldOf(terminated), "what was ended from outside waits for nobody")
 }

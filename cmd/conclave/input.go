@@ -10,7 +10,8 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/config"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // sessionFlags are what run and start take beyond the common flags.
@@ -31,7 +32,7 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 // session is a checked wish to start one.
 type session struct {
 	id      string
-	input   workflows.SessionInput
+	input   sessionflow.Input
 	team    config.Team // of the session; on a cluster's own team the zero value
 	source  string      // where the team is from
 	offline bool
@@ -39,10 +40,10 @@ type session struct {
 
 // session checks everything that can be wrong with the input.
 func (c *cli) session(t target, f sessionFlags, query string) (session, error) {
-	s := session{offline: f.offline, input: workflows.SessionInput{Query: query}}
+	s := session{offline: f.offline, input: sessionflow.Input{Query: query}}
 	var err error
-	if len(query) > workflows.MaxQuery {
-		return s, fmt.Errorf("the QUERY has %d bytes, at most %d are accepted; put large material where the agents can read it", len(query), workflows.MaxQuery)
+	if len(query) > drive.MaxQuery {
+		return s, fmt.Errorf("the QUERY has %d bytes, at most %d are accepted; put large material where the agents can read it", len(query), drive.MaxQuery)
 	}
 	if !utf8.ValidString(query) {
 		return s, errors.New("the QUERY is not UTF-8 text; convert it, for instance with iconv")
@@ -112,8 +113,8 @@ func readCriteria(file string) (json.RawMessage, error) {
 	if _, err := config.ParseCriteria(file, data); err != nil {
 		return nil, err
 	}
-	if len(data) > workflows.MaxConfig {
-		return nil, fmt.Errorf("the evaluation criteria in %s have %d bytes, at most %d are accepted", file, len(data), workflows.MaxConfig)
+	if len(data) > drive.MaxConfig {
+		return nil, fmt.Errorf("the evaluation criteria in %s have %d bytes, at most %d are accepted", file, len(data), drive.MaxConfig)
 	}
 	return data, nil
 }

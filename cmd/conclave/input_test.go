@@ -15,7 +15,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 const mixedTeam = `
@@ -156,11 +156,11 @@ func memoOf(t *testing.T, values map[string]any) *commonpb.Memo {
 func TestStatusOfASession(t *testing.T) {
 	t.Parallel()
 	with := func(values map[string]any) *commonpb.Memo { return memoOf(t, values) }
-	stale := with(map[string]any{workflows.MemoStatus: workflows.Running, memoOffline: true})
+	stale := with(map[string]any{drive.MemoStatus: drive.Running, memoOffline: true})
 	require.Equal(t, "running", statusOf(enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil))
 	require.Equal(t, "cancelled", statusOf(enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, stale), "Temporal's word counts")
 	require.Equal(t, "failed", statusOf(enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, stale))
-	require.Equal(t, "plurality", statusOf(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, with(map[string]any{workflows.MemoStatus: "plurality"})))
+	require.Equal(t, "plurality", statusOf(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, with(map[string]any{drive.MemoStatus: "plurality"})))
 	require.True(t, memo(stale, memoOffline, false))
 	require.False(t, memo(with(map[string]any{memoOffline: "yes"}), memoOffline, false), "another type is as good as nothing")
 }

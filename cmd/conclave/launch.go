@@ -14,7 +14,8 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // memoOffline marks a session whose models are the built-in deterministic one,
@@ -31,7 +32,7 @@ const (
 // launch starts the session on p.
 func (c *cli) launch(ctx context.Context, p *place, id string, s session) error {
 	return c.execute(ctx, p, execution{
-		kind: workflows.SessionType, id: id, query: s.input.Query, offline: s.offline, input: s.input, flag: "--session-id",
+		kind: sessionflow.Type, id: id, query: s.input.Query, offline: s.offline, input: s.input, flag: "--session-id",
 	})
 }
 
@@ -49,9 +50,9 @@ func (c *cli) execute(ctx context.Context, p *place, e execution) error {
 	starting, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	memo := map[string]any{
-		memoID(e.kind):       e.id,
-		workflows.MemoQuery:  firstRunes(e.query, maxMemoQuery),
-		workflows.MemoStatus: workflows.Running,
+		memoID(e.kind):   e.id,
+		drive.MemoQuery:  firstRunes(e.query, maxMemoQuery),
+		drive.MemoStatus: drive.Running,
 	}
 	if e.offline {
 		memo[memoOffline] = true

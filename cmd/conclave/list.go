@@ -14,7 +14,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"conclave/cmd/conclave/progress"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // listed is one session of `list --json`.
@@ -48,7 +49,7 @@ func (c *cli) list(ctx context.Context) error {
 		return err
 	}
 	return c.at(ctx, t, func(p *place) error {
-		sessions, err := listKind(ctx, p, workflows.SessionType)
+		sessions, err := listKind(ctx, p, sessionflow.Type)
 		if err != nil {
 			return fmt.Errorf("list the sessions %s: %w", p.where(), err)
 		}
@@ -96,7 +97,7 @@ func listKind(ctx context.Context, p *place, kind string) ([]listed, error) {
 			held:      heldOf(run),
 			SessionID: memo(run.GetMemo(), memoID(kind), id),
 			Status:    statusOf(run.GetStatus(), run.GetMemo()),
-			Query:     memo(run.GetMemo(), workflows.MemoQuery, ""),
+			Query:     memo(run.GetMemo(), drive.MemoQuery, ""),
 			CreatedAt: run.GetStartTime().AsTime().UTC().Truncate(time.Millisecond),
 		})
 	}
@@ -105,8 +106,8 @@ func listKind(ctx context.Context, p *place, kind string) ([]listed, error) {
 
 // heldOf is paused or parked for a session that waits for a person, else empty.
 func heldOf(run *workflowpb.WorkflowExecutionInfo) string {
-	status := memo(run.GetMemo(), workflows.MemoStatus, "")
-	if run.GetCloseTime() == nil && (status == workflows.Paused || status == workflows.Parked) {
+	status := memo(run.GetMemo(), drive.MemoStatus, "")
+	if run.GetCloseTime() == nil && (status == drive.Paused || status == drive.Parked) {
 		return status
 	}
 	return ""

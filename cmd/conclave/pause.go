@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 func (c *cli) pauseCommand() *cobra.Command {
@@ -19,7 +19,7 @@ Without an address, pause joins the local stack; it runs no steps.`,
 		Args: arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.update(cmd.Context(), args[0], update{
-				name: workflows.PauseSignal, what: "pause", next: "resume",
+				name: drive.PauseSignal, what: "pause", next: "resume",
 				done: "paused, nothing is lost; %s goes on",
 			})
 		},

@@ -16,7 +16,9 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	sessionflow "conclave/workflows/session"
 )
 
 const graph = `start: main
@@ -81,7 +83,7 @@ func TestPipelineRunRefuses(t *testing.T) {
 		"no request":         {[]string{"p.yaml"}, "run needs REQUEST"},
 		"empty request":      {[]string{"p.yaml", " "}, "the request is empty"},
 		"request in words":   {[]string{"p.yaml", "two", "words"}, "put the REQUEST in quotes"},
-		"large request":      {[]string{"p.yaml", strings.Repeat("x", workflows.MaxQuery+1)}, "the REQUEST has"},
+		"large request":      {[]string{"p.yaml", strings.Repeat("x", drive.MaxQuery+1)}, "the REQUEST has"},
 		"wrong id":           {[]string{"--id", "../up", "p.yaml", "q"}, "use --id"},
 		"wrong graph":        {[]string{"wrong.yaml", "q"}, `wrong.yaml:1:8: start: "man" is not a step; did you mean main?`},
 		"no key":             {[]string{"keyless.yaml", "q"}, "OPENAI_API_KEY is not set"},
@@ -108,7 +110,7 @@ func TestPipelineRunRefuses(t *testing.T) {
 func TestPipelineSessionStepsGetATeam(t *testing.T) {
 	s := newShell(t)
 	s.file("default.yaml", "start: d\nsteps: [{name: d, kind: session}]\n")
-	c := &cli{queue: workflows.TaskQueue}
+	c := &cli{queue: drive.TaskQueue}
 	r, err := c.pipelineRun(target{dataDir: t.TempDir()}, pipelineFlags{offline: true}, "default.yaml", "q")
 	require.NoError(t, err)
 	require.Len(t, r.file.Steps[0].Config.Agents, 3, "the built-in team")
@@ -119,33 +121,33 @@ func TestPipelineResultsAndExitCodes(t *testing.T) {
 	t.Parallel()
 	path := "s3://b/pipelines/p1/steps/001-main/answer.json"
 	for name, tt := range map[string]struct {
-		result         workflows.PipelineResult
+		result         pipelineflow.Result
 		code           int
 		stdout, stderr string
 	}{
 		"completed": {
-			result: workflows.PipelineResult{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.Segment, 4)},
+			result: pipelineflow.Result{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.Segment, 4)},
 			stdout: "Done.\n", stderr: "completed · 3 transitions · no tokens yet\nall steps and files: conclave pull p1 DIR",
 		},
-		"out of calls": {result: workflows.PipelineResult{ID: "p1", Status: "max_iterations"}, stderr: "max iterations, without a text · 0 transitions"},
+		"out of calls": {result: pipelineflow.Result{ID: "p1", Status: "max_iterations"}, stderr: "max iterations, without a text · 0 transitions"},
 		"failed": {
-			result: workflows.PipelineResult{
+			result: pipelineflow.Result{
 				ID: "p1", Status: "error", Error: &artifact.Error{Type: "AuthFailed", Message: "no such key"},
 				Trace: []pipeline.Segment{{Step: "main", Error: &pipeline.Failure{}}},
 			},
 			code: exitNoAnswer, stderr: "pipeline run p1 failed in step main: no such key",
 		},
-		"cancelled": {result: workflows.PipelineResult{ID: "p1", Status: "cancelled"}, code: exitNoAnswer, stderr: "was cancelled"},
+		"cancelled": {result: pipelineflow.Result{ID: "p1", Status: "cancelled"}, code: exitNoAnswer, stderr: "was cancelled"},
 		"refused": {
-			result: workflows.PipelineResult{ID: "p1", Status: "error", Error: &artifact.Error{Type: activities.ConfigInvalid, Message: "no start"}},
+			result: pipelineflow.Result{ID: "p1", Status: "error", Error: &artifact.Error{Type: activities.ConfigInvalid, Message: "no start"}},
 			code:   exitUsage, stderr: "no start",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			c := &cli{stdout: &out, stderr: &errs, queue: workflows.TaskQueue}
-			require.Equal(t, tt.code, c.report(c.printPipelineResult(t.Context(), &place{}, known{kind: workflows.PipelineType, offline: true}, tt.result)))
+			c := &cli{stdout: &out, stderr: &errs, queue: drive.TaskQueue}
+			require.Equal(t, tt.code, c.report(c.printPipelineResult(t.Context(), &place{}, known{kind: pipelineflow.Type, offline: true}, tt.result)))
 			require.Equal(t, tt.stdout, out.String())
 			require.Contains(t, errs.String(), tt.stderr)
 			require.Contains(t, errs.String(), offlinePipelineNote)
@@ -153,7 +155,7 @@ func TestPipelineResultsAndExitCodes(t *testing.T) {
 			out.Reset()
 			c.automation = true
 			require.Equal(t, tt.code, c.report(c.printPipelineResult(t.Context(), &place{}, known{}, tt.result)))
-			var r workflows.PipelineResult
+			var r pipelineflow.Result
 			require.NoError(t, json.Unmarshal(out.Bytes(), &r))
 			require.Equal(t, tt.result.Status, r.Status)
 		})
@@ -162,7 +164,7 @@ func TestPipelineResultsAndExitCodes(t *testing.T) {
 
 func TestPipelineTable(t *testing.T) {
 	t.Parallel()
-	s := workflows.PipelineState{ID: "p1", Request: "A haiku", Status: workflows.Running, View: pipeline.View{
+	s := pipelineflow.State{ID: "p1", Request: "A haiku", Status: drive.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main"}, Transitions: 1,
 		Trace: []pipeline.Segment{
 			{Step: "decide", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "NoDecision", Message: "nobody answered"}},
@@ -170,7 +172,7 @@ func TestPipelineTable(t *testing.T) {
 			{Number: 2, Step: "main", Status: pipeline.CallPending, Action: pipeline.Call, To: "lint", Usage: llm.Usage{InputTokens: 1200}},
 		},
 	}}
-	k := known{kind: workflows.PipelineType, id: "p1", started: time.Unix(1, 0), closed: time.Unix(66, 0)}
+	k := known{kind: pipelineflow.Type, id: "p1", started: time.Unix(1, 0), closed: time.Unix(66, 0)}
 	require.Equal(t, strings.TrimPrefix(`
 p1 · running · 1:05
   A haiku
@@ -184,14 +186,14 @@ p1 · running · 1:05
 
 func TestPipelineRunsTakeNoFinishAndNoAgent(t *testing.T) {
 	t.Parallel()
-	c := &cli{queue: workflows.TaskQueue}
-	k := known{kind: workflows.PipelineType, id: "p1", workflow: "p1"}
-	require.ErrorContains(t, c.fits(&update{name: workflows.FinishSignal}, k), "conclave cancel p1")
-	require.ErrorContains(t, c.fits(&update{name: workflows.SaySignal, what: "say something to", agent: "a"}, k), "leave out --agent")
-	u := update{name: workflows.RetrySignal, payload: workflows.RetryInput{}}
+	c := &cli{queue: drive.TaskQueue}
+	k := known{kind: pipelineflow.Type, id: "p1", workflow: "p1"}
+	require.ErrorContains(t, c.fits(&update{name: drive.FinishSignal}, k), "conclave cancel p1")
+	require.ErrorContains(t, c.fits(&update{name: drive.SaySignal, what: "say something to", agent: "a"}, k), "leave out --agent")
+	u := update{name: drive.RetrySignal, payload: sessionflow.RetryInput{}}
 	require.NoError(t, c.fits(&u, k))
 	require.Nil(t, u.payload)
-	require.NoError(t, c.fits(&update{name: workflows.FinishSignal}, known{}))
+	require.NoError(t, c.fits(&update{name: drive.FinishSignal}, known{}))
 }
 
 // pipelineOf is a store with a run of a pipeline: main has called lint.
@@ -223,7 +225,7 @@ func TestPullOfAPipeline(t *testing.T) {
 	p, dir := pipelineOf(t), t.TempDir()
 	pulledRun := func() (int, string) {
 		var out, errs bytes.Buffer
-		c := &cli{stdout: &out, stderr: &errs, json: true, queue: workflows.TaskQueue}
+		c := &cli{stdout: &out, stderr: &errs, json: true, queue: drive.TaskQueue}
 		return c.report(c.pullFrom(t.Context(), p, "p1", dir, true)), out.String()
 	}
 	code, stdout := pulledRun()
@@ -257,7 +259,7 @@ func TestTranscriptOfAPipeline(t *testing.T) {
 	p := pipelineOf(t)
 	show := func(step string, number int) (int, string, string) {
 		var out, errs bytes.Buffer
-		c := &cli{stdout: &out, stderr: &errs, queue: workflows.TaskQueue}
+		c := &cli{stdout: &out, stderr: &errs, queue: drive.TaskQueue}
 		return c.report(c.showTranscript(t.Context(), p, wanted{session: "p1", agent: step, step: number})), out.String(), errs.String()
 	}
 	code, stdout, stderr := show("lint", 0)

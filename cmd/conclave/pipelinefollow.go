@@ -7,7 +7,8 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
 	"conclave/engine/pipeline"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 // pipelineFollower shows one run of a pipeline until it ends: a line for every
@@ -24,7 +25,7 @@ func (c *cli) followPipelineAndPrint(ctx context.Context, p *place, k known) err
 		out = c.stdout
 	}
 	f := &pipelineFollower{follower{cli: c, place: p, session: k, display: progress.NewLines(out), lastAnswer: time.Now()}}
-	r, err := attend(ctx, func(ctx context.Context) (workflows.PipelineResult, error) { return awaitPipeline(ctx, p, k) }, f.look)
+	r, err := attend(ctx, func(ctx context.Context) (pipelineflow.Result, error) { return awaitPipeline(ctx, p, k) }, f.look)
 	if err != nil {
 		if !c.people() {
 			if printErr := c.printJSON(runningPipeline(k)); printErr != nil {
@@ -47,8 +48,8 @@ func (f *pipelineFollower) look(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	f.describe(asking)
-	var state workflows.PipelineState
-	if err := query(asking, f.place, f.session.workflow, workflows.StateQuery, &state); err != nil {
+	var state pipelineflow.State
+	if err := query(asking, f.place, f.session.workflow, drive.StateQuery, &state); err != nil {
 		if ctx.Err() != nil || time.Since(f.lastAnswer) < patience {
 			return nil
 		}
@@ -62,7 +63,7 @@ func (f *pipelineFollower) look(ctx context.Context) error {
 	}
 	if state.Events > f.seen {
 		var entries []pipeline.Entry
-		if err := query(asking, f.place, f.session.workflow, workflows.TimelineQuery, &entries); err == nil {
+		if err := query(asking, f.place, f.session.workflow, drive.TimelineQuery, &entries); err == nil {
 			s.News, s.Missed = f.news(shownEntries(entries))
 		}
 	}
@@ -80,8 +81,8 @@ func shownEntries(entries []pipeline.Entry) []coordination.Entry {
 }
 
 // pipelineHolds says what a person is waited for in a run that has not ended.
-func (c *cli) pipelineHolds(s workflows.PipelineState, workflow string) []progress.Hold {
-	if s.Status != workflows.Running {
+func (c *cli) pipelineHolds(s pipelineflow.State, workflow string) []progress.Hold {
+	if s.Status != drive.Running {
 		return nil
 	}
 	return c.heldBy(workflow, s.Paused, s.Parked, "runs the step again, cancel ends the run")

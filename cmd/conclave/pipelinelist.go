@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"conclave/cmd/conclave/progress"
-	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 // listedPipeline is one run of `pipeline list --json`.
@@ -26,7 +26,7 @@ func (c *cli) listPipelines(ctx context.Context) error {
 		return err
 	}
 	return c.at(ctx, t, func(p *place) error {
-		runs, err := listKind(ctx, p, workflows.PipelineType)
+		runs, err := listKind(ctx, p, pipelineflow.Type)
 		if err != nil {
 			return fmt.Errorf("list the runs of pipelines %s: %w", p.where(), err)
 		}

@@ -12,19 +12,20 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 // runningPipeline is the result of a run that has not ended.
-func runningPipeline(k known) workflows.PipelineResult {
-	return workflows.PipelineResult{
-		ID: k.id, Status: workflows.Running, Trace: []pipeline.Segment{}, History: []activities.HistoryEntry{},
+func runningPipeline(k known) pipelineflow.Result {
+	return pipelineflow.Result{
+		ID: k.id, Status: drive.Running, Trace: []pipeline.Segment{}, History: []activities.HistoryEntry{},
 	}
 }
 
 // awaitPipeline returns how the run ended, once it has.
-func awaitPipeline(ctx context.Context, p *place, k known) (workflows.PipelineResult, error) {
-	var r workflows.PipelineResult
+func awaitPipeline(ctx context.Context, p *place, k known) (pipelineflow.Result, error) {
+	var r pipelineflow.Result
 	err := p.client.GetWorkflow(ctx, k.workflow, "").Get(ctx, &r)
 	var ended *temporal.WorkflowExecutionError
 	switch {
@@ -47,13 +48,13 @@ func awaitPipeline(ctx context.Context, p *place, k known) (workflows.PipelineRe
 
 // recorded is the result.json of a run that was cancelled, where it can be read,
 // else the result as it is.
-func recorded(ctx context.Context, p *place, k known, r workflows.PipelineResult) workflows.PipelineResult {
+func recorded(ctx context.Context, p *place, k known, r pipelineflow.Result) pipelineflow.Result {
 	if p.store == nil {
 		return r
 	}
 	reading, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	there, err := artifact.ReadJSON[workflows.PipelineResult](reading, p.store, artifact.InPipeline(k.id).File("result.json"))
+	there, err := artifact.ReadJSON[pipelineflow.Result](reading, p.store, artifact.InPipeline(k.id).File("result.json"))
 	if err != nil || there.Status != r.Status {
 		return r
 	}
@@ -76,10 +77,10 @@ func (c *cli) awaitAndPrintPipeline(ctx context.Context, p *place, k known) erro
 
 // pipelineCode is the exit code for a result. An input that was refused is a usage
 // error, although the refusal came from a worker.
-func pipelineCode(r workflows.PipelineResult) int {
+func pipelineCode(r pipelineflow.Result) int {
 	if r.Error != nil {
 		switch r.Error.Type {
-		case workflows.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
+		case drive.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
 			if len(r.Trace) == 0 {
 				return exitUsage
 			}
@@ -92,7 +93,7 @@ func pipelineCode(r workflows.PipelineResult) int {
 }
 
 // printPipelineResult prints how a run ended and returns the exit code as an error.
-func (c *cli) printPipelineResult(ctx context.Context, p *place, k known, r workflows.PipelineResult) error {
+func (c *cli) printPipelineResult(ctx context.Context, p *place, k known, r pipelineflow.Result) error {
 	if !c.people() {
 		if err := c.printJSON(r); err != nil {
 			return err
@@ -111,7 +112,7 @@ func (c *cli) printPipelineResult(ctx context.Context, p *place, k known, r work
 }
 
 // printFinal prints the whole final text for a person, and about the run on stderr.
-func (c *cli) printFinal(ctx context.Context, p *place, r workflows.PipelineResult) error {
+func (c *cli) printFinal(ctx context.Context, p *place, r pipelineflow.Result) error {
 	final := r.Final
 	if r.FinalTruncated && r.FinalPath != nil {
 		whole, err := wholeFinal(ctx, p, r)
@@ -138,7 +139,7 @@ func (c *cli) printFinal(ctx context.Context, p *place, r workflows.PipelineResu
 }
 
 // wholeFinal reads a text that was too long for the workflow's result.
-func wholeFinal(ctx context.Context, p *place, r workflows.PipelineResult) (string, error) {
+func wholeFinal(ctx context.Context, p *place, r pipelineflow.Result) (string, error) {
 	if p.store == nil {
 		return "", errors.New("reading more needs --bucket")
 	}
@@ -154,7 +155,7 @@ func wholeFinal(ctx context.Context, p *place, r workflows.PipelineResult) (stri
 }
 
 // noFinal says why a run came to nothing.
-func (c *cli) noFinal(r workflows.PipelineResult) error {
+func (c *cli) noFinal(r pipelineflow.Result) error {
 	switch {
 	case r.Status == pipeline.Cancelled:
 		return fmt.Errorf("pipeline run %s was cancelled; what was on record by then can be pulled", r.ID)

@@ -10,23 +10,24 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/config"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 // pipelineRun is a checked wish to start one.
 type pipelineRun struct {
 	id      string
 	file    pipelineFile // as it will run
-	input   workflows.PipelineInput
+	input   pipelineflow.Input
 	offline bool
 }
 
 // pipelineRun checks everything that can be wrong with the input.
 func (c *cli) pipelineRun(t target, flags pipelineFlags, file, request string) (pipelineRun, error) {
-	r := pipelineRun{offline: flags.offline, input: workflows.PipelineInput{Request: request}}
+	r := pipelineRun{offline: flags.offline, input: pipelineflow.Input{Request: request}}
 	switch {
-	case len(request) > workflows.MaxQuery:
-		return r, fmt.Errorf("the REQUEST has %d bytes, at most %d are accepted; put large material where the agents can read it", len(request), workflows.MaxQuery)
+	case len(request) > drive.MaxQuery:
+		return r, fmt.Errorf("the REQUEST has %d bytes, at most %d are accepted; put large material where the agents can read it", len(request), drive.MaxQuery)
 	case !utf8.ValidString(request):
 		return r, errors.New("the REQUEST is not UTF-8 text; convert it, for instance with iconv")
 	}
@@ -51,8 +52,8 @@ func (c *cli) pipelineRun(t target, flags pipelineFlags, file, request string) (
 	if r.file.Pipeline, err = clusterPipeline(r.file.Pipeline, flags.offline); err != nil {
 		return r, err
 	}
-	if r.input.Config, err = r.file.Canonical(); err == nil && len(r.input.Config) > workflows.MaxConfig {
-		err = fmt.Errorf("the pipeline in %s has %d bytes as JSON, at most %d are accepted", file, len(r.input.Config), workflows.MaxConfig)
+	if r.input.Config, err = r.file.Canonical(); err == nil && len(r.input.Config) > drive.MaxConfig {
+		err = fmt.Errorf("the pipeline in %s has %d bytes as JSON, at most %d are accepted", file, len(r.input.Config), drive.MaxConfig)
 	}
 	return r, err
 }
@@ -90,7 +91,7 @@ func (c *cli) runPipeline(ctx context.Context, flags pipelineFlags, file, reques
 			}
 			defer stop()
 		}
-		return c.followAndPrint(ctx, p, known{kind: workflows.PipelineType, id: r.id, workflow: r.id, offline: r.offline, started: time.Now()})
+		return c.followAndPrint(ctx, p, known{kind: pipelineflow.Type, id: r.id, workflow: r.id, offline: r.offline, started: time.Now()})
 	})
 }
 
@@ -103,7 +104,7 @@ func (c *cli) beginPipeline(ctx context.Context, p *place, r *pipelineRun) error
 		}
 	}
 	err := c.execute(ctx, p, execution{
-		kind: workflows.PipelineType, id: r.id, query: r.input.Request, offline: r.offline, input: r.input, flag: "--id",
+		kind: pipelineflow.Type, id: r.id, query: r.input.Request, offline: r.offline, input: r.input, flag: "--id",
 	})
 	if err != nil {
 		return err

@@ -10,13 +10,14 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/pipeline"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 // pipelineStatus is one look at a run of a pipeline.
 func (c *cli) pipelineStatus(ctx context.Context, p *place, k known) error {
-	var state workflows.PipelineState
-	if err := query(ctx, p, k.workflow, workflows.StateQuery, &state); err != nil {
+	var state pipelineflow.State
+	if err := query(ctx, p, k.workflow, drive.StateQuery, &state); err != nil {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -65,8 +66,8 @@ func pipelineStatusOf(k known) string {
 }
 
 // closedPipeline is as much of a run's state as its result and its memo say.
-func closedPipeline(k known, r workflows.PipelineResult) workflows.PipelineState {
-	state := workflows.PipelineState{ID: k.id, Request: k.query, Status: string(r.Status)}
+func closedPipeline(k known, r pipelineflow.Result) pipelineflow.State {
+	state := pipelineflow.State{ID: k.id, Request: k.query, Status: string(r.Status)}
 	if r.Error != nil {
 		state.Reason = r.Error.Message
 	}
@@ -75,7 +76,7 @@ func closedPipeline(k known, r workflows.PipelineResult) workflows.PipelineState
 }
 
 // pipelineTable is a run as a table.
-func pipelineTable(s workflows.PipelineState, k known) []string {
+func pipelineTable(s pipelineflow.State, k known) []string {
 	parts := []string{k.id, strings.ReplaceAll(s.Status, "_", " ")}
 	if s.Paused {
 		parts = append(parts, "paused")
@@ -92,7 +93,7 @@ func pipelineTable(s workflows.PipelineState, k known) []string {
 		lines = append(lines, "  "+progress.Cut(request, maxMemoQuery))
 	}
 	lines = append(lines, traceTable(s.Trace)...)
-	if s.Step != "" && s.Status == workflows.Running {
+	if s.Step != "" && s.Status == drive.Running {
 		lines = append(lines, "  at "+s.Step)
 	}
 	if len(s.Stack) > 0 {

@@ -12,7 +12,7 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/pull"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 func (c *cli) pullCommand() *cobra.Command {
@@ -125,7 +125,7 @@ func (c *cli) printPulled(s pull.Summary) error {
 		}
 		return silent(exitNoAnswer)
 	}
-	if s.Status == workflows.Running {
+	if s.Status == drive.Running {
 		c.say("it is still running: pull again for the rest")
 	}
 	var out strings.Builder

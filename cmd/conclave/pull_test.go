@@ -14,7 +14,7 @@ import (
 	"conclave/cmd/conclave/pull"
 	"conclave/engine/artifact"
 	"conclave/engine/member"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 // answered is a store with a session in which agent_a has answered with a file.
@@ -33,7 +33,7 @@ func answered(t *testing.T) *place {
 	require.NoError(t, err)
 	for key, doc := range map[string]any{
 		layout.File("session.json"):                 artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"},
-		layout.File("status.json"):                  map[string]string{"status": workflows.Running},
+		layout.File("status.json"):                  map[string]string{"status": drive.Running},
 		layout.Step("agent_a", 1, "action.json"):    artifact.Commit{Kind: "new_answer", Payload: payload, Manifest: hash},
 		layout.Step("agent_a", 1, "answer.json"):    artifact.Answer{AgentID: "agent_a", Answer: "Because.", Label: "agent1.1"},
 		layout.Step("agent_a", 1, "workspace.json"): m,
@@ -47,7 +47,7 @@ func answered(t *testing.T) *place {
 func pulled(t *testing.T, c cli, p *place, dir string, verify bool) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	c.stdout, c.stderr, c.queue = &out, &errs, workflows.TaskQueue
+	c.stdout, c.stderr, c.queue = &out, &errs, drive.TaskQueue
 	code = c.report(c.pullFrom(t.Context(), p, "s1", dir, verify))
 	return code, out.String(), errs.String()
 }
@@ -113,7 +113,7 @@ func TestPullOfADamagedSession(t *testing.T) {
 func TestPullOfAnUnknownSessionSaysSo(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
-	c := cli{stderr: &errs, queue: workflows.TaskQueue}
+	c := cli{stderr: &errs, queue: drive.TaskQueue}
 	require.Equal(t, exitUsage, c.report(c.pullFrom(t.Context(), answered(t), "s2", t.TempDir(), true)))
 	require.Contains(t, errs.String(), "there is no session s2 in ")
 }
@@ -122,7 +122,7 @@ func TestAnInterruptedPullSaysHowItGoesOn(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := cli{stderr: &bytes.Buffer{}, queue: workflows.TaskQueue}
+	c := cli{stderr: &bytes.Buffer{}, queue: drive.TaskQueue}
 	err := c.pullFrom(ctx, answered(t), "s1", "out", true)
 	require.Equal(t, exitInterrupted, codeOf(err))
 	require.ErrorContains(t, err, "`conclave pull --verify s1 out` goes on")

@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	sessionflow "conclave/workflows/session"
 )
 
 func (c *cli) resultCommand() *cobra.Command {
@@ -43,7 +45,7 @@ func (c *cli) result(ctx context.Context, id string, wait bool) error {
 		if k.running() {
 			c.warnIdle(ctx, p)
 		}
-		if k.kind == workflows.PipelineType {
+		if k.kind == pipelineflow.Type {
 			return c.awaitAndPrintPipeline(ctx, p, k)
 		}
 		r, err := await(ctx, p, k.workflow)
@@ -61,15 +63,15 @@ func (c *cli) result(ctx context.Context, id string, wait bool) error {
 
 // unended is the result of what has not ended.
 func unended(k known) any {
-	if k.kind == workflows.PipelineType {
+	if k.kind == pipelineflow.Type {
 		return runningPipeline(k)
 	}
-	return workflows.SessionResult{SessionID: k.id, Status: workflows.Running, Votes: map[string]int{}}
+	return sessionflow.Result{SessionID: k.id, Status: drive.Running, Votes: map[string]int{}}
 }
 
 // warnIdle tells a person who waits that nobody may be at work.
 func (c *cli) warnIdle(ctx context.Context, p *place) {
-	polled, err := workersPoll(ctx, p, p.queue+workflows.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	polled, err := workersPoll(ctx, p, p.queue+drive.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil || polled {
 		return
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 func (c *cli) resumeCommand() *cobra.Command {
@@ -19,7 +19,7 @@ Without an address, resume joins the local stack; it runs no steps itself.`,
 		Args: arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.update(cmd.Context(), args[0], update{
-				name: workflows.ResumeSignal, what: "resume", next: "watch", steps: true,
+				name: drive.ResumeSignal, what: "resume", next: "watch", steps: true,
 				done: "goes on; %s follows it",
 			})
 		},

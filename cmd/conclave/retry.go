@@ -3,7 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 func (c *cli) retryCommand() *cobra.Command {
@@ -21,7 +22,7 @@ Without an address, retry joins the local stack; it runs no steps itself.`,
 		Args: arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.update(cmd.Context(), args[0], update{
-				name: workflows.RetrySignal, what: "retry failed steps of", payload: workflows.RetryInput{Agent: agent}, agent: agent, next: "watch", steps: true,
+				name: drive.RetrySignal, what: "retry failed steps of", payload: sessionflow.RetryInput{Agent: agent}, agent: agent, next: "watch", steps: true,
 				done: "tries again; %s follows it",
 			})
 		},

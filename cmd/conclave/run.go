@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/activities"
-	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 func (c *cli) runCommand() *cobra.Command {
@@ -116,7 +116,7 @@ func (c *cli) introduce(p *place, s session) {
 // followAndPrint follows a session and prints what came out, which for an
 // interrupted one in automation is that it runs.
 func (c *cli) followAndPrint(ctx context.Context, p *place, k known) error {
-	if k.kind == workflows.PipelineType {
+	if k.kind == pipelineflow.Type {
 		return c.followPipelineAndPrint(ctx, p, k)
 	}
 	result, err := c.follow(ctx, p, k)

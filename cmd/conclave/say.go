@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 func (c *cli) sayCommand() *cobra.Command {
@@ -27,14 +27,14 @@ Without an address, say joins the local stack; it runs no steps.`,
   conclave say 20261121-153012-k3f9 "Check the licence, too." --agent agent_b`,
 		Args: arguments("ID", "TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.sayTo(cmd.Context(), args[0], workflows.SayInput{Text: args[1], Agent: agent})
+			return c.sayTo(cmd.Context(), args[0], drive.SayInput{Text: args[1], Agent: agent})
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "tell only the agent `ID`")
 	return cmd
 }
 
-func (c *cli) sayTo(ctx context.Context, id string, in workflows.SayInput) error {
+func (c *cli) sayTo(ctx context.Context, id string, in drive.SayInput) error {
 	switch {
 	case len(in.Text) > coordination.MaxText:
 		return fmt.Errorf("the TEXT has %d bytes, at most %d are accepted; say it shorter, or in several messages", len(in.Text), coordination.MaxText)
@@ -46,7 +46,7 @@ func (c *cli) sayTo(ctx context.Context, id string, in workflows.SayInput) error
 		who = in.Agent + " reads it"
 	}
 	return c.update(ctx, id, update{
-		name: workflows.SaySignal, what: "say something to", payload: in, agent: in.Agent, next: "watch", steps: true,
+		name: drive.SaySignal, what: "say something to", payload: in, agent: in.Agent, next: "watch", steps: true,
 		done: "noted; " + who + " at the next safe point, %s follows it",
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/scenario"
-	"conclave/workflows"
+	scenarioflow "conclave/workflows/scenario"
 )
 
 func TestScenarioUsage(t *testing.T) {
@@ -169,7 +169,7 @@ func TestScenarioCautions(t *testing.T) {
 			defer from.Close()
 			var stderr bytes.Buffer
 			c := &cli{stderr: &stderr}
-			w := &wantedRuns{from: from, team: team, source: "team.yaml", trials: []*trial{{input: workflows.ScenarioInput{PRD: tt.prd}}}}
+			w := &wantedRuns{from: from, team: team, source: "team.yaml", trials: []*trial{{input: scenarioflow.Input{PRD: tt.prd}}}}
 			c.sayIdle(w)
 			c.sayPRD(w)
 			if tt.exposed {
@@ -193,7 +193,7 @@ func TestScenarioStoresPRD(t *testing.T) {
 	from, err := project.Open(t.TempDir())
 	require.NoError(t, err)
 	defer from.Close()
-	run := &trial{slug: "buy", id: "r1", input: workflows.ScenarioInput{PRD: "Password: hunter2"}}
+	run := &trial{slug: "buy", id: "r1", input: scenarioflow.Input{PRD: "Password: hunter2"}}
 	p := &place{store: store}
 	_, err = from.Begin("buy", "r1", time.Now())
 	require.NoError(t, err)

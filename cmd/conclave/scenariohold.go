@@ -11,7 +11,7 @@ import (
 
 	"conclave/cmd/conclave/project"
 	"conclave/engine/config"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 func (c *cli) scenarioWatchCommand() *cobra.Command {
@@ -33,12 +33,12 @@ cut off goes on.`, func(ctx context.Context, p *place, w *wantedRuns) error {
 
 func (c *cli) scenarioPauseCommand() *cobra.Command {
 	return c.onRun("pause", "Suspend a run until it is resumed", `Suspend a run: the step is held where it is, and nothing new is begun. It runs no
-steps.`, c.hold(workflows.PauseSignal, "paused, nothing is lost; `%s` goes on"))
+steps.`, c.hold(drive.PauseSignal, "paused, nothing is lost; `%s` goes on"))
 }
 
 func (c *cli) scenarioResumeCommand() *cobra.Command {
 	return c.onRun("resume", "Go on with a paused run", `Go on with a paused run where it was. A worker carries out its steps: that of
-watch, dev or worker.`, c.hold(workflows.ResumeSignal, "resumed; `%s` follows it"))
+watch, dev or worker.`, c.hold(drive.ResumeSignal, "resumed; `%s` follows it"))
 }
 
 func (c *cli) scenarioCancelCommand() *cobra.Command {
@@ -137,7 +137,7 @@ func (c *cli) hold(name, done string) func(context.Context, *place, *wantedRuns)
 				return c.printJSON(map[string]any{"run_id": t.id, "accepted": true})
 			}
 			next := "watch"
-			if name == workflows.PauseSignal {
+			if name == drive.PauseSignal {
 				next = "resume"
 			}
 			c.say("run %s of scenario %s: "+done, t.id, t.slug, c.scenarioAgain(next, w.dir, t.slug, t.id))

@@ -18,7 +18,8 @@ import (
 	"conclave/cmd/conclave/project"
 	"conclave/engine/config"
 	"conclave/engine/scenario"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	scenarioflow "conclave/workflows/scenario"
 )
 
 // scenarioFlags are what `scenario run` takes beyond the common flags.
@@ -61,7 +62,7 @@ Exit codes: 0 all passed, 1 wrong usage or configuration and nothing started,
 	f.IntVar(&flags.parallel, "parallel", 4, "how many scenarios run at once, with --all")
 	f.StringVar(&flags.retry, "retry", "", "go on with the run `RUN_ID` from the step that failed")
 	f.StringVar(&flags.junit, "junit", "", "write a JUnit report for CI systems to `FILE`")
-	f.DurationVar(&flags.stepTimeout, "step-timeout", workflows.DefaultStepSeconds*time.Second, "how long a step may take")
+	f.DurationVar(&flags.stepTimeout, "step-timeout", scenarioflow.DefaultStepSeconds*time.Second, "how long a step may take")
 	f.BoolVar(&flags.offline, "offline", false, "replace the model by the built-in deterministic one: no key, no network, nothing is tested")
 	return cmd
 }
@@ -121,8 +122,8 @@ func (f scenarioFlags) check(slug string) error {
 		return errors.New("--retry goes on with a run of one scenario: name its SLUG instead of --all")
 	case f.parallel < 1:
 		return fmt.Errorf("--parallel is %d; it takes at least 1", f.parallel)
-	case f.stepTimeout < time.Second || f.stepTimeout > workflows.MaxStepSeconds*time.Second:
-		return fmt.Errorf("--step-timeout is %s; it takes 1s to %s", f.stepTimeout, workflows.MaxStepSeconds*time.Second)
+	case f.stepTimeout < time.Second || f.stepTimeout > scenarioflow.MaxStepSeconds*time.Second:
+		return fmt.Errorf("--step-timeout is %s; it takes 1s to %s", f.stepTimeout, scenarioflow.MaxStepSeconds*time.Second)
 	}
 	if f.junit != "" {
 		if info, err := os.Stat(f.junit); err == nil && info.IsDir() {
@@ -178,8 +179,8 @@ func (w *wantedRuns) trial(slug string) (*trial, error) {
 	for _, content := range d.Files {
 		size += len(content)
 	}
-	if size > workflows.MaxScenario {
-		return nil, fmt.Errorf("the steps of scenario %s and prd.md have %d bytes together, at most %d are accepted; put large material where the agents can read it", slug, size, workflows.MaxScenario)
+	if size > scenarioflow.MaxDefinition {
+		return nil, fmt.Errorf("the steps of scenario %s and prd.md have %d bytes together, at most %d are accepted; put large material where the agents can read it", slug, size, scenarioflow.MaxDefinition)
 	}
 	runs, _, err := w.from.Runs(slug)
 	if err != nil {
@@ -210,7 +211,7 @@ func (c *cli) beginTrial(ctx context.Context, p *place, w *wantedRuns, t *trial)
 	}
 	starting, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	_, err := p.client.ExecuteWorkflow(starting, trialOptions(p, w, t), workflows.ScenarioType, t.input)
+	_, err := p.client.ExecuteWorkflow(starting, trialOptions(p, w, t), scenarioflow.Type, t.input)
 	if err == nil {
 		return nil
 	}
@@ -224,9 +225,9 @@ func (c *cli) beginTrial(ctx context.Context, p *place, w *wantedRuns, t *trial)
 // trialOptions are those that the workflow of a run is started with.
 func trialOptions(p *place, w *wantedRuns, t *trial) client.StartWorkflowOptions {
 	memo := map[string]any{
-		workflows.MemoScenario: t.slug,
-		workflows.MemoRun:      t.id,
-		workflows.MemoStatus:   workflows.Running,
+		scenarioflow.MemoScenario: t.slug,
+		scenarioflow.MemoRun:      t.id,
+		drive.MemoStatus:          drive.Running,
 	}
 	if w.flags.offline {
 		memo[memoOffline] = true

@@ -16,13 +16,14 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/scenario"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	scenarioflow "conclave/workflows/scenario"
 )
 
 // trial is one run of a scenario, as a command sees it.
 type trial struct {
 	slug, id, title string
-	input           workflows.ScenarioInput
+	input           scenarioflow.Input
 
 	copy     *project.Copy // nil on a cluster without a bucket
 	document []byte        // result.json as it was last seen; nil before
@@ -165,8 +166,8 @@ func (t *trial) look(ctx context.Context, p *place, to *project.Project) error {
 		}
 		return errors.Join(err, t.take(document))
 	}
-	var state workflows.ScenarioState
-	if err := query(ctx, p, t.workflow(), workflows.StateQuery, &state); err != nil {
+	var state scenarioflow.State
+	if err := query(ctx, p, t.workflow(), drive.StateQuery, &state); err != nil {
 		return err
 	}
 	document, err := json.Marshal(state.ScenarioResult)
@@ -201,7 +202,7 @@ func refusedRun(err error) *temporal.ApplicationError {
 	var refused *temporal.ApplicationError
 	if errors.As(err, &refused) {
 		switch refused.Type() {
-		case workflows.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
+		case drive.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
 			return refused
 		}
 	}

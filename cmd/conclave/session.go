@@ -15,7 +15,9 @@ import (
 	"conclave/activities"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	sessionflow "conclave/workflows/session"
 )
 
 // known is what Temporal knows of a session, or of the run of a pipeline, without
@@ -36,7 +38,7 @@ func (k known) running() bool { return k.closed.IsZero() }
 
 // noun is what it is, in messages.
 func (k known) noun() string {
-	if k.kind == workflows.PipelineType {
+	if k.kind == pipelineflow.Type {
 		return "pipeline run"
 	}
 	return "session"
@@ -44,7 +46,7 @@ func (k known) noun() string {
 
 // lister is the command that lists its like.
 func (k known) lister() string {
-	if k.kind == workflows.PipelineType {
+	if k.kind == pipelineflow.Type {
 		return "pipeline list"
 	}
 	return "list"
@@ -85,7 +87,7 @@ func (c *cli) find(ctx context.Context, p *place, id string) (known, error) {
 // workflowOf is the workflow of the newest session, else of the newest run of a
 // pipeline, with an ID of its own; empty if there is none.
 func workflowOf(ctx context.Context, p *place, id string) (string, error) {
-	for _, kind := range []string{workflows.SessionType, workflows.PipelineType} {
+	for _, kind := range []string{sessionflow.Type, pipelineflow.Type} {
 		runs, err := listKind(ctx, p, kind)
 		if err != nil {
 			return "", err
@@ -116,7 +118,7 @@ func describe(ctx context.Context, p *place, id string) (known, error) {
 		kind:     info.GetType().GetName(),
 		workflow: id,
 		id:       memo(info.GetMemo(), name, id),
-		query:    memo(info.GetMemo(), workflows.MemoQuery, ""),
+		query:    memo(info.GetMemo(), drive.MemoQuery, ""),
 		offline:  memo(info.GetMemo(), memoOffline, false),
 		status:   statusOf(info.GetStatus(), info.GetMemo()),
 		started:  info.GetStartTime().AsTime(),
@@ -132,10 +134,10 @@ func describe(ctx context.Context, p *place, id string) (known, error) {
 // for a type that is none of ours.
 func memoID(kind string) string {
 	switch kind {
-	case workflows.SessionType:
-		return workflows.MemoSession
-	case workflows.PipelineType:
-		return workflows.MemoPipeline
+	case sessionflow.Type:
+		return sessionflow.MemoSession
+	case pipelineflow.Type:
+		return pipelineflow.MemoPipeline
 	}
 	return ""
 }
@@ -149,9 +151,9 @@ func statusOf(status enumspb.WorkflowExecutionStatus, m *commonpb.Memo) string {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		return statusFailed
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		return memo(m, workflows.MemoStatus, "completed")
+		return memo(m, drive.MemoStatus, "completed")
 	default:
-		return workflows.Running
+		return drive.Running
 	}
 }
 
@@ -166,8 +168,8 @@ func memo[T any](m *commonpb.Memo, name string, otherwise T) T {
 }
 
 // await returns how the session ended, once it has.
-func await(ctx context.Context, p *place, id string) (workflows.SessionResult, error) {
-	var r workflows.SessionResult
+func await(ctx context.Context, p *place, id string) (sessionflow.Result, error) {
+	var r sessionflow.Result
 	err := p.client.GetWorkflow(ctx, id, "").Get(ctx, &r)
 	var ended *temporal.WorkflowExecutionError
 	switch {
@@ -182,8 +184,8 @@ func await(ctx context.Context, p *place, id string) (workflows.SessionResult, e
 }
 
 // unanswered is the result of a session that Temporal ended.
-func unanswered(id string, err error) workflows.SessionResult {
-	r := workflows.SessionResult{SessionID: id, Status: statusFailed, Votes: map[string]int{}}
+func unanswered(id string, err error) sessionflow.Result {
+	r := sessionflow.Result{SessionID: id, Status: statusFailed, Votes: map[string]int{}}
 	var (
 		cancelled   *temporal.CanceledError
 		terminated  *temporal.TerminatedError
@@ -207,10 +209,10 @@ func unanswered(id string, err error) workflows.SessionResult {
 
 // resultCode is the exit code for a result. An input that was refused is a
 // usage error, although the refusal came from a worker.
-func resultCode(r workflows.SessionResult) int {
+func resultCode(r sessionflow.Result) int {
 	if r.Error != nil {
 		switch r.Error.Type {
-		case workflows.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
+		case drive.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
 			return exitUsage
 		}
 	}

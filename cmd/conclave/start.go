@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 func (c *cli) startCommand() *cobra.Command {
@@ -36,7 +37,7 @@ func (c *cli) start(ctx context.Context, flags sessionFlags, query string) error
 			c.warnIdle(ctx, p)
 		}
 		if !c.people() {
-			return c.printJSON(workflows.SessionResult{SessionID: s.id, Status: workflows.Running, Votes: map[string]int{}})
+			return c.printJSON(sessionflow.Result{SessionID: s.id, Status: drive.Running, Votes: map[string]int{}})
 		}
 		if !p.cluster {
 			c.say("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.again("watch", s.id))

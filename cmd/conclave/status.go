@@ -9,7 +9,9 @@ import (
 
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	sessionflow "conclave/workflows/session"
 )
 
 func (c *cli) statusCommand() *cobra.Command {
@@ -28,11 +30,11 @@ coordination state. It never runs a step.`,
 
 func (c *cli) status(ctx context.Context, id string) error {
 	return c.withLooker(ctx, id, func(p *place, k known) error {
-		if k.kind == workflows.PipelineType {
+		if k.kind == pipelineflow.Type {
 			return c.pipelineStatus(ctx, p, k)
 		}
-		var state workflows.State
-		if err := query(ctx, p, k.workflow, workflows.StateQuery, &state); err != nil {
+		var state sessionflow.State
+		if err := query(ctx, p, k.workflow, drive.StateQuery, &state); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -71,9 +73,9 @@ func (c *cli) status(ctx context.Context, id string) error {
 
 // repeats reports whether the session votes again on what was split. A session
 // that does not say so is shown all the same.
-func repeats(ctx context.Context, p *place, k known, state workflows.State) bool {
+func repeats(ctx context.Context, p *place, k known, state sessionflow.State) bool {
 	var events []coordination.Entry
-	err := query(ctx, p, k.workflow, workflows.TimelineQuery, &events)
+	err := query(ctx, p, k.workflow, drive.TimelineQuery, &events)
 	return err == nil && revote(state, events)
 }
 
@@ -100,8 +102,8 @@ func (c *cli) statusOfClosed(ctx context.Context, p *place, k known) error {
 }
 
 // closedState is as much of a session's state as its result and its memo say.
-func closedState(k known, r workflows.SessionResult) workflows.State {
-	state := workflows.State{SessionID: k.id, Query: k.query, Status: k.status}
+func closedState(k known, r sessionflow.Result) sessionflow.State {
+	state := sessionflow.State{SessionID: k.id, Query: k.query, Status: k.status}
 	state.Phase, state.Agents = coordination.PhaseDone, []coordination.AgentView{}
 	state.Votes, state.Round, state.Winner, state.Cost = r.Votes, r.Rounds, r.Winner, r.Cost
 	if state.Votes == nil {

@@ -14,7 +14,7 @@ import (
 	"conclave/engine/config"
 	"conclave/worker"
 	"conclave/worker/settings"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 // stepFlags are what step takes beyond the common flags.
@@ -95,8 +95,8 @@ func (c *cli) wantStep(flags stepFlags, query string) (wantedStep, error) {
 	if flags.dir == "" {
 		return w, errors.New("no session directory is named; name one with --session-dir DIR")
 	}
-	if len(query) > workflows.MaxQuery {
-		return w, fmt.Errorf("the QUERY has %d bytes, at most %d are accepted; put large material where the agents can read it", len(query), workflows.MaxQuery)
+	if len(query) > drive.MaxQuery {
+		return w, fmt.Errorf("the QUERY has %d bytes, at most %d are accepted; put large material where the agents can read it", len(query), drive.MaxQuery)
 	}
 	if !utf8.ValidString(query) {
 		return w, errors.New("the QUERY is not UTF-8 text; convert it, for instance with iconv")

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/workflows"
+	"conclave/workflows/drive"
 )
 
 // stepsOf is a store with a session of one agent: it has voted in step 1, was
@@ -66,7 +66,7 @@ type entryAt struct {
 func asked(t *testing.T, c cli, p *place, want wanted) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	c.stdout, c.stderr, c.queue = &out, &errs, workflows.TaskQueue
+	c.stdout, c.stderr, c.queue = &out, &errs, drive.TaskQueue
 	code = c.report(c.showTranscript(t.Context(), p, want))
 	return code, out.String(), errs.String()
 }

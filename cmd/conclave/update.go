@@ -11,7 +11,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 // update is what a person asks of a running session: an update of its workflow,
@@ -68,14 +69,14 @@ func (c *cli) deliver(ctx context.Context, p *place, k known, u update) error {
 // a time and nothing to decide, and leaves out what only sessions take.
 func (c *cli) fits(u *update, k known) error {
 	switch {
-	case k.kind != workflows.PipelineType:
+	case k.kind != pipelineflow.Type:
 		return nil
-	case u.name == workflows.FinishSignal:
+	case u.name == drive.FinishSignal:
 		return end(exitUsage, "finish pipeline run %s: there is no vote that could be decided early; `%s` ends it, `%s` waits for its end",
 			k.id, c.again("cancel", k.workflow), c.again("result --wait", k.workflow))
 	case u.agent != "":
 		return end(exitUsage, "%s pipeline run %s: it runs one step at a time; leave out --agent", u.what, k.id)
-	case u.name == workflows.RetrySignal:
+	case u.name == drive.RetrySignal:
 		u.payload = nil
 	}
 	return nil
@@ -122,7 +123,7 @@ func attempt(ctx context.Context, p *place, k known, u update) error {
 // tooEarly reports that a session is not ready yet.
 func tooEarly(err error) bool {
 	var refusal *temporal.ApplicationError
-	return errors.As(err, &refusal) && refusal.Type() == workflows.TooEarly
+	return errors.As(err, &refusal) && refusal.Type() == drive.TooEarly
 }
 
 // pause waits, and reports whether ctx lasted.

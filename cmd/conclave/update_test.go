@@ -16,7 +16,8 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // answering is a Temporal server that answers updates with the outcomes it was
@@ -59,14 +60,14 @@ func refusal(kind, message string) error {
 func delivered(t *testing.T, c cli, u update, outcomes ...error) (code int, stdout, stderr string, sent []client.UpdateWorkflowOptions) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	c.stdout, c.stderr, c.queue = &out, &errs, workflows.TaskQueue
+	c.stdout, c.stderr, c.queue = &out, &errs, drive.TaskQueue
 	server := &answering{outcomes: outcomes}
 	p := &place{target: target{cluster: true}, client: server, queue: c.queue}
-	code = c.report(c.deliver(t.Context(), p, known{id: "s1", workflow: "s1", status: workflows.Running}, u))
+	code = c.report(c.deliver(t.Context(), p, known{id: "s1", workflow: "s1", status: drive.Running}, u))
 	return code, out.String(), errs.String(), server.sent
 }
 
-var pauseIt = update{name: workflows.PauseSignal, what: "pause", next: "resume", done: "paused; %s goes on"}
+var pauseIt = update{name: drive.PauseSignal, what: "pause", next: "resume", done: "paused; %s goes on"}
 
 func TestAnUpdateThatIsTakenSaysWhatComesNext(t *testing.T) {
 	t.Parallel()
@@ -92,10 +93,10 @@ func TestScriptsAreToldThatAnUpdateWasTaken(t *testing.T) {
 func TestAnUpdateCarriesThePayloadOfTheContract(t *testing.T) {
 	t.Parallel()
 	for want, payload := range map[string]any{
-		`{"text": "Be brief."}`:                     workflows.SayInput{Text: "Be brief."},
-		`{"text": "Be brief.", "agent": "agent_a"}`: workflows.SayInput{Text: "Be brief.", Agent: "agent_a"},
-		`{}`:                   workflows.RetryInput{},
-		`{"agent": "agent_a"}`: workflows.RetryInput{Agent: "agent_a"},
+		`{"text": "Be brief."}`:                     drive.SayInput{Text: "Be brief."},
+		`{"text": "Be brief.", "agent": "agent_a"}`: drive.SayInput{Text: "Be brief.", Agent: "agent_a"},
+		`{}`:                   sessionflow.RetryInput{},
+		`{"agent": "agent_a"}`: sessionflow.RetryInput{Agent: "agent_a"},
 	} {
 		_, _, _, sent := delivered(t, cli{}, update{name: "x", done: "%s", payload: payload}, nil)
 		require.Len(t, sent[0].Args, 1)
@@ -120,7 +121,7 @@ func TestARefusedUpdatePrintsTheReason(t *testing.T) {
 		says    string
 	}{
 		"by the session": {
-			refusal(workflows.Refused, "the session is paused already"),
+			refusal(drive.Refused, "the session is paused already"),
 			"conclave: pause session s1: the session is paused already; `conclave status s1` shows how it stands\n",
 		},
 		"by an old worker": {
@@ -153,7 +154,7 @@ func TestARefusedUpdatePrintsTheReason(t *testing.T) {
 
 func TestASessionInPreparationIsAskedAgain(t *testing.T) {
 	t.Parallel()
-	early := refusal(workflows.TooEarly, "the session is still being prepared")
+	early := refusal(drive.TooEarly, "the session is still being prepared")
 	code, _, _, sent := delivered(t, cli{}, pauseIt, early, early, nil)
 	require.Equal(t, exitDone, code)
 	require.Len(t, sent, 3)
@@ -162,7 +163,7 @@ func TestASessionInPreparationIsAskedAgain(t *testing.T) {
 func TestASessionThatIsOverTakesNothing(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
-	c := cli{stderr: &errs, queue: workflows.TaskQueue}
+	c := cli{stderr: &errs, queue: drive.TaskQueue}
 	err := c.deliver(t.Context(), &place{}, known{id: "s1", workflow: "s1", status: "consensus", closed: time.Unix(1, 0)}, pauseIt)
 	require.Equal(t, exitUsage, c.report(err))
 	require.Contains(t, errs.String(), "pause session s1: it has ended already (consensus); `conclave result s1` prints what came out")
@@ -172,7 +173,7 @@ func TestAnInterruptedUpdateSaysThatItIsNotKnown(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := cli{queue: workflows.TaskQueue}
+	c := cli{queue: drive.TaskQueue}
 	err := c.deliver(ctx, &place{client: &answering{}}, known{id: "s1", workflow: "s1"}, pauseIt)
 	require.Equal(t, exitInterrupted, codeOf(err))
 	require.ErrorContains(t, err, "`conclave status s1` shows it")

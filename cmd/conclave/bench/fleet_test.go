@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/activities"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 const (
@@ -155,11 +155,11 @@ func (f *fleet) run(b *testing.B, s *stack, queue string, sessions, agents int) 
 	b.Helper()
 	var runs []client.WorkflowRun
 	for i := range sessions {
-		runs = append(runs, s.begin(queue, workflows.SessionInput{Config: teamOf(i, agents)}))
+		runs = append(runs, s.begin(queue, sessionflow.Input{Config: teamOf(i, agents)}))
 	}
 	var added samples
 	for i, run := range runs {
-		var result workflows.SessionResult
+		var result sessionflow.Result
 		require.NoError(b, run.Get(b.Context(), &result))
 		require.Equal(b, "presented", result.Status)
 		for agent, took := range s.took(run.GetID()) {

@@ -19,7 +19,8 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/scenario"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	scenarioflow "conclave/workflows/scenario"
 )
 
 // journey is how many steps the scenario has.
@@ -61,16 +62,16 @@ func counting(next http.Handler, sent *atomic.Int64) http.Handler {
 }
 
 // tokens runs a scenario, which must pass, and returns how many were sent for it.
-func (s *stack) tokens(b *testing.B, sent *atomic.Int64, in workflows.ScenarioInput) float64 {
+func (s *stack) tokens(b *testing.B, sent *atomic.Int64, in scenarioflow.Input) float64 {
 	b.Helper()
 	s.sessions++
 	before := sent.Load()
 	in.Team = activities.DefaultTeam
 	run, err := s.client.ExecuteWorkflow(b.Context(), client.StartWorkflowOptions{
-		ID: fmt.Sprintf("journey-%d", s.sessions), TaskQueue: workflows.TaskQueue,
-	}, workflows.ScenarioType, in)
+		ID: fmt.Sprintf("journey-%d", s.sessions), TaskQueue: drive.TaskQueue,
+	}, scenarioflow.Type, in)
 	require.NoError(b, err)
-	var result workflows.ScenarioResult
+	var result scenarioflow.Result
 	require.NoError(b, run.Get(b.Context(), &result))
 	require.Equal(b, scenario.Pass, result.Status, result)
 	return float64(sent.Load()-before) / 4
@@ -82,8 +83,8 @@ func words(number int) string {
 }
 
 // apart is the scenario as it is.
-func apart() workflows.ScenarioInput {
-	in := workflows.ScenarioInput{Plan: scenario.Plan{Slug: "apart", Title: "An agent for each step"}, Files: map[string]string{}}
+func apart() scenarioflow.Input {
+	in := scenarioflow.Input{Plan: scenario.Plan{Slug: "apart", Title: "An agent for each step"}, Files: map[string]string{}}
 	for n := 1; n <= journey; n++ {
 		id := fmt.Sprintf("%02d", n)
 		ref := scenario.StepRef{ID: id, Title: fmt.Sprint("Look at page ", n), File: id + "-look.md"}
@@ -94,13 +95,13 @@ func apart() workflows.ScenarioInput {
 }
 
 // together is one step that is all of them.
-func together() workflows.ScenarioInput {
+func together() scenarioflow.Input {
 	var all strings.Builder
 	for n := 1; n <= journey; n++ {
 		all.WriteString(words(n) + "\n")
 	}
 	ref := scenario.StepRef{ID: "01", Title: "Look at all pages", File: "01-look.md"}
-	return workflows.ScenarioInput{
+	return scenarioflow.Input{
 		Plan:  scenario.Plan{Slug: "together", Title: "One agent", Steps: []scenario.StepRef{ref}},
 		Files: map[string]string{ref.File: all.String()},
 	}

@@ -11,7 +11,8 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // BenchmarkPacing takes the same team of slow models to a consensus with both
@@ -55,7 +56,7 @@ func (o *setting) measure(s *stack, m *modelServer) {
 	s.b.Helper()
 	team := m.team(map[string]any{"pacing": o.pacing, "update_mode": o.updates})
 	began := time.Now()
-	s.decided(s.begin(workflows.TaskQueue, workflows.SessionInput{Config: json.RawMessage(team)}))
+	s.decided(s.begin(drive.TaskQueue, sessionflow.Input{Config: json.RawMessage(team)}))
 	o.seconds.add(time.Since(began).Seconds())
 	o.calls.add(float64(len(m.callsSince(began))))
 	o.stale.add(float64(s.votes() - len(m.minds)))

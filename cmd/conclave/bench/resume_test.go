@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // BenchmarkResume kills a worker while a step waits for its fourth model call,
@@ -26,7 +26,7 @@ func BenchmarkResume(b *testing.B) {
 		doomed := s.start(s.work(queue, s.S3Endpoint))
 		s.awaitWorker(queue)
 		began := time.Now()
-		run := s.begin(queue, workflows.SessionInput{})
+		run := s.begin(queue, sessionflow.Input{})
 		<-w.called
 
 		killed := time.Now()

@@ -19,7 +19,8 @@ import (
 
 	"conclave/activities/s3store"
 	"conclave/engine/artifact"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // stack is an embedded stack that `conclave dev` keeps up, and a client of it.
@@ -61,7 +62,7 @@ func newStack(b *testing.B, m *modelServer) *stack {
 	})
 	require.NoError(b, err)
 	b.Cleanup(s.client.Close)
-	s.awaitWorker(workflows.TaskQueue)
+	s.awaitWorker(drive.TaskQueue)
 	return s
 }
 
@@ -98,7 +99,7 @@ func (s *stack) awaitWorker(queue string) {
 		return err == nil && len(reply.GetPollers()) > 0
 	}
 	require.Eventually(s.b, func() bool {
-		return polled(queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW) && polled(queue+workflows.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+		return polled(queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW) && polled(queue+drive.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	}, time.Minute, 20*time.Millisecond, "nobody polls %s", queue)
 }
 
@@ -106,17 +107,17 @@ func (s *stack) awaitWorker(queue string) {
 func (s *stack) session(queue string) time.Duration {
 	s.b.Helper()
 	began := time.Now()
-	s.decided(s.begin(queue, workflows.SessionInput{}))
+	s.decided(s.begin(queue, sessionflow.Input{}))
 	return time.Since(began)
 }
 
 // begin starts a session.
-func (s *stack) begin(queue string, in workflows.SessionInput) client.WorkflowRun {
+func (s *stack) begin(queue string, in sessionflow.Input) client.WorkflowRun {
 	s.b.Helper()
 	s.sessions++
 	in.Query = "Which of us is right?"
 	run, err := s.client.ExecuteWorkflow(s.b.Context(), client.StartWorkflowOptions{ID: s.name(), TaskQueue: queue},
-		workflows.SessionType, in)
+		sessionflow.Type, in)
 	require.NoError(s.b, err)
 	return run
 }
@@ -124,7 +125,7 @@ func (s *stack) begin(queue string, in workflows.SessionInput) client.WorkflowRu
 // decided waits for the end of a session, which must be a consensus.
 func (s *stack) decided(run client.WorkflowRun) {
 	s.b.Helper()
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(s.b, run.Get(s.b.Context(), &result))
 	require.Equal(s.b, "consensus", result.Status)
 }

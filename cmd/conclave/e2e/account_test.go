@@ -15,13 +15,13 @@ import (
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // account is all that is left of a session, without times and without whose
 // turn it was when.
 type account struct {
-	result workflows.SessionResult
+	result sessionflow.Result
 	calls  map[string]int    // of models
 	files  map[string]string // content by key; of those that tell the time, only that they are there
 	ledger []string          // what was accepted

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/activities"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // chatty is a team of two that answers, and then looks at its files for ever.
@@ -43,7 +43,7 @@ func TestTokensRunOut(t *testing.T) {
 	config := c.file("team.yaml", model.teamWith(budget("max_total_tokens", limit), pair...))
 	out := c.conclave("run", "--automation", "--config", config, "Will it ever end?")
 	require.Equal(t, 0, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "budget", result.Status)
 	answered := regexp.MustCompile(`answered (agent\d\.\d)`).FindAllStringSubmatch(out.stdout+out.stderr, -1)
@@ -82,8 +82,8 @@ providers:
 			{"id": "agent_b", "backend": {"provider": %q, "model": "model-b"}}],
 			"orchestrator": {"budget": {"max_cost_usd": %v}, "disable_injection": true}}`, provider, limit)
 	}
-	var result workflows.SessionResult
-	require.NoError(t, s.begin(t, "dollars", "dollars", workflows.SessionInput{Query: "Will it ever end?", Config: team("house")}).Get(t.Context(), &result))
+	var result sessionflow.Result
+	require.NoError(t, s.begin(t, "dollars", "dollars", sessionflow.Input{Query: "Will it ever end?", Config: team("house")}).Get(t.Context(), &result))
 	require.Equal(t, "budget", result.Status)
 	require.NotEmpty(t, result.Answer)
 	require.NotNil(t, result.Cost.TotalUSD)
@@ -94,7 +94,7 @@ providers:
 	// A price that is missing could not keep the limit.
 	calls := model.calls("model-a")
 	run, err := s.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "unpriced", TaskQueue: "dollars"},
-		workflows.SessionType, workflows.SessionInput{Query: "For how much?", Config: team("hotel")})
+		sessionflow.Type, sessionflow.Input{Query: "For how much?", Config: team("hotel")})
 	require.NoError(t, err)
 	began := time.Now()
 	err = run.Get(t.Context(), &result)

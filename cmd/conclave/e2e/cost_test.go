@@ -16,7 +16,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/worker"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // useless is a reply that has to be paid for and says nothing.
@@ -85,8 +85,8 @@ func TestEveryCallIsCounted(t *testing.T) {
 				"model-b": tt.b,
 			})
 			id := strings.ReplaceAll(name, " ", "-")
-			run := s.begin(t, s.worker(model.teamWith(tt.sections, pair...)), id, workflows.SessionInput{Query: "What does it cost?"})
-			var result workflows.SessionResult
+			run := s.begin(t, s.worker(model.teamWith(tt.sections, pair...)), id, sessionflow.Input{Query: "What does it cost?"})
+			var result sessionflow.Result
 			require.NoError(t, run.Get(t.Context(), &result))
 			require.Equal(t, "consensus", result.Status)
 			require.Equal(t, model.all(), result.Cost)
@@ -133,7 +133,7 @@ func TestHeldStepsAreCountedOnce(t *testing.T) {
 	})
 	t.Cleanup(func() { close(hold) })
 	queue := s.worker(model.teamWith(orchestrator(map[string]any{"on_agent_failure": "park"}), pair...))
-	run := s.begin(t, queue, "held", workflows.SessionInput{Query: "What does it cost?"})
+	run := s.begin(t, queue, "held", sessionflow.Input{Query: "What does it cost?"})
 	<-asked
 	require.Eventually(t, func() bool { return s.state("held").Parked != nil }, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, s.update("held", "pause"))
@@ -143,7 +143,7 @@ func TestHeldStepsAreCountedOnce(t *testing.T) {
 	require.EqualValues(t, 2, state.Cost.ModelCalls)
 	require.NoError(t, s.update("held", "resume"))
 	require.NoError(t, s.update("held", "retry"))
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, model.all(), result.Cost)
@@ -169,7 +169,7 @@ func TestTheCostOfAKilledWorker(t *testing.T) {
 	run.ends(t)
 	out := c.conclave("watch", "--automation", "killed")
 	require.Equal(t, 0, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, model.all(), result.Cost)
 	require.EqualValues(t, 4, result.Cost.ModelCalls, "the call that was broken off has no bill")

@@ -18,7 +18,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/member"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // held is a model's reply that waits: asked is closed when it is asked for, and
@@ -44,7 +44,7 @@ func TestKilledWorker(t *testing.T) {
 	run.ends(t)
 	out := c.conclave("watch", "--automation", "killed")
 	require.Equal(t, 0, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, 6, model.calls("model-a"), "one call is paid for twice")
@@ -121,7 +121,7 @@ func TestOperatorsOfActivities(t *testing.T) {
 			require.Equal(t, 0, c.temporal(append([]string{"activity", how, "--address", at, "--workflow-id", how, "--activity-id", "agent_b-l2"}, args...)...).code)
 			out := c.temporal("workflow", "result", "--address", at, "--workflow-id", how, "--output", "json")
 			require.Contains(t, out.stdout, "consensus")
-			var state workflows.State
+			var state sessionflow.State
 			out = c.conclave("status", "--json", how)
 			require.NoError(t, json.Unmarshal([]byte(out.stdout), &state))
 			require.Equal(t, coordination.AgentFailed, state.Agents[1].Status)
@@ -143,7 +143,7 @@ func TestUncachedReset(t *testing.T) {
 	w := s.work(model, pair...)
 	t.Cleanup(w.Stop)
 	run := s.start("reset")
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "agent_a", result.Winner)
 

@@ -15,7 +15,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/s3store"
 	"conclave/activities/s3store/s3test"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // meeting is where everybody waits for everybody.
@@ -172,7 +172,7 @@ func TestTwoWorkersOnMinIO(t *testing.T) {
 	}
 	close(release)
 
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "agent3.2", result.WinnerLabel)

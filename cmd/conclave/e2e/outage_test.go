@@ -14,7 +14,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/s3store"
 	"conclave/activities/s3store/s3test"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // behind puts a proxy before the store of workers that are started from now on.
@@ -110,7 +110,7 @@ func weathered(t *testing.T, decide func(*http.Request) s3test.Fault) (account, 
 	model := newModelServer(t, threeRounds())
 	w := s.work(model, "agent_a", "agent_b", "agent_c")
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("weathered").Get(t.Context(), &result))
 	requireFirstAttempts(t, s.history("weathered"))
 	a := accountOf(t, direct, "weathered")
@@ -174,7 +174,7 @@ func TestLongOutage(t *testing.T) {
 	model := newModelServer(t, map[string][]reply{"model-a": {answer("Answer A."), answer("Answer A."), vote("agent1", "The only one.")}})
 	w := s.work(model, "agent_a")
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("long-outage").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "Answer A.", result.Answer)

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
 )
 
 // says is a reply without a tool call.
@@ -59,14 +59,14 @@ steps:
 `
 
 // endOf is the result that an --automation run ended with.
-func endOf(t *testing.T, o output) workflows.PipelineResult {
+func endOf(t *testing.T, o output) pipelineflow.Result {
 	t.Helper()
-	var r workflows.PipelineResult
+	var r pipelineflow.Result
 	o.lastLine(t, &r)
 	return r
 }
 
-func traced(r workflows.PipelineResult) string {
+func traced(r pipelineflow.Result) string {
 	var all []string
 	for _, g := range r.Trace {
 		all = append(all, g.Step+"/"+string(g.Status))
@@ -121,7 +121,7 @@ func TestPipelineExampleLint(t *testing.T) {
 		require.FileExists(t, filepath.Join(dir, file))
 	}
 	require.FileExists(t, filepath.Join(dir, "steps/005-export/workspace/dist/greet.tar.gz"))
-	var status workflows.PipelineState
+	var status pipelineflow.State
 	readFile(t, filepath.Join(dir, "status.json"), &status)
 	require.Equal(t, r.Trace, status.Trace, "the trace is whole, piece by piece")
 
@@ -148,7 +148,7 @@ func TestPipelineExampleDecide(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("pipeline", "run", "--offline", "--json", "--id", "decide", example(t, "decide.yaml"), "Tabs or spaces?")
 	require.Equal(t, 0, out.code)
-	var r workflows.PipelineResult
+	var r pipelineflow.Result
 	require.NoError(t, json.Unmarshal([]byte(out.stdout), &r))
 	require.Equal(t, "brief/completed decide/completed minutes/completed", traced(r))
 	require.Greater(t, r.Trace[1].Usage.ModelCalls, int64(3), "what the team spent")
@@ -185,7 +185,7 @@ func TestPipelineStockClient(t *testing.T) {
 	require.Contains(t, out.stdout, `"completed"`)
 	out = c.temporal("workflow", "query", "--address", at, "--workflow-id", "stock", "--type", "state", "--output", "json")
 	var answered struct {
-		QueryResult []workflows.PipelineState `json:"queryResult"`
+		QueryResult []pipelineflow.State `json:"queryResult"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out.stdout), &answered), out.stdout)
 	require.Len(t, answered.QueryResult[0].Trace, 3)
@@ -223,7 +223,7 @@ func TestPipelinePeople(t *testing.T) {
 	require.Equal(t, 0, c.conclave("pause", "people").code)
 	run.prints(t, "paused by a person")
 	run.prints(t, "main was suspended")
-	var state workflows.PipelineState
+	var state pipelineflow.State
 	require.NoError(t, json.Unmarshal([]byte(c.conclave("status", "--json", "people").stdout), &state))
 	require.True(t, state.Paused)
 	require.Equal(t, "main", state.Step)
@@ -237,7 +237,7 @@ func TestPipelinePeople(t *testing.T) {
 	require.Equal(t, 1, c.conclave("resume", "people").code)
 	require.Equal(t, 0, c.conclave("retry", "people").code)
 	require.Equal(t, 0, run.ends(t))
-	var r workflows.PipelineResult
+	var r pipelineflow.Result
 	output{stdout: run.log.String()}.lastLine(t, &r)
 	require.Equal(t, "main/error main/call_pending lint/completed main/completed export/completed", traced(r))
 	require.Equal(t, "Exported.", r.Final)
@@ -261,12 +261,12 @@ steps:
 	<-asked
 	require.Equal(t, 0, c.conclave("cancel", "cancelled").code)
 	require.Equal(t, 2, run.ends(t))
-	var r workflows.PipelineResult
+	var r pipelineflow.Result
 	output{stdout: strings.Split(run.log.String(), "conclave: ")[0]}.lastLine(t, &r)
 	require.Equal(t, pipeline.Cancelled, r.Status)
 	require.Equal(t, "main/call_pending deep/cancelled", traced(r))
 	require.Equal(t, 2, c.conclave("result", "cancelled").code)
-	var state workflows.PipelineState
+	var state pipelineflow.State
 	require.NoError(t, json.Unmarshal([]byte(c.conclave("status", "--json", "cancelled").stdout), &state))
 	require.Equal(t, []string{"main"}, state.Stack, "who waited is on record")
 }

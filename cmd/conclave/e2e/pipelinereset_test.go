@@ -16,7 +16,9 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/engine/artifact"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	sessionflow "conclave/workflows/session"
 )
 
 // decided is a graph in which a team of one decides, and export writes that down.
@@ -105,7 +107,7 @@ func TestUncachedPipelineTeamReset(t *testing.T) {
 				"model-b": {says("Exported."), says("Exported again.")},
 			})
 			run := s.startPipeline(s.workPipelines(), tt.name, strings.ReplaceAll(model.pipeline(decided), "URL", model.URL))
-			var r workflows.PipelineResult
+			var r pipelineflow.Result
 			require.NoError(t, run.Get(t.Context(), &r))
 			require.Equal(t, "A.", r.Trace[0].Text)
 
@@ -160,19 +162,19 @@ func TestUncachedPipelineTeamResetAtWork(t *testing.T) {
 			run := s.startPipeline(s.workPipelines(), tt.name, strings.ReplaceAll(model.pipeline(decided), "URL", model.URL))
 			<-asked
 			// It makes no sense, and changes nothing.
-			require.NoError(t, s.client.SignalWorkflow(t.Context(), tt.name, "", workflows.ResumeSignal, nil))
+			require.NoError(t, s.client.SignalWorkflow(t.Context(), tt.name, "", drive.ResumeSignal, nil))
 			again := s.reset(run, tt.at)
 			if !tt.second {
 				release()
 			}
-			var r workflows.PipelineResult
+			var r pipelineflow.Result
 			require.NoError(t, again.Get(t.Context(), &r))
 			require.Equal(t, "decide/completed export/completed", traced(r))
 			require.Equal(t, tt.final, r.Trace[0].Text)
 			s.replayPipeline(tt.name, tt.name)
 			if tt.second {
 				release()
-				var old workflows.SessionResult
+				var old sessionflow.Result
 				require.NoError(t, s.client.GetWorkflow(t.Context(), tt.name+"-decide-l1", "").Get(t.Context(), &old))
 				require.Equal(t, "A.", old.Answer)
 			}

@@ -15,7 +15,8 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/step"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 var pair = []string{"agent_a", "agent_b"}
@@ -59,7 +60,7 @@ func (s *site) rung(id, label string) func() {
 	return func() {
 		until(func() bool {
 			var bell step.Bell
-			if !s.memo(ctx, id, workflows.MemoDoorbell, &bell) {
+			if !s.memo(ctx, id, drive.MemoDoorbell, &bell) {
 				return false
 			}
 			for _, a := range bell.Answers {
@@ -72,16 +73,16 @@ func (s *site) rung(id, label string) func() {
 	}
 }
 
-func (s *site) state(id string) workflows.State {
+func (s *site) state(id string) sessionflow.State {
 	s.t.Helper()
-	value, err := s.client.QueryWorkflow(s.t.Context(), id, "", workflows.StateQuery)
+	value, err := s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	for tries := 1; tries < 10 && err != nil && strings.Contains(err.Error(), "TMPRL1100"); tries++ {
 		// The workflow went on while a worker without it in its cache replayed it
 		// (temporalio/sdk-go issue 755); only the query fails.
-		value, err = s.client.QueryWorkflow(s.t.Context(), id, "", workflows.StateQuery)
+		value, err = s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	}
 	require.NoError(s.t, err)
-	var state workflows.State
+	var state sessionflow.State
 	require.NoError(s.t, value.Get(&state))
 	return state
 }
@@ -113,7 +114,7 @@ func TestUncachedInjection(t *testing.T) {
 	})
 	w := s.workTeam(model.teamWith(nil, pair...))
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("inject").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "agent2.2", result.WinnerLabel)
@@ -142,7 +143,7 @@ func TestUncachedConfirm(t *testing.T) {
 	})
 	w := s.workTeam(model.teamWith(nil, pair...))
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("confirm").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, map[string]int{"agent_b": 2}, result.Votes)
@@ -162,7 +163,7 @@ func TestUncachedRestart(t *testing.T) {
 	})
 	w := s.workTeam(model.teamWith(orchestrator(map[string]any{"update_mode": "restart"}), pair...))
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("restart").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	fresh := model.request("model-a", 3)
@@ -186,7 +187,7 @@ func TestUncachedSay(t *testing.T) {
 		close(asked)
 		until(func() bool {
 			var bell step.Bell
-			return s.memo(t.Context(), "say", workflows.MemoDoorbell, &bell) && len(bell.Messages) > 0
+			return s.memo(t.Context(), "say", drive.MemoDoorbell, &bell) && len(bell.Messages) > 0
 		})
 	}
 	model := newModelServer(t, map[string][]reply{
@@ -198,7 +199,7 @@ func TestUncachedSay(t *testing.T) {
 	<-asked
 	require.NoError(t, s.update("say", "say", map[string]string{"text": "Please answer in French."}))
 	require.Error(t, s.update("say", "say", map[string]string{"text": " "}))
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Contains(t, model.request("model-a", 2), "Please answer in French.")
@@ -229,7 +230,7 @@ func TestUncachedPause(t *testing.T) {
 	require.True(t, s.state("pause").Paused)
 	require.Error(t, s.update("pause", "pause"), "it is paused already")
 	require.NoError(t, s.update("pause", "resume"))
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Contains(t, model.request("model-a", 4), "half of it", "the file and the conversation are there")
@@ -250,14 +251,14 @@ func TestUncachedParkAndRetry(t *testing.T) {
 	t.Cleanup(w.Stop)
 	run := s.start("park")
 	var parked string
-	require.Eventually(t, func() bool { return s.memo(t.Context(), "park", workflows.MemoParked, &parked) && parked != "" }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return s.memo(t.Context(), "park", drive.MemoParked, &parked) && parked != "" }, 20*time.Second, 50*time.Millisecond)
 	require.Contains(t, parked, "agent_b failed")
 	require.Contains(t, parked, "retry")
 	state := s.state("park")
 	require.NotNil(t, state.Parked)
 	require.Error(t, s.update("park", "retry", map[string]string{"agent": "agent_a"}), "it has not failed")
 	require.NoError(t, s.update("park", "retry", map[string]string{"agent": "agent_b"}))
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, map[string]int{"agent_a": 2}, result.Votes)
@@ -279,7 +280,7 @@ func TestUncachedRoundTimeouts(t *testing.T) {
 		"initial_round_timeout_seconds": 1, "round_timeout_grace_seconds": 1,
 	}}, "agent_a"))
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("slow").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	last := func(n int) string {
@@ -308,7 +309,7 @@ func TestUncachedDecomposition(t *testing.T) {
 	sections["subtasks"] = map[string]string{"agent_a": "Build the front.", "agent_b": "Build the back."}
 	w := s.workTeam(model.teamWith(sections, pair...))
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("parts").Get(t.Context(), &result))
 	require.Equal(t, "presented", result.Status)
 	require.Equal(t, "agent_b", result.Winner)
@@ -337,7 +338,7 @@ func TestUncachedBeginAgain(t *testing.T) {
 		"final_answer_strategy": "winner_present", "max_orchestration_restarts": 1,
 	}), "agent_a"))
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("again").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "Presented 42.", result.Answer)
@@ -356,8 +357,8 @@ func TestUncachedContinuous(t *testing.T) {
 		"model-b": {answer("Answer B."), vote("agent2", "Mine."), vote("agent2", "Still mine.")},
 		"model-c": {answer("Answer C.").during(func() {
 			voted := func() bool {
-				value, err := s.client.QueryWorkflow(t.Context(), "continuous", "", workflows.StateQuery)
-				var state workflows.State
+				value, err := s.client.QueryWorkflow(t.Context(), "continuous", "", drive.StateQuery)
+				var state sessionflow.State
 				return err == nil && value.Get(&state) == nil && state.Votes["agent_b"] == 2
 			}
 			until(voted)
@@ -366,7 +367,7 @@ func TestUncachedContinuous(t *testing.T) {
 	})
 	w := s.workTeam(model.teamWith(orchestrator(map[string]any{"pacing": "continuous"}), "agent_a", "agent_b", "agent_c"))
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("continuous").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, map[string]int{"agent_b": 3}, result.Votes)

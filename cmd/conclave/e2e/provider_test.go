@@ -17,7 +17,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/artifact"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 const houseKey = "key-of-the-house"
@@ -80,8 +80,8 @@ max_concurrent_steps: 4
 			w.prints(t, tt.ready)
 			t.Logf("%s works after %v", name, time.Since(began))
 
-			var result workflows.SessionResult
-			run := s.begin(t, name, name+"-by-team", workflows.SessionInput{Query: "Which of us is right?", Team: "trio"})
+			var result sessionflow.Result
+			run := s.begin(t, name, name+"-by-team", sessionflow.Input{Query: "Which of us is right?", Team: "trio"})
 			require.NoError(t, run.Get(t.Context(), &result))
 			require.Equal(t, "consensus", result.Status)
 			require.Equal(t, "agent_c", result.Winner)
@@ -91,22 +91,22 @@ max_concurrent_steps: 4
 			require.Contains(t, m.prompts(), `"seed":7`)
 
 			m.rewind()
-			run = s.begin(t, name, name+"-by-config", workflows.SessionInput{Query: "And again?", Config: []byte(trio)})
+			run = s.begin(t, name, name+"-by-config", sessionflow.Input{Query: "And again?", Config: []byte(trio)})
 			require.NoError(t, run.Get(t.Context(), &result))
 			require.Equal(t, "consensus", result.Status)
 
-			run = s.begin(t, name, name+"-elsewhere", workflows.SessionInput{
+			run = s.begin(t, name, name+"-elsewhere", sessionflow.Input{
 				Query: "Whose key is this?",
 				Config: []byte(strings.ReplaceAll(trio, `"provider": "house"`,
 					`"base_url": "http://127.0.0.1:1/v1", "api_key_env": "HOUSE_KEY"`)),
 			})
 			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster can name the worker's providers, not define one")
-			run = s.begin(t, name, name+"-program", workflows.SessionInput{
+			run = s.begin(t, name, name+"-program", sessionflow.Input{
 				Query:  "Who am I?",
 				Config: []byte(strings.ReplaceAll(trio, `"model-a"}`, `"model-a"}, "mcp_servers": [{"name": "id", "command": "/usr/bin/id"}]`)),
 			})
 			require.ErrorContains(t, run.Get(t.Context(), &result), "a session on a cluster can name the worker's MCP servers, not define one")
-			run = s.begin(t, name, name+"-nowhere", workflows.SessionInput{Query: "Where?", Config: []byte(strings.ReplaceAll(trio, "house", "hotel"))})
+			run = s.begin(t, name, name+"-nowhere", sessionflow.Input{Query: "Where?", Config: []byte(strings.ReplaceAll(trio, "house", "hotel"))})
 			err := run.Get(t.Context(), &result)
 			require.ErrorContains(t, err, `this worker has no provider "hotel"; it has: house`)
 			require.ErrorContains(t, err, activities.ConfigInvalid)
@@ -118,9 +118,9 @@ max_concurrent_steps: 4
 }
 
 // begin starts a session on a task queue of its own.
-func (s *site) begin(t *testing.T, queue, id string, in workflows.SessionInput) client.WorkflowRun {
+func (s *site) begin(t *testing.T, queue, id string, in sessionflow.Input) client.WorkflowRun {
 	t.Helper()
-	run, err := s.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue}, workflows.SessionType, in)
+	run, err := s.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue}, sessionflow.Type, in)
 	require.NoError(t, err)
 	return run
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // A step that waits for its turn at a provider lives: its heartbeats go on for
@@ -33,7 +33,7 @@ func TestWaitingForATurn(t *testing.T) {
 	w.prints(t, "worker on the task queue")
 	team := []byte(trio[:len(trio)-1] + `, "timeout_settings": {"initial_round_timeout_seconds": 5, "round_timeout_grace_seconds": 1}}`)
 	began := time.Now()
-	run := s.begin(t, "queue", "queue", workflows.SessionInput{Query: "Whose turn is it?", Config: team})
+	run := s.begin(t, "queue", "queue", sessionflow.Input{Query: "Whose turn is it?", Config: team})
 	require.Eventually(t, func() bool { return len(s.state("queue").Agents) == 3 }, 20*time.Second, 100*time.Millisecond)
 	require.Eventually(t, func() bool {
 		state := s.state("queue")
@@ -41,7 +41,7 @@ func TestWaitingForATurn(t *testing.T) {
 	}, 2*time.Minute, 200*time.Millisecond)
 	require.GreaterOrEqual(t, time.Since(began), 4*every, "five calls")
 	require.NoError(t, s.update("queue", "finish"))
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "finished", result.Status)
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/artifact"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // The protocol's worked session, over HTTP, on the embedded stack.
@@ -24,7 +24,7 @@ func TestThreeRounds(t *testing.T) {
 
 	out := c.conclave("run", "--automation", "--config", config, "--session-id", "three-rounds", "Which of us is right?")
 	require.Equal(t, 0, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "agent_c", result.Winner)
@@ -60,7 +60,7 @@ func TestModelFailsAndRecovers(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("run", "--automation", "--config", c.file("team.yaml", model.team("agent_a")), "Will you recover?")
 	require.Equal(t, 0, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "At last.", result.Answer)
@@ -77,7 +77,7 @@ func TestFailedAgentDoesNotFailTheSession(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("run", "--automation", "--config", c.file("team.yaml", model.team("agent_a", "agent_b")), "Who is left?")
 	require.Equal(t, 0, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "agent_a", result.Winner)
 }
@@ -88,7 +88,7 @@ func TestNobodyAnswers(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("run", "--automation", "--config", c.file("team.yaml", model.team("agent_a")), "Anyone?")
 	require.Equal(t, 2, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "failed", result.Status)
 	require.Contains(t, out.stdout+out.stderr, "agent_a", "the agent's error is told")
@@ -118,7 +118,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 
 	watch := c.conclave("watch", "killed", "--automation")
 	require.Equal(t, 0, watch.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	watch.lastLine(t, &result)
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "agent_c", result.Winner)

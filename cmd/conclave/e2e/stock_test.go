@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // address finds where the stack of a running `conclave dev` listens.
@@ -42,7 +42,7 @@ func TestStockTemporalClient(t *testing.T) {
 	out = c.temporal("workflow", "query", "--address", at, "--workflow-id", "stock", "--type", "state", "--output", "json")
 	require.Equal(t, 0, out.code)
 	var answered struct {
-		QueryResult []workflows.State `json:"queryResult"`
+		QueryResult []sessionflow.State `json:"queryResult"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out.stdout), &answered), out.stdout)
 	require.Len(t, answered.QueryResult, 1)

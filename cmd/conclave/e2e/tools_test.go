@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/sandbox"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // serve is the argument with which this program is an MCP server.
@@ -147,7 +147,7 @@ func TestKilledWorkerWithACommand(t *testing.T) {
 
 	out := c.conclave("watch", "--automation", "killed")
 	require.Equal(t, 0, out.code)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, 3, model.calls("model-a"), "no call is paid for twice")

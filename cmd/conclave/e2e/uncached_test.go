@@ -25,7 +25,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/worker"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // TestMain makes the test binary what the stack re-executes, and an MCP server, and turns the
@@ -101,8 +102,8 @@ func (s *site) workTeam(file string) *worker.Worker {
 
 func (s *site) start(id string) client.WorkflowRun {
 	s.t.Helper()
-	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue},
-		workflows.SessionType, workflows.SessionInput{Query: "Which of us is right?"})
+	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: drive.TaskQueue},
+		sessionflow.Type, sessionflow.Input{Query: "Which of us is right?"})
 	require.NoError(s.t, err)
 	return run
 }
@@ -142,7 +143,7 @@ func (s *site) history(id string) *historypb.History {
 // replay checks that the code makes of a session's history what made it.
 func (s *site) replay(id, name string) {
 	s.t.Helper()
-	s.replayAs(workflows.Session, workflows.SessionType, "protocol2", id, name)
+	s.replayAs(sessionflow.Workflow, sessionflow.Type, "protocol2", id, name)
 }
 
 // replayAs checks that the code makes of a history what made it, and keeps the
@@ -188,7 +189,7 @@ func TestUncached(t *testing.T) {
 			model := newModelServer(t, tt.script)
 			w := s.work(model, tt.agents...)
 			t.Cleanup(w.Stop)
-			var result workflows.SessionResult
+			var result sessionflow.Result
 			require.NoError(t, s.start(tt.name).Get(t.Context(), &result))
 			require.Equal(t, tt.status, result.Status)
 			require.Equal(t, tt.winner, result.Winner)
@@ -216,7 +217,7 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	close(stopped)
 	w = s.work(model, agents...)
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, map[string]int{"agent_c": 3}, result.Votes)
@@ -235,7 +236,7 @@ func TestUncachedAttempts(t *testing.T) {
 	})
 	w := s.work(model, "agent_a", "agent_b")
 	t.Cleanup(w.Stop)
-	var result workflows.SessionResult
+	var result sessionflow.Result
 	require.NoError(t, s.start("attempts").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "agent_a", result.Winner)
@@ -265,8 +266,8 @@ func TestUncachedFinish(t *testing.T) {
 	run := s.start("finish")
 	<-asked
 	require.Eventually(t, func() bool { return s.running("finish") == 1 }, 20*time.Second, 20*time.Millisecond)
-	require.NoError(t, s.client.SignalWorkflow(t.Context(), "finish", "", workflows.FinishSignal, nil))
-	var result workflows.SessionResult
+	require.NoError(t, s.client.SignalWorkflow(t.Context(), "finish", "", drive.FinishSignal, nil))
+	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "finished", result.Status)
 	require.Equal(t, "agent_b", result.Winner, "the one fresh vote")

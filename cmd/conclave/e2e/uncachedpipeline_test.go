@@ -15,7 +15,9 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/pipeline"
 	"conclave/worker"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	sessionflow "conclave/workflows/session"
 )
 
 // workPipelines starts a worker that knows the pipelines registered in the
@@ -37,8 +39,8 @@ func (s *site) startPipeline(teams activities.Teams, id, file string) client.Wor
 	require.NoError(s.t, err)
 	name, err := teams.RegisterPipeline(p)
 	require.NoError(s.t, err)
-	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue},
-		workflows.PipelineType, workflows.PipelineInput{Request: "A haiku.", Pipeline: name})
+	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: drive.TaskQueue},
+		pipelineflow.Type, pipelineflow.Input{Request: "A haiku.", Pipeline: name})
 	require.NoError(s.t, err)
 	return run
 }
@@ -46,7 +48,7 @@ func (s *site) startPipeline(teams activities.Teams, id, file string) client.Wor
 // replayPipeline is replay for the history of a pipeline.
 func (s *site) replayPipeline(id, name string) {
 	s.t.Helper()
-	s.replayAs(workflows.Pipeline, workflows.PipelineType, "pipeline1", id, name)
+	s.replayAs(pipelineflow.Workflow, pipelineflow.Type, "pipeline1", id, name)
 }
 
 const nested = `start: main
@@ -109,7 +111,7 @@ steps:
 			t.Parallel()
 			s := newSite(t)
 			model := newModelServer(t, tt.script)
-			var r workflows.PipelineResult
+			var r pipelineflow.Result
 			file := strings.ReplaceAll(model.pipeline(tt.graph), "URL", model.URL)
 			require.NoError(t, s.startPipeline(s.workPipelines(), tt.name, file).Get(t.Context(), &r))
 			require.Equal(t, tt.status, r.Status)
@@ -132,23 +134,23 @@ func TestUncachedPipelinePeople(t *testing.T) {
 	send := func(signal string, input any) {
 		require.NoError(t, s.client.SignalWorkflow(t.Context(), "people", "", signal, input))
 	}
-	send(workflows.PauseSignal, nil)
+	send(drive.PauseSignal, nil)
 	require.Eventually(t, func() bool {
-		value, err := s.client.QueryWorkflow(t.Context(), "people", "", workflows.StateQuery)
-		var state workflows.PipelineState
+		value, err := s.client.QueryWorkflow(t.Context(), "people", "", drive.StateQuery)
+		var state pipelineflow.State
 		return err == nil && value.Get(&state) == nil && state.Paused
 	}, 20*time.Second, 20*time.Millisecond)
 	handle, err := s.client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-		WorkflowID: "people", UpdateName: workflows.SaySignal, Args: []any{workflows.SayInput{Text: "A toad."}}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: "people", UpdateName: drive.SaySignal, Args: []any{drive.SayInput{Text: "A toad."}}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	require.NoError(t, err)
 	require.NoError(t, handle.Get(t.Context(), nil))
-	send(workflows.ResumeSignal, nil)
+	send(drive.ResumeSignal, nil)
 	<-askedAgain
 	require.Contains(t, model.request("model-a", 3), "A toad.")
 	require.NoError(t, s.client.CancelWorkflow(t.Context(), "people", ""))
 	require.Error(t, run.Get(t.Context(), nil))
-	var r workflows.PipelineResult
+	var r pipelineflow.Result
 	s.read("pipelines/people/result.json", &r)
 	require.Equal(t, "main/completed export/cancelled", traced(r))
 	s.replayPipeline("people", "paused_told_cancelled")
@@ -167,16 +169,16 @@ steps:
   - {name: decide, kind: session, config: {agents: [{id: agent_a, backend: {model: model-a, base_url: 'URL/v1'}}], orchestrator: {final_answer_strategy: winner_reuse}}}
 `, "URL", model.URL))
 	<-asked
-	team := func() workflows.State { return s.state("held-decide-l1") }
+	team := func() sessionflow.State { return s.state("held-decide-l1") }
 	send := func(signal string, input any) {
 		require.NoError(t, s.client.SignalWorkflow(t.Context(), "held", "", signal, input))
 	}
-	send(workflows.PauseSignal, nil)
+	send(drive.PauseSignal, nil)
 	require.Eventually(t, func() bool { return team().Paused && s.running("held-decide-l1") == 0 }, 20*time.Second, 20*time.Millisecond)
-	send(workflows.SaySignal, workflows.SayInput{Text: "A toad."})
+	send(drive.SaySignal, drive.SayInput{Text: "A toad."})
 	require.Eventually(t, func() bool { return team().Messages == 1 }, 20*time.Second, 20*time.Millisecond)
-	send(workflows.ResumeSignal, nil)
-	var r workflows.PipelineResult
+	send(drive.ResumeSignal, nil)
+	var r pipelineflow.Result
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "decide/completed", traced(r))
 	require.Equal(t, "Answer A.", r.Final)
@@ -192,12 +194,12 @@ func TestUncachedPipelineRetry(t *testing.T) {
 	model := newModelServer(t, map[string][]reply{"model-a": {list(), fails(401), says("Written.")}, "model-b": {says("Exported.")}})
 	run := s.startPipeline(s.workPipelines(), "parked", model.pipeline(called))
 	require.Eventually(t, func() bool {
-		value, err := s.client.QueryWorkflow(t.Context(), "parked", "", workflows.StateQuery)
-		var state workflows.PipelineState
+		value, err := s.client.QueryWorkflow(t.Context(), "parked", "", drive.StateQuery)
+		var state pipelineflow.State
 		return err == nil && value.Get(&state) == nil && state.Parked != nil
 	}, 20*time.Second, 20*time.Millisecond)
-	require.NoError(t, s.client.SignalWorkflow(t.Context(), "parked", "", workflows.RetrySignal, nil))
-	var r workflows.PipelineResult
+	require.NoError(t, s.client.SignalWorkflow(t.Context(), "parked", "", drive.RetrySignal, nil))
+	var r pipelineflow.Result
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "main/error main/completed export/completed", traced(r))
 	require.Equal(t, 3, model.calls("model-a"), "what the step had paid for is kept")
@@ -214,7 +216,7 @@ func TestUncachedPipelineReset(t *testing.T) {
 		"model-b": {says("Exported."), says("Exported again.")},
 	})
 	run := s.startPipeline(s.workPipelines(), "reset", model.pipeline(called))
-	var r workflows.PipelineResult
+	var r pipelineflow.Result
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "Exported.", r.Final)
 
@@ -234,7 +236,7 @@ func TestUncachedPipelineReset(t *testing.T) {
 	var old struct{ Answer string }
 	s.read("pipelines/reset/steps/003-main/answer.json", &old)
 	require.Equal(t, "Written.", old.Answer)
-	var status workflows.PipelineState
+	var status pipelineflow.State
 	s.read("pipelines/reset/status.json", &status)
 	require.Equal(t, r.Trace, status.Trace)
 	s.replayPipeline("reset", "reset")
@@ -251,7 +253,7 @@ func TestPipelineHistoryIsSmall(t *testing.T) {
 		replies = append(replies, calls("lint"))
 	}
 	model := newModelServer(t, map[string][]reply{"model-a": append(replies, says("Written."))})
-	var r workflows.PipelineResult
+	var r pipelineflow.Result
 	file := model.pipeline(`start: main
 limits: {max_transitions: 200}
 steps:

@@ -11,12 +11,13 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/engine/scenario"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	scenarioflow "conclave/workflows/scenario"
 )
 
 // twoSteps is a scenario of two steps, the second of which signs in.
-func twoSteps(run string) workflows.ScenarioInput {
-	return workflows.ScenarioInput{
+func twoSteps(run string) scenarioflow.Input {
+	return scenarioflow.Input{
 		RunID: run, PRD: "## Login\n\n- User: alice\n- Password: hunter2!\n",
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy a thing", Steps: []scenario.StepRef{
 			{ID: "01", Title: "Open", File: "01-open.md"}, {ID: "02", Title: "Log in", File: "02-log-in.md"},
@@ -38,9 +39,9 @@ func evidenceNamed(name string) reply {
 }
 
 // startScenario starts a run in the workflow with the ID.
-func (s *site) startScenario(id string, in workflows.ScenarioInput) client.WorkflowRun {
+func (s *site) startScenario(id string, in scenarioflow.Input) client.WorkflowRun {
 	s.t.Helper()
-	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue}, workflows.ScenarioType, in)
+	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: drive.TaskQueue}, scenarioflow.Type, in)
 	require.NoError(s.t, err)
 	return run
 }
@@ -48,10 +49,10 @@ func (s *site) startScenario(id string, in workflows.ScenarioInput) client.Workf
 // replayScenario is replay for the history of a scenario.
 func (s *site) replayScenario(id, name string) {
 	s.t.Helper()
-	s.replayAs(workflows.Scenario, workflows.ScenarioType, "scenario1", id, name)
+	s.replayAs(scenarioflow.Workflow, scenarioflow.Type, "scenario1", id, name)
 }
 
-func stepsOf(r workflows.ScenarioResult) string {
+func stepsOf(r scenarioflow.Result) string {
 	all := []string{string(r.Status)}
 	for _, one := range r.Steps {
 		all = append(all, one.ID+"/"+string(one.Status))
@@ -69,18 +70,18 @@ func TestUncachedScenario(t *testing.T) {
 		fails(500), verdict("pass"),
 	}})
 	t.Cleanup(s.work(model, "agent_a").Stop)
-	var r workflows.ScenarioResult
+	var r scenarioflow.Result
 	require.NoError(t, s.startScenario("first", twoSteps("r1")).Get(t.Context(), &r))
 	require.Equal(t, "fail 01/pass 02/fail", stepsOf(r))
 	require.Equal(t, []string{"step-01/evidence/before.txt"}, r.Steps[0].EvidencePaths)
 	s.replayScenario("first", "failed")
 
-	resume := workflows.ScenarioInput{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
+	resume := scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
 	require.NoError(t, s.startScenario("second", resume).Get(t.Context(), &r))
 	require.Equal(t, "pass 01/pass 02/pass", stepsOf(r), "a server's fault is retried")
 	require.Equal(t, 1, r.RunNumber)
 	s.replayScenario("second", "resumed")
-	var onRecord workflows.ScenarioResult
+	var onRecord scenarioflow.Result
 	s.read("scenarios/buy/runs/r1/result.json", &onRecord)
 	require.Equal(t, r, onRecord)
 }
@@ -101,15 +102,15 @@ func TestUncachedScenarioPeople(t *testing.T) {
 	t.Cleanup(s.work(model, "agent_a").Stop)
 	<-askedAgain
 	require.Contains(t, model.request("model-a", 4), "hunter2!", "it knows how to sign in again")
-	require.NoError(t, s.client.SignalWorkflow(t.Context(), "people", "", workflows.PauseSignal, nil))
+	require.NoError(t, s.client.SignalWorkflow(t.Context(), "people", "", drive.PauseSignal, nil))
 	require.Eventually(t, func() bool {
-		value, err := s.client.QueryWorkflow(t.Context(), "people", "", workflows.StateQuery)
-		var state workflows.ScenarioState
+		value, err := s.client.QueryWorkflow(t.Context(), "people", "", drive.StateQuery)
+		var state scenarioflow.State
 		return err == nil && value.Get(&state) == nil && state.Paused && state.Step == ""
 	}, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, s.client.CancelWorkflow(t.Context(), "people", ""))
 	require.Error(t, run.Get(t.Context(), nil))
-	var r workflows.ScenarioResult
+	var r scenarioflow.Result
 	s.read("scenarios/buy/runs/r1/result.json", &r)
 	require.Equal(t, "cancelled 01/pass 02/cancelled", stepsOf(r))
 	require.NotNil(t, r.CompletedAt)

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	sessionflow "conclave/workflows/session"
 )
 
 // Snapshot is a session at one moment.
 type Snapshot struct {
-	State   workflows.State
+	State   sessionflow.State
 	News    []coordination.Entry // what happened since the last snapshot, oldest first
 	Missed  int                  // how many events before those are known of only by number
 	Earlier bool                 // the news happened at a time not known

@@ -9,7 +9,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"conclave/engine/coordination"
-	"conclave/workflows"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
 )
 
 // paint colours a piece of text. Meaning never depends on it: marks and words
@@ -132,8 +133,8 @@ func headerWords(s Snapshot, color bool) string {
 }
 
 // stageWords say how far a session is, or how it ended.
-func stageWords(s workflows.State) string {
-	if s.Status != "" && s.Status != workflows.Running {
+func stageWords(s sessionflow.State) string {
+	if s.Status != "" && s.Status != drive.Running {
 		return Line(s.Status)
 	}
 	switch s.Phase {
@@ -260,7 +261,7 @@ func footer(s Snapshot, color bool) []string {
 
 // standing is the tally, or, where a part of the work is done and nobody votes,
 // how many agents are done.
-func standing(s workflows.State) string {
+func standing(s sessionflow.State) string {
 	if len(s.Votes) > 0 {
 		targets := slices.Sorted(maps.Keys(s.Votes))
 		slices.SortStableFunc(targets, func(a, b string) int { return s.Votes[b] - s.Votes[a] })

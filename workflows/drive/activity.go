@@ -1,0 +1,64 @@
+package drive
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+)
+
+// payloadTooLarge is the type of an SDK error. A payload of more than 2 MB cannot be
+// stored in a history; repeating the attempt would pay for it again, for ever.
+const payloadTooLarge = "payloadSizeError"
+
+// stepSlack is the time, beyond its own limit, that a step has to be cancelled and to
+// store its partial work.
+const stepSlack = 10 * time.Minute
+
+// Bookkeeping returns the options of short activities that only use the store. They
+// are retried until the store is back, since nothing can go on without them.
+func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Minute, // a large workspace over a slow line
+		HeartbeatTimeout:    activities.BookkeepingTimeout,
+		Summary:             summary,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:        time.Second,
+			BackoffCoefficient:     2,
+			MaximumInterval:        30 * time.Second,
+			NonRetryableErrorTypes: []string{payloadTooLarge},
+		},
+	})
+}
+
+// Preparing is Bookkeeping on the task queue of the steps, whose workers alone have the
+// teams.
+func Preparing(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithTaskQueue(Bookkeeping(ctx, summary), stepsQueue(ctx))
+}
+
+// Step returns the options of a step that may take limit. The activity counts its
+// attempts itself: rate limits and shutdowns are not failures, three attempts without
+// progress are. The ID is one that people can type, for `temporal activity …`.
+func Step(ctx workflow.Context, id, summary string, limit time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID:          id,
+		TaskQueue:           stepsQueue(ctx),
+		StartToCloseTimeout: limit + stepSlack,
+		HeartbeatTimeout:    activities.HeartbeatTimeout,
+		WaitForCancellation: true,
+		Summary:             summary,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:        time.Second,
+			BackoffCoefficient:     2,
+			MaximumInterval:        time.Minute,
+			NonRetryableErrorTypes: []string{payloadTooLarge},
+		},
+	})
+}
+
+func stepsQueue(ctx workflow.Context) string {
+	return workflow.GetInfo(ctx).TaskQueueName + StepsSuffix
+}

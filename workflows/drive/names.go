@@ -1,0 +1,85 @@
+package drive
+
+// TaskQueue is the default task queue of sessions, pipelines and scenario runs.
+const TaskQueue = "conclave"
+
+// StepsSuffix, appended to a workflow's task queue, names the queue of its steps.
+// They are apart so that half-hour steps never hold up the bookkeeping, and so that
+// `status` and its like can move a session along without running steps.
+const StepsSuffix = "-steps"
+
+// Queries that every workflow answers.
+const (
+	StateQuery    = "state"    // the State of the wing
+	TimelineQuery = "timeline" // its newest events, in order
+)
+
+// The verbs. Each name is a signal and an update; the update is refused with a
+// reason where it makes no sense, and otherwise returns the resulting state without
+// its large fields.
+const (
+	SaySignal    = "say"    // SayInput: a message to the agents
+	PauseSignal  = "pause"  // suspend running steps
+	ResumeSignal = "resume" // end a pause
+	FinishSignal = "finish" // decide now with the present answers and votes
+	RetrySignal  = "retry"  // run failed steps again
+)
+
+// SayInput is a person's message to Agent, or to every agent if Agent is empty.
+type SayInput struct {
+	Text  string `json:"text"`
+	Agent string `json:"agent,omitempty"`
+}
+
+// Types of the errors that refuse an update.
+const (
+	// Refused rejects a verb that makes no sense in the current state.
+	Refused = "Refused"
+
+	// TooEarly rejects an update while the workflow is being prepared. A signal of
+	// the same name waits instead.
+	TooEarly = "TooEarly"
+)
+
+// InvalidInput is the type of the error that fails a workflow at once.
+const InvalidInput = "InvalidInput"
+
+// CompletedByHand is the type of a step's failure if its activity was completed from
+// outside with a result that no step produced.
+const CompletedByHand = "CompletedByHand"
+
+// Limits of an input, in bytes. An accepted input is in the history twice, and a
+// payload of 2 MB would hang the workflow.
+const (
+	MaxQuery  = 256 << 10 // a query or request
+	MaxConfig = 256 << 10 // config and evaluation criteria, each
+)
+
+// Memo keys that workflows of several wings set. They are readable without a worker.
+const (
+	MemoQuery   = "query"   // truncated to MaxMemoText
+	MemoStatus  = "status"  // running, paused, parked, or how the workflow ended
+	MemoStep    = "step"    // the current step of a pipeline or scenario
+	MemoOffline = "offline" // true if the built-in model plays the agents
+	MemoPaused  = "paused"  // true while a person has paused the workflow
+	MemoParked  = "parked"  // why the workflow waits for a person; empty if it does not
+
+	// MemoDoorbell is the doorbell that running steps read.
+	MemoDoorbell = "doorbell"
+)
+
+// Values of MemoStatus before the end. The State of a paused or parked workflow is
+// Running and has fields of its own for both.
+const (
+	Running   = "running"
+	Paused    = "paused"
+	Parked    = "parked"
+	Cancelled = "cancelled"
+)
+
+// Sizes to which long texts are truncated, in bytes.
+const (
+	MaxMemoText   = 200
+	MaxMemoParked = 500
+	MaxBoardText  = 2000
+)

@@ -1,0 +1,56 @@
+package pipeline
+
+import (
+	"encoding/json"
+
+	"conclave/activities"
+	"conclave/engine/pipeline"
+)
+
+// Type is the workflow type of a run of a pipeline. Its queries, signals
+// and updates have the names of a session's: state, timeline, say, pause, resume
+// and retry.
+const Type = "Pipeline"
+
+// MemoPipeline is a memo key beside those of drive.
+const MemoPipeline = "pipeline_id"
+
+// Input starts a run of a pipeline.
+type Input struct {
+	Request string `json:"request"`
+	ID      string `json:"id,omitempty"` // default: the workflow ID
+
+	// Pipeline names one that was registered on this machine's stack. Config is one
+	// as JSON; it can name the worker's providers, never define them.
+	Pipeline string          `json:"pipeline,omitempty"`
+	Config   json.RawMessage `json:"config,omitempty"`
+
+	// Continued carries a run over continue-as-new; a client that sets it is refused.
+	Continued *Continued `json:"continued,omitempty"`
+
+	malformed string
+}
+
+// UnmarshalJSON never fails; what is wrong with the input is said by validate.
+func (in *Input) UnmarshalJSON(data []byte) error {
+	type plain Input
+	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
+		*in = Input{malformed: err.Error()}
+	}
+	return nil
+}
+
+// Continued is what a run carries over continue-as-new. Nothing is running
+// then.
+type Continued struct {
+	Core     *pipeline.State             `json:"core"`
+	Prepared activities.PreparedPipeline `json:"prepared"`
+	Recorded int                         `json:"recorded"` // number of the last event on record
+	Traced   int                         `json:"traced"`   // entries of the trace on record
+}
+
+// State is the answer to StateQuery of a pipeline.
+type State = activities.PipelineState
+
+// Result is how a run ended.
+type Result = activities.PipelineResult

@@ -1,0 +1,92 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+)
+
+// A run goes over to a new execution between two segments, with the callers that
+// wait and what is on record; the caller has its messages there, too.
+func TestPipeline_ContinuesAsNewBetweenSegments(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, map[string][]any{
+		"agent_a": {call("write_file", map[string]string{"path": "draft.md", "content": "a frog"}), call("call_step", map[string]string{"step_name": "lint"})},
+		"agent_b": nil,
+	})
+	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
+		if info.ActivityType.Name == activities.RunSegmentName {
+			s.SetContinueAsNewSuggested(true)
+		}
+	})
+	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
+	var continued *workflow.ContinueAsNewError
+	require.ErrorAs(t, s.GetWorkflowError(), &continued)
+	var in pipelineflow.Input
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(continued.Input, &in))
+	require.Equal(t, in.Continued.Core.Events, in.Continued.Recorded, "all is on record")
+	require.Equal(t, 1, in.Continued.Traced)
+
+	next := newStageOn(t, s.store, map[string][]any{"agent_a": {text("written")}, "agent_b": {text("exported")}}, nil)
+	next.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
+	next.SetContinuedExecutionRunID("default-test-run-id")
+	var resumed []llm.Message
+	next.cast["agent_a"].saw = func(_ int, req llm.Request) { resumed = req.Messages }
+	result := runPipeline(t, next, in)
+	require.Equal(t, "main/call_pending lint/completed main/completed export/completed", traceOf(result))
+	require.Equal(t, "[Called step completed with result: a frog]", resumed[len(resumed)-1].Content)
+	status, err := artifact.ReadJSON[pipelineflow.State](t.Context(), s.store, "pipelines/p1/status.json")
+	require.NoError(t, err)
+	require.Equal(t, result.Trace, status.Trace)
+}
+
+// What a record is sent with does not grow with the run.
+func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	const calls = 45
+	replies := []any{call("write_file", map[string]string{"path": "draft.md", "content": "a frog"})}
+	for range calls {
+		replies = append(replies, call("call_step", map[string]string{"step_name": "lint"}))
+	}
+	s := newPipeline(t, map[string][]any{"agent_a": append(replies, text("done")), "agent_b": {text("exported")}})
+	largest := map[string]int{}
+	s.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, args converter.EncodedValues) {
+		var input json.RawMessage
+		require.NoError(t, args.Get(&input))
+		largest[info.ActivityType.Name] = max(largest[info.ActivityType.Name], len(input))
+	})
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
+	require.Equal(t, pipeline.Completed, result.Status)
+	require.Equal(t, 2*calls+1, result.Transitions)
+	require.Less(t, largest[activities.RecordPipelineName], 8<<10)
+	require.Less(t, largest[activities.RunSegmentName], 8<<10)
+	status, err := artifact.ReadJSON[pipelineflow.State](t.Context(), s.store, "pipelines/p1/status.json")
+	require.NoError(t, err)
+	require.Len(t, status.Trace, 2*calls+2)
+}
+
+// What was said before a team is asked is a part of the question.
+func TestPipeline_ATeamIsToldWhatWasSaid(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, seed())
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "Use tabs."}) }, 0)
+	result := runPipeline(t, s, pipelineflow.Input{
+		Request: "Who?", ID: "p2", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
+	})
+	require.Equal(t, pipeline.Completed, result.Status)
+	session, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p2-decide-l1/session.json")
+	require.NoError(t, err)
+	require.Equal(t, "Who?\n\nA person who watches this run says:\n\nUse tabs.", session.Query)
+}

@@ -1,0 +1,113 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
+	pipelineflow "conclave/workflows/pipeline"
+	"conclave/workflows/session"
+)
+
+const deciding = `{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`
+
+// What the team of a step spent counts, also if the run is cancelled before it has
+// decided.
+func TestPipeline_ACancelledTeamHasSpent(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	s = newPipeline(t, map[string][]any{
+		"agent_a": {answer("A."), block{func() { s.CancelWorkflow() }}},
+		"agent_b": {answer("B."), never()},
+	})
+	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Who?", ID: "p1", Config: json.RawMessage(deciding)})
+	var ended *temporal.CanceledError
+	require.ErrorAs(t, s.GetWorkflowError(), &ended)
+	result, err := artifact.ReadJSON[pipelineflow.Result](t.Context(), s.store, "pipelines/p1/result.json")
+	require.NoError(t, err)
+	require.Equal(t, "decide/cancelled", traceOf(result))
+	team, err := artifact.ReadJSON[session.State](t.Context(), s.store, "sessions/p1-decide-l1/status.json")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, team.Cost.ModelCalls, int64(2))
+	require.Equal(t, team.Cost, result.Usage)
+	require.Equal(t, team.Cost, result.Trace[0].Usage)
+	status, err := artifact.ReadJSON[pipelineflow.State](t.Context(), s.store, "pipelines/p1/status.json")
+	require.NoError(t, err)
+	require.Equal(t, team.Cost, status.Usage)
+}
+
+// Who cancels the session of a team wants no second one: the step has failed.
+func TestPipeline_ATeamThatIsCancelledItself(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	s = newPipeline(t, map[string][]any{
+		"agent_a": {answer("A."), block{func() { s.CancelWorkflowByID("p1-decide-l1", "") }}},
+		"agent_b": {answer("B."), never()},
+	})
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Who?", ID: "p1", Config: json.RawMessage(deciding)})
+	require.Equal(t, pipeline.Failed, result.Status)
+	require.Equal(t, "decide/error", traceOf(result))
+	require.Equal(t, &artifact.Error{Type: activities.Cancelled, Message: "the session p1-decide-l1 was cancelled"}, result.Error)
+	require.GreaterOrEqual(t, result.Usage.ModelCalls, int64(2), "what it spent counts")
+	there, err := s.store.Exists(t.Context(), "sessions/p1-decide-l2/session.json")
+	require.NoError(t, err)
+	require.False(t, there)
+}
+
+// What a team spent counts, also if its decision cannot be kept.
+func TestPipeline_ADecisionThatIsLost(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, seed())
+	s.SetOnChildWorkflowCompletedListener(func(*workflow.Info, converter.EncodedValue, error) {
+		for key, err := range s.store.List(t.Context(), "sessions/p1-decide-l1/final/") {
+			require.NoError(t, err)
+			require.NoError(t, s.store.Delete(t.Context(), key))
+		}
+	})
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Who?", ID: "p1", Config: json.RawMessage(deciding)})
+	require.Equal(t, "decide/error", traceOf(result))
+	require.Contains(t, result.Error.Message, "reading what the team of step decide decided")
+	require.Equal(t, int64(9), result.Usage.ModelCalls)
+}
+
+// A run that is cancelled before its first step starts none.
+func TestPipeline_CancelledBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, seed())
+	s.RegisterDelayedCallback(s.CancelWorkflow, 0)
+	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
+	var ended *temporal.CanceledError
+	require.ErrorAs(t, s.GetWorkflowError(), &ended)
+	require.Zero(t, s.cast["agent_a"].asked)
+}
+
+// What a step is about and cannot be read is a failure of that step, not of the
+// workflow.
+func TestPipeline_AStepThatCannotBePutTogether(t *testing.T) {
+	t.Parallel()
+	s := newPipeline(t, map[string][]any{
+		"agent_a": {call("call_step", map[string]string{"step_name": "export"})},
+		"agent_b": {text("exported")},
+	})
+	s.cast["agent_b"].saw = func(int, llm.Request) {
+		kept, err := artifact.ReadJSON[artifact.Commit](t.Context(), s.store, "pipelines/p1/steps/001-main/action.json")
+		require.NoError(t, err)
+		var called struct{ Messages string }
+		require.NoError(t, json.Unmarshal(kept.Payload, &called))
+		require.NoError(t, s.store.Put(t.Context(), "pipelines/p1/blobs/sha256/"+called.Messages, strings.NewReader("{}")))
+	}
+	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
+	require.Equal(t, pipeline.Failed, result.Status)
+	require.Equal(t, "main/call_pending export/completed main/error", traceOf(result))
+	require.Contains(t, result.Error.Message, "reading the conversation of the caller")
+	require.Equal(t, 1, s.cast["agent_a"].asked, "the caller goes on with its own messages or not at all")
+}

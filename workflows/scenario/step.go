@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/scenario"
+	"conclave/engine/text"
+	"conclave/workflows/drive"
+)
+
+// maxReason bounds why a step came to no verdict, in bytes.
+const maxReason = 2000
+
+// trial is a step under way.
+type trial struct {
+	s       *scenarioRun
+	launch  scenario.Launch
+	began   time.Time
+	cancel  workflow.CancelFunc
+	stopped bool
+	future  workflow.Future
+}
+
+// launch starts a step. Its activity ID is typable, for `temporal activity …`.
+func (s *scenarioRun) launch(l scenario.Launch) {
+	t := &trial{s: s, launch: l, began: workflow.Now(s.ctx)}
+	ctx, cancel := workflow.WithCancel(s.ctx)
+	t.cancel = cancel
+	summary := fmt.Sprintf("step %s · %s", l.Step.ID, l.Step.Title)
+	if l.ResumeFrom != "" {
+		summary = fmt.Sprintf("step %s · goes on · %s", l.Step.ID, l.Step.Title)
+	}
+	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, drive.MaxMemoText), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
+	s.note("step_started", l.Step.ID, "step "+l.Step.ID+" began: "+l.Step.Title)
+	s.trial = t
+	t.future = workflow.ExecuteActivity(ctx, activities.RunScenarioStepName, activities.ScenarioStepInput{
+		Scenario: s.prepared.Plan.Slug, Run: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l, TimeoutSeconds: s.in.StepTimeoutSeconds,
+	})
+}
+
+// stop ends the step. Whether it is to go on later is the core's business.
+func (t *trial) stop() {
+	t.stopped = true
+	t.cancel()
+}
+
+func (t *trial) hear(selector workflow.Selector) {
+	selector.AddFuture(t.future, func(f workflow.Future) { t.ended(f) })
+}
+
+// worked is how long the step was worked on, before it was suspended, too.
+func (t *trial) worked() time.Duration {
+	return t.s.worked + workflow.Now(t.s.ctx).Sub(t.began)
+}
+
+// ended feeds the outcome of the step to the core.
+func (t *trial) ended(f workflow.Future) {
+	s := t.s
+	event := t.event(f)
+	s.trial, s.worked = nil, t.worked()
+	over := s.core.Over // it is the one that was cancelled
+	s.core.Step(event)
+	switch e := event.(type) {
+	case scenario.Suspended:
+		if !over {
+			s.note("suspended", t.launch.Step.ID, "step "+t.launch.Step.ID+" was suspended")
+		}
+		return
+	case scenario.Reported:
+		s.noteEnd(over, t.launch.Step, e.Status, e.Error)
+	case scenario.Broke:
+		s.noteEnd(over, t.launch.Step, scenario.Errored, &e.Reason)
+	case scenario.Pause, scenario.Resume, scenario.Cancel: // no ends of steps
+	}
+	s.worked = 0
+}
+
+func (s *scenarioRun) noteEnd(over bool, step scenario.StepRef, status scenario.Status, why *string) {
+	if over {
+		return
+	}
+	line := fmt.Sprintf("step %s: %s", step.ID, status)
+	if why != nil {
+		line += ": " + text.Truncate(*why, drive.MaxMemoText)
+	}
+	s.note("step_ended", step.ID, line)
+}
+
+// event is how the step ended, in the core's terms.
+func (t *trial) event(f workflow.Future) scenario.Event {
+	id, ms := t.launch.ID, t.worked().Milliseconds()
+	var r activities.ScenarioStepResult
+	if err := f.Get(t.s.ctx, &r); err != nil {
+		return t.unfinished(err)
+	}
+	if !drive.IsToken(t.s.ctx, r.Token, string(id)) || r.Status != scenario.Pass && r.Status != scenario.Fail {
+		return scenario.Broke{
+			Launch: id, Token: drive.Token(t.s.ctx, string(id)), DurationMS: ms,
+			Reason: drive.CompletedByHand + ": the activity was completed from outside with a result that no step came to",
+		}
+	}
+	return scenario.Reported{
+		Launch: id, Status: r.Status, Evidence: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, DurationMS: ms, Usage: r.Usage,
+	}
+}
+
+// unfinished is a final error as an event.
+func (t *trial) unfinished(err error) scenario.Event {
+	detail := drive.Details(err, drive.Token(t.s.ctx, string(t.launch.ID)))
+	if t.stopped || temporal.IsCanceledError(err) {
+		return scenario.Suspended{Launch: t.launch.ID, Token: detail.Token, Usage: detail.Usage}
+	}
+	cause := drive.Failure(err)
+	return scenario.Broke{
+		Launch: t.launch.ID, Token: detail.Token, DurationMS: t.worked().Milliseconds(), Usage: detail.Usage,
+		Reason: text.Truncate(cause.Type+": "+cause.Message, maxReason),
+	}
+}

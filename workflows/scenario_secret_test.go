@@ -1,0 +1,130 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/llm"
+	"conclave/engine/scenario"
+	"conclave/workflows/drive"
+	scenarioflow "conclave/workflows/scenario"
+)
+
+// "Credentials of prd.md never appear in evidence metadata, results or events", and
+// a step that goes on has them again.
+func TestScenario_CredentialsAreNowhere(t *testing.T) {
+	t.Parallel()
+	leak := "signed in as alice@example.com with hunter2!"
+	s := newScenario(t, ends("pass"),
+		call("write_file", map[string]string{"path": "notes.txt", "content": leak}),
+		call("read_file", map[string]string{"path": "notes.txt"}),
+		records("hunter2!", "stdout", "x"), records("log", "stdout", leak), records("page", "html_snapshot", leak), records("answer", "custom", `{"password":"hunter2!"}`),
+		&llm.Error{Kind: llm.Network, Message: "cut off"},
+		llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{
+			ID: "r", Name: scenario.ReportTool,
+			Arguments: `{"status":"fail","evidence_paths":["step-02/evidence/hunter2!.txt"],"error":"hunter2! was refused","summary":"` + leak + `"}`,
+		}}},
+	)
+	var told llm.Request
+	s.cast["agent_a"].saw = func(n int, req llm.Request) {
+		if n == 9 {
+			told = req
+		}
+	}
+	result := runScenario(t, s, journey("r1", 3))
+	require.Equal(t, "fail pass fail skipped", statuses(result))
+	require.Equal(t, "[redacted] was refused", *result.Error)
+	require.Contains(t, result.Steps[1].Summary, "[redacted]")
+	require.Len(t, result.Steps[1].EvidencePaths, 3)
+
+	require.Contains(t, told.Messages[1].Content, "- Password: hunter2!", "after a retry, too")
+	var read []string
+	for _, m := range told.Messages {
+		read = append(read, m.Content)
+	}
+	require.Contains(t, strings.Join(read[2:], "\n"), leak, "and what it read is what it read")
+	s.holdsNo(t, "scenarios/", "hunter2!", "alice@example.com")
+
+	events, err := s.QueryWorkflow(drive.TimelineQuery)
+	require.NoError(t, err)
+	var all json.RawMessage
+	require.NoError(t, events.Get(&all))
+	require.NotContains(t, string(all), "hunter2!")
+}
+
+// A prd.md that is in the store already is not in the input: histories do not have
+// it, and the step that signs in does.
+func TestScenario_CredentialsAreNotInTheInput(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"), ends("pass"))
+	in := journey("r1", 2)
+	require.NoError(t, s.store.Put(t.Context(), activities.PRDKey("buy", "r1"), strings.NewReader(in.PRD)))
+	in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD)
+	var told llm.Request
+	s.cast["agent_a"].saw = func(n int, req llm.Request) {
+		if n == 2 {
+			told = req
+		}
+	}
+	require.Equal(t, "pass pass pass", statuses(runScenario(t, s, in)))
+	require.Contains(t, told.Messages[1].Content, "- Password: hunter2!")
+	s.holdsNo(t, "scenarios/", "hunter2!", "alice@example.com")
+
+	kept, err := s.store.Get(t.Context(), activities.PRDKey("buy", "r1"))
+	require.NoError(t, err)
+	require.Equal(t, aboutShop, string(kept))
+}
+
+// What was put into the store is what the run was started with.
+func TestScenario_AnotherPRD(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"))
+	in := journey("r1", 1)
+	require.NoError(t, s.store.Put(t.Context(), activities.PRDKey("buy", "r1"), strings.NewReader("## Base URL\n\nhttp://example.org\n")))
+	in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD)
+	s.ExecuteWorkflow(scenarioflow.Type, in)
+	require.ErrorContains(t, s.GetWorkflowError(), "is not the prd.md that run r1 was started with")
+}
+
+// What a server says of a request that it refuses may have some of it.
+func TestScenario_CredentialsInErrors(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, ends("pass"), &llm.Error{Kind: llm.BadRequest, Message: "bad content: Password: hunter2!"})
+	result := runScenario(t, s, journey("r1", 2))
+	require.Contains(t, *result.Error, "[redacted]")
+	s.holdsNo(t, "scenarios/", "hunter2!")
+}
+
+// Credentials that are words of our own documents.
+func TestScenario_OddCredentials(t *testing.T) {
+	t.Parallel()
+	in := journey("r1", 2)
+	in.PRD = "## Login\n\n- User: user\n- Password: pass\n- PIN: 2026\n- token: reply\n"
+	s := newScenario(t, ends("pass"), call("list_files", nil), &llm.Error{Kind: llm.Network, Message: "cut off"}, ends("pass"))
+	require.Equal(t, "pass pass pass", statuses(runScenario(t, s, in)))
+}
+
+// holdsNo requires that nothing below a prefix, other than the definition and the
+// files of the agent itself, has the text.
+func (s *stage) holdsNo(t *testing.T, prefix string, secrets ...string) {
+	t.Helper()
+	for key, err := range s.store.List(t.Context(), prefix) {
+		require.NoError(t, err)
+		if strings.HasSuffix(key, "/definition/prd.md") || strings.Contains(key, "/workspace/") {
+			continue
+		}
+		body, err := s.store.Get(t.Context(), key)
+		require.NoError(t, err)
+		for _, secret := range secrets {
+			if strings.Contains(key, "/blobs/") && !strings.Contains(string(body), `"kind"`) {
+				continue // a file of the agent's
+			}
+			require.NotContains(t, string(body), secret, key)
+			require.NotContains(t, key, secret)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/engine/text"
+	"conclave/workflows/drive"
+)
+
+// show makes the Web UI, the CLI and describe readable without reading JSON.
+func (s *session) show() {
+	workflow.SetCurrentDetails(s.ctx, scoreboard(s.stateNow(), s.prepared))
+	s.tell(s.ctx, s.memoStatus())
+}
+
+// state answers StateQuery.
+func (s *session) state() (State, error) { return s.stateNow(), nil }
+
+// timeline answers TimelineQuery.
+func (s *session) timeline() ([]coordination.Entry, error) {
+	if s.core == nil {
+		return []coordination.Entry{}, nil
+	}
+	return s.core.Timeline(), nil
+}
+
+func (s *session) stateNow() State {
+	now := State{SessionID: s.id, Query: s.in.Query, Status: s.status(), Final: s.final}
+	if s.core == nil {
+		now.View = coordination.View{Phase: coordination.PhasePreparing, Agents: []coordination.AgentView{}, Votes: map[string]int{}}
+		return now
+	}
+	now.View = s.core.View()
+	return now
+}
+
+// status is how the session stands: running, held or not, or how it ended.
+func (s *session) status() string {
+	switch {
+	case s.ctx.Err() != nil:
+		return drive.Cancelled
+	case s.decision != nil:
+		return string(s.decision.Status)
+	default:
+		return drive.Running
+	}
+}
+
+// board is the Markdown in the making.
+type board struct{ drive.Board }
+
+// scoreboard is the session as Markdown.
+func scoreboard(s activities.SessionState, p activities.Prepared) string {
+	var b board
+	b.Print("**%s** · round %d%s · %s\n\n", headline(s), s.Round, attempt(s), drive.Cost(s.Cost))
+	b.Print("%s%s\n\n", freshVotes(s), messages(s))
+	b.held(s)
+	if p.Offline {
+		b.WriteString("Offline: the built-in deterministic model plays the team.\n\n")
+	}
+	b.Print("> %s\n\n", text.Markdown(text.Truncate(s.Query, drive.MaxBoardText)))
+	b.agents(s)
+	if p.URL != "" {
+		b.Print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "session.json"))
+	}
+	return b.String()
+}
+
+// held says what a held session waits for, and which commands release it.
+func (b *board) held(s activities.SessionState) {
+	if s.Status != drive.Running {
+		return
+	}
+	if s.Parked != nil {
+		b.Print("**Parked:** %s\n\n", text.Markdown(*s.Parked))
+		b.commands(s.SessionID, "retry")
+	}
+	if s.Paused {
+		b.WriteString("**Paused:** nothing runs, and the session's time stands still\n\n")
+		b.commands(s.SessionID, "resume")
+	}
+}
+
+// commands are what releases a held session, the one that lets it go on first.
+func (b *board) commands(id, goOn string) {
+	b.Print("`conclave %s %s` · `conclave finish %s` · `conclave cancel %s`\n\n", goOn, id, id, id)
+}
+
+// agents is the table of who is where, and below it what went wrong.
+func (b *board) agents(s activities.SessionState) {
+	if len(s.Agents) == 0 {
+		return
+	}
+	// Half a browser window wide: short columns, or every cell is wrapped.
+	b.WriteString("| agent | state | answer | vote | step | tokens |\n|---|---|---|---|---|---|\n")
+	for _, a := range s.Agents {
+		b.Print("| %s (agent%d) | %s | %s | %s | %d | %d |\n",
+			a.ID, a.Number, agentState(s.Phase, a), orDash(a.LatestLabel), voteCell(a), a.Step, drive.Tokens(a.Cost))
+	}
+	b.WriteString("\n")
+	for _, a := range s.Agents {
+		if a.Error != nil {
+			b.Print("- %s failed: %s: %s\n", a.ID, a.Error.Type, text.Markdown(a.Error.Message))
+		}
+		if a.Stop != nil {
+			b.Print("- %s is %s: %s\n", a.ID, stopWord(a.Stop.Status), text.Markdown(a.Stop.Summary))
+		}
+	}
+}
+
+// stopWord makes of blocked what catches the eye: a person can help.
+func stopWord(status coordination.StopStatus) string {
+	if status == coordination.Blocked {
+		return "**blocked**"
+	}
+	return string(status)
+}
+
+// attempt says which one it is of the team, if it is not the first.
+func attempt(s activities.SessionState) string {
+	if s.Attempt < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" · attempt %d", s.Attempt)
+}
+
+// messages counts what people have said.
+func messages(s activities.SessionState) string {
+	switch s.Messages {
+	case 0:
+		return ""
+	case 1:
+		return " · 1 human message"
+	}
+	return fmt.Sprintf(" · %d human messages", s.Messages)
+}
+
+// freshVotes is the tally, in configured order.
+func freshVotes(s activities.SessionState) string {
+	var counts []string
+	for _, a := range s.Agents {
+		if n := s.Votes[a.ID]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d for %s", n, a.ID))
+		}
+	}
+	if len(counts) == 0 {
+		return "No fresh votes"
+	}
+	return "Fresh votes: " + strings.Join(counts, ", ")
+}
+
+func headline(s activities.SessionState) string {
+	if s.Winner != "" {
+		return fmt.Sprintf("%s: %s", s.Status, s.Winner)
+	}
+	if s.Status != drive.Running {
+		return s.Status
+	}
+	switch s.Phase {
+	case coordination.PhaseInitialAnswers:
+		return "first answers"
+	case coordination.PhaseCoordinating:
+		return "answering and voting"
+	case coordination.PhasePresenting:
+		return "the final answer is made"
+	default:
+		return string(s.Phase)
+	}
+}
+
+func agentState(phase coordination.Phase, a coordination.AgentView) string {
+	switch {
+	case a.Running && phase == coordination.PhasePresenting:
+		return "at the final answer"
+	case a.Running:
+		return "at work"
+	}
+	return strings.ReplaceAll(string(a.Status), "_", " ")
+}
+
+// voteCell is the agent's vote or, where parts of the work are divided, its stop.
+func voteCell(a coordination.AgentView) string {
+	switch {
+	case a.Stop != nil:
+		return staleOr(string(a.Stop.Status), a.Stop.Stale)
+	case a.Vote != nil:
+		return staleOr(a.Vote.TargetLabel, a.Vote.Stale)
+	}
+	return "–"
+}
+
+func staleOr(text string, stale bool) string {
+	if stale {
+		return "~~" + text + "~~ stale"
+	}
+	return text
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}

@@ -1,0 +1,82 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+)
+
+// A held session says what it waits for and which command releases it.
+func TestScoreboard(t *testing.T) {
+	t.Parallel()
+	why := "retry, finish or cancel: agent_b failed, AuthFailed: the key | was refused"
+	state := State{SessionID: "s1", Status: drive.Running, Query: "Who <b>?", View: coordination.View{
+		Phase: coordination.PhaseCoordinating, Round: 2, Attempt: 2, Messages: 3, Paused: true, Parked: &why,
+		Votes: map[string]int{"agent_a": 1},
+		Agents: []coordination.AgentView{
+			{ID: "agent_a", Number: 1, Status: coordination.AgentAnswered, Running: true, LatestLabel: "agent1.2", Step: 2},
+			{ID: "agent_b", Number: 2, Status: coordination.AgentVoted, Vote: &coordination.VoteView{TargetLabel: "agent1.1", Stale: true}, Step: 3},
+			{ID: "agent_c", Number: 3, Status: coordination.AgentStopped, Stop: &coordination.StopView{Status: coordination.Complete, Summary: "Done.", Stale: true}},
+			{ID: "agent_d", Number: 4, Status: coordination.AgentFailed, Error: &coordination.Failure{Type: "NoAction", Message: "gave up"}},
+		},
+	}}
+	board := scoreboard(state, activities.Prepared{URL: "s3://bucket/sessions/s1/session.json", Offline: true})
+	require.Equal(t, `**answering and voting** · round 2 · attempt 2 · 0 tokens, 0 calls
+
+Fresh votes: 1 for agent_a · 3 human messages
+
+**Parked:** retry, finish or cancel: agent\_b failed, AuthFailed: the key \| was refused
+
+`+"`conclave retry s1` · `conclave finish s1` · `conclave cancel s1`"+`
+
+**Paused:** nothing runs, and the session's time stands still
+
+`+"`conclave resume s1` · `conclave finish s1` · `conclave cancel s1`"+`
+
+Offline: the built-in deterministic model plays the team.
+
+> Who \<b\>?
+
+| agent | state | answer | vote | step | tokens |
+|---|---|---|---|---|---|
+| agent_a (agent1) | at work | agent1.2 | – | 2 | 0 |
+| agent_b (agent2) | voted | – | ~~agent1.1~~ stale | 3 | 0 |
+| agent_c (agent3) | stopped | – | ~~complete~~ stale | 0 | 0 |
+| agent_d (agent4) | failed | – | – | 0 | 0 |
+
+- agent_c is complete: Done.
+- agent_d failed: NoAction: gave up
+
+Files: `+"`s3://bucket/sessions/s1/`"+`
+`, board)
+
+	state.Status, state.Winner, state.Phase = "consensus", "agent_a", coordination.PhaseDone
+	board = scoreboard(state, activities.Prepared{})
+	require.Contains(t, board, "**consensus: agent_a**")
+	require.NotContains(t, board, "conclave retry", "nothing is held when it is over")
+}
+
+// A step's line in the event list says what it is for.
+func TestLaunchSummary(t *testing.T) {
+	t.Parallel()
+	shown := make([]coordination.Shown, 10)
+	for i := range shown {
+		shown[i].Label = "agent1.1"
+	}
+	for want, l := range map[string]coordination.Launch{
+		"a (agent1) · round 1 · first answer":                      {},
+		"a (agent1) · round 1 · sees agent1.1":                     {Shown: shown[:1]},
+		"a (agent1) · round 1 · goes on · sees agent1.1":           {Shown: shown[:1], ResumeFrom: "tok"},
+		"a (agent1) · round 1 · presents the final answer":         {Shown: shown, Purpose: coordination.Present},
+		"a (agent1) · round 1 · goes on · judges the final answer": {Purpose: coordination.Evaluate, ResumeFrom: "tok"},
+		"a (agent1) · round 1 · sees " +
+			"agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 and 2 more": {Shown: shown},
+	} {
+		l.Agent, l.Number, l.Round = "a", 1, 1
+		require.Equal(t, want, launchSummary(l))
+	}
+}

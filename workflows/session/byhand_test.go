@@ -1,0 +1,50 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	"conclave/workflows/session"
+)
+
+// Whoever completes a step's activity by hand has no answer in the store: it is
+// no action, and the others decide.
+func TestCompletedByHand(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", "x", "x-l2"} {
+		t.Run(token, func(t *testing.T) {
+			t.Parallel()
+			p := newPlay(coordination.Config{}, map[string][]outcome{
+				"agent_a": {answers(), votesFor("agent_a", 1, 0)},
+				"agent_b": {func(activities.StepInput) (activities.StepResult, error) {
+					return activities.StepResult{Token: token, Step: 1, Action: coordination.NewAnswer}, nil
+				}},
+			})
+			result := p.run(t)
+			require.Equal(t, "consensus", result.Status)
+			require.Equal(t, "agent_a", result.Winner)
+			last := p.records[len(p.records)-1]
+			require.True(t, last.Over)
+			require.Equal(t, drive.CompletedByHand, last.Status.Agents[1].Error.Type)
+			require.Zero(t, last.Status.Agents[1].Answers)
+		})
+	}
+}
+
+// What the step had kept is not lost by it: a retry goes on from there.
+func TestCompletedByHandAndRetried(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+		"agent_a": {
+			func(activities.StepInput) (activities.StepResult, error) { return activities.StepResult{}, nil },
+			answers(), votesFor("agent_a", 1, 0),
+		},
+	})
+	p.at(5, func() { p.SignalWorkflow(drive.RetrySignal, session.RetryInput{}) })
+	require.Equal(t, "consensus", p.run(t).Status)
+	require.Equal(t, "default-test-run-id-l1", p.launched[1].ResumeFrom)
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/engine/coordination"
+)
+
+// clock is the session's time. It stands still while the session is held.
+type clock struct {
+	left   time.Duration // when it last began to run, or what it stands at
+	since  time.Time     // when it began to run
+	grace  time.Duration // how long before the end the core is warned; 0 for never
+	warned bool
+	over   bool
+
+	up   workflow.Future     // the end; nil if it stands still or has come
+	near workflow.Future     // the warning; nil if there is none to come
+	stop workflow.CancelFunc // nil if it stands still
+}
+
+// setClock gives the session its time. However short that is, the warning leaves
+// most of it.
+func (s *session) setClock(seconds int, warned bool) {
+	s.clock.left, s.clock.warned = time.Duration(seconds)*time.Second, warned
+	if s.core.Protocol > 1 {
+		const most = 4 // a quarter of the session's time
+		total := time.Duration(s.prepared.TimeoutSeconds) * time.Second
+		s.clock.grace = min(time.Duration(s.prepared.GraceSeconds)*time.Second, total/most)
+	}
+	if !s.core.Held() {
+		s.runClock()
+	}
+}
+
+// windClock stops the clock of a held session, and lets it run on afterwards.
+// Both are worth a status.json.
+func (s *session) windClock() {
+	c := &s.clock
+	switch held := s.core.Held(); {
+	case held && c.stop != nil:
+		c.left = s.timeLeft()
+		c.stop()
+		c.up, c.near, c.stop = nil, nil, nil
+		s.books.due = true
+	case !held && c.stop == nil:
+		s.runClock()
+		s.books.due = true
+	}
+}
+
+// runClock starts the timers of what is left. A session of protocol 1 is never
+// held, and its timer stays the root context's: where it stands among what a
+// cancellation ends is part of its history.
+func (s *session) runClock() {
+	c := &s.clock
+	ctx, stop := s.ctx, func() {}
+	if s.core.Protocol > 1 {
+		ctx, stop = workflow.WithCancel(s.ctx)
+	}
+	c.stop = stop
+	c.since = workflow.Now(s.ctx)
+	if !c.over {
+		c.up = workflow.NewTimerWithOptions(ctx, c.left, workflow.TimerOptions{Summary: "the session's time"})
+	}
+	if c.grace > 0 && !c.warned && !c.over {
+		c.near = workflow.NewTimerWithOptions(ctx, max(0, c.left-c.grace), workflow.TimerOptions{Summary: "until the session's time is nearly over"})
+	}
+}
+
+// timeLeft of the session.
+func (s *session) timeLeft() time.Duration {
+	if s.clock.stop == nil {
+		return s.clock.left
+	}
+	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
+}
+
+// hearClock has the selector step the core when the time is nearly over, and
+// when it is.
+func (s *session) hearClock(selector workflow.Selector) {
+	c := &s.clock
+	if c.near != nil {
+		selector.AddFuture(c.near, func(f workflow.Future) {
+			if f.Get(s.ctx, nil) == nil {
+				c.warned = true
+				s.core.Step(coordination.TimeShort{})
+			}
+			c.near = nil
+		})
+	}
+	if c.up != nil {
+		selector.AddFuture(c.up, func(f workflow.Future) {
+			if f.Get(s.ctx, nil) == nil {
+				c.over = true
+				s.core.Step(coordination.TimeUp{})
+			}
+			c.up = nil
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	"conclave/workflows/session"
+)
+
+// nextRun is the run after the one that was continued.
+func nextRun(p *play) *play {
+	next := newPlay(p.prepared.Coordination, p.scripts)
+	next.SetContinuedExecutionRunID(runID)
+	return next
+}
+
+// "Continue as new only while no step is running": a paused session goes over
+// with what it is paused in, and with the time it has left.
+func TestContinue_Paused(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{}, duo())
+	p.at(100, func() { p.SetContinueAsNewSuggested(true) })
+	p.at(200, func() {
+		require.False(t, p.IsWorkflowCompleted(), "not while steps run")
+		p.asks(t, drive.PauseSignal, nil, nil)
+	})
+	in := p.runOn(t, session.Input{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, sessionTime-200, in.Continued.SecondsLeft)
+	require.True(t, in.Continued.Core.View().Paused)
+	require.Equal(t, in.Continued.Core.Events, in.Continued.Recorded, "all is on record")
+
+	next := nextRun(p)
+	start := next.Now()
+	next.at(1, func() {
+		require.True(t, next.state(t).Paused)
+		require.Equal(t, true, next.log.memo(drive.MemoPaused))
+		require.Empty(t, next.steps())
+	})
+	next.at(3600, func() { next.asks(t, drive.ResumeSignal, nil, nil) })
+	next.scripts["agent_a"] = []outcome{hangs()}
+	require.Equal(t, "timeout", next.runFrom(t, in).Status)
+	require.Contains(t, next.steps(), "agent_a "+runID+"-l1", "a step goes on over the end of a run")
+	require.Equal(t, (3600+sessionTime-200)*time.Second, next.Now().Sub(start).Truncate(time.Second))
+}
+
+func TestContinue_Parked(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
+		"agent_b": {answers(), fails("AuthFailed", "tok")},
+	})
+	p.at(sessionTime, func() {
+		p.SetContinueAsNewSuggested(true)
+		p.asks(t, drive.SaySignal, drive.SayInput{Text: "Patience."}, nil)
+	})
+	in := session.Input{Query: "Who?", SessionID: "s1"}
+	first := p.runOn(t, in)
+	require.Equal(t, sessionTime, first.Continued.SecondsLeft)
+
+	second := nextRun(p)
+	second.at(10, func() {
+		require.NotNil(t, second.state(t).Parked)
+		require.Contains(t, second.log.memo(drive.MemoParked), "agent_b")
+		second.SetContinueAsNewSuggested(true)
+		second.asks(t, drive.SaySignal, drive.SayInput{Text: "Wait."}, nil)
+	})
+	in = second.runOn(t, first)
+	require.Equal(t, 2, in.Continued.Core.View().Messages)
+	require.Equal(t, sessionTime, in.Continued.SecondsLeft, "it stood still all the time")
+
+	third := nextRun(second)
+	third.at(10, func() { third.asks(t, drive.RetrySignal, nil, nil) })
+	third.at(20, func() { third.SignalWorkflow(drive.FinishSignal, nil) })
+	third.scripts["agent_b"] = []outcome{hangs()}
+	require.Equal(t, "finished", third.runFrom(t, in).Status)
+	require.Contains(t, third.steps(), "agent_b tok")
+}
+
+// What is asked of a session while it goes over is not lost: not what comes
+// while the last records are written, nor what comes to the new run first of all.
+func TestContinue_NothingAskedIsLost(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 3)}})
+	p.SetContinueAsNewSuggested(true)
+	accepted := make(chan struct{})
+	p.recording = func(activities.RecordInput) {
+		p.update(drive.SaySignal, drive.SayInput{Text: "By update."}, func(_ any, err error) {
+			require.NoError(t, err)
+			close(accepted)
+		})
+		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "By signal."})
+		<-accepted
+	}
+	in := p.runOn(t, session.Input{Query: "Who?", SessionID: "s1"})
+	core := in.Continued.Core
+	require.Equal(t, 2, core.View().Messages)
+	require.Less(t, in.Continued.Recorded, core.Events, "the next run records the rest")
+
+	next := nextRun(p)
+	next.at(0, func() { next.asks(t, drive.SaySignal, drive.SayInput{Text: "To the new run."}, nil) })
+	require.Equal(t, "consensus", next.runFrom(t, in).Status)
+	require.Equal(t, false, next.log.memo(drive.MemoPaused), "what the run before left in the memo is set right")
+	require.Equal(t, []coordination.Message{{Number: 1}, {Number: 2}, {Number: 3}}, next.launched[0].Messages)
+	var events []int
+	for _, r := range append(p.records, next.records...) {
+		for _, e := range r.Events {
+			events = append(events, e.Seq)
+		}
+	}
+	for i, seq := range events {
+		require.Equal(t, i+1, seq, "every event is recorded once, in order")
+	}
+	require.Len(t, events, next.state(t).Events)
+}

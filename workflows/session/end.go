@@ -1,0 +1,168 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+)
+
+// end presents the decision and completes the session.
+func (s *session) end() (Result, error) {
+	s.settle(s.ctx)
+	d := *s.decision
+	view := s.core.View()
+	result := Result{
+		SessionID: s.id, Status: string(d.Status), Winner: d.Winner, WinnerLabel: d.WinnerLabel,
+		Votes: make(map[string]int, len(d.Votes)), Rounds: view.Round, Cost: view.Cost,
+	}
+	for _, count := range d.Votes {
+		result.Votes[count.Target] = count.Votes
+	}
+	if d.Winner == "" {
+		result.Error = whyFailed(d, view)
+	} else {
+		var p activities.Presented
+		ctx := drive.Bookkeeping(s.ctx, "place the final answer, "+finalAnswer(d))
+		input := activities.PresentInput{Session: s.id, Decision: d}
+		if err := workflow.ExecuteActivity(ctx, activities.PresentName, input).Get(ctx, &p); err != nil {
+			return Result{}, s.orCancelled(err)
+		}
+		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
+		s.final = finalOf(d, p.Path)
+	}
+	s.show()
+	if err := s.flush(s.ctx, true); err != nil {
+		return Result{}, s.orCancelled(err)
+	}
+	return result, nil
+}
+
+// finalOf is where the final answer of a decision is.
+func finalOf(d coordination.Decision, path string) *activities.FinalAnswer {
+	final := &activities.FinalAnswer{Agent: d.Winner, Label: finalAnswer(d), Path: path}
+	if d.Final != nil {
+		final.Agent = d.Final.Agent
+	}
+	return final
+}
+
+// finalAnswer is the label of what the session came to.
+func finalAnswer(d coordination.Decision) string {
+	if d.Final != nil {
+		return d.Final.Label
+	}
+	return d.WinnerLabel
+}
+
+// settle waits for the steps that were cancelled, for the sake of what they
+// spent, but not for long.
+func (s *session) settle(ctx workflow.Context) {
+	if len(s.running) == 0 {
+		return
+	}
+	timer, stop := workflow.WithCancel(ctx)
+	defer stop()
+	grace := workflow.NewTimerWithOptions(timer, drive.StepsGrace, workflow.TimerOptions{Summary: "for cancelled steps to end"})
+	for over := false; len(s.running) > 0 && !over && ctx.Err() == nil; {
+		selector := workflow.NewSelector(ctx)
+		for _, r := range s.running {
+			selector.AddFuture(r.future, func(f workflow.Future) { s.ended(ctx, r, f) })
+		}
+		selector.AddFuture(grace, func(workflow.Future) { over = true })
+		selector.Select(ctx)
+	}
+	s.take()
+}
+
+// whyFailed says why a session has no winner.
+func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
+	var causes []string
+	for _, a := range v.Agents {
+		if a.Error != nil {
+			causes = append(causes, fmt.Sprintf("%s: %s: %s", a.ID, a.Error.Type, a.Error.Message))
+		}
+	}
+	why := &artifact.Error{Type: string(d.Cause), Message: strings.Join(causes, "; ")}
+	switch {
+	case d.Cause == coordination.CauseSplit:
+		why.Message = "every vote is fresh, no answer has the majority, and on_split is fail"
+	case why.Message == "":
+		why.Message = whyEmpty(d, v)
+	}
+	return why
+}
+
+// whyEmpty says what ended a session in which nobody failed and nobody answered,
+// and what to do about it.
+func whyEmpty(d coordination.Decision, v coordination.View) string {
+	switch d.Asked {
+	case coordination.Timeout:
+		return "the session's time ran out before any agent had an answer: give it more with timeout_settings.orchestrator_timeout_seconds"
+	case coordination.OverSpent:
+		return "the session's budget ran out before any agent had an answer: give it more with orchestrator.budget"
+	case coordination.Limit:
+		return "every agent used up its steps before it had an answer: allow more with orchestrator.max_steps_per_agent"
+	case coordination.Finished:
+		return "a decision was asked for before any agent had an answer"
+	}
+	var stops []string
+	for _, a := range v.Agents {
+		if a.Stop != nil {
+			stops = append(stops, fmt.Sprintf("%s stopped, %s: %s", a.ID, a.Stop.Status, a.Stop.Summary))
+		}
+	}
+	if len(stops) > 0 {
+		return "no agent gave an answer: " + strings.Join(stops, "; ")
+	}
+	return "the session ended before any agent had an answer"
+}
+
+// orCancelled ends a session that was cancelled while it was ending.
+func (s *session) orCancelled(err error) error {
+	if s.ctx.Err() != nil {
+		return s.cancelled()
+	}
+	return err
+}
+
+// cancelled keeps what was accepted and ends the session as cancelled. A store
+// that is away does not keep it from ending. What it spent is in the details of the
+// error, for the workflow of which it is a part.
+func (s *session) cancelled() error {
+	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
+	defer stop()
+	if s.core == nil {
+		s.tell(ctx, drive.Cancelled)
+		return s.ctx.Err()
+	}
+	s.settle(ctx)
+	s.tell(ctx, drive.Cancelled)
+	written := workflow.NewChannel(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if err := s.flush(ctx, true); err != nil {
+			workflow.GetLogger(ctx).Error("the ledger of the cancelled session is incomplete", "error", err)
+		}
+		written.Close()
+	})
+	selector := workflow.NewSelector(ctx)
+	selector.AddReceive(written, func(workflow.ReceiveChannel, bool) {})
+	selector.AddFuture(workflow.NewTimerWithOptions(ctx, drive.StoreGrace, workflow.TimerOptions{Summary: "for the last records"}), func(workflow.Future) {})
+	selector.Select(ctx)
+	return temporal.NewCanceledError(activities.StepFailure{Usage: s.core.View().Cost})
+}
+
+// unprepared ends a session that could not begin.
+func (s *session) unprepared(err error) error {
+	if s.ctx.Err() != nil {
+		return s.cancelled()
+	}
+	s.tell(s.ctx, string(coordination.FailedAll))
+	return drive.FinalError(err)
+}

@@ -1,0 +1,84 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+)
+
+// The final answer is presented by a step of its own, and judged by another; the
+// result names the winner's answer, final/ has the presented one.
+func TestFinale(t *testing.T) {
+	t.Parallel()
+	judged := gives(activities.StepResult{Action: coordination.Submit})
+	p := newPlay(coordination.Config{Strategy: coordination.WinnerPresent, MaxRestarts: 1}, map[string][]outcome{
+		"agent_a": {answers(), votesFor("agent_a", 1, 0), answers(), func(in activities.StepInput) (activities.StepResult, error) {
+			require.Equal(t, "agent1.final", in.Launch.Final.Label)
+			return judged(in)
+		}},
+		"agent_b": {answers(), votesFor("agent_a", 1, 0)},
+	})
+	result := p.run(t)
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, "agent_a", result.Winner)
+	require.Equal(t, "agent1.1", result.WinnerLabel)
+	require.Equal(t, "The answer.", result.Answer)
+	require.Equal(t, []string{"agent_a ", "agent_a ", "agent_a evaluate", "agent_a present", "agent_b ", "agent_b "}, p.steps())
+	require.Equal(t, 3, p.presented[0].Decision.Final.Step)
+}
+
+// "The earlier attempt's best answer is never lost", and the team begins again.
+func TestFinale_AnotherAttempt(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{MaxRestarts: 1}, map[string][]outcome{
+		"agent_a": {
+			answers(), votesFor("agent_a", 1, 0), gives(activities.StepResult{Action: coordination.RestartTeam, Reason: "No sources."}),
+			hangs(),
+		},
+	})
+	p.at(10, func() {
+		require.Equal(t, 2, p.state(t).Attempt)
+		require.Contains(t, p.details(t), "attempt 2")
+		p.asks(t, drive.FinishSignal, nil, nil)
+	})
+	result := p.run(t)
+	require.Equal(t, "agent1.1", result.WinnerLabel)
+	require.Equal(t, "The answer.", result.Answer)
+}
+
+// A presenter that is paused is as any step.
+func TestFinale_Paused(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{Strategy: coordination.WinnerPresent}, map[string][]outcome{
+		"agent_a": {answers(), votesFor("agent_a", 1, 0), hangs(), answers()},
+	})
+	p.at(10, func() {
+		require.Contains(t, p.details(t), "at the final answer")
+		p.asks(t, drive.PauseSignal, nil, nil)
+	})
+	p.at(20, func() { p.asks(t, drive.ResumeSignal, nil, nil) })
+	require.Equal(t, "consensus", p.run(t).Status)
+	require.Contains(t, p.steps(), "agent_a present"+runID+"-l3")
+}
+
+// `stop` in decomposition: the presenter joins the parts, and `blocked` is shown
+// to the operator.
+func TestDecomposition(t *testing.T) {
+	t.Parallel()
+	stop := func(status coordination.StopStatus, summary string) outcome {
+		return gives(activities.StepResult{Action: coordination.Stop, Status: status, Summary: summary})
+	}
+	p := newPlay(coordination.Config{Mode: coordination.Decomposition, Strategy: coordination.Synthesize}, map[string][]outcome{
+		"agent_a": {answers(), stop("blocked", "No | access.")},
+		"agent_b": {answers(), stop("complete", "Done."), hangs()},
+	})
+	p.at(10, func() {
+		require.Contains(t, p.details(t), `- agent_a is **blocked**: No \| access.`)
+		p.asks(t, drive.FinishSignal, nil, nil)
+	})
+	require.Equal(t, "finished", p.run(t).Status)
+}

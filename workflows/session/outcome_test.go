@@ -1,0 +1,113 @@
+package session
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+// Everything a step can end with has its event.
+func TestFinished(t *testing.T) {
+	t.Parallel()
+	l := coordination.Launch{ID: "l3", Agent: "agent_a"}
+	seen := []coordination.Seen{{Agent: "agent_b", Step: 1}}
+	used := llm.Usage{ModelCalls: 2}
+	for name, tc := range map[string]struct {
+		result activities.StepResult
+		event  coordination.Event
+	}{
+		"answer": {
+			activities.StepResult{Step: 2, Action: coordination.NewAnswer, Seen: seen, Heard: 4, Usage: used},
+			coordination.Answered{Launch: "l3", Step: 2, Seen: seen, Heard: 4, Usage: used},
+		},
+		"vote": {
+			activities.StepResult{Step: 2, Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4, Usage: used},
+			coordination.Voted{Launch: "l3", Step: 2, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4, Usage: used},
+		},
+		"stop": {
+			activities.StepResult{Step: 2, Action: coordination.Stop, Status: "blocked", Summary: "no key", Seen: seen, Heard: 4, Usage: used},
+			coordination.Stopped{Launch: "l3", Step: 2, Status: coordination.Blocked, Summary: "no key", Seen: seen, Heard: 4, Usage: used},
+		},
+		"submit": {
+			activities.StepResult{Step: 2, Action: coordination.Submit, Usage: used},
+			coordination.Evaluated{Launch: "l3", Step: 2, Usage: used},
+		},
+		"begin again": {
+			activities.StepResult{Step: 2, Action: coordination.RestartTeam, Reason: "too short", Usage: used},
+			coordination.Evaluated{Launch: "l3", Step: 2, Again: true, Reason: "too short", Usage: used},
+		},
+		"restart": {
+			activities.StepResult{Step: 2, Ended: loop.EndRestart, Usage: used},
+			coordination.Restarted{Launch: "l3", Step: 2, Usage: used},
+		},
+		"allowance": {
+			activities.StepResult{Step: 2, Ended: loop.EndAllowance, Usage: used},
+			coordination.Exhausted{Launch: "l3", Step: 2, Usage: used},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.event, finished(l, tc.result))
+		})
+	}
+}
+
+// "A step ended so is suspended: no failure, no counted step." Whatever a step
+// dies of after its cancellation, and wherever it can be gone on with.
+func TestUnfinished(t *testing.T) {
+	t.Parallel()
+	used := llm.Usage{ModelCalls: 2}
+	detail := activities.StepFailure{Step: 2, Token: "run0-l3", Usage: used}
+	final := temporal.NewNonRetryableApplicationError("the key was refused", "AuthFailed", nil, detail)
+	for name, tc := range map[string]struct {
+		cancelled bool
+		err       error
+		event     coordination.Event
+	}{
+		"it fails": {
+			false, final,
+			coordination.Failed{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used, Cause: coordination.Failure{Type: "AuthFailed", Message: "the key was refused"}},
+		},
+		"its worker is gone for good": {
+			false, temporal.NewHeartbeatTimeoutError(),
+			coordination.Failed{Launch: "l3", Token: "run1-l3", Cause: coordination.Failure{Type: "Timeout", Message: temporal.NewHeartbeatTimeoutError().Error()}},
+		},
+		"it fails in a way of its own": {
+			false, errors.New("odd"),
+			coordination.Failed{Launch: "l3", Token: "run1-l3", Cause: coordination.Failure{Type: "Unknown", Message: "odd"}},
+		},
+		"it is cancelled": {
+			true, temporal.NewCanceledError(detail),
+			coordination.Suspended{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used},
+		},
+		"it is cancelled before it began": {
+			true, temporal.NewCanceledError(),
+			coordination.Suspended{Launch: "l3", Token: "run1-l3"},
+		},
+		"it is cancelled by somebody else": {
+			false, temporal.NewCanceledError(detail),
+			coordination.Suspended{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used},
+		},
+		"it is cancelled and its worker is gone": {
+			true, temporal.NewHeartbeatTimeoutError(),
+			coordination.Suspended{Launch: "l3", Token: "run1-l3"},
+		},
+		"it is cancelled and fails": {
+			true, final,
+			coordination.Suspended{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := running{launch: coordination.Launch{ID: "l3", Agent: "agent_a"}, cancelled: tc.cancelled}
+			require.Equal(t, tc.event, unfinished(r, "run1-l3", tc.err))
+		})
+	}
+}

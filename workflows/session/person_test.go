@@ -1,0 +1,257 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/engine/step"
+	"conclave/workflows/drive"
+	"conclave/workflows/session"
+)
+
+// duo are two agents whose first steps last until somebody asks for something.
+func duo() map[string][]outcome {
+	return map[string][]outcome{
+		"agent_a": {hangs(), answers(), votesFor("agent_b", 2, 0)},
+		"agent_b": {hangs(), answers(), votesFor("agent_b", 2, 0)},
+	}
+}
+
+// runID is the run of every play.
+const runID = "default-test-run-id"
+
+// "Pause, finish and cancel upsert the memo and then cancel the activity in the
+// same task; a step ended so is suspended: no failure, no counted step."
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(*testing.T, *play, string){
+		"update": func(t *testing.T, p *play, name string) { p.asks(t, name, nil, nil) },
+		"signal": func(_ *testing.T, p *play, name string) { p.SignalWorkflow(name, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlay(coordination.Config{}, duo())
+			p.at(10, func() { ask(t, p, drive.PauseSignal) })
+			p.at(20, func() {
+				state := p.state(t)
+				require.True(t, state.Paused)
+				require.Equal(t, drive.Running, state.Status)
+				require.False(t, state.Agents[0].Running, "the step that ran is suspended")
+				require.Nil(t, state.Agents[0].Error)
+				require.Equal(t, []string{"agent_a ", "agent_b "}, p.steps(), "nothing is launched")
+				require.Equal(t, drive.Paused, p.log.memo(drive.MemoStatus))
+				require.Equal(t, true, p.log.memo(drive.MemoPaused))
+				require.True(t, p.recorded().Status.Paused, "status.json says it, too")
+
+				last := p.log.upserts[len(p.log.upserts)-1]
+				require.Equal(t, step.Pausing, last.values[drive.MemoDoorbell].(step.Bell).Directive)
+				require.Equal(t, drive.Paused, last.values[drive.MemoStatus], "one upsert has both")
+				require.Zero(t, last.cancelled, "the bell rings before the step is cancelled")
+				require.Error(t, p.log.steps[0].Err(), "and then it is")
+			})
+			p.at(30, func() { ask(t, p, drive.ResumeSignal) })
+			result := p.run(t)
+			require.Equal(t, "consensus", result.Status)
+			require.Equal(t, "agent_b", result.Winner)
+			require.Equal(t, []string{
+				"agent_a ", "agent_a ", "agent_a " + runID + "-l1", "agent_b ", "agent_b ", "agent_b " + runID + "-l2",
+			}, p.steps(), "what was suspended goes on")
+			require.Empty(t, p.log.memo(drive.MemoParked))
+			require.Equal(t, false, p.log.memo(drive.MemoPaused))
+			require.Equal(t, int64(4), result.Cost.ModelCalls)
+		})
+	}
+}
+
+// A step whose worker is gone cannot say that it was suspended.
+func TestPause_WorkerGone(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailureFail}, map[string][]outcome{
+		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
+	})
+	p.log.dead = true
+	p.at(10, func() { p.asks(t, drive.PauseSignal, nil, nil) })
+	p.at(20, func() {
+		require.Nil(t, p.state(t).Agents[0].Error)
+		p.log.dead = false
+		p.asks(t, drive.ResumeSignal, nil, nil)
+	})
+	require.Equal(t, "consensus", p.run(t).Status)
+	require.Equal(t, []string{"agent_a ", "agent_a " + runID + "-l1"}, p.steps())
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{}, duo())
+	p.at(10, func() {
+		p.isRefused(t, drive.ResumeSignal, nil, drive.Refused, "not paused")
+		p.isRefused(t, drive.RetrySignal, nil, drive.Refused, "no agent has failed")
+		p.isRefused(t, drive.RetrySignal, session.RetryInput{Agent: "agent_a"}, drive.Refused, "has not failed")
+		p.isRefused(t, drive.SaySignal, drive.SayInput{Text: " \n"}, drive.Refused, "empty")
+		p.isRefused(t, drive.SaySignal, drive.SayInput{Text: strings.Repeat("x", coordination.MaxText+1)}, drive.Refused, "bytes")
+		p.isRefused(t, drive.SaySignal, drive.SayInput{Text: "Hi.", Agent: "agent_x"}, drive.Refused, "agent_a, agent_b")
+		p.asks(t, drive.PauseSignal, nil, nil)
+		p.isRefused(t, drive.PauseSignal, nil, drive.Refused, "paused already")
+	})
+	p.at(20, func() {
+		before := p.texts(t)
+		p.isRefused(t, drive.PauseSignal, nil, drive.Refused, "paused already")
+		require.Equal(t, before, p.texts(t), "what is refused changes nothing")
+		p.asks(t, drive.FinishSignal, nil, nil)
+	})
+	require.Equal(t, "failed", p.run(t).Status, "nobody had answered")
+}
+
+// The ledger has what was said at once, also while a step runs, and the bell
+// tells that step. "Human messages (say) are news: votes that have not seen them
+// are stale."
+func TestSay(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), votesFor("agent_a", 1, 2)}})
+	p.at(100, func() {
+		p.asks(t, drive.SaySignal, drive.SayInput{Text: "Shorter, please."}, func(s session.State) {
+			require.Equal(t, 1, s.Messages)
+			require.Empty(t, s.Query)
+		})
+		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "And in verse.", Agent: "agent_a"})
+	})
+	p.at(101, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		var said []coordination.Accepted
+		for _, r := range p.records {
+			for _, e := range r.Entries {
+				if e.Action == coordination.Say {
+					said = append(said, e)
+				}
+			}
+		}
+		require.Len(t, said, 2)
+		require.Equal(t, "Shorter, please.", said[0].Text)
+		require.Equal(t, 2, said[1].Message)
+		bells := p.log.bells()
+		require.Equal(t, []step.BellMessage{{Number: 1}, {Number: 2, Agent: "agent_a"}}, bells[len(bells)-1].Messages)
+	})
+	p.at(110, func() { p.asks(t, drive.PauseSignal, nil, nil) })
+	p.at(120, func() { p.asks(t, drive.ResumeSignal, nil, nil) })
+	require.Equal(t, "consensus", p.run(t).Status)
+}
+
+// "A parked session says in the Web UI, in status and in its memo what it waits
+// for"; "a retry is the same step".
+func TestParkAndRetry(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(*testing.T, *play){
+		"update": func(t *testing.T, p *play) {
+			p.asks(t, drive.RetrySignal, session.RetryInput{Agent: "agent_b"}, nil)
+		},
+		"update for all": func(t *testing.T, p *play) { p.asks(t, drive.RetrySignal, nil, nil) },
+		"signal": func(_ *testing.T, p *play) {
+			p.SignalWorkflow(drive.RetrySignal, session.RetryInput{Agent: "agent_b"})
+		},
+		"signal for all": func(_ *testing.T, p *play) { p.SignalWorkflow(drive.RetrySignal, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+				"agent_a": {answers(), votesFor("agent_a", 1, 0)},
+				"agent_b": {answers(), fails("AuthFailed", "tok-l4"), votesFor("agent_a", 1, 0)},
+			})
+			p.at(3*sessionTime, func() {
+				state := p.state(t)
+				require.NotNil(t, state.Parked)
+				require.Contains(t, *state.Parked, "agent_b")
+				require.Contains(t, p.log.memo(drive.MemoParked), "AuthFailed")
+				require.Equal(t, drive.Parked, p.log.memo(drive.MemoStatus))
+				require.Contains(t, p.details(t), "`conclave retry s1`")
+				require.NotNil(t, p.recorded().Status.Parked, "and so does status.json")
+			})
+			p.at(3*sessionTime+1, func() { ask(t, p) })
+			result := p.run(t)
+			require.Equal(t, "consensus", result.Status, "a parked session's time stands still")
+			require.Contains(t, p.steps(), "agent_b tok-l4")
+			require.Empty(t, p.log.memo(drive.MemoParked))
+		})
+	}
+}
+
+func TestPark_FinishDecides(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+		"agent_a": {answers()}, "agent_b": {fails("AuthFailed", "")},
+	})
+	p.at(sessionTime+1, func() { p.asks(t, drive.FinishSignal, nil, nil) })
+	result := p.run(t)
+	require.Equal(t, "finished", result.Status)
+	require.Equal(t, "agent_a", result.Winner)
+}
+
+// "Signals that make no sense are logged and ignored."
+func TestSignals_NoSense(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{}, duo())
+	p.at(10, func() {
+		p.SignalWorkflow(drive.ResumeSignal, nil)
+		p.SignalWorkflow(drive.RetrySignal, session.RetryInput{Agent: "agent_x"})
+		p.SignalWorkflow(drive.SaySignal, "not an object")
+		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: " "})
+		p.SignalWorkflow(drive.SaySignal, nil)
+		p.SignalWorkflow("dance", nil)
+	})
+	p.at(20, func() {
+		state := p.state(t)
+		require.False(t, state.Paused)
+		require.Zero(t, state.Messages)
+		require.Contains(t, p.texts(t), "resume ignored: the session is not paused")
+		p.SignalWorkflow(drive.FinishSignal, []string{"whatever"})
+	})
+	require.Equal(t, "failed", p.run(t).Status, "nobody had answered")
+}
+
+// While a session is prepared an update is refused, and a signal waits. Of what
+// waited nothing said is lost, and a pause stands.
+func TestWhilePreparing(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 1)}})
+	refused := make(chan struct{})
+	p.preparing = func() {
+		p.update(drive.PauseSignal, nil, func(_ any, err error) {
+			require.ErrorContains(t, err, "still being prepared")
+			close(refused)
+		})
+		p.SignalWorkflow(drive.PauseSignal, nil)
+		p.SignalWorkflow(drive.ResumeSignal, nil)
+		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "In verse."})
+		<-refused
+	}
+	p.at(10, func() {
+		require.Empty(t, p.steps(), "to pause is to launch nothing")
+		require.True(t, p.state(t).Paused)
+		p.asks(t, drive.ResumeSignal, nil, nil)
+	})
+	require.Equal(t, "consensus", p.run(t).Status)
+	require.Equal(t, []coordination.Message{{Number: 1}}, p.launched[0].Messages)
+}
+
+// "Signals that make no sense are logged and ignored": an update of a session
+// that is over, though not yet written down, is refused.
+func TestAfterTheDecision(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 0)}})
+	refused := make(chan struct{})
+	p.recording = func(in activities.RecordInput) {
+		if in.Status.Phase == coordination.PhaseDone {
+			p.update(drive.PauseSignal, nil, func(_ any, err error) {
+				require.ErrorContains(t, err, "over")
+				close(refused)
+			})
+			<-refused
+		}
+	}
+	require.Equal(t, "consensus", p.run(t).Status)
+	<-refused
+}

@@ -1,0 +1,369 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/step"
+	"conclave/workflows/drive"
+	"conclave/workflows/session"
+)
+
+// outcome is what comes of a step.
+type outcome func(activities.StepInput) (activities.StepResult, error)
+
+// gives ends a step with a result. Its number is the agent's next one.
+func gives(r activities.StepResult) outcome {
+	return func(in activities.StepInput) (activities.StepResult, error) {
+		r.Token, r.Step, r.Usage = "default-test-run-id-"+string(in.Launch.ID), in.Launch.After+1, llm.Usage{ModelCalls: 1}
+		for _, shown := range in.Launch.Shown {
+			r.Seen = append(r.Seen, coordination.Seen{Agent: shown.Agent, Step: shown.Step})
+		}
+		return r, nil
+	}
+}
+
+func answers() outcome { return gives(activities.StepResult{Action: coordination.NewAnswer}) }
+
+// votesFor votes for an agent that has not revised its answer. heard is the last
+// human message that the step was told.
+func votesFor(agent string, number, heard int) outcome {
+	return gives(activities.StepResult{
+		Action: coordination.Vote, Target: agent, TargetLabel: fmt.Sprintf("agent%d.1", number), Heard: heard,
+	})
+}
+
+// fails ends a step with a final error of the type.
+func fails(kind, token string) outcome {
+	return func(activities.StepInput) (activities.StepResult, error) {
+		return activities.StepResult{}, temporal.NewApplicationErrorWithOptions("no more", kind, temporal.ApplicationErrorOptions{
+			NonRetryable: true, Details: []any{activities.StepFailure{Step: 1, Token: token, Usage: llm.Usage{ModelCalls: 1}}},
+		})
+	}
+}
+
+// hangs is a step that goes on until it is cancelled.
+func hangs() outcome {
+	return func(activities.StepInput) (activities.StepResult, error) {
+		return activities.StepResult{}, activity.ErrResultPending
+	}
+}
+
+// play is a session whose steps are scripted, agent by agent. Time is the test
+// environment's: it jumps to the next timer when nothing runs.
+type play struct {
+	*testsuite.TestWorkflowEnvironment
+	prepared activities.Prepared
+	scripts  map[string][]outcome
+
+	preparing func()                       // while Prepare runs; may be nil
+	recording func(activities.RecordInput) // while Record runs; may be nil
+	log       log                          // what the workflow asked the SDK for
+
+	waiting int // what is to happen yet
+
+	mu        sync.Mutex
+	launched  []coordination.Launch
+	records   []activities.RecordInput
+	presented []activities.PresentInput
+}
+
+const (
+	sessionTime = 7200 // seconds
+	grace       = 120
+)
+
+func newPlay(c coordination.Config, scripts map[string][]outcome) *play {
+	c.Agents = slices.Sorted(maps.Keys(scripts))
+	p := &play{scripts: scripts, prepared: activities.Prepared{
+		Protocol: coordination.Protocol, Coordination: c, TimeoutSeconds: sessionTime, GraceSeconds: grace,
+	}}
+	var suite testsuite.WorkflowTestSuite
+	p.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
+	p.SetTestTimeout(20 * time.Second)
+	p.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&p.log}})
+	p.RegisterActivityWithOptions(p.prepare, activity.RegisterOptions{Name: activities.PrepareName})
+	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: activities.RunStepName})
+	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: activities.RecordName})
+	p.RegisterActivityWithOptions(p.present, activity.RegisterOptions{Name: activities.PresentName})
+	p.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
+	return p
+}
+
+func (p *play) prepare(context.Context, activities.PrepareInput) (activities.Prepared, error) {
+	if p.preparing != nil {
+		p.preparing()
+	}
+	return p.prepared, nil
+}
+
+func (p *play) step(_ context.Context, in activities.StepInput) (activities.StepResult, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.launched = append(p.launched, in.Launch)
+	script := p.scripts[in.Launch.Agent]
+	if len(script) == 0 {
+		return activities.StepResult{}, temporal.NewNonRetryableApplicationError("the script is over", "Script", nil)
+	}
+	p.scripts[in.Launch.Agent] = script[1:]
+	return script[0](in)
+}
+
+func (p *play) record(_ context.Context, in activities.RecordInput) error {
+	if p.recording != nil {
+		p.recording(in)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records = append(p.records, in)
+	return nil
+}
+
+func (p *play) present(_ context.Context, in activities.PresentInput) (activities.Presented, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.presented = append(p.presented, in)
+	return activities.Presented{Answer: "The answer.", Path: "s3://bucket/final"}, nil
+}
+
+// at does something so many seconds from now. The session must last so long.
+func (p *play) at(seconds int, do func()) {
+	p.waiting++
+	p.RegisterDelayedCallback(func() { p.waiting--; do() }, time.Duration(seconds)*time.Second)
+}
+
+// asks sends an update and requires that it is accepted. The State it answers
+// is shown to check.
+func (p *play) asks(t *testing.T, name string, in any, check func(session.State)) {
+	t.Helper()
+	p.update(name, in, func(state any, err error) {
+		require.NoError(t, err, name)
+		if check != nil {
+			check(state.(session.State))
+		}
+	})
+}
+
+// isRefused sends an update and requires that it is refused with the type, and
+// a reason that says so much.
+func (p *play) isRefused(t *testing.T, name string, in any, kind, reason string) {
+	t.Helper()
+	p.update(name, in, func(_ any, err error) {
+		var refused *temporal.ApplicationError
+		require.ErrorAs(t, err, &refused, name)
+		require.Equal(t, kind, refused.Type())
+		require.True(t, refused.NonRetryable())
+		require.ErrorContains(t, err, reason)
+	})
+}
+
+func (p *play) update(name string, in any, answered func(any, error)) {
+	var args []any
+	if in != nil {
+		args = append(args, in)
+	}
+	p.UpdateWorkflow(name, "", &testsuite.TestUpdateCallback{
+		OnReject:   func(err error) { answered(nil, err) },
+		OnComplete: answered,
+	}, args...)
+}
+
+// run plays the session to its end.
+func (p *play) run(t *testing.T) session.Result {
+	t.Helper()
+	return p.runFrom(t, session.Input{Query: "Who?", SessionID: "s1"})
+}
+
+// runFrom plays the session with an input to its end.
+func (p *play) runFrom(t *testing.T, in session.Input) session.Result {
+	t.Helper()
+	p.ExecuteWorkflow(session.Type, in)
+	require.True(t, p.IsWorkflowCompleted())
+	require.NoError(t, p.GetWorkflowError())
+	require.Zero(t, p.waiting, "the session was over before all had happened")
+	var result session.Result
+	require.NoError(t, p.GetWorkflowResult(&result))
+	return result
+}
+
+// runOn plays a session until it is continued as new, and gives the input of
+// the run that follows.
+func (p *play) runOn(t *testing.T, in session.Input) session.Input {
+	t.Helper()
+	p.ExecuteWorkflow(session.Type, in)
+	require.True(t, p.IsWorkflowCompleted())
+	require.Zero(t, p.waiting, "the run was over before all had happened")
+	var continued *workflow.ContinueAsNewError
+	require.ErrorAs(t, p.GetWorkflowError(), &continued)
+	var next session.Input
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(continued.Input, &next))
+	return next
+}
+
+func (p *play) state(t *testing.T) session.State {
+	t.Helper()
+	value, err := p.QueryWorkflow(drive.StateQuery)
+	require.NoError(t, err)
+	var state session.State
+	require.NoError(t, value.Get(&state))
+	return state
+}
+
+// details are what the Web UI shows of the session.
+func (p *play) details(t *testing.T) string {
+	t.Helper()
+	value, err := p.QueryWorkflow("__temporal_workflow_metadata")
+	require.NoError(t, err)
+	var metadata sdkpb.WorkflowMetadata
+	require.NoError(t, value.Get(&metadata))
+	return metadata.GetCurrentDetails()
+}
+
+// steps are the launches so far, as agent and purpose or token.
+func (p *play) steps() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []string
+	for _, l := range p.launched {
+		list = append(list, l.Agent+" "+string(l.Purpose)+l.ResumeFrom)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// recorded is the last Record.
+func (p *play) recorded() activities.RecordInput {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.records) == 0 {
+		return activities.RecordInput{}
+	}
+	return p.records[len(p.records)-1]
+}
+
+// texts are the timeline, for a person.
+func (p *play) texts(t *testing.T) []string {
+	t.Helper()
+	value, err := p.QueryWorkflow(drive.TimelineQuery)
+	require.NoError(t, err)
+	var entries []coordination.Entry
+	require.NoError(t, value.Get(&entries))
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Text)
+	}
+	return list
+}
+
+// log is what a workflow asks the SDK for, in order.
+type log struct {
+	// dead says that the worker of the steps is gone: a cancelled step ends with
+	// its heartbeat's timeout.
+	dead bool
+
+	interceptor.WorkerInterceptorBase
+	upserts []upsert
+	timers  []string           // summaries
+	steps   []workflow.Context // those of the steps started
+}
+
+// upsert is one change of the memo.
+type upsert struct {
+	values    map[string]any
+	cancelled int // how many steps were cancelled before it
+}
+
+// bells are the doorbells rung.
+func (l *log) bells() []step.Bell {
+	var list []step.Bell
+	for _, u := range l.upserts {
+		if bell, ok := u.values[drive.MemoDoorbell]; ok {
+			list = append(list, bell.(step.Bell))
+		}
+	}
+	return list
+}
+
+// memo is what the memo says of a key now.
+func (l *log) memo(key string) any {
+	for _, u := range slices.Backward(l.upserts) {
+		if value, ok := u.values[key]; ok {
+			return value
+		}
+	}
+	return nil
+}
+
+func (l *log) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &inbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, log: l}
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	log *log
+}
+
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: next}, log: i.log})
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	log *log
+}
+
+func (o *outbound) UpsertMemo(ctx workflow.Context, values map[string]any) error {
+	u := upsert{values: maps.Clone(values)}
+	for _, step := range o.log.steps {
+		if errors.Is(step.Err(), workflow.ErrCanceled) {
+			u.cancelled++
+		}
+	}
+	o.log.upserts = append(o.log.upserts, u)
+	return o.Next.UpsertMemo(ctx, values)
+}
+
+func (o *outbound) NewTimerWithOptions(ctx workflow.Context, d time.Duration, options workflow.TimerOptions) workflow.Future {
+	o.log.timers = append(o.log.timers, options.Summary)
+	return o.Next.NewTimerWithOptions(ctx, d, options)
+}
+
+func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	if name != activities.RunStepName {
+		return o.Next.ExecuteActivity(ctx, name, args...)
+	}
+	o.log.steps = append(o.log.steps, ctx)
+	if o.log.dead {
+		return died(ctx)
+	}
+	return o.Next.ExecuteActivity(ctx, name, args...)
+}
+
+// died is a step that ends with a timeout once it is cancelled.
+func died(ctx workflow.Context) workflow.Future {
+	future, set := workflow.NewFuture(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		ctx.Done().Receive(ctx, nil)
+		set.SetError(temporal.NewHeartbeatTimeoutError())
+	})
+	return future
+}

@@ -1,0 +1,41 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/coordination"
+)
+
+// A session without an answer says which limit it met, and what to do about it;
+// what its agents were blocked by is told to the operator.
+func TestWhyFailed(t *testing.T) {
+	t.Parallel()
+	blocked := coordination.View{Agents: []coordination.AgentView{{
+		ID: "agent_a", Stop: &coordination.StopView{Status: coordination.Blocked, Summary: "no brush"},
+	}}}
+	failed := coordination.View{Agents: []coordination.AgentView{{
+		ID: "agent_a", Error: &coordination.Failure{Type: "Overloaded", Message: "no capacity"},
+	}}}
+	for name, tt := range map[string]struct {
+		decision coordination.Decision
+		view     coordination.View
+		says     string
+	}{
+		"time":     {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.Timeout}, coordination.View{}, "timeout_settings.orchestrator_timeout_seconds"},
+		"budget":   {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.OverSpent}, coordination.View{}, "orchestrator.budget"},
+		"steps":    {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.Limit}, coordination.View{}, "orchestrator.max_steps_per_agent"},
+		"finished": {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.Finished}, coordination.View{}, "asked for"},
+		"blocked":  {coordination.Decision{Cause: coordination.CauseNoAnswer}, blocked, "agent_a stopped, blocked: no brush"},
+		"failed":   {coordination.Decision{Cause: coordination.CauseAgentFailed}, failed, "agent_a: Overloaded: no capacity"},
+		"split":    {coordination.Decision{Cause: coordination.CauseSplit}, coordination.View{}, "on_split is fail"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			why := whyFailed(tt.decision, tt.view)
+			require.Equal(t, string(tt.decision.Cause), why.Type)
+			require.Contains(t, why.Message, tt.says)
+		})
+	}
+}
