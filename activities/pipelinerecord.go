@@ -9,7 +9,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/pipeline"
-	"conclave/engine/segment"
+	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
 	"conclave/engine/text"
 )
@@ -70,7 +70,7 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludePipelineIn
 	result := in.Result
 	result.History = []HistoryEntry{}
 	for _, ref := range in.History {
-		c, err := segment.ReadCommit(ctx, a.Store, layout, ref)
+		c, err := pipelineagent.ReadCommit(ctx, a.Store, layout, ref)
 		if err != nil {
 			return PipelineResult{}, fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
 		}
@@ -152,16 +152,16 @@ func (a *Activities) question(ctx context.Context, layout artifact.Layout, l pip
 	if err != nil {
 		return TeamQuestion{}, fmt.Errorf("reading pipeline.json: %w", err)
 	}
-	texts, err := segment.Texts(ctx, a.Store, layout, l.History)
+	texts, err := pipelineagent.Texts(ctx, a.Store, layout, l.History)
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	said, err := segment.ReadMessages(ctx, a.Store, layout, 0, l.Messages)
+	said, err := pipelineagent.ReadMessages(ctx, a.Store, layout, 0, l.Messages)
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	frame := segment.Frame(activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(l.ID))
-	return TeamQuestion{Query: pipeline.Question(pipeline.Task{
+	frame := pipelineagent.Frame(activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(l.ID))
+	return TeamQuestion{Query: pipelineagent.Question(pipelineagent.Task{
 		Prompt: s.Prompt, Request: file.Request, History: texts, Omitted: l.Omitted, Messages: said, Frame: frame,
 	})}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/engine/step"
 )
 
@@ -101,8 +102,8 @@ var words = []string{
 	string(llm.System), string(llm.User), string(llm.Assistant), string(llm.ToolRole),
 	string(loop.Opening), string(loop.Updated), string(loop.Reply), string(loop.Results), string(loop.Rejection), string(loop.Wasted),
 	string(loop.Resumed), string(loop.Refused), string(loop.Elided), string(loop.Compacted),
-	string(scenario.Pass), string(scenario.Fail), scenario.KindReported, scenario.ReportTool, scenario.EvidenceTool,
-	scenario.NoReport, scenario.InvalidReport, scenario.SeveralReports, scenario.UnknownTool,
+	string(scenario.Pass), string(scenario.Fail), scenarioagent.KindReported, scenarioagent.ReportTool, scenario.EvidenceTool,
+	scenarioagent.NoReport, scenarioagent.InvalidReport, scenarioagent.SeveralReports, scenarioagent.UnknownTool,
 }
 
 // encoded is the content of an image.

@@ -10,9 +10,9 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/engine/step"
 	"conclave/engine/text"
-	"conclave/engine/trial"
 )
 
 // Bounds of what a step's result has, beside its evidence.
@@ -75,9 +75,9 @@ func (t *trialRun) assemble(ctx context.Context) error {
 	}
 	t.marks.on(&t.ports)
 	t.witness()
-	t.spec = trial.Step{
+	t.spec = scenarioagent.Step{
 		Layout: t.layout, Launch: t.in.Launch, Token: t.token, Attempt: t.attempt, Spent: t.result.Usage, Agent: agent.ID,
-		Task: scenario.Task{
+		Task: scenarioagent.Task{
 			Scenario: t.in.Scenario, Step: t.in.Launch.Step, Content: string(content), Previous: t.in.Launch.Previous,
 			Project: scenario.Summary(prd, scenario.SignsIn(string(content))), System: agent.SystemMessage,
 		},
@@ -109,7 +109,7 @@ func (t *trialRun) witness() {
 func (t *trialRun) outcome(ctx context.Context) (ScenarioStepResult, error) {
 	commit := t.result.Commit
 	commit.Payload = t.marks.report(commit.Payload)
-	report, err := trial.ReadReport(commit)
+	report, err := scenarioagent.ReadReport(commit)
 	if err != nil {
 		return ScenarioStepResult{}, invalid(err)
 	}

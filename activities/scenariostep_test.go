@@ -14,6 +14,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
 )
 
 // newTrial is a floor with a run of a scenario of one step that is about to begin.
@@ -46,7 +47,7 @@ func (f *floor) try(in ScenarioStepInput) (ScenarioStepResult, error) {
 }
 
 func passes() func(context.Context) (llm.Message, error) {
-	return calls(scenario.ReportTool, map[string]any{"status": "pass", "evidence_paths": []string{}, "error": nil, "summary": "Fine."})
+	return calls(scenarioagent.ReportTool, map[string]any{"status": "pass", "evidence_paths": []string{}, "error": nil, "summary": "Fine."})
 }
 
 // The time of a step runs from when its first attempt began, and what is over is

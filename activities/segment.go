@@ -13,7 +13,7 @@ import (
 	"conclave/engine/loop"
 	"conclave/engine/member"
 	"conclave/engine/pipeline"
-	"conclave/engine/segment"
+	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
 	"conclave/engine/text"
 )
@@ -44,7 +44,7 @@ func (r *stepRun) assembleSegment(ctx context.Context, in SegmentInput) error {
 	if !ok {
 		return invalid(fmt.Errorf("the pipeline has no step %s", in.Launch.Step))
 	}
-	one := segment.Step{
+	one := pipelineagent.Step{
 		Layout: layout, Launch: in.Launch, Token: r.token, Attempt: r.attempt, Spent: r.result.Usage,
 		Prompt: s.Prompt, Destinations: s.Destinations, Request: file.Request,
 	}
@@ -59,7 +59,7 @@ func (r *stepRun) assembleSegment(ctx context.Context, in SegmentInput) error {
 }
 
 // play gives the segment what carries it out.
-func (r *stepRun) play(ctx context.Context, p config.Pipeline, s config.PipelineStep, in SegmentInput, one *segment.Step) error {
+func (r *stepRun) play(ctx context.Context, p config.Pipeline, s config.PipelineStep, in SegmentInput, one *pipelineagent.Step) error {
 	if s.Kind == config.SessionStep {
 		return r.playTeam(ctx, s, in, one)
 	}
@@ -71,7 +71,7 @@ func (r *stepRun) play(ctx context.Context, p config.Pipeline, s config.Pipeline
 		one.Agent, one.Prompt = agent.ID, joined(agent.SystemMessage, s.Prompt)
 		return r.equip(ctx, agent)
 	}
-	var calls pipeline.Calls
+	var calls pipelineagent.Calls
 	for _, use := range s.Calls {
 		args, err := json.Marshal(use.Args)
 		if use.Args == nil {
@@ -80,7 +80,7 @@ func (r *stepRun) play(ctx context.Context, p config.Pipeline, s config.Pipeline
 		if err != nil {
 			return invalid(fmt.Errorf("step %s: the arguments of %s: %w", s.Name, use.Tool, err))
 		}
-		calls = append(calls, pipeline.ToolUse{Tool: use.Tool, Args: args})
+		calls = append(calls, pipelineagent.ToolUse{Tool: use.Tool, Args: args})
 	}
 	r.ports.Model = calls
 	return r.lend(ctx, agent)
@@ -96,7 +96,7 @@ func joined(system, prompt string) string {
 
 // playTeam has what a team decided said as the step's text, and its files put into
 // the shared workspace, in a directory of the step's name: nothing is overwritten.
-func (r *stepRun) playTeam(ctx context.Context, s config.PipelineStep, in SegmentInput, one *segment.Step) error {
+func (r *stepRun) playTeam(ctx context.Context, s config.PipelineStep, in SegmentInput, one *pipelineagent.Step) error {
 	if in.Decision == nil {
 		return invalid(fmt.Errorf("step %s: what its team decided is missing", s.Name))
 	}
@@ -148,7 +148,7 @@ func (noTools) Run(_ context.Context, call llm.ToolCall) (loop.Output, error) {
 
 // segmentResult translates the commit for the workflow.
 func (r *stepRun) segmentResult() (SegmentResult, error) {
-	o, err := segment.ReadOutcome(r.result.Commit)
+	o, err := pipelineagent.ReadOutcome(r.result.Commit)
 	if err != nil {
 		return SegmentResult{}, invalid(err)
 	}

@@ -9,9 +9,11 @@
 // where anonymous numbers and IDs meet. directory reads a session directory that
 // any program may write to, and says what is on record there.
 //
-// scenario is a user-journey test, an isolated agent for each of its steps, and
-// trial one such step on durable storage.
+// pipeline is the step graph, a pure machine of jumps, calls and returns;
+// scenario is the ordered steps of a user-journey test. The agent package below
+// each holds the Rules of one of its steps and carries the step out on durable
+// storage.
 //
-// artifact and llm are the nouns the others share, excerpt and nearest two
-// small things they do with text; config reads what people write.
+// artifact and llm are the nouns the others share, text shortens and cleans
+// strings, and config reads what people write.
 package engine

@@ -9,7 +9,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/llm"
-	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/workflows/drive"
 	scenarioflow "conclave/workflows/scenario"
 )
@@ -25,7 +25,7 @@ func TestScenario_CredentialsAreNowhere(t *testing.T) {
 		records("hunter2!", "stdout", "x"), records("log", "stdout", leak), records("page", "html_snapshot", leak), records("answer", "custom", `{"password":"hunter2!"}`),
 		&llm.Error{Kind: llm.Network, Message: "cut off"},
 		llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{
-			ID: "r", Name: scenario.ReportTool,
+			ID: "r", Name: scenarioagent.ReportTool,
 			Arguments: `{"status":"fail","evidence_paths":["step-02/evidence/hunter2!.txt"],"error":"hunter2! was refused","summary":"` + leak + `"}`,
 		}}},
 	)

@@ -9,6 +9,7 @@ import (
 	"conclave/activities/offline"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
 )
 
 func TestAScenarioStepIsReportedAsUntested(t *testing.T) {
@@ -17,8 +18,8 @@ func TestAScenarioStepIsReportedAsUntested(t *testing.T) {
 		"Open the page.":                      scenario.Pass,
 		"Open the page.\n\n  offline: fail\n": scenario.Fail,
 	} {
-		rules := scenario.NewRules(scenario.Task{Tools: []string{scenario.EvidenceTool}})
-		opening := scenario.Task{Scenario: "buy", Step: scenario.StepRef{ID: "01"}, Content: content}.Opening()
+		rules := scenarioagent.NewRules(scenarioagent.Task{Tools: []string{scenario.EvidenceTool}})
+		opening := scenarioagent.Task{Scenario: "buy", Step: scenario.StepRef{ID: "01"}, Content: content}.Opening()
 		offers := append(rules.Offer(), llm.Tool{Name: scenario.EvidenceTool})
 		reply, err := offline.New("tester").Generate(t.Context(), llm.Request{Messages: opening, Tools: offers})
 		require.NoError(t, err)
@@ -31,7 +32,7 @@ func TestAScenarioStepIsReportedAsUntested(t *testing.T) {
 
 		v := rules.Judge(reply.Message)
 		require.NotNil(t, v.Action, v)
-		var report scenario.Report
+		var report scenarioagent.Report
 		require.NoError(t, json.Unmarshal(v.Action.Payload, &report))
 		require.Equal(t, want, report.Status)
 		require.Contains(t, report.Summary, "nothing was tested")

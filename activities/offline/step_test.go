@@ -9,14 +9,15 @@ import (
 	"conclave/activities/offline"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
+	pipelineagent "conclave/engine/pipeline/agent"
 )
 
 // play has the model carry a step of a pipeline out under the rules of the real
 // engine, until it ends or goes elsewhere.
-func play(t *testing.T, task pipeline.Task) (kind, to, text string, conversation []llm.Message) {
+func play(t *testing.T, task pipelineagent.Task) (kind, to, text string, conversation []llm.Message) {
 	t.Helper()
 	task.Most = 10
-	rules := pipeline.NewRules(task)
+	rules := pipelineagent.NewRules(task)
 	conversation = task.Opening()
 	for range 5 {
 		reply, err := offline.New("writer").Generate(t.Context(), llm.Request{Messages: conversation, Tools: rules.Offer()})
@@ -27,7 +28,7 @@ func play(t *testing.T, task pipeline.Task) (kind, to, text string, conversation
 			conversation = append(conversation, llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Content: v.Told[c.ID]})
 		}
 		if v.Action != nil {
-			var p pipeline.Payload
+			var p pipelineagent.Payload
 			require.NoError(t, json.Unmarshal(v.Action.Payload, &p))
 			return v.Action.Kind, p.To, p.Text, conversation
 		}
@@ -38,19 +39,19 @@ func play(t *testing.T, task pipeline.Task) (kind, to, text string, conversation
 
 func TestAStepGoesWhereItsPromptSaysOnceEach(t *testing.T) {
 	t.Parallel()
-	task := pipeline.Task{
+	task := pipelineagent.Task{
 		Prompt: "You write.\noffline: call lint\n  offline: jump export\n", Request: "Greet the world.", Destinations: []string{"lint", "export"},
 	}
 	kind, to, _, conversation := play(t, task)
 	require.Equal(t, "call lint", kind+" "+to)
 
-	task.Return = &pipeline.Returned{Messages: conversation, Status: pipeline.Completed, Text: "3 issues"}
+	task.Return = &pipelineagent.Returned{Messages: conversation, Status: pipeline.Completed, Text: "3 issues"}
 	kind, to, _, conversation = play(t, task)
 	require.Equal(t, "jump export", kind+" "+to, "lint was called")
 
-	task.Return = &pipeline.Returned{Messages: conversation, Status: pipeline.Completed, Text: "exported"}
+	task.Return = &pipelineagent.Returned{Messages: conversation, Status: pipeline.Completed, Text: "exported"}
 	kind, _, text, _ := play(t, task)
-	require.Equal(t, pipeline.KindCompleted, kind)
+	require.Equal(t, pipelineagent.KindCompleted, kind)
 	require.Contains(t, text, "3 issues")
 	require.Contains(t, text, "Greet the world.")
 	require.Contains(t, text, "no language model was asked")
@@ -58,7 +59,7 @@ func TestAStepGoesWhereItsPromptSaysOnceEach(t *testing.T) {
 
 func TestAStepWithoutErrandsEndsWithAText(t *testing.T) {
 	t.Parallel()
-	for name, task := range map[string]pipeline.Task{
+	for name, task := range map[string]pipelineagent.Task{
 		"none":        {Prompt: "You write."},
 		"elsewhere":   {Prompt: "offline: call nowhere", Destinations: []string{"lint"}},
 		"not offered": {Prompt: "offline: call lint", Destinations: []string{"lint"}, Deepest: true},
@@ -68,7 +69,7 @@ func TestAStepWithoutErrandsEndsWithAText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kind, _, text, _ := play(t, task)
-			require.Equal(t, pipeline.KindCompleted, kind)
+			require.Equal(t, pipelineagent.KindCompleted, kind)
 			require.Contains(t, text, "Offline model")
 		})
 	}

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// EvidenceTool is the name of the ordinary tool that records evidence.
+const EvidenceTool = "record_evidence"
+
 // MaxEvidence bounds one piece of evidence, in bytes.
 const MaxEvidence = 10 << 20
 

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/workflows/drive"
 	scenarioflow "conclave/workflows/scenario"
 )
@@ -31,7 +32,7 @@ func verdict(status string) reply {
 	if status == "fail" {
 		report["error"] = "there was no page"
 	}
-	return reply{tool: scenario.ReportTool, arguments: report}
+	return reply{tool: scenarioagent.ReportTool, arguments: report}
 }
 
 func evidenceNamed(name string) reply {

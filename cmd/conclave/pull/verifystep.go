@@ -13,7 +13,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/member"
 	"conclave/engine/pipeline"
-	"conclave/engine/segment"
+	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
 )
 
@@ -219,7 +219,7 @@ func (v *verifier) segment(ctx context.Context, name string) error {
 	if err != nil || !ok {
 		return err
 	}
-	o, err := segment.ReadOutcome(c)
+	o, err := pipelineagent.ReadOutcome(c)
 	if err != nil {
 		v.wrong(dir+"action.json", "cannot be verified: %v", err)
 		return nil

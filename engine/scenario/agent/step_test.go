@@ -1,4 +1,4 @@
-package trial_test
+package agent_test
 
 import (
 	"testing"
@@ -8,14 +8,14 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	"conclave/engine/trial"
+	"conclave/engine/scenario/agent"
 )
 
-func newStep() trial.Step {
+func newStep() agent.Step {
 	ref := scenario.StepRef{ID: "07", Title: "Pay", File: "07-pay.md"}
-	return trial.Step{
+	return agent.Step{
 		Layout: artifact.InScenario("buy", "r1"), Launch: scenario.Launch{ID: "l3", Step: ref}, Token: "run-l3",
-		Task: scenario.Task{Scenario: "buy", Step: ref, Content: "Pay."},
+		Task: agent.Task{Scenario: "buy", Step: ref, Content: "Pay."},
 	}
 }
 
@@ -37,16 +37,16 @@ func TestStep_KnowsItsTools(t *testing.T) {
 	known := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "list_files"}}})
 	require.Empty(t, known.Rejected)
 	unknown := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "write_file"}}})
-	require.Equal(t, scenario.UnknownTool, unknown.Rejected)
+	require.Equal(t, agent.UnknownTool, unknown.Rejected)
 }
 
 func TestReadReport(t *testing.T) {
 	t.Parallel()
-	r, err := trial.ReadReport(artifact.Commit{Kind: scenario.KindReported, Payload: []byte(`{"status":"pass","summary":"Fine."}`)})
+	r, err := agent.ReadReport(artifact.Commit{Kind: agent.KindReported, Payload: []byte(`{"status":"pass","summary":"Fine."}`)})
 	require.NoError(t, err)
 	require.Equal(t, scenario.Pass, r.Status)
-	for _, c := range []artifact.Commit{{Kind: "vote", Payload: []byte(`{}`)}, {Kind: scenario.KindReported, Payload: []byte(`{`)}} {
-		_, err := trial.ReadReport(c)
+	for _, c := range []artifact.Commit{{Kind: "vote", Payload: []byte(`{}`)}, {Kind: agent.KindReported, Payload: []byte(`{`)}} {
+		_, err := agent.ReadReport(c)
 		require.Error(t, err)
 	}
 }

@@ -1,4 +1,4 @@
-package segment
+package agent
 
 import (
 	"context"

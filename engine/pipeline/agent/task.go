@@ -1,4 +1,4 @@
-package pipeline
+package agent
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"conclave/engine/llm"
+	"conclave/engine/pipeline"
 )
 
 // Task is what one segment of an agent's step is about.
@@ -57,7 +58,7 @@ type Told struct {
 type Returned struct {
 	Messages []llm.Message
 	Heard    int // number of the last human message among them
-	Status   Status
+	Status   pipeline.Status
 	Text     string
 }
 
@@ -96,7 +97,7 @@ func (r Returned) note() string {
 	if text == "" {
 		text = noResult
 	}
-	if r.Status != Completed {
+	if r.Status != pipeline.Completed {
 		text = fmt.Sprintf("(%s) %s", r.Status, text)
 	}
 	return "[Called step completed with result: " + text + "]"

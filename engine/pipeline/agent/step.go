@@ -1,4 +1,4 @@
-package segment
+package agent
 
 import (
 	"context"
@@ -63,14 +63,14 @@ func (s Step) dir(number int) string { return s.Layout.Segment(number, s.Launch.
 type opened struct {
 	Step
 	store artifact.Store
-	task  pipeline.Task
-	rules *pipeline.Rules // once it is open
+	task  Task
+	rules *Rules // once it is open
 }
 
 // load reads everything that the launch shows.
 func (o *opened) load(ctx context.Context) error {
 	l := o.Launch
-	o.task = pipeline.Task{
+	o.task = Task{
 		Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Used: l.Used, Most: l.Most, Frame: Frame(o.Token),
 		Omitted: l.Omitted,
 	}
@@ -85,20 +85,20 @@ func (o *opened) load(ctx context.Context) error {
 }
 
 // Texts reads what earlier segments said.
-func Texts(ctx context.Context, store artifact.Store, layout artifact.Layout, refs []pipeline.Ref) ([]pipeline.Told, error) {
-	var told []pipeline.Told
+func Texts(ctx context.Context, store artifact.Store, layout artifact.Layout, refs []pipeline.Ref) ([]Told, error) {
+	var told []Told
 	for _, ref := range refs {
 		c, err := ReadCommit(ctx, store, layout, ref)
 		if err != nil {
 			return nil, fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
 		}
-		told = append(told, pipeline.Told{Step: ref.Step, Text: c.Text})
+		told = append(told, Told{Step: ref.Step, Text: c.Text})
 	}
 	return told, nil
 }
 
 // returned reads what a caller goes on with.
-func (o *opened) returned(ctx context.Context, r pipeline.Return) (*pipeline.Returned, error) {
+func (o *opened) returned(ctx context.Context, r pipeline.Return) (*Returned, error) {
 	data, err := o.store.Get(ctx, o.Layout.Blob(r.Messages))
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
@@ -118,7 +118,7 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*pipeline.Ret
 			return nil, fmt.Errorf("reading what the step called came to: %w", err)
 		}
 	}
-	return &pipeline.Returned{Messages: kept.Messages, Heard: kept.Heard, Status: r.Status, Text: called.Text}, nil
+	return &Returned{Messages: kept.Messages, Heard: kept.Heard, Status: r.Status, Text: called.Text}, nil
 }
 
 // caller is the blob of a suspended caller.
@@ -136,13 +136,13 @@ func (o *opened) open(ordinary []llm.Tool, _ func(context.Context, step.Peer) er
 	if o.Launch.Kind == pipeline.Agent { // nobody else listens
 		task.Hear = o.hear
 	}
-	o.rules = pipeline.NewRules(task)
+	o.rules = NewRules(task)
 	return o.rules, task.Opening(), nil
 }
 
 // hear reads what people said after the message with the given number: before the
 // launch, and since.
-func (o *opened) hear(ctx context.Context, after int) ([]pipeline.Message, error) {
+func (o *opened) hear(ctx context.Context, after int) ([]Message, error) {
 	there := o.Launch.Messages
 	if o.Messages != nil {
 		rung, err := o.Messages(ctx)

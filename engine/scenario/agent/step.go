@@ -1,4 +1,4 @@
-package trial
+package agent
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type Step struct {
 	Agent string
 
 	// Task is what its agent is told, but for the names of its tools.
-	Task scenario.Task
+	Task Task
 }
 
 // Spec builds the step.
@@ -48,7 +48,7 @@ func (s Step) open(ordinary []llm.Tool, _ func(context.Context, step.Peer) error
 	for _, tool := range ordinary {
 		task.Tools = append(task.Tools, tool.Name)
 	}
-	return scenario.NewRules(task), task.Opening(), nil
+	return NewRules(task), task.Opening(), nil
 }
 
 // seal commits a report as it is, with the files of the workspace.
@@ -57,13 +57,13 @@ func seal(a loop.Action) (step.Sealed, error) {
 }
 
 // ReadReport reads what a step committed.
-func ReadReport(c artifact.Commit) (scenario.Report, error) {
-	if c.Kind != scenario.KindReported {
-		return scenario.Report{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
+func ReadReport(c artifact.Commit) (Report, error) {
+	if c.Kind != KindReported {
+		return Report{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}
-	var r scenario.Report
+	var r Report
 	if err := json.Unmarshal(c.Payload, &r); err != nil {
-		return scenario.Report{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
+		return Report{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
 	}
 	return r, nil
 }

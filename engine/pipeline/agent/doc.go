@@ -9,4 +9,4 @@
 //
 // Start with Step.Spec. What a commit holds is in commit.go, the files made of it
 // in document.go, and what people said in message.go.
-package segment
+package agent

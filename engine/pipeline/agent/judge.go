@@ -1,4 +1,4 @@
-package pipeline
+package agent
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/pipeline"
 )
 
 // The tools by which a step goes elsewhere.
@@ -22,10 +23,10 @@ const mcpPrefix = "mcp__"
 // The kinds of loop.Action that a segment ends with. Those of a jump and a call
 // are the actions themselves.
 const (
-	KindCompleted     = string(Completed)
-	KindMaxIterations = string(MaxIterations)
-	KindJump          = string(Jump)
-	KindCall          = string(Call)
+	KindCompleted     = string(pipeline.Completed)
+	KindMaxIterations = string(pipeline.MaxIterations)
+	KindJump          = string(pipeline.Jump)
+	KindCall          = string(pipeline.Call)
 )
 
 // Payload is the JSON of every loop.Action of a segment.

@@ -1,10 +1,9 @@
-package segment
+package agent
 
 import (
 	"time"
 
 	"conclave/engine/artifact"
-	"conclave/engine/pipeline"
 	"conclave/engine/step"
 )
 
@@ -24,7 +23,7 @@ func (s Step) project(store artifact.Store, number int, c artifact.Commit) ([]st
 		last.WorkspacePath = &path
 	}
 	var documents []step.Document
-	if p.Text != "" && c.Kind != pipeline.KindCall {
+	if p.Text != "" && c.Kind != KindCall {
 		last.AnswerText = &p.Text
 		documents = append(documents, step.Document{
 			Key:  s.dir(number) + "answer.json",

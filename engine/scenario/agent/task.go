@@ -1,19 +1,20 @@
-package scenario
+package agent
 
 import (
 	"fmt"
 	"strings"
 
 	"conclave/engine/llm"
+	"conclave/engine/scenario"
 )
 
 // Task is everything that a step's agent is told.
 type Task struct {
 	Scenario string // slug
-	Step     StepRef
+	Step     scenario.StepRef
 	Content  string // of the step's file
 	Project  string // the summary
-	Previous *Previous
+	Previous *scenario.Previous
 
 	// System is the agent's own system message; empty for none.
 	System string

@@ -1,4 +1,4 @@
-package segment_test
+package agent_test
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
-	"conclave/engine/segment"
+	"conclave/engine/pipeline/agent"
 	"conclave/engine/step"
 )
 
@@ -37,8 +37,6 @@ func (s *script) Generate(_ context.Context, req llm.Request) (llm.Reply, error)
 	return llm.Reply{Message: s.replies[n], Usage: llm.Usage{InputTokens: 100, OutputTokens: 10, ModelCalls: 1}}, nil
 }
 
-func says(text string) llm.Message { return llm.Message{Role: llm.Assistant, Content: text} }
-
 func uses(tool string, arguments map[string]string) llm.Message {
 	data, _ := json.Marshal(arguments) // text always can be written
 	return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c1", Name: tool, Arguments: string(data)}}}
@@ -49,7 +47,7 @@ func writes(path, content string) llm.Message {
 }
 
 func calls(name string) llm.Message {
-	return uses(pipeline.CallTool, map[string]string{"step_name": name})
+	return uses(agent.CallTool, map[string]string{"step_name": name})
 }
 
 var now = time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)
@@ -69,13 +67,13 @@ func newDesk(t *testing.T) *desk {
 	return &desk{t: t, store: store, layout: artifact.InPipeline("p1")}
 }
 
-// agent is the launch of an agent's step after n segments.
-func agent(name string, n int) pipeline.Launch {
+// launch is the launch of an agent's step after n segments.
+func launch(name string, n int) pipeline.Launch {
 	return pipeline.Launch{ID: "l1", Step: name, Kind: pipeline.Agent, After: n, Most: 5}
 }
 
-func (d *desk) step(l pipeline.Launch, token string) segment.Step {
-	return segment.Step{
+func (d *desk) step(l pipeline.Launch, token string) agent.Step {
+	return agent.Step{
 		Layout: d.layout, Launch: l, Token: token, Agent: "agent_a",
 		Prompt: "You write.", Destinations: []string{"lint", "export"}, Request: "A haiku.",
 	}
@@ -89,7 +87,7 @@ func (d *desk) ports(model loop.Model) step.Ports {
 }
 
 // attempt runs a segment, which may fail.
-func (d *desk) attempt(s segment.Step, replies ...llm.Message) (step.Result, *script, error) {
+func (d *desk) attempt(s agent.Step, replies ...llm.Message) (step.Result, *script, error) {
 	d.t.Helper()
 	model := &script{replies: replies}
 	spec, err := s.Spec(d.t.Context(), d.store)
@@ -99,16 +97,16 @@ func (d *desk) attempt(s segment.Step, replies ...llm.Message) (step.Result, *sc
 }
 
 // run runs a segment to its commit.
-func (d *desk) run(s segment.Step, replies ...llm.Message) (step.Result, *script) {
+func (d *desk) run(s agent.Step, replies ...llm.Message) (step.Result, *script) {
 	d.t.Helper()
 	r, model, err := d.attempt(s, replies...)
 	require.NoError(d.t, err)
 	return r, model
 }
 
-func (d *desk) outcome(r step.Result) segment.Outcome {
+func (d *desk) outcome(r step.Result) agent.Outcome {
 	d.t.Helper()
-	o, err := segment.ReadOutcome(r.Commit)
+	o, err := agent.ReadOutcome(r.Commit)
 	require.NoError(d.t, err)
 	return o
 }
@@ -142,10 +140,10 @@ func (d *desk) put(key string, data []byte) {
 func TestTheFilesOfASegment(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	r, model := d.run(d.step(agent("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
+	r, model := d.run(d.step(launch("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
 	require.Equal(t, 1, r.Step)
 	require.Equal(t, []llm.Message{{Role: llm.System, Content: "You write."}, {Role: llm.User, Content: "A haiku."}}, model.requests[0])
-	require.Equal(t, segment.Outcome{Status: pipeline.Completed, Iterations: 2, Text: "Written."}, d.outcome(r))
+	require.Equal(t, agent.Outcome{Status: pipeline.Completed, Iterations: 2, Text: "Written."}, d.outcome(r))
 	require.Equal(t, []string{
 		"claims/001.json",
 		"steps/001-main/action.json",
@@ -168,7 +166,7 @@ func TestTheFilesOfASegment(t *testing.T) {
 	require.Contains(t, string(transcript), "Written.", "the final text is a part of the conversation")
 
 	// What was committed is found, not done again.
-	again, model := d.run(d.step(agent("main", 0), "run-l1"))
+	again, model := d.run(d.step(launch("main", 0), "run-l1"))
 	require.Empty(t, model.requests)
 	require.Equal(t, r.Commit, again.Commit)
 }
@@ -177,8 +175,8 @@ func TestTheFilesOfASegment(t *testing.T) {
 func TestSegmentsShareAWorkspace(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	first, _ := d.run(d.step(agent("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
-	next := agent("export", 1)
+	first, _ := d.run(d.step(launch("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
+	next := launch("export", 1)
 	next.Workspace = first.Commit.Manifest
 	d.run(d.step(next, "run-l2"), writes("final.md", "a toad"), says("Exported."))
 	for name, want := range map[string]string{"draft.md": "a frog", "final.md": "a toad"} {
@@ -193,11 +191,11 @@ func TestSegmentsShareAWorkspace(t *testing.T) {
 func TestASegmentWithoutAText(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	s := d.step(agent("main", 0), "run-l1")
+	s := d.step(launch("main", 0), "run-l1")
 	s.Agent, s.Prompt = "", ""
 	r, model := d.run(s, says(""))
 	require.Equal(t, []llm.Message{{Role: llm.User, Content: "A haiku."}}, model.requests[0], "no prompt is no message")
-	require.Equal(t, segment.Outcome{Status: pipeline.Completed, Iterations: 1}, d.outcome(r))
+	require.Equal(t, agent.Outcome{Status: pipeline.Completed, Iterations: 1}, d.outcome(r))
 	require.NotContains(t, d.keys(), "steps/001-main/answer.json")
 	last := read[artifact.LastAction](d, "steps/001-main/last_action.json")
 	require.Nil(t, last.AnswerText)
@@ -209,14 +207,14 @@ func TestASegmentWithoutAText(t *testing.T) {
 func TestTheTextsOfEarlierSegments(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.run(d.step(agent("main", 0), "run-l1"), says("A frog."))
-	export := agent("export", 1)
+	d.run(d.step(launch("main", 0), "run-l1"), says("A frog."))
+	export := launch("export", 1)
 	export.History, export.Omitted = []pipeline.Ref{{Number: 1, Step: "main"}}, 2
 	_, model := d.run(d.step(export, "run-l2"), says("Exported."))
 	require.Len(t, model.requests[0], 3)
-	require.Contains(t, model.requests[0][2].Content, segment.Frame("run-l2")+" main\nA frog.\n")
+	require.Contains(t, model.requests[0][2].Content, agent.Frame("run-l2")+" main\nA frog.\n")
 	require.Contains(t, model.requests[0][2].Content, "2 earlier texts are left out")
-	require.NotEqual(t, segment.Frame("run-l1"), segment.Frame("run-l2"), "nobody can know the delimiter")
+	require.NotEqual(t, agent.Frame("run-l1"), agent.Frame("run-l2"), "nobody can know the delimiter")
 
 	export.History = []pipeline.Ref{{Number: 7, Step: "main"}}
 	_, err := d.step(export, "run-l3").Spec(t.Context(), d.store)
@@ -229,7 +227,7 @@ func TestTheTextsOfEarlierSegments(t *testing.T) {
 func TestASegmentGoesOn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	s := d.step(agent("main", 0), "run-l1")
+	s := d.step(launch("main", 0), "run-l1")
 	r, model, err := d.attempt(s, writes("draft.md", "a frog"))
 	require.ErrorIs(t, err, errOver)
 	require.Equal(t, 1, r.Step)
@@ -241,7 +239,7 @@ func TestASegmentGoesOn(t *testing.T) {
 	require.Equal(t, 1, r.Step)
 	require.Equal(t, kept, model.requests[0])
 
-	later := agent("main", 1)
+	later := launch("main", 1)
 	later.ResumeFrom = "run-l1"
 	r, model = d.run(d.step(later, "run-l2"), says("Written."))
 	require.Equal(t, kept, model.requests[0])
@@ -261,7 +259,7 @@ func (d *desk) get(name string) []byte {
 func TestASegmentThatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	spec, err := d.step(agent("main", 0), "run-l1").Spec(t.Context(), d.store)
+	spec, err := d.step(launch("main", 0), "run-l1").Spec(t.Context(), d.store)
 	require.NoError(t, err)
 	ports := d.ports(&script{})
 	r, err := step.Run(t.Context(), ports, spec)

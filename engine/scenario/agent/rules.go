@@ -1,4 +1,4 @@
-package scenario
+package agent
 
 import (
 	"context"
@@ -9,13 +9,11 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/scenario"
 )
 
 // ReportTool ends a step.
 const ReportTool = "report_result"
-
-// EvidenceTool keeps evidence. It is an ordinary tool: package tools has it.
-const EvidenceTool = "record_evidence"
 
 // KindReported is the kind of the loop.Action that a step ends with.
 const KindReported = "reported"
@@ -29,10 +27,10 @@ const (
 // Report is what a step's agent came to: the arguments of report_result, and the
 // payload of the action.
 type Report struct {
-	Status        Status   `json:"status"`
-	EvidencePaths []string `json:"evidence_paths"`
-	Error         *string  `json:"error"`
-	Summary       string   `json:"summary"`
+	Status        scenario.Status `json:"status"`
+	EvidencePaths []string        `json:"evidence_paths"`
+	Error         *string         `json:"error"`
+	Summary       string          `json:"summary"`
 }
 
 // The reasons of rejections. They are stable: they go into journals.
@@ -123,11 +121,11 @@ func accepted(r Report) *loop.Action {
 // read reads a report, and says what is wrong with it in words for the model.
 func read(text string) (Report, string) {
 	var given struct {
-		Status        Status    `json:"status"`
-		EvidencePaths *[]string `json:"evidence_paths"`
-		Camel         *[]string `json:"evidencePaths"` // as seed 004 writes it
-		Error         *string   `json:"error"`
-		Summary       string    `json:"summary"`
+		Status        scenario.Status `json:"status"`
+		EvidencePaths *[]string       `json:"evidence_paths"`
+		Camel         *[]string       `json:"evidencePaths"` // as seed 004 writes it
+		Error         *string         `json:"error"`
+		Summary       string          `json:"summary"`
 	}
 	if err := json.Unmarshal([]byte(text), &given); err != nil {
 		return Report{}, "the report is no JSON object with status, evidence_paths, error and summary: " + err.Error()
@@ -141,11 +139,11 @@ func read(text string) (Report, string) {
 		report.Error = &text
 	}
 	switch {
-	case report.Status != Pass && report.Status != Fail:
+	case report.Status != scenario.Pass && report.Status != scenario.Fail:
 		return Report{}, `status is neither "pass" nor "fail"`
-	case report.Status == Fail && report.Error == nil:
+	case report.Status == scenario.Fail && report.Error == nil:
 		return Report{}, "the step failed, and error does not say why: what was expected, and what happened instead"
-	case report.Status == Pass && report.Error != nil:
+	case report.Status == scenario.Pass && report.Error != nil:
 		return Report{}, `there is an error, but the status is "pass": decide for one of them, and leave error null if the step passed`
 	}
 	return report, ""

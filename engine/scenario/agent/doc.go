@@ -8,4 +8,4 @@
 // evidence is the step's: package activities keeps that.
 //
 // Start with Step.Spec.
-package trial
+package agent

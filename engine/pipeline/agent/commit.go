@@ -1,4 +1,4 @@
-package segment
+package agent
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // Commit is the committed payload of a segment.
 type Commit struct {
-	pipeline.Payload
+	Payload
 
 	// Messages is the SHA-256 of the blob with the conversation of a step that
 	// called another one.
@@ -49,7 +49,7 @@ func (o *opened) seal(ctx context.Context) func(loop.Action) (step.Sealed, error
 			return step.Sealed{}, err
 		}
 		c.Iterations = o.rules.Iterations()
-		if a.Kind == pipeline.KindCall {
+		if a.Kind == KindCall {
 			data, err := json.Marshal(caller{Messages: o.rules.Messages(), Heard: o.rules.Heard()})
 			if err != nil {
 				return step.Sealed{}, fmt.Errorf("writing the conversation of the caller: %w", err)
@@ -82,13 +82,13 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 	}
 	o := Outcome{To: p.To, Messages: p.Messages, Iterations: p.Iterations, Text: p.Text, Heard: c.Heard}
 	switch c.Kind {
-	case pipeline.KindCompleted:
+	case KindCompleted:
 		o.Status = pipeline.Completed
-	case pipeline.KindMaxIterations:
+	case KindMaxIterations:
 		o.Status = pipeline.MaxIterations
-	case pipeline.KindJump:
+	case KindJump:
 		o.Status, o.Action = pipeline.Completed, pipeline.Jump
-	case pipeline.KindCall:
+	case KindCall:
 		o.Status, o.Action = pipeline.CallPending, pipeline.Call
 	default:
 		return Outcome{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)

@@ -1,4 +1,4 @@
-package segment_test
+package agent_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/engine/segment"
+	"conclave/engine/pipeline/agent"
 )
 
 // suspended is a run in which main wrote a draft and called lint; with it come the
@@ -19,7 +19,7 @@ func suspended(t *testing.T) (*desk, pipeline.Launch, []llm.Message) {
 	d := newDesk(t)
 	first := calls("lint")
 	first.Content = "A moment."
-	r, model := d.run(d.step(agent("main", 0), "run-l1"), writes("draft.md", "a frog\n<&>\u00e9"), first)
+	r, model := d.run(d.step(launch("main", 0), "run-l1"), writes("draft.md", "a frog\n<&>\u00e9"), first)
 	o := d.outcome(r)
 	require.Equal(t, pipeline.CallPending, o.Status)
 	require.Equal(t, pipeline.Call, o.Action)
@@ -27,7 +27,7 @@ func suspended(t *testing.T) (*desk, pipeline.Launch, []llm.Message) {
 	kept := append(append([]llm.Message{}, model.requests[1]...), first, llm.Message{
 		Role: llm.ToolRole, ToolCallID: "c1", Content: `{"message":"lint is called; what it comes to is told to you next","success":true}`,
 	})
-	back := agent("main", 2)
+	back := launch("main", 2)
 	back.ID, back.Used = "l3", o.Iterations
 	back.Return = &pipeline.Return{Messages: o.Messages, Called: pipeline.Ref{Number: 2, Step: "lint"}, Status: pipeline.Completed}
 	return d, back, kept
@@ -42,7 +42,7 @@ func TestACallerGoesOnWithItsMessages(t *testing.T) {
 	require.Nil(t, read[artifact.LastAction](d, "steps/001-main/last_action.json").AnswerText)
 	blob := d.get("blobs/sha256/" + back.Return.Messages)
 
-	lint := agent("lint", 1)
+	lint := launch("lint", 1)
 	lint.Kind = pipeline.Tools
 	d.run(d.step(lint, "run-l2"), says("3 issues"))
 	r, model := d.run(d.step(back, "run-l3"), says("Written."))
@@ -66,8 +66,8 @@ func TestACallerGoesOnWithItsMessages(t *testing.T) {
 func TestACalledStepWithoutATextHasNoResult(t *testing.T) {
 	t.Parallel()
 	d, back, _ := suspended(t)
-	d.run(d.step(agent("lint", 1), "run-l2"), says("old news"))
-	deep := agent("deep", 2)
+	d.run(d.step(launch("lint", 1), "run-l2"), says("old news"))
+	deep := launch("deep", 2)
 	deep.History = []pipeline.Ref{{Number: 2, Step: "lint"}}
 	d.run(d.step(deep, "run-l3"), says(""))
 	note := func(l pipeline.Launch, token string) string {
@@ -143,19 +143,19 @@ func TestAReturnThatCannotBeRead(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	payload := json.RawMessage(`{"text":"A moment.","to":"lint","messages":"m","iterations":4}`)
-	for kind, want := range map[string]segment.Outcome{
-		pipeline.KindCompleted:     {Status: pipeline.Completed},
-		pipeline.KindMaxIterations: {Status: pipeline.MaxIterations},
-		pipeline.KindJump:          {Status: pipeline.Completed, Action: pipeline.Jump},
-		pipeline.KindCall:          {Status: pipeline.CallPending, Action: pipeline.Call},
+	for kind, want := range map[string]agent.Outcome{
+		agent.KindCompleted:     {Status: pipeline.Completed},
+		agent.KindMaxIterations: {Status: pipeline.MaxIterations},
+		agent.KindJump:          {Status: pipeline.Completed, Action: pipeline.Jump},
+		agent.KindCall:          {Status: pipeline.CallPending, Action: pipeline.Call},
 	} {
 		want.To, want.Messages, want.Iterations, want.Text, want.Heard = "lint", "m", 4, "A moment.", 2
-		got, err := segment.ReadOutcome(artifact.Commit{Kind: kind, Payload: payload, Heard: 2})
+		got, err := agent.ReadOutcome(artifact.Commit{Kind: kind, Payload: payload, Heard: 2})
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	_, err := segment.ReadOutcome(artifact.Commit{Kind: "vote", Payload: payload})
+	_, err := agent.ReadOutcome(artifact.Commit{Kind: "vote", Payload: payload})
 	require.ErrorContains(t, err, `unknown kind "vote"`)
-	_, err = segment.ReadOutcome(artifact.Commit{Kind: pipeline.KindCall, Payload: json.RawMessage(`"lint"`)})
+	_, err = agent.ReadOutcome(artifact.Commit{Kind: agent.KindCall, Payload: json.RawMessage(`"lint"`)})
 	require.ErrorContains(t, err, "reading a committed call")
 }

@@ -1,4 +1,4 @@
-package segment_test
+package agent_test
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func TestASegmentHearsWhatPeopleSay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.say(1, "Use tabs.")
-	l := agent("main", 0)
+	l := launch("main", 0)
 	l.Messages = 1
 	s := d.step(l, "run-l1")
 	rung := 0
@@ -43,9 +43,9 @@ func TestASegmentHearsWhatPeopleSay(t *testing.T) {
 	require.Equal(t, 2, d.outcome(r).Heard)
 
 	// The caller that goes on is told what is new alone.
-	d.run(d.step(agent("lint", 1), "run-l2"), says("clean"))
+	d.run(d.step(launch("lint", 1), "run-l2"), says("clean"))
 	d.say(3, "No frogs.")
-	back := agent("main", 2)
+	back := launch("main", 2)
 	back.Messages, back.Used = 3, 2
 	back.Return = &pipeline.Return{Messages: d.outcome(r).Messages, Called: pipeline.Ref{Number: 2, Step: "lint"}, Status: pipeline.Completed}
 	r, model = d.run(d.step(back, "run-l3"), says("Written."))
@@ -60,7 +60,7 @@ func TestASegmentHearsWhatPeopleSay(t *testing.T) {
 func TestASegmentMissesNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	l := agent("main", 0)
+	l := launch("main", 0)
 	l.Messages = 1
 	synctest.Test(t, func(t *testing.T) {
 		bubble := *d
@@ -75,7 +75,7 @@ func TestASegmentMissesNothing(t *testing.T) {
 	_, _, err := d.attempt(d.step(l, "run-l1"), says("Written."))
 	require.ErrorContains(t, err, "reading message 1")
 
-	s := d.step(agent("main", 0), "run-l2")
+	s := d.step(launch("main", 0), "run-l2")
 	deaf := errors.New("no line")
 	s.Messages = func(context.Context) (int, error) { return 0, deaf }
 	_, _, err = d.attempt(s, says("Written."))
@@ -86,7 +86,7 @@ func TestASegmentMissesNothing(t *testing.T) {
 func TestAToolsStepHearsNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	l := agent("lint", 0)
+	l := launch("lint", 0)
 	l.Kind, l.Messages = pipeline.Tools, 1 // which is not written yet
 	r, _ := d.run(d.step(l, "run-l1"), says("clean"))
 	require.Zero(t, d.outcome(r).Heard)

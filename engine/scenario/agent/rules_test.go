@@ -1,4 +1,4 @@
-package scenario_test
+package agent_test
 
 import (
 	"encoding/json"
@@ -9,9 +9,10 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
+	"conclave/engine/scenario/agent"
 )
 
-var rules = scenario.NewRules(scenario.Task{Tools: []string{"read_file", scenario.EvidenceTool}})
+var rules = agent.NewRules(agent.Task{Tools: []string{"read_file", scenario.EvidenceTool}})
 
 func calls(pairs ...string) llm.Message {
 	m := llm.Message{Role: llm.Assistant}
@@ -35,9 +36,9 @@ func TestAReportEndsTheStep(t *testing.T) {
 		v := rules.Judge(reply)
 		require.NotNil(t, v.Action, name)
 		require.Empty(t, v.Rejected, name)
-		var report scenario.Report
+		var report agent.Report
 		require.NoError(t, json.Unmarshal(v.Action.Payload, &report))
-		require.Equal(t, scenario.Report{Status: scenario.Pass, EvidencePaths: []string{"step-01/evidence/after.png"}, Summary: "It opened."}, report, name)
+		require.Equal(t, agent.Report{Status: scenario.Pass, EvidencePaths: []string{"step-01/evidence/after.png"}, Summary: "It opened."}, report, name)
 	}
 }
 
@@ -47,14 +48,14 @@ func TestWhatIsNoReport(t *testing.T) {
 		reply        llm.Message
 		reason, told string
 	}{
-		"prose":                {llm.Message{Content: "It worked!"}, scenario.NoReport, "report_result"},
-		"broken JSON":          {calls("report_result", "{"), scenario.InvalidReport, "no JSON object"},
-		"no status":            {calls("report_result", "{}"), scenario.InvalidReport, `neither "pass" nor "fail"`},
-		"skipped":              {calls("report_result", `{"status":"skipped"}`), scenario.InvalidReport, `neither "pass" nor "fail"`},
-		"a failure unsaid":     {calls("report_result", `{"status":"fail","error":" "}`), scenario.InvalidReport, "does not say why"},
-		"a pass with an error": {calls("report_result", `{"status":"pass","error":"broken"}`), scenario.InvalidReport, "decide"},
-		"two reports":          {calls("report_result", good, "report_result", `{"status":"fail","error":"x"}`), scenario.SeveralReports, "none of them counts"},
-		"an unknown tool":      {calls("rm", "{}"), scenario.UnknownTool, "there is no tool"},
+		"prose":                {llm.Message{Content: "It worked!"}, agent.NoReport, "report_result"},
+		"broken JSON":          {calls("report_result", "{"), agent.InvalidReport, "no JSON object"},
+		"no status":            {calls("report_result", "{}"), agent.InvalidReport, `neither "pass" nor "fail"`},
+		"skipped":              {calls("report_result", `{"status":"skipped"}`), agent.InvalidReport, `neither "pass" nor "fail"`},
+		"a failure unsaid":     {calls("report_result", `{"status":"fail","error":" "}`), agent.InvalidReport, "does not say why"},
+		"a pass with an error": {calls("report_result", `{"status":"pass","error":"broken"}`), agent.InvalidReport, "decide"},
+		"two reports":          {calls("report_result", good, "report_result", `{"status":"fail","error":"x"}`), agent.SeveralReports, "none of them counts"},
+		"an unknown tool":      {calls("rm", "{}"), agent.UnknownTool, "there is no tool"},
 	} {
 		v := rules.Judge(c.reply)
 		require.Nil(t, v.Action, name)
@@ -73,8 +74,8 @@ func TestWhatIsNoReport(t *testing.T) {
 // "Each agent receives only": the step's file, the summary, the previous result.
 func TestTheOpeningHasThreePartsAndNothingElse(t *testing.T) {
 	t.Parallel()
-	task := scenario.Task{
-		Scenario: "sign-in", Step: plan(2).Steps[1], Content: "# Step 02\nPress the button.\n", Project: "Type: web",
+	task := agent.Task{
+		Scenario: "sign-in", Step: scenario.StepRef{ID: "02", Title: "Step 2", File: "02-step.md"}, Content: "# Step 02\nPress the button.\n", Project: "Type: web",
 		Previous: &scenario.Previous{ID: "01", Status: scenario.Pass},
 	}
 	opening := task.Opening()
