@@ -10,17 +10,17 @@ import (
 func coordinationConfig(t config.Team) coordination.Config {
 	o := t.Orchestrator
 	c := coordination.Config{
-		OnSplit:          coordination.OnSplit(o.OnSplit),
+		OnSplit:          o.OnSplit,
 		MaxRevotes:       o.MaxRevotes,
 		MaxStepsPerAgent: o.MaxStepsPerAgent,
-		OnAgentFailure:   coordination.OnAgentFailure(o.OnAgentFailure),
-		Mode:             coordination.Mode(o.CoordinationMode),
-		Pacing:           coordination.Pacing(o.Pacing),
+		OnAgentFailure:   o.OnAgentFailure,
+		Mode:             o.CoordinationMode,
+		Pacing:           o.Pacing,
 		AnswersPerAgent:  value(o.MaxNewAnswersPerAgent),
 		AnswersGlobal:    value(o.MaxNewAnswersGlobal),
 		DeferVoting:      o.DeferVotingUntilAllAnswered,
 		SkipVoting:       o.SkipVoting,
-		Strategy:         coordination.FinalStrategy(o.FinalAnswerStrategy),
+		Strategy:         o.FinalAnswerStrategy,
 		SkipPresentation: o.SkipFinalPresentation,
 		Presenter:        value(o.PresenterAgent),
 		MaxRestarts:      o.MaxOrchestrationRestarts,
@@ -36,7 +36,7 @@ func coordinationConfig(t config.Team) coordination.Config {
 // withUpdates says what reaches a running step, and how far agents may run ahead.
 func withUpdates(c *coordination.Config, o config.Orchestrator) {
 	if !o.DisableInjection {
-		c.Updates = coordination.UpdateMode(o.UpdateMode)
+		c.Updates = o.UpdateMode
 	}
 	c.DeferUpdates = o.DeferPeerUpdatesUntilRestart
 	// The window before the first checklist is one only where there are checklists.

@@ -101,7 +101,7 @@ func answering() coordination.Launch {
 func TestRunStep_StopIsToldInShort(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, calls("stop", map[string]string{"status": "blocked", "summary": "No data."}))
-	f.team.Orchestrator.CoordinationMode = string(coordination.Decomposition)
+	f.team.Orchestrator.CoordinationMode = coordination.Decomposition
 	for i := range f.team.Agents {
 		f.team.Agents[i].Subtask = "A part."
 	}

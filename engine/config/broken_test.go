@@ -1,4 +1,4 @@
-package config_test
+package config
 
 import (
 	"flag"
@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/config"
 )
 
 var update = flag.Bool("update", false, "write the expected messages")
@@ -18,16 +16,16 @@ type broken struct {
 	title, text, want string
 }
 
-func (b broken) reach() config.Reach {
+func (b broken) reach() Reach {
 	if strings.HasSuffix(b.title, " (cluster)") {
-		return config.Cluster
+		return Cluster
 	}
-	return config.Local
+	return Local
 }
 
 // file is the name in messages: the last word on what a person sees.
 func (b broken) file() string {
-	if b.reach() == config.Cluster {
+	if b.reach() == Cluster {
 		return "input config"
 	}
 	return "team.yaml"
@@ -60,7 +58,7 @@ func TestBrokenFilesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
 		var b strings.Builder
 		b.WriteString(preamble)
 		for _, c := range cases {
-			_, err := config.Parse(c.file(), []byte(c.text), c.reach())
+			_, err := Parse(c.file(), []byte(c.text), c.reach())
 			require.Error(t, err, c.title)
 			b.WriteString("\n=== " + c.title + "\n" + c.text + ">>>\n" + err.Error() + "\n")
 		}
@@ -70,11 +68,11 @@ func TestBrokenFilesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.title, func(t *testing.T) {
 			t.Parallel()
-			team, err := config.Parse(c.file(), []byte(c.text), c.reach())
+			team, err := Parse(c.file(), []byte(c.text), c.reach())
 			require.EqualError(t, err, c.want)
 			require.Zero(t, team, "a refused configuration is no team")
 
-			var problems config.Problems
+			var problems Problems
 			require.ErrorAs(t, err, &problems)
 			for _, p := range problems {
 				require.Equal(t, c.file(), p.File)

@@ -1,23 +1,21 @@
-package config_test
+package config
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/config"
 )
 
 func TestTheCanonicalFormIsReadBackUnchanged(t *testing.T) {
 	t.Parallel()
-	for name, team := range map[string]config.Team{
-		"built in": config.Default(), "offline": config.Default().Offline(), "contract": parse(t, contract),
+	for name, team := range map[string]Team{
+		"built in": Default(), "offline": Default().Offline(), "contract": parse(t, contract),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			canonical, err := team.Canonical()
 			require.NoError(t, err)
-			again, err := config.Parse("canonical", canonical, config.Local)
+			again, err := Parse("canonical", canonical, Local)
 			require.NoError(t, err)
 			require.Equal(t, team, again)
 			require.Equal(t, team.Hash(), again.Hash())
@@ -29,7 +27,7 @@ func TestTheHashOfATeamIsItsMeaning(t *testing.T) {
 	t.Parallel()
 	// Sessions are bound to these: a change of the canonical form is a change for
 	// every session that runs while a worker is upgraded.
-	require.Equal(t, "6ecb4c24d70109d7356e355cec3c4cdecbd30eacb92380393febdfb39793c5c1", config.Default().Hash())
+	require.Equal(t, "6ecb4c24d70109d7356e355cec3c4cdecbd30eacb92380393febdfb39793c5c1", Default().Hash())
 
 	base := parse(t, "agents: [{id: a, backend: {model: m, params: {x: 1, y: 2}}}]")
 	require.Equal(t, base.Hash(), parse(t, "orchestrator: {max_revotes: 1}\nagents: [{backend: {params: {y: 2, x: 1}, model: m}, id: a}]").Hash(),
@@ -45,7 +43,7 @@ func TestTheHashOfATeamIsItsMeaning(t *testing.T) {
 
 func TestATeamThatIsNoJSONHasNoHash(t *testing.T) {
 	t.Parallel()
-	team := config.Default()
+	team := Default()
 	team.Agents[0].Backend.Params = map[string]any{"f": func() {}}
 	_, err := team.Canonical()
 	require.Error(t, err)

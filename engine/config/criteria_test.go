@@ -1,46 +1,44 @@
-package config_test
+package config
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/config"
 )
 
 func TestCriteria(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		text string
-		want config.Criteria
+		want Criteria
 	}{
-		"an array":          {`[{"text": "Is it right?"}]`, config.Criteria{{Text: "Is it right?", Category: "standard"}}},
-		"an object":         {`{"aspiration": "x", "criteria": [{"text": "a"}]}`, config.Criteria{{Text: "a", Category: "standard"}}},
+		"an array":          {`[{"text": "Is it right?"}]`, Criteria{{Text: "Is it right?", Category: "standard"}}},
+		"an object":         {`{"aspiration": "x", "criteria": [{"text": "a"}]}`, Criteria{{Text: "a", Category: "standard"}}},
 		"none":              {`[]`, nil},
 		"none in an object": {`{"criteria": []}`, nil},
 		"other names": {
 			`[{"description": "a", "name": "b"}, {"name": "c"}, {"text": "", "description": "d"}]`,
-			config.Criteria{{Text: "a", Category: "standard"}, {Text: "c", Category: "standard"}, {Text: "d", Category: "standard"}},
+			Criteria{{Text: "a", Category: "standard"}, {Text: "c", Category: "standard"}, {Text: "d", Category: "standard"}},
 		},
 		"categories": {
 			`[{"text": "a", "category": "primary"}, {"text": "b", "category": "must"}, {"text": "c", "category": "could"}, {"text": "d", "category": "x"}]`,
-			config.Criteria{{Text: "a", Category: "primary"}, {Text: "b", Category: "standard"}, {Text: "c", Category: "stretch"}, {Text: "d", Category: "standard"}},
+			Criteria{{Text: "a", Category: "primary"}, {Text: "b", Category: "standard"}, {Text: "c", Category: "stretch"}, {Text: "d", Category: "standard"}},
 		},
 		"everything": {
 			`[{"text": "a", "category": "stretch", "verify_by": "run it", "anti_patterns": ["x", "y"], "score_anchors": {"1": "bad", "10": "good"}, "more": 1}]`,
-			config.Criteria{{
+			Criteria{{
 				Text: "a", Category: "stretch", VerifyBy: "run it", AntiPatterns: []string{"x", "y"},
 				ScoreAnchors: map[string]any{"1": "bad", "10": "good"},
 			}},
 		},
 		"optional keys of wrong types": {
 			`[{"text": "a", "category": 1, "verify_by": [], "anti_patterns": "x", "score_anchors": 3}, {"text": "b", "anti_patterns": ["x", 1]}]`,
-			config.Criteria{{Text: "a", Category: "standard"}, {Text: "b", Category: "standard"}},
+			Criteria{{Text: "a", Category: "standard"}, {Text: "b", Category: "standard"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := config.ParseCriteria("c.json", []byte(tt.text))
+			got, err := ParseCriteria("c.json", []byte(tt.text))
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
 		})
@@ -60,7 +58,7 @@ func TestBrokenCriteria(t *testing.T) {
 		"[\n\"a\",\n{\"text\": \" \"},\n{\"text\": \"b\"}]": "c.json:2:1: item 1: expected an object with the key text, found the string \"a\"\n" +
 			"c.json:3:1: item 2: no text; every criterion needs a non-empty text, description or name",
 	} {
-		_, err := config.ParseCriteria("c.json", []byte(text))
+		_, err := ParseCriteria("c.json", []byte(text))
 		require.EqualError(t, err, want, text)
 	}
 }

@@ -13,31 +13,33 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"conclave/engine/text"
 )
 
-// kind is what a value of a document is.
+// kind classifies a value of a document.
 type kind int
 
 const (
 	null kind = iota
 	boolean
 	number
-	stringText
+	str
 	list
 	mapping
 )
 
-// position is a place in a document, both from 1. Columns count characters.
+// position is a line and a column, both from 1; columns count characters.
 type position struct{ line, column int }
 
-// node is a value of a YAML or JSON document with its place.
+// node is a value of a document with its position.
 type node struct {
 	position
 	kind   kind
-	text   string  // of a scalar, as written; a number has the form of JSON
-	plain  bool    // a YAML scalar without quotes, which may be meant as a string
-	items  []*node // of a list
-	fields []field // of a mapping, in order, possibly with duplicates
+	text   string  // scalars: as written; a number has the form of JSON
+	plain  bool    // YAML scalars without quotes, which may be meant as strings
+	items  []*node // lists
+	fields []field // mappings: in order, duplicates included
 }
 
 // field is one entry of a mapping.
@@ -47,69 +49,17 @@ type field struct {
 	value    *node
 }
 
-// Limits of a document. A team of 26 agents needs a few hundred values; YAML
-// aliases and JSON alike are refused beyond these.
-const (
-	maxBytes  = 1 << 20
-	maxDepth  = 50
-	maxValues = 10_000
-)
-
-// parseDocument reads data as JSON if it is JSON, else as YAML. YAML is not
-// quite a superset: JSON's surrogate escapes and some characters are not YAML.
-func parseDocument(data []byte) (*node, *fault) {
-	if len(data) > maxBytes {
-		return nil, &fault{position{1, 1}, fmt.Sprintf("%d bytes are too many for a configuration, at most %d are accepted", len(data), maxBytes)}
-	}
-	if at := invalidUTF8(data); at >= 0 {
-		return nil, &fault{place(data, at), "not UTF-8 text; save the file in UTF-8"}
-	}
-	data = []byte(strings.TrimPrefix(string(data), "\ufeff"))
-	if looksJSON(data) {
-		return readJSON(data)
-	}
-	return readYAML(data)
-}
-
-// fault is what makes a document unreadable.
-type fault struct {
-	position
-	message string
-}
-
-// grow counts a value against the limits of a document.
-func grow(values *int, depth int, at position) *fault {
-	*values++
-	switch {
-	case depth > maxDepth:
-		return &fault{at, fmt.Sprintf("nested more than %d levels deep", maxDepth)}
-	case *values > maxValues:
-		return &fault{at, fmt.Sprintf("more than %d values, with aliases expanded; a configuration is smaller", maxValues)}
+// get returns the value of a key, or nil.
+func (n *node) get(key string) *node {
+	for _, f := range n.fields {
+		if f.key == key {
+			return f.value
+		}
 	}
 	return nil
 }
 
-// place is the position of the byte at offset.
-func place(data []byte, offset int) position {
-	before := string(data[:min(offset, len(data))])
-	start := strings.LastIndexByte(before, '\n') + 1
-	return position{1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[start:])}
-}
-
-// invalidUTF8 is the offset of the first byte that is not UTF-8, or -1.
-func invalidUTF8(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return -1
-}
-
-// found describes a value for people, on one line, without showing what could
-// be a secret.
+// found describes a value in one line, without repeating a possible secret.
 func (n *node) found() string {
 	switch n.kind {
 	case null:
@@ -117,8 +67,8 @@ func (n *node) found() string {
 	case boolean:
 		return n.text
 	case number:
-		return cut(n.text)
-	case stringText:
+		return text.Truncate(n.text, maxQuoted)
+	case str:
 		return "the string " + quote(n.text)
 	case list:
 		return "a list"
@@ -126,76 +76,161 @@ func (n *node) found() string {
 	return "a mapping"
 }
 
-// quote shows a string from a configuration: escaped, cut at 40 characters, and
-// not at all if it could be a secret.
+// maxQuoted bounds the values repeated in messages, in bytes.
+const maxQuoted = 43
+
+// quote escapes and truncates a string of a configuration, and withholds it if
+// it could be a secret.
 func quote(s string) string {
 	if looksSecret(s) {
 		return "(not shown, it could be a secret)"
 	}
-	return fmt.Sprintf("%q", cut(s))
+	return strconv.Quote(text.Truncate(s, maxQuoted))
 }
 
-func cut(s string) string {
-	if runes := []rune(s); len(runes) > 40 {
-		return string(runes[:40]) + "…"
+// Limits of a document. A team of 26 agents needs a few hundred values; an alias
+// counts as often as it is used.
+const (
+	maxBytes  = 1 << 20
+	maxDepth  = 50
+	maxValues = 10_000
+)
+
+// reader turns the YAML library's nodes into ours, with aliases and merge keys
+// expanded.
+type reader struct {
+	file   string
+	json   bool // only quoted scalars are strings
+	values int
+}
+
+// readDocument reads one YAML or JSON document. Errors are of type Problems.
+func readDocument(file string, data []byte) (*node, error) {
+	r := reader{file: file}
+	if len(data) > maxBytes {
+		return nil, r.fail(position{1, 1}, "%d bytes are too many for a configuration, at most %d are accepted", len(data), maxBytes)
 	}
-	return s
+	if !utf8.Valid(data) {
+		return nil, r.fail(positionOf(data, invalidUTF8(data)), "not UTF-8 text; save the file in UTF-8")
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if r.json = json.Valid(data); r.json {
+		data = yamlFromJSON(data)
+	}
+	return r.document(data)
 }
 
-// readYAML reads the one document of a YAML text.
-func readYAML(data []byte) (*node, *fault) {
+// readJSON is readDocument for texts that must be JSON.
+func readJSON(file string, data []byte) (*node, error) {
+	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
+		offset := len(data)
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			offset = int(syntax.Offset) - 1
+		}
+		r := reader{file: file}
+		return nil, r.fail(positionOf(data, max(offset, 0)), "not valid JSON: %v", err)
+	}
+	return readDocument(file, data)
+}
+
+// invalidUTF8 returns the offset of the first byte that is not UTF-8.
+func invalidUTF8(data []byte) int {
+	offset := 0
+	for {
+		r, size := utf8.DecodeRune(data[offset:])
+		if r == utf8.RuneError && size <= 1 {
+			return offset
+		}
+		offset += size
+	}
+}
+
+// positionOf converts an offset in bytes.
+func positionOf(data []byte, offset int) position {
+	before := data[:min(offset, len(data))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return position{1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[start:])}
+}
+
+var (
+	// notYAML matches the parts of a JSON string that YAML refuses or changes:
+	// surrogates, C1 controls, line separators. A pair of backslashes is matched
+	// to be skipped.
+	notYAML = regexp.MustCompile(`\\\\|(?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+|[\x{7f}-\x{9f}\x{2028}\x{2029}\x{feff}\x{fffe}\x{ffff}]`)
+
+	// lateColon matches a colon on a later line than its key, which YAML refuses.
+	lateColon = regexp.MustCompile(`"([ \t\r]*\n[ \t\r\n]*):`)
+)
+
+// yamlFromJSON rewrites the few forms of JSON that YAML does not share. Lines
+// stay; columns after a rewritten character shift.
+func yamlFromJSON(data []byte) []byte {
+	data = lateColon.ReplaceAll(data, []byte(`":$1`))
+	return notYAML.ReplaceAllFunc(data, func(match []byte) []byte {
+		var decoded string
+		if string(match) == `\\` || json.Unmarshal([]byte(`"`+string(match)+`"`), &decoded) != nil {
+			return match
+		}
+		var escaped []byte
+		for _, c := range decoded {
+			escaped = fmt.Appendf(escaped, `\U%08X`, c)
+		}
+		return escaped
+	})
+}
+
+func (r *reader) fail(at position, format string, args ...any) error {
+	return Problems{{File: r.file, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...)}}
+}
+
+func (r *reader) document(data []byte) (*node, error) {
 	if at := bytes.IndexFunc(data, unprintable); at >= 0 {
-		return nil, &fault{place(data, at), "a control character, which YAML does not allow; remove it"}
+		return nil, r.fail(positionOf(data, at), "a control character, which YAML does not allow; remove it")
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithUniqueKeys(false))
 	if err != nil {
-		return nil, &fault{position{1, 1}, "reading YAML: " + err.Error()}
+		return nil, r.fail(position{1, 1}, "reading YAML: %v", err)
 	}
 	var document, second yaml.Node
 	if err := loader.Load(&document); errors.Is(err, io.EOF) {
 		return &node{position: position{1, 1}}, nil
 	} else if err != nil {
-		return nil, syntaxFault(data, err)
+		return nil, r.syntaxError(data, err)
 	}
 	if err := loader.Load(&second); err == nil {
-		return nil, &fault{start(&second), "a second YAML document; a configuration is one document"}
+		return nil, r.fail(start(&second), "a second YAML document; a configuration is one document")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, syntaxFault(data, err)
+		return nil, r.syntaxError(data, err)
 	}
-	var r yamlReader
-	if document.Kind == yaml.DocumentNode && len(document.Content) > 0 {
-		return r.value(document.Content[0], 1)
+	root := &document
+	if root.Kind == yaml.DocumentNode && len(root.Content) > 0 {
+		root = root.Content[0]
 	}
-	return r.value(&document, 1)
+	return r.value(root, 1)
 }
 
-// unprintable says that a character is not allowed in YAML.
-func unprintable(r rune) bool {
+// unprintable reports whether YAML forbids a character.
+func unprintable(c rune) bool {
 	switch {
-	case r == '\t', r == '\n', r == '\r', r == '\u0085', r == '\ufeff':
+	case c == '\t', c == '\n', c == '\r', c == '\u0085', c == '\ufeff':
 		return false
-	case r < 0x20, r >= 0x7f && r < 0xa0, r == 0xfffe, r == 0xffff:
-		return true
 	}
-	return false
+	return c < 0x20 || c >= 0x7f && c < 0xa0 || c == 0xfffe || c == 0xffff
 }
 
-// syntaxFault puts the library's words at their place.
-func syntaxFault(data []byte, err error) *fault {
-	var load *yaml.LoadError
-	if !errors.As(err, &load) {
-		return &fault{position{1, 1}, "not valid YAML: " + err.Error()}
+var tabIndent = regexp.MustCompile(`^ *\t`)
+
+// syntaxError reports the library's error at its position, with a remedy for
+// common mistakes.
+func (r *reader) syntaxError(data []byte, err error) error {
+	load, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		return r.fail(position{1, 1}, "not valid YAML: %v", err)
 	}
 	at := position{max(load.Mark.Line, 1), max(load.Mark.Column, 1)}
 	message := "not valid YAML: " + load.Message
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		message = "not valid JSON, nor YAML: " + load.Message
-	}
-	if strings.HasPrefix(load.Message, "unknown anchor") { // whose name could be a secret
-		return &fault{at, "an alias (*) of an anchor that does not exist; a string that begins with * needs quotes"}
-	}
-	if strings.HasPrefix(load.Message, "found incompatible YAML") {
-		return &fault{at, "a %YAML line of a version that is not supported; remove the line"}
 	}
 	if load.ContextMsg != "" {
 		message += " " + load.ContextMsg
@@ -203,40 +238,38 @@ func syntaxFault(data []byte, err error) *fault {
 			message += " that begins on line " + strconv.Itoa(load.ContextMark.Line)
 		}
 	}
-	if strings.HasPrefix(load.Message, "mapping values are not allowed") {
+	lines := bytes.Split(data, []byte("\n"))
+	switch {
+	case strings.HasPrefix(load.Message, "unknown anchor"): // the anchor's name could be a secret
+		message = "an alias (*) of an anchor that does not exist; a string that begins with * needs quotes"
+	case strings.HasPrefix(load.Message, "found incompatible YAML"):
+		message = "a %YAML line of a version that is not supported; remove the line"
+	case strings.HasPrefix(load.Message, "mapping values are not allowed"):
 		message += "; a value that contains \": \" needs quotes"
-	}
-	if lines := bytes.Split(data, []byte("\n")); at.line <= len(lines) && tabIndent.Match(lines[at.line-1]) {
+	case at.line <= len(lines) && tabIndent.Match(lines[at.line-1]):
 		message += "; indent with spaces, not tabs"
 	}
-	return &fault{at, message}
+	return r.fail(at, "%s", message)
 }
-
-var tabIndent = regexp.MustCompile(`^ *\t`)
-
-// jsonNumber is a number in every version of YAML. What only some of them take
-// for a number (0x10, 012, 1_000, .inf) stays the string that it is in the file.
-var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-
-// yamlReader turns the library's nodes into ours, aliases and merge keys expanded.
-type yamlReader struct{ values int }
 
 func start(n *yaml.Node) position { return position{max(n.Line, 1), max(n.Column, 1)} }
 
-func (r *yamlReader) value(n *yaml.Node, depth int) (*node, *fault) {
+func (r *reader) value(n *yaml.Node, depth int) (*node, error) {
 	at := start(n)
-	if f := grow(&r.values, depth, at); f != nil {
-		return nil, f
-	}
-	if n.Kind == yaml.AliasNode {
-		target, f := r.value(n.Alias, depth+1)
-		if f == nil {
+	r.values++
+	switch {
+	case depth > maxDepth:
+		return nil, r.fail(at, "nested more than %d levels deep", maxDepth)
+	case r.values > maxValues:
+		return nil, r.fail(at, "more than %d values, with aliases expanded; a configuration is smaller", maxValues)
+	case n.Kind == yaml.AliasNode:
+		target, err := r.value(n.Alias, depth+1)
+		if err == nil {
 			target.position = at
 		}
-		return target, f
-	}
-	if n.Style&yaml.TaggedStyle != 0 && !(n.Kind == yaml.ScalarNode && n.Tag == "!!str") {
-		return nil, &fault{at, "the YAML tag " + quote(n.Tag) + " is not supported; remove it"}
+		return target, err
+	case n.Style&yaml.TaggedStyle != 0 && !(n.Kind == yaml.ScalarNode && n.Tag == "!!str"):
+		return nil, r.fail(at, "the YAML tag %s is not supported; remove it", quote(n.Tag))
 	}
 	result := &node{position: at}
 	switch n.Kind {
@@ -246,23 +279,28 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (*node, *fault) {
 	case yaml.SequenceNode:
 		result.kind = list
 		for _, item := range n.Content {
-			value, f := r.value(item, depth+1)
-			if f != nil {
-				return nil, f
+			value, err := r.value(item, depth+1)
+			if err != nil {
+				return nil, err
 			}
 			result.items = append(result.items, value)
 		}
 	default:
-		scalar(result, n)
+		r.scalar(result, n)
 	}
 	return result, nil
 }
 
-func scalar(result *node, n *yaml.Node) {
+// jsonNumber matches the numbers that every version of YAML agrees on. Others
+// (0x10, 012, 1_000, .inf) stay the strings that the file shows.
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+func (r *reader) scalar(result *node, n *yaml.Node) {
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
-	result.kind, result.text, result.plain = stringText, n.Value, n.Style&quoted == 0
+	unquoted := n.Style&quoted == 0
+	result.kind, result.text, result.plain = str, n.Value, unquoted && !r.json
 	switch {
-	case !result.plain:
+	case !unquoted:
 	case n.Tag == "!!null":
 		result.kind = null
 	case n.Tag == "!!bool":
@@ -272,7 +310,9 @@ func scalar(result *node, n *yaml.Node) {
 	}
 }
 
-func (r *yamlReader) mapping(result *node, n *yaml.Node, depth int) *fault {
+// mapping reads the entries of a mapping. Own keys override merged ones; of
+// several merge sources the first wins.
+func (r *reader) mapping(result *node, n *yaml.Node, depth int) error {
 	var merged []field
 	own := map[string]bool{}
 	for pair := range slices.Chunk(n.Content, 2) {
@@ -281,149 +321,33 @@ func (r *yamlReader) mapping(result *node, n *yaml.Node, depth int) *fault {
 			key = key.Alias
 		}
 		if key.Kind != yaml.ScalarNode {
-			return &fault{start(pair[0]), "a list or mapping as a key; keys are strings"}
+			return r.fail(start(pair[0]), "a list or mapping as a key; keys are strings")
 		}
-		v, f := r.value(value, depth+1)
-		if f != nil {
-			return f
+		v, err := r.value(value, depth+1)
+		if err != nil {
+			return err
 		}
-		if key.Tag == "!!merge" {
-			from, f := mergeSources(v)
-			if f != nil {
-				return f
-			}
-			merged = append(merged, from...)
+		if key.Tag != "!!merge" {
+			own[key.Value] = true
+			result.fields = append(result.fields, field{start(pair[0]), key.Value, v})
 			continue
 		}
-		own[key.Value] = true
-		result.fields = append(result.fields, field{start(pair[0]), key.Value, v})
+		sources := []*node{v}
+		if v.kind == list {
+			sources = v.items
+		}
+		for _, source := range sources {
+			if source.kind != mapping {
+				return r.fail(source.position, "the merge key << takes a mapping or a list of mappings, found %s", source.found())
+			}
+			merged = append(merged, source.fields...)
+		}
 	}
-	for _, f := range merged { // what is set beside a merge key wins, then the first source
+	for _, f := range merged {
 		if !own[f.key] {
 			own[f.key] = true
 			result.fields = append(result.fields, f)
 		}
-	}
-	return nil
-}
-
-// mergeSources returns the fields that a merge key brings.
-func mergeSources(v *node) ([]field, *fault) {
-	sources := []*node{v}
-	if v.kind == list {
-		sources = v.items
-	}
-	var fields []field
-	for _, source := range sources {
-		if source.kind != mapping {
-			return nil, &fault{source.position, "the merge key << takes a mapping or a list of mappings, found " + source.found()}
-		}
-		fields = append(fields, source.fields...)
-	}
-	return fields, nil
-}
-
-// looksJSON says whether data is one JSON object or array. Anything else,
-// broken JSON included, is read as YAML.
-func looksJSON(data []byte) bool {
-	start := bytes.TrimLeft(data, " \t\r\n")
-	return len(start) > 0 && (start[0] == '{' || start[0] == '[') && json.Valid(data)
-}
-
-// readJSON reads one JSON value.
-func readJSON(data []byte) (*node, *fault) {
-	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
-		at := len(data)
-		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-			at = int(syntax.Offset) - 1
-		}
-		return nil, &fault{place(data, max(at, 0)), "not valid JSON: " + err.Error()}
-	}
-	r := jsonReader{data: data, decoder: json.NewDecoder(bytes.NewReader(data)), position: position{1, 1}}
-	r.decoder.UseNumber()
-	return r.value(1)
-}
-
-// jsonReader turns the tokens of valid JSON into nodes.
-type jsonReader struct {
-	data    []byte
-	decoder *json.Decoder
-	values  int
-
-	counted  int // bytes of data that are before position
-	position position
-}
-
-// next returns the next token and where it begins. Positions are counted on
-// from the last one, so that reading stays linear.
-func (r *jsonReader) next() (json.Token, position, error) {
-	offset := int(r.decoder.InputOffset())
-	for offset < len(r.data) && strings.IndexByte(" \t\r\n,:", r.data[offset]) >= 0 {
-		offset++
-	}
-	for _, c := range string(r.data[r.counted:offset]) {
-		r.position.column++
-		if c == '\n' {
-			r.position = position{r.position.line + 1, 1}
-		}
-	}
-	r.counted = offset
-	token, err := r.decoder.Token()
-	return token, r.position, err
-}
-
-func (r *jsonReader) value(depth int) (*node, *fault) {
-	token, at, err := r.next()
-	if err != nil {
-		return nil, &fault{at, "not valid JSON: " + err.Error()}
-	}
-	if f := grow(&r.values, depth, at); f != nil {
-		return nil, f
-	}
-	n := &node{position: at}
-	switch token := token.(type) {
-	case nil:
-		n.kind = null
-	case bool:
-		n.kind, n.text = boolean, strconv.FormatBool(token)
-	case json.Number:
-		n.kind, n.text = number, token.String()
-	case string:
-		n.kind, n.text = stringText, token
-	case json.Delim:
-		return n, r.collection(n, token, depth)
-	}
-	return n, nil
-}
-
-// collection reads a list or a mapping to its end.
-func (r *jsonReader) collection(n *node, open json.Delim, depth int) *fault {
-	n.kind = list
-	if open == '{' {
-		n.kind = mapping
-	}
-	for r.decoder.More() {
-		var f field
-		if n.kind == mapping {
-			key, at, err := r.next()
-			name, ok := key.(string)
-			if err != nil || !ok {
-				return &fault{at, "not valid JSON: a key must be a string"}
-			}
-			f.key, f.position = name, at
-		}
-		value, fault := r.value(depth + 1)
-		if fault != nil {
-			return fault
-		}
-		if f.value = value; n.kind == mapping {
-			n.fields = append(n.fields, f)
-		} else {
-			n.items = append(n.items, value)
-		}
-	}
-	if _, at, err := r.next(); err != nil { // the closing bracket
-		return &fault{at, "not valid JSON: " + err.Error()}
 	}
 	return nil
 }

@@ -1,27 +1,22 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 )
 
 // Pipeline is the definition of a step graph: named steps, and where each of them
-// leads. Its tags are the specification of the keys, as those of Team are.
+// leads. Its tags specify the keys, as those of Team do.
 type Pipeline struct {
 	Start  string         `json:"start" doc:"The step that a run begins with."`
 	Agents []Agent        `json:"agents,omitempty" doc:"The agents that the steps name, as in a team."`
 	Steps  []PipelineStep `json:"steps" doc:"The steps of the graph."`
-	Limits PipelineLimits `json:"limits" doc:"What ends a run that goes on for ever."`
+	Limits pipelineLimits `json:"limits" doc:"Bounds that end an endless run."`
 
-	OnStepFailure string `json:"on_step_failure" default:"stop" enum:"stop,park" doc:"What happens when a step fails for good: stop ends the run with the status error; park waits for retry or cancel."`
+	OnStepFailure string `json:"on_step_failure" default:"stop" enum:"stop,park" doc:"When a step fails for good: stop ends the run with the status error; park waits for retry or cancel."`
 }
 
-// PipelineLimits bound a run.
-type PipelineLimits struct {
+type pipelineLimits struct {
 	MaxTransitions int `json:"max_transitions" default:"100" min:"1" max:"1000" doc:"How often control passes from step to step, calls and returns included."`
 	MaxCallDepth   int `json:"max_call_depth" default:"8" min:"1" max:"32" doc:"How many callers can wait for a step that they called."`
 }
@@ -37,76 +32,75 @@ const (
 type PipelineStep struct {
 	Name          string   `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
 	Kind          string   `json:"kind" default:"agent" enum:"agent,tools,session" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text."`
-	Agent         string   `json:"agent,omitempty" doc:"The agent that carries the step out, or, of a tools step, whose tools it uses; the first one if none is named."`
+	Agent         string   `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
 	Prompt        string   `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
 	Destinations  []string `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
-	Next          []Branch `json:"next,omitempty" shorthand:"to" doc:"Where the run goes on when the step has ended and nobody waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first that fits counts."`
+	Next          []branch `json:"next,omitempty" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
 	MaxIterations int      `json:"max_iterations" default:"50" min:"1" max:"200" doc:"How many model calls the step can make, those after a call it made included."`
 	History       bool     `json:"history" default:"false" doc:"Whether the step is shown the texts of those before it."`
 
-	Calls []ToolUse `json:"calls,omitempty" doc:"The tool calls of a tools step, in order."`
+	Calls []toolUse `json:"calls,omitempty" doc:"The tool calls of a tools step, in order."`
 
 	Team   string `json:"team,omitempty" doc:"The team of a session step: a name from the worker's configuration."`
 	Config *Team  `json:"config,omitempty" doc:"The team of a session step, in place of a name."`
 }
 
-// Branch leads on from a step that ended as When says; however it ended if that is
-// empty.
-type Branch struct {
-	When When   `json:"when" doc:"What has to be true of the step that ended."`
-	To   string `json:"to" doc:"The step that comes next."`
+// branch is one rule of where a step leads.
+type branch struct {
+	When condition `json:"when" doc:"The condition on the step that ended; without one the rule always applies."`
+	To   string    `json:"to" doc:"The step that comes next."`
 }
 
-// When is a condition on a step that ended.
-type When struct {
+type condition struct {
 	Status string `json:"status,omitempty" enum:"completed,max_iterations" doc:"How the step ended."`
 }
 
-// ToolUse is one configured tool call.
-type ToolUse struct {
+type toolUse struct {
 	Tool string         `json:"tool" doc:"The tool's name."`
 	Args map[string]any `json:"args,omitempty" doc:"The arguments of the call."`
 }
 
-var pipelineType = reflect.TypeFor[Pipeline]()
-
-// ParsePipeline reads a pipeline from YAML or JSON, and checks everything that
-// needs no world to be checked: who would only find out in the middle of a run
-// that a step leads nowhere has paid for it. Name stands for the text in messages.
-// An error is of type Problems and contains everything that is wrong.
+// ParsePipeline reads a pipeline from YAML or JSON. It checks everything that
+// needs no connection, since a run that fails in the middle has already cost
+// money. Errors are of type Problems.
 func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, error) {
-	d := decoder{file: name, reach: reach, root: pipelineType, places: map[string]position{}}
-	root, f := parseDocument(data)
+	p, _, err := parsePipeline(name, data, reach)
+	return p, err
+}
+
+func parsePipeline(name string, data []byte, reach Reach) (Pipeline, *node, error) {
+	root, err := readDocument(name, data)
+	if err != nil {
+		return Pipeline{}, nil, err
+	}
 	var p Pipeline
-	switch {
-	case f != nil:
-		d.report(f.position, "", "%s", f.message)
-	case root.kind == null:
+	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
+	if root.kind == null {
 		d.report(root.position, "", "the pipeline is empty; it takes start and steps")
-	default:
-		plainNext(root)
+	} else {
+		listNext(root)
 		v := reflect.ValueOf(&p).Elem()
 		setDefaults(v)
 		d.decode(root, "", v, rule{})
-		if !d.reported("") { // of what is no mapping nothing more can be said
-			d.checkPipeline(p)
-		}
+	}
+	if !d.invalid[""] {
+		d.checkPipeline(p)
 	}
 	if err := d.problems.sorted(); err != nil {
-		return Pipeline{}, err
+		return Pipeline{}, nil, err
 	}
-	return p, nil
+	return p, root, nil
 }
 
-// plainNext turns a rule that is one name into the list that it stands for.
-func plainNext(root *node) {
+// listNext replaces the short form of next, a name, with a list of one rule.
+func listNext(root *node) {
 	steps := root.get("steps")
 	if steps == nil {
 		return
 	}
 	for _, step := range steps.items {
 		for i, f := range step.fields {
-			if f.key == "next" && f.value.kind == stringText {
+			if f.key == "next" && f.value.kind == str {
 				step.fields[i].value = &node{position: f.value.position, kind: list, items: []*node{f.value}}
 			}
 		}
@@ -131,8 +125,8 @@ func (p Pipeline) Player(s PipelineStep) (Agent, bool) {
 }
 
 // Offline returns the pipeline with the built-in deterministic model behind every
-// agent. What steps without a model do they do all the same: an agent whose tools
-// they use keeps them.
+// agent. Steps without a model run as configured: agents keep the tools that
+// such steps use.
 func (p Pipeline) Offline() Pipeline {
 	original := p
 	p.Agents = Team{Agents: p.Agents}.Offline().Agents
@@ -162,22 +156,9 @@ func (p Pipeline) PlaysOffline() bool {
 	})
 }
 
-// Canonical returns the pipeline as JSON with every default resolved; ParsePipeline
-// reads it back unchanged.
-func (p Pipeline) Canonical() ([]byte, error) {
-	data, err := json.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("write the pipeline as JSON: %w", err)
-	}
-	return data, nil
-}
+// Canonical returns the pipeline as JSON with every default resolved.
+// ParsePipeline reads it back unchanged.
+func (p Pipeline) Canonical() ([]byte, error) { return canonical("pipeline", p) }
 
-// Hash is the SHA-256 of the canonical form in hex; empty if there is none.
-func (p Pipeline) Hash() string {
-	data, err := p.Canonical()
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
+// Hash returns the SHA-256 of the canonical form in hex, "" if there is none.
+func (p Pipeline) Hash() string { return hash(p.Canonical()) }

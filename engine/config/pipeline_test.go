@@ -1,4 +1,4 @@
-package config_test
+package config
 
 import (
 	"os"
@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities/tools"
-	"conclave/engine/config"
 )
 
 const writing = `
@@ -30,11 +29,11 @@ limits: {max_transitions: 20, max_call_depth: 2}
 
 func TestAPipeline(t *testing.T) {
 	t.Parallel()
-	p, err := config.ParsePipeline("p.yaml", []byte(writing), config.Local)
+	p, err := ParsePipeline("p.yaml", []byte(writing), Local)
 	require.NoError(t, err)
 	require.Equal(t, "main", p.Start)
-	require.Equal(t, []config.Branch{{When: config.When{Status: "max_iterations"}, To: "decide"}, {To: "lint"}}, p.Steps[0].Next)
-	require.Equal(t, []config.Branch{{To: "export"}}, p.Steps[1].Next, "a plain name is the whole rule")
+	require.Equal(t, []branch{{When: condition{Status: "max_iterations"}, To: "decide"}, {To: "lint"}}, p.Steps[0].Next)
+	require.Equal(t, []branch{{To: "export"}}, p.Steps[1].Next, "a plain name is the whole rule")
 	require.Equal(t, 50, p.Steps[0].MaxIterations)
 	require.Equal(t, map[string]any{"command": "make lint"}, p.Steps[1].Calls[0].Args)
 	require.Equal(t, 3, p.Steps[3].MaxIterations)
@@ -42,11 +41,11 @@ func TestAPipeline(t *testing.T) {
 	player, ok := p.Player(p.Steps[3])
 	require.True(t, ok)
 	require.Equal(t, "agent_a", player.ID, "the first one, where none is named")
-	require.Empty(t, p.Unreachable())
+	require.Len(t, p.reachable(), len(p.Steps))
 
 	canonical, err := p.Canonical()
 	require.NoError(t, err)
-	again, err := config.ParsePipeline("canonical", canonical, config.Local)
+	again, err := ParsePipeline("canonical", canonical, Local)
 	require.NoError(t, err)
 	require.Equal(t, p, again)
 	require.Equal(t, p.Hash(), again.Hash())
@@ -54,43 +53,35 @@ func TestAPipeline(t *testing.T) {
 
 func TestATeamAsAStep(t *testing.T) {
 	t.Parallel()
-	p, err := config.ParsePipeline("p.yaml", []byte(`
+	p, err := ParsePipeline("p.yaml", []byte(`
 start: decide
 steps:
   - name: decide
     kind: session
     config: {agents: [{id: agent_a, backend: {model: m}}, {id: agent_b, backend: {model: m}}]}
-`), config.Local)
+`), Local)
 	require.NoError(t, err)
 	require.Len(t, p.Steps[0].Config.Agents, 2)
 	require.Equal(t, 12, p.Steps[0].Config.Orchestrator.MaxStepsPerAgent, "teams have their defaults")
-	require.Equal(t, config.Offline, p.Offline().Steps[0].Config.Agents[1].Backend.Type)
-	require.Equal(t, config.OpenAI, p.Steps[0].Config.Agents[1].Backend.Type, "a copy")
+	require.Equal(t, Offline, p.Offline().Steps[0].Config.Agents[1].Backend.Type)
+	require.Equal(t, OpenAI, p.Steps[0].Config.Agents[1].Backend.Type, "a copy")
 }
 
-func TestUnreachableSteps(t *testing.T) {
-	t.Parallel()
-	p, err := config.ParsePipeline("p.yaml", []byte(writing+"  \n"), config.Local)
-	require.NoError(t, err)
-	p.Steps = append(p.Steps, config.PipelineStep{Name: "island"}, config.PipelineStep{Name: "beach", Next: []config.Branch{{To: "island"}}})
-	require.Equal(t, []string{"island", "beach"}, p.Unreachable())
-}
-
-func TestUnreachableStepsHavePlaces(t *testing.T) {
+func TestPipelineWarnings_nameUnreachableSteps(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(writing, "limits:", "  - {name: island, next: beach}\n  - name: beach\nlimits:", 1)
-	found := config.PipelineWarnings("p.yaml", []byte(text), config.Local)
+	found := PipelineWarnings("p.yaml", []byte(text), Local)
 	require.Len(t, found, 2)
 	require.EqualError(t, found[0], "p.yaml:15:5: steps[4]: no run comes to the step \"island\": nothing leads to it by next or destinations")
-	require.Equal(t, 16, found[1].Line)
-	require.Empty(t, config.PipelineWarnings("p.yaml", []byte(writing), config.Local))
-	require.Empty(t, config.PipelineWarnings("p.yaml", []byte("steps: []"), config.Local), "the problems are told elsewhere")
+	require.EqualError(t, found[1], "p.yaml:16:5: steps[5]: no run comes to the step \"beach\": nothing leads to it by next or destinations")
+	require.Empty(t, PipelineWarnings("p.yaml", []byte(writing), Local))
+	require.Empty(t, PipelineWarnings("p.yaml", []byte("steps: []"), Local), "the problems are told elsewhere")
 }
 
 // A rule that never fits leads nowhere, either.
 func TestRulesThatNeverFit(t *testing.T) {
 	t.Parallel()
-	found := config.PipelineWarnings("p.yaml", []byte(`start: a
+	found := PipelineWarnings("p.yaml", []byte(`start: a
 agents: [{id: agent_a, backend: {model: m}}]
 steps:
   - {name: a, next: [{when: {status: max_iterations}, to: b}, {when: {status: completed}, to: c}, {to: fix}]}
@@ -101,7 +92,7 @@ steps:
       - {when: {status: completed}, to: a}
       - {to: fix}
   - {name: fix, next: a}
-`), config.Local)
+`), Local)
 	require.EqualError(t, found, strings.TrimSpace(`
 p.yaml:4:99: steps[0].next[2]: never fits: the rules before it fit however the step ends
 p.yaml:5:64: steps[1].next[0]: never fits: a step of kind tools does not end with the status max_iterations
@@ -120,15 +111,15 @@ func TestToolsStepsCanUseTheToolsThatThereAre(t *testing.T) {
 	for _, tool := range files.Tools() {
 		names = append(names, tool.Name)
 	}
-	require.ElementsMatch(t, names, config.FileTools)
-	require.Equal(t, tools.RunCommand, config.ShellTool)
+	require.ElementsMatch(t, names, fileTools)
+	require.Equal(t, tools.RunCommand, shellTool)
 }
 
 // Steps without a model do offline what they always do.
 func TestOfflineStepsKeepTheirTools(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(writing, "steps:", "  - {id: agent_b, backend: {model: m}, tools: {shell: true}}\nsteps:", 1)
-	p, err := config.ParsePipeline("p.yaml", []byte(text), config.Local)
+	p, err := ParsePipeline("p.yaml", []byte(text), Local)
 	require.NoError(t, err)
 	require.False(t, p.PlaysOffline())
 	offline := p.Offline()
@@ -139,13 +130,13 @@ func TestOfflineStepsKeepTheirTools(t *testing.T) {
 	require.True(t, p.Agents[1].Tools.Shell, "a copy")
 	canonical, err := offline.Canonical()
 	require.NoError(t, err)
-	_, err = config.ParsePipeline("canonical", canonical, config.Local)
+	_, err = ParsePipeline("canonical", canonical, Local)
 	require.NoError(t, err)
 }
 
 func TestMermaid(t *testing.T) {
 	t.Parallel()
-	p, err := config.ParsePipeline("p.yaml", []byte(writing), config.Local)
+	p, err := ParsePipeline("p.yaml", []byte(writing), Local)
 	require.NoError(t, err)
 	require.Equal(t, `flowchart TD
     s_main["main<br/>agent · agent_a"]
@@ -172,8 +163,8 @@ func TestBrokenPipelinesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
 		title, rest, _ := strings.Cut(section, "\n")
 		text, want, ok := strings.Cut(rest, ">>>\n")
 		require.True(t, ok, "no >>> in %s", title)
-		p, err := config.ParsePipeline("p.yaml", []byte(text), config.Local)
-		var problems config.Problems
+		p, err := ParsePipeline("p.yaml", []byte(text), Local)
+		var problems Problems
 		require.ErrorAs(t, err, &problems, title)
 		require.Zero(t, p, title)
 		if *update {

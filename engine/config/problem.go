@@ -9,15 +9,15 @@ import (
 	"conclave/engine/text"
 )
 
-// Problem is one thing that is wrong with a configuration.
+// Problem is one fault of a configuration.
 type Problem struct {
 	File         string // the name given to Parse
 	Line, Column int    // from 1
-	Key          string // where in the configuration, as in agents[0].backend.model; empty for the whole
-	Message      string // what is wrong, and the remedy or the nearest valid choice
+	Key          string // such as agents[0].backend.model; empty for the whole document
+	Message      string // the fault, and the remedy or the nearest valid choice
 }
 
-// Error is the problem on one line: file:line:column: key: message.
+// Error formats the problem on one line: file:line:column: key: message.
 func (p Problem) Error() string {
 	key := p.Key
 	if key != "" {
@@ -26,14 +26,13 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s%s", p.File, p.Line, p.Column, key, p.Message)
 }
 
-// Problems is the error of Parse: everything that is wrong, in the order of the
-// text.
+// Problems is the error of Parse: every fault, in the order of the text.
 type Problems []Problem
 
-// maxShown bounds how many problems are printed; who has more will be back.
+// maxShown bounds the number of problems printed.
 const maxShown = 50
 
-// Error is the problems, one per line.
+// Error lists the problems, one per line.
 func (ps Problems) Error() string {
 	var lines []string
 	for _, p := range ps[:min(len(ps), maxShown)] {
@@ -45,7 +44,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the problems in the order of the text, or no error.
+// sorted returns the problems in the order of the text, nil if there are none.
 func (ps Problems) sorted() error {
 	if len(ps) == 0 {
 		return nil
@@ -56,7 +55,7 @@ func (ps Problems) sorted() error {
 	return ps
 }
 
-// suggestion is a remark that names the nearest choice, or else all of them.
+// suggestion names the nearest choice, or all of them if none is near.
 func suggestion(word string, choices []string) string {
 	if choice, ok := text.Nearest(word, choices); ok {
 		return "did you mean " + choice + "?"
@@ -64,7 +63,7 @@ func suggestion(word string, choices []string) string {
 	return "valid: " + strings.Join(choices, ", ")
 }
 
-// choice is suggestion for values: all of them are named in any case.
+// choice names the nearest choice, if any, and all of them.
 func choice(word string, choices []string) string {
 	valid := "valid: " + strings.Join(choices, ", ")
 	if c, ok := text.Nearest(word, choices); ok {

@@ -1,22 +1,23 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// rule is what the tags of a field say about its key.
+// rule is the specification of one key, from the tags of its field.
 type rule struct {
 	index     int // of the field
 	key       string
 	enum      []string
-	def       *node    // the default; nil if there is none
+	def       *node    // the default; nil: none
 	min, max  *float64 // nil: unbounded
 	doc       string
-	shorthand string // the key that a plain string stands for, in place of a mapping
-	optional  bool   // a string whose default is that there is none
+	shorthand string // the key that a plain string sets, in place of a mapping
+	optional  bool   // a string that may be null
 }
 
 // rules reads the tags of a struct type.
@@ -48,7 +49,7 @@ func bound(tag string) *float64 {
 	return &f
 }
 
-// kindOf is the kind of document value that a scalar field is decoded from.
+// kindOf returns the kind of value that a scalar field is decoded from.
 func kindOf(t reflect.Type) kind {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -56,7 +57,7 @@ func kindOf(t reflect.Type) kind {
 	case reflect.Int, reflect.Float64:
 		return number
 	}
-	return stringText
+	return str
 }
 
 // keys lists the keys of a struct type.
@@ -68,29 +69,54 @@ func keys(rs []rule) []string {
 	return names
 }
 
-// setDefaults gives every key below v its default.
+// span describes the range of a number.
+func (r rule) span() string {
+	switch {
+	case r.min != nil && r.max != nil:
+		return fmt.Sprintf("%.0f to %.0f", *r.min, *r.max)
+	case r.min != nil:
+		return fmt.Sprintf("%.0f or more", *r.min)
+	}
+	return "a smaller number"
+}
+
+// setDefaults sets every key below v that has a default.
 func setDefaults(v reflect.Value) {
 	for _, r := range rules(v.Type()) {
 		switch field := v.Field(r.index); {
 		case field.Kind() == reflect.Struct:
 			setDefaults(field)
 		case r.def != nil:
-			new(decoder).decode(r.def, "", field, r)
+			r.setDefault(field)
 		}
 	}
 }
 
-// isDefault says whether a scalar or a collection has its key's default.
+// setDefault decodes the default, which TestDefaultsAreValid knows to be valid.
+func (r rule) setDefault(v reflect.Value) {
+	if r.def != nil {
+		newDecoder("", Local, teamType).decode(r.def, "", v, r)
+	}
+}
+
+// withDefaults returns a new value of type t, with its defaults if it is a struct.
+func withDefaults(t reflect.Type) reflect.Value {
+	v := reflect.New(t).Elem()
+	if t.Kind() == reflect.Struct {
+		setDefaults(v)
+	}
+	return v
+}
+
+// isDefault reports whether a scalar or a collection has its key's default.
 func isDefault(v reflect.Value, r rule) bool {
 	def := reflect.New(v.Type()).Elem()
-	if r.def != nil {
-		new(decoder).decode(r.def, "", def, r)
-	}
+	r.setDefault(def)
 	return reflect.DeepEqual(v.Interface(), def.Interface())
 }
 
-// walk calls visit with every key of a struct type and of what is below it, in
-// order. A key in a list has its pattern: agents[].id.
+// walk visits every key of a struct type in order, nested ones included. Keys in
+// lists are visited as patterns: agents[].id.
 func walk(t reflect.Type, prefix string, visit func(pattern string, r rule)) {
 	for _, r := range rules(t) {
 		pattern := join(prefix, r.key)
@@ -106,13 +132,10 @@ func walk(t reflect.Type, prefix string, visit func(pattern string, r rule)) {
 	}
 }
 
-// unavailable lists the keys that are known and checked but do nothing yet:
-// setting one to anything but its default is refused. Building a feature
-// deletes its lines.
-//
-// The switch of the task decomposer is not among them. Switched off it is what
-// this version does anyway, and where it would be needed the missing subtask is
-// refused (agreement.go).
+// unavailable lists the keys of features that are not built: they are checked,
+// and refused unless they have their default. Building a feature deletes its
+// lines. The switch of the task decomposer is not listed: off is the behaviour of
+// this version, and on is refused through the missing subtasks (check.go).
 var unavailable = []string{
 	"orchestrator.coordination.persona_generator.enabled",
 	"orchestrator.coordination.evaluation_criteria_generator.enabled",
@@ -123,7 +146,7 @@ var unavailable = []string{
 	"orchestrator.coordination.round_evaluator_transformation_pressure",
 }
 
-// available says whether the value of a key does something in this version.
+// available reports whether the value of a key has an effect in this version.
 func available(pattern string, v reflect.Value, r rule) bool {
 	return !slices.Contains(unavailable, pattern) || isDefault(v, r)
 }

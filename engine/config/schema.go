@@ -11,11 +11,11 @@ import (
 )
 
 // Schema returns the JSON Schema (2020-12) of team configurations, for editors
-// and other programs. It accepts what Parse accepts except for numbers in the
-// place of strings; Parse checks more: unique ids, secrets, addresses, what is
-// available in this version.
+// and other programs. It accepts every configuration that Parse accepts, except
+// for numbers in place of strings. Parse checks more: unique IDs, secrets,
+// addresses, the availability of features.
 func Schema() ([]byte, error) {
-	s := object(reflect.TypeFor[Team](), "")
+	s := object(teamType, "")
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "Conclave team configuration"
 	s.Properties["agent"] = object(reflect.TypeFor[Agent](), "agents[]")
@@ -60,7 +60,7 @@ func property(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	s.Description = r.doc + availability(pattern)
 	if r.def != nil {
 		s.Default = json.RawMessage(r.def.text)
-		if r.def.kind == stringText {
+		if r.def.kind == str {
 			s.Default = json.RawMessage(strconv.Quote(r.def.text))
 		}
 	}
@@ -74,8 +74,8 @@ func property(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	return s
 }
 
-// value describes what a type is decoded from. A section may be null, which is
-// what YAML makes of a key whose content is commented out.
+// value describes the values that a type is decoded from. A section may be null,
+// as YAML reads a key whose content is commented out.
 func value(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 	switch {
 	case t == criteriaType:
@@ -106,13 +106,13 @@ func array(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 		s.Items = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: s.Items.Properties[r.shorthand].Pattern}, s.Items}}
 	}
 	if t == reflect.TypeFor[[]Agent]() {
-		least, most := 1, MaxAgents
+		least, most := 1, maxAgents
 		s.Types, s.Type, s.MinItems, s.MaxItems = nil, "array", &least, &most
 	}
 	return s
 }
 
-// nullable lets a section be null, unless it has keys that must be there.
+// nullable lets a section be null, unless it has required keys.
 func nullable(s *jsonschema.Schema) *jsonschema.Schema {
 	if s.Required == nil && s.Else == nil {
 		s.Types, s.Type = []string{"object", "null"}, ""
@@ -120,7 +120,7 @@ func nullable(s *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// availability is a remark about a key that is not built.
+// availability returns a remark for a key of a feature that is not built.
 func availability(pattern string) string {
 	if slices.Contains(unavailable, pattern) {
 		return " Only the default is available in this version."

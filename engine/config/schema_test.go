@@ -1,4 +1,4 @@
-package config_test
+package config
 
 import (
 	"encoding/json"
@@ -7,13 +7,11 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/config"
 )
 
 func schema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
-	data, err := config.Schema()
+	data, err := Schema()
 	require.NoError(t, err)
 	var s jsonschema.Schema
 	require.NoError(t, json.Unmarshal(data, &s))
@@ -25,7 +23,13 @@ func schema(t *testing.T) *jsonschema.Resolved {
 // instance is a YAML or JSON text as a schema validator sees it.
 func instance(t *testing.T, text string) (v any, err error) {
 	t.Helper()
-	if v, err = config.Values(text); err != nil {
+	root, err := readDocument("team.yaml", []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	d := newDecoder("team.yaml", Local, teamType)
+	v = d.any(root, "")
+	if err := d.problems.sorted(); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(v)
@@ -37,10 +41,10 @@ func instance(t *testing.T, text string) (v any, err error) {
 
 func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	t.Parallel()
-	canonical, err := config.Default().Canonical()
+	canonical, err := Default().Canonical()
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		"the starter file":   string(config.Starter()),
+		"the starter file":   string(Starter()),
 		"the contract":       contract,
 		"the canonical form": string(canonical),
 		"one agent":          "agent: {id: agent_a, backend: {model: m}}",
@@ -84,7 +88,7 @@ func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
 
 func TestTheSchemaSaysWhatIsNotAvailable(t *testing.T) {
 	t.Parallel()
-	data, err := config.Schema()
+	data, err := Schema()
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"Whether it is used. Only the default is available in this version."`)
 	require.NotRegexp(t, `"Run commands[^"]*not? available|"MCP servers[^"]*not? available|"(Run commands|MCP servers)[^"]*Only the default`, string(data))

@@ -1,17 +1,15 @@
-package config_test
+package config
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/config"
 )
 
 // shop is a configuration that has teams in it.
 type shop struct {
-	Shelves map[string]shelf       `json:"shelves"`
-	Teams   map[string]config.Team `json:"teams"`
+	Shelves map[string]shelf `json:"shelves"`
+	Teams   map[string]Team  `json:"teams"`
 }
 
 type shelf struct {
@@ -22,7 +20,7 @@ type shelf struct {
 }
 
 func decodeShop(text string) (shop, error) {
-	return config.Decode("shop.yaml", []byte(text), config.Cluster, func(s shop, c config.Checker) {
+	return Decode("shop.yaml", []byte(text), Cluster, func(s shop, c *Decoder) {
 		for name, shelf := range s.Shelves {
 			key := c.Key("shelves", name)
 			c.API(key, shelf.Place, shelf.KeyEnv, shelf.Params)
@@ -50,7 +48,7 @@ teams:
 	require.Equal(t, shelf{Width: 80, Place: "http://h", Params: map[string]any{"n_shelves": int64(3)}}, s.Shelves["a"], "defaults hold in every entry")
 	require.Equal(t, 100, s.Shelves["b"].Width)
 
-	alone, err := config.Parse("team.yaml", []byte(`agent: {id: agent_a, backend: {provider: p, model: m}}`), config.Cluster)
+	alone, err := Parse("team.yaml", []byte(`agent: {id: agent_a, backend: {provider: p, model: m}}`), Cluster)
 	require.NoError(t, err)
 	require.Equal(t, alone, s.Teams["one"], "a team means the same inside and alone")
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,25 +18,27 @@ type MCPServer struct {
 	URL     string            `json:"url,omitempty" doc:"Address of a server that is reached by streamable HTTP."`
 }
 
-// Defines says whether the server is defined here rather than only named.
+// Defines reports whether the server is defined here rather than only named.
 func (s MCPServer) Defines() bool {
 	return s.Command != "" || s.URL != "" || len(s.Args) > 0 || len(s.Env) > 0
 }
 
 var (
-	// serverName is the form of a server's name. It is short because the names of
-	// tools, of which it is a part, have at most 64 characters.
+	// serverName is short because a tool's name, which contains it, has at most 64
+	// characters.
 	serverName = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 
-	// environmentName is the name of a variable in a program's environment.
+	// environmentName is the form of a variable's name in a program's environment.
 	environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-	// reference is a value that stands for that of a variable.
+	// reference is the form of a value that stands for a variable's.
 	reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 )
 
-// Reference returns the variable whose value a value in the environment of an
-// MCP server stands for, if it stands for one.
+const serverForm = "the name of an MCP server: up to 32 lower-case letters, digits, _ or -"
+
+// Reference returns NAME for a value of the form ${NAME} in the environment of
+// an MCP server.
 func Reference(value string) (variable string, ok bool) {
 	m := reference.FindStringSubmatch(value)
 	if m == nil {
@@ -45,19 +48,18 @@ func Reference(value string) (variable string, ok bool) {
 }
 
 // checkServers checks the MCP servers of one agent.
-func (d *decoder) checkServers(key string, servers []MCPServer) {
+func (d *Decoder) checkServers(key string, servers []MCPServer) {
 	first := map[string]int{}
 	for i, s := range servers {
 		item := nth(key, i)
 		earlier, taken := first[s.Name]
 		switch {
-		case d.reported(item), d.reported(item + ".name"):
 		case s.Name == "":
-			d.reportKey(item+".name", "missing; every MCP server has a name, by which its tools are called: mcp__NAME__TOOL")
+			d.Report(item+".name", "missing; every MCP server has a name, by which its tools are called: mcp__NAME__TOOL")
 		case !serverName.MatchString(s.Name):
-			d.reportKey(item+".name", "%s is not the name of an MCP server: up to 32 lower-case letters, digits, _ or -", quote(s.Name))
+			d.Report(item+".name", "%s is not %s", quote(s.Name), serverForm)
 		case taken:
-			d.reportKey(item+".name", "%s is the MCP server on line %d already; an agent has each of them once", quote(s.Name), d.at(nth(key, earlier)).line)
+			d.Report(item+".name", "%s is the MCP server on line %d already; an agent has each of them once", quote(s.Name), d.at(nth(key, earlier)).line)
 		default:
 			first[s.Name] = i
 		}
@@ -67,86 +69,90 @@ func (d *decoder) checkServers(key string, servers []MCPServer) {
 	}
 }
 
-// checkServer checks what defines an MCP server.
-func (d *decoder) checkServer(key string, s MCPServer) {
+// Server checks the definition of an MCP server as in a team's file, and the
+// variable of its token unless that is empty.
+func (d *Decoder) Server(key string, s MCPServer, tokenEnv string) {
+	if !serverName.MatchString(s.Name) {
+		d.Report(key, "not %s", serverForm)
+	}
+	d.checkServer(key, s)
 	switch {
-	case d.reported(key), d.reported(key + ".command"), d.reported(key + ".url"):
+	case tokenEnv == "":
+	case s.URL == "":
+		d.Report(key+".token_env", "a token without a url to send it to; give a program its secrets by env")
+	default:
+		d.checkVariable(key+".token_env", tokenEnv)
+	}
+}
+
+// checkServer checks the definition of an MCP server.
+func (d *Decoder) checkServer(key string, s MCPServer) {
+	switch {
+	case d.invalid[key+".command"], d.invalid[key+".url"]:
 	case s.Command != "" && s.URL != "":
-		d.reportKey(key, "both a command and a url; an MCP server has one of them")
+		d.Report(key, "both a command and a url; an MCP server has one of them")
 	case s.Command == "" && s.URL == "":
-		d.reportKey(key, "neither a command nor a url; an MCP server has one of them")
+		d.Report(key, "neither a command nor a url; an MCP server has one of them")
 	case s.Command == "" && len(s.Args) > 0:
-		d.reportKey(key+".args", "arguments without a command; a server that is reached by its url takes none")
+		d.Report(key+".args", "arguments without a command; a server that is reached by its url takes none")
 	case s.Command == "" && len(s.Env) > 0:
-		d.reportKey(key+".env", "an environment without a command; a server that is reached by its url has its own")
+		d.Report(key+".env", "an environment without a command; a server that is reached by its url has its own")
 	}
 	if strings.ContainsAny(s.Command, `/\`) && !filepath.IsAbs(s.Command) {
-		d.reportKey(key+".command", "a relative path, which would lead into the workspace, where agents write; give an absolute path, or a name in PATH")
+		d.Report(key+".command", "a relative path, which would lead into the workspace, where agents write; give an absolute path, or a name in PATH")
 	}
-	d.checkLiteral(key+".command", s.Command)
-	if s.URL != "" && !d.reported(key+".url") {
-		if wrong := endpoint(s.URL); wrong != "" {
-			d.reportKey(key+".url", "%s", wrong)
-		}
+	d.checkArgument(key+".command", s.Command)
+	if s.URL != "" {
+		d.checkServerURL(key+".url", s.URL)
 	}
 	for i, arg := range s.Args {
-		d.checkLiteral(nth(key+".args", i), arg)
+		d.checkArgument(nth(key+".args", i), arg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		at := join(key+".env", name)
 		if !environmentName.MatchString(name) {
-			d.reportKey(at, "not the name of an environment variable: letters, digits and _, not a digit first")
+			d.Report(at, "not the name of an environment variable: letters, digits and _, not a digit first")
 			continue
 		}
-		d.checkLiteral(at, s.Env[name])
+		d.checkArgument(at, s.Env[name])
 	}
 }
 
-// checkLiteral refuses a secret in what a program is started with.
-func (d *decoder) checkLiteral(key, value string) {
+// checkArgument refuses secrets among a program's arguments and environment.
+func (d *Decoder) checkArgument(key, value string) {
 	switch {
 	case strings.ContainsRune(value, 0):
-		d.reportKey(key, "a NUL character, which no program can be given; remove it")
+		d.Report(key, "a NUL character, which no program can be given; remove it")
 	case looksSecret(value):
-		d.reportKey(key, "this looks like an API key (not shown), which does not belong in a configuration; put it into an environment variable NAME and write ${NAME} as a value of env")
+		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; put it into an environment variable NAME and write ${NAME} as a value of env")
 	}
 }
 
-// endpoint says what is wrong with the address of an MCP server, or "".
-func endpoint(raw string) string {
+// checkServerURL checks the address of an MCP server. It may have a query, but
+// no secret in it.
+func (d *Decoder) checkServerURL(key, raw string) {
 	const (
-		example = "; it takes an address such as https://mcp.example.com/mcp"
+		example = "it takes an address such as https://mcp.example.com/mcp"
 		instead = "name the variable that holds the token in token_env, in the worker's configuration"
 	)
-	u, wrong := parseURL(raw, example, instead)
-	switch {
-	case wrong != "":
-		return wrong
-	case u.Fragment != "":
-		return "the URL has a fragment, which no server sees" + example
+	u, ok := d.checkURL(key, raw, example, instead)
+	if !ok {
+		return
 	}
-	for name, values := range u.Query() {
-		if secretKey(name) || slices.ContainsFunc(values, looksSecret) {
-			return "the URL contains what looks like a key (not shown); " + instead
-		}
+	if u.Fragment != "" {
+		d.Report(key, "the URL has a fragment, which no server sees; %s", example)
+		return
 	}
-	return ""
+	if hasSecret(u.Query()) {
+		d.Report(key, "the URL contains what looks like a key (not shown); %s", instead)
+	}
 }
 
-// Server checks the definition of an MCP server as that in a team file is
-// checked, and the variable of its token. Empty values are none.
-func (c Checker) Server(key string, s MCPServer, tokenEnv string) {
-	if !serverName.MatchString(s.Name) {
-		c.Report(key, "not the name of an MCP server: up to 32 lower-case letters, digits, _ or -")
-	}
-	c.d.checkServer(key, s)
-	switch {
-	case tokenEnv == "" || c.d.reported(key+".token_env"):
-	case s.URL == "":
-		c.Report(key+".token_env", "a token without a url to send it to; give a program what it needs by env")
-	default:
-		if wrong := keyVariable(tokenEnv); wrong != "" {
-			c.Report(key+".token_env", "%s", wrong)
+func hasSecret(query url.Values) bool {
+	for name, values := range query {
+		if secretKey(name) || slices.ContainsFunc(values, looksSecret) {
+			return true
 		}
 	}
+	return false
 }

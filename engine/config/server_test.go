@@ -1,11 +1,9 @@
-package config_test
+package config
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/config"
 )
 
 func TestAValueMayStandForThatOfAVariable(t *testing.T) {
@@ -14,7 +12,7 @@ func TestAValueMayStandForThatOfAVariable(t *testing.T) {
 		"${HOME}": "HOME", "${A_1}": "A_1",
 		"$HOME": "", "${HOME}/x": "", "x${HOME}": "", "${}": "", "${1A}": "", "${A B}": "", "": "", "plain": "",
 	} {
-		name, ok := config.Reference(value)
+		name, ok := Reference(value)
 		require.Equal(t, want, name, value)
 		require.Equal(t, want != "", ok, value)
 	}
@@ -22,21 +20,21 @@ func TestAValueMayStandForThatOfAVariable(t *testing.T) {
 
 func TestAServerIsNamedOrDefined(t *testing.T) {
 	t.Parallel()
-	require.False(t, config.MCPServer{Name: "a"}.Defines())
-	for _, s := range []config.MCPServer{{Command: "x"}, {URL: "http://h/"}, {Args: []string{"x"}}, {Env: map[string]string{"A": ""}}} {
+	require.False(t, MCPServer{Name: "a"}.Defines())
+	for _, s := range []MCPServer{{Command: "x"}, {URL: "http://h/"}, {Args: []string{"x"}}, {Env: map[string]string{"A": ""}}} {
 		require.True(t, s.Defines())
 	}
 }
 
 func TestAClusterNamesServers(t *testing.T) {
 	t.Parallel()
-	team, err := config.Parse("input config", []byte(`{"agents":[{"id":"agent_a","backend":{"model":"m"},"mcp_servers":["browser",{"name":"docs"}]}]}`), config.Cluster)
+	team, err := Parse("input config", []byte(`{"agents":[{"id":"agent_a","backend":{"model":"m"},"mcp_servers":["browser",{"name":"docs"}]}]}`), Cluster)
 	require.NoError(t, err)
-	require.Equal(t, []config.MCPServer{{Name: "browser"}, {Name: "docs"}}, team.Agents[0].MCPServers)
+	require.Equal(t, []MCPServer{{Name: "browser"}, {Name: "docs"}}, team.Agents[0].MCPServers)
 
 	canonical, err := team.Canonical()
 	require.NoError(t, err)
-	again, err := config.Parse("canonical", canonical, config.Cluster)
+	again, err := Parse("canonical", canonical, Cluster)
 	require.NoError(t, err)
 	require.Equal(t, team, again)
 }

@@ -1,11 +1,9 @@
-package config_test
+package config
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/config"
 )
 
 // A step is of exactly one agent, which may leave to the directory who it is.
@@ -19,7 +17,7 @@ func TestParseSingle(t *testing.T) {
 		`{"agent": {"backend": {"type": "offline"}}}`:                  "",
 		"agent: {backend: {model: m}}\norchestrator: {pacing: rounds}": "",
 	} {
-		team, err := config.ParseSingle("team.yaml", []byte(text))
+		team, err := ParseSingle("team.yaml", []byte(text))
 		require.NoError(t, err, text)
 		require.Len(t, team.Agents, 1)
 		require.Equal(t, want, team.Agents[0].ID, text)
@@ -33,9 +31,9 @@ func TestParseSingle(t *testing.T) {
 		"agent: {backend: {}}":                    "model",
 		"agent: {bakend: {model: m}}":             "unknown key",
 	} {
-		_, err := config.ParseSingle("team.yaml", []byte(text))
+		_, err := ParseSingle("team.yaml", []byte(text))
 		require.ErrorContains(t, err, says, text)
 	}
-	_, err := config.Parse("team.yaml", []byte("agent: {backend: {model: m}}"), config.Local)
+	_, err := Parse("team.yaml", []byte("agent: {backend: {model: m}}"), Local)
 	require.ErrorContains(t, err, "every agent has an id of its own", "a team's agents have IDs")
 }

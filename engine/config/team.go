@@ -5,8 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
+
+	"conclave/engine/coordination"
 )
 
 // The types of a Backend.
@@ -15,22 +16,21 @@ const (
 	Offline = "offline" // the built-in deterministic model: no key, no network
 )
 
-// DefaultModel is the model of the built-in team.
-const DefaultModel = "gpt-5.2"
-
-// MaxAgents is the largest number of agents in a team.
-const MaxAgents = 26
+const (
+	defaultModel = "gpt-5.2" // of the built-in team
+	maxAgents    = 26
+)
 
 // Team is the configuration of a team.
 //
-// The tags of its fields, here and below, are the specification of the keys:
-// json is the key, default its default (none: absent, or null for a pointer),
-// enum its choices, min and max its range, doc its meaning. A key that is a
-// pointer may be null. Durations are in whole seconds.
+// The tags of its fields, here and below, specify the keys: json is the key,
+// default its default (without one: absent, or null for a pointer), enum its
+// choices, min and max its range, shorthand the key that a plain string sets, doc
+// its meaning. A pointer's key may be null. Durations are in whole seconds.
 type Team struct {
 	Agents       []Agent      `json:"agents" doc:"The members of the team, 1 to 26."`
 	Orchestrator Orchestrator `json:"orchestrator" doc:"How the team comes to a decision."`
-	Timeouts     Timeouts     `json:"timeout_settings" doc:"Limits of time, in seconds."`
+	Timeouts     timeouts     `json:"timeout_settings" doc:"Time limits, in seconds."`
 }
 
 // Agent is one member of a team.
@@ -43,8 +43,8 @@ type Agent struct {
 	Tools         Tools       `json:"tools" doc:"The built-in tools the agent gets."`
 }
 
-// Backend is the model behind an agent. A Backend with neither Provider nor
-// BaseURL is the worker's own server of the OpenAI API.
+// Backend is the model behind an agent. Without Provider and BaseURL it is the
+// worker's own server of the OpenAI API.
 type Backend struct {
 	Type      string         `json:"type" default:"openai" enum:"openai,offline" doc:"openai is any server of the Chat Completions API; offline is the built-in deterministic model, which needs neither key nor network."`
 	Provider  string         `json:"provider,omitempty" doc:"A provider of the worker's configuration."`
@@ -54,10 +54,81 @@ type Backend struct {
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
 }
 
-// Tools says which built-in tools an agent gets.
+// Tools selects the built-in tools of an agent.
 type Tools struct {
 	Files bool `json:"files" default:"true" doc:"Read, write, edit, copy, list and search files in the agent's workspace."`
 	Shell bool `json:"shell" default:"false" doc:"Run commands in the agent's workspace, confined by the worker's sandbox: no network, nothing outside the workspace."`
+}
+
+// Orchestrator configures how a team comes to a decision.
+type Orchestrator struct {
+	CoordinationMode                               coordination.Mode           `json:"coordination_mode" default:"voting" enum:"voting,decomposition" doc:"voting: every agent answers the query and the team votes; decomposition: every agent owns a part of the work, its subtask, and says when it is done; a presenter joins the parts."`
+	Pacing                                         coordination.Pacing         `json:"pacing" default:"rounds" enum:"rounds,continuous" doc:"rounds: a wave of steps waits for the one before; continuous: an agent goes on as soon as it has something new to see."`
+	UpdateMode                                     coordination.UpdateMode     `json:"update_mode" default:"inject" enum:"inject,restart" doc:"How an agent at work learns of new answers: inject tells it at its next safe point, restart ends its step there and begins it again."`
+	OnSplit                                        coordination.OnSplit        `json:"on_split" default:"revote" enum:"revote,plurality,fail" doc:"When all votes are fresh and no answer has the majority: revote repeats the vote, plurality takes the answer with most votes, fail fails the session."`
+	MaxRevotes                                     int                         `json:"max_revotes" default:"1" min:"0" doc:"How often a session repeats a split vote before the plurality decides."`
+	MaxStepsPerAgent                               int                         `json:"max_steps_per_agent" default:"12" min:"1" doc:"How many steps an agent may take; at the limit the session decides with the answers it has."`
+	VotingSensitivity                              string                      `json:"voting_sensitivity" default:"lenient" enum:"lenient,balanced,strict,checklist_gated" doc:"When an agent votes instead of improving on the answers. lenient: the best answer does the task; balanced: it does all of the task, and nothing substantial is left to improve; strict: a hard search for improvements found nothing that matters; checklist_gated: a scored checklist of criteria decides."`
+	DisableInjection                               bool                        `json:"disable_injection" default:"false" doc:"Never tell an agent at work of new answers: it sees them at its next step."`
+	FairnessEnabled                                bool                        `json:"fairness_enabled" default:"true" doc:"Keep fast agents from running ahead of slow ones, and limit updates: the two keys below hold only with it."`
+	FairnessLeadCapAnswers                         int                         `json:"fairness_lead_cap_answers" default:"2" min:"0" doc:"How many answers an agent may be ahead of the slowest one still at work, counting the answer it is about to give; 0: never ahead. First answers are exempt."`
+	MaxMidstreamInjectionsPerRound                 int                         `json:"max_midstream_injections_per_round" default:"2" min:"1" doc:"How many new answers of others a step is told of at most while it works."`
+	DeferPeerUpdatesUntilRestart                   bool                        `json:"defer_peer_updates_until_restart" default:"false" doc:"Keep the new answers of others for an agent's next step."`
+	AllowMidstreamPeerUpdatesBeforeChecklistSubmit *bool                       `json:"allow_midstream_peer_updates_before_checklist_submit" doc:"With checklist_gated and defer_peer_updates_until_restart: true still tells an agent at work of new answers until its first accepted checklist; null: as false."`
+	MaxNewAnswersPerAgent                          *int                        `json:"max_new_answers_per_agent" min:"1" doc:"How many answers an agent may give; then it votes. In decomposition: how many in a row without anything new from the others; then it is done. null: any number."`
+	MaxNewAnswersGlobal                            *int                        `json:"max_new_answers_global" min:"1" doc:"How many answers the team may give together; then it votes, or in decomposition is done. null: any number."`
+	DeferVotingUntilAllAnswered                    bool                        `json:"defer_voting_until_all_answered" default:"false" doc:"Offer no vote before every active agent has answered."`
+	AnswerNoveltyRequirement                       string                      `json:"answer_novelty_requirement" default:"lenient" enum:"lenient,balanced,strict" doc:"How different a new answer has to be from the existing ones. lenient: not the same text; balanced: at most 70 percent of the words in common; strict: at most 50 percent."`
+	MaxChecklistCallsPerRound                      int                         `json:"max_checklist_calls_per_round" default:"1" min:"1" doc:"How many accepted checklists a step may submit. Only with checklist_gated."`
+	ChecklistFirstAnswer                           bool                        `json:"checklist_first_answer" default:"false" doc:"Offer the checklist before the first answer too. Only with checklist_gated."`
+	SkipVoting                                     bool                        `json:"skip_voting" default:"false" doc:"End when every active agent has answered, without a vote. No effect in decomposition, which has no vote."`
+	SkipFinalPresentation                          bool                        `json:"skip_final_presentation" default:"false" doc:"Make no presenting step where an answer can stand as it is: with winner_reuse, in decomposition too, and with skip_voting. Otherwise winner_present and synthesize still present."`
+	FinalAnswerStrategy                            coordination.FinalStrategy  `json:"final_answer_strategy" default:"winner_reuse" enum:"winner_reuse,winner_present,synthesize" doc:"How the final answer is made: winner_reuse takes the winning answer as it is, winner_present has its author present it, synthesize joins it with the strengths of the others. Decomposition always joins the parts, unless skip_final_presentation is set. With synthesize, max_new_answers_per_agent 1 and voting not deferred, several agents answer once and nobody votes."`
+	PresenterAgent                                 *string                     `json:"presenter_agent" doc:"The agent that presents the final answer where it is presented, and judges it where it is judged; where nobody votes, its answer stands. null: the winner; in decomposition the agent configured last; elsewhere without a vote the first one with an answer."`
+	MaxOrchestrationRestarts                       int                         `json:"max_orchestration_restarts" default:"0" min:"0" doc:"How often the team may begin again after judging its final answer; 0: the answer is not judged."`
+	OnAgentFailure                                 coordination.OnAgentFailure `json:"on_agent_failure" default:"continue" enum:"continue,park,fail" doc:"When an agent fails: continue: the rest decide; park: the session waits for a person to retry, finish or cancel it; fail: the session fails."`
+	Budget                                         Budget                      `json:"budget" doc:"Spending limits of a session; at a limit it decides with the answers it has."`
+	Coordination                                   preparation                 `json:"coordination" doc:"Preparations before the agents begin, and the evaluation of rounds."`
+}
+
+// Budget limits the cost of a session.
+type Budget struct {
+	MaxCostUSD     *float64 `json:"max_cost_usd" min:"0" doc:"US dollars, more than 0; null: no limit. Every model needs a known price."`
+	MaxTotalTokens *int     `json:"max_total_tokens" min:"1" doc:"Input and output tokens together; null: no limit."`
+}
+
+// preparation configures the preparations before the agents begin, and the
+// evaluation of rounds.
+type preparation struct {
+	PersonaGenerator                     generator         `json:"persona_generator" doc:"Give every agent a point of view of its own."`
+	EvaluationCriteriaGenerator          criteriaGenerator `json:"evaluation_criteria_generator" doc:"Make evaluation criteria for the query."`
+	TaskDecomposer                       taskDecomposer    `json:"task_decomposer" doc:"Divide the work in decomposition mode."`
+	ChecklistCriteriaInline              Criteria          `json:"checklist_criteria_inline" doc:"Criteria that answers are judged by, unless the session brings its own; null: the built-in ones."`
+	RoundEvaluatorBeforeChecklist        bool              `json:"round_evaluator_before_checklist" default:"false" doc:"Have a round evaluated before the checklist is offered."`
+	OrchestratorManagedRoundEvaluator    bool              `json:"orchestrator_managed_round_evaluator" default:"false" doc:"Start the round's evaluation for the agents."`
+	RoundEvaluatorTransformationPressure string            `json:"round_evaluator_transformation_pressure" default:"balanced" enum:"gentle,balanced,aggressive" doc:"How strongly the evaluation asks for a different approach."`
+}
+
+type generator struct {
+	Enabled bool `json:"enabled" default:"false" doc:"Whether it is used."`
+}
+
+type criteriaGenerator struct {
+	Enabled     bool `json:"enabled" default:"false" doc:"Whether it is used."`
+	MinCriteria int  `json:"min_criteria" default:"4" min:"1" doc:"The fewest criteria to make."`
+	MaxCriteria int  `json:"max_criteria" default:"7" min:"1" doc:"The most criteria to make."`
+}
+
+type taskDecomposer struct {
+	Enabled bool `json:"enabled" default:"true" doc:"Make the subtasks of agents without one. The decomposer is not available in this version: in decomposition mode every agent needs a subtask of its own."`
+}
+
+// timeouts are time limits in seconds.
+type timeouts struct {
+	OrchestratorTimeoutSeconds    int  `json:"orchestrator_timeout_seconds" default:"7200" min:"1" max:"31536000" doc:"How long a session may take, without the time it is paused or parked; then it decides with the answers it has."`
+	InitialRoundTimeoutSeconds    *int `json:"initial_round_timeout_seconds" min:"1" max:"31536000" doc:"How long the model and the tools of an agent's first step may take before it is told to come to an end; null: no limit of its own."`
+	SubsequentRoundTimeoutSeconds *int `json:"subsequent_round_timeout_seconds" min:"1" max:"31536000" doc:"The same for every later step; null: no limit of its own."`
+	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was told to come to an end; then it may only answer, vote or stop. 0: at once."`
 }
 
 // Agent returns the agent with the given ID.
@@ -69,23 +140,20 @@ func (t Team) Agent(id string) (Agent, bool) {
 	return t.Agents[i], true
 }
 
-// Default returns the built-in team: agent_a, agent_b and agent_c on
-// DefaultModel, everything else at its default.
+// Default returns the built-in team: agent_a, agent_b and agent_c on the default
+// model, everything else at its default.
 func Default() Team {
-	var t Team
-	setDefaults(reflect.ValueOf(&t).Elem())
+	t := Defaults[Team]()
 	for _, letter := range "abc" {
-		var a Agent
-		setDefaults(reflect.ValueOf(&a).Elem())
-		a.ID = fmt.Sprintf("agent_%c", letter)
-		a.Backend.Model = DefaultModel
+		a := Defaults[Agent]()
+		a.ID, a.Backend.Model = fmt.Sprintf("agent_%c", letter), defaultModel
 		t.Agents = append(t.Agents, a)
 	}
 	return t
 }
 
 // Offline returns the team with the built-in deterministic model behind every
-// agent. It uses neither a shell nor MCP servers, which could need a network.
+// agent, without shells and MCP servers, which could need a network.
 func (t Team) Offline() Team {
 	t.Agents = slices.Clone(t.Agents)
 	for i := range t.Agents {
@@ -95,100 +163,23 @@ func (t Team) Offline() Team {
 	return t
 }
 
-// The values of keys that checks look at.
-const (
-	decomposition  = "decomposition" // of CoordinationMode
-	restartUpdates = "restart"       // of UpdateMode
-)
-
-// Orchestrator says how a team comes to a decision. For the tags see Team.
-type Orchestrator struct {
-	CoordinationMode                               string       `json:"coordination_mode" default:"voting" enum:"voting,decomposition" doc:"voting: every agent answers the query and the team votes; decomposition: every agent owns a part of the work, its subtask, says when it is done with it, and a presenter joins the parts."`
-	Pacing                                         string       `json:"pacing" default:"rounds" enum:"rounds,continuous" doc:"rounds: a wave of steps waits for the one before; continuous: an agent goes on as soon as it has something new to see."`
-	UpdateMode                                     string       `json:"update_mode" default:"inject" enum:"inject,restart" doc:"How an agent at work learns of new answers: inject tells it at its next safe point, restart ends its step there and begins it again."`
-	OnSplit                                        string       `json:"on_split" default:"revote" enum:"revote,plurality,fail" doc:"What happens when all votes are fresh and no answer has the majority: everybody votes once more, the answer with most votes wins, or the session fails."`
-	MaxRevotes                                     int          `json:"max_revotes" default:"1" min:"0" doc:"How often a session repeats a split vote before the plurality decides."`
-	MaxStepsPerAgent                               int          `json:"max_steps_per_agent" default:"12" min:"1" doc:"How many steps an agent may take; at the limit the session decides with what is there."`
-	VotingSensitivity                              string       `json:"voting_sensitivity" default:"lenient" enum:"lenient,balanced,strict,checklist_gated" doc:"When an agent votes instead of answering better. lenient: the best answer does what is asked; balanced: it does all of it, and nothing substantial is left to improve; strict: a hard look for something better found nothing that matters; checklist_gated: a scored checklist of criteria says so."`
-	DisableInjection                               bool         `json:"disable_injection" default:"false" doc:"Never tell an agent at work of new answers: it sees them at its next step."`
-	FairnessEnabled                                bool         `json:"fairness_enabled" default:"true" doc:"Keep fast agents from running ahead of slow ones, and updates from coming in a flood: the two keys below hold only with it."`
-	FairnessLeadCapAnswers                         int          `json:"fairness_lead_cap_answers" default:"2" min:"0" doc:"How many answers an agent may be ahead of the slowest one still at work, counting the answer it is about to give; 0: never ahead. First answers are exempt."`
-	MaxMidstreamInjectionsPerRound                 int          `json:"max_midstream_injections_per_round" default:"2" min:"1" doc:"How many new answers of others a step is told of at most while it works."`
-	DeferPeerUpdatesUntilRestart                   bool         `json:"defer_peer_updates_until_restart" default:"false" doc:"Keep the new answers of others for an agent's next step."`
-	AllowMidstreamPeerUpdatesBeforeChecklistSubmit *bool        `json:"allow_midstream_peer_updates_before_checklist_submit" doc:"With checklist_gated and defer_peer_updates_until_restart: true tells an agent at work of new answers all the same, until its first accepted checklist; null: as false."`
-	MaxNewAnswersPerAgent                          *int         `json:"max_new_answers_per_agent" min:"1" doc:"How many answers an agent may give; then it votes. In decomposition: how many in a row without anything new from the others; then it is done. null: any number."`
-	MaxNewAnswersGlobal                            *int         `json:"max_new_answers_global" min:"1" doc:"How many answers the team may give together; then it votes, or in decomposition is done. null: any number."`
-	DeferVotingUntilAllAnswered                    bool         `json:"defer_voting_until_all_answered" default:"false" doc:"Offer no vote before every active agent has answered."`
-	AnswerNoveltyRequirement                       string       `json:"answer_novelty_requirement" default:"lenient" enum:"lenient,balanced,strict" doc:"How different a new answer has to be from those there are: lenient: not the same text; balanced: at most 70 percent of the words in common; strict: at most 50 percent."`
-	MaxChecklistCallsPerRound                      int          `json:"max_checklist_calls_per_round" default:"1" min:"1" doc:"How many accepted checklists a step may submit. Only with checklist_gated."`
-	ChecklistFirstAnswer                           bool         `json:"checklist_first_answer" default:"false" doc:"Offer the checklist before the first answer too. Only with checklist_gated."`
-	SkipVoting                                     bool         `json:"skip_voting" default:"false" doc:"End when every active agent has answered, without a vote. Decomposition has none to skip."`
-	SkipFinalPresentation                          bool         `json:"skip_final_presentation" default:"false" doc:"Make no presenting step where an answer can stand as it is: with winner_reuse, in decomposition too, and with skip_voting. Otherwise winner_present and synthesize still present."`
-	FinalAnswerStrategy                            string       `json:"final_answer_strategy" default:"winner_reuse" enum:"winner_reuse,winner_present,synthesize" doc:"How the final answer is made: winner_reuse takes the winning answer as it is, winner_present has its author present it, synthesize joins it with the strengths of the others. Decomposition always joins the parts, unless skip_final_presentation says otherwise. With synthesize, max_new_answers_per_agent 1 and voting not deferred, several agents answer once and nobody votes."`
-	PresenterAgent                                 *string      `json:"presenter_agent" doc:"The agent that presents the final answer where it is presented, and judges it where it is judged; where nobody votes, its answer is the one that stands. null: the winner; in decomposition the agent configured last; elsewhere without a vote the first one with an answer."`
-	MaxOrchestrationRestarts                       int          `json:"max_orchestration_restarts" default:"0" min:"0" doc:"How often the team may begin again after judging its final answer; 0: the answer is not judged."`
-	OnAgentFailure                                 string       `json:"on_agent_failure" default:"continue" enum:"continue,park,fail" doc:"When an agent fails: continue: the rest decide; park: the session waits for a person to retry, finish or cancel it; fail: the session fails."`
-	Budget                                         Budget       `json:"budget" doc:"What a session may spend; then it decides with what is there."`
-	Coordination                                   Coordination `json:"coordination" doc:"What is prepared before the agents begin, and how rounds are evaluated."`
-}
-
-// Budget limits what a session may cost.
-type Budget struct {
-	MaxCostUSD     *float64 `json:"max_cost_usd" min:"0" doc:"US dollars, more than 0; null: no limit. Every model needs a known price."`
-	MaxTotalTokens *int     `json:"max_total_tokens" min:"1" doc:"Input and output tokens together; null: no limit."`
-}
-
-// Coordination is what is prepared before the agents begin, and how rounds are
-// evaluated.
-type Coordination struct {
-	PersonaGenerator                     PersonaGenerator  `json:"persona_generator" doc:"Give every agent a point of view of its own."`
-	EvaluationCriteriaGenerator          CriteriaGenerator `json:"evaluation_criteria_generator" doc:"Make evaluation criteria for the query."`
-	TaskDecomposer                       TaskDecomposer    `json:"task_decomposer" doc:"Divide the work in decomposition mode."`
-	ChecklistCriteriaInline              Criteria          `json:"checklist_criteria_inline" doc:"Criteria that answers are judged by, unless the session brings its own; null: the built-in ones."`
-	RoundEvaluatorBeforeChecklist        bool              `json:"round_evaluator_before_checklist" default:"false" doc:"Have a round evaluated before the checklist is offered."`
-	OrchestratorManagedRoundEvaluator    bool              `json:"orchestrator_managed_round_evaluator" default:"false" doc:"Start the round's evaluation for the agents."`
-	RoundEvaluatorTransformationPressure string            `json:"round_evaluator_transformation_pressure" default:"balanced" enum:"gentle,balanced,aggressive" doc:"How strongly the evaluation asks for a different approach."`
-}
-
-// PersonaGenerator makes the agents' points of view.
-type PersonaGenerator struct {
-	Enabled bool `json:"enabled" default:"false" doc:"Whether it is used."`
-}
-
-// CriteriaGenerator makes evaluation criteria.
-type CriteriaGenerator struct {
-	Enabled     bool `json:"enabled" default:"false" doc:"Whether it is used."`
-	MinCriteria int  `json:"min_criteria" default:"4" min:"1" doc:"The fewest criteria to make."`
-	MaxCriteria int  `json:"max_criteria" default:"7" min:"1" doc:"The most criteria to make."`
-}
-
-// TaskDecomposer divides the work among the agents.
-type TaskDecomposer struct {
-	Enabled bool `json:"enabled" default:"true" doc:"Make the subtasks of agents without one. The decomposer is not available in this version: in decomposition mode every agent needs a subtask of its own."`
-}
-
-// Timeouts are limits of time in seconds.
-type Timeouts struct {
-	OrchestratorTimeoutSeconds    int  `json:"orchestrator_timeout_seconds" default:"7200" min:"1" max:"31536000" doc:"How long a session may take, paused and parked time apart; then it decides with what is there."`
-	InitialRoundTimeoutSeconds    *int `json:"initial_round_timeout_seconds" min:"1" max:"31536000" doc:"How long the model and the tools of an agent's first step may take before it is told to come to an end; null: no limit of its own."`
-	SubsequentRoundTimeoutSeconds *int `json:"subsequent_round_timeout_seconds" min:"1" max:"31536000" doc:"The same of every later step; null: no limit of its own."`
-	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was told to come to an end; then it may only answer, vote or stop. 0: at once."`
-}
-
-// Canonical returns the team as JSON with every default resolved, the same bytes
+// Canonical returns the team as JSON with every default resolved: the same bytes
 // for the same meaning. Parse reads it back unchanged. It fails only for a Team
 // that did not come from Parse and has Params that JSON cannot express.
-func (t Team) Canonical() ([]byte, error) {
-	data, err := json.Marshal(t)
+func (t Team) Canonical() ([]byte, error) { return canonical("team configuration", t) }
+
+// Hash returns the SHA-256 of the canonical form in hex, "" if there is none.
+func (t Team) Hash() string { return hash(t.Canonical()) }
+
+func canonical(what string, v any) ([]byte, error) {
+	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("write the team configuration as JSON: %w", err)
+		return nil, fmt.Errorf("write the %s as JSON: %w", what, err)
 	}
 	return data, nil
 }
 
-// Hash is the SHA-256 of the canonical form in hex; empty if there is none.
-func (t Team) Hash() string {
-	data, err := t.Canonical()
+func hash(data []byte, err error) string {
 	if err != nil {
 		return ""
 	}

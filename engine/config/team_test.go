@@ -1,4 +1,4 @@
-package config_test
+package config
 
 import (
 	"os"
@@ -9,37 +9,37 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/config"
+	"conclave/engine/coordination"
 )
 
-func parse(t *testing.T, text string) config.Team {
+func parse(t *testing.T, text string) Team {
 	t.Helper()
-	team, err := config.Parse("team.yaml", []byte(text), config.Local)
+	team, err := Parse("team.yaml", []byte(text), Local)
 	require.NoError(t, err)
 	return team
 }
 
 func TestTheBuiltInTeamHasTheDocumentedDefaults(t *testing.T) {
 	t.Parallel()
-	agent := func(id string) config.Agent {
-		return config.Agent{ID: id, Backend: config.Backend{Type: "openai", Model: "gpt-5.2"}, Tools: config.Tools{Files: true}}
+	agent := func(id string) Agent {
+		return Agent{ID: id, Backend: Backend{Type: "openai", Model: "gpt-5.2"}, Tools: Tools{Files: true}}
 	}
-	require.Equal(t, config.Team{
-		Agents: []config.Agent{agent("agent_a"), agent("agent_b"), agent("agent_c")},
-		Orchestrator: config.Orchestrator{
+	require.Equal(t, Team{
+		Agents: []Agent{agent("agent_a"), agent("agent_b"), agent("agent_c")},
+		Orchestrator: Orchestrator{
 			CoordinationMode: "voting", Pacing: "rounds", UpdateMode: "inject", OnSplit: "revote",
 			MaxRevotes: 1, MaxStepsPerAgent: 12, VotingSensitivity: "lenient",
 			FairnessEnabled: true, FairnessLeadCapAnswers: 2, MaxMidstreamInjectionsPerRound: 2,
 			AnswerNoveltyRequirement: "lenient", MaxChecklistCallsPerRound: 1,
 			FinalAnswerStrategy: "winner_reuse", OnAgentFailure: "continue",
-			Coordination: config.Coordination{
-				EvaluationCriteriaGenerator:          config.CriteriaGenerator{MinCriteria: 4, MaxCriteria: 7},
-				TaskDecomposer:                       config.TaskDecomposer{Enabled: true},
+			Coordination: preparation{
+				EvaluationCriteriaGenerator:          criteriaGenerator{MinCriteria: 4, MaxCriteria: 7},
+				TaskDecomposer:                       taskDecomposer{Enabled: true},
 				RoundEvaluatorTransformationPressure: "balanced",
 			},
 		},
-		Timeouts: config.Timeouts{OrchestratorTimeoutSeconds: 7200, RoundTimeoutGraceSeconds: 120},
-	}, config.Default())
+		Timeouts: timeouts{OrchestratorTimeoutSeconds: 7200, RoundTimeoutGraceSeconds: 120},
+	}, Default())
 }
 
 // contract is the example of the public contract with every key at its default,
@@ -101,15 +101,15 @@ timeout_settings:
 func TestEveryKeyOfTheContractIsKnownAndAtItsDefault(t *testing.T) {
 	t.Parallel()
 	team := parse(t, contract)
-	want := config.Default()
-	want.Agents = []config.Agent{{
+	want := Default()
+	want.Agents = []Agent{{
 		ID: "agent_a",
-		Backend: config.Backend{
+		Backend: Backend{
 			Type: "openai", Provider: "openai", Model: "gpt-5.2", BaseURL: "http://127.0.0.1:11434/v1",
 			APIKeyEnv: "OPENAI_API_KEY", Params: map[string]any{"temperature": 0.7},
 		},
 		SystemMessage: "Be brief.",
-		Tools:         config.Tools{Files: true},
+		Tools:         Tools{Files: true},
 	}}
 	require.Equal(t, want, team)
 }
@@ -159,16 +159,16 @@ timeout_settings:
   subsequent_round_timeout_seconds: 300
   round_timeout_grace_seconds: 0
 `)
-	want := config.Default()
-	want.Agents = []config.Agent{{
-		ID: "agent_a", Backend: config.Backend{Type: config.Offline}, Tools: config.Tools{Shell: true},
-		MCPServers: []config.MCPServer{
+	want := Default()
+	want.Agents = []Agent{{
+		ID: "agent_a", Backend: Backend{Type: Offline}, Tools: Tools{Shell: true},
+		MCPServers: []MCPServer{
 			{Name: "browser"},
 			{Name: "my-files_2", Command: "server", Args: []string{"-x", ""}, Env: map[string]string{"LEVEL": "debug", "TOKEN": "${MY_TOKEN}"}},
 			{Name: "web", URL: "https://h/mcp?v=1"},
 		},
 	}}
-	want.Orchestrator = config.Orchestrator{
+	want.Orchestrator = Orchestrator{
 		CoordinationMode: "voting", Pacing: "continuous", UpdateMode: "restart", OnSplit: "plurality",
 		MaxRevotes: 3, MaxStepsPerAgent: 4, VotingSensitivity: "checklist_gated",
 		MaxMidstreamInjectionsPerRound: 1, DeferPeerUpdatesUntilRestart: true,
@@ -178,12 +178,12 @@ timeout_settings:
 		MaxChecklistCallsPerRound: 2, ChecklistFirstAnswer: true,
 		SkipVoting: true, SkipFinalPresentation: true, FinalAnswerStrategy: "synthesize",
 		PresenterAgent: new("agent_a"), MaxOrchestrationRestarts: 2, OnAgentFailure: "park",
-		Budget:       config.Budget{MaxCostUSD: new(1.5), MaxTotalTokens: new(1000)},
+		Budget:       Budget{MaxCostUSD: new(1.5), MaxTotalTokens: new(1000)},
 		Coordination: want.Orchestrator.Coordination,
 	}
-	want.Orchestrator.Coordination.ChecklistCriteriaInline = config.Criteria{{Text: "Is it right?", Category: "primary"}}
+	want.Orchestrator.Coordination.ChecklistCriteriaInline = Criteria{{Text: "Is it right?", Category: "primary"}}
 	want.Orchestrator.Coordination.TaskDecomposer.Enabled = false
-	want.Timeouts = config.Timeouts{
+	want.Timeouts = timeouts{
 		OrchestratorTimeoutSeconds: 60, InitialRoundTimeoutSeconds: new(600), SubsequentRoundTimeoutSeconds: new(300),
 	}
 	require.Equal(t, want, team, "a step may be given more time than the session, and no grace")
@@ -206,7 +206,7 @@ orchestrator:
   skip_final_presentation: true
   defer_voting_until_all_answered: true
 `)
-	require.Equal(t, "decomposition", team.Orchestrator.CoordinationMode)
+	require.Equal(t, coordination.Decomposition, team.Orchestrator.CoordinationMode)
 	require.Equal(t, []string{"The server.", "The client."}, []string{team.Agents[0].Subtask, team.Agents[1].Subtask})
 	require.Equal(t, new("agent_a"), team.Orchestrator.PresenterAgent)
 }
@@ -217,6 +217,7 @@ func TestDifferentWaysToWriteTheSameTeam(t *testing.T) {
 	for name, text := range map[string]string{
 		"JSON":                         `{"agents": [{"id": "agent_a", "backend": {"model": "m", "params": {"seed": 7}}}]}`,
 		"JSON with tabs":               "{\t\"agents\":\n\t[{\"id\":\t\"agent_a\", \"backend\": {\"model\": \"m\", \"params\": {\"seed\": 7.0}}}]}",
+		"JSON indented with tabs":      "{\n\t\"agents\": [\n\t\t{\n\t\t\t\"id\": \"agent_a\",\n\t\t\t\"backend\": {\"model\": \"m\", \"params\": {\"seed\": 7}}\n\t\t}\n\t]\n}",
 		"JSON keys on lines":           "{\"agents\"\n:\n[{\"id\"\n:\"agent_a\",\"backend\":{\"model\":\"m\",\"params\":{\"seed\":7}}}]}",
 		"one agent":                    "agent: {id: agent_a, backend: {model: m, params: {seed: 7}}}",
 		"a byte order mark":            "\ufeffagents:\n  - {id: agent_a, backend: {model: m, params: {seed: 7}}}\n",
@@ -262,14 +263,36 @@ func TestParamsKeepTheirValues(t *testing.T) {
 	}, team.Agents[0].Backend.Params)
 }
 
+func TestParse_keepsCharactersThatYAMLRefusesInJSON(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`\ud83d\ude00\u0041`:              "😀A",
+		`\\ud83d \ud83d`:                  "\\ud83d \ufffd",
+		`\u0000\u007f\u2028`:              "\x00\x7f\u2028",
+		"\x7f\u0085\u2028\u2029\ufeff":    "\x7f\u0085\u2028\u2029\ufeff",
+		"a\tb: c # d, *e \uffff":          "a\tb: c # d, *e \uffff",
+		`\"\/\b\f\n\r\t \u003c\u0026`:     "\"/\b\f\n\r\t <&",
+		strings.Repeat(`\"`, 2000) + " :": strings.Repeat(`"`, 2000) + " :",
+	} {
+		if strings.Contains(text, "\t") {
+			text = strings.ReplaceAll(text, "\t", `\t`)
+		}
+		team := parse(t, `{"agent": {"id": "a", "backend": {"type": "offline"}, "system_message": "`+text+`"}}`)
+		require.Equal(t, want, team.Agents[0].SystemMessage)
+		canonical, err := team.Canonical()
+		require.NoError(t, err)
+		require.Equal(t, team, parse(t, string(canonical)))
+	}
+}
+
 func TestAClusterAcceptsWhatNamesProviders(t *testing.T) {
 	t.Parallel()
-	_, err := config.Parse("input config", []byte(`{"agents": [
-		{"id": "a", "backend": {"provider": "openai", "model": "m"}}, {"id": "b", "backend": {"type": "offline"}}]}`), config.Cluster)
+	_, err := Parse("input config", []byte(`{"agents": [
+		{"id": "a", "backend": {"provider": "openai", "model": "m"}}, {"id": "b", "backend": {"type": "offline"}}]}`), Cluster)
 	require.NoError(t, err)
-	canonical, err := config.Default().Canonical()
+	canonical, err := Default().Canonical()
 	require.NoError(t, err)
-	_, err = config.Parse("input config", canonical, config.Cluster)
+	_, err = Parse("input config", canonical, Cluster)
 	require.NoError(t, err, "the built-in team defines nothing")
 }
 
@@ -277,44 +300,44 @@ func TestOfflineReplacesEveryBackend(t *testing.T) {
 	t.Parallel()
 	team := parse(t, contract)
 	offline := team.Offline()
-	require.Equal(t, config.Backend{Type: config.Offline}, offline.Agents[0].Backend)
+	require.Equal(t, Backend{Type: Offline}, offline.Agents[0].Backend)
 	require.Equal(t, "Be brief.", offline.Agents[0].SystemMessage)
 	require.Equal(t, "gpt-5.2", team.Agents[0].Backend.Model, "the team itself is not changed")
 }
 
 func TestAgentByID(t *testing.T) {
 	t.Parallel()
-	agent, ok := config.Default().Agent("agent_b")
+	agent, ok := Default().Agent("agent_b")
 	require.True(t, ok)
 	require.Equal(t, "agent_b", agent.ID)
-	_, ok = config.Default().Agent("agent_d")
+	_, ok = Default().Agent("agent_d")
 	require.False(t, ok)
 }
 
 func TestTheStarterFileSaysTheDefaults(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, config.Default(), parse(t, string(config.Starter())))
+	require.Equal(t, Default(), parse(t, string(Starter())))
 }
 
 func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
 	t.Parallel()
 	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+|[a-z_]+:|  .+)$`)
-	text := suggestion.ReplaceAllString(string(config.Starter()), "$1$2")
+	text := suggestion.ReplaceAllString(string(Starter()), "$1$2")
 	team := parse(t, text)
 
-	want := config.Default()
+	want := Default()
 	want.Agents[0].Backend.BaseURL, want.Agents[0].Backend.APIKeyEnv = "http://127.0.0.1:11434/v1", "MY_SERVER_API_KEY"
 	want.Agents[0].Backend.Params = map[string]any{"temperature": 0.7}
 	want.Agents[0].SystemMessage = "You are a careful reviewer."
 	want.Agents[0].Tools.Shell = true
-	want.Agents[0].MCPServers = []config.MCPServer{
+	want.Agents[0].MCPServers = []MCPServer{
 		{Name: "browser", Command: "/opt/mcp/bin/browser-mcp", Args: []string{"--headless"}},
 		{Name: "tickets", Command: "tickets-mcp", Env: map[string]string{"TICKETS_TOKEN": "${TICKETS_TOKEN}"}},
 		{Name: "docs", URL: "https://docs.example.com/mcp"},
 	}
 	want.Orchestrator.MaxNewAnswersPerAgent = new(3)
 	want.Orchestrator.PresenterAgent = new("agent_b")
-	want.Orchestrator.Budget = config.Budget{MaxCostUSD: new(2.5), MaxTotalTokens: new(500_000)}
+	want.Orchestrator.Budget = Budget{MaxCostUSD: new(2.5), MaxTotalTokens: new(500_000)}
 	want.Timeouts.InitialRoundTimeoutSeconds, want.Timeouts.SubsequentRoundTimeoutSeconds = new(900), new(600)
 	require.Equal(t, want, team, "no line of prose is taken for a suggestion")
 }
@@ -322,39 +345,39 @@ func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "conclave.yaml")
-	_, err := config.Load(file)
+	_, err := Load(file)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, file)
 
-	_, err = config.Load(filepath.Dir(file))
-	require.ErrorContains(t, err, "is a directory; it takes a file that can be read")
+	_, err = Load(filepath.Dir(file))
+	require.ErrorContains(t, err, "is a directory; give the path of a readable file")
 
-	require.NoError(t, os.WriteFile(file, config.Starter(), 0o600))
-	team, err := config.Load(file)
+	require.NoError(t, os.WriteFile(file, Starter(), 0o600))
+	team, err := Load(file)
 	require.NoError(t, err)
-	require.Equal(t, config.Default(), team)
+	require.Equal(t, Default(), team)
 
 	require.NoError(t, os.WriteFile(file, []byte("agents: \xff\n"), 0o600))
-	_, err = config.Load(file)
+	_, err = Load(file)
 	require.EqualError(t, err, file+":1:9: not UTF-8 text; save the file in UTF-8")
 }
 
 func TestHugeInputIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := config.Parse("team.yaml", []byte("agents: "+strings.Repeat(" ", 1<<20)), config.Local)
+	_, err := Parse("team.yaml", []byte("agents: "+strings.Repeat(" ", 1<<20)), Local)
 	require.ErrorContains(t, err, "at most 1048576 are accepted")
 
-	_, err = config.Parse("team.yaml", []byte(`{"a": [`+strings.Repeat("1,", 20_000)+`1]}`), config.Local)
+	_, err = Parse("team.yaml", []byte(`{"a": [`+strings.Repeat("1,", 20_000)+`1]}`), Local)
 	require.ErrorContains(t, err, "more than 10000 values")
 
-	_, err = config.Parse("team.yaml", []byte(`{"a": `+strings.Repeat("[", 60)+strings.Repeat("]", 60)+`}`), config.Local)
+	_, err = Parse("team.yaml", []byte(`{"a": `+strings.Repeat("[", 60)+strings.Repeat("]", 60)+`}`), Local)
 	require.ErrorContains(t, err, "nested more than 50 levels")
 }
 
 func TestManyProblemsAreCounted(t *testing.T) {
 	t.Parallel()
-	_, err := config.Parse("team.yaml", []byte("agents:\n"+strings.Repeat("  - 1\n", 60)), config.Local)
-	var problems config.Problems
+	_, err := Parse("team.yaml", []byte("agents:\n"+strings.Repeat("  - 1\n", 60)), Local)
+	var problems Problems
 	require.ErrorAs(t, err, &problems)
 	require.Len(t, problems, 61, "60 that are no agents, and there are too many")
 	require.Len(t, strings.Split(err.Error(), "\n"), 51)

@@ -34,9 +34,9 @@ func TestDefaultsAreValid(t *testing.T) {
 		require.NotEmpty(t, r.doc, pattern)
 		require.Regexp(t, `^[a-z_]+$`, r.key, pattern)
 		if r.def != nil {
-			d := decoder{}
+			d := newDecoder("", Local, teamType)
 			v := reflect.New(map[kind]reflect.Type{
-				boolean: reflect.TypeFor[bool](), number: reflect.TypeFor[int](), stringText: reflect.TypeFor[string](),
+				boolean: reflect.TypeFor[bool](), number: reflect.TypeFor[int](), str: reflect.TypeFor[string](),
 			}[r.def.kind]).Elem()
 			d.decode(r.def, pattern, v, r)
 			require.Empty(t, d.problems, pattern)

@@ -145,7 +145,7 @@ func (r *Report) reason(status coordination.Status) string {
 func Rules(t config.Team) coordination.Config {
 	o := t.Orchestrator
 	c := coordination.Config{
-		Mode:             coordination.Mode(o.CoordinationMode),
+		Mode:             o.CoordinationMode,
 		MaxStepsPerAgent: o.MaxStepsPerAgent,
 		AnswersPerAgent:  value(o.MaxNewAnswersPerAgent),
 		AnswersGlobal:    value(o.MaxNewAnswersGlobal),

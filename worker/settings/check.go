@@ -14,7 +14,7 @@ import (
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // check finds what no tag can say.
-func check(s Settings, c config.Checker) {
+func check(s Settings, c *config.Decoder) {
 	var providers []string // those that a team can name
 	for _, n := range slices.Sorted(maps.Keys(s.Providers)) {
 		key := c.Key("providers", n)
@@ -48,7 +48,7 @@ func check(s Settings, c config.Checker) {
 	}
 }
 
-func checkName(c config.Checker, key, n, what string) bool {
+func checkName(c *config.Decoder, key, n, what string) bool {
 	if name.MatchString(n) {
 		return true
 	}
@@ -56,7 +56,7 @@ func checkName(c config.Checker, key, n, what string) bool {
 	return false
 }
 
-func checkProvider(c config.Checker, key string, p Provider) {
+func checkProvider(c *config.Decoder, key string, p Provider) {
 	if p.BaseURL == "" {
 		c.Report(key+".base_url", "missing; it takes the address of the server, such as https://api.openai.com/v1")
 	}
@@ -72,7 +72,7 @@ func checkProvider(c config.Checker, key string, p Provider) {
 }
 
 // checkTeam refuses names of providers that are not there.
-func checkTeam(c config.Checker, key string, t config.Team, providers []string) {
+func checkTeam(c *config.Decoder, key string, t config.Team, providers []string) {
 	for i, a := range t.Agents {
 		key := fmt.Sprintf("%s.agents[%d].backend.provider", key, i)
 		switch p := a.Backend.Provider; {
@@ -86,7 +86,7 @@ func checkTeam(c config.Checker, key string, t config.Team, providers []string) 
 }
 
 // checkServers refuses names of MCP servers that are not there.
-func checkServers(c config.Checker, key string, t config.Team, servers []string) {
+func checkServers(c *config.Decoder, key string, t config.Team, servers []string) {
 	for i, a := range t.Agents {
 		for j, s := range a.MCPServers {
 			key := fmt.Sprintf("%s.agents[%d].mcp_servers[%d].name", key, i, j)
