@@ -5,7 +5,7 @@ import "slices"
 // ring tells the running steps what is new, if there is something new that one
 // of them can use. Every ring costs an event of the history.
 func (s *State) ring(directive Directive) []Command {
-	if s.Protocol < 2 || !s.running() {
+	if !s.running() {
 		return nil
 	}
 	bell := Ring{

@@ -63,7 +63,7 @@ func (s *State) presenter(winner *Agent) *Agent {
 // afterPresenting is what follows the final answer: it is judged as long as the
 // team may begin again.
 func (s *State) afterPresenting() Stage {
-	if s.Protocol >= 2 && len(s.Earlier) < s.Config.MaxRestarts {
+	if len(s.Earlier) < s.Config.MaxRestarts {
 		return StageEvaluate
 	}
 	return StageOver

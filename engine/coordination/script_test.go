@@ -143,9 +143,8 @@ func parseTeam(t *testing.T, text string) *player {
 	if lead := o.number(t, "fairness_lead_cap_answers", -1); lead >= 0 {
 		config.LeadCap = &lead
 	}
-	protocol := o.number(t, "protocol", c.Protocol)
 	require.Empty(t, o, "no such setting")
-	return playerOf(c.Start(protocol, config))
+	return playerOf(c.New(config))
 }
 
 func parseEvent(t *testing.T, p *player, verb, text string) c.Event {

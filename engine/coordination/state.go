@@ -6,12 +6,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// Protocol is the version of the rules that New starts a session with. State
-// keeps the one it was started with, and any later change of behaviour asks
-// State.Protocol which rules hold.
-//
-//   - 1: waves of answers and votes, and nothing that a running step can hear.
-//   - 2: everything in the package comment.
+// Protocol is the version of the rules that New starts a session with. State keeps
+// the version that it was started with, and every later change of behaviour is gated
+// on State.Protocol. The package comment describes version 2, the first.
 const Protocol = 2
 
 // State is a session's coordination at one moment: plain data that survives
@@ -112,9 +109,6 @@ func New(c Config) *State { return Start(Protocol, c) }
 // Start starts a session under the rules of the given protocol: the one that
 // was current when the session's first run began.
 func Start(protocol int, c Config) *State {
-	if protocol < 2 {
-		protocol, c = 1, c.first()
-	}
 	s := &State{Protocol: protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
 	for _, id := range s.Config.Agents {

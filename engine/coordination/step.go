@@ -78,12 +78,10 @@ func (s *State) ended(launch LaunchID, usage llm.Usage) (*Agent, *Launch) {
 }
 
 // suspended keeps a step that was ended from outside: the agent goes on with it
-// as soon as it may. Protocol 1 launches a new one with the next wave.
+// as soon as it may.
 func (s *State) suspended(a *Agent, run *Launch, e Suspended) {
 	a.Step = max(a.Step, e.Step)
-	if s.Protocol >= 2 {
-		a.Rest = &Rest{Launch: *run, Token: e.Token}
-	}
+	a.Rest = &Rest{Launch: *run, Token: e.Token}
 	s.note(Entry{Kind: EntrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was stopped in the middle of a step"})
 }
 
@@ -91,9 +89,7 @@ func (s *State) failed(a *Agent, run *Launch, e Failed) {
 	a.Step = max(a.Step, e.Step)
 	a.Error = &Failure{Type: cut(e.Cause.Type), Message: cut(e.Cause.Message)}
 	a.Ballot, a.Halt = nil, nil
-	if s.Protocol >= 2 {
-		a.Rest = &Rest{Launch: *run, Token: e.Token}
-	}
+	a.Rest = &Rest{Launch: *run, Token: e.Token}
 	s.note(Entry{Kind: EntryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
 }
 

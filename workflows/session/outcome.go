@@ -22,7 +22,7 @@ func (s *session) ended(ctx workflow.Context, launched running, f workflow.Futur
 		s.core.Step(unfinished(r, drive.Token(s.ctx, string(r.launch.ID)), err))
 		return
 	}
-	if s.core.Protocol > 1 && !drive.IsToken(s.ctx, result.Token, string(r.launch.ID)) {
+	if !drive.IsToken(s.ctx, result.Token, string(r.launch.ID)) {
 		s.core.Step(byHand(r.launch, drive.Token(s.ctx, string(r.launch.ID))))
 		return
 	}
