@@ -180,7 +180,7 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 			return
 		}
 	}
-	_, step, _ := event.ends()
+	step := event.end().Step
 	a.Step = max(a.Step, step)
 	text := a.ID + " came to no final word; what there is stands"
 	if s.joins(run) {

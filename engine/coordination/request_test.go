@@ -182,7 +182,7 @@ func TestRule28_RetryIsTheSameStep(t *testing.T) {
 func TestRule28_RetryWithoutANumber(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
-	p.batch(c.Failed{Launch: "l1", Cause: c.Failure{Type: "no_worker", Message: "nobody took it"}})
+	p.batch(c.Failed{End: c.End{Launch: "l1"}, Cause: c.Failure{Type: "no_worker", Message: "nobody took it"}})
 	l := theLaunch(t, p.batch(c.Retry{}))
 	require.Zero(t, l.After)
 	require.Empty(t, l.ResumeFrom, "there is nothing to go on from")

@@ -2,8 +2,6 @@ package coordination
 
 import (
 	"slices"
-
-	"conclave/engine/llm"
 )
 
 // Step takes one event. It never fails: an event that is stale or impossible
@@ -26,8 +24,7 @@ func (s *State) Step(event Event) {
 
 // stepEnd takes the end of a step.
 func (s *State) stepEnd(event ending) {
-	launch, _, usage := event.ends()
-	a, run := s.ended(launch, usage)
+	a, run := s.ended(event.end())
 	if run == nil {
 		return
 	}
@@ -62,22 +59,22 @@ func (s *State) stepEnd(event ending) {
 
 // ended closes the run that an event names and accounts for it. It is the one
 // door that stale events are stopped at: the launch is nil for those.
-func (s *State) ended(launch LaunchID, usage llm.Usage) (*Agent, *Launch) {
+func (s *State) ended(e End) (*Agent, *Launch) {
 	for i := range s.Agents {
 		a := &s.Agents[i]
-		if a.Run == nil || a.Run.Launch.ID != launch {
+		if a.Run == nil || a.Run.Launch.ID != e.Launch {
 			continue
 		}
 		run := a.Run.Launch
 		a.Run = nil
-		a.Usage = a.Usage.Add(usage)
+		a.Usage = a.Usage.Add(e.Usage)
 		if s.Done() { // it was cancelled; what it cost was spent all the same
 			s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Text: a.ID + " ended after the decision; only its usage counts"})
 			return nil, nil
 		}
 		return a, &run
 	}
-	s.note(Entry{Kind: EntryIgnored, Text: "event of launch " + quoted(string(launch)) + " ignored: it is not running"})
+	s.note(Entry{Kind: EntryIgnored, Text: "event of launch " + quoted(string(e.Launch)) + " ignored: it is not running"})
 	return nil, nil
 }
 
