@@ -1,0 +1,251 @@
+// Command house measures this repository's Go code.
+//
+//	go run ./.ci/house size       a Markdown table of sizes by package
+//	go run ./.ci/house english    the comment lines that count against plain English; fails above the limit
+//	go run ./.ci/house draw SEED  fifty comments drawn at random
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxRiddles is the number of comment lines of production code that may match riddle.
+const maxRiddles = 20
+
+// riddle matches the turns of phrase that stand where English has a noun.
+var riddle = regexp.MustCompile(`(?i)\b(what|whatever|that which|(is|are) (none|nothing)|makes? of)\b`)
+
+// room is the count of one package directory.
+type room struct {
+	dir                     string
+	files, lines, testLines int
+	statements, exported    int
+	templateLines           int
+	comments, whats         int
+	functions               []function
+}
+
+// function is a function's length in lines.
+type function struct {
+	name  string
+	lines int
+}
+
+// comment is one line of a comment of a production file.
+type comment struct{ place, text string }
+
+func main() {
+	command := "size"
+	if len(os.Args) > 1 {
+		command = os.Args[1]
+	}
+	rooms, comments, err := measure(".")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "house:", err)
+		os.Exit(1)
+	}
+	switch command {
+	case "size":
+		printSizes(rooms)
+	case "english":
+		os.Exit(printRiddles(comments))
+	case "draw":
+		seed := uint64(1)
+		if len(os.Args) > 2 {
+			seed, err = strconv.ParseUint(os.Args[2], 10, 64)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "house: the seed is a whole number:", err)
+			os.Exit(1)
+		}
+		draw(comments, seed)
+	default:
+		fmt.Fprintf(os.Stderr, "house: unknown command %q; one of size, english, draw\n", command)
+		os.Exit(1)
+	}
+}
+
+// measure reads every Go file and template below root, hidden directories and
+// testdata excepted.
+func measure(root string) ([]*room, []comment, error) {
+	byDir := map[string]*room{}
+	var comments []comment
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if byDir[dir] == nil {
+			byDir[dir] = &room{dir: dir}
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		lines := bytes.Count(data, []byte("\n"))
+		switch r := byDir[dir]; {
+		case strings.HasSuffix(name, "_test.go"):
+			r.testLines += lines
+		case strings.HasSuffix(name, ".tmpl"):
+			r.templateLines += lines
+		case strings.HasSuffix(name, ".go"):
+			r.files, r.lines = r.files+1, r.lines+lines
+			found, err := r.count(path, data)
+			comments = append(comments, found...)
+			return err
+		}
+		return nil
+	})
+	var rooms []*room
+	for _, r := range byDir {
+		if r.lines+r.testLines+r.templateLines > 0 {
+			rooms = append(rooms, r)
+		}
+	}
+	slices.SortFunc(rooms, func(a, b *room) int { return strings.Compare(a.dir, b.dir) })
+	return rooms, comments, err
+}
+
+// count adds one production file and returns the lines of its comments.
+func (r *room) count(path string, data []byte) ([]comment, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, data, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(ast.Stmt); ok {
+			if _, block := s.(*ast.BlockStmt); !block {
+				r.statements++
+			}
+		}
+		return true
+	})
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			length := fset.Position(d.End()).Line - fset.Position(d.Pos()).Line + 1
+			r.functions = append(r.functions, function{r.dir + "." + d.Name.Name, length})
+			if d.Recv == nil && d.Name.IsExported() {
+				r.exported++
+			}
+		case *ast.GenDecl:
+			r.exported += exportedNames(d)
+		}
+	}
+	var found []comment
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			first := fset.Position(c.Pos()).Line
+			for i, line := range strings.Split(c.Text, "\n") {
+				r.comments++
+				if regexp.MustCompile(`(?i)\bwhat\b`).MatchString(line) {
+					r.whats++
+				}
+				found = append(found, comment{fmt.Sprintf("%s:%d", filepath.ToSlash(path), first+i), line})
+			}
+		}
+	}
+	return found, nil
+}
+
+// exportedNames counts the exported types, variables and constants of d.
+func exportedNames(d *ast.GenDecl) int {
+	n := 0
+	for _, spec := range d.Specs {
+		switch s := spec.(type) {
+		case *ast.TypeSpec:
+			if s.Name.IsExported() {
+				n++
+			}
+		case *ast.ValueSpec:
+			for _, name := range s.Names {
+				if name.IsExported() {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// printSizes prints a row for each package and one for the whole.
+func printSizes(rooms []*room) {
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	fmt.Fprintln(out, "| package | files | lines | test lines | statements | template lines | exported names | p90 function | longest function | \"what\" per 1,000 comment lines |")
+	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+	whole := &room{dir: "**whole**"}
+	for _, r := range rooms {
+		r.print(out)
+		whole.files += r.files
+		whole.lines += r.lines
+		whole.testLines += r.testLines
+		whole.statements += r.statements
+		whole.templateLines += r.templateLines
+		whole.exported += r.exported
+		whole.comments += r.comments
+		whole.whats += r.whats
+		whole.functions = append(whole.functions, r.functions...)
+	}
+	whole.print(out)
+}
+
+func (r *room) print(out *bufio.Writer) {
+	slices.SortFunc(r.functions, func(a, b function) int { return a.lines - b.lines })
+	p90, longest, per := 0, "", 0
+	if n := len(r.functions); n > 0 {
+		p90 = r.functions[n*9/10].lines
+		last := r.functions[n-1]
+		longest = fmt.Sprintf("%d %s", last.lines, last.name[strings.LastIndex(last.name, ".")+1:])
+	}
+	if r.comments > 0 {
+		per = r.whats * 1000 / r.comments
+	}
+	fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %d | %d | %s | %d |\n",
+		r.dir, r.files, r.lines, r.testLines, r.statements, r.templateLines, r.exported, p90, longest, per)
+}
+
+// printRiddles prints the matching lines and returns the exit code.
+func printRiddles(comments []comment) int {
+	n := 0
+	for _, c := range comments {
+		if riddle.MatchString(c.text) {
+			n++
+			fmt.Printf("%s: %s\n", c.place, c.text)
+		}
+	}
+	fmt.Printf("%d comment lines with \"what\", \"that which\", \"is none\" or \"makes of\"; at most %d\n", n, maxRiddles)
+	if n > maxRiddles {
+		return 1
+	}
+	return 0
+}
+
+// draw prints fifty comment lines chosen by seed.
+func draw(comments []comment, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, seed))
+	for range min(50, len(comments)) {
+		c := comments[r.IntN(len(comments))]
+		fmt.Printf("%s: %s\n", c.place, c.text)
+	}
+}
