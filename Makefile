@@ -12,7 +12,7 @@ BIN   := $(CURDIR)/bin
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test e2e minio servers llama replay fuzz bench lint fmt tidy record ci
+.PHONY: help build test e2e minio servers llama replay fuzz bench lint size fmt tidy record ci
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatti
 	go vet -tags e2e,bench ./...
 	$(TOOLS)/golangci-lint run ./...
 	$(TOOLS)/workflowcheck ./workflows/...
+
+size: ## lines, statements and names by package, as a table
+	@go run ./.ci/house size
 
 fmt: $(TOOLS)/gofumpt ## format the code
 	$(TOOLS)/gofumpt -w .

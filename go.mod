@@ -219,14 +219,12 @@ require (
 	modernc.org/sqlite v1.51.0 // indirect
 )
 
-replace go.temporal.io/auto-scaled-workers => ./cmd/conclave/devserver/stubs/auto-scaled-workers
-
-replace cloud.google.com/go/storage => ./cmd/conclave/devserver/stubs/storage
-
-replace github.com/segmentio/kafka-go => ./cmd/conclave/devserver/stubs/kafka-go
-
-replace github.com/nats-io/nats.go => ./cmd/conclave/devserver/stubs/nats.go
-
-replace github.com/rabbitmq/amqp091-go => ./cmd/conclave/devserver/stubs/amqp091-go
-
-replace github.com/jackc/pgx/v5 => ./cmd/conclave/devserver/stubs/pgx
+// Services that the embedded servers cannot reach: docs/development.md.
+replace (
+	go.temporal.io/auto-scaled-workers => ./cmd/conclave/devserver/stubs/auto-scaled-workers
+	cloud.google.com/go/storage => ./cmd/conclave/devserver/stubs/storage
+	github.com/segmentio/kafka-go => ./cmd/conclave/devserver/stubs/kafka-go
+	github.com/nats-io/nats.go => ./cmd/conclave/devserver/stubs/nats.go
+	github.com/rabbitmq/amqp091-go => ./cmd/conclave/devserver/stubs/amqp091-go
+	github.com/jackc/pgx/v5 => ./cmd/conclave/devserver/stubs/pgx
+)
