@@ -9,7 +9,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
+	"conclave/engine/team"
 	"conclave/engine/text"
 )
 
@@ -71,7 +71,7 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	if err != nil {
 		return final{}, fmt.Errorf("reading the final answer: %w", err)
 	}
-	var answer member.Answer
+	var answer team.Answer
 	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
 		return final{}, invalid(fmt.Errorf("reading the final answer in %s: %w", source, err))
 	}

@@ -10,7 +10,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
+	"conclave/engine/team"
 )
 
 // stage is a session's directory with Present on it.
@@ -42,7 +42,7 @@ func (s *stage) win(agent string, number int, text string, files map[string]stri
 
 func (s *stage) commit(agent string, number int, text string, files map[string]string) {
 	s.t.Helper()
-	payload, err := json.Marshal(member.Answer{Answer: text, Label: "agent1.1"})
+	payload, err := json.Marshal(team.Answer{Answer: text, Label: "agent1.1"})
 	require.NoError(s.t, err)
 	commit := artifact.Commit{Kind: string(coordination.NewAnswer), Payload: payload}
 	if len(files) > 0 {

@@ -9,8 +9,8 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // RecordInput is what has happened since the last Record.
@@ -61,7 +61,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 		}
 	}
 	for _, e := range in.Entries {
-		if err := a.enter(ctx, layout, member.Entry{Run: run, Accepted: e}); err != nil {
+		if err := a.enter(ctx, layout, team.Entry{Run: run, Accepted: e}); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func (a *Activities) deliver(ctx context.Context, layout artifact.Layout, e coor
 
 // enter writes one ledger entry, at its own number or, when another run of the
 // session has taken that, at the next free one.
-func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e member.Entry) error {
+func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.Entry) error {
 	for seq := e.Seq; ; seq++ {
 		key := layout.Ledger(seq)
 		err := artifact.CreateJSON(ctx, a.Store, key, e)
@@ -110,7 +110,7 @@ func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e member
 			}
 			return nil
 		}
-		there, err := artifact.ReadJSON[member.Entry](ctx, a.Store, key)
+		there, err := artifact.ReadJSON[team.Entry](ctx, a.Store, key)
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", key, err)
 		}

@@ -10,8 +10,8 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // books is a session's directory with Record on it.
@@ -41,9 +41,9 @@ func (b *books) record(in RecordInput) {
 	require.NoError(b.t, err)
 }
 
-func (b *books) ledger(seq int) member.Entry {
+func (b *books) ledger(seq int) team.Entry {
 	b.t.Helper()
-	e, err := artifact.ReadJSON[member.Entry](b.t.Context(), b.store, artifact.InBucket("s1").Ledger(seq))
+	e, err := artifact.ReadJSON[team.Entry](b.t.Context(), b.store, artifact.InBucket("s1").Ledger(seq))
 	require.NoError(b.t, err)
 	return e
 }
@@ -93,7 +93,7 @@ func TestRecord_RepeatedChangesNothing(t *testing.T) {
 func TestRecord_AnotherRunGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	old := member.Entry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
+	old := team.Entry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
 	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, artifact.InBucket("s1").Ledger(1), old))
 	b.record(RecordInput{Events: []coordination.Entry{event(1), event(2), event(3)}})
 	b.record(RecordInput{Entries: []coordination.Accepted{accepted(1, "new")}, Events: []coordination.Entry{event(2)}})

@@ -11,10 +11,10 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/member"
 	"conclave/engine/pipeline"
 	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
+	"conclave/engine/team"
 	"conclave/engine/text"
 )
 
@@ -154,7 +154,7 @@ func (r *stepRun) segmentResult() (SegmentResult, error) {
 	}
 	return SegmentResult{
 		Token: r.token, Number: r.result.Step, Status: o.Status, Action: o.Action, To: o.To, Messages: o.Messages, Iterations: o.Iterations,
-		Text: text.Truncate(o.Text, member.MaxReason), Said: o.Text != "" && o.Action != pipeline.Call,
+		Text: text.Truncate(o.Text, team.MaxReason), Said: o.Text != "" && o.Action != pipeline.Call,
 		Workspace: r.result.Commit.Manifest, Heard: o.Heard, Usage: r.result.Usage,
 	}, nil
 }

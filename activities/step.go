@@ -13,8 +13,8 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // MaxFruitless is how many attempts without progress end a step.
@@ -44,7 +44,7 @@ type StepResult struct {
 	Action      coordination.Action     `json:"action,omitempty"`
 	Target      string                  `json:"target,omitempty"`
 	TargetLabel string                  `json:"target_label,omitempty"`
-	Reason      string                  `json:"reason,omitempty"` // of a vote or a restart, cut at member.MaxReason bytes
+	Reason      string                  `json:"reason,omitempty"` // of a vote or a restart, cut at team.MaxReason bytes
 	Status      coordination.StopStatus `json:"status,omitempty"`
 	Summary     string                  `json:"summary,omitempty"` // of a stop, cut like Reason
 	Seen        []coordination.Seen     `json:"seen,omitempty"`
@@ -211,11 +211,11 @@ func (r *stepRun) lend(ctx context.Context, agent config.Agent) error {
 
 // member is the step of the launch. However little it may be told, people can
 // always be heard.
-func (r *stepRun) member(in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) member.Step {
-	m := member.Step{
+func (r *stepRun) member(in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) team.Step {
+	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: r.token, Attempt: r.attempt, Spent: r.result.Usage,
-		Query: query, SystemMessage: agent.SystemMessage, Criteria: member.CriteriaOf(criteria),
-		Files: agent.Tools.Files || agent.Tools.Shell, Window: r.ports.Window, Settings: member.SettingsOf(t),
+		Query: query, SystemMessage: agent.SystemMessage, Criteria: team.CriteriaOf(criteria),
+		Files: agent.Tools.Files || agent.Tools.Shell, Window: r.ports.Window, Settings: team.SettingsOf(t),
 	}
 	for _, a := range t.Agents {
 		m.Agents = append(m.Agents, a.ID)
@@ -244,7 +244,7 @@ func (r *stepRun) progress(p step.Progress) {
 
 // outcome translates the commit for the workflow.
 func (r *stepRun) outcome() (StepResult, error) {
-	o, err := member.ReadOutcome(r.result.Commit)
+	o, err := team.ReadOutcome(r.result.Commit)
 	if err != nil {
 		return StepResult{}, invalid(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"conclave/cmd/conclave/pull"
 	"conclave/engine/artifact"
-	"conclave/engine/member"
+	"conclave/engine/team"
 	"conclave/workflows/drive"
 )
 
@@ -29,7 +29,7 @@ func answered(t *testing.T) *place {
 	m, hash, _, err := artifact.Snapshot(t.Context(), store, layout, work)
 	require.NoError(t, err)
 	require.NoError(t, artifact.Project(t.Context(), store, layout, m, layout.Step("agent_a", 1, "workspace")))
-	payload, err := json.Marshal(member.Answer{Answer: "Because.", Label: "agent1.1"})
+	payload, err := json.Marshal(team.Answer{Answer: "Because.", Label: "agent1.1"})
 	require.NoError(t, err)
 	for key, doc := range map[string]any{
 		layout.File("session.json"):                 artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"},

@@ -20,8 +20,8 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/directory"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 	"conclave/worker"
 )
 
@@ -246,11 +246,11 @@ func (s *stepSession) take(ctx context.Context, u directory.Unfinished, lock *di
 // specify builds the step. Without it the lock is let go.
 func (s *stepSession) specify(ctx context.Context, l launched) (launched, error) {
 	answers := s.found.Answers(s.root, s.store, s.dir, l.agents, s.local.Scratch())
-	spec, err := member.Step{
+	spec, err := team.Step{
 		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
 		Agents: l.agents, Query: s.query, SystemMessage: s.agent.SystemMessage,
-		Criteria: member.CriteriaOf(s.judged), Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
-		Settings: member.SettingsOf(s.team), Commits: answers.Commit,
+		Criteria: team.CriteriaOf(s.judged), Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
+		Settings: team.SettingsOf(s.team), Commits: answers.Commit,
 	}.Spec(ctx, s.store)
 	for _, w := range answers.Warnings() {
 		s.cli.complain("%s", w)

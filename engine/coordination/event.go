@@ -12,67 +12,83 @@ type LaunchID string
 //sumtype:decl
 type Event interface{ event() }
 
-// End is common to the events that end a step.
-type End struct {
+// Answered says that a step ended with a new answer. Of a presenting step it is
+// the final answer.
+type Answered struct {
 	Launch LaunchID
-	Step   int // the number that the step claimed, the NNN of its directory; 0 if it claimed none
+	Step   int    // the number the step claimed, the NNN of its directory
+	Seen   []Seen // what was shown to it, at launch and while it worked
+	Heard  int    // number of the last human message it was told
 	Usage  llm.Usage
 }
 
-// Answered ends a step with a new answer; a presenting step with the final answer.
-type Answered struct {
-	End
-	Seen  []Seen // the answers shown to the step, at its launch and later
-	Heard int    // number of the last human message it received
-}
-
-// Voted ends a step with a vote.
+// Voted says that a step ended with a vote.
 type Voted struct {
-	End
+	Launch      LaunchID
+	Step        int
 	Target      string // agent ID
 	TargetLabel string // the revision named or shown, as in agent2.1
 	Reason      string
 	Seen        []Seen
 	Heard       int
+	Usage       llm.Usage
 }
 
-// Stopped ends a step with a stop: the agent has done its part, or is blocked.
+// Stopped says that a step ended with a stop: the agent has done its part, or
+// can do no more.
 type Stopped struct {
-	End
+	Launch  LaunchID
+	Step    int
 	Status  StopStatus
 	Summary string
 	Seen    []Seen
 	Heard   int
+	Usage   llm.Usage
 }
 
-// Failed ends a step without an action, its retries exhausted. Token is its execution
-// token.
+// Failed says that a step ended without an action, its retries exhausted.
+// Step is 0 when not even a number was claimed. Token is its execution token.
 type Failed struct {
-	End
-	Cause Failure
-	Token string
+	Launch LaunchID
+	Step   int
+	Cause  Failure
+	Token  string
+	Usage  llm.Usage
 }
 
-// Suspended ends a step from outside: only its usage counts. Token is its execution
-// token.
+// Suspended says that a step was ended from outside, without a fault of its
+// own: what it spent counts, and nothing else. Token is its execution token.
 type Suspended struct {
-	End
-	Token string
+	Launch LaunchID
+	Step   int
+	Token  string
+	Usage  llm.Usage
 }
 
-// Restarted ends a step that stopped itself at a safe point, without an action, to
-// begin again with newer answers.
-type Restarted struct{ End }
+// Restarted says that a step ended itself, at a safe point and without an
+// action, to begin again with what is new.
+type Restarted struct {
+	Launch LaunchID
+	Step   int
+	Usage  llm.Usage
+}
 
-// Exhausted ends a step whose allowance was spent before it acted.
-type Exhausted struct{ End }
+// Exhausted says that a step ended without an action because its allowance was
+// spent.
+type Exhausted struct {
+	Launch LaunchID
+	Step   int
+	Usage  llm.Usage
+}
 
-// Evaluated ends an evaluating step. Again asks for another attempt of the team, for
-// Reason.
+// Evaluated says that an evaluating step has judged the final answer. Again
+// asks for another attempt of the team, for the reason given.
 type Evaluated struct {
-	End
+	Launch LaunchID
+	Step   int
 	Again  bool
 	Reason string
+	Usage  llm.Usage
 }
 
 // TimeShort says that the session's time is nearly over.
@@ -116,10 +132,17 @@ func (Said) event()      {}
 // ending is an event that ends a step.
 type ending interface {
 	Event
-	end() End
+	ends() (launch LaunchID, step int, usage llm.Usage)
 }
 
-func (e End) end() End { return e }
+func (e Answered) ends() (LaunchID, int, llm.Usage)  { return e.Launch, e.Step, e.Usage }
+func (e Voted) ends() (LaunchID, int, llm.Usage)     { return e.Launch, e.Step, e.Usage }
+func (e Stopped) ends() (LaunchID, int, llm.Usage)   { return e.Launch, e.Step, e.Usage }
+func (e Failed) ends() (LaunchID, int, llm.Usage)    { return e.Launch, e.Step, e.Usage }
+func (e Suspended) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+func (e Restarted) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+func (e Exhausted) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+func (e Evaluated) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
 
 // request is an event that a person asks for, by its public name.
 type request interface {

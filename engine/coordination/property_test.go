@@ -89,9 +89,12 @@ type session struct {
 	suspends int
 }
 
-// startRandom begins a session with a random configuration.
+// startRandom begins a session under either protocol.
 func startRandom(choose pick) (*c.State, func(rename func(string) string) *c.State) {
-	config := randomConfig(choose)
+	config, protocol := randomConfig(choose), c.Protocol
+	if choose(8) == 1 {
+		protocol = choose(2)
+	}
 	again := func(rename func(string) string) *c.State {
 		other := config
 		other.Agents = nil
@@ -99,9 +102,9 @@ func startRandom(choose pick) (*c.State, func(rename func(string) string) *c.Sta
 			other.Agents = append(other.Agents, rename(id))
 		}
 		other.Presenter = rename(config.Presenter)
-		return c.New(other)
+		return c.Start(protocol, other)
 	}
-	return c.New(config), again
+	return c.Start(protocol, config), again
 }
 
 func playRandom(t require.TestingT, choose pick, more func() bool) {

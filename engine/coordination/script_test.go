@@ -143,8 +143,9 @@ func parseTeam(t *testing.T, text string) *player {
 	if lead := o.number(t, "fairness_lead_cap_answers", -1); lead >= 0 {
 		config.LeadCap = &lead
 	}
+	protocol := o.number(t, "protocol", c.Protocol)
 	require.Empty(t, o, "no such setting")
-	return playerOf(c.New(config))
+	return playerOf(c.Start(protocol, config))
 }
 
 func parseEvent(t *testing.T, p *player, verb, text string) c.Event {
@@ -182,31 +183,31 @@ func parseEnd(t *testing.T, p *player, verb string, words []string, o options) c
 	switch verb {
 	case "fail":
 		cause := c.Failure{Type: "overloaded", Message: "the model was overloaded"}
-		return c.Failed{End: c.End{Launch: id, Step: step, Usage: usage}, Cause: cause, Token: tokenOf(id)}
+		return c.Failed{Launch: id, Step: step, Cause: cause, Token: tokenOf(id), Usage: usage}
 	case "suspend":
-		return c.Suspended{End: c.End{Launch: id, Step: step, Usage: usage}, Token: tokenOf(id)}
+		return c.Suspended{Launch: id, Step: step, Token: tokenOf(id), Usage: usage}
 	case "restart":
-		return c.Restarted{End: c.End{Launch: id, Step: step, Usage: usage}}
+		return c.Restarted{Launch: id, Step: step, Usage: usage}
 	case "exhaust":
-		return c.Exhausted{End: c.End{Launch: id, Step: step, Usage: usage}}
+		return c.Exhausted{Launch: id, Step: step, Usage: usage}
 	case "evaluated":
 		require.Len(t, words, 2, "evaluated needs submit or again")
 		require.Contains(t, []string{"submit", "again"}, words[1])
-		return c.Evaluated{End: c.End{Launch: id, Step: step, Usage: usage}, Again: words[1] == "again", Reason: o.words("because")}
+		return c.Evaluated{Launch: id, Step: step, Again: words[1] == "again", Reason: o.words("because"), Usage: usage}
 	}
 	seen, heard := parseWitness(t, p, id, o)
 	switch verb {
 	case "answer", "present":
-		return c.Answered{End: c.End{Launch: id, Step: step, Usage: usage}, Seen: seen, Heard: heard}
+		return c.Answered{Launch: id, Step: step, Seen: seen, Heard: heard, Usage: usage}
 	case "vote":
 		require.Len(t, words, 2, "vote needs a target")
 		return c.Voted{
-			End: c.End{Launch: id, Step: step, Usage: usage}, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
-			Seen: seen, Heard: heard,
+			Launch: id, Step: step, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
+			Seen: seen, Heard: heard, Usage: usage,
 		}
 	case "stop":
 		status := c.StopStatus(o.text("status", string(c.Complete)))
-		return c.Stopped{End: c.End{Launch: id, Step: step, Usage: usage}, Status: status, Summary: o.words("because"), Seen: seen, Heard: heard}
+		return c.Stopped{Launch: id, Step: step, Status: status, Summary: o.words("because"), Seen: seen, Heard: heard, Usage: usage}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/member"
+	"conclave/engine/team"
 	"conclave/engine/text"
 )
 
@@ -174,7 +174,7 @@ func (a *action) vote(d document) (err error) {
 	if a.reason, err = d.optional("reason"); err != nil {
 		return err
 	}
-	a.reason = text.Truncate(a.reason, member.MaxReason)
+	a.reason = text.Truncate(a.reason, team.MaxReason)
 	// Nothing is decided from it: what it names is derived from what was seen.
 	a.targetLabel, _ = d.optional("target_label")
 	return nil
@@ -184,7 +184,7 @@ func (a *action) stop(d document) (err error) {
 	if a.summary, err = d.optional("summary"); err != nil {
 		return err
 	}
-	a.summary = text.Truncate(a.summary, member.MaxReason)
+	a.summary = text.Truncate(a.summary, team.MaxReason)
 	status, err := d.text("status")
 	if err != nil {
 		return err

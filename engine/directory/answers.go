@@ -10,7 +10,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
+	"conclave/engine/team"
 )
 
 // foreign are directories in which other programs keep what is theirs, not the
@@ -18,7 +18,7 @@ import (
 var foreign = []string{".massgen/", ".codex/", ".gemini/", ".claude/"}
 
 // Answers brings the answers of a directory before a step: it is the Commits of
-// its member.Step. An answer of another program has no commit and no content in
+// its team.Step. An answer of another program has no commit and no content in
 // the store; it gets both here.
 type Answers struct {
 	root    *os.Root
@@ -54,7 +54,7 @@ func (a *Answers) Commit(ctx context.Context, shown coordination.Shown) (artifac
 			return artifact.Commit{}, err
 		}
 	}
-	payload, err := json.Marshal(member.Answer{Answer: a.paths.shown(text), Label: shown.Label})
+	payload, err := json.Marshal(team.Answer{Answer: a.paths.shown(text), Label: shown.Label})
 	if err != nil {
 		return artifact.Commit{}, err
 	}

@@ -17,8 +17,8 @@ import (
 	"conclave/engine/directory"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 func (s session) store() *artifact.Dir {
@@ -45,7 +45,7 @@ func (s session) shown(agent, runner string) (text string, files []artifact.File
 		c, err := answers.Commit(s.t.Context(), shown)
 		require.NoError(s.t, err)
 		require.Equal(s.t, "new_answer", c.Kind)
-		var payload member.Answer
+		var payload team.Answer
 		require.NoError(s.t, json.Unmarshal(c.Payload, &payload))
 		require.Equal(s.t, shown.Label, payload.Label)
 		m, err := artifact.LoadManifest(s.t.Context(), store, artifact.InDir(), c.Manifest)
@@ -215,7 +215,7 @@ func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	s.write("agents/a/001/answer.json", answer("Theirs.")) // in this very moment
 	s.write("agents/a/002/", "")
 	store := s.store()
-	spec, err := member.Step{Layout: artifact.InDir(), Launch: l, Token: "t", Agents: []string{"a"}, Query: "Why?"}.Spec(t.Context(), store)
+	spec, err := team.Step{Layout: artifact.InDir(), Launch: l, Token: "t", Agents: []string{"a"}, Query: "Why?"}.Spec(t.Context(), store)
 	require.NoError(t, err)
 	r, err := step.Run(t.Context(), step.Ports{
 		Store: store, Model: &once{name: "new_answer", arguments: `{"content": "Ours."}`}, Now: time.Now, Scratch: t.TempDir(),
@@ -270,7 +270,7 @@ func (s session) run(agent string, m *once, look func(workspace string)) string 
 	require.NoError(s.t, err)
 	store := s.store()
 	answers := d.Answers(s.root, store, s.dir, d.With(agent).IDs(), s.t.TempDir())
-	spec, err := member.Step{
+	spec, err := team.Step{
 		Layout: artifact.InDir(), Launch: l, Token: "t-" + agent, Agents: d.With(agent).IDs(),
 		Query: "How many moons has Mars?", Commits: answers.Commit,
 	}.Spec(s.t.Context(), store)

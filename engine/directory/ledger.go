@@ -10,16 +10,16 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // ledger is what the workflow of a session has accepted; the zero ledger where
 // none was written.
 type ledger struct {
-	entries  map[string]member.Entry // by agent and step
-	runs     []string                // of the workflow
-	attempt  int                     // of the team, the last one; 0 without a ledger
+	entries  map[string]team.Entry // by agent and step
+	runs     []string              // of the workflow
+	attempt  int                   // of the team, the last one; 0 without a ledger
 	messages []coordination.Message
 }
 
@@ -30,12 +30,12 @@ func readLedger(root *os.Root, w *warnings) ledger {
 		w.add("ledger", "%v; the ledger is ignored, and all actions count", err)
 		return ledger{}
 	}
-	var entries []member.Entry
+	var entries []team.Entry
 	for file := 1; ; file++ {
 		name := artifact.InDir().Ledger(file)
 		e, found, err := readEntry(root, name)
 		if err == nil && found {
-			entries, err = member.Follow(entries, e)
+			entries, err = team.Follow(entries, e)
 		}
 		switch {
 		case err != nil:
@@ -49,7 +49,7 @@ func readLedger(root *os.Root, w *warnings) ledger {
 	}
 }
 
-func readEntry(root *os.Root, name string) (e member.Entry, found bool, err error) {
+func readEntry(root *os.Root, name string) (e team.Entry, found bool, err error) {
 	data, err := readFile(root, name)
 	if data == nil || err != nil {
 		return e, false, err
@@ -63,8 +63,8 @@ func readEntry(root *os.Root, name string) (e member.Entry, found bool, err erro
 	return e, true, nil
 }
 
-func newLedger(entries []member.Entry) ledger {
-	l := ledger{entries: map[string]member.Entry{}}
+func newLedger(entries []team.Entry) ledger {
+	l := ledger{entries: map[string]team.Entry{}}
 	for _, e := range entries {
 		l.attempt = max(l.attempt, e.Attempt, 1)
 		if !slices.Contains(l.runs, e.Run) {

@@ -13,8 +13,8 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // paths turn where workspaces lie in a session directory into where a step reads
@@ -206,7 +206,7 @@ func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary .
 		if c.Kind != string(coordination.NewAnswer) {
 			return project(number, c)
 		}
-		var payload member.Answer
+		var payload team.Answer
 		if err := json.Unmarshal(c.Payload, &payload); err != nil {
 			return nil, fmt.Errorf("reading the answer of step %d: %w", number, err)
 		}

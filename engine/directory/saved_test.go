@@ -11,8 +11,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/directory"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // Paths of workspaces in an answer are where those stay, the longest first; what
@@ -30,7 +30,7 @@ func TestPathsInASavedAnswer(t *testing.T) {
 		Agent: "agent_a", Number: 1, After: 2,
 		Shown: []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 7}},
 	}
-	spec, err := member.Step{
+	spec, err := team.Step{
 		Layout: artifact.InDir(), Launch: coordination.Launch{Agent: "agent_a"}, Token: "t", Agents: []string{"agent_a", "agent_b"},
 	}.Spec(t.Context(), store)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestPathsInASavedAnswer(t *testing.T) {
 	} {
 		replace := strings.NewReplacer("OWN", own, "PEER", peer, "TEMP", temporary)
 		text, want = replace.Replace(text), replace.Replace(want)
-		payload, err := json.Marshal(member.Answer{Answer: text, Label: "agent1.1"})
+		payload, err := json.Marshal(team.Answer{Answer: text, Label: "agent1.1"})
 		require.NoError(t, err)
 		documents, err := spec.Project(3, artifact.Commit{Kind: "new_answer", Payload: payload, Manifest: manifest})
 		require.NoError(t, err)

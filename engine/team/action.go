@@ -5,187 +5,218 @@ import (
 	"fmt"
 	"strings"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
-// Bounds of what an agent may submit, in bytes.
+// Bounds of submitted texts, in bytes.
 const (
-	// MaxAnswer keeps an answer far below what an object or a prompt can hold;
-	// anything larger belongs into a file.
-	MaxAnswer = 256 << 10
-
-	// MaxReason is where the reason of a vote is cut, and with it the summary of
-	// a stop and what an evaluation says.
-	MaxReason = 4 << 10
+	maxAnswer = 256 << 10 // far below the limits of objects and prompts; larger contents belong into files
+	maxReason = 4 << 10   // of a vote's reason, a stop's summary, a restart's reason and instructions; longer ones are truncated
 )
 
-// NewAnswer is the payload of a KindNewAnswer action.
-type NewAnswer struct {
+// proposal is the payload of an accepted new_answer, before it is sealed.
+type proposal struct {
 	Content string `json:"content"`
 }
 
-// Vote is the payload of a KindVote action. Label is the revision shown of the
-// agent with Number, whichever one the model named.
-type Vote struct {
+// ballot is the payload of an accepted vote, before it is sealed. Label is the
+// revision shown of the agent with Number, whichever one the model named.
+type ballot struct {
 	Number int    `json:"number"`
 	Label  string `json:"label"`
 	Reason string `json:"reason"`
 }
 
-// Stop is the payload of a KindStop action.
-type Stop struct {
-	Status  string `json:"status"`
-	Summary string `json:"summary"`
-}
-
-// How the owner of a part sees it when it stops.
-const (
-	Complete = "complete"
-	Blocked  = "blocked"
-)
-
-// Submit is the payload of a KindSubmit action.
-type Submit struct{}
-
-// Again is the payload of a KindRestart action.
-type Again struct {
-	Reason       string `json:"reason"`
-	Instructions string `json:"instructions"`
-}
-
-// action is an acceptable call, read.
+// action is a parsed call of a workflow tool.
 type action struct {
-	kind    string
+	kind    coordination.Action
 	payload json.RawMessage
-	says    string // equal for calls that ask for the same
-	told    string
+	same    string // equal for calls that ask for the same
+	result  string // of the call, for the model
 }
 
-// read makes an action of a call of a workflow tool.
-func (r *Rules) read(call llm.ToolCall) (action, *rejection) {
-	switch call.Name {
-	case KindNewAnswer:
-		return r.newAnswer(call.Arguments)
-	case KindVote:
-		return r.vote(call.Arguments)
-	case KindStop:
-		return readStop(call.Arguments)
-	case KindSubmit:
-		return readSubmit(call.Arguments)
+// parse reads a call of a workflow tool.
+func (r *rules) parse(call llm.ToolCall) (action, *rejection) {
+	switch coordination.Action(call.Name) {
+	case coordination.NewAnswer:
+		return r.parseAnswer(call.Arguments)
+	case coordination.Vote:
+		return r.parseVote(call.Arguments)
+	case coordination.Stop:
+		return parseStop(call.Arguments)
+	case coordination.Submit:
+		return parseSubmit(call.Arguments)
 	default:
-		return readRestart(call.Arguments)
+		return parseRestart(call.Arguments)
 	}
 }
 
-// newAnswer reads the arguments of a new_answer call.
-func (r *Rules) newAnswer(arguments string) (action, *rejection) {
+func (r *rules) parseAnswer(arguments string) (action, *rejection) {
 	var args struct{ Content *string }
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Content) {
-		return action{}, &rejection{InvalidArguments, `new_answer takes {"content": "…"}, a JSON object with a text that is not empty.`}
+		return action{}, &rejection{invalidArguments, `new_answer takes {"content": "…"}, a JSON object with a text that is not empty.`}
 	}
 	content := *args.Content
-	if len(content) > MaxAnswer {
-		return action{}, &rejection{AnswerTooLarge, r.tooLarge(len(content))}
+	if len(content) > maxAnswer {
+		why := fmt.Sprintf("The content has %d bytes; at most %d are allowed. Shorten it", len(content), maxAnswer)
+		if r.task.Files {
+			why += " or put the bulk into files of your workspace"
+		}
+		return action{}, &rejection{answerTooLarge, why + "."}
 	}
 	if rejected := r.novel(content); rejected != nil {
 		return action{}, rejected
 	}
 	return action{
-		kind:    KindNewAnswer,
-		payload: marshal(NewAnswer{Content: content}),
-		says:    strings.TrimSpace(content),
-		told:    "Your answer is submitted.",
+		kind:    coordination.NewAnswer,
+		payload: marshal(proposal{Content: content}),
+		same:    strings.TrimSpace(content),
+		result:  "Your answer is submitted.",
 	}, nil
 }
 
-func (r *Rules) tooLarge(size int) string {
-	why := fmt.Sprintf("The content has %d bytes; at most %d are allowed. Shorten it", size, MaxAnswer)
-	if r.task.Files {
-		why += " or put the bulk into files of your workspace"
-	}
-	return why + "."
-}
-
-// vote reads the arguments of a vote call.
-func (r *Rules) vote(arguments string) (action, *rejection) {
+func (r *rules) parseVote(arguments string) (action, *rejection) {
 	var args struct {
 		AgentID *string `json:"agent_id"`
 		Reason  *string
 	}
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.AgentID) || blank(args.Reason) {
-		return action{}, &rejection{InvalidArguments, `vote takes {"agent_id": "agent…", "reason": "…"}, a JSON object with two texts that are not empty.`}
+		return action{}, &rejection{invalidArguments, `vote takes {"agent_id": "agent…", "reason": "…"}, a JSON object with two texts that are not empty.`}
 	}
-	shown, ok := r.find(*args.AgentID)
+	target, ok := r.find(*args.AgentID)
 	if !ok {
-		return action{}, &rejection{InvalidVoteID, "The agent_id names no answer that you were shown. It can be " + strings.Join(r.electable(), ", ") + "."}
+		return action{}, &rejection{invalidVoteID, "The agent_id names no answer that you were shown. It can be " + strings.Join(r.electable(), ", ") + "."}
 	}
 	return action{
-		kind:    KindVote,
-		payload: marshal(Vote{Number: shown.Number, Label: shown.Label, Reason: cut(*args.Reason, MaxReason)}),
-		says:    shown.Label,
-		told:    "Your vote for " + shown.Label + " is recorded.",
+		kind:    coordination.Vote,
+		payload: marshal(ballot{Number: target.Number, Label: target.Label, Reason: bounded(*args.Reason)}),
+		same:    target.Label,
+		result:  "Your vote for " + target.Label + " is recorded.",
 	}, nil
 }
 
-// find returns the newest answer shown of the agent that id names, as agent2 or,
-// as agent2.1, with its revision or an older one. A newer one was not shown.
-func (r *Rules) find(id string) (Answer, bool) {
+// find returns the newest answer shown of the agent that id names: as agent2 or, as
+// agent2.1, with that revision or an older one. Newer revisions were not shown.
+func (r *rules) find(id string) (answer, bool) {
 	id = strings.ToLower(strings.TrimSpace(id))
 	agent, _, versioned := strings.Cut(id, ".")
-	for _, a := range r.known.answers {
+	for _, a := range r.memory.answers {
 		if a.agent() != agent {
 			continue
 		}
 		named := revision(a.Number, id)
 		return a, !versioned || 0 < named && named <= revision(a.Number, a.Label)
 	}
-	return Answer{}, false
+	return answer{}, false
 }
 
-// readStop reads the arguments of a stop call.
-func readStop(arguments string) (action, *rejection) {
-	var args struct{ Summary, Status *string }
+func parseStop(arguments string) (action, *rejection) {
+	var args struct {
+		Summary *string
+		Status  coordination.StopStatus
+	}
 	err := json.Unmarshal([]byte(arguments), &args)
-	if err != nil || blank(args.Summary) || args.Status == nil || (*args.Status != Complete && *args.Status != Blocked) {
-		return action{}, &rejection{InvalidArguments, `stop takes {"summary": "…", "status": "complete" or "blocked"}, a JSON object; the summary is not empty.`}
+	if err != nil || blank(args.Summary) || (args.Status != coordination.Complete && args.Status != coordination.Blocked) {
+		return action{}, &rejection{invalidArguments, `stop takes {"summary": "…", "status": "complete" or "blocked"}, a JSON object; the summary is not empty.`}
 	}
 	return action{
-		kind:    KindStop,
-		payload: marshal(Stop{Status: *args.Status, Summary: cut(*args.Summary, MaxReason)}),
-		says:    *args.Status,
-		told:    "You have stopped; what you submitted stands as " + *args.Status + ".",
+		kind:    coordination.Stop,
+		payload: marshal(Stop{Status: args.Status, Summary: bounded(*args.Summary)}),
+		same:    string(args.Status),
+		result:  "You have stopped; what you submitted stands as " + string(args.Status) + ".",
 	}, nil
 }
 
-// readSubmit reads the arguments of a submit call, of which nothing is asked.
-func readSubmit(arguments string) (action, *rejection) {
+// parseSubmit accepts any object, and no arguments at all.
+func parseSubmit(arguments string) (action, *rejection) {
 	var args map[string]any
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil && strings.TrimSpace(arguments) != "" {
-		return action{}, &rejection{InvalidArguments, `submit takes {}, an empty JSON object.`}
+		return action{}, &rejection{invalidArguments, `submit takes {}, an empty JSON object.`}
 	}
-	return action{kind: KindSubmit, payload: marshal(Submit{}), told: "The final answer is submitted."}, nil
+	return action{kind: coordination.Submit, payload: marshal(struct{}{}), result: "The final answer is submitted."}, nil
 }
 
-// readRestart reads the arguments of a restart_orchestration call.
-func readRestart(arguments string) (action, *rejection) {
+func parseRestart(arguments string) (action, *rejection) {
 	var args struct{ Reason, Instructions *string }
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Reason) || blank(args.Instructions) {
-		return action{}, &rejection{InvalidArguments, `restart_orchestration takes {"reason": "…", "instructions": "…"}, a JSON object with two texts that are not empty.`}
+		return action{}, &rejection{invalidArguments, `restart_orchestration takes {"reason": "…", "instructions": "…"}, a JSON object with two texts that are not empty.`}
 	}
-	again := Again{Reason: cut(*args.Reason, MaxReason), Instructions: cut(*args.Instructions, MaxReason)}
+	again := Again{Reason: bounded(*args.Reason), Instructions: bounded(*args.Instructions)}
 	return action{
-		kind:    KindRestart,
+		kind:    coordination.RestartTeam,
 		payload: marshal(again),
-		says:    again.Reason + "\x00" + again.Instructions,
-		told:    "The work begins again.",
+		same:    again.Reason + "\x00" + again.Instructions,
+		result:  "The work begins again.",
 	}, nil
 }
 
 func blank(s *string) bool { return s == nil || strings.TrimSpace(*s) == "" }
 
-// marshal is for structs of strings, numbers and slices of them, which always
-// have a JSON form.
+// marshal encodes structs that always have a JSON form.
 func marshal(v any) json.RawMessage {
 	raw, _ := json.Marshal(v)
 	return raw
+}
+
+// overlaps are the Jaccard similarities, by novelty, above which a new answer is too
+// close to an earlier one.
+var overlaps = map[string]float64{balanced: 0.7, strict: 0.5}
+
+// novel rejects content equal or too close to an answer that was shown, the agent's
+// own included. A presenter may present an answer as it is.
+func (r *rules) novel(content string) *rejection {
+	if r.task.Purpose == coordination.Present {
+		return nil
+	}
+	content = strings.TrimSpace(content)
+	for _, a := range r.memory.texts {
+		if content == strings.TrimSpace(a.Text) {
+			return &rejection{answerDuplicate, "Your answer is the same as " + a.Label + ", which is there already. Change something that matters" + r.orEnd() + "."}
+		}
+	}
+	limit, limited := overlaps[r.task.Novelty]
+	if !limited {
+		return nil
+	}
+	new := words(content)
+	for _, a := range r.memory.texts {
+		if overlap(new, words(a.Text)) > limit {
+			return &rejection{answerNovelty, fmt.Sprintf("Your answer is too close to %s: more than %.0f %% of their words are common. Submit one that differs in substance%s.", a.Label, limit*100, r.orEnd())}
+		}
+	}
+	return nil
+}
+
+// orEnd names the other way to end the step, if it is open.
+func (r *rules) orEnd() string {
+	for _, action := range r.open() {
+		if action == coordination.Vote || action == coordination.Stop {
+			return ", or " + string(action)
+		}
+	}
+	return ""
+}
+
+// words is the set of lower-cased words of text, split at white space.
+func words(text string) map[string]bool {
+	set := make(map[string]bool)
+	for _, word := range strings.Fields(strings.ToLower(text)) {
+		set[word] = true
+	}
+	return set
+}
+
+// overlap is the Jaccard similarity of two sets; 1 for two empty ones.
+func overlap(a, b map[string]bool) float64 {
+	if len(a) == 0 && len(b) == 0 {
+		return 1
+	}
+	common := 0
+	for word := range a {
+		if b[word] {
+			common++
+		}
+	}
+	return float64(common) / float64(len(a)+len(b)-common)
 }

@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"testing"
@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
 // TestConfirm proves seed 003, case 3: "Agent already decided to answer: agent
@@ -17,13 +17,13 @@ import (
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*team.Task)
+		change func(*task)
 		call   llm.ToolCall
 		kind   string
 	}{
-		"new answer": {func(*team.Task) {}, answer("Two: Phobos, Deimos."), team.KindNewAnswer},
-		"vote":       {func(*team.Task) {}, vote("agent1"), team.KindVote},
-		"stop":       {divided, call("stop", `{"summary": "Done.", "status": "complete"}`), team.KindStop},
+		"new answer": {func(*task) {}, callAnswer("Two: Phobos, Deimos."), "new_answer"},
+		"vote":       {func(*task) {}, vote("agent1"), "vote"},
+		"stop":       {divided, call("stop", `{"summary": "Done.", "status": "complete"}`), "stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +39,7 @@ func TestConfirm(t *testing.T) {
 			require.NotContains(t, p.kinds(), loop.Rejection)
 			golden(t, "confirm_"+c.kind, p.updates()[0])
 			require.Contains(t, p.entries[2].Messages[1].Content, "Not submitted: something new came in")
-			seen, _ := p.rules.Witnessed()
+			seen, _ := p.rules.witnessed()
 			require.Equal(t, map[int]int{1: 0, 2: 10, 3: 0}, seen, "what it did not see it does not claim to have seen")
 			p.requireRestores(t, task)
 		})
@@ -50,11 +50,11 @@ func TestConfirm(t *testing.T) {
 // action down in every step, whatever it may be told of peers.
 func TestConfirmHears(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*team.Task){
-		"inject":       func(*team.Task) {},
-		"mode none":    func(t *team.Task) { t.Updates.Mode = team.NoUpdates },
-		"mode restart": func(t *team.Task) { t.Updates.Mode = team.Restart },
-		"vote only":    func(t *team.Task) { t.Offered = []string{team.KindVote} },
+	for name, change := range map[string]func(*task){
+		"inject":       func(*task) {},
+		"mode none":    func(t *task) { t.Updates.Mode = coordination.NoUpdates },
+		"mode restart": func(t *task) { t.Updates.Mode = coordination.Restart },
+		"vote only":    func(t *task) { t.Offered = []coordination.Action{coordination.Vote} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,8 +66,8 @@ func TestConfirmHears(t *testing.T) {
 			require.NoError(t, p.err)
 			require.JSONEq(t, `{"number": 3, "label": "agent3.1", "reason": "It is right."}`, string(p.action.Payload))
 			require.Len(t, p.updates(), 1)
-			require.Contains(t, p.updates()[0], "=== "+frame+" message 7 ===\nBe brief.\n=== "+frame+" message 7 ends ===")
-			_, heard := p.rules.Witnessed()
+			require.Contains(t, p.updates()[0], "=== "+testFrame+" message 7 ===\nBe brief.\n=== "+testFrame+" message 7 ends ===")
+			_, heard := p.rules.witnessed()
 			require.Equal(t, 7, heard)
 			p.requireRestores(t, task)
 		})
@@ -78,12 +78,12 @@ func TestConfirmHears(t *testing.T) {
 // counts with what it has truly seen.
 func TestActionsThatCountAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*team.Task){
-		"mode none":           func(t *team.Task) { t.Updates.Mode = team.NoUpdates },
-		"mode restart":        func(t *team.Task) { t.Updates.Mode = team.Restart },
-		"vote only":           func(t *team.Task) { t.Offered = []string{team.KindVote} },
-		"near the soft limit": func(t *team.Task) { t.Soft, t.Grace = 2*time.Minute, 2*time.Minute },
-		"the budget is spent": func(t *team.Task) { t.Allowance.Tokens = 10 },
+	for name, change := range map[string]func(*task){
+		"mode none":           func(t *task) { t.Updates.Mode = coordination.NoUpdates },
+		"mode restart":        func(t *task) { t.Updates.Mode = coordination.Restart },
+		"vote only":           func(t *task) { t.Offered = []coordination.Action{coordination.Vote} },
+		"near the soft limit": func(t *task) { t.Soft, t.Grace = 2*time.Minute, 2*time.Minute },
+		"the budget is spent": func(t *task) { t.Allowance.Tokens = 10 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +95,7 @@ func TestActionsThatCountAtOnce(t *testing.T) {
 			})
 			require.NoError(t, p.err)
 			require.Empty(t, p.updates())
-			seen, _ := p.rules.Witnessed()
+			seen, _ := p.rules.witnessed()
 			require.Equal(t, map[int]int{1: 0, 3: 0}, seen)
 		})
 	}
@@ -107,17 +107,17 @@ func TestEveryActionHears(t *testing.T) {
 	t.Parallel()
 	again := call("restart_orchestration", `{"reason": "It has no source.", "instructions": "Find one."}`)
 	for name, c := range map[string]struct {
-		change      func(*team.Task)
+		change      func(*task)
 		first, then llm.ToolCall
 	}{
 		"submit":  {evaluating, call("submit", "{}"), again},
 		"restart": {evaluating, again, call("submit", "{}")},
-		"present": {presenting, answer("Two."), answer("Two, in brief.")},
+		"present": {presenting, callAnswer("Two."), callAnswer("Two, in brief.")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &world{}
-			task := atWork(w, c.change, func(t *team.Task) { t.Updates.Mode = team.NoUpdates })
+			task := atWork(w, c.change, func(t *task) { t.Updates.Mode = coordination.NoUpdates })
 			p := play(t, t.Context(), task,
 				turn{calls: reply(c.first).ToolCalls, while: func() { w.say(1, "Wait."); w.answer(3, 2, "Not for this step.") }},
 				turn{calls: reply(c.then).ToolCalls, while: func() { w.say(2, "Too late.") }})
@@ -125,7 +125,7 @@ func TestEveryActionHears(t *testing.T) {
 			require.Equal(t, c.then.Name, p.action.Kind)
 			require.Len(t, p.requests, 2, "the second time it counts")
 			golden(t, "hears_"+name, p.updates()[0])
-			_, heard := p.rules.Witnessed()
+			_, heard := p.rules.witnessed()
 			require.Equal(t, 1, heard)
 			p.requireRestores(t, task)
 		})

@@ -1,35 +1,39 @@
-// Package team is the loop.Rules of a team member's step: what the agent is
-// told at the start and while it works, the workflow tools, and the enforcement
-// that makes a step end in exactly one action.
+// Package team is a team member's step: the material it is shown, the news that
+// reaches it, the workflow tools, the ruling on every reply, and the commit and
+// documents of its action. Step turns a coordination.Launch into a step.Spec, under
+// Temporal and by hand alike. coordination decides when a vote is stale, who wins and
+// which actions a launch offers.
 //
-// It knows agents only by anonymous numbers and labels (agent2, agent2.1). Real
-// ids, models and providers are not among its inputs, so nothing it produces
-// can name them; Opening refuses a label of any other form. It does not know
-// when a vote is stale, who wins, or what a launch may offer: that is
-// coordination's.
+// # Anonymity
+//
+// The rules (task.go and rules.go) know agents only by anonymous numbers and labels:
+// agent2, agent2.1. IDs, models and providers are not among their inputs, so no
+// prompt can name them; Opening refuses labels of any other form. Numbers and IDs meet
+// in step.go, inbox.go and commit.go only.
 //
 // # Kinds of steps
 //
-//	votes          new_answer, vote
+//	voting         new_answer, vote
 //	divided work   new_answer, stop; every agent owns a part, nobody votes
 //	a presenter    new_answer, which is the final answer
 //	an evaluation  submit, restart_orchestration
 //
-// A launch may offer fewer of them. A team of one is told of no other agents.
+// A launch may offer fewer of them. The prompts of a team of one mention no other
+// agents.
 //
 // # How a reply is judged
 //
-// The first rule that applies decides. A rejected reply is refused whole: none
-// of its tool calls is run, and each is told why.
+// The first rule that applies decides. A rejected reply is refused whole: none of its
+// tool calls is run, and each gets the reason as its result.
 //
 //	no tool call at all                           no_tool_calls
-//	a tool that does not exist in such a step     unknown_tool
+//	a tool that this kind of step does not have   unknown_tool
 //	vote, but no answer is shown                  vote_no_answers
-//	a workflow tool that this step is not given   tool_not_offered
+//	a workflow tool that this step is not offered tool_not_offered
 //	vote and new_answer together                  vote_and_answer
 //	two other workflow tools together             several_actions
-//	arguments not as the schema says, or blank    invalid_arguments
-//	content above MaxAnswer                       answer_too_large
+//	arguments against the schema, or blank        invalid_arguments
+//	content above maxAnswer                       answer_too_large
 //	content equal to an answer that was shown     answer_duplicate
 //	content too close to one, see below           answer_novelty
 //	a vote for an answer that was not shown       invalid_vote_id
@@ -39,66 +43,64 @@
 //	calls of the checklist                        answered, and the step goes on
 //	ordinary tools only                           run, and the step goes on
 //
-// A tool that does not exist is none that was offered at the opening; but names
-// that begin with mcp__ are left to the tools, which may have got new ones.
+// Unknown tools are those not offered at the opening, except names that begin with
+// mcp__: MCP servers may add tools later.
 //
-// Several calls that say the same (the same content; the same agent or status,
-// whatever the reasons) count as one, the first. Ordinary tools and those of
-// the checklist beside an accepted call are run, or denied, too. Arguments
-// beyond the schema's are ignored.
+// Several calls that ask for the same (the same content; the same agent or status,
+// whatever the reasons) count as one, the first. Ordinary tools and those of the
+// checklist beside an accepted call are run, or denied, too. Arguments beyond the
+// schema's are ignored.
 //
-// A vote may name an agent (agent2) or a revision (agent2.1). It counts for the
-// newest revision that was shown, also when it names an older one of the same
-// agent: the shown text is the only one that the voter can have judged. A newer
-// one than was shown is nobody's.
+// A vote may name an agent (agent2) or a revision (agent2.1). It counts for the newest
+// revision that was shown, also when it names an older one of the same agent: the
+// voter can only have judged the text it was shown. A newer revision than was shown is
+// rejected.
 //
 // Two answers are too close when their sets of lower-cased words, split at white
-// space, have a Jaccard similarity above 0.7 (novelty balanced) or above 0.5
-// (strict). A new answer is held against every one that was shown, at the
-// opening or by an update, the agent's own included. A presenter's is not: it
-// may present an answer as it is.
+// space, have a Jaccard similarity above 0.7 (novelty balanced) or above 0.5 (strict).
+// A new answer is compared with every one that was shown, at the opening or by an
+// update, the agent's own included. A presenter may present an answer as it is.
 //
-// # What reaches a running step
+// # News
 //
-// Before every model call the step looks for news. Admit in admit.go says which
-// of the peers' answers reach it: none in mode "", at most Most over the step,
-// none after the first accepted checklist with UntilChecklist, and none when the
-// soft limit is nearer than the grace or the step was told to finish. Mode
-// restart, and inject in a step that cannot answer, end the step instead, to
-// begin again. What does not reach it now is news at the next safe point, and
-// else for the agent's next step. What people say always reaches it. Several
-// updates at once are one message.
+// Before every model call the step asks its inbox for news. admit in update.go decides
+// which of the peers' answers reach it: none in mode "", at most Most over the step,
+// none after the first accepted checklist with UntilChecklist, and none when the soft
+// limit is nearer than the grace or the step was told to finish. Mode restart, and
+// inject in a step that cannot answer, end the step instead, to begin again. The rest
+// is news at the next safe point or for the agent's next step. Human messages always
+// reach it. Several updates at once are one message.
 //
-// Before an accepted action counts, whatever its kind, the step looks once more.
-// What may reach it turns the action down, once per step, to be submitted again
-// or revised; the decision is never made in ignorance of what was there to be
-// told. A step whose time or allowance is over is not asked again.
+// Before an accepted action of any kind counts, the step asks once more. News turns
+// the action down, once per step, to be submitted again or revised, so that no decision
+// ignores news that was available. A step out of time or allowance is not asked again.
 //
 // # Time and allowance
 //
-// Work is the time of model calls and tools. At the soft limit, or when the
-// session is about to end, the step is told once to finish. After the grace only
-// calls that end it are left; every other one is denied, and the tenth denial
-// ends the step. At 0.8 of the allowance the step is told once, and when it is
-// spent the step ends itself before the next model call.
+// Work is the time of model calls and tools. At the soft limit, or when the session is
+// about to end, the step is told once to finish. After the grace only calls that end
+// it are open; every other one is denied, and the tenth denial ends the step. At 0.8 of
+// the allowance the step is warned once, and when it is spent the step ends itself
+// before the next model call.
 //
 // # Restored steps
 //
-// All of this is a fold over the journal: Learn takes in every entry, and the
-// notes of updates and results say what the rules have to remember. A step that
-// is restored, on any machine, goes on as it would have gone on, and Witnessed
-// tells what the agent was truly shown.
+// The rules are a fold over the journal: Learn takes in every entry, and the notes of
+// updates and results carry the rules' own facts. A restored step goes on as it would
+// have gone on, on any machine, and its commit names exactly the answers and messages
+// that were shown.
 //
-// # Agents' text and people's words
+// # Agents' texts and people's words
 //
-// Answers are framed by lines with the step's random delimiter and declared to
-// be data. A text cannot hold the delimiter, control characters are dropped,
-// and all texts of an opening together are bounded by MaxShown, or by a quarter of
-// a small context window, as are those of a step's updates. A text that is cut says where the whole of it is: at
-// peers/agent<N>.md, if the agent has file tools. What people say is framed by
-// the same delimiter with the word message, so that no agent can speak in their
-// name.
+// Answers are framed by lines with the step's random delimiter and declared to be
+// data. A text cannot contain the delimiter, control characters are removed, and all
+// texts of an opening together are bounded by maxShown, or by a quarter of a small
+// context window, as are those of a step's updates. The note under a truncated text
+// names the file with the whole of it, peers/agent<N>.md, if the agent has file tools.
+// Human messages are framed by the same delimiter with the word message, so that no
+// agent can speak in their name.
 //
-// Start with Task in task.go, then Judge in judge.go and Updates in rules.go; the
-// words are in templates/, and as filled in testdata/.
+// Start with Step in step.go, then Judge in judge.go and Updates in rules.go. The
+// prompts are in templates/ and, filled in, in testdata/; the checklist is a package of
+// its own.
 package team

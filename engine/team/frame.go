@@ -4,86 +4,83 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"conclave/engine/text"
 )
 
-// MaxShown bounds the text of all answers in a prompt, in bytes: about 30,000
-// tokens. Of a small context window answers get a share only.
-const MaxShown = 120 << 10
+// maxShown bounds the texts of all answers in a prompt, in bytes: about 30,000
+// tokens. A small context window grants them a share only.
+const maxShown = 120 << 10
 
-// MinShown is how much is shown of an answer in any case, in bytes, where the
-// window is not small: a text that is no longer is never cut. MaxShown has as much
-// for every agent there can be, and so has the share of a small window in proportion.
-const MinShown = 4 << 10
+// minShown is the size, in bytes, up to which an answer is always shown whole, unless
+// the window is small. maxShown suffices for as much of every agent.
+const minShown = 4 << 10
 
-// mostShown is MaxShown for a model with a context window of so many tokens: no
-// more than a quarter of it, at three bytes a token. 0 is a window that is not known.
+// mostShown is maxShown for a context window in tokens: at most a quarter of it, at
+// three bytes a token. 0 stands for an unknown window.
 func mostShown(window int) int {
 	const part, bytesPerToken = 4, 3
-	if window <= 0 || window >= MaxShown*part/bytesPerToken {
-		return MaxShown
+	if window <= 0 || window >= maxShown*part/bytesPerToken {
+		return maxShown
 	}
 	return window * bytesPerToken / part
 }
 
-// leastShown is MinShown for a model with such a window.
-func leastShown(window int) int { return mostShown(window) / (MaxShown / MinShown) }
+// leastShown is minShown for such a window.
+func leastShown(window int) int { return mostShown(window) / (maxShown / minShown) }
 
-// shown is an answer as the templates frame it.
-type shown struct {
+// framed is an answer as the templates print it between delimiter lines.
+type framed struct {
 	Label string
 	Agent string
 	Text  string
 	Files int // 0 when the step has no file tools
 	Kept  bool
-	Cut   int // bytes shown of a text that is cut, else 0
+	Cut   int // bytes shown of a truncated text, else 0
 	Bytes int
 }
 
-// frameAnswers makes answers ready to be put between delimiter lines. All texts
+// frameAnswers sanitizes answers and truncates the longest, so that all texts
 // together have at most total bytes.
-func frameAnswers(answers []Answer, frame string, files bool, total int) []shown {
-	framed := make([]shown, 0, len(answers))
+func frameAnswers(answers []answer, frame string, files bool, total int) []framed {
+	all := make([]framed, 0, len(answers))
 	sizes := make([]int, 0, len(answers))
 	for _, a := range answers {
-		text := plain(a.Text, frame)
-		s := shown{Label: a.Label, Agent: a.agent(), Text: text, Bytes: len(text)}
+		clean := sanitize(a.Text, frame)
+		f := framed{Label: a.Label, Agent: a.agent(), Text: clean, Bytes: len(clean)}
 		if files {
-			s.Files, s.Kept = a.Files, a.Kept
+			f.Files, f.Kept = a.Files, a.Kept
 		}
-		framed = append(framed, s)
-		sizes = append(sizes, len(text))
+		all = append(all, f)
+		sizes = append(sizes, len(clean))
 	}
 	limit := share(sizes, total)
-	for i := range framed {
-		if s := &framed[i]; s.Bytes > limit {
-			s.Text = cut(s.Text, limit)
-			s.Cut = len(s.Text)
+	for i := range all {
+		if head, cut := text.Head(all[i].Text, limit); cut {
+			all[i].Text, all[i].Cut = head, len(head)
 		}
 	}
-	return framed
+	return all
 }
 
-// plain drops control characters and makes the delimiter impossible inside
-// text. The replacement has no character that a delimiter may have, so it
-// cannot complete another one.
-func plain(text, frame string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, text)
+// sanitize removes control characters and the delimiter. Its replacement contains no
+// character of a delimiter, so it cannot complete another one.
+func sanitize(s, frame string) string {
+	s = text.Sanitize(s)
 	if frame != "" {
-		text = strings.ReplaceAll(text, frame, "[...]")
+		s = strings.ReplaceAll(s, frame, "[...]")
 	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(s)
 }
 
-// share returns the size up to which each text may be shown so that all of them
-// fit into total. What short texts leave over goes to the long ones.
+// bounded truncates a reason, a summary or an advice to maxReason.
+func bounded(s string) string {
+	head, _ := text.Head(s, maxReason)
+	return head
+}
+
+// share returns the size to which each text is truncated so that all fit into total.
+// Room left by short texts goes to long ones.
 func share(sizes []int, total int) int {
 	sizes = slices.Sorted(slices.Values(sizes))
 	for i, size := range sizes {
@@ -96,13 +93,29 @@ func share(sizes []int, total int) int {
 	return math.MaxInt
 }
 
-// cut shortens text to at most limit bytes, between characters.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
+// wholeLine is the length, in bytes, at which wholeText breaks lines: file tools show
+// only the beginning of longer ones.
+const wholeLine = 2 << 10
+
+// wholeText is an answer's text for peers/agent<N>.md: sanitized, with its longest
+// lines broken after a blank if possible. It is empty for a text that a step with
+// such a context window never truncates.
+func wholeText(s string, window int) string {
+	s = sanitize(s, "")
+	if len(s) <= leastShown(window) {
+		return ""
 	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
+	var b strings.Builder
+	for line := range strings.Lines(s + "\n") {
+		for len(line) > wholeLine {
+			part, _ := text.Head(line, wholeLine)
+			if at := strings.LastIndexAny(part, " \t"); at >= 0 {
+				part = part[:at+1]
+			}
+			line = line[len(part):]
+			b.WriteString(part + "\n")
+		}
+		b.WriteString(line)
 	}
-	return text[:limit]
+	return b.String()
 }

@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"fmt"
@@ -8,12 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"conclave/engine/team"
 )
 
-func userMessage(t require.TestingT, task team.Task) string {
-	messages, err := team.New(task).Opening()
+func userMessage(t require.TestingT, task task) string {
+	messages, err := newRules(task).Opening()
 	require.NoError(t, err)
 	return messages[1].Content
 }
@@ -36,7 +34,7 @@ func TestFrameHolds(t *testing.T) {
 		user := userMessage(t, task)
 
 		empty := task
-		empty.Answers = []team.Answer{{Number: 1, Label: "agent1.2"}, {Number: 3, Label: "agent3.1"}}
+		empty.Answers = []answer{{Number: 1, Label: "agent1.2"}, {Number: 3, Label: "agent3.1"}}
 		require.Equal(t, strings.Count(userMessage(t, empty), task.Frame), strings.Count(user, task.Frame))
 		for _, a := range task.Answers {
 			require.Equal(t, 1, strings.Count(user, fmt.Sprintf("=== %s begin %s ===\n", task.Frame, a.Label)))
@@ -57,13 +55,13 @@ func TestShownIsBounded(t *testing.T) {
 		task := evaluation()
 		task.Answers = nil
 		task.Window = rapid.SampledFrom([]int{0, 4096, 8192, 32_768, 128_000, 163_840, 1_000_000}).Draw(t, "window")
-		most := team.MaxShown
+		most := maxShown
 		if task.Window > 0 {
 			most = min(most, task.Window/4*3) // a quarter, at three bytes a token
 		}
-		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 2000), rapid.IntRange(1, 3*team.MaxShown)), 1, 8).Draw(t, "sizes")
+		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 2000), rapid.IntRange(1, 3*maxShown)), 1, 8).Draw(t, "sizes")
 		for i, size := range sizes {
-			task.Answers = append(task.Answers, team.Answer{
+			task.Answers = append(task.Answers, answer{
 				Number: i + 1, Label: fmt.Sprintf("agent%d.1", i+1),
 				Text: strings.Repeat("é", (size+1)/2),
 			})
@@ -72,7 +70,7 @@ func TestShownIsBounded(t *testing.T) {
 		total := 0
 		for _, a := range task.Answers {
 			_, rest, _ := strings.Cut(user, fmt.Sprintf("begin %s ===\n", a.Label))
-			text, _, ok := strings.Cut(rest, fmt.Sprintf("\n=== %s end %s ===", frame, a.Label))
+			text, _, ok := strings.Cut(rest, fmt.Sprintf("\n=== %s end %s ===", testFrame, a.Label))
 			require.True(t, ok)
 			require.True(t, utf8.ValidString(text))
 			require.True(t, strings.HasPrefix(a.Text, text))

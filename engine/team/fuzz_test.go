@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"encoding/json"
@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
 // FuzzJudge: any reply, in any kind of step, is accepted, rejected whole, or
@@ -26,7 +26,7 @@ func FuzzJudge(f *testing.F) {
 	f.Add("new_answer", `{"content": "Two."}`, "write_file", `{}`, uint8(6))
 	f.Fuzz(func(t *testing.T, name1, arguments1, name2, arguments2 string, kind uint8) {
 		task, over := fuzzedTask(kind)
-		rules := team.New(task)
+		rules := newRules(task)
 		if over {
 			require.NoError(t, rules.Learn(t.Context(), loop.Entry{Kind: loop.Updated, Seconds: 1, Note: json.RawMessage(`{"wrap_up": true}`)}))
 		}
@@ -51,14 +51,14 @@ func FuzzJudge(f *testing.F) {
 }
 
 // fuzzedTask is one of the kinds of steps, and whether its time is over.
-func fuzzedTask(kind uint8) (task team.Task, over bool) {
+func fuzzedTask(kind uint8) (task task, over bool) {
 	task = evaluation()
-	task.Novelty = team.Strict
+	task.Novelty = strict
 	switch kind % 7 {
 	case 1:
 		first(&task)
 	case 2:
-		task.Offered = []string{team.KindVote}
+		task.Offered = []coordination.Action{coordination.Vote}
 	case 3:
 		divided(&task)
 	case 4:
@@ -72,30 +72,30 @@ func fuzzedTask(kind uint8) (task team.Task, over bool) {
 	return task, over
 }
 
-func requireWellFormed(t *testing.T, task team.Task, a loop.Action) {
+func requireWellFormed(t *testing.T, task task, a loop.Action) {
 	t.Helper()
-	require.Contains(t, task.Offered, a.Kind)
-	switch a.Kind {
-	case team.KindVote:
-		var cast team.Vote
+	require.Contains(t, task.Offered, coordination.Action(a.Kind))
+	switch coordination.Action(a.Kind) {
+	case coordination.Vote:
+		var cast ballot
 		require.NoError(t, json.Unmarshal(a.Payload, &cast))
-		require.True(t, slices.ContainsFunc(task.Answers, func(a team.Answer) bool { return a.Number == cast.Number && a.Label == cast.Label }))
-	case team.KindNewAnswer:
-		var submitted team.NewAnswer
+		require.True(t, slices.ContainsFunc(task.Answers, func(a answer) bool { return a.Number == cast.Number && a.Label == cast.Label }))
+	case coordination.NewAnswer:
+		var submitted proposal
 		require.NoError(t, json.Unmarshal(a.Payload, &submitted))
 		require.NotEmpty(t, submitted.Content)
-	case team.KindStop:
-		var stopped team.Stop
+	case coordination.Stop:
+		var stopped Stop
 		require.NoError(t, json.Unmarshal(a.Payload, &stopped))
 		require.NotEmpty(t, stopped.Summary)
-		require.Contains(t, []string{team.Complete, team.Blocked}, stopped.Status)
-	case team.KindRestart:
-		var again team.Again
+		require.Contains(t, []coordination.StopStatus{coordination.Complete, coordination.Blocked}, stopped.Status)
+	case coordination.RestartTeam:
+		var again Again
 		require.NoError(t, json.Unmarshal(a.Payload, &again))
 		require.NotEmpty(t, again.Reason)
 		require.NotEmpty(t, again.Instructions)
 	default:
-		require.Equal(t, team.KindSubmit, a.Kind)
+		require.Equal(t, "submit", a.Kind)
 		require.JSONEq(t, `{}`, string(a.Payload))
 	}
 }

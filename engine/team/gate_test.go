@@ -1,12 +1,12 @@
-package team_test
+package team
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/team"
 )
 
 // TestChecklist proves seed 001, "Checklist mode is policy, not the core
@@ -20,7 +20,7 @@ func TestChecklist(t *testing.T) {
 		turn{calls: reply(scores(9, "agent1.2", "agent3.1")).ToolCalls},
 		turn{calls: reply(call("propose_improvements", `{}`), vote("agent1")).ToolCalls})
 	require.NoError(t, p.err)
-	require.Equal(t, team.KindVote, p.action.Kind)
+	require.Equal(t, "vote", p.action.Kind)
 	require.Equal(t, []string{"read_file"}, p.ran)
 	require.Equal(t, []string{"new_answer", "vote", "submit_checklist", "propose_improvements"}, p.offered(0))
 	require.Contains(t, p.entries[2].Messages[1].Content, `"verdict":"new_answer"`)
@@ -35,25 +35,25 @@ func TestChecklist(t *testing.T) {
 func TestNoChecklist(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*team.Task)
+		change func(*task)
 		has    bool
 	}{
-		"an own answer":          {func(*team.Task) {}, true},
-		"no own answer":          {func(t *team.Task) { t.Checklist.Own = "" }, false},
-		"no own answer, allowed": {func(t *team.Task) { t.Checklist.Own, t.Checklist.FirstAnswer = "", true }, true},
-		"vote only":              {func(t *team.Task) { t.Offered = []string{team.KindVote} }, false},
+		"an own answer":          {func(*task) {}, true},
+		"no own answer":          {func(t *task) { t.Checklist.Own = "" }, false},
+		"no own answer, allowed": {func(t *task) { t.Checklist.Own, t.Checklist.FirstAnswer = "", true }, true},
+		"vote only":              {func(t *task) { t.Offered = []coordination.Action{coordination.Vote} }, false},
 		"presenter":              {presenting, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rules := team.New(with(with(evaluation(), gated), c.change))
+			rules := newRules(with(with(evaluation(), gated), c.change))
 			v := rules.Judge(reply(scores(3, "agent1.2", "agent3.1")))
 			said := printed(t, rules)
 			if c.has {
 				require.Empty(t, v.Rejected)
 				require.Contains(t, said, "submit_checklist")
 			} else {
-				require.Equal(t, team.UnknownTool, v.Rejected)
+				require.Equal(t, unknownTool, v.Rejected)
 				require.NotContains(t, said, "submit_checklist")
 			}
 		})
@@ -66,7 +66,7 @@ func TestNoChecklist(t *testing.T) {
 func TestUpdatesUntilChecklist(t *testing.T) {
 	t.Parallel()
 	w := &world{}
-	task := atWork(w, gated, func(t *team.Task) { t.Updates.UntilChecklist = true })
+	task := atWork(w, gated, func(t *task) { t.Updates.UntilChecklist = true })
 	p := play(t, t.Context(), task,
 		turn{calls: reply(reading).ToolCalls, while: func() { w.answer(3, 2, "Deimos.") }},
 		turn{calls: reply(scores(3, "agent1.2")).ToolCalls, while: func() { w.answer(2, 1, "One.") }},
@@ -75,7 +75,7 @@ func TestUpdatesUntilChecklist(t *testing.T) {
 	require.NoError(t, p.err)
 	require.Equal(t, []string{"agent3.2", "agent2.1"}, w.fetched)
 	require.Contains(t, p.entries[5].Messages[0].Content, "missing_agent_scores", "a checklist that is refused closes nothing")
-	seen, _ := p.rules.Witnessed()
+	seen, _ := p.rules.witnessed()
 	require.Equal(t, map[int]int{1: 0, 2: 10, 3: 20}, seen)
 	p.requireRestores(t, task)
 }

@@ -5,16 +5,36 @@ import (
 	"slices"
 	"strings"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
 
-// withdrawn is what the calls of a reply are told whose action does not count
-// yet. It fits all of them.
+// The reasons of rejections. They are stable: journals, transcripts and errors
+// contain them.
+const (
+	noToolCalls      = "no_tool_calls"
+	unknownTool      = "unknown_tool"
+	toolNotOffered   = "tool_not_offered"
+	voteNoAnswers    = "vote_no_answers"
+	voteAndAnswer    = "vote_and_answer"
+	severalActions   = "several_actions"
+	invalidArguments = "invalid_arguments"
+	invalidVoteID    = "invalid_vote_id"
+	answerTooLarge   = "answer_too_large"
+	answerDuplicate  = "answer_duplicate"
+	answerNovelty    = "answer_novelty"
+)
+
+// rejection is a stable code, and a sentence for the model.
+type rejection struct{ code, why string }
+
+// withdrawn is the result of every rules-answered call of a reply whose action was
+// turned down by news.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
-// Judge decides what a reply means, by the table in the package comment.
-func (r *Rules) Judge(reply llm.Message) loop.Ruling {
+// Judge rules on a reply by the table in the package comment.
+func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	calls, rejected := r.workflowCalls(reply.ToolCalls)
 	if rejected != nil {
 		return r.reject(reply.ToolCalls, rejected)
@@ -25,102 +45,125 @@ func (r *Rules) Judge(reply llm.Message) loop.Ruling {
 			return r.reject(reply.ToolCalls, rejected)
 		}
 	}
-	v := r.besides(reply.ToolCalls)
+	var ruling loop.Ruling
+	if r.timeOver() {
+		ruling = r.deny(reply.ToolCalls)
+	} else {
+		ruling = r.score(reply.ToolCalls)
+	}
 	for i, call := range calls {
-		v.Told[call.ID] = accepted.told
+		ruling.Told[call.ID] = accepted.result
 		if i > 0 {
-			v.Told[call.ID] = "The same as the accepted call; counted once."
+			ruling.Told[call.ID] = "The same as the accepted call; counted once."
 		}
 	}
 	if len(calls) > 0 {
-		v.Action = &loop.Action{Kind: accepted.kind, Payload: accepted.payload}
-		v.Withdrawn = withdrawn
+		ruling.Action = &loop.Action{Kind: string(accepted.kind), Payload: accepted.payload}
+		ruling.Withdrawn = withdrawn
 	}
-	return v
+	return ruling
 }
 
-// workflowCalls picks the calls that would end the step, after refusing what
-// the step does not have.
-func (r *Rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
+// workflowCalls returns the calls that would end the step, and rejects calls of
+// tools that the step does not have.
+func (r *rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
 	if len(all) == 0 {
-		return nil, &rejection{NoToolCalls, "Your reply had no tool call."}
+		return nil, &rejection{noToolCalls, "Your reply had no tool call."}
 	}
-	kinds, open := r.task.kinds(), r.open()
+	open := r.open()
 	var calls []llm.ToolCall
 	for _, call := range all {
 		switch {
-		case slices.Contains(kinds, call.Name):
+		case r.task.ends(call):
 			calls = append(calls, call)
-		case !r.task.has(call.Name) && !r.checklistCall(call):
-			return nil, &rejection{UnknownTool, fmt.Sprintf("There is no tool %.64q. The tools are %s.", call.Name, r.toolNames())}
+		case !r.task.has(call.Name) && !r.scores(call):
+			return nil, &rejection{unknownTool, fmt.Sprintf("There is no tool %.64q. The tools are %s.", call.Name, r.toolNames())}
 		}
 	}
-	called := func(kind string) bool {
-		return slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return c.Name == kind })
+	called := func(action coordination.Action) bool {
+		return slices.ContainsFunc(calls, func(c llm.ToolCall) bool { return c.Name == string(action) })
 	}
-	if called(KindVote) && len(r.known.answers) == 0 {
-		return nil, &rejection{VoteNoAnswers, "There is no answer to vote for yet."}
+	if called(coordination.Vote) && len(r.memory.answers) == 0 {
+		return nil, &rejection{voteNoAnswers, "There is no answer to vote for yet."}
 	}
-	for _, kind := range []string{KindVote, KindNewAnswer, KindStop, KindSubmit, KindRestart} {
-		if called(kind) && !slices.Contains(open, kind) {
-			return nil, &rejection{ToolNotOffered, notOpen[kind] + " not open to you in this step."}
+	for _, closed := range []struct {
+		action coordination.Action
+		is     string
+	}{
+		{coordination.Vote, "Voting is"},
+		{coordination.NewAnswer, "New answers are"},
+		{coordination.Stop, "Stopping is"},
+		{coordination.Submit, "Submitting is"},
+		{coordination.RestartTeam, "Beginning again is"},
+	} {
+		if called(closed.action) && !slices.Contains(open, closed.action) {
+			return nil, &rejection{toolNotOffered, closed.is + " not open to you in this step."}
 		}
 	}
 	return calls, mixed(calls)
 }
 
-var notOpen = map[string]string{
-	KindVote:      "Voting is",
-	KindNewAnswer: "New answers are",
-	KindStop:      "Stopping is",
-	KindSubmit:    "Submitting is",
-	KindRestart:   "Beginning again is",
+// ends reports whether the call is of a workflow tool of this kind of step.
+func (t task) ends(call llm.ToolCall) bool {
+	return slices.Contains(t.actions(), coordination.Action(call.Name))
 }
 
-// mixed refuses calls that would end the step in different ways.
+// mixed rejects calls that would end the step in different ways.
 func mixed(calls []llm.ToolCall) *rejection {
 	for _, call := range calls {
 		first := calls[0].Name
 		if call.Name == first {
 			continue
 		}
-		code, pair := SeveralActions, []string{first, call.Name}
-		if slices.Contains(pair, KindVote) && slices.Contains(pair, KindNewAnswer) {
-			code, pair = VoteAndAnswer, []string{KindVote, KindNewAnswer}
+		const vote, answer = string(coordination.Vote), string(coordination.NewAnswer)
+		code, pair := severalActions, []string{first, call.Name}
+		if slices.Contains(pair, vote) && slices.Contains(pair, answer) {
+			code, pair = voteAndAnswer, []string{vote, answer}
 		}
 		return &rejection{code, fmt.Sprintf("You called both %s and %s. Decide for one of them.", pair[0], pair[1])}
 	}
 	return nil
 }
 
-// agree turns calls of one workflow tool into the one action they ask for.
-func (r *Rules) agree(calls []llm.ToolCall) (action, *rejection) {
+// agree merges calls of one workflow tool into the one action they ask for.
+func (r *rules) agree(calls []llm.ToolCall) (action, *rejection) {
 	var first action
 	for i, call := range calls {
-		a, rejected := r.read(call)
+		a, rejected := r.parse(call)
 		switch {
 		case rejected != nil:
 			return action{}, rejected
 		case i == 0:
 			first = a
-		case a.says != first.says:
-			return action{}, &rejection{SeveralActions, fmt.Sprintf("You called %s several times with different contents. Call it once.", call.Name)}
+		case a.same != first.same:
+			return action{}, &rejection{severalActions, fmt.Sprintf("You called %s several times with different contents. Call it once.", call.Name)}
 		}
 	}
 	return first, nil
 }
 
-// besides answers what the calls that do not end the step come to: those of the
-// checklist, and, when time is over, all of them.
-func (r *Rules) besides(all []llm.ToolCall) loop.Ruling {
-	if r.timeOver() {
-		return r.deny(all)
+// reject refuses the whole reply: after a partial run the model could not know which
+// calls took effect.
+func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
+	text := why.why + " Nothing was submitted and no tool was run. Finish by calling " + r.ways() + "."
+	results := make(map[string]string, len(calls))
+	for _, call := range calls {
+		results[call.ID] = text
 	}
-	return r.score(all)
+	return loop.Ruling{Rejected: why.code, Told: results, Say: text}
 }
 
-// toolNames lists what a reply may call.
-func (r *Rules) toolNames() string {
+// ways names the calls that end the step.
+func (r *rules) ways() string {
+	var names []string
+	for _, action := range r.open() {
+		names = append(names, string(action))
+	}
+	return strings.Join(names, " or ")
+}
+
+// toolNames lists all tools that a reply may call.
+func (r *rules) toolNames() string {
 	var names []string
 	for _, tool := range r.Offer() {
 		names = append(names, tool.Name)

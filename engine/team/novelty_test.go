@@ -1,16 +1,17 @@
-package team_test
+package team
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/engine/team"
+	"conclave/engine/coordination"
 )
 
 // TestOverlap: the Jaccard similarity of the sets of lower-cased words.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
+	overlapOf := func(a, b string) float64 { return overlap(words(a), words(b)) }
 	for _, c := range []struct {
 		a, b string
 		want float64
@@ -23,8 +24,8 @@ func TestOverlap(t *testing.T) {
 		{"a b c", "b c d", 0.5},
 		{"a, b", "a b", 1. / 3},
 	} {
-		require.InDelta(t, c.want, team.Overlap(c.a, c.b), 1e-9, "%q and %q", c.a, c.b)
-		require.InDelta(t, c.want, team.Overlap(c.b, c.a), 1e-9)
+		require.InDelta(t, c.want, overlapOf(c.a, c.b), 1e-9, "%q and %q", c.a, c.b)
+		require.InDelta(t, c.want, overlapOf(c.b, c.a), 1e-9)
 	}
 }
 
@@ -37,22 +38,22 @@ func TestNovelty(t *testing.T) {
 	for name, c := range map[string]struct {
 		novelty, answer, rejected string
 	}{
-		"lenient takes all but the same": {team.Lenient, "a b c d e f g h i", ""},
+		"lenient takes all but the same": {lenient, "a b c d e f g h i", ""},
 		"unset is lenient":               {"", "a b c d e f g h i", ""},
-		"the same is refused":            {team.Lenient, "a b c d e f g h i j ", team.AnswerDuplicate},
-		"balanced, exactly 0.7":          {team.Balanced, "a b c d e f g", ""},
-		"balanced, 0.8":                  {team.Balanced, "A B C d e f g h", team.AnswerNovelty},
-		"balanced, the same":             {team.Balanced, there, team.AnswerDuplicate},
-		"strict, exactly 0.5":            {team.Strict, "a b c d e", ""},
-		"strict, 0.6":                    {team.Strict, "a b c d e f", team.AnswerNovelty},
+		"the same is refused":            {lenient, "a b c d e f g h i j ", answerDuplicate},
+		"balanced, exactly 0.7":          {balanced, "a b c d e f g", ""},
+		"balanced, 0.8":                  {balanced, "A B C d e f g h", answerNovelty},
+		"balanced, the same":             {balanced, there, answerDuplicate},
+		"strict, exactly 0.5":            {strict, "a b c d e", ""},
+		"strict, 0.6":                    {strict, "a b c d e f", answerNovelty},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			task := evaluation()
 			task.Novelty, task.Answers[0].Text = c.novelty, there
-			v := team.New(task).Judge(reply(answer(c.answer)))
+			v := newRules(task).Judge(reply(callAnswer(c.answer)))
 			require.Equal(t, c.rejected, v.Rejected)
-			if c.rejected == team.AnswerNovelty {
+			if c.rejected == answerNovelty {
 				require.Contains(t, v.Say, "too close to agent1.2: more than ")
 				require.Contains(t, v.Say, "Submit one that differs in substance, or vote.")
 			}
@@ -68,13 +69,13 @@ func TestNoveltyOfInjectedAnswers(t *testing.T) {
 	w.answer(3, 2, "Mars has Phobos and Deimos.")
 	task := evaluation()
 	w.reach(&task)
-	task.Updates.Mode = team.Inject
+	task.Updates.Mode = coordination.Inject
 	p := play(t, t.Context(), task,
-		does(answer("Mars has Phobos and Deimos.")),
-		does(answer("Mars has two moons.")),
-		does(answer("Two, and here is a source.")))
+		does(callAnswer("Mars has Phobos and Deimos.")),
+		does(callAnswer("Mars has two moons.")),
+		does(callAnswer("Two, and here is a source.")))
 	require.NoError(t, p.err)
-	require.Equal(t, []string{"", "", "", team.AnswerDuplicate, "", team.AnswerDuplicate, "", ""}, p.reasons())
+	require.Equal(t, []string{"", "", "", answerDuplicate, "", answerDuplicate, "", ""}, p.reasons())
 	p.requireRestores(t, task)
 }
 
@@ -82,7 +83,7 @@ func TestNoveltyOfInjectedAnswers(t *testing.T) {
 func TestPresenterMayPresentAnAnswerAsItIs(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), presenting)
-	task.Novelty = team.Strict
-	v := team.New(task).Judge(reply(answer(task.Answers[0].Text)))
+	task.Novelty = strict
+	v := newRules(task).Judge(reply(callAnswer(task.Answers[0].Text)))
 	require.NotNil(t, v.Action)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/template"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/team/checklist"
 )
@@ -14,50 +15,50 @@ import (
 //go:embed templates/*.tmpl
 var templates embed.FS
 
-// prompt is what the templates of the opening see.
+// prompt is the data of the opening's templates.
 type prompt struct {
-	Task
-	Shown                []shown
-	Judged               *shown // the final answer of an evaluating step
-	Earlier              *shown // the answer of an earlier attempt, and what its evaluation said
-	Reason, Instructions string
-	Said                 []Message
-	Outcome              Verdict
+	task
+	Shown                []framed
+	Judged               *framed // the final answer of an evaluating step
+	Earlier              *framed // the answer of the previous attempt
+	Reason, Instructions string  // of its evaluation
+	Said                 []message
+	Outcome              coordination.Brief
 	Owned                []owned
-	Own                  string // the agent's own name where its part tells, as agent1
+	Own                  string // the agent's own name, such as agent1, if its part tells; else empty
 	Scoring              string // the section about the checklist
 	CanAnswer            bool
 	CanVote              bool
 	CanStop              bool
 	Divided              bool
-	Hears                bool // people may say something
+	Hears                bool // human messages may arrive
 	Arrives              bool // answers may arrive
 	Shell                bool // the agent can run commands in its workspace
 	Servers              bool // it has tools of MCP servers
-	Framed               bool // something of the agents' is shown, or may be
+	Framed               bool // agents' texts are shown, or may arrive
 }
 
-// owned is one part as a presenter and the other owners see it.
+// owned is one part as presenters and other owners see it.
 type owned struct {
 	Agent   string
 	Subtask string
 	Mine    bool
-	Stopped string // status, empty while it was not stopped
+	Stopped coordination.StopStatus // empty while not stopped
 	Summary string
 }
 
-// Opening returns the system and the user message that the step starts with. It
-// fails when the task cannot be worked on or would show what is not anonymous.
-func (r *Rules) Opening() ([]llm.Message, error) {
+// Opening returns the first system and user message. It fails for a task that cannot
+// be worked on or would break anonymity.
+func (r *rules) Opening() ([]llm.Message, error) {
 	if err := r.task.check(); err != nil {
 		return nil, fmt.Errorf("opening a step: %w", err)
 	}
 	data := r.prompt()
 	name := "system.tmpl"
 	switch {
-	case data.Purpose == Present:
+	case data.Purpose == coordination.Present:
 		name = "system_present.tmpl"
-	case data.Purpose == Evaluate:
+	case data.Purpose == coordination.Evaluate:
 		name = "system_evaluate.tmpl"
 	case data.Divided && data.Alone:
 		name = "system_whole.tmpl"
@@ -77,42 +78,46 @@ func (r *Rules) Opening() ([]llm.Message, error) {
 	return []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: user}}, nil
 }
 
-func (r *Rules) prompt() prompt {
+func (r *rules) prompt() prompt {
 	t, open := r.task, r.open()
 	p := prompt{
-		Task:      t,
-		CanAnswer: slices.Contains(open, KindNewAnswer),
-		CanVote:   slices.Contains(open, KindVote),
-		CanStop:   slices.Contains(open, KindStop),
+		task:      t,
+		CanAnswer: slices.Contains(open, coordination.NewAnswer),
+		CanVote:   slices.Contains(open, coordination.Vote),
+		CanStop:   slices.Contains(open, coordination.Stop),
 		Divided:   t.divided(),
 		Shell:     t.Files && slices.Contains(t.Tools, runCommand),
-		Servers:   t.asksServers(),
-		Hears:     len(t.Messages) > 0 || t.Look != nil,
-		Arrives:   t.Look != nil && t.Updates.Mode == Inject && t.offers(KindNewAnswer),
+		Servers:   t.usesServers(),
+		Hears:     len(t.Messages) > 0 || t.Inbox != nil,
+		Arrives:   t.Inbox != nil && t.Updates.Mode == coordination.Inject && t.offers(coordination.NewAnswer),
 		Owned:     t.owned(),
 	}
 	if own := t.owner(); own > 0 {
 		p.Own = agentName(own)
 	}
 	for _, m := range t.Messages {
-		p.Said = append(p.Said, Message{Number: m.Number, Text: plain(m.Text, t.Frame)})
+		p.Said = append(p.Said, message{Number: m.Number, Text: sanitize(m.Text, t.Frame)})
 	}
-	if t.Verdict != nil {
-		p.Outcome = t.Verdict.plain(t.Frame)
+	if t.Brief != nil {
+		p.Outcome = *t.Brief
+		p.Outcome.Reasons = nil
+		for _, reason := range t.Brief.Reasons {
+			p.Outcome.Reasons = append(p.Outcome.Reasons, t.remark(reason))
+		}
 	}
 	if t.Previous != nil {
-		p.Reason, p.Instructions = t.advice(t.Previous.Reason), t.advice(t.Previous.Instructions)
+		p.Reason, p.Instructions = t.remark(t.Previous.Reason), t.remark(t.Previous.Instructions)
 	}
-	p.show(r.known.answers)
+	p.frame(r.memory.answers)
 	p.Framed = len(p.Shown) > 0 || p.Arrives || p.Judged != nil || p.Earlier != nil
-	if r.hasChecklist() {
-		p.Scoring = checklist.Instructions(*r.task.Checklist)
+	if t.gated() {
+		p.Scoring = checklist.Instructions(*t.Checklist)
 	}
 	return p
 }
 
-// show frames every answer of the opening; all of them share mostShown.
-func (p *prompt) show(answers []Answer) {
+// frame frames every answer of the opening; together they have mostShown bytes.
+func (p *prompt) frame(answers []answer) {
 	all := slices.Clone(answers)
 	if p.Final != nil {
 		all = append(all, *p.Final)
@@ -131,28 +136,19 @@ func (p *prompt) show(answers []Answer) {
 	}
 }
 
-// advice is an agent's remark, ready to be put between delimiter lines.
-func (t Task) advice(text string) string { return cut(plain(text, t.Frame), MaxReason) }
+// remark is an agent's remark, ready to be put between delimiter lines.
+func (t task) remark(s string) string { return bounded(sanitize(s, t.Frame)) }
 
-func (v Verdict) plain(frame string) Verdict {
-	reasons := v.Reasons
-	v.Reasons = nil
-	for _, reason := range reasons {
-		v.Reasons = append(v.Reasons, cut(plain(reason, frame), MaxReason))
-	}
-	return v
-}
-
-// owned lists the parts with how their owners ended, for the presenter.
-func (t Task) owned() []owned {
+// owned lists the parts, for a presenter with how their owners stopped.
+func (t task) owned() []owned {
 	list := make([]owned, 0, len(t.Parts))
 	own := t.owner()
 	for _, part := range t.Parts {
 		o := owned{Agent: agentName(part.Number), Subtask: strings.TrimSpace(part.Subtask), Mine: part.Number == own}
-		if t.Verdict != nil {
-			for _, s := range t.Verdict.Stops {
+		if t.Brief != nil {
+			for _, s := range t.Brief.Stops {
 				if s.Number == part.Number {
-					o.Stopped, o.Summary = s.Status, t.advice(s.Summary)
+					o.Stopped, o.Summary = s.Status, t.remark(s.Summary)
 				}
 			}
 		}
@@ -161,7 +157,7 @@ func (t Task) owned() []owned {
 	return list
 }
 
-// fill makes the text of a template.
+// fill executes a template.
 func fill(name string, data any) (string, error) {
 	set, err := template.ParseFS(templates, "templates/*.tmpl")
 	if err != nil {

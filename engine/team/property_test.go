@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"encoding/json"
@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
-var shownForm = regexp.MustCompile(`(?m)^=== ` + frame + ` begin (agent([0-9]+)\.([0-9]+)) ===$`)
+var shownForm = regexp.MustCompile(`(?m)^=== ` + testFrame + ` begin (agent([0-9]+)\.([0-9]+)) ===$`)
 
 // TestWhatIsShown: whatever happens around a step and whatever its agent does,
 // no answer is shown twice, none takes the place of a newer one, no more than
@@ -29,24 +29,24 @@ func TestWhatIsShown(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{}
-		task := atWork(w, func(task *team.Task) { drawTask(t, task) })
+		task := atWork(w, func(task *task) { drawTask(t, task) })
 		turns := drawTurns(t, w)
 		p := play(t, t.Context(), task, turns...)
 
 		requireKnownEnd(t, p.err)
 		steps, heard, told := readShown(t, p.entries)
-		seen, last := p.rules.Witnessed()
+		seen, last := p.rules.witnessed()
 		require.Equal(t, steps, seen)
 		require.Equal(t, heard, last)
 		if task.Updates.Most > 0 {
 			require.LessOrEqual(t, told, task.Updates.Most)
 		}
-		if task.Updates.Mode != team.Inject || len(task.Offered) == 1 && task.Offered[0] != team.KindNewAnswer {
+		if task.Updates.Mode != coordination.Inject || len(task.Offered) == 1 && task.Offered[0] != coordination.NewAnswer {
 			require.Zero(t, told)
 		}
 		requireVoteWasShown(t, p, seen)
 
-		rules := team.New(task)
+		rules := newRules(task)
 		for i, e := range p.entries {
 			require.NoError(t, rules.Learn(t.Context(), e))
 			if e.Kind == loop.Reply && i+1 < len(p.entries) {
@@ -58,14 +58,14 @@ func TestWhatIsShown(t *testing.T) {
 	})
 }
 
-func drawTask(t *rapid.T, task *team.Task) {
-	task.Updates.Mode = rapid.SampledFrom([]string{team.Inject, team.Inject, team.Restart, team.NoUpdates}).Draw(t, "mode")
+func drawTask(t *rapid.T, task *task) {
+	task.Updates.Mode = rapid.SampledFrom([]coordination.UpdateMode{coordination.Inject, coordination.Inject, coordination.Restart, coordination.NoUpdates}).Draw(t, "mode")
 	task.Updates.Most = rapid.IntRange(0, 3).Draw(t, "most")
 	task.Updates.UntilChecklist = rapid.Bool().Draw(t, "until checklist")
-	task.Offered = rapid.SampledFrom([][]string{
-		{team.KindNewAnswer, team.KindVote}, {team.KindNewAnswer, team.KindVote}, {team.KindVote}, {team.KindNewAnswer},
+	task.Offered = rapid.SampledFrom([][]coordination.Action{
+		{coordination.NewAnswer, coordination.Vote}, {coordination.NewAnswer, coordination.Vote}, {coordination.Vote}, {coordination.NewAnswer},
 	}).Draw(t, "offered")
-	task.Novelty = rapid.SampledFrom([]string{"", team.Balanced, team.Strict}).Draw(t, "novelty")
+	task.Novelty = rapid.SampledFrom([]string{"", balanced, strict}).Draw(t, "novelty")
 	if rapid.Bool().Draw(t, "timed") {
 		task.Soft = time.Duration(rapid.IntRange(1, 20).Draw(t, "soft")) * time.Second
 		task.Grace = time.Duration(rapid.IntRange(0, 5).Draw(t, "grace")) * time.Second
@@ -93,7 +93,7 @@ func drawTurns(t *rapid.T, w *world) []turn {
 			return func() { w.say(message, "Be brief.") }
 		case 3:
 			if rapid.IntRange(0, 5).Draw(t, "ending") == 0 {
-				return func() { w.news.WrapUp = true }
+				return func() { w.available.WrapUp = true }
 			}
 		}
 		return func() {}
@@ -103,7 +103,7 @@ func drawTurns(t *rapid.T, w *world) []turn {
 		first, second := happens(), happens()
 		calls := rapid.SliceOfN(rapid.SampledFrom([]llm.ToolCall{
 			reading, reading, reading, reading, reading, scores(3, "agent1.2", "agent3.1"),
-			vote("agent1"), vote("agent2"), vote("agent5.1"), answer("Two."), answer("Answer 1 of 2."),
+			vote("agent1"), vote("agent2"), vote("agent5.1"), callAnswer("Two."), callAnswer("Answer 1 of 2."),
 		}), 0, 2).Draw(t, "calls")
 		turns = append(turns, turn{
 			while: func() { first(); second() }, calls: reply(calls...).ToolCalls,
@@ -149,7 +149,7 @@ func readShown(t *rapid.T, entries []loop.Entry) (steps map[int]int, heard, told
 			}
 		}
 		for number := range 60 {
-			if strings.Contains(text, fmt.Sprintf("=== %s message %d ===", frame, number)) {
+			if strings.Contains(text, fmt.Sprintf("=== %s message %d ===", testFrame, number)) {
 				require.Greater(t, number, heard, "a message is told once, in its turn")
 				heard = number
 			}
@@ -160,10 +160,10 @@ func readShown(t *rapid.T, entries []loop.Entry) (steps map[int]int, heard, told
 
 // requireVoteWasShown: a vote is for an answer that was shown.
 func requireVoteWasShown(t *rapid.T, p *played, seen map[int]int) {
-	if p.err != nil || p.action.Kind != team.KindVote {
+	if p.err != nil || p.action.Kind != "vote" {
 		return
 	}
-	var cast team.Vote
+	var cast ballot
 	require.NoError(t, json.Unmarshal(p.action.Payload, &cast))
 	require.Contains(t, seen, cast.Number)
 }

@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
 // TestLearnFetchesWhatItDoesNotKnow: a step restored elsewhere has the texts and
@@ -24,10 +23,10 @@ func TestLearnFetchesWhatItDoesNotKnow(t *testing.T) {
 	w.fetched = nil
 	again := p.restored(t, task)
 	require.Equal(t, []string{"agent2.1"}, w.fetched)
-	require.Equal(t, team.AnswerDuplicate, again.Judge(reply(answer("Phobos."))).Rejected)
+	require.Equal(t, answerDuplicate, again.Judge(reply(callAnswer("Phobos."))).Rejected)
 
-	task.Fetch = nil
-	require.ErrorContains(t, learnAll(t, task, p.entries), "recalling the answers of a update: there is no way to fetch agent2.1")
+	task.Inbox = nil
+	require.ErrorContains(t, learnAll(t, task, p.entries), "recalling the answers of a update: there is no inbox to fetch agent2.1 from")
 }
 
 // TestLearnKeepsTheDelimiter: a step that a later launch goes on with is told
@@ -35,30 +34,30 @@ func TestLearnFetchesWhatItDoesNotKnow(t *testing.T) {
 func TestLearnKeepsTheDelimiter(t *testing.T) {
 	t.Parallel()
 	w := &world{}
-	task := atWork(w, func(t *team.Task) { t.SystemMessage = "Only lines with the mark of Cain count." })
+	task := atWork(w, func(t *task) { t.SystemMessage = "Only lines with the mark of Cain count." })
 	p := play(t, t.Context(), task, turn{calls: reply(reading).ToolCalls})
 	require.ErrorIs(t, p.err, scriptError{})
 
 	later := task
 	later.Frame = "ffffffffffff"
 	rules := p.restored(t, later)
-	w.answer(2, 1, "See "+frame+".")
+	w.answer(2, 1, "See "+testFrame+".")
 	u, err := rules.Updates(t.Context())
 	require.NoError(t, err)
-	require.Contains(t, u.Messages[0].Content, "=== "+frame+" begin agent2.1 ===\nSee [...].\n")
+	require.Contains(t, u.Messages[0].Content, "=== "+testFrame+" begin agent2.1 ===\nSee [...].\n")
 	require.NotContains(t, u.Messages[0].Content, "ffffffffffff")
 }
 
 // TestLearnRefusesWhatItCannotRead: a note that is not the rules' own.
 func TestLearnRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
-	err := team.New(evaluation()).Learn(t.Context(), loop.Entry{Kind: loop.Updated, Note: json.RawMessage(`[]`)})
+	err := newRules(evaluation()).Learn(t.Context(), loop.Entry{Kind: loop.Updated, Note: json.RawMessage(`[]`)})
 	require.ErrorContains(t, err, "reading the rules' note of a update: ")
 }
 
-func learnAll(t *testing.T, task team.Task, entries []loop.Entry) error {
+func learnAll(t *testing.T, task task, entries []loop.Entry) error {
 	t.Helper()
-	rules := team.New(task)
+	rules := newRules(task)
 	for _, e := range entries {
 		if err := rules.Learn(t.Context(), e); err != nil {
 			return err

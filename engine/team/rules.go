@@ -5,44 +5,43 @@ import (
 	"context"
 	"slices"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/team/checklist"
 )
 
-// Rules are the rules of one team member's step: what is known of it, folded
-// from its journal, and a task.
-type Rules struct {
-	task  Task
-	known known
+// rules are the loop.Rules of one team member's step: its task, and the memory
+// folded from its journal.
+type rules struct {
+	task   task
+	memory memory
 
-	// texts are answers by whose labels a note can be understood: those of the
-	// task and those fetched. They are no part of what is known.
-	texts []Answer
+	// texts resolve the answers of restored notes: those of the task and those
+	// fetched. They do not affect judging.
+	texts []answer
 }
 
-var _ loop.Rules = (*Rules)(nil)
+var _ loop.Rules = (*rules)(nil)
 
-// New returns the rules of a step on task. Opening says whether task can be
-// worked on.
-func New(task Task) *Rules {
-	return &Rules{task: task, known: opened(task), texts: slices.Clone(task.Answers)}
+// newRules returns the rules of a step on t. Opening reports an invalid task.
+func newRules(t task) *rules {
+	return &rules{task: t, memory: newMemory(t), texts: slices.Clone(t.Answers)}
 }
 
-// Updates brings what is new at a safe point: answers of peers, as far as the
-// launch and the time left allow, what people said, and, once each, that time
-// and budget are nearly used. Its error ends the step: a loop.EndedError to
-// begin again or because the allowance is spent, a loop.TimeOverError when time
-// is over and the agent does not come to an end.
-func (r *Rules) Updates(ctx context.Context) (loop.Update, error) {
+// Updates returns the news at a safe point: peers' answers as far as the launch and
+// the time left allow, human messages, and, once each, the warnings that time and
+// budget are nearly used. It ends the step with a loop.EndedError to restart or
+// because the allowance is spent, and with a loop.TimeOverError after MaxDenials.
+func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	if err := cmp.Or(r.denied(), r.spent()); err != nil {
 		return loop.Update{}, err
 	}
-	news, err := r.look(ctx)
+	n, err := r.news(ctx)
 	if err != nil {
 		return loop.Update{}, err
 	}
-	admitted := admit(r.terms(), r.standing(), news)
+	admitted := r.admit(n)
 	if admitted.Restart {
 		return loop.Update{}, &loop.EndedError{Why: loop.EndRestart}
 	}
@@ -50,25 +49,24 @@ func (r *Rules) Updates(ctx context.Context) (loop.Update, error) {
 	if err != nil {
 		return loop.Update{}, err
 	}
-	if !r.known.guided && (news.WrapUp || r.softDue()) {
-		u.note.WrapUp, u.Ending = true, news.WrapUp
+	if !r.memory.guided && (n.WrapUp || r.softDue()) {
+		u.note.WrapUp, u.Ending = true, n.WrapUp
 	}
 	u.note.Spending = r.spending()
-	return r.tell(u)
+	return r.write(u)
 }
 
-// Confirm looks once more before an action counts, once per step: what may be
-// told turns the action down. A step whose time or budget is over has no other
-// chance, and one that may not be told of answers acts on what it has seen.
-func (r *Rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
-	if r.known.confirmed || r.timeOver() || r.spent() != nil {
+// Confirm reads the news once more before an action counts, once per step: anything
+// admitted withdraws the action. A step out of time or budget is not asked again.
+func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
+	if r.memory.confirmed || r.timeOver() || r.spent() != nil {
 		return loop.Update{}, nil
 	}
-	news, err := r.look(ctx)
+	n, err := r.news(ctx)
 	if err != nil {
 		return loop.Update{}, err
 	}
-	u, err := r.gather(ctx, admit(r.terms(), r.standing(), news))
+	u, err := r.gather(ctx, r.admit(n))
 	if err != nil {
 		return loop.Update{}, err
 	}
@@ -76,36 +74,46 @@ func (r *Rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error)
 		return loop.Update{}, nil
 	}
 	u.note.Confirmed, u.Again = true, a.Kind
-	return r.tell(u)
+	return r.write(u)
 }
 
-// Witnessed returns what the agent was shown, at the opening and by updates:
-// the newest answer step of each agent by its number, and the number of the
-// last message that it heard. The final answer that an evaluating step judges
-// counts, the answer of an earlier attempt does not.
-func (r *Rules) Witnessed() (seen map[int]int, heard int) {
+// witnessed returns the material that the agent was shown: the newest answer step of
+// each agent by number, and the number of the last message. The final answer that an
+// evaluating step judges counts; the answer of an earlier attempt does not.
+func (r *rules) witnessed() (seen map[int]int, heard int) {
 	seen = make(map[int]int)
-	if r.task.Final != nil && r.task.Purpose == Evaluate {
+	if r.task.Final != nil && r.task.Purpose == coordination.Evaluate {
 		seen[r.task.Final.Number] = r.task.Final.Step
 	}
-	for _, a := range r.known.answers {
+	for _, a := range r.memory.answers {
 		seen[a.Number] = max(seen[a.Number], a.Step)
 	}
-	for number := range r.known.heard {
+	for number := range r.memory.messages {
 		heard = max(heard, number)
 	}
 	return seen, heard
 }
 
-// Offer returns the tools that the rules answer: the workflow tools open to the
-// step, and those of its checklist.
-func (r *Rules) Offer() []llm.Tool {
+// Offer returns the workflow tools open to the step and those of its checklist.
+func (r *rules) Offer() []llm.Tool {
 	var tools []llm.Tool
-	for _, kind := range r.open() {
-		tools = append(tools, r.workflowTool(kind))
+	for _, action := range r.open() {
+		tools = append(tools, r.workflowTool(action))
 	}
-	if r.hasChecklist() && !r.timeOver() {
+	if r.task.gated() && !r.timeOver() {
 		tools = append(tools, checklist.Tools(*r.task.Checklist)...)
 	}
 	return tools
+}
+
+// open returns the actions that the step can take now. A vote needs an answer to
+// vote for.
+func (r *rules) open() []coordination.Action {
+	var open []coordination.Action
+	for _, action := range r.task.actions() {
+		if r.task.offers(action) && (action != coordination.Vote || len(r.memory.answers) > 0) {
+			open = append(open, action)
+		}
+	}
+	return open
 }

@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/team"
 )
 
 func reply(calls ...llm.ToolCall) llm.Message {
@@ -25,12 +25,12 @@ func vote(id string) llm.ToolCall {
 	return call("vote", `{"agent_id": "`+id+`", "reason": "It is right."}`)
 }
 
-func answer(content string) llm.ToolCall { return call("new_answer", `{"content": "`+content+`"}`) }
+func callAnswer(content string) llm.ToolCall { return call("new_answer", `{"content": "`+content+`"}`) }
 
 func TestJudgeAccepts(t *testing.T) {
 	t.Parallel()
 	votes := func(label string, number int) string {
-		raw, err := json.Marshal(team.Vote{Number: number, Label: label, Reason: "It is right."})
+		raw, err := json.Marshal(ballot{Number: number, Label: label, Reason: "It is right."})
 		require.NoError(t, err)
 		return string(raw)
 	}
@@ -40,20 +40,20 @@ func TestJudgeAccepts(t *testing.T) {
 		payload string
 		told    []string // by call; empty for an ordinary one
 	}{
-		"a new answer":                    {reply(answer("Two.")), "new_answer", `{"content":"Two."}`, []string{"Your answer is submitted."}},
-		"an answer keeps its white space": {reply(answer(` a\n`)), "new_answer", `{"content":" a\n"}`, []string{"Your answer is submitted."}},
+		"a new answer":                    {reply(callAnswer("Two.")), "new_answer", `{"content":"Two."}`, []string{"Your answer is submitted."}},
+		"an answer keeps its white space": {reply(callAnswer(` a\n`)), "new_answer", `{"content":" a\n"}`, []string{"Your answer is submitted."}},
 		"more arguments than asked for":   {reply(call("new_answer", `{"content": "Two.", "confidence": 3}`)), "new_answer", `{"content":"Two."}`, []string{"Your answer is submitted."}},
 		"a vote for an agent":             {reply(vote("agent3")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
 		"a vote for the revision shown":   {reply(vote("agent1.2")), "vote", votes("agent1.2", 1), []string{"Your vote for agent1.2 is recorded."}},
 		"a vote for an older revision":    {reply(vote("agent1.1")), "vote", votes("agent1.2", 1), []string{"Your vote for agent1.2 is recorded."}},
 		"a vote written carelessly":       {reply(vote(" Agent3 ")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
 		"ordinary tools beside an action": {
-			reply(call("write_file", "{}"), answer("Two."), call("read_file", "")),
+			reply(call("write_file", "{}"), callAnswer("Two."), call("read_file", "")),
 			"new_answer", `{"content":"Two."}`,
 			[]string{"", "Your answer is submitted.", ""},
 		},
 		"the same answer twice": {
-			reply(answer("Two."), answer(" Two. ")), "new_answer", `{"content":"Two."}`,
+			reply(callAnswer("Two."), callAnswer(" Two. ")), "new_answer", `{"content":"Two."}`,
 			[]string{"Your answer is submitted.", "The same as the accepted call; counted once."},
 		},
 		"votes that agree": {
@@ -63,7 +63,7 @@ func TestJudgeAccepts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := team.New(evaluation()).Judge(c.reply)
+			v := newRules(evaluation()).Judge(c.reply)
 			require.Empty(t, v.Rejected)
 			require.NotNil(t, v.Action)
 			require.Equal(t, c.kind, v.Action.Kind)
@@ -77,54 +77,54 @@ func TestJudgeAccepts(t *testing.T) {
 
 func TestJudgeRejects(t *testing.T) {
 	t.Parallel()
-	voteOnly := func(t *team.Task) { t.Offered = []string{"vote"} }
+	voteOnly := func(t *task) { t.Offered = []coordination.Action{"vote"} }
 	for name, c := range map[string]struct {
-		change func(*team.Task)
+		change func(*task)
 		reply  llm.Message
 		reason string
 		told   string
 	}{
-		"plain text":                  {nil, reply(), team.NoToolCalls, "Your reply had no tool call."},
-		"no text either":              {nil, llm.Message{Role: llm.Assistant}, team.NoToolCalls, "Finish by calling new_answer or vote."},
-		"plain text at first":         {first, reply(), team.NoToolCalls, "Finish by calling new_answer."},
-		"plain text when voting":      {voteOnly, reply(), team.NoToolCalls, "Finish by calling vote."},
-		"an unknown tool":             {nil, reply(call("web_search", "{}")), team.UnknownTool, `There is no tool "web_search". The tools are new_answer, vote, read_file, write_file.`},
-		"an unknown tool at first":    {first, reply(call("web_search", "{}")), team.UnknownTool, "The tools are new_answer, read_file, write_file."},
-		"an unknown tool and a vote":  {nil, reply(vote("agent1"), call("stop", "{}")), team.UnknownTool, `There is no tool "stop".`},
-		"a tool without a name":       {nil, reply(call("", "")), team.UnknownTool, `There is no tool "".`},
-		"a vote without answers":      {first, reply(vote("agent1")), team.VoteNoAnswers, "There is no answer to vote for yet."},
-		"a vote that is not open":     {func(t *team.Task) { t.Offered = []string{"new_answer"} }, reply(vote("agent1")), team.ToolNotOffered, "Voting is not open to you"},
-		"an answer that is not open":  {voteOnly, reply(answer("Two.")), team.ToolNotOffered, "New answers are not open to you"},
-		"a vote and an answer":        {nil, reply(vote("agent1"), answer("Two.")), team.VoteAndAnswer, "You called both"},
-		"a tool, a vote, an answer":   {nil, reply(call("read_file", "{}"), vote("agent1"), answer("Two.")), team.VoteAndAnswer, "no tool was run"},
-		"answers that differ":         {nil, reply(answer("Two."), answer("Three.")), team.SeveralActions, "You called new_answer several times"},
-		"votes that differ":           {nil, reply(vote("agent1"), vote("agent3")), team.SeveralActions, "You called vote several times"},
-		"one bad vote of two":         {nil, reply(vote("agent1"), vote("agent2")), team.InvalidVoteID, "The agent_id names no answer that you were shown"},
-		"an agent without an answer":  {nil, reply(vote("agent2")), team.InvalidVoteID, "It can be agent1, agent3."},
-		"an agent's real id":          {nil, reply(vote("agent_a")), team.InvalidVoteID, "It can be agent1, agent3."},
-		"a revision that is none":     {nil, reply(vote("agent1.final")), team.InvalidVoteID, "It can be agent1, agent3."},
-		"a revision not shown":        {nil, reply(vote("agent3.2")), team.InvalidVoteID, "It can be agent1, agent3."},
-		"a revision far off":          {nil, reply(vote("agent1.99")), team.InvalidVoteID, "The agent_id names no answer that you were shown"},
-		"revision nought":             {nil, reply(vote("agent1.0")), team.InvalidVoteID, "It can be agent1, agent3."},
-		"an endless revision":         {nil, reply(vote("agent1.1.1")), team.InvalidVoteID, "It can be agent1, agent3."},
-		"a number with zeros":         {nil, reply(vote("agent01")), team.InvalidVoteID, "It can be agent1, agent3."},
-		"a vote for nobody":           {nil, reply(vote(" ")), team.InvalidArguments, "vote takes {"},
-		"a vote without a reason":     {nil, reply(call("vote", `{"agent_id": "agent1"}`)), team.InvalidArguments, "vote takes {"},
-		"a vote with a blank reason":  {nil, reply(call("vote", `{"agent_id": "agent1", "reason": ""}`)), team.InvalidArguments, "vote takes {"},
-		"a vote by number":            {nil, reply(call("vote", `{"agent_id": 1, "reason": "r"}`)), team.InvalidArguments, "vote takes {"},
-		"arguments that are a list":   {nil, reply(call("new_answer", `["Two."]`)), team.InvalidArguments, "new_answer takes {"},
-		"arguments that are not JSON": {nil, reply(call("new_answer", `Two.`)), team.InvalidArguments, "new_answer takes {"},
-		"arguments that go on":        {nil, reply(call("new_answer", `{"content": "a"} {"content": "b"}`)), team.InvalidArguments, "new_answer takes {"},
-		"no arguments":                {nil, reply(call("new_answer", ``)), team.InvalidArguments, "new_answer takes {"},
-		"null for arguments":          {nil, reply(call("new_answer", `null`)), team.InvalidArguments, "new_answer takes {"},
-		"null for content":            {nil, reply(call("new_answer", `{"content": null}`)), team.InvalidArguments, "new_answer takes {"},
-		"an object for content":       {nil, reply(call("new_answer", `{"content": {"text": "a"}}`)), team.InvalidArguments, "new_answer takes {"},
-		"empty content":               {nil, reply(answer("")), team.InvalidArguments, "new_answer takes {"},
-		"blank content":               {nil, reply(answer(` \n\t`)), team.InvalidArguments, "new_answer takes {"},
-		"content too large":           {nil, reply(answer(strings.Repeat("x", team.MaxAnswer+1))), team.AnswerTooLarge, "The content has 262145 bytes; at most 262144 are allowed. Shorten it."},
-		"too large, with files":       {files, reply(answer(strings.Repeat("x", team.MaxAnswer+1))), team.AnswerTooLarge, "put the bulk into files"},
-		"a peer's answer again":       {nil, reply(answer(`  Mars has two moons.\n`)), team.AnswerDuplicate, "the same as agent3.1, which is there already. Change something that matters, or vote."},
-		"the same, voting not open":   {func(t *team.Task) { t.Offered = []string{"new_answer"} }, reply(answer("Mars has two moons.")), team.AnswerDuplicate, "Change something that matters."},
+		"plain text":                  {nil, reply(), noToolCalls, "Your reply had no tool call."},
+		"no text either":              {nil, llm.Message{Role: llm.Assistant}, noToolCalls, "Finish by calling new_answer or vote."},
+		"plain text at first":         {first, reply(), noToolCalls, "Finish by calling new_answer."},
+		"plain text when voting":      {voteOnly, reply(), noToolCalls, "Finish by calling vote."},
+		"an unknown tool":             {nil, reply(call("web_search", "{}")), unknownTool, `There is no tool "web_search". The tools are new_answer, vote, read_file, write_file.`},
+		"an unknown tool at first":    {first, reply(call("web_search", "{}")), unknownTool, "The tools are new_answer, read_file, write_file."},
+		"an unknown tool and a vote":  {nil, reply(vote("agent1"), call("stop", "{}")), unknownTool, `There is no tool "stop".`},
+		"a tool without a name":       {nil, reply(call("", "")), unknownTool, `There is no tool "".`},
+		"a vote without answers":      {first, reply(vote("agent1")), voteNoAnswers, "There is no answer to vote for yet."},
+		"a vote that is not open":     {func(t *task) { t.Offered = []coordination.Action{"new_answer"} }, reply(vote("agent1")), toolNotOffered, "Voting is not open to you"},
+		"an answer that is not open":  {voteOnly, reply(callAnswer("Two.")), toolNotOffered, "New answers are not open to you"},
+		"a vote and an answer":        {nil, reply(vote("agent1"), callAnswer("Two.")), voteAndAnswer, "You called both"},
+		"a tool, a vote, an answer":   {nil, reply(call("read_file", "{}"), vote("agent1"), callAnswer("Two.")), voteAndAnswer, "no tool was run"},
+		"answers that differ":         {nil, reply(callAnswer("Two."), callAnswer("Three.")), severalActions, "You called new_answer several times"},
+		"votes that differ":           {nil, reply(vote("agent1"), vote("agent3")), severalActions, "You called vote several times"},
+		"one bad vote of two":         {nil, reply(vote("agent1"), vote("agent2")), invalidVoteID, "The agent_id names no answer that you were shown"},
+		"an agent without an answer":  {nil, reply(vote("agent2")), invalidVoteID, "It can be agent1, agent3."},
+		"an agent's real id":          {nil, reply(vote("agent_a")), invalidVoteID, "It can be agent1, agent3."},
+		"a revision that is none":     {nil, reply(vote("agent1.final")), invalidVoteID, "It can be agent1, agent3."},
+		"a revision not shown":        {nil, reply(vote("agent3.2")), invalidVoteID, "It can be agent1, agent3."},
+		"a revision far off":          {nil, reply(vote("agent1.99")), invalidVoteID, "The agent_id names no answer that you were shown"},
+		"revision nought":             {nil, reply(vote("agent1.0")), invalidVoteID, "It can be agent1, agent3."},
+		"an endless revision":         {nil, reply(vote("agent1.1.1")), invalidVoteID, "It can be agent1, agent3."},
+		"a number with zeros":         {nil, reply(vote("agent01")), invalidVoteID, "It can be agent1, agent3."},
+		"a vote for nobody":           {nil, reply(vote(" ")), invalidArguments, "vote takes {"},
+		"a vote without a reason":     {nil, reply(call("vote", `{"agent_id": "agent1"}`)), invalidArguments, "vote takes {"},
+		"a vote with a blank reason":  {nil, reply(call("vote", `{"agent_id": "agent1", "reason": ""}`)), invalidArguments, "vote takes {"},
+		"a vote by number":            {nil, reply(call("vote", `{"agent_id": 1, "reason": "r"}`)), invalidArguments, "vote takes {"},
+		"arguments that are a list":   {nil, reply(call("new_answer", `["Two."]`)), invalidArguments, "new_answer takes {"},
+		"arguments that are not JSON": {nil, reply(call("new_answer", `Two.`)), invalidArguments, "new_answer takes {"},
+		"arguments that go on":        {nil, reply(call("new_answer", `{"content": "a"} {"content": "b"}`)), invalidArguments, "new_answer takes {"},
+		"no arguments":                {nil, reply(call("new_answer", ``)), invalidArguments, "new_answer takes {"},
+		"null for arguments":          {nil, reply(call("new_answer", `null`)), invalidArguments, "new_answer takes {"},
+		"null for content":            {nil, reply(call("new_answer", `{"content": null}`)), invalidArguments, "new_answer takes {"},
+		"an object for content":       {nil, reply(call("new_answer", `{"content": {"text": "a"}}`)), invalidArguments, "new_answer takes {"},
+		"empty content":               {nil, reply(callAnswer("")), invalidArguments, "new_answer takes {"},
+		"blank content":               {nil, reply(callAnswer(` \n\t`)), invalidArguments, "new_answer takes {"},
+		"content too large":           {nil, reply(callAnswer(strings.Repeat("x", maxAnswer+1))), answerTooLarge, "The content has 262145 bytes; at most 262144 are allowed. Shorten it."},
+		"too large, with files":       {files, reply(callAnswer(strings.Repeat("x", maxAnswer+1))), answerTooLarge, "put the bulk into files"},
+		"a peer's answer again":       {nil, reply(callAnswer(`  Mars has two moons.\n`)), answerDuplicate, "the same as agent3.1, which is there already. Change something that matters, or vote."},
+		"the same, voting not open":   {func(t *task) { t.Offered = []coordination.Action{"new_answer"} }, reply(callAnswer("Mars has two moons.")), answerDuplicate, "Change something that matters."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +132,7 @@ func TestJudgeRejects(t *testing.T) {
 			if c.change != nil {
 				c.change(&task)
 			}
-			v := team.New(task).Judge(c.reply)
+			v := newRules(task).Judge(c.reply)
 			require.Nil(t, v.Action)
 			require.Equal(t, c.reason, v.Rejected)
 			require.Contains(t, v.Say, c.told)
@@ -152,7 +152,7 @@ func TestJudgeOtherSteps(t *testing.T) {
 	again := func(arguments string) llm.Message { return reply(call("restart_orchestration", arguments)) }
 	const done = `{"summary": "Done.", "status": "complete"}`
 	for name, c := range map[string]struct {
-		change  func(*team.Task)
+		change  func(*task)
 		reply   llm.Message
 		reason  string
 		payload string
@@ -161,43 +161,43 @@ func TestJudgeOtherSteps(t *testing.T) {
 		"a stop":                   {divided, stop(done), "", `{"status":"complete","summary":"Done."}`},
 		"blocked":                  {divided, stop(`{"summary": "No source.", "status": "blocked"}`), "", `{"status":"blocked","summary":"No source."}`},
 		"stops that agree":         {divided, reply(call("stop", done), call("stop", `{"summary": "All done.", "status": "complete"}`)), "", `{"status":"complete","summary":"Done."}`},
-		"stops that differ":        {divided, reply(call("stop", done), call("stop", `{"summary": "No.", "status": "blocked"}`)), team.SeveralActions, ""},
-		"a stop of another status": {divided, stop(`{"summary": "Done.", "status": "done"}`), team.InvalidArguments, ""},
-		"a stop without a status":  {divided, stop(`{"summary": "Done."}`), team.InvalidArguments, ""},
-		"a stop without a summary": {divided, stop(`{"status": "complete"}`), team.InvalidArguments, ""},
-		"a stop that says nothing": {divided, stop(`{"summary": " ", "status": "complete"}`), team.InvalidArguments, ""},
-		"a stop that is no JSON":   {divided, stop(`done`), team.InvalidArguments, ""},
+		"stops that differ":        {divided, reply(call("stop", done), call("stop", `{"summary": "No.", "status": "blocked"}`)), severalActions, ""},
+		"a stop of another status": {divided, stop(`{"summary": "Done.", "status": "done"}`), invalidArguments, ""},
+		"a stop without a status":  {divided, stop(`{"summary": "Done."}`), invalidArguments, ""},
+		"a stop without a summary": {divided, stop(`{"status": "complete"}`), invalidArguments, ""},
+		"a stop that says nothing": {divided, stop(`{"summary": " ", "status": "complete"}`), invalidArguments, ""},
+		"a stop that is no JSON":   {divided, stop(`done`), invalidArguments, ""},
 		// Seed 001: "iterate branch: submit new_answer; terminal branch: submit
 		// vote (or stop in decomposition mode)", never both.
-		"a stop and an answer":   {divided, reply(call("stop", done), answer("Two.")), team.SeveralActions, ""},
-		"a part":                 {divided, reply(answer("Two.")), "", `{"content":"Two."}`},
-		"the same part":          {divided, reply(answer("Two: Phobos and Deimos.")), team.AnswerDuplicate, ""},
-		"a vote on divided work": {divided, reply(vote("agent1")), team.UnknownTool, ""},
-		"a stop not open":        {func(t *team.Task) { divided(t); t.Offered = []string{team.KindNewAnswer} }, stop(done), team.ToolNotOffered, ""},
-		"an answer not open":     {func(t *team.Task) { divided(t); t.Offered = []string{team.KindStop} }, reply(answer("Two.")), team.ToolNotOffered, ""},
-		"a stop where all vote":  {func(*team.Task) {}, stop(done), team.UnknownTool, ""},
+		"a stop and an answer":   {divided, reply(call("stop", done), callAnswer("Two.")), severalActions, ""},
+		"a part":                 {divided, reply(callAnswer("Two.")), "", `{"content":"Two."}`},
+		"the same part":          {divided, reply(callAnswer("Two: Phobos and Deimos.")), answerDuplicate, ""},
+		"a vote on divided work": {divided, reply(vote("agent1")), unknownTool, ""},
+		"a stop not open":        {func(t *task) { divided(t); t.Offered = []coordination.Action{coordination.NewAnswer} }, stop(done), toolNotOffered, ""},
+		"an answer not open":     {func(t *task) { divided(t); t.Offered = []coordination.Action{coordination.Stop} }, reply(callAnswer("Two.")), toolNotOffered, ""},
+		"a stop where all vote":  {func(*task) {}, stop(done), unknownTool, ""},
 
 		// Seed 001: the "presenter runs with final-presentation instructions and
 		// new_answer-only workflow tool".
-		"a final answer":      {presenting, reply(answer("Two.")), "", `{"content":"Two."}`},
-		"a presenter's vote":  {presenting, reply(vote("agent1")), team.UnknownTool, ""},
-		"a presenter's words": {presenting, reply(), team.NoToolCalls, ""},
+		"a final answer":      {presenting, reply(callAnswer("Two.")), "", `{"content":"Two."}`},
+		"a presenter's vote":  {presenting, reply(vote("agent1")), unknownTool, ""},
+		"a presenter's words": {presenting, reply(), noToolCalls, ""},
 
 		// Seed 001: "post-evaluation and restart attempts".
 		"submit":                {evaluating, reply(call("submit", "{}")), "", `{}`},
 		"submit, confirmed":     {evaluating, reply(call("submit", `{"confirmed": true}`)), "", `{}`},
 		"submit, with nothing":  {evaluating, reply(call("submit", "")), "", `{}`},
-		"submit, a list":        {evaluating, reply(call("submit", "[]")), team.InvalidArguments, ""},
+		"submit, a list":        {evaluating, reply(call("submit", "[]")), invalidArguments, ""},
 		"begin again":           {evaluating, again(`{"reason": "One.", "instructions": "Count."}`), "", `{"reason":"One.","instructions":"Count."}`},
-		"again, not why":        {evaluating, again(`{"instructions": "Count."}`), team.InvalidArguments, ""},
-		"again, not how":        {evaluating, again(`{"reason": "One.", "instructions": " "}`), team.InvalidArguments, ""},
-		"again, two ways":       {evaluating, reply(call("restart_orchestration", `{"reason": "a", "instructions": "b"}`), call("restart_orchestration", `{"reason": "a", "instructions": "c"}`)), team.SeveralActions, ""},
-		"both":                  {evaluating, reply(call("submit", "{}"), call("restart_orchestration", `{"reason": "a", "instructions": "b"}`)), team.SeveralActions, ""},
-		"an evaluator's answer": {evaluating, reply(answer("Two.")), team.UnknownTool, ""},
+		"again, not why":        {evaluating, again(`{"instructions": "Count."}`), invalidArguments, ""},
+		"again, not how":        {evaluating, again(`{"reason": "One.", "instructions": " "}`), invalidArguments, ""},
+		"again, two ways":       {evaluating, reply(call("restart_orchestration", `{"reason": "a", "instructions": "b"}`), call("restart_orchestration", `{"reason": "a", "instructions": "c"}`)), severalActions, ""},
+		"both":                  {evaluating, reply(call("submit", "{}"), call("restart_orchestration", `{"reason": "a", "instructions": "b"}`)), severalActions, ""},
+		"an evaluator's answer": {evaluating, reply(callAnswer("Two.")), unknownTool, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := team.New(with(evaluation(), c.change)).Judge(c.reply)
+			v := newRules(with(evaluation(), c.change)).Judge(c.reply)
 			require.Equal(t, c.reason, v.Rejected)
 			if c.reason != "" {
 				require.Nil(t, v.Action)
@@ -214,7 +214,7 @@ func TestJudgeOtherSteps(t *testing.T) {
 
 func TestJudgeLeavesOrdinaryToolsToTheLoop(t *testing.T) {
 	t.Parallel()
-	v := team.New(evaluation()).Judge(reply(call("read_file", "{}"), call("write_file", "not JSON")))
+	v := newRules(evaluation()).Judge(reply(call("read_file", "{}"), call("write_file", "not JSON")))
 	require.Nil(t, v.Action)
 	require.Empty(t, v.Rejected)
 	require.Empty(t, v.Told)
@@ -224,7 +224,7 @@ func TestJudgeLeavesOrdinaryToolsToTheLoop(t *testing.T) {
 // there at the opening is no unknown tool, and other names are.
 func TestJudgeLeavesTheToolsOfServersToTheTools(t *testing.T) {
 	t.Parallel()
-	rules := team.New(with(evaluation(), func(t *team.Task) { t.Tools = []string{"run_command", "mcp__browser__open"} }))
+	rules := newRules(with(evaluation(), func(t *task) { t.Tools = []string{"run_command", "mcp__browser__open"} }))
 	for _, name := range []string{"run_command", "mcp__browser__open", "mcp__browser__new_since_then", "mcp__"} {
 		v := rules.Judge(reply(call(name, "{}")))
 		require.Empty(t, v.Rejected, name)
@@ -233,10 +233,10 @@ func TestJudgeLeavesTheToolsOfServersToTheTools(t *testing.T) {
 	}
 	for _, name := range []string{"read_file", "mcp_browser", "browser__open", "MCP__browser__open"} {
 		v := rules.Judge(reply(call(name, "{}")))
-		require.Equal(t, team.UnknownTool, v.Rejected, name)
+		require.Equal(t, unknownTool, v.Rejected, name)
 		require.Contains(t, v.Told["a"], "run_command, mcp__browser__open", name)
 	}
-	v := rules.Judge(reply(call("mcp__browser__open", "{}"), answer("Two.")))
+	v := rules.Judge(reply(call("mcp__browser__open", "{}"), callAnswer("Two.")))
 	require.NotNil(t, v.Action, "beside an answer they are run")
 	require.Len(t, v.Told, 1)
 }
@@ -244,20 +244,20 @@ func TestJudgeLeavesTheToolsOfServersToTheTools(t *testing.T) {
 // TestBounds: what is just allowed is accepted, and a long reason is cut.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	rules := team.New(evaluation())
-	require.NotNil(t, rules.Judge(reply(answer(strings.Repeat("x", team.MaxAnswer)))).Action)
+	rules := newRules(evaluation())
+	require.NotNil(t, rules.Judge(reply(callAnswer(strings.Repeat("x", maxAnswer)))).Action)
 
-	v := rules.Judge(reply(call("vote", arguments(t, "agent_id", "agent1", "reason", "x"+strings.Repeat("é", team.MaxReason)))))
-	var cast team.Vote
+	v := rules.Judge(reply(call("vote", arguments(t, "agent_id", "agent1", "reason", "x"+strings.Repeat("é", maxReason)))))
+	var cast ballot
 	require.NoError(t, json.Unmarshal(v.Action.Payload, &cast))
-	require.Equal(t, "x"+strings.Repeat("é", team.MaxReason/2-1), cast.Reason)
+	require.Equal(t, "x"+strings.Repeat("é", maxReason/2-1), cast.Reason)
 }
 
 // TestSchemas: the offered schemas take what Judge takes, and nothing beside.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	schemas := map[string]*jsonschema.Resolved{}
-	for _, tool := range team.New(evaluation()).Offer() {
+	for _, tool := range newRules(evaluation()).Offer() {
 		var s jsonschema.Schema
 		require.NoError(t, json.Unmarshal(tool.Parameters, &s))
 		resolved, err := s.Resolve(nil)
@@ -270,7 +270,7 @@ func TestSchemas(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(c.Arguments), &arguments))
 		return schemas[c.Name].Validate(arguments)
 	}
-	require.NoError(t, valid(answer("Two.")))
+	require.NoError(t, valid(callAnswer("Two.")))
 	require.NoError(t, valid(vote("agent1")))
 	require.NoError(t, valid(vote("agent3")))
 	require.Error(t, valid(vote("agent2")), "agent2 has no answer")

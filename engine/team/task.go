@@ -2,240 +2,183 @@ package team
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"conclave/engine/coordination"
 	"conclave/engine/team/checklist"
 )
 
-// Task is everything a team member's step is made from.
-type Task struct {
-	Query string
+// task is the input of a step's rules. It names agents by anonymous numbers only,
+// so nothing that the rules produce can name an ID, a model or a provider.
+type task struct {
+	Query   string
+	Offered []coordination.Action // open to the step, of its purpose and mode; never empty
+	Frame   string                // random delimiter of this step, unknown to the authors of answers; letters, digits, "-", "_"
 
-	// SystemMessage is the agent's own configured one, possibly empty.
-	SystemMessage string
+	Purpose       coordination.Purpose
+	SystemMessage string                // the agent's own, from the configuration; may be empty
+	Sensitivity   string                // of voting; empty means lenient
+	Novelty       string                // required difference of a new answer from those shown; empty means lenient: none
+	Criteria      []checklist.Criterion // may be empty
+	Checklist     *checklist.Policy     // nil where voting is not gated by one
+	Revote        bool                  // all votes were fresh and split
 
-	// Criteria guide the agent's judgement; there may be none.
-	Criteria []Criterion
+	ownership
+	shown
+	equipment
+	limits
 
-	// Answers are shown in the order given: at most one of each agent, the
-	// agent's own included and not marked.
-	Answers []Answer
-
-	// Offered are the actions open to the step, kinds of its purpose and mode;
-	// never empty. A vote is only given while there are answers to vote for.
-	Offered []string
-
-	// Tools are the names of the ordinary tools that are offered beside the
-	// rules' own, at the opening. A call of any other tool is rejected; but of
-	// those of MCP servers others may come and go while the step runs.
-	Tools []string
-
-	// Revote says that everyone's vote was fresh and the votes were split.
-	Revote bool
-
-	// Files says that the agent has a workspace and tools to work with files in
-	// it, file tools or a shell, with the files of
-	// the answers at peers/agent<N>/, and the texts of those that are Kept at
-	// peers/agent<N>.md.
-	Files bool
-
-	// Window is the model's context window in tokens, 0 if it is not known. All
-	// answers together are shown up to a quarter of it.
-	Window int
-
-	// Frame is a random delimiter made for this step, of letters, digits, "-" and
-	// "_". Whoever wrote the answers cannot have known it.
-	Frame string
-
-	// Sensitivity is the voting sensitivity; empty means Lenient.
-	Sensitivity string
-
-	// Purpose is what the step is for: Coordinate, Present or Evaluate.
-	Purpose string
-
-	// Alone is a team of one: there are no other agents to speak of.
-	Alone bool
-
-	// Parts are every agent's part, and Subtask is this agent's, where the work
-	// is divided. Both are the operator's words.
-	Parts   []Part
-	Subtask string
-
-	// Messages are what people have said so far, in order.
-	Messages []Message
-
-	// Verdict is what a presenter is told of the decision; nil for other steps.
-	Verdict *Verdict
-
-	// Final is the answer that an evaluating step judges; nil for other steps.
-	// Its files, too, are at peers/agent<N>/.
-	Final *Answer
-
-	// Previous is the attempt that the team begins again after; nil in the first.
-	Previous *Previous
-
-	// Soft is after how much work the agent is told to finish, 0 for never. Grace
-	// is how much more it has from then on, until only its terminal calls are left.
-	Soft, Grace time.Duration
-
-	// Allowance is what the step may spend, over all entries learned.
-	Allowance Allowance
-
-	// Novelty is how different a new answer has to be from those shown; empty
-	// means Lenient, which asks for nothing.
-	Novelty string
-
-	// Updates says which of the peers' answers reach the step while it works.
-	Updates Updates
-
-	// Checklist is nil where voting is not gated by one.
-	Checklist *checklist.Policy
-
-	// Look says what there is now; nil when nothing reaches the step. Its error
-	// ends the attempt.
-	Look func(context.Context) (News, error)
-
-	// Fetch returns the answers that arrived, one for each, and puts what they have
-	// under peers/.
-	Fetch func(context.Context, []Arrival) ([]Answer, error)
-
-	// Hear returns what people said, one message for each number.
-	Hear func(context.Context, []int) ([]Message, error)
+	Inbox inbox // nil when nothing reaches the running step
 }
 
-// The purposes of a step.
-const (
-	Coordinate = ""         // answer, vote or stop
-	Present    = "present"  // make the final answer of what the team has
-	Evaluate   = "evaluate" // judge the final answer
-)
-
-// How much better than the answers shown a new one has to be: the values of
-// Task.Sensitivity, and all but the last those of Task.Novelty.
-const (
-	Lenient        = "lenient"
-	Balanced       = "balanced"
-	Strict         = "strict"
-	ChecklistGated = "checklist_gated"
-)
-
-// Criterion is one evaluation criterion. Only Text is required.
-type Criterion struct {
-	Text         string
-	Category     string
-	VerifyBy     string
-	AntiPatterns []string
+// ownership describes a team of one and divided work.
+type ownership struct {
+	Alone   bool   // a team of one
+	Subtask string // this agent's part, where the work is divided
+	Parts   []part // every agent's part
 }
 
-// Part is what one agent owns of a divided task.
-type Part struct {
-	Number  int // the agent's anonymous number
+// part is one agent's part of divided work.
+type part struct {
+	Number  int
 	Subtask string
 }
 
-// Message is what a person said. Numbers count all messages of the session.
-type Message struct {
+// shown is the material that the opening shows.
+type shown struct {
+	Answers  []answer            // at most one of each agent; the agent's own is included and not marked
+	Messages []message           // human messages so far, in order
+	Brief    *coordination.Brief // the decision, for a presenter; else nil
+	Final    *answer             // the answer that an evaluating step judges; else nil
+	Previous *previous           // the team's previous attempt; nil in the first
+}
+
+// equipment is the agent's workspace, tools and model.
+type equipment struct {
+	// Files reports file tools or a shell on a workspace that holds the answers'
+	// files at peers/agent<N>/ and the texts of Kept answers at peers/agent<N>.md.
+	Files  bool
+	Tools  []string // names of the ordinary tools at the opening; those of MCP servers may change later
+	Window int      // context window of the model in tokens; 0 if unknown
+}
+
+// limits bound a step's work, spending and updates.
+type limits struct {
+	Soft      time.Duration // work after which the agent is told to finish; 0 for never
+	Grace     time.Duration // further work until only calls that end the step are open
+	Allowance coordination.Allowance
+	Updates   coordination.Updates
+}
+
+// answer is one answer as it is shown.
+type answer struct {
+	Number int    // the agent's anonymous number, from 1
+	Label  string // agent<Number>.<revision>
+	Step   int
+	Text   string
+	Files  int  // number of files in its workspace
+	Kept   bool // the whole text is at peers/agent<Number>.md, in the form of wholeText
+}
+
+func (a answer) agent() string { return agentName(a.Number) }
+
+func (a answer) arrival() arrival { return arrival{Number: a.Number, Label: a.Label, Step: a.Step} }
+
+func agentName(number int) string { return fmt.Sprintf("agent%d", number) }
+
+// message is a human message. Numbers count all messages of the session.
+type message struct {
 	Number int
 	Text   string
 }
 
-// Verdict is what a presenter is told of the decision. Label is empty where
-// nothing was decided by votes.
-type Verdict struct {
-	Strategy string // WinnerPresent or Synthesize
-	Label    string // the winning answer
-	Votes    int    // fresh, for the winner
-	Voters   int
-	Tied     bool     // another answer had as many
-	Reasons  []string // of the winner's voters
-	Stops    []StopNote
+// previous is the team's previous attempt. Its answer's files are counted if they
+// are at peers/agent<N>/.
+type previous struct {
+	Again
+	Answer answer
 }
 
-// The strategies of a presenter.
-const (
-	WinnerPresent = "winner_present"
-	Synthesize    = "synthesize"
-)
+// inbox is the source of answers and messages that arrive while the step runs. Its
+// errors end the attempt.
+type inbox interface {
+	// news lists everything available, including material the step has already.
+	news(ctx context.Context) (news, error)
 
-// StopNote is how the owner of a part ended.
-type StopNote struct {
-	Number  int
-	Status  string
-	Summary string
+	// fetch returns one answer for each arrival, in order, and mounts its files.
+	fetch(ctx context.Context, arrivals []arrival) ([]answer, error)
+
+	// messages returns one message for each number, in order.
+	messages(ctx context.Context, numbers []int) ([]message, error)
 }
 
-// Previous is an earlier attempt of the team, and what its evaluation said. The
-// files of its answer are counted as far as they are at peers/agent<N>/.
-type Previous struct {
-	Reason       string
-	Instructions string
-	Answer       Answer
-}
-
-// Allowance is what a step may spend, input and output tokens together; zero
-// fields are no limit.
-type Allowance struct {
-	USD    float64
-	Tokens int64
-}
-
-// Updates says which of the peers' new answers reach a step while it works.
-type Updates struct {
-	Mode           string // NoUpdates, Inject or Restart
-	Most           int    // sources told of over the step; 0 for any number
-	UntilChecklist bool   // no more after the first accepted checklist
-}
-
-// The modes of updates. A step whose agent has no answer yet is given
-// NoUpdates, so that first answers are independent.
-const (
-	NoUpdates = ""
-	Inject    = "inject"  // the step is told, and goes on
-	Restart   = "restart" // the step ends, to begin again with what is new
-)
-
-// News is all there is, whether or not the step knows it.
-type News struct {
-	Arrivals []Arrival // the newest answer of each agent
-	Messages []int     // numbers of what people said to this agent
+// news is everything available to the step at a safe point.
+type news struct {
+	Arrivals []arrival // the newest answer of each agent
+	Messages []int     // numbers of the messages to this agent
 	WrapUp   bool      // the session is about to end
 }
 
-// Arrival is an answer that can be shown.
-type Arrival struct {
+// arrival refers to an answer.
+type arrival struct {
 	Number int
 	Label  string
 	Step   int
 }
 
-// divided reports whether every agent owns a part of the work.
-func (t Task) divided() bool {
-	return len(t.Parts) > 0 || t.Subtask != ""
-}
-
-// The ordinary tools that prompts speak of.
+// The values of task.Sensitivity, and all but the last those of task.Novelty.
 const (
-	runCommand   = "run_command"
-	serverPrefix = "mcp__" // begins the names of the tools of MCP servers
+	lenient  = "lenient"
+	balanced = "balanced"
+	strict   = "strict"
+
+	// ChecklistGated is the voting sensitivity that asks for a checklist.
+	ChecklistGated = "checklist_gated"
 )
 
-// has reports whether a call of an ordinary tool goes to the tools. Those of MCP
-// servers say themselves if one is not there.
-func (t Task) has(tool string) bool {
+// divided reports whether every agent owns a part of the work.
+func (t task) divided() bool { return len(t.Parts) > 0 || t.Subtask != "" }
+
+// The ordinary tools that prompts mention.
+const (
+	runCommand   = "run_command"
+	serverPrefix = "mcp__" // begins the names of MCP servers' tools
+)
+
+// has reports whether a call goes to the ordinary tools. MCP servers reject unknown
+// names themselves.
+func (t task) has(tool string) bool {
 	return slices.Contains(t.Tools, tool) || strings.HasPrefix(tool, serverPrefix)
 }
 
-// asksServers reports whether any of the tools are those of MCP servers.
-func (t Task) asksServers() bool {
+func (t task) usesServers() bool {
 	return slices.ContainsFunc(t.Tools, func(tool string) bool { return strings.HasPrefix(tool, serverPrefix) })
 }
 
-func (t Task) offers(kind string) bool { return slices.Contains(t.Offered, kind) }
+func (t task) offers(action coordination.Action) bool { return slices.Contains(t.Offered, action) }
 
-// owner is the agent's own number where its part tells, else 0.
-func (t Task) owner() int {
+// actions lists the workflow tools of this purpose and mode, offered or not.
+func (t task) actions() []coordination.Action {
+	switch {
+	case t.Purpose == coordination.Present:
+		return []coordination.Action{coordination.NewAnswer}
+	case t.Purpose == coordination.Evaluate:
+		return []coordination.Action{coordination.Submit, coordination.RestartTeam}
+	case t.divided():
+		return []coordination.Action{coordination.NewAnswer, coordination.Stop}
+	default:
+		return []coordination.Action{coordination.NewAnswer, coordination.Vote}
+	}
+}
+
+// owner is the agent's own number if its part is unique, else 0.
+func (t task) owner() int {
 	own := 0
 	for _, p := range t.Parts {
 		switch {
@@ -247,4 +190,115 @@ func (t Task) owner() int {
 		}
 	}
 	return own
+}
+
+var revisionForm = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
+
+// finalRevision replaces the revision in the label of a presented answer.
+const finalRevision = "final"
+
+// revision is the ordinal in a label of the agent with number, 0 for a label of any
+// other form.
+func revision(number int, label string) int {
+	text, ok := strings.CutPrefix(label, agentName(number)+".")
+	if !ok || number < 1 || !revisionForm.MatchString(text) {
+		return 0
+	}
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// checkLabel keeps everything but anonymous labels out of prompts and enums.
+func checkLabel(number int, label string) error {
+	if revision(number, label) == 0 {
+		return fmt.Errorf("answer of number %d has label %q: want agent<number>.<revision>", number, label)
+	}
+	return nil
+}
+
+var frameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// check reports why the task cannot be worked on or would break anonymity.
+func (t task) check() error {
+	actions := t.actions()
+	for _, offered := range t.Offered {
+		if !slices.Contains(actions, offered) {
+			return fmt.Errorf("offered action %q: want one of %q", offered, actions)
+		}
+	}
+	possible := slices.ContainsFunc(t.Offered, func(a coordination.Action) bool { return a != coordination.Vote || len(t.Answers) > 0 })
+	framed := len(t.Answers) > 0 || len(t.Messages) > 0 || t.Inbox != nil || t.Brief != nil || t.Final != nil || t.Previous != nil
+	sensitivities := []string{"", lenient, balanced, strict, ChecklistGated}
+	novelties := sensitivities[:4]
+	switch {
+	case strings.TrimSpace(t.Query) == "":
+		return errors.New("the query is empty")
+	case !slices.Contains([]coordination.Purpose{coordination.Coordinate, coordination.Present, coordination.Evaluate}, t.Purpose):
+		return fmt.Errorf("purpose %q: want none, %s or %s", t.Purpose, coordination.Present, coordination.Evaluate)
+	case !possible:
+		return fmt.Errorf("no action is possible with offered %q and %d answers", t.Offered, len(t.Answers))
+	case t.Files && len(t.Tools) == 0:
+		return errors.New("files are available, but no tool to work with them is named")
+	case framed && !frameForm.MatchString(t.Frame):
+		return errors.New("the frame must be letters, digits, - and _, and not empty")
+	case !slices.Contains(sensitivities, t.Sensitivity):
+		return fmt.Errorf("voting sensitivity %q: want %s", t.Sensitivity, strings.Join(sensitivities[1:], ", "))
+	case !slices.Contains(novelties, t.Novelty):
+		return fmt.Errorf("answer novelty %q: want %s", t.Novelty, strings.Join(novelties[1:], ", "))
+	case !slices.Contains([]coordination.UpdateMode{coordination.NoUpdates, coordination.Inject, coordination.Restart}, t.Updates.Mode):
+		return fmt.Errorf("update mode %q: want none, %s or %s", t.Updates.Mode, coordination.Inject, coordination.Restart)
+	}
+	return errors.Join(t.checkAnswers(), t.checkFinal(), t.checkBrief())
+}
+
+func (t task) checkAnswers() error {
+	seen := make(map[int]bool, len(t.Answers))
+	for _, a := range t.Answers {
+		if err := checkLabel(a.Number, a.Label); err != nil {
+			return err
+		}
+		if seen[a.Number] {
+			return fmt.Errorf("two answers of %s: only the newest is shown", a.agent())
+		}
+		seen[a.Number] = true
+	}
+	return nil
+}
+
+func (t task) checkFinal() error {
+	if t.Final == nil {
+		if t.Purpose == coordination.Evaluate {
+			return errors.New("there is no final answer to evaluate")
+		}
+		return nil
+	}
+	if t.Final.Number > 0 && t.Final.Label == t.Final.agent()+"."+finalRevision {
+		return nil
+	}
+	if err := checkLabel(t.Final.Number, t.Final.Label); err != nil {
+		return fmt.Errorf("the final answer: %w", err)
+	}
+	return nil
+}
+
+func (t task) checkBrief() error {
+	b := t.Brief
+	if b == nil {
+		if t.Purpose == coordination.Present {
+			return errors.New("a presenter needs the brief of the decision")
+		}
+		return nil
+	}
+	if b.Strategy != coordination.WinnerPresent && b.Strategy != coordination.Synthesize && !t.divided() {
+		return fmt.Errorf("final answer strategy %q: want %s or %s", b.Strategy, coordination.WinnerPresent, coordination.Synthesize)
+	}
+	if b.Label != "" && !slices.ContainsFunc(t.Answers, func(a answer) bool { return a.Label == b.Label }) {
+		return fmt.Errorf("the winning answer %q is not among those shown", b.Label)
+	}
+	for _, s := range b.Stops {
+		if s.Status != coordination.Complete && s.Status != coordination.Blocked {
+			return fmt.Errorf("stop of agent%d with status %q: want %s or %s", s.Number, s.Status, coordination.Complete, coordination.Blocked)
+		}
+	}
+	return nil
 }

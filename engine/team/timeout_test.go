@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"testing"
@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
-func timed(t *team.Task) { t.Soft, t.Grace = 10*time.Minute, 2*time.Minute }
+func timed(t *task) { t.Soft, t.Grace = 10*time.Minute, 2*time.Minute }
 
 func reads(takes time.Duration) turn { return turn{calls: reply(reading).ToolCalls, takes: takes} }
 
@@ -33,7 +33,7 @@ func TestSoftTimeout(t *testing.T) {
 	require.Len(t, p.updates(), 1)
 	require.Contains(t, p.requests[2].Messages[len(p.requests[2].Messages)-1].Content, "After 120 more seconds of work every other call is denied.")
 	require.Len(t, p.ran, 4, "what is denied is not run")
-	require.Equal(t, team.KindVote, p.action.Kind, "a terminal call still counts, and the last look is left out")
+	require.Equal(t, "vote", p.action.Kind, "a terminal call still counts, and the last look is left out")
 	require.Equal(t, []string{
 		"Denied (2 of 10): your time for this turn is over. Only new_answer or vote can be called now; submit the best you have.",
 		"Your vote for agent3.1 is recorded.",
@@ -85,7 +85,7 @@ func TestWrapUp(t *testing.T) {
 	w := &world{}
 	task := atWork(w, gated)
 	p := play(t, t.Context(), task,
-		turn{calls: reply(reading).ToolCalls, while: func() { w.news.WrapUp = true; w.answer(2, 1, "Two.") }},
+		turn{calls: reply(reading).ToolCalls, while: func() { w.available.WrapUp = true; w.answer(2, 1, "Two.") }},
 		reads(time.Hour),
 		does(vote("agent1")))
 	require.NoError(t, p.err)
@@ -116,21 +116,21 @@ func TestAllowance(t *testing.T) {
 	t.Parallel()
 	usd := func(v float64) llm.Usage { return llm.Usage{TotalUSD: &v, ModelCalls: 1} }
 	for name, c := range map[string]struct {
-		allowance team.Allowance
+		allowance coordination.Allowance
 		usage     llm.Usage // of each call
 		calls     int       // until the step ends itself; 0: it does not
 		told      int
 	}{
-		"none":              {team.Allowance{}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
-		"tokens":            {team.Allowance{Tokens: 10}, llm.Usage{InputTokens: 1, OutputTokens: 1}, 5, 1},
-		"tokens, at once":   {team.Allowance{Tokens: 10}, llm.Usage{OutputTokens: 10}, 1, 0},
-		"tokens, told once": {team.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 165}, 0, 1},
-		"tokens, just less": {team.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 133}, 0, 0},
-		"money":             {team.Allowance{USD: 1}, usd(0.25), 4, 0},
-		"money, told":       {team.Allowance{USD: 1}, usd(0.2), 5, 1},
-		"unknown price":     {team.Allowance{USD: 1}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
-		"known in part":     {team.Allowance{USD: 1}, usd(0.25).Add(llm.Usage{ModelCalls: 1}), 4, 0},
-		"both, money first": {team.Allowance{USD: 1, Tokens: 1000}, llm.Usage{InputTokens: 1, TotalUSD: usd(0.5).TotalUSD}, 2, 0},
+		"none":              {coordination.Allowance{}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
+		"tokens":            {coordination.Allowance{Tokens: 10}, llm.Usage{InputTokens: 1, OutputTokens: 1}, 5, 1},
+		"tokens, at once":   {coordination.Allowance{Tokens: 10}, llm.Usage{OutputTokens: 10}, 1, 0},
+		"tokens, told once": {coordination.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 165}, 0, 1},
+		"tokens, just less": {coordination.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 133}, 0, 0},
+		"money":             {coordination.Allowance{USD: 1}, usd(0.25), 4, 0},
+		"money, told":       {coordination.Allowance{USD: 1}, usd(0.2), 5, 1},
+		"unknown price":     {coordination.Allowance{USD: 1}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
+		"known in part":     {coordination.Allowance{USD: 1}, usd(0.25).Add(llm.Usage{ModelCalls: 1}), 4, 0},
+		"both, money first": {coordination.Allowance{USD: 1, Tokens: 1000}, llm.Usage{InputTokens: 1, TotalUSD: usd(0.5).TotalUSD}, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +155,7 @@ func TestAllowance(t *testing.T) {
 }
 
 // updatesError is how restored rules end the step.
-func updatesError(t *testing.T, rules *team.Rules) error {
+func updatesError(t *testing.T, rules *rules) error {
 	t.Helper()
 	_, err := rules.Updates(t.Context())
 	return err
@@ -166,7 +166,7 @@ func updatesError(t *testing.T, rules *team.Rules) error {
 // its time again: it is told once more, and nothing is denied before that.
 func TestTimeOfAResumedStep(t *testing.T) {
 	t.Parallel()
-	r := team.New(with(evaluation(), timed))
+	r := newRules(with(evaluation(), timed))
 	_, err := r.Opening()
 	require.NoError(t, err)
 	learn := func(e loop.Entry) { require.NoError(t, r.Learn(t.Context(), e)) }
@@ -180,7 +180,7 @@ func TestTimeOfAResumedStep(t *testing.T) {
 	verdict := r.Judge(reply(reading))
 	require.NotEmpty(t, verdict.Told, "the hard limit is past, pause or not")
 
-	for range team.MaxDenials {
+	for range maxDenials {
 		learn(loop.Entry{Kind: loop.Results, Note: verdict.Note})
 	}
 	_, err = r.Updates(t.Context())

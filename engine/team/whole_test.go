@@ -1,12 +1,10 @@
-package team_test
+package team
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/team"
 )
 
 // TestWhole: all of a text is there, in lines that a tool shows whole.
@@ -14,7 +12,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"short":              {"Two.", ""},
-		"never cut":          {strings.Repeat("x", team.MinShown), ""},
+		"never cut":          {strings.Repeat("x", minShown), ""},
 		"lines":              {strings.Repeat("One line.\n", 1000), strings.Repeat("One line.\n", 1000)},
 		"one line":           {strings.Repeat("x", 5000), strings.Repeat("x", 2048) + "\n" + strings.Repeat("x", 2048) + "\n" + strings.Repeat("x", 904) + "\n"},
 		"words":              {strings.Repeat("twelve bytes", 500), strings.Repeat("twelve bytes", 170) + "twelve \n"},
@@ -23,7 +21,7 @@ func TestWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole := team.Whole(c.text, 0)
+			whole := wholeText(c.text, 0)
 			require.True(t, strings.HasPrefix(whole, c.want) && (c.want != "" || whole == ""), "%.100q", whole)
 			for line := range strings.Lines(whole) {
 				require.LessOrEqual(t, len(line), 2<<10+1)

@@ -1,4 +1,4 @@
-package team_test
+package team
 
 import (
 	"context"
@@ -10,57 +10,58 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team"
 )
 
 // world is what there is around a running step.
 type world struct {
-	news    team.News
-	texts   map[string]team.Answer
-	said    map[int]string
-	looks   int
-	fetched []string // labels
+	available news
+	texts     map[string]answer
+	said      map[int]string
+	looks     int
+	fetched   []string // labels
 }
 
-// reach lets news of the world reach the step.
-func (w *world) reach(t *team.Task) {
-	t.Look = func(context.Context) (team.News, error) {
-		w.looks++
-		return w.news, nil
+// reach makes the world the inbox of the step.
+func (w *world) reach(t *task) { t.Inbox = w }
+
+func (w *world) news(context.Context) (news, error) {
+	w.looks++
+	return w.available, nil
+}
+
+func (w *world) fetch(_ context.Context, arrivals []arrival) ([]answer, error) {
+	var answers []answer
+	for _, a := range arrivals {
+		w.fetched = append(w.fetched, a.Label)
+		answers = append(answers, w.texts[a.Label])
 	}
-	t.Fetch = func(_ context.Context, arrivals []team.Arrival) ([]team.Answer, error) {
-		var answers []team.Answer
-		for _, a := range arrivals {
-			w.fetched = append(w.fetched, a.Label)
-			answers = append(answers, w.texts[a.Label])
-		}
-		return answers, nil
+	return answers, nil
+}
+
+func (w *world) messages(_ context.Context, numbers []int) ([]message, error) {
+	var messages []message
+	for _, number := range numbers {
+		messages = append(messages, message{Number: number, Text: w.said[number]})
 	}
-	t.Hear = func(_ context.Context, numbers []int) ([]team.Message, error) {
-		var messages []team.Message
-		for _, number := range numbers {
-			messages = append(messages, team.Message{Number: number, Text: w.said[number]})
-		}
-		return messages, nil
-	}
+	return messages, nil
 }
 
 // answer has the agent with number give its answer of that revision; the step
 // that gives it has the number 10 times the revision.
-func (w *world) answer(number, revision int, text string) team.Answer {
-	a := team.Answer{Number: number, Label: fmt.Sprintf("agent%d.%d", number, revision), Step: 10 * revision, Text: text}
+func (w *world) answer(number, revision int, text string) answer {
+	a := answer{Number: number, Label: fmt.Sprintf("agent%d.%d", number, revision), Step: 10 * revision, Text: text}
 	if w.texts == nil {
-		w.texts = map[string]team.Answer{}
+		w.texts = map[string]answer{}
 	}
 	w.texts[a.Label] = a
-	arrivals := w.news.Arrivals
-	w.news.Arrivals = nil
+	arrivals := w.available.Arrivals
+	w.available.Arrivals = nil
 	for _, other := range arrivals {
 		if other.Number != number {
-			w.news.Arrivals = append(w.news.Arrivals, other)
+			w.available.Arrivals = append(w.available.Arrivals, other)
 		}
 	}
-	w.news.Arrivals = append(w.news.Arrivals, team.Arrival{Number: number, Label: a.Label, Step: a.Step})
+	w.available.Arrivals = append(w.available.Arrivals, arrival{Number: number, Label: a.Label, Step: a.Step})
 	return a
 }
 
@@ -70,7 +71,7 @@ func (w *world) say(number int, text string) {
 		w.said = map[int]string{}
 	}
 	w.said[number] = text
-	w.news.Messages = append(w.news.Messages, number)
+	w.available.Messages = append(w.available.Messages, number)
 }
 
 // turn is one reply of the scripted model.
@@ -85,7 +86,7 @@ func does(calls ...llm.ToolCall) turn { return turn{calls: calls} }
 
 // played is a step that was run by the real loop.
 type played struct {
-	rules    *team.Rules
+	rules    *rules
 	action   loop.Action
 	err      error
 	entries  []loop.Entry
@@ -97,8 +98,8 @@ type played struct {
 
 // play runs a step against a scripted model. A step that asks for more turns
 // than there are fails with errScript.
-func play(t require.TestingT, ctx context.Context, task team.Task, turns ...turn) *played {
-	p := &played{rules: team.New(task), turns: turns, clock: time.Unix(0, 0)}
+func play(t require.TestingT, ctx context.Context, task task, turns ...turn) *played {
+	p := &played{rules: newRules(task), turns: turns, clock: time.Unix(0, 0)}
 	opening, err := p.rules.Opening()
 	require.NoError(t, err)
 	conv := &loop.Conversation{}
@@ -179,8 +180,8 @@ func (p *played) offered(call int) []string {
 }
 
 // restored are rules that have learned nothing but the journal.
-func (p *played) restored(t require.TestingT, task team.Task) *team.Rules {
-	rules := team.New(task)
+func (p *played) restored(t require.TestingT, task task) *rules {
+	rules := newRules(task)
 	for _, e := range p.entries {
 		require.NoError(t, rules.Learn(context.Background(), e))
 	}
@@ -189,15 +190,15 @@ func (p *played) restored(t require.TestingT, task team.Task) *team.Rules {
 
 // requireRestores: a step that is restored from its journal knows, offers and
 // judges as the one that wrote it.
-func (p *played) requireRestores(t *testing.T, task team.Task) {
+func (p *played) requireRestores(t *testing.T, task task) {
 	t.Helper()
 	again := p.restored(t, task)
-	seen, heard := p.rules.Witnessed()
-	seenAgain, heardAgain := again.Witnessed()
+	seen, heard := p.rules.witnessed()
+	seenAgain, heardAgain := again.witnessed()
 	require.Equal(t, seen, seenAgain)
 	require.Equal(t, heard, heardAgain)
 	require.Equal(t, p.rules.Offer(), again.Offer())
-	for _, calls := range [][]llm.ToolCall{{answer("Two.")}, {vote("agent1")}, {vote("agent2")}, {call("read_file", "{}")}, {call("submit_checklist", "{}")}} {
+	for _, calls := range [][]llm.ToolCall{{callAnswer("Two.")}, {vote("agent1")}, {vote("agent2")}, {call("read_file", "{}")}, {call("submit_checklist", "{}")}} {
 		require.Equal(t, p.rules.Judge(reply(calls...)), again.Judge(reply(calls...)))
 	}
 }

@@ -1,5 +1,5 @@
 //go:build linux && !race
 
-package attack
+package attack_test
 
-const raceDetector = false
+const raced = false

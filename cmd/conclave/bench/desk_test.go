@@ -19,8 +19,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // The workspace of the answer that others go on from.
@@ -84,7 +84,7 @@ func (d *desk) launch(shown bool) coordination.Launch {
 // may be prepared.
 func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, replies []llm.Message, prepare func(dir string) error) step.Result {
 	b.Helper()
-	spec, err := member.Step{
+	spec, err := team.Step{
 		Layout: d.layout, Launch: l, Token: "desk-" + string(l.ID), Attempt: 1,
 		Agents: []string{"agent_a", "agent_b"}, Query: "What is in the files?", Files: true,
 	}.Spec(b.Context(), store)

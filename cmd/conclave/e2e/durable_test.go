@@ -17,7 +17,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
+	"conclave/engine/team"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -170,7 +170,7 @@ func TestUncachedReset(t *testing.T) {
 		s.read("sessions/reset/agents/"+agent+"/002/vote.json", &v)
 		require.Equal(t, "agent_a", v.Target, "what was written once stays")
 	}
-	ledger, err := member.Ledger(t.Context(), s.store, artifact.InBucket("reset"))
+	ledger, err := team.Ledger(t.Context(), s.store, artifact.InBucket("reset"))
 	require.NoError(t, err)
 	require.Len(t, ledger, 4)
 	for _, e := range ledger[2:] {

@@ -19,8 +19,8 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/member"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // once is a model that ends a step with its first reply.
@@ -71,7 +71,7 @@ func newDecided(t *testing.T) *decided {
 		{Agent: "agent_a", Step: 2, Action: coordination.Vote},
 	} {
 		e.Seq = seq + 1
-		require.NoError(t, artifact.PutJSON(t.Context(), store, d.layout.Ledger(e.Seq), member.Entry{Run: "run-1", Accepted: e}))
+		require.NoError(t, artifact.PutJSON(t.Context(), store, d.layout.Ledger(e.Seq), team.Entry{Run: "run-1", Accepted: e}))
 	}
 	d.present(coordination.Decision{Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1"})
 	return d
@@ -89,7 +89,7 @@ func (d *decided) step(l coordination.Launch, files bool, tool string, arguments
 	data, err := json.Marshal(arguments)
 	require.NoError(d.t, err)
 	d.now = d.now.Add(time.Second)
-	m := member.Step{
+	m := team.Step{
 		Layout: d.layout, Launch: l, Token: l.Agent + string(rune('0'+l.After)),
 		Agents: []string{"agent_a", "agent_b"}, Query: "Why?", Files: true,
 	}

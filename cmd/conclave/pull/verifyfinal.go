@@ -8,7 +8,7 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
+	"conclave/engine/team"
 )
 
 // final compares the final answer with the answers of the steps. Of whose it is
@@ -117,7 +117,7 @@ func (v *verifier) finalMade(ctx context.Context, dir, label, manifest string, f
 // ledger compares what counts with the commits of the steps that it counts.
 func (v *verifier) ledger(ctx context.Context) error {
 	layout := artifact.InDir()
-	entries, err := member.Ledger(ctx, v.store, layout)
+	entries, err := team.Ledger(ctx, v.store, layout)
 	if err != nil {
 		v.wrong("ledger", "cannot be followed: %v", cause(err))
 		return ctx.Err()

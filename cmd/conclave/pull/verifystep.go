@@ -11,10 +11,10 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/member"
 	"conclave/engine/pipeline"
 	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // outcomes are the documents of which a step has the one that its action is.
@@ -119,10 +119,10 @@ func (v *verifier) transcript(dir, committed string) {
 
 // projection makes the documents of a commit again.
 func (v *verifier) projection(ctx context.Context, agent string, c artifact.Commit) ([]step.Document, error) {
-	if _, err := member.ReadOutcome(c); err != nil {
+	if _, err := team.ReadOutcome(c); err != nil {
 		return nil, err
 	}
-	m := member.Step{Layout: artifact.InDir(), Launch: coordination.Launch{Agent: agent}}
+	m := team.Step{Layout: artifact.InDir(), Launch: coordination.Launch{Agent: agent}}
 	spec, err := m.Spec(ctx, v.store)
 	if err != nil {
 		return nil, err

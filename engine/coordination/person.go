@@ -1,0 +1,161 @@
+package coordination
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Bounds of what people say.
+const (
+	MaxText     = 4 << 10 // bytes of a message
+	MaxMessages = 100     // of a session
+)
+
+// Held reports whether the session waits for a person: it is paused or parked.
+// Its time stands still meanwhile.
+func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parked()) }
+
+// parked reports whether a failed agent holds the session up.
+func (s *State) parked() bool {
+	return s.Config.OnAgentFailure == FailurePark && s.active() < len(s.Agents)
+}
+
+// parkedFor says what a parked session waits for; empty if it is not parked.
+func (s *State) parkedFor() string {
+	if s.Done() || !s.parked() {
+		return ""
+	}
+	var failed []string
+	for i := range s.Agents {
+		if a := &s.Agents[i]; !a.active() {
+			failed = append(failed, a.ID+" failed, "+a.Error.Type+": "+a.Error.Message)
+		}
+	}
+	return "retry, finish or cancel: " + strings.Join(failed, "; ")
+}
+
+// Refuse says why an event that a person asks for makes no sense now, in words
+// for that person; nil if it does, and for every other event.
+func (s *State) Refuse(event Event) error {
+	asked, ok := event.(request)
+	if !ok {
+		return nil
+	}
+	if _, known := asked.(Finish); s.Protocol < 2 && !known {
+		return errors.New("the session began under older rules, which know no such request: finish or cancel it, or let it go on")
+	}
+	if s.Done() {
+		return errors.New("the session is over")
+	}
+	switch e := asked.(type) {
+	case Finish:
+		if s.Forced != "" {
+			return errors.New("a decision was asked for already")
+		}
+	case Pause:
+		if s.Paused {
+			return errors.New("the session is paused already")
+		}
+	case Resume:
+		return s.refuseResume()
+	case Retry:
+		return s.refuseRetry(e.Agent)
+	case Said:
+		return s.refuseSaid(e)
+	}
+	return nil
+}
+
+func (s *State) refuseResume() error {
+	switch {
+	case s.Paused:
+		return nil
+	case s.parked():
+		return errors.New("the session is not paused but parked: " + s.parkedFor())
+	}
+	return errors.New("the session is not paused")
+}
+
+func (s *State) refuseRetry(id string) error {
+	if id == "" {
+		if s.active() == len(s.Agents) {
+			return errors.New("no agent has failed")
+		}
+		return nil
+	}
+	switch a := s.agent(id); {
+	case a == nil:
+		return fmt.Errorf("the team has no agent %s; it has: %s", quoted(id), strings.Join(s.Config.Agents, ", "))
+	case a.active():
+		return fmt.Errorf("agent %s has not failed", id)
+	}
+	return nil
+}
+
+func (s *State) refuseSaid(e Said) error {
+	switch {
+	case strings.TrimSpace(e.Text) == "":
+		return errors.New("the text is empty")
+	case len(e.Text) > MaxText:
+		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(e.Text), MaxText)
+	case len(s.Messages) >= MaxMessages:
+		return fmt.Errorf("the session has %d messages, as many as it can have", MaxMessages)
+	case e.Agent != "" && s.agent(e.Agent) == nil:
+		return fmt.Errorf("the team has no agent %s; it has: %s", quoted(e.Agent), strings.Join(s.Config.Agents, ", "))
+	}
+	return nil
+}
+
+// stepRequest takes what a person asks for.
+func (s *State) stepRequest(asked request) {
+	if err := s.Refuse(asked); err != nil {
+		s.note(Entry{Kind: EntryIgnored, Text: asked.name() + " ignored: " + err.Error()})
+		return
+	}
+	switch e := asked.(type) {
+	case Finish:
+		s.force(Finished, "a decision now was asked for")
+	case Pause:
+		s.Paused = true
+		s.note(Entry{Kind: EntryPaused, Text: "paused"})
+	case Resume:
+		s.Paused = false
+		s.note(Entry{Kind: EntryResumed, Text: "resumed"})
+	case Retry:
+		s.retry(e.Agent)
+	case Said:
+		s.said(e)
+	}
+}
+
+// retry makes failed agents active again. A retry is the same step: it is not
+// counted twice.
+func (s *State) retry(id string) {
+	for i := range s.Agents {
+		a := &s.Agents[i]
+		if a.active() || id != "" && id != a.ID {
+			continue
+		}
+		a.Error = nil
+		a.Retried = true
+		if a.Rest != nil && a.Rest.Launch.Purpose == Coordinate {
+			a.Steps = max(a.Steps-1, 0)
+		}
+		s.note(Entry{Kind: EntryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
+	}
+}
+
+// said puts a message on the ledger. It is news: votes and stops that have not
+// heard it are stale.
+func (s *State) said(e Said) {
+	m := Message{Number: len(s.Messages) + 1, Agent: e.Agent}
+	s.Messages = append(s.Messages, m)
+	text := strings.ToValidUTF8(e.Text, "\uFFFD")
+	s.accept(Accepted{Action: Say, Agent: e.Agent, Message: m.Number, Text: text})
+	whom := "all agents"
+	if e.Agent != "" {
+		whom = e.Agent
+	}
+	s.note(Entry{Kind: EntrySaid, Agent: e.Agent, Reason: cut(text), Text: "somebody told " + whom + " something"})
+}

@@ -1,0 +1,273 @@
+package coordination_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	c "conclave/engine/coordination"
+)
+
+// 25. DESIGN: "Pause, finish and cancel upsert the memo and then cancel the activity
+// ...; a step ended so is suspended: no failure, no counted step."
+func TestRule25_PauseSuspends(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
+	commands := p.batch(c.Pause{})
+	require.Equal(t, c.Pausing, rings(commands)[0].Directive)
+	require.Equal(t, []c.Cancel{{ID: "l1", Suspend: true}, {ID: "l2", Suspend: true}}, only[c.Cancel](commands))
+	require.IsType(t, c.Ring{}, commands[0], "what a step is told comes before its end")
+	require.True(t, p.state.View().Paused)
+	require.True(t, p.state.Held())
+
+	require.Empty(t, p.batch(p.suspend("a"), p.suspend("b")), "nobody is launched")
+	launches := launches(p.batch(c.Resume{}))
+	require.Len(t, launches, 2)
+	for i, l := range launches {
+		require.Equal(t, []string{"run-l1", "run-l2"}[i], l.ResumeFrom)
+		require.Equal(t, 1, l.Round)
+		require.Equal(t, 1, l.After)
+	}
+	require.False(t, p.state.Held())
+	p.batch(p.answer("a"), p.answer("b"))
+	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status, "two steps each: the suspended ones were none")
+}
+
+// 25. DESIGN: "A retry is the same step: retry, resume after pause and
+// continue-as-new launch with resume_from": what it may do is what it might, though
+// more has become possible since.
+func TestRule25_GoesOnWithWhatItMight(t *testing.T) {
+	t.Parallel()
+	p := start(team("a", "b"))
+	p.batch(c.Pause{})
+	require.Len(t, only[c.Record](p.batch(p.answer("b"))), 1, "a step that was quicker than the pause has acted")
+	p.batch(p.suspend("a"))
+	l := theLaunch(t, p.batch(c.Resume{}))
+	require.Equal(t, "run-l1", l.ResumeFrom)
+	require.Equal(t, answerOnly, l.Offered)
+	require.Empty(t, l.Shown, "its first answer is its own")
+}
+
+// 25. What it might is not always still to be had: then a new step takes its place.
+func TestRule25_ANewStepWhereItMayNot(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.AnswersGlobal = 3 }, "a", "b"))
+	require.Equal(t, answerOrVote, p.last("a").Offered)
+	p.batch(p.fail("a"), p.exhaust("b"))
+	p.batch(p.answer("b")) // the third answer
+	p.batch(p.vote("b", "b"))
+	require.True(t, p.state.Done(), "b is the only active one")
+
+	p = answered(teamWith(func(o *c.Config) { o.AnswersGlobal = 3 }, "a", "b"))
+	p.batch(p.fail("a"), p.exhaust("b"))
+	p.batch(p.answer("b"))
+	l := theLaunch(t, p.batch(c.Retry{Agent: "a"}))
+	require.Equal(t, voteOnly, l.Offered)
+	require.Empty(t, l.ResumeFrom)
+}
+
+// 25. A pause outlasts the outcome of its steps, and a step that is paused twice is
+// suspended twice.
+func TestRule25_PausedTwice(t *testing.T) {
+	t.Parallel()
+	p := start(team("a"))
+	p.batch(c.Pause{})
+	p.batch(c.Resume{}) // before the step has ended
+	require.Equal(t, "run-l1", theLaunch(t, p.batch(p.suspend("a"))).ResumeFrom)
+	require.Equal(t, []c.Cancel{{ID: "l2", Suspend: true}}, only[c.Cancel](p.batch(c.Pause{})))
+	p.batch(p.suspend("a"))
+	require.Equal(t, "run-l2", theLaunch(t, p.batch(c.Resume{})).ResumeFrom)
+}
+
+// 26. Seed 001: "Non-peer runtime payloads can also inject: runtime human input".
+// DESIGN: "What was accepted is on record", what was said included, in order.
+func TestRule26_SayIsOnTheLedger(t *testing.T) {
+	t.Parallel()
+	p := start(team("a", "b"))
+	commands := p.batch(p.answer("a"), c.Said{Text: "all of you \xff"}, c.Said{Agent: "b", Text: "b"})
+	require.Equal(t, []c.Record{
+		{Entry: c.Accepted{Seq: 1, Agent: "a", Step: 1, Action: c.NewAnswer, Label: "agent1.1"}},
+		{Entry: c.Accepted{Seq: 2, Action: c.Say, Message: 1, Text: "all of you \uFFFD"}},
+		{Entry: c.Accepted{Seq: 3, Agent: "b", Action: c.Say, Message: 2, Text: "b"}},
+	}, only[c.Record](commands))
+	require.Equal(t, 2, p.state.View().Messages)
+	require.NotContains(t, marshal(t, p.state.Bell), "all of you", "bells and launches carry numbers, not texts")
+}
+
+// 27. DESIGN: "park (wait, visibly, for retry, finish or cancel)".
+func TestRule27_Park(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(parking, "a", "b", "c"))
+	p.batch(p.vote("a", "b"), p.fail("b"))
+	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded", *p.state.View().Parked)
+	require.Empty(t, only[c.Cancel](p.drain()), "what runs goes on")
+	require.Empty(t, launches(p.batch(p.vote("c", "b"))), "two of two would be a majority, and nobody is asked")
+	require.False(t, p.state.Done())
+	require.True(t, p.state.Held())
+
+	require.Equal(t, []string{"b"}, launched(p.batch(c.Retry{})))
+	require.Nil(t, p.state.View().Parked)
+	require.False(t, p.state.Held())
+	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("b", "b"))).Status)
+}
+
+func parking(o *c.Config) { o.OnAgentFailure = c.FailurePark }
+
+// 27. A forced decision ends a parked session, its budget does not.
+func TestRule27_WhatReleasesAParkedSession(t *testing.T) {
+	t.Parallel()
+	for status, event := range map[c.Status]c.Event{c.Finished: c.Finish{}, c.Timeout: c.TimeUp{}} {
+		p := start(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Budget.Tokens = c.FailurePark, 10 }, "a", "b"))
+		p.batch(spending(p.answer("a"), 20), p.fail("b"))
+		require.Empty(t, p.drain())
+		require.True(t, p.state.Held())
+		require.Equal(t, status, decision(t, p.batch(event)).Status)
+		require.False(t, p.state.Held())
+		require.Nil(t, p.state.View().Parked)
+	}
+}
+
+// 27. While anybody is parked for, only what is retried is launched.
+func TestRule27_OneOfTwoRetried(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(parking, "a", "b", "c"))
+	p.batch(p.fail("a"), p.fail("b"), p.answer("c"))
+	require.Equal(t, []string{"a"}, launched(p.batch(c.Retry{Agent: "a"})))
+	require.Empty(t, launches(p.batch(p.vote("a", "c"))))
+	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded", *p.state.View().Parked)
+	require.Equal(t, []string{"b"}, launched(p.batch(c.Retry{})))
+}
+
+// 27. Nor does a step go on meanwhile that was ended from outside, or ended itself.
+func TestRule27_OthersDoNotGoOn(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Updates = c.FailurePark, c.Restart }, "a", "b", "c", "d"))
+	p.batch(p.fail("a"), p.answer("d"))
+	require.Empty(t, launches(p.batch(p.suspend("b"), p.restart("c"))))
+	require.Equal(t, []string{"a", "b", "c"}, launched(p.batch(c.Retry{})), "in the round that is not over; d waits for the next")
+}
+
+// 27. DESIGN: on_agent_failure "fail": the session fails as soon as an agent does.
+func TestRule27_Fail(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure = c.FailureFail }, "a", "b"))
+	d := decision(t, p.batch(p.fail("b")))
+	require.Equal(t, c.FailedAll, d.Status)
+	require.Equal(t, c.CauseAgentFailed, d.Cause)
+}
+
+// 28. DESIGN: "A retry is the same step: ... the journal is copied and the paid calls
+// kept." It is counted once, and needs no parking.
+func TestRule28_RetryIsTheSameStep(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []c.OnAgentFailure{c.FailureContinue, c.FailurePark} {
+		p := start(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxStepsPerAgent = policy, 1 }, "a", "b"))
+		for range 3 {
+			p.batch(p.fail("a"))
+			require.Equal(t, c.AgentFailed, p.state.View().Agents[0].Status)
+			token := tokenOf(p.latest["a"])
+			l := theLaunch(t, p.batch(c.Retry{Agent: "a"}))
+			require.Equal(t, token, l.ResumeFrom)
+			require.Equal(t, 1, l.Round)
+			require.Equal(t, c.AgentNoAction, p.state.View().Agents[0].Status)
+			require.Nil(t, p.state.View().Agents[0].Error)
+		}
+		p.batch(p.answer("a"))
+		require.Equal(t, c.Limit, decision(t, p.batch(p.answer("b"))).Status, "its one step has ended once")
+	}
+}
+
+// 28. Whoever failed without so much as a number is retried like the others.
+func TestRule28_RetryWithoutANumber(t *testing.T) {
+	t.Parallel()
+	p := start(team("a", "b"))
+	p.batch(c.Failed{Launch: "l1", Cause: c.Failure{Type: "no_worker", Message: "nobody took it"}})
+	l := theLaunch(t, p.batch(c.Retry{}))
+	require.Zero(t, l.After)
+	require.Empty(t, l.ResumeFrom, "there is nothing to go on from")
+}
+
+// 28. Retried in the middle of a pause it waits for the end of that.
+func TestRule28_RetryWhilePaused(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(parking, "a", "b"))
+	p.batch(p.fail("a"), c.Pause{})
+	require.Empty(t, launches(p.batch(c.Retry{Agent: "a"}, p.suspend("b"))))
+	require.Equal(t, []string{"a", "b"}, launched(p.batch(c.Resume{})))
+}
+
+// 29. DESIGN: "Updates validate and refuse with a reason; signals that make no sense
+// are logged and ignored": stepped all the same, they change nothing.
+func TestRule29_Refuse(t *testing.T) {
+	t.Parallel()
+	running := func() *player { return answered(team("a", "b")) }
+	over := func() *player { p := running(); p.batch(c.Finish{}); return p }
+	parked := func() *player { p := answered(teamWith(parking, "a", "b")); p.batch(p.fail("a")); return p }
+	paused := func() *player { p := running(); p.batch(c.Pause{}); return p }
+	talked := func() *player {
+		p := running()
+		for range c.MaxMessages {
+			p.step(c.Said{Text: "more"})
+		}
+		p.drain()
+		return p
+	}
+	asked := func() *player { p := running(); p.step(c.TimeUp{}); return p }
+	old := func() *player { p := playerOf(c.Start(1, team("a"))); p.drain(); return p }
+	for name, test := range map[string]struct {
+		player func() *player
+		event  c.Event
+		why    string // empty: it makes sense
+	}{
+		"pause":                    {running, c.Pause{}, ""},
+		"pause twice":              {paused, c.Pause{}, "the session is paused already"},
+		"resume":                   {paused, c.Resume{}, ""},
+		"resume what runs":         {running, c.Resume{}, "the session is not paused"},
+		"resume what is parked":    {parked, c.Resume{}, "the session is not paused but parked: retry, finish or cancel: a failed, overloaded: the model was overloaded"},
+		"finish":                   {running, c.Finish{}, ""},
+		"finish what is paused":    {paused, c.Finish{}, ""},
+		"finish what is parked":    {parked, c.Finish{}, ""},
+		"finish after time is up":  {asked, c.Finish{}, "a decision was asked for already"},
+		"retry":                    {parked, c.Retry{}, ""},
+		"retry one":                {parked, c.Retry{Agent: "a"}, ""},
+		"retry without a failure":  {running, c.Retry{}, "no agent has failed"},
+		"retry one who has not":    {parked, c.Retry{Agent: "b"}, "agent b has not failed"},
+		"retry a stranger":         {parked, c.Retry{Agent: "x"}, `the team has no agent "x"; it has: a, b`},
+		"say":                      {running, c.Said{Text: "well"}, ""},
+		"say to one":               {paused, c.Said{Agent: "b", Text: strings.Repeat("é", c.MaxText/2)}, ""},
+		"say nothing":              {running, c.Said{Text: " \n"}, "the text is empty"},
+		"say too much":             {running, c.Said{Text: strings.Repeat("é", c.MaxText)}, "the text has 8192 bytes, at most 4096 are accepted"},
+		"say it once too often":    {talked, c.Said{Text: "more"}, "the session has 100 messages, as many as it can have"},
+		"say to a stranger":        {running, c.Said{Agent: "x", Text: "well"}, `the team has no agent "x"; it has: a, b`},
+		"pause what is over":       {over, c.Pause{}, "the session is over"},
+		"resume what is over":      {over, c.Resume{}, "the session is over"},
+		"finish what is over":      {over, c.Finish{}, "the session is over"},
+		"retry what is over":       {over, c.Retry{}, "the session is over"},
+		"say when all is over":     {over, c.Said{Text: "well"}, "the session is over"},
+		"pause an old session":     {old, c.Pause{}, "the session began under older rules, which know no such request: finish or cancel it, or let it go on"},
+		"say to an old session":    {old, c.Said{Text: "well"}, "the session began under older rules, which know no such request: finish or cancel it, or let it go on"},
+		"finish an old session":    {old, c.Finish{}, ""},
+		"what is not for a person": {over, c.TimeUp{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := test.player()
+			err := p.state.Refuse(test.event)
+			if test.why == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, test.why)
+			before, events := p.state.View(), p.state.Events
+			p.step(test.event)
+			after := p.state.View()
+			require.Equal(t, events+1, after.Events, "it is noted")
+			after.Events = before.Events
+			require.Equal(t, before, after, "and changes nothing")
+			timeline := p.state.Timeline()
+			require.Equal(t, c.EntryIgnored, timeline[len(timeline)-1].Kind)
+			require.Contains(t, timeline[len(timeline)-1].Text, test.why)
+		})
+	}
+}

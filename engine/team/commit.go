@@ -1,0 +1,157 @@
+package team
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+	"conclave/engine/text"
+)
+
+// Answer is the committed payload of a new_answer.
+type Answer struct {
+	Answer string `json:"answer"`
+	Label  string `json:"label"`
+}
+
+// Vote is the committed payload of a vote, by agent ID.
+type Vote struct {
+	Target      string `json:"target"`
+	TargetLabel string `json:"target_label"`
+	Reason      string `json:"reason"`
+}
+
+// Stop is the committed payload of a stop.
+type Stop struct {
+	Status  coordination.StopStatus `json:"status"`
+	Summary string                  `json:"summary"`
+}
+
+// Again is the committed payload of a restart_orchestration.
+type Again struct {
+	Reason       string `json:"reason"`
+	Instructions string `json:"instructions"`
+}
+
+// seal builds the commit payload of an accepted action: it replaces anonymous numbers
+// by agent IDs. Stops, submissions and restarts name no agent.
+func (o *opening) seal(a loop.Action) (step.Sealed, error) {
+	switch coordination.Action(a.Kind) {
+	case coordination.NewAnswer:
+		var accepted proposal
+		if err := json.Unmarshal(a.Payload, &accepted); err != nil {
+			return step.Sealed{}, err
+		}
+		payload, err := json.Marshal(Answer{Answer: accepted.Content, Label: o.nextLabel()})
+		return step.Sealed{Payload: payload, Workspace: true, Otherwise: o.inherited()}, err
+	case coordination.Vote:
+		var accepted ballot
+		if err := json.Unmarshal(a.Payload, &accepted); err != nil {
+			return step.Sealed{}, err
+		}
+		target, ok := o.id(accepted.Number)
+		if seen, _ := o.witnessed(); !ok || seen[target] == 0 {
+			return step.Sealed{}, fmt.Errorf("a vote for agent%d, whose answer was not shown", accepted.Number)
+		}
+		payload, err := json.Marshal(Vote{Target: target, TargetLabel: accepted.Label, Reason: accepted.Reason})
+		return step.Sealed{Payload: payload}, err
+	case coordination.Stop, coordination.Submit, coordination.RestartTeam:
+		return step.Sealed{Payload: a.Payload}, nil
+	default:
+		return step.Sealed{}, fmt.Errorf("a team member cannot end a step with %q", a.Kind)
+	}
+}
+
+// inherited is the manifest of a presented answer whose presenter leaves no files:
+// that of the winning answer. It is empty for divided work and without a winner.
+func (o *opening) inherited() string {
+	l := o.Launch
+	if l.Purpose != coordination.Present || l.Brief == nil || o.Settings.Subtasks != nil {
+		return ""
+	}
+	for _, shown := range l.Shown {
+		for _, peer := range o.peers {
+			if shown.Label == l.Brief.Label && peer.Number == shown.Number {
+				return peer.Manifest
+			}
+		}
+	}
+	return ""
+}
+
+// nextLabel is the label of a new answer: agent<N>.final of a presenter, else one
+// revision above the agent's last one, which may be of an earlier attempt and not
+// shown.
+func (m Step) nextLabel() string {
+	if m.Launch.Purpose == coordination.Present {
+		return fmt.Sprintf("agent%d.final", m.Launch.Number)
+	}
+	last := m.Launch.Answers
+	for _, shown := range m.Launch.Shown {
+		if shown.Number == m.Launch.Number {
+			last = max(last, revision(shown.Number, shown.Label))
+		}
+	}
+	return fmt.Sprintf("agent%d.%d", m.Launch.Number, last+1)
+}
+
+// MaxReason bounds a reason or a summary outside the step's files, in bytes.
+const MaxReason = 280
+
+// Outcome is a commit in the terms of coordination.
+type Outcome struct {
+	Action      coordination.Action
+	Target      string
+	TargetLabel string
+	Reason      string // of a vote or a restart, truncated to MaxReason
+	Status      coordination.StopStatus
+	Summary     string // of a stop, truncated to MaxReason
+	Seen        []coordination.Seen
+	Heard       int // number of the last human message shown
+}
+
+// ReadOutcome translates a commit.
+func ReadOutcome(c artifact.Commit) (Outcome, error) {
+	o := Outcome{Action: coordination.Action(c.Kind), Heard: c.Heard}
+	for _, agent := range slices.Sorted(maps.Keys(c.SeenSteps)) {
+		o.Seen = append(o.Seen, coordination.Seen{Agent: agent, Step: c.SeenSteps[agent]})
+	}
+	switch o.Action {
+	case coordination.NewAnswer, coordination.Submit:
+	case coordination.Vote:
+		v, err := payload[Vote](c)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, text.Truncate(v.Reason, MaxReason)
+	case coordination.Stop:
+		s, err := payload[Stop](c)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o.Status, o.Summary = s.Status, text.Truncate(s.Summary, MaxReason)
+	case coordination.RestartTeam:
+		a, err := payload[Again](c)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o.Reason = text.Truncate(a.Reason, MaxReason)
+	default:
+		return Outcome{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
+	}
+	return o, nil
+}
+
+// payload decodes a committed payload.
+func payload[T any](c artifact.Commit) (T, error) {
+	var p T
+	if err := json.Unmarshal(c.Payload, &p); err != nil {
+		return p, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
+	}
+	return p, nil
+}

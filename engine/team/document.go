@@ -1,0 +1,109 @@
+package team
+
+import (
+	"encoding/json"
+	"time"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/step"
+)
+
+// NoAction is the action in last_action.json of an abandoned step.
+const NoAction = "none"
+
+// Stopped is stop.json, the document of a stop.
+type Stopped struct {
+	AgentID   string                  `json:"agent_id"`
+	Summary   string                  `json:"summary"`
+	Status    coordination.StopStatus `json:"status"`
+	SeenSteps map[string]int          `json:"seen_steps"`
+	Timestamp time.Time               `json:"timestamp"`
+}
+
+// documents lists the documents of a commit: answer.json, vote.json or stop.json, and
+// last_action.json. An evaluation has none: it is no action of a team member.
+func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
+	last := artifact.LastAction{
+		AgentID:         m.Launch.Agent,
+		Action:          c.Kind,
+		Timestamp:       c.Timestamp,
+		StepNumber:      number,
+		DurationSeconds: c.Timestamp.Sub(c.StartedAt).Seconds(),
+		Cost:            c.Usage,
+	}
+	var document step.Document
+	switch coordination.Action(c.Kind) {
+	case coordination.NewAnswer:
+		a, err := payload[Answer](c)
+		if err != nil {
+			return nil, err
+		}
+		last.AnswerText = &a.Answer
+		if c.Manifest != "" {
+			path := store.URL(m.dir(number) + "workspace")
+			last.WorkspacePath = &path
+		}
+		document = step.Document{Key: m.dir(number) + "answer.json", Body: artifact.Answer{
+			AgentID: m.Launch.Agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label,
+		}}
+	case coordination.Vote:
+		v, err := payload[Vote](c)
+		if err != nil {
+			return nil, err
+		}
+		last.VoteTarget, last.VoteReason = &v.Target, &v.Reason
+		document = step.Document{Key: m.dir(number) + "vote.json", Body: artifact.Vote{
+			Voter: m.Launch.Agent, Target: v.Target, Reason: v.Reason, SeenSteps: c.SeenSteps,
+			Timestamp: c.Timestamp, TargetLabel: v.TargetLabel,
+		}}
+	case coordination.Stop:
+		s, err := payload[Stop](c)
+		if err != nil {
+			return nil, err
+		}
+		document = step.Document{Key: m.dir(number) + "stop.json", Body: Stopped{
+			AgentID: m.Launch.Agent, Summary: s.Summary, Status: s.Status, SeenSteps: c.SeenSteps, Timestamp: c.Timestamp,
+		}}
+	default:
+		return nil, nil
+	}
+	return []step.Document{document, m.lastAction(last)}, nil
+}
+
+// abandoned is the last_action.json of a step without an action: no caller may
+// mistake an older action for this step's.
+func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
+	if m.Launch.Purpose == coordination.Evaluate {
+		return nil
+	}
+	last := artifact.LastAction{
+		AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at,
+		StepNumber: r.Step, Cost: r.Usage, Error: &cause,
+	}
+	if !r.StartedAt.IsZero() {
+		// The clock of the worker that claimed the step may have been ahead.
+		last.DurationSeconds = max(0, at.Sub(r.StartedAt).Seconds())
+	}
+	return []step.Document{m.lastAction(last)}
+}
+
+// lastAction is last_action.json, which only goes forward: late documents do not
+// replace those of a later step, and a late failure does not replace the commit of
+// another attempt.
+func (m Step) lastAction(last artifact.LastAction) step.Document {
+	return step.Document{
+		Key: m.Layout.Agent(m.Launch.Agent, "last_action.json"), Body: last, Replace: true,
+		Newer: func(existing []byte) bool {
+			var stored artifact.LastAction
+			if json.Unmarshal(existing, &stored) != nil {
+				return false
+			}
+			if stored.StepNumber == last.StepNumber {
+				return last.Action == NoAction && stored.Action != NoAction
+			}
+			// A step without a number is newer than those it was launched after.
+			return stored.StepNumber > max(last.StepNumber, m.Launch.After)
+		},
+	}
+}

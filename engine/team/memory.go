@@ -1,0 +1,207 @@
+package team
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"time"
+
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/team/checklist"
+)
+
+// memory is the fold of a step's journal: with the task, all that judging depends
+// on. Only newMemory and Learn change it.
+type memory struct {
+	frame    string       // the delimiter that the agent was told
+	answers  []answer     // the newest shown of each agent
+	texts    []answer     // all that were ever shown
+	messages map[int]bool // shown, by number
+
+	injected int // answers shown by updates
+	bytes    int // of their texts
+
+	worked    time.Duration
+	usage     llm.Usage
+	guided    bool          // told to finish
+	guidedAt  time.Duration // worked until then
+	warned    bool          // told that the budget is nearly used
+	confirmed bool          // an action was withdrawn
+	denied    int
+
+	scored []scored // inputs of the step's checklist
+}
+
+// note is the rules' record in a journal entry.
+type note struct {
+	Answers   []answerNote       `json:"answers,omitempty"`
+	Messages  []int              `json:"messages,omitempty"`
+	WrapUp    bool               `json:"wrap_up,omitempty"`
+	Spending  bool               `json:"spending,omitempty"`
+	Confirmed bool               `json:"confirmed,omitempty"`
+	Denied    int                `json:"denied,omitempty"`
+	Checklist []checklist.Result `json:"checklist,omitempty"`
+}
+
+// answerNote refers to an answer that an update showed.
+type answerNote struct {
+	Number int    `json:"number"`
+	Label  string `json:"label"`
+	Step   int    `json:"step"`
+	Bytes  int    `json:"bytes,omitempty"` // of its text, as far as shown
+}
+
+// newMemory is the memory after the opening of t.
+func newMemory(t task) memory {
+	m := memory{frame: t.Frame, messages: make(map[int]bool)}
+	if t.Purpose != coordination.Evaluate {
+		m.answers = slices.Clone(t.Answers)
+	}
+	m.texts = slices.Clone(m.answers)
+	for _, message := range t.Messages {
+		m.messages[message.Number] = true
+	}
+	return m
+}
+
+// Learn folds a journal entry into the memory. Unknown answers of a restored entry
+// are fetched, which also mounts their files.
+func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
+	m := &r.memory
+	m.worked += time.Duration(math.Round(max(0, e.Seconds) * float64(time.Second)))
+	if e.Usage != nil {
+		m.usage = m.usage.Add(*e.Usage)
+	}
+	switch e.Kind {
+	case loop.Opening:
+		m.frame = frameOf(e.Messages, m.frame)
+	case loop.Resumed:
+		m.resume()
+	}
+	if len(e.Note) == 0 {
+		return nil
+	}
+	var n note
+	if err := json.Unmarshal(e.Note, &n); err != nil {
+		return fmt.Errorf("reading the rules' note of a %s: %w", e.Kind, err)
+	}
+	answers, err := r.recall(ctx, n.Answers)
+	if err != nil {
+		return fmt.Errorf("recalling the answers of a %s: %w", e.Kind, err)
+	}
+	m.show(answers, n.Answers)
+	for _, number := range n.Messages {
+		m.messages[number] = true
+	}
+	if n.WrapUp && !m.guided {
+		m.guided, m.guidedAt = true, m.worked
+	}
+	m.warned = m.warned || n.Spending
+	m.confirmed = m.confirmed || n.Confirmed
+	m.denied += n.Denied
+	for _, result := range n.Checklist {
+		m.scored = append(m.scored, scored{result: &result})
+	}
+	return nil
+}
+
+// resume starts a later launch of the step: with its own allowance, and with new
+// time only if the step had failed for lack of it.
+func (m *memory) resume() {
+	m.usage, m.warned = llm.Usage{}, false
+	if m.denied >= maxDenials {
+		m.worked, m.guided, m.guidedAt, m.denied = 0, false, 0, 0
+	}
+}
+
+// markForm matches the delimiter in the prompt's own sentence about it, which
+// follows the operator's system message.
+var markForm = regexp.MustCompile(`with the mark ([A-Za-z0-9_-]+)`)
+
+// frameOf is the delimiter of an opening: a resumed step keeps that of its first
+// launch.
+func frameOf(opening []llm.Message, otherwise string) string {
+	for _, m := range opening {
+		if found := markForm.FindAllStringSubmatch(m.Content, -1); m.Role == llm.System && len(found) > 0 {
+			return found[len(found)-1][1]
+		}
+	}
+	return otherwise
+}
+
+// show replaces the agents' older answers by those of an update.
+func (m *memory) show(answers []answer, notes []answerNote) {
+	labels := make([]string, 0, len(answers))
+	for i, a := range answers {
+		labels = append(labels, a.Label)
+		m.injected++
+		m.bytes += notes[i].Bytes
+		m.texts = append(m.texts, a)
+		if at := slices.IndexFunc(m.answers, func(b answer) bool { return b.Number == a.Number }); at >= 0 {
+			m.answers[at] = a
+		} else {
+			m.answers = append(m.answers, a)
+		}
+	}
+	slices.SortStableFunc(m.answers, func(a, b answer) int { return a.Number - b.Number })
+	if len(labels) > 0 {
+		m.scored = append(m.scored, scored{labels: labels})
+	}
+}
+
+// clone copies the slices that show changes.
+func (m memory) clone() memory {
+	m.answers, m.texts, m.scored = slices.Clone(m.answers), slices.Clone(m.texts), slices.Clone(m.scored)
+	return m
+}
+
+// recall resolves the answers of a note: from the task, from those fetched before,
+// or else from the inbox.
+func (r *rules) recall(ctx context.Context, notes []answerNote) ([]answer, error) {
+	answers := make([]answer, 0, len(notes))
+	var missing []arrival
+	for _, n := range notes {
+		a := answer{Number: n.Number, Label: n.Label, Step: n.Step}
+		if at := slices.IndexFunc(r.texts, func(b answer) bool { return a.arrival() == b.arrival() }); at >= 0 {
+			a = r.texts[at]
+		} else {
+			missing = append(missing, a.arrival())
+		}
+		answers = append(answers, a)
+	}
+	fetched, err := r.fetch(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range fetched {
+		at := slices.IndexFunc(answers, func(b answer) bool { return a.arrival() == b.arrival() })
+		answers[at] = a
+	}
+	return answers, nil
+}
+
+// fetch reads arrivals from the inbox.
+func (r *rules) fetch(ctx context.Context, arrivals []arrival) ([]answer, error) {
+	if len(arrivals) == 0 {
+		return nil, nil
+	}
+	if r.task.Inbox == nil {
+		return nil, fmt.Errorf("there is no inbox to fetch %s from", arrivals[0].Label)
+	}
+	answers, err := r.task.Inbox.fetch(ctx, arrivals)
+	if err != nil {
+		return nil, fmt.Errorf("fetching %d new answers: %w", len(arrivals), err)
+	}
+	for i, a := range arrivals {
+		if i >= len(answers) || answers[i].arrival() != a {
+			return nil, fmt.Errorf("fetching %d new answers: %s is missing or out of order", len(arrivals), a.Label)
+		}
+	}
+	r.texts = append(r.texts, answers...)
+	return answers, nil
+}

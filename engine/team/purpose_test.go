@@ -1,0 +1,283 @@
+package team_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+	"conclave/engine/team"
+)
+
+// Seed 001: in decomposition mode agents own subtasks and use stop for
+// per-agent completion instead of vote.
+func TestStopSaysHowThePartStands(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, coordination.Updates{}, call("stop", map[string]string{"status": "blocked", "summary": "No access to the data."}))
+	s.step.Launch.Offered = []coordination.Action{coordination.NewAnswer, coordination.Stop}
+	s.step.Settings.Subtasks = map[string]string{"agent_a": "Gather the data.", "agent_b": "Draw the chart."}
+	require.NoError(t, s.play())
+	require.Contains(t, s.heard(1), "Gather the data.")
+	require.Contains(t, s.heard(1), "Draw the chart.")
+
+	var stopped team.Stopped
+	s.read("agents/agent_a/002/stop.json", &stopped)
+	require.Equal(t, team.Stopped{
+		AgentID: "agent_a", Summary: "No access to the data.", Status: coordination.Blocked,
+		SeenSteps: map[string]int{"agent_a": 1, "agent_b": 1}, Timestamp: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC),
+	}, stopped)
+	var last artifact.LastAction
+	s.read("agents/agent_a/last_action.json", &last)
+	require.Equal(t, "stop", last.Action)
+	require.Equal(t, 2, last.StepNumber)
+	require.Nil(t, last.AnswerText)
+	require.Nil(t, last.VoteReason)
+
+	o, err := team.ReadOutcome(s.result.Commit)
+	require.NoError(t, err)
+	require.Equal(t, coordination.Stop, o.Action)
+	require.Equal(t, coordination.Blocked, o.Status)
+	require.Equal(t, "No access to the data.", o.Summary)
+}
+
+// Seed 001: the winner presents the final answer; seed 001's anonymity holds for
+// presenters, too.
+func TestPresenterMakesTheFinalAnswer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, coordination.Updates{}, write("final.md", "all of it"), answer("Two, and what One adds."))
+	l := &s.step.Launch
+	l.Purpose, l.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
+	l.Brief = &coordination.Brief{Strategy: coordination.Synthesize, Label: "agent2.1", Votes: 2, Voters: 2, Reasons: []string{"It is proved."}}
+	require.NoError(t, s.play())
+	require.Contains(t, s.heard(1), "It is proved.")
+	require.NotContains(t, s.heard(1), "agent_b")
+
+	var got artifact.Answer
+	s.read("agents/agent_a/002/answer.json", &got)
+	require.Equal(t, "agent1.final", got.Label)
+	require.Equal(t, "Two, and what One adds.", got.Answer)
+	require.Equal(t, 1, s.result.Files)
+	var last artifact.LastAction
+	s.read("agents/agent_a/last_action.json", &last)
+	require.Equal(t, "new_answer", last.Action)
+	require.Equal(t, 2, last.StepNumber)
+}
+
+// evaluating is agent_a judging agent_b's answer with its files.
+func evaluating(t *testing.T, replies ...llm.Message) *scene {
+	t.Helper()
+	s := newScene(t, coordination.Updates{}, replies...)
+	s.step.Launch.Purpose = coordination.Evaluate
+	s.step.Launch.Shown = nil
+	s.step.Launch.Offered = []coordination.Action{coordination.Submit, coordination.RestartTeam}
+	s.step.Launch.Final = &coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}
+	return s
+}
+
+// Seed 001: post-evaluation ends with submit or restart_orchestration. It is no
+// action of a team member: nothing but the commit and the transcript tells of it.
+func TestEvaluationLeavesTheLastActionAlone(t *testing.T) {
+	t.Parallel()
+	again := call("restart_orchestration", map[string]string{"reason": "It has no proof.", "instructions": "Prove it."})
+	for name, tt := range map[string]struct {
+		reply llm.Message
+		want  team.Outcome
+	}{
+		"submit":  {call("submit", map[string]string{}), team.Outcome{Action: coordination.Submit}},
+		"restart": {again, team.Outcome{Action: coordination.RestartTeam, Reason: "It has no proof."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := evaluating(t, call("read_file", map[string]string{"path": "peers/agent2/first.txt"}), tt.reply)
+			require.NoError(t, s.play())
+			require.Contains(t, s.heard(1), "Two.")
+			require.NotContains(t, s.heard(2), "not found")
+			o, err := team.ReadOutcome(s.result.Commit)
+			require.NoError(t, err)
+			o.Seen = nil
+			require.Equal(t, tt.want, o)
+
+			var files []string
+			for key, err := range s.store.List(t.Context(), "agents/agent_a/002/") {
+				require.NoError(t, err)
+				files = append(files, key)
+			}
+			require.Equal(t, []string{"agents/agent_a/002/action.json", "agents/agent_a/002/step.json", "agents/agent_a/002/transcript.jsonl"}, files)
+			var last artifact.LastAction
+			s.read("agents/agent_a/last_action.json", &last)
+			require.Equal(t, 1, last.StepNumber)
+		})
+	}
+}
+
+func TestGivenUpEvaluationLeavesTheLastActionAlone(t *testing.T) {
+	t.Parallel()
+	text := llm.Message{Role: llm.Assistant, Content: "Hm."}
+	s := evaluating(t, text, text, text)
+	err := s.play()
+	var rejected *loop.RejectedError
+	require.ErrorAs(t, err, &rejected)
+	require.NoError(t, step.Abandon(t.Context(), s.ports(s.model), s.spec, s.result, artifact.Error{Type: "NoAction"}))
+	var last artifact.LastAction
+	s.read("agents/agent_a/last_action.json", &last)
+	require.Equal(t, "new_answer", last.Action)
+}
+
+// Seed 001: on a restart the reason, the instructions and the earlier answer
+// are carried into the next attempt.
+func TestTheNextAttemptKnowsThePreviousOne(t *testing.T) {
+	t.Parallel()
+	s := evaluating(t, call("restart_orchestration", map[string]string{"reason": "It has no proof.", "instructions": "Prove it in one page."}))
+	require.NoError(t, s.play())
+
+	l := first("agent_b", 2)
+	l.After, l.Answers = 1, 1
+	l.Previous = &coordination.Attempt{
+		Number: 1, Answer: coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}, Agent: "agent_a", Step: 2,
+	}
+	s.model = &script{replies: []llm.Message{call("read_file", map[string]string{"path": "peers/agent2/first.txt"}), answer("Proved.")}}
+	s.step = s.member(l, "run-e")
+	require.NoError(t, s.play())
+	for _, told := range []string{"It has no proof.", "Prove it in one page.", "Two."} {
+		require.Contains(t, s.heard(1), told)
+	}
+	require.Empty(t, s.result.Commit.SeenSteps, "an answer of an earlier attempt is not one of this")
+	var a artifact.Answer
+	s.read("agents/agent_b/002/answer.json", &a)
+	require.Equal(t, "agent2.2", a.Label, "labels count on")
+}
+
+// presenting is agent_a presenting what agent_b won with.
+func presenting(t *testing.T, replies ...llm.Message) *scene {
+	t.Helper()
+	s := newScene(t, coordination.Updates{}, replies...)
+	l := &s.step.Launch
+	l.Purpose, l.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
+	l.Brief = &coordination.Brief{Strategy: coordination.WinnerPresent, Label: "agent2.1", Votes: 2, Voters: 2}
+	return s
+}
+
+// DESIGN: the commit is the one write that makes an action real. The files of a
+// presented answer are decided there, so that whoever reads it sees the same: the
+// winning answer's, unless the presenter leaves some.
+func TestAPresentedAnswerHasTheWinnersFiles(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change  func(*team.Step)
+		replies []llm.Message
+		file    string
+	}{
+		"none of its own": {func(*team.Step) {}, nil, "first.txt"},
+		"its own":         {func(*team.Step) {}, []llm.Message{write("final.md", "all of it")}, "final.md"},
+		"divided work": {func(m *team.Step) {
+			m.Settings.Subtasks = map[string]string{"agent_a": "Gather.", "agent_b": "Draw."}
+			m.Launch.Brief = &coordination.Brief{}
+		}, nil, ""},
+		"without votes":            {func(m *team.Step) { m.Launch.Brief.Label = "" }, nil, ""},
+		"the winner has no files":  {func(m *team.Step) { m.Launch.Brief.Label = "agent1.1" }, nil, ""},
+		"an answer to be voted on": {func(m *team.Step) { m.Launch.Purpose, m.Launch.Brief = coordination.Coordinate, nil }, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := presenting(t, append(tt.replies, answer("Two, in short."))...)
+			tt.change(&s.step)
+			require.NoError(t, s.play())
+			if tt.file == "" {
+				require.Empty(t, s.result.Commit.Manifest)
+				require.Zero(t, s.result.Files)
+				return
+			}
+			require.Equal(t, 1, s.result.Files)
+			_, err := s.store.Get(t.Context(), "agents/agent_a/002/workspace/"+tt.file)
+			require.NoError(t, err)
+
+			// The judge sees them, and so does the next attempt.
+			final := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.final", Step: 2}
+			judge := later("agent_b", 2, 1)
+			judge.Purpose, judge.Final, judge.Offered = coordination.Evaluate, &final, []coordination.Action{coordination.Submit, coordination.RestartTeam}
+			_, judging, err := s.run(judge, "run-j", call("read_file", map[string]string{"path": "peers/agent1/" + tt.file}),
+				call("restart_orchestration", map[string]string{"reason": "It has no proof.", "instructions": "Prove it."}))
+			require.NoError(t, err)
+			require.Contains(t, judging.requests[0].Messages[1].Content, "agent1.final has 1 file, in peers/agent1/.")
+
+			next := first("agent_b", 2)
+			next.After = 2
+			next.Previous = &coordination.Attempt{Number: 1, Answer: final, Agent: "agent_b", Step: 2}
+			_, again, err := s.run(next, "run-n", answer("Proved."))
+			require.NoError(t, err)
+			require.Contains(t, again.requests[0].Messages[1].Content, "The earlier answer has 1 file, in peers/agent1/")
+		})
+	}
+}
+
+// DESIGN: what is shown of all peers together is bounded, the rest is read with
+// read_file: of answers at the opening and while the step runs, of the final
+// answer and of an earlier attempt's.
+func TestTheWholeOfLongAnswersCanBeRead(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("Two is one and one, said once more.\n", 5000)
+	whole := func(file string) llm.Message {
+		return call("read_file", map[string]any{"path": file, "offset": 4990})
+	}
+	b := newBench(t)
+	_, _, err := b.run(first("agent_a", 1), "run-a", answer("One."))
+	require.NoError(t, err)
+	_, _, err = b.run(first("agent_b", 2), "run-b", answer(long+"The end."))
+	require.NoError(t, err)
+	one := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1}
+	two := coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}
+	const told = "The whole text is in peers/agent2.md."
+	read := func(t *testing.T, l coordination.Launch, token string, last llm.Message) {
+		t.Helper()
+		_, model, err := b.run(l, token, whole("peers/agent2.md"), last)
+		require.NoError(t, err)
+		require.Contains(t, model.requests[0].Messages[1].Content, told)
+		require.NotContains(t, model.requests[0].Messages[1].Content, "The end.")
+		require.Contains(t, model.requests[1].Messages[3].Content, "The end.")
+		require.NotContains(t, model.requests[0].Messages[1].Content, "agent1.md", "a short answer is shown whole")
+	}
+	read(t, later("agent_a", 1, 1, one, two), "run-c", vote("agent2", "Long."))
+
+	judge := later("agent_a", 1, 2)
+	judge.Purpose, judge.Final, judge.Offered = coordination.Evaluate, &two, []coordination.Action{coordination.Submit, coordination.RestartTeam}
+	read(t, judge, "run-j", call("restart_orchestration", map[string]string{"reason": "Long.", "instructions": "Cut it."}))
+
+	next := first("agent_a", 1)
+	next.After = 3
+	next.Previous = &coordination.Attempt{Number: 1, Answer: two, Agent: "agent_a", Step: 3}
+	read(t, next, "run-n", answer("Short."))
+
+	blind := b.member(later("agent_a", 1, 4, one, two), "run-x")
+	blind.Files = false
+	model := &script{replies: []llm.Message{vote("agent2", "Long.")}}
+	spec, err := blind.Spec(t.Context(), b.store)
+	require.NoError(t, err)
+	_, err = step.Run(t.Context(), b.ports(model), spec)
+	require.NoError(t, err)
+	require.Contains(t, model.requests[0].Messages[1].Content, "The rest cannot be read.")
+	require.NotContains(t, model.requests[0].Messages[1].Content, "peers/")
+}
+
+func TestTheWholeOfALongAnswerThatArrives(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, inject(), look(), call("read_file", map[string]any{"path": "peers/agent2.md", "offset": 4990}), vote("agent2", "Long."))
+	s.model.during[1] = func() {
+		l := later("agent_b", 2, 1, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
+		_, _, err := s.run(l, "run-d", answer(strings.Repeat("Two is one and one, said once more.\n", 5000)+"The end."))
+		require.NoError(t, err)
+		s.bell.ring(func(b *step.Bell) {
+			b.Answers = []step.BellAnswer{{Agent: "agent_b", Number: 2, Label: "agent2.2", Step: 2}}
+		})
+	}
+	require.NoError(t, s.play())
+	require.Contains(t, s.heard(2), "The whole text is in peers/agent2.md.")
+	require.NotContains(t, s.heard(2), "The end.")
+	require.Contains(t, s.heard(3), "The end.")
+	require.Equal(t, "agent2.2", func() string { o, _ := team.ReadOutcome(s.result.Commit); return o.TargetLabel }())
+}

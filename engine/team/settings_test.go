@@ -1,0 +1,184 @@
+package team_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+	"conclave/engine/team"
+	"conclave/engine/team/checklist"
+)
+
+func TestSettingsAreTheConfiguration(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse("team.yaml", []byte(`
+agents:
+  - {id: agent_a, backend: {type: offline}, subtask: one}
+  - {id: agent_b, backend: {type: offline}, subtask: two}
+orchestrator:
+  coordination_mode: decomposition
+  voting_sensitivity: checklist_gated
+  answer_novelty_requirement: strict
+  max_new_answers_per_agent: 3
+  max_checklist_calls_per_round: 2
+  checklist_first_answer: true
+  coordination: {checklist_criteria_inline: [{text: It is right., verify_by: Run it.}]}
+timeout_settings: {initial_round_timeout_seconds: 600, round_timeout_grace_seconds: 60}
+`), config.Local)
+	require.NoError(t, err)
+	require.Equal(t, team.Settings{
+		Sensitivity: "checklist_gated", Novelty: "strict",
+		Subtasks:   map[string]string{"agent_a": "one", "agent_b": "two"},
+		FirstRound: 10 * time.Minute, Grace: time.Minute,
+		Criteria:       []checklist.Criterion{{Text: "It is right.", Category: "standard", VerifyBy: "Run it."}},
+		ChecklistCalls: 2, ChecklistFirst: true, AnswersPerAgent: 3,
+	}, team.SettingsOf(c))
+}
+
+// Seed 001: the session's criteria take precedence over inline ones.
+func TestCriteriaOfTheSessionComeFirst(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		session []checklist.Criterion
+		want    string
+		not     string
+	}{
+		"the team's own": {nil, "Of the team.", "Of the session."},
+		"the session's":  {[]checklist.Criterion{{Text: "Of the session."}}, "Of the session.", "Of the team."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, coordination.Updates{}, vote("agent2", "Good."))
+			s.step.Settings.Criteria, s.step.Criteria = []checklist.Criterion{{Text: "Of the team."}}, tt.session
+			require.NoError(t, s.play())
+			require.Contains(t, s.heard(1), tt.want)
+			require.NotContains(t, s.heard(1), tt.not)
+		})
+	}
+}
+
+func TestChecklistIsOfferedWhereItGates(t *testing.T) {
+	t.Parallel()
+	offered := func(s *scene) (names []string) {
+		for _, tool := range s.model.requests[0].Tools {
+			names = append(names, tool.Name)
+		}
+		return names
+	}
+	gated := newScene(t, coordination.Updates{}, vote("agent2", "Good."))
+	gated.step.Settings.Sensitivity = team.ChecklistGated
+	require.NoError(t, gated.play())
+	require.Contains(t, offered(gated), "submit_checklist")
+
+	open := newScene(t, coordination.Updates{}, vote("agent2", "Good."))
+	require.NoError(t, open.play())
+	require.NotContains(t, offered(open), "submit_checklist")
+}
+
+// Each launch carries a spend allowance, and what failed attempts of it spent
+// counts against it, too.
+func TestAllowanceEndsTheStep(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, coordination.Updates{}, look())
+	s.step.Launch.Allowance = coordination.Allowance{Tokens: 150}
+	require.ErrorContains(t, s.play(), "the script has 1 replies")
+
+	s.model = &script{replies: []llm.Message{look(), look()}}
+	s.step.Attempt, s.step.Spent = 2, s.result.Usage
+	err := s.play()
+	var ended *loop.EndedError
+	require.ErrorAs(t, err, &ended)
+	require.Equal(t, loop.EndAllowance, ended.Why)
+	require.Len(t, s.model.requests, 1, "110 tokens were spent, then as many again")
+	require.Equal(t, int64(2), s.result.Usage.ModelCalls)
+}
+
+// Seed 001: max_new_answers_per_agent counts by attempt, and so does what the
+// checklist says is left; labels count on.
+func TestChecklistCountsTheAnswersOfThisAttempt(t *testing.T) {
+	t.Parallel()
+	fair := call("submit_checklist", map[string]any{"scores": map[string]any{
+		"agent1.1": map[string]int{"E1": 7}, "agent2.1": map[string]int{"E1": 7},
+	}})
+	verdict := func(given int) string {
+		s := newScene(t, coordination.Updates{}, fair, vote("agent2", "Good."))
+		s.step.Settings.Sensitivity, s.step.Settings.AnswersPerAgent = team.ChecklistGated, 5
+		s.step.Criteria = []checklist.Criterion{{Text: "It is right."}}
+		s.step.Launch.Answers, s.step.Launch.Given = 7, given
+		require.NoError(t, s.play())
+		return s.heard(2)
+	}
+	// The fewer answers are left, the less a score has to be.
+	require.Contains(t, verdict(1), `\"verdict\":\"new_answer\"`)
+	require.Contains(t, verdict(4), `\"verdict\":\"vote\"`)
+}
+
+// Seed 001, "timeouts: initial and subsequent rounds": the first round of an
+// agent is the one that it is launched in first, also when it goes on with it, or
+// tries it again, under a higher number.
+func TestTheFirstRoundHasItsOwnTime(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		launch coordination.Launch
+		told   bool // that the time of a later round is over
+	}{
+		"first":          {first("agent_a", 1), false},
+		"first, resumed": {coordination.Launch{Round: 1, After: 2}, false},
+		"later":          {coordination.Launch{Round: 2, After: 1}, true},
+		"later, first":   {coordination.Launch{Round: 2, After: 0}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			l := first("agent_a", 1)
+			l.Round, l.After = tt.launch.Round, tt.launch.After
+			m := b.member(l, "run-l1")
+			m.Settings.FirstRound, m.Settings.LaterRound, m.Settings.Grace = time.Hour, time.Second, time.Minute
+			model := &script{replies: []llm.Message{look(), answer("One.")}}
+			spec, err := m.Spec(t.Context(), b.store)
+			require.NoError(t, err)
+			ports, now := b.ports(model), time.Unix(0, 0)
+			ports.Now = func() time.Time {
+				now = now.Add(time.Second)
+				return now
+			}
+			_, err = step.Run(t.Context(), ports, spec)
+			require.NoError(t, err)
+			said := model.requests[1].Messages[len(model.requests[1].Messages)-1].Content
+			require.Equal(t, tt.told, strings.Contains(said, "Your time for this turn is nearly used up."), said)
+		})
+	}
+}
+
+// Seed 001: in decomposition mode stop takes the place of vote; so it does for a
+// team of one, whose checklist speaks of no others.
+func TestChecklistOfDividedWorkWithOneAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, _, err := b.run(first("agent_a", 1), "run-a", answer("One."))
+	require.NoError(t, err)
+	l := later("agent_a", 1, 1, coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1})
+	l.Offered, l.Given = []coordination.Action{coordination.NewAnswer, coordination.Stop}, 1
+	m := b.member(l, "run-b")
+	m.Agents, m.Criteria = []string{"agent_a"}, []checklist.Criterion{{Text: "It is right."}}
+	m.Settings.Sensitivity, m.Settings.Subtasks = team.ChecklistGated, map[string]string{"agent_a": ""}
+	model := &script{replies: []llm.Message{
+		call("submit_checklist", map[string]any{"scores": map[string]int{"E1": 10}}),
+		call("stop", map[string]string{"status": "complete", "summary": "It is right."}),
+	}}
+	spec, err := m.Spec(t.Context(), b.store)
+	require.NoError(t, err)
+	_, err = step.Run(t.Context(), b.ports(model), spec)
+	require.NoError(t, err)
+	require.Contains(t, model.requests[1].Messages[3].Content, `"verdict":"stop"`)
+	for _, m := range model.requests[0].Messages {
+		require.NotContains(t, m.Content, "others")
+	}
+}

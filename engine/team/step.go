@@ -1,0 +1,319 @@
+package team
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+	"conclave/engine/team/checklist"
+)
+
+// Step is one launch of a team member's step.
+type Step struct {
+	Layout artifact.Layout
+	Launch coordination.Launch
+	Token  string   // execution token
+	Agents []string // IDs of the whole team, in any order; an agent's number is its position in byte order, from 1
+	Query  string
+
+	Settings      Settings
+	SystemMessage string                // the agent's own; may be empty
+	Criteria      []checklist.Criterion // the session's; if empty, those of Settings
+	Files         bool                  // the agent has file tools or a shell
+	Window        int                   // context window of the agent's model in tokens; 0 if unknown
+
+	Attempt int       // counts the executions of the launch
+	Spent   llm.Usage // by earlier attempts
+
+	// Commits finds the commit of a shown answer outside action.json of its step, as in
+	// a directory that other programs write to. Its manifest must be in the store. nil
+	// reads action.json.
+	Commits func(ctx context.Context, shown coordination.Shown) (artifact.Commit, error)
+
+	// Bell reads the session's doorbell at safe points. Its error ends the attempt. nil
+	// isolates the running step.
+	Bell func(ctx context.Context) (step.Bell, error)
+}
+
+// Spec reads the material that the launch shows and builds the step. The launch alone
+// fixes that material, whatever else the store holds. The error is a
+// *step.UnwrittenError while a message of the launch is not stored.
+func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
+	o := &opening{Step: m, store: store, numbers: slices.Sorted(slices.Values(m.Agents))}
+	if err := o.load(ctx); err != nil {
+		return step.Spec{}, err
+	}
+	s := step.Spec{
+		Layout:     m.Layout,
+		Token:      m.Token,
+		Dir:        m.dir,
+		Attempt:    m.Attempt,
+		ResumeFrom: m.Launch.ResumeFrom,
+		After:      m.Launch.After,
+		Seen:       make(map[string]int, len(m.Launch.Shown)),
+		Agents:     o.numbers,
+		Peers:      o.peers,
+		Spent:      m.Spent,
+		Open:       o.open,
+		Seal:       o.seal,
+		Witnessed:  o.witnessed,
+		Project: func(number int, c artifact.Commit) ([]step.Document, error) {
+			return m.documents(store, number, c)
+		},
+		Abandoned: m.abandoned,
+	}
+	for _, shown := range m.Launch.Shown {
+		s.Seen[shown.Agent] = shown.Step
+		s.Labels = append(s.Labels, shown.Label)
+	}
+	return s, nil
+}
+
+func (m Step) dir(number int) string { return m.Layout.Step(m.Launch.Agent, number, "") }
+
+// opening is a step with its material loaded. It is the only place where anonymous
+// numbers and agent IDs meet.
+type opening struct {
+	Step
+	store   artifact.Store
+	numbers []string // the team's IDs by number - 1
+
+	task  task // without Tools and Inbox
+	peers []step.Peer
+	rules *rules // nil until the step opens
+}
+
+// id is the agent with an anonymous number.
+func (o *opening) id(number int) (string, bool) {
+	if number < 1 || number > len(o.numbers) {
+		return "", false
+	}
+	return o.numbers[number-1], true
+}
+
+// open builds the rules and the first messages.
+func (o *opening) open(ordinary []llm.Tool, mount func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+	t := o.task
+	for _, tool := range ordinary {
+		t.Tools = append(t.Tools, tool.Name)
+	}
+	if o.Bell != nil {
+		t.Inbox = doorbell{opening: o, mount: mount}
+	}
+	o.rules = newRules(t)
+	messages, err := o.rules.Opening()
+	return o.rules, messages, err
+}
+
+// witnessed is the material shown to the agent so far, by agent ID.
+func (o *opening) witnessed() (seen map[string]int, heard int) {
+	seen = make(map[string]int)
+	if o.rules == nil {
+		return seen, 0
+	}
+	numbers, heard := o.rules.witnessed()
+	for number, at := range numbers {
+		if id, ok := o.id(number); ok {
+			seen[id] = at
+		}
+	}
+	return seen, heard
+}
+
+// load fills in the task and reads everything that the launch shows.
+func (o *opening) load(ctx context.Context) error {
+	o.task = o.plan()
+	for _, shown := range o.Launch.Shown {
+		a, peer, err := o.read(ctx, shown)
+		if err != nil {
+			return err
+		}
+		o.place(peer)
+		o.task.Answers = append(o.task.Answers, a)
+	}
+	if o.Launch.Final != nil {
+		a, peer, err := o.read(ctx, *o.Launch.Final)
+		if err != nil {
+			return err
+		}
+		o.place(peer)
+		o.task.Final = &a
+	}
+	if err := o.loadPrevious(ctx); err != nil {
+		return err
+	}
+	var numbers []int
+	for _, m := range o.Launch.Messages {
+		numbers = append(numbers, m.Number)
+	}
+	var err error
+	o.task.Messages, err = o.messages(ctx, numbers)
+	return err
+}
+
+// plan is the task as far as the launch and the configuration determine it.
+func (o *opening) plan() task {
+	l, c := o.Launch, o.Settings
+	t := task{
+		Query:         o.Query,
+		Offered:       l.Offered,
+		Frame:         frame(o.Token),
+		Purpose:       l.Purpose,
+		SystemMessage: o.SystemMessage,
+		Sensitivity:   c.Sensitivity,
+		Novelty:       c.Novelty,
+		Criteria:      o.Criteria,
+		Revote:        l.Revote,
+		ownership:     ownership{Alone: len(o.numbers) == 1, Subtask: c.Subtasks[l.Agent]},
+		shown:         shown{Brief: l.Brief},
+		equipment:     equipment{Files: o.Files, Window: o.Window},
+		limits:        limits{Soft: c.LaterRound, Allowance: l.Allowance, Updates: l.Updates},
+	}
+	if len(t.Criteria) == 0 {
+		t.Criteria = c.Criteria
+	}
+	if c.Subtasks != nil {
+		for i, id := range o.numbers {
+			t.Parts = append(t.Parts, part{Number: i + 1, Subtask: c.Subtasks[id]})
+		}
+	}
+	if l.Round <= 1 {
+		t.Soft = c.FirstRound
+	}
+	if t.Soft > 0 {
+		t.Grace = c.Grace
+	}
+	if c.Sensitivity == ChecklistGated && l.Purpose == coordination.Coordinate {
+		t.Checklist = o.checklist(t)
+	}
+	return t
+}
+
+// checklist is the policy of a gated step. Answers of earlier attempts of the team do
+// not count.
+func (o *opening) checklist(t task) *checklist.Policy {
+	p := &checklist.Policy{
+		Criteria:      t.Criteria,
+		AnswerLimit:   o.Settings.AnswersPerAgent,
+		CallsPerRound: o.Settings.ChecklistCalls,
+		FirstAnswer:   o.Settings.ChecklistFirst,
+		Decomposition: o.Settings.Subtasks != nil && !t.Alone,
+		Subtask:       t.Subtask,
+	}
+	if o.Settings.Subtasks != nil {
+		p.Terminal = checklist.Stop
+	}
+	for _, shown := range o.Launch.Shown {
+		p.Labels = append(p.Labels, shown.Label)
+		if shown.Number == o.Launch.Number {
+			p.Own, p.Answers = shown.Label, o.Launch.Given
+		}
+	}
+	return p
+}
+
+// frame derives the delimiter of the peers' texts from the execution token, which no
+// agent sees: a peer cannot guess it, and a retry builds the same prompt.
+func frame(token string) string {
+	sum := sha256.Sum256([]byte("frame\x00" + token))
+	return hex.EncodeToString(sum[:8])
+}
+
+// loadPrevious reads the final answer of the team's previous attempt and its
+// evaluation. Its files are mounted unless its author has a newer answer.
+func (o *opening) loadPrevious(ctx context.Context) error {
+	p := o.Launch.Previous
+	if p == nil {
+		return nil
+	}
+	a, peer, err := o.read(ctx, p.Answer)
+	if err != nil {
+		return err
+	}
+	if o.placed(peer.Number) {
+		a.Files, a.Kept = 0, false
+	} else {
+		o.place(peer)
+	}
+	key := o.Layout.Step(p.Agent, p.Step, "action.json")
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, o.store, key)
+	if err != nil {
+		return fmt.Errorf("reading why the team begins again: %w", err)
+	}
+	var again Again
+	if err := json.Unmarshal(commit.Payload, &again); err != nil {
+		return fmt.Errorf("reading why the team begins again in %s: %w", key, err)
+	}
+	o.task.Previous = &previous{Again: again, Answer: a}
+	return nil
+}
+
+// read loads an answer from the commit of its step, with its files. An agent with
+// file tools gets a file of a text that may be truncated.
+func (o *opening) read(ctx context.Context, shown coordination.Shown) (answer, step.Peer, error) {
+	commit, err := o.commit(ctx, shown)
+	if err != nil {
+		return answer{}, step.Peer{}, fmt.Errorf("reading the answer %s: %w", shown.Label, err)
+	}
+	var committed Answer
+	if err := json.Unmarshal(commit.Payload, &committed); err != nil {
+		key := o.Layout.Step(shown.Agent, shown.Step, "action.json")
+		return answer{}, step.Peer{}, fmt.Errorf("reading the answer %s in %s: %w", shown.Label, key, err)
+	}
+	manifest, err := artifact.LoadManifest(ctx, o.store, o.Layout, commit.Manifest)
+	if err != nil {
+		return answer{}, step.Peer{}, fmt.Errorf("reading the files of the answer %s: %w", shown.Label, err)
+	}
+	peer := step.Peer{Number: shown.Number, Manifest: commit.Manifest}
+	if o.Files {
+		peer.Text = wholeText(committed.Answer, o.Window)
+	}
+	return answer{
+		Number: shown.Number, Label: shown.Label, Text: committed.Answer, Files: len(manifest.Files), Step: shown.Step,
+		Kept: peer.Text != "",
+	}, peer, nil
+}
+
+func (o *opening) commit(ctx context.Context, shown coordination.Shown) (artifact.Commit, error) {
+	if o.Commits != nil {
+		return o.Commits(ctx, shown)
+	}
+	return artifact.ReadJSON[artifact.Commit](ctx, o.store, o.Layout.Step(shown.Agent, shown.Step, "action.json"))
+}
+
+// messages reads human messages.
+func (o *opening) messages(ctx context.Context, numbers []int) ([]message, error) {
+	stored, err := step.ReadMessages(ctx, o.store, o.Layout, numbers)
+	var messages []message
+	for _, m := range stored {
+		messages = append(messages, message{Number: m.Number, Text: m.Text})
+	}
+	return messages, err
+}
+
+// place adds a peer to be mounted, in place of an older one of the same agent.
+func (o *opening) place(peer step.Peer) {
+	for i := range o.peers {
+		if o.peers[i].Number == peer.Number {
+			o.peers[i] = peer
+			return
+		}
+	}
+	if peer.Manifest != "" || peer.Text != "" {
+		o.peers = append(o.peers, peer)
+	}
+}
+
+// placed reports whether an answer of the agent is shown or mounted.
+func (o *opening) placed(number int) bool {
+	return slices.ContainsFunc(o.peers, func(p step.Peer) bool { return p.Number == number }) ||
+		slices.ContainsFunc(o.Launch.Shown, func(s coordination.Shown) bool { return s.Number == number })
+}

@@ -1,0 +1,209 @@
+package team
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+)
+
+// admission is the part of the news that reaches the step at this safe point.
+type admission struct {
+	Answers  []arrival // by agent number
+	Messages []int     // ascending
+	Restart  bool      // the step ends, to begin again with the new answers
+}
+
+// admit decides which news reaches the step. The rest is news again at the next safe
+// point, or part of the agent's next launch. A step that cannot answer restarts: it
+// could only endorse a new answer that it has hardly looked at.
+func (r *rules) admit(n news) admission {
+	a := admission{Messages: r.unreadMessages(n)}
+	arrived := r.unseenArrivals(n)
+	t, m := r.task, r.memory
+	switch {
+	case len(arrived) == 0 || t.Updates.Mode == coordination.NoUpdates:
+	case t.Updates.UntilChecklist && r.checked():
+	case m.guided || r.softDue() || n.WrapUp || t.Soft > 0 && t.Soft-m.worked < t.Grace: // too late to use it
+	case t.Updates.Mode == coordination.Restart || !t.offers(coordination.NewAnswer):
+		a.Restart = true
+	default:
+		a.Answers = newest(arrived, t.Updates.Most, m.injected)
+	}
+	return a
+}
+
+// checked reports whether a checklist was accepted in the step.
+func (r *rules) checked() bool {
+	state := r.checklist()
+	return state != nil && state.Submitted()
+}
+
+// unseenArrivals are the newest arrivals of each agent beyond those shown, in the
+// order of n.
+func (r *rules) unseenArrivals(n news) []arrival {
+	shown := make(map[int]string, len(r.memory.answers))
+	for _, a := range r.memory.answers {
+		shown[a.Number] = a.Label
+	}
+	var arrived []arrival
+	for _, a := range n.Arrivals {
+		if revision(a.Number, a.Label) <= revision(a.Number, shown[a.Number]) {
+			continue
+		}
+		i := slices.IndexFunc(arrived, func(b arrival) bool { return b.Number == a.Number })
+		switch {
+		case i < 0:
+			arrived = append(arrived, a)
+		case revision(a.Number, a.Label) > revision(a.Number, arrived[i].Label):
+			arrived[i] = a
+		}
+	}
+	return arrived
+}
+
+// newest picks at most the arrivals left of most: the most revised first, and among
+// equals the last ones. Answers carry no time; more revisions suggest a younger one.
+func newest(arrived []arrival, most, injected int) []arrival {
+	slices.Reverse(arrived)
+	slices.SortStableFunc(arrived, func(a, b arrival) int {
+		return cmp.Compare(revision(b.Number, b.Label), revision(a.Number, a.Label))
+	})
+	if most > 0 {
+		arrived = arrived[:min(len(arrived), max(0, most-injected))]
+	}
+	slices.SortFunc(arrived, func(a, b arrival) int { return cmp.Compare(a.Number, b.Number) })
+	return arrived
+}
+
+func (r *rules) unreadMessages(n news) []int {
+	var numbers []int
+	for _, number := range slices.Compact(slices.Sorted(slices.Values(n.Messages))) {
+		if !r.memory.messages[number] {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers
+}
+
+// update is the template data of one message to an agent at work.
+type update struct {
+	note note
+
+	Frame   string
+	Answers []newcomer
+	Said    []message
+
+	WrapUp   bool
+	Ending   bool // the session is about to end; else it is the step's time
+	Limited  bool // other calls will be denied
+	Seconds  int  // of work until then
+	Spending bool
+
+	Again   string // kind of the withdrawn action
+	Judging bool   // an evaluating step
+	Recheck string // the checklist's request to score again
+	Ways    string // the calls that end the step
+	CanVote bool
+	CanStop bool
+	Divided bool
+}
+
+// newcomer is a new answer in an update.
+type newcomer struct {
+	framed
+	Replaces string // label shown before of its agent; may be empty
+}
+
+// news asks the inbox.
+func (r *rules) news(ctx context.Context) (news, error) {
+	if r.task.Inbox == nil {
+		return news{}, nil
+	}
+	n, err := r.task.Inbox.news(ctx)
+	if err != nil {
+		return news{}, fmt.Errorf("looking for news: %w", err)
+	}
+	for _, a := range n.Arrivals {
+		if err := checkLabel(a.Number, a.Label); err != nil {
+			return news{}, fmt.Errorf("looking for news: %w", err)
+		}
+	}
+	return n, nil
+}
+
+// gather reads the admitted texts. All updates of a step may show as much as its
+// opening; a late answer gets a little room in any case.
+func (r *rules) gather(ctx context.Context, a admission) (update, error) {
+	var u update
+	answers, err := r.fetch(ctx, a.Answers)
+	if err != nil {
+		return update{}, err
+	}
+	window := r.task.Window
+	room := max(mostShown(window)-r.memory.bytes, len(answers)*leastShown(window))
+	for i, f := range frameAnswers(answers, r.memory.frame, r.task.Files, room) {
+		n := newcomer{framed: f}
+		if at := slices.IndexFunc(r.memory.answers, func(b answer) bool { return b.Number == answers[i].Number }); at >= 0 {
+			n.Replaces = r.memory.answers[at].Label
+		}
+		u.Answers = append(u.Answers, n)
+		u.note.Answers = append(u.note.Answers, answerNote{
+			Number: answers[i].Number, Label: answers[i].Label, Step: answers[i].Step, Bytes: len(f.Text),
+		})
+	}
+	u.Said, err = r.readMessages(ctx, a.Messages)
+	u.note.Messages = a.Messages
+	return u, err
+}
+
+// readMessages reads human messages from the inbox.
+func (r *rules) readMessages(ctx context.Context, numbers []int) ([]message, error) {
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	read, err := r.task.Inbox.messages(ctx, numbers)
+	if err != nil {
+		return nil, fmt.Errorf("reading human messages: %w", err)
+	}
+	messages := make([]message, 0, len(numbers))
+	for i, number := range numbers {
+		if i >= len(read) || read[i].Number != number {
+			return nil, fmt.Errorf("reading human messages: message %d is missing or out of order", number)
+		}
+		messages = append(messages, message{Number: number, Text: sanitize(read[i].Text, r.memory.frame)})
+	}
+	return messages, nil
+}
+
+// write fills the message of an update, if it has any content. It speaks of the
+// actions that will be open once the update is learned.
+func (r *rules) write(u update) (loop.Update, error) {
+	if len(u.Answers) == 0 && len(u.Said) == 0 && !u.note.WrapUp && !u.note.Spending {
+		return loop.Update{}, nil
+	}
+	later := &rules{task: r.task, memory: r.memory.clone()}
+	var answers []answer
+	for _, n := range u.note.Answers {
+		answers = append(answers, answer{Number: n.Number, Label: n.Label, Step: n.Step})
+	}
+	later.memory.show(answers, u.note.Answers)
+	u.Frame, u.Divided, u.Judging = r.memory.frame, r.task.divided(), r.task.Purpose == coordination.Evaluate
+	u.WrapUp, u.Spending = u.note.WrapUp, u.note.Spending
+	u.Limited, u.Seconds = r.task.timed(), int(r.task.Grace.Seconds())
+	open := later.open()
+	u.Ways = later.ways()
+	u.CanVote, u.CanStop = slices.Contains(open, coordination.Vote), slices.Contains(open, coordination.Stop)
+	if state := later.checklist(); state != nil && len(u.Answers) > 0 {
+		u.Recheck = state.Recheck()
+	}
+	text, err := fill("update.tmpl", u)
+	if err != nil {
+		return loop.Update{}, err
+	}
+	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: marshal(u.note)}, nil
+}
