@@ -37,7 +37,7 @@ func TestRule06_AnswerWithdrawsOwnStop(t *testing.T) {
 func TestRule06_StepNumberIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a"))
-	require.Empty(t, only[c.Record](p.batch(c.Answered{Launch: p.latest["a"], Step: 1})))
+	require.Empty(t, only[c.Record](p.batch(c.Answered{End: c.End{Launch: p.latest["a"], Step: 1}})))
 	require.Equal(t, "agent1.1", p.state.View().Agents[0].LatestLabel)
 }
 
@@ -61,7 +61,7 @@ func TestRule07_TargetLabel(t *testing.T) {
 			t.Parallel()
 			p := answered(team("a", "b"))
 			p.batch(p.answer("a"), p.answer("b"))
-			records := only[c.Record](p.batch(c.Voted{Launch: p.latest["a"], Step: 3, Target: "b", TargetLabel: test.named, Seen: test.seen}))
+			records := only[c.Record](p.batch(c.Voted{End: c.End{Launch: p.latest["a"], Step: 3}, Target: "b", TargetLabel: test.named, Seen: test.seen}))
 			require.Equal(t, test.want, records[0].Entry.TargetLabel)
 		})
 	}
@@ -142,10 +142,10 @@ func TestRule10_Usage(t *testing.T) {
 	usd := 0.25
 	used := llm.Usage{InputTokens: 10, OutputTokens: 1, TotalUSD: &usd, ModelCalls: 1}
 	p := start(team("a", "b", "c"))
-	p.batch(c.Answered{Launch: "l1", Step: 1, Usage: used}, c.Failed{Launch: "l2", Step: 1, Usage: used})
-	p.batch(c.Answered{Launch: "l1", Step: 1, Usage: used}) // stale
+	p.batch(c.Answered{End: c.End{Launch: "l1", Step: 1, Usage: used}}, c.Failed{End: c.End{Launch: "l2", Step: 1, Usage: used}})
+	p.batch(c.Answered{End: c.End{Launch: "l1", Step: 1, Usage: used}}) // stale
 	p.batch(c.Finish{})
-	p.batch(c.Suspended{Launch: "l3", Usage: used}, c.Failed{Launch: "l3", Usage: used}) // cancelled, reports twice
+	p.batch(c.Suspended{End: c.End{Launch: "l3", Usage: used}}, c.Failed{End: c.End{Launch: "l3", Usage: used}}) // cancelled, reports twice
 	view := p.state.View()
 	for _, a := range view.Agents {
 		require.Equal(t, used, a.Cost, a.ID)
@@ -161,7 +161,7 @@ func TestRule10_SuspendedStepOnlyCosts(t *testing.T) {
 	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
 	for range 5 {
 		used := llm.Usage{InputTokens: 7, ModelCalls: 1}
-		commands := p.batch(c.Suspended{Launch: p.latest["a"], Usage: used}, c.Suspended{Launch: p.latest["b"]})
+		commands := p.batch(c.Suspended{End: c.End{Launch: p.latest["a"], Usage: used}}, c.Suspended{End: c.End{Launch: p.latest["b"]}})
 		require.Equal(t, []string{"a", "b"}, launched(commands), "both go on, below their limit")
 	}
 	a := p.state.View().Agents[0]

@@ -144,27 +144,27 @@ func (s *session) endWith(id c.LaunchID, action string) c.Event {
 	switch action {
 	case "fail":
 		return c.Failed{
-			Launch: id, Step: step, Cause: c.Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id), Usage: used,
+			End: c.End{Launch: id, Step: step, Usage: used}, Cause: c.Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id),
 		}
 	case "suspend":
-		return c.Suspended{Launch: id, Step: step, Token: s.randomToken(id), Usage: used}
+		return c.Suspended{End: c.End{Launch: id, Step: step, Usage: used}, Token: s.randomToken(id)}
 	case "restart":
-		return c.Restarted{Launch: id, Step: step, Usage: used}
+		return c.Restarted{End: c.End{Launch: id, Step: step, Usage: used}}
 	case "exhaust":
-		return c.Exhausted{Launch: id, Step: step, Usage: used}
+		return c.Exhausted{End: c.End{Launch: id, Step: step, Usage: used}}
 	case string(c.Vote):
 		return c.Voted{
-			Launch: id, Step: step, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
-			Reason: s.randomText(), Seen: seen, Heard: heard, Usage: used,
+			End: c.End{Launch: id, Step: step, Usage: used}, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
+			Reason: s.randomText(), Seen: seen, Heard: heard,
 		}
 	case string(c.Stop):
 		status := oneOf(s.pick, c.Complete, c.Blocked, c.StopStatus("tired"))
-		return c.Stopped{Launch: id, Step: step, Status: status, Summary: s.randomText(), Seen: seen, Heard: heard, Usage: used}
+		return c.Stopped{End: c.End{Launch: id, Step: step, Usage: used}, Status: status, Summary: s.randomText(), Seen: seen, Heard: heard}
 	case string(c.Submit), string(c.RestartTeam):
 		again := action == string(c.RestartTeam)
-		return c.Evaluated{Launch: id, Step: step, Again: again, Reason: s.randomText(), Usage: used}
+		return c.Evaluated{End: c.End{Launch: id, Step: step, Usage: used}, Again: again, Reason: s.randomText()}
 	}
-	return c.Answered{Launch: id, Step: step, Seen: seen, Heard: heard, Usage: used}
+	return c.Answered{End: c.End{Launch: id, Step: step, Usage: used}, Seen: seen, Heard: heard}
 }
 
 // release lets the session go on: what holds it up is ended, what runs ends, and
@@ -182,11 +182,11 @@ func (s *session) release(t require.TestingT) []c.Event {
 	switch e := event.(type) {
 	case c.Failed:
 		if s.failures++; s.failures > 6 {
-			return []c.Event{c.Exhausted{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}
+			return []c.Event{c.Exhausted{End: c.End{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}}
 		}
 	case c.Suspended:
 		if s.suspends++; s.suspends > 6 {
-			return []c.Event{c.Exhausted{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}
+			return []c.Event{c.Exhausted{End: c.End{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}}
 		}
 	}
 	return []c.Event{event}

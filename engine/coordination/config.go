@@ -107,22 +107,6 @@ const (
 // defaultMaxSteps is the public contract's default of max_steps_per_agent.
 const defaultMaxSteps = 12
 
-// first is what of c protocol 1 knows.
-func (c Config) first() Config {
-	return Config{
-		Agents: c.Agents, OnSplit: c.OnSplit, MaxRevotes: c.MaxRevotes,
-		MaxStepsPerAgent: c.MaxStepsPerAgent, OnAgentFailure: c.OnAgentFailure.first(),
-	}
-}
-
-// first is f without parking, which protocol 1 does not have.
-func (f OnAgentFailure) first() OnAgentFailure {
-	if f == FailurePark {
-		return FailureContinue
-	}
-	return f
-}
-
 // normal returns c with defaults for what is missing, sharing nothing with c.
 func (c Config) normal() Config {
 	agents := make([]string, 0, len(c.Agents))
@@ -142,11 +126,6 @@ func (c Config) normal() Config {
 	if c.MaxStepsPerAgent <= 0 {
 		c.MaxStepsPerAgent = defaultMaxSteps
 	}
-	return c.normalMode()
-}
-
-// normalMode is the part of normal that is about protocol 2.
-func (c Config) normalMode() Config {
 	if c.Mode != Decomposition {
 		c.Mode = Voting
 	}

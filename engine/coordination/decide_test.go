@@ -169,15 +169,15 @@ func TestRule34_CallsOfUnknownCost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(teamWith(func(o *c.Config) { o.Budget.USD = 1 }, "a", "b"))
-			p.batch(c.Answered{Launch: p.last("a").ID, Step: 1, Usage: spent[0]})
-			d := decision(t, p.batch(c.Answered{Launch: p.last("b").ID, Step: 1, Usage: spent[1]}))
+			p.batch(c.Answered{End: c.End{Launch: p.last("a").ID, Step: 1, Usage: spent[0]}})
+			d := decision(t, p.batch(c.Answered{End: c.End{Launch: p.last("b").ID, Step: 1, Usage: spent[1]}}))
 			require.Equal(t, c.OverSpent, d.Status)
 			require.Nil(t, p.state.View().Cost.TotalUSD, "unknown, not 1")
 		})
 	}
 
 	p := start(teamWith(func(o *c.Config) { o.Budget.USD = 2 }, "a", "b"))
-	commands := p.batch(c.Answered{Launch: p.last("a").ID, Step: 1, Usage: paid.Add(uncounted)}, c.Answered{Launch: p.last("b").ID, Step: 1, Usage: paid})
+	commands := p.batch(c.Answered{End: c.End{Launch: p.last("a").ID, Step: 1, Usage: paid.Add(uncounted)}}, c.Answered{End: c.End{Launch: p.last("b").ID, Step: 1, Usage: paid}})
 	for _, l := range launches(commands) {
 		require.InDelta(t, 0.5, l.Allowance.USD, 1e-9, "half of what is left")
 	}
@@ -334,7 +334,7 @@ func TestRule39_Revotes(t *testing.T) {
 func TestRule39_RevoteOfThoseWithStepsLeft(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 3 }, "a", "b"))
-	missed := c.Voted{Launch: p.latest["a"], Step: 2, Target: "a"}
+	missed := c.Voted{End: c.End{Launch: p.latest["a"], Step: 2}, Target: "a"}
 	p.batch(missed, p.vote("b", "b"))
 	commands := p.batch(p.vote("a", "a"))
 	require.Equal(t, []string{"b"}, launched(commands), "a has had its three steps")

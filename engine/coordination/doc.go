@@ -259,14 +259,6 @@
 // them. [Recall] makes one of what is on record; its next Drain says whose turn
 // it is and whether the team has decided, and [State.LaunchOf] launches one step.
 //
-// # Protocol 1
-//
-// Sessions that began under protocol 1 have rules 1–10, 16–19 and 30–43 with
-// waves of answers and votes only: no bell, no limits but that of steps, no
-// people but Finish. A step ended from outside is launched again with the next
-// wave. Config switches everything else off; the few other differences ask
-// State.Protocol.
-//
 // # A session
 //
 // Three agents, the numbers below are of their steps:

@@ -12,83 +12,67 @@ type LaunchID string
 //sumtype:decl
 type Event interface{ event() }
 
-// Answered says that a step ended with a new answer. Of a presenting step it is
-// the final answer.
-type Answered struct {
+// End is common to the events that end a step.
+type End struct {
 	Launch LaunchID
-	Step   int    // the number the step claimed, the NNN of its directory
-	Seen   []Seen // what was shown to it, at launch and while it worked
-	Heard  int    // number of the last human message it was told
+	Step   int // the number that the step claimed, the NNN of its directory; 0 if it claimed none
 	Usage  llm.Usage
 }
 
-// Voted says that a step ended with a vote.
+// Answered ends a step with a new answer; a presenting step with the final answer.
+type Answered struct {
+	End
+	Seen  []Seen // the answers shown to the step, at its launch and later
+	Heard int    // number of the last human message it received
+}
+
+// Voted ends a step with a vote.
 type Voted struct {
-	Launch      LaunchID
-	Step        int
+	End
 	Target      string // agent ID
 	TargetLabel string // the revision named or shown, as in agent2.1
 	Reason      string
 	Seen        []Seen
 	Heard       int
-	Usage       llm.Usage
 }
 
-// Stopped says that a step ended with a stop: the agent has done its part, or
-// can do no more.
+// Stopped ends a step with a stop: the agent has done its part, or is blocked.
 type Stopped struct {
-	Launch  LaunchID
-	Step    int
+	End
 	Status  StopStatus
 	Summary string
 	Seen    []Seen
 	Heard   int
-	Usage   llm.Usage
 }
 
-// Failed says that a step ended without an action, its retries exhausted.
-// Step is 0 when not even a number was claimed. Token is its execution token.
+// Failed ends a step without an action, its retries exhausted. Token is its execution
+// token.
 type Failed struct {
-	Launch LaunchID
-	Step   int
-	Cause  Failure
-	Token  string
-	Usage  llm.Usage
+	End
+	Cause Failure
+	Token string
 }
 
-// Suspended says that a step was ended from outside, without a fault of its
-// own: what it spent counts, and nothing else. Token is its execution token.
+// Suspended ends a step from outside: only its usage counts. Token is its execution
+// token.
 type Suspended struct {
-	Launch LaunchID
-	Step   int
-	Token  string
-	Usage  llm.Usage
+	End
+	Token string
 }
 
-// Restarted says that a step ended itself, at a safe point and without an
-// action, to begin again with what is new.
-type Restarted struct {
-	Launch LaunchID
-	Step   int
-	Usage  llm.Usage
-}
+// Restarted ends a step that stopped itself at a safe point, without an action, to
+// begin again with newer answers.
+type Restarted struct{ End }
 
-// Exhausted says that a step ended without an action because its allowance was
-// spent.
-type Exhausted struct {
-	Launch LaunchID
-	Step   int
-	Usage  llm.Usage
-}
+// Exhausted ends a step whose allowance was spent before it acted.
+type Exhausted struct{ End }
 
-// Evaluated says that an evaluating step has judged the final answer. Again
-// asks for another attempt of the team, for the reason given.
+// Evaluated ends an evaluating step. Again asks for another attempt of the team, for
+// Reason.
 type Evaluated struct {
-	Launch LaunchID
-	Step   int
+	End
 	Again  bool
 	Reason string
-	Usage  llm.Usage
 }
 
 // TimeShort says that the session's time is nearly over.
@@ -132,17 +116,10 @@ func (Said) event()      {}
 // ending is an event that ends a step.
 type ending interface {
 	Event
-	ends() (launch LaunchID, step int, usage llm.Usage)
+	end() End
 }
 
-func (e Answered) ends() (LaunchID, int, llm.Usage)  { return e.Launch, e.Step, e.Usage }
-func (e Voted) ends() (LaunchID, int, llm.Usage)     { return e.Launch, e.Step, e.Usage }
-func (e Stopped) ends() (LaunchID, int, llm.Usage)   { return e.Launch, e.Step, e.Usage }
-func (e Failed) ends() (LaunchID, int, llm.Usage)    { return e.Launch, e.Step, e.Usage }
-func (e Suspended) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
-func (e Restarted) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
-func (e Exhausted) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
-func (e Evaluated) ends() (LaunchID, int, llm.Usage) { return e.Launch, e.Step, e.Usage }
+func (e End) end() End { return e }
 
 // request is an event that a person asks for, by its public name.
 type request interface {

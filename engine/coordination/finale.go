@@ -63,7 +63,7 @@ func (s *State) presenter(winner *Agent) *Agent {
 // afterPresenting is what follows the final answer: it is judged as long as the
 // team may begin again.
 func (s *State) afterPresenting() Stage {
-	if s.Protocol >= 2 && len(s.Earlier) < s.Config.MaxRestarts {
+	if len(s.Earlier) < s.Config.MaxRestarts {
 		return StageEvaluate
 	}
 	return StageOver
@@ -180,7 +180,7 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 			return
 		}
 	}
-	_, step, _ := event.ends()
+	step := event.end().Step
 	a.Step = max(a.Step, step)
 	text := a.ID + " came to no final word; what there is stands"
 	if s.joins(run) {

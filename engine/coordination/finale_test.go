@@ -157,7 +157,7 @@ func TestRule45_PresentingComesToNothing(t *testing.T) {
 		"stops":           func(p *player) c.Event { return p.stop("a", c.Complete) },
 		"restarts":        func(p *player) c.Event { return p.restart("a") },
 		"judges":          func(p *player) c.Event { return p.evaluate("a", true) },
-		"an old number":   func(p *player) c.Event { return c.Answered{Launch: p.latest["a"], Step: 2} },
+		"an old number":   func(p *player) c.Event { return c.Answered{End: c.End{Launch: p.latest["a"], Step: 2}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +233,7 @@ func TestRule46_EvaluationComesToNothing(t *testing.T) {
 		"fails":           func(p *player) c.Event { return p.fail("a") },
 		"spends too much": func(p *player) c.Event { return p.exhaust("a") },
 		"answers":         func(p *player) c.Event { return p.answer("a") },
-		"an old number":   func(p *player) c.Event { return c.Evaluated{Launch: p.latest["a"], Step: 1, Again: true} },
+		"an old number":   func(p *player) c.Event { return c.Evaluated{End: c.End{Launch: p.latest["a"], Step: 1}, Again: true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

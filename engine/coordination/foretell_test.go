@@ -46,7 +46,7 @@ func (o *oracle) directive() c.Directive {
 
 // ring is rule 22.
 func (o *oracle) ring(directive c.Directive) []c.Command {
-	if o.first || o.idle() || directive == o.bell.Directive && !slices.ContainsFunc(o.running(), o.listens) {
+	if o.idle() || directive == o.bell.Directive && !slices.ContainsFunc(o.running(), o.listens) {
 		return nil
 	}
 	o.bell = c.Ring{Epoch: o.bell.Epoch + 1, Earlier: len(o.past), Answers: o.shown(), Messages: slices.Clone(o.said), Directive: directive}

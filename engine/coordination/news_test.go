@@ -60,7 +60,7 @@ func TestRule22_NeverForNothing(t *testing.T) {
 		}},
 		"a vote":       {set: injecting, play: func(p *player) []c.Command { return p.batch(p.vote("b", "a")) }},
 		"a failure":    {set: injecting, play: func(p *player) []c.Command { return p.batch(p.fail("b")) }},
-		"not accepted": {set: injecting, play: func(p *player) []c.Command { return p.batch(c.Answered{Launch: p.latest["b"], Step: 1}) }},
+		"not accepted": {set: injecting, play: func(p *player) []c.Command { return p.batch(c.Answered{End: c.End{Launch: p.latest["b"], Step: 1}}) }},
 		"for one who rests": {set: injecting, play: func(p *player) []c.Command {
 			p.batch(p.vote("a", "a"))
 			return p.batch(c.Said{Agent: "a", Text: "psst"})

@@ -48,7 +48,7 @@ func TestRule11_AnswersOfAllAreReserved(t *testing.T) {
 	require.Equal(t, voteOnly, p.last("b").Offered)
 	require.Equal(t, voteOnly, p.last("c").Offered)
 
-	require.Empty(t, p.batch(c.Exhausted{Launch: p.latest["c"], Step: 2}), "a still has it; c has nothing new")
+	require.Empty(t, p.batch(c.Exhausted{End: c.End{Launch: p.latest["c"], Step: 2}}), "a still has it; c has nothing new")
 	require.Len(t, only[c.Record](p.batch(p.answer("a"))), 1, "and may use it whatever happened since")
 }
 

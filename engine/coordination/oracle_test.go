@@ -18,7 +18,6 @@ import (
 // into it what happened, foretell_test.go says what the next Drain must give.
 type oracle struct {
 	config c.Config // as Start reads it
-	first  bool     // protocol 1
 
 	book    []line
 	begun   int // lines of earlier attempts
@@ -76,7 +75,7 @@ type closing struct {
 }
 
 func newOracle(s *c.State) *oracle {
-	o := &oracle{config: s.Config, first: s.Protocol == 1, members: map[string]*member{}}
+	o := &oracle{config: s.Config, members: map[string]*member{}}
 	for _, id := range s.Config.Agents {
 		o.members[id] = &member{}
 	}

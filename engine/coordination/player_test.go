@@ -110,45 +110,45 @@ func (p *player) told(launch c.LaunchID) (seen []c.Seen, heard int) {
 
 func (p *player) answer(agent string) c.Event {
 	id := p.launchOf(agent)
-	return c.Answered{Launch: id, Step: p.nextStep(id), Seen: p.sees(id), Heard: p.hears(id)}
+	return c.Answered{End: c.End{Launch: id, Step: p.nextStep(id)}, Seen: p.sees(id), Heard: p.hears(id)}
 }
 
 func (p *player) vote(agent, target string) c.Event {
 	id := p.launchOf(agent)
-	return c.Voted{Launch: id, Step: p.nextStep(id), Target: target, Seen: p.sees(id), Heard: p.hears(id)}
+	return c.Voted{End: c.End{Launch: id, Step: p.nextStep(id)}, Target: target, Seen: p.sees(id), Heard: p.hears(id)}
 }
 
 func (p *player) stop(agent string, status c.StopStatus) c.Event {
 	id := p.launchOf(agent)
 	return c.Stopped{
-		Launch: id, Step: p.nextStep(id), Status: status, Summary: agent + "'s part", Seen: p.sees(id), Heard: p.hears(id),
+		End: c.End{Launch: id, Step: p.nextStep(id)}, Status: status, Summary: agent + "'s part", Seen: p.sees(id), Heard: p.hears(id),
 	}
 }
 
 func (p *player) evaluate(agent string, again bool) c.Event {
 	id := p.launchOf(agent)
-	return c.Evaluated{Launch: id, Step: p.nextStep(id), Again: again, Reason: "the numbers are missing"}
+	return c.Evaluated{End: c.End{Launch: id, Step: p.nextStep(id)}, Again: again, Reason: "the numbers are missing"}
 }
 
 func (p *player) fail(agent string) c.Event {
 	id := p.launchOf(agent)
 	cause := c.Failure{Type: "overloaded", Message: "the model was overloaded"}
-	return c.Failed{Launch: id, Step: p.nextStep(id), Cause: cause, Token: tokenOf(id)}
+	return c.Failed{End: c.End{Launch: id, Step: p.nextStep(id)}, Cause: cause, Token: tokenOf(id)}
 }
 
 func (p *player) suspend(agent string) c.Event {
 	id := p.launchOf(agent)
-	return c.Suspended{Launch: id, Step: p.nextStep(id), Token: tokenOf(id)}
+	return c.Suspended{End: c.End{Launch: id, Step: p.nextStep(id)}, Token: tokenOf(id)}
 }
 
 func (p *player) restart(agent string) c.Event {
 	id := p.launchOf(agent)
-	return c.Restarted{Launch: id, Step: p.nextStep(id)}
+	return c.Restarted{End: c.End{Launch: id, Step: p.nextStep(id)}}
 }
 
 func (p *player) exhaust(agent string) c.Event {
 	id := p.launchOf(agent)
-	return c.Exhausted{Launch: id, Step: p.nextStep(id)}
+	return c.Exhausted{End: c.End{Launch: id, Step: p.nextStep(id)}}
 }
 
 // tokenOf is the execution token of a launch's step.

@@ -89,12 +89,9 @@ type session struct {
 	suspends int
 }
 
-// startRandom begins a session under either protocol.
+// startRandom begins a session with a random configuration.
 func startRandom(choose pick) (*c.State, func(rename func(string) string) *c.State) {
-	config, protocol := randomConfig(choose), c.Protocol
-	if choose(8) == 1 {
-		protocol = choose(2)
-	}
+	config := randomConfig(choose)
 	again := func(rename func(string) string) *c.State {
 		other := config
 		other.Agents = nil
@@ -102,9 +99,9 @@ func startRandom(choose pick) (*c.State, func(rename func(string) string) *c.Sta
 			other.Agents = append(other.Agents, rename(id))
 		}
 		other.Presenter = rename(config.Presenter)
-		return c.Start(protocol, other)
+		return c.New(other)
 	}
-	return c.Start(protocol, config), again
+	return c.New(config), again
 }
 
 func playRandom(t require.TestingT, choose pick, more func() bool) {

@@ -143,9 +143,8 @@ func parseTeam(t *testing.T, text string) *player {
 	if lead := o.number(t, "fairness_lead_cap_answers", -1); lead >= 0 {
 		config.LeadCap = &lead
 	}
-	protocol := o.number(t, "protocol", c.Protocol)
 	require.Empty(t, o, "no such setting")
-	return playerOf(c.Start(protocol, config))
+	return playerOf(c.New(config))
 }
 
 func parseEvent(t *testing.T, p *player, verb, text string) c.Event {
@@ -183,31 +182,31 @@ func parseEnd(t *testing.T, p *player, verb string, words []string, o options) c
 	switch verb {
 	case "fail":
 		cause := c.Failure{Type: "overloaded", Message: "the model was overloaded"}
-		return c.Failed{Launch: id, Step: step, Cause: cause, Token: tokenOf(id), Usage: usage}
+		return c.Failed{End: c.End{Launch: id, Step: step, Usage: usage}, Cause: cause, Token: tokenOf(id)}
 	case "suspend":
-		return c.Suspended{Launch: id, Step: step, Token: tokenOf(id), Usage: usage}
+		return c.Suspended{End: c.End{Launch: id, Step: step, Usage: usage}, Token: tokenOf(id)}
 	case "restart":
-		return c.Restarted{Launch: id, Step: step, Usage: usage}
+		return c.Restarted{End: c.End{Launch: id, Step: step, Usage: usage}}
 	case "exhaust":
-		return c.Exhausted{Launch: id, Step: step, Usage: usage}
+		return c.Exhausted{End: c.End{Launch: id, Step: step, Usage: usage}}
 	case "evaluated":
 		require.Len(t, words, 2, "evaluated needs submit or again")
 		require.Contains(t, []string{"submit", "again"}, words[1])
-		return c.Evaluated{Launch: id, Step: step, Again: words[1] == "again", Reason: o.words("because"), Usage: usage}
+		return c.Evaluated{End: c.End{Launch: id, Step: step, Usage: usage}, Again: words[1] == "again", Reason: o.words("because")}
 	}
 	seen, heard := parseWitness(t, p, id, o)
 	switch verb {
 	case "answer", "present":
-		return c.Answered{Launch: id, Step: step, Seen: seen, Heard: heard, Usage: usage}
+		return c.Answered{End: c.End{Launch: id, Step: step, Usage: usage}, Seen: seen, Heard: heard}
 	case "vote":
 		require.Len(t, words, 2, "vote needs a target")
 		return c.Voted{
-			Launch: id, Step: step, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
-			Seen: seen, Heard: heard, Usage: usage,
+			End: c.End{Launch: id, Step: step, Usage: usage}, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
+			Seen: seen, Heard: heard,
 		}
 	case "stop":
 		status := c.StopStatus(o.text("status", string(c.Complete)))
-		return c.Stopped{Launch: id, Step: step, Status: status, Summary: o.words("because"), Seen: seen, Heard: heard, Usage: usage}
+		return c.Stopped{End: c.End{Launch: id, Step: step, Usage: usage}, Status: status, Summary: o.words("because"), Seen: seen, Heard: heard}
 	}
 	return nil
 }

@@ -112,17 +112,17 @@ func decomposed(o *c.Config) { o.Mode = c.Decomposition }
 func TestRule03_EventsOfUnknownLaunchesChangeNothing(t *testing.T) {
 	t.Parallel()
 	for name, event := range map[string]c.Event{
-		"never launched":      c.Answered{Launch: "l99", Step: 7},
-		"no launch":           c.Voted{Step: 7, Target: "a"},
-		"already ended":       c.Failed{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}},
-		"stop of nobody":      c.Stopped{Launch: "l0", Step: 7},
-		"suspended already":   c.Suspended{Launch: "l1", Step: 7, Token: "t"},
-		"restarted already":   c.Restarted{Launch: "l1", Step: 7},
-		"exhausted already":   c.Exhausted{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}},
-		"judged by nobody":    c.Evaluated{Launch: "l1", Step: 7, Again: true},
+		"never launched":      c.Answered{End: c.End{Launch: "l99", Step: 7}},
+		"no launch":           c.Voted{End: c.End{Step: 7}, Target: "a"},
+		"already ended":       c.Failed{End: c.End{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}}},
+		"stop of nobody":      c.Stopped{End: c.End{Launch: "l0", Step: 7}},
+		"suspended already":   c.Suspended{End: c.End{Launch: "l1", Step: 7}, Token: "t"},
+		"restarted already":   c.Restarted{End: c.End{Launch: "l1", Step: 7}},
+		"exhausted already":   c.Exhausted{End: c.End{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}}},
+		"judged by nobody":    c.Evaluated{End: c.End{Launch: "l1", Step: 7}, Again: true},
 		"nil":                 nil,
 		"pointer":             &c.Finish{},
-		"a launch's ID alone": c.Answered{Launch: "a", Step: 7},
+		"a launch's ID alone": c.Answered{End: c.End{Launch: "a", Step: 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,8 +178,8 @@ func TestRule04_MessagesOfOnesOwn(t *testing.T) {
 func TestRule05_After(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))
-	require.Equal(t, 4, theLaunch(t, p.batch(c.Answered{Launch: "l1", Step: 4})).After)
-	require.Equal(t, 6, theLaunch(t, p.batch(c.Voted{Launch: "l2", Step: 6, Target: "nobody"})).After, "also after a step without an accepted action")
-	require.Equal(t, 7, theLaunch(t, p.batch(c.Suspended{Launch: "l3", Step: 7})).After, "or that was suspended")
-	require.Equal(t, 7, theLaunch(t, p.batch(c.Suspended{Launch: "l4"})).After, "but not if it never had a number")
+	require.Equal(t, 4, theLaunch(t, p.batch(c.Answered{End: c.End{Launch: "l1", Step: 4}})).After)
+	require.Equal(t, 6, theLaunch(t, p.batch(c.Voted{End: c.End{Launch: "l2", Step: 6}, Target: "nobody"})).After, "also after a step without an accepted action")
+	require.Equal(t, 7, theLaunch(t, p.batch(c.Suspended{End: c.End{Launch: "l3", Step: 7}})).After, "or that was suspended")
+	require.Equal(t, 7, theLaunch(t, p.batch(c.Suspended{End: c.End{Launch: "l4"}})).After, "but not if it never had a number")
 }

@@ -27,7 +27,7 @@ func TestRule16_Staleness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := answered(team("a", "b", "c"))
-			p.batch(p.fail("c"), c.Voted{Launch: p.latest["a"], Step: 2, Target: "b", Seen: test.seen})
+			p.batch(p.fail("c"), c.Voted{End: c.End{Launch: p.latest["a"], Step: 2}, Target: "b", Seen: test.seen})
 			require.Equal(t, test.stale, p.state.View().Agents[0].Vote.Stale)
 			require.Equal(t, test.stale, len(p.state.Tally()) == 0)
 		})
@@ -101,11 +101,11 @@ func TestRule17_SeenIsBoundedByWhatWasAccepted(t *testing.T) {
 	p := start(team("a", "b"))
 	p.batch(p.answer("a"), p.fail("b"))
 	records := only[c.Record](p.batch(c.Answered{
-		Launch: p.latest["a"], Step: 2,
+		End:  c.End{Launch: p.latest["a"], Step: 2},
 		Seen: []c.Seen{{Agent: "x", Step: 1}, {Agent: "b", Step: 5}, {Agent: "a", Step: 7}, {Agent: "a", Step: 1}},
 	}))
 	require.Equal(t, []c.Seen{{Agent: "a", Step: 1}}, records[0].Entry.Seen)
-	vote := c.Voted{Launch: p.latest["a"], Step: 3, Target: "a", Seen: []c.Seen{{Agent: "a", Step: 0}}}
+	vote := c.Voted{End: c.End{Launch: p.latest["a"], Step: 3}, Target: "a", Seen: []c.Seen{{Agent: "a", Step: 0}}}
 	require.Empty(t, only[c.Record](p.batch(vote))[0].Entry.Seen, "step 0 is no answer")
 }
 

@@ -2,16 +2,14 @@ package coordination
 
 import (
 	"slices"
+	"strconv"
 
 	"conclave/engine/llm"
 )
 
-// Protocol is the version of the rules that New starts a session with. State
-// keeps the one it was started with, and any later change of behaviour asks
-// State.Protocol which rules hold.
-//
-//   - 1: waves of answers and votes, and nothing that a running step can hear.
-//   - 2: everything in the package comment.
+// Protocol is the version of the rules that New starts a session with. State keeps
+// the version that it was started with, and every later change of behaviour is gated
+// on State.Protocol. The package comment describes version 2, the first.
 const Protocol = 2
 
 // State is a session's coordination at one moment: plain data that survives
@@ -112,9 +110,6 @@ func New(c Config) *State { return Start(Protocol, c) }
 // Start starts a session under the rules of the given protocol: the one that
 // was current when the session's first run began.
 func Start(protocol int, c Config) *State {
-	if protocol < 2 {
-		protocol, c = 1, c.first()
-	}
 	s := &State{Protocol: protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
 	for _, id := range s.Config.Agents {
@@ -195,4 +190,34 @@ func (d Decision) clone() Decision {
 		d.Final = &final
 	}
 	return d
+}
+
+// label names the agent's m-th answer, from 1.
+func (a *Agent) label(m int) string {
+	return "agent" + strconv.Itoa(a.Number) + "." + strconv.Itoa(m)
+}
+
+// latestLabel names the agent's latest accepted answer; empty without one.
+func (a *Agent) latestLabel() string {
+	if !a.answered() {
+		return ""
+	}
+	return a.label(len(a.Answers))
+}
+
+// finalLabel names the final answer that the agent presented.
+func (a *Agent) finalLabel() string { return "agent" + strconv.Itoa(a.Number) + ".final" }
+
+// revision settles which of target's answers a vote named: named itself if it
+// is the label of one, else the one that the vote saw, else the latest.
+func revision(target *Agent, named string, seen []Seen) string {
+	for m := range target.Answers {
+		if target.label(m+1) == named {
+			return named
+		}
+	}
+	if m := slices.Index(target.Answers, seenStep(seen, target.ID)); m >= 0 {
+		return target.label(m + 1)
+	}
+	return target.latestLabel()
 }

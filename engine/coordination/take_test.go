@@ -34,8 +34,7 @@ func (o *oracle) force(status c.Status) {
 
 // senseless is rule 29, for each request.
 func (o *oracle) senseless(event c.Event) bool {
-	_, finish := event.(c.Finish)
-	if o.over != nil || o.first && !finish {
+	if o.over != nil {
 		return true
 	}
 	failed := func(a string) bool { return !slices.Contains(o.active(), a) }
@@ -114,9 +113,8 @@ func (o *oracle) takeEnd(event c.Event) {
 		m.step = max(m.step, end.step)
 		suspended, ok := event.(c.Suspended)
 		switch {
-		case ok && !o.first:
-			m.rest, m.token = run, suspended.Token
 		case ok:
+			m.rest, m.token = run, suspended.Token
 		case run.Purpose != c.Coordinate:
 			o.takeFinal(agent, run, event, before)
 		default:
@@ -213,9 +211,7 @@ func shows(run *c.Launch, answer c.Shown) bool {
 func (o *oracle) fail(agent string, run *c.Launch, e c.Failed) {
 	m := o.members[agent]
 	m.failed, m.void = &e.Cause, len(o.book)
-	if !o.first {
-		m.rest, m.token = run, e.Token
-	}
+	m.rest, m.token = run, e.Token
 }
 
 // believe is rule 17. What the step's agent was told on the way, by peers or by
@@ -311,7 +307,7 @@ func (o *oracle) takeFinal(agent string, run *c.Launch, event c.Event, before in
 }
 
 func (o *oracle) afterPresenting() string {
-	if !o.first && len(o.past) < o.config.MaxRestarts {
+	if len(o.past) < o.config.MaxRestarts {
 		return "judge"
 	}
 	return "over"

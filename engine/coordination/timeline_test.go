@@ -26,7 +26,7 @@ func TestTimeline(t *testing.T) {
 	require.Equal(t, strings.Repeat("é", 280), p.state.View().Agents[0].Vote.Reason)
 
 	for i := range 60 {
-		p.step(c.Failed{Launch: c.LaunchID("x" + strconv.Itoa(i))})
+		p.step(c.Failed{End: c.End{Launch: c.LaunchID("x" + strconv.Itoa(i))}})
 	}
 	timeline = p.state.Timeline()
 	require.Len(t, timeline, 50)

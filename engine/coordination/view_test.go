@@ -111,7 +111,7 @@ func TestViewParked(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(parking, "b", "a", "c"))
 	require.Nil(t, p.state.View().Parked)
-	p.batch(c.Failed{Launch: "l2", Cause: c.Failure{Type: "quota", Message: strings.Repeat("x", 400)}})
+	p.batch(c.Failed{End: c.End{Launch: "l2"}, Cause: c.Failure{Type: "quota", Message: strings.Repeat("x", 400)}})
 	p.batch(p.fail("b"))
 	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded; a failed, quota: "+
 		strings.Repeat("x", 280), *p.state.View().Parked, "in configured order, cut")

@@ -205,11 +205,11 @@ func (a Agent) record(running func(agent string, step int) bool) coordination.On
 	}
 	if v := a.Vote; v != nil {
 		r.Vote = &coordination.Voted{
-			Step: v.Step, Target: v.Target, TargetLabel: v.TargetLabel, Reason: v.Reason, Seen: v.Seen, Heard: v.Heard,
+			End: coordination.End{Step: v.Step}, Target: v.Target, TargetLabel: v.TargetLabel, Reason: v.Reason, Seen: v.Seen, Heard: v.Heard,
 		}
 	}
 	if s := a.Stop; s != nil {
-		r.Stop = &coordination.Stopped{Step: s.Step, Status: s.Status, Summary: s.Summary, Seen: s.Seen, Heard: s.Heard}
+		r.Stop = &coordination.Stopped{End: coordination.End{Step: s.Step}, Status: s.Status, Summary: s.Summary, Seen: s.Seen, Heard: s.Heard}
 	}
 	for _, u := range a.Unfinished {
 		r.Running = r.Running || running != nil && running(a.ID, u.Step)

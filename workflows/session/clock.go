@@ -25,11 +25,9 @@ type clock struct {
 // most of it.
 func (s *session) setClock(seconds int, warned bool) {
 	s.clock.left, s.clock.warned = time.Duration(seconds)*time.Second, warned
-	if s.core.Protocol > 1 {
-		const most = 4 // a quarter of the session's time
-		total := time.Duration(s.prepared.TimeoutSeconds) * time.Second
-		s.clock.grace = min(time.Duration(s.prepared.GraceSeconds)*time.Second, total/most)
-	}
+	const most = 4 // a quarter of the session's time
+	total := time.Duration(s.prepared.TimeoutSeconds) * time.Second
+	s.clock.grace = min(time.Duration(s.prepared.GraceSeconds)*time.Second, total/most)
 	if !s.core.Held() {
 		s.runClock()
 	}
@@ -51,15 +49,10 @@ func (s *session) windClock() {
 	}
 }
 
-// runClock starts the timers of what is left. A session of protocol 1 is never
-// held, and its timer stays the root context's: where it stands among what a
-// cancellation ends is part of its history.
+// runClock starts the timers.
 func (s *session) runClock() {
 	c := &s.clock
-	ctx, stop := s.ctx, func() {}
-	if s.core.Protocol > 1 {
-		ctx, stop = workflow.WithCancel(s.ctx)
-	}
+	ctx, stop := workflow.WithCancel(s.ctx)
 	c.stop = stop
 	c.since = workflow.Now(s.ctx)
 	if !c.over {

@@ -28,16 +28,14 @@ func TestClock_StandsStill(t *testing.T) {
 // seconds before, and at most a quarter of its time.
 func TestClock_Warning(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ seconds, protocol, warned int }{
-		"in time":               {seconds: 10 * grace, protocol: 2, warned: 9 * grace},
-		"a short session":       {seconds: 2 * grace, protocol: 2, warned: 2*grace - grace/2},
-		"no session of old":     {seconds: sessionTime, protocol: 1},
-		"no session before old": {seconds: sessionTime, protocol: 0},
+	for name, tc := range map[string]struct{ seconds, warned int }{
+		"in time":         {seconds: 10 * grace, warned: 9 * grace},
+		"a short session": {seconds: 2 * grace, warned: 2*grace - grace/2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs()}})
-			p.prepared.TimeoutSeconds, p.prepared.Protocol = tc.seconds, tc.protocol
+			p.prepared.TimeoutSeconds = tc.seconds
 			directives := func() (all []step.Directive) {
 				for _, bell := range p.log.bells() {
 					all = append(all, bell.Directive)
@@ -45,15 +43,9 @@ func TestClock_Warning(t *testing.T) {
 				return all
 			}
 			p.at(max(1, tc.warned-1), func() { require.Empty(t, directives()) })
-			if tc.warned > 0 {
-				p.at(tc.warned+1, func() { require.Equal(t, []step.Directive{step.WrapUp}, directives()) })
-			}
+			p.at(tc.warned+1, func() { require.Equal(t, []step.Directive{step.WrapUp}, directives()) })
 			require.Equal(t, "timeout", p.run(t).Status)
-			if tc.warned > 0 {
-				require.Equal(t, []step.Directive{step.WrapUp, step.Ending}, directives())
-			} else {
-				require.NotContains(t, directives(), step.WrapUp)
-			}
+			require.Equal(t, []step.Directive{step.WrapUp, step.Ending}, directives())
 		})
 	}
 }

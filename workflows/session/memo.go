@@ -57,7 +57,7 @@ func (s *session) changes(next memo) map[string]any {
 		values[MemoSession], values[drive.MemoOffline] = s.id, s.prepared.Offline
 	}
 	// What the run before left must not stay.
-	if first && s.core.Protocol > 1 || next.paused != was.paused || next.parked != was.parked {
+	if first || next.paused != was.paused || next.parked != was.parked {
 		values[drive.MemoPaused], values[drive.MemoParked] = next.paused, next.parked
 	}
 	if next.epoch != was.epoch {

@@ -22,7 +22,7 @@ func (s *session) ended(ctx workflow.Context, launched running, f workflow.Futur
 		s.core.Step(unfinished(r, drive.Token(s.ctx, string(r.launch.ID)), err))
 		return
 	}
-	if s.core.Protocol > 1 && !drive.IsToken(s.ctx, result.Token, string(r.launch.ID)) {
+	if !drive.IsToken(s.ctx, result.Token, string(r.launch.ID)) {
 		s.core.Step(byHand(r.launch, drive.Token(s.ctx, string(r.launch.ID))))
 		return
 	}
@@ -32,7 +32,7 @@ func (s *session) ended(ctx workflow.Context, launched running, f workflow.Futur
 // byHand is the event of an activity that somebody completed with a result of
 // their own. There is nothing in the store behind it, so it is no action.
 func byHand(l coordination.Launch, token string) coordination.Event {
-	return coordination.Failed{Launch: l.ID, Token: token, Cause: coordination.Failure{
+	return coordination.Failed{End: coordination.End{Launch: l.ID}, Token: token, Cause: coordination.Failure{
 		Type:    drive.CompletedByHand,
 		Message: "the activity was completed from outside with a result that no step came to; retry the agent, or let the others decide",
 	}}
@@ -42,27 +42,27 @@ func byHand(l coordination.Launch, token string) coordination.Event {
 func finished(l coordination.Launch, r activities.StepResult) coordination.Event {
 	switch r.Ended {
 	case loop.EndRestart:
-		return coordination.Restarted{Launch: l.ID, Step: r.Step, Usage: r.Usage}
+		return coordination.Restarted{End: coordination.End{Launch: l.ID, Step: r.Step, Usage: r.Usage}}
 	case loop.EndAllowance:
-		return coordination.Exhausted{Launch: l.ID, Step: r.Step, Usage: r.Usage}
+		return coordination.Exhausted{End: coordination.End{Launch: l.ID, Step: r.Step, Usage: r.Usage}}
 	}
 	switch r.Action {
 	case coordination.Vote:
 		return coordination.Voted{
-			Launch: l.ID, Step: r.Step, Target: r.Target, TargetLabel: r.TargetLabel,
-			Reason: r.Reason, Seen: r.Seen, Heard: r.Heard, Usage: r.Usage,
+			End: coordination.End{Launch: l.ID, Step: r.Step, Usage: r.Usage}, Target: r.Target, TargetLabel: r.TargetLabel,
+			Reason: r.Reason, Seen: r.Seen, Heard: r.Heard,
 		}
 	case coordination.Stop:
 		return coordination.Stopped{
-			Launch: l.ID, Step: r.Step, Status: r.Status, Summary: r.Summary,
-			Seen: r.Seen, Heard: r.Heard, Usage: r.Usage,
+			End: coordination.End{Launch: l.ID, Step: r.Step, Usage: r.Usage}, Status: r.Status, Summary: r.Summary,
+			Seen: r.Seen, Heard: r.Heard,
 		}
 	case coordination.Submit, coordination.RestartTeam:
 		return coordination.Evaluated{
-			Launch: l.ID, Step: r.Step, Again: r.Action == coordination.RestartTeam, Reason: r.Reason, Usage: r.Usage,
+			End: coordination.End{Launch: l.ID, Step: r.Step, Usage: r.Usage}, Again: r.Action == coordination.RestartTeam, Reason: r.Reason,
 		}
 	default:
-		return coordination.Answered{Launch: l.ID, Step: r.Step, Seen: r.Seen, Heard: r.Heard, Usage: r.Usage}
+		return coordination.Answered{End: coordination.End{Launch: l.ID, Step: r.Step, Usage: r.Usage}, Seen: r.Seen, Heard: r.Heard}
 	}
 }
 
@@ -71,9 +71,9 @@ func finished(l coordination.Launch, r activities.StepResult) coordination.Event
 func unfinished(r running, token string, err error) coordination.Event {
 	detail := drive.Details(err, token)
 	if r.cancelled || temporal.IsCanceledError(err) {
-		return coordination.Suspended{Launch: r.launch.ID, Step: detail.Step, Token: detail.Token, Usage: detail.Usage}
+		return coordination.Suspended{End: coordination.End{Launch: r.launch.ID, Step: detail.Step, Usage: detail.Usage}, Token: detail.Token}
 	}
 	return coordination.Failed{
-		Launch: r.launch.ID, Step: detail.Step, Cause: drive.Failure(err), Token: detail.Token, Usage: detail.Usage,
+		End: coordination.End{Launch: r.launch.ID, Step: detail.Step, Usage: detail.Usage}, Cause: drive.Failure(err), Token: detail.Token,
 	}
 }

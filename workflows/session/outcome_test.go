@@ -25,31 +25,31 @@ func TestFinished(t *testing.T) {
 	}{
 		"answer": {
 			activities.StepResult{Step: 2, Action: coordination.NewAnswer, Seen: seen, Heard: 4, Usage: used},
-			coordination.Answered{Launch: "l3", Step: 2, Seen: seen, Heard: 4, Usage: used},
+			coordination.Answered{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Seen: seen, Heard: 4},
 		},
 		"vote": {
 			activities.StepResult{Step: 2, Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4, Usage: used},
-			coordination.Voted{Launch: "l3", Step: 2, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4, Usage: used},
+			coordination.Voted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4},
 		},
 		"stop": {
 			activities.StepResult{Step: 2, Action: coordination.Stop, Status: "blocked", Summary: "no key", Seen: seen, Heard: 4, Usage: used},
-			coordination.Stopped{Launch: "l3", Step: 2, Status: coordination.Blocked, Summary: "no key", Seen: seen, Heard: 4, Usage: used},
+			coordination.Stopped{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Status: coordination.Blocked, Summary: "no key", Seen: seen, Heard: 4},
 		},
 		"submit": {
 			activities.StepResult{Step: 2, Action: coordination.Submit, Usage: used},
-			coordination.Evaluated{Launch: "l3", Step: 2, Usage: used},
+			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 		"begin again": {
 			activities.StepResult{Step: 2, Action: coordination.RestartTeam, Reason: "too short", Usage: used},
-			coordination.Evaluated{Launch: "l3", Step: 2, Again: true, Reason: "too short", Usage: used},
+			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Again: true, Reason: "too short"},
 		},
 		"restart": {
 			activities.StepResult{Step: 2, Ended: loop.EndRestart, Usage: used},
-			coordination.Restarted{Launch: "l3", Step: 2, Usage: used},
+			coordination.Restarted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 		"allowance": {
 			activities.StepResult{Step: 2, Ended: loop.EndAllowance, Usage: used},
-			coordination.Exhausted{Launch: "l3", Step: 2, Usage: used},
+			coordination.Exhausted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,35 +73,35 @@ func TestUnfinished(t *testing.T) {
 	}{
 		"it fails": {
 			false, final,
-			coordination.Failed{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used, Cause: coordination.Failure{Type: "AuthFailed", Message: "the key was refused"}},
+			coordination.Failed{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3", Cause: coordination.Failure{Type: "AuthFailed", Message: "the key was refused"}},
 		},
 		"its worker is gone for good": {
 			false, temporal.NewHeartbeatTimeoutError(),
-			coordination.Failed{Launch: "l3", Token: "run1-l3", Cause: coordination.Failure{Type: "Timeout", Message: temporal.NewHeartbeatTimeoutError().Error()}},
+			coordination.Failed{End: coordination.End{Launch: "l3"}, Token: "run1-l3", Cause: coordination.Failure{Type: "Timeout", Message: temporal.NewHeartbeatTimeoutError().Error()}},
 		},
 		"it fails in a way of its own": {
 			false, errors.New("odd"),
-			coordination.Failed{Launch: "l3", Token: "run1-l3", Cause: coordination.Failure{Type: "Unknown", Message: "odd"}},
+			coordination.Failed{End: coordination.End{Launch: "l3"}, Token: "run1-l3", Cause: coordination.Failure{Type: "Unknown", Message: "odd"}},
 		},
 		"it is cancelled": {
 			true, temporal.NewCanceledError(detail),
-			coordination.Suspended{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used},
+			coordination.Suspended{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3"},
 		},
 		"it is cancelled before it began": {
 			true, temporal.NewCanceledError(),
-			coordination.Suspended{Launch: "l3", Token: "run1-l3"},
+			coordination.Suspended{End: coordination.End{Launch: "l3"}, Token: "run1-l3"},
 		},
 		"it is cancelled by somebody else": {
 			false, temporal.NewCanceledError(detail),
-			coordination.Suspended{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used},
+			coordination.Suspended{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3"},
 		},
 		"it is cancelled and its worker is gone": {
 			true, temporal.NewHeartbeatTimeoutError(),
-			coordination.Suspended{Launch: "l3", Token: "run1-l3"},
+			coordination.Suspended{End: coordination.End{Launch: "l3"}, Token: "run1-l3"},
 		},
 		"it is cancelled and fails": {
 			true, final,
-			coordination.Suspended{Launch: "l3", Step: 2, Token: "run0-l3", Usage: used},
+			coordination.Suspended{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,9 +106,7 @@ func (s *session) begin() error {
 		seconds = s.prepared.TimeoutSeconds
 	}
 	s.begun = true
-	if s.core.Protocol > 1 {
-		s.hearAll() // before the first launch: to pause is to launch nothing
-	}
+	s.hearAll() // before the first launch: to pause is to launch nothing
 	s.setClock(seconds, warned)
 	return nil
 }
@@ -125,26 +123,20 @@ func (s *session) prepare() error {
 	if err := workflow.ExecuteActivity(ctx, activities.PrepareName, input).Get(ctx, &s.prepared); err != nil {
 		return err
 	}
-	s.core = coordination.Start(max(1, s.prepared.Protocol), s.prepared.Coordination)
+	s.core = coordination.Start(s.prepared.Protocol, s.prepared.Coordination)
 	return nil
 }
 
 // carryOut does what the core decided. The memo, with the doorbell in it, is set
-// once, before a step is cancelled: what a step is told outruns its end. Under
-// protocol 1 it is set last, as its histories have it.
+// once, before a step is cancelled: what a step is told outruns its end.
 func (s *session) carryOut(commands []coordination.Command) {
 	for _, command := range commands {
 		s.note(command)
 	}
 	s.take()
-	if s.core.Protocol > 1 {
-		s.show()
-	}
+	s.show()
 	for _, command := range commands {
 		s.act(command)
-	}
-	if s.core.Protocol == 1 {
-		s.show()
 	}
 }
 

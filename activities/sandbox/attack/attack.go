@@ -1,8 +1,8 @@
 package attack
 
 import (
-	"fmt"
-	"slices"
+	"context"
+	"io"
 
 	"conclave/activities/sandbox"
 )
@@ -13,62 +13,57 @@ type Outcome string
 // The outcomes of an attack.
 const (
 	Stopped  Outcome = "stopped"
-	Open     Outcome = "open"       // it worked
-	NotTried Outcome = "not tried"  // this host has nothing to try it on; Detail says what
-	Unknown  Outcome = "no verdict" // the machinery failed; Detail says how
+	Open     Outcome = "open"       // it succeeded
+	NotTried Outcome = "not tried"  // this host offers no way to try it; Detail has the reason
+	Unknown  Outcome = "no verdict" // the check itself failed; Detail has the error
 )
 
-// Result is what became of one attack.
+// Result is the outcome of one attack.
 type Result struct {
 	Name    string  `json:"name"`
-	What    string  `json:"what"` // what was attempted, one sentence
+	What    string  `json:"what"` // the attempt, in one sentence
 	Outcome Outcome `json:"outcome"`
 
-	// Known says why the level does not promise to stop the attack; empty if it does.
+	// Known is the reason why the level does not promise to stop the attack; empty if it does.
 	Known string `json:"known,omitempty"`
 
-	// Detail is the evidence if it is open, and what stopped it otherwise.
+	// Detail is the evidence of an open attack, and otherwise the error or limit that stopped it.
 	Detail string `json:"detail"`
 
 	Seconds float64 `json:"seconds"`
 }
 
-// Failed reports whether the level does not keep what it promises, or nobody knows.
+// Failed reports whether the level broke its promise or could not be judged.
 func (r Result) Failed() bool {
 	return r.Outcome == Unknown || r.Outcome == Open && r.Known == ""
 }
 
-// Options say what Run tries. The zero value tries everything at level full.
+// Options configure Run.
 type Options struct {
-	Level sandbox.Level // full if empty
-	Host  sandbox.Host  // what Probe found; the zero value makes Run ask
-	Only  []string      // names of attacks; all if empty
+	Level sandbox.Level
+	Host  sandbox.Host // the result of sandbox.Probe
+	Only  []string     // names of attacks; all if empty
 
-	// Toolchains and Private are those of sandbox.Options: the attacks run with what commands are shown.
+	// Toolchains and Private are passed on to sandbox.Options, so that the attacks see the files that commands see.
 	Toolchains, Private []string
 
-	// Dir is where the attacks' directories are made, and removed again; /var/tmp
-	// if empty. It may not lie in /tmp, where commands have a directory of their own,
-	// so that the attacker's program would not be seen.
-	Dir string
-
-	// Each is called with every result as soon as there is one; nil calls nobody.
+	// Each is called with every result as soon as it is known; nil for no call.
 	Each func(Result)
 }
 
-// ChildCommand is the hidden argument on which a binary that imports this package
-// has to call RunChild with the arguments after it: the attacker, the worker whose
-// sandbox it is in, and its victims are this binary, started again.
+// ChildCommand is the hidden argument with which this package starts the binary again as worker or
+// attacker. The binary must then call RunChild with the remaining arguments.
 const ChildCommand = "__attack"
 
-// require refuses a host that gives less than the level.
-func require(l sandbox.Level, h sandbox.Host) error {
-	order := []sandbox.Level{sandbox.Off, sandbox.Landlock, sandbox.Full}
-	switch wanted := slices.Index(order, l); {
-	case wanted < 0:
-		return fmt.Errorf("there is no sandbox level %q; there are full, landlock and off", l)
-	case slices.Index(order, h.Level) < wanted:
-		return &sandbox.LevelError{Required: l, Given: h.Level, Missing: h.Missing}
-	}
-	return nil
+// Run carries out the attacks one after the other and returns their results. It refuses, before
+// anything runs, a host that gives less than the level (*sandbox.LevelError) and an unknown name.
+// The attacks' files are made below /var/tmp, because commands have a /tmp of their own, in which the
+// attacker's program would be invisible.
+func Run(ctx context.Context, o Options) ([]Result, error) {
+	return run(ctx, table, o, "/var/tmp")
+}
+
+// RunChild plays one part of an attack and returns the exit code.
+func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
+	return runChild(table, args, stdin, stdout)
 }

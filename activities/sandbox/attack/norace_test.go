@@ -1,5 +1,5 @@
 //go:build linux && !race
 
-package attack_test
+package attack
 
-const raced = false
+const raceDetector = false

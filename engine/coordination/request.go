@@ -42,9 +42,6 @@ func (s *State) Refuse(event Event) error {
 	if !ok {
 		return nil
 	}
-	if _, known := asked.(Finish); s.Protocol < 2 && !known {
-		return errors.New("the session began under older rules, which know no such request: finish or cancel it, or let it go on")
-	}
 	if s.Done() {
 		return errors.New("the session is over")
 	}

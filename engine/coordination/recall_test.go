@@ -65,7 +65,7 @@ func TestRecallIsTheSession(t *testing.T) {
 					event = p.answer(id)
 				}
 				if answered, ok := event.(c.Answered); ok && !may(p.last(id), c.NewAnswer) {
-					event = c.Voted{Launch: answered.Launch, Step: answered.Step, Target: p.last(id).Shown[0].Agent, Seen: answered.Seen}
+					event = c.Voted{End: c.End{Launch: answered.Launch, Step: answered.Step}, Target: p.last(id).Shown[0].Agent, Seen: answered.Seen}
 				}
 				if vote, ok := event.(c.Voted); ok && !showsTo(p.last(id), vote.Target) {
 					vote.Target = p.last(id).Shown[0].Agent
@@ -115,7 +115,7 @@ func TestRecallRecordsOfNobody(t *testing.T) {
 	t.Parallel()
 	s := c.Recall(c.Config{Agents: []string{"a", "b"}}, []c.OnRecord{
 		{Agent: "stranger", Step: 1, Steps: 1, Answers: []int{1}},
-		{Agent: "a", Step: 3, Steps: 1, Vote: &c.Voted{Step: 3, Target: "stranger", Seen: []c.Seen{{Agent: "stranger", Step: 1}}}},
+		{Agent: "a", Step: 3, Steps: 1, Vote: &c.Voted{End: c.End{Step: 3}, Target: "stranger", Seen: []c.Seen{{Agent: "stranger", Step: 1}}}},
 	}, nil)
 	v := s.View()
 	require.Equal(t, c.AgentNoAction, v.Agents[0].Status)
@@ -130,7 +130,7 @@ func TestRecallBounds(t *testing.T) {
 	config := c.Config{Agents: []string{"a", "b"}}
 	s := c.Recall(config, []c.OnRecord{
 		{Agent: "a", Step: 4, Steps: 2, Answers: []int{4, 1, 4}, Base: 1},
-		{Agent: "b", Step: 2, Steps: 2, Answers: []int{1}, Base: 7, Vote: &c.Voted{Step: 2, Target: "a", TargetLabel: "agent9.9", Seen: []c.Seen{{Agent: "a", Step: 9}}}},
+		{Agent: "b", Step: 2, Steps: 2, Answers: []int{1}, Base: 7, Vote: &c.Voted{End: c.End{Step: 2}, Target: "a", TargetLabel: "agent9.9", Seen: []c.Seen{{Agent: "a", Step: 9}}}},
 	}, nil)
 	v := s.View()
 	require.Equal(t, "agent1.2", v.Agents[0].LatestLabel)
@@ -142,8 +142,8 @@ func TestRecallStopsAndMessages(t *testing.T) {
 	t.Parallel()
 	said := []c.Message{{Number: 1}, {Number: 2, Agent: "b"}}
 	s := c.Recall(c.Config{Agents: []string{"a", "b"}, Mode: c.Decomposition}, []c.OnRecord{
-		{Agent: "a", Step: 1, Steps: 1, Stop: &c.Stopped{Step: 1, Status: c.Blocked, Summary: "stuck", Heard: 1}},
-		{Agent: "b", Step: 1, Steps: 1, Stop: &c.Stopped{Step: 1, Heard: 1}},
+		{Agent: "a", Step: 1, Steps: 1, Stop: &c.Stopped{End: c.End{Step: 1}, Status: c.Blocked, Summary: "stuck", Heard: 1}},
+		{Agent: "b", Step: 1, Steps: 1, Stop: &c.Stopped{End: c.End{Step: 1}, Heard: 1}},
 	}, said)
 	v := s.View()
 	require.Equal(t, &c.StopView{Status: c.Blocked, Summary: "stuck", Step: 1}, v.Agents[0].Stop)

@@ -182,7 +182,7 @@ func TestRule28_RetryIsTheSameStep(t *testing.T) {
 func TestRule28_RetryWithoutANumber(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
-	p.batch(c.Failed{Launch: "l1", Cause: c.Failure{Type: "no_worker", Message: "nobody took it"}})
+	p.batch(c.Failed{End: c.End{Launch: "l1"}, Cause: c.Failure{Type: "no_worker", Message: "nobody took it"}})
 	l := theLaunch(t, p.batch(c.Retry{}))
 	require.Zero(t, l.After)
 	require.Empty(t, l.ResumeFrom, "there is nothing to go on from")
@@ -214,7 +214,6 @@ func TestRule29_Refuse(t *testing.T) {
 		return p
 	}
 	asked := func() *player { p := running(); p.step(c.TimeUp{}); return p }
-	old := func() *player { p := playerOf(c.Start(1, team("a"))); p.drain(); return p }
 	for name, test := range map[string]struct {
 		player func() *player
 		event  c.Event
@@ -245,9 +244,6 @@ func TestRule29_Refuse(t *testing.T) {
 		"finish what is over":      {over, c.Finish{}, "the session is over"},
 		"retry what is over":       {over, c.Retry{}, "the session is over"},
 		"say when all is over":     {over, c.Said{Text: "well"}, "the session is over"},
-		"pause an old session":     {old, c.Pause{}, "the session began under older rules, which know no such request: finish or cancel it, or let it go on"},
-		"say to an old session":    {old, c.Said{Text: "well"}, "the session began under older rules, which know no such request: finish or cancel it, or let it go on"},
-		"finish an old session":    {old, c.Finish{}, ""},
 		"what is not for a person": {over, c.TimeUp{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,191 @@
+package attack
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bombs are many times as big as the limits allow. They count as open when most of that was there at
+// the same time: watchers need a moment, up to a second for a disk. Bombs are slow for the same
+// reason: the verdict must not depend on the host's speed.
+const (
+	manyProcesses  = 800
+	seenProcesses  = 400
+	bigMemory      = 1 << 30
+	seenMemory     = 900 << 20
+	bigDisk        = 1 << 30
+	pieceOfDisk    = 16 << 20
+	seenDisk       = 512 << 20
+	manyFiles      = 60_000
+	seenFiles      = 50_000
+	spareMemory    = 3 << 30
+	spareDisk      = 4 << 30
+	spareProcesses = 2 * manyProcesses
+)
+
+// measured keeps the peak of a measure.
+func (s *scene) measured(n int64) { s.peak = max(s.peak, n) }
+
+// atLeast proves that the peak reached n.
+func atLeast(n int64, unit string) func(*scene, trial) string {
+	return func(s *scene, _ trial) string {
+		if s.peak >= n {
+			return fmt.Sprintf("the host saw %d %s", s.peak, unit)
+		}
+		return ""
+	}
+}
+
+func setupProcesses(s *scene) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &limit); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 && limit.Cur < spareProcesses {
+		return skip("this user may have only %d processes anyway", limit.Cur)
+	}
+	return setupMemory(s)
+}
+
+func setupMemory(*scene) error {
+	if free := number("/proc/meminfo", "MemAvailable") << 10; free < spareMemory {
+		return skip("this host has only %d MiB of memory to spare, and %d are needed", free>>20, spareMemory>>20)
+	}
+	return nil
+}
+
+func setupDisk(s *scene) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.base, &st); err != nil {
+		return err
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < spareDisk {
+		return skip("this host has only %d MiB of disk to spare, and %d are needed", free>>20, int64(spareDisk)>>20)
+	}
+	if st.Files > 0 && st.Ffree < 4*manyFiles {
+		return skip("this host has only %d files to spare, and %d are needed", st.Ffree, 4*manyFiles)
+	}
+	return nil
+}
+
+// forkBomb starts processes that sleep, with the token in their first argument.
+func forkBomb(t target) (string, error) {
+	path, err := exec.LookPath("sleep")
+	if err != nil {
+		return "", err
+	}
+	failed := 0
+	for n := 0; n < manyProcesses && failed < 100; n++ {
+		cmd := &exec.Cmd{Path: path, Args: []string{"sleep-" + t.Token, "20"}}
+		if err = cmd.Start(); err != nil {
+			failed++
+			time.Sleep(5 * time.Millisecond) // some may end
+		}
+		if n%4 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	time.Sleep(200 * time.Millisecond)
+	return "", err
+}
+
+// measureResident adds up the memory of the attacker's processes, without the program that they share.
+func measureResident(s *scene) {
+	var sum int64
+	for _, pid := range processes(s.target.Token) {
+		status := fmt.Sprintf("/proc/%d/status", pid)
+		sum += (number(status, "RssAnon") + number(status, "RssShmem")) << 10
+	}
+	s.measured(sum)
+}
+
+// use maps n bytes of memory and writes to each page.
+func use(n int64) error {
+	const piece = 8 << 20
+	for used := int64(0); used < n; used += piece {
+		data, err := unix.Mmap(-1, 0, piece, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		if err != nil {
+			return fmt.Errorf("mmap after %d MiB: %w", used>>20, err)
+		}
+		touch(data)
+		time.Sleep(25 * time.Millisecond)
+	}
+	return nil
+}
+
+func touch(data []byte) {
+	for i := 0; i < len(data); i += 4096 {
+		data[i] = 1
+	}
+}
+
+// diskUsed measures the workspace after the attack.
+func diskUsed(s *scene, t trial) string {
+	s.measured(blocks(s.workspace))
+	return atLeast(seenDisk, "bytes on disk")(s, t)
+}
+
+// blocks returns the bytes on disk of the files below dir.
+func blocks(dir string) (sum int64) {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil {
+			sum += st.Blocks * 512
+		}
+		return nil
+	})
+	return sum
+}
+
+func filesMade(s *scene, t trial) string {
+	var n int64
+	_ = filepath.WalkDir(s.workspace, func(string, fs.DirEntry, error) error { n++; return nil })
+	s.measured(n)
+	return atLeast(seenFiles, "files")(s, t)
+}
+
+// fill makes n files of the given size in subdirectories of the working directory.
+func fill(n int, size int64) error {
+	for i := range n {
+		dir := fmt.Sprintf("d%d", i/500)
+		if i%500 == 0 {
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				return err
+			}
+		}
+		f, err := os.Create(fmt.Sprintf("%s/%d", dir, i))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(writeBytes(f, size), f.Close()); err != nil {
+			return err
+		}
+		if i%20 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// writeBytes writes no zeros: a file system may not store them.
+func writeBytes(f *os.File, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	chunk := bytes.Repeat([]byte("16 bytes of text"), 1<<16)
+	for range n >> 20 {
+		if _, err := f.Write(chunk); err != nil {
+			return err
+		}
+		time.Sleep(4 * time.Millisecond)
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"conclave/activities/sandbox"
+)
+
+const (
+	peers    = "peers"             // in the workspace: the answers of others, read-only for the agent
+	attacker = "conclave-attacker" // name of this binary in the sandbox, found by PATH
+
+	// keyVariable is the variable of the worker's environment that holds a secret.
+	keyVariable = "CONCLAVE_ATTACK_API_KEY"
+)
+
+// target describes the host to the attacker: everything but secrets. Paths, process IDs and addresses
+// are the host's.
+type target struct {
+	Name  string
+	Token string // marks the attacker's processes and files for the judge
+
+	Outside string // a directory beside the workspace
+	Secret  string // a file in it with a secret
+	Prey    string // a file in it that an attack tries to change
+
+	Worker        int
+	WorkerAddress int64 // of a secret in its memory
+	Victim        int
+
+	Addresses []string // of sockets
+	Paths     []string // of further files
+	Number    int64
+	Data      []byte
+}
+
+// workOrder is the judge's input to the worker.
+type workOrder struct {
+	Sandbox sandbox.Options
+	Target  target
+}
+
+// account is the worker's output to the judge.
+type account struct {
+	Fault  string // an error of the sandbox itself
+	Exit   sandbox.Exit
+	Bytes  int64  // of output that reached the worker
+	Output []byte // the first MiB of them
+	Took   time.Duration
+}
+
+// report is printed by the attacker, one JSON value a line: first Started, and at the end the rest.
+type report struct {
+	Started bool   `json:"attack_started,omitempty"`
+	Ended   bool   `json:"attack_ended,omitempty"`
+	Proof   string `json:"attack_proof,omitempty"` // of success, as far as the attacker can tell
+	Error   string `json:"attack_error,omitempty"` // the failure otherwise
+}
+
+// runChild plays one part of an attack of list.
+func runChild(list []attack, args []string, stdin io.Reader, stdout io.Writer) int {
+	args = append(args, "")
+	var err error
+	switch role, args := args[0], args[1:len(args)-1]; role {
+	case "work":
+		err = work(stdin, stdout)
+	case "try":
+		err = try(list, args, stdout)
+	case "beat":
+		err = beat()
+	default:
+		err = fmt.Errorf("%q is not a part of an attack; `conclave sandbox check` starts these processes", role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attack:", err)
+		return 1
+	}
+	return 0
+}
+
+// work is the worker: it runs the attacker in a sandbox.
+func work(stdin io.Reader, stdout io.Writer) error {
+	var o workOrder
+	if err := json.NewDecoder(stdin).Decode(&o); err != nil {
+		return fmt.Errorf("read the order: %w", err)
+	}
+	key := []byte(os.Getenv(keyVariable))
+	if len(key) > 0 {
+		o.Target.WorkerAddress = int64(uintptr(unsafe.Pointer(&key[0])))
+	}
+	o.Target.Worker = os.Getpid()
+	a := confine(context.Background(), o)
+	runtime.KeepAlive(key)
+	if err := json.NewEncoder(stdout).Encode(a); err != nil {
+		return fmt.Errorf("write the account: %w", err)
+	}
+	return nil
+}
+
+func confine(ctx context.Context, o workOrder) (a account) {
+	box, err := sandbox.Open(o.Sandbox)
+	if err != nil {
+		return account{Fault: err.Error()}
+	}
+	arguments, err := json.Marshal(o.Target)
+	if err != nil {
+		return account{Fault: err.Error()}
+	}
+	start := time.Now()
+	a.Exit, err = box.Run(ctx, sandbox.Command{
+		Args:   []string{attacker, ChildCommand, "try", string(arguments)},
+		Env:    map[string]string{"GOMAXPROCS": "2"},
+		Stdout: &a, Stderr: &a,
+	})
+	a.Took = time.Since(start)
+	if err = errors.Join(err, box.Close()); err != nil {
+		a.Fault = err.Error()
+	}
+	return a
+}
+
+// Write counts the attacker's output and keeps its first MiB.
+func (a *account) Write(p []byte) (int, error) {
+	const limit = 1 << 20
+	a.Bytes += int64(len(p))
+	a.Output = append(a.Output, p[:min(len(p), limit-len(a.Output))]...)
+	return len(p), nil
+}
+
+// try is the attacker.
+func try(list []attack, args []string, stdout io.Writer) error {
+	var t target
+	if err := json.Unmarshal([]byte(strings.Join(args, " ")), &t); err != nil {
+		return fmt.Errorf("read the target: %w", err)
+	}
+	a, ok := find(list, t.Name)
+	if !ok {
+		return fmt.Errorf("no attack %q", t.Name)
+	}
+	reports := json.NewEncoder(stdout)
+	if err := reports.Encode(report{Started: true}); err != nil {
+		return fmt.Errorf("report the start: %w", err)
+	}
+	r := report{Ended: true}
+	var err error
+	if r.Proof, err = a.try(t); err != nil {
+		r.Error = err.Error()
+	}
+	fmt.Fprintln(stdout) // ends a line of output that was cut
+	return reports.Encode(r)
+}
+
+// beatFile grows in the workspace as long as a daemon of the attacker lives.
+const beatFile = "beat"
+
+// beat is a daemon: it writes to the beat file of the workspace for up to a minute.
+func beat() error {
+	ignoreSignals()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err := write(beatFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignoreSignals() {
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGXCPU, unix.SIGUSR1, unix.SIGUSR2)
+}
+
+// daemon prepares this binary in another role and in a session of its own.
+func daemon(args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, append([]string{ChildCommand}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd, nil
+}
+
+// spawn starts a daemon.
+func spawn(args ...string) (*exec.Cmd, error) {
+	cmd, err := daemon(args...)
+	if err != nil {
+		return nil, err
+	}
+	return cmd, cmd.Start()
+}
+
+// secretForm is the form of all secrets.
+var secretForm = regexp.MustCompile(`sk-attack-[0-9a-f]{32}`)
+
+// loot returns the secrets in data for the judge to compare, and an error without any.
+func loot(data []byte) (string, error) {
+	found := secretForm.FindAllString(string(data), 64)
+	if len(found) == 0 {
+		return "", fmt.Errorf("no secret in %d bytes", len(data))
+	}
+	return strings.Join(found, " "), nil
+}
+
+// done is the proof of an attack with an effect that the host sees.
+func done(err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return "done", nil
+}

@@ -1,0 +1,299 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"conclave/activities/sandbox"
+)
+
+// attack is one entry of the table.
+type attack struct {
+	name, what string
+
+	try   func(target) (string, error) // in the sandbox; the proof of success that the attacker itself has
+	proof func(*scene, trial) string   // on the host, afterwards; the evidence of success, empty for none
+
+	setup   func(*scene) error    // on the host, before; a *notTried ends the attack
+	observe func(*scene)          // on the host, every 20 ms
+	limits  func(*sandbox.Limits) // changes the standard limits
+	known   string                // why level landlock leaves it open; empty if it promises to stop it
+	fatal   bool                  // the attacker may be killed
+	lethal  bool                  // the worker is killed
+}
+
+// trial is the record of one attack.
+type trial struct {
+	account
+	report report
+	lost   string // why the worker gave no account: it is dead or hangs
+	hung   bool   // the worker hangs
+}
+
+// check is one call of Run.
+type check struct {
+	options  Options
+	self     string // path of this binary
+	dir      string // temporary directory of all attacks
+	programs string // directory of the attacker's program
+}
+
+// run carries out those attacks of list that o names, in a directory made in parent.
+func run(ctx context.Context, list []attack, o Options, parent string) ([]Result, error) {
+	for _, name := range o.Only {
+		if _, ok := find(list, name); !ok {
+			return nil, fmt.Errorf("no attack %q; there are: %s", name, strings.Join(names(list), ", "))
+		}
+	}
+	c := &check{options: o}
+	if err := c.prepare(parent); err != nil {
+		return nil, fmt.Errorf("prepare the attacks: %w", errors.Join(err, os.RemoveAll(c.dir)))
+	}
+	var results []Result
+	for _, a := range list {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, a.name) {
+			continue
+		}
+		r := c.judge(ctx, a)
+		if err := ctx.Err(); err != nil {
+			return results, errors.Join(err, os.RemoveAll(c.dir))
+		}
+		results = append(results, r)
+		if o.Each != nil {
+			o.Each(r)
+		}
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		return results, fmt.Errorf("remove the files of the attacks: %w", err)
+	}
+	return results, nil
+}
+
+func names(list []attack) []string {
+	var all []string
+	for _, a := range list {
+		all = append(all, a.name)
+	}
+	return all
+}
+
+func find(list []attack, name string) (attack, bool) {
+	i := slices.IndexFunc(list, func(a attack) bool { return a.name == name })
+	if i < 0 {
+		return attack{}, false
+	}
+	return list[i], true
+}
+
+// maxDir bounds the path of the temporary directory, in bytes: paths of Unix sockets in it must stay
+// below the kernel's 108.
+const maxDir = 75
+
+// prepare makes the temporary directory, refuses levels and toolchains that a sandbox would refuse, and
+// copies this binary to where commands can run it.
+func (c *check) prepare(parent string) (err error) {
+	if c.dir, err = os.MkdirTemp(parent, "attack"); err != nil {
+		return err
+	}
+	if len(c.dir) > maxDir {
+		return fmt.Errorf("the path %s is too long for Unix sockets; use a directory with a path of at most %d bytes", c.dir, maxDir)
+	}
+	if c.self, err = os.Executable(); err != nil {
+		return err
+	}
+	workspace := filepath.Join(c.dir, "workspace")
+	c.programs = filepath.Join(c.dir, "bin")
+	// The attacker may be another user, who needs to reach the program.
+	if err := errors.Join(os.Chmod(c.dir, 0o711), os.Mkdir(workspace, 0o700), os.Mkdir(c.programs, 0o755)); err != nil {
+		return err
+	}
+	box, err := sandbox.Open(sandbox.Options{
+		Workspace: workspace, Temp: c.dir, Level: c.options.Level, Host: c.options.Host,
+		Toolchains: c.options.Toolchains, Private: c.options.Private,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(box.Close(), copyProgram(c.self, filepath.Join(c.programs, attacker)))
+}
+
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// judge carries out one attack in a directory of its own and decides on its outcome.
+func (c *check) judge(ctx context.Context, a attack) Result {
+	start := time.Now()
+	r := Result{Name: a.name, What: a.what, Outcome: Unknown}
+	switch c.options.Level {
+	case sandbox.Landlock:
+		r.Known = a.known
+	case sandbox.Off:
+		r.Known = "level off promises nothing"
+	}
+	if s, err := newScene(c.dir, a); err != nil {
+		r.Detail = err.Error()
+	} else {
+		r.Outcome, r.Detail = c.decide(ctx, a, s)
+		if err := s.clear(); err != nil && r.Outcome == Stopped {
+			r.Outcome, r.Detail = Unknown, err.Error()
+		}
+	}
+	r.Seconds = time.Since(start).Seconds()
+	return r
+}
+
+func (c *check) decide(ctx context.Context, a attack, s *scene) (Outcome, string) {
+	if a.setup != nil {
+		if err := a.setup(s); err != nil {
+			if no, ok := errors.AsType[*notTried](err); ok {
+				return NotTried, no.why
+			}
+			return Unknown, "prepare the attack: " + err.Error()
+		}
+	}
+	t, err := c.carryOut(ctx, a, s)
+	if err != nil {
+		return Unknown, err.Error()
+	}
+	if evidence := a.proof(s, t); evidence != "" {
+		return Open, evidence
+	}
+	if t.hung {
+		return Open, t.lost
+	}
+	return t.outcome(a)
+}
+
+// outcome explains an attack without evidence of success.
+func (t trial) outcome(a attack) (Outcome, string) {
+	switch {
+	case t.lost != "" && a.lethal:
+		return Stopped, "nothing of it was left"
+	case t.lost != "":
+		return Unknown, t.lost
+	case t.Fault != "":
+		return Unknown, t.Fault
+	case !t.report.Started:
+		return Unknown, "the attacker did not start, " + t.ending()
+	case t.report.Error != "":
+		return Stopped, oneLine(t.report.Error, 160)
+	case t.Exit.Ended != "":
+		return Stopped, fmt.Sprintf("ended by the limit of %s", t.Exit.Ended)
+	case t.Exit.Signal != "":
+		return Stopped, "killed by " + t.Exit.Signal
+	case t.report.Ended:
+		return Stopped, "no error in the sandbox, and no effect on the host"
+	case a.fatal:
+		return Stopped, "the attacker was ended"
+	}
+	return Unknown, "the attacker ended without a report, " + t.ending()
+}
+
+func (t trial) ending() string {
+	return fmt.Sprintf("exit code %d, signal %q, limit %q: %s", t.Exit.Code, t.Exit.Signal, t.Exit.Ended, oneLine(string(t.Output), 300))
+}
+
+// patience is the time that a worker may take beyond the time limit of its attack.
+const patience = 8 * time.Second
+
+// carryOut runs a worker with the attack and observes both.
+func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err error) {
+	order, err := json.Marshal(workOrder{Target: s.target, Sandbox: sandbox.Options{
+		Workspace: s.workspace, Temp: s.temp, ReadOnly: []string{peers}, Toolchains: append([]string{c.programs}, c.options.Toolchains...),
+		Level: c.options.Level, Limits: s.limits, Host: c.options.Host,
+	}})
+	if err != nil {
+		return t, fmt.Errorf("encode the order of an attack: %w", err)
+	}
+	var out, errs bytes.Buffer
+	s.worker = c.worker(s)
+	s.worker.Stdin, s.worker.Stdout, s.worker.Stderr = bytes.NewReader(order), &out, &errs
+	if err := s.worker.Start(); err != nil {
+		return t, fmt.Errorf("start the worker of an attack: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.worker.Wait() }()
+	if t.hung, err = s.observe(ctx, a, ended); t.hung {
+		t.lost = fmt.Sprintf("the command did not end in %v, and its worker had to be killed", s.limits.Time+patience)
+	}
+	if ctx.Err() != nil {
+		return t, ctx.Err()
+	}
+	if bad := json.Unmarshal(out.Bytes(), &t.account); bad != nil && t.lost == "" {
+		t.lost = fmt.Sprintf("the worker is gone (%v): %s", err, oneLine(errs.String(), 300))
+	}
+	for line := range bytes.Lines(t.Output) {
+		_ = json.Unmarshal(line, &t.report) // other output is not JSON
+	}
+	return t, nil
+}
+
+// observe runs the attack's observer until the worker has ended, and returns its error. It kills the
+// worker when ctx ends or when the worker hangs.
+func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung bool, err error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline, stop := time.After(s.limits.Time+patience), ctx.Done()
+	for {
+		if a.observe != nil {
+			a.observe(s)
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			hung = true
+			_ = s.worker.Process.Kill() // it may have ended meanwhile
+		case <-stop:
+			stop = nil
+			_ = s.worker.Process.Kill()
+		case err := <-ended:
+			if a.observe != nil {
+				a.observe(s)
+			}
+			return hung, err
+		}
+	}
+}
+
+// worker prepares a process like the one that runs the steps of sessions: it has a secret in its
+// environment, its arguments and its memory.
+func (c *check) worker(s *scene) *exec.Cmd {
+	cmd := exec.Command(c.self, ChildCommand, "work", "--key="+s.secret)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.base, "TMPDIR=" + s.temp, keyVariable + "=" + s.secret}
+	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if s.configure != nil {
+		s.configure(cmd)
+	}
+	return cmd
+}
+
+func oneLine(text string, limit int) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
+}

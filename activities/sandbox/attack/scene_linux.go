@@ -1,0 +1,277 @@
+package attack
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"conclave/activities/sandbox"
+)
+
+// scene is the host's side of one attack: its directories, listeners and victim. The judge owns it.
+type scene struct {
+	base      string // parent of the directories
+	workspace string
+	temp      string
+	secret    string
+	target    target
+	limits    sandbox.Limits
+
+	configure func(*exec.Cmd) // changes the worker before it starts; nil for no change
+	worker    *exec.Cmd       // started after the setup
+	victim    chan struct{}   // closed when the victim is dead; nil without one
+	arrived   atomic.Bool     // something reached a listener of the host, or of the attacker
+	peak      int64           // the most that a bomb used
+	cleanup   []func()
+}
+
+// notTried ends an attack that this host offers no way to try.
+type notTried struct{ why string }
+
+func (n *notTried) Error() string { return n.why }
+
+func skip(format string, args ...any) error { return &notTried{fmt.Sprintf(format, args...)} }
+
+// Files in the directory beside the workspace, and in that of a peer.
+const (
+	secretName = "secret.txt"
+	preyName   = "prey.txt"
+	preyText   = "This file belongs to the host.\n"
+	preyMode   = 0o666
+)
+
+// newScene makes the directories and files that all attacks find. They are open to every user, so
+// that only the sandbox stops an attacker with another user ID.
+func newScene(dir string, a attack) (*scene, error) {
+	base, err := os.MkdirTemp(dir, "a")
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{
+		base: base, workspace: filepath.Join(base, "ws"), temp: filepath.Join(base, "tmp"),
+		secret: "sk-attack-" + token(), limits: standardLimits(),
+	}
+	if a.limits != nil {
+		a.limits(&s.limits)
+	}
+	outside, peer := filepath.Join(base, "outside"), filepath.Join(s.workspace, peers, "agent1")
+	s.target = target{
+		Name: a.name, Token: token(), Outside: outside,
+		Secret: filepath.Join(outside, secretName), Prey: filepath.Join(outside, preyName),
+	}
+	err = os.Chmod(base, 0o711)
+	for _, dir := range []string{outside, s.temp, peer} {
+		err = errors.Join(err, os.MkdirAll(dir, 0o755))
+	}
+	err = errors.Join(err, os.Chmod(outside, 0o777))
+	for name, text := range map[string]string{s.target.Secret: s.secret + "\n", s.target.Prey: preyText, filepath.Join(peer, preyName): preyText} {
+		err = errors.Join(err, os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, preyMode))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the scene of an attack: %w", err)
+	}
+	return s, nil
+}
+
+// standardLimits are small, so that bombs are cheap.
+func standardLimits() sandbox.Limits {
+	return sandbox.Limits{
+		Time: 10 * time.Second, CPU: 20 * time.Second, Memory: 256 << 20, Processes: 64,
+		Disk: 64 << 20, Files: 2000, Output: 1 << 20,
+	}
+}
+
+// token returns 32 random hexadecimal digits.
+func token() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// later registers a cleanup; the last one runs first.
+func (s *scene) later(f func()) { s.cleanup = append(s.cleanup, f) }
+
+// clear ends and removes everything that the attack or its setup left behind. It kills only processes
+// that carry the scene's token.
+func (s *scene) clear() error {
+	for range 100 { // some start successors
+		left := processes(s.target.Token)
+		if len(left) == 0 {
+			break
+		}
+		for _, pid := range left {
+			kill(pid)
+		}
+	}
+	for i := len(s.cleanup) - 1; i >= 0; i-- {
+		s.cleanup[i]()
+	}
+	if err := os.RemoveAll(s.base); err != nil {
+		return fmt.Errorf("remove the scene of an attack: %w", err)
+	}
+	return nil
+}
+
+// listen opens a socket of the host to every user, notes an arrival, and adds its address to the target.
+func (s *scene) listen(network, address string) error {
+	var socket io.Closer
+	var local net.Addr
+	if network == "udp4" || network == "unixgram" {
+		c, err := net.ListenPacket(network, address)
+		if err != nil {
+			return err
+		}
+		socket, local = c, c.LocalAddr()
+		go func() {
+			if _, _, err := c.ReadFrom(make([]byte, 64)); err == nil {
+				s.arrived.Store(true)
+			}
+		}()
+	} else {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			return err
+		}
+		socket, local = l, l.Addr()
+		go func() {
+			if c, err := l.Accept(); err == nil {
+				s.arrived.Store(true)
+				_ = c.Close()
+			}
+		}()
+	}
+	s.later(func() { _ = socket.Close() })
+	s.target.Addresses = append(s.target.Addresses, local.String())
+	if strings.HasPrefix(address, "/") {
+		return os.Chmod(address, 0o777)
+	}
+	return nil
+}
+
+// setupVictim starts a process of the host that has nothing to do with the sandbox.
+func setupVictim(s *scene) error { return s.startVictim(exec.Command("sleep", "120")) }
+
+func (s *scene) startVictim(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start a victim: %w", err)
+	}
+	dead := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(dead)
+	}()
+	s.victim, s.target.Victim = dead, cmd.Process.Pid
+	s.later(func() {
+		_ = cmd.Process.Kill() // it may be dead
+		<-dead
+	})
+	return nil
+}
+
+// The proofs that many attacks share.
+
+func stolen(s *scene, t trial) string {
+	if bytes.Contains(t.Output, []byte(s.secret)) {
+		return "the secret is in the output"
+	}
+	return ""
+}
+
+func claimed(_ *scene, t trial) string { return t.report.Proof }
+
+func preyChanged(s *scene, _ trial) string {
+	if data, err := os.ReadFile(s.target.Prey); err != nil || string(data) != preyText {
+		return "the host's file has changed"
+	}
+	return ""
+}
+
+func reached(s *scene, _ trial) string {
+	for range 10 { // a datagram may be under way
+		if s.arrived.Load() {
+			return "it arrived at the host's socket"
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return ""
+}
+
+func killed(s *scene, _ trial) string {
+	select {
+	case <-s.victim:
+		return "the victim is dead"
+	case <-time.After(200 * time.Millisecond):
+		return ""
+	}
+}
+
+// processes returns the IDs of the processes with token in their arguments, except this one.
+func processes(token string) []int {
+	var found []int
+	for _, dir := range glob("/proc/[0-9]*") {
+		line, err := os.ReadFile(dir + "/cmdline")
+		pid, bad := strconv.Atoi(filepath.Base(dir))
+		if err == nil && bad == nil && pid != os.Getpid() && bytes.Contains(line, []byte(token)) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// remaining returns the attacker's processes after half a second of grace.
+func remaining(s *scene) []int {
+	var left []int
+	for range 10 {
+		if left = processes(s.target.Token); len(left) == 0 {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return left
+}
+
+// kill goes through a pidfd, which cannot be reused for another process.
+func kill(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+}
+
+// number reads a line "key:  number kB" of a file.
+func number(file, key string) int64 {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, key+":"); ok {
+			if fields := strings.Fields(rest); len(fields) > 0 {
+				n, _ := strconv.ParseInt(fields[0], 10, 64)
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+func glob(pattern string) []string {
+	paths, _ := filepath.Glob(pattern) // fails for malformed patterns only
+	return paths
+}
