@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// maxSettle is how long a call's end waits for the list of tools that changed
+// maxSettle bounds the wait of a finished call for the list of tools that changed
 // during the call.
 const maxSettle = 10 * time.Second
 
-// changes counts what a server says of changes to its list of tools, against
-// what was fetched since. However often it says so, one fetch is due.
+// changes tracks a server's notices of changes to its list of tools against the
+// fetches since. Any number of notices makes one fetch due.
 type changes struct {
 	mu      sync.Mutex
-	seen    int // changes announced
-	fetched int // changes that a finished fetch has taken in
-	passed  bool
-	wake    chan struct{} // holds one when a fetch is due
-	settled chan struct{} // closed and made anew when fetched grows
+	seen    int           // changes announced
+	fetched int           // changes covered by a finished fetch
+	passed  bool          // the SDK has a notice that it has not handled
+	wake    chan struct{} // holds one value when a fetch is due
+	settled chan struct{} // closed and replaced when fetched grows
 }
 
 func newChanges() *changes {
 	return &changes{wake: make(chan struct{}, 1), settled: make(chan struct{})}
 }
 
-// announce notes a change where it is read off the wire, and says whether the
-// SDK has to be told: not while an earlier notification waits for it.
+// announce records a notice as it is read, and reports whether to pass it to the
+// SDK: not while the SDK has an earlier one.
 func (c *changes) announce() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,10 +36,10 @@ func (c *changes) announce() bool {
 	return first
 }
 
-// due asks for a fetch: the SDK has forgotten the old list.
+// due requests a fetch; the SDK has dropped its cached list by now.
 func (c *changes) due() {
 	c.mu.Lock()
-	if !c.passed { // it was not read by us
+	if !c.passed { // over HTTP, announce is not called
 		c.seen++
 	}
 	c.passed = false
@@ -74,10 +74,11 @@ func (c *changes) settle(seen int) {
 	c.settled = make(chan struct{})
 }
 
-// wait returns when all that was announced by now is fetched, or it takes too long.
+// wait returns when every change announced so far is fetched. After maxSettle it
+// gives up, and so do later calls.
 func (c *changes) wait(ctx context.Context) {
-	limit := time.NewTimer(maxSettle)
-	defer limit.Stop()
+	ctx, cancel := context.WithTimeout(ctx, maxSettle)
+	defer cancel()
 	c.mu.Lock()
 	seen := c.seen
 	c.mu.Unlock()
@@ -91,10 +92,7 @@ func (c *changes) wait(ctx context.Context) {
 		select {
 		case <-settled:
 		case <-ctx.Done():
-			return
-		case <-limit.C:
 			c.settle(seen)
-			return
 		}
 	}
 }

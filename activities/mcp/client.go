@@ -16,17 +16,17 @@ import (
 	"conclave/engine/loop"
 )
 
-// Client is the MCP servers of one step. Calls of Run may come at the same
-// time; Close comes after them.
+// Client is the MCP servers of one step. Run is safe for concurrent use; Close
+// must be called after the last Run.
 type Client struct {
 	dir   string
 	homes string // the directory of the servers' HOMEs
 	links []*link
 }
 
-// Open connects the servers, all at the same time, with dir as their working
-// directory. If one cannot be connected none is left; the error has a
-// *StartError for each that failed. log may be nil.
+// Open connects the servers concurrently, with dir as their working directory. If
+// one fails, all are closed; the error joins a *StartError for each that failed.
+// log may be nil.
 func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -50,13 +50,13 @@ func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (
 	return c, nil
 }
 
-// add checks the servers and makes their links.
+// add validates the servers and creates their links.
 func (c *Client) add(servers []Server, log *slog.Logger) error {
 	names := &names{owners: make(map[string]owner)}
 	seen := make(map[string]bool)
 	var wrong []error
-	for i, given := range servers {
-		s, err := given.complete()
+	for i, server := range servers {
+		s, err := server.complete()
 		if err == nil && seen[s.Name] {
 			err = errors.New("there are two of this name; rename one")
 		}
@@ -74,8 +74,8 @@ func (c *Client) add(servers []Server, log *slog.Logger) error {
 	return errors.Join(wrong...)
 }
 
-// connect makes the first connections. Tools are named in the servers' order,
-// whoever is ready first.
+// connect makes the first connections. Tools get their names in the order of the
+// servers, whichever is ready first.
 func (c *Client) connect(ctx context.Context) error {
 	failed := make([]error, len(c.links))
 	tools := make([][]*sdk.Tool, len(c.links))
@@ -93,42 +93,42 @@ func (c *Client) connect(ctx context.Context) error {
 	return nil
 }
 
-// Tools describes the tools of all servers, as they are now.
+// Tools returns the current tools of all servers.
 func (c *Client) Tools() []llm.Tool {
 	var tools []llm.Tool
 	for _, l := range c.links {
 		for _, t := range l.offered() {
-			tools = append(tools, t.told)
+			tools = append(tools, t.offered)
 		}
 	}
 	return tools
 }
 
-// Run carries out a call and returns what the model is told, failures of
+// Run carries out a call and returns its output for the model, failures of
 // servers included. An error is the end of ctx.
 func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	for _, l := range c.links {
 		for _, t := range l.offered() {
-			if t.told.Name != call.Name {
+			if t.offered.Name != call.Name {
 				continue
 			}
 			arguments, err := t.arguments(call.Arguments)
 			if err != nil {
 				return loop.Output{Text: fmt.Sprintf("error: %s: %v", call.Name, err)}, nil
 			}
-			told, err := l.call(ctx, t, arguments)
+			out, err := l.call(ctx, t, arguments)
 			if err != nil {
 				return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
 			}
-			return loop.Output{Text: bounded(c.dir, call.Name, told.text()), Images: told.images}, nil
+			return loop.Output{Text: shorten(c.dir, call.Name, out.text()), Images: out.images}, nil
 		}
 	}
 	return loop.Output{Text: fmt.Sprintf("error: no MCP server has a tool %.100q now; call one that is offered", call.Name)}, nil
 }
 
-// Close ends all connections, the servers' processes with everything that they
-// started, and removes their HOMEs. It takes about two seconds for servers that
-// do not end by themselves.
+// Close ends all connections and the servers' processes with everything that they
+// started, and removes their HOMEs. Servers that do not exit by themselves take
+// about two seconds.
 func (c *Client) Close() error {
 	var all sync.WaitGroup
 	for _, l := range c.links {

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// fake is the test binary as a server of a kind.
+// fake returns the test binary as a server of a kind.
 func fake(t *testing.T, name, kind string) mcp.Server {
 	t.Helper()
 	self, err := os.Executable()
@@ -47,7 +47,7 @@ func offered(c *mcp.Client) []string {
 	return names
 }
 
-func TestTheToolsOfAServerAreOfferedAndRun(t *testing.T) {
+func TestClient_offersAndRunsTheToolsOfAServer(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
 
@@ -63,26 +63,24 @@ func TestTheToolsOfAServerAreOfferedAndRun(t *testing.T) {
 	require.Equal(t, `error: no MCP server has a tool "mcp__fake__nothing" now; call one that is offered`, run(t, c, "mcp__fake__nothing", "{}").Text)
 }
 
-func TestWrongArgumentsAreToldWithoutACall(t *testing.T) {
+func TestRun_sendsOnlyArgumentsThatAreAnObject(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
 	for arguments, want := range map[string]string{
-		`{}`:                          `required: missing properties: ["text"]`,
-		`{"text": 5}`:                 `argument text: type: 5 has type "integer", want "string"`,
-		`{"text": "a", "times": "b"}`: `argument times: type: b has type "string", want "integer"`,
-		`["text"]`:                    `the arguments are not a JSON object`,
-		`null`:                        `the arguments are null`,
-		`{"text": `:                   `the arguments are not a JSON object`,
+		`["text"]`:  `the arguments are not a JSON object`,
+		`null`:      `the arguments are null`,
+		`{"text": `: `the arguments are not a JSON object`,
 	} {
 		got := run(t, c, "mcp__fake__echo", arguments).Text
 		require.True(t, strings.HasPrefix(got, "error: mcp__fake__echo: "), got)
 		require.Contains(t, got, want)
 	}
+	require.Contains(t, run(t, c, "mcp__fake__strict", `{"text": 5}`).Text, "error: ", "the server refuses it")
 	require.Equal(t, "a", run(t, c, "mcp__fake__echo", `{"text": "a", "times": null}`).Text, "an optional argument that is null is absent")
 }
 
-// The worker's environment has keys; a server has what it was given.
-func TestAServerGetsOnlyTheEnvironmentItWasGiven(t *testing.T) {
+// The worker's environment has keys.
+func TestOpen_passesOnlyTheConfiguredEnvironment(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-planted")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "planted too")
 	dir := t.TempDir()
@@ -109,7 +107,7 @@ func TestAServerGetsOnlyTheEnvironmentItWasGiven(t *testing.T) {
 	require.NoDirExists(t, home)
 }
 
-func TestServersStartAtTheSameTime(t *testing.T) {
+func TestOpen_startsServersConcurrently(t *testing.T) {
 	t.Parallel()
 	started := time.Now()
 	c := open(t, t.TempDir(), fake(t, "a", "slow"), fake(t, "b", "slow"), fake(t, "c", "slow"), fake(t, "d", "slow"))
@@ -118,11 +116,11 @@ func TestServersStartAtTheSameTime(t *testing.T) {
 	require.Equal(t, "mcp__a__big", offered(c)[0])
 }
 
-func TestServersThatCannotBeConnectedAreNamed(t *testing.T) {
+func TestOpen_namesServersThatCannotBeConnected(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{
 		"exits":  `connecting MCP server "bad": `,
-		"noise":  "writes to standard output what is no MCP message",
+		"noise":  "it writes lines to standard output that are not MCP messages",
 		"flood":  "it sent a message longer than 32 MiB",
 		"silent": "it was not ready within 500ms",
 		"deaf":   "it was not ready within 500ms",
@@ -138,8 +136,8 @@ func TestServersThatCannotBeConnectedAreNamed(t *testing.T) {
 			_, err := mcp.Open(t.Context(), []mcp.Server{fake(t, "good", "ordinary"), bad}, t.TempDir(), nil)
 			require.ErrorContains(t, err, want)
 			require.Less(t, time.Since(started), 20*time.Second)
-			var failed *mcp.StartError
-			require.ErrorAs(t, err, &failed)
+			failed, ok := errors.AsType[*mcp.StartError](err)
+			require.True(t, ok)
 			require.Equal(t, "bad", failed.Server)
 			if kind == "exits" {
 				require.ErrorContains(t, err, "the program ended (exit status 3); it wrote last:\nno license for key [masked]")
@@ -148,7 +146,7 @@ func TestServersThatCannotBeConnectedAreNamed(t *testing.T) {
 	}
 }
 
-func TestServersThatCannotBeAreRefused(t *testing.T) {
+func TestOpen_refusesInvalidServers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		server mcp.Server
@@ -176,19 +174,19 @@ func TestServersThatCannotBeAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "there are two of this name")
 }
 
-func TestABannerIsOverlooked(t *testing.T) {
+func TestStdio_skipsABanner(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "banner"))
 	require.Equal(t, "hello", run(t, c, "mcp__fake__echo", `{"text": "hello"}`).Text)
 }
 
-func TestAServerThatEndsWhenAskedForTheNewestProtocolGetsAnOlderOne(t *testing.T) {
+func TestOpen_offersAnOlderProtocolToAServerThatExitsOnTheNewest(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "unprobed"))
 	require.Equal(t, "hello", run(t, c, "mcp__fake__echo", `{"text": "hello"}`).Text)
 }
 
-func TestOpenEndsWithItsContext(t *testing.T) {
+func TestOpen_endsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("the worker stops")
@@ -197,14 +195,14 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	require.ErrorContains(t, err, "the worker stops")
 }
 
-func TestToolsFollowTheServersList(t *testing.T) {
+func TestTools_followTheServersList(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"ordinary", "unprobed"} {
 		c := open(t, t.TempDir(), fake(t, "fake", kind))
 		require.Contains(t, offered(c), "mcp__fake__fail")
 		require.NotContains(t, offered(c), "mcp__fake__grown")
 		run(t, c, "mcp__fake__grow", "{}")
-		require.Contains(t, offered(c), "mcp__fake__grown", "what changed before the result is there with it")
+		require.Contains(t, offered(c), "mcp__fake__grown", "changes before the result are there with it")
 		require.NotContains(t, offered(c), "mcp__fake__fail")
 		require.Equal(t, "I am new", run(t, c, "mcp__fake__grown", "{}").Text)
 		require.Contains(t, run(t, c, "mcp__fake__fail", "{}").Text, "error: no MCP server has a tool")

@@ -21,8 +21,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// asServer names the variable that makes the test binary an MCP server; its
-// value is what kind.
+// asServer is the variable that makes the test binary an MCP server, of the kind
+// that is its value.
 const asServer = "CONCLAVE_TEST_MCP"
 
 func TestMain(m *testing.M) {
@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is a server on standard input and output.
+// serve runs a server on standard input and output.
 func serve(kind string) {
 	ctx := context.Background()
 	switch kind {
-	case "worker": // no server, but what starts one
+	case "worker": // starts a server of its own
 		self, _ := os.Executable()
 		c, err := mcp.Open(ctx, []mcp.Server{{Name: "deep", Command: self, Env: map[string]string{asServer: "stays"}}}, ".", nil)
 		if err != nil {
@@ -72,14 +72,14 @@ func serve(kind string) {
 		fmt.Println("Welcome to the server!\n\n[info] listening on stdio")
 	case "slow":
 		time.Sleep(2 * time.Second)
-	case "once": // works at its first start only
+	case "once": // works only at its first start
 		if _, err := os.Stat("started"); err == nil {
 			os.Exit(4)
 		}
 		_ = os.WriteFile("started", nil, 0o600)
 	}
 	_ = tools(kind).Run(ctx, &sdk.StdioTransport{})
-	if kind == "stays" { // though its input has ended
+	if kind == "stays" { // after the end of its input
 		time.Sleep(time.Hour)
 	}
 }
@@ -96,7 +96,7 @@ func text(format string, args ...any) *sdk.CallToolResult {
 
 var anything = json.RawMessage(`{"type":"object"}`)
 
-// tools is a server with a tool for each thing that a server may do.
+// tools returns a server with a tool for each behaviour of servers.
 func tools(kind string) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, nil)
 	add := func(name string, schema any, run func(args map[string]any) *sdk.CallToolResult) {
@@ -110,6 +110,12 @@ func tools(kind string) *sdk.Server {
 	}
 	add("echo", json.RawMessage(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"text":{"type":"string"},"times":{"type":"integer"}},"required":["text"]}`),
 		func(args map[string]any) *sdk.CallToolResult { return text("%v", args["text"]) })
+	sdk.AddTool(server, &sdk.Tool{Name: "strict"}, func(_ context.Context, _ *sdk.CallToolRequest, args struct {
+		Text string `json:"text"`
+	},
+	) (*sdk.CallToolResult, any, error) {
+		return text("%s", args.Text), nil, nil
+	})
 	add("env", anything, func(map[string]any) *sdk.CallToolResult { return text("%s", strings.Join(os.Environ(), "\n")) })
 	add("cwd", anything, func(map[string]any) *sdk.CallToolResult {
 		dir, _ := os.Getwd()
@@ -154,7 +160,7 @@ func tools(kind string) *sdk.Server {
 			return text("I am new"), nil
 		})
 		server.RemoveTools("fail")
-		if os.Getenv(asServer) != "" { // the SDK says it only after the result
+		if os.Getenv(asServer) != "" { // the SDK sends it only after the result
 			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		}
 		return text("grown")
@@ -171,7 +177,7 @@ func tools(kind string) *sdk.Server {
 	return server
 }
 
-// counted counts its calls in a file of the working directory, over restarts.
+// counted counts its calls across restarts, in a file of the working directory.
 func counted() int {
 	file, err := os.OpenFile("calls", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -183,8 +189,9 @@ func counted() int {
 	return int(info.Size())
 }
 
-// offspring starts processes that try to outlive the server, and lists them: a
-// child, one in its own session, one orphaned there, and one without environment.
+// offspring starts processes that try to outlive the server, and returns their
+// numbers: a child, one in its own session, one orphaned there, and one without
+// environment.
 func offspring() string {
 	var pids []string
 	for _, line := range []string{

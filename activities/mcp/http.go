@@ -18,26 +18,26 @@ import (
 
 const (
 	// maxStream and maxLines bound one stream of events, in bytes and lines. A
-	// stream holds the answer to one call, or what a server says unasked.
+	// stream has the response to one call, or the server's own messages.
 	maxStream = 2 * maxMessage
 	maxLines  = 200_000
 
-	// maxRefusal bounds what is read of a response that is no success, in bytes.
+	// maxRefusal bounds the body of an error response, in bytes.
 	maxRefusal = 64 << 10
 
-	// headTimeout is how long a server may take to begin a response that no call
-	// waits for.
+	// headTimeout bounds the wait for the headers of a response to a request that
+	// is not a call.
 	headTimeout = 5 * time.Second
 
 	// goodbyeTimeout bounds the request that ends a session.
 	goodbyeTimeout = 1500 * time.Millisecond
 
-	// streamRetries is how often the SDK tries to take up a stream that broke.
+	// streamRetries is how often the SDK resumes a broken stream.
 	streamRetries = 1
 )
 
-// newHTTP is the connection to an address. It lives no longer than life, and
-// ends life, with the cause, when the server sends too much.
+// newHTTP returns the transport to an address. It lives no longer than life, and
+// ends life, with a cause, when the server sends too much.
 func newHTTP(life context.Context, end context.CancelCauseFunc, s Server) (*sdk.StreamableClientTransport, error) {
 	endpoint, err := url.Parse(s.URL)
 	if err != nil {
@@ -72,19 +72,19 @@ func refuseRedirect(req *http.Request, _ []*http.Request) error {
 	return fmt.Errorf("the server redirects to %s, which is not followed; if that is right, give it as url", req.URL.Redacted())
 }
 
-// carrier sends the SDK's requests: with the token to the server's address
-// only, bounded in time and size.
+// carrier is the SDK's round tripper. It bounds requests in time and size, and
+// sends the token to the server's address only.
 type carrier struct {
 	endpoint       *url.URL
 	token          string
-	patient, hasty http.RoundTripper
+	patient, hasty http.RoundTripper // for calls, which have a deadline; for other requests
 	life           <-chan struct{}
 	end            context.CancelCauseFunc
 }
 
 // RoundTrip implements http.RoundTripper.
 func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	limit := 24 * time.Hour // nothing lasts longer; calls have their own deadline
+	limit := 24 * time.Hour // more than any stream; calls have their own deadline
 	if req.Method == http.MethodDelete {
 		limit = goodbyeTimeout
 	}
@@ -104,10 +104,14 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if c.token != "" && sameAddress(req.URL, c.endpoint) {
 		sent.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	resp, err := c.through(req).RoundTrip(sent)
+	transport := c.hasty
+	if _, ok := req.Context().Deadline(); ok {
+		transport = c.patient
+	}
+	resp, err := transport.RoundTrip(sent)
 	if err != nil {
 		release()
-		return c.absent(req, err)
+		return c.withoutStream(req, err)
 	}
 	if req.Method == http.MethodPost {
 		called.status.CompareAndSwap(0, int64(resp.StatusCode))
@@ -116,19 +120,12 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// through is patient with what has a deadline of its own: calls.
-func (c *carrier) through(req *http.Request) http.RoundTripper {
-	if _, ok := req.Context().Deadline(); ok {
-		return c.patient
-	}
-	return c.hasty
-}
-
-// absent takes a server that does not begin the stream of what it says unasked
-// for one that has none: the SDK would wait for it before anything else.
-func (c *carrier) absent(req *http.Request, err error) (*http.Response, error) {
-	var slow net.Error
-	if req.Method == http.MethodGet && errors.As(err, &slow) && slow.Timeout() && req.Context().Err() == nil {
+// withoutStream turns a timeout of the stream of the server's own messages into
+// the response of a server without one: the SDK would wait for it before anything
+// else.
+func (c *carrier) withoutStream(req *http.Request, err error) (*http.Response, error) {
+	slow, ok := errors.AsType[net.Error](err)
+	if req.Method == http.MethodGet && ok && slow.Timeout() && req.Context().Err() == nil {
 		return &http.Response{
 			StatusCode: http.StatusMethodNotAllowed, Status: "405 no stream within its time",
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -142,10 +139,10 @@ func sameAddress(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && a.Host == b.Host && a.Path == b.Path
 }
 
-// body is a response's body that ends before it is too much.
+// body is a response's body with a bounded size.
 type body struct {
 	io.ReadCloser
-	room, lines int // bytes and lines that may still come
+	room, lines int // bytes and lines left
 	exceeded    func() error
 	release     func()
 	closed      bool
@@ -161,7 +158,7 @@ func (c *carrier) bounded(resp *http.Response, release func()) *body {
 		return b
 	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
 		b.room, b.lines = maxStream, maxLines
-		over = errors.New("it sent more events than anybody asked for")
+		over = errors.New("it sent too many events on one stream")
 	}
 	b.exceeded = func() error {
 		c.end(over)

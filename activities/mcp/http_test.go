@@ -19,13 +19,13 @@ import (
 	"conclave/activities/mcp"
 )
 
-// streamable is the fake server behind an address.
+// streamable serves the fake server over HTTP.
 func streamable(kind string, options *sdk.StreamableHTTPOptions) http.Handler {
 	server := tools(kind)
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, options)
 }
 
-func TestAServerBehindAnAddress(t *testing.T) {
+func TestHTTP_runsCallsWithTheToken(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]*sdk.StreamableHTTPOptions{"streams": {}, "JSON": {JSONResponse: true}, "stateless": {Stateless: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAServerBehindAnAddress(t *testing.T) {
 	}
 }
 
-func TestAServerBehindAnAddressChangesItsTools(t *testing.T) {
+func TestHTTP_followsTheServersList(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(streamable("ordinary", nil))
 	t.Cleanup(web.Close)
@@ -63,7 +63,7 @@ func TestAServerBehindAnAddressChangesItsTools(t *testing.T) {
 	require.Equal(t, "I am new", run(t, c, "mcp__web__grown", "{}").Text)
 }
 
-func TestATokenIsSentToItsAddressOnly(t *testing.T) {
+func TestHTTP_sendsTheTokenToItsAddressOnly(t *testing.T) {
 	t.Parallel()
 	var leaked atomic.Bool
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func TestATokenIsSentToItsAddressOnly(t *testing.T) {
 	require.False(t, leaked.Load())
 }
 
-func TestAnAddressThatRefusesIsNamed(t *testing.T) {
+func TestHTTP_namesAnAddressThatCannotBeConnected(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{401: "Unauthorized", 404: "Not Found", 500: "Internal Server Error"} {
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -90,7 +90,7 @@ func TestAnAddressThatRefusesIsNamed(t *testing.T) {
 	}
 	started := time.Now()
 	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		peek(r) // the end of the connection is seen after its body
+		peek(r) // the end of the connection is noticed only after the body
 		<-r.Context().Done()
 	}))
 	t.Cleanup(hung.Close)
@@ -99,8 +99,8 @@ func TestAnAddressThatRefusesIsNamed(t *testing.T) {
 	require.Less(t, time.Since(started), 5*time.Second)
 }
 
-// on serves at a fixed address, until the returned function stops it at once.
-func on(t *testing.T, address string, handler http.Handler) (string, func()) {
+// serveAt serves at a fixed address until the returned function is called.
+func serveAt(t *testing.T, address string, handler http.Handler) (string, func()) {
 	t.Helper()
 	var listener net.Listener
 	require.Eventually(t, func() bool {
@@ -115,9 +115,9 @@ func on(t *testing.T, address string, handler http.Handler) (string, func()) {
 	return listener.Addr().String(), stop
 }
 
-func TestAServerBehindAnAddressIsStartedAnew(t *testing.T) {
+func TestHTTP_reconnectsARestartedServer(t *testing.T) {
 	t.Parallel()
-	address, stop := on(t, "127.0.0.1:0", streamable("ordinary", nil))
+	address, stop := serveAt(t, "127.0.0.1:0", streamable("ordinary", nil))
 	c := open(t, t.TempDir(), mcp.Server{Name: "web", URL: "http://" + address})
 	require.Equal(t, "hello", run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text)
 
@@ -126,12 +126,12 @@ func TestAServerBehindAnAddressIsStartedAnew(t *testing.T) {
 	require.True(t, strings.HasPrefix(got, "error: "), got)
 	require.Contains(t, got, `MCP server "web"`)
 
-	on(t, address, streamable("ordinary", nil))
+	serveAt(t, address, streamable("ordinary", nil))
 	require.Contains(t, run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text, "hello\n[MCP server \"web\" was connected anew")
 	require.Equal(t, "hello", run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text)
 }
 
-func TestACallThatBreaksOnItsWayIsNotRepeated(t *testing.T) {
+func TestHTTP_doesNotRepeatACallThatMayHaveRun(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	handler := streamable("ordinary", &sdk.StreamableHTTPOptions{Stateless: true})
@@ -154,8 +154,8 @@ func TestACallThatBreaksOnItsWayIsNotRepeated(t *testing.T) {
 	require.Equal(t, int64(1), calls.Load())
 }
 
-// An address that has forgotten the session has not carried the call out.
-func TestACallThatWasRefusedForItsSessionIsSentInANewOne(t *testing.T) {
+// A server that has forgotten the session has not carried out the call.
+func TestHTTP_repeatsACallRefusedForItsSession(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	handler := streamable("ordinary", nil)
@@ -192,8 +192,7 @@ type readCloser struct{ *strings.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// An answer without end costs its connection, not the worker's memory.
-func TestAnAddressThatFloodsIsLeft(t *testing.T) {
+func TestHTTP_boundsAnEndlessResponse(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"application/json", "text/event-stream"} {
 		handler := streamable("ordinary", &sdk.StreamableHTTPOptions{Stateless: true})

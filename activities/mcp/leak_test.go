@@ -12,9 +12,8 @@ import (
 	"conclave/activities/mcp"
 )
 
-// A worker opens servers for every step of its life: after Close nothing of
-// them runs on. Not parallel: it looks at all goroutines.
-func TestCloseLeavesNoGoroutine(t *testing.T) {
+// A worker opens servers for every step. Not parallel: it counts all goroutines.
+func TestClose_leavesNoGoroutine(t *testing.T) {
 	web := httptest.NewServer(streamable("ordinary", nil))
 	defer web.Close()
 	stacks := func() string {

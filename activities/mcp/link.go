@@ -11,19 +11,19 @@ import (
 	"sync"
 	"time"
 
-	"conclave/engine/text"
-
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"conclave/engine/text"
 )
 
 // Connections after the first, per server and step.
 const (
 	maxReconnects = 8
-	firstPause    = 500 * time.Millisecond // before the second of them; doubled each time
+	firstPause    = 500 * time.Millisecond // before the second reconnect; doubled each time
 	maxPause      = 10 * time.Second
 )
 
-// link is a server and its connections, one after another.
+// link is a server and its successive connections.
 type link struct {
 	server    Server
 	dir, home string
@@ -31,41 +31,39 @@ type link struct {
 	names     *names
 
 	connecting sync.Mutex
-	current    *session // guarded by connecting; nil if the last one was of no more use
+	current    *session // guarded by connecting; nil after a broken connection
 	reconnects int
 
 	offering sync.Mutex
 	tools    []tool // guarded by offering
 }
 
-// errGone is a server that broke too often.
 var errGone = errors.New("it broke too often; its tools are gone for the rest of this step")
 
 // dial makes a connection and returns the server's tools, not yet offered.
 func (l *link) dial(ctx context.Context) ([]*sdk.Tool, error) {
 	s, tools, err := connect(ctx, l.server, l.dir, l.home, rand.Text())
 	if err != nil {
-		return nil, &StartError{Server: l.server.Name, Err: errors.New(l.server.masked(text.Terminal(err.Error())))}
+		return nil, &StartError{Server: l.server.Name, Err: errors.New(l.server.redact(text.Terminal(err.Error())))}
 	}
 	l.current = s
 	return tools, nil
 }
 
-// begin offers the tools of a new connection, and follows their changes.
+// begin offers the tools of a new connection and follows their changes.
 func (l *link) begin(tools []*sdk.Tool) {
 	l.offer(tools)
 	l.current.follow(l.log.With("mcp_server", l.server.Name), l.offer)
 }
 
-// ready returns a connection that is not known to be broken, and whether it was
-// made anew for this.
+// ready returns a connection that is not known to be broken, and whether it is new.
 func (l *link) ready(ctx context.Context) (*session, bool, error) {
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
-	if l.current != nil && !l.current.over() {
+	if l.current != nil && !l.current.broken() {
 		return l.current, false, nil
 	}
-	l.leave()
+	l.disconnect()
 	if l.reconnects >= maxReconnects {
 		return nil, false, &StartError{Server: l.server.Name, Err: errGone}
 	}
@@ -89,27 +87,26 @@ func (l *link) ready(ctx context.Context) (*session, bool, error) {
 	return l.current, true, nil
 }
 
-// drop ends a connection that a call found broken, and returns what there is to
-// say about it.
+// drop ends a connection that a call found broken, and returns the reason.
 func (l *link) drop(s *session, err error) string {
 	about := err.Error()
-	if cause := s.cause(); cause != nil {
+	if cause := context.Cause(s.life); cause != nil {
 		about = cause.Error()
 	}
 	if s.process != nil {
-		about += s.process.ended()
+		about += s.process.report()
 	}
-	about = l.server.masked(text.Terminal(about))
+	about = l.server.redact(text.Terminal(about))
 	l.log.Warn("the connection to an MCP server broke", "mcp_server", l.server.Name, "error", about)
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
 	if l.current == s {
-		l.leave()
+		l.disconnect()
 	}
 	return about
 }
 
-func (l *link) leave() {
+func (l *link) disconnect() {
 	if l.current != nil {
 		l.current.close()
 		l.current = nil
@@ -119,11 +116,11 @@ func (l *link) leave() {
 func (l *link) close() {
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
-	l.leave()
+	l.disconnect()
 	l.reconnects = maxReconnects
 }
 
-// offer takes over the server's list of tools.
+// offer replaces the server's tools.
 func (l *link) offer(described []*sdk.Tool) {
 	var tools []tool
 	for _, d := range described {
@@ -148,79 +145,68 @@ func (l *link) offered() []tool {
 	return l.tools
 }
 
-// call carries out a call of a tool. What goes wrong is told to the model; the
-// error is the end of ctx.
+// call carries out a call of a tool. Failures of the server are outputs for the
+// model; the error is the end of ctx. A call that was not sent is sent once more.
 func (l *link) call(ctx context.Context, t tool, arguments json.RawMessage) (*output, error) {
-	renewed := false
-	for again := false; ; again = true {
-		s, anew, err := l.ready(ctx)
-		if err != nil {
-			return l.unreachable(ctx, err)
+	reconnected := false
+	for retried := false; ; retried = true {
+		s, isNew, err := l.ready(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		renewed = renewed || anew
+		if err != nil {
+			return l.failure("%v", err), nil
+		}
+		reconnected = reconnected || isNew
 		result, failed := s.call(ctx, l.server.CallTimeout, t.own, arguments)
 		switch {
 		case failed == nil:
-			told := read(result)
-			if renewed {
-				told.parts = append(told.parts, l.anew())
+			o := toOutput(result)
+			if reconnected {
+				o.add("[MCP server %q was connected anew before this call: what it held from earlier calls, such as an open page, may be gone]", l.server.Name)
 			}
-			return told, nil
+			return o, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case failed.kind != lost:
-			return l.told(t, failed), nil
+			return l.rejection(t, failed), nil
 		}
 		about := l.drop(s, failed.err)
 		if !failed.unsent {
-			return l.unknown(ctx, t, about), nil
+			return l.interruption(ctx, t, about), nil
 		}
-		if again {
-			return l.objection("MCP server %q did not take the call of %q: %s", l.server.Name, t.own, about), nil
+		if retried {
+			return l.failure("MCP server %q did not take the call of %q: %s", l.server.Name, t.own, about), nil
 		}
 	}
 }
 
-// anew tells what a new connection means.
-func (l *link) anew() string {
-	return fmt.Sprintf("[MCP server %q was connected anew before this call: what it held from earlier calls, such as an open page, may be gone]", l.server.Name)
+// failure returns an output that reports an error without the server's secrets.
+func (l *link) failure(format string, args ...any) *output {
+	return &output{parts: []string{"error: " + l.server.redact(fmt.Sprintf(format, args...))}}
 }
 
-// objection is an output that says what went wrong.
-func (l *link) objection(format string, args ...any) *output {
-	o := &output{}
-	o.parts = append(o.parts, "error: "+l.server.masked(fmt.Sprintf(format, args...)))
-	return o
-}
-
-func (l *link) unreachable(ctx context.Context, err error) (*output, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return l.objection("%v", err), nil
-}
-
-// told is a fault after which the connection is good.
-func (l *link) told(t tool, f *fault) *output {
-	said := text.Terminal(f.err.Error())
+// rejection reports a fault after which the connection is good.
+func (l *link) rejection(t tool, f *fault) *output {
+	reason := text.Terminal(f.err.Error())
 	switch {
 	case f.kind == late:
-		return l.objection("%q of MCP server %q took longer than %s; the server goes on with it. Look at what it has done before you call it again",
+		return l.failure("%q of MCP server %q took longer than %s; the server goes on with it. Look at what it has done before you call it again",
 			t.own, l.server.Name, l.server.CallTimeout)
 	case f.kind == busy && !f.unsent:
-		return l.objection("MCP server %q gave no usable answer to %q: %s. Whether the call was carried out is not known; look before you repeat it",
-			l.server.Name, t.own, said)
+		return l.failure("MCP server %q gave no usable answer to %q: %s. Whether the call was carried out is not known; look before you repeat it",
+			l.server.Name, t.own, reason)
 	}
-	return l.objection("MCP server %q refused the call of %q: %s", l.server.Name, t.own, said)
+	return l.failure("MCP server %q refused the call of %q: %s", l.server.Name, t.own, reason)
 }
 
-// unknown is the loss of the connection during a call. The server is connected
-// again at once, so that the model knows what to expect.
-func (l *link) unknown(ctx context.Context, t tool, about string) *output {
+// interruption reports a connection that broke during a call. It reconnects the
+// server, to report the result of that as well.
+func (l *link) interruption(ctx context.Context, t tool, about string) *output {
 	now := "The server was connected anew; what it held from earlier calls, such as an open page, may be gone"
 	if _, _, err := l.ready(ctx); err != nil {
 		now = "Connecting it anew failed: " + err.Error()
 	}
-	return l.objection("the connection to MCP server %q broke during the call of %q: %s\nWhether the call was carried out is not known; look before you repeat it. %s",
+	return l.failure("the connection to MCP server %q broke during the call of %q: %s\nWhether the call was carried out is not known; look before you repeat it. %s",
 		l.server.Name, t.own, about, now)
 }

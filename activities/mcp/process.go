@@ -16,38 +16,38 @@ import (
 	"conclave/engine/text"
 )
 
-// How a server's processes are ended: its input is closed, then it is asked,
-// then everything is killed.
+// A server's processes are ended in steps: its input is closed, then it is
+// terminated, then everything is killed.
 const (
 	closeGrace = time.Second
 	termGrace  = 600 * time.Millisecond
-	killGrace  = 2 * time.Second // the system's own time to end what is killed
+	killGrace  = 2 * time.Second // for the system to end killed processes
 
-	// drainGrace is how long output is read after the program has ended: what it
-	// started may hold the pipe open.
+	// drainGrace bounds reading output after the program has exited: its children
+	// may hold the pipe open.
 	drainGrace = 300 * time.Millisecond
 )
 
-// markName is the environment variable by which the processes of a server are
-// known, however they detach themselves.
+// markName is the environment variable that identifies the processes of a server,
+// even detached ones.
 const markName = "CONCLAVE_MCP_MARK"
 
 // process is a server's program, in a session and process group of its own.
 type process struct {
 	pid    int
 	mark   string
-	in     *os.File // what we write
-	out    *os.File // what we read
-	err    *os.File
-	tail   tail          // of standard error, and of what is no message on standard output
-	exited chan struct{} // closed when the program has ended and is reaped
-	quiet  chan struct{} // closed when standard error has ended
+	in     *os.File      // our end of standard input
+	out    *os.File      // our end of standard output
+	err    *os.File      // our end of standard error
+	tail   tail          // of standard error and of noise on standard output
+	exited chan struct{} // closed when the program has exited and is reaped
+	quiet  chan struct{} // closed at the end of standard error
 	state  *os.ProcessState
 
 	stopping sync.Once
 }
 
-// start runs the server's program. mark has to be unlike any other.
+// start runs the server's program. mark must be unique.
 func start(s Server, dir, home, mark string) (*process, error) {
 	env := environment(s, home, mark)
 	path, err := lookup(s.Command, env["PATH"])
@@ -72,12 +72,12 @@ func start(s Server, dir, home, mark string) (*process, error) {
 	}
 	go func() {
 		defer close(p.quiet)
-		_, _ = io.Copy(&p.tail, p.err) // ends with the pipe; there is nobody to tell
+		_, _ = io.Copy(&p.tail, p.err) // until the pipe is closed
 	}()
 	return p, nil
 }
 
-// environment is all that the program gets.
+// environment returns the program's whole environment.
 func environment(s Server, home, mark string) map[string]string {
 	env := map[string]string{"PATH": os.Getenv("PATH"), "HOME": home}
 	for name, value := range s.Env {
@@ -87,8 +87,8 @@ func environment(s Server, home, mark string) map[string]string {
 	return env
 }
 
-// lookup finds a program. Directories that are not absolute are left out: they
-// would be the workspace's.
+// lookup finds a program in the absolute directories of PATH: relative ones would
+// lead into the workspace.
 func lookup(command, path string) (string, error) {
 	if filepath.IsAbs(command) {
 		return command, nil
@@ -104,7 +104,8 @@ func lookup(command, path string) (string, error) {
 	return "", fmt.Errorf("there is no program %q in PATH (%s); install it, or give its absolute path", command, path)
 }
 
-// pipes connects the command, and returns its ends, to be closed once it runs.
+// pipes connects the command, and returns the command's ends, to be closed once
+// it runs.
 func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	inRead, inWrite, err1 := os.Pipe()
 	outRead, outWrite, err2 := os.Pipe()
@@ -119,8 +120,8 @@ func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	return theirs, nil
 }
 
-// run starts the command and waits for its end in the background, all on one
-// thread: the system kills the program when the thread that started it ends.
+// run starts the command and waits for its exit in the background, all on one
+// thread: Linux kills the program when the thread that started it ends.
 func (p *process) run(cmd *exec.Cmd) error {
 	started := make(chan error, 1)
 	go func() {
@@ -132,7 +133,7 @@ func (p *process) run(cmd *exec.Cmd) error {
 		}
 		p.pid = cmd.Process.Pid
 		started <- nil
-		_ = cmd.Wait() // how it ended is in its state
+		_ = cmd.Wait() // the state has the exit code
 		p.state = cmd.ProcessState
 		close(p.exited)
 		time.AfterFunc(drainGrace, func() { p.out.Close() })
@@ -140,26 +141,26 @@ func (p *process) run(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// ended is what there is to say of the program after its connection broke:
-// how it ended, if it did, and what it wrote last.
-func (p *process) ended() string {
-	// What broke the connection is often the program's end, about to be noticed.
+// report describes the program after its connection broke: its exit, if any, and
+// its last output.
+func (p *process) report() string {
+	// The connection often breaks because the program is exiting.
 	within(drainGrace, p.exited, p.quiet)
-	text := ""
+	about := ""
 	select {
 	case <-p.exited:
 		if p.state != nil {
-			text = "; the program ended (" + p.state.String() + ")"
+			about = "; the program ended (" + p.state.String() + ")"
 		}
 	default:
 	}
-	if said := p.tail.String(); said != "" {
-		text += "; it wrote last:\n" + said
+	if last := p.tail.String(); last != "" {
+		about += "; it wrote last:\n" + last
 	}
-	return text
+	return about
 }
 
-// within waits for all the channels to close, but no longer than limit.
+// within reports whether all the channels were closed within the limit.
 func within(limit time.Duration, channels ...<-chan struct{}) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -176,7 +177,7 @@ func within(limit time.Duration, channels ...<-chan struct{}) bool {
 // stop ends the program and everything that it started, and releases the pipes.
 func (p *process) stop() {
 	p.stopping.Do(func() {
-		before := p.family() // ties that the program's own end would cut
+		before := p.family() // before the program's exit cuts ties
 		p.in.Close()
 		if !within(closeGrace, p.exited) {
 			p.terminate()
@@ -201,11 +202,11 @@ func closeAll(files []*os.File) {
 }
 
 const (
-	maxTail  = 8 << 10 // bytes kept of what a server writes beside the protocol
-	maxShown = 2 << 10 // bytes of it, or of any foreign message, shown in an error
+	maxTail  = 8 << 10 // bytes kept of a server's output beside the protocol
+	maxShown = 2 << 10 // bytes of them shown in an error
 )
 
-// tail keeps the end of what is written to it.
+// tail is a writer that keeps the last maxTail bytes.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -221,7 +222,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is the end of what was written, fit to be shown.
+// String returns the last maxShown bytes, safe for terminals.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

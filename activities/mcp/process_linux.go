@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// attributes give the program a session of its own, without a terminal, and
-// let it die with the worker.
+// attributes gives the program a session of its own, without a terminal, and has
+// Linux kill it with the worker.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -20,17 +20,16 @@ func (p *process) terminate() { _ = syscall.Kill(-p.pid, syscall.SIGTERM) }
 
 func (p *process) kill() { _ = syscall.Kill(-p.pid, syscall.SIGKILL) }
 
-// relative is a process as /proc shows it. Its number and its start together
-// are never used again.
+// relative is a process in /proc. Its number and its start time together are
+// never reused.
 type relative struct {
 	pid, parent, session int
 	start                string
 	zombie               bool
 }
 
-// family are the processes that the program started, zombies included, the
-// program itself not: by session, by mark, by descent from it or from one of
-// these, at this moment.
+// family returns the processes that the program started, zombies included: those
+// of its session, those with its mark, and the descendants of it and of these.
 func (p *process) family() map[int]relative {
 	all := make(map[int]relative)
 	members := make(map[int]relative)
@@ -69,7 +68,8 @@ func (p *process) reaped() bool {
 	}
 }
 
-// stat reads /proc/<pid>/stat. The name in it may hold anything.
+// stat reads /proc/<pid>/stat. Fields are counted after the program's name, which
+// may contain any character.
 func stat(entry string) (relative, bool) {
 	data, err := os.ReadFile(entry + "/stat")
 	if err != nil {
@@ -87,17 +87,16 @@ func stat(entry string) (relative, bool) {
 	return r, true
 }
 
-// sweep kills what is left of the program's family, also those that were of it
-// before, until none is left. Those that became the worker's own children when
-// their parents ended are reaped: a worker that is the first process of a
-// container has nobody else to do it.
+// sweep kills the program's family, earlier members included, until none is left.
+// It reaps those that became the worker's own children when their parents ended,
+// as happens to a worker that is the first process of a container.
 func (p *process) sweep(before map[int]relative) {
 	for deadline := time.Now().Add(killGrace); ; {
 		alive := 0
-		for pid, r := range p.left(before) {
+		for pid, r := range p.remaining(before) {
 			if !r.zombie {
 				alive++
-				end(r)
+				killExactly(r)
 			}
 			if r.parent == os.Getpid() {
 				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
@@ -111,8 +110,8 @@ func (p *process) sweep(before map[int]relative) {
 	}
 }
 
-// left is the family now, and who is still there of the family before.
-func (p *process) left(before map[int]relative) map[int]relative {
+// remaining returns the present family and the surviving earlier members.
+func (p *process) remaining(before map[int]relative) map[int]relative {
 	now := p.family()
 	for pid, was := range before {
 		if r, ok := stat("/proc/" + strconv.Itoa(pid)); ok && r.start == was.start {
@@ -122,9 +121,9 @@ func (p *process) left(before map[int]relative) map[int]relative {
 	return now
 }
 
-// end kills a process if it is still the one that was looked at: the handle is
-// taken first, so that the number cannot pass to another in between.
-func end(r relative) {
+// killExactly kills a process unless its number has passed to another one. It
+// takes the handle before the check, so that the number cannot pass in between.
+func killExactly(r relative) {
 	handle, err := os.FindProcess(r.pid)
 	if err != nil {
 		return

@@ -17,7 +17,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// serverOf finds the process of a server by the mark in its environment.
+// serverOf returns the process of a server by the mark in its environment.
 func serverOf(t *testing.T, environment string) *os.Process {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -40,7 +40,7 @@ func serverOf(t *testing.T, environment string) *os.Process {
 	return nil
 }
 
-// gone waits for a process to be gone, its remains included.
+// gone waits until a process has ended and is reaped.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -49,10 +49,10 @@ func gone(t *testing.T, pid int) {
 	}, 5*time.Second, 5*time.Millisecond, "process %d", pid)
 }
 
-func TestNothingThatAServerStartedSurvives(t *testing.T) {
+func TestClose_leavesNoProcess(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells what a server started")
+		t.Skip("only Linux lists the processes that a server started")
 	}
 	for _, end := range []string{"close", "crash", "stop"} {
 		s := fake(t, "fake", "ordinary")
@@ -76,7 +76,7 @@ func TestNothingThatAServerStartedSurvives(t *testing.T) {
 	}
 }
 
-// markOf is the mark of the server that runs a script.
+// markOf returns the mark of the server that runs a script.
 func markOf(t *testing.T, script string) string {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -94,7 +94,7 @@ func markOf(t *testing.T, script string) string {
 	return ""
 }
 
-// marked are the processes that carry a mark.
+// marked lists the processes that carry a mark.
 func marked(t *testing.T, mark string) []string {
 	t.Helper()
 	var lines []string
@@ -108,8 +108,7 @@ func marked(t *testing.T, mark string) []string {
 	return lines
 }
 
-// A worker that is killed takes its servers along.
-func TestAServerDiesWithItsWorker(t *testing.T) {
+func TestServer_diesWithAKilledWorker(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills a process with its parent")

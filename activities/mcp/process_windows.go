@@ -6,18 +6,18 @@ import (
 	"syscall"
 )
 
-// relative is a process that a server started; nobody but Linux tells.
+// relative is a process that a server started; it is used on Linux only.
 type relative struct{}
 
-// attributes keep the console's interrupts from the program.
+// attributes keeps the console's interrupts from the program.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// terminate does nothing: there is no way to ask.
+// terminate does nothing: Windows has no equivalent of SIGTERM.
 func (p *process) terminate() {}
 
-// kill ends the program with those that descend from it.
+// kill ends the program and its descendants.
 func (p *process) kill() {
 	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.pid)).Run()
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/gif" // the formats that providers take, to read their sizes
+	_ "image/gif" // for the dimensions of the formats that providers accept
 	_ "image/jpeg"
 	_ "image/png"
 	"io/fs"
@@ -23,10 +23,11 @@ import (
 	"conclave/engine/text"
 )
 
-// maxLeaves is how many values of a structured result are looked for in its text.
+// maxLeaves bounds the values of a structured result that are searched for in
+// its text.
 const maxLeaves = 200
 
-// output is what a model is told of a result, before it is bounded.
+// output is a result as the model sees it, before it is shortened.
 type output struct {
 	parts  []string
 	images []llm.Image
@@ -38,15 +39,15 @@ func (o *output) add(format string, args ...any) {
 
 func (o *output) text() string { return strings.Join(o.parts, "\n") }
 
-// read turns a result into what a model is told.
-func read(result *sdk.CallToolResult) *output {
+// toOutput converts a result.
+func toOutput(result *sdk.CallToolResult) *output {
 	o := &output{}
 	for _, content := range result.Content {
 		o.content(content)
 	}
-	if s := result.StructuredContent; s != nil && !said(result.Content, s) {
-		if text, err := json.Marshal(s); err == nil {
-			o.parts = append(o.parts, string(text))
+	if s := result.StructuredContent; s != nil && !repeats(result.Content, s) {
+		if encoded, err := json.Marshal(s); err == nil {
+			o.parts = append(o.parts, string(encoded))
 		}
 	}
 	if result.NeedsInput() {
@@ -67,17 +68,17 @@ func (o *output) content(content sdk.Content) {
 	case *sdk.TextContent:
 		o.parts = append(o.parts, strings.ToValidUTF8(c.Text, "\uFFFD"))
 	case *sdk.ImageContent:
-		o.shown(c.Data, c.MIMEType)
+		o.image(c.Data, c.MIMEType)
 	case *sdk.AudioContent:
-		o.add("[audio (%s, %s) is not played]", plainLine(c.MIMEType), bytesOf(len(c.Data)))
+		o.add("[audio (%s, %s) is not played]", label(c.MIMEType), bytesOf(len(c.Data)))
 	case *sdk.ResourceLink:
-		about := []string{plainLine(c.Name)}
+		about := []string{label(c.Name)}
 		for _, more := range []string{c.MIMEType, c.Description} {
 			if more != "" {
-				about = append(about, plainLine(more))
+				about = append(about, label(more))
 			}
 		}
-		o.add("[link to a resource: %s (%s)]", plainLine(c.URI), strings.Join(about, "; "))
+		o.add("[link to a resource: %s (%s)]", label(c.URI), strings.Join(about, "; "))
 	case *sdk.EmbeddedResource:
 		o.resource(c.Resource)
 	default:
@@ -90,15 +91,47 @@ func (o *output) resource(r *sdk.ResourceContents) {
 	case r == nil:
 		o.add("[an empty resource]")
 	case r.Blob != nil:
-		o.add("[resource %s (%s, %s) is not shown]", plainLine(r.URI), plainLine(r.MIMEType), bytesOf(len(r.Blob)))
+		o.add("[resource %s (%s, %s) is not shown]", label(r.URI), label(r.MIMEType), bytesOf(len(r.Blob)))
 	default:
-		o.add("[resource %s]\n%s", plainLine(r.URI), strings.ToValidUTF8(r.Text, "\uFFFD"))
+		o.add("[resource %s]\n%s", label(r.URI), strings.ToValidUTF8(r.Text, "\uFFFD"))
 	}
 }
 
-// said says whether the text of a result has what its structured part has.
-func said(contents []sdk.Content, structured any) bool {
-	var text strings.Builder
+const (
+	maxImages = 4       // images of one call
+	maxImage  = 5 << 20 // bytes of one
+	maxSide   = 8000    // pixels; providers refuse the whole conversation for more
+)
+
+// image adds an image, or the reason for leaving it out. Its format is detected
+// from its bytes, not taken from the server: an image that the provider refuses
+// would end the step.
+func (o *output) image(data []byte, claimed string) {
+	format := http.DetectContentType(data)
+	reason := ""
+	switch size, _, err := image.DecodeConfig(bytes.NewReader(data)); {
+	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, format):
+		reason = "it is not a PNG, JPEG, GIF or WebP"
+	case len(data) > maxImage:
+		reason = fmt.Sprintf("it has more than %d MiB", maxImage>>20)
+	case len(o.images) == maxImages:
+		reason = fmt.Sprintf("a call can show %d", maxImages)
+	case err != nil && format != "image/webp":
+		reason = "it is damaged"
+	case size.Width > maxSide || size.Height > maxSide:
+		reason = fmt.Sprintf("it has %d×%d pixels, more than %d on a side", size.Width, size.Height, maxSide)
+	default:
+		o.images = append(o.images, llm.Image{MediaType: format, Data: data})
+		o.add("[image %d: %s, %s]", len(o.images), format, bytesOf(len(data)))
+		return
+	}
+	o.add("[an image (%s, %s) is not shown: %s]", label(claimed), bytesOf(len(data)), reason)
+}
+
+// repeats reports whether the text of a result contains its structured part,
+// as JSON or value by value.
+func repeats(contents []sdk.Content, structured any) bool {
+	var all strings.Builder
 	for _, content := range contents {
 		t, ok := content.(*sdk.TextContent)
 		if !ok {
@@ -108,23 +141,17 @@ func said(contents []sdk.Content, structured any) bool {
 		if json.Unmarshal([]byte(t.Text), &value) == nil && reflect.DeepEqual(value, structured) {
 			return true
 		}
-		text.WriteString(t.Text)
-		text.WriteByte('\n')
+		all.WriteString(t.Text)
+		all.WriteByte('\n')
 	}
-	found := leaves(structured, nil)
-	if len(found) == 0 || len(found) > maxLeaves {
-		return false
-	}
-	for _, leaf := range found {
-		if !strings.Contains(text.String(), leaf) {
-			return false
-		}
-	}
-	return true
+	values := leaves(structured, nil)
+	return len(values) > 0 && len(values) <= maxLeaves && !slices.ContainsFunc(values, func(leaf string) bool {
+		return !strings.Contains(all.String(), leaf)
+	})
 }
 
-// leaves adds the texts and numbers of a structured result to those found, and
-// stops when they are too many.
+// leaves appends the strings and numbers of a structured result to found, and
+// stops once there are more than maxLeaves.
 func leaves(value any, found []string) []string {
 	if len(found) > maxLeaves {
 		return found
@@ -133,8 +160,8 @@ func leaves(value any, found []string) []string {
 	case string:
 		found = append(found, v)
 	case float64:
-		if text, err := json.Marshal(v); err == nil {
-			found = append(found, string(text))
+		if encoded, err := json.Marshal(v); err == nil {
+			found = append(found, string(encoded))
 		}
 	case []any:
 		for _, item := range v {
@@ -148,8 +175,8 @@ func leaves(value any, found []string) []string {
 	return found
 }
 
-// plainLine is a server's short text, on one line and bounded.
-func plainLine(s string) string {
+// label returns a server's short text on one line of bounded length.
+func label(s string) string {
 	return text.Truncate(text.OneLine(text.Terminal(s)), 500)
 }
 
@@ -164,66 +191,35 @@ func bytesOf(n int) string {
 }
 
 const (
-	maxImages = 4       // pictures of one call
-	maxImage  = 5 << 20 // bytes of one
-	maxSide   = 8000    // pixels; providers refuse the whole conversation for more
-)
+	maxText  = 48 << 10 // bytes of a result that the model sees
+	maxHead  = 32 << 10 // bytes of them from the beginning, if the result is shortened
+	maxSaved = 8 << 20  // bytes of a result that are saved
 
-// shown adds a picture to the output if a model can be shown it, else says why
-// not. A picture that a provider refuses would end the step, so that its own
-// bytes are asked what it is, not the server.
-func (o *output) shown(data []byte, claimed string) {
-	format := http.DetectContentType(data)
-	why := ""
-	switch size, _, err := image.DecodeConfig(bytes.NewReader(data)); {
-	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, format):
-		why = "it is no PNG, JPEG, GIF or WebP"
-	case len(data) > maxImage:
-		why = fmt.Sprintf("it has more than %d MiB", maxImage>>20)
-	case len(o.images) == maxImages:
-		why = fmt.Sprintf("a call can show %d", maxImages)
-	case err != nil && format != "image/webp":
-		why = "it is damaged"
-	case size.Width > maxSide || size.Height > maxSide:
-		why = fmt.Sprintf("it has %d×%d pixels, more than %d on a side", size.Width, size.Height, maxSide)
-	default:
-		o.images = append(o.images, llm.Image{MediaType: format, Data: data})
-		o.add("[image %d: %s, %s]", len(o.images), format, bytesOf(len(data)))
-		return
-	}
-	o.add("[an image (%s, %s) is not shown: %s]", plainLine(claimed), bytesOf(len(data)), why)
-}
-
-const (
-	maxText = 48 << 10 // bytes of a result that are shown
-	maxHead = 32 << 10 // of them, at most, from the beginning when not all is shown
-	maxKept = 8 << 20  // bytes of a result that are kept
-
-	// keptIn is the workspace's directory for results that are not shown whole.
-	keptIn = "tool-results"
+	// resultDir is the workspace's directory for results that were shortened.
+	resultDir = "tool-results"
 
 	maxNumber = 10_000 // files of one tool
 )
 
-// bounded is a text as a model is shown it. One that is too long is kept in a
-// file of the workspace.
-func bounded(workspace, tool, result string) string {
+// shorten returns a result as the model sees it. If it is too long, the middle is
+// left out and the whole saved to a file of the workspace.
+func shorten(workspace, tool, result string) string {
 	if len(result) <= maxText {
 		return result
 	}
-	kept, cut := text.Head(result, maxKept)
+	saved, cut := text.Head(result, maxSaved)
 	where := "the whole of it"
 	if cut {
-		where = fmt.Sprintf("its first %s", bytesOf(len(kept)))
+		where = fmt.Sprintf("its first %s", bytesOf(len(saved)))
 	}
-	name, err := keep(workspace, tool, kept)
+	name, err := save(workspace, tool, saved)
 	if err == nil {
 		where += " is in " + name
 	} else {
 		where += fmt.Sprintf(" could not be kept in the workspace (%v)", err)
 	}
 	head, _ := text.Head(result, maxHead)
-	notice := fmt.Sprintf("\n\n[… %s of %s not shown; %s …]\n\n", "the middle", bytesOf(len(result)), where)
+	notice := fmt.Sprintf("\n\n[… the middle of %s not shown; %s …]\n\n", bytesOf(len(result)), where)
 	tail := result[len(result)-(maxText-maxHead-len(notice)):]
 	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
@@ -231,19 +227,19 @@ func bounded(workspace, tool, result string) string {
 	return head + notice + tail
 }
 
-// keep writes a text to a new file, and returns its path in the workspace. What
-// agents made there leads nowhere else.
-func keep(workspace, tool, text string) (string, error) {
+// save writes a text to a new file and returns its path in the workspace. It
+// follows no link out of it, since agents can make links there.
+func save(workspace, tool, content string) (string, error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(keptIn, 0o755); err != nil {
+	if err := root.MkdirAll(resultDir, 0o755); err != nil {
 		return "", err
 	}
 	for n := 1; n <= maxNumber; n++ {
-		name := fmt.Sprintf("%s/%s-%d.txt", keptIn, tool, n)
+		name := fmt.Sprintf("%s/%s-%d.txt", resultDir, tool, n)
 		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -251,11 +247,11 @@ func keep(workspace, tool, text string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		_, err = file.WriteString(text)
+		_, err = file.WriteString(content)
 		if err = errors.Join(err, file.Close()); err != nil {
 			return "", errors.Join(err, root.Remove(name))
 		}
 		return name, nil
 	}
-	return "", fmt.Errorf("%s has too many files of this tool", keptIn)
+	return "", fmt.Errorf("%s has too many files of this tool", resultDir)
 }

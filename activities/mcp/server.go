@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// How long things may take where a Server does not say.
+// Defaults of a Server's timeouts.
 const (
 	defaultCall  = 2 * time.Minute
 	defaultStart = 30 * time.Second // launchers such as npx start slowly
@@ -32,12 +32,12 @@ type Server struct {
 	URL   string // http or https
 	Token string // sent to URL as a bearer token, and nowhere else
 
-	CallTimeout  time.Duration // how long one tool call may take; 0 means 2 minutes
-	StartTimeout time.Duration // how long connecting may take; 0 means 30 seconds
+	CallTimeout  time.Duration // of one tool call; 0 means 2 minutes
+	StartTimeout time.Duration // of connecting; 0 means 30 seconds
 }
 
-// StartError says that a server could not be connected, and why. Its text has
-// the end of what the server wrote to standard error.
+// StartError reports that a server could not be connected. Its text includes the
+// end of the server's standard error.
 type StartError struct {
 	Server string
 	Err    error
@@ -50,7 +50,7 @@ func (e *StartError) Error() string {
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// complete fills in what s leaves open, and refuses what cannot be a server.
+// complete fills in defaults and validates the server.
 func (s Server) complete() (Server, error) {
 	if s.CallTimeout <= 0 {
 		s.CallTimeout = defaultCall
@@ -92,19 +92,19 @@ func (s Server) checkURL() error {
 	return nil
 }
 
-// masked takes out of a text what only the operator and the server should
-// know: the token, the values of the environment, the query of the URL.
-func (s Server) masked(text string) string {
+// redact removes the server's secrets from a text: the token, the values of the
+// environment, the query of the URL.
+func (s Server) redact(text string) string {
 	secrets := []string{s.Token}
 	for name, value := range s.Env {
 		if name != "PATH" && name != "HOME" && len(value) >= 8 {
 			secrets = append(secrets, value)
 		}
 	}
-	if u, err := url.Parse(s.URL); err == nil && len(u.RawQuery) > 0 {
+	if u, err := url.Parse(s.URL); err == nil {
 		secrets = append(secrets, u.RawQuery)
 	}
-	// A secret that is part of another one must not spoil it.
+	// Longest first: one secret may be part of another.
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	for _, secret := range secrets {
 		if secret != "" {

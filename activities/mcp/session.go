@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// olderProtocol is spoken with programs that end when they are asked for the
-	// newest one.
+	// olderProtocol is offered to programs that exit when offered the newest one.
 	olderProtocol = "2025-11-25"
 
 	// maxPages and maxTools bound one server's list of tools.
@@ -26,23 +25,31 @@ const (
 
 	// listTimeout bounds fetching a list that changed.
 	listTimeout = 30 * time.Second
+
+	// endGrace is the time between an error of a call and the end of its connection
+	// within which the end counts as the cause.
+	endGrace = 200 * time.Millisecond
 )
+
+var errClosed = errors.New("closed")
 
 // session is one connection to a server.
 type session struct {
 	client  *sdk.ClientSession
 	changes *changes
-	process *process      // nil if the server is an address
+	process *process      // nil for a server with an address
 	ended   chan struct{} // closed when the connection has broken or was closed
-	life    context.CancelCauseFunc
-	cause   func() error // why life ended, nil if it has not
+
+	// life ends with the connection; end ends it, and its cause says why.
+	life context.Context
+	end  context.CancelCauseFunc
 }
 
-// connectError is a connection that broke before it was one.
+// connectError reports a connection that failed while it was made.
 type connectError struct {
 	err    error
-	exited bool // the program ran, and ended by itself
-	about  string
+	exited bool   // the program ran, and exited by itself
+	about  string // the program's end and last output
 }
 
 func (e *connectError) Error() string { return e.err.Error() + e.about }
@@ -51,28 +58,26 @@ func (e *connectError) Unwrap() error { return e.err }
 
 // connect makes a connection and fetches the list of tools.
 func connect(ctx context.Context, s Server, dir, home, mark string) (*session, []*sdk.Tool, error) {
-	late := fmt.Errorf("it was not ready within %s", s.StartTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.StartTimeout, late)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.StartTimeout, fmt.Errorf("it was not ready within %s", s.StartTimeout))
 	defer cancel()
-	made, tools, err := attempt(ctx, s, dir, home, mark, "")
-	var broken *connectError
-	if errors.As(err, &broken) && broken.exited && ctx.Err() == nil {
-		made, tools, err = attempt(ctx, s, dir, home, mark, olderProtocol)
+	made, tools, err := connectWith(ctx, s, dir, home, mark, "")
+	if broken, ok := errors.AsType[*connectError](err); ok && broken.exited && ctx.Err() == nil {
+		return connectWith(ctx, s, dir, home, mark, olderProtocol)
 	}
 	return made, tools, err
 }
 
-// attempt connects once. An empty protocol means the newest.
-func attempt(ctx context.Context, server Server, dir, home, mark, protocol string) (*session, []*sdk.Tool, error) {
+// connectWith connects with a version of the protocol, "" for the newest.
+func connectWith(ctx context.Context, server Server, dir, home, mark, protocol string) (*session, []*sdk.Tool, error) {
 	life, end := context.WithCancelCause(context.Background())
-	s := &session{changes: newChanges(), ended: make(chan struct{}), life: end, cause: func() error { return context.Cause(life) }}
-	transport, err := s.transport(life, server, dir, home, mark)
+	s := &session{changes: newChanges(), ended: make(chan struct{}), life: life, end: end}
+	transport, err := s.transport(server, dir, home, mark)
 	if err != nil {
 		end(err)
 		return nil, nil, err
 	}
-	unbound := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	defer unbound()
+	release := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	defer release()
 	client := sdk.NewClient(&sdk.Implementation{Name: "conclave", Version: "1"}, &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.changes.due() },
@@ -82,22 +87,22 @@ func attempt(ctx context.Context, server Server, dir, home, mark, protocol strin
 	s.client, err = client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
 	if err == nil {
 		go func() {
-			_ = s.client.Wait() // calls in flight are told why
+			_ = s.client.Wait() // calls in flight get its error
 			close(s.ended)
 		}()
 		tools, err = list(ctx, s.client)
 	}
 	if err != nil {
-		err = s.explained(ctx, err)
+		err = s.explain(ctx, err)
 		s.close()
 		return nil, nil, err
 	}
 	return s, tools, nil
 }
 
-func (s *session) transport(life context.Context, server Server, dir, home, mark string) (sdk.Transport, error) {
+func (s *session) transport(server Server, dir, home, mark string) (sdk.Transport, error) {
 	if server.URL != "" {
-		return newHTTP(life, s.life, server)
+		return newHTTP(s.life, s.end, server)
 	}
 	p, err := start(server, dir, home, mark)
 	if err != nil {
@@ -105,19 +110,20 @@ func (s *session) transport(life context.Context, server Server, dir, home, mark
 	}
 	s.process = p
 	conn := newStdio(p, s.changes)
-	context.AfterFunc(life, func() { _ = conn.Close() }) // it has no error
+	context.AfterFunc(s.life, func() { _ = conn.Close() }) // never fails
 	return conn, nil
 }
 
-// explained says of a failed attempt what the SDK does not know.
-func (s *session) explained(ctx context.Context, err error) error {
+// explain adds to the error of a failed connection its cause, which the SDK does
+// not know, and the program's end.
+func (s *session) explain(ctx context.Context, err error) error {
 	e := &connectError{err: err}
 	if s.process != nil {
-		// Before its end is ours, it may have been its own.
+		// Only an exit before close was the program's own.
 		e.exited = within(drainGrace, s.process.exited)
-		e.about = s.process.ended()
+		e.about = s.process.report()
 	}
-	if cause := s.cause(); cause != nil {
+	if cause := context.Cause(s.life); cause != nil {
 		e.err = cause
 	}
 	if ctx.Err() != nil {
@@ -147,8 +153,8 @@ func list(ctx context.Context, client *sdk.ClientSession) ([]*sdk.Tool, error) {
 	return nil, fmt.Errorf("listing its tools: more than %d pages", maxPages)
 }
 
-// follow fetches the list whenever it has changed, as long as the connection
-// lasts. A list that cannot be fetched changes nothing.
+// follow offers the list of tools whenever it has changed, until the connection
+// ends. If a list cannot be fetched, the old one stays.
 func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -167,79 +173,74 @@ func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 	})
 }
 
-// call sends one call and waits for its answer, no longer than limit. When the
-// answer is there, so is the list of tools that changed with it.
+// call sends one call and waits for its result within the limit. When it returns,
+// changes to the list of tools during the call are fetched.
 func (s *session) call(ctx context.Context, limit time.Duration, tool string, arguments json.RawMessage) (*sdk.CallToolResult, *fault) {
-	calling, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	calling, called := tracked(calling)
-	result, err := s.client.CallTool(calling, &sdk.CallToolParams{Name: tool, Arguments: arguments})
+	limited, track := tracked(limited)
+	result, err := s.client.CallTool(limited, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
-		return nil, s.judge(err, called, calling.Err() != nil)
+		return nil, s.classify(err, track, limited.Err() != nil)
 	}
 	s.changes.wait(ctx)
 	return result, nil
 }
 
-// over says whether the connection is known to be of no more use.
-func (s *session) over() bool {
+// broken reports whether the connection is known to be of no more use.
+func (s *session) broken() bool {
 	select {
 	case <-s.ended:
 		return true
 	default:
-		return s.cause() != nil
+		return s.life.Err() != nil
 	}
 }
 
 // close ends the connection, and the program with everything it started.
 func (s *session) close() {
 	closed := make(chan struct{})
-	closing := func() {
+	closeClient := func() {
 		defer close(closed)
 		if s.client != nil {
-			_ = s.client.Close() // its error is about a server that is done with
+			_ = s.client.Close() // the server is not used again
 		}
 	}
 	if s.process != nil {
-		s.life(errors.New("closed"))
+		s.end(errClosed)
 		s.process.stop()
-		closing()
+		closeClient()
 		return
 	}
-	go closing()
+	go closeClient()
 	within(goodbyeTimeout, closed)
-	s.life(errors.New("closed"))
+	s.end(errClosed)
 	within(time.Second, closed)
 }
 
-// endGrace is how long an error of a call and the end of its connection may be
-// apart when they are the same thing.
-const endGrace = 200 * time.Millisecond
-
-// fault is why a call has no result.
+// fault is the failure of a call.
 type fault struct {
-	err  error
-	kind kind
-
-	// unsent: the server has not carried the call out, and will not.
-	unsent bool
+	err    error
+	kind   faultKind
+	unsent bool // the server has not carried out the call, and will not
 }
 
-// kind says what a fault means for the connection.
-type kind int
+// faultKind is the consequence of a fault for the connection. After all but lost
+// the connection is good.
+type faultKind int
 
 const (
-	late    kind = iota // the call's time is over; the connection is good
-	refused             // the server said no; the connection is good
-	busy                // the server could not say; the connection is good
-	lost                // the connection is of no more use
+	late    faultKind = iota // the call's time is over
+	refused                  // the server rejected the call
+	busy                     // the server gave no usable response
+	lost                     // the connection is of no more use
 )
 
-// judge classifies what the SDK returned for a call.
-func (s *session) judge(err error, called *track, expired bool) *fault {
+// classify classifies the SDK's error of a call.
+func (s *session) classify(err error, called *track, expired bool) *fault {
 	f := &fault{err: err, unsent: !called.sent.Load()}
 	status := int(called.status.Load())
-	var answer *jsonrpc.Error
+	response, responded := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case expired:
 		f.kind = late
@@ -247,31 +248,31 @@ func (s *session) judge(err error, called *track, expired bool) *fault {
 		f.kind = refused
 	case status == http.StatusTooManyRequests, status >= 500:
 		f.kind = busy
-	case errors.As(err, &answer) && (answer.Code == jsonrpc.CodeInvalidParams || answer.Code == jsonrpc.CodeMethodNotFound):
+	case responded && (response.Code == jsonrpc.CodeInvalidParams || response.Code == jsonrpc.CodeMethodNotFound):
 		f.kind = refused
 	case status >= 300:
-		// It does not know the session, as after a restart of its own.
+		// The server does not know the session, as after its restart.
 		f.kind, f.unsent = lost, true
-	case errors.As(err, &answer) && !own(answer) && !errors.Is(err, sdk.ErrConnectionClosed):
+	case responded && !fromSDK(response) && !errors.Is(err, sdk.ErrConnectionClosed):
 		f.kind = refused
 	case s.process != nil && !within(endGrace, s.ended):
-		f.kind = busy // such as an answer that cannot be read
+		f.kind = busy // such as a malformed response
 	default:
 		f.kind = lost
 	}
 	return f
 }
 
-// own says whether an error only looks like an answer: the SDK has such errors
-// of its own, for closing connections and rejected requests.
-func own(e *jsonrpc.Error) bool {
+// fromSDK reports whether an error only looks like a response: the SDK has codes
+// of its own for closing connections and rejected requests.
+func fromSDK(e *jsonrpc.Error) bool {
 	return slices.Contains([]int64{-32003, -32004, -32005}, e.Code)
 }
 
-// track follows one call through the SDK down to the wire.
+// track follows one call through the SDK to the transport.
 type track struct {
-	sent   atomic.Bool  // the server may have got it
-	status atomic.Int64 // of the last HTTP response, 0 if there was none
+	sent   atomic.Bool  // the server may have received it
+	status atomic.Int64 // of the last HTTP response, 0 before the first
 }
 
 type trackKey struct{}
@@ -281,7 +282,7 @@ func tracked(ctx context.Context) (context.Context, *track) {
 	return context.WithValue(ctx, trackKey{}, t), t
 }
 
-// trackOf returns the track of a call, or one that nobody reads.
+// trackOf returns the track of a call, or an unused one.
 func trackOf(ctx context.Context) *track {
 	if t, ok := ctx.Value(trackKey{}).(*track); ok {
 		return t

@@ -19,36 +19,37 @@ const (
 	// maxMessage bounds one message of a server, in bytes.
 	maxMessage = 32 << 20
 
-	// maxNoise bounds what a server writes to standard output that is no message,
-	// such as a banner, in bytes of a connection.
+	// maxNoise bounds the lines on standard output that are not messages, such as
+	// a banner, in bytes per connection.
 	maxNoise = 1 << 20
 
-	// maxAsked is how many requests of a server may wait for their answers.
-	maxAsked = 64
+	// maxRequests bounds a server's requests that wait for our response.
+	maxRequests = 64
 
-	// probeTimeout is how long a server may be silent about the newest protocol
-	// before it is taken for an older one: some ignore what they don't know.
+	// probeTimeout bounds a server's silence about the newest protocol; some ignore
+	// methods that they do not know.
 	probeTimeout = 10 * time.Second
 )
 
-// stdio is the connection to a program: one JSON-RPC message per line. Unlike
-// the SDK's own it bounds what is read, overlooks lines that are no messages,
-// never blocks a caller beyond its context, and knows what was sent.
+// stdio is the connection to a program: one JSON-RPC message per line. Unlike the
+// SDK's IOTransport it skips lines that are not messages, drops notifications that
+// the SDK would queue without a bound, returns from a write at the end of its
+// context, and records whether a call was sent.
 type stdio struct {
-	process *process
-	changes *changes
-	lines   chan line
-	writes  chan write
-	silent  chan jsonrpc.ID // the probe, when its time is over
-	asked   atomic.Int64    // requests of the server without an answer
+	process  *process
+	changes  *changes
+	incoming chan received
+	writes   chan write
+	requests atomic.Int64 // of the server, without a response
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
-type line struct {
-	data []byte
-	err  error
+// received is a message of the server, or the error that ends the connection.
+type received struct {
+	message jsonrpc.Message
+	err     error
 }
 
 type write struct {
@@ -57,13 +58,9 @@ type write struct {
 }
 
 func newStdio(p *process, c *changes) *stdio {
-	s := &stdio{
-		process: p, changes: c,
-		lines: make(chan line), writes: make(chan write),
-		silent: make(chan jsonrpc.ID, 1), closed: make(chan struct{}),
-	}
-	go s.readLines()
-	go s.writeAll()
+	s := &stdio{process: p, changes: c, incoming: make(chan received), writes: make(chan write), closed: make(chan struct{})}
+	go s.readLoop()
+	go s.writeLoop()
 	return s
 }
 
@@ -73,90 +70,82 @@ func (s *stdio) Connect(context.Context) (sdk.Connection, error) { return s, nil
 // SessionID implements the SDK's Connection; a pipe needs none.
 func (s *stdio) SessionID() string { return "" }
 
-// readLines hands on lines that look like messages, until the end.
-func (s *stdio) readLines() {
-	r := bufio.NewReaderSize(s.process.out, 64<<10)
-	for noise := 0; ; {
-		data, err := readLine(r)
-		if trimmed := bytes.TrimSpace(data); err == nil && (len(trimmed) == 0 || trimmed[0] != '{') {
-			if noise += len(data); noise > maxNoise {
-				err = errors.New("it writes to standard output what is no MCP message")
-			} else {
-				_, _ = s.process.tail.Write(data)
-				continue
+// readLoop delivers the server's messages, and at last the reason of their end.
+func (s *stdio) readLoop() { s.deliver(received{err: s.readMessages()}) }
+
+func (s *stdio) readMessages() error {
+	lines := bufio.NewScanner(s.process.out)
+	lines.Buffer(nil, maxMessage)
+	for noise := 0; lines.Scan(); {
+		line := bytes.TrimSpace(lines.Bytes())
+		if !bytes.HasPrefix(line, []byte("{")) {
+			fmt.Fprintf(&s.process.tail, "%s\n", line)
+			if noise += len(line) + 1; noise > maxNoise {
+				return errors.New("it writes lines to standard output that are not MCP messages")
 			}
+			continue
 		}
-		select {
-		case s.lines <- line{data, err}:
-		case <-s.closed:
-			return
-		}
+		message, wanted, err := s.decode(bytes.Clone(line)) // the scanner reuses its buffer
 		if err != nil {
-			return
+			return err
 		}
+		if wanted && !s.deliver(received{message: message}) {
+			return io.ErrClosedPipe
+		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("it sent a message longer than %d MiB", maxMessage>>20)
+	case err != nil:
+		return err
+	}
+	return io.EOF
+}
+
+// deliver hands a message to Read, and reports false once the connection is closed.
+func (s *stdio) deliver(r received) bool {
+	select {
+	case s.incoming <- r:
+		return true
+	case <-s.closed:
+		return false
 	}
 }
 
-// readLine reads one line, of bounded length.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var data []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(data)+len(part) > maxMessage {
-			return nil, fmt.Errorf("it sent a message longer than %d MiB", maxMessage>>20)
-		}
-		data = append(data, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return data, err
-		}
+// decode reads a message, and reports whether the SDK must see it: responses,
+// requests, and the first notice of a changed list of tools.
+func (s *stdio) decode(line []byte) (message jsonrpc.Message, wanted bool, err error) {
+	message, err = jsonrpc.DecodeMessage(line)
+	if err != nil {
+		return nil, false, fmt.Errorf("it sent a line that is not an MCP message: %w", err)
 	}
+	request, ok := message.(*jsonrpc.Request)
+	switch {
+	case !ok:
+		return message, true, nil
+	case request.IsCall():
+		if s.requests.Add(1) > maxRequests {
+			return nil, false, errors.New("it sends requests faster than it reads the responses")
+		}
+		return message, true, nil
+	}
+	return message, request.Method == "notifications/tools/list_changed" && s.changes.announce(), nil
 }
 
 // Read implements the SDK's Connection.
 func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-s.closed:
-			return nil, io.EOF
-		case id := <-s.silent:
-			return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}}, nil
-		case l := <-s.lines:
-			if l.err != nil {
-				return nil, l.err
-			}
-			message, err := jsonrpc.DecodeMessage(l.data)
-			if err != nil {
-				return nil, fmt.Errorf("it sent a line that is no MCP message: %w", err)
-			}
-			if wanted, err := s.wanted(message); wanted || err != nil {
-				return message, err
-			}
-		}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.closed:
+		return nil, io.EOF
+	case r := <-s.incoming:
+		return r.message, r.err
 	}
 }
 
-// wanted says whether the SDK has to see a message. It keeps what it is given
-// in a queue without bounds, so that only what leads to something gets there.
-func (s *stdio) wanted(message jsonrpc.Message) (bool, error) {
-	request, ok := message.(*jsonrpc.Request)
-	switch {
-	case !ok:
-		return true, nil
-	case request.IsCall():
-		if s.asked.Add(1) > maxAsked {
-			return false, errors.New("it asks more than it takes answers to")
-		}
-		return true, nil
-	case request.Method == "notifications/tools/list_changed":
-		return s.changes.announce(), nil
-	}
-	return false, nil
-}
-
-// Write implements the SDK's Connection. It returns at the end of ctx even if
-// the server does not read; the message is then written when it does.
+// Write implements the SDK's Connection. It returns at the end of ctx even if the
+// server does not read; the message is then written when it does.
 func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(message)
 	if err != nil {
@@ -164,10 +153,10 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	}
 	switch m := message.(type) {
 	case *jsonrpc.Response:
-		s.asked.Add(-1)
+		s.requests.Add(-1)
 	case *jsonrpc.Request:
 		if m.Method == "server/discover" {
-			s.expect(m.ID)
+			s.refuseLater(m.ID)
 		}
 	}
 	w := write{append(data, '\n'), make(chan error, 1)}
@@ -178,32 +167,30 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	case <-s.closed:
 		return io.ErrClosedPipe
 	}
+	// A failed write has not sent the call: without its end of line the server
+	// ignores it. A write that is still under way may send it.
+	err = io.ErrClosedPipe
 	select {
 	case err = <-w.done:
-		if err == nil {
-			trackOf(ctx).sent.Store(true)
+		if err != nil {
+			return err
 		}
-		return err // a message without its end is none to the server
 	case <-ctx.Done():
-		trackOf(ctx).sent.Store(true)
-		return ctx.Err()
+		err = ctx.Err()
 	case <-s.closed:
-		trackOf(ctx).sent.Store(true)
-		return io.ErrClosedPipe
 	}
+	trackOf(ctx).sent.Store(true)
+	return err
 }
 
-// expect answers the probe in the server's place if the server does not.
-func (s *stdio) expect(id jsonrpc.ID) {
-	time.AfterFunc(probeTimeout, func() {
-		select {
-		case s.silent <- id:
-		default:
-		}
-	})
+// refuseLater responds to the probe in the server's place after probeTimeout. The
+// SDK ignores it if the server has responded.
+func (s *stdio) refuseLater(id jsonrpc.ID) {
+	refusal := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no response"}}
+	time.AfterFunc(probeTimeout, func() { s.deliver(received{message: refusal}) })
 }
 
-func (s *stdio) writeAll() {
+func (s *stdio) writeLoop() {
 	for {
 		select {
 		case w := <-s.writes:
@@ -215,8 +202,8 @@ func (s *stdio) writeAll() {
 	}
 }
 
-// Close implements the SDK's Connection. It ends the server's input; the
-// process is ended by its owner.
+// Close implements the SDK's Connection. It closes the server's input; the owner
+// of the process stops it.
 func (s *stdio) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/llm"
 )
 
-func TestACrashInACallIsToldAndTheServerComesBack(t *testing.T) {
+func TestRun_reportsACrashAndReconnects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := open(t, dir, fake(t, "fake", "ordinary"))
@@ -28,7 +28,7 @@ func TestACrashInACallIsToldAndTheServerComesBack(t *testing.T) {
 	require.Equal(t, "2", run(t, c, "mcp__fake__count", "{}").Text, "the crash was called once")
 }
 
-func TestACallThatWasNotSentIsSentToTheNextConnection(t *testing.T) {
+func TestRun_sendsAnUnsentCallToTheNextConnection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := open(t, dir, fake(t, "fake", "ordinary"))
@@ -41,7 +41,7 @@ func TestACallThatWasNotSentIsSentToTheNextConnection(t *testing.T) {
 	require.Equal(t, "2", run(t, c, "mcp__fake__count", "{}").Text)
 }
 
-func TestAServerThatDoesNotComeBackIsTold(t *testing.T) {
+func TestRun_reportsAServerThatDoesNotRestart(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "once"))
 	got := run(t, c, "mcp__fake__crash", "{}").Text
@@ -51,7 +51,7 @@ func TestAServerThatDoesNotComeBackIsTold(t *testing.T) {
 	require.True(t, strings.HasPrefix(got, `error: connecting MCP server "fake": `), got)
 }
 
-func TestACallThatTakesTooLongLeavesTheServerGood(t *testing.T) {
+func TestRun_keepsTheConnectionAfterALateCall(t *testing.T) {
 	t.Parallel()
 	s := fake(t, "fake", "ordinary")
 	s.CallTimeout = 500 * time.Millisecond
@@ -62,7 +62,7 @@ func TestACallThatTakesTooLongLeavesTheServerGood(t *testing.T) {
 	require.Equal(t, before, run(t, c, "mcp__fake__env", "{}").Text, "the same process answers")
 }
 
-func TestAHungServerCostsOneDeadlineAndIsKilled(t *testing.T) {
+func TestRun_endsAtTheDeadlineOfAHungServer(t *testing.T) {
 	t.Parallel()
 	s := fake(t, "fake", "ordinary")
 	s.CallTimeout = 500 * time.Millisecond
@@ -82,7 +82,7 @@ func TestAHungServerCostsOneDeadlineAndIsKilled(t *testing.T) {
 	gone(t, pid.Pid)
 }
 
-func TestTheEndOfTheContextIsAnError(t *testing.T) {
+func TestRun_returnsTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -91,14 +91,14 @@ func TestTheEndOfTheContextIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestAServerThatFloodsLosesItsConnectionOnly(t *testing.T) {
+func TestRun_disconnectsAServerThatFloods(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
 	require.Equal(t, "said it all", run(t, c, "mcp__fake__chatter", "{}").Text)
 	got := run(t, c, "mcp__fake__big", `{"bytes": 100000000}`).Text
 	require.Contains(t, got, "it sent a message longer than 32 MiB")
 	require.Contains(t, got, "Whether the call was carried out is not known")
-	require.Contains(t, run(t, c, "mcp__fake__spam", "{}").Text, "it asks more than it takes answers to")
+	require.Contains(t, run(t, c, "mcp__fake__spam", "{}").Text, "it sends requests faster than it reads the responses")
 	require.Equal(t, "hello", run(t, c, "mcp__fake__echo", `{"text": "hello"}`).Text)
 
 	var memory runtime.MemStats
@@ -106,7 +106,7 @@ func TestAServerThatFloodsLosesItsConnectionOnly(t *testing.T) {
 	require.Less(t, memory.Sys, uint64(1<<30))
 }
 
-func TestALongResultIsKeptInTheWorkspace(t *testing.T) {
+func TestRun_savesALongResultInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := open(t, dir, fake(t, "fake", "ordinary"))
@@ -126,8 +126,8 @@ func TestALongResultIsKeptInTheWorkspace(t *testing.T) {
 	require.InDelta(t, 8<<20, info.Size(), 1)
 }
 
-// The workspace is the agents': a link there leads a result nowhere else.
-func TestALongResultStaysInTheWorkspace(t *testing.T) {
+// Agents can make links in the workspace.
+func TestRun_savesNoResultOutsideTheWorkspace(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "tool-results")))
@@ -138,7 +138,7 @@ func TestALongResultStaysInTheWorkspace(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestWhatAResultIsMadeOf(t *testing.T) {
+func TestRun_showsEveryKindOfContent(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
 	out := run(t, c, "mcp__fake__mixed", "{}")
@@ -149,7 +149,7 @@ func TestWhatAResultIsMadeOf(t *testing.T) {
 	size := len(picture(4, 4))
 	require.Equal(t, strings.ReplaceAll(`first
 [image 1: image/png, SIZE bytes]
-[an image (image/gif, 20 bytes) is not shown: it is no PNG, JPEG, GIF or WebP]
+[an image (image/gif, 20 bytes) is not shown: it is not a PNG, JPEG, GIF or WebP]
 [an image (image/png, 6144 KiB) is not shown: it has more than 5 MiB]
 [an image (image/png, WIDE bytes) is not shown: it has 9000×1 pixels, more than 8000 on a side]
 [an image (image/png, 20 bytes) is not shown: it is damaged]
@@ -164,7 +164,7 @@ embedded words
 [an image (image/png, SIZE bytes) is not shown: a call can show 4]`, "SIZE", itoa(size)), strings.ReplaceAll(out.Text, itoa(len(picture(9000, 1)))+" bytes", "WIDE bytes"))
 }
 
-func TestStructuredResultsAreToldOnce(t *testing.T) {
+func TestRun_showsStructuredResultsOnce(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "ordinary"))
 	for arguments, want := range map[string]string{
