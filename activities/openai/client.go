@@ -23,24 +23,23 @@ type Options struct {
 	APIKey  string // sent to BaseURL only; empty sends no Authorization header
 	Model   string
 
-	// Params join the request's top level as they are, such as temperature. What
-	// the client itself decides (see New) cannot be set by them, except stream: a
-	// boolean, true if it is missing.
+	// Params are added to the request's top level unchanged, such as temperature.
+	// They cannot set the fields of reserved; stream is a boolean, true if missing.
 	Params map[string]any
 
-	// HTTPClient carries the requests; nil means a client with sensible
-	// timeouts. Its redirect policy is not used: redirects are not followed.
+	// HTTPClient sends the requests; nil means a default one. Its redirect policy
+	// is not used: redirects are not followed.
 	HTTPClient *http.Client
 
-	// Price is what one call costs, in US dollars, by what the server counted of it;
-	// nil if that is not known. What the server itself says of a cost comes first.
+	// Price returns the cost of a call's usage in US dollars; nil if unknown. A cost
+	// stated by the server takes precedence.
 	Price func(llm.Usage) float64
 
-	// Waiting is told for what a call waits before it is tried again, and what it
-	// returns is called when that is over; nil for nobody.
+	// Waiting is called with the reason before a call waits to be tried again, and
+	// its result after the wait; nil to skip.
 	Waiting func(ctx context.Context, why string) (over func())
 
-	// Refusals are shared by clients that come and go; nil for none.
+	// Refusals are shared with other clients; nil for the client's own.
 	Refusals *Refusals
 }
 
@@ -55,9 +54,9 @@ type Client struct {
 	waiting func(context.Context, string) func()
 
 	server   server
-	wishes   parts
+	wanted   parts
 	refusals *Refusals
-	blind    *Refusals // this client's own
+	images   *Refusals // of images, not shared: the refusal may be about one image
 }
 
 // New checks the options and makes a Client. It does not touch the network.
@@ -81,8 +80,8 @@ func New(o Options) (*Client, error) {
 	}
 	params := maps.Clone(o.Params)
 	streams := true
-	if wish, ok := params["stream"]; ok {
-		if streams, ok = wish.(bool); !ok {
+	if value, ok := params["stream"]; ok {
+		if streams, ok = value.(bool); !ok {
 			return nil, fmt.Errorf("stream in params of model %s is neither true nor false", o.Model)
 		}
 		delete(params, "stream")
@@ -95,20 +94,19 @@ func New(o Options) (*Client, error) {
 			option.WithHTTPClient(httpClient(o.HTTPClient)),
 		),
 		host: base.Host, key: o.APIKey, model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
-		server: server{o.BaseURL, o.Model}, wishes: parts{stream: streams, usage: streams, thoughts: true, images: true},
-		refusals: cmp.Or(o.Refusals, &Refusals{}), blind: &Refusals{},
+		server: server{o.BaseURL, o.Model}, wanted: parts{stream: streams, usage: streams, thoughts: true, images: true},
+		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
 	}, nil
 }
 
-// reserved are the request fields that belong to the client. Several choices
-// would change the form of the response.
+// reserved lists the request fields that belong to the client; n would change the
+// form of the response.
 func reserved() []string {
 	return []string{"model", "messages", "tools", "stream_options", "n"}
 }
 
-// httpClient returns a client that follows no redirect: one that leaves the
-// provider must not take the key along, and a POST redirected is a wrong
-// base_url, which is better said than guessed around.
+// httpClient returns a client that follows no redirect: the key must not leave the
+// provider, and a redirected POST means a wrong base_url.
 func httpClient(given *http.Client) *http.Client {
 	client := http.Client{}
 	if given != nil {
@@ -121,39 +119,38 @@ func httpClient(given *http.Client) *http.Client {
 }
 
 // Generate makes one model call, retried for up to about a minute while the
-// provider is limiting, overloaded or out of reach. Errors are *llm.Error,
-// except that the end of ctx is returned as its cause; it closes the connection
-// at once, so that the server can stop. A reply that was paid for but is of no
-// use is an error with the reply's usage beside it, and calls that were paid for
-// on the way to a good reply are in that reply's usage.
+// provider is limiting, overloaded or unreachable. Errors are *llm.Error, except
+// for the end of ctx, which closes the connection at once and is returned as its
+// cause. The usage of the reply includes that of failed calls, and is returned
+// beside an error as well.
 func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	return c.retrying(ctx, func() (llm.Reply, error) { return c.attempt(ctx, req) })
 }
 
-// attempt makes a request, and makes it again at once without the part of it that
-// the server refuses and that it can do without.
+// attempt makes a request, and repeats it at once without the optional part that
+// the server refuses.
 func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	wished := c.asks()
+	wanted := c.acceptedParts()
 	var spent llm.Usage // a stream can begin before it is refused
-	for asked := wished; ; {
-		reply, err := c.call(ctx, c.request(req, asked))
-		spent = spent.Add(c.charged(reply.Usage))
+	for sent := wanted; ; {
+		reply, err := c.call(ctx, c.request(req, sent))
+		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
-		part := asked.refusedBy(err, req)
+		part := sent.refusedBy(err, req)
 		if part != (parts{}) {
-			asked = asked.less(part)
+			sent = sent.without(part)
 			continue
 		}
 		if err == nil {
-			c.learn(wished.less(asked))
+			c.remember(wanted.without(sent))
 		}
 		return reply, err
 	}
 }
 
-// charged is a call's usage with its cost, if that is known. A server that counts
-// no tokens has no known cost.
-func (c *Client) charged(u llm.Usage) llm.Usage {
+// withCost adds the cost of a call to its usage, if the price and the tokens are
+// known.
+func (c *Client) withCost(u llm.Usage) llm.Usage {
 	if u.TotalUSD == nil && c.price != nil && u.InputTokens+u.OutputTokens > 0 {
 		usd := c.price(u)
 		u.TotalUSD = &usd
@@ -161,13 +158,13 @@ func (c *Client) charged(u llm.Usage) llm.Usage {
 	return u
 }
 
-// call is one HTTP request.
+// call makes one HTTP request.
 func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams) (llm.Reply, error) {
-	limited, w, release := watched(ctx)
+	limited, w, release := newWatchdog(ctx)
 	defer release()
 
 	var res *http.Response
-	_, err := c.chat.New(limited, params, option.WithMiddleware(w.over), option.WithResponseBodyInto(&res))
+	_, err := c.chat.New(limited, params, option.WithMiddleware(w.middleware), option.WithResponseBodyInto(&res))
 	if res != nil && res.Body != nil {
 		defer res.Body.Close()
 	}
@@ -175,25 +172,25 @@ func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams) (
 	arrived := res != nil && (err == nil || res.StatusCode >= 400)
 	switch {
 	case arrived && (res.StatusCode < 200 || res.StatusCode > 299):
-		// The SDK has put the body of an error status back; a read that failed leaves it empty.
-		said, _ := io.ReadAll(res.Body)
-		err = c.refused(res.StatusCode, res.Header, said)
+		// The SDK has read and restored the body of an error; a failed read leaves it empty.
+		body, _ := io.ReadAll(res.Body)
+		err = c.refused(res.StatusCode, res.Header, body)
 	case err == nil:
 		reply, err = c.reply(res.Header, res.Body, w)
 	}
-	var failed *llm.Error
+	_, classified := errors.AsType[*llm.Error](err)
+	stall, stalled := errors.AsType[*stallError](context.Cause(limited))
 	switch {
 	case err == nil:
 		return reply, nil
 	case ctx.Err() != nil:
 		return llm.Reply{}, fmt.Errorf("calling model %s at %s: %w", c.model, c.host, context.Cause(ctx))
-	case errors.As(err, &failed):
+	case classified:
 		return reply, err
 	case errors.Is(err, errTooLarge):
 		return reply, c.unusable(err.Error(), err)
-	}
-	if s, ok := stalled(limited); ok {
-		return reply, c.failure(llm.Network, 0, s.what, "use a faster model or server", s)
+	case stalled:
+		return reply, c.failure(llm.Network, 0, stall.what, "use a faster model or server", stall)
 	}
 	return reply, c.unreached(err)
 }

@@ -2,16 +2,19 @@
 // any server that speaks it (Ollama, vLLM, llama.cpp, OpenRouter, Gemini's and
 // Anthropic's compatible endpoints).
 //
-// It translates between engine/llm and the wire, puts streams together as they
-// come, checks that what came back is a usable reply, retries for a short while,
-// and classifies what it cannot cure as an *llm.Error. It knows nothing of agents
-// or sessions, shows nobody a reply before it is whole, and reads no environment: a
-// key goes to the base URL it was configured with and nowhere else, redirects
-// included.
+// It translates between engine/llm and the wire, assembles streams, validates
+// replies, retries for a short while, and classifies other failures as
+// *llm.Error. It delivers a reply only when it is complete, and reads no
+// environment: a key goes to the base URL it was configured with and nowhere else,
+// redirects included.
 //
-// Start with Client.Generate in client.go; call.go is one HTTP request and watch.go
-// its bounds; request.go and reply.go are the two directions of the translation;
-// event.go and stream.go put a stream together for reply.go; failure.go and
-// toolong.go are the classification, manner.go what a server may refuse without
-// refusing the request, retry.go the waiting.
+// It reads streams itself, because the SDK's reader and accumulator do not handle
+// tool calls without an index, arguments that are objects, usage in the places of
+// Moonshot and Groq, and errors outside of data lines.
+//
+// Start with Client.Generate in client.go, which also makes the HTTP request
+// under the limits of watchdog.go. request.go and reply.go are the two directions
+// of the translation; stream.go and streamcall.go assemble a stream for reply.go;
+// failure.go and errorbody.go classify errors, refusals.go retries without the
+// parts of a request that a server refuses, and retry.go waits.
 package openai

@@ -9,39 +9,35 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
-// maxExcerpt bounds what an error repeats of a response, in bytes.
+// maxExcerpt bounds the part of a response that an error repeats, in bytes.
 const maxExcerpt = 500
 
-// failure builds the error that names model and host, what happened and what helps.
-func (c *Client) failure(kind llm.Kind, status int, what, remedy string, cause error) *llm.Error {
-	said := fmt.Sprintf("model %s at %s: %s", c.model, c.host, what)
+// failure builds an error with the model, the host, the event and the remedy.
+func (c *Client) failure(kind llm.Kind, status int, event, remedy string, cause error) *llm.Error {
+	message := fmt.Sprintf("model %s at %s: %s", c.model, c.host, event)
 	if remedy != "" {
-		said += "; " + remedy
+		message += "; " + remedy
 	}
-	return &llm.Error{Kind: kind, Status: status, Message: said, Err: c.masked(cause)}
+	return &llm.Error{Kind: kind, Status: status, Message: message, Err: c.redact(cause)}
 }
 
-// unusable is a response that arrived but is no reply.
-func (c *Client) unusable(what string, cause error) *llm.Error {
-	return c.failure(llm.BadReply, http.StatusOK, what, "", cause)
+// unusable reports a response that arrived but is not a reply.
+func (c *Client) unusable(reason string, cause error) *llm.Error {
+	return c.failure(llm.BadReply, http.StatusOK, reason, "", cause)
 }
 
-// unreached is a request that got no complete response. The cause is taken out
-// of its url.Error, which repeats the whole URL.
+// unreached reports a request without a complete response. It unwraps url.Error,
+// which repeats the whole URL.
 func (c *Client) unreached(err error) *llm.Error {
-	var (
-		wrapped     *url.Error
-		certificate *tls.CertificateVerificationError
-	)
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	if errors.As(err, &certificate) {
+	if certificate, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return c.failure(llm.BadRequest, 0, "its certificate is not trusted: "+c.excerpt(certificate.Err.Error()),
 			"check base_url, or add the authority to the system's certificates", err)
 	}
@@ -51,40 +47,37 @@ func (c *Client) unreached(err error) *llm.Error {
 
 // refused classifies an error response.
 func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error {
-	problem := readProblem(body)
+	parsed := parseErrorBody(body)
 	if status == http.StatusOK {
-		// Proxies wrap the error of the server behind them; its status is then in the body.
-		status = problem.status()
+		// Proxies wrap the error of the server behind them, with its status in the body.
+		status = parsed.status()
 	}
-	kind, window := classify(status, problem)
-	what := fmt.Sprintf("%s (HTTP %d)", headline(kind), status)
-	text := problem.message
-	if text == "" {
-		text = string(body)
-	}
+	kind, window := classify(status, parsed)
+	event := fmt.Sprintf("%s (HTTP %d)", headline(kind), status)
+	message := cmp.Or(parsed.message, string(body))
 	if to, _, _ := strings.Cut(header.Get("Location"), "?"); to != "" && status >= 300 && status < 400 {
-		text = "redirected to " + to
+		message = "redirected to " + to
 	}
-	if text = c.excerpt(text); text != "" {
-		what += ": " + text
+	if message = c.excerpt(message); message != "" {
+		event += ": " + message
 	}
 	var part error
 	if kind == llm.BadRequest || kind == llm.Overloaded {
-		problem.message = cmp.Or(problem.message, string(body[:min(len(body), 4*maxExcerpt)]))
-		part = refusedPart(status, problem)
+		parsed.message = cmp.Or(parsed.message, string(body[:min(len(body), 4*maxExcerpt)]))
+		part = refusedPart(status, parsed)
 	}
-	failed := c.failure(kind, status, what, c.remedy(kind), part)
+	failed := c.failure(kind, status, event, c.remedy(kind), part)
 	failed.Window = window
 	if failed.Retryable() {
-		failed.RetryAfter = cmp.Or(retryAfter(header, time.Now()), min(problem.retryAfter, longestAsked))
+		failed.RetryAfter = cmp.Or(retryAfter(header, time.Now()), min(parsed.retryAfter, longestAsked))
 	}
 	return failed
 }
 
-// classify maps status and error code to a kind, and to the model's window where
-// the conversation is too long for it. Codes and words go before the status,
-// because providers agree less on statuses.
-func classify(status int, p problem) (llm.Kind, int) {
+// classify returns the kind of an error, and the model's window if the
+// conversation is too long for it. Codes and words take precedence over the
+// status, on which providers agree less.
+func classify(status int, p errorBody) (llm.Kind, int) {
 	window, long := p.tooLong(status)
 	switch {
 	case hasAny(p.code+" "+p.kind, "insufficient_quota", "billing"):
@@ -95,14 +88,14 @@ func classify(status int, p problem) (llm.Kind, int) {
 	case long || status == http.StatusRequestEntityTooLarge:
 		return llm.ContextTooLong, window
 	case status == http.StatusInternalServerError && hasAny(p.message, "json.exception"):
-		return llm.BadRequest, 0 // llama.cpp, of a body that it cannot read
+		return llm.BadRequest, 0 // llama.cpp: an unreadable request
 	case status == http.StatusInternalServerError && hasAny(p.message, "error parsing tool call", "failed to parse input"):
-		return llm.BadReply, 0 // Ollama and llama.cpp, of what the model wrote
+		return llm.BadReply, 0 // Ollama and llama.cpp: the model's output
 	}
 	return byStatus(status, p), 0
 }
 
-func byStatus(status int, p problem) llm.Kind {
+func byStatus(status int, p errorBody) llm.Kind {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired, http.StatusProxyAuthRequired:
 		return llm.AuthFailed
@@ -121,7 +114,7 @@ func byStatus(status int, p problem) llm.Kind {
 	return llm.BadRequest
 }
 
-// headline says in a few words what a kind means.
+// headline describes a kind of error.
 func headline(kind llm.Kind) string {
 	switch kind {
 	case llm.AuthFailed:
@@ -163,6 +156,7 @@ func (c *Client) remedy(kind llm.Kind) string {
 	}
 }
 
+// withoutKey replaces the key, which some servers repeat.
 func (c *Client) withoutKey(s string) string {
 	if c.key == "" {
 		return s
@@ -170,36 +164,28 @@ func (c *Client) withoutKey(s string) string {
 	return strings.ReplaceAll(s, c.key, "[key]")
 }
 
-// masked is the cause of a failure, which is kept where failures are, without the
-// key: errors of parsing and of connections quote what was sent.
-func (c *Client) masked(cause error) error {
+// redact removes the key from a cause: errors of parsing and of connections quote
+// the data.
+func (c *Client) redact(cause error) error {
 	if cause == nil || c.key == "" || !strings.Contains(cause.Error(), c.key) {
 		return cause
 	}
-	return &maskedError{text: c.withoutKey(cause.Error()), cause: cause}
+	return &redactedError{text: c.withoutKey(cause.Error()), cause: cause}
 }
 
-// maskedError is its cause to errors.Is, but cannot be unwrapped.
-type maskedError struct {
+// redactedError matches its cause in errors.Is but does not unwrap to it.
+type redactedError struct {
 	text  string
 	cause error
 }
 
-func (e *maskedError) Error() string { return e.text }
+func (e *redactedError) Error() string { return e.text }
 
-func (e *maskedError) Is(target error) bool { return errors.Is(e.cause, target) }
+func (e *redactedError) Is(target error) bool { return errors.Is(e.cause, target) }
 
-// excerpt is the beginning of what a provider sent, on one line and without the
-// key, which some servers repeat.
-func (c *Client) excerpt(sent string) string {
-	sent = c.withoutKey(sent)
-	s := strings.Join(strings.Fields(strings.ToValidUTF8(sent[:min(len(sent), 4*maxExcerpt)], "")), " ")
-	if len(s) <= maxExcerpt {
-		return s
-	}
-	cut := maxExcerpt
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+// excerpt returns the beginning of a response on one line, without the key.
+func (c *Client) excerpt(response string) string {
+	response = c.withoutKey(response)
+	head, _ := text.Head(response, 4*maxExcerpt)
+	return text.Truncate(text.OneLine(strings.ToValidUTF8(head, "")), maxExcerpt)
 }

@@ -18,19 +18,19 @@ import (
 	"conclave/engine/llm"
 )
 
-// maxCount and maxPrice bound what a server's usage is believed. What is beyond
-// is a fault of the server, and must not break the sums.
+// maxCount and maxPrice bound a server's usage: larger values are faults of the
+// server and would break the sums.
 const (
 	maxCount = 1e12 // tokens of one call
 	maxPrice = 1e12 // USD of one call
 )
 
-// reply reads the body of a successful response. A body that is an error after
-// all, or no complete reply, is an *llm.Error.
-// An error of another kind is one of reading.
-func (c *Client) reply(header http.Header, body io.Reader, w *watch) (llm.Reply, error) {
+// reply reads the body of a successful response. It returns an *llm.Error for a
+// body that contains an error or an incomplete reply, and other errors for failed
+// reads.
+func (c *Client) reply(header http.Header, body io.Reader, w *watchdog) (llm.Reply, error) {
 	r := bufio.NewReader(body)
-	stream, err := streamed(header, r)
+	stream, err := isStream(header, r)
 	if err != nil {
 		return llm.Reply{}, err
 	}
@@ -39,7 +39,7 @@ func (c *Client) reply(header http.Header, body io.Reader, w *watch) (llm.Reply,
 	}
 	whole, err := io.ReadAll(r)
 	if err != nil {
-		// What had begun to arrive was thought of already, and is charged for.
+		// The model has generated the reply, and the provider charges for it.
 		return llm.Reply{Usage: llm.Usage{ModelCalls: 1}}, err
 	}
 	return c.completion(header, whole)
@@ -76,14 +76,14 @@ func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) 
 	return out, c.finished(choice, out.Message)
 }
 
-// finished judges how the reply ended.
+// finished returns an error for a reply that did not end well.
 func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error {
 	switch strings.ToLower(choice.FinishReason) {
 	case "length", "max_tokens", "model_length", "max_output_tokens":
-		cut := c.unusable("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
+		truncated := c.unusable("the reply was cut off at the token limit; raise max_tokens (or max_completion_tokens) in params, "+
 			"or the server's context size", nil)
-		cut.Cut = true
-		return cut
+		truncated.Cut = true
+		return truncated
 	case "content_filter", "safety", "recitation", "prohibited_content", "blocklist", "sensitive":
 		return c.failure(llm.ContentPolicy, 0, "the provider's content filter stopped the reply", "rephrase the query", nil)
 	case "error", "abort", "network_error", "insufficient_system_resource":
@@ -95,8 +95,8 @@ func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error 
 		return c.failure(llm.ContentPolicy, 0, "the model refused: "+c.excerpt(choice.Message.Refusal), "rephrase the query", nil)
 	}
 	if choice.FinishReason == "" {
-		// Many servers leave the reason out of replies that are complete. Only
-		// calls can be seen to be cut.
+		// Many servers omit the reason in complete replies. Only a truncated call can
+		// be recognised.
 		for _, call := range m.ToolCalls {
 			if call.Arguments != "" && !json.Valid([]byte(call.Arguments)) {
 				return c.unusable("the reply has no finish_reason and the arguments of "+call.Name+" are cut off", nil)
@@ -112,7 +112,7 @@ func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error 
 func (c *Client) message(in sdk.ChatCompletionMessage) (llm.Message, error) {
 	out := llm.Message{
 		Role:    llm.Assistant,
-		Content: text(in.JSON.Content.Raw()),
+		Content: contentText(in.JSON.Content.Raw()),
 		Extra:   echoed(in.JSON.ExtraFields),
 	}
 	for i, call := range in.ToolCalls {
@@ -130,8 +130,9 @@ func (c *Client) message(in sdk.ChatCompletionMessage) (llm.Message, error) {
 	return out, nil
 }
 
-// text is a content that is a string, null, or, at some servers, a list of parts.
-func text(content string) string {
+// contentText returns the text of a content, which is a string, null, or, at some
+// servers, a list of parts.
+func contentText(content string) string {
 	var s string
 	if json.Unmarshal([]byte(content), &s) == nil {
 		return s
@@ -152,7 +153,8 @@ func text(content string) string {
 	return b.String()
 }
 
-// arguments are a string of JSON, or, at some servers, the object itself.
+// arguments returns a call's arguments: a string of JSON, or, at some servers, the
+// object itself.
 func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 	if object := f.JSON.Arguments.Raw(); strings.HasPrefix(object, "{") {
 		return object
@@ -160,9 +162,8 @@ func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 	return f.Arguments
 }
 
-// echoed keeps the fields that providers want back with the message or the
-// call they came with: thoughts and their signatures. Others are not sent back,
-// because strict servers refuse what they do not know.
+// echoed returns the fields that providers require back with their message or
+// call: thoughts and signatures. Strict servers refuse other unknown fields.
 func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
 	for _, name := range slices.Concat(thoughts, []string{"extra_content"}) {
@@ -178,15 +179,15 @@ func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	return kept
 }
 
-// usage takes the server's counts, and its price where it sends one. At xAI and
-// Gemini the thoughts are in the total, but not among the output tokens.
+// usage converts the server's counts and its cost, if it states one. xAI and Gemini
+// count thoughts in the total but not among the output tokens.
 func usage(u sdk.CompletionUsage) llm.Usage {
 	out := llm.Usage{
 		InputTokens:       count(u.JSON.PromptTokens),
 		CachedInputTokens: cached(u),
 		OutputTokens:      count(u.JSON.CompletionTokens),
 		ReasoningTokens:   count(u.CompletionTokensDetails.JSON.ReasoningTokens),
-		TotalUSD:          stated(u),
+		TotalUSD:          statedCost(u),
 		ModelCalls:        1,
 	}
 	if apart := count(u.JSON.TotalTokens) - out.InputTokens - out.OutputTokens; apart > 0 && out.InputTokens > 0 {
@@ -196,9 +197,9 @@ func usage(u sdk.CompletionUsage) llm.Usage {
 	return out
 }
 
-// stated is what the server itself says that the call cost, in US dollars: as
-// OpenRouter does, or xAI, in 10,000,000,000ths.
-func stated(u sdk.CompletionUsage) *float64 {
+// statedCost returns the cost that the server states, in US dollars: OpenRouter in
+// dollars, xAI in 10,000,000,000ths.
+func statedCost(u sdk.CompletionUsage) *float64 {
 	const ticks = 1e10
 	extra := u.JSON.ExtraFields
 	if extra["is_byok"].Raw() == "true" {
@@ -213,9 +214,8 @@ func stated(u sdk.CompletionUsage) *float64 {
 	return nil
 }
 
-// throughRouter is the cost of a call that OpenRouter passed on with a key that is
-// the customer's own: its cost is OpenRouter's part only, often 0, and who has the
-// model charges, too.
+// throughRouter returns the cost of a call that OpenRouter passed on with the
+// customer's own key: its own part, often 0, plus that of the model's provider.
 func throughRouter(extra map[string]respjson.Field) *float64 {
 	var details struct {
 		Upstream json.RawMessage `json:"upstream_inference_cost"`
@@ -223,16 +223,16 @@ func throughRouter(extra map[string]respjson.Field) *float64 {
 	if json.Unmarshal([]byte(extra["cost_details"].Raw()), &details) != nil {
 		return nil
 	}
-	own, known := dollars([]byte(extra["cost"].Raw()), 1)
-	upstream, stated := dollars(details.Upstream, 1)
-	if !known || !stated {
+	own, ok := dollars([]byte(extra["cost"].Raw()), 1)
+	upstream, upstreamOK := dollars(details.Upstream, 1)
+	if !ok || !upstreamOK {
 		return nil
 	}
 	usd := own + upstream
 	return &usd
 }
 
-// dollars is an amount in the given part of a dollar, if it is one to believe.
+// dollars converts an amount in parts of a dollar, if it is plausible.
 func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
 	var n *float64
 	if json.Unmarshal(amount, &n) != nil || n == nil || *n < 0 || *n/part > maxPrice {
@@ -241,14 +241,14 @@ func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
 	return *n / part, true
 }
 
-// cached is how much of the input came from the provider's cache, where OpenAI
-// says so, or DeepSeek, or Moonshot.
+// cached returns the input tokens from the provider's cache, in the fields of
+// OpenAI, DeepSeek or Moonshot.
 func cached(u sdk.CompletionUsage) int64 {
 	extra := u.JSON.ExtraFields
 	return max(count(u.PromptTokensDetails.JSON.CachedTokens), count(extra["prompt_cache_hit_tokens"]), count(extra["cached_tokens"]))
 }
 
-// readUsage is usage for a usage object by itself, which may be missing.
+// readUsage converts a usage object, which may be missing.
 func readUsage(object json.RawMessage) llm.Usage {
 	var u sdk.CompletionUsage
 	if json.Unmarshal(object, &u) != nil {
@@ -257,7 +257,7 @@ func readUsage(object json.RawMessage) llm.Usage {
 	return usage(u)
 }
 
-// count is a number of tokens within 0..maxCount, 0 if the field is no number.
+// count returns a number of tokens within 0..maxCount, 0 for other values.
 func count(field respjson.Field) int64 {
 	n, err := strconv.ParseFloat(field.Raw(), 64)
 	if math.IsNaN(n) || err != nil && !errors.Is(err, strconv.ErrRange) {

@@ -14,11 +14,11 @@ import (
 	"conclave/engine/llm"
 )
 
-// request translates a request to the wire's form.
-func (c *Client) request(req llm.Request, asked parts) sdk.ChatCompletionNewParams {
+// request translates a request with its optional parts to the wire's form.
+func (c *Client) request(req llm.Request, sent parts) sdk.ChatCompletionNewParams {
 	params := sdk.ChatCompletionNewParams{Model: c.model}
 	for _, m := range req.Messages {
-		params.Messages = append(params.Messages, message(m, asked))
+		params.Messages = append(params.Messages, message(m, sent))
 	}
 	for _, t := range req.Tools {
 		params.Tools = append(params.Tools, tool(t))
@@ -26,14 +26,14 @@ func (c *Client) request(req llm.Request, asked parts) sdk.ChatCompletionNewPara
 	extra := map[string]any{}
 	maps.Copy(extra, c.params)
 	if len(req.Tools) == 0 {
-		// What is said of tools is refused where there are none.
+		// Servers refuse parameters of tools without tools.
 		delete(extra, "tool_choice")
 		delete(extra, "parallel_tool_calls")
 	}
-	if asked.stream {
+	if sent.stream {
 		extra["stream"] = true
 	}
-	if asked.stream && asked.usage {
+	if sent.stream && sent.usage {
 		params.StreamOptions.IncludeUsage = param.NewOpt(true)
 	}
 	if len(extra) > 0 {
@@ -42,34 +42,34 @@ func (c *Client) request(req llm.Request, asked parts) sdk.ChatCompletionNewPara
 	return params
 }
 
-func message(m llm.Message, asked parts) sdk.ChatCompletionMessageParamUnion {
+func message(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUnion {
 	switch m.Role {
 	case llm.System:
 		return sdk.SystemMessage(m.Content)
 	case llm.Assistant:
-		if !asked.thoughts {
-			m.Extra = unthought(m.Extra)
+		if !sent.thoughts {
+			m.Extra = withoutThoughts(m.Extra)
 		}
 		return assistant(m)
 	case llm.ToolRole:
 		return sdk.ToolMessage(m.Content, m.ToolCallID)
 	default:
-		return user(m, asked.images)
+		return user(m, sent.images)
 	}
 }
 
-// user is a message with its images after its text, or with a sentence in the
-// place of each for a model that cannot see.
+// user returns a message with its images after its text, or with a placeholder for
+// each image if the model cannot see images.
 func user(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
 	if len(m.Images) == 0 {
 		return sdk.UserMessage(m.Content)
 	}
 	if !images {
-		said := []string{m.Content}
+		lines := []string{m.Content}
 		for _, image := range m.Images {
-			said = append(said, fmt.Sprintf("[image of %d KB: this model cannot see images]", (len(image.Data)+1023)/1024))
+			lines = append(lines, fmt.Sprintf("[image of %d KB: this model cannot see images]", (len(image.Data)+1023)/1024))
 		}
-		return sdk.UserMessage(strings.TrimPrefix(strings.Join(said, "\n"), "\n"))
+		return sdk.UserMessage(strings.TrimPrefix(strings.Join(lines, "\n"), "\n"))
 	}
 	var parts []sdk.ChatCompletionContentPartUnionParam
 	if m.Content != "" {
@@ -87,10 +87,10 @@ func assistant(m llm.Message) sdk.ChatCompletionMessageParamUnion {
 	extra := raw(m.Extra)
 	switch {
 	case m.Content == "" && len(m.ToolCalls) > 0:
-		// Null, not "": some servers drop the calls of a message whose content is a string.
+		// Some servers drop the calls of a message whose content is a string.
 		extra["content"] = nil
 	case m.Content == "":
-		// A model may say nothing, but some servers refuse a message that says nothing.
+		// Some servers refuse an empty message, which a model may send.
 		out.Content.OfString = param.NewOpt("(nothing)")
 	default:
 		out.Content.OfString = param.NewOpt(m.Content)
@@ -118,9 +118,8 @@ func toolCall(call llm.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
 	return sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &out}
 }
 
-// sendable returns arguments that every server can take back. Several parse
-// them into an object and refuse the whole conversation if that fails, so the
-// model's broken text is kept, but inside an object.
+// sendable returns arguments that every server accepts. Several refuse the whole
+// conversation if the arguments are not an object, so other text is wrapped in one.
 func sendable(arguments string) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
@@ -150,7 +149,7 @@ func tool(t llm.Tool) sdk.ChatCompletionToolUnionParam {
 		function.Description = param.NewOpt(t.Description)
 	}
 	if len(t.Parameters) > 0 {
-		// As it is: decoded and encoded again, a schema would lose its order.
+		// Raw: decoding and encoding would change the order of the schema.
 		function.SetExtraFields(map[string]any{"parameters": t.Parameters})
 	}
 	return sdk.ChatCompletionFunctionTool(function)

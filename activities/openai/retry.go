@@ -14,34 +14,34 @@ import (
 	"conclave/engine/llm"
 )
 
-// The retry policy of one Generate. Waiting longer is the caller's business: it
-// can give up its slot and say why it waits.
+// The retry policy of one Generate. Longer waits are left to the caller, which can
+// release its slot and report the reason.
 const (
-	maxAttempts = 7
+	maxTries    = 7
 	maxElapsed  = 60 * time.Second // no retry starts later than this
-	firstWait   = time.Second      // doubled after every attempt
+	firstWait   = time.Second      // doubled after every try
 	longestWait = 20 * time.Second // of our own; a server may ask for more
-	maxPaid     = 1                // retries of calls that broke off after the model had begun to speak: each costs
+	maxPaid     = 1                // retries of calls that broke off in the reply, each of which costs
 
-	// longestAsked bounds what a server may ask for: a limit may be lifted earlier,
-	// and asking is free.
+	// longestAsked bounds the wait that a server may ask for: its limit may end
+	// earlier, and trying is free.
 	longestAsked = time.Hour
 )
 
 // retrying calls until it succeeds, fails for good, or the policy is exhausted. The
-// usage is that of all attempts.
+// usage is the sum of all tries.
 func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (llm.Reply, error) {
 	start := time.Now()
 	var spent llm.Usage
-	for attempt := 1; ; attempt++ {
+	for try := 1; ; try++ {
 		reply, err := call()
 		spent = spent.Add(reply.Usage)
 		reply.Usage = spent
-		var failed *llm.Error
-		if !errors.As(err, &failed) || !transient(failed.Kind) || attempt == maxAttempts || spent.ModelCalls > maxPaid {
+		failed, ok := errors.AsType[*llm.Error](err)
+		if !ok || !transient(failed.Kind) || try == maxTries || spent.ModelCalls > maxPaid {
 			return reply, err
 		}
-		wait, left := backoff(attempt), maxElapsed-time.Since(start)
+		wait, left := backoff(try), maxElapsed-time.Since(start)
 		if max(wait, failed.RetryAfter) > left {
 			return reply, err
 		}
@@ -52,26 +52,26 @@ func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (
 	}
 }
 
-// transient are the kinds that waiting cures. A bad reply is retryable too, but
-// paid for each time, so that is left to the caller.
+// transient reports whether waiting cures a kind of error. Retrying a bad reply
+// costs money and is left to the caller.
 func transient(k llm.Kind) bool {
 	return k == llm.RateLimited || k == llm.Overloaded || k == llm.Network
 }
 
-// backoff is the wait after the given attempt, from 1: exponential, with up to
-// a quarter taken off so that agents which failed together do not return together.
-func backoff(attempt int) time.Duration {
-	wait := min(firstWait<<(attempt-1), longestWait)
+// backoff returns the wait after a try, counted from 1: exponential, shortened by up
+// to a quarter so that agents that failed together do not return together.
+func backoff(try int) time.Duration {
+	wait := min(firstWait<<(try-1), longestWait)
 	return wait - rand.N(wait/4)
 }
 
-// spread is what a server asked to wait and up to an eighth more, as far as that
-// much is left: it asks all the agents that were refused together for the same.
+// spread lengthens the wait that a server asked for by up to an eighth, within the
+// time left: the server asks every agent for the same wait.
 func spread(asked, left time.Duration) time.Duration {
 	return asked + rand.N(min(asked/8, left-asked)+1)
 }
 
-// sleep waits, and says why and until when.
+// sleep waits, and reports the reason and the end of the wait.
 func (c *Client) sleep(ctx context.Context, d time.Duration, why string) error {
 	if c.waiting != nil {
 		defer c.waiting(ctx, fmt.Sprintf("%s; trying again at %s", why, time.Now().Add(d).UTC().Format(time.RFC3339)))()
@@ -86,24 +86,18 @@ func (c *Client) sleep(ctx context.Context, d time.Duration, why string) error {
 	}
 }
 
-// retryAfter reads how long a server asks to wait: milliseconds, seconds or a
-// date. 0 means that it does not say, or nothing sensible. It is at most longestAsked.
+// retryAfter returns the wait that a response asks for, in milliseconds, in seconds
+// or as a date: at most longestAsked, 0 without a valid one.
 func retryAfter(header http.Header, now time.Time) time.Duration {
-	return min(asksToWait(header, now), longestAsked)
-}
-
-func asksToWait(header http.Header, now time.Time) time.Duration {
-	if d, ok := duration(header.Get("Retry-After-Ms"), time.Millisecond); ok {
-		return d
-	}
 	value := header.Get("Retry-After")
-	if d, ok := duration(value, time.Second); ok {
-		return d
+	wait, ok := duration(header.Get("Retry-After-Ms"), time.Millisecond)
+	if !ok {
+		wait, ok = duration(value, time.Second)
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
+	if at, err := http.ParseTime(value); !ok && err == nil {
+		wait = max(0, at.Sub(now))
 	}
-	return 0
+	return min(wait, longestAsked)
 }
 
 func duration(value string, unit time.Duration) (time.Duration, bool) {

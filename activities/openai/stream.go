@@ -18,8 +18,8 @@ import (
 // event is one server-sent event.
 type event struct{ name, data string }
 
-// events yields the events of a stream as they arrive, and the error that it ends
-// with, if any. The last event needs no blank line after it.
+// events yields the events of a stream as they arrive, and the error that ends it.
+// The last event needs no blank line after it.
 func events(r *bufio.Reader) iter.Seq2[event, error] {
 	return func(yield func(event, error) bool) {
 		var next event
@@ -44,8 +44,8 @@ func events(r *bufio.Reader) iter.Seq2[event, error] {
 	}
 }
 
-// field takes a line of an event. Comments, and fields of no use here, are passed
-// over; llama.cpp has put its errors in a field of their own.
+// field adds a line of an event. Comments and unused fields are skipped; llama.cpp
+// sends errors in a field of their own.
 func (e *event) field(line string, data *[]string) {
 	name, value, _ := strings.Cut(line, ":")
 	value = strings.TrimPrefix(value, " ")
@@ -59,10 +59,10 @@ func (e *event) field(line string, data *[]string) {
 	}
 }
 
-// streamed reports whether the body is a stream of server-sent events. Servers
-// answer with one unasked, or with one object although asked for a stream, and not
-// all of them say which it is.
-func streamed(header http.Header, body *bufio.Reader) (bool, error) {
+// isStream reports whether the body is a stream of server-sent events. Servers
+// send a stream or an object whatever the request asks for, and not all declare
+// which.
+func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	for {
 		first, err := body.ReadByte()
@@ -88,16 +88,15 @@ func streamed(header http.Header, body *bufio.Reader) (bool, error) {
 	}
 }
 
-// streamedReply reads a stream, as it comes, as the completion that its chunks
-// add up to.
-func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watch) (llm.Reply, error) {
+// streamedReply reads a stream into the completion that its chunks add up to.
+func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchdog) (llm.Reply, error) {
 	var s stream
 	for e, err := range events(body) {
 		if err != nil && s.choice.FinishReason == "" {
 			return llm.Reply{Usage: s.spent()}, err
 		}
 		if err != nil {
-			break // what is missing is the end of the stream, not of the reply
+			break // the reply is complete, only the end of the stream is missing
 		}
 		if !s.add(e) {
 			return llm.Reply{Usage: s.spent()}, c.unusable("the response has a chunk that is not JSON: "+c.excerpt(e.data), nil)
@@ -115,20 +114,19 @@ func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watch)
 	}
 	folded, err := json.Marshal(s.completion())
 	if err != nil {
-		return llm.Reply{Usage: s.spent()}, c.unusable("the stream cannot be put together", err)
+		return llm.Reply{Usage: s.spent()}, c.unusable("the stream cannot be assembled", err)
 	}
 	return c.completion(header, folded)
 }
 
-// stream is what a stream has said so far. Only its first choice counts: one
-// was asked for.
+// stream is the content of a stream so far. Only the first choice counts.
 type stream struct {
 	choice  streamChoice
 	calls   []*streamCall
-	begun   bool // a chunk of the choice has come
-	spoken  bool // it said something
+	begun   bool // a chunk of the choice has arrived
+	spoken  bool // with content
 	done    bool
-	usage   json.RawMessage // the last: counts run, or come once, at the end
+	usage   json.RawMessage // the last one: running totals, or one at the end
 	problem []byte          // an error object instead of a chunk
 }
 
@@ -150,16 +148,16 @@ type chunk struct {
 	Object string          `json:"object"`
 }
 
-// streamDelta is a fragment of a message: its fields as they came.
+// streamDelta is a fragment of a message, by field.
 type streamDelta map[string]json.RawMessage
 
-// streamChoice is the choice of the folded completion.
+// streamChoice is the choice of the assembled completion.
 type streamChoice struct {
 	FinishReason string      `json:"finish_reason,omitempty"`
 	Message      streamDelta `json:"message"`
 }
 
-// add takes the next event and reports whether it could be read.
+// add merges the next event, and reports whether it could be read.
 func (s *stream) add(e event) bool {
 	if s.done = strings.TrimSpace(e.data) == "[DONE]"; s.done {
 		return true
@@ -185,7 +183,7 @@ func (s *stream) add(e event) bool {
 		}
 		whole := choice.Message
 		if s.spoken {
-			whole = nil // some servers repeat at the end what they have streamed
+			whole = nil // some servers repeat the streamed message at the end
 		}
 		if !s.merge(choice.Delta) || !s.merge(whole) {
 			return false
@@ -194,14 +192,14 @@ func (s *stream) add(e event) bool {
 	return true
 }
 
-// count keeps the last usage: totals run, or come once.
+// count keeps the last usage.
 func (s *stream) count(usage json.RawMessage) {
-	if given(usage) {
+	if present(usage) {
 		s.usage = usage
 	}
 }
 
-// patience is how long the next byte may take; 0 leaves it to silentTimeout.
+// patience returns the limit for the next byte; 0 leaves it to silentTimeout.
 func (s *stream) patience() time.Duration {
 	switch {
 	case s.choice.FinishReason != "":
@@ -234,11 +232,11 @@ func (s *stream) merge(d streamDelta) bool {
 	return true
 }
 
-// completion is the body that a server which does not stream would have sent.
+// completion returns the body that a server without streaming would have sent.
 func (s *stream) completion() map[string]any {
 	out := map[string]any{}
 	if s.begun {
-		// The role comes once, or in every chunk.
+		// Servers send the role once or in every chunk.
 		s.choice.Message["role"] = json.RawMessage(`"assistant"`)
 		if len(s.calls) > 0 {
 			s.choice.Message["tool_calls"], _ = json.Marshal(s.calls)
@@ -251,7 +249,7 @@ func (s *stream) completion() map[string]any {
 	return out
 }
 
-// spent is the usage of a stream that came to no completion.
+// spent returns the usage of a stream without a completion.
 func (s *stream) spent() llm.Usage {
 	if !s.begun && s.usage == nil {
 		return llm.Usage{}
@@ -259,26 +257,26 @@ func (s *stream) spent() llm.Usage {
 	return readUsage(s.usage)
 }
 
-// given reports whether a field is there and not null.
-func given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
+// present reports whether a field is there and not null.
+func present(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
-// empty reports whether a field says nothing.
+// empty reports whether a field has no content.
 func empty(value json.RawMessage) bool {
 	if len(value) > 2 && (value[0] == '[' || value[0] == '{') {
 		return len(bytes.TrimSpace(value[1:len(value)-1])) == 0
 	}
-	return !given(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
+	return !present(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
 }
 
-// joined appends a fragment of a field to what came before: text to text, parts
-// to parts, and text to parts as one of them. Anything else replaces it, except
-// that what is empty says nothing. It works on the JSON as it is, and in place: a
-// long reply comes in very many fragments.
+// joined appends a fragment of a field to the fragments before it: text to text,
+// parts to parts, and text to parts as another part. Other values replace it
+// unless they are empty. It edits the JSON in place, since a long reply has very
+// many fragments.
 func joined(before, fragment json.RawMessage) json.RawMessage {
-	if !given(before) {
+	if !present(before) {
 		return fragment
 	}
-	if !given(fragment) {
+	if !present(fragment) {
 		return before
 	}
 	switch a, b := before[len(before)-1], fragment[0]; {
@@ -298,7 +296,7 @@ func joined(before, fragment json.RawMessage) json.RawMessage {
 	return fragment
 }
 
-// part is text among parts, as which some servers send it between their thoughts.
+// part wraps text as a part, as some servers send it between thoughts.
 func part(text json.RawMessage) json.RawMessage {
 	return json.RawMessage(`[{"type":"text","text":` + string(text) + `}]`)
 }

@@ -15,14 +15,14 @@ type streamCall struct {
 	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
 
-// streamFunction is what is called. Arguments are a string, or, at some servers,
-// the object itself.
+// streamFunction is the called function. Arguments are a string, or, at some
+// servers, the object itself.
 type streamFunction struct {
 	Name      string          `json:"name,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// call adds a fragment to the call it continues, or begins a new one.
+// call adds a fragment to the call that it continues, or begins a new one.
 func (s *stream) call(f streamCall) {
 	open := s.continued(f)
 	if open == nil {
@@ -32,9 +32,9 @@ func (s *stream) call(f streamCall) {
 	open.extend(f)
 }
 
-// continued is the call that a fragment goes on with, or nil. What names nothing
-// belongs to the call of its ID, and everything else to the latest under its
-// index, or under none.
+// continued returns the call that a fragment continues, or nil. A fragment without
+// a name belongs to the call of its ID, others to the latest call under the same
+// index or without one.
 func (s *stream) continued(f streamCall) *streamCall {
 	var latest *streamCall
 	for _, open := range slices.Backward(s.calls) {
@@ -54,10 +54,10 @@ func (s *stream) continued(f streamCall) *streamCall {
 	return latest
 }
 
-// continuedBy reports whether a fragment under the same index, or under none,
-// goes on with the call. Not all servers count the index up, give IDs, or keep to
-// the one they gave: another name, another ID with a name, or the name again after
-// complete arguments is a new call.
+// continuedBy reports whether a fragment under the same index, or without one,
+// continues the call. Servers may repeat indexes, omit IDs or change them: a new
+// call has another name, another ID with a name, or the same name after complete
+// arguments.
 func (c *streamCall) continuedBy(f streamCall) bool {
 	other := f.ID != "" && c.ID != "" && f.ID != c.ID
 	switch named := f.Function.Name != ""; {
@@ -74,7 +74,7 @@ func (c *streamCall) continuedBy(f streamCall) bool {
 func (c *streamCall) complete() bool {
 	written := []byte(c.Function.Arguments)
 	if !bytes.HasSuffix(bytes.TrimRight(written, "\" \t\r\n\\trn"), []byte("}")) {
-		return false // seen at its end, spaces behind it aside: a long text is not read anew for every fragment
+		return false // avoids parsing a long text again for every fragment
 	}
 	var text string
 	if json.Unmarshal(written, &text) == nil {

@@ -11,36 +11,36 @@ import (
 	"conclave/engine/llm"
 )
 
-// problem is what an error body says, in the forms providers use.
-type problem struct {
+// errorBody is the content of an error response, in any of the providers' forms.
+type errorBody struct {
 	code, kind, message, param string
 
-	window     int           // tokens, in a field of llama.cpp
-	retryAfter time.Duration // in a field of Google
+	window     int           // in tokens, from llama.cpp
+	retryAfter time.Duration // from Google
 }
 
-// readProblem understands {"error": {…}}, {"error": "…"}, the same in a list,
-// and {"message"|"detail": …}; anything else is an empty problem.
-func readProblem(body []byte) problem {
+// parseErrorBody accepts {"error": {…}}, {"error": "…"}, the same in a list, and
+// {"message"|"detail": …}; anything else is empty.
+func parseErrorBody(body []byte) errorBody {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
 	}
 	var outer map[string]json.RawMessage
 	if json.Unmarshal(body, &outer) != nil {
-		return problem{}
+		return errorBody{}
 	}
 	fields := outer
 	if inner, ok := outer["error"]; ok {
 		var nested map[string]json.RawMessage
 		if json.Unmarshal(inner, &nested) != nil {
-			return problem{message: scalar(inner)}
+			return errorBody{message: scalar(inner)}
 		}
 		fields = nested
 	}
-	p := problem{
+	p := errorBody{
 		code: scalar(fields["code"]), kind: scalar(fields["type"]), message: scalar(fields["message"]), param: scalar(fields["param"]),
-		window: int(min(max(0, number(fields["n_ctx"])), maxCount)), retryAfter: asked(fields["details"]),
+		window: int(min(max(0, number(fields["n_ctx"])), maxCount)), retryAfter: retryDelay(fields["details"]),
 	}
 	if p.message == "" {
 		p.message = scalar(fields["detail"])
@@ -48,8 +48,8 @@ func readProblem(body []byte) problem {
 	return p
 }
 
-// scalar is a JSON string's text, or the JSON of anything else; null is empty.
-// Codes are numbers at some servers.
+// scalar returns a JSON string's text, or the JSON of another value; null is
+// empty. Some servers send codes as numbers.
 func scalar(value json.RawMessage) string {
 	var s string
 	if len(value) == 0 || json.Unmarshal(value, &s) == nil {
@@ -66,8 +66,8 @@ func number(value json.RawMessage) float64 {
 	return n
 }
 
-// asked is how long Google's details of an error ask to wait, 0 if they do not.
-func asked(details json.RawMessage) time.Duration {
+// retryDelay returns the wait that Google's details of an error ask for, or 0.
+func retryDelay(details json.RawMessage) time.Duration {
 	var list []struct {
 		RetryDelay string `json:"retryDelay"`
 	}
@@ -82,8 +82,8 @@ func asked(details json.RawMessage) time.Duration {
 	return 0
 }
 
-// status is the HTTP status that the error's code is, or 200.
-func (p problem) status() int {
+// status returns the error's code if it is an HTTP status, else 200.
+func (p errorBody) status() int {
 	if n, err := strconv.Atoi(p.code); err == nil && n >= 400 && n <= 599 {
 		return n
 	}
@@ -91,7 +91,7 @@ func (p problem) status() int {
 }
 
 // byWords classifies an error that came with status 200 and no status in it.
-func (p problem) byWords() llm.Kind {
+func (p errorBody) byWords() llm.Kind {
 	switch words := p.code + " " + p.kind + " " + p.message; {
 	case hasAny(words, "rate_limit", "rate limit", "too many requests"):
 		return llm.RateLimited
@@ -117,9 +117,9 @@ func hasAny(s string, words ...string) bool {
 	return false
 }
 
-// tooLongWords are how servers say that a prompt does not fit: OpenAI, vLLM,
-// Anthropic, Gemini, llama.cpp, Ollama, Mistral, xAI, LM Studio, TGI, Bedrock. The
-// group is the model's window, where they tell it.
+// tooLongWords match the messages about prompts that do not fit of OpenAI, vLLM,
+// Anthropic, Gemini, llama.cpp, Ollama, Mistral, xAI, LM Studio, TGI and Bedrock.
+// The group is the model's window.
 var tooLongWords = compiled(
 	`maximum (?:context|prompt|model) length (?:is|of) (\d+)`,
 	`(\d+) maximum context length`,
@@ -135,8 +135,8 @@ var tooLongWords = compiled(
 	`(?:prompt|input|request) is too long|input token count.{0,40} exceeds`,
 )
 
-// perMinute is OpenAI's and Groq's refusal of a request that alone is more than
-// its account may send in a minute: no waiting cures it.
+// perMinute matches OpenAI's and Groq's refusal of a single request beyond the
+// account's limit per minute, which waiting does not cure.
 var perMinute = regexp.MustCompile(`request too large\b.*\blimit (\d+), requested (\d+)`)
 
 func compiled(patterns ...string) []*regexp.Regexp {
@@ -147,9 +147,9 @@ func compiled(patterns ...string) []*regexp.Regexp {
 	return out
 }
 
-// tooLong recognises a prompt that does not fit, by the error's code where there is
-// one, else by its words, and returns the tokens that do fit, 0 if it does not say.
-func (p problem) tooLong(status int) (window int, long bool) {
+// tooLong recognises a prompt that does not fit by the error's code or words, and
+// returns the number of tokens that fit, 0 if unknown.
+func (p errorBody) tooLong(status int) (window int, long bool) {
 	message := strings.ToLower(p.message)
 	if m := perMinute.FindStringSubmatch(message); m != nil {
 		limit, requested := tokens(m[1]), tokens(m[2])
@@ -174,7 +174,7 @@ func (p problem) tooLong(status int) (window int, long bool) {
 	return max(window, p.window), true
 }
 
-// tokens is a number in a message, 0 if it is none to believe.
+// tokens parses a number in a message, 0 if it is implausible.
 func tokens(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil || n > maxCount {

@@ -11,8 +11,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// What a server may refuse of a request without refusing the request: the causes
-// of its refusal.
+// Causes of a refusal that is about an optional part of the request.
 var (
 	errUsage    = errors.New("stream_options are refused")
 	errStream   = errors.New("streaming is refused")
@@ -20,8 +19,7 @@ var (
 	errImages   = errors.New("images are refused")
 )
 
-// Words by which servers refuse them. A failure "upstream" is none of streaming,
-// and reasoning_effort no thought.
+// Words of such refusals. They must not match "upstream" and reasoning_effort.
 var (
 	usageWords   = regexp.MustCompile(`(?i)\bstream_options\b|\binclude_usage\b`)
 	streamWords  = regexp.MustCompile(`(?i)\bstream(ing|ed)?\b`)
@@ -30,33 +28,33 @@ var (
 		`|content\b.{0,40}\b(a|valid|type|expected) string\b`)
 )
 
-// thoughts are the fields of a message that some servers demand back, and others
-// refuse although they have sent them.
+// thoughts lists the fields of a message that some servers require back and others
+// refuse although they sent them.
 var thoughts = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"}
 
-// parts are parts of a request that it can do without.
+// parts are the optional parts of a request.
 type parts struct{ stream, usage, thoughts, images bool }
 
-// less are the parts without others.
-func (p parts) less(q parts) parts {
+// without returns the parts that are not in q.
+func (p parts) without(q parts) parts {
 	return parts{
 		stream: p.stream && !q.stream, usage: p.usage && !q.usage,
 		thoughts: p.thoughts && !q.thoughts, images: p.images && !q.images,
 	}
 }
 
-// Refusals are what servers were seen to refuse of requests, by server and model.
-// Clients that share them do not ask again. The zero value knows of none; it is
+// Refusals remembers the parts of requests that servers refuse, by server and
+// model. Clients that share it do not send them again. The zero value is empty and
 // safe for concurrent use.
 type Refusals struct {
 	mu   sync.Mutex
 	seen map[server]parts
 }
 
-// server is where a model is.
+// server identifies a model at a server.
 type server struct{ url, model string }
 
-// maxServers bounds what is remembered; what is forgotten is one refusal away.
+// maxServers bounds the memory; a forgotten refusal costs one request.
 const maxServers = 1000
 
 func (r *Refusals) of(s server) parts {
@@ -78,25 +76,22 @@ func (r *Refusals) add(s server, refused parts) {
 	}
 }
 
-// asks are the parts to ask for.
-func (c *Client) asks() parts {
-	return c.wishes.less(c.refusals.of(c.server)).less(c.blind.of(c.server))
+// acceptedParts returns the wanted parts that the server is not known to refuse.
+func (c *Client) acceptedParts() parts {
+	return c.wanted.without(c.refusals.of(c.server)).without(c.images.of(c.server))
 }
 
-// learn remembers what a server has refused, and without which it has accepted
-// the request. That it takes no images is the client's own knowledge: it may have
-// been for the image.
-func (c *Client) learn(refused parts) {
+// remember records the parts without which the server has accepted a request.
+func (c *Client) remember(refused parts) {
 	if refused == (parts{}) {
 		return
 	}
-	c.blind.add(c.server, parts{images: refused.images})
+	c.images.add(c.server, parts{images: refused.images})
 	refused.images = false
 	c.refusals.add(c.server, refused)
 }
 
-// refusedBy is which of the parts asked for a refusal is about, if the request
-// would be another one without.
+// refusedBy returns the part that a refusal is about, if the request contains it.
 func (p parts) refusedBy(err error, req llm.Request) parts {
 	switch {
 	case errors.Is(err, errUsage):
@@ -115,9 +110,9 @@ func thoughtful(m llm.Message) bool {
 	return slices.ContainsFunc(thoughts, func(name string) bool { return m.Extra[name] != nil })
 }
 
-// unthought are a message's own fields without the thoughts. What signs a call
-// stays.
-func unthought(extra map[string]json.RawMessage) map[string]json.RawMessage {
+// withoutThoughts returns a message's extra fields without its thoughts. Signatures
+// of calls stay.
+func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessage {
 	left := map[string]json.RawMessage{}
 	for name, value := range extra {
 		if !slices.Contains(thoughts, name) {
@@ -127,9 +122,9 @@ func unthought(extra map[string]json.RawMessage) map[string]json.RawMessage {
 	return left
 }
 
-// refusedPart is which part of the request a refusal is about, or nil. llama.cpp
-// refuses images with 500.
-func refusedPart(status int, p problem) error {
+// refusedPart returns the cause for the part that a refusal is about, or nil.
+// llama.cpp refuses images with 500.
+func refusedPart(status int, p errorBody) error {
 	words := p.param + " " + p.message
 	switch status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:

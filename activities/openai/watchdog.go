@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/openai/openai-go/v3/option"
+)
+
+// The limits of one HTTP request. A server that buffers a tool call is silent while
+// the model writes it, so idleTimeout is longer than a gateway's.
+const (
+	silentTimeout  = 10 * time.Minute // without an event: a long prompt, hidden thoughts, keep-alives, or a response that is not a stream
+	idleTimeout    = 3 * time.Minute  // without a byte, after the first of the reply
+	closingTimeout = 10 * time.Second // without a byte, after the last of the reply
+	totalTimeout   = 30 * time.Minute
+
+	maxBody = 32 << 20 // bytes of a response
+)
+
+var errTooLarge = fmt.Errorf("the response is larger than %d MiB", maxBody>>20)
+
+// stallError is the cause by which a watchdog ends a request.
+type stallError struct{ what string }
+
+func (e *stallError) Error() string { return e.what }
+
+// watchdog ends a request that takes too long.
+type watchdog struct {
+	silent, idle *time.Timer
+	patience     time.Duration // of idle; 0 before the first byte of the reply
+}
+
+// newWatchdog returns a request's context and its watchdog. The caller must call
+// release.
+func newWatchdog(ctx context.Context) (limited context.Context, w *watchdog, release func()) {
+	ctx, stop := context.WithTimeoutCause(ctx, totalTimeout, &stallError{fmt.Sprintf("no end of the response within %v", totalTimeout)})
+	ctx, cancel := context.WithCancelCause(ctx)
+	w = &watchdog{silent: time.AfterFunc(silentTimeout, func() {
+		cancel(&stallError{fmt.Sprintf("nothing of a reply for %v", silentTimeout)})
+	})}
+	w.idle = time.AfterFunc(totalTimeout, func() {
+		cancel(&stallError{"the response stalled"})
+	})
+	return ctx, w, func() {
+		w.silent.Stop()
+		w.idle.Stop()
+		cancel(nil)
+		stop()
+	}
+}
+
+// byte records a byte of the response, which may be of a keep-alive comment.
+func (w *watchdog) byte() {
+	if w.patience > 0 {
+		w.idle.Reset(w.patience)
+	}
+}
+
+// event records an event of a stream, and sets the limit for the next byte; 0
+// leaves it to silentTimeout.
+func (w *watchdog) event(patience time.Duration) {
+	w.silent.Reset(silentTimeout)
+	w.patience = patience
+	w.byte()
+}
+
+// middleware watches the body of a response and bounds its size.
+func (w *watchdog) middleware(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if res != nil && res.Body != nil {
+		res.Body = &body{ReadCloser: res.Body, watchdog: w, left: maxBody}
+	}
+	return res, err
+}
+
+// body is the watched body of a response.
+type body struct {
+	io.ReadCloser
+	watchdog *watchdog
+	left     int
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
+	if n > 0 {
+		b.watchdog.byte()
+	}
+	if n > b.left {
+		return b.left, errTooLarge
+	}
+	b.left -= n
+	return n, err
+}
