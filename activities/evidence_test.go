@@ -29,7 +29,7 @@ func newRecorder(t *testing.T, secrets ...string) (r recorder, say func(map[stri
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	dir := t.TempDir()
-	files, err := tools.Open(dir)
+	files, err := tools.Open(t.Context(), dir, tools.Set{Files: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = files.Close() })
 	r = recorder{

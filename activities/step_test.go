@@ -64,9 +64,11 @@ func newFloor(t *testing.T, replies ...func(context.Context) (llm.Message, error
 	model := &script{replies: replies}
 	f.Activities = &Activities{
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Teams:     Teams{Named: map[string]config.Team{DefaultTeam: f.team}},
-		Model:     func(config.Agent) (loop.Model, error) { return model, nil },
-		Tools:     func(_ context.Context, _ config.Agent, dir string) (step.Tools, error) { return tools.Open(dir) },
+		Teams: Teams{Named: map[string]config.Team{DefaultTeam: f.team}},
+		Model: func(config.Agent) (loop.Model, error) { return model, nil },
+		Tools: func(ctx context.Context, _ config.Agent, dir string) (step.Tools, error) {
+			return tools.Open(ctx, dir, tools.Set{Files: true})
+		},
 		Heartbeat: func(context.Context, []byte, ...any) error { return nil },
 	}
 	var suite testsuite.WorkflowTestSuite

@@ -105,7 +105,7 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 		o := t.options()
 		set.Shell = &o
 	}
-	opened, err := tools.OpenSet(ctx, workspace, set)
+	opened, err := tools.Open(ctx, workspace, set)
 	var unconfined *sandbox.LevelError
 	var unreached *mcp.StartError
 	switch {

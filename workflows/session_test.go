@@ -114,9 +114,11 @@ func newStageOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, cha
 	s.SetTestTimeout(20 * time.Second)
 	acts := &activities.Activities{
 		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Teams:         activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
-		Model:         func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
-		Tools:         func(_ context.Context, _ config.Agent, dir string) (step.Tools, error) { return tools.Open(dir) },
+		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+		Model: func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
+		Tools: func(ctx context.Context, _ config.Agent, dir string) (step.Tools, error) {
+			return tools.Open(ctx, dir, tools.Set{Files: true})
+		},
 		WorkspaceFile: tools.ReadFile,
 		Heartbeat: func(ctx context.Context, _ []byte, details ...any) error {
 			activity.RecordHeartbeat(ctx, details...)

@@ -75,7 +75,7 @@ func converse(t *testing.T, client *openai.Client) {
 func work(t *testing.T, client *openai.Client, prompt string, left map[string]string) *loop.Conversation {
 	t.Helper()
 	workspace := t.TempDir()
-	files, err := tools.Open(workspace)
+	files, err := tools.Open(t.Context(), workspace, tools.Set{Files: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, files.Close()) })
 

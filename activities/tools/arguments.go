@@ -13,7 +13,7 @@ import (
 	"conclave/engine/text"
 )
 
-// arguments of all the file tools. Each uses those that its schema names.
+// arguments are those of all file tools; each tool's schema names its own.
 type arguments struct {
 	Path       string  `json:"path"`
 	Content    string  `json:"content"`
@@ -24,11 +24,11 @@ type arguments struct {
 	Glob       string  `json:"glob"`
 	From       string  `json:"from"`
 	To         string  `json:"to"`
-	Offset     float64 `json:"offset"` // a model's integer may be 2.0
+	Offset     float64 `json:"offset"` // float64 because models write 2.0, too
 	Limit      float64 `json:"limit"`
 }
 
-// schema checks the arguments of one tool against what the model was told.
+// schema validates the arguments of one tool.
 type schema struct {
 	tool     string
 	resolved *jsonschema.Resolved
@@ -37,48 +37,47 @@ type schema struct {
 func compile(t llm.Tool) (*schema, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(t.Parameters, &s); err != nil {
-		return nil, fmt.Errorf("reading the schema of tool %s: %w", t.Name, err)
+		return nil, fmt.Errorf("read the schema of tool %s: %w", t.Name, err)
 	}
 	resolved, err := s.Resolve(nil)
 	if err != nil {
-		return nil, fmt.Errorf("resolving the schema of tool %s: %w", t.Name, err)
+		return nil, fmt.Errorf("resolve the schema of tool %s: %w", t.Name, err)
 	}
 	return &schema{tool: t.Name, resolved: resolved}, nil
 }
 
-// decode checks a model's arguments and reads them into the struct that into
-// points to. Optional arguments
-// that are null count as absent: models that must name every key send that.
+// decode validates a model's arguments and reads them into the struct that into points to. An
+// optional argument that is null counts as absent: models that must name every key send null.
 func (s *schema) decode(text string, into any) error {
 	if strings.TrimSpace(text) == "" {
 		text = "{}"
 	}
-	var given map[string]any
-	if err := json.Unmarshal([]byte(text), &given); err != nil || given == nil {
+	var object map[string]any
+	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
 		return refuse("the arguments of %s are not a JSON object (%v); send %s", s.tool, err, s.usage())
 	}
 	spec := s.resolved.Schema()
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if _, known := spec.Properties[name]; !known {
 			return refuse("%s has no argument %q%s; it takes %s", s.tool, name, suggestion(name, s.names()), s.usage())
 		}
-		if given[name] == nil && !slices.Contains(spec.Required, name) {
-			delete(given, name)
+		if object[name] == nil && !slices.Contains(spec.Required, name) {
+			delete(object, name)
 		}
 	}
 	for _, name := range spec.Required {
-		if _, ok := given[name]; !ok {
+		if _, ok := object[name]; !ok {
 			return refuse("%s needs the argument %q; it takes %s", s.tool, name, s.usage())
 		}
 	}
-	if err := s.resolved.Validate(given); err != nil {
+	if err := s.resolved.Validate(object); err != nil {
 		return refuse("wrong arguments for %s: %s", s.tool, strings.TrimPrefix(err.Error(), "validating root: "))
 	}
-	checked, err := json.Marshal(given)
+	valid, err := json.Marshal(object)
 	if err != nil {
-		return fmt.Errorf("encoding checked arguments: %w", err)
+		return fmt.Errorf("encode validated arguments: %w", err)
 	}
-	return json.Unmarshal(checked, into)
+	return json.Unmarshal(valid, into)
 }
 
 func (s *schema) names() []string {
@@ -99,7 +98,7 @@ func (s *schema) usage() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// suggestion names the choice that a wrong name was probably meant to be.
+// suggestion proposes the choice nearest to a wrong name.
 func suggestion(wrong string, choices []string) string {
 	choice, ok := text.Nearest(wrong, choices)
 	if !ok {

@@ -186,7 +186,7 @@ func TestFilesWithoutASizeAreBounded(t *testing.T) {
 	if _, err := os.Stat("/proc/kallsyms"); err != nil {
 		t.Skip("no /proc here")
 	}
-	proc, err := tools.Open("/proc")
+	proc, err := tools.Open(t.Context(), "/proc", tools.Set{Files: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = proc.Close() })
 	out, err := proc.Run(t.Context(), llm.ToolCall{Name: "read_file", Arguments: `{"path": "kallsyms"}`})

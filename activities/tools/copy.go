@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-func (f *Files) copy(ctx context.Context, a arguments) (string, error) {
-	from, err := inside(a.From)
+func (f *fileTools) copy(ctx context.Context, a arguments) (string, error) {
+	from, err := cleanPath(a.From)
 	if err != nil {
 		return "", err
 	}
-	to, err := inside(a.To)
+	to, err := cleanPath(a.To)
 	if err != nil {
 		return "", err
 	}
@@ -33,7 +33,7 @@ func (f *Files) copy(ctx context.Context, a arguments) (string, error) {
 }
 
 // copyOne copies a file to a path, or into a directory under its own name.
-func (f *Files) copyOne(from, to string, directory bool) (string, error) {
+func (f *fileTools) copyOne(from, to string, directory bool) (string, error) {
 	if info, err := f.root.Stat(to); directory || err == nil && info.IsDir() {
 		to = path.Join(to, path.Base(from))
 	}
@@ -47,7 +47,7 @@ func (f *Files) copyOne(from, to string, directory bool) (string, error) {
 	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), size(n)), nil
 }
 
-func (f *Files) copyFile(from, to string) (int64, error) {
+func (f *fileTools) copyFile(from, to string) (int64, error) {
 	target, err := f.writable(to)
 	if err != nil {
 		return 0, err
@@ -63,14 +63,14 @@ func (f *Files) copyFile(from, to string) (int64, error) {
 	if info.Size() > maxBytes {
 		return 0, refuse("%s has %s; at most %s can be copied", quote(from), size(info.Size()), size(maxBytes))
 	}
-	// Files of peers are read-only; copies are there to be changed.
+	// Files of peers are read-only; copies must be writable.
 	return info.Size(), f.put(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
 }
 
-// copyTree copies the files below a directory. Everything is looked at before
-// anything is written, so that a copy that cannot be made leaves no half of it.
-func (f *Files) copyTree(ctx context.Context, from, to string) (string, error) {
-	found, complete, err := f.walk(ctx, from, nil)
+// copyTree copies the files below a directory. It checks everything before it writes anything, so that
+// a refused copy leaves no part of itself.
+func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, error) {
+	found, complete, err := f.walk(ctx, from, "")
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +88,7 @@ func (f *Files) copyTree(ctx context.Context, from, to string) (string, error) {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		if err := f.carryOut(p); err != nil {
+		if err := f.copyEntry(p); err != nil {
 			return "", err
 		}
 	}
@@ -96,23 +96,23 @@ func (f *Files) copyTree(ctx context.Context, from, to string) (string, error) {
 	if len(plan) == 1 {
 		noun = "file"
 	}
-	said := fmt.Sprintf("copied %d %s from %s to %s (%s)", len(plan), noun, quote(from), quote(to), size(total))
+	result := fmt.Sprintf("copied %d %s from %s to %s (%s)", len(plan), noun, quote(from), quote(to), size(total))
 	if len(skipped) > 0 {
-		const most = 10
-		said += fmt.Sprintf("; left out %d that are not files inside it: %s", len(skipped), strings.Join(skipped[:min(most, len(skipped))], ", "))
+		const limit = 10
+		result += fmt.Sprintf("; left out %d that are not files inside it: %s", len(skipped), strings.Join(skipped[:min(limit, len(skipped))], ", "))
 	}
-	return said, nil
+	return result, nil
 }
 
-// copying is one file or link to be copied.
+// copying is the copy of one file or link.
 type copying struct {
 	from, to string
 	link     string // the target, for a link
 }
 
-// plan decides what becomes of each entry. Links are copied as links if they
-// stay inside the tree, so that they mean the same in the copy.
-func (f *Files) plan(found []entry, from, to string) (plan []copying, skipped []string, total int64, err error) {
+// plan decides which entries are copied. Links that stay inside the tree are copied as links, because
+// they mean the same in the copy.
+func (f *fileTools) plan(found []entry, from, to string) (plan []copying, skipped []string, total int64, err error) {
 	for _, e := range found {
 		c := copying{from: e.path, to: path.Join(to, below(from, e.path))}
 		switch mode := e.info.Mode(); {
@@ -123,7 +123,7 @@ func (f *Files) plan(found []entry, from, to string) (plan []copying, skipped []
 			skipped = append(skipped, quote(e.path))
 			continue
 		}
-		if err := f.free(c); err != nil {
+		if err := f.checkTarget(c); err != nil {
 			return nil, nil, 0, err
 		}
 		plan = append(plan, c)
@@ -131,8 +131,8 @@ func (f *Files) plan(found []entry, from, to string) (plan []copying, skipped []
 	return plan, skipped, total, nil
 }
 
-// free checks that a copy may go where it shall. A link may replace a link.
-func (f *Files) free(c copying) error {
+// checkTarget checks that a copy may be written. A link may replace a link.
+func (f *fileTools) checkTarget(c copying) error {
 	if info, err := f.root.Lstat(c.to); c.link != "" && err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		_, err := f.writable(path.Join(path.Dir(c.to), "-"))
 		return err
@@ -145,7 +145,7 @@ func (f *Files) free(c copying) error {
 }
 
 // staysInside reads a link into c and reports whether its target lies in tree.
-func (f *Files) staysInside(link, tree string, c *copying) bool {
+func (f *fileTools) staysInside(link, tree string, c *copying) bool {
 	target, err := f.root.Readlink(link)
 	if err != nil || target == "" || path.IsAbs(target) {
 		return false
@@ -154,7 +154,7 @@ func (f *Files) staysInside(link, tree string, c *copying) bool {
 	return strings.HasPrefix(path.Join(path.Dir(link), target), tree+"/")
 }
 
-func (f *Files) carryOut(c copying) error {
+func (f *fileTools) copyEntry(c copying) error {
 	if c.link == "" {
 		_, err := f.copyFile(c.from, c.to)
 		return err

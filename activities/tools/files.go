@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -24,126 +23,95 @@ const (
 	maxFile    = 8 << 20   // bytes of a file that is written or edited
 	maxEntries = 1000      // entries listed
 	maxMatches = 200       // lines found
-	maxVisited = 100_000   // files and directories looked at by one call
-	maxCopied  = 10_000    // files copied by one call
-	maxBytes   = 256 << 20 // bytes read by a search or copied by one call
+	maxVisited = 100_000   // files and directories visited
+	maxCopied  = 10_000    // files copied
+	maxBytes   = 256 << 20 // bytes searched or copied
 )
 
-// Limits of one step.
-const maxImages = 20 // images shown
+// maxImages bounds the images shown in one step.
+const maxImages = 20
 
-// refusal is what a tool tells the model instead of doing what it was asked.
+// refusal is an objection for the model.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// Files are the file tools of one workspace. Calls come one after another.
-type Files struct {
+// fileTools are the file tools of one workspace. Calls come one after another.
+type fileTools struct {
 	root    *os.Root
 	tools   []llm.Tool
 	schemas map[string]*schema
-	images  int // how many were shown
+	images  int // shown so far
 }
 
-// Open confines file tools to the directory dir. The caller closes them.
-func Open(dir string) (*Files, error) {
-	described, err := described()
+func openFiles(dir string) (*fileTools, error) {
+	list, err := describeFiles()
 	if err != nil {
 		return nil, err
 	}
-	f := &Files{tools: described, schemas: make(map[string]*schema)}
+	f := &fileTools{tools: list, schemas: make(map[string]*schema)}
 	for _, t := range f.tools {
-		s, err := compile(t)
-		if err != nil {
+		if f.schemas[t.Name], err = compile(t); err != nil {
 			return nil, err
 		}
-		f.schemas[t.Name] = s
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("opening the workspace: %w", err)
+	if f.root, err = os.OpenRoot(dir); err != nil {
+		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
-	f.root = root
 	return f, nil
 }
 
-// described are the file tools as models are told of them.
-func described() ([]llm.Tool, error) {
+// describeFiles returns the descriptions of the file tools.
+func describeFiles() ([]llm.Tool, error) {
 	var list []llm.Tool
 	if err := json.Unmarshal(descriptions, &list); err != nil {
-		return nil, fmt.Errorf("reading the descriptions of the file tools: %w", err)
+		return nil, fmt.Errorf("read the descriptions of the file tools: %w", err)
 	}
 	return list, nil
 }
 
-// Close releases the workspace. Calls after it fail.
-func (f *Files) Close() error { return f.root.Close() }
-
-// Tools describes the file tools.
-func (f *Files) Tools() []llm.Tool { return slices.Clone(f.tools) }
-
-// Run carries out a call and returns what the model is told, objections
-// included. An error is a fault of the machinery or the end of ctx.
-func (f *Files) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	out, err := f.run(ctx, call)
-	return told(ctx, call, out, err)
-}
-
-// told makes of what came of a call what the loop is given: an objection is the
-// result, anything else that went wrong an error.
-func told(ctx context.Context, call llm.ToolCall, out loop.Output, err error) (loop.Output, error) {
-	var refused refusal
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return loop.Output{}, fmt.Errorf("%s: %w", call.Name, context.Cause(ctx))
-	case errors.As(err, &refused):
-		return loop.Output{Text: "error: " + string(refused)}, nil
-	case err != nil:
-		return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
-	}
-	return out, nil
-}
-
-func (f *Files) run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	s, ok := f.schemas[call.Name]
-	if !ok {
-		return loop.Output{}, unknown(call.Name, f.tools)
+// toOutput converts a tool's result or error for the loop: a refusal is a result.
+func toOutput(ctx context.Context, call llm.ToolCall, out loop.Output, err error) (loop.Output, error) {
+	if err == nil {
+		return out, nil
 	}
 	if ctx.Err() != nil {
-		return loop.Output{}, context.Cause(ctx)
+		return loop.Output{}, fmt.Errorf("%s: %w", call.Name, context.Cause(ctx))
 	}
+	if refused, ok := errors.AsType[refusal](err); ok {
+		return loop.Output{Text: "error: " + string(refused)}, nil
+	}
+	return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
+}
+
+func (f *fileTools) run(ctx context.Context, call llm.ToolCall) (out loop.Output, err error) {
 	var a arguments
-	if err := s.decode(call.Arguments, &a); err != nil {
+	if err := f.schemas[call.Name].decode(call.Arguments, &a); err != nil {
 		return loop.Output{}, err
 	}
-	if call.Name == "read_file" {
+	switch call.Name {
+	case "read_file":
 		return f.read(a)
-	}
-	text, err := f.work(ctx, call.Name, a)
-	return loop.Output{Text: text}, err
-}
-
-// work carries out a tool whose result is text.
-func (f *Files) work(ctx context.Context, name string, a arguments) (string, error) {
-	switch name {
 	case "write_file":
-		return f.write(a)
+		out.Text, err = f.write(a)
 	case "edit_file":
-		return f.edit(a)
+		out.Text, err = f.edit(a)
 	case "list_files":
-		return f.list(ctx, a)
+		out.Text, err = f.list(ctx, a)
 	case "search_files":
-		return f.search(ctx, a)
+		out.Text, err = f.search(ctx, a)
 	case "copy_path":
-		return f.copy(ctx, a)
+		out.Text, err = f.copy(ctx, a)
+	default:
+		err = fmt.Errorf("tool %s is described but not implemented", call.Name)
 	}
-	return "", fmt.Errorf("tool %s is described but not built", name)
+	return out, err
 }
 
-// unknown says that there is no such tool, and which one was probably meant.
-func unknown(name string, tools []llm.Tool) error {
+// unknownTool refuses a call and suggests the nearest name.
+func unknownTool(name string, tools []llm.Tool) error {
 	names := make([]string, 0, len(tools))
 	for _, t := range tools {
 		names = append(names, t.Name)

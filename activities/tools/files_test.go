@@ -16,13 +16,13 @@ import (
 	"conclave/engine/loop"
 )
 
-var _ loop.Tools = (*tools.Files)(nil)
+var _ loop.Tools = (*tools.Opened)(nil)
 
 // bench is a workspace with tools on it.
 type bench struct {
 	t     *testing.T
 	dir   string
-	files *tools.Files
+	files *tools.Opened
 }
 
 // workspace makes one holding files given as path, content, path, content, …
@@ -32,7 +32,7 @@ func workspace(t *testing.T, files ...string) bench {
 	for i := 0; i < len(files); i += 2 {
 		b.put(files[i], files[i+1])
 	}
-	opened, err := tools.Open(b.dir)
+	opened, err := tools.Open(t.Context(), b.dir, tools.Set{Files: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	b.files = opened
@@ -158,12 +158,12 @@ func TestEndedContextIsAFault(t *testing.T) {
 
 func TestFaultsOfTheMachineryAreErrors(t *testing.T) {
 	t.Parallel()
-	files, err := tools.Open(t.TempDir())
+	files, err := tools.Open(t.Context(), t.TempDir(), tools.Set{Files: true})
 	require.NoError(t, err)
 	require.NoError(t, files.Close())
 	_, err = files.Run(t.Context(), llm.ToolCall{Name: "list_files", Arguments: `{}`})
 	require.ErrorIs(t, err, os.ErrClosed)
 
-	_, err = tools.Open(filepath.Join(t.TempDir(), "missing"))
+	_, err = tools.Open(t.Context(), filepath.Join(t.TempDir(), "missing"), tools.Set{Files: true})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -63,9 +63,9 @@ func TestImagesThatNobodyTakesAreNotShown(t *testing.T) {
 	t.Parallel()
 	whole := encoded(t, "png", 300, 200)
 	for name, tt := range map[string]struct{ content, says string }{
-		"cut":             {whole[:len(whole)/2], "is none that can be shown"},
-		"only a word":     {"\x89PNG\r\n\x1a\n is how it begins", "is none that can be shown"},
-		"a cut WebP":      {encoded(t, "webp", 0, 0)[:20], "is none that can be shown"},
+		"cut":             {whole[:len(whole)/2], "cannot be shown"},
+		"only a word":     {"\x89PNG\r\n\x1a\n is how it begins", "cannot be shown"},
+		"a cut WebP":      {encoded(t, "webp", 0, 0)[:20], "cannot be shown"},
 		"too many pixels": {encoded(t, "png", 8001, 1), "8001 x 1 pixels; make a smaller one"},
 		"too many bytes":  {whole + strings.Repeat("x", 5<<20), "more than 5.0 MB; make a smaller one"},
 	} {
@@ -86,5 +86,5 @@ func TestOnlySoManyImagesAreShown(t *testing.T) {
 		shown += len(b.look("p.png").Images)
 	}
 	require.Equal(t, 20, shown)
-	require.Contains(t, b.look("p.png").Text, "the 20 that can be shown in one turn have been")
+	require.Contains(t, b.look("p.png").Text, "the limit of 20 images in one turn is reached")
 }

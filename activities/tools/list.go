@@ -8,14 +8,16 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
-func (f *Files) list(ctx context.Context, a arguments) (string, error) {
-	name, err := inside(cmp.Or(a.Path, "."))
+func (f *fileTools) list(ctx context.Context, a arguments) (string, error) {
+	name, err := cleanPath(cmp.Or(a.Path, "."))
 	if err != nil {
 		return "", err
 	}
-	pattern, err := parseGlob(a.Glob)
+	pattern, err := cleanGlob(a.Glob)
 	if err != nil {
 		return "", err
 	}
@@ -28,7 +30,7 @@ func (f *Files) list(ctx context.Context, a arguments) (string, error) {
 	switch {
 	case !info.IsDir():
 		found = []entry{{path: name, info: info}}
-	case pattern == nil:
+	case pattern == "":
 		found, err = f.directory(name)
 	default:
 		found, complete, err = f.walk(ctx, name, pattern)
@@ -39,13 +41,13 @@ func (f *Files) list(ctx context.Context, a arguments) (string, error) {
 	return f.listing(name, found, complete), nil
 }
 
-// entry is something in the workspace, by its path from there.
+// entry is a file or directory by its path in the workspace.
 type entry struct {
 	path string
 	info fs.FileInfo
 }
 
-func (f *Files) directory(name string) ([]entry, error) {
+func (f *fileTools) directory(name string) ([]entry, error) {
 	children, err := fs.ReadDir(f.root.FS(), name)
 	if err != nil {
 		return nil, explain(name, err)
@@ -61,10 +63,9 @@ func (f *Files) directory(name string) ([]entry, error) {
 	return found, nil
 }
 
-// walk returns what is below a directory and no directory itself, and matches,
-// sorted by path. Links are not followed. It reports false if it gave up on a
-// tree of more than maxVisited entries.
-func (f *Files) walk(ctx context.Context, name string, pattern glob) ([]entry, bool, error) {
+// walk returns the matching files below a directory, sorted by path, without following links. It
+// reports false if it gave up after maxVisited entries.
+func (f *fileTools) walk(ctx context.Context, name, pattern string) ([]entry, bool, error) {
 	var (
 		found    []entry
 		visited  int
@@ -81,8 +82,8 @@ func (f *Files) walk(ctx context.Context, name string, pattern glob) ([]entry, b
 		switch {
 		case err != nil && at == name:
 			return err
-		case err != nil || d.IsDir() || !pattern.matches(below(name, at)):
-			return nil // an unreadable directory hides nothing else
+		case err != nil || d.IsDir() || !matches(pattern, below(name, at)):
+			return nil // the walk goes on after an unreadable directory
 		}
 		if info, err := d.Info(); err == nil {
 			found = append(found, entry{path: at, info: info})
@@ -96,7 +97,7 @@ func (f *Files) walk(ctx context.Context, name string, pattern glob) ([]entry, b
 	return found, complete, nil
 }
 
-// below is the path of at seen from the directory name.
+// below returns the path of at relative to the directory name.
 func below(name, at string) string {
 	if name == "." {
 		return at
@@ -104,7 +105,7 @@ func below(name, at string) string {
 	return strings.TrimPrefix(at, name+"/")
 }
 
-func (f *Files) listing(name string, found []entry, complete bool) string {
+func (f *fileTools) listing(name string, found []entry, complete bool) string {
 	if len(found) == 0 && complete {
 		return fmt.Sprintf("[nothing found in %s]", quote(name))
 	}
@@ -127,7 +128,7 @@ func (f *Files) listing(name string, found []entry, complete bool) string {
 	return b.String()
 }
 
-func (f *Files) line(e entry) string {
+func (f *fileTools) line(e entry) string {
 	switch mode := e.info.Mode(); {
 	case mode.IsDir():
 		return printable(e.path) + "/\n"
@@ -142,4 +143,26 @@ func (f *Files) line(e entry) string {
 	default:
 		return fmt.Sprintf("%s (%s)\n", printable(e.path), size(e.info.Size()))
 	}
+}
+
+// cleanGlob validates a pattern for slash-separated paths, in which ** stands for any number of
+// directories. A pattern without a slash matches names at any depth; the empty one matches every file.
+func cleanGlob(pattern string) (string, error) {
+	if pattern == "" {
+		return "", nil
+	}
+	clean := strings.TrimPrefix(pattern, "./")
+	if !strings.Contains(clean, "/") {
+		clean = "**/" + clean
+	}
+	for segment := range strings.SplitSeq(clean, "/") {
+		if segment == "" || segment == ".." || !doublestar.ValidatePattern(clean) {
+			return "", refuse("glob %s is not a pattern; give one such as *.go or src/**/*.md, relative to path", quote(pattern))
+		}
+	}
+	return clean, nil
+}
+
+func matches(pattern, name string) bool {
+	return pattern == "" || doublestar.MatchUnvalidated(pattern, name)
 }

@@ -7,17 +7,18 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// peers is the read-only directory of the files of shown answers.
+// peers is the read-only directory of shown answers.
 const peers = "peers"
 
-// inside cleans a model's path. What is lexically outside is refused here with
-// a clear sentence; what is so by links, by os.Root.
-func inside(name string) (string, error) {
+// cleanPath cleans a model's path and refuses one that is lexically outside of the workspace. os.Root
+// refuses those that lead outside through links.
+func cleanPath(name string) (string, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		return "", refuse("the path is empty; give one relative to the workspace, or . for the workspace itself")
@@ -33,10 +34,10 @@ func inside(name string) (string, error) {
 	return clean, nil
 }
 
-// writable cleans a path that is to be written. No part of it may be a link: a
-// link could lead into peers/, or to a file that the model did not name.
-func (f *Files) writable(name string) (string, error) {
-	clean, err := inside(name)
+// writable cleans a path for writing. No part of it may be a link, which could lead into peers/ or to
+// a file that the model did not name.
+func (f *fileTools) writable(name string) (string, error) {
+	clean, err := cleanPath(name)
 	if err != nil {
 		return "", err
 	}
@@ -64,9 +65,9 @@ func (f *Files) writable(name string) (string, error) {
 	return clean, nil
 }
 
-// open opens a regular file to read. It never waits: whatever else has a name,
-// such as a FIFO or a device, is refused before and after opening.
-func (f *Files) open(name string) (*os.File, fs.FileInfo, error) {
+// open opens a regular file for reading. It never blocks: FIFOs and devices are refused before and
+// after opening.
+func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
 	info, err := f.root.Stat(name)
 	if err == nil {
 		err = regular(name, info)
@@ -80,7 +81,7 @@ func (f *Files) open(name string) (*os.File, fs.FileInfo, error) {
 	}
 	info, err = file.Stat()
 	if err == nil {
-		err = errors.Join(regular(name, info), alone(name, info))
+		err = errors.Join(regular(name, info), singleLink(name, info))
 	}
 	if err != nil {
 		_ = file.Close()
@@ -90,7 +91,7 @@ func (f *Files) open(name string) (*os.File, fs.FileInfo, error) {
 }
 
 // load reads a text file of at most maxFile bytes.
-func (f *Files) load(name string) (string, fs.FileInfo, error) {
+func (f *fileTools) load(name string) (string, fs.FileInfo, error) {
 	file, info, err := f.open(name)
 	if err != nil {
 		return "", nil, err
@@ -108,6 +109,42 @@ func (f *Files) load(name string) (string, fs.FileInfo, error) {
 	return string(content), info, nil
 }
 
+// ReadFile reads a regular file of a workspace, of at most limit bytes, under the rules of the file
+// tools: nothing outside of the workspace whatever the path and the links are, no file with hard links,
+// no blocking. The objection, if any, is a sentence for the model; an error is a fault of the host.
+func ReadFile(workspace, name string, limit int64) (content []byte, objection string, err error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, "", fmt.Errorf("open the workspace: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	content, err = (&fileTools{root: root}).readBytes(name, limit)
+	if refused, ok := errors.AsType[refusal](err); ok {
+		return nil, string(refused), nil
+	}
+	return content, "", err
+}
+
+func (f *fileTools) readBytes(name string, limit int64) ([]byte, error) {
+	clean, err := cleanPath(name)
+	if err != nil {
+		return nil, err
+	}
+	file, _, err := f.open(clean)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, limit+1))
+	switch {
+	case err != nil:
+		return nil, explain(clean, err)
+	case int64(len(content)) > limit:
+		return nil, refuse("%s has more than %s, which is too much", quote(clean), size(limit))
+	}
+	return content, nil
+}
+
 func regular(name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
@@ -118,24 +155,34 @@ func regular(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// alone refuses a file with several names: one of them could be outside of the
-// workspace. What a step is given has one name each, and in the sandbox nothing
-// outside can be linked; programs beside it, such as MCP servers, could do that.
-func alone(name string, info fs.FileInfo) error {
-	if names(info) > 1 {
+// singleLink refuses a file with hard links, which could be outside of the workspace. The files that
+// a step starts with have one name each, and commands in the sandbox cannot link files outside; other
+// programs, such as MCP servers, could.
+func singleLink(name string, info fs.FileInfo) error {
+	if linkCount(info) > 1 {
 		return refuse("%s has several names (hard links), of which some may be outside the workspace; copy it to a new file with cp, which has one", quote(name))
 	}
 	return nil
 }
 
-// explain turns an operating system's error that the model can do something about
-// into a refusal. Others stay what they are.
+// linkCount returns the number of a file's names, or 1 where the system does not count them. Nlink has
+// another type on every system.
+func linkCount(info fs.FileInfo) uint64 {
+	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
+	if stat.Kind() == reflect.Struct {
+		if links := stat.FieldByName("Nlink"); links.IsValid() && links.CanUint() {
+			return links.Uint()
+		}
+	}
+	return 1
+}
+
+// explain turns an error that the model can act on into a refusal, and adds the path to any other.
 func explain(name string, err error) error {
-	var refused refusal
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[refusal](err); refused {
 		return err
 	}
-	var where *fs.PathError
+	pathError, _ := errors.AsType[*fs.PathError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(name, outputDir+"/"):
 		return refuse("there is no %s; only the newest outputs are kept, and none when the work goes on elsewhere: run the command again", quote(name))
@@ -153,17 +200,17 @@ func explain(name string, err error) error {
 		return refuse("%s is a symbolic link that leads in circles", quote(name))
 	case errors.Is(err, syscall.ENXIO):
 		return refuse("%s is not a regular file", quote(name))
-	case errors.As(err, &where) && strings.Contains(where.Err.Error(), "escapes from parent"):
+	case pathError != nil && strings.Contains(pathError.Err.Error(), "escapes from parent"):
 		return refuse("%s leads out of the workspace by a symbolic link; only files inside can be used", quote(name))
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// quote shows a path in a sentence: plain if it can be misread for nothing else.
+// quote formats a path for a sentence, with quotation marks only where it could be misread.
 func quote(name string) string {
-	const most = 200
-	if len(name) > most {
-		name = name[:most] + "…"
+	const limit = 200
+	if len(name) > limit {
+		name = name[:limit] + "…"
 	}
 	if strings.ContainsAny(name, " ,;:") {
 		return strconv.Quote(name)
@@ -171,7 +218,7 @@ func quote(name string) string {
 	return printable(name)
 }
 
-// printable shows a path on a line of its own: names may contain line ends.
+// printable formats a path for a line of its own: names may contain line ends.
 func printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted
@@ -179,12 +226,12 @@ func printable(name string) string {
 	return name
 }
 
-// isBinary reports whether content is not text: whether its beginning has a NUL.
+// isBinary reports whether the beginning of content has a NUL.
 func isBinary(content []byte) bool {
 	return strings.ContainsRune(string(content[:min(len(content), 8<<10)]), 0)
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n < 1<<10:

@@ -2,18 +2,27 @@ package tools
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"image"
+	_ "image/gif"  // decodes GIF
+	_ "image/jpeg" // decodes JPEG
+	_ "image/png"  // decodes PNG
 	"io"
+	"net/http"
+	"slices"
 	"strings"
 
+	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
 
-// read shows an image, or lines of a text file as they are, so that they can be given to
-// edit_file. What is not shown is said in a last line in brackets.
-func (f *Files) read(a arguments) (loop.Output, error) {
-	name, err := inside(a.Path)
+// read shows an image, or lines of a text file unchanged, so that they can be passed to edit_file. A
+// last line in brackets describes the rest.
+func (f *fileTools) read(a arguments) (loop.Output, error) {
+	name, err := cleanPath(a.Path)
 	if err != nil {
 		return loop.Output{}, err
 	}
@@ -34,7 +43,7 @@ func (f *Files) read(a arguments) (loop.Output, error) {
 	case len(head) == 0:
 		return loop.Output{Text: fmt.Sprintf("[%s is empty]", quote(name))}, nil
 	case mediaType(head) != "":
-		return f.show(name, mediaType(head), in)
+		return f.showImage(name, mediaType(head), in)
 	case isBinary(head):
 		return loop.Output{Text: fmt.Sprintf("[%s is a binary file of %s; its content is not shown]", quote(name), size(info.Size()))}, nil
 	}
@@ -42,8 +51,8 @@ func (f *Files) read(a arguments) (loop.Output, error) {
 	return loop.Output{Text: text}, err
 }
 
-// readText shows the lines that are asked for.
-func readText(in *bufio.Reader, name string, whole int64, a arguments) (string, error) {
+// readText shows the requested lines of a file with total bytes.
+func readText(in *bufio.Reader, name string, total int64, a arguments) (string, error) {
 	first := max(1, clamp(a.Offset, 1<<40))
 	limit := maxLines
 	if a.Limit > 0 {
@@ -53,13 +62,13 @@ func readText(in *bufio.Reader, name string, whole int64, a arguments) (string, 
 	if err != nil {
 		return "", explain(name, err)
 	}
-	return page.show(name, size(whole)), nil
+	return page.show(name, size(total)), nil
 }
 
 // page is a run of lines of a file.
 type page struct {
 	text  strings.Builder
-	first int // number of the first line asked for
+	first int // number of the first requested line
 	next  int // number of the first line not shown
 	more  bool
 }
@@ -88,13 +97,13 @@ func readPage(in *bufio.Reader, first, limit int) (*page, error) {
 	}
 }
 
-func (p *page) show(name, whole string) string {
+func (p *page) show(name, total string) string {
 	switch {
 	case p.next <= p.first:
 		return fmt.Sprintf("[%s has only %d lines; there is no line %d]", quote(name), p.next-1, p.first)
 	case p.more:
 		return fmt.Sprintf("%s[lines %d-%d of %s (%s in all); read on with offset %d]",
-			ended(p.text.String()), p.first, p.next-1, quote(name), whole, p.next)
+			withNewline(p.text.String()), p.first, p.next-1, quote(name), total, p.next)
 	default:
 		return p.text.String()
 	}
@@ -122,12 +131,84 @@ func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 	}
 }
 
-func ended(text string) string {
+func withNewline(text string) string {
 	if strings.HasSuffix(text, "\n") {
 		return text
 	}
 	return text + "\n"
 }
 
-// clamp is n as an int of at most most.
-func clamp(n float64, most int) int { return int(min(n, float64(most))) }
+// clamp converts n to an int of at most limit.
+func clamp(n float64, limit int) int { return int(min(n, float64(limit))) }
+
+// Limits of a shown image, below those of the providers: an image that they refuse would end the step.
+const (
+	maxImage  = 5 << 20 // bytes
+	maxSide   = 8000    // pixels
+	maxPixels = 32 << 20
+)
+
+// mediaType detects the type of an image that can be shown; empty for any other file.
+func mediaType(head []byte) string {
+	kind := http.DetectContentType(head)
+	if slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+		return kind
+	}
+	return ""
+}
+
+// showImage shows an image, or explains why it cannot be shown.
+func (f *fileTools) showImage(name, kind string, in *bufio.Reader) (loop.Output, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxImage+1))
+	if err != nil {
+		return loop.Output{}, explain(name, err)
+	}
+	say := func(format string, args ...any) (loop.Output, error) {
+		return loop.Output{Text: fmt.Sprintf("[%s "+format+"]", append([]any{quote(name)}, args...)...)}, nil
+	}
+	if len(data) > maxImage {
+		return say("is an image of more than %s; make a smaller one to look at it", size(maxImage))
+	}
+	width, height, err := dimensions(kind, data)
+	switch {
+	case err != nil:
+		return say("begins like an image (%s) but cannot be shown: %v", kind, err)
+	case width > maxSide || height > maxSide || width*height > maxPixels:
+		return say("is an image of %d x %d pixels; make a smaller one, of at most %d on a side, to look at it", width, height, maxSide)
+	case f.images >= maxImages:
+		return say("is an image; the limit of %d images in one turn is reached", maxImages)
+	}
+	f.images++
+	out, err := say("is an image (%s, %d x %d pixels, %s); it is shown below", kind, width, height, size(int64(len(data))))
+	out.Images = []llm.Image{{MediaType: kind, Data: data}}
+	return out, err
+}
+
+// dimensions decodes an image to be sure that it is whole.
+func dimensions(kind string, data []byte) (width, height int, err error) {
+	if kind == "image/webp" {
+		return 0, 0, wholeWebP(data)
+	}
+	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return 0, 0, err
+	}
+	width, height = config.Width, config.Height
+	if width > maxSide || height > maxSide || width*height > maxPixels {
+		return width, height, nil // too large to be decoded
+	}
+	_, _, err = image.Decode(bytes.NewReader(data))
+	return width, height, err
+}
+
+// wholeWebP checks the RIFF chunk of a WebP file against the file's size.
+func wholeWebP(data []byte) error {
+	const header = 12
+	if len(data) < header+8 || int64(binary.LittleEndian.Uint32(data[4:8]))+8 > int64(len(data)) {
+		return io.ErrUnexpectedEOF
+	}
+	if form := string(data[header : header+4]); form != "VP8 " && form != "VP8L" && form != "VP8X" {
+		return fmt.Errorf("unknown form %q", form)
+	}
+	return nil
+}

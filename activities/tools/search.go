@@ -9,24 +9,26 @@ import (
 	"io"
 	"regexp"
 	"strings"
+
+	"conclave/engine/text"
 )
 
-func (f *Files) search(ctx context.Context, a arguments) (string, error) {
-	name, err := inside(cmp.Or(a.Path, "."))
+func (f *fileTools) search(ctx context.Context, a arguments) (string, error) {
+	name, err := cleanPath(cmp.Or(a.Path, "."))
 	if err != nil {
 		return "", err
 	}
-	pattern, err := parseGlob(a.Glob)
+	pattern, err := cleanGlob(a.Glob)
 	if err != nil {
 		return "", err
 	}
-	const longest = 1000
-	if a.Pattern == "" || len(a.Pattern) > longest {
-		return "", refuse("the pattern must have 1 to %d characters", longest)
+	const maxPattern = 1000
+	if a.Pattern == "" || len(a.Pattern) > maxPattern {
+		return "", refuse("the pattern must have 1 to %d characters", maxPattern)
 	}
 	expression, err := regexp.Compile(a.Pattern)
 	if err != nil {
-		return "", refuse("the pattern is not RE2: %v; escape what is meant literally", err)
+		return "", refuse("the pattern is not RE2: %v; escape literal characters", err)
 	}
 	info, err := f.root.Stat(name)
 	if err != nil {
@@ -46,18 +48,18 @@ func (f *Files) search(ctx context.Context, a arguments) (string, error) {
 
 // search collects matching lines.
 type search struct {
-	files      *Files
+	files      *fileTools
 	expression *regexp.Regexp
 
 	out     strings.Builder
 	matches int
 	read    int64 // bytes read so far
-	full    bool  // there are more matches than may be shown
-	partial bool  // not every file was looked at
+	full    bool  // there are more matches than can be shown
+	partial bool  // some files were not searched
 }
 
-// tree searches the files below a directory that can be searched.
-func (s *search) tree(ctx context.Context, name string, pattern glob) error {
+// tree searches the text files below a directory.
+func (s *search) tree(ctx context.Context, name, pattern string) error {
 	found, complete, err := s.files.walk(ctx, name, pattern)
 	if err != nil {
 		return err
@@ -75,8 +77,8 @@ func (s *search) tree(ctx context.Context, name string, pattern glob) error {
 		case !e.info.Mode().IsRegular():
 			continue
 		}
-		var refused refusal
-		if err := s.file(e.path); err != nil && !errors.As(err, &refused) {
+		err := s.file(e.path)
+		if _, refused := errors.AsType[refusal](err); err != nil && !refused {
 			return err
 		}
 	}
@@ -110,19 +112,19 @@ func (s *search) file(name string) error {
 	}
 }
 
-// add reports whether there was room for the match.
+// maxShown bounds the bytes shown of a matching line.
+const maxShown = 303
+
+// add adds a match and reports whether there was room for it.
 func (s *search) add(name string, number int, line string) bool {
-	const most = 300
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "…"
-	}
-	text := fmt.Sprintf("%s:%d: %s\n", printable(name), number, line)
-	if s.matches == maxMatches || s.out.Len()+len(text) > maxOutput {
+	line = text.Truncate(line, maxShown)
+	match := fmt.Sprintf("%s:%d: %s\n", printable(name), number, line)
+	if s.matches == maxMatches || s.out.Len()+len(match) > maxOutput {
 		s.full = true
 		return false
 	}
 	s.matches++
-	s.out.WriteString(text)
+	s.out.WriteString(match)
 	return true
 }
 
@@ -131,7 +133,7 @@ func (s *search) report(name string) string {
 	case s.full:
 		fmt.Fprintf(&s.out, "[%d matches shown, there are more; narrow the pattern, the path or the glob]\n", s.matches)
 	case s.partial:
-		s.out.WriteString("[too much to search; this is what was found until then: narrow the path or the glob]\n")
+		s.out.WriteString("[too much to search; these are the matches found so far: narrow the path or the glob]\n")
 	case s.matches == 0:
 		return fmt.Sprintf("[no matches in %s]", quote(name))
 	}

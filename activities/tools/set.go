@@ -14,44 +14,44 @@ import (
 	"conclave/engine/loop"
 )
 
-// Set says which tools a step has.
+// Set selects the tools of a step.
 type Set struct {
-	Files bool
+	Files bool // the file tools
 
-	// Shell is the sandbox of commands; nil for no shell. Its workspace and
-	// read-only parts are filled in.
+	// Shell configures the sandbox of run_command; nil for no shell. Open sets its workspace and
+	// read-only parts.
 	Shell *sandbox.Options
 
-	// Servers are the MCP servers whose tools there are.
+	// Servers are MCP servers with further tools.
 	Servers []mcp.Server
 
-	// Log is told what servers say that no model should read; nil for nobody.
+	// Log receives the servers' diagnostics, which models do not see; nil discards them.
 	Log *slog.Logger
 }
 
-// closeTime bounds the closing of all that is open.
-const closeTime = 15 * time.Second
+// closeTimeout bounds Opened.Close.
+const closeTimeout = 15 * time.Second
 
-// Opened are the tools of one step as one: files, shell, MCP servers.
+// Opened is the opened tools of one step.
 type Opened struct {
-	files   *Files
-	offered bool // whether the file tools are among them
+	set     Set
+	files   *fileTools // also stores long outputs of the shell
 	shell   *shell
 	servers *mcp.Client
 }
 
-// OpenSet opens the tools of s on a workspace. Its error is a *sandbox.LevelError
-// where commands cannot be confined as they have to be, and an *mcp.StartError
-// where an MCP server does not start or cannot be reached. The caller closes what is opened.
-func OpenSet(ctx context.Context, workspace string, s Set) (*Opened, error) {
-	files, err := Open(workspace)
+// Open opens the tools of s on a workspace; the caller closes them. Its error is a
+// *sandbox.LevelError if the host cannot confine commands as required, and an *mcp.StartError if an
+// MCP server does not start or cannot be reached.
+func Open(ctx context.Context, workspace string, s Set) (*Opened, error) {
+	files, err := openFiles(workspace)
 	if err != nil {
 		return nil, err
 	}
-	o := &Opened{files: files, offered: s.Files}
+	o := &Opened{files: files, set: s}
 	if s.Shell != nil {
 		if o.shell, err = openShell(*s.Shell, workspace, files); err != nil {
-			return nil, errors.Join(fmt.Errorf("opening the sandbox: %w", err), o.Close())
+			return nil, errors.Join(fmt.Errorf("open the sandbox: %w", err), o.Close())
 		}
 	}
 	if len(s.Servers) > 0 {
@@ -62,11 +62,11 @@ func OpenSet(ctx context.Context, workspace string, s Set) (*Opened, error) {
 	return o, nil
 }
 
-// Tools describes the tools there are now: those of MCP servers may change.
+// Tools describes the tools; those of MCP servers may change from call to call.
 func (o *Opened) Tools() []llm.Tool {
 	var list []llm.Tool
-	if o.offered {
-		list = o.files.Tools()
+	if o.set.Files {
+		list = slices.Clone(o.files.tools)
 	}
 	if o.shell != nil {
 		list = append(list, o.shell.tool)
@@ -77,27 +77,32 @@ func (o *Opened) Tools() []llm.Tool {
 	return list
 }
 
-// Run carries out a call and returns what the model is told, objections
-// included. An error is a fault of the machinery or the end of ctx.
+// Run carries out a call and returns the result for the model, objections included. An error is a
+// fault of the host or the end of ctx.
 func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	var out loop.Output
+	var err error
 	tools := o.Tools()
 	switch known := slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name }); {
 	case !known:
-		return told(ctx, call, loop.Output{}, unknown(call.Name, tools))
+		err = unknownTool(call.Name, tools)
 	case mcp.Is(call.Name):
 		return o.servers.Run(ctx, call)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
 	case call.Name == RunCommand:
-		return o.shell.Run(ctx, call)
+		out.Text, err = o.shell.run(ctx, call)
+	default:
+		out, err = o.files.run(ctx, call)
 	}
-	return o.files.Run(ctx, call)
+	return toOutput(ctx, call, out, err)
 }
 
-// Close ends the servers and what commands left, all at once and within a time
-// that is bounded whatever they do. Calls after it fail.
+// Close ends the servers and the commands, all at once and within closeTimeout.
 func (o *Opened) Close() error {
 	var closing []func() error
 	if o.shell != nil {
-		closing = append(closing, o.shell.Close)
+		closing = append(closing, o.shell.box.Close)
 	}
 	if o.servers != nil {
 		closing = append(closing, o.servers.Close)
@@ -106,16 +111,24 @@ func (o *Opened) Close() error {
 	for _, end := range closing {
 		go func() { done <- end() }()
 	}
-	late := time.NewTimer(closeTime)
-	defer late.Stop()
-	err := o.files.Close()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
+	err := o.files.root.Close()
 	for range closing {
 		select {
 		case ended := <-done:
 			err = errors.Join(err, ended)
-		case <-late.C:
-			return errors.Join(err, fmt.Errorf("closing the tools of a step: they have not ended after %s", closeTime))
+		case <-timeout.C:
+			return errors.Join(err, fmt.Errorf("close the tools of a step: not ended after %s", closeTimeout))
 		}
 	}
 	return err
+}
+
+// Repeatable reports whether a call that may already have run does no harm if it runs again in a
+// restored workspace. The file tools and run_command are repeatable: they have no effect outside the
+// workspace. Other tools, such as those of MCP servers, are assumed not to be.
+func Repeatable(name string) bool {
+	own, err := describeFiles()
+	return err == nil && (name == RunCommand || slices.ContainsFunc(own, func(t llm.Tool) bool { return t.Name == name }))
 }

@@ -75,7 +75,7 @@ func TestASetThatCannotBeOpenedLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	work := filepath.Join(dir, "work")
 	require.NoError(t, os.Mkdir(work, 0o755))
-	_, err := tools.OpenSet(t.Context(), work, tools.Set{
+	_, err := tools.Open(t.Context(), work, tools.Set{
 		Files: true, Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}},
 		Servers: []mcp.Server{greeter(t), {Name: "broken", Command: "false"}},
 	})
@@ -86,15 +86,15 @@ func TestASetThatCannotBeOpenedLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "the sandbox's files are gone")
 
-	_, err = tools.OpenSet(t.Context(), filepath.Join(dir, "missing"), tools.Set{Files: true})
-	require.ErrorContains(t, err, "opening the workspace")
+	_, err = tools.Open(t.Context(), filepath.Join(dir, "missing"), tools.Set{Files: true})
+	require.ErrorContains(t, err, "open the workspace")
 }
 
 func TestClosingASetEndsIt(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "work")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	set, err := tools.OpenSet(t.Context(), dir, tools.Set{
+	set, err := tools.Open(t.Context(), dir, tools.Set{
 		Files: true, Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}}, Servers: []mcp.Server{greeter(t)},
 	})
 	require.NoError(t, err)
@@ -106,4 +106,18 @@ func TestClosingASetEndsIt(t *testing.T) {
 	left, err := os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)
 	require.Len(t, left, 1)
+}
+
+// The file tools and run_command have no effect outside a restored workspace.
+func TestRepeatable(t *testing.T) {
+	t.Parallel()
+	files := openDesk(t, tools.Set{Files: true}).set.Tools()
+	require.Len(t, files, 6)
+	for _, tool := range files {
+		require.True(t, tools.Repeatable(tool.Name), tool.Name)
+	}
+	require.True(t, tools.Repeatable("run_command"))
+	for _, name := range []string{"", "send_mail", "mcp__mail__send", "mcp__files__read_file", "Read_File", "vote"} {
+		require.False(t, tools.Repeatable(name), name)
+	}
 }

@@ -8,24 +8,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"conclave/activities/sandbox"
 	"conclave/engine/llm"
-	"conclave/engine/loop"
 )
 
-// RunCommand is the name of the shell's tool.
+// RunCommand is the name of the shell tool.
 const RunCommand = "run_command"
 
 //go:embed run_command.json
 var shellDescription []byte
 
-// What bounds a command beyond the operator's limits.
+// Limits of a command beside the operator's.
 const (
-	maxCommand   = 100 << 10 // bytes of a command line: the kernel takes 128 KiB
-	maxDelivered = 64 << 20  // bytes of output after which a command is ended
+	maxCommand   = 100 << 10 // bytes of a command line: the kernel's limit is 128 KiB
+	maxDelivered = 64 << 20  // bytes of output
 	maxFiles     = 200_000   // files and directories in the workspace and /tmp
 )
 
@@ -37,27 +37,26 @@ type shell struct {
 	tool    llm.Tool
 	schema  *schema
 	outputs outputs
-	hide    []string // paths of this machine and what is shown for them, in pairs
+	masked  []string // host paths and their replacements, alternating
 }
 
 // commandArguments are those of run_command.
 type commandArguments struct {
 	Command        string  `json:"command"`
-	TimeoutSeconds float64 `json:"timeout_seconds"` // a model's integer may be 2.0
+	TimeoutSeconds float64 `json:"timeout_seconds"` // float64 because models write 2.0, too
 }
 
-// openShell makes a sandbox on the workspace. What is not said in o is decided
-// here: the workspace, its read-only part, and where temporary files are.
-func openShell(o sandbox.Options, workspace string, files *Files) (*shell, error) {
+// openShell opens a sandbox on the workspace with the operator's options.
+func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, error) {
 	o.Workspace, o.ReadOnly = workspace, []string{peers}
 	if o.Temp == "" {
-		// Beside the workspace: it goes with the step, and counts as its disk.
+		// The directory beside the workspace is removed with the step and counts as its disk.
 		o.Temp = filepath.Dir(workspace)
 	}
 	o.Limits.Output, o.Limits.Files = maxDelivered, maxFiles
-	s := &shell{limits: o.Limits, program: shellProgram(), hide: hidden(workspace), outputs: outputs{files: files, spool: o.Temp}}
+	s := &shell{limits: o.Limits, program: shellProgram(), masked: hostPaths(workspace), outputs: outputs{files: files, spool: o.Temp}}
 	if err := json.Unmarshal(shellDescription, &s.tool); err != nil {
-		return nil, fmt.Errorf("reading the description of %s: %w", RunCommand, err)
+		return nil, fmt.Errorf("read the description of %s: %w", RunCommand, err)
 	}
 	s.tool.Description = describeShell(s.program, o.Level, o.Limits)
 	var err error
@@ -70,7 +69,7 @@ func openShell(o sandbox.Options, workspace string, files *Files) (*shell, error
 	return s, nil
 }
 
-// shellProgram is bash where there is one.
+// shellProgram prefers bash.
 func shellProgram() string {
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		return "bash"
@@ -78,7 +77,7 @@ func shellProgram() string {
 	return "sh"
 }
 
-// describeShell is what a model is told of the tool.
+// describeShell is the tool's description for models.
 func describeShell(program string, level sandbox.Level, l sandbox.Limits) string {
 	reach := "It sees the workspace, in which peers/ is read-only, the system's programs and libraries, and nothing else of this machine; there is no network. "
 	if level == sandbox.Off {
@@ -102,23 +101,14 @@ func describeShell(program string, level sandbox.Level, l sandbox.Limits) string
 	return fmt.Sprintf("Run a command in %s, in the workspace directory, and get its exit code and output. "+
 		reach+"$TMPDIR (/tmp) is for temporary files: it stays from command to command and is not part of an answer. "+
 		"Standard input is empty, there is no terminal. When the command ends, everything that it started is ended too, in the background or not: "+
-		"what belongs together, such as a server and the test that uses it, goes into one command. "+
+		"things that belong together, such as a server and the test that uses it, go into one command. "+
 		"The limits of one command: %s. Of output longer than %s the beginning and the end are shown, and the file with the whole is named.",
 		program, strings.Join(limits, ", "), size(shownHead+shownTail))
 }
 
-// Run carries out a call like Files.Run.
-func (s *shell) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	text, err := s.run(ctx, call)
-	return told(ctx, call, loop.Output{Text: text}, err)
-}
-
-var errTimeLimit = errors.New("the time of the command is over")
+var errTimeLimit = errors.New("the time limit of the command is reached")
 
 func (s *shell) run(ctx context.Context, call llm.ToolCall) (string, error) {
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
 	var a commandArguments
 	if err := s.schema.decode(call.Arguments, &a); err != nil {
 		return "", err
@@ -131,29 +121,28 @@ func (s *shell) run(ctx context.Context, call llm.ToolCall) (string, error) {
 	case len(a.Command) > maxCommand:
 		return "", refuse("the command has %s, a command line has at most %s; write it to a file as a script and run that", size(int64(len(a.Command))), size(maxCommand))
 	}
-	out := &capture{hide: hider{pairs: s.hide}, spool: s.outputs.spool}
+	out := &capture{mask: pathMask{pairs: s.masked}, spool: s.outputs.spool}
 	defer out.close()
-	end, err := s.carryOut(ctx, a, out)
+	ending, err := s.execute(ctx, a, out)
 	if err != nil {
 		return "", err
 	}
 	out.finish()
-	return end + out.show(s.outputs.keep), nil
+	return ending + out.show(s.outputs.store), nil
 }
 
-// carryOut runs a command and says how it ended.
-func (s *shell) carryOut(ctx context.Context, a commandArguments, out *capture) (string, error) {
+// execute runs a command and describes how it ended.
+func (s *shell) execute(ctx context.Context, a commandArguments, out *capture) (string, error) {
 	limit := s.limits.Time
 	if a.TimeoutSeconds > 0 && (limit == 0 || a.TimeoutSeconds < limit.Seconds()) {
 		limit = time.Duration(min(a.TimeoutSeconds, 1e9) * float64(time.Second))
-		// The sandbox has one limit for all commands; a shorter one is ours to keep.
+		// The sandbox has one limit for all commands; a shorter one is enforced here.
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, limit, errTimeLimit)
 		defer stop()
 	}
 	exit, err := s.box.Run(ctx, sandbox.Command{
-		// One stream, so that what is written to both comes in the order in which it
-		// was written.
+		// One stream keeps the order of standard output and standard error.
 		Args:   []string{"sh", "-c", `exec "$0" -c "$1" 2>&1`, s.program, a.Command},
 		Env:    map[string]string{"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"},
 		Stdout: out, Stderr: out,
@@ -162,14 +151,13 @@ func (s *shell) carryOut(ctx context.Context, a commandArguments, out *capture) 
 	case err != nil && errors.Is(context.Cause(ctx), errTimeLimit):
 		return describeEnd(sandbox.Exit{Ended: sandbox.EndedTime, Duration: limit}, s.limits, limit), nil
 	case err != nil:
-		return "", fmt.Errorf("running a command in the sandbox: %w", err)
+		return "", fmt.Errorf("run a command in the sandbox: %w", err)
 	}
 	return describeEnd(exit, s.limits, limit), nil
 }
 
-// hidden pairs the real paths of the workspace and of what is around it with
-// what is true of a command that runs in the workspace.
-func hidden(workspace string) []string {
+// hostPaths pairs the paths of the workspace and its parent with their relative paths in the workspace.
+func hostPaths(workspace string) []string {
 	paths := []string{workspace}
 	if real, err := filepath.EvalSymlinks(workspace); err == nil && real != workspace {
 		paths = append(paths, real)
@@ -179,12 +167,50 @@ func hidden(workspace string) []string {
 		pairs = append(pairs, p, ".")
 	}
 	for _, p := range paths {
-		if around := filepath.Dir(p); strings.Count(around, string(filepath.Separator)) > 1 {
-			pairs = append(pairs, around, "..")
+		if parent := filepath.Dir(p); strings.Count(parent, string(filepath.Separator)) > 1 {
+			pairs = append(pairs, parent, "..")
 		}
 	}
 	return pairs
 }
 
-// Close ends what still runs and removes the temporary files.
-func (s *shell) Close() error { return s.box.Close() }
+// describeEnd describes how a command ended, with a remedy for a limit. The limit of time is that of
+// the command, which may be shorter than the sandbox's.
+func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
+	switch e.Ended {
+	case sandbox.EndedTime:
+		remedy := "do less at once"
+		if limit < l.Time {
+			remedy = fmt.Sprintf("give it more with timeout_seconds (at most %d), or do less at once", int(l.Time.Seconds()))
+		}
+		return fmt.Sprintf("ended after %s, its time limit; %s", seconds(limit), remedy)
+	case sandbox.EndedCPU:
+		return fmt.Sprintf("ended: it used more than %s of processor time; do less at once", seconds(l.CPU))
+	case sandbox.EndedMemory:
+		return fmt.Sprintf("ended: its processes used more than %s of memory together; use less at a time, or fewer processes", size(l.Memory))
+	case sandbox.EndedProcesses:
+		return fmt.Sprintf("ended: it had more than %d processes and threads; start fewer at a time", l.Processes)
+	case sandbox.EndedDisk:
+		return fmt.Sprintf("ended: the files in the workspace and /tmp had more than %s together; remove unneeded files", size(l.Disk))
+	case sandbox.EndedFiles:
+		return fmt.Sprintf("ended: there were more than %d files and directories in the workspace and /tmp; remove unneeded files", l.Files)
+	case sandbox.EndedOutput:
+		return fmt.Sprintf("ended: it wrote more than %s of output; write less, for instance to a file, or through head or grep", size(l.Output))
+	}
+	if e.Ended != "" {
+		return fmt.Sprintf("ended: it went beyond the limit of %s", e.Ended)
+	}
+	how := "exit code " + strconv.Itoa(e.Code)
+	if e.Signal != "" {
+		how += ", killed by " + e.Signal
+	}
+	return how + ", " + seconds(e.Duration)
+}
+
+// seconds formats a duration in seconds: whole, or with one decimal below ten.
+func seconds(d time.Duration) string {
+	if d < 10*time.Second && d%time.Second != 0 {
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	}
+	return strconv.Itoa(int(d.Round(time.Second).Seconds())) + " s"
+}

@@ -16,10 +16,7 @@ import (
 	"conclave/activities/sandbox"
 	"conclave/activities/tools"
 	"conclave/engine/llm"
-	"conclave/engine/loop"
 )
-
-var _ loop.Tools = (*tools.Opened)(nil)
 
 // desk is a workspace with a set of tools on it.
 type desk struct {
@@ -33,7 +30,7 @@ func openDesk(t *testing.T, s tools.Set) desk {
 	d := desk{t: t, dir: filepath.Join(t.TempDir(), "work")}
 	require.NoError(t, os.Mkdir(d.dir, 0o755))
 	var err error
-	d.set, err = tools.OpenSet(t.Context(), d.dir, s)
+	d.set, err = tools.Open(t.Context(), d.dir, s)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.set.Close()) })
 	return d
@@ -202,7 +199,7 @@ func TestACommandIsEndedAndTheNextOneWorks(t *testing.T) {
 			"while :; do :; done": "ended: it used more than 6 s of processor time; do less at once",
 			`python3 -c "x = [bytearray(1 << 20) for i in range(2000)]; input()"`:  "more than 1024.0 MB of memory together",
 			"for i in $(seq 200); do sleep 30 & done; wait":                        "processes",
-			"for i in 1 2 3 4 5; do head -c 20M /dev/zero > big$i; done; sleep 20": "more than 32.0 MB together; remove what is not needed",
+			"for i in 1 2 3 4 5; do head -c 20M /dev/zero > big$i; done; sleep 20": "more than 32.0 MB together; remove unneeded files",
 			"yes": "it wrote more than 64.0 MB of output; write less",
 		} {
 			end, output := d.sh(command)
@@ -314,7 +311,7 @@ func TestAShellWithoutASandbox(t *testing.T) {
 
 func TestTheShellIsRefusedWhereItCannotBeConfined(t *testing.T) {
 	t.Parallel()
-	_, err := tools.OpenSet(t.Context(), t.TempDir(), tools.Set{Shell: &sandbox.Options{
+	_, err := tools.Open(t.Context(), t.TempDir(), tools.Set{Shell: &sandbox.Options{
 		Level: sandbox.Full, Host: sandbox.Host{Level: sandbox.Landlock, Missing: []string{"user namespaces are off"}}, Limits: usual(),
 	}})
 	var level *sandbox.LevelError

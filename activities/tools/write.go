@@ -7,10 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
-func (f *Files) write(a arguments) (string, error) {
+func (f *fileTools) write(a arguments) (string, error) {
 	if len(a.Content) > maxFile {
 		return "", refuse("the content has %s; a file may have %s, so split it", size(int64(len(a.Content))), size(maxFile))
 	}
@@ -35,9 +36,9 @@ func (f *Files) write(a arguments) (string, error) {
 	return fmt.Sprintf("%s %s (%s)", verb, quote(name), size(int64(len(a.Content)))), nil
 }
 
-// replaceable checks what is at a writable path now, and returns the
-// permissions that a file written there gets.
-func (f *Files) replaceable(name string) (mode fs.FileMode, exists bool, err error) {
+// replaceable checks that a writable path is free or has a regular file, and returns the permissions
+// of a file written there.
+func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err error) {
 	info, err := f.root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,9 +49,9 @@ func (f *Files) replaceable(name string) (mode fs.FileMode, exists bool, err err
 	return info.Mode().Perm(), true, regular(name, info)
 }
 
-// put writes a file as a new one and renames it into place: a reader sees the
-// old or the new content, and a hard link elsewhere keeps the old one.
-func (f *Files) put(name string, content io.Reader, mode fs.FileMode) error {
+// put writes a new file and renames it into place: readers see the old or the new content, and hard
+// links keep the old one.
+func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
 			return explain(name, err)
@@ -62,7 +63,7 @@ func (f *Files) put(name string, content io.Reader, mode fs.FileMode) error {
 	}
 	_, err = io.Copy(file, content)
 	if err = errors.Join(err, file.Close()); err == nil {
-		// The umask may have taken bits that the file had.
+		// The umask may have removed permissions of the old file.
 		if err = f.root.Chmod(temporary, mode); err == nil {
 			err = f.root.Rename(temporary, name)
 		}
@@ -73,8 +74,8 @@ func (f *Files) put(name string, content io.Reader, mode fs.FileMode) error {
 	return nil
 }
 
-// temporary creates a file under a name that nothing has.
-func (f *Files) temporary(dir string, mode fs.FileMode) (string, *os.File, error) {
+// temporary creates a file with an unused name.
+func (f *fileTools) temporary(dir string, mode fs.FileMode) (string, *os.File, error) {
 	for i := 0; ; i++ {
 		name := path.Join(dir, fmt.Sprintf(".writing-%d~", i))
 		file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
@@ -83,4 +84,86 @@ func (f *Files) temporary(dir string, mode fs.FileMode) (string, *os.File, error
 		}
 		return name, file, err
 	}
+}
+
+func (f *fileTools) edit(a arguments) (string, error) {
+	name, err := f.writable(a.Path)
+	if err != nil {
+		return "", err
+	}
+	content, info, err := f.load(name)
+	if err != nil {
+		return "", err
+	}
+	switch n := strings.Count(content, a.OldString); {
+	case a.OldString == "":
+		return "", refuse("old_string is empty; to write a whole file use write_file")
+	case a.OldString == a.NewString:
+		return "", refuse("old_string and new_string are the same; there is nothing to change")
+	case n == 0:
+		return "", refuse("old_string is not in %s%s", quote(name), nearMiss(content, a.OldString))
+	case n > 1 && !a.ReplaceAll:
+		return "", refuse("old_string is in %s %d times (%s); add surrounding text until it is unique, or set replace_all",
+			quote(name), n, lineNumbers(content, a.OldString))
+	case len(content)+n*(len(a.NewString)-len(a.OldString)) > maxFile:
+		return "", refuse("%s would grow over %s", quote(name), size(maxFile))
+	}
+	where := lineNumbers(content, a.OldString)
+	changed := strings.ReplaceAll(content, a.OldString, a.NewString)
+	if err := f.put(name, strings.NewReader(changed), info.Mode().Perm()); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("edited %s (%s)", quote(name), where), nil
+}
+
+// lineNumbers lists the lines on which the first occurrences of text begin.
+func lineNumbers(content, text string) string {
+	const limit = 10
+	var numbers []string
+	line := 1
+	for {
+		before, after, found := strings.Cut(content, text)
+		if !found {
+			break
+		}
+		line += strings.Count(before, "\n")
+		if len(numbers) == limit {
+			numbers = append(numbers, "…")
+			break
+		}
+		numbers = append(numbers, fmt.Sprint(line))
+		line += strings.Count(text, "\n")
+		content = after
+	}
+	if len(numbers) == 1 {
+		return "line " + numbers[0]
+	}
+	return "lines " + strings.Join(numbers, ", ")
+}
+
+// nearMiss explains a missing text: most often it differs only in white space.
+func nearMiss(content, text string) string {
+	wanted := trimmedLines(strings.TrimSpace(text))
+	lines := trimmedLines(content)
+	if wanted[0] != "" {
+		for i := range lines {
+			if i+len(wanted) <= len(lines) && slices.Equal(lines[i:i+len(wanted)], wanted) {
+				return fmt.Sprintf("; line %d differs from it only in spaces or line ends: read_file it and copy them exactly", i+1)
+			}
+		}
+		for i, line := range lines {
+			if strings.Contains(line, wanted[0]) {
+				return fmt.Sprintf("; its first line is like line %d: read_file it and compare", i+1)
+			}
+		}
+	}
+	return "; read_file it to see what is there now"
+}
+
+func trimmedLines(text string) []string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	return lines
 }

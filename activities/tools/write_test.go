@@ -47,7 +47,7 @@ func TestEdit(t *testing.T) {
 		"several lines":      {"{\n\treturn 1\n}\n\nfunc b", "", false, "(line 1)", "func a() () {\n\treturn 1\n}\n"},
 		"all":                {"return 1", "return 2", true, "edited f.go (lines 2, 6)", strings.ReplaceAll(code, "return 1", "return 2")},
 		"all of one":         {"func b", "func c", true, "edited f.go (line 5)", strings.Replace(code, "func b", "func c", 1)},
-		"not unique":         {"return 1", "return 2", false, "is in f.go 2 times (lines 2, 6); add what stands around it", ""},
+		"not unique":         {"return 1", "return 2", false, "is in f.go 2 times (lines 2, 6); add surrounding text", ""},
 		"not there":          {"return 3", "return 2", false, "old_string is not in f.go; read_file it", ""},
 		"other white space":  {"func b() {\n    return 1\n}", "x", false, "line 5 differs from it only in spaces or line ends", ""},
 		"other line ends":    {"func b() {\r\n\treturn 1\r\n}", "x", false, "line 5 differs from it only in spaces or line ends", ""},

@@ -104,7 +104,7 @@ p.yaml:11:5: steps[3]: no run comes to the step "fix": nothing leads to it by ne
 // The tools that a tools step can use are checked by name, before there is any.
 func TestToolsStepsCanUseTheToolsThatThereAre(t *testing.T) {
 	t.Parallel()
-	files, err := tools.Open(t.TempDir())
+	files, err := tools.Open(t.Context(), t.TempDir(), tools.Set{Files: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, files.Close()) })
 	var names []string

@@ -133,9 +133,9 @@ func (b *bench) ports(replies ...llm.Message) step.Ports {
 		Store: b.store, Scratch: b.scratch,
 		Model: &script{bench: b, replies: replies},
 		Now:   func() time.Time { return b.now },
-		Tools: func(_ context.Context, dir string) (step.Tools, error) {
+		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
 			b.work = dir
-			return tools.Open(dir)
+			return tools.Open(ctx, dir, tools.Set{Files: true})
 		},
 	}
 }

@@ -25,7 +25,7 @@ func (unjournaled) Append(context.Context, loop.Entry) error { return nil }
 // tools, and leaves its files in dir.
 func takeStep(t *testing.T, seed, dir string, answers []answer) loop.Action {
 	t.Helper()
-	files, err := tools.Open(dir)
+	files, err := tools.Open(t.Context(), dir, tools.Set{Files: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, files.Close()) }()
 	task := task{

@@ -81,7 +81,7 @@ func (b *bench) ports(model loop.Model) step.Ports {
 	return step.Ports{
 		Store: b.store, Model: model, Scratch: b.t.TempDir(),
 		Now:   func() time.Time { return time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC) },
-		Tools: func(_ context.Context, dir string) (step.Tools, error) { return tools.Open(dir) },
+		Tools: func(ctx context.Context, dir string) (step.Tools, error) { return tools.Open(ctx, dir, tools.Set{Files: true}) },
 	}
 }
 
@@ -397,7 +397,7 @@ func TestFenceIsAskedBeforeEverything(t *testing.T) {
 			return script.Generate(ctx, r)
 		}))
 		ports.Tools = func(_ context.Context, dir string) (step.Tools, error) {
-			opened, err := tools.Open(dir)
+			opened, err := tools.Open(t.Context(), dir, tools.Set{Files: true})
 			return noted{opened: opened, run: func() { did = append(did, "tool") }}, err
 		}
 		ports.Progress = func(p step.Progress) { did = append(did, "journal "+string(p.Last)) }

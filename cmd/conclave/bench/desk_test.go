@@ -91,13 +91,13 @@ func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, r
 	require.NoError(b, err)
 	result, err := step.Run(b.Context(), step.Ports{
 		Store: store, Model: &recital{replies: replies}, Now: time.Now, Scratch: b.TempDir(),
-		Tools: func(_ context.Context, dir string) (step.Tools, error) {
+		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
 			if prepare != nil {
 				if err := prepare(dir); err != nil {
 					return nil, err
 				}
 			}
-			return tools.Open(dir)
+			return tools.Open(ctx, dir, tools.Set{Files: true})
 		},
 	}, spec)
 	require.NoError(b, err)

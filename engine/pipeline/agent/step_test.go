@@ -82,7 +82,9 @@ func (d *desk) step(l pipeline.Launch, token string) agent.Step {
 func (d *desk) ports(model loop.Model) step.Ports {
 	return step.Ports{
 		Store: d.store, Model: model, Scratch: d.t.TempDir(), Now: func() time.Time { return now },
-		Tools: func(_ context.Context, dir string) (step.Tools, error) { return tools.Open(dir) },
+		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+			return tools.Open(ctx, dir, tools.Set{Files: true})
+		},
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCleanLeavesText(t *testing.T) {
+func TestSanitize_leavesText(t *testing.T) {
 	t.Parallel()
-	for given, want := range map[string]string{
+	for output, want := range map[string]string{
 		"plain\n\ttext\n":                           "plain\n\ttext\n",
 		"\x1b[1;31mred\x1b[0m":                      "red",
 		"\x1b]0;a title\x07text":                    "text",
@@ -24,32 +24,32 @@ func TestCleanLeavesText(t *testing.T) {
 		"cut \x1b]0;title":                          "cut ",
 		"é 日本 👍":                                    "é 日本 👍",
 	} {
-		require.Equal(t, want, clean([]byte(given)), "%q", given)
+		require.Equal(t, want, sanitize([]byte(output)), "%q", output)
 	}
 }
 
-func TestHiderFindsPathsInAnyPieces(t *testing.T) {
+func TestPathMask_findsPathsInAnyPieces(t *testing.T) {
 	t.Parallel()
 	pairs := []string{"/srv/step-1/files", ".", "/srv/step-1", ".."}
 	const text = "at /srv/step-1/files/a.go and /srv/step-1/tmp, not /srv/step, /srv/step-1"
 	const want = "at ./a.go and ../tmp, not /srv/step, .."
 	for n := 1; n <= len(text); n++ {
-		h := hider{pairs: pairs}
+		m := pathMask{pairs: pairs}
 		var got strings.Builder
 		for rest := text; rest != ""; {
 			piece := rest[:min(n, len(rest))]
 			rest = rest[len(piece):]
-			got.Write(h.next([]byte(piece)))
+			got.Write(m.next([]byte(piece)))
 		}
-		got.Write(h.rest())
+		got.Write(m.rest())
 		require.Equal(t, want, got.String(), "in pieces of %d", n)
 	}
 }
 
-// What is shown and what is kept are the output, whatever pieces it comes in.
-func TestCaptureOfAnyLength(t *testing.T) {
+// Shown and stored output do not depend on the size of the pieces.
+func TestCapture_ofAnyLength(t *testing.T) {
 	t.Parallel()
-	line := strings.Repeat("é", 31) + "\n" // 63 bytes: cuts fall into characters
+	line := strings.Repeat("é", 31) + "\n" // 63 bytes, so that cuts fall into characters
 	for _, size := range []int{0, 1, shownHead, shownHead + shownTail, shownHead + shownTail + 1, 200_000} {
 		for _, piece := range []int{1000, 1 << 20} {
 			text := strings.ToValidUTF8(strings.Repeat(line, size/len(line)+1)[:size], "")
@@ -61,20 +61,20 @@ func TestCaptureOfAnyLength(t *testing.T) {
 				rest = rest[n:]
 			}
 			c.finish()
-			kept := ""
-			said := c.show(func(f *os.File) (string, error) {
+			stored := ""
+			shown := c.show(func(f *os.File) (string, error) {
 				data, err := os.ReadFile(f.Name())
-				kept = string(data)
+				stored = string(data)
 				return "f", err
 			})
-			require.Less(t, len(said), shownHead+shownTail+500)
+			require.Less(t, len(shown), shownHead+shownTail+500)
 			if len(text) <= shownHead+shownTail {
-				require.Empty(t, kept)
-				require.NotContains(t, said, "not shown")
+				require.Empty(t, stored)
+				require.NotContains(t, shown, "not shown")
 			} else {
-				require.Equal(t, text, kept)
-				require.Contains(t, said, "; the whole is in f,")
-				require.NotContains(t, said, "\uFFFD", "no character is cut")
+				require.Equal(t, text, stored)
+				require.Contains(t, shown, "; the whole is in f,")
+				require.NotContains(t, shown, "\uFFFD", "no character is cut")
 			}
 			c.close()
 			left, err := os.ReadDir(c.spool)
@@ -84,7 +84,7 @@ func TestCaptureOfAnyLength(t *testing.T) {
 	}
 }
 
-func TestCaptureIsBounded(t *testing.T) {
+func TestCapture_isBounded(t *testing.T) {
 	t.Parallel()
 	c := &capture{spool: t.TempDir()}
 	defer c.close()
@@ -93,18 +93,18 @@ func TestCaptureIsBounded(t *testing.T) {
 		_, err := c.Write(chunk)
 		require.NoError(t, err)
 	}
-	said := c.show(func(f *os.File) (string, error) {
+	shown := c.show(func(f *os.File) (string, error) {
 		info, err := f.Stat()
 		require.NoError(t, err)
-		require.EqualValues(t, maxKept, info.Size())
+		require.EqualValues(t, maxStored, info.Size())
 		return "f", err
 	})
-	require.Contains(t, said, "the first 16.0 MB of the whole are in f")
+	require.Contains(t, shown, "the first 16.0 MB of the whole are in f")
 	require.Less(t, cap(c.tail), 4<<20)
 }
 
-// Output that cannot be kept is no reason to fail.
-func TestCaptureWithoutAPlace(t *testing.T) {
+// A command does not fail because its output cannot be stored.
+func TestCapture_withoutSpool(t *testing.T) {
 	t.Parallel()
 	c := &capture{spool: t.TempDir() + "/missing"}
 	defer c.close()

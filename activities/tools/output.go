@@ -1,0 +1,233 @@
+package tools
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"conclave/engine/text"
+)
+
+// Bytes of a command's output that are shown and stored.
+const (
+	shownHead = 16 << 10
+	shownTail = 16 << 10
+	maxStored = 16 << 20
+)
+
+// capture records the output of a command. Output that is too long to be shown is spooled to a file
+// outside the workspace: a command that searches the workspace must not find its own output.
+type capture struct {
+	spool string // directory of the file
+	mask  pathMask
+
+	mu     sync.Mutex
+	head   []byte // everything while it can be shown
+	tail   []byte // the end, more of it than is shown
+	total  int64
+	stored int64
+	file   *os.File // once the output is too long to be shown
+	fault  error    // why the file is incomplete
+}
+
+// Write never fails: a command does not depend on its output being stored.
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.append(c.mask.next(p))
+	return len(p), nil
+}
+
+// finish appends the bytes that the mask withheld.
+func (c *capture) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.append(c.mask.rest())
+}
+
+func (c *capture) append(p []byte) {
+	c.total += int64(len(p))
+	if c.total <= shownHead+shownTail {
+		c.head = append(c.head, p...)
+	} else {
+		c.store(p)
+	}
+	if c.tail = append(c.tail, p...); len(c.tail) > 4*shownTail {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-shownTail:]...)
+	}
+}
+
+// store writes to the file, which begins with the head.
+func (c *capture) store(p []byte) {
+	if c.file == nil && c.fault == nil {
+		if c.file, c.fault = os.CreateTemp(c.spool, "output-*"); c.fault == nil {
+			c.write(c.head)
+		}
+	}
+	if c.file != nil && c.fault == nil {
+		c.write(p)
+	}
+}
+
+func (c *capture) write(p []byte) {
+	p = p[:min(int64(len(p)), maxStored-c.stored)]
+	n, err := c.file.Write(p)
+	c.stored += int64(n)
+	c.fault = err
+}
+
+func (c *capture) close() {
+	if c.file != nil {
+		_ = c.file.Close()
+		_ = os.Remove(c.file.Name())
+	}
+}
+
+// show formats the output for the model. Store copies output that is too long to be shown into the
+// workspace and returns its name there.
+func (c *capture) show(store func(*os.File) (string, error)) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.total <= shownHead+shownTail {
+		output := sanitize(c.head)
+		if strings.TrimSpace(output) == "" {
+			return "; no output"
+		}
+		return "; output:\n" + output
+	}
+	head, _ := text.Head(string(c.head), shownHead)
+	tail := c.tail[max(0, len(c.tail)-shownTail):]
+	return fmt.Sprintf("; output, the beginning and the end:\n%s\n[… %s are not shown; %s …]\n%s",
+		sanitize([]byte(head)), size(c.total-shownHead-int64(len(tail))), c.location(store), sanitize(fromLine(tail)))
+}
+
+// location describes where the whole output is.
+func (c *capture) location(store func(*os.File) (string, error)) string {
+	if c.fault != nil || c.file == nil {
+		return "they could not be kept"
+	}
+	name, err := store(c.file)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("they could not be kept: %v", err)
+	case c.stored < c.total:
+		return fmt.Sprintf("the first %s of the whole are in %s, which is not part of an answer", size(c.stored), name)
+	default:
+		return fmt.Sprintf("the whole is in %s, which is not part of an answer", name)
+	}
+}
+
+// fromLine drops the beginning of p up to the next line, if that is near, else up to the next character.
+func fromLine(p []byte) []byte {
+	const near = 1 << 10
+	if i := bytes.IndexByte(p[:min(near, len(p))], '\n'); i >= 0 {
+		return p[i+1:]
+	}
+	for len(p) > 0 && !utf8.RuneStart(p[0]) {
+		p = p[1:]
+	}
+	return p
+}
+
+// pathMask replaces host paths in a stream.
+type pathMask struct {
+	pairs    []string // a path and its replacement, alternating; longer paths first
+	withheld []byte   // possibly the beginning of a path
+}
+
+// next returns the bytes that can be passed on after p.
+func (m *pathMask) next(p []byte) []byte {
+	all := append(m.withheld, p...)
+	withhold := 0
+	for i := 0; i < len(m.pairs); i += 2 {
+		for n := min(len(m.pairs[i])-1, len(all)); n > withhold; n-- {
+			if bytes.HasPrefix([]byte(m.pairs[i]), all[len(all)-n:]) {
+				withhold = n
+			}
+		}
+	}
+	m.withheld = bytes.Clone(all[len(all)-withhold:])
+	return m.replace(all[:len(all)-withhold])
+}
+
+// rest returns the withheld bytes at the end of the stream.
+func (m *pathMask) rest() []byte {
+	rest := m.replace(m.withheld)
+	m.withheld = nil
+	return rest
+}
+
+func (m *pathMask) replace(p []byte) []byte {
+	if len(m.pairs) == 0 {
+		return p
+	}
+	return []byte(strings.NewReplacer(m.pairs...).Replace(string(p)))
+}
+
+// sanitize converts output to text without terminal sequences. Of a line that was overwritten, as
+// progress bars are, the last state remains.
+func sanitize(p []byte) string {
+	output := ansi.Strip(strings.ToValidUTF8(string(p), "\uFFFD"))
+	lines := strings.Split(strings.ReplaceAll(output, "\r\n", "\n"), "\n")
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
+	}
+	return text.Sanitize(strings.Join(lines, "\n"))
+}
+
+const (
+	// outputDir is the directory of whole long outputs in the workspace. The workspace's default
+	// ignore list keeps it out of answers.
+	outputDir = "command-output"
+
+	// maxOutputs bounds the outputs in it; new ones replace the oldest.
+	maxOutputs = 20
+)
+
+// outputs stores whole long outputs in the workspace.
+type outputs struct {
+	files *fileTools
+	spool string // directory of running commands' outputs
+	last  int    // number of the newest output
+}
+
+// store copies an output into the workspace and returns its path there. Like the agent's own files it
+// is not written through links.
+func (o *outputs) store(from *os.File) (string, error) {
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	name := ""
+	for {
+		o.last++
+		name = o.name(o.last)
+		if _, err := o.files.root.Lstat(name); errors.Is(err, fs.ErrNotExist) || o.last >= maxFiles {
+			break
+		}
+	}
+	target, err := o.files.writable(name)
+	if err != nil {
+		return "", err
+	}
+	if err := o.files.put(target, io.LimitReader(from, maxStored), 0o644); err != nil {
+		return "", err
+	}
+	if old := o.last - maxOutputs; old > 0 {
+		_ = o.files.root.Remove(o.name(old)) // the agent may have removed it
+	}
+	return name, nil
+}
+
+func (o *outputs) name(number int) string {
+	return path.Join(outputDir, fmt.Sprintf("%03d.txt", number))
+}
