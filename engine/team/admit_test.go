@@ -40,7 +40,7 @@ func admitted(terms terms, s standing, n news) admission {
 	r.memory.messages, r.memory.injected, r.memory.worked, r.memory.guided = s.Heard, s.Injected, s.Worked, s.Guided
 	if s.Checked {
 		r.task.Checklist = &checklist.Policy{Own: "agent1.3"}
-		r.memory.scored = []scored{{result: &checklist.Result{Status: checklist.Accepted}}}
+		r.memory.scored = []scored{{result: &checklist.Result{Status: "accepted"}}}
 	}
 	return r.admit(n)
 }

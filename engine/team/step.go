@@ -209,7 +209,7 @@ func (o *opening) checklist(t task) *checklist.Policy {
 		Subtask:       t.Subtask,
 	}
 	if o.Settings.Subtasks != nil {
-		p.Terminal = checklist.Stop
+		p.Terminal = coordination.Stop
 	}
 	for _, shown := range o.Launch.Shown {
 		p.Labels = append(p.Labels, shown.Label)

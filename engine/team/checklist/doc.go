@@ -1,30 +1,27 @@
-// Package checklist is the policy of voting_sensitivity: checklist_gated. Before
-// an agent votes or answers again, it scores the work against criteria; the
-// verdict says whether to end (vote, or stop in decomposition) or to go on
-// (new_answer), and then it plans what to improve. This file is the
-// specification.
+// Package checklist is the policy of voting_sensitivity: checklist_gated. Before an
+// agent votes or answers again, it scores the work against criteria; the verdict says
+// whether to end (vote, or stop in decomposition) or to go on (new_answer) with planned
+// improvements. This file is the specification.
 //
 // The policy is advice with tools: it answers the calls submit_checklist and
-// propose_improvements, and the prompt asks for them. It never forbids a vote or
-// an answer, and it knows nothing of steps, journals, files or other agents. It
-// is pure: the same policy and the same learned results give the same answers,
-// so that a restored step is judged as before.
+// propose_improvements, and the prompt asks for them. It never forbids a vote or an
+// answer. It is pure: the same policy and the same learned results give the same
+// answers, so that a restored step is judged as before.
 //
 // # Criteria
 //
 // E1 to En in the order given; T1 to Tn are accepted as other names. Without
 // criteria there are five generic ones; in decomposition, five about the part
 // that the agent owns. Category, verify_by and anti_patterns guide the agent and
-// never touch the verdict.
+// do not affect the verdict.
 //
 // # The bar
 //
 // An effective threshold starts at Threshold (5). With at most 2 answers left it
 // rises by 2, else with at most 40 % of them left by 1; with 70 % or more left it
 // falls by 1; with a limit below 1 it stays. It is kept within 0 and 10. A score
-// passes from max(4, trunc(10 - threshold/2)) on. So a higher threshold, and
-// fewer answers left, lower the bar. That is how the policy has always counted;
-// the numbers are kept.
+// passes from max(4, trunc(10 - threshold/2)) on. So a higher threshold and fewer
+// answers left lower the bar.
 //
 //	limit 5, left 5 or 4: 8    left 3: 7    left 2, 1, 0: 6
 //	limit 3, left 3:      8                 left 2, 1, 0: 6
@@ -48,14 +45,15 @@
 //	the only scores lack some criterion       missing_criteria_scores *
 //	otherwise                                 accepted
 //
-// What is marked * holds for an agent with an answer. Without one (FirstAnswer)
-// flat scores are its draft's, a gap counts 0, and the verdict is new_answer.
+// The errors marked * need an agent with an answer. Without one (FirstAnswer) flat
+// scores are its draft's, a gap counts 0, and the verdict is new_answer.
 //
-// An error has no verdict. first_answer_required and quota_used cannot be mended
-// by another payload and say requires_resubmission false; the others say true.
+// An error has no verdict. No payload can correct first_answer_required and quota_used,
+// which have requires_resubmission false; the others have true.
 // Only accepted results use up CallsPerRound and enter the history.
 //
-// An entry is a number, or an object with score (none: 0) and whatever else.
+// An entry is a number, or an object with a score (default 0); other fields are
+// ignored.
 // Scores are flat when a key is the name of a criterion, else per answer: by
 // label, or by agent2 for the revision shown of agent 2. Entries of answers that
 // are not shown, and entries that are no objects, are ignored.
@@ -65,16 +63,14 @@
 // and the agent has an answer. A failed criterion has plateaued when its score
 // is not more than 1 above either of the last two accepted results.
 //
-// report_path is noted in the result. No file is read: whether there is a report
-// decides nothing.
+// report_path is copied to the result; the file is not read.
 //
 // # Recheck
 //
-// An answer that reaches the step by an update takes the place of its agent's
-// older one and is pending. While one is pending after an accepted checklist,
-// one more may be submitted beyond CallsPerRound. It must score the pending
+// An answer shown by an update replaces its agent's older one and is pending. While one
+// is pending after an accepted checklist, one more may be submitted beyond CallsPerRound. It must score the pending
 // answers only (in decomposition: the own work again); the scores given before
-// to answers still shown count on, so that a weak newcomer does not overturn a
+// to answers still shown remain, so that a weak newcomer does not overturn a
 // strong answer. Accepting it clears what is pending, and so does a first
 // checklist that scores the pending answers.
 //
@@ -88,7 +84,7 @@
 //	a failed criterion is missing or empty       improvements_incomplete
 //	preserve is no object or empty               preserve_required
 //	preserve names no criterion                  preserve_unknown
-//	preserve says nothing                        preserve_empty
+//	preserve has a blank entry                       preserve_empty
 //	nothing structural or transformative         impact_too_small
 //	otherwise                                    valid
 //
@@ -100,5 +96,5 @@
 // each improvement of a failed criterion, in the order of the criteria, and one
 // verify_preserve task at the end.
 //
-// Start with Policy, then Submit and Propose.
+// Start with Policy, then submit and propose.
 package checklist

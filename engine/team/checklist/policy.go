@@ -4,13 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-)
 
-// The verdicts that end, and the one that goes on: names of workflow tools.
-const (
-	Vote      = "vote"
-	Stop      = "stop"
-	NewAnswer = "new_answer"
+	"conclave/engine/coordination"
+	"conclave/engine/text"
 )
 
 // Defaults of the policy's numbers.
@@ -20,26 +16,25 @@ const (
 	defaultCalls       = 1
 )
 
-// Policy is what a step's checklist is made from. It holds for one step, which
-// is one round of the agent.
+// Policy configures the checklist of one step, which is one round of the agent.
 type Policy struct {
-	// Criteria are numbered E1 to En; none means the default ones.
+	// Criteria are numbered E1 to En; empty means the default ones.
 	Criteria []Criterion
 
-	// Terminal is the verdict that ends, Vote or Stop; empty means Stop in
-	// decomposition, else Vote.
-	Terminal string
+	// Terminal is the ending verdict, vote or stop; empty means stop in decomposition,
+	// else vote.
+	Terminal coordination.Action
 
-	// Threshold is the voting threshold, 5 when it is not positive. A higher one
-	// is easier to meet.
+	// Threshold is the voting threshold, 5 when it is not positive. A higher one is
+	// easier to meet.
 	Threshold int
 
-	// Answers counts the agent's accepted answers towards AnswerLimit, the
-	// agent's cap; 5 when it is not positive.
+	// Answers counts the agent's accepted answers towards its AnswerLimit; 5 when that is
+	// not positive.
 	Answers, AnswerLimit int
 
-	// CallsPerRound is how many checklists are accepted in the step, rechecks
-	// aside; 1 when it is not positive.
+	// CallsPerRound is the number of checklists accepted in the step, rechecks aside; 1
+	// when it is not positive.
 	CallsPerRound int
 
 	// FirstAnswer allows a checklist to an agent without an answer.
@@ -51,16 +46,16 @@ type Policy struct {
 	// Subtask is the agent's part in decomposition, for the default criteria.
 	Subtask string
 
-	// Labels are those of the answers shown, the newest of each agent, in the
-	// order shown, the agent's own included.
+	// Labels are those of the answers shown, the newest of each agent, in the order
+	// shown, the agent's own included.
 	Labels []string
 
-	// Own is the label of the agent's own newest answer, empty without one. It
-	// is never told to the model.
+	// Own is the label of the agent's own newest answer; empty without one. The model
+	// never sees it.
 	Own string
 
-	// History are the agent's accepted results of earlier steps, oldest first. It
-	// is only used to see what has plateaued.
+	// History has the agent's accepted results of earlier steps, oldest first, to detect
+	// plateaus.
 	History []Result
 }
 
@@ -72,17 +67,16 @@ type Criterion struct {
 	AntiPatterns []string
 }
 
-// Open reports whether the step has a checklist at all: not before the agent's
-// first answer, unless FirstAnswer.
+// Open reports whether the step has a checklist at all: not before the agent's first
+// answer, unless FirstAnswer.
 func (p Policy) Open() bool { return p.Own != "" || p.FirstAnswer }
 
-// normal returns p with defaults for what is missing, sharing nothing that is
-// changed later.
+// normal returns p with defaults, sharing no memory that is changed later.
 func (p Policy) normal() Policy {
-	if p.Terminal != Vote && p.Terminal != Stop {
-		p.Terminal = Vote
+	if p.Terminal != coordination.Vote && p.Terminal != coordination.Stop {
+		p.Terminal = coordination.Vote
 		if p.Decomposition {
-			p.Terminal = Stop
+			p.Terminal = coordination.Stop
 		}
 	}
 	if p.Threshold <= 0 {
@@ -121,4 +115,79 @@ func (p Policy) ids() []string {
 func agent(label string) string {
 	name, _, _ := strings.Cut(label, ".")
 	return name
+}
+
+// maxScope truncates the subtask inside a default criterion, in bytes.
+const maxScope = 140
+
+// defaults are the criteria of a team that configured none.
+func (p Policy) defaults() []Criterion {
+	texts := []string{
+		"It does all that the task asks for, stated or plainly meant, and nothing that the task rules out.",
+		"What it says is true and what it delivers works: facts, sums, code and sources were checked, not assumed.",
+		"It is thorough where the task is hard: edge cases, trade-offs and likely questions are dealt with, not passed over.",
+		"Whoever asked can use it as it is: it is clear, in good order, and complete without further explanation.",
+		"It shows care: the choices fit this task, and nothing is generic, padded or left half done.",
+	}
+	if p.Decomposition {
+		scope := text.Truncate(text.OneLine(p.Subtask), maxScope)
+		if scope == "" {
+			scope = "as assigned"
+		}
+		texts = []string{
+			"The owned part is carried forward to where it should be. The part: " + scope,
+			"What the other parts have produced is taken in where this part touches it, and fits together with it.",
+			"It keeps to the owned part: work that belongs to others is left to them.",
+			"Nothing that worked before is broken, and a check was run that shows it.",
+			"It is a real step beyond the last version, not other words or small polish.",
+		}
+	}
+	criteria := make([]Criterion, len(texts))
+	for i, t := range texts {
+		criteria[i] = Criterion{Text: t, Category: "standard"}
+	}
+	return criteria
+}
+
+// effective is the threshold, adjusted by the answers left of limit.
+func effective(threshold, limit, left int) int {
+	if limit > 0 {
+		ratio := float64(left) / float64(limit)
+		switch {
+		case left <= 2:
+			threshold += 2
+		case ratio <= 0.4:
+			threshold++
+		}
+		if ratio >= 0.7 {
+			threshold--
+		}
+	}
+	return min(max(threshold, 0), 10)
+}
+
+// cutoff is the lowest passing score for an effective threshold.
+func cutoff(effective int) int { return max(4, (20-effective)/2) }
+
+// required is the number of n criteria that must pass for an effective threshold.
+func required(n, effective int) int { return max(1, (n+1)/2, n-effective/30) }
+
+func (p Policy) effective() int {
+	return effective(p.Threshold, p.AnswerLimit, max(0, p.AnswerLimit-p.Answers))
+}
+
+func (p Policy) passes(score float64) bool { return score >= float64(cutoff(p.effective())) }
+
+func (p Policy) required() int { return required(len(p.Criteria), p.effective()) }
+
+// form is an example of the wanted scores, as JSON.
+func (p Policy) form() string {
+	scores := `{"E1": 7, "E2": 5}`
+	if len(p.Criteria) == 1 {
+		scores = `{"E1": 7}`
+	}
+	if p.Decomposition || p.Own == "" || len(p.Labels) < 2 {
+		return fmt.Sprintf(`{"scores": %s}`, scores)
+	}
+	return fmt.Sprintf(`{"scores": {%q: %s, %q: %s}}`, p.Labels[0], scores, p.Labels[1], scores)
 }

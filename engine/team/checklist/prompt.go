@@ -1,13 +1,15 @@
 package checklist
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	"conclave/engine/llm"
 )
 
-// Instructions is the section about the checklist for a system prompt: the
-// criteria, and the order of the calls. It is empty where the step has no
-// checklist, and where it is not, the criteria need not be shown elsewhere.
+// Instructions is the checklist section of a system prompt: the criteria and the order
+// of the calls. It is empty for a step without a checklist.
 func Instructions(p Policy) string {
 	if !p.Open() {
 		return ""
@@ -25,7 +27,7 @@ func Instructions(p Policy) string {
 	return strings.TrimSpace(b.String())
 }
 
-// describe is the criterion as the agent reads it.
+// describe is the criterion in the prompt.
 func (c Criterion) describe(name string) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -42,7 +44,7 @@ func (c Criterion) describe(name string) string {
 	return b.String()
 }
 
-// subject is what is scored.
+// subject names the work to score.
 func (p Policy) subject() string {
 	switch {
 	case p.Decomposition:
@@ -55,7 +57,7 @@ func (p Policy) subject() string {
 	return "every answer shown"
 }
 
-// order is what to do, step by step.
+// order lists the steps of the work.
 func (p Policy) order() []string {
 	first := "Check " + p.subject()
 	if p.Own == "" {
@@ -85,4 +87,47 @@ func (p Policy) quota() string {
 		return "One is accepted in this turn."
 	}
 	return fmt.Sprintf("Up to %d are accepted in this turn.", p.CallsPerRound)
+}
+
+// The names of the tools.
+const (
+	SubmitChecklist     = "submit_checklist"
+	ProposeImprovements = "propose_improvements"
+)
+
+// schema is the subset of JSON Schema that the tools use. The contents of objects are
+// described in words, and the results of calls report errors in them.
+type schema struct {
+	Type                 string              `json:"type"`
+	Properties           map[string]property `json:"properties"`
+	Required             []string            `json:"required"`
+	AdditionalProperties bool                `json:"additionalProperties"`
+}
+
+type property struct {
+	Type        string `json:"type"`
+	Description string `json:"description"`
+}
+
+// Tools are the two tools of the checklist; nil for a step without one.
+func Tools(p Policy) []llm.Tool {
+	if !p.Open() {
+		return nil
+	}
+	return []llm.Tool{
+		tool(SubmitChecklist, "Score the work by the criteria of the checklist. You are told whether to end your turn or to improve first.", map[string]property{
+			"scores":      {"object", "A score from 0 to 10 for every criterion. The arguments look like " + p.normal().form() + "."},
+			"report_path": {"string", "The file with your findings, if you wrote one."},
+		}, "scores"),
+		tool(ProposeImprovements, "Say how you will make the failed criteria of your checklist pass. You get a list of tasks back.", map[string]property{
+			"improvements": {"object", `For each failed criterion a list: {"E1": [{"plan": "…", "sources": ["agent2.1"], "impact": "incremental, structural or transformative"}]}.`},
+			"preserve":     {"object", `What is good and must stay, by criterion: {"E2": {"what": "…", "source": "agent1.1"}}.`},
+		}, "improvements", "preserve"),
+	}
+}
+
+func tool(name, description string, properties map[string]property, required ...string) llm.Tool {
+	return llm.Tool{Name: name, Description: description, Parameters: json.RawMessage(encode(schema{
+		Type: "object", Properties: properties, Required: required,
+	}))}
 }

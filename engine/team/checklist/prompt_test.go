@@ -1,4 +1,4 @@
-package checklist_test
+package checklist
 
 import (
 	"encoding/json"
@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/team/checklist"
 )
 
 // The criteria are numbered in order, with what helps to judge them, and the
@@ -41,19 +39,19 @@ The order:
 5. Do the tasks that it returns, and check each.
 6. Submit the result with `+"`new_answer`"+`.
 7. If newer answers reach you after your checklist, score them with one more `+"`submit_checklist`"+`; your other scores still count.
-`), checklist.Instructions(p))
+`), Instructions(p))
 
-	divided := checklist.Instructions(part())
+	divided := Instructions(part())
 	require.Contains(t, divided, "call `stop`")
 	require.Contains(t, divided, `as {"scores": {"E1": 7, "E2": 5}}`)
 	require.Contains(t, divided, "your own part")
-	draft := checklist.Instructions(first())
+	draft := Instructions(first())
 	require.Contains(t, draft, "1. Work, then check your draft.")
 	require.NotContains(t, draft, "`vote`")
-	require.Contains(t, checklist.Instructions(alone()), "score the answer shown")
+	require.Contains(t, Instructions(alone()), "score the answer shown")
 	twice := pair()
 	twice.CallsPerRound = 2
-	require.Contains(t, checklist.Instructions(twice), "Up to 2 are accepted in this turn.")
+	require.Contains(t, Instructions(twice), "Up to 2 are accepted in this turn.")
 }
 
 // The first round, without an own answer, has no checklist text at all, and no
@@ -63,8 +61,8 @@ func TestClosed(t *testing.T) {
 	p := first()
 	p.FirstAnswer = false
 	require.False(t, p.Open())
-	require.Empty(t, checklist.Instructions(p))
-	require.Empty(t, checklist.Tools(p))
+	require.Empty(t, Instructions(p))
+	require.Empty(t, Tools(p))
 }
 
 // Nothing that a model reads tells which of the answers is its own.
@@ -73,15 +71,15 @@ func TestOwnIsNotMarked(t *testing.T) {
 	said := func(own string) string {
 		p := pair()
 		p.Own = own
-		s := checklist.New(p)
-		all := checklist.Instructions(p) + fmt.Sprint(checklist.Tools(p))
+		s := New(p)
+		all := Instructions(p) + fmt.Sprint(Tools(p))
 		for _, payload := range []string{`{}`, good, poor, `{"E1": 9}`, `{"agent1.1": {}}`, `{"agent2.1": {"E1": 11}}`} {
-			r := s.Submit(scores(payload))
+			r := s.submit(scores(payload))
 			s.Learn(r)
-			all += r.Told() + s.Propose(plan).Told()
+			all += r.String() + encode(s.propose(goodPlan))
 		}
 		s.Injected([]string{"agent3.1"})
-		return all + s.Recheck() + s.Submit(scores(`{"agent3.1": {"E1": 9, "E2": 9}}`)).Told()
+		return all + s.Recheck() + s.submit(scores(`{"agent3.1": {"E1": 9, "E2": 9}}`)).String()
 	}
 	require.Equal(t, said("agent1.1"), said("agent2.1"))
 }
@@ -90,25 +88,25 @@ func TestOwnIsNotMarked(t *testing.T) {
 // the owned part, which is cut.
 func TestDefaultCriteria(t *testing.T) {
 	t.Parallel()
-	p := checklist.Policy{Own: "agent1.1"}
-	text := checklist.Instructions(p)
+	p := Policy{Own: "agent1.1"}
+	text := Instructions(p)
 	require.Equal(t, 5, strings.Count(text, "[standard]"))
 	require.Contains(t, text, "with all of E1 to E5")
-	require.Len(t, checklist.New(p).Submit(scores(`{"E1": 9, "E2": 9, "E3": 9, "E4": 9, "E5": 9}`)).Items, 5)
+	require.Len(t, New(p).submit(scores(`{"E1": 9, "E2": 9, "E3": 9, "E4": 9, "E5": 9}`)).Items, 5)
 
 	p.Decomposition, p.Subtask = true, "Write\nthe parser. "+strings.Repeat("x", 300)
-	text = checklist.Instructions(p)
+	text = Instructions(p)
 	require.Equal(t, 5, strings.Count(text, "[standard]"))
 	require.Contains(t, text, "The part: Write the parser. xxx")
 	require.NotContains(t, text, strings.Repeat("x", 140))
 	p.Subtask = ""
-	require.Contains(t, checklist.Instructions(p), "The part: as assigned\n")
+	require.Contains(t, Instructions(p), "The part: as assigned\n")
 }
 
 // The tools are those of the public contract.
 func TestTools(t *testing.T) {
 	t.Parallel()
-	tools := checklist.Tools(pair())
+	tools := Tools(pair())
 	require.Len(t, tools, 2)
 	for i, want := range []struct {
 		name       string

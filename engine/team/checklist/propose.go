@@ -4,107 +4,100 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"conclave/engine/coordination"
 )
 
-// Why a proposal is not valid.
+// Error codes of a proposal.
 const (
-	ChecklistRequired       = "checklist_required"
-	IterateRequired         = "iterate_required"
-	RecheckRequired         = "recheck_required"
-	ImprovementsTypeInvalid = "improvements_type_invalid"
-	NothingFailed           = "nothing_failed"
-	ImprovementsIncomplete  = "improvements_incomplete"
-	PreserveRequired        = "preserve_required"
-	PreserveUnknown         = "preserve_unknown"
-	PreserveEmpty           = "preserve_empty"
-	ImpactTooSmall          = "impact_too_small"
+	checklistRequired       = "checklist_required"
+	iterateRequired         = "iterate_required"
+	recheckRequired         = "recheck_required"
+	improvementsTypeInvalid = "improvements_type_invalid"
+	nothingFailed           = "nothing_failed"
+	improvementsIncomplete  = "improvements_incomplete"
+	preserveRequired        = "preserve_required"
+	preserveUnknown         = "preserve_unknown"
+	preserveEmpty           = "preserve_empty"
+	impactTooSmall          = "impact_too_small"
 )
 
-// minNonIncremental is how many improvements must be more than incremental.
+// minNonIncremental is the least number of structural or transformative improvements.
 const minNonIncremental = 1
 
-// The types of a Task.
-const (
-	Improve        = "improve"
-	VerifyPreserve = "verify_preserve"
-)
-
-// Plan is what a propose_improvements call is told, as JSON. A valid one has
-// tasks, any other an ErrorCode.
-type Plan struct {
+// plan is the JSON result of a propose_improvements call. A valid one has tasks, any
+// other an ErrorCode.
+type plan struct {
 	Valid           bool     `json:"valid"`
 	ErrorCode       string   `json:"error_code,omitempty"`
 	Error           string   `json:"error,omitempty"`
 	MissingCriteria []string `json:"missing_criteria,omitempty"`
 	EmptyCriteria   []string `json:"empty_criteria,omitempty"`
-	TaskPlan        []Task   `json:"task_plan,omitempty"`
+	TaskPlan        []task   `json:"task_plan,omitempty"`
 	Message         string   `json:"message,omitempty"`
 }
 
-// Task is one piece of work of a plan: an improvement of a failed criterion, or
-// at the end the check that what was good still is.
-type Task struct {
-	Type          string   `json:"type"`
+// task is one item of a plan: an improvement of a failed criterion or, at the end, the
+// check that the good parts stayed.
+type task struct {
+	Type          string   `json:"type"` // improve or verify_preserve
 	CriterionID   string   `json:"criterion_id,omitempty"`
 	CriterionText string   `json:"criterion_text,omitempty"`
 	Plan          string   `json:"plan,omitempty"`
 	Sources       []string `json:"sources,omitempty"`
 	Impact        string   `json:"impact,omitempty"`
-	Preserve      []Kept   `json:"preserve,omitempty"`
+	Preserve      []kept   `json:"preserve,omitempty"`
 }
 
-// Kept is something good that must stay.
-type Kept struct {
+// kept is something good that must stay.
+type kept struct {
 	CriterionID string `json:"criterion_id"`
 	What        string `json:"what"`
 	Source      string `json:"source,omitempty"`
 }
 
-// Told is the text of the tool result.
-func (p Plan) Told() string { return encode(p) }
-
-// Propose evaluates the arguments of a propose_improvements call. It changes
-// nothing, and nothing of it has to be learned.
-func (s *State) Propose(arguments string) Plan {
+// propose evaluates the arguments of a propose_improvements call. It has no effect on
+// the state.
+func (s *State) propose(arguments string) plan {
 	switch {
-	case s.latest == nil || s.latest.Status != Accepted:
-		return invalid(ChecklistRequired, "First have a checklist accepted by submit_checklist.")
-	case s.latest.Verdict != NewAnswer:
-		return invalid(IterateRequired, "The checklist says to end, so there is nothing to improve. "+s.next(*s.latest))
+	case s.latest == nil || s.latest.Status != accepted:
+		return impossible(checklistRequired, "First have a checklist accepted by submit_checklist.")
+	case s.latest.Verdict != coordination.NewAnswer:
+		return impossible(iterateRequired, "The checklist says to end, so there is nothing to improve. "+s.next(*s.latest))
 	case len(s.pending) > 0:
-		return invalid(RecheckRequired, "First score what came since your checklist, with submit_checklist: "+strings.Join(s.pending, ", ")+".")
+		return impossible(recheckRequired, "First score what came since your checklist, with submit_checklist: "+strings.Join(s.pending, ", ")+".")
 	}
 	fields, _ := object([]byte(arguments))
 	improvements, ok := object(fields["improvements"])
 	if !ok {
-		return invalid(ImprovementsTypeInvalid, `improvements has to be a JSON object: {"E1": [{"plan": "…", "sources": ["…"], "impact": "structural"}]}.`)
+		return impossible(improvementsTypeInvalid, `improvements has to be a JSON object: {"E1": [{"plan": "…", "sources": ["…"], "impact": "structural"}]}.`)
 	}
 	tasks, bad := s.improve(improvements)
 	if bad != nil {
 		return *bad
 	}
-	kept, bad := s.preserve(fields["preserve"])
+	preserved, bad := s.preserve(fields["preserve"])
 	if bad != nil {
 		return *bad
 	}
 	if s.bold(improvements) < minNonIncremental {
-		return invalid(ImpactTooSmall, `All improvements are incremental. At least one has to have the impact "structural" or "transformative": change the approach, not only the details.`)
+		return impossible(impactTooSmall, `All improvements are incremental. At least one has to have the impact "structural" or "transformative": change the approach, not only the details.`)
 	}
-	return Plan{
+	return plan{
 		Valid:    true,
-		TaskPlan: append(tasks, Task{Type: VerifyPreserve, Preserve: kept}),
+		TaskPlan: append(tasks, task{Type: "verify_preserve", Preserve: preserved}),
 		Message:  "Do these tasks in order and check each. Then submit the whole with new_answer.",
 	}
 }
 
-// improve makes the tasks of the failed criteria, in their order.
-func (s *State) improve(improvements map[string]json.RawMessage) ([]Task, *Plan) {
+// improve builds the tasks of the failed criteria, in order.
+func (s *State) improve(improvements map[string]json.RawMessage) ([]task, *plan) {
 	if len(s.latest.FailedCriteria) == 0 {
-		bad := invalid(NothingFailed, "No criterion failed. "+s.next(*s.latest))
+		bad := impossible(nothingFailed, "No criterion failed. "+s.next(*s.latest))
 		return nil, &bad
 	}
-	var tasks []Task
-	bad := invalid(ImprovementsIncomplete, "")
+	var tasks []task
+	bad := impossible(improvementsIncomplete, "")
 	for i, c := range s.policy.Criteria {
 		if !slices.Contains(s.latest.FailedCriteria, id(i)) {
 			continue
@@ -119,7 +112,7 @@ func (s *State) improve(improvements map[string]json.RawMessage) ([]Task, *Plan)
 			bad.EmptyCriteria = append(bad.EmptyCriteria, id(i))
 		}
 		for _, p := range planned {
-			tasks = append(tasks, Task{Type: Improve, CriterionID: id(i), CriterionText: c.Text, Plan: p.plan, Sources: p.sources, Impact: p.impact})
+			tasks = append(tasks, task{Type: "improve", CriterionID: id(i), CriterionText: c.Text, Plan: p.plan, Sources: p.sources, Impact: p.impact})
 		}
 	}
 	if lacking := append(bad.MissingCriteria, bad.EmptyCriteria...); len(lacking) > 0 {
@@ -129,34 +122,111 @@ func (s *State) improve(improvements map[string]json.RawMessage) ([]Task, *Plan)
 	return tasks, nil
 }
 
-// preserve reads what must stay as good as it is.
-func (s *State) preserve(raw json.RawMessage) ([]Kept, *Plan) {
+// preserve reads the parts that must stay.
+func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 	fields, ok := object(raw)
 	if !ok || len(fields) == 0 {
-		bad := invalid(PreserveRequired, `preserve has to say what must stay as good as it is: {"E2": {"what": "…", "source": "agent1.1"}}.`)
+		bad := impossible(preserveRequired, `preserve has to say what must stay as good as it is: {"E2": {"what": "…", "source": "agent1.1"}}.`)
 		return nil, &bad
 	}
 	known := 0
-	var kept []Kept
+	var all []kept
 	for i := range s.policy.Criteria {
 		for _, value := range named(fields, i) {
 			known++
-			all, ok := keptOf(value)
+			some, ok := keptOf(value)
 			if !ok {
-				bad := invalid(PreserveEmpty, "preserve does not say what of "+id(i)+" must stay.")
+				bad := impossible(preserveEmpty, "preserve does not say what of "+id(i)+" must stay.")
 				return nil, &bad
 			}
-			for _, k := range all {
+			for _, k := range some {
 				k.CriterionID = id(i)
-				kept = append(kept, k)
+				all = append(all, k)
 			}
 		}
 	}
 	if known < len(fields) {
-		bad := invalid(PreserveUnknown, "The keys of preserve are criteria: "+strings.Join(s.policy.ids(), ", ")+".")
+		bad := impossible(preserveUnknown, "The keys of preserve are criteria: "+strings.Join(s.policy.ids(), ", ")+".")
 		return nil, &bad
 	}
-	return kept, nil
+	return all, nil
 }
 
-func invalid(code, why string) Plan { return Plan{ErrorCode: code, Error: why} }
+func impossible(code, why string) plan { return plan{ErrorCode: code, Error: why} }
+
+// The impacts of an improvement, from small to large.
+const (
+	incremental    = "incremental"
+	structural     = "structural"
+	transformative = "transformative"
+)
+
+// improvement is one proposed way to make a criterion pass.
+type improvement struct {
+	plan    string
+	sources []string
+	impact  string
+}
+
+// improvementsOf reads the improvements of a criterion and skips those without a plan.
+func improvementsOf(raw json.RawMessage) []improvement {
+	var all []improvement
+	for _, item := range list(raw) {
+		one := improvement{plan: word(item), impact: incremental}
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(item, &fields) == nil && fields != nil {
+			one.plan = word(fields["plan"])
+			one.sources = words(fields["sources"])
+			if impact := word(fields["impact"]); impact == structural || impact == transformative {
+				one.impact = impact
+			}
+		}
+		if one.plan != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// words lists the strings of a list that are not blank.
+func words(raw json.RawMessage) []string {
+	var all []string
+	for _, item := range list(raw) {
+		if s := word(item); s != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// bold counts the structural and transformative improvements.
+func (s *State) bold(improvements map[string]json.RawMessage) int {
+	count := 0
+	for i := range s.policy.Criteria {
+		raw, ok := criterion(improvements, i)
+		if !ok {
+			continue
+		}
+		for _, one := range improvementsOf(raw) {
+			if one.impact != incremental {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// keptOf reads the parts of a criterion that must stay; false if one is blank.
+func keptOf(raw json.RawMessage) ([]kept, bool) {
+	var all []kept
+	for _, item := range list(raw) {
+		k := kept{What: word(item)}
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(item, &fields) == nil && fields != nil {
+			k = kept{What: word(fields["what"]), Source: word(fields["source"])}
+		}
+		all = append(all, k)
+	}
+	blank := slices.ContainsFunc(all, func(k kept) bool { return k.What == "" })
+	return all, len(all) > 0 && !blank
+}

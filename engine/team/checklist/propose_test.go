@@ -1,16 +1,14 @@
-package checklist_test
+package checklist
 
 import (
 	"cmp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/team/checklist"
 )
 
-// plan is a good proposal after a checklist in which E2 failed.
-const plan = `{
+// goodPlan is a good proposal after a checklist in which E2 failed.
+const goodPlan = `{
 	"improvements": {"E2": [{"plan": "Add the missing half.", "sources": ["agent1.1", 7], "impact": "structural"}, "Mend the table."]},
 	"preserve": {"E1": {"what": "The proof.", "source": "agent1.1"}}
 }`
@@ -21,23 +19,23 @@ func TestProposeAfterIterate(t *testing.T) {
 	t.Parallel()
 	p := pair()
 	p.CallsPerRound = 2
-	s := checklist.New(p)
-	require.Equal(t, checklist.ChecklistRequired, s.Propose(plan).ErrorCode)
+	s := New(p)
+	require.Equal(t, checklistRequired, s.propose(goodPlan).ErrorCode)
 	submit(t, s, poor)
-	require.True(t, s.Propose(plan).Valid)
+	require.True(t, s.propose(goodPlan).Valid)
 
-	s.Learn(s.Submit(scores(`{"agent1.1": {}}`)))
-	require.Equal(t, checklist.ChecklistRequired, s.Propose(plan).ErrorCode, "the latest one has to be mended")
+	s.Learn(s.submit(scores(`{"agent1.1": {}}`)))
+	require.Equal(t, checklistRequired, s.propose(goodPlan).ErrorCode, "the latest one has to be mended")
 	submit(t, s, good)
-	require.Equal(t, checklist.IterateRequired, s.Propose(plan).ErrorCode)
+	require.Equal(t, iterateRequired, s.propose(goodPlan).ErrorCode)
 
 	s.Injected([]string{"agent1.2"})
-	require.Equal(t, checklist.IterateRequired, s.Propose(plan).ErrorCode)
+	require.Equal(t, iterateRequired, s.propose(goodPlan).ErrorCode)
 	submit(t, s, `{"agent1.2": {"E1": 9, "E2": 7}}`)
 	s.Injected([]string{"agent1.3"})
-	require.Equal(t, checklist.RecheckRequired, s.Propose(plan).ErrorCode)
+	require.Equal(t, recheckRequired, s.propose(goodPlan).ErrorCode)
 	submit(t, s, `{"agent1.3": {"E1": 9, "E2": 7}}`)
-	require.True(t, s.Propose(plan).Valid)
+	require.True(t, s.propose(goodPlan).Valid)
 }
 
 // Every failed criterion needs a plan, something has to be preserved, and one
@@ -49,34 +47,34 @@ func TestPropose(t *testing.T) {
 		scores, arguments, code string
 		missing, empty          []string
 	}{
-		"valid":                           {arguments: plan},
+		"valid":                           {arguments: goodPlan},
 		"another name of the criterion":   {arguments: `{"improvements": {"t2": [{"plan": "p", "impact": "transformative"}]}, "preserve": {"T1": "The proof."}}`},
 		"objects as text":                 {arguments: `{"improvements": "{\"E2\": {\"plan\": \"p\", \"impact\": \"structural\"}}", "preserve": "{\"E1\": \"x\"}"}`},
 		"the same improved and preserved": {arguments: `{"improvements": {"E2": [{"plan": "p", "impact": "structural"}]}, "preserve": {"E2": "Its first half."}}`},
 		"a bold one that is not planned":  {arguments: `{"improvements": {"E2": ["p"], "E1": [{"plan": "p", "impact": "structural"}]}` + keep},
-		"no JSON":                         {arguments: `plan`, code: checklist.ImprovementsTypeInvalid},
-		"improvements an array":           {arguments: `{"improvements": ["p"]` + keep, code: checklist.ImprovementsTypeInvalid},
-		"improvements missing":            {arguments: `{"improvements": {}` + keep, code: checklist.ImprovementsIncomplete, missing: []string{"E2"}},
+		"no JSON":                         {arguments: `plan`, code: improvementsTypeInvalid},
+		"improvements an array":           {arguments: `{"improvements": ["p"]` + keep, code: improvementsTypeInvalid},
+		"improvements missing":            {arguments: `{"improvements": {}` + keep, code: improvementsIncomplete, missing: []string{"E2"}},
 		"missing and empty": {
 			scores:    `{"agent1.1": {"E1": 5, "E2": 5}, "agent2.1": {"E1": 1, "E2": 1}}`,
 			arguments: `{"improvements": {"E1": [" ", {"sources": ["agent1.1"]}], "E3": ["p"]}` + keep,
-			code:      checklist.ImprovementsIncomplete, missing: []string{"E2"}, empty: []string{"E1"},
+			code:      improvementsIncomplete, missing: []string{"E2"}, empty: []string{"E1"},
 		},
-		"preserve missing":           {arguments: `{"improvements": {"E2": ["p"]}}`, code: checklist.PreserveRequired},
-		"preserve empty":             {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {}}`, code: checklist.PreserveRequired},
-		"preserve of no criterion":   {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": "x", "E3": "y"}}`, code: checklist.PreserveUnknown},
-		"preserve without what":      {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": {"source": "agent1.1"}}}`, code: checklist.PreserveEmpty},
-		"preserve null":              {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": null}}`, code: checklist.PreserveEmpty},
-		"preserve nothing":           {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": []}}`, code: checklist.PreserveEmpty},
-		"a text is incremental":      {arguments: `{"improvements": {"E2": ["p"]}` + keep, code: checklist.ImpactTooSmall},
-		"an unknown impact is, too":  {arguments: `{"improvements": {"E2": [{"plan": "p", "impact": "huge"}]}` + keep, code: checklist.ImpactTooSmall},
-		"a bold one of no criterion": {arguments: `{"improvements": {"E2": ["p"], "E9": [{"plan": "p", "impact": "structural"}]}` + keep, code: checklist.ImpactTooSmall},
+		"preserve missing":           {arguments: `{"improvements": {"E2": ["p"]}}`, code: preserveRequired},
+		"preserve empty":             {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {}}`, code: preserveRequired},
+		"preserve of no criterion":   {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": "x", "E3": "y"}}`, code: preserveUnknown},
+		"preserve without what":      {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": {"source": "agent1.1"}}}`, code: preserveEmpty},
+		"preserve null":              {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": null}}`, code: preserveEmpty},
+		"preserve nothing":           {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": []}}`, code: preserveEmpty},
+		"a text is incremental":      {arguments: `{"improvements": {"E2": ["p"]}` + keep, code: impactTooSmall},
+		"an unknown impact is, too":  {arguments: `{"improvements": {"E2": [{"plan": "p", "impact": "huge"}]}` + keep, code: impactTooSmall},
+		"a bold one of no criterion": {arguments: `{"improvements": {"E2": ["p"], "E9": [{"plan": "p", "impact": "structural"}]}` + keep, code: impactTooSmall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := checklist.New(pair())
+			s := New(pair())
 			submit(t, s, cmp.Or(c.scores, poor))
-			p := s.Propose(c.arguments)
+			p := s.propose(c.arguments)
 			require.Equal(t, c.code, p.ErrorCode, p.Error)
 			require.Equal(t, c.code == "", p.Valid)
 			require.Equal(t, c.missing, p.MissingCriteria)
@@ -90,7 +88,7 @@ func TestPropose(t *testing.T) {
 // order of the criteria, and one check of all that has to stay.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	s := checklist.New(pair())
+	s := New(pair())
 	submit(t, s, poor)
 	require.JSONEq(t, `{
 		"valid": true,
@@ -100,24 +98,24 @@ func TestPlan(t *testing.T) {
 			{"type": "verify_preserve", "preserve": [{"criterion_id": "E1", "what": "The proof.", "source": "agent1.1"}]}
 		],
 		"message": "Do these tasks in order and check each. Then submit the whole with new_answer."
-	}`, s.Propose(plan).Told())
+	}`, encode(s.propose(goodPlan)))
 
-	s = checklist.New(pair())
+	s = New(pair())
 	submit(t, s, `{"agent1.1": {"E1": 5, "E2": 5}, "agent2.1": {"E1": 1, "E2": 1}}`)
-	p := s.Propose(`{"improvements": {"E2": "b", "E1": [{"plan": "a", "impact": "structural"}]}, "preserve": {"E2": "y", "E1": ["x", {"what": "z"}]}}`)
+	p := s.propose(`{"improvements": {"E2": "b", "E1": [{"plan": "a", "impact": "structural"}]}, "preserve": {"E2": "y", "E1": ["x", {"what": "z"}]}}`)
 	require.True(t, p.Valid, p.Error)
 	require.Len(t, p.TaskPlan, 3)
 	require.Equal(t, "a", p.TaskPlan[0].Plan)
 	require.Equal(t, "b", p.TaskPlan[1].Plan)
-	require.Equal(t, []checklist.Kept{{CriterionID: "E1", What: "x"}, {CriterionID: "E1", What: "z"}, {CriterionID: "E2", What: "y"}}, p.TaskPlan[2].Preserve)
+	require.Equal(t, []kept{{CriterionID: "E1", What: "x"}, {CriterionID: "E1", What: "z"}, {CriterionID: "E2", What: "y"}}, p.TaskPlan[2].Preserve)
 }
 
 // A draft that passes everything is told to go on, and has nothing to improve.
 func TestProposeNothingFailed(t *testing.T) {
 	t.Parallel()
-	s := checklist.New(first())
+	s := New(first())
 	submit(t, s, `{"E1": 9, "E2": 9}`)
-	p := s.Propose(plan)
-	require.Equal(t, checklist.NothingFailed, p.ErrorCode)
+	p := s.propose(goodPlan)
+	require.Equal(t, nothingFailed, p.ErrorCode)
 	require.Contains(t, p.Error, "new_answer")
 }

@@ -1,12 +1,12 @@
-package checklist_test
+package checklist
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/team/checklist"
 )
 
 // "After injection updates arrive post-checklist, one bounded recheck is
@@ -16,59 +16,60 @@ func TestRecheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, after string
-		code, verdict string
+		code          string
+		verdict       coordination.Action
 		best          string
 		injected      []string
 	}{
 		"the new one alone": {
 			before: good, injected: []string{"agent3.1"},
 			after:   `{"agent3.1": {"E1": 9, "E2": 9}}`,
-			verdict: checklist.Vote, best: "agent3.1",
+			verdict: coordination.Vote, best: "agent3.1",
 		},
 		"a weak newcomer overturns nothing": {
 			before: good, injected: []string{"agent3.1"},
 			after:   `{"agent3.1": {"E1": 2, "E2": 2}}`,
-			verdict: checklist.Vote, best: "agent1.1",
+			verdict: coordination.Vote, best: "agent1.1",
 		},
 		"all": {
 			before: good, injected: []string{"agent3.1"},
 			after:   `{"agent1.1": {"E1": 2, "E2": 2}, "agent2.1": {"E1": 3, "E2": 3}, "agent3.1": {"E1": 4, "E2": 4}}`,
-			verdict: checklist.NewAnswer, best: "agent3.1",
+			verdict: coordination.NewAnswer, best: "agent3.1",
 		},
 		"the scores of an older revision are gone": {
 			before: good, injected: []string{"agent1.2"},
 			after:   `{"agent1.2": {"E1": 2, "E2": 2}}`,
-			verdict: checklist.NewAnswer, best: "agent2.1",
+			verdict: coordination.NewAnswer, best: "agent2.1",
 		},
 		"what is pending has to be scored": {
 			before: good, injected: []string{"agent3.1", "agent4.1"},
 			after: `{"agent3.1": {"E1": 9, "E2": 9}}`,
-			code:  checklist.MissingAgentScores,
+			code:  missingAgentScores,
 		},
 		"an older revision does not do": {
 			before: good, injected: []string{"agent1.2"},
 			after: `{"agent1.1": {"E1": 9, "E2": 9}}`,
-			code:  checklist.MissingAgentScores,
+			code:  missingAgentScores,
 		},
 		"flat does not do": {
 			before: good, injected: []string{"agent3.1"},
 			after: `{"E1": 9, "E2": 9}`,
-			code:  checklist.FlatScoresDisallowed,
+			code:  flatScoresDisallowed,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := checklist.New(pair())
+			s := New(pair())
 			submit(t, s, c.before)
 			require.Empty(t, s.Recheck())
 			s.Injected(c.injected)
 			require.Contains(t, s.Recheck(), c.injected[0])
 			require.True(t, s.Submitted(), "an update does not open the window again")
 
-			calls := []llm.ToolCall{{ID: "1", Name: checklist.SubmitChecklist, Arguments: scores(c.after)}}
+			calls := []llm.ToolCall{{ID: "1", Name: SubmitChecklist, Arguments: scores(c.after)}}
 			told := s.Evaluate(calls)["1"]
-			r := s.Submit(scores(c.after))
-			require.Equal(t, told, r.Told(), "evaluating changes nothing")
+			r := s.submit(scores(c.after))
+			require.Equal(t, told, r.String(), "evaluating changes nothing")
 			require.Equal(t, c.code, r.ErrorCode, r.Explanation)
 			require.Equal(t, c.verdict, r.Verdict)
 			require.Equal(t, c.best, r.BestAgent)
@@ -79,7 +80,7 @@ func TestRecheck(t *testing.T) {
 			}
 			require.Equal(t, c.injected, r.Rechecked)
 			require.Empty(t, s.Recheck())
-			require.Equal(t, checklist.QuotaUsed, s.Submit(scores(c.after)).ErrorCode, "one recheck")
+			require.Equal(t, quotaUsed, s.submit(scores(c.after)).ErrorCode, "one recheck")
 		})
 	}
 }
@@ -87,49 +88,49 @@ func TestRecheck(t *testing.T) {
 // A flat checklist of the only answer counts on when a peer's answer comes.
 func TestRecheckAfterFlat(t *testing.T) {
 	t.Parallel()
-	s := checklist.New(alone())
+	s := New(alone())
 	require.Equal(t, "agent2.1", submit(t, s, `{"E1": 9, "E2": 9}`).BestAgent)
 	s.Injected([]string{"agent1.1"})
 	r := submit(t, s, `{"agent1.1": {"E1": 1, "E2": 1}}`)
 	require.Equal(t, "agent2.1", r.BestAgent)
-	require.Equal(t, checklist.Vote, r.Verdict)
+	require.Equal(t, coordination.Vote, r.Verdict)
 }
 
 // In decomposition a flat score of the own work is the recheck.
 func TestRecheckOfPart(t *testing.T) {
 	t.Parallel()
-	s := checklist.New(part())
+	s := New(part())
 	submit(t, s, `{"E1": 9, "E2": 9}`)
 	s.Injected([]string{"agent1.2", "agent3.1"})
 	require.Contains(t, s.Recheck(), "your part once more")
 	r := submit(t, s, `{"E1": 9, "E2": 5}`)
-	require.Equal(t, checklist.NewAnswer, r.Verdict)
+	require.Equal(t, coordination.NewAnswer, r.Verdict)
 	require.Equal(t, []string{"agent1.2", "agent3.1"}, r.Rechecked)
-	require.Equal(t, checklist.QuotaUsed, s.Submit(scores(`{"E1": 9, "E2": 9}`)).ErrorCode)
+	require.Equal(t, quotaUsed, s.submit(scores(`{"E1": 9, "E2": 9}`)).ErrorCode)
 }
 
 // An update before the checklist is scored by it, and needs no recheck.
 func TestUpdateBeforeChecklist(t *testing.T) {
 	t.Parallel()
-	s := checklist.New(pair())
+	s := New(pair())
 	s.Injected([]string{"agent1.2"})
 	require.Empty(t, s.Recheck())
-	require.Equal(t, checklist.MissingAgentScores, s.Submit(scores(good)).ErrorCode)
-	require.Equal(t, checklist.MissingAgentScores, s.Submit(scores(`{"agent1.2": {"E1": 9, "E2": 9}}`)).ErrorCode, "there is nothing that would count on")
+	require.Equal(t, missingAgentScores, s.submit(scores(good)).ErrorCode)
+	require.Equal(t, missingAgentScores, s.submit(scores(`{"agent1.2": {"E1": 9, "E2": 9}}`)).ErrorCode, "there is nothing that would count on")
 	r := submit(t, s, `{"agent1.2": {"E1": 9, "E2": 9}, "agent2.1": {"E1": 5, "E2": 5}}`)
 	require.Equal(t, []string{"agent1.2"}, r.Rechecked)
-	require.Equal(t, checklist.QuotaUsed, s.Submit(scores(good)).ErrorCode)
+	require.Equal(t, quotaUsed, s.submit(scores(good)).ErrorCode)
 }
 
 // An update that a draft's checklist left out stays pending, for one recheck.
 func TestUpdateBesideDraft(t *testing.T) {
 	t.Parallel()
-	s := checklist.New(first())
+	s := New(first())
 	s.Injected([]string{"agent1.2"})
 	require.Empty(t, submit(t, s, `{"E1": 9, "E2": 5}`).Rechecked)
-	require.Equal(t, checklist.RecheckRequired, s.Propose(plan).ErrorCode)
+	require.Equal(t, recheckRequired, s.propose(goodPlan).ErrorCode)
 	require.Equal(t, []string{"agent1.2"}, submit(t, s, `{"E1": 9, "E2": 5}`).Rechecked)
-	require.True(t, s.Propose(plan).Valid)
+	require.True(t, s.propose(goodPlan).Valid)
 }
 
 // Only a recheck lets earlier scores count on: a second checklist within the
@@ -138,7 +139,7 @@ func TestEarlierScoresWithoutRecheck(t *testing.T) {
 	t.Parallel()
 	p := first()
 	p.CallsPerRound = 2
-	s := checklist.New(p)
+	s := New(p)
 	require.Equal(t, "agent1.1", submit(t, s, `{"agent1.1": {"E1": 9, "E2": 9}}`).BestAgent)
 	require.Equal(t, "agent2.1", submit(t, s, `{"agent2.1": {"E1": 5, "E2": 5}}`).BestAgent)
 }

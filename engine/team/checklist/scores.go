@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// sheet is the scores of one answer, or of the work at hand under no label.
+// sheet has the scores of one answer, or of the agent's own work under an empty label.
 type sheet struct {
 	label   string
 	scores  []float64
@@ -24,13 +25,13 @@ func (s sheet) sum() float64 {
 	return total
 }
 
-// fault is why a payload has to be mended.
+// fault is an error of a payload that the model can correct.
 type fault struct {
 	code, why string
 	missing   []string
 }
 
-// sheets reads scores in the form that the mode asks for, in the order shown.
+// sheets reads scores in the form of the mode, in the order shown.
 func (s *State) sheets(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	flat := false
 	for key := range scores {
@@ -44,7 +45,7 @@ func (s *State) sheets(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	}
 	several := len(s.policy.Labels) >= 2
 	if several && s.answered() && !s.policy.Decomposition {
-		return nil, &fault{code: FlatScoresDisallowed, why: "Several answers are shown. Score each: " + s.form()}
+		return nil, &fault{code: flatScoresDisallowed, why: "Several answers are shown. Score each: " + s.form()}
 	}
 	label := ""
 	if !several && !s.policy.Decomposition {
@@ -60,12 +61,12 @@ func (s *State) single(label string, fields map[string]json.RawMessage) ([]sheet
 		return nil, bad
 	}
 	if s.answered() && len(one.missing) > 0 {
-		return nil, &fault{MissingCriteriaScores, "No score for " + strings.Join(one.missing, ", ") + ".", one.missing}
+		return nil, &fault{missingCriteriaScores, "No score for " + strings.Join(one.missing, ", ") + ".", one.missing}
 	}
 	return []sheet{one}, nil
 }
 
-// ownPart picks the agent's own work out of scores by label.
+// ownPart picks the agent's own work from scores by label.
 func (s *State) ownPart(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	var entries []map[string]json.RawMessage
 	for _, key := range slices.Sorted(maps.Keys(scores)) {
@@ -79,13 +80,13 @@ func (s *State) ownPart(scores map[string]json.RawMessage) ([]sheet, *fault) {
 		}
 	}
 	if len(entries) != 1 {
-		return nil, &fault{code: DecompositionScoresInvalid, why: "Score your own part only: " + s.form()}
+		return nil, &fault{code: decompositionScoresInvalid, why: "Score your own part only: " + s.form()}
 	}
 	return s.single("", entries[0])
 }
 
-// perAgent reads the scores of the answers shown. In a recheck, the scores that
-// answers were given before fill the gaps.
+// perAgent reads the scores of the answers shown. In a recheck, earlier scores fill
+// the gaps.
 func (s *State) perAgent(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	labels, needed := s.policy.Labels, s.policy.Labels
 	if len(labels) == 0 {
@@ -103,7 +104,7 @@ func (s *State) perAgent(scores map[string]json.RawMessage) ([]sheet, *fault) {
 			}
 			given, all = append(given, one), append(all, one)
 		} else if before, ok := s.scores[label]; ok && s.recheck() {
-			all = append(all, s.carried(label, before))
+			all = append(all, s.earlier(label, before))
 		}
 	}
 	if s.answered() {
@@ -117,7 +118,7 @@ func (s *State) perAgent(scores map[string]json.RawMessage) ([]sheet, *fault) {
 	return all, nil
 }
 
-// gaps names what the given entries lack.
+// gaps reports criteria and labels that the given entries lack.
 func (s *State) gaps(given []sheet, needed []string) *fault {
 	var criteria, labels []string
 	for _, one := range given {
@@ -132,14 +133,14 @@ func (s *State) gaps(given []sheet, needed []string) *fault {
 	}
 	switch {
 	case len(criteria) > 0:
-		return &fault{IncompleteAgentCriteria, "Every answer needs a score for every criterion. Missing: " + strings.Join(criteria, ", ") + ".", criteria}
+		return &fault{incompleteAgentCriteria, "Every answer needs a score for every criterion. Missing: " + strings.Join(criteria, ", ") + ".", criteria}
 	case len(labels) > 0:
-		return &fault{MissingAgentScores, "No scores for " + strings.Join(labels, ", ") + ". Give them as " + s.form(), labels}
+		return &fault{missingAgentScores, "No scores for " + strings.Join(labels, ", ") + ". Give them as " + s.form(), labels}
 	}
 	return nil
 }
 
-// entry finds the scores of the answer with label, under it or under its agent.
+// entry finds the scores of the answer with label, by the label or by its agent.
 func (s *State) entry(scores map[string]json.RawMessage, label string) (map[string]json.RawMessage, bool) {
 	for _, key := range []string{label, agent(label)} {
 		if fields, ok := object(scores[key]); ok {
@@ -162,17 +163,17 @@ func (s *State) sheet(label string, fields map[string]json.RawMessage) (sheet, *
 		where := strings.TrimSpace(label + " " + id(i))
 		switch {
 		case !ok:
-			return sheet{}, &fault{ScoresTypeInvalid, fmt.Sprintf("The score of %s is not a number.", where), []string{where}}
+			return sheet{}, &fault{scoresTypeInvalid, fmt.Sprintf("The score of %s is not a number.", where), []string{where}}
 		case score < 0 || score > 10:
-			return sheet{}, &fault{ScoresOutOfRange, fmt.Sprintf("The score of %s is outside 0 to 10.", where), []string{where}}
+			return sheet{}, &fault{scoresOutOfRange, fmt.Sprintf("The score of %s is outside 0 to 10.", where), []string{where}}
 		}
 		one.scores[i] = score
 	}
 	return one, nil
 }
 
-// carried makes a sheet of scores that were accepted before.
-func (s *State) carried(label string, before map[string]float64) sheet {
+// earlier is a sheet of scores that were accepted before.
+func (s *State) earlier(label string, before map[string]float64) sheet {
 	one := sheet{label: label, scores: make([]float64, len(s.policy.Criteria))}
 	for i := range one.scores {
 		one.scores[i] = before[id(i)]
@@ -180,7 +181,7 @@ func (s *State) carried(label string, before map[string]float64) sheet {
 	return one
 }
 
-// number reads a score: a number, or an object with one under score.
+// number reads a score: a number, or an object with a number under score.
 func number(raw json.RawMessage) (float64, bool) {
 	var entry struct{ Score json.RawMessage }
 	if raw[0] == '{' {
@@ -194,9 +195,65 @@ func number(raw json.RawMessage) (float64, bool) {
 	if raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return 0, false
 	}
-	score, _ := strconv.ParseFloat(string(raw), 64) // infinite when it is too large to hold
+	score, _ := strconv.ParseFloat(string(raw), 64) // infinite on overflow, which is out of range
 	return score, true
 }
 
-// form is an example of the scores that are wanted, as JSON.
+// form is an example of the wanted scores, as a sentence.
 func (s *State) form() string { return s.policy.form() + "." }
+
+// criterionForm matches the names of criteria in arguments.
+var criterionForm = regexp.MustCompile(`^[EeTt][0-9]+$`)
+
+// object reads a JSON object. Models also send one as a JSON string.
+func object(raw []byte) (map[string]json.RawMessage, bool) {
+	var quoted string
+	if json.Unmarshal(raw, &quoted) == nil {
+		raw = []byte(quoted)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, false
+	}
+	return fields, fields != nil
+}
+
+// criterion finds the value of the criterion at index under any of its names; null
+// counts as missing.
+func criterion(fields map[string]json.RawMessage, index int) (json.RawMessage, bool) {
+	for _, raw := range named(fields, index) {
+		if string(raw) != "null" {
+			return raw, true
+		}
+	}
+	return nil, false
+}
+
+// named lists the values under all names of the criterion at index.
+func named(fields map[string]json.RawMessage, index int) []json.RawMessage {
+	name := id(index)
+	alias := "T" + name[1:]
+	var values []json.RawMessage
+	for _, key := range []string{name, alias, strings.ToLower(name), strings.ToLower(alias)} {
+		if raw, ok := fields[key]; ok {
+			values = append(values, raw)
+		}
+	}
+	return values
+}
+
+// word reads a string and trims it; other values are empty.
+func word(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s)
+	return strings.TrimSpace(s)
+}
+
+// list reads an array; other values are a list of one.
+func list(raw json.RawMessage) []json.RawMessage {
+	var items []json.RawMessage
+	if json.Unmarshal(raw, &items) == nil {
+		return items
+	}
+	return []json.RawMessage{raw}
+}

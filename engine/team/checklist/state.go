@@ -7,33 +7,32 @@ import (
 	"conclave/engine/llm"
 )
 
-// State is a step's checklist so far: a fold over the results told and the
-// answers injected, in the order in which they were.
+// State is the progress of a step's checklist: the fold over its results and the
+// answers shown by updates, in order.
 type State struct {
 	policy   Policy
-	accepted int                           // checklists accepted in this step
-	latest   *Result                       // the latest one that was looked at, accepted or to be mended
-	history  []Result                      // accepted ones, of earlier steps too
-	pending  []string                      // labels that came by updates and are not scored
+	accepted int                           // in this step
+	latest   *Result                       // accepted or correctable
+	history  []Result                      // accepted results, of earlier steps too
+	pending  []string                      // labels shown by updates and not scored yet
 	scores   map[string]map[string]float64 // of the latest accepted one, never written to
 }
 
 // New begins the checklist of a step.
 func New(p Policy) *State {
 	p = p.normal()
-	earlier := slices.DeleteFunc(p.History, func(r Result) bool { return r.Status != Accepted })
+	earlier := slices.DeleteFunc(p.History, func(r Result) bool { return r.Status != accepted })
 	return &State{policy: p, history: earlier}
 }
 
-// Submitted reports whether a checklist was accepted in this step. It closes the
-// window for updates where those are otherwise left to a restart.
+// Submitted reports whether a checklist was accepted in this step.
 func (s *State) Submitted() bool { return s.accepted > 0 }
 
-// Learn takes in a result that the model was told. What cannot be mended by
-// another payload leaves the state as it is.
+// Learn folds a result into the state. Errors that no payload can correct do not
+// change it.
 func (s *State) Learn(r Result) {
 	switch {
-	case r.Status == Accepted:
+	case r.Status == accepted:
 		s.accepted++
 		s.latest = &r
 		s.history = append(s.history, r)
@@ -44,8 +43,8 @@ func (s *State) Learn(r Result) {
 	}
 }
 
-// Injected takes in the labels of answers that an update showed. Each takes the
-// place of its agent's older one and is pending until it is scored.
+// Injected folds in the labels of answers that an update showed. Each replaces its
+// agent's older one and is pending until it is scored.
 func (s *State) Injected(labels []string) {
 	for _, label := range labels {
 		same := func(other string) bool { return agent(other) == agent(label) }
@@ -58,8 +57,8 @@ func (s *State) Injected(labels []string) {
 	}
 }
 
-// Recheck is what an update says about the checklist: empty unless answers came
-// after one was accepted.
+// Recheck is an update's sentence about the checklist; empty unless answers came after
+// one was accepted.
 func (s *State) Recheck() string {
 	if !s.recheck() {
 		return ""
@@ -70,25 +69,25 @@ func (s *State) Recheck() string {
 	return "These came after your checklist. Score them with one more submit_checklist: " + strings.Join(s.pending, ", ") + ". Scores you gave to other answers still count."
 }
 
-// Evaluate answers the checklist calls of one reply, by call ID, each as if the
-// ones before it had been learned. It changes nothing; other calls are left out.
+// Evaluate returns the results of a reply's checklist calls, by call ID, each as if the
+// earlier ones were learned. It does not change the state.
 func (s *State) Evaluate(calls []llm.ToolCall) map[string]string {
 	ahead := s.clone()
 	told := make(map[string]string)
 	for _, call := range calls {
 		switch call.Name {
 		case SubmitChecklist:
-			r := ahead.Submit(call.Arguments)
+			r := ahead.submit(call.Arguments)
 			ahead.Learn(r)
-			told[call.ID] = r.Told()
+			told[call.ID] = r.String()
 		case ProposeImprovements:
-			told[call.ID] = ahead.Propose(call.Arguments).Told()
+			told[call.ID] = encode(ahead.propose(call.Arguments))
 		}
 	}
 	return told
 }
 
-// clone shares no memory that Learn writes to.
+// clone copies the memory that Learn and Injected write to.
 func (s *State) clone() *State {
 	c := *s
 	c.history = slices.Clone(s.history)

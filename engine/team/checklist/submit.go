@@ -1,23 +1,109 @@
 package checklist
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"conclave/engine/coordination"
 )
 
-// Submit evaluates the arguments of a submit_checklist call. It changes nothing:
-// what the model is told has to be learned.
-func (s *State) Submit(arguments string) Result {
+// The statuses of a Result.
+const (
+	accepted        = "accepted"
+	validationError = "validation_error"
+)
+
+// Error codes of a checklist. They are stable: models and transcripts see them.
+const (
+	scoresTypeInvalid          = "scores_type_invalid"
+	firstAnswerRequired        = "first_answer_required"
+	quotaUsed                  = "quota_used"
+	scoresOutOfRange           = "scores_out_of_range"
+	decompositionScoresInvalid = "decomposition_scores_invalid"
+	incompleteAgentCriteria    = "incomplete_agent_criteria"
+	missingAgentScores         = "missing_agent_scores"
+	flatScoresDisallowed       = "flat_scores_disallowed"
+	missingCriteriaScores      = "missing_criteria_scores"
+)
+
+// Result is the JSON result of a submit_checklist call. An accepted one has a Verdict,
+// any other an ErrorCode.
+type Result struct {
+	Status               string              `json:"status"`
+	Verdict              coordination.Action `json:"verdict,omitempty"`
+	ErrorCode            string              `json:"error_code,omitempty"`
+	RequiresResubmission bool                `json:"requires_resubmission"`
+	Explanation          string              `json:"explanation"`
+	IncompleteScores     []string            `json:"incomplete_scores,omitempty"` // labels, or label and criterion
+
+	TrueCount         int       `json:"true_count"` // criteria that pass
+	Required          int       `json:"required"`   // criteria that must
+	Items             []item    `json:"items"`
+	FailedCriteria    []string  `json:"failed_criteria"`
+	PlateauedCriteria []plateau `json:"plateaued_criteria"`
+
+	BestAgent      string                        `json:"best_agent,omitempty"` // the label that Items score
+	PerAgentScores map[string]map[string]float64 `json:"per_agent_scores,omitempty"`
+	Rechecked      []string                      `json:"rechecked,omitempty"`   // labels no longer pending
+	ReportPath     string                        `json:"report_path,omitempty"` // as given
+}
+
+// item is the score of one criterion of the best answer.
+type item struct {
+	ID     string  `json:"id"`
+	Score  float64 `json:"score"`
+	Passed bool    `json:"passed"`
+}
+
+// plateau is a failed criterion that stopped improving.
+type plateau struct {
+	ID           string    `json:"id"`
+	Text         string    `json:"text"`
+	Category     string    `json:"category,omitempty"`
+	ScoreHistory []float64 `json:"score_history"` // two earlier ones and the current one
+	CurrentScore float64   `json:"current_score"`
+}
+
+// String is the text of the tool result.
+func (r Result) String() string { return encode(r) }
+
+// Read parses the text of a Result; ok is false for any other text.
+func Read(told string) (r Result, ok bool) {
+	if err := json.Unmarshal([]byte(told), &r); err != nil {
+		return Result{}, false
+	}
+	return r, r.Status == accepted && r.Verdict != "" || r.Status == validationError && r.ErrorCode != ""
+}
+
+// score is the score of a criterion; false if r has none.
+func (r Result) score(id string) (float64, bool) {
+	i := slices.IndexFunc(r.Items, func(i item) bool { return i.ID == id })
+	if i < 0 {
+		return 0, false
+	}
+	return r.Items[i].Score, true
+}
+
+// encode is for values that always have a JSON form: scores are finite.
+func encode(v any) string {
+	raw, _ := json.Marshal(v)
+	return string(raw)
+}
+
+// submit evaluates the arguments of a submit_checklist call. The result changes the
+// state once it is learned.
+func (s *State) submit(arguments string) Result {
 	fields, _ := object([]byte(arguments))
 	scores, ok := object(fields["scores"])
 	switch {
 	case !ok:
-		return s.invalid(fault{code: ScoresTypeInvalid, why: "scores has to be a JSON object: " + s.form()})
+		return s.invalid(fault{code: scoresTypeInvalid, why: "scores has to be a JSON object: " + s.form()})
 	case !s.answered() && !s.policy.FirstAnswer:
-		return s.refused(FirstAnswerRequired, "The checklist is for later: first submit an answer of your own with new_answer.")
+		return s.refused(firstAnswerRequired, "The checklist is for later: first submit an answer of your own with new_answer.")
 	case s.accepted >= s.policy.CallsPerRound && len(s.pending) == 0:
-		return s.refused(QuotaUsed, "Your checklist is accepted already and counts for the rest of this turn. "+s.next(*s.latest))
+		return s.refused(quotaUsed, "Your checklist is accepted already and counts for the rest of this turn. "+s.next(*s.latest))
 	}
 	sheets, bad := s.sheets(scores)
 	if bad != nil {
@@ -29,7 +115,7 @@ func (s *State) Submit(arguments string) Result {
 	return r
 }
 
-// judged is the verdict by the strongest answer.
+// judged is the accepted result; the best answer decides its verdict.
 func (s *State) judged(sheets []sheet) Result {
 	best := sheets[0]
 	for _, one := range sheets[1:] {
@@ -37,20 +123,20 @@ func (s *State) judged(sheets []sheet) Result {
 			best = one
 		}
 	}
-	r := s.result(Accepted)
+	r := s.result(accepted)
 	for i, score := range best.scores {
-		item := Item{ID: id(i), Score: score, Passed: s.policy.passes(score)}
-		r.Items = append(r.Items, item)
-		if item.Passed {
+		scored := item{ID: id(i), Score: score, Passed: s.policy.passes(score)}
+		r.Items = append(r.Items, scored)
+		if scored.Passed {
 			r.TrueCount++
 			continue
 		}
-		r.FailedCriteria = append(r.FailedCriteria, item.ID)
-		if plateau, ok := s.plateau(i, score); ok {
-			r.PlateauedCriteria = append(r.PlateauedCriteria, plateau)
+		r.FailedCriteria = append(r.FailedCriteria, scored.ID)
+		if p, ok := s.plateau(i, score); ok {
+			r.PlateauedCriteria = append(r.PlateauedCriteria, p)
 		}
 	}
-	r.Verdict = NewAnswer
+	r.Verdict = coordination.NewAnswer
 	if s.answered() && r.TrueCount >= r.Required {
 		r.Verdict = s.policy.Terminal
 	}
@@ -75,16 +161,16 @@ func (s *State) byLabel(sheets []sheet) map[string]map[string]float64 {
 }
 
 // plateau compares a failed criterion with the last two accepted results.
-func (s *State) plateau(index int, score float64) (Plateau, bool) {
+func (s *State) plateau(index int, score float64) (plateau, bool) {
 	if len(s.history) < 2 {
-		return Plateau{}, false
+		return plateau{}, false
 	}
 	c := s.policy.Criteria[index]
-	p := Plateau{ID: id(index), Text: c.Text, Category: c.Category, CurrentScore: score}
+	p := plateau{ID: id(index), Text: c.Text, Category: c.Category, CurrentScore: score}
 	for _, earlier := range s.history[len(s.history)-2:] {
 		before, ok := earlier.score(p.ID)
 		if !ok || score > before+1 {
-			return Plateau{}, false
+			return plateau{}, false
 		}
 		p.ScoreHistory = append(p.ScoreHistory, before)
 	}
@@ -92,8 +178,8 @@ func (s *State) plateau(index int, score float64) (Plateau, bool) {
 	return p, true
 }
 
-// covered is what is no longer pending when sheets are accepted: all of it when
-// they are a recheck or about the agent's own part, or when nothing is left out.
+// covered lists the labels that stop pending when sheets are accepted: all of them for
+// a recheck and for the agent's own part, or if every one has a sheet.
 func (s *State) covered(sheets []sheet) []string {
 	scored := func(label string) bool {
 		return slices.ContainsFunc(sheets, func(one sheet) bool { return one.label == label })
@@ -105,30 +191,30 @@ func (s *State) covered(sheets []sheet) []string {
 	return slices.Clone(s.pending)
 }
 
-// next is what to do after an accepted result.
+// next is the advice after an accepted result.
 func (s *State) next(r Result) string {
 	switch {
-	case r.Verdict == Vote && r.BestAgent != "":
+	case r.Verdict == coordination.Vote && r.BestAgent != "":
 		return "End with vote, for " + r.BestAgent + "."
-	case r.Verdict != NewAnswer:
-		return "End with " + r.Verdict + "."
+	case r.Verdict != coordination.NewAnswer:
+		return "End with " + string(r.Verdict) + "."
 	case len(r.FailedCriteria) == 0:
 		return "Submit your work with new_answer."
 	}
 	return "Failed: " + strings.Join(r.FailedCriteria, ", ") + ". Call propose_improvements next, do what it plans, then call new_answer."
 }
 
-// invalid asks for another payload.
+// invalid asks for a corrected payload.
 func (s *State) invalid(f fault) Result {
-	r := s.result(ValidationError)
+	r := s.result(validationError)
 	r.ErrorCode, r.RequiresResubmission, r.IncompleteScores = f.code, true, f.missing
 	r.Explanation = f.why + " Mend it and call submit_checklist again."
 	return r
 }
 
-// refused is for a call that no other payload would make right.
+// refused rejects a call that no payload can correct.
 func (s *State) refused(code, why string) Result {
-	r := s.result(ValidationError)
+	r := s.result(validationError)
 	r.ErrorCode, r.Explanation = code, why
 	return r
 }
@@ -136,18 +222,6 @@ func (s *State) refused(code, why string) Result {
 func (s *State) result(status string) Result {
 	return Result{
 		Status: status, Required: s.policy.required(),
-		Items: []Item{}, FailedCriteria: []string{}, PlateauedCriteria: []Plateau{},
+		Items: []item{}, FailedCriteria: []string{}, PlateauedCriteria: []plateau{},
 	}
-}
-
-// form is an example of the scores that are wanted, as JSON.
-func (p Policy) form() string {
-	scores := `{"E1": 7, "E2": 5}`
-	if len(p.Criteria) == 1 {
-		scores = `{"E1": 7}`
-	}
-	if p.Decomposition || p.Own == "" || len(p.Labels) < 2 {
-		return fmt.Sprintf(`{"scores": %s}`, scores)
-	}
-	return fmt.Sprintf(`{"scores": {%q: %s, %q: %s}}`, p.Labels[0], scores, p.Labels[1], scores)
 }
