@@ -228,7 +228,7 @@ func (t *tail) String() string {
 	defer t.mu.Unlock()
 	shown := strings.TrimSpace(text.Terminal(string(t.kept)))
 	if len(shown) > maxShown {
-		shown = "…" + strings.ToValidUTF8(shown[len(shown)-maxShown:], "")
+		shown = "…" + text.Tail(shown, maxShown)
 	}
 	return shown
 }

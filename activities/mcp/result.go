@@ -15,7 +15,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -220,11 +219,7 @@ func shorten(workspace, tool, result string) string {
 	}
 	head, _ := text.Head(result, maxHead)
 	notice := fmt.Sprintf("\n\n[… the middle of %s not shown; %s …]\n\n", bytesOf(len(result)), where)
-	tail := result[len(result)-(maxText-maxHead-len(notice)):]
-	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
-	return head + notice + tail
+	return head + notice + text.Tail(result, maxText-maxHead-len(notice))
 }
 
 // save writes a text to a new file and returns its path in the workspace. It

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 // errandMark begins a line of a step's system prompt that tells this model where to
@@ -81,7 +82,7 @@ func offered(req llm.Request, e errand) bool {
 	})
 }
 
-// maxQuoted is how much of what was asked or told is repeated, in characters.
+// maxQuoted is how much of what was asked or told is repeated, in bytes.
 const maxQuoted = 300
 
 // stepText is the text that a step ends with.
@@ -107,10 +108,4 @@ func (m *Model) stepText(req llm.Request) string {
 }
 
 // quoted is the beginning of a text, on one line.
-func quoted(text string) string {
-	words := []rune(strings.Join(strings.Fields(text), " "))
-	if len(words) > maxQuoted {
-		return string(words[:maxQuoted]) + "…"
-	}
-	return string(words)
-}
+func quoted(s string) string { return text.Truncate(text.OneLine(s), maxQuoted) }

@@ -231,7 +231,7 @@ func (s *State) evaluated(a *Agent, e Evaluated) {
 		s.note(Entry{Kind: EntryJudged, Agent: a.ID, Step: e.Step, Text: a.ID + " submits the final answer"})
 		return
 	}
-	s.note(Entry{Kind: EntryJudged, Agent: a.ID, Step: e.Step, Reason: cut(e.Reason), Text: a.ID + " wants the team to begin again"})
+	s.note(Entry{Kind: EntryJudged, Agent: a.ID, Step: e.Step, Reason: truncate(e.Reason), Text: a.ID + " wants the team to begin again"})
 	d := s.Finale.Decision.clone()
 	s.Fallback = &d
 	s.Earlier = append(s.Earlier, Attempt{Number: s.attempt(), Answer: d.answer(s), Agent: a.ID, Step: e.Step})

@@ -67,14 +67,14 @@ func (s *State) recallEnd(a *Agent, r OnRecord) {
 			seen := s.witnessed(v.Seen)
 			a.Ballot = &Ballot{
 				Target: target.ID, TargetLabel: revision(target, v.TargetLabel, seen), Step: v.Step,
-				Reason: cut(v.Reason), Seen: seen, Heard: s.heard(v.Heard),
+				Reason: truncate(v.Reason), Seen: seen, Heard: s.heard(v.Heard),
 			}
 			a.Known, a.Heard = seen, a.Ballot.Heard
 			s.Cast++
 		}
 	}
 	if e := r.Stop; e != nil {
-		a.Halt = &Halt{Status: Complete, Summary: cut(e.Summary), Step: e.Step, Seen: s.witnessed(e.Seen), Heard: s.heard(e.Heard)}
+		a.Halt = &Halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: s.witnessed(e.Seen), Heard: s.heard(e.Heard)}
 		if e.Status == Blocked {
 			a.Halt.Status = Blocked
 		}

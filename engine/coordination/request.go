@@ -154,5 +154,5 @@ func (s *State) said(e Said) {
 	if e.Agent != "" {
 		whom = e.Agent
 	}
-	s.note(Entry{Kind: EntrySaid, Agent: e.Agent, Reason: cut(text), Text: "somebody told " + whom + " something"})
+	s.note(Entry{Kind: EntrySaid, Agent: e.Agent, Reason: truncate(text), Text: "somebody told " + whom + " something"})
 }

@@ -88,7 +88,7 @@ func (s *State) suspended(a *Agent, run *Launch, e Suspended) {
 
 func (s *State) failed(a *Agent, run *Launch, e Failed) {
 	a.Step = max(a.Step, e.Step)
-	a.Error = &Failure{Type: cut(e.Cause.Type), Message: cut(e.Cause.Message)}
+	a.Error = &Failure{Type: truncate(e.Cause.Type), Message: truncate(e.Cause.Message)}
 	a.Ballot, a.Halt = nil, nil
 	a.Rest = &Rest{Launch: *run, Token: e.Token}
 	s.note(Entry{Kind: EntryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
@@ -193,7 +193,7 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 	label := revision(target, e.TargetLabel, seen)
 	a.Step = e.Step
 	a.Ballot = &Ballot{
-		Target: target.ID, TargetLabel: label, Step: e.Step, Reason: cut(e.Reason), Seen: seen, Heard: s.heard(e.Heard),
+		Target: target.ID, TargetLabel: label, Step: e.Step, Reason: truncate(e.Reason), Seen: seen, Heard: s.heard(e.Heard),
 	}
 	s.Cast++
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
@@ -202,7 +202,7 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 		text += ", stale already"
 	}
 	s.note(Entry{
-		Kind: EntryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: cut(e.Reason), Text: text,
+		Kind: EntryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: truncate(e.Reason), Text: text,
 	})
 }
 
@@ -216,7 +216,7 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	}
 	seen := s.saw(a, run, e.Seen, e.Heard)
 	a.Step = e.Step
-	a.Halt = &Halt{Status: e.Status, Summary: cut(e.Summary), Step: e.Step, Seen: seen, Heard: s.heard(e.Heard)}
+	a.Halt = &Halt{Status: e.Status, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.heard(e.Heard)}
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Stop, Status: e.Status, Seen: seen})
 	text := a.ID + " has done its part"
 	if e.Status == Blocked {
@@ -225,7 +225,7 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	if !s.fresh(a) {
 		text += ", stale already"
 	}
-	s.note(Entry{Kind: EntryStopped, Agent: a.ID, Step: e.Step, Reason: cut(e.Summary), Text: text})
+	s.note(Entry{Kind: EntryStopped, Agent: a.ID, Step: e.Step, Reason: truncate(e.Summary), Text: text})
 }
 
 // saw settles what a step that acted had been shown, and what the agent knows

@@ -3,7 +3,8 @@ package coordination
 import (
 	"slices"
 	"strconv"
-	"strings"
+
+	"conclave/engine/text"
 )
 
 // Entry is one line of the timeline.
@@ -66,21 +67,7 @@ func (s *State) note(e Entry) {
 	s.Recent = append(s.Recent, e)
 }
 
-// cut keeps the first 280 characters, as valid UTF-8: other bytes would not
-// survive JSON.
-func cut(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= keptCharacters {
-		return text
-	}
-	n := 0
-	for at := range text {
-		if n == keptCharacters {
-			return text[:at]
-		}
-		n++
-	}
-	return text
-}
+func quoted(text string) string { return strconv.Quote(truncate(text)) }
 
-func quoted(text string) string { return strconv.Quote(cut(text)) }
+// truncate keeps the first 280 characters of what an agent wrote.
+func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }

@@ -154,7 +154,7 @@ func (a *action) commit(d document) error {
 			return p.read(a, payload)
 		}
 	}
-	return fmt.Errorf("has the unknown kind %q", shorten(kind))
+	return fmt.Errorf("has the unknown kind %q", truncate(kind))
 }
 
 func (a *action) answer(d document) (err error) {
@@ -191,7 +191,7 @@ func (a *action) stop(d document) (err error) {
 	}
 	a.status = coordination.StopStatus(status)
 	if a.status != coordination.Complete && a.status != coordination.Blocked {
-		return fmt.Errorf("has the unknown status %q", shorten(status))
+		return fmt.Errorf("has the unknown status %q", truncate(status))
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (a *action) saw(d document, name string, w *warnings) {
 	for _, id := range slices.Sorted(maps.Keys(entries)) {
 		n, ok := number(entries[id])
 		if !ok {
-			w.add(name, "has seen_steps of %q that is no step number; it counts as not seen", shorten(id))
+			w.add(name, "has seen_steps of %q that is no step number; it counts as not seen", truncate(id))
 			continue
 		}
 		if n > 0 {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"conclave/engine/text"
 )
 
 // The most that is read.
@@ -161,7 +163,7 @@ func check(data []byte) error {
 		}
 		if len(open) > 0 {
 			if key, twice := open[len(open)-1].take(token); twice {
-				return fmt.Errorf("has the key %q twice", shorten(key))
+				return fmt.Errorf("has the key %q twice", truncate(key))
 			}
 		}
 		if _, ok := token.(json.Delim); ok {
@@ -237,11 +239,5 @@ func typeOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// shorten cuts what others wrote to what a warning can hold.
-func shorten(text string) string {
-	const most = 80
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+// truncate shortens a foreign value for a warning.
+func truncate(s string) string { return text.Truncate(s, 80) }

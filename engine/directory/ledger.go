@@ -120,7 +120,7 @@ func (l ledger) counts(agent string, number int, a *action, w *warnings) (attemp
 	case found && e.Action == a.kind:
 		return max(e.Attempt, 1), true
 	case found:
-		w.add(name, "ended with %s, and the ledger says %s; the step is ignored", a.kind, shorten(string(e.Action)))
+		w.add(name, "ended with %s, and the ledger says %s; the step is ignored", a.kind, truncate(string(e.Action)))
 		return 0, false
 	}
 	for _, run := range l.runs {

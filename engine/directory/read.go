@@ -97,7 +97,7 @@ func (d *Directory) end(a *Agent, w *warnings) {
 			return
 		}
 		if target, _ := d.Agent(act.target); !target.answered() {
-			w.add(name, "is a vote for %q, who has no answer; it is ignored", shorten(act.target))
+			w.add(name, "is a vote for %q, who has no answer; it is ignored", truncate(act.target))
 			continue
 		}
 		a.Vote = &Vote{

@@ -75,7 +75,7 @@ func (s *State) person(asked request) {
 		s.note(s.Current(), "the failed step is retried")
 	case Said:
 		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD")})
-		s.note("", "somebody said: "+cut(e.Text))
+		s.note("", "somebody said: "+truncate(e.Text))
 	case Cancel:
 		s.end(Cancelled, "the run was cancelled", nil)
 	}

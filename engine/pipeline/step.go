@@ -60,13 +60,13 @@ func (s *State) ended(id LaunchID, number int, usage llm.Usage) *Run {
 func (s *State) arrive(l Launch, e Ended) {
 	at := Ref{e.Number, l.Step}
 	s.Workspace = e.Workspace
-	s.trace(Segment{Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: cut(e.Text), Usage: e.Usage})
+	s.trace(Segment{Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: truncate(e.Text), Usage: e.Usage})
 	if e.Said && e.Action != Call {
 		s.History = append(s.History, at)
 	}
 	switch {
 	case e.Action != NoAction && !s.may(l, e):
-		s.end(Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(cut(e.To))), &at)
+		s.end(Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(truncate(e.To))), &at)
 	case e.Action == Call:
 		s.Stack = append(s.Stack, Frame{Step: l.Step, Messages: e.Messages, Iterations: e.Iterations})
 		s.pass(e.To)
@@ -156,7 +156,7 @@ func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 // broke ends or parks the run. The step's journal is kept: a retry goes on with it,
 // but for that of a team.
 func (s *State) broke(l Launch, e Broke) {
-	e.Cause.Message = cut(e.Cause.Message)
+	e.Cause.Message = truncate(e.Cause.Message)
 	s.trace(Segment{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
 	if s.Graph.Park {
 		s.Parked = &e.Cause
@@ -190,10 +190,10 @@ func (s *State) end(status Status, reason string, final *Ref) {
 	if final != nil && !s.said(*final) {
 		final = nil
 	}
-	s.Outcome = &Outcome{Status: status, Reason: cut(reason), Final: final}
+	s.Outcome = &Outcome{Status: status, Reason: truncate(reason), Final: final}
 	text := "ended: " + string(status)
 	if reason != "" {
-		text += ", " + cut(reason)
+		text += ", " + truncate(reason)
 	}
 	s.note("", text)
 }
@@ -209,9 +209,9 @@ func (s *State) trace(g Segment) {
 	text := g.Step + " ended: " + string(g.Status)
 	switch g.Action {
 	case Jump:
-		text = g.Step + " jumped to " + cut(g.To)
+		text = g.Step + " jumped to " + truncate(g.To)
 	case Call:
-		text = g.Step + " called " + cut(g.To)
+		text = g.Step + " called " + truncate(g.To)
 	case NoAction:
 	}
 	s.note(g.Step, text)

@@ -3,7 +3,8 @@ package pipeline
 import (
 	"slices"
 	"strconv"
-	"strings"
+
+	"conclave/engine/text"
 )
 
 // Entry is one line of the timeline.
@@ -29,10 +30,7 @@ func (s *State) note(step, text string) {
 	s.Recent = append(s.Recent, Entry{Seq: s.Events, Step: step, Text: text})
 }
 
-// cut keeps the first 280 characters, as valid UTF-8.
-func cut(text string) string {
-	runes := []rune(strings.ToValidUTF8(text[:min(len(text), 4*keptCharacters)], "\uFFFD"))
-	return string(runes[:min(len(runes), keptCharacters)])
-}
-
 func launchID(n int) LaunchID { return LaunchID("l" + strconv.Itoa(n)) }
+
+// truncate keeps the first 280 characters of what an agent wrote.
+func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }

@@ -46,7 +46,7 @@ func frameAnswers(answers []answer, frame string, files bool, total int) []frame
 	all := make([]framed, 0, len(answers))
 	sizes := make([]int, 0, len(answers))
 	for _, a := range answers {
-		clean := sanitize(a.Text, frame)
+		clean := text.Within(a.Text, frame)
 		f := framed{Label: a.Label, Agent: a.agent(), Text: clean, Bytes: len(clean)}
 		if files {
 			f.Files, f.Kept = a.Files, a.Kept
@@ -61,16 +61,6 @@ func frameAnswers(answers []answer, frame string, files bool, total int) []frame
 		}
 	}
 	return all
-}
-
-// sanitize removes control characters and the delimiter. Its replacement contains no
-// character of a delimiter, so it cannot complete another one.
-func sanitize(s, frame string) string {
-	s = text.Sanitize(s)
-	if frame != "" {
-		s = strings.ReplaceAll(s, frame, "[...]")
-	}
-	return strings.TrimSpace(s)
 }
 
 // bounded truncates a reason, a summary or an advice to maxReason.
@@ -101,7 +91,7 @@ const wholeLine = 2 << 10
 // lines broken after a blank if possible. It is empty for a text that a step with
 // such a context window never truncates.
 func wholeText(s string, window int) string {
-	s = sanitize(s, "")
+	s = text.Within(s, "")
 	if len(s) <= leastShown(window) {
 		return ""
 	}

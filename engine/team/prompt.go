@@ -10,6 +10,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/team/checklist"
+	"conclave/engine/text"
 )
 
 //go:embed templates/*.tmpl
@@ -96,7 +97,7 @@ func (r *rules) prompt() prompt {
 		p.Own = agentName(own)
 	}
 	for _, m := range t.Messages {
-		p.Said = append(p.Said, message{Number: m.Number, Text: sanitize(m.Text, t.Frame)})
+		p.Said = append(p.Said, message{Number: m.Number, Text: text.Within(m.Text, t.Frame)})
 	}
 	if t.Brief != nil {
 		p.Outcome = *t.Brief
@@ -137,7 +138,7 @@ func (p *prompt) frame(answers []answer) {
 }
 
 // remark is an agent's remark, ready to be put between delimiter lines.
-func (t task) remark(s string) string { return bounded(sanitize(s, t.Frame)) }
+func (t task) remark(s string) string { return bounded(text.Within(s, t.Frame)) }
 
 // owned lists the parts, for a presenter with how their owners stopped.
 func (t task) owned() []owned {

@@ -9,6 +9,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/text"
 )
 
 // admission is the part of the news that reaches the step at this safe point.
@@ -175,7 +176,7 @@ func (r *rules) readMessages(ctx context.Context, numbers []int) ([]message, err
 		if i >= len(read) || read[i].Number != number {
 			return nil, fmt.Errorf("reading human messages: message %d is missing or out of order", number)
 		}
-		messages = append(messages, message{Number: number, Text: sanitize(read[i].Text, r.memory.frame)})
+		messages = append(messages, message{Number: number, Text: text.Within(read[i].Text, r.memory.frame)})
 	}
 	return messages, nil
 }

@@ -96,3 +96,27 @@ func Markdown(s string) string {
 	}
 	return b.String()
 }
+
+// Within returns s fit to stand between lines of a delimiter: sanitized, trimmed
+// and with every delimiter in it replaced. The replacement has no character of a
+// delimiter, so it cannot complete another one. An empty delimiter is not replaced.
+func Within(s, delimiter string) string {
+	s = Sanitize(s)
+	if delimiter != "" {
+		s = strings.ReplaceAll(s, delimiter, "[...]")
+	}
+	return strings.TrimSpace(s)
+}
+
+// Tail returns the longest end of s of at most limit bytes that begins between
+// characters.
+func Tail(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	at := len(s) - limit
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
+	}
+	return s[at:]
+}

@@ -88,3 +88,21 @@ func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, `\[a\](b) \| \*c\* d`, text.Markdown("[a](b) |\n*c* \x1bd"))
 }
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	const mark = "=====3f====="
+	require.Equal(t, "a [...] b", text.Within("\n a =====3f\x00===== b\r\n", mark), "control characters are removed first")
+	require.Equal(t, "a "+mark, text.Within("a "+mark, ""))
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOf(rapid.SampledFrom([]string{mark, mark[:6], mark[6:], "[...]", "\x00", "=", "x"})).Draw(t, "pieces")
+		require.NotContains(t, text.Within(strings.Join(pieces, ""), mark), mark)
+	})
+}
+
+func TestTail(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "abc", text.Tail("abc", 3))
+	require.Equal(t, "c", text.Tail("aéc", 2))
+	require.Empty(t, text.Tail("日本", 2))
+}

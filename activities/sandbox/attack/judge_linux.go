@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"conclave/activities/sandbox"
+	"conclave/engine/text"
 )
 
 // attack is one entry of the table.
@@ -290,10 +291,5 @@ func (c *check) worker(s *scene) *exec.Cmd {
 	return cmd
 }
 
-func oneLine(text string, limit int) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
-}
+// oneLine shortens output for a sentence.
+func oneLine(s string, limit int) string { return text.Truncate(text.OneLine(s), limit) }

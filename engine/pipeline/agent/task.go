@@ -1,13 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
+	"conclave/engine/text"
 )
 
 // Task is what one segment of an agent's step is about.
@@ -93,14 +94,11 @@ const noResult = "no result"
 
 // note is the one message that a caller gets of a step it called.
 func (r Returned) note() string {
-	text := r.Text
-	if text == "" {
-		text = noResult
-	}
+	result := cmp.Or(r.Text, noResult)
 	if r.Status != pipeline.Completed {
-		text = fmt.Sprintf("(%s) %s", r.Status, text)
+		result = fmt.Sprintf("(%s) %s", r.Status, result)
 	}
-	return "[Called step completed with result: " + text + "]"
+	return "[Called step completed with result: " + result + "]"
 }
 
 // MaxHistory bounds what is shown of the texts of earlier steps together, in
@@ -121,7 +119,7 @@ func (t Task) history() string {
 		fmt.Fprintf(&b, "[%d earlier texts are left out: there is no room for them]\n", omitted)
 	}
 	for _, told := range t.History[first:] {
-		fmt.Fprintf(&b, "%s %s\n%s\n", t.Frame, told.Step, plain(told.Text, t.Frame))
+		fmt.Fprintf(&b, "%s %s\n%s\n", t.Frame, told.Step, text.Within(told.Text, t.Frame))
 	}
 	b.WriteString(t.Frame)
 	return b.String()
@@ -131,23 +129,9 @@ func said(messages []Message) llm.Message {
 	var b strings.Builder
 	b.WriteString("A person who watches this run says:")
 	for _, m := range messages {
-		b.WriteString("\n\n" + plain(m.Text, ""))
+		b.WriteString("\n\n" + text.Within(m.Text, ""))
 	}
 	return llm.Message{Role: llm.User, Content: b.String()}
-}
-
-// plain drops control characters, and makes the delimiter impossible in text.
-func plain(text, frame string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if frame != "" {
-		text = strings.ReplaceAll(text, frame, "[...]")
-	}
-	return strings.TrimSpace(text)
 }
 
 // MaxQuestion bounds what a team is asked, in bytes.
@@ -159,7 +143,8 @@ const MaxQuestion = 256 << 10
 func Question(t Task) string {
 	var parts []string
 	if room := MaxQuestion - len(t.Request) - len("\n\n"); t.Prompt != "" && room > 0 {
-		parts = append(parts, strings.ToValidUTF8(t.Prompt[:min(len(t.Prompt), room)], ""))
+		prompt, _ := text.Head(t.Prompt, room)
+		parts = append(parts, prompt)
 	}
 	parts = append(parts, t.Request)
 	if len(t.History) > 0 {
@@ -168,9 +153,6 @@ func Question(t Task) string {
 	if len(t.Messages) > 0 {
 		parts = append(parts, said(t.Messages).Content)
 	}
-	text := strings.Join(parts, "\n\n")
-	if len(text) > MaxQuestion {
-		text = strings.ToValidUTF8(text[:MaxQuestion], "")
-	}
-	return text
+	question, _ := text.Head(strings.Join(parts, "\n\n"), MaxQuestion)
+	return question
 }

@@ -10,6 +10,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // ReportTool ends a step.
@@ -119,7 +120,7 @@ func accepted(r Report) *loop.Action {
 }
 
 // read reads a report, and says what is wrong with it in words for the model.
-func read(text string) (Report, string) {
+func read(arguments string) (Report, string) {
 	var given struct {
 		Status        scenario.Status `json:"status"`
 		EvidencePaths *[]string       `json:"evidence_paths"`
@@ -127,16 +128,16 @@ func read(text string) (Report, string) {
 		Error         *string         `json:"error"`
 		Summary       string          `json:"summary"`
 	}
-	if err := json.Unmarshal([]byte(text), &given); err != nil {
+	if err := json.Unmarshal([]byte(arguments), &given); err != nil {
 		return Report{}, "the report is no JSON object with status, evidence_paths, error and summary: " + err.Error()
 	}
-	report := Report{Status: given.Status, EvidencePaths: []string{}, Summary: clip(given.Summary)}
+	report := Report{Status: given.Status, EvidencePaths: []string{}, Summary: text.HeadRunes(strings.TrimSpace(given.Summary), maxReported)}
 	if paths := firstOf(given.EvidencePaths, given.Camel); paths != nil {
 		report.EvidencePaths = (*paths)[:min(len(*paths), maxPaths)]
 	}
 	if given.Error != nil && strings.TrimSpace(*given.Error) != "" {
-		text := clip(*given.Error)
-		report.Error = &text
+		problem := text.HeadRunes(strings.TrimSpace(*given.Error), maxReported)
+		report.Error = &problem
 	}
 	switch {
 	case report.Status != scenario.Pass && report.Status != scenario.Fail:
@@ -154,10 +155,4 @@ func firstOf(a, b *[]string) *[]string {
 		return a
 	}
 	return b
-}
-
-// clip keeps the first characters of a text that an agent wrote.
-func clip(text string) string {
-	runes := []rune(strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD"))
-	return string(runes[:min(len(runes), maxReported)])
 }
