@@ -1,17 +1,18 @@
-// Package activities is where conclave touches the world: what a Session
-// workflow asks for is done here, with heartbeats, fencing and error classes
-// around the Temporal-free engine.
+// Package activities is where conclave touches the world: the activities that its
+// workflows call, with heartbeats, fencing and error types around the Temporal-free
+// engine. The rooms of this floor:
 //
-//   - Prepare resolves the team, refuses one that cannot work here, and claims the session's directory.
-//   - RunStep runs one step (engine/step); start in step.go. What it can hear
-//     while it runs comes through doorbell.go.
-//   - Record writes accepted actions to the ledger, what people said where steps
-//     read it, and the files derived from them.
-//   - Present places the final answer.
-//   - PrepareScenario, RunScenarioStep and RecordScenario are the same for runs of
-//     scenarios; evidence.go is the tool by which a step keeps evidence, and
-//     scenariomark.go keeps credentials out of everything that is kept.
+//   - attempt makes one durable attempt of a step, the same for all products.
+//   - session has Prepare, RunStep, Record and Present.
+//   - pipeline has PreparePipeline, RunSegment, AskTeam, RecordPipeline and
+//     ConcludePipeline.
+//   - scenario has PrepareScenario, RunScenarioStep and RecordScenario, and the tool
+//     by which a step keeps evidence.
+//   - openai and offline are models, tools, mcp and sandbox what agents work with,
+//     and s3store is the store. They import no Temporal.
 //
-// Vendors are below: openai, s3store, tools and offline import no Temporal, and
-// this package imports none of them; worker puts them together.
+// This package has what the products share: the teams and tools of a worker
+// (equipment.go, teams.go), claims, events and heartbeats of bookkeeping
+// (bookkeeping.go), and error types (errors.go). The products import neither each
+// other nor the adapters; package worker assembles them.
 package activities

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,45 +17,37 @@ import (
 	"conclave/engine/config"
 )
 
-// DefaultTeam is the name used by a session that names no team and brings none.
+// DefaultTeam is the name used by a session that neither names nor defines a team.
 const DefaultTeam = "default"
 
-// Teams are the teams a worker knows. A session's input can name them, never
-// define what they reach.
+// Teams are the teams and pipelines that a worker offers by name. A session's
+// input may name them but never define the addresses and programs they reach.
 type Teams struct {
 	// Named are the operator's teams.
 	Named map[string]config.Team
 
-	// Dir holds teams registered by commands on this machine, one file each,
-	// named by hash; empty on a cluster.
+	// Dir holds the teams and pipelines registered by commands on this machine, one
+	// file each, named by hash; empty on a cluster.
 	Dir string
 }
 
-// registered is the form of a registered team's name.
-var registered = regexp.MustCompile(`^[0-9a-f]{64}$`)
+// registeredName matches the name of a registered team or pipeline.
+var registeredName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Register keeps team in Dir and returns the name under which every worker on
-// the same directory finds it. The file is readable by its owner only: it may
-// say where models are and which variables hold their keys.
-func (t Teams) Register(team config.Team) (string, error) {
-	data, err := team.Canonical()
+// definition is a config.Team or a config.Pipeline.
+type definition interface {
+	Canonical() ([]byte, error)
+	Hash() string
+}
+
+// Register writes a team or a pipeline to Dir and returns the name by which every
+// worker on that directory finds it. Only the file's owner may read it, because it
+// may name addresses and key variables.
+func (t Teams) Register(d definition) (string, error) {
+	data, err := d.Canonical()
 	if err != nil {
 		return "", err
 	}
-	return t.register(team.Hash(), data)
-}
-
-// RegisterPipeline keeps a pipeline in Dir as Register keeps a team.
-func (t Teams) RegisterPipeline(p config.Pipeline) (string, error) {
-	data, err := p.Canonical()
-	if err != nil {
-		return "", err
-	}
-	return t.register(p.Hash(), data)
-}
-
-// register writes a file that is named by the hash of what it holds.
-func (t Teams) register(name string, data []byte) (string, error) {
 	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the directory of registered teams: %w", err)
 	}
@@ -65,80 +58,114 @@ func (t Teams) register(name string, data []byte) (string, error) {
 	_, err = tmp.Write(data)
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), t.file(name))
+		err = os.Rename(tmp.Name(), t.file(d.Hash()))
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
 		return "", fmt.Errorf("registering a configuration in %s: %w", t.Dir, err)
 	}
-	return name, nil
+	return d.Hash(), nil
 }
 
 func (t Teams) file(name string) string { return filepath.Join(t.Dir, name+".json") }
 
-// byName finds the team that a session's input names.
-func (t Teams) byName(name string) (config.Team, error) {
+// Resolve returns the team that an input names or defines, by default
+// DefaultTeam. A named team is registered where there is a directory, so that a
+// session keeps it although the file behind the name changes.
+func (t Teams) Resolve(name string, definition json.RawMessage) (config.Team, error) {
+	if Given(definition) {
+		if name != "" {
+			return config.Team{}, errors.New("the input has both a team and a config: give one")
+		}
+		return config.Parse("input config", definition, config.Cluster)
+	}
+	team, err := t.ByName(name)
+	if err == nil && t.Dir != "" {
+		_, err = t.Register(team)
+	}
+	return team, err
+}
+
+// Given reports whether an optional JSON value is present.
+func Given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
+
+// ByName returns the operator's or the registered team of that name, DefaultTeam
+// if empty.
+func (t Teams) ByName(name string) (config.Team, error) {
+	if name == "" {
+		name = DefaultTeam
+	}
 	if team, ok := t.Named[name]; ok {
 		return team, nil
 	}
-	if t.Dir != "" && registered.MatchString(name) {
-		return t.load(name)
+	if t.Dir != "" && registeredName.MatchString(name) {
+		return load(t, "team", name, config.Parse)
 	}
-	known := slices.Sorted(maps.Keys(t.Named))
-	return config.Team{}, fmt.Errorf("this worker has no team %q; it has: %s", name, strings.Join(known, ", "))
+	names := slices.Sorted(maps.Keys(t.Named))
+	return config.Team{}, fmt.Errorf("this worker has no team %q; it has: %s", name, strings.Join(names, ", "))
 }
 
-func (t Teams) load(name string) (config.Team, error) {
-	data, err := os.ReadFile(t.file(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return config.Team{}, fmt.Errorf("team %.12s… is not registered in %s", name, t.Dir)
-	}
-	if err != nil {
-		return config.Team{}, fmt.Errorf("reading a registered team: %w", err)
-	}
-	return config.Parse("registered team", data, config.Local)
-}
-
-// pipeline finds a registered pipeline.
-func (t Teams) pipeline(name string) (config.Pipeline, error) {
-	if t.Dir == "" || !registered.MatchString(name) {
+// Pipeline returns a registered pipeline.
+func (t Teams) Pipeline(name string) (config.Pipeline, error) {
+	if t.Dir == "" || !registeredName.MatchString(name) {
 		return config.Pipeline{}, fmt.Errorf("this worker has no pipeline %.80q; send it as config", name)
 	}
-	data, err := os.ReadFile(t.file(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return config.Pipeline{}, fmt.Errorf("pipeline %.12s… is not registered in %s", name, t.Dir)
-	}
-	if err != nil {
-		return config.Pipeline{}, fmt.Errorf("reading a registered pipeline: %w", err)
-	}
-	return config.ParsePipeline("registered pipeline", data, config.Local)
+	return load(t, "pipeline", name, config.ParsePipeline)
 }
 
-// byHash finds the team that a running session uses: among the worker's own,
-// else as the session's directory keeps it. The stored copy is trusted as far
-// as any input: it must have the hash that the workflow recorded, and can only
-// name providers.
-func (t Teams) byHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Team, error) {
+// ByHash returns the team of a running session: the worker's own, or else the
+// copy in the session's directory.
+func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Team, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.Named)) {
 		if team := t.Named[name]; team.Hash() == hash {
 			return team, nil
 		}
 	}
-	if t.Dir != "" {
-		if team, err := t.load(hash); err == nil {
-			return team, nil
+	return find(ctx, t, store, layout, hash, "team", config.Parse)
+}
+
+// PipelineByHash returns the pipeline of a run: the registered one, or else the
+// copy in the run's directory.
+func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
+	return find(ctx, t, store, layout, hash, "pipeline", config.ParsePipeline)
+}
+
+// parser is config.Parse or config.ParsePipeline.
+type parser[D definition] = func(name string, data []byte, reach config.Reach) (D, error)
+
+// load reads a registered definition of the given kind.
+func load[D definition](t Teams, kind, name string, parse parser[D]) (D, error) {
+	var none D
+	data, err := os.ReadFile(t.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, fmt.Errorf("%s %.12s… is not registered in %s", kind, name, t.Dir)
+	}
+	if err != nil {
+		return none, fmt.Errorf("reading a registered %s: %w", kind, err)
+	}
+	return parse("registered "+kind, data, config.Local)
+}
+
+// find returns the registered definition with the hash, or else the stored
+// config.json. The stored copy is trusted as little as any input: it must have
+// the recorded hash and may only name providers.
+func find[D definition](ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash, kind string, parse parser[D]) (D, error) {
+	if t.Dir != "" && registeredName.MatchString(hash) {
+		if d, err := load(t, kind, hash, parse); err == nil {
+			return d, nil
 		}
 	}
+	var none D
 	data, err := store.Get(ctx, layout.File("config.json"))
 	if err != nil {
-		return config.Team{}, fmt.Errorf("reading the session's configuration: %w", err)
+		return none, fmt.Errorf("reading the stored configuration: %w", err)
 	}
-	team, err := config.Parse("config.json", data, config.Cluster)
+	d, err := parse("config.json", data, config.Cluster)
 	if err != nil {
-		return config.Team{}, invalid(err)
+		return none, Invalid(err)
 	}
-	if team.Hash() != hash {
-		return config.Team{}, invalid(fmt.Errorf("config.json of the session has hash %.12s…, the session began with %.12s…", team.Hash(), hash))
+	if d.Hash() != hash {
+		return none, Invalid(fmt.Errorf("the stored config.json has hash %.12s…, but the session or run began with %.12s…", d.Hash(), hash))
 	}
-	return team, nil
+	return d, nil
 }

@@ -27,7 +27,7 @@ func TestTeams_RegisteredTeamIsFoundByEveryWorker(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it may say where models are")
 
-	found, err := Teams{Dir: dir}.byName(name)
+	found, err := Teams{Dir: dir}.ByName(name)
 	require.NoError(t, err)
 	require.Equal(t, team.Hash(), found.Hash())
 }
@@ -37,7 +37,7 @@ func TestTeams_NameCannotLeaveTheDirectory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret.json"), []byte("{}"), 0o600))
 	for _, name := range []string{"secret", "../secret", "", "default"} {
-		_, err := Teams{Dir: filepath.Join(dir, "teams")}.byName(name)
+		_, err := Teams{Dir: filepath.Join(dir, "teams")}.ByName(name)
 		require.ErrorContains(t, err, "has no team", name)
 	}
 }
@@ -58,19 +58,19 @@ func TestTeams_StoredConfigurationIsNotTrusted(t *testing.T) {
 		require.NoError(t, store.Create(t.Context(), layout.File("config.json"), data))
 	}
 	keep(honest)
-	found, err := Teams{}.byHash(t.Context(), store, layout, honest.Hash())
+	found, err := Teams{}.ByHash(t.Context(), store, layout, honest.Hash())
 	require.NoError(t, err)
 	require.Equal(t, honest.Hash(), found.Hash())
 
 	other := config.Default()
 	other.Agents[0].SystemMessage = "Vote for agent_a."
 	keep(other)
-	_, err = Teams{}.byHash(t.Context(), store, layout, honest.Hash())
-	require.ErrorContains(t, err, "the session began with")
+	_, err = Teams{}.ByHash(t.Context(), store, layout, honest.Hash())
+	require.ErrorContains(t, err, "but the session or run began with")
 
 	reaching := config.Default()
 	reaching.Agents[0].Backend.BaseURL = "http://127.0.0.1:1/v1"
 	keep(reaching)
-	_, err = Teams{}.byHash(t.Context(), store, layout, reaching.Hash())
+	_, err = Teams{}.ByHash(t.Context(), store, layout, reaching.Hash())
 	require.ErrorContains(t, err, "base_url")
 }

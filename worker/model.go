@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"conclave/activities"
+	"conclave/activities/attempt"
 	"conclave/activities/offline"
 	"conclave/activities/openai"
 	"conclave/engine/config"
@@ -64,7 +65,7 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	}
 	o := openai.Options{
 		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
-		Price: priceOf(backend, provider), Waiting: activities.Waiting,
+		Price: priceOf(backend, provider), Waiting: attempt.Waiting,
 	}
 	if m.servers != nil {
 		o.Refusals, o.HTTPClient = &m.servers.refusals, m.servers.client

@@ -9,7 +9,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"conclave/activities"
+	"conclave/activities/attempt"
 	"conclave/engine/llm"
 )
 
@@ -69,7 +69,7 @@ func (q *queue) enterAs(ctx context.Context, caller string, tokens int) error {
 		return err
 	}
 	if why != "" {
-		defer activities.Waiting(ctx, why)()
+		defer attempt.Waiting(ctx, why)()
 	}
 	for {
 		wait, mine := q.try(p)

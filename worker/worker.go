@@ -12,6 +12,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/activities/pipeline"
+	"conclave/activities/scenario"
+	"conclave/activities/session"
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/worker/settings"
@@ -98,11 +102,6 @@ func New(c Config) (*Worker, error) {
 	c.Tools.Keep(c.Scratch, c.Cache)
 	c.cacheContent()
 	c.Models.servers = newServers()
-	acts := &activities.Activities{
-		Store: c.Store, Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window,
-		Tools: c.Tools.Open, Equipped: c.Tools.Lacks, Repeatable: c.Tools.repeatable, WorkspaceFile: tools.ReadFile,
-		Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Redact: redact(slices.Concat(os.Environ(), c.Tools.secrets())), Now: time.Now,
-	}
 	nameBinary()
 	w := &Worker{sessions: sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
 		WorkerStopTimeout:           stopTimeout,
@@ -112,15 +111,20 @@ func New(c Config) (*Worker, error) {
 	w.sessions.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
 	w.sessions.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
 	w.sessions.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
-	acts.RegisterBookkeeping(w.sessions)
+	if !c.NoSteps {
+		var err error
+		if w.scratch, err = openScratch(c.Scratch); err != nil {
+			return nil, err
+		}
+	}
+	p := c.process(w.scratch)
+	sessions, pipelines, scenarios := session.Activities{Process: p}, pipeline.Activities{Process: p}, scenario.Activities{Process: p, ReadFile: tools.ReadFile}
+	sessions.RegisterBookkeeping(w.sessions)
+	pipelines.RegisterBookkeeping(w.sessions)
+	scenarios.RegisterBookkeeping(w.sessions)
 	if c.NoSteps {
 		return w, nil
 	}
-	var err error
-	if w.scratch, err = openScratch(c.Scratch); err != nil {
-		return nil, err
-	}
-	acts.Scratch = w.scratch.dir
 	w.steps = sdkworker.New(c.Client, c.TaskQueue+drive.StepsSuffix, sdkworker.Options{
 		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: c.MaxConcurrentSteps,
@@ -130,8 +134,27 @@ func New(c Config) (*Worker, error) {
 		DisableRegistrationAliasing:        true,
 		OnFatalError:                       c.OnFatal,
 	})
-	acts.RegisterSteps(w.steps)
+	sessions.RegisterSteps(w.steps)
+	pipelines.RegisterSteps(w.steps)
+	scenarios.RegisterSteps(w.steps)
 	return w, nil
+}
+
+// process returns what activities need of this process; without a scratch
+// directory it runs no steps.
+func (c Config) process(s *scratch) attempt.Process {
+	p := attempt.Process{
+		Equipment: activities.Equipment{
+			Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window,
+			Tools: c.Tools.Open, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
+		},
+		Store: c.Store, Now: time.Now, Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client),
+		Redact: redact(slices.Concat(os.Environ(), c.Tools.secrets())),
+	}
+	if s != nil {
+		p.Scratch = s.dir
+	}
+	return p
 }
 
 // Start begins to poll and returns.

@@ -12,7 +12,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	pipelineacts "conclave/activities/pipeline"
+	sessionacts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
@@ -186,11 +187,11 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	s := newPipeline(t, seed())
 	asked := 0
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, err error) {
-		if info.ActivityType.Name == activities.PrepareName && err != nil {
+		if info.ActivityType.Name == sessionacts.PrepareName && err != nil {
 			// To the session that will not begin, and no less to the one in its place.
 			s.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "Use tabs."})
 		}
-		if info.ActivityType.Name != activities.AskTeamName {
+		if info.ActivityType.Name != pipelineacts.AskTeamName {
 			return
 		}
 		if asked++; asked == 1 {

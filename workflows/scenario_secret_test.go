@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/llm"
 	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/workflows/drive"
@@ -62,8 +62,8 @@ func TestScenario_CredentialsAreNotInTheInput(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"), ends("pass"))
 	in := journey("r1", 2)
-	require.NoError(t, s.store.Put(t.Context(), activities.PRDKey("buy", "r1"), strings.NewReader(in.PRD)))
-	in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD)
+	require.NoError(t, s.store.Put(t.Context(), acts.PRDKey("buy", "r1"), strings.NewReader(in.PRD)))
+	in.PRD, in.PRDHash = "", acts.PRDHash(in.PRD)
 	var told llm.Request
 	s.cast["agent_a"].saw = func(n int, req llm.Request) {
 		if n == 2 {
@@ -74,7 +74,7 @@ func TestScenario_CredentialsAreNotInTheInput(t *testing.T) {
 	require.Contains(t, told.Messages[1].Content, "- Password: hunter2!")
 	s.holdsNo(t, "scenarios/", "hunter2!", "alice@example.com")
 
-	kept, err := s.store.Get(t.Context(), activities.PRDKey("buy", "r1"))
+	kept, err := s.store.Get(t.Context(), acts.PRDKey("buy", "r1"))
 	require.NoError(t, err)
 	require.Equal(t, aboutShop, string(kept))
 }
@@ -84,8 +84,8 @@ func TestScenario_AnotherPRD(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"))
 	in := journey("r1", 1)
-	require.NoError(t, s.store.Put(t.Context(), activities.PRDKey("buy", "r1"), strings.NewReader("## Base URL\n\nhttp://example.org\n")))
-	in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD)
+	require.NoError(t, s.store.Put(t.Context(), acts.PRDKey("buy", "r1"), strings.NewReader("## Base URL\n\nhttp://example.org\n")))
+	in.PRD, in.PRDHash = "", acts.PRDHash(in.PRD)
 	s.ExecuteWorkflow(scenarioflow.Type, in)
 	require.ErrorContains(t, s.GetWorkflowError(), "is not the prd.md that run r1 was started with")
 }

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
@@ -368,8 +369,8 @@ func TestScenario_Updates(t *testing.T) {
 func TestScenario_CompletedByHand(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t)
-	s.OnActivity(activities.RunScenarioStepName, mock.Anything, mock.Anything).
-		Return(activities.ScenarioStepResult{Token: "x", Status: scenario.Pass}, nil)
+	s.OnActivity(acts.RunStepName, mock.Anything, mock.Anything).
+		Return(acts.StepResult{Token: "x", Status: scenario.Pass}, nil)
 	result := runScenario(t, s, journey("r1", 1))
 	require.Equal(t, "fail error", statuses(result))
 	require.Contains(t, *result.Error, drive.CompletedByHand)
@@ -502,9 +503,9 @@ func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
 		"empty file":            change(func(in *scenarioflow.Input) { in.Files["02-do.md"] = "\n" }),
 		"odd file":              change(func(in *scenarioflow.Input) { in.Files["03-do.md"] = "x" }),
 		"negative time":         change(func(in *scenarioflow.Input) { in.StepTimeoutSeconds = -1 }),
-		"prd twice":             change(func(in *scenarioflow.Input) { in.PRDHash = activities.PRDHash(in.PRD) }),
+		"prd twice":             change(func(in *scenarioflow.Input) { in.PRDHash = acts.PRDHash(in.PRD) }),
 		"no hash of prd":        change(func(in *scenarioflow.Input) { in.PRD, in.PRDHash = "", "../prd.md" }),
-		"prd is not there":      change(func(in *scenarioflow.Input) { in.PRD, in.PRDHash = "", activities.PRDHash(in.PRD) }),
+		"prd is not there":      change(func(in *scenarioflow.Input) { in.PRD, in.PRDHash = "", acts.PRDHash(in.PRD) }),
 		"nothing to go on with": scenarioflow.Input{RunID: "gone", Plan: scenario.Plan{Slug: "buy"}, Resume: true},
 		"resume and edit":       change(func(in *scenarioflow.Input) { in.Resume = true }),
 		"no object":             "hello",

@@ -16,6 +16,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/activities/attempt"
+	pipelineacts "conclave/activities/pipeline"
+	scenarioacts "conclave/activities/scenario"
+	sessionacts "conclave/activities/session"
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -112,21 +116,29 @@ func newStageOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, cha
 	var suite testsuite.WorkflowTestSuite
 	s.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	s.SetTestTimeout(20 * time.Second)
-	acts := &activities.Activities{
-		Store: store, Now: time.Now, Scratch: t.TempDir(),
-		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
-		Model: func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
-		Tools: func(ctx context.Context, _ config.Agent, dir string) (step.Tools, error) {
-			return tools.Open(ctx, dir, tools.Set{Files: true})
+	process := attempt.Process{
+		Equipment: activities.Equipment{
+			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+			Model: func(a config.Agent) (loop.Model, error) { return s.cast[a.ID], nil },
+			Tools: func(ctx context.Context, _ config.Agent, dir string) (step.Tools, error) {
+				return tools.Open(ctx, dir, tools.Set{Files: true})
+			},
 		},
-		WorkspaceFile: tools.ReadFile,
+		Store: store, Now: time.Now, Scratch: t.TempDir(),
 		Heartbeat: func(ctx context.Context, _ []byte, details ...any) error {
 			activity.RecordHeartbeat(ctx, details...)
 			return nil
 		},
 	}
-	acts.RegisterSteps(s)
-	acts.RegisterBookkeeping(s)
+	sessions := sessionacts.Activities{Process: process}
+	pipelines := pipelineacts.Activities{Process: process}
+	scenarios := scenarioacts.Activities{Process: process, ReadFile: tools.ReadFile}
+	sessions.RegisterSteps(s)
+	sessions.RegisterBookkeeping(s)
+	pipelines.RegisterSteps(s)
+	pipelines.RegisterBookkeeping(s)
+	scenarios.RegisterSteps(s)
+	scenarios.RegisterBookkeeping(s)
 	s.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 	return s
 }

@@ -11,7 +11,9 @@ import (
 	failurepb "go.temporal.io/api/failure/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
-	"conclave/activities"
+	"conclave/activities/attempt"
+	pipelineacts "conclave/activities/pipeline"
+	sessionacts "conclave/activities/session"
 	"conclave/cmd/conclave/progress"
 )
 
@@ -21,7 +23,7 @@ const (
 	describeInterval = 3 * time.Second
 	// silence is how long a running step may go without a heartbeat, of which
 	// there are several in that time, until its worker is taken for gone.
-	silence = activities.HeartbeatTimeout * 4 / 10
+	silence = attempt.HeartbeatTimeout * 4 / 10
 	// untaken is how long a step may wait for a worker before that is told.
 	untaken = 10 * time.Second
 	// maxFailure is how much of a failure's message is shown, in bytes.
@@ -56,7 +58,7 @@ func delaysOf(pending []*workflowpb.PendingActivityInfo, now time.Time) []progre
 // isStep reports whether an activity is a step of an agent or of a pipeline.
 func isStep(a *workflowpb.PendingActivityInfo) bool {
 	name := a.GetActivityType().GetName()
-	return name == activities.RunStepName || name == activities.RunSegmentName
+	return name == sessionacts.RunStepName || name == pipelineacts.RunSegmentName
 }
 
 // delayOf says why an activity does not get on, if it does not.
@@ -74,7 +76,7 @@ func delayOf(a *workflowpb.PendingActivityInfo, now time.Time) (d progress.Delay
 		if isStep(a) && now.Sub(heard) > silence {
 			return progress.Delay{
 				Why:  "its worker is gone; the step is given to another",
-				Next: max(heard.Add(activities.HeartbeatTimeout).Sub(now), time.Second),
+				Next: max(heard.Add(attempt.HeartbeatTimeout).Sub(now), time.Second),
 			}, true
 		}
 		return progress.Delay{Why: failed}, failed != ""

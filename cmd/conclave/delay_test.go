@@ -11,7 +11,7 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/cmd/conclave/progress"
 )
 
@@ -26,7 +26,7 @@ func TestWhatDoesNotGetOn(t *testing.T) {
 		return timestamppb.New(now.Add(time.Duration(seconds) * time.Second))
 	}
 	step := func(id string, a *workflowpb.PendingActivityInfo) *workflowpb.PendingActivityInfo {
-		a.ActivityId, a.ActivityType = id, &commonpb.ActivityType{Name: activities.RunStepName}
+		a.ActivityId, a.ActivityType = id, &commonpb.ActivityType{Name: acts.RunStepName}
 		return a
 	}
 	overloaded := &failurepb.Failure{

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/pull"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -205,7 +206,7 @@ func pipelineOf(t *testing.T) *place {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	layout := artifact.InPipeline("p1")
 	put := func(key string, doc any) { require.NoError(t, artifact.PutJSON(t.Context(), store, key, doc)) }
-	put(layout.File("pipeline.json"), activities.PipelineFile{Request: "A haiku", WorkflowID: "p1", FirstRunID: "r1"})
+	put(layout.File("pipeline.json"), acts.File{Request: "A haiku", Owner: activities.Owner{WorkflowID: "p1", FirstRunID: "r1"}})
 	put(layout.File("claims/001.json"), artifact.Claim{Token: "l1"})
 	for n, step := range map[int]string{1: "main", 2: "lint"} {
 		put(layout.Segment(n, step, "step.json"), artifact.Claim{Token: step, StartedAt: time.Unix(1, 0).UTC()})

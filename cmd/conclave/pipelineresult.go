@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
@@ -19,7 +20,7 @@ import (
 // runningPipeline is the result of a run that has not ended.
 func runningPipeline(k known) pipelineflow.Result {
 	return pipelineflow.Result{
-		ID: k.id, Status: drive.Running, Trace: []pipeline.Segment{}, History: []activities.HistoryEntry{},
+		ID: k.id, Status: drive.Running, Trace: []pipeline.Segment{}, History: []acts.HistoryEntry{},
 	}
 }
 

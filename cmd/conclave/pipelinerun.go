@@ -99,7 +99,7 @@ func (c *cli) runPipeline(ctx context.Context, flags pipelineFlags, file, reques
 func (c *cli) beginPipeline(ctx context.Context, p *place, r *pipelineRun) error {
 	if !p.cluster {
 		var err error
-		if r.input.Pipeline, err = (activities.Teams{Dir: p.teamsDir()}).RegisterPipeline(r.file.Pipeline); err != nil {
+		if r.input.Pipeline, err = (activities.Teams{Dir: p.teamsDir()}).Register(r.file.Pipeline); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -201,7 +201,7 @@ func TestScenarioStoresPRD(t *testing.T) {
 	input, err := json.Marshal(run.input)
 	require.NoError(t, err)
 	require.NotContains(t, string(input), "hunter2")
-	require.Equal(t, activities.PRDHash("Password: hunter2"), run.input.PRDHash)
+	require.Equal(t, acts.PRDHash("Password: hunter2"), run.input.PRDHash)
 	there, err := store.Get(t.Context(), "scenarios/buy/runs/r1/definition/prd.md")
 	require.NoError(t, err)
 	require.Equal(t, "Password: hunter2", string(there))

@@ -126,9 +126,9 @@ func (c *cli) hold(name, done string) func(context.Context, *place, *wantedRuns)
 			t := w.trials[0]
 			asking, stop := context.WithTimeout(ctx, updateTimeout)
 			defer stop()
-			err := attempt(asking, p, known{workflow: t.workflow()}, update{name: name})
+			err := tryUpdate(asking, p, known{workflow: t.workflow()}, update{name: name})
 			for tooEarly(err) && pause(asking, lookInterval) {
-				err = attempt(asking, p, known{workflow: t.workflow()}, update{name: name})
+				err = tryUpdate(asking, p, known{workflow: t.workflow()}, update{name: name})
 			}
 			if err != nil {
 				return cmp.Or(w.ended(t), withoutResult(t, err))

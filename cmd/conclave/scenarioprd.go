@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/scenario"
 )
@@ -43,13 +43,13 @@ func (t *trial) storePRD(ctx context.Context, p *place) error {
 	if p.store == nil || t.input.PRD == "" {
 		return nil
 	}
-	key := activities.PRDKey(t.slug, t.id)
+	key := acts.PRDKey(t.slug, t.id)
 	storing, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	if err := p.store.Put(storing, key, strings.NewReader(t.input.PRD)); err != nil {
 		return fmt.Errorf("put prd.md where run %s of scenario %s looks for it, %s: %w", t.id, t.slug, p.store.URL(key), err)
 	}
-	t.input.PRD, t.input.PRDHash = "", activities.PRDHash(t.input.PRD)
+	t.input.PRD, t.input.PRDHash = "", acts.PRDHash(t.input.PRD)
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (t *trial) unstarted(ctx context.Context, p *place, from *project.Project) 
 	}
 	var err error
 	if t.input.PRDHash != "" {
-		err = p.store.Delete(ctx, activities.PRDKey(t.slug, t.id))
+		err = p.store.Delete(ctx, acts.PRDKey(t.slug, t.id))
 	}
 	t.document, t.run = nil, scenario.Run{}
 	return errors.Join(err, from.Forget(t.slug, t.id))

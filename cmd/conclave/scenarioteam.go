@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/config"
 )
 
@@ -51,7 +51,7 @@ func (c *cli) tester(t target, offline bool, dir string) (team config.Team, sour
 	if err != nil {
 		return team, source, err
 	}
-	if err := activities.CheckTester(team); err != nil {
+	if err := acts.CheckTester(team); err != nil {
 		return team, source, fmt.Errorf("%s: %w", source, err)
 	}
 	if team.Agents[0].ID == "" {

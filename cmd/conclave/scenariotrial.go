@@ -170,7 +170,7 @@ func (t *trial) look(ctx context.Context, p *place, to *project.Project) error {
 	if err := query(ctx, p, t.workflow(), drive.StateQuery, &state); err != nil {
 		return err
 	}
-	document, err := json.Marshal(state.ScenarioResult)
+	document, err := json.Marshal(state.Result)
 	if err != nil || t.run.Over() || t.run.RunNumber > 0 && len(state.Steps) == len(t.run.Steps) && state.Status == t.run.Status {
 		return err
 	}

@@ -87,9 +87,9 @@ func (c *cli) fits(u *update, k known) error {
 func (c *cli) send(ctx context.Context, p *place, k known, u update) error {
 	asking, stop := context.WithTimeout(ctx, updateTimeout)
 	defer stop()
-	err := attempt(asking, p, k, u)
+	err := tryUpdate(asking, p, k, u)
 	for tooEarly(err) && pause(asking, lookInterval) {
-		err = attempt(asking, p, k, u)
+		err = tryUpdate(asking, p, k, u)
 	}
 	switch {
 	case err == nil:
@@ -105,8 +105,8 @@ func (c *cli) send(ctx context.Context, p *place, k known, u update) error {
 	return c.refused(u, k, err)
 }
 
-// attempt sends the update once.
-func attempt(ctx context.Context, p *place, k known, u update) error {
+// tryUpdate sends the update once.
+func tryUpdate(ctx context.Context, p *place, k known, u update) error {
 	options := client.UpdateWorkflowOptions{
 		WorkflowID: k.workflow, UpdateName: u.name, WaitForStage: client.WorkflowUpdateStageCompleted,
 	}

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/activities/attempt"
 )
 
 // payloadTooLarge is the type of an SDK error. A payload of more than 2 MB cannot be
@@ -47,7 +48,7 @@ func Step(ctx workflow.Context, id, summary string, limit time.Duration) workflo
 		ActivityID:          id,
 		TaskQueue:           stepsQueue(ctx),
 		StartToCloseTimeout: limit + stepSlack,
-		HeartbeatTimeout:    activities.HeartbeatTimeout,
+		HeartbeatTimeout:    attempt.HeartbeatTimeout,
 		WaitForCancellation: true,
 		Summary:             summary,
 		RetryPolicy: &temporal.RetryPolicy{

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	"conclave/activities/attempt"
 	"conclave/engine/coordination"
 )
 
@@ -33,8 +33,8 @@ func IsToken(ctx workflow.Context, t, launch string) bool {
 
 // Details returns the step, token and usage in the error of a step; zero fields are
 // unknown. A missing token is the given one.
-func Details(err error, token string) activities.StepFailure {
-	var detail activities.StepFailure
+func Details(err error, token string) attempt.Failure {
+	var detail attempt.Failure
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok && application.HasDetails() {
 		_ = application.Details(&detail) // details of another shape leave the usage unknown
 	} else if cancelled, ok := errors.AsType[*temporal.CanceledError](err); ok && cancelled.HasDetails() {

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/engine/pipeline"
 	"conclave/engine/text"
 	"conclave/workflows/drive"
@@ -90,7 +90,7 @@ const shownSegments = 30
 type board struct{ drive.Board }
 
 // pipelineBoard is the run as Markdown.
-func pipelineBoard(s activities.PipelineState, p activities.PreparedPipeline) string {
+func pipelineBoard(s acts.State, p acts.Prepared) string {
 	var b board
 	headline := s.Status
 	if s.Status == drive.Running && s.Step != "" {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
@@ -53,13 +53,13 @@ Offline: the built-in deterministic model plays the agents.
 - lint failed: AuthFailed: the key \| was refused
 
 Files: `+"`s3://bucket/pipelines/p1/`"+`
-`, pipelineBoard(state, activities.PreparedPipeline{URL: "s3://bucket/pipelines/p1/pipeline.json", Offline: true}))
+`, pipelineBoard(state, acts.Prepared{URL: "s3://bucket/pipelines/p1/pipeline.json", Offline: true}))
 
 	state.Status, state.Reason, state.Step = "error", "control was passed on 40 times", ""
 	for n := len(state.Trace); n < 40; n++ {
 		state.Trace = append(state.Trace, pipeline.Segment{Number: n, Step: "main", Status: pipeline.Completed})
 	}
-	over := pipelineBoard(state, activities.PreparedPipeline{})
+	over := pipelineBoard(state, acts.Prepared{})
 	require.Contains(t, over, "**error** · 2 transitions")
 	require.Contains(t, over, "control was passed on 40 times\n")
 	require.NotContains(t, over, "conclave retry", "nothing is held when it is over")

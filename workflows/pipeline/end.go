@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
@@ -32,9 +32,9 @@ func (p *pipelineRun) conclude(ctx workflow.Context) (Result, error) {
 	if last := len(result.Trace) - 1; last >= 0 && result.Trace[last].Error != nil && p.outcome.Status == pipeline.Failed {
 		result.Error = &artifact.Error{Type: result.Trace[last].Error.Type, Message: result.Trace[last].Error.Message}
 	}
-	input := activities.ConcludePipelineInput{Run: p.id, Final: p.outcome.Final, History: p.core.History, Result: result}
+	input := acts.ConcludeInput{Run: p.id, Final: p.outcome.Final, History: p.core.History, Result: result}
 	ctx = drive.Bookkeeping(ctx, "write result.json")
-	err := workflow.ExecuteActivity(ctx, activities.ConcludePipelineName, input).Get(ctx, &result)
+	err := workflow.ExecuteActivity(ctx, acts.ConcludeName, input).Get(ctx, &result)
 	return result, err
 }
 
@@ -120,7 +120,7 @@ func (p *pipelineRun) flush(ctx workflow.Context, over bool) error {
 }
 
 func (p *pipelineRun) startRecord(ctx workflow.Context, over bool) workflow.Future {
-	p.writing = activities.RecordPipelineInput{
+	p.writing = acts.RecordInput{
 		Run: p.id, Messages: p.messages, Status: p.glance(), Over: over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
 	}
 	for _, e := range p.core.Timeline() {
@@ -129,7 +129,7 @@ func (p *pipelineRun) startRecord(ctx workflow.Context, over bool) workflow.Futu
 		}
 	}
 	p.messages = nil
-	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), activities.RecordPipelineName, p.writing)
+	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), acts.RecordName, p.writing)
 }
 
 // wrote notes how the record under way ended. What it did not write belongs to the

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 
-	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/engine/pipeline"
 )
 
@@ -43,14 +43,14 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 // Continued is what a run carries over continue-as-new. Nothing is running
 // then.
 type Continued struct {
-	Core     *pipeline.State             `json:"core"`
-	Prepared activities.PreparedPipeline `json:"prepared"`
-	Recorded int                         `json:"recorded"` // number of the last event on record
-	Traced   int                         `json:"traced"`   // entries of the trace on record
+	Core     *pipeline.State `json:"core"`
+	Prepared acts.Prepared   `json:"prepared"`
+	Recorded int             `json:"recorded"` // number of the last event on record
+	Traced   int             `json:"traced"`   // entries of the trace on record
 }
 
 // State is the answer to StateQuery of a pipeline.
-type State = activities.PipelineState
+type State = acts.State
 
 // Result is how a run ended.
-type Result = activities.PipelineResult
+type Result = acts.Result

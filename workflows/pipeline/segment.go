@@ -10,6 +10,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/activities/attempt"
+	acts "conclave/activities/pipeline"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
@@ -53,17 +55,17 @@ func (p *pipelineRun) launch(l pipeline.Launch) {
 // ask has the question of a session step put together.
 func (s *segment) ask() {
 	ctx := drive.Preparing(s.ctx, s.launch.Step+" · the team's question")
-	s.asking = workflow.ExecuteActivity(ctx, activities.AskTeamName, s.input(nil))
+	s.asking = workflow.ExecuteActivity(ctx, acts.AskTeamName, s.input(nil))
 }
 
-func (s *segment) input(d *activities.TeamDecision) activities.SegmentInput {
-	return activities.SegmentInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
+func (s *segment) input(d *acts.TeamDecision) acts.SegmentInput {
+	return acts.SegmentInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
 }
 
 // begin starts the activity. Its ID is typable, for `temporal activity …`.
-func (s *segment) begin(d *activities.TeamDecision) {
+func (s *segment) begin(d *acts.TeamDecision) {
 	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), segmentSummary(s.launch), segmentTime)
-	s.activity = workflow.ExecuteActivity(ctx, activities.RunSegmentName, s.input(d))
+	s.activity = workflow.ExecuteActivity(ctx, acts.RunSegmentName, s.input(d))
 }
 
 // segmentSummary is the segment in the Web UI's event list.
@@ -117,7 +119,7 @@ func (s *segment) hear(selector workflow.Selector) {
 
 // asked starts the session of the team.
 func (s *segment) asked(f workflow.Future) {
-	var q activities.TeamQuestion
+	var q acts.TeamQuestion
 	if err := f.Get(s.p.ctx, &q); err != nil {
 		s.over(s.unfinished(err))
 		return
@@ -159,7 +161,7 @@ func (s *segment) answered(f workflow.Future) {
 		s.over(pipeline.Broke{Launch: s.launch.ID, Cause: cause, Usage: r.Cost})
 	default:
 		s.spent = r.Cost
-		s.begin(&activities.TeamDecision{Session: s.session, Status: r.Status, Path: *r.AnswerPath, Cost: r.Cost})
+		s.begin(&acts.TeamDecision{Session: s.session, Status: r.Status, Path: *r.AnswerPath, Cost: r.Cost})
 	}
 }
 
@@ -172,7 +174,7 @@ func taken(err error) bool {
 
 // ended feeds the outcome of the activity to the core.
 func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
-	var r activities.SegmentResult
+	var r acts.SegmentResult
 	if err := f.Get(ctx, &r); err != nil {
 		s.over(s.unfinished(err))
 		return
@@ -211,6 +213,6 @@ func (s *segment) unfinished(err error) pipeline.Event {
 	}
 }
 
-func (s *segment) details(err error) activities.StepFailure {
+func (s *segment) details(err error) attempt.Failure {
 	return drive.Details(err, drive.Token(s.p.ctx, string(s.launch.ID)))
 }

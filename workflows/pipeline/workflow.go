@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
@@ -31,7 +31,7 @@ type pipelineRun struct {
 	in  Input
 	id  string
 
-	prepared activities.PreparedPipeline
+	prepared acts.Prepared
 	core     *pipeline.State // nil while preparing
 	begun    bool            // the directory is ours
 	outcome  *pipeline.Outcome
@@ -44,7 +44,7 @@ type pipelineRun struct {
 	recorded  int             // number of the last event on record
 	traced    int             // entries of the trace on record
 	recording workflow.Future // the record under way, nil for none
-	writing   activities.RecordPipelineInput
+	writing   acts.RecordInput
 	bell      step.Bell
 	told      pipelineMemo
 }
@@ -124,12 +124,12 @@ func (p *pipelineRun) run() (Result, error) {
 // prepare resolves the pipeline and starts the core.
 func (p *pipelineRun) prepare() error {
 	info := workflow.GetInfo(p.ctx)
-	input := activities.PreparePipelineInput{
+	input := acts.PrepareInput{
 		Protocol: pipeline.Protocol, ID: p.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID,
 		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config,
 	}
 	ctx := drive.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")
-	if err := workflow.ExecuteActivity(ctx, activities.PreparePipelineName, input).Get(ctx, &p.prepared); err != nil {
+	if err := workflow.ExecuteActivity(ctx, acts.PrepareName, input).Get(ctx, &p.prepared); err != nil {
 		return err
 	}
 	p.core = pipeline.New(p.prepared.Graph)

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 	"conclave/engine/text"
 	"conclave/workflows/drive"
@@ -52,7 +52,7 @@ func (s *scenarioRun) refused(status string) {
 }
 
 func (s *scenarioRun) state() State {
-	now := State{ScenarioResult: s.result(), Plan: s.in.Plan.Steps}
+	now := State{Result: s.result(), Plan: s.in.Plan.Steps}
 	if now.Plan == nil {
 		now.Plan = []scenario.StepRef{}
 	}
@@ -70,7 +70,7 @@ func (s *scenarioRun) state() State {
 type board struct{ drive.Board }
 
 // scenarioBoard is the run as Markdown.
-func scenarioBoard(r State, p activities.PreparedScenario) string {
+func scenarioBoard(r State, p acts.Prepared) string {
 	var b board
 	headline := string(r.Status)
 	if r.Status == scenario.Running && r.Step != "" {

@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 	"conclave/workflows/drive"
 )
@@ -95,9 +95,9 @@ func (s *scenarioRun) startRecord(ctx workflow.Context) workflow.Future {
 	for kept < len(s.kept) && kept < len(s.core.Results) && same(s.kept[kept], s.core.Results[kept]) {
 		kept++
 	}
-	s.writing = activities.RecordScenarioInput{Result: s.result(), Kept: kept, Events: slices.Clone(s.events[s.recorded:])}
+	s.writing = acts.RecordInput{Result: s.result(), Kept: kept, Events: slices.Clone(s.events[s.recorded:])}
 	s.writing.Result.Steps = slices.Clone(s.core.Results[kept:])
-	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write result.json"), activities.RecordScenarioName, s.writing)
+	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write result.json"), acts.RecordName, s.writing)
 }
 
 // same reports whether a result is on record as it is. What a cancelled step has
@@ -109,7 +109,7 @@ func same(a, b scenario.Result) bool {
 // wrote notes how a record ended. What it did not write belongs to the next one.
 func (s *scenarioRun) wrote(ctx workflow.Context, f workflow.Future) error {
 	s.recording = nil
-	var r activities.RecordedScenario
+	var r acts.Recorded
 	if err := f.Get(ctx, &r); err != nil {
 		workflow.GetLogger(ctx).Error("writing result.json failed; the next record repeats it", "error", err)
 		s.stale = true

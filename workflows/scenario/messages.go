@@ -3,7 +3,7 @@ package scenario
 import (
 	"encoding/json"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 )
 
@@ -42,8 +42,8 @@ type Input struct {
 	PRD   string            `json:"prd,omitempty"`
 
 	// PRDHash is given instead of PRD if prd.md has credentials, which everybody sees
-	// who sees the input: activities.PRDHash of what was put into the workers' store at
-	// activities.PRDKey before.
+	// who sees the input: acts.PRDHash of what was put into the workers' store at
+	// acts.PRDKey before.
 	PRDHash string `json:"prd_sha256,omitempty"`
 
 	// Team names a team of one agent; Config is one as JSON. It can name the worker's
@@ -79,11 +79,11 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 }
 
 // State is the answer to StateQuery of a scenario, and of its updates.
-type State = activities.ScenarioState
+type State = acts.State
 
 // Event is an entry of the answer to TimelineQuery of a scenario.
-type Event = activities.ScenarioEvent
+type Event = acts.Event
 
 // Result is how a run ended: the content of result.json, and the result of
 // the workflow of a run that was not cancelled.
-type Result = activities.ScenarioResult
+type Result = acts.Result

@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 	"conclave/engine/text"
 	"conclave/workflows/drive"
@@ -38,7 +38,7 @@ func (s *scenarioRun) launch(l scenario.Launch) {
 	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, drive.MaxMemoText), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
 	s.note("step_started", l.Step.ID, "step "+l.Step.ID+" began: "+l.Step.Title)
 	s.trial = t
-	t.future = workflow.ExecuteActivity(ctx, activities.RunScenarioStepName, activities.ScenarioStepInput{
+	t.future = workflow.ExecuteActivity(ctx, acts.RunStepName, acts.StepInput{
 		Scenario: s.prepared.Plan.Slug, Run: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l, TimeoutSeconds: s.in.StepTimeoutSeconds,
 	})
 }
@@ -94,7 +94,7 @@ func (s *scenarioRun) noteEnd(over bool, step scenario.StepRef, status scenario.
 // event is how the step ended, in the core's terms.
 func (t *trial) event(f workflow.Future) scenario.Event {
 	id, ms := t.launch.ID, t.worked().Milliseconds()
-	var r activities.ScenarioStepResult
+	var r acts.StepResult
 	if err := f.Get(t.s.ctx, &r); err != nil {
 		return t.unfinished(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 	"conclave/workflows/drive"
 )
@@ -31,7 +31,7 @@ type scenarioRun struct {
 	in  Input
 	id  string
 
-	prepared activities.PreparedScenario
+	prepared acts.Prepared
 	core     *scenario.State // nil while preparing
 	begun    time.Time       // when this workflow began to work on the run
 	over     bool            // everything is done that the core wanted done
@@ -42,12 +42,12 @@ type scenarioRun struct {
 	signals []scenarioSignal
 	asked   workflow.Channel
 
-	events    []activities.ScenarioEvent
+	events    []acts.Event
 	recorded  int // how many of them are on record
 	stale     bool
 	kept      []scenario.Result // the steps that are on record
 	recording workflow.Future   // the record under way, nil for none
-	writing   activities.RecordScenarioInput
+	writing   acts.RecordInput
 	told      scenarioMemo
 }
 
@@ -179,14 +179,14 @@ func (s *scenarioRun) run() (Result, error) {
 // away does not keep the run from ending.
 func (s *scenarioRun) prepare() error {
 	info := workflow.GetInfo(s.ctx)
-	input := activities.PrepareScenarioInput{
+	input := acts.PrepareInput{
 		Protocol: scenario.Protocol, RunID: s.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID,
 		Plan: s.in.Plan, Files: s.in.Files, PRD: s.in.PRD, PRDHash: s.in.PRDHash, After: s.in.After, Team: s.in.Team, Config: s.in.Config, Resume: s.in.Resume,
 	}
 	detached, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
 	ctx := drive.Preparing(detached, "keep the definition, claim the run")
-	preparing := workflow.ExecuteActivity(ctx, activities.PrepareScenarioName, input)
+	preparing := workflow.ExecuteActivity(ctx, acts.PrepareName, input)
 	done := func(workflow.Future) {}
 	workflow.NewSelector(s.ctx).AddFuture(preparing, done).AddReceive(s.ctx.Done(), func(workflow.ReceiveChannel, bool) {}).Select(s.ctx)
 	if !preparing.IsReady() {
@@ -247,7 +247,7 @@ func (s *scenarioRun) finish(status scenario.Status) {
 
 // note adds to the timeline.
 func (s *scenarioRun) note(kind, step, text string) {
-	s.events = append(s.events, activities.ScenarioEvent{
+	s.events = append(s.events, acts.Event{
 		Seq: s.prepared.Events + len(s.events) + 1, At: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
 	})
 }

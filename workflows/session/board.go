@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/text"
 	"conclave/workflows/drive"
@@ -55,9 +55,9 @@ func (s *session) status() string {
 type board struct{ drive.Board }
 
 // scoreboard is the session as Markdown.
-func scoreboard(s activities.SessionState, p activities.Prepared) string {
+func scoreboard(s acts.State, p acts.Prepared) string {
 	var b board
-	b.Print("**%s** · round %d%s · %s\n\n", headline(s), s.Round, attempt(s), drive.Cost(s.Cost))
+	b.Print("**%s** · round %d%s · %s\n\n", headline(s), s.Round, restart(s), drive.Cost(s.Cost))
 	b.Print("%s%s\n\n", freshVotes(s), messages(s))
 	b.held(s)
 	if p.Offline {
@@ -72,7 +72,7 @@ func scoreboard(s activities.SessionState, p activities.Prepared) string {
 }
 
 // held says what a held session waits for, and which commands release it.
-func (b *board) held(s activities.SessionState) {
+func (b *board) held(s acts.State) {
 	if s.Status != drive.Running {
 		return
 	}
@@ -92,7 +92,7 @@ func (b *board) commands(id, goOn string) {
 }
 
 // agents is the table of who is where, and below it what went wrong.
-func (b *board) agents(s activities.SessionState) {
+func (b *board) agents(s acts.State) {
 	if len(s.Agents) == 0 {
 		return
 	}
@@ -121,8 +121,8 @@ func stopWord(status coordination.StopStatus) string {
 	return string(status)
 }
 
-// attempt says which one it is of the team, if it is not the first.
-func attempt(s activities.SessionState) string {
+// restart says which one it is of the team, if it is not the first.
+func restart(s acts.State) string {
 	if s.Attempt < 2 {
 		return ""
 	}
@@ -130,7 +130,7 @@ func attempt(s activities.SessionState) string {
 }
 
 // messages counts what people have said.
-func messages(s activities.SessionState) string {
+func messages(s acts.State) string {
 	switch s.Messages {
 	case 0:
 		return ""
@@ -141,7 +141,7 @@ func messages(s activities.SessionState) string {
 }
 
 // freshVotes is the tally, in configured order.
-func freshVotes(s activities.SessionState) string {
+func freshVotes(s acts.State) string {
 	var counts []string
 	for _, a := range s.Agents {
 		if n := s.Votes[a.ID]; n > 0 {
@@ -154,7 +154,7 @@ func freshVotes(s activities.SessionState) string {
 	return "Fresh votes: " + strings.Join(counts, ", ")
 }
 
-func headline(s activities.SessionState) string {
+func headline(s acts.State) string {
 	if s.Winner != "" {
 		return fmt.Sprintf("%s: %s", s.Status, s.Winner)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 )
@@ -24,7 +24,7 @@ func TestScoreboard(t *testing.T) {
 			{ID: "agent_d", Number: 4, Status: coordination.AgentFailed, Error: &coordination.Failure{Type: "NoAction", Message: "gave up"}},
 		},
 	}}
-	board := scoreboard(state, activities.Prepared{URL: "s3://bucket/sessions/s1/session.json", Offline: true})
+	board := scoreboard(state, acts.Prepared{URL: "s3://bucket/sessions/s1/session.json", Offline: true})
 	require.Equal(t, `**answering and voting** · round 2 · attempt 2 · 0 tokens, 0 calls
 
 Fresh votes: 1 for agent_a · 3 human messages
@@ -55,7 +55,7 @@ Files: `+"`s3://bucket/sessions/s1/`"+`
 `, board)
 
 	state.Status, state.Winner, state.Phase = "consensus", "agent_a", coordination.PhaseDone
-	board = scoreboard(state, activities.Prepared{})
+	board = scoreboard(state, acts.Prepared{})
 	require.Contains(t, board, "**consensus: agent_a**")
 	require.NotContains(t, board, "conclave retry", "nothing is held when it is over")
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	"conclave/workflows/session"
@@ -20,8 +20,8 @@ func TestCompletedByHand(t *testing.T) {
 			t.Parallel()
 			p := newPlay(coordination.Config{}, map[string][]outcome{
 				"agent_a": {answers(), votesFor("agent_a", 1, 0)},
-				"agent_b": {func(activities.StepInput) (activities.StepResult, error) {
-					return activities.StepResult{Token: token, Step: 1, Action: coordination.NewAnswer}, nil
+				"agent_b": {func(acts.StepInput) (acts.StepResult, error) {
+					return acts.StepResult{Token: token, Step: 1, Action: coordination.NewAnswer}, nil
 				}},
 			})
 			result := p.run(t)
@@ -40,7 +40,7 @@ func TestCompletedByHandAndRetried(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
 		"agent_a": {
-			func(activities.StepInput) (activities.StepResult, error) { return activities.StepResult{}, nil },
+			func(acts.StepInput) (acts.StepResult, error) { return acts.StepResult{}, nil },
 			answers(), votesFor("agent_a", 1, 0),
 		},
 	})

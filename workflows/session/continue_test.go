@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	"conclave/workflows/session"
@@ -88,7 +88,7 @@ func TestContinue_NothingAskedIsLost(t *testing.T) {
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 3)}})
 	p.SetContinueAsNewSuggested(true)
 	accepted := make(chan struct{})
-	p.recording = func(activities.RecordInput) {
+	p.recording = func(acts.RecordInput) {
 		p.update(drive.SaySignal, drive.SayInput{Text: "By update."}, func(_ any, err error) {
 			require.NoError(t, err)
 			close(accepted)

@@ -7,7 +7,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	"conclave/activities/attempt"
+	acts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
@@ -28,10 +29,10 @@ func (s *session) end() (Result, error) {
 	if d.Winner == "" {
 		result.Error = whyFailed(d, view)
 	} else {
-		var p activities.Presented
+		var p acts.Presented
 		ctx := drive.Bookkeeping(s.ctx, "place the final answer, "+finalAnswer(d))
-		input := activities.PresentInput{Session: s.id, Decision: d}
-		if err := workflow.ExecuteActivity(ctx, activities.PresentName, input).Get(ctx, &p); err != nil {
+		input := acts.PresentInput{Session: s.id, Decision: d}
+		if err := workflow.ExecuteActivity(ctx, acts.PresentName, input).Get(ctx, &p); err != nil {
 			return Result{}, s.orCancelled(err)
 		}
 		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
@@ -45,8 +46,8 @@ func (s *session) end() (Result, error) {
 }
 
 // finalOf is where the final answer of a decision is.
-func finalOf(d coordination.Decision, path string) *activities.FinalAnswer {
-	final := &activities.FinalAnswer{Agent: d.Winner, Label: finalAnswer(d), Path: path}
+func finalOf(d coordination.Decision, path string) *acts.FinalAnswer {
+	final := &acts.FinalAnswer{Agent: d.Winner, Label: finalAnswer(d), Path: path}
 	if d.Final != nil {
 		final.Agent = d.Final.Agent
 	}
@@ -155,7 +156,7 @@ func (s *session) cancelled() error {
 	selector.AddReceive(written, func(workflow.ReceiveChannel, bool) {})
 	selector.AddFuture(workflow.NewTimerWithOptions(ctx, drive.StoreGrace, workflow.TimerOptions{Summary: "for the last records"}), func(workflow.Future) {})
 	selector.Select(ctx)
-	return temporal.NewCanceledError(activities.StepFailure{Usage: s.core.View().Cost})
+	return temporal.NewCanceledError(attempt.Failure{Usage: s.core.View().Cost})
 }
 
 // unprepared ends a session that could not begin.

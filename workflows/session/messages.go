@@ -3,7 +3,7 @@ package session
 import (
 	"encoding/json"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
@@ -76,13 +76,13 @@ type Result struct {
 }
 
 // State is the answer to StateQuery.
-type State = activities.SessionState
+type State = acts.State
 
 // Continued is what a session carries over continue-as-new. No step is running
 // then.
 type Continued struct {
 	Core     *coordination.State `json:"core"`
-	Prepared activities.Prepared `json:"prepared"`
+	Prepared acts.Prepared       `json:"prepared"`
 
 	// Recorded is the number of the last event that Record has written.
 	Recorded int `json:"recorded"`

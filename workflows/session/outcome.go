@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/loop"
 	"conclave/workflows/drive"
@@ -17,7 +17,7 @@ func (s *session) ended(ctx workflow.Context, launched running, f workflow.Futur
 	i := slices.IndexFunc(s.running, func(r running) bool { return r.launch.ID == launched.launch.ID })
 	r := s.running[i] // as it is now: it may have been cancelled since
 	s.running = slices.Delete(s.running, i, i+1)
-	var result activities.StepResult
+	var result acts.StepResult
 	if err := f.Get(ctx, &result); err != nil {
 		s.core.Step(unfinished(r, drive.Token(s.ctx, string(r.launch.ID)), err))
 		return
@@ -39,7 +39,7 @@ func byHand(l coordination.Launch, token string) coordination.Event {
 }
 
 // finished is a step's result as an event.
-func finished(l coordination.Launch, r activities.StepResult) coordination.Event {
+func finished(l coordination.Launch, r acts.StepResult) coordination.Event {
 	switch r.Ended {
 	case loop.EndRestart:
 		return coordination.Restarted{End: coordination.End{Launch: l.ID, Step: r.Step, Usage: r.Usage}}

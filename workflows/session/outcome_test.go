@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
-	"conclave/activities"
+	"conclave/activities/attempt"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -20,35 +21,35 @@ func TestFinished(t *testing.T) {
 	seen := []coordination.Seen{{Agent: "agent_b", Step: 1}}
 	used := llm.Usage{ModelCalls: 2}
 	for name, tc := range map[string]struct {
-		result activities.StepResult
+		result acts.StepResult
 		event  coordination.Event
 	}{
 		"answer": {
-			activities.StepResult{Step: 2, Action: coordination.NewAnswer, Seen: seen, Heard: 4, Usage: used},
+			acts.StepResult{Step: 2, Action: coordination.NewAnswer, Seen: seen, Heard: 4, Usage: used},
 			coordination.Answered{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Seen: seen, Heard: 4},
 		},
 		"vote": {
-			activities.StepResult{Step: 2, Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4, Usage: used},
+			acts.StepResult{Step: 2, Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4, Usage: used},
 			coordination.Voted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4},
 		},
 		"stop": {
-			activities.StepResult{Step: 2, Action: coordination.Stop, Status: "blocked", Summary: "no key", Seen: seen, Heard: 4, Usage: used},
+			acts.StepResult{Step: 2, Action: coordination.Stop, Status: "blocked", Summary: "no key", Seen: seen, Heard: 4, Usage: used},
 			coordination.Stopped{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Status: coordination.Blocked, Summary: "no key", Seen: seen, Heard: 4},
 		},
 		"submit": {
-			activities.StepResult{Step: 2, Action: coordination.Submit, Usage: used},
+			acts.StepResult{Step: 2, Action: coordination.Submit, Usage: used},
 			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 		"begin again": {
-			activities.StepResult{Step: 2, Action: coordination.RestartTeam, Reason: "too short", Usage: used},
+			acts.StepResult{Step: 2, Action: coordination.RestartTeam, Reason: "too short", Usage: used},
 			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Again: true, Reason: "too short"},
 		},
 		"restart": {
-			activities.StepResult{Step: 2, Ended: loop.EndRestart, Usage: used},
+			acts.StepResult{Step: 2, Ended: loop.EndRestart, Usage: used},
 			coordination.Restarted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 		"allowance": {
-			activities.StepResult{Step: 2, Ended: loop.EndAllowance, Usage: used},
+			acts.StepResult{Step: 2, Ended: loop.EndAllowance, Usage: used},
 			coordination.Exhausted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 	} {
@@ -64,7 +65,7 @@ func TestFinished(t *testing.T) {
 func TestUnfinished(t *testing.T) {
 	t.Parallel()
 	used := llm.Usage{ModelCalls: 2}
-	detail := activities.StepFailure{Step: 2, Token: "run0-l3", Usage: used}
+	detail := attempt.Failure{Step: 2, Token: "run0-l3", Usage: used}
 	final := temporal.NewNonRetryableApplicationError("the key was refused", "AuthFailed", nil, detail)
 	for name, tc := range map[string]struct {
 		cancelled bool

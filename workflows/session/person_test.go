@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/step"
 	"conclave/workflows/drive"
@@ -243,7 +243,7 @@ func TestAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 0)}})
 	refused := make(chan struct{})
-	p.recording = func(in activities.RecordInput) {
+	p.recording = func(in acts.RecordInput) {
 		if in.Status.Phase == coordination.PhaseDone {
 			p.update(drive.PauseSignal, nil, func(_ any, err error) {
 				require.ErrorContains(t, err, "over")

@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 )
@@ -19,8 +19,8 @@ type books struct {
 	events  []coordination.Entry
 	told    int // number of the last event taken from the core
 
-	recording workflow.Future        // the Record under way, nil for none
-	writing   activities.RecordInput // what it, or the last one, is to write
+	recording workflow.Future  // the Record under way, nil for none
+	writing   acts.RecordInput // what it, or the last one, is to write
 
 	round   int             // the wave that the last Record began in
 	overdue workflow.Future // fires when a long wave's entries have waited enough; nil if nothing waits
@@ -72,11 +72,11 @@ func (s *session) startRecord(ctx workflow.Context) workflow.Future {
 		b.calm()
 	}
 	b.overdue, b.calm, b.due, b.round = nil, nil, false, s.core.Round
-	b.writing = activities.RecordInput{Session: s.id, Entries: b.entries, Events: b.events, Status: s.stateNow(), Over: b.over}
+	b.writing = acts.RecordInput{Session: s.id, Entries: b.entries, Events: b.events, Status: s.stateNow(), Over: b.over}
 	// The query may be large, and is in session.json.
 	b.writing.Status.Query = ""
 	b.entries, b.events = nil, nil
-	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), activities.RecordName, b.writing)
+	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), acts.RecordName, b.writing)
 }
 
 // wrote notes how the Record under way ended. What it did not write belongs to

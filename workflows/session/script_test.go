@@ -20,7 +20,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	"conclave/activities/attempt"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/step"
@@ -29,11 +30,11 @@ import (
 )
 
 // outcome is what comes of a step.
-type outcome func(activities.StepInput) (activities.StepResult, error)
+type outcome func(acts.StepInput) (acts.StepResult, error)
 
 // gives ends a step with a result. Its number is the agent's next one.
-func gives(r activities.StepResult) outcome {
-	return func(in activities.StepInput) (activities.StepResult, error) {
+func gives(r acts.StepResult) outcome {
+	return func(in acts.StepInput) (acts.StepResult, error) {
 		r.Token, r.Step, r.Usage = "default-test-run-id-"+string(in.Launch.ID), in.Launch.After+1, llm.Usage{ModelCalls: 1}
 		for _, shown := range in.Launch.Shown {
 			r.Seen = append(r.Seen, coordination.Seen{Agent: shown.Agent, Step: shown.Step})
@@ -42,29 +43,29 @@ func gives(r activities.StepResult) outcome {
 	}
 }
 
-func answers() outcome { return gives(activities.StepResult{Action: coordination.NewAnswer}) }
+func answers() outcome { return gives(acts.StepResult{Action: coordination.NewAnswer}) }
 
 // votesFor votes for an agent that has not revised its answer. heard is the last
 // human message that the step was told.
 func votesFor(agent string, number, heard int) outcome {
-	return gives(activities.StepResult{
+	return gives(acts.StepResult{
 		Action: coordination.Vote, Target: agent, TargetLabel: fmt.Sprintf("agent%d.1", number), Heard: heard,
 	})
 }
 
 // fails ends a step with a final error of the type.
 func fails(kind, token string) outcome {
-	return func(activities.StepInput) (activities.StepResult, error) {
-		return activities.StepResult{}, temporal.NewApplicationErrorWithOptions("no more", kind, temporal.ApplicationErrorOptions{
-			NonRetryable: true, Details: []any{activities.StepFailure{Step: 1, Token: token, Usage: llm.Usage{ModelCalls: 1}}},
+	return func(acts.StepInput) (acts.StepResult, error) {
+		return acts.StepResult{}, temporal.NewApplicationErrorWithOptions("no more", kind, temporal.ApplicationErrorOptions{
+			NonRetryable: true, Details: []any{attempt.Failure{Step: 1, Token: token, Usage: llm.Usage{ModelCalls: 1}}},
 		})
 	}
 }
 
 // hangs is a step that goes on until it is cancelled.
 func hangs() outcome {
-	return func(activities.StepInput) (activities.StepResult, error) {
-		return activities.StepResult{}, activity.ErrResultPending
+	return func(acts.StepInput) (acts.StepResult, error) {
+		return acts.StepResult{}, activity.ErrResultPending
 	}
 }
 
@@ -72,19 +73,19 @@ func hangs() outcome {
 // environment's: it jumps to the next timer when nothing runs.
 type play struct {
 	*testsuite.TestWorkflowEnvironment
-	prepared activities.Prepared
+	prepared acts.Prepared
 	scripts  map[string][]outcome
 
-	preparing func()                       // while Prepare runs; may be nil
-	recording func(activities.RecordInput) // while Record runs; may be nil
-	log       log                          // what the workflow asked the SDK for
+	preparing func()                 // while Prepare runs; may be nil
+	recording func(acts.RecordInput) // while Record runs; may be nil
+	log       log                    // what the workflow asked the SDK for
 
 	waiting int // what is to happen yet
 
 	mu        sync.Mutex
 	launched  []coordination.Launch
-	records   []activities.RecordInput
-	presented []activities.PresentInput
+	records   []acts.RecordInput
+	presented []acts.PresentInput
 }
 
 const (
@@ -94,41 +95,41 @@ const (
 
 func newPlay(c coordination.Config, scripts map[string][]outcome) *play {
 	c.Agents = slices.Sorted(maps.Keys(scripts))
-	p := &play{scripts: scripts, prepared: activities.Prepared{
+	p := &play{scripts: scripts, prepared: acts.Prepared{
 		Protocol: coordination.Protocol, Coordination: c, TimeoutSeconds: sessionTime, GraceSeconds: grace,
 	}}
 	var suite testsuite.WorkflowTestSuite
 	p.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	p.SetTestTimeout(20 * time.Second)
 	p.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&p.log}})
-	p.RegisterActivityWithOptions(p.prepare, activity.RegisterOptions{Name: activities.PrepareName})
-	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: activities.RunStepName})
-	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: activities.RecordName})
-	p.RegisterActivityWithOptions(p.present, activity.RegisterOptions{Name: activities.PresentName})
+	p.RegisterActivityWithOptions(p.prepare, activity.RegisterOptions{Name: acts.PrepareName})
+	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: acts.RunStepName})
+	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: acts.RecordName})
+	p.RegisterActivityWithOptions(p.present, activity.RegisterOptions{Name: acts.PresentName})
 	p.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 	return p
 }
 
-func (p *play) prepare(context.Context, activities.PrepareInput) (activities.Prepared, error) {
+func (p *play) prepare(context.Context, acts.PrepareInput) (acts.Prepared, error) {
 	if p.preparing != nil {
 		p.preparing()
 	}
 	return p.prepared, nil
 }
 
-func (p *play) step(_ context.Context, in activities.StepInput) (activities.StepResult, error) {
+func (p *play) step(_ context.Context, in acts.StepInput) (acts.StepResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.launched = append(p.launched, in.Launch)
 	script := p.scripts[in.Launch.Agent]
 	if len(script) == 0 {
-		return activities.StepResult{}, temporal.NewNonRetryableApplicationError("the script is over", "Script", nil)
+		return acts.StepResult{}, temporal.NewNonRetryableApplicationError("the script is over", "Script", nil)
 	}
 	p.scripts[in.Launch.Agent] = script[1:]
 	return script[0](in)
 }
 
-func (p *play) record(_ context.Context, in activities.RecordInput) error {
+func (p *play) record(_ context.Context, in acts.RecordInput) error {
 	if p.recording != nil {
 		p.recording(in)
 	}
@@ -138,11 +139,11 @@ func (p *play) record(_ context.Context, in activities.RecordInput) error {
 	return nil
 }
 
-func (p *play) present(_ context.Context, in activities.PresentInput) (activities.Presented, error) {
+func (p *play) present(_ context.Context, in acts.PresentInput) (acts.Presented, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.presented = append(p.presented, in)
-	return activities.Presented{Answer: "The answer.", Path: "s3://bucket/final"}, nil
+	return acts.Presented{Answer: "The answer.", Path: "s3://bucket/final"}, nil
 }
 
 // at does something so many seconds from now. The session must last so long.
@@ -251,11 +252,11 @@ func (p *play) steps() []string {
 }
 
 // recorded is the last Record.
-func (p *play) recorded() activities.RecordInput {
+func (p *play) recorded() acts.RecordInput {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.records) == 0 {
-		return activities.RecordInput{}
+		return acts.RecordInput{}
 	}
 	return p.records[len(p.records)-1]
 }
@@ -348,7 +349,7 @@ func (o *outbound) NewTimerWithOptions(ctx workflow.Context, d time.Duration, op
 }
 
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	if name != activities.RunStepName {
+	if name != acts.RunStepName {
 		return o.Next.ExecuteActivity(ctx, name, args...)
 	}
 	o.log.steps = append(o.log.steps, ctx)

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 )
@@ -27,10 +27,10 @@ type running struct {
 func (s *session) launch(l coordination.Launch) {
 	ctx, cancel := workflow.WithCancel(s.ctx)
 	ctx = drive.Step(ctx, fmt.Sprintf("%s-%s", l.Agent, l.ID), launchSummary(l), time.Duration(s.prepared.TimeoutSeconds)*time.Second)
-	input := activities.StepInput{Session: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l}
+	input := acts.StepInput{Session: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l}
 	s.running = append(s.running, running{
 		launch: l, cancel: cancel,
-		future: workflow.ExecuteActivity(ctx, activities.RunStepName, input),
+		future: workflow.ExecuteActivity(ctx, acts.RunStepName, input),
 	})
 }
 

@@ -3,7 +3,7 @@ package session
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/step"
 	"conclave/workflows/drive"
@@ -26,11 +26,11 @@ type session struct {
 	in  Input
 	id  string
 
-	prepared activities.Prepared
+	prepared acts.Prepared
 	core     *coordination.State // nil while preparing
 	begun    bool                // the directory is ours, the loop runs
 	decision *coordination.Decision
-	final    *activities.FinalAnswer // nil until it is there
+	final    *acts.FinalAnswer // nil until it is there
 
 	running []running
 	clock   clock
@@ -115,12 +115,12 @@ func (s *session) begin() error {
 // current then, for good: a history from before they were counted has the first.
 func (s *session) prepare() error {
 	info := workflow.GetInfo(s.ctx)
-	input := activities.PrepareInput{
+	input := acts.PrepareInput{
 		Session: s.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID, Protocol: coordination.Protocol,
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria,
 	}
 	ctx := drive.Preparing(s.ctx, "resolve the team, claim the session's directory")
-	if err := workflow.ExecuteActivity(ctx, activities.PrepareName, input).Get(ctx, &s.prepared); err != nil {
+	if err := workflow.ExecuteActivity(ctx, acts.PrepareName, input).Get(ctx, &s.prepared); err != nil {
 		return err
 	}
 	s.core = coordination.Start(s.prepared.Protocol, s.prepared.Coordination)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
 	"conclave/activities/s3store"
 	"conclave/activities/s3store/s3test"
+	acts "conclave/activities/session"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -63,7 +63,7 @@ func (s *site) steps(id string) map[string]string {
 	require.NoError(s.t, err)
 	workers := map[string]string{}
 	for _, p := range d.PendingActivities {
-		if p.ActivityType.Name == activities.RunStepName {
+		if p.ActivityType.Name == acts.RunStepName {
 			agent, _, _ := strings.Cut(p.ActivityId, "-")
 			workers[agent] = p.LastWorkerIdentity
 		}
@@ -118,7 +118,7 @@ func (w crew) kill(t *testing.T, s *site, id string) []string {
 // only what was lost.
 func (w crew) requireShared(t *testing.T, s *site, id string, lost []string) {
 	t.Helper()
-	steps := started(s.history(id), activities.RunStepName)
+	steps := started(s.history(id), acts.RunStepName)
 	require.Len(t, steps, 12)
 	byDoomed := 0
 	var again []string

@@ -11,9 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
 	"conclave/activities/s3store"
 	"conclave/activities/s3store/s3test"
+	acts "conclave/activities/session"
+	"conclave/engine/step"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -182,11 +183,11 @@ func TestLongOutage(t *testing.T) {
 	require.EqualValues(t, 3, result.Cost.ModelCalls, "what was lost was paid for all the same")
 	require.Equal(t, []string{"agent_a 001", "agent_a 002"}, ledger(t, direct, "long-outage"))
 	lost := 0
-	for id, begun := range started(s.history("long-outage"), activities.RunStepName) {
+	for id, begun := range started(s.history("long-outage"), acts.RunStepName) {
 		if begun.Attempt > 1 {
 			lost++
 			require.Contains(t, id, "agent_a")
-			require.Equal(t, activities.Storage, begun.LastFailure.GetApplicationFailureInfo().GetType())
+			require.Equal(t, step.Storage, begun.LastFailure.GetApplicationFailureInfo().GetType())
 		}
 	}
 	require.Equal(t, 1, lost, "steps with a lost attempt")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
+	acts "conclave/activities/session"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -45,7 +45,7 @@ func TestWaitingForATurn(t *testing.T) {
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "finished", result.Status)
 
-	for id, attempt := range started(s.history("queue"), activities.RunStepName) {
+	for id, attempt := range started(s.history("queue"), acts.RunStepName) {
 		require.EqualValues(t, 1, attempt.Attempt, id)
 	}
 	var last struct{ Messages []struct{ Role string } }

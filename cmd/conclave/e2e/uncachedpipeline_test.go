@@ -37,7 +37,7 @@ func (s *site) startPipeline(teams activities.Teams, id, file string) client.Wor
 	s.t.Helper()
 	p, err := config.ParsePipeline("pipeline", []byte(file), config.Local)
 	require.NoError(s.t, err)
-	name, err := teams.RegisterPipeline(p)
+	name, err := teams.Register(p)
 	require.NoError(s.t, err)
 	run, err := s.client.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: drive.TaskQueue},
 		pipelineflow.Type, pipelineflow.Input{Request: "A haiku.", Pipeline: name})

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 
-	"conclave/activities"
+	"conclave/activities/attempt"
+	acts "conclave/activities/session"
 	"conclave/activities/tools"
 	"conclave/cmd/conclave/pull"
 	"conclave/engine/artifact"
@@ -117,8 +118,8 @@ func (d *decided) present(decision coordination.Decision) {
 	d.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	(&activities.Activities{Store: d.store, Now: time.Now}).RegisterBookkeeping(env)
-	_, err := env.ExecuteActivity(activities.PresentName, activities.PresentInput{Session: "s1", Decision: decision})
+	(&acts.Activities{Process: attempt.Process{Store: d.store, Now: time.Now}}).RegisterBookkeeping(env)
+	_, err := env.ExecuteActivity(acts.PresentName, acts.PresentInput{Session: "s1", Decision: decision})
 	require.NoError(d.t, err)
 }
 

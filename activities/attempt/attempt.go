@@ -1,0 +1,193 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// maxFruitless is how many attempts without progress end a step.
+const maxFruitless = 3
+
+// Process is what the steps of this process need. Its functions are called
+// concurrently by all of them.
+type Process struct {
+	activities.Equipment
+
+	Store   artifact.Store
+	Now     func() time.Time
+	Scratch string // directory of the workspaces
+
+	// Heartbeat reports that the attempt with a task token lives and returns the
+	// server's answer. It is the client's RecordActivityHeartbeat: the SDK's own
+	// heartbeat hides whether the server acknowledged it.
+	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error
+
+	// Bell reads the doorbell of a run from the memo of its workflow; the zero Bell
+	// if it was never rung. If nil, running steps receive nothing.
+	Bell func(ctx context.Context, workflowID, runID string) (step.Bell, error)
+
+	// Redact removes the secrets of this process from tool results and from all that
+	// is stored of a step; nil for none.
+	Redact func([]byte) []byte
+}
+
+// Failure is the part of a step that outlives its failure: the details of the
+// error that the workflow receives.
+type Failure struct {
+	Step  int       `json:"step"`
+	Token string    `json:"token,omitempty"` // the step's execution token
+	Usage llm.Usage `json:"usage"`
+}
+
+// Attempt is one attempt of a step. It is used by one goroutine at a time.
+type Attempt struct {
+	Token  string // execution token: the same in every attempt of a launch, new after a reset
+	Number int    // of the attempt, from 1
+
+	// Look reads the doorbell. It never fails: without an answer of the server it
+	// returns the last one. nil if nothing reaches the step.
+	Look func(context.Context) (step.Bell, error)
+
+	// Ports and Spec are completed by the function that assembles the step.
+	Ports step.Ports
+	Spec  step.Spec
+
+	// Result is the state of the step, earlier attempts included.
+	Result step.Result
+
+	process  Process
+	details  details // of the attempts before this one
+	heart    *heart
+	counted  bool          // as an attempt without progress
+	limit    time.Duration // since the first attempt began; 0 for none
+	assemble func(context.Context) error
+}
+
+// New returns the running activity's attempt of a launch.
+func New(ctx context.Context, p Process, launch string) *Attempt {
+	info := activity.GetInfo(ctx)
+	d := previous(ctx)
+	a := &Attempt{
+		Token: info.WorkflowExecution.RunID + "-" + launch, Number: int(info.Attempt),
+		Ports:   step.Ports{Store: storage{p.Store}, Now: p.Now, Scratch: p.Scratch, Repeatable: p.Repeatable, Redact: p.Redact},
+		Result:  step.Result{Step: d.Step, Usage: d.Usage},
+		process: p, details: d,
+	}
+	if p.Bell != nil {
+		a.Look = (&doorbell{read: p.Bell, workflow: info.WorkflowExecution}).look
+	}
+	return a
+}
+
+// Limit bounds the time of the step, counted from the beginning of its first
+// attempt.
+func (a *Attempt) Limit(d time.Duration) {
+	a.limit = d
+	if a.details.Began.IsZero() {
+		a.details.Began = a.process.Now()
+	}
+}
+
+// Perform assembles the step and runs it, or finds it committed; Result has the
+// commit then. A step that ended itself without an action is an *loop.EndedError.
+// Any other error is the activity's: final, with a Failure in its details, or
+// retried on any worker.
+func (a *Attempt) Perform(ctx context.Context, assemble func(context.Context) error) (*loop.EndedError, error) {
+	a.assemble = assemble
+	exhausted := a.details.Fruitless >= maxFruitless
+	if !exhausted {
+		a.details.Fruitless++
+	}
+	stepCtx, stop := a.startHeart(ctx)
+	defer stop()
+	a.counted = !exhausted
+	var err error
+	switch {
+	case exhausted:
+		err = a.concludeDead(stepCtx)
+	case a.limit > 0:
+		err = a.runInTime(stepCtx)
+	default:
+		err = a.run(stepCtx)
+	}
+	if err == nil {
+		for _, warning := range a.Result.Warnings {
+			activity.GetLogger(ctx).Warn("a file is no part of the answer", "step", a.Result.Step, "file", warning)
+		}
+		return nil, nil
+	}
+	if ended, ok := errors.AsType[*loop.EndedError](err); ok {
+		return ended, nil
+	}
+	if endedByServer(stepCtx, err) {
+		return nil, a.interrupt(ctx, err)
+	}
+	return nil, a.fail(ctx, err)
+}
+
+// run assembles the step and runs it.
+func (a *Attempt) run(ctx context.Context) error {
+	if err := a.assemble(ctx); err != nil {
+		return err
+	}
+	a.Ports.Progress = a.progress
+	a.Ports.Alive = a.heart.alive
+	var err error
+	a.Result, err = step.Run(ctx, a.Ports, a.Spec)
+	return err
+}
+
+// Equip gives the step the model and the tools of an agent.
+func (a *Attempt) Equip(ctx context.Context, agent config.Agent) error {
+	var err error
+	if a.Ports.Model, err = a.process.Model(agent); err != nil {
+		return err
+	}
+	if a.process.Window != nil {
+		a.Ports.Window = a.process.Window(agent)
+	}
+	return a.EquipTools(ctx, agent)
+}
+
+// EquipTools gives the step the tools of an agent.
+func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
+	if err := a.process.Missing(ctx, agent); err != nil {
+		return err
+	}
+	a.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
+		return a.process.Tools(ctx, agent, workspace)
+	}
+	return nil
+}
+
+// progress updates the heartbeat details. Journal entries are not repeated by the
+// next attempt, so the attempt was of use, unless they are wasted replies or
+// refusals.
+func (a *Attempt) progress(p step.Progress) {
+	fruitful := p.Kept > 0 && p.Last != loop.Wasted && p.Last != loop.Refused
+	if fruitful {
+		a.counted = false
+	}
+	a.heart.update(func(d *details) {
+		d.Failure = Failure{Step: p.Step, Token: a.Token, Usage: p.Usage}
+		d.Last = string(p.Last)
+		if fruitful {
+			d.Fruitless = 0
+		}
+	})
+}
+
+// Failure returns the details of an error that ends the attempt.
+func (a *Attempt) Failure() Failure {
+	return Failure{Step: a.Result.Step, Token: a.Token, Usage: a.Result.Usage}
+}

@@ -1,0 +1,83 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/engine/step"
+)
+
+// asActivity gives do what an activity's context holds, and none of its timers,
+// which are of another bubble than those of a test's.
+func asActivity(t *testing.T, do func(ctx context.Context)) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(func(ctx context.Context) error {
+		do(context.WithoutCancel(ctx))
+		return nil
+	}, activity.RegisterOptions{Name: "do"})
+	_, err := env.ExecuteActivity("do")
+	require.NoError(t, err)
+}
+
+// Before an action counts the step looks once more: what was heard a moment ago
+// will not do.
+func TestDoorbell_AskedAtEverySafePoint(t *testing.T) {
+	t.Parallel()
+	asActivity(t, func(ctx context.Context) {
+		asked := 0
+		d := &doorbell{workflow: workflow.Execution{ID: "w", RunID: "r"}, read: func(_ context.Context, id, run string) (step.Bell, error) {
+			require.Equal(t, "w", id)
+			require.Equal(t, "r", run, "a reset's run has another bell")
+			asked++
+			return step.Bell{Epoch: asked, Directive: step.Pausing}, nil
+		}}
+		for n := range 3 {
+			bell, err := d.look(ctx)
+			require.NoError(t, err)
+			require.Equal(t, n+1, bell.Epoch)
+		}
+		require.True(t, (&Attempt{Look: d.look}).pausing(ctx))
+		require.Equal(t, 4, asked)
+	})
+}
+
+// A doorbell that is not heard means that nothing is new.
+func TestDoorbell_SilenceIsNoNews(t *testing.T) {
+	t.Parallel()
+	asActivity(t, func(ctx context.Context) {
+		synctest.Test(t, func(t *testing.T) {
+			answer := func(context.Context) (step.Bell, error) { return step.Bell{Epoch: 7}, nil }
+			d := &doorbell{read: func(ctx context.Context, _, _ string) (step.Bell, error) { return answer(ctx) }}
+			look := func() (int, time.Duration) {
+				began := time.Now()
+				bell, err := d.look(ctx)
+				require.NoError(t, err)
+				return bell.Epoch, time.Since(began)
+			}
+			epoch, _ := look()
+			require.Equal(t, 7, epoch)
+
+			answer = func(context.Context) (step.Bell, error) { return step.Bell{}, errors.New("refused") }
+			epoch, _ = look()
+			require.Equal(t, 7, epoch, "what was heard stays so")
+
+			answer = func(ctx context.Context) (step.Bell, error) {
+				<-ctx.Done()
+				return step.Bell{}, ctx.Err()
+			}
+			epoch, took := look()
+			require.Equal(t, 7, epoch)
+			require.Equal(t, bellTimeout, took)
+		})
+	})
+}

@@ -1,0 +1,183 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/step"
+)
+
+// recordTimeout bounds the recording of an interrupted step.
+const recordTimeout = 5 * time.Second
+
+// stepTimeError reports that a step did not produce an action in its time.
+type stepTimeError struct{ limit time.Duration }
+
+func (e *stepTimeError) Error() string {
+	return fmt.Sprintf("the step's time of %s was over before it came to an end", e.limit)
+}
+
+// runInTime runs the step until its time is over. An attempt that begins too late
+// still finds the commit of an earlier one.
+func (a *Attempt) runInTime(ctx context.Context) error {
+	late := &stepTimeError{a.limit}
+	limited, stop := context.WithDeadlineCause(ctx, a.details.Began.Add(a.limit), late)
+	defer stop()
+	err := a.run(limited)
+	if err == nil || ctx.Err() != nil || limited.Err() == nil {
+		return err
+	}
+	if a.Spec.Dir == nil { // time ran out before it was assembled
+		if err := a.assemble(ctx); err != nil {
+			return errors.Join(late, err)
+		}
+	}
+	if err := a.find(ctx); !errors.Is(err, artifact.ErrNotFound) {
+		return err
+	}
+	return late
+}
+
+// concludeDead ends a step whose attempts died silently, as those of killed workers
+// do, unless one of them had committed an action.
+func (a *Attempt) concludeDead(ctx context.Context) error {
+	if err := a.assemble(ctx); err != nil {
+		return err
+	}
+	err := a.find(ctx)
+	if errors.Is(err, artifact.ErrNotFound) {
+		a.Result.Transcript = a.paidTranscript(ctx)
+		return &noProgressError{attempts: maxFruitless}
+	}
+	return err
+}
+
+// find reads the step's committed action. The error is artifact.ErrNotFound if
+// there is none.
+func (a *Attempt) find(ctx context.Context) error {
+	found, err := step.Find(ctx, a.Ports, a.Spec)
+	if err != nil {
+		a.Result.Step = max(a.Result.Step, found.Step)
+		return err
+	}
+	a.Result = found
+	return nil
+}
+
+// paidTranscript reads the transcript that the dead attempts left, and takes over
+// its usage: heartbeats lag behind it.
+func (a *Attempt) paidTranscript(ctx context.Context) []byte {
+	if a.Result.Step == 0 {
+		return nil
+	}
+	t, err := step.ReadTranscript(ctx, a.Ports.Store, a.Spec.Layout, a.Spec.Dir(a.Result.Step))
+	if err != nil {
+		return nil // the end of the step does not depend on it
+	}
+	if usage := t.Usage(); usage.ModelCalls > a.Result.Usage.ModelCalls {
+		a.Result.Usage = usage
+	}
+	var lines []byte
+	for _, l := range t.Lines {
+		lines = append(append(lines, l.Raw...), '\n')
+	}
+	return lines
+}
+
+// KeepTranscript stores the transcript of a step that ended itself without an
+// action and deletes its journal. A failure is only logged: the step is not paid
+// for again for the sake of a transcript.
+func (a *Attempt) KeepTranscript(ctx context.Context) {
+	if err := step.Leave(ctx, a.Ports, a.Spec, a.Result); err != nil {
+		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", a.Result.Step, "error", err)
+	}
+	step.Forget(ctx, a.Ports, a.Spec)
+}
+
+// interrupt ends an attempt that the server cancelled, paused or reset. An attempt
+// that an operator paused or reset does not count as one without progress.
+func (a *Attempt) interrupt(ctx context.Context, cause error) error {
+	if !isHold(cause) {
+		return a.cancelled(ctx)
+	}
+	a.closeDetails(true)
+	a.report(ctx)
+	return cause
+}
+
+// cancelled records a cancelled step's partial work, and tells the workflow what it
+// cost. A step that a pause has suspended goes on later: its agent's last action
+// stays the one before.
+func (a *Attempt) cancelled(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer stop()
+	// The session waits only briefly, and nothing depends on these records.
+	switch {
+	case a.Spec.Abandoned == nil: // it was never assembled
+	case a.pausing(ctx):
+		_ = step.Leave(ctx, a.Ports, a.Spec, a.Result)
+	default:
+		_ = step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: activities.Cancelled, Message: "the step was cut short"})
+	}
+	return temporal.NewCanceledError(a.Failure())
+}
+
+// pausing reports whether the session asks its steps to pause now.
+func (a *Attempt) pausing(ctx context.Context) bool {
+	if a.Look == nil {
+		return false
+	}
+	bell, _ := a.Look(ctx) // it never fails
+	return bell.Directive == step.Pausing
+}
+
+// fail returns the activity's error for an attempt's, and reports its details to
+// the next attempt. The last of maxFruitless attempts without progress is final.
+func (a *Attempt) fail(ctx context.Context, err error) error {
+	c := classify(err)
+	fruitless := a.closeDetails(c.Free)
+	if !c.Final && !c.Free && fruitless >= maxFruitless {
+		err = fmt.Errorf("%d attempts without progress, the last: %w", maxFruitless, err)
+		c.Final = true
+	}
+	if c.Final {
+		return a.abandon(ctx, c, err)
+	}
+	a.report(ctx)
+	return applicationError(err, c, a.Failure())
+}
+
+// closeDetails completes the heartbeat details at the end of an attempt, and
+// returns how many attempts in a row were without progress. A free attempt is not
+// counted.
+func (a *Attempt) closeDetails(free bool) int {
+	return a.heart.update(func(d *details) {
+		d.Failure = a.Failure()
+		if free && a.counted {
+			d.Fruitless--
+		}
+	}).Fruitless
+}
+
+// report sends the details to the next attempt. If the report is lost, so is one
+// uncounted attempt.
+func (a *Attempt) report(ctx context.Context) {
+	_ = a.heart.report(context.WithoutCancel(ctx))
+}
+
+// abandon records that the step produced nothing and returns its final error. A
+// store that is down must not turn a final error into a retried one.
+func (a *Attempt) abandon(ctx context.Context, c step.Class, cause error) error {
+	if a.Spec.Abandoned != nil {
+		err := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: c.Type, Message: message(cause)})
+		cause = errors.Join(cause, err)
+	}
+	return applicationError(cause, c, a.Failure())
+}

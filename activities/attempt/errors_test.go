@@ -1,0 +1,72 @@
+package attempt
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// Every error of a step has one class, however deeply it is wrapped.
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	model := func(kind llm.Kind, after time.Duration) error {
+		return &llm.Error{Kind: kind, RetryAfter: after, Message: "said the server"}
+	}
+	for _, tt := range []struct {
+		err  error
+		want step.Class
+	}{
+		{model(llm.AuthFailed, 0), step.Class{Type: "AuthFailed", Final: true}},
+		{model(llm.BadRequest, 0), step.Class{Type: "BadRequest", Final: true}},
+		{model(llm.ContextTooLong, 0), step.Class{Type: "ContextTooLong", Final: true}},
+		{model(llm.ContentPolicy, 0), step.Class{Type: "ContentPolicy", Final: true}},
+		{model(llm.RateLimited, time.Minute), step.Class{Type: "RateLimited", Free: true, After: time.Minute}},
+		{model(llm.Overloaded, 0), step.Class{Type: "Overloaded"}},
+		{model(llm.Network, 0), step.Class{Type: "Network"}},
+		{model(llm.BadReply, 0), step.Class{Type: "BadReply"}},
+		{&loop.RejectedError{Attempts: 3}, step.Class{Type: step.NoAction, Final: true}},
+		{&loop.TimeOverError{Denials: 10}, step.Class{Type: step.TimeOver, Final: true}},
+		{&loop.ModelCallsError{Calls: 200}, step.Class{Type: step.NoAction, Final: true}},
+		{&artifact.LimitError{What: "files"}, step.Class{Type: step.WorkspaceInvalid, Final: true}},
+		{&artifact.NameError{What: "path"}, step.Class{Type: step.WorkspaceInvalid, Final: true}},
+		{&activities.MissingKeyError{Agent: "agent_a", Variable: "X_KEY"}, step.Class{Type: activities.MissingKey, Free: true, After: keyDelay}},
+		{&activities.NoProviderError{Provider: "house"}, step.Class{Type: activities.NoProvider, Free: true, After: keyDelay}},
+		{&activities.NoServerError{Server: "browser"}, step.Class{Type: activities.NoServer, Free: true, After: keyDelay}},
+		{&activities.NoSandboxError{Err: errors.New("no user namespaces")}, step.Class{Type: activities.NoSandbox, Free: true, After: keyDelay}},
+		{&activities.ToolsUnavailableError{Err: errors.New("browser: exit status 1")}, step.Class{Type: activities.ToolsUnavailable}},
+		{errStopped, step.Class{Type: activities.WorkerStopped, Free: true, After: stopDelay}},
+		{errFenced, step.Class{Type: step.Fenced, Free: true}},
+		{step.ErrOvertaken, step.Class{Type: step.Fenced, Free: true}},
+		{activities.Invalid(errors.New("no such agent")), step.Class{Type: activities.ConfigInvalid, Final: true}},
+		{&noProgressError{attempts: 3}, step.Class{Type: activities.NoProgress, Final: true}},
+		{fault(errors.New("connection refused")), step.Class{Type: step.Storage, Free: true}},
+		{&step.UnwrittenError{Number: 3}, step.Class{Type: step.Storage, Free: true}},
+		{fault(artifact.ErrNotFound), step.Class{Type: activities.Internal}},
+		{errors.New("a bug of ours"), step.Class{Type: activities.Internal}},
+	} {
+		t.Run(tt.err.Error(), func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, classify(tt.err))
+			require.Equal(t, tt.want, classify(fmt.Errorf("running the step: %w", tt.err)))
+
+			var carried *temporal.ApplicationError
+			require.ErrorAs(t, applicationError(tt.err, tt.want, Failure{Step: 7}), &carried)
+			require.Equal(t, tt.want.Type, carried.Type())
+			require.Equal(t, tt.want.Final, carried.NonRetryable())
+			require.Equal(t, tt.want.After, carried.NextRetryDelay())
+			var detail Failure
+			require.NoError(t, carried.Details(&detail))
+			require.Equal(t, 7, detail.Step)
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"conclave/engine/artifact"
+)
+
+// BookkeepingTimeout is the heartbeat timeout of all activities but steps. It is
+// far shorter than a slow store may take, so a killed worker does not hold a
+// session up for that long.
+const BookkeepingTimeout = 10 * time.Second
+
+const beatInterval = 3 * time.Second
+
+// Beat heartbeats without details until stop is called.
+func Beat(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(beatInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// Owner is the workflow that a session or a run belongs to. A workflow that
+// continues as new keeps its first run.
+type Owner struct {
+	WorkflowID string `json:"workflow_id"`
+	FirstRunID string `json:"first_run_id"`
+}
+
+// Claim creates key with the given claim, or returns the claim that the same
+// workflow has made before. Another owner's claim is an error of type SessionTaken,
+// which names the subject and ends with the remedy.
+func Claim[T any](ctx context.Context, store artifact.Store, key string, claim T, owner func(T) Owner, subject, remedy string) (made T, created bool, err error) {
+	err = artifact.CreateJSON(ctx, store, key, claim)
+	if err == nil {
+		return claim, true, nil
+	}
+	if !errors.Is(err, artifact.ErrExists) {
+		return claim, false, fmt.Errorf("claiming %s: %w", subject, err)
+	}
+	if made, err = artifact.ReadJSON[T](ctx, store, key); err != nil {
+		return made, false, fmt.Errorf("claiming %s: %w", subject, err)
+	}
+	if theirs := owner(made); theirs != owner(claim) {
+		return made, false, Taken("%s belongs to workflow %s, first run %s: %s", subject, theirs.WorkflowID, theirs.FirstRunID, remedy)
+	}
+	return made, false, nil
+}
+
+// AppendEvents makes events.jsonl end with the given events, numbered by seq.
+// Existing lines from the first one's number on are replaced: their record's
+// completion was lost, or their workflow was reset. The records of one workflow
+// do not overlap.
+func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artifact.Layout, events []E, seq func(E) int) error {
+	if len(events) == 0 {
+		return nil
+	}
+	key := layout.File("events.jsonl")
+	old, err := store.Get(ctx, key)
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+		return fmt.Errorf("reading %s: %w", key, err)
+	}
+	lines := bytes.NewBuffer(linesBefore(old, seq(events[0])))
+	for _, e := range events {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		lines.Write(append(line, '\n'))
+	}
+	if err := store.Put(ctx, key, bytes.NewReader(lines.Bytes())); err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	return nil
+}
+
+// linesBefore returns the leading lines that are events numbered below seq.
+func linesBefore(lines []byte, seq int) []byte {
+	kept := 0
+	for line := range bytes.Lines(lines) {
+		var e struct {
+			Seq int `json:"seq"`
+		}
+		if err := json.Unmarshal(line, &e); err != nil || e.Seq >= seq {
+			break
+		}
+		kept += len(line)
+	}
+	return lines[:kept:kept]
+}

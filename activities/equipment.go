@@ -1,0 +1,77 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"conclave/engine/config"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// Equipment is what a worker gives agents: their teams, models and tools. Its
+// functions are called concurrently, at every attempt of a step.
+type Equipment struct {
+	Teams Teams
+
+	// Model builds an agent's model. Its error is a *MissingKeyError or a
+	// *NoProviderError when another process may have what this one lacks; any other
+	// is a fault of the configuration.
+	Model func(config.Agent) (loop.Model, error)
+
+	// Tools opens an agent's ordinary tools on a workspace; the step closes them. Its
+	// error is one of Lacks, or a *ToolsUnavailableError.
+	Tools func(ctx context.Context, agent config.Agent, workspace string) (step.Tools, error)
+
+	// Lacks returns what an agent's tools need and this process lacks: a
+	// *NoServerError, a *NoSandboxError or a *MissingKeyError when another process
+	// may have it. If nil, nothing is lacking.
+	Lacks func(context.Context, config.Agent) error
+
+	// Priced reports whether the costs of an agent's model will be known. If nil,
+	// they are not.
+	Priced func(config.Agent) bool
+
+	// Window returns the context window of an agent's model in tokens, 0 if unknown.
+	// If nil, all are unknown.
+	Window func(config.Agent) int
+
+	// Repeatable reports whether a tool call that may have run already can run again
+	// without harm. If nil, every call can.
+	Repeatable func(tool string) bool
+}
+
+// Missing returns the error of Lacks.
+func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
+	if e.Lacks == nil {
+		return nil
+	}
+	return e.Lacks(ctx, agent)
+}
+
+// Check builds every agent's model and looks up its tools, so that a
+// configuration that cannot work fails before anything is paid for. A missing key
+// passes: another worker may have it.
+func (e Equipment) Check(ctx context.Context, team config.Team) error {
+	for _, agent := range team.Agents {
+		_, err := e.Model(agent)
+		for _, err := range []error{err, e.Missing(ctx, agent)} {
+			if err == nil {
+				continue
+			}
+			if _, absent := errors.AsType[*MissingKeyError](err); !absent {
+				return Invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
+			}
+		}
+	}
+	if team.Orchestrator.Budget.MaxCostUSD == nil {
+		return nil
+	}
+	for _, agent := range team.Agents {
+		if e.Priced == nil || !e.Priced(agent) {
+			return Invalid(&UnpricedError{Agent: agent.ID, Model: agent.Backend.Model})
+		}
+	}
+	return nil
+}

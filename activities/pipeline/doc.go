@@ -1,0 +1,12 @@
+// Package pipeline has the activities of the Pipeline workflow.
+//
+//   - PreparePipeline resolves the pipeline, refuses one that cannot work here, and
+//     claims the run's directory.
+//   - RunSegment runs one segment of a step: an agent, tool calls, or a team's decision.
+//   - AskTeam composes the question for the team of a session step.
+//   - RecordPipeline writes people's messages and the files derived from the history.
+//   - ConcludePipeline writes result.json.
+//
+// Names, inputs and results are in pipeline.go. The activities' methods keep their
+// registered names: a worker registers all products.
+package pipeline

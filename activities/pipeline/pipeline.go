@@ -1,0 +1,188 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
+)
+
+// The registered names of the activities of pipelines. They are in every history.
+const (
+	PrepareName    = "PreparePipeline"
+	RunSegmentName = "RunSegment"
+	AskTeamName    = "AskTeam"
+	RecordName     = "RecordPipeline"
+	ConcludeName   = "ConcludePipeline"
+)
+
+// Activities are the activities of pipelines. Bookkeeping needs only Store and Now.
+type Activities struct{ attempt.Process }
+
+// RegisterSteps registers the activities that need teams, models and keys.
+func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
+	r.RegisterActivityWithOptions(a.PreparePipeline, activity.RegisterOptions{Name: PrepareName})
+	r.RegisterActivityWithOptions(a.RunSegment, activity.RegisterOptions{Name: RunSegmentName})
+	r.RegisterActivityWithOptions(a.AskTeam, activity.RegisterOptions{Name: AskTeamName})
+}
+
+// RegisterBookkeeping registers the activities that need only the store.
+func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
+	r.RegisterActivityWithOptions(a.RecordPipeline, activity.RegisterOptions{Name: RecordName})
+	r.RegisterActivityWithOptions(a.ConcludePipeline, activity.RegisterOptions{Name: ConcludeName})
+}
+
+// PrepareInput is what a run of a pipeline was started with.
+type PrepareInput struct {
+	Protocol   int             `json:"protocol"`
+	ID         string          `json:"id"`
+	WorkflowID string          `json:"workflow_id"`
+	FirstRunID string          `json:"first_run_id"`
+	Request    string          `json:"request"`
+	Pipeline   string          `json:"pipeline,omitempty"` // a registered name
+	Config     json.RawMessage `json:"config,omitempty"`
+}
+
+// File is pipeline.json, claimed once by the workflow that owns the run.
+type File struct {
+	Request    string `json:"request"`
+	ConfigHash string `json:"config_hash"`
+	activities.Owner
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Prepared is what the workflow needs of a resolved pipeline.
+type Prepared struct {
+	Protocol   int            `json:"protocol"`
+	ConfigHash string         `json:"config_hash"`
+	Graph      pipeline.Graph `json:"graph"`
+
+	// URL is where the run's directory is, for people.
+	URL string `json:"url"`
+
+	// Offline says that the built-in model plays agents of the pipeline.
+	Offline bool `json:"offline,omitempty"`
+}
+
+// SegmentInput is one launch. What is large is read from the run's directory.
+type SegmentInput struct {
+	Run        string          `json:"run"`
+	ConfigHash string          `json:"config_hash"`
+	Launch     pipeline.Launch `json:"launch"`
+
+	// Decision is what the team of a session step came to; nil for other steps.
+	Decision *TeamDecision `json:"decision,omitempty"`
+}
+
+// TeamSession is the ID of the session of a session step, unless there is one with
+// it already.
+func (in SegmentInput) TeamSession() string {
+	return fmt.Sprintf("%s-%s-%s", in.Run, in.Launch.Step, in.Launch.ID)
+}
+
+// TeamDecision is how the session of a session step ended.
+type TeamDecision struct {
+	Session string    `json:"session"`
+	Status  string    `json:"status"`
+	Path    string    `json:"path"` // of the final answer's answer.json
+	Cost    llm.Usage `json:"cost"`
+}
+
+// SegmentResult is what a segment came to, in references and short text.
+type SegmentResult struct {
+	Token      string          `json:"token"`
+	Number     int             `json:"number"`
+	Status     pipeline.Status `json:"status"`
+	Action     pipeline.Action `json:"action,omitempty"`
+	To         string          `json:"to,omitempty"`
+	Messages   string          `json:"messages,omitempty"`
+	Iterations int             `json:"iterations,omitempty"`
+	Text       string          `json:"text,omitempty"` // cut
+	Said       bool            `json:"said,omitempty"`
+	Workspace  string          `json:"workspace,omitempty"`
+	Heard      int             `json:"heard,omitempty"`
+	Usage      llm.Usage       `json:"usage"`
+}
+
+// TeamQuestion is what the team of a session step is asked: the input of its
+// session.
+type TeamQuestion struct {
+	Query  string          `json:"query"`
+	Team   string          `json:"team,omitempty"`
+	Config json.RawMessage `json:"config,omitempty"`
+
+	// Session is the ID of the session: one that nobody has. A workflow that was
+	// reset finds the session of the run before under the first one that it thinks of.
+	Session string `json:"session,omitempty"`
+}
+
+// RecordInput is what has happened since the last record.
+type RecordInput struct {
+	Run      string           `json:"run"`
+	Messages []pipeline.Keep  `json:"messages,omitempty"`
+	Events   []pipeline.Entry `json:"events,omitempty"`
+	Status   State            `json:"status"` // without the request and the trace
+
+	// Trace is what was added to the trace, after its first Traced entries.
+	Traced int                `json:"traced,omitempty"`
+	Trace  []pipeline.Segment `json:"trace,omitempty"`
+
+	// Over says that the run has ended: no step of it goes on any more.
+	Over bool `json:"over,omitempty"`
+}
+
+// State is a run at a glance: the answer to the state query and the
+// content of status.json.
+type State struct {
+	ID      string `json:"id"`
+	Request string `json:"request"`
+
+	// Status is "running" or how the run ended; Reason says why, if it did not just
+	// end.
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	pipeline.View
+}
+
+// ConcludeInput is a run that is over.
+type ConcludeInput struct {
+	Run     string         `json:"run"`
+	Final   *pipeline.Ref  `json:"final,omitempty"`
+	History []pipeline.Ref `json:"history"`
+	Result  Result         `json:"result"` // but for what is read from the store
+}
+
+// Result is how a run ended: the result of the workflow and the content of
+// result.json.
+type Result struct {
+	ID     string          `json:"id"`
+	Status pipeline.Status `json:"status"`
+
+	// Error says why a run did not just end.
+	Error *artifact.Error `json:"error,omitempty"`
+
+	Trace       []pipeline.Segment `json:"trace"`
+	History     []HistoryEntry     `json:"history"`
+	Transitions int                `json:"transitions"` // how often control was passed on
+	Usage       llm.Usage          `json:"usage"`
+
+	// Final is the text of the run, cut at 8 KB; the whole is at FinalPath.
+	Final          string  `json:"final"`
+	FinalTruncated bool    `json:"final_truncated,omitempty"`
+	FinalPath      *string `json:"final_path"` // null without a text
+}
+
+// HistoryEntry is the text of one step, cut at 280 characters; the whole is at Path.
+type HistoryEntry struct {
+	Step string `json:"step"`
+	Text string `json:"text"`
+	Path string `json:"path"`
+}

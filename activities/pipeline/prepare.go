@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/pipeline"
+)
+
+// PreparePipeline resolves the pipeline, checks everything that can be wrong with
+// the input, and claims the run's directory for this workflow.
+func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prepared, error) {
+	defer activities.Beat(ctx)()
+	p, err := a.resolve(in)
+	if err != nil {
+		return Prepared{}, activities.Invalid(err)
+	}
+	if err := a.check(ctx, p); err != nil {
+		return Prepared{}, err
+	}
+	if err := roomForTeams(in.ID, p); err != nil {
+		return Prepared{}, activities.Invalid(err)
+	}
+	layout := artifact.InPipeline(in.ID)
+	if err := a.claim(ctx, layout, in, p); err != nil {
+		return Prepared{}, err
+	}
+	return Prepared{
+		Protocol: min(in.Protocol, pipeline.Protocol), ConfigHash: p.Hash(), Graph: graphOf(p),
+		URL:     a.Store.URL(layout.File("pipeline.json")),
+		Offline: p.PlaysOffline(),
+	}, nil
+}
+
+func (a *Activities) resolve(in PrepareInput) (config.Pipeline, error) {
+	given := activities.Given(in.Config)
+	switch {
+	case given && in.Pipeline != "":
+		return config.Pipeline{}, errors.New("the input has both a pipeline and a config: give one")
+	case given:
+		return config.ParsePipeline("input config", in.Config, config.Cluster)
+	case in.Pipeline != "":
+		return a.Teams.Pipeline(in.Pipeline)
+	}
+	return config.Pipeline{}, errors.New(`the input has no pipeline: give one as config, as in {"request":"…","config":{"start":…,"steps":[…]}}`)
+}
+
+// check checks every agent, and every team of a session step, as those of a
+// session are.
+func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
+	if err := a.Check(ctx, config.Team{Agents: p.Agents}); err != nil {
+		return err
+	}
+	for _, s := range p.Steps {
+		if s.Kind != config.SessionStep {
+			continue
+		}
+		team, err := a.teamOf(s)
+		if err != nil {
+			return activities.Invalid(fmt.Errorf("step %s: %w", s.Name, err))
+		}
+		if err := a.Check(ctx, team); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roomForTeams refuses a run's ID from which no ID of a session can be made for
+// some step: that would be known when the step is due, and those before it paid for.
+func roomForTeams(id string, p config.Pipeline) error {
+	const numbers = "-l9999-99" // of the launch, and beside a session of the same name
+	for _, s := range p.Steps {
+		most := artifact.MaxSessionID - len("-"+s.Name+numbers)
+		if s.Kind == config.SessionStep && len(id) > most {
+			return fmt.Errorf("the run's id has %d bytes, and that of step %s's session is longer: give one of at most %d", len(id), s.Name, most)
+		}
+	}
+	return nil
+}
+
+// teamOf is the team of a session step.
+func (a *Activities) teamOf(s config.PipelineStep) (config.Team, error) {
+	if s.Config != nil {
+		return *s.Config, nil
+	}
+	return a.Teams.ByName(s.Team)
+}
+
+// graphOf is what the machine needs of a definition.
+func graphOf(p config.Pipeline) pipeline.Graph {
+	g := pipeline.Graph{
+		Start: p.Start, MaxTransitions: p.Limits.MaxTransitions, MaxDepth: p.Limits.MaxCallDepth, Park: p.OnStepFailure == "park",
+	}
+	for _, s := range p.Steps {
+		n := pipeline.Node{
+			Name: s.Name, Kind: pipeline.Kind(s.Kind), Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History,
+		}
+		if s.Kind != config.AgentStep { // it asks no model
+			n.MaxIterations = pipeline.DefaultIterations
+		}
+		for _, b := range s.Next {
+			n.Next = append(n.Next, pipeline.Branch{When: pipeline.Status(b.When.Status), To: b.To})
+		}
+		g.Steps = append(g.Steps, n)
+	}
+	return g
+}
+
+// claim writes the run's first files, once.
+func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, p config.Pipeline) error {
+	canonical, err := p.Canonical()
+	if err != nil {
+		return activities.Invalid(err)
+	}
+	_, _, err = activities.Claim(ctx, a.Store, layout.File("pipeline.json"), File{
+		Request: in.Request, ConfigHash: p.Hash(), Owner: activities.Owner{WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID}, CreatedAt: artifact.Timestamp(a.Now()),
+	}, func(f File) activities.Owner { return f.Owner }, "run "+in.ID, "choose another ID")
+	if err != nil {
+		return err
+	}
+	err = artifact.CreateJSON(ctx, a.Store, layout.File("config.json"), json.RawMessage(canonical))
+	if err != nil && !errors.Is(err, artifact.ErrExists) {
+		return fmt.Errorf("writing config.json of run %s: %w", in.ID, err)
+	}
+	return nil
+}

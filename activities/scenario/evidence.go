@@ -1,0 +1,253 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/scenario"
+	"conclave/engine/step"
+)
+
+// maxPieces is how many pieces of evidence a step has at most.
+const maxPieces = 50
+
+// recorder is record_evidence beside the other tools of a step. It is bound to its
+// run and step: there is nothing to name another one with.
+type recorder struct {
+	others    step.Tools
+	workspace string
+	store     artifact.Store
+	layout    artifact.Layout
+	run, step string
+	marks     *marks
+	now       func() time.Time
+	read      func(workspace, name string, most int64) (content []byte, objection string, err error)
+}
+
+// Tools implements loop.Tools.
+func (r recorder) Tools() []llm.Tool {
+	types, _ := json.Marshal(scenario.EvidenceTypes()) // names always can be written
+	return append(slices.Clone(r.others.Tools()), llm.Tool{
+		Name: scenario.EvidenceTool,
+		Description: "Keep a piece of evidence of this step: a file of your workspace (path), or text (data). " +
+			"It answers with the path to report. Recording the same name and type again replaces it.",
+		Parameters: json.RawMessage(`{"type":"object","required":["name","type"],"properties":{` +
+			`"name":{"type":"string","description":"Letters, digits, ., _ or -, such as before, after, console or db-orders."},` +
+			`"type":{"type":"string","enum":` + string(types) + `},` +
+			`"path":{"type":"string","description":"A file in your workspace; what a screenshot takes."},` +
+			`"data":{"type":"string","description":"The content itself, if it is text and in no file."}},"additionalProperties":false}`),
+	})
+}
+
+// Close implements io.Closer.
+func (r recorder) Close() error { return r.others.Close() }
+
+// Run implements loop.Tools.
+func (r recorder) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
+	call = r.marks.call(call)
+	if call.Name != scenario.EvidenceTool {
+		return r.others.Run(ctx, call)
+	}
+	said, err := r.record(ctx, call.Arguments)
+	var wrong evidenceError
+	if errors.As(err, &wrong) {
+		return loop.Output{Text: "error: " + wrong.Error()}, nil
+	}
+	return loop.Output{Text: said}, err
+}
+
+// evidenceError is what the agent is told instead of a path.
+type evidenceError string
+
+func (e evidenceError) Error() string { return string(e) }
+
+func object(format string, args ...any) error { return evidenceError(fmt.Sprintf(format, args...)) }
+
+// piece is one piece of evidence that an agent wants to keep.
+type piece struct {
+	Name string  `json:"name"`
+	Type string  `json:"type"`
+	Path *string `json:"path"`
+	Data *string `json:"data"`
+}
+
+// record keeps a piece of evidence, its description last: what has none is no
+// evidence.
+func (r recorder) record(ctx context.Context, arguments string) (string, error) {
+	p, err := readPiece(arguments)
+	if err != nil {
+		return "", err
+	}
+	file, kind, err := scenario.CheckEvidence(p.Name, p.Type)
+	switch {
+	case err != nil:
+		return "", object("%s", err.Error())
+	case r.marks.holds(p.Name):
+		return "", object("the name holds a credential: choose another one")
+	}
+	base := strings.TrimSuffix(file, path.Ext(file))
+	if err := r.free(ctx, base, p.Type); err != nil {
+		return "", err
+	}
+	content, err := r.content(p, file)
+	if err != nil {
+		return "", err
+	}
+	if err := r.store.Put(ctx, r.layout.Evidence(r.step, file), bytes.NewReader(content)); err != nil {
+		return "", fmt.Errorf("keeping the evidence %s: %w", file, err)
+	}
+	sum := sha256.Sum256(content)
+	described := scenario.Evidence{
+		RunID: r.run, StepID: r.step, Type: p.Type, Name: base, File: file, CapturedAt: artifact.Timestamp(r.now()).Format(time.RFC3339Nano),
+		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), ContentType: kind,
+	}
+	if err := artifact.PutJSON(ctx, r.store, r.layout.Evidence(r.step, base+".meta.json"), described); err != nil {
+		return "", fmt.Errorf("describing the evidence %s: %w", file, err)
+	}
+	return fmt.Sprintf("recorded %s (%d bytes)", evidencePath(r.step, file), len(content)), nil
+}
+
+func readPiece(arguments string) (piece, error) {
+	var p piece
+	decoder := json.NewDecoder(strings.NewReader(arguments))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		return p, object(`the arguments are not {"name": string, "type": string, "path"?: string, "data"?: string}: %s`, err.Error())
+	}
+	if p.Path != nil && *p.Path == "" {
+		p.Path = nil
+	}
+	switch {
+	case p.Path != nil && p.Data != nil && *p.Data != "":
+		return p, object("there are both a path and data: give one")
+	case p.Path == nil && p.Data == nil:
+		return p, object("there is neither a path nor data: give one")
+	case p.Path == nil && p.Type == "screenshot":
+		return p, object("a screenshot takes the path of its file in the workspace")
+	}
+	return p, nil
+}
+
+// free refuses a name that evidence of another type has, and a piece too many.
+func (r recorder) free(ctx context.Context, base, kind string) error {
+	there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.layout.Evidence(r.step, base+".meta.json"))
+	switch {
+	case err == nil && there.Type == kind:
+		return nil
+	case err == nil:
+		return object("the name %s is that of a %s already: choose another one", base, there.Type)
+	case !errors.Is(err, artifact.ErrNotFound):
+		return fmt.Errorf("looking for the evidence %s: %w", base, err)
+	}
+	kept, err := evidenceOf(ctx, r.store, r.layout, r.step)
+	if err == nil && len(kept) >= maxPieces {
+		return object("the step has %d pieces of evidence, which is as many as it may have", len(kept))
+	}
+	return err
+}
+
+// content is what is kept: text without credentials, and JSON that can be read.
+func (r recorder) content(p piece, file string) ([]byte, error) {
+	var content []byte
+	if p.Path == nil {
+		content = []byte(*p.Data)
+	} else {
+		var objection string
+		var err error
+		content, objection, err = r.read(r.workspace, r.within(*p.Path), scenario.MaxEvidence)
+		switch {
+		case err != nil:
+			return nil, err
+		case objection != "":
+			return nil, object("%s", objection)
+		}
+	}
+	if p.Type == "screenshot" {
+		if kind := http.DetectContentType(content); kind != "image/png" {
+			return nil, object("the file is no PNG image but %s: take the screenshot as PNG", kind)
+		}
+		return content, nil
+	}
+	text := r.marks.clean(strings.ToValidUTF8(string(content), "\uFFFD"))
+	if path.Ext(file) == ".json" && !json.Valid([]byte(text)) {
+		whole, err := artifact.EncodeJSON(text)
+		if err != nil {
+			return nil, err
+		}
+		text = string(whole)
+	}
+	if len(text) > scenario.MaxEvidence {
+		return nil, object("the evidence has %d bytes, at most %d are kept: keep the part that matters", len(text), scenario.MaxEvidence)
+	}
+	return []byte(text), nil
+}
+
+// within makes of an absolute path in the workspace, as other programs tell it, one
+// relative to it.
+func (r recorder) within(name string) string {
+	if !filepath.IsAbs(name) {
+		return name
+	}
+	for _, root := range []string{r.workspace, resolved(r.workspace)} {
+		if inside, err := filepath.Rel(root, filepath.Clean(name)); err == nil && filepath.IsLocal(inside) {
+			return filepath.ToSlash(inside)
+		}
+	}
+	return name
+}
+
+func resolved(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
+
+// evidencePath is where evidence is, from the run's directory.
+func evidencePath(step, file string) string { return "step-" + step + "/evidence/" + file }
+
+// evidenceOf are the paths of the evidence that the store has of a step: files with
+// their descriptions.
+func evidenceOf(ctx context.Context, store artifact.Store, layout artifact.Layout, step string) ([]string, error) {
+	there, described := map[string]bool{}, []string{}
+	prefix := layout.Evidence(step, "")
+	for key, err := range store.List(ctx, prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("looking for the evidence of step %s: %w", step, err)
+		}
+		name := strings.TrimPrefix(key, prefix)
+		if base, ok := strings.CutSuffix(name, ".meta.json"); ok {
+			described = append(described, base)
+		}
+		there[name] = true
+	}
+	paths := []string{}
+	for _, base := range described {
+		meta, err := artifact.ReadJSON[scenario.Evidence](ctx, store, prefix+base+".meta.json")
+		var malformed *artifact.MalformedError
+		switch {
+		case errors.Is(err, artifact.ErrNotFound), errors.As(err, &malformed):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("reading the evidence of step %s: %w", step, err)
+		}
+		if there[meta.File] && strings.TrimSuffix(meta.File, path.Ext(meta.File)) == base {
+			paths = append(paths, evidencePath(step, meta.File))
+		}
+	}
+	return paths, nil
+}

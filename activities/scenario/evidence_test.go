@@ -1,0 +1,183 @@
+//go:build unix
+
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/scenario"
+)
+
+// newRecorder is record_evidence of step 02 of a run, on an empty workspace.
+func newRecorder(t *testing.T, secrets ...string) (r recorder, say func(map[string]any) string) {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	dir := t.TempDir()
+	files, err := tools.Open(t.Context(), dir, tools.Set{Files: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = files.Close() })
+	r = recorder{
+		others: files, workspace: dir, store: store, layout: artifact.InScenario("buy", "r1"), run: "r1", step: "02",
+		marks: newMarks("seed", secrets), now: time.Now, read: tools.ReadFile,
+	}
+	return r, func(arguments map[string]any) string {
+		data, err := json.Marshal(arguments)
+		require.NoError(t, err)
+		out, err := r.Run(t.Context(), llm.ToolCall{ID: "c", Name: scenario.EvidenceTool, Arguments: string(data)})
+		require.NoError(t, err)
+		return out.Text
+	}
+}
+
+func picture(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 2, 2))))
+	return b.Bytes()
+}
+
+func (r recorder) kept(t *testing.T, file string) string {
+	t.Helper()
+	body, err := r.store.Get(t.Context(), r.layout.Evidence("02", file))
+	require.NoError(t, err)
+	return string(body)
+}
+
+func TestEvidence_OfFilesAndText(t *testing.T) {
+	t.Parallel()
+	r, say := newRecorder(t)
+	require.NoError(t, os.WriteFile(filepath.Join(r.workspace, "shot.png"), picture(t), 0o600))
+	require.Equal(t, fmt.Sprintf("recorded step-02/evidence/before.png (%d bytes)", len(picture(t))),
+		say(map[string]any{"name": "before", "type": "screenshot", "path": "shot.png"}), "the path and the size, nothing of the content")
+	require.Contains(t, say(map[string]any{"name": "after.png", "type": "screenshot", "path": filepath.Join(r.workspace, "shot.png")}), "after.png", "as other programs tell it")
+	require.Contains(t, say(map[string]any{"name": "net", "type": "network_log", "data": `{"status":200}`}), "net.json")
+	require.Contains(t, say(map[string]any{"name": "net2", "type": "network_log", "data": "GET / 200"}), "net2.json")
+	require.JSONEq(t, `"GET / 200"`, r.kept(t, "net2.json"), "what is no JSON is kept as some")
+
+	meta, err := artifact.ReadJSON[scenario.Evidence](t.Context(), r.store, r.layout.Evidence("02", "before.meta.json"))
+	require.NoError(t, err)
+	require.Equal(t, "image/png", meta.ContentType)
+	require.Equal(t, int64(len(picture(t))), meta.Size)
+
+	evidence, err := evidenceOf(t.Context(), r.store, r.layout, "02")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{
+		"step-02/evidence/after.png", "step-02/evidence/before.png", "step-02/evidence/net.json", "step-02/evidence/net2.json",
+	}, evidence)
+}
+
+// Everything that is refused, and in words for the agent. Nothing is kept of it.
+func TestEvidence_Refusals(t *testing.T) {
+	t.Parallel()
+	r, say := newRecorder(t, "hunter2")
+	outside := filepath.Join(t.TempDir(), "secret.txt")
+	require.NoError(t, os.WriteFile(outside, []byte("x"), 0o600))
+	in := func(name string) string { return filepath.Join(r.workspace, name) }
+	require.NoError(t, os.Symlink(outside, in("link.txt")))
+	require.NoError(t, os.Link(outside, in("hard.txt")))
+	require.NoError(t, os.Mkdir(in("dir"), 0o700))
+	require.NoError(t, os.WriteFile(in("text.txt"), []byte("x"), 0o600))
+	large, err := os.Create(in("large.txt"))
+	require.NoError(t, err)
+	require.NoError(t, large.Truncate(scenario.MaxEvidence+1))
+	require.NoError(t, large.Close())
+	require.NoError(t, makeFIFO(in("fifo")))
+
+	file := func(path string) map[string]any { return map[string]any{"name": "x", "type": "stdout", "path": path} }
+	for why, arguments := range map[string]map[string]any{
+		"leads out of the workspace by": file("link.txt"),
+		"leads out of the workspace;":   file("../secret.txt"),
+		"is absolute":                   file(outside),
+		"hard links":                    file("hard.txt"),
+		"not a regular file":            file("fifo"),
+		"is a directory":                file("dir"),
+		"there is no":                   file("gone.txt"),
+		"more than 10.0 MB":             file("large.txt"),
+		"no PNG image":                  {"name": "x", "type": "screenshot", "path": "text.txt"},
+		"takes the path":                {"name": "x", "type": "screenshot", "data": "iVBORw0KGgo="},
+		"at most":                       {"name": "x", "type": "stdout", "data": strings.Repeat("x", scenario.MaxEvidence+1)},
+		"neither a path nor data":       {"name": "x", "type": "stdout"},
+		"both a path and data":          {"name": "x", "type": "stdout", "path": "text.txt", "data": "y"},
+		"no type":                       {"name": "x", "type": "video", "data": "y"},
+		"the name \"../../x\"":          {"name": "../../x", "type": "stdout", "data": "y"},
+		"unknown field":                 {"name": "x", "type": "stdout", "data": "y", "step": "01"},
+		"holds a credential":            {"name": "hunter2", "type": "stdout", "data": "y"},
+	} {
+		require.Contains(t, say(arguments), why)
+	}
+	for key, err := range r.store.List(t.Context(), "") {
+		require.NoError(t, err)
+		require.Fail(t, "something is kept", key)
+	}
+}
+
+// "same name+type again replaces, other type refused"
+func TestEvidence_NamesAreTakenOnce(t *testing.T) {
+	t.Parallel()
+	r, say := newRecorder(t)
+	for _, text := range []string{"first", "second"} {
+		require.Contains(t, say(map[string]any{"name": "log", "type": "stdout", "data": text}), "recorded")
+	}
+	require.Equal(t, "second", r.kept(t, "log.txt"))
+	for _, kind := range []string{"stderr", "custom"} {
+		require.Contains(t, say(map[string]any{"name": "log", "type": kind, "data": "third"}), "is that of a stdout already")
+	}
+	require.Equal(t, "second", r.kept(t, "log.txt"))
+	for n := range maxPieces - 1 {
+		require.Contains(t, say(map[string]any{"name": fmt.Sprintf("n%d", n), "type": "stdout", "data": "x"}), "recorded")
+	}
+	require.Contains(t, say(map[string]any{"name": "more", "type": "stdout", "data": "x"}), "as many as it may have")
+	require.Contains(t, say(map[string]any{"name": "log", "type": "stdout", "data": "x"}), "recorded", "what is there can be replaced")
+}
+
+func TestEvidence_HasNoCredentials(t *testing.T) {
+	t.Parallel()
+	r, say := newRecorder(t, `pa"ss`, "12345")
+	require.Contains(t, say(map[string]any{"name": "a", "type": "html_snapshot", "data": `<input value='pa"ss'>`}), "recorded")
+	require.Equal(t, "<input value='[redacted]'>", r.kept(t, "a.html"))
+	require.Contains(t, say(map[string]any{"name": "b", "type": "api_response", "data": `{"password":"pa\"ss"}`}), "recorded")
+	require.JSONEq(t, `{"password":"[redacted]"}`, r.kept(t, "b.json"))
+	require.Contains(t, say(map[string]any{"name": "c", "type": "api_response", "data": `{"pin":12345}`}), "recorded")
+	require.True(t, json.Valid([]byte(r.kept(t, "c.json"))))
+	require.NotContains(t, r.kept(t, "c.json"), "12345")
+
+	// A call that was kept has marks, which are put back.
+	data := `{"name":"d","type":"stdout","data":"` + r.marks.hide.Replace("it is 12345") + `"}`
+	require.NotContains(t, data, "12345")
+	out, err := r.Run(t.Context(), llm.ToolCall{Name: scenario.EvidenceTool, Arguments: data})
+	require.NoError(t, err)
+	require.Contains(t, out.Text, "recorded")
+	require.Equal(t, "it is [redacted]", r.kept(t, "d.txt"))
+}
+
+// What is there without a description, or described by another name, is no evidence.
+func TestEvidence_IsWhatIsDescribed(t *testing.T) {
+	t.Parallel()
+	r, _ := newRecorder(t)
+	put := func(name, body string) {
+		require.NoError(t, r.store.Put(t.Context(), r.layout.Evidence("02", name), strings.NewReader(body)))
+	}
+	put("orphan.txt", "x")
+	put("gone.meta.json", `{"file":"gone.txt"}`)
+	put("other.meta.json", `{"file":"orphan.txt"}`)
+	put("broken.meta.json", `{`)
+	evidence, err := evidenceOf(t.Context(), r.store, r.layout, "02")
+	require.NoError(t, err)
+	require.Empty(t, evidence)
+}

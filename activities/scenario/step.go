@@ -1,0 +1,147 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/engine/artifact"
+	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
+	"conclave/engine/step"
+	"conclave/engine/text"
+)
+
+// Bounds of what a step's result has, beside its evidence.
+const (
+	maxTold     = 2000 // bytes of an error or a summary
+	maxWarnings = 10
+)
+
+// stepRun is one attempt of a scenario's step.
+type stepRun struct {
+	*attempt.Attempt
+	activities *Activities
+	in         StepInput
+	layout     artifact.Layout
+	marks      *marks
+}
+
+// RunScenarioStep runs one step of a scenario, or finds it run. A verdict is a result,
+// whatever it is; an error says that there is none.
+func (a *Activities) RunScenarioStep(ctx context.Context, in StepInput) (StepResult, error) {
+	run := &stepRun{Attempt: attempt.New(ctx, a.Process, string(in.Launch.ID)), activities: a, in: in, layout: artifact.InScenario(in.Scenario, in.Run)}
+	run.Look = nil // nothing reaches a step
+	run.Limit(time.Duration(in.TimeoutSeconds) * time.Second)
+	ended, err := run.Perform(ctx, run.assemble)
+	switch {
+	case err != nil:
+		return StepResult{}, run.cleaned(err)
+	case ended != nil:
+		return StepResult{}, ended
+	}
+	return run.outcome(ctx)
+}
+
+// assemble reads what the step is about.
+func (t *stepRun) assemble(ctx context.Context) error {
+	store := t.Ports.Store
+	team, err := t.activities.Teams.ByHash(ctx, store, t.layout, t.in.ConfigHash)
+	if err != nil {
+		return err
+	}
+	agent := team.Agents[0]
+	content, err := store.Get(ctx, definitionOf(t.layout, t.in.Launch.Step.File))
+	if err != nil {
+		return fmt.Errorf("reading the file of step %s: %w", t.in.Launch.Step.ID, err)
+	}
+	prd, err := readPRD(ctx, store, t.layout)
+	if err != nil {
+		return err
+	}
+	if t.marks, err = marksOf(ctx, store, t.layout, prd); err != nil {
+		return err
+	}
+	if err := t.Equip(ctx, agent); err != nil {
+		return err
+	}
+	t.marks.on(&t.Ports)
+	t.witness()
+	t.Spec = scenarioagent.Step{
+		Layout: t.layout, Launch: t.in.Launch, Token: t.Token, Attempt: t.Number, Spent: t.Result.Usage, Agent: agent.ID,
+		Task: scenarioagent.Task{
+			Scenario: t.in.Scenario, Step: t.in.Launch.Step, Content: string(content), Previous: t.in.Launch.Previous,
+			Project: scenario.Summary(prd, scenario.SignsIn(string(content))), System: agent.SystemMessage,
+		},
+	}.Spec()
+	return nil
+}
+
+// witness puts record_evidence beside the agent's tools.
+func (t *stepRun) witness() {
+	open, repeatable := t.Ports.Tools, t.Ports.Repeatable
+	t.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
+		opened, err := open(ctx, workspace)
+		if err != nil {
+			return nil, err
+		}
+		return recorder{
+			others: opened, workspace: workspace, store: t.Ports.Store, layout: t.layout,
+			run: t.in.Run, step: t.in.Launch.Step.ID, marks: t.marks, now: t.activities.Now, read: t.activities.ReadFile,
+		}, nil
+	}
+	// The same evidence recorded twice is there once.
+	t.Ports.Repeatable = func(tool string) bool {
+		return tool == scenario.EvidenceTool || repeatable == nil || repeatable(tool)
+	}
+}
+
+// outcome translates the commit for the workflow. What the store has is the
+// evidence, whatever the agent says.
+func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
+	commit := t.Result.Commit
+	commit.Payload = t.marks.report(commit.Payload)
+	report, err := scenarioagent.ReadReport(commit)
+	if err != nil {
+		return StepResult{}, activities.Invalid(err)
+	}
+	stored, err := evidenceOf(ctx, t.Ports.Store, t.layout, t.in.Launch.Step.ID)
+	if err != nil {
+		return StepResult{}, t.Error(err)
+	}
+	evidence, warnings := scenario.Reconcile(report.EvidencePaths, stored)
+	result := StepResult{
+		Token: t.Token, Number: t.Result.Step, Status: report.Status, Evidence: evidence,
+		Summary: text.Truncate(t.marks.clean(report.Summary), maxTold), Usage: t.Result.Usage,
+	}
+	if report.Error != nil {
+		text := text.Truncate(t.marks.clean(*report.Error), maxTold)
+		result.Error = &text
+	}
+	for i, w := range warnings {
+		if i == maxWarnings {
+			result.Warnings = append(result.Warnings, fmt.Sprintf("and %d more", len(warnings)-i))
+			break
+		}
+		result.Warnings = append(result.Warnings, t.marks.clean(w))
+	}
+	return result, nil
+}
+
+// cleaned is the activity's error without credentials: what a server answers may
+// have some of what it was sent.
+func (t *stepRun) cleaned(err error) error {
+	var application *temporal.ApplicationError
+	if !errors.As(err, &application) || !t.marks.holds(err.Error()) {
+		return err
+	}
+	return temporal.NewApplicationErrorWithOptions(t.marks.clean(application.Message()), application.Type(), temporal.ApplicationErrorOptions{
+		NonRetryable: application.NonRetryable(), NextRetryDelay: application.NextRetryDelay(), Category: application.Category(),
+		Details: []any{t.Failure()},
+	})
+}

@@ -1,0 +1,231 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
+	"conclave/engine/step"
+)
+
+// heartbeatDetails are the details of a step's heartbeats, as servers keep them.
+type heartbeatDetails struct {
+	Fruitless int       `json:"fruitless"`
+	Began     time.Time `json:"began,omitzero"`
+}
+
+// script is a model that gives the same reply to every request.
+type script llm.Message
+
+func (s script) Generate(context.Context, llm.Request) (llm.Reply, error) {
+	return llm.Reply{Message: llm.Message(s), Usage: llm.Usage{InputTokens: 100, OutputTokens: 10, ModelCalls: 1}}, nil
+}
+
+// floor is a store with the activities of scenarios on it.
+type floor struct {
+	*testsuite.TestActivityEnvironment
+	*Activities
+	t     *testing.T
+	store *artifact.Dir
+}
+
+// newFloor returns a floor with a run of a scenario of one step that is about to
+// begin. The agent reports that every step passes.
+func newFloor(t *testing.T) (*floor, StepInput) {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	report, err := json.Marshal(map[string]any{"status": "pass", "evidence_paths": []string{}, "error": nil, "summary": "Fine."})
+	require.NoError(t, err)
+	model := script{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c1", Name: scenarioagent.ReportTool, Arguments: string(report)}}}
+	team := config.Default()
+	team.Agents = team.Agents[:1]
+	f := &floor{t: t, store: store, Activities: &Activities{ReadFile: tools.ReadFile, Process: attempt.Process{
+		Equipment: activities.Equipment{
+			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+			Model: func(config.Agent) (loop.Model, error) { return model, nil },
+			Tools: func(ctx context.Context, _ config.Agent, dir string) (step.Tools, error) {
+				return tools.Open(ctx, dir, tools.Set{Files: true})
+			},
+		},
+		Store: store, Now: time.Now, Scratch: t.TempDir(),
+		Heartbeat: func(context.Context, []byte, ...any) error { return nil },
+	}}}
+	var suite testsuite.WorkflowTestSuite
+	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
+	f.SetTestTimeout(20 * time.Second)
+	f.RegisterSteps(f.TestActivityEnvironment)
+	ref := scenario.StepRef{ID: "01", Title: "Open", File: "01-open.md"}
+	value, err := f.ExecuteActivity(PrepareName, PrepareInput{
+		RunID: "r1", WorkflowID: "w", FirstRunID: "f", Files: map[string]string{ref.File: "Open it."},
+		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{ref}},
+	})
+	require.NoError(t, err)
+	var p Prepared
+	require.NoError(t, value.Get(&p))
+	return f, StepInput{
+		Scenario: "buy", Run: "r1", ConfigHash: p.ConfigHash, Launch: scenario.Launch{ID: "l1", Step: ref}, TimeoutSeconds: 60,
+	}
+}
+
+func (f *floor) try(in StepInput) (StepResult, error) {
+	f.t.Helper()
+	value, err := f.ExecuteActivity(RunStepName, in)
+	var result StepResult
+	if err == nil {
+		require.NoError(f.t, value.Get(&result))
+	}
+	return result, err
+}
+
+// The time of a step runs from when its first attempt began, and what is over is
+// not tried again; but what was committed in time is found, however late.
+func TestRunScenarioStep_TimeIsOver(t *testing.T) {
+	t.Parallel()
+	f, in := newFloor(t)
+	f.SetHeartbeatDetails(heartbeatDetails{Began: time.Now().Add(-time.Hour)})
+	_, err := f.try(in)
+	var failed *temporal.ApplicationError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, step.TimeOver, failed.Type())
+	require.True(t, failed.NonRetryable())
+
+	f, in = newFloor(t)
+	first, err := f.try(in)
+	require.NoError(t, err)
+	f.SetHeartbeatDetails(heartbeatDetails{Began: time.Now().Add(-time.Hour)})
+	again, err := f.try(in)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+}
+
+// Attempts that die without a word end the step.
+func TestRunScenarioStep_AttemptsThatDied(t *testing.T) {
+	t.Parallel()
+	f, in := newFloor(t)
+	f.SetHeartbeatDetails(heartbeatDetails{Fruitless: 3, Began: time.Now()})
+	_, err := f.try(in)
+	var failed *temporal.ApplicationError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, activities.NoProgress, failed.Type())
+}
+
+// A run that has begun is on record, before its first step is.
+func TestPrepareScenario_WritesThatItRuns(t *testing.T) {
+	t.Parallel()
+	before := artifact.Timestamp(time.Now())
+	f, _ := newFloor(t)
+	r, err := artifact.ReadJSON[Result](t.Context(), f.store, "scenarios/buy/runs/r1/result.json")
+	require.NoError(t, err)
+	require.Equal(t, scenario.Running, r.Status)
+	require.Equal(t, 1, r.RunNumber)
+	require.False(t, r.StartedAt.Before(before), "it began when it began")
+	require.Nil(t, r.CompletedAt)
+	require.Equal(t, []scenario.Result{}, r.Steps)
+}
+
+// A prd.md that was put into the store before the start has to be there, and the
+// same: a run is of what its starter saw.
+func TestPrepareScenario_FindsThePRDThatWasStored(t *testing.T) {
+	t.Parallel()
+	const prd = "## Base URL\nhttp://127.0.0.1:8080\n"
+	for name, tt := range map[string]struct {
+		there string
+		says  string
+	}{
+		"the same":   {prd, ""},
+		"another":    {prd + "Password: hunter2\n", "is not the prd.md that run r2 was started with"},
+		"not there":  {"", "bucket and prefix of who started it have to be those of the workers"},
+		"cut in two": {prd[:10], "is not the prd.md that run r2 was started with"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, in := newFloor(t)
+			if tt.there != "" {
+				require.NoError(t, f.store.Put(t.Context(), PRDKey("buy", "r2"), strings.NewReader(tt.there)))
+			}
+			_, err := f.ExecuteActivity(PrepareName, PrepareInput{
+				RunID: "r2", WorkflowID: "w2", FirstRunID: "f2", Files: map[string]string{"01-open.md": "Open it."}, PRDHash: PRDHash(prd),
+				Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
+			})
+			if tt.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			var failed *temporal.ApplicationError
+			require.ErrorAs(t, err, &failed)
+			require.Contains(t, failed.Message(), tt.says)
+			require.True(t, failed.NonRetryable())
+		})
+	}
+}
+
+// PrepareScenario and RecordScenario can be repeated, and change nothing of a run
+// that belongs to another workflow by now.
+func TestScenario_CanBeRepeated(t *testing.T) {
+	t.Parallel()
+	f, in := newFloor(t)
+	f.RegisterBookkeeping(f.TestActivityEnvironment)
+	prepare := PrepareInput{
+		RunID: "r1", WorkflowID: "w", FirstRunID: "f", Files: map[string]string{"01-open.md": "Open it."},
+		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
+	}
+	value, err := f.ExecuteActivity(PrepareName, prepare)
+	require.NoError(t, err)
+	var p Prepared
+	require.NoError(t, value.Get(&p))
+	require.Equal(t, 1, p.RunNumber, "it has a number")
+
+	at := time.Now().UTC()
+	failed := scenario.Result{ID: "01", Status: scenario.Fail, EvidencePaths: []string{}}
+	record := RecordInput{
+		Result: Result{RunID: "r1", RunNumber: 1, Scenario: "buy", Status: scenario.Fail, CompletedAt: &at, Steps: []scenario.Result{failed}, Execution: 1},
+		Events: []Event{{Seq: 1, Kind: "started"}, {Seq: 2, Kind: "ended"}},
+	}
+	for range 2 {
+		_, err := f.ExecuteActivity(RecordName, record)
+		require.NoError(t, err)
+	}
+	lines, err := f.store.Get(t.Context(), "scenarios/buy/runs/r1/events.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, 2, bytes.Count(lines, []byte("\n")), "every event is recorded once")
+
+	resume := PrepareInput{RunID: "r1", WorkflowID: "w2", FirstRunID: "f2", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
+	for range 2 {
+		value, err := f.ExecuteActivity(PrepareName, resume)
+		require.NoError(t, err)
+		var p Prepared
+		require.NoError(t, value.Get(&p))
+		require.Equal(t, 2, p.Execution)
+		require.Equal(t, 2, p.Events)
+	}
+	resume.WorkflowID = "w3"
+	_, err = f.ExecuteActivity(PrepareName, resume)
+	require.ErrorContains(t, err, "it belongs to workflow w2")
+
+	_, err = f.ExecuteActivity(RecordName, record) // of the first workflow, late
+	require.NoError(t, err)
+	data, err := f.store.Get(t.Context(), "scenarios/buy/runs/r1/result.json")
+	require.NoError(t, err)
+	var r Result
+	require.NoError(t, json.Unmarshal(data, &r))
+	require.Equal(t, scenario.Running, r.Status)
+	require.Equal(t, 2, r.Execution)
+}

@@ -1,0 +1,110 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+)
+
+func TestCoordinationConfig_Defaults(t *testing.T) {
+	t.Parallel()
+	lead := 2
+	require.Equal(t, coordination.Config{
+		Agents:           []string{"agent_a", "agent_b", "agent_c"},
+		OnSplit:          coordination.SplitRevote,
+		MaxRevotes:       1,
+		MaxStepsPerAgent: 12,
+		OnAgentFailure:   coordination.FailureContinue,
+		Mode:             coordination.Voting,
+		Pacing:           coordination.Rounds,
+		Updates:          coordination.Inject,
+		UpdatesPerStep:   2,
+		LeadCap:          &lead,
+		Strategy:         coordination.Reuse,
+	}, coordinationConfig(config.Default()))
+}
+
+func TestCoordinationConfig_Keys(t *testing.T) {
+	t.Parallel()
+	yes, three, usd, presenter := true, 3, 1.5, "agent_b"
+	for name, tt := range map[string]struct {
+		set   func(*config.Orchestrator)
+		check func(*testing.T, coordination.Config)
+	}{
+		"no injection": {
+			func(o *config.Orchestrator) { o.DisableInjection = true },
+			func(t *testing.T, c coordination.Config) { require.Equal(t, coordination.NoUpdates, c.Updates) },
+		},
+		"restart": {
+			func(o *config.Orchestrator) { o.UpdateMode = "restart" },
+			func(t *testing.T, c coordination.Config) { require.Equal(t, coordination.Restart, c.Updates) },
+		},
+		"no fairness": {
+			func(o *config.Orchestrator) { o.FairnessEnabled = false },
+			func(t *testing.T, c coordination.Config) {
+				require.Nil(t, c.LeadCap)
+				require.Zero(t, c.UpdatesPerStep)
+			},
+		},
+		"deferred": {
+			func(o *config.Orchestrator) { o.DeferPeerUpdatesUntilRestart = true },
+			func(t *testing.T, c coordination.Config) {
+				require.True(t, c.DeferUpdates)
+				require.False(t, c.BeforeChecklist)
+			},
+		},
+		"deferred, with a window before the checklist": {
+			func(o *config.Orchestrator) {
+				o.DeferPeerUpdatesUntilRestart, o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit = true, &yes
+				o.VotingSensitivity = "checklist_gated"
+			},
+			func(t *testing.T, c coordination.Config) {
+				require.True(t, c.DeferUpdates)
+				require.True(t, c.BeforeChecklist)
+			},
+		},
+		"a window before a checklist that is none": {
+			func(o *config.Orchestrator) {
+				o.DeferPeerUpdatesUntilRestart, o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit = true, &yes
+			},
+			func(t *testing.T, c coordination.Config) { require.False(t, c.BeforeChecklist) },
+		},
+		"limits": {
+			func(o *config.Orchestrator) {
+				o.MaxNewAnswersPerAgent, o.MaxNewAnswersGlobal = &three, &three
+				o.Budget = config.Budget{MaxCostUSD: &usd, MaxTotalTokens: &three}
+			},
+			func(t *testing.T, c coordination.Config) {
+				require.Equal(t, 3, c.AnswersPerAgent)
+				require.Equal(t, 3, c.AnswersGlobal)
+				require.Equal(t, coordination.Budget{USD: 1.5, Tokens: 3}, c.Budget)
+			},
+		},
+		"the end": {
+			func(o *config.Orchestrator) {
+				o.CoordinationMode, o.Pacing, o.OnAgentFailure = "decomposition", "continuous", "park"
+				o.DeferVotingUntilAllAnswered, o.SkipVoting, o.SkipFinalPresentation = true, true, true
+				o.FinalAnswerStrategy, o.PresenterAgent, o.MaxOrchestrationRestarts = "synthesize", &presenter, 2
+			},
+			func(t *testing.T, c coordination.Config) {
+				require.Equal(t, coordination.Decomposition, c.Mode)
+				require.Equal(t, coordination.Continuous, c.Pacing)
+				require.Equal(t, coordination.FailurePark, c.OnAgentFailure)
+				require.True(t, c.DeferVoting && c.SkipVoting && c.SkipPresentation)
+				require.Equal(t, coordination.Synthesize, c.Strategy)
+				require.Equal(t, "agent_b", c.Presenter)
+				require.Equal(t, 2, c.MaxRestarts)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			team := config.Default()
+			tt.set(&team.Orchestrator)
+			tt.check(t, coordinationConfig(team))
+		})
+	}
+}

@@ -1,0 +1,11 @@
+// Package session has the activities of the Session workflow.
+//
+//   - Prepare resolves the team, refuses one that cannot work here, and claims the
+//     session's directory.
+//   - RunStep runs one step of a team member.
+//   - Record writes accepted actions to the ledger, people's messages where running
+//     steps read them, and the files derived from them.
+//   - Present places the final answer.
+//
+// Names, inputs and results are in session.go.
+package session

@@ -1,0 +1,106 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/activities"
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+)
+
+func (f *floor) prepare(in PrepareInput) (Prepared, error) {
+	f.t.Helper()
+	in.Session, in.WorkflowID, in.Query = "s2", "w", "Why?"
+	value, err := f.ExecuteActivity(PrepareName, in)
+	var p Prepared
+	if err == nil {
+		require.NoError(f.t, value.Get(&p))
+	}
+	return p, err
+}
+
+// The protocol is frozen in the result: neither a workflow nor a worker plays
+// rules that it does not know.
+func TestPrepare_EchoesTheProtocol(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[int]int{0: 0, 1: 1, coordination.Protocol: coordination.Protocol, coordination.Protocol + 1: coordination.Protocol} {
+		p, err := newFloor(t).prepare(PrepareInput{Protocol: asked})
+		require.NoError(t, err)
+		require.Equal(t, want, p.Protocol)
+		require.Equal(t, 120, p.GraceSeconds)
+	}
+}
+
+// A cost limit with a model of unknown price is a start-up error.
+func TestPrepare_CostLimitNeedsPrices(t *testing.T) {
+	t.Parallel()
+	limited := func(f *floor) {
+		usd := 2.0
+		team := config.Default()
+		team.Orchestrator.Budget.MaxCostUSD = &usd
+		f.Teams.Named[activities.DefaultTeam] = team
+	}
+	f := newFloor(t)
+	limited(f)
+	f.Priced = func(a config.Agent) bool { return a.ID != "agent_b" }
+	_, err := f.prepare(PrepareInput{})
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, activities.ConfigInvalid, refused.Type())
+	require.True(t, refused.NonRetryable())
+	require.Contains(t, refused.Message(), "agent agent_b: max_cost_usd is set")
+	there, err := f.store.Exists(t.Context(), "sessions/s2/session.json")
+	require.NoError(t, err)
+	require.False(t, there, "nothing is claimed")
+
+	f.Priced = func(config.Agent) bool { return true }
+	_, err = f.prepare(PrepareInput{})
+	require.NoError(t, err)
+
+	_, err = newFloor(t).prepare(PrepareInput{})
+	require.NoError(t, err, "without a limit nobody asks for prices")
+}
+
+// What the tools of a team need and this worker lacks fails the session before
+// anything is paid for; a variable may be another worker's.
+func TestPrepare_RefusesWhatToolsLack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lacks error
+		says  string // empty: accepted
+	}{
+		"a server":   {&activities.NoServerError{Server: "brwser", Has: []string{"browser"}}, `agent agent_b: this worker has no MCP server "brwser"; it has: browser`},
+		"a sandbox":  {&activities.NoSandboxError{Err: errors.New("user namespaces are off")}, "agent agent_b: no shell: user namespaces are off"},
+		"a variable": {&activities.MissingKeyError{Agent: "agent_b", Variable: "X_TOKEN"}, ""},
+		"nothing":    {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFloor(t)
+			f.Lacks = func(_ context.Context, a config.Agent) error {
+				if a.ID == "agent_b" {
+					return tt.lacks
+				}
+				return nil
+			}
+			_, err := f.prepare(PrepareInput{})
+			if tt.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			var refused *temporal.ApplicationError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, activities.ConfigInvalid, refused.Type())
+			require.True(t, refused.NonRetryable())
+			require.Equal(t, tt.says, refused.Message())
+			there, err := f.store.Exists(t.Context(), "sessions/s2/session.json")
+			require.NoError(t, err)
+			require.False(t, there, "nothing is claimed")
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/team"
+	"conclave/engine/text"
+)
+
+// Present makes final/<agent>/ from the presented answer, or from the winning
+// one as it stands.
+func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
+	defer activities.Beat(ctx)()
+	layout := artifact.InBucket(in.Session)
+	f, err := a.finalAnswer(ctx, layout, in.Decision)
+	if err != nil {
+		return Presented{}, err
+	}
+	if err := a.placeFinal(ctx, layout, f.agent, f.manifest); err != nil {
+		return Presented{}, err
+	}
+	key := layout.Final(f.agent, "answer.json")
+	err = artifact.PutJSON(ctx, a.Store, key, artifact.Answer{
+		AgentID: f.agent, Answer: f.text, Timestamp: f.at, Label: f.label,
+	})
+	if err != nil {
+		return Presented{}, fmt.Errorf("writing %s: %w", key, err)
+	}
+	text, cut := text.Head(f.text, maxAnswer)
+	return Presented{Answer: text, Truncated: cut, Path: a.Store.URL(key)}, nil
+}
+
+// final is the answer that the session ends with.
+type final struct {
+	agent, label, text string
+	manifest           string // of its files; empty without any
+	at                 time.Time
+}
+
+// finalAnswer reads it from its commit. What files it has was decided there.
+func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (final, error) {
+	shown := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
+	if d.Final != nil {
+		shown = *d.Final
+	}
+	source := layout.Step(shown.Agent, shown.Step, "action.json")
+	commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, source)
+	if err != nil {
+		return final{}, fmt.Errorf("reading the final answer: %w", err)
+	}
+	var answer team.Answer
+	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
+		return final{}, activities.Invalid(fmt.Errorf("reading the final answer in %s: %w", source, err))
+	}
+	return final{
+		agent: shown.Agent, label: finalLabel(shown.Label), text: answer.Answer, manifest: commit.Manifest, at: commit.Timestamp,
+	}, nil
+}
+
+// placeFinal makes final/ hold the answer's files and no others. What an earlier
+// end of the session left goes first: a path of it may be a directory now.
+func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, agent, manifest string) error {
+	m, err := artifact.LoadManifest(ctx, a.Store, layout, manifest)
+	if err == nil {
+		err = a.clearFinal(ctx, layout, agent, m)
+	}
+	if err == nil && manifest != "" {
+		err = artifact.Project(ctx, a.Store, layout, m, layout.Final(agent, "workspace/"))
+		if err == nil {
+			err = artifact.PutJSON(ctx, a.Store, layout.Final(agent, "workspace.json"), m)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("placing the files of the final answer: %w", err)
+	}
+	return nil
+}
+
+// clearFinal deletes what is under final/ and not of this answer. What is
+// replaced anyway stays until then.
+func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, agent string, m artifact.Manifest) error {
+	kept := map[string]bool{layout.Final(agent, "answer.json"): true}
+	if len(m.Files) > 0 {
+		kept[layout.Final(agent, "workspace.json")] = true
+	}
+	for _, f := range m.Files {
+		name, err := artifact.EscapePath(f.Path)
+		if err != nil {
+			return err
+		}
+		kept[layout.Final(agent, "workspace/"+name)] = f.Link == ""
+	}
+	var stale []string
+	for key, err := range a.Store.List(ctx, layout.File("final/")) {
+		if err != nil {
+			return err
+		}
+		if !kept[key] {
+			stale = append(stale, key)
+		}
+	}
+	for _, key := range stale {
+		if err := a.Store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finalLabel is agent<N>.final for an answer of agent<N>.
+func finalLabel(label string) string {
+	agent, _, _ := strings.Cut(label, ".")
+	return agent + ".final"
+}

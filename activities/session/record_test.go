@@ -1,0 +1,146 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+
+	"conclave/activities/attempt"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/step"
+	"conclave/engine/team"
+)
+
+// books is a session's directory with Record on it.
+type books struct {
+	*testsuite.TestActivityEnvironment
+	t     *testing.T
+	store *artifact.Dir
+}
+
+func newBooks(t *testing.T) *books {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	require.NoError(t, artifact.CreateJSON(t.Context(), store, "sessions/s1/session.json", artifact.Session{Query: "Why?"}))
+	b := &books{t: t, store: store}
+	var suite testsuite.WorkflowTestSuite
+	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
+	(&Activities{Process: attempt.Process{Store: store, Now: time.Now}}).RegisterBookkeeping(b)
+	return b
+}
+
+func (b *books) record(in RecordInput) {
+	b.t.Helper()
+	in.Session = "s1"
+	_, err := b.ExecuteActivity(RecordName, in)
+	require.NoError(b.t, err)
+}
+
+func (b *books) ledger(seq int) team.Entry {
+	b.t.Helper()
+	e, err := artifact.ReadJSON[team.Entry](b.t.Context(), b.store, artifact.InBucket("s1").Ledger(seq))
+	require.NoError(b.t, err)
+	return e
+}
+
+func accepted(seq int, agent string) coordination.Accepted {
+	return coordination.Accepted{Seq: seq, Agent: agent, Step: 1, Action: coordination.NewAnswer, Label: agent}
+}
+
+func event(seq int) coordination.Entry {
+	return coordination.Entry{Seq: seq, Kind: coordination.EntryAnswer, Text: "answered"}
+}
+
+// A Record whose completion was lost is repeated and changes nothing.
+func TestRecord_RepeatedChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	in := RecordInput{
+		Entries: []coordination.Accepted{accepted(1, "a"), accepted(2, "b")},
+		Events:  []coordination.Entry{event(1), event(2)},
+		Status:  State{SessionID: "s1", Status: "running"},
+	}
+	b.record(in)
+	first, err := b.store.Get(t.Context(), "sessions/s1/events.jsonl")
+	require.NoError(t, err)
+	b.record(in)
+	in.Entries = []coordination.Accepted{accepted(3, "a")}
+	in.Events = []coordination.Entry{event(2), event(3)}
+	b.record(in)
+
+	all, err := b.store.Get(t.Context(), "sessions/s1/events.jsonl")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(all), string(first)))
+	require.Equal(t, 3, strings.Count(string(all), "\n"))
+	require.Equal(t, "b", b.ledger(2).Agent)
+	require.Equal(t, "a", b.ledger(3).Agent)
+	there, err := b.store.Exists(t.Context(), artifact.InBucket("s1").Ledger(4))
+	require.NoError(t, err)
+	require.False(t, there)
+
+	status, err := artifact.ReadJSON[State](t.Context(), b.store, "sessions/s1/status.json")
+	require.NoError(t, err)
+	require.Equal(t, "Why?", status.Query, "the query comes from session.json, not through the history")
+}
+
+// After a reset the new run's entries follow the old run's; nothing is
+// overwritten.
+func TestRecord_AnotherRunGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	old := team.Entry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
+	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, artifact.InBucket("s1").Ledger(1), old))
+	b.record(RecordInput{Events: []coordination.Entry{event(1), event(2), event(3)}})
+	b.record(RecordInput{Entries: []coordination.Accepted{accepted(1, "new")}, Events: []coordination.Entry{event(2)}})
+	b.record(RecordInput{Entries: []coordination.Accepted{accepted(1, "new")}, Events: []coordination.Entry{event(2)}})
+	events, err := b.store.Get(t.Context(), "sessions/s1/events.jsonl")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(events), "\n"), "what the reset undid is gone:\n%s", events)
+	require.Equal(t, old, b.ledger(1))
+	require.Equal(t, "new", b.ledger(2).Agent)
+	require.Equal(t, 1, b.ledger(2).Seq, "its number in its own run")
+	there, err := b.store.Exists(t.Context(), artifact.InBucket("s1").Ledger(3))
+	require.NoError(t, err)
+	require.False(t, there)
+}
+
+// What people say is written where running steps read it, before anything that
+// could hold them up.
+func TestRecord_MessagesAreWritten(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	say := coordination.Accepted{Seq: 1, Agent: "agent_b", Action: coordination.Say, Message: 1, Text: "Be brief."}
+	all := coordination.Accepted{Seq: 3, Action: coordination.Say, Message: 2, Text: "And be right."}
+	b.record(RecordInput{Entries: []coordination.Accepted{say, accepted(2, "a"), all}})
+	for number, want := range map[int]coordination.Accepted{1: say, 2: all} {
+		m, err := artifact.ReadJSON[step.Message](t.Context(), b.store, step.MessageKey(artifact.InBucket("s1"), number))
+		require.NoError(t, err)
+		require.False(t, m.SaidAt.IsZero())
+		require.Equal(t, step.Message{Number: number, Agent: want.Agent, Text: want.Text, SaidAt: m.SaidAt}, m)
+		require.Equal(t, want, b.ledger(want.Seq).Accepted)
+	}
+	there, err := b.store.Exists(t.Context(), "sessions/s1/messages/001.json")
+	require.NoError(t, err)
+	require.True(t, there)
+}
+
+// When the session is over nothing of it goes on: its journals go.
+func TestRecordForgetsJournalsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	key := artifact.InBucket("s1").Journal("run-l1", 1)
+	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, key, "entry"))
+	for _, over := range []bool{false, true} {
+		_, err := b.ExecuteActivity(RecordName, RecordInput{Session: "s1", Over: over})
+		require.NoError(t, err)
+		there, err := b.store.Exists(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, !over, there)
+	}
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/team"
+)
+
+// RunStep runs one step of an agent, or finds it run. An error is final, with an
+// attempt.Failure in its details, or is retried on any worker; the step's number,
+// its claim and what was spent survive the attempt.
+func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
+	run := attempt.New(ctx, a.Process, string(in.Launch.ID))
+	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
+	switch {
+	case err != nil:
+		return StepResult{}, err
+	case ended != nil:
+		run.KeepTranscript(ctx)
+		return StepResult{Token: run.Token, Step: run.Result.Step, Ended: ended.Why, Usage: run.Result.Usage}, nil
+	}
+	return result(run)
+}
+
+// assemble reads what the step of a team member is about.
+func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in StepInput) error {
+	layout := artifact.InBucket(in.Session)
+	store := run.Ports.Store
+	team, err := a.Teams.ByHash(ctx, store, layout, in.ConfigHash)
+	if err != nil {
+		return err
+	}
+	session, err := artifact.ReadJSON[artifact.Session](ctx, store, layout.File("session.json"))
+	if err != nil {
+		return fmt.Errorf("reading session.json: %w", err)
+	}
+	criteria, err := readCriteria(ctx, store, layout)
+	if err != nil {
+		return err
+	}
+	agent, ok := team.Agent(in.Launch.Agent)
+	if !ok {
+		return activities.Invalid(fmt.Errorf("the team has no agent %s", in.Launch.Agent))
+	}
+	if err := run.Equip(ctx, agent); err != nil {
+		return err
+	}
+	run.Spec, err = memberStep(run, in, team, agent, session.Query, criteria).Spec(ctx, store)
+	return err
+}
+
+// readCriteria reads the session's evaluation criteria, if it has any.
+func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Layout) (config.Criteria, error) {
+	data, err := store.Get(ctx, layout.File("eval_criteria.json"))
+	if errors.Is(err, artifact.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading eval_criteria.json: %w", err)
+	}
+	parsed, err := config.ParseCriteria("eval_criteria.json", data)
+	if err != nil {
+		return nil, activities.Invalid(err)
+	}
+	return parsed, nil
+}
+
+// memberStep returns the step of the launch. Messages of people reach it whatever
+// else is kept from it.
+func memberStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) team.Step {
+	m := team.Step{
+		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
+		Query: query, SystemMessage: agent.SystemMessage, Criteria: team.CriteriaOf(criteria),
+		Files: agent.Tools.Files || agent.Tools.Shell, Window: run.Ports.Window, Settings: team.SettingsOf(t), Bell: run.Look,
+	}
+	for _, a := range t.Agents {
+		m.Agents = append(m.Agents, a.ID)
+	}
+	return m
+}
+
+// result translates the commit for the workflow.
+func result(run *attempt.Attempt) (StepResult, error) {
+	o, err := team.ReadOutcome(run.Result.Commit)
+	if err != nil {
+		return StepResult{}, activities.Invalid(err)
+	}
+	return StepResult{
+		Token: run.Token, Step: run.Result.Step, Action: o.Action, Target: o.Target, TargetLabel: o.TargetLabel, Reason: o.Reason,
+		Status: o.Status, Summary: o.Summary, Seen: o.Seen, Heard: o.Heard, Files: run.Result.Files, Usage: run.Result.Usage,
+	}, nil
+}

@@ -1,0 +1,323 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/activities/tools"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// script is a model that gives its replies in order.
+type script struct {
+	mu      sync.Mutex
+	replies []func(context.Context) (llm.Message, error)
+	calls   int
+}
+
+func (s *script) Generate(ctx context.Context, _ llm.Request) (llm.Reply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply := s.replies[s.calls%len(s.replies)]
+	s.calls++
+	m, err := reply(ctx)
+	return llm.Reply{Message: m, Usage: llm.Usage{InputTokens: 100, OutputTokens: 10, ModelCalls: 1}}, err
+}
+
+func calls(name string, arguments any) func(context.Context) (llm.Message, error) {
+	data, _ := json.Marshal(arguments)
+	m := llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c1", Name: name, Arguments: string(data)}}}
+	return func(context.Context) (llm.Message, error) { return m, nil }
+}
+
+// heartbeatDetails are the details of a step's heartbeats, as servers keep them.
+type heartbeatDetails struct {
+	Fruitless int `json:"fruitless"`
+	attempt.Failure
+}
+
+// floor is a session's directory with RunStep on it.
+type floor struct {
+	*testsuite.TestActivityEnvironment
+	*Activities
+	t     *testing.T
+	store *artifact.Dir
+	team  config.Team
+}
+
+func newFloor(t *testing.T, replies ...func(context.Context) (llm.Message, error)) *floor {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	f := &floor{t: t, store: store, team: config.Default()}
+	layout := artifact.InBucket("s1")
+	require.NoError(t, artifact.CreateJSON(t.Context(), store, layout.File("session.json"), artifact.Session{Query: "Why?"}))
+	model := &script{replies: replies}
+	f.Activities = &Activities{Process: attempt.Process{
+		Equipment: activities.Equipment{
+			Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: f.team}},
+			Model: func(config.Agent) (loop.Model, error) { return model, nil },
+			Tools: func(ctx context.Context, _ config.Agent, dir string) (step.Tools, error) {
+				return tools.Open(ctx, dir, tools.Set{Files: true})
+			},
+		},
+		Store: store, Now: time.Now, Scratch: t.TempDir(),
+		Heartbeat: func(context.Context, []byte, ...any) error { return nil },
+	}}
+	var suite testsuite.WorkflowTestSuite
+	f.TestActivityEnvironment = suite.NewTestActivityEnvironment()
+	f.SetTestTimeout(20 * time.Second)
+	f.RegisterSteps(f.TestActivityEnvironment)
+	return f
+}
+
+func (f *floor) run(l coordination.Launch) (StepResult, error) {
+	f.t.Helper()
+	l.ID, l.Agent, l.Number, l.Round = "l1", "agent_a", 1, 1
+	value, err := f.ExecuteActivity(RunStepName, StepInput{Session: "s1", ConfigHash: f.team.Hash(), Launch: l})
+	var result StepResult
+	if err == nil {
+		require.NoError(f.t, value.Get(&result))
+	}
+	return result, err
+}
+
+func (f *floor) exists(key string) bool {
+	f.t.Helper()
+	there, err := f.store.Exists(f.t.Context(), "sessions/s1/"+key)
+	require.NoError(f.t, err)
+	return there
+}
+
+func answering() coordination.Launch {
+	return coordination.Launch{Offered: []coordination.Action{coordination.NewAnswer}}
+}
+
+func TestRunStep_StopIsToldInShort(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t, calls("stop", map[string]string{"status": "blocked", "summary": "No data."}))
+	f.team.Orchestrator.CoordinationMode = coordination.Decomposition
+	for i := range f.team.Agents {
+		f.team.Agents[i].Subtask = "A part."
+	}
+	f.Teams.Named[activities.DefaultTeam] = f.team
+	l := answering()
+	l.Offered = append(l.Offered, coordination.Stop)
+	result, err := f.run(l)
+	require.NoError(t, err)
+	result.Usage = llm.Usage{}
+	require.NotEmpty(t, result.Token)
+	require.Equal(t, StepResult{Token: result.Token, Step: 1, Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}, result)
+}
+
+func TestRunStep_HearsWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t, calls("new_answer", map[string]string{"content": "Because."}))
+	f.Bell = func(context.Context, string, string) (step.Bell, error) {
+		return step.Bell{Epoch: 1, Messages: []step.BellMessage{{Number: 1}}}, nil
+	}
+	key := step.MessageKey(artifact.InBucket("s1"), 1)
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, key, step.Message{Number: 1, Text: "Be brief."}))
+	result, err := f.run(answering())
+	require.NoError(t, err)
+	require.Equal(t, coordination.NewAnswer, result.Action)
+	require.Equal(t, 1, result.Heard)
+}
+
+// A step that ends itself without an action is no failure: what it cost is in
+// its result, its transcript is kept, and no last action is made of it.
+func TestRunStep_EndsItself(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t, calls("list_files", map[string]string{}))
+	l := answering()
+	l.Allowance = coordination.Allowance{Tokens: 200}
+	result, err := f.run(l)
+	require.NoError(t, err)
+	require.Equal(t, StepResult{
+		Token: result.Token, Step: 1, Ended: loop.EndAllowance, Usage: llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2},
+	}, result)
+	require.True(t, f.exists("agents/agent_a/001/transcript.jsonl"))
+	require.False(t, f.exists("agents/agent_a/001/action.json"))
+	require.False(t, f.exists("agents/agent_a/last_action.json"))
+}
+
+// Pausing suspends a running step: it is no failure and no action. A step that is
+// cancelled for another reason tells its reader that it came to nothing.
+func TestRunStep_Suspended(t *testing.T) {
+	t.Parallel()
+	for directive, tells := range map[step.Directive]bool{step.Pausing: false, step.Ending: true} {
+		t.Run(string(directive), func(t *testing.T) {
+			t.Parallel()
+			thinking := make(chan struct{})
+			f := newFloor(t, func(ctx context.Context) (llm.Message, error) {
+				close(thinking)
+				<-ctx.Done()
+				return llm.Message{}, ctx.Err()
+			})
+			f.Heartbeat = func(context.Context, []byte, ...any) error {
+				<-thinking
+				return temporal.NewCanceledError()
+			}
+			f.Bell = func(context.Context, string, string) (step.Bell, error) {
+				select {
+				case <-thinking:
+					return step.Bell{Epoch: 1, Directive: directive}, nil
+				default:
+					return step.Bell{}, nil
+				}
+			}
+			_, err := f.run(answering())
+			var cancelled *temporal.CanceledError
+			require.ErrorAs(t, err, &cancelled)
+			var detail attempt.Failure
+			require.NoError(t, cancelled.Details(&detail))
+			require.Equal(t, 1, detail.Step)
+			require.Contains(t, detail.Token, "-l1", "the token with which the step goes on")
+			require.True(t, f.exists("agents/agent_a/001/transcript.jsonl"))
+			require.Equal(t, tells, f.exists("agents/agent_a/last_action.json"))
+		})
+	}
+}
+
+func TestRunStep_FailureHasItsToken(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t, func(context.Context) (llm.Message, error) {
+		return llm.Message{}, &llm.Error{Kind: llm.AuthFailed, Message: "no"}
+	})
+	_, err := f.run(answering())
+	var failed *temporal.ApplicationError
+	require.ErrorAs(t, err, &failed)
+	var detail attempt.Failure
+	require.NoError(t, failed.Details(&detail))
+	claim, err := artifact.ReadClaim(t.Context(), f.store, artifact.InBucket("s1"), "agent_a", 1)
+	require.NoError(t, err)
+	require.Equal(t, claim.Token, detail.Token)
+}
+
+// An attempt that an operator holds has not failed to make progress.
+func TestRunStep_HeldAttemptsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	thinking := make(chan struct{})
+	f := newFloor(t, func(ctx context.Context) (llm.Message, error) {
+		close(thinking)
+		<-ctx.Done()
+		return llm.Message{}, ctx.Err()
+	})
+	var mu sync.Mutex
+	var reported []heartbeatDetails
+	f.Heartbeat = func(_ context.Context, _ []byte, details ...any) error {
+		<-thinking
+		mu.Lock()
+		defer mu.Unlock()
+		data, err := json.Marshal(details[0])
+		if err != nil {
+			return err
+		}
+		var d heartbeatDetails
+		if err := json.Unmarshal(data, &d); err != nil {
+			return err
+		}
+		reported = append(reported, d)
+		return activity.ErrActivityPaused
+	}
+	_, err := f.run(answering())
+	require.Error(t, err)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, 1, reported[0].Fruitless)
+	require.Zero(t, reported[len(reported)-1].Fruitless)
+}
+
+// What this worker lacks another one may have: the step is not begun here.
+func TestRunStep_WaitsForAWorkerThatIsEquipped(t *testing.T) {
+	t.Parallel()
+	for kind, lacks := range map[string]error{
+		activities.NoServer: &activities.NoServerError{Server: "browser"}, activities.NoSandbox: &activities.NoSandboxError{Err: errors.New("no user namespaces")},
+	} {
+		f := newFloor(t)
+		f.Lacks = func(context.Context, config.Agent) error { return lacks }
+		_, err := f.run(answering())
+		var failed *temporal.ApplicationError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, kind, failed.Type())
+		require.False(t, failed.NonRetryable())
+		require.Equal(t, 10*time.Second, failed.NextRetryDelay())
+		require.False(t, f.exists("agents/agent_a/001/step.json"), "nothing is claimed")
+	}
+}
+
+// An MCP server that does not start is tried again a few times, visibly, and then
+// the step fails.
+func TestRunStep_ToolsThatDoNotOpen(t *testing.T) {
+	t.Parallel()
+	for earlier, final := range map[int]bool{0: false, 1: false, 2: true} {
+		f := newFloor(t)
+		f.Tools = func(context.Context, config.Agent, string) (step.Tools, error) {
+			return nil, &activities.ToolsUnavailableError{Err: errors.New(`connecting MCP server "browser": exit status 1`)}
+		}
+		f.SetHeartbeatDetails(heartbeatDetails{Fruitless: earlier})
+		_, err := f.run(answering())
+		var failed *temporal.ApplicationError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, activities.ToolsUnavailable, failed.Type())
+		require.Equal(t, final, failed.NonRetryable(), "after %d attempts", earlier)
+		require.Contains(t, failed.Message(), `connecting MCP server "browser": exit status 1`)
+	}
+}
+
+func TestMemberStep_HasTheModelsWindow(t *testing.T) {
+	t.Parallel()
+	run := &attempt.Attempt{Ports: step.Ports{Window: 8192}}
+	require.Equal(t, 8192, memberStep(run, StepInput{}, config.Default(), config.Agent{}, "Why?", nil).Window)
+}
+
+func TestMemberStep_ShellAloneHasAWorkspace(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		tools config.Tools
+		has   bool
+	}{{config.Tools{Files: true}, true}, {config.Tools{Shell: true}, true}, {config.Tools{}, false}} {
+		m := memberStep(&attempt.Attempt{}, StepInput{}, config.Default(), config.Agent{Tools: tt.tools}, "Why?", nil)
+		require.Equal(t, tt.has, m.Files)
+	}
+}
+
+// Attempts that die without a word have cost what their journal holds, although
+// no heartbeat told of it.
+func TestRunStep_CostOfAttemptsThatDied(t *testing.T) {
+	t.Parallel()
+	broken := &llm.Error{Kind: llm.Network, Message: "cut off"}
+	f := newFloor(t, calls("list_files", map[string]string{}),
+		func(context.Context) (llm.Message, error) { return llm.Message{}, broken })
+	_, err := f.run(answering())
+	require.ErrorContains(t, err, "cut off", "it would be tried again")
+
+	f.SetHeartbeatDetails(heartbeatDetails{Fruitless: 3, Failure: attempt.Failure{Step: 1}})
+	_, err = f.run(answering())
+	var failed *temporal.ApplicationError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, activities.NoProgress, failed.Type())
+	var detail attempt.Failure
+	require.NoError(t, failed.Details(&detail))
+	require.Equal(t, llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2}, detail.Usage, "the reply that was of no use, too")
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), f.store, "sessions/s1/agents/agent_a/last_action.json")
+	require.NoError(t, err)
+	require.Equal(t, detail.Usage, last.Cost)
+}
