@@ -11,27 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// talk gives the two ends of a connection, in fake time.
-func talk(t *testing.T) (client, server net.Conn) {
+// pipe returns the two ends of a connection, in fake time.
+func pipe(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	c, server := net.Pipe()
 	t.Cleanup(func() {
 		_ = c.Close()
 		_ = server.Close()
 	})
-	return &talkingConn{Conn: c, silence: maxSilence}, server
+	return &timeoutConn{Conn: c, silence: maxSilence}, server
 }
 
-func TestSilenceEndsAConnection(t *testing.T) {
+func TestConn_failsAfterSilence(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]func(net.Conn) error{
-		"nothing comes": func(c net.Conn) error { _, err := c.Read(make([]byte, 1)); return err },
-		"nothing goes":  func(c net.Conn) error { _, err := c.Write([]byte("request")); return err },
+		"no byte arrives": func(c net.Conn) error { _, err := c.Read(make([]byte, 1)); return err },
+		"no byte leaves":  func(c net.Conn) error { _, err := c.Write([]byte("request")); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, _ := talk(t)
+				client, _ := pipe(t)
 				began := time.Now()
 				require.ErrorIs(t, use(client), os.ErrDeadlineExceeded)
 				require.Equal(t, maxSilence, time.Since(began))
@@ -40,17 +40,17 @@ func TestSilenceEndsAConnection(t *testing.T) {
 	}
 }
 
-func TestSlowIsNotSilent(t *testing.T) {
+func TestConn_survivesSlowTransfers(t *testing.T) {
 	t.Parallel()
 	const pieces = 10
 	t.Run("an upload", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			client, server := talk(t)
-			answer := make(chan error, 1)
-			go func() { // as net/http waits for the answer while it sends
+			client, server := pipe(t)
+			response := make(chan error, 1)
+			go func() { // as net/http reads the response while it sends
 				_, err := io.ReadFull(client, make([]byte, 2))
-				answer <- err
+				response <- err
 			}()
 			go func() {
 				for range pieces {
@@ -64,13 +64,13 @@ func TestSlowIsNotSilent(t *testing.T) {
 				_, err := client.Write([]byte("x"))
 				require.NoError(t, err)
 			}
-			require.NoError(t, <-answer)
+			require.NoError(t, <-response)
 		})
 	})
 	t.Run("a download", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			client, server := talk(t)
+			client, server := pipe(t)
 			go func() {
 				for range pieces {
 					time.Sleep(maxSilence * 2 / 3)

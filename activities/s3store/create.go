@@ -15,9 +15,9 @@ import (
 
 // Create implements artifact.Store with If-None-Match: *.
 //
-// An attempt without an answer may have been stored, so a later refusal may be
-// one by ourselves: then the object is read back, and if it has our bytes, the
-// call has succeeded. Bodies that two callers could share must hold a token.
+// A try without a response may have stored the object and cause the refusal of the
+// next one. The object is then read back, and the call succeeds if it has our
+// bytes. Bodies that two callers could share must contain a token.
 func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {
@@ -30,11 +30,11 @@ func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 }
 
 func (s *Store) create(ctx context.Context, key string, full *string, body []byte) error {
-	unsure := false // an attempt failed, and may have been stored all the same
+	unsure := false // a failed try may have stored the object
 	var err error
-	for attempt := range s.attempts() {
-		if attempt > 0 {
-			if err := s.pause(ctx, attempt); err != nil {
+	for try := range s.tries() {
+		if try > 0 {
+			if err := s.pause(ctx, try); err != nil {
 				return err
 			}
 		}
@@ -47,8 +47,8 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 		case status(err) == http.StatusPreconditionFailed:
 			return s.readBack(ctx, key, body, unsure, artifact.ErrExists)
 		case isConflict(err):
-			// Another write was under way. Who has won shows the next attempt.
-		case isPassing(err):
+			// Another write was under way; the next try shows which one won.
+		case isTransient(err):
 			unsure = true
 		default:
 			return err
@@ -57,15 +57,15 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 	return s.readBack(ctx, key, body, unsure, err)
 }
 
-// isConflict reports that the store could not decide, because somebody else
-// wrote the same key at that moment.
+// isConflict reports whether the store could not decide because of a simultaneous
+// write to the same key.
 func isConflict(err error) bool {
 	return status(err) == http.StatusConflict &&
 		(code(err) == "ConditionalRequestConflict" || code(err) == "OperationAborted")
 }
 
-// readBack looks who holds the key after Create was refused (ErrExists) or gave
-// up with err.
+// readBack decides from the stored object whether a Create that was refused
+// (ErrExists) or gave up with err has succeeded.
 func (s *Store) readBack(ctx context.Context, key string, body []byte, unsure bool, err error) error {
 	refused := errors.Is(err, artifact.ErrExists)
 	if refused && !unsure {
@@ -73,14 +73,14 @@ func (s *Store) readBack(ctx context.Context, key string, body []byte, unsure bo
 	}
 	var options []func(*s3.Options)
 	if !refused {
-		options = append(options, once) // the store had its chances
+		options = append(options, once) // the tries are used up
 	}
 	stored, getErr := s.read(ctx, key, options...)
 	switch {
 	case isMissing(getErr):
 		return err
 	case getErr != nil && refused:
-		return fmt.Errorf("who holds the key is not known: %w", getErr)
+		return fmt.Errorf("whether the key was created by this call is not known: %w", getErr)
 	case getErr != nil:
 		return err
 	case unsure && bytes.Equal(stored, body):

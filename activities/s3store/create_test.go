@@ -10,7 +10,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-func TestCreateKnowsItsOwnObjectWhenTheAnswerWasLost(t *testing.T) {
+func TestCreate_recognisesItsObjectAfterALostResponse(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: func(s *scripted, w http.ResponseWriter, r *http.Request, n int) bool {
 		if r.Method != http.MethodPut || n > 1 {
@@ -24,10 +24,10 @@ func TestCreateKnowsItsOwnObjectWhenTheAnswerWasLost(t *testing.T) {
 	require.NoError(t, store.Create(t.Context(), "claim", []byte("token 1")))
 	require.Equal(t, 2, server.puts())
 	require.ErrorIs(t, store.Create(t.Context(), "claim", []byte("token 1")), artifact.ErrExists,
-		"without a lost answer the same bytes are somebody else's")
+		"without a lost response the same bytes are another caller's")
 }
 
-func TestCreateHasLostWhenSomebodyElseWroteMeanwhile(t *testing.T) {
+func TestCreate_losesToAnotherWriter(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: func(s *scripted, w http.ResponseWriter, r *http.Request, n int) bool {
 		if r.Method != http.MethodPut || n > 1 {
@@ -41,7 +41,7 @@ func TestCreateHasLostWhenSomebodyElseWroteMeanwhile(t *testing.T) {
 	require.ErrorIs(t, store.Create(t.Context(), "claim", []byte("token 1")), artifact.ErrExists)
 }
 
-func TestCreateDoesNotGuessWhoHoldsTheKey(t *testing.T) {
+func TestCreate_reportsAnUnknownOwner(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: func(s *scripted, w http.ResponseWriter, r *http.Request, n int) bool {
 		switch {
@@ -60,7 +60,7 @@ func TestCreateDoesNotGuessWhoHoldsTheKey(t *testing.T) {
 	require.NotErrorIs(t, err, artifact.ErrExists)
 }
 
-func TestCreateAfterAConflict(t *testing.T) {
+func TestCreate_resolvesConflicts(t *testing.T) {
 	t.Parallel()
 	conflicts := func(count int, code string) *scripted {
 		return &scripted{script: func(_ *scripted, w http.ResponseWriter, r *http.Request, n int) bool {
@@ -82,21 +82,21 @@ func TestCreateAfterAConflict(t *testing.T) {
 		server.objects["/bucket/claim"] = "2"
 		require.ErrorIs(t, store.Create(t.Context(), "claim", []byte("1")), artifact.ErrExists)
 	})
-	t.Run("it never ends, and the winner can be read", func(t *testing.T) {
+	t.Run("it never ends, and the key exists", func(t *testing.T) {
 		t.Parallel()
 		server := conflicts(1000, "ConditionalRequestConflict")
 		store := server.start(t)
 		server.objects["/bucket/claim"] = "1"
 		require.ErrorIs(t, store.Create(t.Context(), "claim", []byte("1")), artifact.ErrExists)
-		require.Equal(t, maxAttempts, server.puts())
+		require.Equal(t, maxTries, server.puts())
 	})
-	t.Run("it never ends, and nobody has the key", func(t *testing.T) {
+	t.Run("it never ends, and the key is free", func(t *testing.T) {
 		t.Parallel()
 		err := conflicts(1000, "ConditionalRequestConflict").start(t).Create(t.Context(), "claim", []byte("1"))
 		require.Error(t, err)
 		require.NotErrorIs(t, err, artifact.ErrExists)
 	})
-	t.Run("another conflict is no race", func(t *testing.T) {
+	t.Run("other conflicts are final", func(t *testing.T) {
 		t.Parallel()
 		server := conflicts(1000, "ExistingObjectIsDirectory")
 		require.Error(t, server.start(t).Create(t.Context(), "claim", []byte("1")))
@@ -104,7 +104,7 @@ func TestCreateAfterAConflict(t *testing.T) {
 	})
 }
 
-func TestCreateStopsWithItsContext(t *testing.T) {
+func TestCreate_stopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	server := &scripted{script: func(_ *scripted, w http.ResponseWriter, _ *http.Request, _ int) bool {

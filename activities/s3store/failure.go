@@ -17,40 +17,39 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// status is the HTTP status of a refusal, 0 if the store gave none.
+// status returns the HTTP status of an error response, 0 without a response.
 func status(err error) int {
-	var response *smithyhttp.ResponseError
-	if errors.As(err, &response) {
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return response.HTTPStatusCode()
 	}
 	return 0
 }
 
-// code is the store's own name for a refusal.
+// code returns the store's code of an error, "" without one.
 func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
 	return ""
 }
 
-// isMissing reports that there is no such object. A missing bucket is something
-// else, though the answer to a HEAD, having no body, cannot tell them apart.
+// isMissing reports whether the object does not exist. The response to a HEAD has
+// no body and does not distinguish a missing bucket.
 func isMissing(err error) bool {
 	return code(err) == "NoSuchKey" || code(err) == "NotFound" && status(err) == http.StatusNotFound
 }
 
-// isUnanswered reports that no answer came. The request may have had its effect.
+// isUnanswered reports whether no response arrived. The request may have had its
+// effect.
 func isUnanswered(err error) bool {
-	var unsent *smithyhttp.RequestSendError
-	var garbled *smithy.DeserializationError
-	return errors.As(err, &unsent) || errors.As(err, &garbled)
+	_, unsent := errors.AsType[*smithyhttp.RequestSendError](err)
+	_, garbled := errors.AsType[*smithy.DeserializationError](err)
+	return unsent || garbled
 }
 
-// isPassing reports that the same request may succeed later. It may have had
+// isTransient reports whether the same request may succeed later. It may have had
 // its effect already.
-func isPassing(err error) bool {
+func isTransient(err error) bool {
 	switch n := status(err); n {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
@@ -61,54 +60,50 @@ func isPassing(err error) bool {
 	}
 }
 
-// told is an error in the few of the SDK's words that help. The whole error is
-// there to unwrap.
-type told struct {
-	words string
-	err   error
+// conciseError is an error of the SDK with a short text. It unwraps to the error.
+type conciseError struct {
+	text string
+	err  error
 }
 
-func (e *told) Error() string { return e.words }
+func (e *conciseError) Error() string { return e.text }
 
-func (e *told) Unwrap() error { return e.err }
+func (e *conciseError) Unwrap() error { return e.err }
 
-// tell shortens what the SDK says; other errors stay as they are.
-func tell(err error) error {
-	var api smithy.APIError
-	var send *url.Error
-	switch {
-	case errors.As(err, &api):
-		return &told{words: api.ErrorCode() + ": " + strings.TrimSuffix(api.ErrorMessage(), "."), err: err}
-	case errors.As(err, &send):
-		return &told{words: send.Err.Error(), err: err}
+// concise shortens the text of an SDK error; other errors are unchanged.
+func concise(err error) error {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return &conciseError{text: api.ErrorCode() + ": " + strings.TrimSuffix(api.ErrorMessage(), "."), err: err}
+	}
+	if send, ok := errors.AsType[*url.Error](err); ok {
+		return &conciseError{text: send.Err.Error(), err: err}
 	}
 	return err
 }
 
 const (
-	// maxAttempts is how often a request is sent, unless AWS_MAX_ATTEMPTS says
-	// otherwise. With the waits between them a store may refuse everything for 18
-	// to 36 seconds: what is written has often been paid for, and whoever cannot
-	// wait has a context.
-	maxAttempts = 12
-	// probeAttempts is for Probe and EnsureBucket: a wrong address must be told at once.
-	probeAttempts = 4
-	// firstWait is the longest wait before the second attempt. It doubles up to longestWait.
+	// maxTries is how often a request is sent, unless AWS_MAX_ATTEMPTS is set. The
+	// waits between tries bridge an outage of 18 to 36 seconds, since losing a step
+	// that has been paid for is worse than waiting.
+	maxTries = 12
+	// probeTries is lower, so that a wrong address is reported soon.
+	probeTries = 4
+	// firstWait is the longest wait before the second try. It doubles up to longestWait.
 	firstWait   = 200 * time.Millisecond
 	longestWait = 5 * time.Second
 )
 
-// newRetryer repeats what may pass. Unlike the SDK's own retryers it has no
-// quota for all requests together: in an outage every request waits.
+// newRetryer retries transient errors. Unlike the SDK's own retryers it has no quota
+// for all requests together: in an outage every request waits.
 func newRetryer(first time.Duration) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts = maxAttempts
+		o.MaxAttempts = maxTries
 		o.RateLimiter = ratelimit.None
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
 			return delay(first, attempt), nil
 		})
 		o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-			if isPassing(err) {
+			if isTransient(err) {
 				return aws.TrueTernary
 			}
 			return aws.UnknownTernary
@@ -116,30 +111,30 @@ func newRetryer(first time.Duration) aws.Retryer {
 	})
 }
 
-// delay is the wait after a failed attempt, counted from 1: a random time in
-// the upper half of one that doubles.
-func delay(first time.Duration, attempt int) time.Duration {
+// delay returns the wait after a failed try, counted from 1: a random time in the
+// upper half of a doubling one.
+func delay(first time.Duration, try int) time.Duration {
 	longest := first
-	for i := 1; i < attempt && longest < longestWait; i++ {
+	for i := 1; i < try && longest < longestWait; i++ {
 		longest *= 2
 	}
 	longest = min(longest, longestWait)
 	return longest/2 + rand.N(longest/2+1)
 }
 
-// impatient is the same store for a caller who is to hear soon that it is down.
-func (s *Store) impatient() *Store {
+// withFewTries returns the same store with a quick verdict on an outage.
+func (s *Store) withFewTries() *Store {
 	quick := *s
-	quick.client = s3.New(s.client.Options(), func(o *s3.Options) { o.RetryMaxAttempts = probeAttempts })
+	quick.client = s3.New(s.client.Options(), func(o *s3.Options) { o.RetryMaxAttempts = probeTries })
 	return &quick
 }
 
-// attempts is how often Create, which repeats by itself, sends its request.
-func (s *Store) attempts() int { return s.client.Options().Retryer.MaxAttempts() }
+// tries returns how often Create, which retries by itself, sends its request.
+func (s *Store) tries() int { return s.client.Options().Retryer.MaxAttempts() }
 
-// pause waits after a failed attempt, counted from 1.
-func (s *Store) pause(ctx context.Context, attempt int) error {
-	wait, err := s.client.Options().Retryer.RetryDelay(attempt, nil)
+// pause waits after a failed try, counted from 1.
+func (s *Store) pause(ctx context.Context, try int) error {
+	wait, err := s.client.Options().Retryer.RetryDelay(try, nil)
 	if err != nil {
 		return err
 	}
@@ -153,5 +148,5 @@ func (s *Store) pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// once keeps the SDK from repeating a request.
+// once keeps the SDK from retrying a request.
 func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }

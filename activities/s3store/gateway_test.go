@@ -19,13 +19,13 @@ import (
 
 const gatewayEnv = "CONCLAVE_TEST_GATEWAY"
 
-// gateway is a real S3 server. It changes its working directory and can be
-// started once in a process, so the test binary plays it in a child.
+// gateway is a real S3 server. It changes its working directory and can be started
+// only once in a process, so the test binary runs it as a child.
 type gateway struct {
 	Address, Dir, AccessKey, SecretKey string
 }
 
-// TestMain lets the test binary be the gateway.
+// TestMain runs the gateway instead of the tests if gatewayEnv is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(gatewayEnv) == "" {
 		os.Exit(m.Run())
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve runs until stdin ends, which it does when the parent is gone.
+// serve runs until standard input ends, as it does with the parent.
 func (g gateway) serve() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -75,8 +75,8 @@ func startGateway(t *testing.T) gateway {
 	return gateway{}
 }
 
-// start reports whether the server is listening; another process may have
-// taken its port.
+// start reports whether the server is listening; another process may have taken
+// its port.
 func (g gateway) start(t *testing.T) bool {
 	t.Helper()
 	input, err := json.Marshal(g)

@@ -8,7 +8,7 @@ import (
 	"conclave/activities/s3store/s3test"
 )
 
-// MinIO is held to what the tests ask of the embedded make of server.
+// MinIO passes the same tests as the embedded gateway.
 func TestMinIO(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, gateway){

@@ -15,11 +15,11 @@ import (
 	"conclave/engine/artifact"
 )
 
-// maxPut is what S3 takes in a single upload.
+// maxPut is S3's limit for a single upload, in bytes.
 const maxPut = 5 << 30
 
-// maxReads bounds how often an object is asked for whose transfer breaks off in
-// the middle, which the SDK does not repeat.
+// maxReads bounds the reads of an object whose transfer breaks off in the middle,
+// which the SDK does not repeat.
 const maxReads = 3
 
 // Get implements artifact.Store.
@@ -41,14 +41,14 @@ func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 func (s *Store) read(ctx context.Context, key string, options ...func(*s3.Options)) ([]byte, error) {
-	for attempt := 1; ; attempt++ {
+	for try := 1; ; try++ {
 		body, err := s.open(ctx, key, options...)
 		if err != nil {
 			return nil, err
 		}
 		data, err := io.ReadAll(body)
 		_ = body.Close()
-		if err == nil || attempt == maxReads {
+		if err == nil || try == maxReads {
 			return data, err
 		}
 		if ctx.Err() != nil {
@@ -69,7 +69,8 @@ func (s *Store) open(ctx context.Context, key string, options ...func(*s3.Option
 	return out.Body, nil
 }
 
-// Put implements artifact.Store. The body is sent in one request: at most 5 GiB.
+// Put implements artifact.Store. The body has at most 5 GiB: it is sent in one
+// request.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {
@@ -100,7 +101,7 @@ func checkSize(body io.Seeker) error {
 	return err
 }
 
-// Copy implements artifact.Store. The store itself copies.
+// Copy implements artifact.Store by a server-side copy.
 func (s *Store) Copy(ctx context.Context, src, dst string) error {
 	from, err := s.objectKey(ctx, src)
 	if err != nil {
@@ -155,13 +156,13 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 			err = s.pages(ctx, prefix, func(key string) bool { return yield(key, nil) })
 		}
 		if err != nil {
-			yield("", fmt.Errorf("list %s: %w", s.URL(prefix), tell(err)))
+			yield("", fmt.Errorf("list %s: %w", s.URL(prefix), concise(err)))
 		}
 	}
 }
 
-// pages yields until there are no more pages or yield is false. Some servers
-// end with an empty page: only IsTruncated counts.
+// pages yields every key until yield returns false. Only IsTruncated tells the last
+// page, since some servers end with an empty one.
 func (s *Store) pages(ctx context.Context, prefix string, yield func(string) bool) error {
 	in := &s3.ListObjectsV2Input{Bucket: &s.bucket}
 	if full := s.prefix + prefix; full != "" {
@@ -188,7 +189,7 @@ func (s *Store) pages(ctx context.Context, prefix string, yield func(string) boo
 			return nil
 		}
 		if aws.ToString(page.NextContinuationToken) == "" {
-			return errors.New("the store says that there are more keys, but not where")
+			return errors.New("the store reports more keys without a token to continue")
 		}
 		in.ContinuationToken = page.NextContinuationToken
 	}

@@ -13,8 +13,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// failing is the store behind a proxy that has the faults, one each, for the
-// first requests of every method, and how often it had one.
+// failing returns the store behind a proxy that injects the faults, one each, into
+// the first requests of every method.
 func failing(t *testing.T, g gateway, faults ...s3test.Fault) (*Store, *s3test.Proxy) {
 	t.Helper()
 	seen := make(chan map[string]int, 1)
@@ -36,7 +36,7 @@ func failing(t *testing.T, g gateway, faults ...s3test.Fault) (*Store, *s3test.P
 	return open(t, opts), p
 }
 
-// testOutage holds every method to doing its work as soon as the store is back.
+// testOutage checks that every method succeeds once the store is back.
 func testOutage(t *testing.T, g gateway) {
 	t.Helper()
 	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
@@ -72,7 +72,7 @@ func testOutage(t *testing.T, g gateway) {
 	}
 }
 
-// testLostAnswers: whoever has won knows it, and whoever has lost.
+// testLostAnswers checks that winners and losers of Create are told apart.
 func testLostAnswers(t *testing.T, g gateway) {
 	t.Helper()
 	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))
@@ -86,17 +86,17 @@ func testLostAnswers(t *testing.T, g gateway) {
 	require.Equal(t, "token 1", string(data))
 }
 
-func TestAnOutageIsWaitedFor(t *testing.T) {
+func TestStore_waitsForTheEndOfAnOutage(t *testing.T) {
 	t.Parallel()
 	testOutage(t, startGateway(t))
 }
 
-func TestLostAnswers(t *testing.T) {
+func TestCreate_survivesLostResponses(t *testing.T) {
 	t.Parallel()
 	testLostAnswers(t, startGateway(t))
 }
 
-func TestAStoreThatStaysSilent(t *testing.T) {
+func TestStore_failsIfTheServerStaysSilent(t *testing.T) {
 	t.Parallel()
 	silent := s3test.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) s3test.Fault { return s3test.Silence })
 	s := open(t, Options{
@@ -112,15 +112,15 @@ func TestAStoreThatStaysSilent(t *testing.T) {
 	require.NotErrorIs(t, err, artifact.ErrExists)
 }
 
-// The environment belongs to the process: this test does not run in parallel.
-func TestAStoreThatStaysSilentFromTheEnvironment(t *testing.T) {
+// Not parallel: it sets environment variables.
+func TestStore_failsOnSilenceWhenConfiguredByTheEnvironment(t *testing.T) {
 	clearAWS(t)
 	silent := s3test.NewProxy(t, "http://127.0.0.1:1", func(*http.Request) s3test.Fault { return s3test.Silence })
 	t.Setenv("AWS_ACCESS_KEY_ID", "a")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
 	t.Setenv("AWS_ENDPOINT_URL_S3", silent.URL)
 	t.Setenv("AWS_MAX_ATTEMPTS", "2")
-	t.Setenv("AWS_DEFAULTS_MODE", "standard") // it sets a dialer of its own
+	t.Setenv("AWS_DEFAULTS_MODE", "standard") // sets a dialer of its own
 	s := open(t, Options{Bucket: "bucket", wait: time.Millisecond, silence: 20 * time.Millisecond})
 	require.ErrorIs(t, s.Probe(t.Context()), ErrUnreachable)
 	before := silent.Count(s3test.Silence)
@@ -129,12 +129,12 @@ func TestAStoreThatStaysSilentFromTheEnvironment(t *testing.T) {
 	require.Equal(t, before+2, silent.Count(s3test.Silence))
 }
 
-func TestThePatienceOfAStore(t *testing.T) {
+func TestDelay_sumsUpToTheDocumentedPatience(t *testing.T) {
 	t.Parallel()
 	var least, most time.Duration
-	for attempt := 1; attempt < maxAttempts; attempt++ {
-		longest := min(firstWait<<(attempt-1), longestWait)
-		wait := delay(firstWait, attempt)
+	for try := 1; try < maxTries; try++ {
+		longest := min(firstWait<<(try-1), longestWait)
+		wait := delay(firstWait, try)
 		require.GreaterOrEqual(t, wait, longest/2)
 		require.LessOrEqual(t, wait, longest)
 		least, most = least+longest/2, most+longest

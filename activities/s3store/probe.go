@@ -14,8 +14,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Why a store cannot be used. The errors of Probe and EnsureBucket wrap one of
-// them if they know the reason, and name the bucket and the remedy.
+// Reasons why a store cannot be used. Errors of Probe and EnsureBucket wrap one of
+// them if the reason is known, and name the bucket and the remedy.
 var (
 	ErrConditionalWrites = errors.New("the store does not honour conditional writes")
 	ErrUnreachable       = errors.New("the store cannot be reached")
@@ -26,18 +26,17 @@ var (
 // probeTimeout bounds Probe and EnsureBucket.
 const probeTimeout = 20 * time.Second
 
-// Probe tries the store at start-up: it can be reached, the bucket is there,
-// objects can be written and read, and of two conditional writes to one key the
-// second is refused. The object it makes has a unique key under probe/ and is
-// deleted again.
+// Probe checks the store at start-up: it can be reached, the bucket exists, objects
+// can be written and read, and of two conditional writes to one key the second is
+// refused. Its object has a unique key under probe/ and is deleted afterwards.
 func (s *Store) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	s = s.impatient()
+	s = s.withFewTries()
 	key := "probe/" + rand.Text()
 	err := s.probe(ctx, key)
 	if err == nil || errors.Is(err, ErrConditionalWrites) {
-		// A bucket in which nothing may be deleted is good enough.
+		// A bucket without the permission to delete is good enough.
 		_ = s.Delete(ctx, key)
 	}
 	if err != nil {
@@ -52,13 +51,13 @@ func (s *Store) probe(ctx context.Context, key string) error {
 	case errors.Is(err, artifact.ErrExists):
 		return fmt.Errorf("%w: it refused a key that was free", ErrConditionalWrites)
 	case status(err) == http.StatusNotImplemented:
-		return fmt.Errorf("%w: %w", ErrConditionalWrites, tell(err))
+		return fmt.Errorf("%w: %w", ErrConditionalWrites, concise(err))
 	case err != nil:
 		return err
 	}
 	switch err := s.Create(ctx, key, second); {
 	case err == nil:
-		return fmt.Errorf("%w: it let a second writer take a key", ErrConditionalWrites)
+		return fmt.Errorf("%w: it let a second writer overwrite a key", ErrConditionalWrites)
 	case !errors.Is(err, artifact.ErrExists):
 		return err
 	}
@@ -67,16 +66,16 @@ func (s *Store) probe(ctx context.Context, key string) error {
 		return err
 	}
 	if string(stored) != string(first) {
-		return fmt.Errorf("%w: it refused a second writer, but stored what it wrote", ErrConditionalWrites)
+		return fmt.Errorf("%w: it refused a second writer, but stored its object", ErrConditionalWrites)
 	}
 	return nil
 }
 
-// EnsureBucket makes the bucket if it is missing.
+// EnsureBucket creates the bucket if it is missing.
 func (s *Store) EnsureBucket(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	s = s.impatient()
+	s = s.withFewTries()
 	head := &s3.HeadBucketInput{Bucket: &s.bucket}
 	_, err := s.client.HeadBucket(ctx, head)
 	if err == nil {
@@ -93,32 +92,32 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	}
 	_, err = s.client.CreateBucket(ctx, in)
 	if status(err) == http.StatusConflict {
-		// Made by somebody else meanwhile: fine, if we may use it.
+		// Created by another process meanwhile: fine, if we may use it.
 		_, err = s.client.HeadBucket(ctx, head)
 	}
 	if err != nil {
-		return s.unusable("make", err)
+		return s.unusable("create", err)
 	}
 	return nil
 }
 
-// unusable names the bucket, the reason and the remedy.
+// unusable adds the bucket, the reason and the remedy.
 func (s *Store) unusable(verb string, err error) error {
 	reason, remedy := err, "check the endpoint, the region and the bucket's name"
 	switch {
 	case errors.Is(err, ErrConditionalWrites):
 		remedy = "agents would overwrite each other's steps; use a store that supports If-None-Match: * on PUT"
 	case status(err) == http.StatusForbidden, status(err) == http.StatusUnauthorized, code(err) == "XAdminUserNotFound":
-		reason = fmt.Errorf("%w: %w", ErrRefused, tell(err))
-		remedy = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and what they may do"
+		reason = fmt.Errorf("%w: %w", ErrRefused, concise(err))
+		remedy = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and their permissions"
 	case status(err) == http.StatusNotFound:
-		reason = fmt.Errorf("%w: %w", ErrNoBucket, tell(err))
-		remedy = "make it, or name another one"
+		reason = fmt.Errorf("%w: %w", ErrNoBucket, concise(err))
+		remedy = "create it, or name another one"
 	case status(err) == 0 && (isUnanswered(err) || errors.Is(err, context.DeadlineExceeded)):
-		reason = fmt.Errorf("%w: %w", ErrUnreachable, tell(err))
+		reason = fmt.Errorf("%w: %w", ErrUnreachable, concise(err))
 		remedy = "check the endpoint (AWS_ENDPOINT_URL_S3) and that the store is running"
 	case status(err) == 0 && !errors.Is(err, context.Canceled):
 		remedy = "check that credentials and region are configured (AWS_* variables or a profile)"
 	}
-	return fmt.Errorf("%s %s: %w: %s", verb, s.place(), reason, remedy)
+	return fmt.Errorf("%s %s: %w: %s", verb, s.location(), reason, remedy)
 }

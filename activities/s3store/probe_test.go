@@ -11,7 +11,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-func TestProbeRefusesAStoreThatIgnoresConditions(t *testing.T) {
+func TestProbe_refusesAStoreThatIgnoresConditions(t *testing.T) {
 	t.Parallel()
 	server := &scripted{ignoresConditions: true}
 	err := server.start(t).Probe(t.Context())
@@ -21,7 +21,7 @@ func TestProbeRefusesAStoreThatIgnoresConditions(t *testing.T) {
 	require.Empty(t, server.objects, "the probe cleans up")
 }
 
-func TestProbeRefusesAStoreThatOnlySaysItRefused(t *testing.T) {
+func TestProbe_refusesAStoreThatOverwritesDespiteItsRefusal(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: func(s *scripted, w http.ResponseWriter, r *http.Request, n int) bool {
 		if r.Method != http.MethodPut || n == 1 {
@@ -34,7 +34,7 @@ func TestProbeRefusesAStoreThatOnlySaysItRefused(t *testing.T) {
 	require.ErrorIs(t, server.start(t).Probe(t.Context()), ErrConditionalWrites)
 }
 
-func TestProbeNamesTheReason(t *testing.T) {
+func TestProbe_namesTheReason(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		status int
@@ -62,7 +62,7 @@ func TestProbeNamesTheReason(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsBusyForAWhile(t *testing.T) {
+func TestStore_retriesWhileTheServerIsBusy(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: func(_ *scripted, w http.ResponseWriter, _ *http.Request, n int) bool {
 		if n > 1 {
@@ -79,7 +79,7 @@ func TestAStoreThatIsBusyForAWhile(t *testing.T) {
 	require.Equal(t, "body", string(data))
 }
 
-func TestAStoreThatStaysBusy(t *testing.T) {
+func TestCreate_failsIfTheServerStaysBusy(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: func(_ *scripted, w http.ResponseWriter, _ *http.Request, _ int) bool {
 		refuse(w, http.StatusServiceUnavailable, "SlowDown")
@@ -89,10 +89,10 @@ func TestAStoreThatStaysBusy(t *testing.T) {
 	err := store.Create(t.Context(), "claim", []byte("1"))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, artifact.ErrExists)
-	require.Equal(t, maxAttempts, server.puts())
+	require.Equal(t, maxTries, server.puts())
 }
 
-func TestAStoreThatCannotBeReached(t *testing.T) {
+func TestProbe_reportsAnUnreachableStore(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestAStoreThatCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestAMissingBucketIsNotAMissingObject(t *testing.T) {
+func TestGet_distinguishesAMissingBucketFromAMissingObject(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: func(_ *scripted, w http.ResponseWriter, _ *http.Request, _ int) bool {
 		refuse(w, http.StatusNotFound, "NoSuchBucket")

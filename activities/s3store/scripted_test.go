@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// scripted is an S3 server of the test's own making: it keeps objects, and
-// before that lets the script have its way with a request.
+// scripted is a fake S3 server with objects in memory and a script that can answer
+// requests first.
 type scripted struct {
 	ignoresConditions bool
-	// script may answer a request itself and report true. It is asked with the
-	// number of the request, from 1, among those of the same method.
+	// script reports whether it answered the n-th request of a method, from 1.
 	script func(s *scripted, w http.ResponseWriter, r *http.Request, n int) bool
 
 	mu       sync.Mutex
@@ -61,7 +60,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// store does what a PUT asks for. Call it with mu held.
+// store stores the body of a PUT. The caller holds mu.
 func (s *scripted) store(r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.objects[r.URL.Path] = string(body)
@@ -73,7 +72,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, strings.ToLower(code))
 }
 
-// hangUp ends the connection without an answer.
+// hangUp ends the connection without a response.
 func hangUp(w http.ResponseWriter) {
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = conn.Close()

@@ -32,8 +32,8 @@ type Store struct {
 
 var _ artifact.Store = (*Store)(nil)
 
-// New makes a store. It reads configuration but does not talk to the store yet:
-// see Probe. Close it after use.
+// New returns a store, to be closed after use. It reads configuration but sends no
+// request: see Probe.
 func New(ctx context.Context, opts Options) (*Store, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -53,16 +53,16 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes idle connections, so that the server need not wait for them.
+// Close closes idle connections, for which a server would wait.
 func (s *Store) Close() error {
 	s.closeIdle()
 	return nil
 }
 
-// URL is s3://BUCKET/PREFIX/KEY.
+// URL returns s3://BUCKET/PREFIX/KEY.
 func (s *Store) URL(key string) string { return "s3://" + s.bucket + "/" + s.prefix + key }
 
-// objectKey is the key in the bucket.
+// objectKey returns the key in the bucket.
 func (s *Store) objectKey(ctx context.Context, key string) (*string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (s *Store) objectKey(ctx context.Context, key string) (*string, error) {
 	return &full, nil
 }
 
-// place names the store for people.
-func (s *Store) place() string {
+// location describes the store in messages.
+func (s *Store) location() string {
 	endpoint := aws.ToString(s.client.Options().BaseEndpoint)
 	if endpoint == "" {
 		return fmt.Sprintf("bucket %q (AWS, %s)", s.bucket, s.client.Options().Region)
@@ -90,32 +90,31 @@ func (s *Store) place() string {
 	return fmt.Sprintf("bucket %q at %s", s.bucket, endpoint)
 }
 
-// failed says what was attempted, and turns the store's words into the port's.
+// failed adds the attempted operation, and converts the store's error to the port's.
 func (s *Store) failed(verb, key string, err error) error {
-	var bad *artifact.NameError
-	if errors.As(err, &bad) {
+	if _, ok := errors.AsType[*artifact.NameError](err); ok {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	if isMissing(err) {
 		err = artifact.ErrNotFound
 	}
-	return fmt.Errorf("%s %s: %w", verb, s.URL(key), tell(err))
+	return fmt.Errorf("%s %s: %w", verb, s.URL(key), concise(err))
 }
 
-// Options says which bucket, and where. Only Bucket is required.
+// Options select a bucket. Only Bucket is required.
 //
-// With access keys given, nothing is read from the environment or from AWS's
-// files. Without them everything is: credentials, region, profile, endpoint
-// (AWS_ENDPOINT_URL_S3) and checksum modes, as the AWS SDK does; Endpoint and
-// Region then override what it found.
+// With access keys, nothing is read from the environment or from AWS's files.
+// Without them the AWS SDK reads credentials, region, profile, endpoint
+// (AWS_ENDPOINT_URL_S3) and checksum modes from there; Endpoint and Region override
+// them.
 type Options struct {
 	Bucket string
-	// Prefix comes before every key, with "/" between. At most
-	// artifact.MaxStorePrefix bytes, and a key itself.
+	// Prefix is put before every key, with a "/". It must be a valid key of at most
+	// artifact.MaxStorePrefix bytes.
 	Prefix string
 
-	// Endpoint is the URL of a store other than AWS. Such a store is addressed
-	// by path, not by a host name for every bucket.
+	// Endpoint is the URL of a store other than AWS, which is addressed by path
+	// rather than by a host name per bucket.
 	Endpoint string
 	// Region defaults to us-east-1 if there is an endpoint.
 	Region          string
@@ -123,10 +122,10 @@ type Options struct {
 	SecretAccessKey string
 
 	// ChecksumsWhenRequired sends and checks checksums only where the protocol
-	// demands them, for servers that do not know the newer ones.
+	// requires them, for servers without the newer algorithms.
 	ChecksumsWhenRequired bool
 
-	// Of the tests, which cannot wait: firstWait and maxSilence if 0.
+	// For tests, which cannot wait; 0 means firstWait and maxSilence.
 	wait, silence time.Duration
 }
 
@@ -160,7 +159,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// client makes the S3 client and what closes its idle connections.
+// client returns the S3 client and a function that closes its idle connections.
 func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
 	if o.AccessKeyID != "" {
 		client, idle := o.explicitClient()
@@ -174,22 +173,22 @@ func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the AWS configuration: %w: check the AWS_* variables and the profile", err)
 	}
-	return s3.NewFromConfig(cfg, o.apply, o.watch), func() {}, nil
+	return s3.NewFromConfig(cfg, o.apply, o.withDialer), func() {}, nil
 }
 
-// watch makes the SDK's own HTTP client end silent connections. Its read timeout
-// would not do: that ends an upload which takes longer.
-func (o Options) watch(so *s3.Options) {
+// withDialer makes the SDK's own HTTP client fail silent connections. Its read
+// timeout would also end longer uploads.
+func (o Options) withDialer(so *s3.Options) {
 	client, ok := so.HTTPClient.(*awshttp.BuildableClient)
 	if !ok {
 		return
 	}
 	so.HTTPClient = client.WithReadTimeout(0).WithTransportOptions(func(t *http.Transport) {
 		t.DialContext = o.dialer()
-	}).Freeze() // or a copy of the options would dial as before
+	}).Freeze() // otherwise a copy of the options loses the dialer
 }
 
-// explicitClient is a client for a given endpoint with given keys. It uses no proxy.
+// explicitClient returns a client with the keys of the options. It uses no proxy.
 func (o Options) explicitClient() (*s3.Client, func()) {
 	transport := &http.Transport{
 		DialContext:           o.dialer(),
@@ -203,7 +202,7 @@ func (o Options) explicitClient() (*s3.Client, func()) {
 		Credentials: credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, ""),
 		HTTPClient: &http.Client{
 			Transport: transport,
-			// A signature holds for one address.
+			// A signature is valid for one address only.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, o.apply)
@@ -214,7 +213,7 @@ func (o Options) dialer() func(ctx context.Context, network, address string) (ne
 	return dialer(cmp.Or(o.silence, maxSilence))
 }
 
-// apply puts what Options say over what the SDK found.
+// apply overrides the SDK's configuration with the options.
 func (o Options) apply(so *s3.Options) {
 	if o.Endpoint != "" {
 		so.BaseEndpoint = aws.String(o.Endpoint)
@@ -226,7 +225,7 @@ func (o Options) apply(so *s3.Options) {
 		}
 	}
 	so.Retryer = newRetryer(cmp.Or(o.wait, firstWait))
-	// A mode that is not set would mean no checksums at all.
+	// An unset mode would disable checksums.
 	if so.RequestChecksumCalculation == 0 {
 		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported
 	}

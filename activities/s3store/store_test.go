@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"conclave/engine/artifact/storetest"
 )
 
-func TestS3IsAStore(t *testing.T) {
+func TestStore_conforms(t *testing.T) {
 	t.Parallel()
 	testConformance(t, startGateway(t))
 }
@@ -28,7 +29,7 @@ func testConformance(t *testing.T, g gateway) {
 	})
 }
 
-func TestSmallPagesAndNoChecksumsMakeNoDifference(t *testing.T) {
+func TestStore_worksWithSmallPagesAndWithoutChecksums(t *testing.T) {
 	t.Parallel()
 	testSmallPages(t, startGateway(t))
 }
@@ -56,7 +57,7 @@ func testSmallPages(t *testing.T, g gateway) {
 	require.Equal(t, want, got)
 }
 
-func TestKeysOfOneStoreAreNotSeenByAnother(t *testing.T) {
+func TestList_returnsOnlyKeysOfThePrefix(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t)
 	require.NoError(t, open(t, g.options("shared", "")).EnsureBucket(t.Context()))
@@ -73,7 +74,7 @@ func TestKeysOfOneStoreAreNotSeenByAnother(t *testing.T) {
 	require.False(t, exists)
 }
 
-func TestProbeAndEnsureBucketOnARealStore(t *testing.T) {
+func TestProbe_onARealStore(t *testing.T) {
 	t.Parallel()
 	testProbe(t, startGateway(t))
 }
@@ -90,7 +91,7 @@ func testProbe(t *testing.T, g gateway) {
 	require.NoError(t, s.Probe(t.Context()))
 	for key, err := range s.List(t.Context(), "") {
 		require.NoError(t, err)
-		require.Fail(t, "the probe left something behind", key)
+		require.Fail(t, "the probe left an object behind", key)
 	}
 
 	opts := g.options("bucket", "")
@@ -103,23 +104,23 @@ func testProbe(t *testing.T, g gateway) {
 	require.ErrorIs(t, open(t, opts).Probe(t.Context()), ErrRefused)
 }
 
-func TestKeysWithThePrefixAreBounded(t *testing.T) {
+func TestPut_boundsTheKeyWithItsPrefix(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{
 		Bucket: "bucket", Prefix: strings.Repeat("p", 100), Endpoint: "http://127.0.0.1:1", AccessKeyID: "a", SecretAccessKey: "s",
 	})
 	key := strings.Repeat("abcd/", 190) + "x"
 	require.NoError(t, artifact.CheckKey(key))
-	var bad *artifact.NameError
-	require.ErrorAs(t, s.Put(t.Context(), key, strings.NewReader("")), &bad)
+	_, ok := errors.AsType[*artifact.NameError](s.Put(t.Context(), key, strings.NewReader("")))
+	require.True(t, ok)
 }
 
-func TestOptions(t *testing.T) {
+func TestNew_refusesInvalidOptions(t *testing.T) {
 	t.Parallel()
 	good := Options{Bucket: "bucket", Endpoint: "http://127.0.0.1:9000", AccessKeyID: "a", SecretAccessKey: "s"}
 	_, err := New(t.Context(), good)
 	require.NoError(t, err)
-	for name, spoil := range map[string]func(*Options){
+	for name, invalidate := range map[string]func(*Options){
 		"no bucket":        func(o *Options) { o.Bucket = "" },
 		"bucket with path": func(o *Options) { o.Bucket = "bucket/prefix" },
 		"bucket as URL":    func(o *Options) { o.Bucket = "s3://bucket" },
@@ -131,15 +132,15 @@ func TestOptions(t *testing.T) {
 		"odd prefix":       func(o *Options) { o.Prefix = "my team" },
 	} {
 		opts := good
-		spoil(&opts)
+		invalidate(&opts)
 		_, err := New(t.Context(), opts)
 		require.Error(t, err, name)
 	}
 }
 
-// The environment belongs to the process: these tests do not run in parallel.
+// The tests below are not parallel: they set environment variables.
 
-func TestTheEnvironmentIsHonoured(t *testing.T) {
+func TestNew_readsTheEnvironment(t *testing.T) {
 	g := startGateway(t)
 	clearAWS(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", g.AccessKey)
@@ -154,7 +155,7 @@ func TestTheEnvironmentIsHonoured(t *testing.T) {
 	require.EqualValues(t, 2, s.client.Options().RequestChecksumCalculation)
 }
 
-func TestExplicitOptionsIgnoreTheEnvironment(t *testing.T) {
+func TestNew_ignoresTheEnvironmentWithExplicitKeys(t *testing.T) {
 	g := startGateway(t)
 	clearAWS(t)
 	t.Setenv("AWS_PROFILE", "no-such-profile")
@@ -166,7 +167,7 @@ func TestExplicitOptionsIgnoreTheEnvironment(t *testing.T) {
 	require.NoError(t, s.Probe(t.Context()))
 }
 
-func TestAWSNeedsARegion(t *testing.T) {
+func TestNew_requiresARegionForAWS(t *testing.T) {
 	clearAWS(t)
 	_, err := New(t.Context(), Options{Bucket: "bucket"})
 	require.ErrorContains(t, err, "AWS_REGION")
@@ -174,7 +175,7 @@ func TestAWSNeedsARegion(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	s := open(t, Options{Bucket: "bucket"})
 	require.False(t, s.client.Options().UsePathStyle)
-	require.Equal(t, `bucket "bucket" (AWS, eu-central-1)`, s.place())
+	require.Equal(t, `bucket "bucket" (AWS, eu-central-1)`, s.location())
 }
 
 func clearAWS(t *testing.T) {

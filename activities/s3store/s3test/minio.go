@@ -23,8 +23,7 @@ type MinIO struct {
 // Endpoint is the server's URL.
 func (m MinIO) Endpoint() string { return "http://" + m.Address }
 
-// StartMinIO runs the binary that MINIO_BIN names on an empty directory. It ends
-// with the test.
+// StartMinIO runs the binary MINIO_BIN on an empty directory until the test ends.
 func StartMinIO(t *testing.T) MinIO {
 	t.Helper()
 	binary := os.Getenv("MINIO_BIN")
@@ -39,7 +38,8 @@ func StartMinIO(t *testing.T) MinIO {
 	return MinIO{}
 }
 
-// start reports whether the server serves; another process may have taken its port.
+// start reports whether the server became ready; another process may have taken its
+// port.
 func (m MinIO) start(t *testing.T, binary string) bool {
 	t.Helper()
 	home := t.TempDir()

@@ -1,8 +1,8 @@
-// Package s3test gives tests an S3 server of another make, as a process of its
-// own, and a proxy that fails in the ways in which networks and servers do.
+// Package s3test gives tests of this package and the e2e tests a MinIO server, as a
+// process of its own, and a proxy with the faults of networks and servers.
 //
-// It is for tests only. MinIO, which is under the AGPL, is run and never linked;
-// the part that runs it has the build tag e2e.
+// MinIO, which is under the AGPL, is run and never linked; minio.go has the build
+// tag e2e.
 package s3test
 
 import (
@@ -18,22 +18,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-
-
-// Fault is what happens to a request on its way.
+// Fault is the fate of a request on its way.
 type Fault string
 
 // The faults.
 const (
-	None       Fault = ""            // it is forwarded
+	None       Fault = ""            // forwarded
 	Busy       Fault = "busy"        // answered with 503 SlowDown
-	Silence    Fault = "silence"     // taken and never answered
-	HangUp     Fault = "hang up"     // the connection ends without an answer
-	LostAnswer Fault = "lost answer" // it is carried out, and then the connection ends without an answer
-	HalfAnswer Fault = "half answer" // the connection ends within the answer's body
+	Silence    Fault = "silence"     // read and never answered
+	HangUp     Fault = "hang up"     // the connection ends without a response
+	LostAnswer Fault = "lost answer" // forwarded, then the connection ends without a response
+	HalfAnswer Fault = "half answer" // the connection ends within the response's body
 )
 
-// Proxy stands before an S3 server and forwards or fails.
+// Proxy forwards requests to an S3 server, or fails them.
 type Proxy struct {
 	URL string
 
@@ -45,8 +43,8 @@ type Proxy struct {
 	counts map[Fault]int
 }
 
-// NewProxy forwards to the server at the URL target what decide, which may be
-// called from several goroutines, has no fault for. Signatures stay valid.
+// NewProxy starts a proxy for the server at target. It calls decide, concurrently,
+// for the fault of each request. Signatures stay valid.
 func NewProxy(t *testing.T, target string, decide func(*http.Request) Fault) *Proxy {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -66,7 +64,7 @@ func NewProxy(t *testing.T, target string, decide func(*http.Request) Fault) *Pr
 	return p
 }
 
-// Count is how many requests had the fault.
+// Count returns the number of requests with a fault.
 func (p *Proxy) Count(f Fault) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +86,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
 	case Silence:
-		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection goes unseen
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the end of the connection is not noticed
 		select {
 		case <-r.Context().Done():
 		case <-p.closing:
@@ -103,7 +101,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cutShort promises the whole body and sends half of it.
+// cutShort declares the length of the body and sends half of it.
 func (p *Proxy) cutShort(w http.ResponseWriter, r *http.Request) {
 	answer := httptest.NewRecorder()
 	p.forward.ServeHTTP(answer, r)
