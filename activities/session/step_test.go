@@ -206,7 +206,7 @@ func TestRunStep_FailureHasItsToken(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	var detail attempt.Failure
 	require.NoError(t, failed.Details(&detail))
-	claim, err := artifact.ReadClaim(t.Context(), f.store, artifact.InBucket("s1"), "agent_a", 1)
+	claim, err := artifact.ReadJSON[artifact.Claim](t.Context(), f.store, artifact.InBucket("s1").Step("agent_a", 1, "step.json"))
 	require.NoError(t, err)
 	require.Equal(t, claim.Token, detail.Token)
 }

@@ -169,7 +169,7 @@ func TestRestoredFilesHaveOneName(t *testing.T) {
 	require.NoError(t, err)
 	layout := artifact.InBucket("s1")
 	from := workspace(t, "a.txt", "text")
-	m, _, _, err := artifact.Snapshot(t.Context(), cached, layout, from.dir)
+	m, _, err := artifact.OpenWorkingCopy(cached, layout, from.dir, "").Seal(t.Context())
 	require.NoError(t, err)
 
 	b := workspace(t)

@@ -26,7 +26,7 @@ func answered(t *testing.T) *place {
 	layout := artifact.InBucket("s1")
 	work := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(work, "notes.md"), []byte("notes"), 0o600))
-	m, hash, _, err := artifact.Snapshot(t.Context(), store, layout, work)
+	m, hash, err := artifact.OpenWorkingCopy(store, layout, work, "").Seal(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, artifact.Project(t.Context(), store, layout, m, layout.Step("agent_a", 1, "workspace")))
 	payload, err := json.Marshal(team.Answer{Answer: "Because.", Label: "agent1.1"})

@@ -29,7 +29,9 @@ func TestAdopt(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
-	m, hash, warnings, err := artifact.Adopt(t.Context(), store, layout, root, "", ".tool/")
+	hash, warnings, err := artifact.Adopt(t.Context(), store, layout, root, "", ".tool/")
+	require.NoError(t, err)
+	m, err := artifact.LoadManifest(t.Context(), store, layout, hash)
 	require.NoError(t, err)
 	var names []string
 	for _, f := range m.Files {
@@ -44,9 +46,6 @@ func TestAdopt(t *testing.T) {
 	}
 	require.Equal(t, []string{"around", "leaving", unstorable}, left)
 
-	loaded, err := artifact.LoadManifest(t.Context(), store, layout, hash)
-	require.NoError(t, err)
-	require.Equal(t, m, loaded)
 	restored := filepath.Join(t.TempDir(), "restored")
 	require.NoError(t, artifact.Restore(t.Context(), store, layout, m, restored, true))
 	require.NoFileExists(t, filepath.Join(restored, "leaving"))
@@ -58,9 +57,8 @@ func TestAdoptNothing(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	defer root.Close()
-	m, hash, warnings, err := artifact.Adopt(t.Context(), openDir(t, t.TempDir()), layout, root, "")
+	hash, warnings, err := artifact.Adopt(t.Context(), openDir(t, t.TempDir()), layout, root, "")
 	require.NoError(t, err)
-	require.Empty(t, m.Files)
 	require.Empty(t, hash)
 	require.Empty(t, warnings)
 }

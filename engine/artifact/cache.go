@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,41 +17,41 @@ import (
 	"time"
 )
 
-// Cache is a Store that keeps content by its hash on this machine: what a
-// worker has stored or read once is not fetched again. It never says that a
-// session has content that it has not; only reading is short-cut.
+// cache is a Store that keeps blobs on this machine. It only shortens reading:
+// Exists asks the store behind it, so that the cache never claims content that the
+// session does not have.
 //
-// Several processes may share a directory. What is kept is checked whenever it
-// is read, and anything wrong with the cache itself, a full disk for one, leads
-// to the store behind it.
-type Cache struct {
+// Processes may share a directory. Cached blobs are verified on every read, and a
+// failure of the cache itself, such as a full disk, leads to the store behind it.
+type cache struct {
 	Store
 	dir string
 	max int64 // bytes
 
 	mu   sync.Mutex
-	size int64 // bytes kept, as far as this process knows
+	size int64 // bytes cached, as far as this process knows
 }
 
-// NewCache keeps up to maxBytes of content in dir, which it makes.
-func NewCache(store Store, dir string, maxBytes int64) (*Cache, error) {
+// NewCache returns store with a cache of up to maxBytes of blobs in dir, creating
+// dir if it is missing. Processes may share the directory.
+func NewCache(store Store, dir string, maxBytes int64) (Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the content cache: %w", err)
 	}
-	c := &Cache{Store: store, dir: dir, max: maxBytes}
-	for _, kept := range c.list() {
-		c.size += kept.size
+	c := &cache{Store: store, dir: dir, max: maxBytes}
+	for _, b := range c.list() {
+		c.size += b.size
 	}
 	return c, nil
 }
 
-// Open reads content from the cache, or from the store into the cache.
-func (c *Cache) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+// Open implements Store: a blob is read from the cache, or stored in it first.
+func (c *cache) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	sum, ok := blobOf(key)
 	if !ok {
 		return c.Store.Open(ctx, key)
 	}
-	if f := c.hit(sum); f != nil {
+	if f := c.lookup(sum); f != nil {
 		return f, nil
 	}
 	body, err := c.Store.Open(ctx, key)
@@ -62,15 +61,15 @@ func (c *Cache) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	if f := c.fill(ctx, sum, body); f != nil {
 		return f, body.Close()
 	}
-	// The stream is used up to where the cache failed: begin again without it.
+	// The failed fill has consumed a part of the stream.
 	if err := body.Close(); err != nil {
 		return nil, err
 	}
 	return c.Store.Open(ctx, key)
 }
 
-// Put keeps content that is stored.
-func (c *Cache) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+// Put implements Store and caches the blob.
+func (c *cache) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	at, err := body.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return err
@@ -88,16 +87,16 @@ func (c *Cache) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return nil
 }
 
-// blobOf is the hash that a key of content ends in.
+// blobOf returns the hash in the key of a blob.
 func blobOf(key string) (string, bool) {
 	dir, sum := path.Split(key)
 	return sum, strings.HasSuffix(dir, "blobs/sha256/") && isSum(sum)
 }
 
-func (c *Cache) file(sum string) string { return filepath.Join(c.dir, sum[:2], sum) }
+func (c *cache) file(sum string) string { return filepath.Join(c.dir, sum[:2], sum) }
 
-// hit opens what is kept, if it is still what it should be.
-func (c *Cache) hit(sum string) *os.File {
+// lookup opens a cached blob after verifying its hash; nil if there is none.
+func (c *cache) lookup(sum string) *os.File {
 	f, err := os.Open(c.file(sum))
 	if err != nil {
 		return nil
@@ -107,7 +106,7 @@ func (c *Cache) hit(sum string) *os.File {
 	if err == nil && hex.EncodeToString(hash.Sum(nil)) == sum {
 		if _, err = f.Seek(0, io.SeekStart); err == nil {
 			now := time.Now()
-			_ = os.Chtimes(f.Name(), now, now) // the least recently used go first
+			_ = os.Chtimes(f.Name(), now, now) // evict removes the least recently used
 			return f
 		}
 	}
@@ -116,9 +115,9 @@ func (c *Cache) hit(sum string) *os.File {
 	return nil
 }
 
-// fill keeps body under sum and opens it; nil if that cannot be done or body
-// is something else.
-func (c *Cache) fill(ctx context.Context, sum string, body io.Reader) *os.File {
+// fill caches body under sum and opens it; nil if that fails or body has another
+// hash.
+func (c *cache) fill(ctx context.Context, sum string, body io.Reader) *os.File {
 	if os.MkdirAll(filepath.Dir(c.file(sum)), 0o700) != nil {
 		return nil
 	}
@@ -133,7 +132,7 @@ func (c *Cache) fill(ctx context.Context, sum string, body io.Reader) *os.File {
 			err = os.Rename(temp.Name(), c.file(sum))
 		}
 		if err == nil {
-			c.grew(n)
+			c.evict(n)
 			return temp
 		}
 	}
@@ -142,46 +141,47 @@ func (c *Cache) fill(ctx context.Context, sum string, body io.Reader) *os.File {
 	return nil
 }
 
-// grew makes room when there is too much.
-func (c *Cache) grew(n int64) {
+// evict counts n new bytes and, above the maximum, removes blobs down to three
+// quarters of it.
+func (c *cache) evict(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.size += n; c.size <= c.max {
 		return
 	}
-	kept := c.list()
-	slices.SortFunc(kept, func(a, b keptFile) int { return cmp.Compare(a.used.UnixNano(), b.used.UnixNano()) })
+	blobs := c.list()
+	slices.SortFunc(blobs, func(a, b cached) int { return a.used.Compare(b.used) })
 	c.size = 0
-	for _, k := range kept {
-		c.size += k.size
+	for _, b := range blobs {
+		c.size += b.size
 	}
-	for _, k := range kept {
+	for _, b := range blobs {
 		if c.size <= c.max*3/4 {
 			return
 		}
-		// A reader that has it open keeps reading.
-		if err := os.Remove(k.path); err == nil || errors.Is(err, fs.ErrNotExist) {
-			c.size -= k.size
+		// A reader that has the file open is not disturbed.
+		if err := os.Remove(b.path); err == nil || errors.Is(err, fs.ErrNotExist) {
+			c.size -= b.size
 		}
 	}
 }
 
-type keptFile struct {
+type cached struct {
 	path string
 	size int64
 	used time.Time
 }
 
-func (c *Cache) list() []keptFile {
-	var kept []keptFile
+func (c *cache) list() []cached {
+	var blobs []cached
 	_ = filepath.WalkDir(c.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil //nolint:nilerr // what cannot be read is not counted
+			return nil //nolint:nilerr // unreadable files are not counted
 		}
 		if info, err := entry.Info(); err == nil {
-			kept = append(kept, keptFile{path: path, size: info.Size(), used: info.ModTime()})
+			blobs = append(blobs, cached{path: path, size: info.Size(), used: info.ModTime()})
 		}
 		return nil
 	})
-	return kept
+	return blobs
 }

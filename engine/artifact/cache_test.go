@@ -16,7 +16,7 @@ import (
 	"conclave/engine/artifact/storetest"
 )
 
-func cacheOf(t *testing.T, s artifact.Store, maxBytes int64) (*artifact.Cache, string) {
+func cacheOf(t *testing.T, s artifact.Store, maxBytes int64) (artifact.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
 	c, err := artifact.NewCache(s, dir, maxBytes)

@@ -17,12 +17,11 @@ import (
 
 // Dir is the Store on a local directory. An object is a regular file under the
 // unescaped name of its key, so "agents/a/001/workspace/my=20notes.txt" is the
-// file "my notes.txt". Directories, links and other files are no objects.
+// file "my notes.txt". Directories, links and special files are not objects.
 //
-// Processes may share a directory. Everything happens through os.Root: a link
-// that someone else put there leads to an error, not out of the directory.
-// Unfinished writes lie in the directory ".conclave-tmp" of the root, which no
-// key can name.
+// Processes may share a directory. Every access goes through os.Root: following a
+// link out of the directory is an error. Unfinished writes are kept in TempDir,
+// which no key can name.
 type Dir struct {
 	root *os.Root
 	path string // absolute
@@ -30,8 +29,8 @@ type Dir struct {
 
 var _ Store = (*Dir)(nil)
 
-// NewDir opens the directory as a store and makes it if it is missing. Close
-// the Dir after use.
+// NewDir opens the directory as a store, creating it if it is missing. The caller
+// closes the Dir after use.
 func NewDir(path string) (*Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -49,7 +48,7 @@ func NewDir(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Close releases the directory. The store cannot be used after it.
+// Close releases the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
 // URL is the absolute path of the object's file.
@@ -59,12 +58,12 @@ func (d *Dir) URL(key string) string {
 
 // Get implements Store.
 func (d *Dir) Get(ctx context.Context, key string) ([]byte, error) {
+	var data []byte
 	f, err := d.open(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("get %q: %w", key, err)
+	if err == nil {
+		defer f.Close()
+		data, err = io.ReadAll(contextReader(ctx, f))
 	}
-	defer f.Close()
-	data, err := io.ReadAll(contextReader(ctx, f))
 	if err != nil {
 		return nil, fmt.Errorf("get %q: %w", key, err)
 	}
@@ -93,7 +92,7 @@ func (d *Dir) Exists(ctx context.Context, key string) (bool, error) {
 	return err == nil, nil
 }
 
-// Delete implements Store. Directories stay: removing an empty one would race
+// Delete implements Store. It leaves empty directories: removing one would race
 // with a writer that is about to use it.
 func (d *Dir) Delete(ctx context.Context, key string) error {
 	name, err := d.fileName(ctx, key)
@@ -106,13 +105,13 @@ func (d *Dir) Delete(ctx context.Context, key string) error {
 	case err != nil:
 		return fmt.Errorf("delete %q: %w", key, err)
 	}
-	if err := d.root.Remove(name); err != nil && !missing(err) {
+	if err := d.root.Remove(name); err != nil && !isMissing(err) {
 		return fmt.Errorf("delete %q: %w", key, err)
 	}
 	return nil
 }
 
-// fileName is where a key's object lies below the root.
+// fileName returns the path of a key's object below the root.
 func (d *Dir) fileName(ctx context.Context, key string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -131,12 +130,12 @@ func (d *Dir) open(ctx context.Context, key string) (*os.File, error) {
 	return openRegular(d.root, name)
 }
 
-// checkObject is nil if name is an object, else ErrNotFound or what prevented
-// the answer.
+// checkObject returns nil if name is an object, else ErrNotFound or the error that
+// prevented the check.
 func (d *Dir) checkObject(name string) error {
 	info, err := d.root.Lstat(name)
 	switch {
-	case missing(err):
+	case isMissing(err):
 		return ErrNotFound
 	case err != nil:
 		return err
@@ -146,24 +145,24 @@ func (d *Dir) checkObject(name string) error {
 	return nil
 }
 
-// openRegular opens a regular file for reading, else fails with ErrNotFound. It
-// neither follows a link at the end of the name nor waits on a FIFO.
+// openRegular opens a regular file for reading, or fails with ErrNotFound. It does
+// not follow a link at the end of the name and does not wait on a FIFO.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	before, err := root.Lstat(name)
-	if missing(err) || err == nil && !before.Mode().IsRegular() {
+	if isMissing(err) || err == nil && !before.Mode().IsRegular() {
 		return nil, ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if missing(err) {
+	if isMissing(err) {
 		return nil, ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	// The name may have been exchanged for something else in between.
+	// The file may have been replaced since Lstat.
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
 		return nil, errors.Join(ErrNotFound, err)
@@ -171,9 +170,9 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// missing reports that a name does not exist, be it that one of its
-// directories is a file.
-func missing(err error) bool {
+// isMissing reports that a name does not exist, or that one of its directories is
+// a file.
+func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
@@ -181,7 +180,7 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// contextReader is r until ctx ends.
+// contextReader reads from r until ctx ends.
 func contextReader(ctx context.Context, r io.Reader) io.Reader {
 	return readFunc(func(p []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
@@ -191,7 +190,7 @@ func contextReader(ctx context.Context, r io.Reader) io.Reader {
 	})
 }
 
-// List implements Store. A file whose name no key can express is left out.
+// List implements Store. It skips a file if no key can express its name.
 func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := CheckPrefix(prefix); err != nil {
@@ -207,7 +206,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[string, error] 
 	}
 }
 
-// list yields the keys below a directory and reports whether to go on.
+// list yields the keys below a directory and reports whether to continue.
 func (d *Dir) list(ctx context.Context, prefix string, yield func(string, error) bool) bool {
 	if err := ctx.Err(); err != nil {
 		yield("", err)
@@ -230,16 +229,16 @@ func (d *Dir) list(ctx context.Context, prefix string, yield func(string, error)
 	return true
 }
 
-// entries are the keys of the files in a directory, and of the directories with
-// "/" after them. With it, the order of names is the order of the keys below
-// them: "a-b" comes before "a/b".
+// entries returns the sorted keys of the files in a directory and, with a final
+// "/", of its directories. The "/" makes the order of the entries the order of the
+// keys below them: "a-b" comes before "a/b".
 func (d *Dir) entries(prefix string) ([]string, error) {
 	name := cmp.Or(strings.TrimSuffix(unescapeKey(prefix), "/"), ".")
-	if info, err := d.root.Stat(name); missing(err) || err == nil && !info.IsDir() {
+	if info, err := d.root.Stat(name); isMissing(err) || err == nil && !info.IsDir() {
 		return nil, nil
 	}
 	dir, err := d.root.Open(name)
-	if missing(err) {
+	if isMissing(err) {
 		return nil, nil
 	}
 	if err != nil {

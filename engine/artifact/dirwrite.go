@@ -16,38 +16,44 @@ import (
 )
 
 const (
-	// TempDir is where a Dir keeps files that are being written. It starts with a dot,
-	// which CheckKey refuses: temporary files have no key.
+	// TempDir is the directory of a Dir for files that are being written. CheckKey
+	// refuses its initial dot, so that temporary files have no key.
 	TempDir = ".conclave-tmp"
-	// fileMode is that of objects, before the umask.
+	// fileMode is the mode of objects before the umask.
 	fileMode = 0o644
-	// tempAge is when a temporary file is taken for the litter of a crash.
+	// tempAge is the age at which a temporary file counts as left by a crash.
 	tempAge = 24 * time.Hour
-	// copyChunk is how much Copy moves between two looks at its context.
+	// copyChunk is the number of bytes that Copy moves between checks of its context.
 	copyChunk = 64 << 20
 )
 
 // Put implements Store: it writes a temporary file and renames it.
 func (d *Dir) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	_, err := d.PutStream(ctx, key, body)
+	return err
+}
+
+// PutStream is Put for a body that cannot seek. It returns the size of the object.
+func (d *Dir) PutStream(ctx context.Context, key string, body io.Reader) (n int64, err error) {
 	name, err := d.fileName(ctx, key)
 	if err == nil {
 		err = d.write(name, d.root.Rename, func(f *os.File) error {
-			_, err := io.Copy(f, contextReader(ctx, body))
+			n, err = io.Copy(f, contextReader(ctx, body))
 			return err
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("put %q: %w", key, err)
+		return n, fmt.Errorf("put %q: %w", key, err)
 	}
-	return nil
+	return n, nil
 }
 
-// Create implements Store: it writes a temporary file and links it, which the
-// file system refuses if the name is taken.
+// Create implements Store: it writes a temporary file and links it, which fails if
+// the name is taken.
 func (d *Dir) Create(ctx context.Context, key string, body []byte) error {
 	name, err := d.fileName(ctx, key)
 	if err == nil {
-		err = d.write(name, d.link, func(f *os.File) error {
+		err = d.write(name, d.publishNew, func(f *os.File) error {
 			_, err := io.Copy(f, contextReader(ctx, bytes.NewReader(body)))
 			return err
 		})
@@ -81,7 +87,7 @@ func (d *Dir) copy(ctx context.Context, src, dst string, mode fs.FileMode) error
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			// Between two files the kernel copies, or shares the blocks.
+			// Between two files the kernel copies or shares the blocks.
 			switch _, err := io.CopyN(f, from, copyChunk); {
 			case errors.Is(err, io.EOF):
 				return setMode(f, mode)
@@ -92,7 +98,7 @@ func (d *Dir) copy(ctx context.Context, src, dst string, mode fs.FileMode) error
 	})
 }
 
-// setMode leaves alone what every object has, as far as the umask lets it.
+// setMode leaves the default mode to the umask.
 func setMode(f *os.File, mode fs.FileMode) error {
 	if mode == fileMode {
 		return nil
@@ -100,12 +106,13 @@ func setMode(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-func (d *Dir) link(temp, name string) error {
+// publishNew gives a temporary file its name if that is free.
+func (d *Dir) publishNew(temp, name string) error {
 	err := d.root.Link(temp, name)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		if d.checkObject(name) != nil {
-			return fmt.Errorf("%w: the name is taken by something that is no object: remove it", err)
+			return fmt.Errorf("%w: the name is taken by something else than a file: remove it", err)
 		}
 		return ErrExists
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):
@@ -114,14 +121,14 @@ func (d *Dir) link(temp, name string) error {
 	return err
 }
 
-// write fills a temporary file, makes it durable, and publishes it under name:
-// a reader sees all of it or nothing, also after a crash at any point.
+// write fills a temporary file, syncs it, and publishes it under name: a reader
+// sees the whole file or none, also after a crash.
 func (d *Dir) write(name string, publish func(temp, name string) error, fill func(*os.File) error) error {
 	f, temp, err := d.createTemp()
 	if err != nil {
 		return err
 	}
-	defer d.root.Remove(temp) // a renamed one is gone already
+	defer d.root.Remove(temp) // fails after a rename
 	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -148,8 +155,8 @@ func (d *Dir) createTemp() (*os.File, string, error) {
 	return f, name, err
 }
 
-// MakeDir makes the directory that holds the object of a key, durably, and
-// nothing in it. It is ErrExists if the name is taken, by whatever.
+// MakeDir durably makes the empty directory for the object of a key. It fails with
+// ErrExists if the directory's name is taken.
 func (d *Dir) MakeDir(ctx context.Context, key string) error {
 	name, err := d.fileName(ctx, key)
 	if err != nil {
@@ -172,7 +179,7 @@ func (d *Dir) MakeDir(ctx context.Context, key string) error {
 	return nil
 }
 
-// makeDirs makes a directory and its parents, durably.
+// makeDirs durably makes a directory and its parents.
 func (d *Dir) makeDirs(dir string) error {
 	if info, err := d.root.Stat(dir); err == nil && info.IsDir() {
 		return nil
@@ -198,17 +205,17 @@ func (d *Dir) syncDir(dir string) error {
 		return err
 	}
 	defer f.Close()
-	// Some file systems cannot sync a directory and say so.
+	// Some file systems cannot sync a directory.
 	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
 		return err
 	}
 	return nil
 }
 
-// sweepTemp removes what crashed writers left. A failure is harmless: the next
-// one who opens the directory tries again.
+// sweepTemp removes the files of crashed writers. It ignores errors: the next
+// NewDir tries again.
 func (d *Dir) sweepTemp() {
-	// It may be a FIFO, which nobody else has open.
+	// Without blocking: it may be a FIFO.
 	dir, err := d.root.OpenFile(TempDir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return
@@ -222,38 +229,38 @@ func (d *Dir) sweepTemp() {
 	}
 }
 
-// place puts a manifest's file or link under a key: in a directory people and
-// other programs find the files as they were, with modes and links, which an
-// object in a bucket does not have.
+// place writes an entry of a manifest under a key, with the mode and the link
+// that an object in a bucket does not have.
 func (d *Dir) place(ctx context.Context, layout Layout, f File, key string) error {
-	if f.Link == "" {
-		if err := d.copy(ctx, layout.Blob(f.SHA256), key, fs.FileMode(f.Mode)&fs.ModePerm|0o400); err != nil {
-			return fmt.Errorf("place %q: %w", key, err)
-		}
-		return nil
+	if f.Link != "" {
+		return d.Link(ctx, key, f.Link)
 	}
-	if err := d.placeLink(ctx, f.Link, key); err != nil {
+	if err := d.copy(ctx, layout.Blob(f.SHA256), key, fs.FileMode(f.Mode)&fs.ModePerm|0o400); err != nil {
 		return fmt.Errorf("place %q: %w", key, err)
 	}
 	return nil
 }
 
-// placeLink makes a link under a temporary name and renames it.
-func (d *Dir) placeLink(ctx context.Context, target, key string) error {
+// Link makes the name of a key a symbolic link to target, which is not checked. It
+// replaces an existing file.
+func (d *Dir) Link(ctx context.Context, key, target string) error {
 	name, err := d.fileName(ctx, key)
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.link(name, target)
 	}
-	temp := TempDir + "/" + rand.Text()
-	if err := d.makeDirs(TempDir); err != nil {
+	if err != nil {
+		return fmt.Errorf("link %q: %w", key, err)
+	}
+	return nil
+}
+
+func (d *Dir) link(name, target string) error {
+	dir, temp := path.Dir(name), TempDir+"/"+rand.Text()
+	if err := errors.Join(d.makeDirs(TempDir), d.makeDirs(dir)); err != nil {
 		return err
 	}
 	if err := d.root.Symlink(target, temp); err != nil {
 		return err
-	}
-	dir := path.Dir(name)
-	if err := d.makeDirs(dir); err != nil {
-		return errors.Join(err, d.root.Remove(temp))
 	}
 	if err := d.root.Rename(temp, name); err != nil {
 		return errors.Join(err, d.root.Remove(temp))

@@ -11,8 +11,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// The documents of a session directory. Fields of the public contract come
-// first; other fields are ours and may change.
+// The documents of a session directory. The public contract's fields come first;
+// the others may change.
 
 // Session is session.json, claimed once by the workflow that owns the session.
 type Session struct {
@@ -23,31 +23,30 @@ type Session struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-// Claim is agents/<id>/<NNN>/step.json: the number is taken by Token.
+// Claim is agents/<id>/<NNN>/step.json: the execution with Token owns the number.
 type Claim struct {
 	Token     string         `json:"token"`
 	SeenSteps map[string]int `json:"seen_steps"`
-	Labels    []string       `json:"labels"` // shown at start, in order
+	Labels    []string       `json:"labels"` // shown at the start, in order
 	StartedAt time.Time      `json:"started_at"`
 
-	// Agents are the IDs that the anonymous numbers of the step stand for, from 1.
+	// Agents are the IDs behind the step's anonymous numbers, from 1.
 	Agents []string `json:"agents,omitempty"`
 }
 
-// Commit is action.json, the one write that makes a step's action real. All
-// other files of the step can be made again from it.
+// Commit is action.json, the one write that makes a step's action real. The
+// other files of the step are derived from it.
 type Commit struct {
 	Token     string          `json:"token"`
 	Kind      string          `json:"kind"` // new_answer, vote, stop, …
 	Payload   json.RawMessage `json:"payload"`
 	Manifest  string          `json:"manifest,omitempty"` // sha256 of the workspace manifest blob; empty without files
 	SeenSteps map[string]int  `json:"seen_steps"`
-	Heard     int             `json:"heard,omitempty"` // number of the last human message that the step was told
+	Heard     int             `json:"heard,omitempty"` // number of the last human message that the step received
 	Usage     llm.Usage       `json:"usage"`
 	StartedAt time.Time       `json:"started_at"`
 
-	// Transcript is the sha256 of the transcript blob: what happened is committed
-	// together with the action it led to.
+	// Transcript is the sha256 of the transcript blob.
 	Transcript string `json:"transcript,omitempty"`
 
 	Timestamp time.Time `json:"timestamp"`
@@ -71,8 +70,8 @@ type Vote struct {
 	TargetLabel string         `json:"target_label"`
 }
 
-// LastAction is last_action.json, the only step file that is replaced. Nothing
-// is ever decided from it.
+// LastAction is last_action.json, the only step file that is replaced. No
+// decision is based on it.
 type LastAction struct {
 	AgentID         string    `json:"agent_id"`
 	Action          string    `json:"action"` // new_answer, vote, stop, none
@@ -87,33 +86,17 @@ type LastAction struct {
 	Error           *Error    `json:"error"`
 }
 
-// Error is a failure as documents show it.
+// Error is a failure in a document.
 type Error struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 }
 
-// Manifest is workspace.json: the files of a workspace, sorted by path.
-type Manifest struct {
-	Files []File `json:"files"`
-}
+// maxDocument is the limit, in bytes, of a document that is read.
+const maxDocument = 32 << 20
 
-// File is one entry of a Manifest: a regular file with content, or a symbolic
-// link with a target inside the workspace.
-type File struct {
-	Path   string `json:"path"` // slash-separated, relative
-	Mode   uint32 `json:"mode"` // permission bits
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256,omitempty"`
-	Link   string `json:"link,omitempty"`
-}
-
-// MaxDocument is the size in bytes up to which a document is read: a larger one
-// was not written by this package.
-const MaxDocument = 32 << 20
-
-// MalformedError says that a document is there but cannot be read. Trying again
-// does not help.
+// MalformedError reports a document that exists but cannot be read. Retrying does
+// not help.
 type MalformedError struct {
 	Key string
 	Err error
@@ -125,17 +108,16 @@ func (e *MalformedError) Error() string {
 
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// ReadJSON reads the document under key, or fails with ErrNotFound. Fields that
-// T does not have are ignored: directories written by other programs may hold
-// more. A document that cannot be read is a *MalformedError.
+// ReadJSON reads the document under key, or fails with ErrNotFound or a
+// *MalformedError. Fields that T does not have are ignored: other programs may
+// write more.
 func ReadJSON[T any](ctx context.Context, store Store, key string) (T, error) {
-	var doc T
+	var doc, zero T
 	data, err := readBounded(ctx, store, key)
 	if err != nil {
-		return doc, err
+		return zero, err
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
-		var zero T
 		return zero, &MalformedError{Key: key, Err: err}
 	}
 	return doc, nil
@@ -150,7 +132,7 @@ func PutJSON(ctx context.Context, store Store, key string, doc any) error {
 	return store.Put(ctx, key, bytes.NewReader(data))
 }
 
-// CreateJSON writes the document only if the key is free, else it fails with ErrExists.
+// CreateJSON writes the document if the key is free, else it fails with ErrExists.
 func CreateJSON(ctx context.Context, store Store, key string, doc any) error {
 	data, err := EncodeJSON(doc)
 	if err != nil {
@@ -159,8 +141,8 @@ func CreateJSON(ctx context.Context, store Store, key string, doc any) error {
 	return store.Create(ctx, key, data)
 }
 
-// EncodeJSON is the form of every document: indented by two spaces, ending in a
-// newline, the same bytes for the same value. Raw JSON inside is indented too.
+// EncodeJSON encodes a document: indented by two spaces, with a final newline,
+// the same bytes for the same value.
 func EncodeJSON(doc any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -172,8 +154,8 @@ func EncodeJSON(doc any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Timestamp is t as documents hold it: UTC (so that it ends in Z), in whole
-// milliseconds, without a monotonic reading.
+// Timestamp converts t to the form of documents: UTC, whole milliseconds, no
+// monotonic reading.
 func Timestamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func readBounded(ctx context.Context, store Store, key string) ([]byte, error) {
@@ -182,12 +164,12 @@ func readBounded(ctx context.Context, store Store, key string) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, MaxDocument+1))
+	data, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
 	if err != nil {
 		return nil, fmt.Errorf("read document %q: %w", key, err)
 	}
-	if len(data) > MaxDocument {
-		return nil, &MalformedError{Key: key, Err: fmt.Errorf("it is larger than %d bytes", MaxDocument)}
+	if len(data) > maxDocument {
+		return nil, &MalformedError{Key: key, Err: fmt.Errorf("it is larger than %d bytes", maxDocument)}
 	}
 	return data, nil
 }

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// changeTime is when the file's content or attributes last changed, in
-// nanoseconds. Unlike the modification time nobody can set it.
+// changeTime is the time, in nanoseconds, of the last change to a file's content
+// or attributes. Unlike the modification time it cannot be set.
 func changeTime(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ctim.Nano()

@@ -4,6 +4,5 @@ package artifact
 
 import "io/fs"
 
-// changeTime is when the file was last written, in nanoseconds: what every
-// system can say.
+// changeTime is the modification time, in nanoseconds, which every system has.
 func changeTime(info fs.FileInfo) int64 { return info.ModTime().UnixNano() }

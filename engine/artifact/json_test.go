@@ -36,7 +36,7 @@ func TestDocumentsAreReadableAndTheSameEveryTime(t *testing.T) {
 }
 `, string(data))
 
-	read, err := artifact.ReadClaim(t.Context(), d, layout, "a", 1)
+	read, err := artifact.ReadJSON[artifact.Claim](t.Context(), d, layout.Step("a", 1, "step.json"))
 	require.NoError(t, err)
 	require.Equal(t, claim, read)
 	require.ErrorIs(t, artifact.CreateJSON(t.Context(), d, "agents/a/001/step.json", claim), artifact.ErrExists)

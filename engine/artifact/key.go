@@ -7,14 +7,21 @@ import (
 	"strings"
 )
 
-// The lengths of names, in bytes.
+// The limits of names, in bytes.
 const (
-	MaxKey       = 1000 // a whole key, a store's own prefix included
-	MaxSegment   = 255  // a key's part between slashes
+	MaxKey       = 1000 // a whole key, including a store's prefix
 	MaxSessionID = 128
+	maxSegment   = 255 // the part of a key between slashes
+
+	// maxPath limits an escaped workspace path. It leaves room in MaxKey for the
+	// session, the agent, the step and a store's prefix, so that an accepted path
+	// can be projected anywhere.
+	maxPath = 512
+	// MaxStorePrefix limits the prefix that a store puts before every key.
+	MaxStorePrefix = 256
 )
 
-// NameError says why a key, a path or an ID cannot be used, and what can.
+// NameError reports a key, path or ID that cannot be used.
 type NameError struct {
 	What    string // key, path, session id, …
 	Name    string
@@ -23,11 +30,18 @@ type NameError struct {
 
 func (e *NameError) Error() string { return fmt.Sprintf("%s %q: %s", e.What, e.Name, e.Problem) }
 
-// CheckKey reports whether a key is one that every store accepts and keeps
-// apart from all others: bytes of [A-Za-z0-9._-] and escapes as EscapePath
-// writes them, in segments separated by "/". No segment is empty, "." or "..",
-// or longer than MaxSegment; the first does not start with a dot; the key is
-// not longer than MaxKey. The error is a *NameError.
+// nameError returns a *NameError, nil if problem is empty.
+func nameError(kind, name, problem string) error {
+	if problem == "" {
+		return nil
+	}
+	return &NameError{What: kind, Name: name, Problem: problem}
+}
+
+// CheckKey refuses a key that some store would reject or confuse with another:
+// segments of [A-Za-z0-9._-] and the escapes of EscapePath, separated by "/". No
+// segment is empty, "." or "..", or longer than 255 bytes; the first does not
+// start with a dot; the key is not longer than MaxKey. The error is a *NameError.
 func CheckKey(key string) error {
 	problem := ""
 	switch {
@@ -38,33 +52,25 @@ func CheckKey(key string) error {
 	case key[0] == '.':
 		problem = "its first segment starts with a dot: such names are reserved for the store"
 	default:
-		problem = segmentsProblem(key)
+		for segment := range strings.SplitSeq(key, "/") {
+			if problem = segmentProblem(segment); problem != "" {
+				break
+			}
+		}
 	}
-	if problem != "" {
-		return &NameError{What: "key", Name: key, Problem: problem}
-	}
-	return nil
+	return nameError("key", key, problem)
 }
 
-// CheckPrefix is CheckKey for the argument of List: empty, or a key with "/" after it.
+// CheckPrefix is CheckKey for the argument of List: empty, or a key with a final "/".
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
 	}
 	key, ok := strings.CutSuffix(prefix, "/")
 	if !ok {
-		return &NameError{What: "prefix", Name: prefix, Problem: `it does not end in "/"`}
+		return nameError("prefix", prefix, `it does not end in "/"`)
 	}
 	return CheckKey(key)
-}
-
-func segmentsProblem(key string) string {
-	for segment := range strings.SplitSeq(key, "/") {
-		if problem := segmentProblem(segment); problem != "" {
-			return problem
-		}
-	}
-	return ""
 }
 
 func segmentProblem(segment string) string {
@@ -73,12 +79,12 @@ func segmentProblem(segment string) string {
 		return `it has an empty segment: use single slashes, none first or last`
 	case segment == "." || segment == "..":
 		return fmt.Sprintf("it has a segment %q: use the plain name", segment)
-	case len(segment) > MaxSegment:
-		return fmt.Sprintf("it has a segment of %d bytes: at most %d are allowed", len(segment), MaxSegment)
+	case len(segment) > maxSegment:
+		return fmt.Sprintf("it has a segment of %d bytes: at most %d are allowed", len(segment), maxSegment)
 	}
 	for i := 0; i < len(segment); i++ {
 		switch c := segment[i]; {
-		case plain(c):
+		case isPortable(c):
 		case c == '=':
 			if _, ok := unescape(segment[i:]); !ok {
 				return `it has a "=" that begins no escape: use EscapePath`
@@ -91,9 +97,8 @@ func segmentProblem(segment string) string {
 	return ""
 }
 
-// CheckSessionID reports whether an ID can be a session's: a single segment of
-// a key, in bytes of [A-Za-z0-9._-], at most MaxSessionID long. The error is a
-// *NameError.
+// CheckSessionID refuses an invalid session ID: one to MaxSessionID bytes of
+// [A-Za-z0-9._-], but not "." or "..". The error is a *NameError.
 func CheckSessionID(id string) error {
 	problem := ""
 	switch {
@@ -105,45 +110,31 @@ func CheckSessionID(id string) error {
 		problem = "it would name a directory: give session_id another"
 	}
 	for i := 0; i < len(id) && problem == ""; i++ {
-		if !plain(id[i]) {
+		if !isPortable(id[i]) {
 			problem = fmt.Sprintf("it has the byte %q: give session_id one of letters, digits, '.', '_' and '-'", id[i])
 		}
 	}
-	if problem != "" {
-		return &NameError{What: "session id", Name: id, Problem: problem}
-	}
-	return nil
+	return nameError("session id", id, problem)
 }
 
 var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// CheckAgentID reports whether an ID can be an agent's: [a-z][a-z0-9_-]{0,31}.
-// The error is a *NameError.
+// CheckAgentID refuses an invalid agent ID: [a-z][a-z0-9_-]{0,31}. The error is a
+// *NameError.
 func CheckAgentID(id string) error {
 	if agentID.MatchString(id) {
 		return nil
 	}
-	return &NameError{
-		What: "agent id", Name: id,
-		Problem: "use a lower-case letter and then up to 31 lower-case letters, digits, '_' or '-', such as agent_a",
-	}
+	return nameError("agent id", id,
+		"use a lower-case letter and then up to 31 lower-case letters, digits, '_' or '-', such as agent_a")
 }
 
-// MaxPath is the length of a workspace path as EscapePath writes it. It leaves
-// room in MaxKey for the session, the agent, the step and a store's prefix, so
-// that a path that was accepted once can be projected anywhere.
-const MaxPath = 512
-
-// MaxStorePrefix is what MaxPath leaves to a store that puts a prefix of its
-// own before every key.
-const MaxStorePrefix = 256
-
-// EscapePath turns a workspace path (slash-separated, relative, clean) into the
-// part of a key that stands for it: every byte outside [A-Za-z0-9._-] and "/"
-// becomes "=" and two upper-case hexadecimal digits. The error is a *NameError.
+// EscapePath turns a workspace path (slash-separated, relative, clean) into a
+// part of a key: every byte outside [A-Za-z0-9._-] and "/" becomes "=" and two
+// upper-case hexadecimal digits. The error is a *NameError.
 func EscapePath(name string) (string, error) {
-	if err := checkPath(name); err != nil {
-		return "", err
+	if problem := pathProblem(name); problem != "" {
+		return "", nameError("path", name, problem)
 	}
 	var b strings.Builder
 	for segment := range strings.SplitSeq(name, "/") {
@@ -152,53 +143,41 @@ func EscapePath(name string) (string, error) {
 		}
 		n := b.Len()
 		escapeSegment(&b, segment)
-		if n = b.Len() - n; n > MaxSegment {
-			return "", &NameError{What: "path", Name: name, Problem: fmt.Sprintf(
-				"%q needs %d bytes as a key, at most %d are allowed: use a shorter name, or plain letters and digits", segment, n, MaxSegment)}
+		if n = b.Len() - n; n > maxSegment {
+			return "", nameError("path", name, fmt.Sprintf(
+				"%q needs %d bytes as a key, at most %d are allowed: use a shorter name, or plain letters and digits", segment, n, maxSegment))
 		}
 	}
-	if b.Len() > MaxPath {
-		return "", &NameError{What: "path", Name: name, Problem: fmt.Sprintf(
-			"it needs %d bytes as a key, at most %d are allowed: use shorter names or fewer directories", b.Len(), MaxPath)}
+	if b.Len() > maxPath {
+		return "", nameError("path", name, fmt.Sprintf(
+			"it needs %d bytes as a key, at most %d are allowed: use shorter names or fewer directories", b.Len(), maxPath))
 	}
 	return b.String(), nil
 }
 
-// UnescapePath is the inverse of EscapePath; it works on whole keys too. What
-// EscapePath cannot have written is an error.
-func UnescapePath(escaped string) (string, error) {
-	if problem := segmentsProblem(escaped); problem != "" {
-		return "", &NameError{What: "escaped path", Name: escaped, Problem: problem}
-	}
-	return unescapeKey(escaped), nil
-}
-
-// checkPath refuses what cannot be a path inside a workspace.
-func checkPath(name string) error {
-	problem := ""
+// pathProblem reports a name that is not a path inside a workspace.
+func pathProblem(name string) string {
 	switch {
 	case name == "" || name == ".":
-		problem = "it names no file"
+		return "it names no file"
 	case strings.IndexByte(name, 0) >= 0:
-		problem = "it has a NUL byte"
+		return "it has a NUL byte"
 	case path.IsAbs(name) || path.Clean(name) != name || name == ".." || strings.HasPrefix(name, "../"):
-		problem = "use a relative path inside the workspace, without empty, \".\" or \"..\" parts"
+		return "use a relative path inside the workspace, without empty, \".\" or \"..\" parts"
 	}
-	if problem != "" {
-		return &NameError{What: "path", Name: name, Problem: problem}
-	}
-	return nil
+	return ""
 }
 
 const hexDigits = "0123456789ABCDEF"
 
-func plain(c byte) bool {
+// isPortable reports a byte that keys hold unescaped.
+func isPortable(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
 func escapeSegment(b *strings.Builder, segment string) {
 	for i := range len(segment) {
-		if c := segment[i]; plain(c) {
+		if c := segment[i]; isPortable(c) {
 			b.WriteByte(c)
 		} else {
 			b.Write([]byte{'=', hexDigits[c>>4], hexDigits[c&15]})
@@ -206,8 +185,8 @@ func escapeSegment(b *strings.Builder, segment string) {
 	}
 }
 
-// unescape decodes the escape at the start of s. Only what escapeSegment writes
-// is one, so that no two keys have the same meaning.
+// unescape decodes the escape at the start of s. It accepts only the escapes that
+// escapeSegment writes, so that no two keys have the same meaning.
 func unescape(s string) (byte, bool) {
 	if len(s) < 3 || s[0] != '=' {
 		return 0, false
@@ -217,10 +196,10 @@ func unescape(s string) (byte, bool) {
 		return 0, false
 	}
 	c := byte(hi<<4 | lo)
-	return c, c != 0 && c != '/' && !plain(c)
+	return c, c != 0 && c != '/' && !isPortable(c)
 }
 
-// unescapeKey decodes a key that CheckKey accepts.
+// unescapeKey decodes a key that passes CheckKey.
 func unescapeKey(key string) string {
 	if !strings.Contains(key, "=") {
 		return key

@@ -1,27 +1,25 @@
 package artifact
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Layout builds the keys of one session's directory.
 type Layout struct {
 	root string // sessions/<id>/ in a bucket, empty in a session directory of its own
 }
 
-// InBucket is the layout of a session in a bucket: sessions/<id>/….
+// InBucket returns the layout of a session in a bucket: sessions/<id>/….
 func InBucket(session string) Layout { return Layout{root: "sessions/" + session + "/"} }
 
-// InPipeline is the layout of a run of a pipeline in a bucket: pipelines/<id>/….
+// InPipeline returns the layout of a pipeline's run in a bucket: pipelines/<id>/….
 func InPipeline(id string) Layout { return Layout{root: "pipelines/" + id + "/"} }
 
-// InScenario is the layout of a run of a scenario in a bucket:
+// InScenario returns the layout of a scenario's run in a bucket:
 // scenarios/<slug>/runs/<id>/….
 func InScenario(slug, run string) Layout {
 	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
 }
 
-// InDir is the layout of a directory that is one session.
+// InDir returns the layout of a directory that is one session.
 func InDir() Layout { return Layout{} }
 
 // Root is the prefix of every key of the session, empty or ending in "/".
@@ -45,7 +43,7 @@ func (l Layout) Segment(number int, step, name string) string {
 }
 
 // Trial is the key of a file in the directory of a launch of a scenario's step:
-// step-<NN>/…, and below it launch-<n>/… for those after the first.
+// step-<NN>/… for the first launch, step-<NN>/launch-<n>/… for later ones.
 func (l Layout) Trial(step string, launch int, name string) string {
 	if launch > 1 {
 		return fmt.Sprintf("%sstep-%s/launch-%d/%s", l.root, step, launch, name)

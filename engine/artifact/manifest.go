@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -16,22 +17,37 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// Manifest is workspace.json: the files of a workspace, sorted by path.
+type Manifest struct {
+	Files []File `json:"files"`
+}
+
+// File is one entry of a Manifest: a regular file with content, or a symbolic
+// link with a target inside the workspace.
+type File struct {
+	Path   string `json:"path"` // slash-separated, relative
+	Mode   uint32 `json:"mode"` // permission bits
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256,omitempty"`
+	Link   string `json:"link,omitempty"`
+}
+
 // The limits of a workspace.
 const (
-	MaxFiles     = 20_000  // files, links and directories
-	MaxFileBytes = 2 << 30 // one file; well below the 5 GiB of a single upload to S3
-	MaxBytes     = 8 << 30 // all files
-	MaxDepth     = 32      // names in a path
+	maxFiles     = 20_000  // files, links and directories
+	maxFileBytes = 2 << 30 // one file; well below the 5 GiB of a single upload to S3
+	maxBytes     = 8 << 30 // all files
+	maxDepth     = 32      // names in a path
 )
 
-// parallel is how many files are moved at a time.
+// parallel is the number of files moved at a time.
 const parallel = 8
 
-// ErrCorrupt says that stored content is not what its hash says. Trying again
-// does not help.
+// ErrCorrupt reports stored content that does not match its hash. Retrying does
+// not help.
 var ErrCorrupt = errors.New("content does not match its sha256")
 
-// LimitError says that a workspace is larger than allowed.
+// LimitError reports a workspace above a limit.
 type LimitError struct {
 	What string // files, bytes, bytes in a file, directories in a path
 	Path string // where the limit was reached
@@ -42,12 +58,11 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("workspace has more than %d %s (at %q): remove what the answer does not need", e.Max, e.What, e.Path)
 }
 
-// Check reports whether a manifest describes a workspace that can be restored:
-// sorted clean paths, each once, within the limits; files with a hash, links
-// that stay inside.
+// Check refuses a manifest that cannot be restored: paths must be clean, sorted,
+// unique and within the limits, files need a hash, and links stay inside.
 func (m Manifest) Check() error {
-	if len(m.Files) > MaxFiles {
-		return &LimitError{What: "files", Path: m.Files[MaxFiles].Path, Max: MaxFiles}
+	if len(m.Files) > maxFiles {
+		return &LimitError{What: "files", Path: m.Files[maxFiles].Path, Max: maxFiles}
 	}
 	var total int64
 	last := ""
@@ -56,11 +71,11 @@ func (m Manifest) Check() error {
 			return fmt.Errorf("manifest: %w", err)
 		}
 		if f.Path <= last {
-			return fmt.Errorf("manifest: %w", &NameError{What: "path", Name: f.Path, Problem: "entries must be sorted by path, each once"})
+			return fmt.Errorf("manifest: %w", nameError("path", f.Path, "entries must be sorted by path, each once"))
 		}
 		last = f.Path
-		if total += f.Size; total > MaxBytes {
-			return &LimitError{What: "bytes", Path: f.Path, Max: MaxBytes}
+		if total += f.Size; total > maxBytes {
+			return &LimitError{What: "bytes", Path: f.Path, Max: maxBytes}
 		}
 	}
 	return nil
@@ -70,23 +85,24 @@ func (f File) check() error {
 	if _, err := EscapePath(f.Path); err != nil {
 		return err
 	}
-	if strings.Count(f.Path, "/") >= MaxDepth {
-		return &LimitError{What: "names in a path", Path: f.Path, Max: MaxDepth}
+	if strings.Count(f.Path, "/") >= maxDepth {
+		return &LimitError{What: "names in a path", Path: f.Path, Max: maxDepth}
 	}
-	if f.Size < 0 || f.Size > MaxFileBytes {
-		return &LimitError{What: "bytes in a file", Path: f.Path, Max: MaxFileBytes}
+	if f.Size < 0 || f.Size > maxFileBytes {
+		return &LimitError{What: "bytes in a file", Path: f.Path, Max: maxFileBytes}
 	}
+	problem := ""
 	switch {
 	case !utf8.ValidString(f.Path + f.Link):
-		return &NameError{What: "path", Name: f.Path, Problem: "it is not valid UTF-8"}
+		problem = "it is not valid UTF-8"
 	case f.Link == "" && !isSum(f.SHA256):
-		return &NameError{What: "path", Name: f.Path, Problem: "it has neither a sha256 in lower-case hex nor a link"}
+		problem = "it has neither a sha256 in lower-case hex nor a link"
 	case f.Link != "" && (f.SHA256 != "" || f.Size != 0):
-		return &NameError{What: "path", Name: f.Path, Problem: "it has both content and a link"}
+		problem = "it has both content and a link"
 	case f.Link != "" && !linkInside(f.Path, f.Link):
-		return &NameError{What: "path", Name: f.Path, Problem: fmt.Sprintf("its link %q leaves the workspace", f.Link)}
+		problem = fmt.Sprintf("its link %q leaves the workspace", f.Link)
 	}
-	return nil
+	return nameError("path", f.Path, problem)
 }
 
 func isSum(s string) bool {
@@ -94,34 +110,29 @@ func isSum(s string) bool {
 	return err == nil && len(sum) == sha256.Size && strings.ToLower(s) == s
 }
 
-// linkInside reports whether a link's target, read as text, is a path inside
-// the workspace, and not among the peers' files.
+// linkInside reports whether a link's target, read as text, is a path inside the
+// workspace but outside peers/.
 func linkInside(name, target string) bool {
 	if path.IsAbs(target) || strings.IndexByte(target, 0) >= 0 {
 		return false
 	}
 	to := path.Join(path.Dir(name), target)
-	return to != ".." && !strings.HasPrefix(to, "../") && !isPeers(to)
+	return to != ".." && !strings.HasPrefix(to, "../") && to != peersDir && !strings.HasPrefix(to, peersDir+"/")
 }
 
-// isPeers reports whether a workspace path is, or lies in, the place where
-// peers' files are shown. It is filled from outside and never part of a manifest.
-func isPeers(name string) bool {
-	return name == peersDir || strings.HasPrefix(name, peersDir+"/")
-}
-
+// peersDir shows the files of peers. It is never part of a manifest.
 const peersDir = "peers"
 
-// LoadManifest reads the manifest with the given hash. The hash of a workspace
-// without files is "". A manifest that is not what the hash says fails with
-// ErrCorrupt, one that is missing with ErrNotFound.
+// LoadManifest reads the manifest with the given hash, which is empty for a
+// workspace without files. It fails with ErrCorrupt if the content has another
+// hash, and with ErrNotFound if it is missing.
 func LoadManifest(ctx context.Context, store Store, layout Layout, hash string) (Manifest, error) {
 	var m Manifest
 	if hash == "" {
 		return m, nil
 	}
 	if !isSum(hash) {
-		return m, &NameError{What: "manifest hash", Name: hash, Problem: "it is no sha256 in lower-case hex"}
+		return m, nameError("manifest hash", hash, "it is no sha256 in lower-case hex")
 	}
 	key := layout.Blob(hash)
 	data, err := readBounded(ctx, store, key)
@@ -131,17 +142,17 @@ func LoadManifest(ctx context.Context, store Store, layout Layout, hash string) 
 	if sumOf(data) != hash {
 		return m, fmt.Errorf("load manifest %q: %w", key, ErrCorrupt)
 	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		return Manifest{}, &MalformedError{Key: key, Err: err}
+	if err = json.Unmarshal(data, &m); err == nil {
+		err = m.Check()
 	}
-	if err := m.Check(); err != nil {
+	if err != nil {
 		return Manifest{}, &MalformedError{Key: key, Err: err}
 	}
 	return m, nil
 }
 
-// storeManifest stores a manifest as a blob and returns its hash, "" if there
-// are no files.
+// storeManifest stores a manifest as a blob and returns its hash, empty without
+// files.
 func storeManifest(ctx context.Context, store Store, layout Layout, m Manifest) (string, error) {
 	if len(m.Files) == 0 {
 		return "", nil
@@ -162,26 +173,27 @@ func sumOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// PutBlob stores content under its SHA-256, which it returns, unless the
-// session has it already.
+// PutBlob stores content under its SHA-256, which it returns, unless the session
+// has it already.
 func PutBlob(ctx context.Context, store Store, layout Layout, content []byte) (string, error) {
-	sum := sha256.Sum256(content)
-	hash := hex.EncodeToString(sum[:])
-	key := layout.Blob(hash)
-	there, err := store.Exists(ctx, key)
-	if err == nil && !there {
-		err = store.Put(ctx, key, bytes.NewReader(content))
-	}
-	if err != nil {
-		return "", fmt.Errorf("storing blob %s: %w", hash, err)
+	hash := sumOf(content)
+	if err := putBlob(ctx, store, layout.Blob(hash), bytes.NewReader(content)); err != nil {
+		return "", fmt.Errorf("store blob %s: %w", hash, err)
 	}
 	return hash, nil
 }
 
-// Project copies the files of a manifest to prefix, within the store, under
-// their escaped paths. A directory gets the modes and the links, too; elsewhere
-// they are in the manifest only. It can be repeated: the same manifest gives the
-// same objects.
+func putBlob(ctx context.Context, store Store, key string, body io.ReadSeeker) error {
+	exists, err := store.Exists(ctx, key)
+	if err != nil || exists {
+		return err
+	}
+	return store.Put(ctx, key, body)
+}
+
+// Project copies the files of a manifest to prefix, within the store, under their
+// escaped paths. A Dir gets the modes and links as well; other stores have them
+// only in the manifest. Repeating it gives the same objects.
 func Project(ctx context.Context, store Store, layout Layout, m Manifest, prefix string) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("project workspace to %q: %w", prefix, err)
@@ -211,9 +223,9 @@ func Project(ctx context.Context, store Store, layout Layout, m Manifest, prefix
 	return nil
 }
 
-// Graft puts the files of a workspace of another layout below the directory dir
-// of a base workspace, in place of what lies there, and returns the hash of the
-// manifest that they make together. Content is copied inside the store.
+// Graft replaces the directory dir of a base workspace with the files of another
+// layout's workspace and returns the hash of the merged manifest. Content is copied
+// inside the store.
 func Graft(ctx context.Context, store Store, from Layout, files Manifest, to Layout, base Manifest, dir string) (string, error) {
 	joined := Manifest{Files: slices.DeleteFunc(slices.Clone(base.Files), func(f File) bool {
 		return f.Path == dir || strings.HasPrefix(f.Path, dir+"/")
@@ -224,7 +236,7 @@ func Graft(ctx context.Context, store Store, from Layout, files Manifest, to Lay
 	}
 	slices.SortFunc(joined.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	if err := joined.Check(); err != nil {
-		return "", fmt.Errorf("putting files into %s: %w", dir, err)
+		return "", fmt.Errorf("put files into %s: %w", dir, err)
 	}
 	group, together := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -234,7 +246,7 @@ func Graft(ctx context.Context, store Store, from Layout, files Manifest, to Lay
 		}
 	}
 	if err := group.Wait(); err != nil {
-		return "", fmt.Errorf("copying files into %s: %w", dir, err)
+		return "", fmt.Errorf("copy files into %s: %w", dir, err)
 	}
 	return storeManifest(ctx, store, to, joined)
 }

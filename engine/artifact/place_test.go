@@ -27,14 +27,15 @@ func TestProjectIntoADirectory(t *testing.T) {
 	store, err := artifact.NewDir(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	m, _, warnings, err := artifact.Snapshot(t.Context(), store, artifact.InDir(), work)
+	w := artifact.OpenWorkingCopy(store, artifact.InDir(), work, "")
+	m, _, err := w.Seal(t.Context())
 	require.NoError(t, err)
-	require.Len(t, warnings, 1)
+	require.Len(t, w.Warnings(), 1)
 
 	for range 2 {
 		require.NoError(t, artifact.Project(t.Context(), store, artifact.InDir(), m, "agents/a/001/workspace"))
 		placed := filepath.Join(dir, "agents/a/001/workspace")
-		require.NoError(t, artifact.Verify(t.Context(), m, placed))
+		requireFiles(t, m, placed)
 		for name, mode := range map[string]os.FileMode{"bin/run me.sh": 0o750, "secret": 0o600, "readonly": 0o444} {
 			info, err := os.Stat(filepath.Join(placed, name))
 			require.NoError(t, err)
@@ -62,7 +63,7 @@ func TestProjectIntoADirectoryStaysInside(t *testing.T) {
 	store, err := artifact.NewDir(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	m, _, _, err := artifact.Snapshot(t.Context(), store, artifact.InDir(), work)
+	m, _, err := artifact.OpenWorkingCopy(store, artifact.InDir(), work, "").Seal(t.Context())
 	require.NoError(t, err)
 	require.Error(t, artifact.Project(t.Context(), store, artifact.InDir(), m, "agents/a/001/workspace"))
 	left, err := os.ReadDir(outside)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -15,21 +16,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Restore writes the files and links of a manifest to a directory, which it
-// makes if it is missing. A file or link that is there already is replaced;
-// others stay. With readOnly nothing in the directory can be written
-// afterwards: remove such a tree with RemoveTree.
+// Restore writes the files and links of a manifest to a directory, creating it if
+// it is missing. It replaces existing files of the same name and keeps others.
+// With readOnly the whole tree becomes read-only: remove it with RemoveTree.
 //
-// The content is checked against the hashes (ErrCorrupt), and nothing outside
-// the directory is touched, whatever the manifest and the directory hold.
-func Restore(ctx context.Context, store Store, layout Layout, m Manifest, dir string, readOnly bool) error {
-	if err := restore(ctx, store, layout, m, dir, readOnly); err != nil {
-		return fmt.Errorf("restore workspace to %q: %w", dir, err)
-	}
-	return nil
-}
-
-func restore(ctx context.Context, store Store, layout Layout, m Manifest, dir string, readOnly bool) error {
+// Content that does not match its hash fails with ErrCorrupt. Nothing outside the
+// directory is written, whatever the manifest and the directory hold.
+func Restore(ctx context.Context, store Store, layout Layout, m Manifest, dir string, readOnly bool) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("restore workspace to %q: %w", dir, err)
+		}
+	}()
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -52,7 +50,7 @@ func restore(ctx context.Context, store Store, layout Layout, m Manifest, dir st
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// After the files, so that no file is written through a link of its manifest.
+	// After the files, so that no file is written through a link of the manifest.
 	for _, f := range m.Files {
 		if f.Link != "" {
 			if err := r.link(ctx, f); err != nil {
@@ -93,7 +91,8 @@ func (r *restoring) file(ctx context.Context, f File) error {
 	return nil
 }
 
-// copyVerified copies the content of f, no more of it than f says.
+// copyVerified copies the content of f and fails with ErrCorrupt if size or hash
+// differ.
 func copyVerified(ctx context.Context, dst io.Writer, src io.Reader, f File) error {
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(dst, hash), contextReader(ctx, io.LimitReader(src, f.Size+1)))
@@ -116,7 +115,7 @@ func (r *restoring) link(ctx context.Context, f File) error {
 	return r.root.Symlink(f.Link, f.Path)
 }
 
-// clear makes room for a file: its directories exist, its name is free.
+// clear makes the directories of a file and frees its name.
 func (r *restoring) clear(name string) error {
 	if err := r.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
@@ -127,7 +126,7 @@ func (r *restoring) clear(name string) error {
 	return nil
 }
 
-// mode keeps the permissions, as far as the owner can still read.
+// mode returns the permissions of a file, always readable by its owner.
 func (r *restoring) mode(f File) fs.FileMode {
 	mode := fs.FileMode(f.Mode)&fs.ModePerm | 0o400
 	if r.readOnly {
@@ -136,8 +135,7 @@ func (r *restoring) mode(f File) fs.FileMode {
 	return mode
 }
 
-// sealDirs takes the right to write from the directories of the manifest,
-// the deepest first.
+// sealDirs makes the directories of the manifest read-only, the deepest first.
 func (r *restoring) sealDirs(m Manifest) error {
 	dirs := map[string]bool{".": true}
 	for _, f := range m.Files {
@@ -145,13 +143,7 @@ func (r *restoring) sealDirs(m Manifest) error {
 			dirs[dir] = true
 		}
 	}
-	names := make([]string, 0, len(dirs))
-	for dir := range dirs {
-		names = append(names, dir)
-	}
-	slices.Sort(names)
-	slices.Reverse(names)
-	for _, dir := range names {
+	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(dirs))) {
 		if err := r.root.Chmod(dir, 0o555); err != nil {
 			return err
 		}
@@ -159,8 +151,8 @@ func (r *restoring) sealDirs(m Manifest) error {
 	return nil
 }
 
-// RemoveTree removes a directory and all below it, read-only directories too.
-// It follows no links; a missing directory is not an error.
+// RemoveTree removes a directory with everything below it, also if it is
+// read-only. It does not follow links; a missing directory is not an error.
 func RemoveTree(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {

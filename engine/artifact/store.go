@@ -7,12 +7,12 @@ import (
 	"iter"
 )
 
-// The errors of a Store. Anything else is an outage or a refusal of the
-// storage behind it and may be retried.
+// The errors of a Store. Any other error is an outage or a refusal of the
+// storage and may be retried.
 var (
-	// ErrNotFound says that no object has the key.
+	// ErrNotFound reports that no object has the key.
 	ErrNotFound = errors.New("object not found")
-	// ErrExists says that Create lost: the key was taken.
+	// ErrExists reports that Create found the key taken.
 	ErrExists = errors.New("object exists already")
 )
 
@@ -26,11 +26,12 @@ type Store interface {
 	Get(ctx context.Context, key string) ([]byte, error)
 	// Open streams the object, or fails with ErrNotFound.
 	Open(ctx context.Context, key string) (io.ReadCloser, error)
-	// Put writes or replaces the object with the body, from where it stands to its end.
+	// Put writes or replaces the object with the rest of body from its current
+	// position.
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
-	// Create writes the object only if the key is free, else ErrExists. Of any
-	// number of racing calls exactly one succeeds. Bodies are small (If-None-Match
-	// is portable only on a single PUT).
+	// Create writes the object if the key is free, else it fails with ErrExists. Of
+	// any number of concurrent calls exactly one succeeds. Bodies are small:
+	// If-None-Match is portable only on a single PUT.
 	Create(ctx context.Context, key string, body []byte) error
 	// Copy makes dst a copy of src without moving the content through the caller;
 	// it fails with ErrNotFound if there is no src.
@@ -39,8 +40,8 @@ type Store interface {
 	Exists(ctx context.Context, key string) (bool, error)
 	// Delete removes the object; a free key is not an error.
 	Delete(ctx context.Context, key string) error
-	// List yields the keys under prefix in byte order. Prefix ends in "/" or is
-	// empty. Names that are no keys are left out. After an error it yields no more.
+	// List yields the keys under prefix in byte order, and nothing after an error.
+	// Prefix ends in "/" or is empty. Names that are no keys are skipped.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 	// URL names the object for people and other programs: s3://bucket/key or an
 	// absolute path, never a host or a port.

@@ -18,7 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 )
 
-// Warning is something of a workspace that a snapshot leaves out, and why.
+// Warning reports a path that is left out of a manifest.
 type Warning struct {
 	Path    string
 	Problem string
@@ -26,25 +26,25 @@ type Warning struct {
 
 func (w Warning) String() string { return fmt.Sprintf("%q was left out: %s", w.Path, w.Problem) }
 
-// walk finds the files of a workspace, in the order of their paths. It follows
-// no links.
+// walk finds the files of a workspace in the order of their paths. It does not
+// follow links.
 type walk struct {
 	root     *os.Root
 	ignore   func(path string, dir bool) bool
-	lenient  bool                   // what no answer can have is left out with a warning, instead of an error
-	infos    map[string]fs.FileInfo // of the files, if it is not nil
+	lenient  bool                   // warn instead of failing for entries that no answer can have
+	infos    map[string]fs.FileInfo // filled unless nil
 	files    []File                 // without hashes
 	warnings []Warning
 	entries  int
 	bytes    int64
-	full     bool // it ended at MaxFiles
+	full     bool // a lenient walk reached maxFiles
 }
 
 func (w *walk) run(ctx context.Context) error { return w.dir(ctx, ".", 0) }
 
 func (w *walk) dir(ctx context.Context, dir string, depth int) error {
-	if depth >= MaxDepth {
-		return w.beyond(dir, &LimitError{What: "names in a path", Path: dir, Max: MaxDepth})
+	if depth >= maxDepth {
+		return w.beyond(dir, &LimitError{What: "names in a path", Path: dir, Max: maxDepth})
 	}
 	entries, err := w.list(ctx, dir)
 	if err != nil {
@@ -62,9 +62,10 @@ func (w *walk) dir(ctx context.Context, dir string, depth int) error {
 }
 
 // list returns the entries of a directory that are not ignored, in the order of
-// the paths below them: no more than it takes to meet the limit, the first ones.
+// the paths below them. Of a directory above the limit it returns the first
+// maxFiles+1.
 func (w *walk) list(ctx context.Context, dir string) ([]fs.DirEntry, error) {
-	// Without waiting: the name may have been exchanged for a FIFO.
+	// Without blocking: the name may have been replaced by a FIFO.
 	f, err := w.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, w.leftOut(dir, err)
@@ -75,7 +76,7 @@ func (w *walk) list(ctx context.Context, dir string) ([]fs.DirEntry, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// In batches: an endless directory must meet the limit, not the memory.
+		// In batches, so that a huge directory does not fill the memory.
 		batch, err := f.ReadDir(1024)
 		for _, entry := range batch {
 			if !w.ignored(path.Join(dir, entry.Name()), entry.IsDir()) {
@@ -86,12 +87,12 @@ func (w *walk) list(ctx context.Context, dir string) ([]fs.DirEntry, error) {
 		if err != nil && !ended {
 			return nil, err
 		}
-		if !w.lenient && len(entries) > MaxFiles {
-			return nil, &LimitError{What: "files", Path: path.Join(dir, entries[MaxFiles].Name()), Max: MaxFiles}
+		if !w.lenient && len(entries) > maxFiles {
+			return nil, &LimitError{What: "files", Path: path.Join(dir, entries[maxFiles].Name()), Max: maxFiles}
 		}
-		if ended || len(entries) > 2*MaxFiles {
+		if ended || len(entries) > 2*maxFiles {
 			slices.SortFunc(entries, byPath)
-			entries = entries[:min(len(entries), MaxFiles+1)]
+			entries = entries[:min(len(entries), maxFiles+1)]
 		}
 		if ended {
 			return entries, nil
@@ -111,23 +112,23 @@ func byPath(a, b fs.DirEntry) int {
 	return cmp.Compare(key(a), key(b))
 }
 
-// ignored reports that an entry is no part of the workspace. The ignore file
-// always is: restored without it, the workspace would be another one.
+// ignored reports an entry outside the manifest. The ignore file is always inside:
+// a workspace restored without it would have other ignored files.
 func (w *walk) ignored(name string, dir bool) bool {
 	switch {
 	case name == peersDir:
 		return true
-	case name == IgnoreFile && !dir:
+	case name == ignoreFile && !dir:
 		return false
 	}
 	return w.ignore != nil && w.ignore(name, dir)
 }
 
-// entry takes one entry, of a directory with what is below it.
+// entry adds one entry, a directory with everything below it.
 func (w *walk) entry(ctx context.Context, name string, entry fs.DirEntry, depth int) error {
-	if w.entries == MaxFiles {
-		w.full = true // here ends a lenient walk
-		return w.beyond(name, &LimitError{What: "files", Path: name, Max: MaxFiles})
+	if w.entries == maxFiles {
+		w.full = true
+		return w.beyond(name, &LimitError{What: "files", Path: name, Max: maxFiles})
 	}
 	w.entries++
 	switch {
@@ -150,11 +151,11 @@ func (w *walk) file(name string, entry fs.DirEntry) error {
 	if err != nil {
 		return w.leftOut(name, err)
 	}
-	if info.Size() > MaxFileBytes {
-		return w.beyond(name, &LimitError{What: "bytes in a file", Path: name, Max: MaxFileBytes})
+	if info.Size() > maxFileBytes {
+		return w.beyond(name, &LimitError{What: "bytes in a file", Path: name, Max: maxFileBytes})
 	}
-	if w.bytes+info.Size() > MaxBytes {
-		return w.beyond(name, &LimitError{What: "bytes", Path: name, Max: MaxBytes})
+	if w.bytes+info.Size() > maxBytes {
+		return w.beyond(name, &LimitError{What: "bytes", Path: name, Max: maxBytes})
 	}
 	if _, err := EscapePath(name); err != nil {
 		return w.beyond(name, err)
@@ -176,9 +177,8 @@ func (w *walk) link(name string) error {
 		w.warn(name, fmt.Sprintf("it is a link to %q, outside the workspace", target))
 		return nil
 	}
-	// The text may lead through another link: the file system has the last word.
-	// A target that does not exist harms nobody.
-	if _, err := w.root.Stat(name); err != nil && !missing(err) {
+	// The target may lead out through another link. A missing target is harmless.
+	if _, err := w.root.Stat(name); err != nil && !isMissing(err) {
 		w.warn(name, fmt.Sprintf("it is a link to %q, which cannot be followed inside the workspace", target))
 		return nil
 	}
@@ -189,8 +189,8 @@ func (w *walk) link(name string) error {
 	return nil
 }
 
-// beyond is what comes of an entry that no answer can have: the error, or in a
-// lenient walk a warning.
+// beyond returns the error of an entry that no answer can have; a lenient walk
+// turns it into a warning.
 func (w *walk) beyond(name string, err error) error {
 	if !w.lenient {
 		return err
@@ -199,10 +199,10 @@ func (w *walk) beyond(name string, err error) error {
 	return nil
 }
 
-// leftOut turns what makes a single name unusable into a warning.
+// leftOut turns an error that concerns a single entry into a warning.
 func (w *walk) leftOut(name string, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNotFound): // removed or replaced meanwhile
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNotFound): // removed or replaced during the walk
 		return nil
 	case errors.Is(err, fs.ErrPermission) && name != ".":
 		w.warn(name, "it cannot be read: permission denied")
@@ -215,53 +215,52 @@ func (w *walk) warn(name, problem string) {
 	w.warnings = append(w.warnings, Warning{Path: strings.ToValidUTF8(name, "�"), Problem: problem})
 }
 
-// IgnoreFile is the file that, at the top of a workspace, says in the syntax of .gitignore what
-// of it is not part of an answer. It is part of it itself, whatever it says.
-const IgnoreFile = ".conclaveignore"
+// ignoreFile, at the top of a workspace, excludes files from the answer in the
+// syntax of .gitignore. It cannot exclude itself.
+const ignoreFile = ".conclaveignore"
 
-// maxIgnore bounds the ignore file, in bytes: an agent writes it.
+// maxIgnore limits the ignore file, in bytes: an agent writes it.
 const maxIgnore = 64 << 10
 
-// alwaysIgnored are directories that tools make and can make again, and the
-// litter of operating systems; and the long results of commands and of MCP
-// servers, which are kept for the step that asked for them. A line such as !node_modules/ in the ignore file
-// keeps one.
+// alwaysIgnored are directories that tools can make again, files of operating
+// systems, and the long results of commands and MCP servers, which are for the
+// step that asked for them. A line such as !node_modules/ in the ignore file
+// includes one.
 var alwaysIgnored = []string{
 	".git/", "node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", ".mypy_cache/", ".pytest_cache/",
 	".ruff_cache/", ".tox/", ".npm/", ".cache/", ".gradle/", ".DS_Store", "Thumbs.db",
 	"/command-output/", "/tool-results/",
 }
 
-// ignoring reads what is left out of the workspace.
+// ignoring returns the function that reports ignored paths.
 func ignoring(root *os.Root) (func(path string, dir bool) bool, error) {
-	patterns := make([]gitignore.Pattern, 0, len(alwaysIgnored))
-	for _, line := range alwaysIgnored {
-		patterns = append(patterns, gitignore.ParsePattern(line, nil))
-	}
 	lines, err := ignoreLines(root)
 	if err != nil {
 		return nil, err
 	}
+	return matching(slices.Concat(alwaysIgnored, lines)), nil
+}
+
+// matching returns the function that reports paths that match lines of a
+// .gitignore; of conflicting lines the last one counts.
+func matching(lines []string) func(path string, dir bool) bool {
+	var patterns []gitignore.Pattern
 	for _, line := range lines {
 		patterns = append(patterns, gitignore.ParsePattern(line, nil))
 	}
-	return matching(patterns), nil
-}
-
-func matching(patterns []gitignore.Pattern) func(path string, dir bool) bool {
 	matcher := gitignore.NewMatcher(patterns)
 	return func(path string, dir bool) bool { return matcher.Match(strings.Split(path, "/"), dir) }
 }
 
-// ignoreLines are the patterns of the ignore file. One that is no regular file
-// has none.
+// ignoreLines returns the patterns of the ignore file, none if it is not a regular
+// file.
 func ignoreLines(root *os.Root) ([]string, error) {
-	f, err := openRegular(root, IgnoreFile)
+	f, err := openRegular(root, ignoreFile)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", IgnoreFile, err)
+		return nil, fmt.Errorf("read %s: %w", ignoreFile, err)
 	}
 	defer f.Close()
 	var lines []string
@@ -272,6 +271,6 @@ func ignoreLines(root *os.Root) ([]string, error) {
 			lines = append(lines, line)
 		}
 	}
-	// A line that is too long for a pattern ends the list, as the limit does.
+	// A line too long for the scanner ends the list, as the limit does.
 	return lines, nil
 }

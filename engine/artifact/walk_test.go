@@ -15,17 +15,17 @@ import (
 func TestLenientWalk(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 50)
-	deep := strings.Repeat("d/", MaxDepth)
+	deep := strings.Repeat("d/", maxDepth)
 	for name, tt := range map[string]struct {
 		sizes      map[string]int64
 		dirs       int
 		kept, left []string
 	}{
 		"a name":    {sizes: map[string]int64{"a": 1, long: 1, "z/" + long + "/x": 1, "z/y": 1}, kept: []string{"a", "z/y"}, left: []string{"z/" + long + "/x", long}},
-		"a file":    {sizes: map[string]int64{"a": 1, "big": MaxFileBytes + 1, "z": 1}, kept: []string{"a", "z"}, left: []string{"big"}},
+		"a file":    {sizes: map[string]int64{"a": 1, "big": maxFileBytes + 1, "z": 1}, kept: []string{"a", "z"}, left: []string{"big"}},
 		"depth":     {sizes: map[string]int64{"a": 1, deep + "x": 1, "z": 1}, kept: []string{"a", "z"}, left: []string{strings.TrimSuffix(deep, "/")}},
-		"all bytes": {sizes: map[string]int64{"a": MaxFileBytes, "b": MaxFileBytes, "c/x": MaxFileBytes, "c-": MaxFileBytes - 1, "d": 2, "e": 1}, kept: []string{"a", "b", "c-", "c/x", "e"}, left: []string{"d"}},
-		"count":     {sizes: map[string]int64{"a": 1, "z": 1}, dirs: MaxFiles + 5, kept: []string{"a"}, left: []string{fmt.Sprintf("b%05d", MaxFiles-1)}},
+		"all bytes": {sizes: map[string]int64{"a": maxFileBytes, "b": maxFileBytes, "c/x": maxFileBytes, "c-": maxFileBytes - 1, "d": 2, "e": 1}, kept: []string{"a", "b", "c-", "c/x", "e"}, left: []string{"d"}},
+		"count":     {sizes: map[string]int64{"a": 1, "z": 1}, dirs: maxFiles + 5, kept: []string{"a"}, left: []string{fmt.Sprintf("b%05d", maxFiles-1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

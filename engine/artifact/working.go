@@ -7,87 +7,83 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 )
 
-// WorkingCopy follows a directory in which a step works, so that what travels
-// follows what changed: a file is read and hashed again only when the file
-// system says that it was touched, and stored only when the session does not
-// have its content.
+// WorkingCopy stores the changes of a directory in which a step works. It reads a
+// file again only when its size, mode or change time differ, and stores only
+// content that the session does not have.
 //
-// It is not safe for concurrent use, and nothing that runs may write to the
-// directory while it is scanned.
+// It is not safe for concurrent use, and no process may write to the directory
+// during a scan.
 type WorkingCopy struct {
 	store   Store
 	layout  Layout
 	dir     string
 	scratch string
 
-	files    map[string]followed
-	have     map[string]bool // content that the session is known to have
+	files    map[string]tracked
+	stored   map[string]bool // hashes of content that the session has
 	warnings []Warning       // of the last scan
 }
 
-// followed is a file as it was stored, and how the file system described it then.
-type followed struct {
+// tracked is a file as it was stored, with the attributes that it had then.
+type tracked struct {
 	file    File
 	size    int64
-	changed int64 // in nanoseconds
-	settled bool  // it was older than the clock's grain when it was read
+	changed int64 // change time in nanoseconds
+	settled bool  // it was older than grain when it was read
 }
 
-// grain is the age below which a file may have changed once more without
-// another change of its times.
+// grain is the age below which a file may change again without a new change time.
 const grain = time.Second
 
-// Delta is what changed in a workspace: an entry of a journal.
+// Delta is a change of a workspace, as journal entries record it.
 type Delta struct {
 	Changed []File   `json:"changed,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
 
-// OpenWorkingCopy begins to follow a directory that holds nothing yet. Copies of
-// large files lie in scratch while they are stored, in the system's temporary
-// directory if that is empty; a process that is killed leaves them there.
+// OpenWorkingCopy tracks a directory, none of whose files count as stored. Copies
+// of large files are kept in scratch while they are uploaded, in the system's
+// temporary directory if it is empty; a killed process leaves them there.
 func OpenWorkingCopy(store Store, layout Layout, dir, scratch string) *WorkingCopy {
 	return &WorkingCopy{
 		store: store, layout: layout, dir: dir, scratch: scratch,
-		files: map[string]followed{}, have: map[string]bool{},
+		files: map[string]tracked{}, stored: map[string]bool{},
 	}
 }
 
-// Has tells of content that the session has: the files of an answer.
+// Has records that the session has the content of m.
 func (w *WorkingCopy) Has(m Manifest) {
 	for _, f := range m.Files {
 		if f.Link == "" {
-			w.have[f.SHA256] = true
+			w.stored[f.SHA256] = true
 		}
 	}
 }
 
-// Scan stores what changed since the last one and returns it. The errors are
-// those of Snapshot; content stored before a failure is found again.
-func (w *WorkingCopy) Scan(ctx context.Context) (Delta, error) {
-	return w.described(w.scan(ctx, false))
-}
+// Scan stores the changes since the last scan and returns them. Links that leave
+// the workspace, special files and unreadable files are left out with a warning;
+// peers/ and ignored files are left out silently.
+//
+// A workspace above a limit fails with a *LimitError, one with a name that no key
+// can express with a *NameError, and a file that changes its size while it is read
+// is an error. Content stored before a failure is reused.
+func (w *WorkingCopy) Scan(ctx context.Context) (Delta, error) { return w.scan(ctx, false) }
 
-// ScanStorable is Scan for a workspace that is not finished: what would make
-// Scan fail with a *LimitError or a *NameError is left out with a warning, and
-// all else is kept. Of more files than there may be, the first by path are kept.
-func (w *WorkingCopy) ScanStorable(ctx context.Context) (Delta, error) {
-	return w.described(w.scan(ctx, true))
-}
+// ScanStorable is Scan for unfinished work: entries that make Scan fail with a
+// *LimitError or a *NameError are left out with a warning. Of too many files the
+// first by path are kept.
+func (w *WorkingCopy) ScanStorable(ctx context.Context) (Delta, error) { return w.scan(ctx, true) }
 
-func (w *WorkingCopy) described(delta Delta, err error) (Delta, error) {
-	if err != nil {
-		return Delta{}, fmt.Errorf("scan workspace %q: %w", w.dir, err)
-	}
-	return delta, nil
-}
-
-func (w *WorkingCopy) scan(ctx context.Context, lenient bool) (Delta, error) {
+func (w *WorkingCopy) scan(ctx context.Context, lenient bool) (delta Delta, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("scan workspace %q: %w", w.dir, err)
+		}
+	}()
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return Delta{}, err
@@ -102,52 +98,52 @@ func (w *WorkingCopy) scan(ctx context.Context, lenient bool) (Delta, error) {
 	if err := found.run(ctx); err != nil {
 		return Delta{}, err
 	}
-	reading := w.touched(found)
-	touched := &walk{root: root, files: reading}
-	up := &upload{store: w.store, layout: w.layout, root: root, have: w.have, scratch: w.scratch}
-	if err := up.run(ctx, touched); err != nil {
+	modified := w.modified(found)
+	read := &walk{root: root, files: modified}
+	up := &upload{store: w.store, layout: w.layout, root: root, stored: w.stored, scratch: w.scratch}
+	if err := up.run(ctx, read); err != nil {
 		return Delta{}, err
 	}
-	// What could not be opened is left out, also if it was stored as it once was.
+	// An unreadable file is left out even if an earlier version was stored.
 	found.files = slices.DeleteFunc(found.files, func(f File) bool {
-		return contains(reading, f.Path) && !contains(touched.files, f.Path)
+		return contains(modified, f.Path) && !contains(read.files, f.Path)
 	})
-	w.warnings = append(found.warnings, touched.warnings...)
-	return w.take(found, touched.files, began), nil
+	w.warnings = append(found.warnings, read.warnings...)
+	return w.update(found, read.files, began), nil
 }
 
-// touched are the files that have to be read.
-func (w *WorkingCopy) touched(found *walk) []File {
-	var touched []File
+// modified returns the files that have to be read.
+func (w *WorkingCopy) modified(found *walk) []File {
+	var modified []File
 	for _, f := range found.files {
 		if !w.unchanged(f, found.infos[f.Path]) {
-			touched = append(touched, f)
+			modified = append(modified, f)
 		}
 	}
-	return touched
+	return modified
 }
 
 func (w *WorkingCopy) unchanged(f File, info fs.FileInfo) bool {
-	known, ok := w.files[f.Path]
+	old, ok := w.files[f.Path]
 	switch {
 	case !ok:
 		return false
-	case f.Link != "" || known.file.Link != "":
-		return f.Link == known.file.Link
+	case f.Link != "" || old.file.Link != "":
+		return f.Link == old.file.Link
 	}
-	return known.settled && known.size == info.Size() && known.changed == changeTime(info) && known.file.Mode == f.Mode
+	return old.settled && old.size == info.Size() && old.changed == changeTime(info) && old.file.Mode == f.Mode
 }
 
-// take makes what was found the state of the copy, and says what is new in it.
-func (w *WorkingCopy) take(found *walk, read []File, began time.Time) Delta {
+// update tracks the found files and returns the difference to the last scan.
+func (w *WorkingCopy) update(found *walk, read []File, began time.Time) Delta {
 	var delta Delta
 	for _, f := range read {
-		if known, ok := w.files[f.Path]; !ok || known.file != f {
+		if old, ok := w.files[f.Path]; !ok || old.file != f {
 			delta.Changed = append(delta.Changed, f)
 		}
-		w.follow(f, found.infos[f.Path], began)
+		w.track(f, found.infos[f.Path], began)
 		if f.Link == "" {
-			w.have[f.SHA256] = true
+			w.stored[f.SHA256] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
@@ -159,30 +155,22 @@ func (w *WorkingCopy) take(found *walk, read []File, began time.Time) Delta {
 	return delta
 }
 
-func (w *WorkingCopy) follow(f File, info fs.FileInfo, began time.Time) {
-	one := followed{file: f, settled: true}
+func (w *WorkingCopy) track(f File, info fs.FileInfo, began time.Time) {
+	t := tracked{file: f, settled: true}
 	if info != nil {
-		one.size, one.changed = info.Size(), changeTime(info)
-		one.settled = began.Sub(time.Unix(0, one.changed)) > grain
+		t.size, t.changed = info.Size(), changeTime(info)
+		t.settled = began.Sub(time.Unix(0, t.changed)) > grain
 	}
-	w.files[f.Path] = one
+	w.files[f.Path] = t
 }
 
-// contains looks for a path in files, which are sorted by it.
+// contains reports whether files, sorted by path, have the path name.
 func contains(files []File, name string) bool {
-	_, found := slices.BinarySearchFunc(files, name, func(f File, name string) int {
-		switch {
-		case f.Path < name:
-			return -1
-		case f.Path > name:
-			return 1
-		}
-		return 0
-	})
+	_, found := slices.BinarySearchFunc(files, name, func(f File, name string) int { return strings.Compare(f.Path, name) })
 	return found
 }
 
-// Manifest describes the workspace as the last scan found it.
+// Manifest describes the workspace at the last scan.
 func (w *WorkingCopy) Manifest() Manifest {
 	m := Manifest{Files: make([]File, 0, len(w.files))}
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
@@ -191,10 +179,10 @@ func (w *WorkingCopy) Manifest() Manifest {
 	return m
 }
 
-// Warnings are what the last scan left out, and why.
+// Warnings returns the warnings of the last scan.
 func (w *WorkingCopy) Warnings() []Warning { return slices.Clone(w.warnings) }
 
-// Seal scans once more, stores the manifest and returns it with its hash, ""
+// Seal scans once more, stores the manifest and returns it with its hash, empty
 // without files.
 func (w *WorkingCopy) Seal(ctx context.Context) (Manifest, string, error) {
 	if _, err := w.Scan(ctx); err != nil {
@@ -208,7 +196,7 @@ func (w *WorkingCopy) Seal(ctx context.Context) (Manifest, string, error) {
 	return m, hash, nil
 }
 
-// Join is what deltas, in order, come to.
+// Join merges consecutive deltas.
 func Join(deltas ...Delta) Delta {
 	files, removed := map[string]File{}, map[string]bool{}
 	for _, d := range deltas {
@@ -228,8 +216,8 @@ func Join(deltas ...Delta) Delta {
 	return joined
 }
 
-// Apply brings the directory to the state that the deltas of earlier scans
-// lead to, and follows it from there.
+// Apply brings the directory to the state after the deltas of earlier scans and
+// tracks it from there.
 func (w *WorkingCopy) Apply(ctx context.Context, deltas ...Delta) error {
 	m := Manifest{Files: Join(deltas...).Changed}
 	if err := Restore(ctx, w.store, w.layout, m, w.dir, false); err != nil {
@@ -237,42 +225,35 @@ func (w *WorkingCopy) Apply(ctx context.Context, deltas ...Delta) error {
 	}
 	w.Has(m)
 	for _, f := range m.Files {
-		// Not settled: it was written just now. The next scan reads it once.
-		w.files[f.Path] = followed{file: f}
+		// Not settled, because it was written just now: the next scan reads it once.
+		w.files[f.Path] = tracked{file: f}
 	}
 	return nil
 }
 
-// Adopt is Snapshot for a workspace that somebody else has left at root, and
-// that nobody can be asked to mend: what no answer can have is left out with a
-// warning, and all else is kept. What the ignored patterns name, in the syntax of
-// .gitignore and at any depth, is left out without one. Copies of large files
-// lie in scratch while they are stored, in the system's temporary directory if
-// that is empty.
-func Adopt(ctx context.Context, store Store, layout Layout, root *os.Root, scratch string, ignored ...string) (Manifest, string, []Warning, error) {
+// Adopt stores the workspace of another program at root. Unlike Scan it leaves out
+// entries that no answer can have, with a warning, and files that match ignored,
+// in the syntax of .gitignore and at any depth, silently. Copies of large files are
+// kept in scratch during the upload, in the system's temporary directory if it is
+// empty.
+func Adopt(ctx context.Context, store Store, layout Layout, root *os.Root, scratch string, ignored ...string) (hash string, warnings []Warning, err error) {
 	ignore, err := ignoring(root)
 	if err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("adopt workspace: %w", err)
+		return "", nil, fmt.Errorf("adopt workspace: %w", err)
 	}
-	patterns := make([]gitignore.Pattern, 0, len(ignored))
-	for _, line := range ignored {
-		patterns = append(patterns, gitignore.ParsePattern(line, nil))
-	}
-	also := matching(patterns)
+	foreign := matching(ignored)
 	found := &walk{root: root, lenient: true, ignore: func(path string, dir bool) bool {
-		return ignore(path, dir) || also(path, dir)
+		return ignore(path, dir) || foreign(path, dir)
 	}}
-	if err := found.run(ctx); err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("adopt workspace: %w", err)
-	}
 	up := &upload{store: store, layout: layout, root: root, scratch: scratch}
-	if err := up.run(ctx, found); err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("adopt workspace: %w", err)
+	if err = found.run(ctx); err == nil {
+		err = up.run(ctx, found)
 	}
-	m := Manifest{Files: found.files}
-	hash, err := storeManifest(ctx, store, layout, m)
+	if err == nil {
+		hash, err = storeManifest(ctx, store, layout, Manifest{Files: found.files})
+	}
 	if err != nil {
-		return Manifest{}, "", nil, fmt.Errorf("adopt workspace: %w", err)
+		return "", nil, fmt.Errorf("adopt workspace: %w", err)
 	}
-	return m, hash, found.warnings, nil
+	return hash, found.warnings, nil
 }

@@ -98,7 +98,7 @@ func (a *Answers) manifest(ctx context.Context, dir string, act *action) (string
 		return "", fmt.Errorf("opening the files in %s: %w", dir, err)
 	}
 	defer root.Close()
-	_, hash, left, err := artifact.Adopt(ctx, a.store, artifact.InDir(), root, a.scratch, foreign...)
+	hash, left, err := artifact.Adopt(ctx, a.store, artifact.InDir(), root, a.scratch, foreign...)
 	if err != nil {
 		return "", fmt.Errorf("reading the files in %s: %w", dir, err)
 	}
@@ -141,7 +141,7 @@ func hasFiles(root *os.Root, dir string, w *warnings) bool {
 		}
 		for _, entry := range entries {
 			switch {
-			case found || looked == maxLooked || depth == artifact.MaxDepth:
+			case found || looked == maxLooked:
 				return
 			case entry.IsDir():
 				look(dir+"/"+entry.Name(), depth+1)

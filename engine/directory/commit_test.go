@@ -132,7 +132,7 @@ func TestCommittedWorkspace(t *testing.T) {
 	s := newSession(t, map[string]string{"agents/a/001/workspace/changed.txt": "changed since"})
 	work := newSession(t, map[string]string{"as-committed.txt": "x"})
 	store := s.store()
-	m, hash, _, err := artifact.Snapshot(t.Context(), store, artifact.InDir(), work.dir)
+	m, hash, err := artifact.OpenWorkingCopy(store, artifact.InDir(), work.dir, "").Seal(t.Context())
 	require.NoError(t, err)
 	s.write("agents/a/001/action.json", `{"token": "t", "kind": "new_answer", "payload": {"answer": "A"}, "manifest": "`+hash+`"}`)
 	_, files, _ := s.shown("a", "b")

@@ -22,7 +22,7 @@ func TestPathsInASavedAnswer(t *testing.T) {
 	s := newSession(t, nil)
 	store := s.store()
 	work := newSession(t, map[string]string{"site/index.html": "x", "run.sh": "x"})
-	_, manifest, _, err := artifact.Snapshot(t.Context(), store, artifact.InDir(), work.dir)
+	_, manifest, err := artifact.OpenWorkingCopy(store, artifact.InDir(), work.dir, "").Seal(t.Context())
 	require.NoError(t, err)
 	temporary := t.TempDir() + "/with a space"
 	require.NoError(t, os.Mkdir(temporary, 0o755))

@@ -152,7 +152,7 @@ func (b *bench) peer(number int, files ...string) step.Peer {
 		require.NoError(b.t, os.MkdirAll(filepath.Dir(name), 0o755))
 		require.NoError(b.t, os.WriteFile(name, []byte(files[i+1]), 0o644))
 	}
-	_, hash, _, err := artifact.Snapshot(b.t.Context(), b.store, b.spec.Layout, dir)
+	_, hash, err := artifact.OpenWorkingCopy(b.store, b.spec.Layout, dir, "").Seal(b.t.Context())
 	require.NoError(b.t, err)
 	return step.Peer{Number: number, Manifest: hash}
 }

@@ -116,7 +116,7 @@ func TestNoSecretInAnAction(t *testing.T) {
 			result, err := step.Run(t.Context(), ports, b.spec)
 			require.NoError(t, err)
 			require.JSONEq(t, `{"answer":"It is [redacted]."}`, string(result.Commit.Payload))
-			stored, err := artifact.ReadCommit(t.Context(), b.store, b.spec.Layout, "agent_a", 1)
+			stored, err := artifact.ReadJSON[artifact.Commit](t.Context(), b.store, b.spec.Layout.Step("agent_a", 1, "action.json"))
 			require.NoError(t, err)
 			require.JSONEq(t, `{"answer":"It is [redacted]."}`, string(stored.Payload))
 			file, err := b.store.Get(t.Context(), b.spec.Dir(1)+"workspace/a")

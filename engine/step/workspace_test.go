@@ -126,10 +126,10 @@ func (l *linking) Generate(ctx context.Context, req llm.Request) (llm.Reply, err
 func TestIgnoreFileSurvivesResume(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	_, err := b.run(write(artifact.IgnoreFile, ".conclaveignore\nbuild/\n"), write("build/out", "x"), write("kept", "x"))
+	_, err := b.run(write(".conclaveignore", ".conclaveignore\nbuild/\n"), write("build/out", "x"), write("kept", "x"))
 	require.ErrorIs(t, err, errScriptOver)
 	result := again(t, b, &rules{}, write("build/again", "x"), done("Two."))
-	require.Equal(t, []string{artifact.IgnoreFile, "kept"}, manifest(t, b, result))
+	require.Equal(t, []string{".conclaveignore", "kept"}, manifest(t, b, result))
 }
 
 // A model learns nothing of the worker's machine.
@@ -137,7 +137,7 @@ func TestUnstorableFilesAreToldWithoutTheWorkersPath(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
-	_, err := b.run(write(unstorable, "x"), done("One."), write(artifact.IgnoreFile, "é*\n"), done("Two."))
+	_, err := b.run(write(unstorable, "x"), done("One."), write(".conclaveignore", "é*\n"), done("Two."))
 	require.NoError(t, err)
 	told := turned(r)
 	require.Len(t, told, 1)

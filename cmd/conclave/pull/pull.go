@@ -1,10 +1,10 @@
 package pull
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,10 +17,10 @@ import (
 	"conclave/engine/artifact"
 )
 
-// parallel is how many files are copied at a time.
+// parallel is the number of files copied at a time.
 const parallel = 8
 
-// Summary says what a pull did.
+// Summary reports a pull.
 type Summary struct {
 	SessionID string `json:"session_id"`
 	Dir       string `json:"dir"` // absolute
@@ -29,22 +29,22 @@ type Summary struct {
 	Copied    int    `json:"copied"` // by this pull
 	Bytes     int64  `json:"bytes"`  // copied by this pull
 
-	// Verified is set by whoever verifies the copy.
+	// Verified is set by the caller if it verifies the copy.
 	Verified *Verified `json:"verified,omitempty"`
 }
 
-// ErrNoSession says that the store has no session, and no run of a pipeline, with
-// that ID.
+// ErrNoSession reports that the store has no session and no run of a pipeline
+// with the ID.
 var ErrNoSession = errors.New("no such session")
 
-// The claims by which a directory is known to be one of a session or of a run.
+// The claims that identify the directory of a session or of a pipeline's run.
 const (
 	sessionClaim  = "session.json"
 	pipelineClaim = "pipeline.json"
 )
 
-// CheckDir refuses, without a look at what is pulled, a directory that cannot be
-// its copy: one with content that is neither a session nor a run of a pipeline.
+// CheckDir refuses a directory that cannot hold a copy: one that is not empty and
+// has no claim. It does not compare the claim with a session.
 func CheckDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -63,29 +63,31 @@ func CheckDir(dir string) error {
 	return fmt.Errorf("copy into %s: it is not empty and holds no session; name a new or an empty directory", dir)
 }
 
-// copier copies one session, or one run of a pipeline.
+// copier copies one session or one run of a pipeline.
 type copier struct {
 	store  artifact.Store
 	layout artifact.Layout
-	claim  string // the file by which it was claimed
-	root   *os.Root
-	dir    string // absolute
+	claim  string // sessionClaim or pipelineClaim
+	target *artifact.Dir
+	root   *os.Root // of target
+	dir    string   // of target, absolute
 
 	mu      sync.Mutex
 	summary Summary
 }
 
-// Session copies the session to dir: everything of the contract's layout, not
-// the blobs and journals. If there is no such session, the run of a pipeline with
-// that ID is copied. It fails with ErrNoSession if the store has neither, with
-// a *DamageError when it has copied everything and not all of it is what it should
-// be, and refuses a directory that holds another session. The callback is told of
-// every file that is dealt with, from one goroutine at a time.
-func Session(ctx context.Context, store artifact.Store, id, dir string, tell func(done, total int)) (Summary, error) {
+// Session copies a session, or else the run of a pipeline with the ID, to dir:
+// everything but blobs, journals and claims. It calls progress after each file,
+// from one goroutine at a time.
+//
+// It fails with ErrNoSession if the store has neither, with an error that names
+// dir if dir holds something else, and with a *DamageError if it copied
+// everything and some of it is damaged in the store.
+func Session(ctx context.Context, store artifact.Store, id, dir string, progress func(done, total int)) (Summary, error) {
 	c := &copier{store: store, layout: artifact.InBucket(id), claim: sessionClaim}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
 	if errors.Is(err, artifact.ErrNotFound) {
-		// The claim of a run names its owner in the same words.
+		// The claim of a run has the same fields.
 		c.layout, c.claim = artifact.InPipeline(id), pipelineClaim
 		session, err = artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
 	}
@@ -95,62 +97,77 @@ func Session(ctx context.Context, store artifact.Store, id, dir string, tell fun
 	if err != nil {
 		return Summary{}, err
 	}
-	if err := c.open(dir, session); err != nil {
+	if err := CheckDir(dir); err != nil {
 		return Summary{}, err
 	}
-	defer func() { _ = c.root.Close() }()
+	if err := c.open(ctx, dir, session); err != nil {
+		return Summary{}, fmt.Errorf("copy into %s: %w", dir, err)
+	}
+	defer c.close()
 	c.summary = Summary{SessionID: id, Dir: c.dir}
 	names, err := c.list(ctx)
 	if err != nil {
 		return c.summary, err
 	}
 	c.summary.Files = len(names)
-	if err := c.copyAll(ctx, names, tell); err != nil {
+	if err := c.copyAll(ctx, names, progress); err != nil {
 		return c.summary, err
 	}
 	err = c.restoreWorkspaces(ctx, names)
-	c.summary.Status = c.status()
-	// Empty unless another pull is at work.
-	_ = c.root.Remove(tempDir)
+	c.summary.Status = c.status(ctx)
 	return c.summary, err
 }
 
-// open makes the directory and takes it for this session. The claim is copied
-// first, so that whatever else is found there later belongs to it.
-func (c *copier) open(dir string, session artifact.Session) error {
-	if err := CheckDir(dir); err != nil {
+// open opens the directory, creating it if it is missing, and checks that it
+// holds nothing or an earlier copy. The claim is copied first, so that a later
+// pull recognizes everything else.
+func (c *copier) open(ctx context.Context, dir string, session artifact.Session) (err error) {
+	if c.dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	var err error
-	if c.dir, err = filepath.Abs(dir); err != nil {
-		return fmt.Errorf("copy into %s: %w", dir, err)
-	}
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		return fmt.Errorf("copy into %s: %w; name a directory that can be written", dir, err)
+	if c.target, err = artifact.NewDir(c.dir); err != nil {
+		return err
 	}
 	if c.root, err = os.OpenRoot(c.dir); err != nil {
-		return fmt.Errorf("copy into %s: %w", dir, err)
+		return errors.Join(err, c.target.Close())
 	}
-	other := map[string]string{sessionClaim: pipelineClaim, pipelineClaim: sessionClaim}[c.claim]
-	if _, err := c.root.Lstat(other); err == nil {
-		return errors.Join(fmt.Errorf("copy into %s: it holds something else (%s); name a new or an empty directory", dir, other), c.root.Close())
-	}
-	there, err := readDocument[artifact.Session](c.root, c.claim)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return errors.Join(fmt.Errorf("copy into %s: its %s: %w", dir, c.claim, err), c.root.Close())
-	case there.WorkflowID != session.WorkflowID || there.FirstRunID != session.FirstRunID:
-		return errors.Join(fmt.Errorf("copy into %s: it holds another session (%s); name a new or an empty directory", dir, there.WorkflowID), c.root.Close())
+	if err := c.checkClaims(ctx, session); err != nil {
+		return errors.Join(err, c.target.Close(), c.root.Close())
 	}
 	return nil
 }
 
-// unread are the directories that are not for readers.
-var unread = []string{"blobs", "journal", "claims"}
+// checkClaims refuses a directory that holds another session or run.
+func (c *copier) checkClaims(ctx context.Context, session artifact.Session) error {
+	other := sessionClaim
+	if c.claim == sessionClaim {
+		other = pipelineClaim
+	}
+	if _, err := c.root.Lstat(other); err == nil {
+		return fmt.Errorf("it holds something else (%s); name a new or an empty directory", other)
+	}
+	existing, err := artifact.ReadJSON[artifact.Session](ctx, c.target, c.claim)
+	switch {
+	case errors.Is(err, artifact.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case existing.WorkflowID != session.WorkflowID || existing.FirstRunID != session.FirstRunID:
+		return fmt.Errorf("it holds another session (%s); name a new or an empty directory", existing.WorkflowID)
+	}
+	return nil
+}
 
-// list returns the session's files, as keys relative to it, the claim first.
+func (c *copier) close() {
+	_ = c.root.Remove(artifact.TempDir) // not empty if another pull is running
+	_ = errors.Join(c.target.Close(), c.root.Close())
+}
+
+// internal are the directories that readers do not need.
+var internal = []string{"blobs", "journal", "claims"}
+
+// list returns the keys of the session's files relative to its root, the claim
+// first.
 func (c *copier) list(ctx context.Context) ([]string, error) {
 	names := []string{c.claim}
 	for key, err := range c.store.List(ctx, c.layout.Root()) {
@@ -159,14 +176,14 @@ func (c *copier) list(ctx context.Context) ([]string, error) {
 		}
 		name := strings.TrimPrefix(key, c.layout.Root())
 		top, _, _ := strings.Cut(name, "/")
-		if name != c.claim && !slices.Contains(unread, top) {
+		if name != c.claim && !slices.Contains(internal, top) {
 			names = append(names, name)
 		}
 	}
 	return names, nil
 }
 
-func (c *copier) copyAll(ctx context.Context, names []string, tell func(done, total int)) error {
+func (c *copier) copyAll(ctx context.Context, names []string, progress func(done, total int)) error {
 	if err := c.copy(ctx, names[0]); err != nil {
 		return err
 	}
@@ -181,30 +198,26 @@ func (c *copier) copyAll(ctx context.Context, names []string, tell func(done, to
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			done++
-			tell(done, len(names))
+			progress(done, len(names))
 			return nil
 		})
 	}
 	return group.Wait()
 }
 
-// copy copies one file, unless it is one of those that never change and is
-// there. Files appear whole, so being there is enough.
+// copy copies one file, unless it is a write-once file that exists already.
+// Files appear whole, so existing is enough.
 func (c *copier) copy(ctx context.Context, name string) error {
-	file, err := artifact.UnescapePath(name)
-	if err != nil {
-		return err
-	}
-	if !replaced(name) {
-		if info, err := c.root.Lstat(file); err == nil && info.Mode().IsRegular() {
-			return nil
+	if !isReplaced(name) {
+		if exists, err := c.target.Exists(ctx, name); err != nil || exists {
+			return err
 		}
 	}
-	return c.fetch(ctx, name, file)
+	return c.fetch(ctx, name)
 }
 
-// replaced reports the files that change while a session goes on.
-func replaced(name string) bool {
+// isReplaced reports a file that changes while the session runs.
+func isReplaced(name string) bool {
 	return name == "status.json" || name == "events.jsonl" || name == "result.json" || strings.HasPrefix(name, "final/") || isLastAction(name)
 }
 
@@ -213,17 +226,11 @@ func isLastAction(name string) bool {
 		strings.Count(name, "/") == 2 && strings.HasSuffix(name, "/last_action.json")
 }
 
-// fetch copies one file, whatever is there.
-func (c *copier) fetch(ctx context.Context, name, file string) error {
-	var n int64
-	var err error
-	if isLastAction(name) {
-		n, err = c.fetchLastAction(ctx, name, file)
-	} else {
-		n, err = c.stream(ctx, name, file)
-	}
+// fetch copies one file and replaces an existing one.
+func (c *copier) fetch(ctx context.Context, name string) error {
+	n, err := c.transfer(ctx, name)
 	if err != nil {
-		return fmt.Errorf("copy %s: %w", file, err)
+		return fmt.Errorf("copy %s: %w", name, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,46 +239,46 @@ func (c *copier) fetch(ctx context.Context, name, file string) error {
 	return nil
 }
 
-func (c *copier) stream(ctx context.Context, name, file string) (int64, error) {
+func (c *copier) transfer(ctx context.Context, name string) (int64, error) {
+	if isLastAction(name) {
+		return c.transferLastAction(ctx, name)
+	}
 	body, err := c.store.Open(ctx, c.layout.File(name))
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = body.Close() }()
-	return writeFile(c.root, file, func(w io.Writer) (int64, error) { return io.Copy(w, body) })
+	return c.target.PutStream(ctx, name, body)
 }
 
-// fetchLastAction copies an agent's last_action.json. Its workspace path is a
-// link into the bucket there and a path of this directory here.
-func (c *copier) fetchLastAction(ctx context.Context, name, file string) (int64, error) {
+// transferLastAction copies a last_action.json and turns its workspace path, a
+// URL in the bucket, into a path in this directory.
+func (c *copier) transferLastAction(ctx context.Context, name string) (int64, error) {
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, c.store, c.layout.File(name))
 	if err != nil {
 		return 0, err
 	}
 	if last.WorkspacePath != nil {
-		at := path.Dir(name) + "/workspace" // of a pipeline's step, which has its last action beside it
+		workspace := path.Dir(name) + "/workspace" // of a pipeline's step
 		if top, agent, _ := strings.Cut(path.Dir(name), "/"); top == "agents" {
-			at = artifact.InDir().Step(agent, last.StepNumber, "workspace")
+			workspace = artifact.InDir().Step(agent, last.StepNumber, "workspace")
 		}
-		local := filepath.Join(c.dir, filepath.FromSlash(at))
+		local := c.target.URL(workspace)
 		last.WorkspacePath = &local
 	}
 	data, err := artifact.EncodeJSON(last)
 	if err != nil {
 		return 0, err
 	}
-	return writeFile(c.root, file, func(w io.Writer) (int64, error) {
-		n, err := w.Write(data)
-		return int64(n), err
-	})
+	return c.target.PutStream(ctx, name, bytes.NewReader(data))
 }
 
-// status reads how the session stood when it was copied; empty before its
+// status reads the status of the session when it was copied, empty before its
 // first record.
-func (c *copier) status() string {
-	state, err := readDocument[struct {
+func (c *copier) status(ctx context.Context) string {
+	state, err := artifact.ReadJSON[struct {
 		Status string `json:"status"`
-	}](c.root, "status.json")
+	}](ctx, c.target, "status.json")
 	if err != nil {
 		return ""
 	}

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,15 +12,15 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Verified is what a verification has found.
+// Verified is the result of a verification.
 type Verified struct {
 	Manifests int `json:"manifests"` // compared with the files that they list
-	Steps     int `json:"steps"`     // with a commit, compared with what is made of it
+	Steps     int `json:"steps"`     // with a commit, compared with the documents derived from it
 
 	Problems []Problem `json:"problems"`
 }
 
-// Problem is something that is not as it should be.
+// Problem is a path that fails verification.
 type Problem struct {
 	Path    string `json:"path"` // relative to the directory
 	Problem string `json:"problem"`
@@ -33,12 +34,11 @@ func (p Problem) String() string {
 	return name + " " + p.Problem
 }
 
-// Verify compares a session's directory with itself: the files of workspaces
-// with their manifests, what is made of commits with the commits, and the ledger
-// with what it counts. Steps of
-// other programs have no commits, and may have no manifests; of them only the
-// manifests there are can be verified. The error says what prevented it; what
-// is wrong with the session is in the result.
+// Verify compares a session's directory with itself: workspaces with their
+// manifests, derived documents with the commits, and the ledger with the steps
+// that it counts. Steps of other programs have no commits and may have no
+// manifests; of them only existing manifests are verified. The error reports
+// that the directory could not be verified; its problems are in the result.
 func Verify(ctx context.Context, dir string) (Verified, error) {
 	v := &verifier{found: Verified{Problems: []Problem{}}}
 	if _, err := os.Stat(dir); err != nil {
@@ -60,10 +60,11 @@ func Verify(ctx context.Context, dir string) (Verified, error) {
 	return v.found, nil
 }
 
-// verifier verifies one directory.
+// verifier verifies one directory. Its methods return nothing and stop early when
+// ctx ends; run reports the end.
 type verifier struct {
-	store *artifact.Dir // its documents
-	root  *os.Root      // its workspaces
+	store *artifact.Dir // for documents
+	root  *os.Root      // for workspaces
 	found Verified
 
 	answers []answer // of all steps
@@ -72,35 +73,29 @@ type verifier struct {
 func (v *verifier) run(ctx context.Context) error {
 	for _, agent := range v.dirs("agents") {
 		for _, number := range v.dirs("agents/" + agent) {
-			if _, err := strconv.Atoi(number); err != nil {
-				continue
-			}
-			if err := v.step(ctx, agent, number); err != nil {
-				return err
+			if _, err := strconv.Atoi(number); err == nil {
+				v.step(ctx, agent, "agents/"+agent+"/"+number+"/")
 			}
 		}
 	}
 	for _, name := range v.dirs("steps") {
-		if err := v.segment(ctx, name); err != nil {
-			return err
-		}
+		v.segment(ctx, "steps/"+name+"/")
 	}
-	if err := v.ledger(ctx); err != nil {
-		return err
-	}
-	return v.final(ctx)
+	v.ledger(ctx)
+	v.final(ctx)
+	return ctx.Err()
 }
 
-// wrong adds a problem.
-func (v *verifier) wrong(name, format string, args ...any) {
+// report adds a problem.
+func (v *verifier) report(name, format string, args ...any) {
 	v.found.Problems = append(v.found.Problems, Problem{Path: name, Problem: fmt.Sprintf(format, args...)})
 }
 
-// dirs lists the directories in dir, in order of their names.
+// dirs lists the directories in dir by name.
 func (v *verifier) dirs(dir string) []string {
 	entries, err := fs.ReadDir(v.root.FS(), dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		v.wrong(dir, "cannot be read: %v", cause(err))
+		v.report(dir, "cannot be read: %v", cause(err))
 	}
 	var names []string
 	for _, e := range entries {
@@ -108,31 +103,35 @@ func (v *verifier) dirs(dir string) []string {
 		case e.IsDir():
 			names = append(names, e.Name())
 		case !e.Type().IsRegular():
-			v.wrong(dir+"/"+e.Name(), "is neither a file nor a directory")
+			v.report(dir+"/"+e.Name(), "is neither a file nor a directory")
 		}
 	}
 	return names
 }
 
-// read returns a document, nil if it is not there.
-func (v *verifier) read(ctx context.Context, name string) ([]byte, error) {
+// read returns a document, nil if it is missing or cannot be read, which is
+// reported.
+func (v *verifier) read(ctx context.Context, name string) []byte {
 	data, err := v.store.Get(ctx, name)
-	switch {
-	case err == nil:
-		return data, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case !errors.Is(err, artifact.ErrNotFound):
-		v.wrong(name, "cannot be read: %v", cause(err))
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+		v.report(name, "cannot be read: %v", cause(err))
 	}
-	return nil, nil
+	return data
 }
 
-// cause is an error of the file system without the names that it repeats.
+// decode decodes a document, or reports that it is malformed.
+func (v *verifier) decode(name string, data []byte, doc any) bool {
+	if err := json.Unmarshal(data, doc); err != nil {
+		v.report(name, "is malformed: %v", err)
+		return false
+	}
+	return true
+}
+
+// cause strips the file names, which the problem repeats, from an error.
 func cause(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return at.Err
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
 	}
 	return err
 }

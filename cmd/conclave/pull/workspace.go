@@ -2,8 +2,11 @@ package pull
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -11,8 +14,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// DamageError says what of a session's workspaces is damaged and cannot be
-// repaired from the store. All else has been copied.
+// DamageError lists the damage in a session's workspaces that the store cannot
+// repair. Everything else has been copied.
 type DamageError struct {
 	Errors []error // by path
 }
@@ -28,27 +31,31 @@ func (e *DamageError) Error() string {
 // Unwrap returns all of the errors.
 func (e *DamageError) Unwrap() []error { return e.Errors }
 
-// restoreWorkspaces gives the workspaces what only their manifests know: modes
-// and links. On the way it repairs files that are not what the manifest says;
-// what is wrong in the store itself is a *DamageError.
+// restoreWorkspaces sets modes and links, which only manifests record, and copies
+// files again that differ from their manifest. Damage in the store is a
+// *DamageError.
 func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	var damage []error
 	for _, name := range names {
-		if path.Base(name) != "workspace.json" || !isManifest(name) {
+		if !isManifest(name) {
 			continue
 		}
-		m, err := readDocument[artifact.Manifest](c.root, name)
+		dir := path.Dir(name)
+		m, err := artifact.ReadJSON[artifact.Manifest](ctx, c.target, name)
 		if err == nil {
 			err = m.Check()
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
-			damage = append(damage, fmt.Errorf("restore the workspace of %s: %w", path.Dir(name), err))
+			damage = append(damage, fmt.Errorf("restore the workspace of %s: %w", dir, err))
 			continue
 		}
 		for _, f := range m.Files {
-			err := c.restore(ctx, path.Dir(name)+"/workspace/", f)
+			err := c.restore(ctx, dir+"/workspace/", f)
 			if err != nil {
-				err = fmt.Errorf("restore %s/workspace/%s: %w", path.Dir(name), f.Path, err)
+				err = fmt.Errorf("restore %s/workspace/%s: %w", dir, f.Path, err)
 			}
 			switch {
 			case errors.Is(err, artifact.ErrCorrupt), errors.Is(err, artifact.ErrNotFound):
@@ -64,8 +71,8 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	return nil
 }
 
-// isManifest reports agents/<id>/<NNN>/workspace.json, final/<id>/workspace.json and
-// steps/<NNN>-<name>/workspace.json; a workspace may hold a file of that name itself.
+// isManifest reports the manifest of a step, a segment or the final answer; a
+// workspace may hold a file of the same name.
 func isManifest(name string) bool {
 	for _, pattern := range []string{"agents/*/*/workspace.json", "final/*/workspace.json", "steps/*/workspace.json"} {
 		if ok, err := path.Match(pattern, name); err == nil && ok {
@@ -76,20 +83,20 @@ func isManifest(name string) bool {
 }
 
 func (c *copier) restore(ctx context.Context, dir string, f artifact.File) error {
-	name := dir + f.Path
-	if f.Link != "" {
-		return makeLink(c.root, name, f.Link)
+	escaped, err := artifact.EscapePath(f.Path)
+	if err != nil {
+		return err
 	}
-	ok, err := c.matches(name, f)
-	if err == nil && !ok {
-		var escaped string
-		if escaped, err = artifact.EscapePath(f.Path); err != nil {
+	if f.Link != "" {
+		return c.target.Link(ctx, dir+escaped, f.Link)
+	}
+	name := dir + f.Path
+	matches, err := c.matches(name, f)
+	if err == nil && !matches {
+		if err := c.fetch(ctx, dir+escaped); err != nil {
 			return err
 		}
-		if err = c.fetch(ctx, dir+escaped, name); err != nil {
-			return err
-		}
-		if ok, err = c.matches(name, f); err == nil && !ok {
+		if matches, err = c.matches(name, f); err == nil && !matches {
 			return artifact.ErrCorrupt
 		}
 	}
@@ -99,18 +106,34 @@ func (c *copier) restore(ctx context.Context, dir string, f artifact.File) error
 	return c.root.Chmod(name, fs.FileMode(f.Mode).Perm())
 }
 
-// matches reports whether the file is there with the manifest's content.
+// matches reports whether the file exists with the manifest's content. A file
+// whose mode forbids reading does not match: it is copied again and checked
+// before its mode is set.
 func (c *copier) matches(name string, f artifact.File) (bool, error) {
-	info, err := c.root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	sum, err := fileSum(c.root, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return false, nil
 	}
-	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
-		return false, err
-	}
-	sum, _, err := fileSum(c.root, name)
-	if errors.Is(err, os.ErrPermission) {
-		return false, nil // its mode forbids reading: copied again, and checked before the mode is set
-	}
 	return sum == f.SHA256, err
+}
+
+// fileSum returns the SHA-256 of a regular file in hex. It fails with
+// fs.ErrNotExist if there is none.
+func fileSum(root *os.Root, name string) (string, error) {
+	switch info, err := root.Lstat(name); {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fs.ErrNotExist
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }

@@ -1,0 +1,185 @@
+package pull
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/team"
+	"conclave/engine/pipeline"
+	pipelineagent "conclave/engine/pipeline/agent"
+	"conclave/engine/step"
+)
+
+// outcomes are the documents of which a committed step has exactly one.
+var outcomes = []string{"answer.json", "vote.json", "stop.json"}
+
+// answer is a step's answer, from which final/ may be made.
+type answer struct {
+	artifact.Answer
+	manifest string // hash; empty without files
+}
+
+// step verifies an agent's step against its commit.
+func (v *verifier) step(ctx context.Context, agent, dir string) {
+	manifest := v.manifest(ctx, dir)
+	data := v.read(ctx, dir+"action.json")
+	if data == nil {
+		v.uncommitted(ctx, dir, manifest)
+		return
+	}
+	c, ok := v.commit(ctx, dir, data, manifest)
+	if !ok {
+		return
+	}
+	derived, err := v.derive(ctx, agent, c)
+	if err != nil {
+		v.report(dir+"action.json", "cannot be verified: %v", err)
+		return
+	}
+	v.outcome(ctx, dir, c, derived)
+}
+
+// uncommitted collects the answer of a step without a commit, such as another
+// program's.
+func (v *verifier) uncommitted(ctx context.Context, dir, manifest string) {
+	data := v.read(ctx, dir+"answer.json")
+	var a artifact.Answer
+	if data != nil && v.decode(dir+"answer.json", data, &a) {
+		v.answers = append(v.answers, answer{Answer: a, manifest: manifest})
+	}
+}
+
+// segment verifies a segment of a pipeline's step against its commit.
+func (v *verifier) segment(ctx context.Context, dir string) {
+	manifest := v.manifest(ctx, dir)
+	data := v.read(ctx, dir+"action.json")
+	if data == nil {
+		return
+	}
+	c, ok := v.commit(ctx, dir, data, manifest)
+	if !ok {
+		return
+	}
+	o, err := pipelineagent.ReadOutcome(c)
+	if err != nil {
+		v.report(dir+"action.json", "cannot be verified: %v", err)
+		return
+	}
+	existing := v.read(ctx, dir+"answer.json")
+	committed := o.Text != "" && o.Action != pipeline.Call
+	switch {
+	case committed && existing == nil:
+		v.report(dir+"answer.json", "is missing: action.json commits a text")
+	case committed:
+		v.compare(dir+"answer.json", existing, map[string]any{"answer": o.Text, "timestamp": c.Timestamp})
+	case existing != nil:
+		v.report(dir+"answer.json", "is there, and action.json commits no text")
+	}
+}
+
+// commit decodes a commit and compares its hashes with the files and the
+// transcript in dir. It reports false for a malformed commit.
+func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest string) (c artifact.Commit, ok bool) {
+	v.found.Steps++
+	if !v.decode(dir+"action.json", data, &c) {
+		return c, false
+	}
+	name := dir + "workspace.json"
+	switch {
+	case c.Manifest == "" && manifest == "":
+		v.files(ctx, dir+"workspace", artifact.Manifest{})
+	case c.Manifest == manifest:
+	case manifest == "":
+		v.report(name, "is missing: action.json commits the manifest %s", c.Manifest)
+	case c.Manifest == "":
+		v.report(name, "is there, and action.json commits no files")
+	default:
+		v.report(name, "is not what action.json commits: its sha256 is %s, committed is %s", manifest, c.Manifest)
+	}
+	if c.Transcript != "" {
+		v.transcript(dir+"transcript.jsonl", c.Transcript)
+	}
+	return c, true
+}
+
+// transcript compares a transcript with its committed hash.
+func (v *verifier) transcript(name, committed string) {
+	switch sum, err := fileSum(v.root, name); {
+	case errors.Is(err, fs.ErrNotExist):
+		v.report(name, "is missing: action.json commits it")
+	case err != nil:
+		v.report(name, "cannot be read: %v", cause(err))
+	case sum != committed:
+		v.report(name, "is not what action.json commits: its sha256 is %s, committed is %s", sum, committed)
+	}
+}
+
+// derive builds the documents derived from a commit.
+func (v *verifier) derive(ctx context.Context, agent string, c artifact.Commit) ([]step.Document, error) {
+	if _, err := team.ReadOutcome(c); err != nil {
+		return nil, err
+	}
+	m := team.Step{Layout: artifact.InDir(), Launch: coordination.Launch{Agent: agent}}
+	spec, err := m.Spec(ctx, v.store)
+	if err != nil {
+		return nil, err
+	}
+	return spec.Project(0, c)
+}
+
+// outcome compares answer.json, vote.json and stop.json with the derived
+// documents: only the one of the committed action may exist.
+func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, derived []step.Document) {
+	want := map[string]any{}
+	for _, d := range derived {
+		if a, ok := d.Body.(artifact.Answer); ok {
+			v.answers = append(v.answers, answer{Answer: a, manifest: c.Manifest})
+		}
+		if !d.Replace {
+			want[path.Base(d.Key)] = d.Body
+		}
+	}
+	for _, name := range outcomes {
+		data := v.read(ctx, dir+name)
+		body, expected := want[name]
+		switch {
+		case expected && data == nil:
+			v.report(dir+name, "is missing: action.json commits a %s", c.Kind)
+		case expected:
+			v.compare(dir+name, data, body)
+		case data != nil:
+			v.report(dir+name, "is there, and action.json commits a %s", c.Kind)
+		}
+	}
+}
+
+// compare compares the fields of a document with those of want. The document may
+// have more fields.
+func (v *verifier) compare(name string, data []byte, want any) {
+	var existing, wanted map[string]any
+	if !v.decode(name, data, &existing) {
+		return
+	}
+	encoded, err := json.Marshal(want)
+	if err == nil {
+		err = json.Unmarshal(encoded, &wanted)
+	}
+	if err != nil {
+		v.report(name, "cannot be verified: %v", err)
+		return
+	}
+	for _, field := range slices.Sorted(maps.Keys(wanted)) {
+		value, exists := existing[field]
+		if !exists || !reflect.DeepEqual(value, wanted[field]) {
+			v.report(name, "does not agree with action.json: %s", field)
+		}
+	}
+}

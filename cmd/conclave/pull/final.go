@@ -1,0 +1,121 @@
+package pull
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/team"
+)
+
+// ledger compares the entries of the ledger with the commits of their steps.
+func (v *verifier) ledger(ctx context.Context) {
+	layout := artifact.InDir()
+	entries, err := team.Ledger(ctx, v.store, layout)
+	if err != nil {
+		v.report("ledger", "cannot be followed: %v", cause(err))
+		return
+	}
+	for _, e := range entries {
+		if e.Step == 0 || e.Action == coordination.Say {
+			continue
+		}
+		name := layout.Step(e.Agent, e.Step, "action.json")
+		data := v.read(ctx, name)
+		var c artifact.Commit
+		switch {
+		case data == nil:
+			v.report(name, "is missing, and entry %d of the ledger counts it", e.Seq)
+		case json.Unmarshal(data, &c) != nil: // reported when the step was verified
+		case c.Kind != string(e.Action):
+			v.report(name, "is a %s; entry %d of the ledger says %s", c.Kind, e.Seq, e.Action)
+		}
+	}
+}
+
+// final compares the final answer with the answers of the steps. No document
+// records which of them it was made from, so it is matched by agent, text and
+// timestamp.
+func (v *verifier) final(ctx context.Context) {
+	agents := v.dirs("final")
+	if len(agents) > 1 {
+		v.report("final", "has the answers of %s, and a session has one final answer: remove the directory and pull again", strings.Join(agents, ", "))
+	}
+	for _, agent := range agents {
+		v.finalOf(ctx, agent)
+	}
+	if len(agents) == 0 {
+		v.noFinal(ctx)
+	}
+}
+
+// noFinal reports a missing final answer if status.json says that the session
+// ended with one.
+func (v *verifier) noFinal(ctx context.Context) {
+	var s struct {
+		Status coordination.Status `json:"status"`
+		Winner string              `json:"winner"`
+	}
+	data := v.read(ctx, "status.json")
+	if data == nil || !v.decode("status.json", data, &s) || s.Winner == "" {
+		return
+	}
+	switch s.Status {
+	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit,
+		coordination.Presented, coordination.OverSpent, coordination.Timeout:
+		v.report("final", "is missing: by status.json the session ended as %s, for %s", s.Status, s.Winner)
+	}
+}
+
+func (v *verifier) finalOf(ctx context.Context, agent string) {
+	dir := "final/" + agent + "/"
+	manifest := v.manifest(ctx, dir)
+	name := dir + "answer.json"
+	data := v.read(ctx, name)
+	if data == nil {
+		v.report(name, "is missing")
+		return
+	}
+	var a artifact.Answer
+	if !v.decode(name, data, &a) {
+		return
+	}
+	if a.AgentID != agent {
+		v.report(name, "is an answer of %s", a.AgentID)
+		return
+	}
+	i := slices.IndexFunc(v.answers, func(of answer) bool {
+		return of.AgentID == agent && of.Answer.Answer == a.Answer && of.Timestamp.Equal(a.Timestamp)
+	})
+	if i < 0 {
+		v.report(name, "is none of the answers of %s: text or timestamp agree with no step", agent)
+		return
+	}
+	v.finalSource(ctx, dir, a.Label, manifest, v.answers[i])
+}
+
+// finalSource compares label and files with the answer that final/ was made from.
+// A presenter without files presents those of the winning answer.
+func (v *verifier) finalSource(ctx context.Context, dir, label, manifest string, source answer) {
+	number, _, _ := strings.Cut(source.Label, ".")
+	if label != number+".final" {
+		v.report(dir+"answer.json", "has the label %s, and is made from %s", label, source.Label)
+	}
+	name := dir + "workspace.json"
+	isManifest := func(a answer) bool { return a.manifest == manifest }
+	switch {
+	case source.manifest == "" && manifest == "":
+		v.files(ctx, dir+"workspace", artifact.Manifest{})
+	case source.manifest == manifest:
+	case source.manifest == "" && slices.ContainsFunc(v.answers, isManifest):
+	case source.manifest == "":
+		v.report(name, "is the manifest of none of the answers")
+	case manifest == "":
+		v.report(name, "is missing: %s, which this is made from, has files", source.Label)
+	default:
+		v.report(name, "is not the manifest of %s, which this is made from", source.Label)
+	}
+}

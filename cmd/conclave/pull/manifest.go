@@ -1,0 +1,109 @@
+package pull
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"conclave/engine/artifact"
+)
+
+// manifest compares the workspace in dir with its manifest and returns the hash
+// of the manifest, empty if there is none.
+func (v *verifier) manifest(ctx context.Context, dir string) string {
+	name := dir + "workspace.json"
+	data := v.read(ctx, name)
+	if data == nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	hash := hex.EncodeToString(sum[:])
+	var m artifact.Manifest
+	if !v.decode(name, data, &m) {
+		return hash
+	}
+	if err := m.Check(); err != nil {
+		v.report(name, "is no manifest: %v", err)
+		return hash
+	}
+	v.found.Manifests++
+	v.files(ctx, dir+"workspace", m)
+	return hash
+}
+
+// files compares a directory with a manifest. Unlike an agent's workspace, a copy
+// has no ignored files: the manifest lists every file and link, but no empty
+// directories.
+func (v *verifier) files(ctx context.Context, dir string, m artifact.Manifest) {
+	missing := make(map[string]artifact.File, len(m.Files))
+	for _, f := range m.Files {
+		missing[f.Path] = f
+	}
+	switch info, err := v.root.Lstat(dir); {
+	case errors.Is(err, fs.ErrNotExist): // every file is missing
+	case err != nil:
+		v.report(dir, "cannot be read: %v", cause(err))
+	case !info.IsDir():
+		v.report(dir, "is no directory") // WalkDir would follow a link
+	default:
+		_ = fs.WalkDir(v.root.FS(), dir, func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case ctx.Err() != nil:
+				return fs.SkipAll
+			case err != nil:
+				v.report(name, "cannot be read: %v", cause(err))
+				return nil
+			case e.IsDir():
+				return nil
+			}
+			relative := strings.TrimPrefix(name, dir+"/")
+			if f, listed := missing[relative]; listed {
+				v.file(name, f)
+			} else {
+				v.report(name, "is extra: no manifest lists it")
+			}
+			delete(missing, relative)
+			return nil
+		})
+	}
+	for _, relative := range slices.Sorted(maps.Keys(missing)) {
+		v.report(dir+"/"+relative, "is missing: the manifest lists it")
+	}
+}
+
+// file compares a file or link with its entry in the manifest.
+func (v *verifier) file(name string, want artifact.File) {
+	if want.Link != "" {
+		if target, err := v.root.Readlink(name); err != nil || target != want.Link {
+			v.report(name, "is not the link to %q that the manifest lists", want.Link)
+		}
+		return
+	}
+	const executable = 0o100
+	info, err := v.root.Lstat(name)
+	if err != nil {
+		v.report(name, "cannot be read: %v", cause(err))
+		return
+	}
+	sum, err := fileSum(v.root, name)
+	is, listed := uint32(info.Mode().Perm())&executable, want.Mode&executable
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		v.report(name, "is not the regular file that the manifest lists")
+	case err != nil:
+		v.report(name, "cannot be read: %v", cause(err))
+	case info.Size() != want.Size:
+		v.report(name, "has %d bytes, the manifest lists %d", info.Size(), want.Size)
+	case sum != want.SHA256:
+		v.report(name, "has other content than the manifest lists: its sha256 is %s, listed is %s", sum, want.SHA256)
+	case is > listed:
+		v.report(name, "is executable, and the manifest lists it as not executable")
+	case is < listed:
+		v.report(name, "is not executable, and the manifest lists it as executable")
+	}
+}
