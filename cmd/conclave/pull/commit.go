@@ -12,10 +12,10 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
 	"conclave/engine/pipeline"
 	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // outcomes are the documents of which a committed step has exactly one.
