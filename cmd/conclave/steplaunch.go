@@ -276,9 +276,9 @@ func watched(spec step.Spec, last *artifact.LastAction) step.Spec {
 		}
 		return documents
 	}
-	project, abandoned := spec.Project, spec.Abandoned
-	spec.Project = func(number int, c artifact.Commit) ([]step.Document, error) {
-		documents, err := project(number, c)
+	derived, abandoned := spec.Documents, spec.Abandoned
+	spec.Documents = func(number int, c artifact.Commit) ([]step.Document, error) {
+		documents, err := derived(number, c)
 		return note(documents), err
 	}
 	spec.Abandoned = func(r step.Result, cause artifact.Error, at time.Time) []step.Document {

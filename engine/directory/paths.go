@@ -186,7 +186,7 @@ func relative(int) (string, bool) { return "", false }
 // paths of workspaces are where those stay. The temporary directories
 // are those in which the step's workspace may lie.
 func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary ...string) step.Spec {
-	project := s.Project
+	derived := s.Documents
 	peers := func(number int) (string, bool) {
 		for _, shown := range l.Shown {
 			if shown.Number == number {
@@ -195,16 +195,16 @@ func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary .
 		}
 		return "", false
 	}
-	s.Take = func(ctx context.Context, number int) (bool, error) {
+	s.Reserve = func(ctx context.Context, number int) (bool, error) {
 		err := store.MakeDir(ctx, s.Dir(number)+"step.json")
 		if errors.Is(err, artifact.ErrExists) {
 			return false, nil
 		}
 		return err == nil, err
 	}
-	s.Project = func(number int, c artifact.Commit) ([]step.Document, error) {
+	s.Documents = func(number int, c artifact.Commit) ([]step.Document, error) {
 		if c.Kind != string(coordination.NewAnswer) {
-			return project(number, c)
+			return derived(number, c)
 		}
 		var payload team.Answer
 		if err := json.Unmarshal(c.Payload, &payload); err != nil {
@@ -219,7 +219,7 @@ func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary .
 		if c.Payload, err = json.Marshal(payload); err != nil {
 			return nil, err
 		}
-		return project(number, c)
+		return derived(number, c)
 	}
 	return s
 }

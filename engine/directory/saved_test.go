@@ -62,7 +62,7 @@ func TestPathsInASavedAnswer(t *testing.T) {
 		text, want = replace.Replace(text), replace.Replace(want)
 		payload, err := json.Marshal(team.Answer{Answer: text, Label: "agent1.1"})
 		require.NoError(t, err)
-		documents, err := spec.Project(3, artifact.Commit{Kind: "new_answer", Payload: payload, Manifest: manifest})
+		documents, err := spec.Documents(3, artifact.Commit{Kind: "new_answer", Payload: payload, Manifest: manifest})
 		require.NoError(t, err)
 		require.Equal(t, want, documents[0].Body.(artifact.Answer).Answer)
 		last := lastAction(t, documents)

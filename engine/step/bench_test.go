@@ -111,7 +111,7 @@ func newBench(t *testing.T, r *rules) *bench {
 	b := &bench{t: t, store: dir, scratch: t.TempDir(), now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
 	layout := artifact.InDir()
 	b.spec = step.Spec{
-		Layout: layout, Token: "run-l1", Seen: map[string]int{"agent_b": 1},
+		Layout: layout, Token: "run-l1", Shown: step.Shown{Seen: map[string]int{"agent_b": 1}},
 		Dir: func(n int) string { return layout.Step("agent_a", n, "") },
 		Open: func(_ []llm.Tool, mount func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 			b.mount = mount
@@ -120,7 +120,7 @@ func newBench(t *testing.T, r *rules) *bench {
 		Seal: func(a loop.Action) (step.Sealed, error) {
 			return step.Sealed{Payload: a.Payload, Workspace: true}, nil
 		},
-		Project: func(int, artifact.Commit) ([]step.Document, error) { return nil, nil },
+		Documents: func(int, artifact.Commit) ([]step.Document, error) { return nil, nil },
 		Abandoned: func(_ step.Result, cause artifact.Error, _ time.Time) []step.Document {
 			return []step.Document{{Key: layout.Agent("agent_a", "last_action.json"), Body: cause, Replace: true}}
 		},

@@ -8,46 +8,45 @@ import (
 	"conclave/engine/artifact"
 )
 
-// maxClaims bounds the search for a free number: more taken numbers in a row
-// than a session has steps means that something else is writing here.
+// maxClaims bounds the search for a free number: a longer run of taken numbers than a
+// session has steps indicates a foreign writer.
 const maxClaims = 1000
 
-// claim takes the first free number above s.After, or finds the one that an
-// earlier attempt of the same launch took, and leaves it in r. It reports
-// whether the claim is fresh: nobody had it before.
-func claim(ctx context.Context, p Ports, s Spec, r *Result) (c artifact.Claim, fresh bool, err error) {
+// claim claims the first free number above After, or finds the claim of an earlier
+// attempt of the launch.
+func (a *attempt) claim(ctx context.Context) error {
+	s, store := a.spec, a.ports.Store
 	mine := artifact.Claim{
-		Token: s.Token, SeenSteps: s.Seen, Labels: s.Labels, Agents: s.Agents, StartedAt: artifact.Timestamp(p.Now()),
+		Token: s.Token, SeenSteps: s.Shown.Seen, Labels: s.Shown.Labels, Agents: s.Shown.Agents, StartedAt: artifact.Timestamp(a.ports.Now()),
 	}
 	for n := s.After + 1; n <= s.After+maxClaims; n++ {
-		key := s.Dir(n) + "step.json"
-		err := s.claim(ctx, p.Store, n, mine)
+		err := s.create(ctx, store, n, mine)
 		if err == nil {
-			r.Step, r.StartedAt = n, mine.StartedAt
-			return mine, true, nil
+			a.fresh, a.result.Step, a.result.StartedAt = true, n, mine.StartedAt
+			return nil
 		}
 		if !errors.Is(err, artifact.ErrExists) {
-			return artifact.Claim{}, false, fmt.Errorf("claiming step %d: %w", n, err)
+			return fmt.Errorf("claiming step %d: %w", n, err)
 		}
-		taken, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, key)
-		if s.Take != nil && unclaimed(err) {
-			continue
+		existing, err := artifact.ReadJSON[artifact.Claim](ctx, store, s.Dir(n)+"step.json")
+		if s.Reserve != nil && (errors.Is(err, artifact.ErrNotFound) || is[*artifact.MalformedError](err)) {
+			continue // taken without a claim
 		}
 		if err != nil {
-			return artifact.Claim{}, false, fmt.Errorf("reading who claimed step %d: %w", n, err)
+			return fmt.Errorf("reading the claim of step %d: %w", n, err)
 		}
-		if taken.Token == s.Token {
-			r.Step, r.StartedAt = n, taken.StartedAt
-			return taken, false, nil
+		if existing.Token == s.Token {
+			a.result.Step, a.result.StartedAt = n, existing.StartedAt
+			return nil
 		}
 	}
-	return artifact.Claim{}, false, fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
+	return fmt.Errorf("no free step number in %s after %d tries", s.Dir(s.After+1), maxClaims)
 }
 
-// claim creates a claim under a number; artifact.ErrExists if somebody has it.
-func (s Spec) claim(ctx context.Context, store artifact.Store, number int, c artifact.Claim) error {
-	if s.Take != nil {
-		free, err := s.Take(ctx, number)
+// create writes the claim of a number; artifact.ErrExists if it is taken.
+func (s Spec) create(ctx context.Context, store artifact.Store, number int, c artifact.Claim) error {
+	if s.Reserve != nil {
+		free, err := s.Reserve(ctx, number)
 		if err != nil {
 			return err
 		}
@@ -58,9 +57,27 @@ func (s Spec) claim(ctx context.Context, store artifact.Store, number int, c art
 	return artifact.CreateJSON(ctx, store, s.Dir(number)+"step.json", c)
 }
 
-// unclaimed reports of a number that is taken that nobody says by a claim that it
-// is his.
-func unclaimed(err error) bool {
-	var malformed *artifact.MalformedError
-	return errors.Is(err, artifact.ErrNotFound) || errors.As(err, &malformed)
+// Find looks for the commit of an attempt that was lost, without running the step. It
+// returns artifact.ErrNotFound without a commit; Result.Step is set if a number was
+// claimed.
+func Find(ctx context.Context, p Ports, s Spec) (Result, error) {
+	a := newAttempt(p, s)
+	for n := s.After + 1; n <= s.After+maxClaims; n++ {
+		existing, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, s.Dir(n)+"step.json")
+		if err != nil {
+			return a.result, err
+		}
+		if existing.Token == s.Token {
+			a.result.Step = n
+			break
+		}
+	}
+	if a.result.Step == 0 {
+		return a.result, artifact.ErrNotFound
+	}
+	c, err := readCommit(ctx, p.Store, a.dir())
+	if err == nil {
+		err = a.finishCommit(ctx, c)
+	}
+	return a.result, err
 }

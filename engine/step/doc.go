@@ -1,42 +1,41 @@
-// Package step runs one step durably: claim → restore → loop → journal →
-// snapshot → commit → project. It is the same for a team member's step under
-// Temporal, for one run by hand in a directory, for a step of a pipeline and of
-// a scenario; they differ in their Spec.
+// Package step runs one step durably: claim → restore → loop → journal → commit →
+// derived documents. A team member's step, a step of a pipeline, a step of a scenario and
+// one run by hand in a directory differ only in their Spec.
 //
-//   - claim: the step takes its number by creating step.json with its
-//     execution token. A retry finds its own claim by the token.
-//   - restore: a fresh workspace, peers' files read-only under peers/agent<N>/ and
-//     long texts of theirs at peers/agent<N>.md;
-//     then the files and the conversation of earlier attempts, from the journal.
-//     The rules learn what was journaled.
-//   - loop: the model and the tools, until the rules accept an action. Peers'
-//     newer files are mounted while it runs, as the rules ask for them.
-//   - journal: every reply, and every batch of tool results with the files that
-//     changed, is kept under journal/<token>/ before anything follows from it.
-//   - snapshot: files and transcript are written as content-addressed blobs.
-//   - commit: one key, action.json, created conditionally. Before it the step
-//     has no action; after it the action is real, whoever asks, and the journal
-//     is removed.
-//   - project: the files that people and other programs read are made from the
-//     commit. Projecting twice changes nothing.
+//   - claim: the step takes its number by creating step.json with its execution token. A
+//     retry finds its own claim by the token.
+//   - restore: a new workspace with peers' files read-only under peers/agent<N>/ and
+//     their long texts at peers/agent<N>.md; then the files and the conversation of
+//     earlier attempts, from the journal, which the rules learn.
+//   - loop: the model and the tools, until the rules accept an action. The rules may mount
+//     peers' newer files while it runs.
+//   - journal: every reply, and every batch of tool results with the changed files, is
+//     stored under journal/<token>/ before anything follows from it.
+//   - commit: files and transcript are stored as content-addressed blobs, then one key,
+//     action.json, is created conditionally. Before it the step has no action; after it
+//     the action is real, and the journal is deleted.
+//   - derived documents: the files for people and other programs, written from the commit,
+//     any number of times.
 //
-// A step may also end itself without an action (*loop.EndedError), or be ended
-// from outside: Leave keeps its transcript, Abandon tells of a step given up.
+// A step may also end itself without an action (*loop.EndedError), or be ended from
+// outside: Leave stores its transcript, Abandon records that it was given up.
 //
-// # What survives an attempt
+// # Attempts
 //
-// The journal, always: at most the model call that was under way is paid again,
-// and tool calls without journaled results run again, or, where that may do
-// harm, the model is told that their outcome is unknown. What was elided of a long
-// conversation, or summarized, stays so. The journal of a step
-// that was suspended, or has failed, stays, and a later step takes it over by
-// that one's token (Spec.ResumeFrom); what was used is counted once, where it
-// was paid. Of two attempts at work the one with the higher number goes on.
+// The journal survives an attempt: at most the model call in flight is paid again. Tool
+// calls without journaled results run again or, where that may do harm, the model is told
+// that their outcome is unknown. Elisions and summaries of a long conversation are
+// journaled, too. The journal of a suspended or failed step stays, and a later step
+// takes it over by its token (Attempt.ResumeFrom); usage is counted once, where it was
+// paid. Of two running attempts the one with the higher number goes on.
 //
-// A step whose completion was lost is found by its token, projected again and
-// not run again. Run in step.go is that sequence, journal.go and resume.go what
-// makes it durable.
+// A step whose completion was lost is found by its token and not run again.
 //
-// Not here: what a step is about (engine/member, engine/pipeline,
-// engine/scenario), heartbeats and retries (activities).
+// # News
+//
+// Bell is the doorbell that announces answers and messages to running steps, and Message
+// is a stored human message.
+//
+// Start with Run in step.go, then journal.go and claim.go. Classify in classify.go gives
+// every error of the engine its type. Heartbeats and retries belong to the activities.
 package step

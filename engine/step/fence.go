@@ -7,9 +7,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// alive reports why the attempt must not go on, if it must not. The end of ctx
-// alone is not enough: a process that was stopped, or a machine that slept, goes
-// on before whoever watches over the attempt has noticed.
+// alive returns the reason why the attempt must not go on, or nil. ctx alone is not
+// enough: a stopped process or a sleeping machine may resume before its watcher notices.
 func (p Ports) alive(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -20,13 +19,13 @@ func (p Ports) alive(ctx context.Context) error {
 	return p.Alive()
 }
 
-// fencedModel asks before every call.
+// fencedModel checks that the attempt is alive before every call.
 type fencedModel struct {
 	loop.Model
 	alive func(context.Context) error
 
-	// interrupted is forgotten when the model is asked: calls of its next reply are
-	// others, even if they have the same IDs.
+	// interrupted is cleared by a call: those of the next reply are new, even with the
+	// same IDs.
 	interrupted map[string]bool
 }
 
@@ -39,17 +38,15 @@ func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 	return m.Model.Generate(ctx, req)
 }
 
-// fencedTools ask before every run.
+// fencedTools check that the attempt is alive before every run.
 type fencedTools struct {
 	opened loop.Tools
 	ports  Ports
 
-	// interrupted are calls that may have run already.
-	interrupted map[string]bool
+	interrupted map[string]bool // IDs of calls that may have run already
 }
 
-// outcomeUnknown is what the model is told of a call that may have run and must
-// not run twice.
+// outcomeUnknown is the result of a call that may have run and must not run twice.
 const outcomeUnknown = "The step was interrupted while this call ran, or just before. Whether it took effect is not known: find out before you call it again."
 
 // Tools implements loop.Tools.

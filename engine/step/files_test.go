@@ -15,7 +15,7 @@ func TestAStepBeginsWithFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
-	b.spec.Files = b.peer(0, "kept.md", "as it was", "src/draft.md", "old").Manifest
+	b.spec.Shown.Files = b.peer(0, "kept.md", "as it was", "src/draft.md", "old").Manifest
 
 	_, err := b.run(write("src/draft.md", "new"))
 	require.Error(t, err, "the script is over: the attempt has died")
@@ -33,8 +33,8 @@ func TestAStepBeginsWithFiles(t *testing.T) {
 func TestAStepThatChangesNothingCommitsWhatItBeganWith(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	b.spec.Files = b.peer(0, "kept.md", "as it was").Manifest
+	b.spec.Shown.Files = b.peer(0, "kept.md", "as it was").Manifest
 	result, err := b.run(llm.Message{Role: llm.Assistant, Content: "done"})
 	require.NoError(t, err)
-	require.Equal(t, b.spec.Files, result.Commit.Manifest)
+	require.Equal(t, b.spec.Shown.Files, result.Commit.Manifest)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -15,75 +16,69 @@ import (
 	"conclave/engine/loop"
 )
 
-// The errors of a journal that another attempt of the step writes, too.
+// Errors of a journal with a second writer.
 var (
-	// ErrOvertaken says that a later attempt is at work: this one has to end.
+	// ErrOvertaken reports that a later attempt is running: this one has to end.
 	ErrOvertaken = errors.New("a later attempt of the step is at work")
 
-	// errBehind says that an earlier attempt wrote once more after its journal was
-	// read: what it came to is to be read again.
+	// errBehind reports that an earlier attempt wrote after its journal was read: it has
+	// to be read again.
 	errBehind = errors.New("an earlier attempt of the step has gone on")
 )
 
-// record is one object of a journal: what happened since the one before.
+// record is one object of a journal: the lines and file changes since the previous one.
 type record struct {
 	Attempt int            `json:"attempt"`
-	Writer  string         `json:"writer"` // one for each attempt
+	Writer  string         `json:"writer"` // unique to the attempt
 	Lines   []line         `json:"lines"`
 	Files   artifact.Delta `json:"files,omitzero"`
 
-	// From is the token of the step that these lines were taken over from: its
-	// usage is counted there.
+	// From is the token of the step from which the lines were copied; their usage is
+	// counted there.
 	From string `json:"from,omitempty"`
 }
 
-// line is one entry and when it was made: a line of transcript.jsonl, too.
+// line is one entry with its time, as in transcript.jsonl.
 type line struct {
 	Time time.Time `json:"time"`
 	loop.Entry
 }
 
-// journal makes a step's entries durable, so that the next attempt goes on from
-// them on any worker: after every reply, and after every batch of tool results
-// with the files that changed. What costs nothing to make again waits for what
-// does: an opening, an update or an elision for the reply to it. The entry of the action
-// itself is not kept; the commit is.
+// journal makes entries durable: after every reply, and after every batch of tool results
+// with the changed files. Entries that cost nothing to repeat, such as an opening or an
+// elision, wait for the next of those. The commit replaces the entry of the action.
 type journal struct {
-	ports  Ports
-	spec   Spec
-	ws     *workspace
-	result *Result
-
+	*attempt
 	writer  string
-	written int    // objects there are
+	written int    // objects
 	waiting []line // for the next object
 	spent   llm.Usage
 
 	transcript bytes.Buffer
 }
 
-func newJournal(p Ports, s Spec, ws *workspace, r *Result) *journal {
-	return &journal{ports: p, spec: s, ws: ws, result: r, writer: rand.Text(), spent: s.Spent}
+func newJournal(a *attempt) *journal {
+	return &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}
 }
 
 // Append implements loop.Journal.
 func (j *journal) Append(ctx context.Context, e loop.Entry) error {
 	if e.Usage != nil {
-		// Paid is paid, whether the entry counts or not.
+		// Spending counts even if the entry is lost.
 		j.spent = j.spent.Add(*e.Usage)
 		j.result.Usage = j.spent
 	}
 	if err := j.ports.alive(ctx); err != nil {
 		return err
 	}
-	one := line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
-	j.waiting = append(j.waiting, one)
-	if dear(e) {
+	l := line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
+	j.waiting = append(j.waiting, l)
+	if mustJournal(e) {
 		if err := j.flush(ctx, !calledModel(e)); err != nil {
 			return err
 		}
 	}
-	if err := j.write(one); err != nil {
+	if err := j.transcribe(l); err != nil {
 		return err
 	}
 	if j.ports.Progress != nil {
@@ -92,9 +87,9 @@ func (j *journal) Append(ctx context.Context, e loop.Entry) error {
 	return nil
 }
 
-// dear reports whether an entry is not to be made twice: it cost a model call,
-// or tools have run.
-func dear(e loop.Entry) bool {
+// mustJournal reports whether an entry must not be repeated: it cost a model call, or
+// tools have run.
+func mustJournal(e loop.Entry) bool {
 	switch e.Kind {
 	case loop.Reply, loop.Wasted, loop.Compacted, loop.Rejection:
 		return true
@@ -102,14 +97,14 @@ func dear(e loop.Entry) bool {
 		return e.Usage != nil
 	case loop.Results:
 		return e.Action == nil
-	case loop.Updated: // one that turned an action down comes after its tools
+	case loop.Updated: // one that withdrew an action follows its tools
 		return slices.ContainsFunc(e.Messages, func(m llm.Message) bool { return m.Role == llm.ToolRole })
 	}
 	return false
 }
 
-// calledModel reports whether an entry tells of a model call, during which no
-// tool runs.
+// calledModel reports whether an entry stems from a model call, during which no tool
+// runs.
 func calledModel(e loop.Entry) bool {
 	switch e.Kind {
 	case loop.Reply, loop.Wasted, loop.Compacted, loop.Refused:
@@ -118,10 +113,9 @@ func calledModel(e loop.Entry) bool {
 	return false
 }
 
-// flush writes the lines that wait, with what changed in the workspace if tools
-// have run.
+// flush writes the waiting lines and, if tools have run, the workspace's changes.
 func (j *journal) flush(ctx context.Context, files bool) error {
-	r := record{Attempt: j.spec.Attempt, Writer: j.writer, Lines: j.waiting}
+	r := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, Lines: j.waiting}
 	if files {
 		delta, err := j.ws.changes(ctx)
 		if err != nil {
@@ -136,7 +130,7 @@ func (j *journal) flush(ctx context.Context, files bool) error {
 	return nil
 }
 
-// create adds an object, without the secrets in its lines. Of two attempts that write the same one, the later
+// create adds an object, redacted. Of two attempts that write the same one, the later
 // goes on.
 func (j *journal) create(ctx context.Context, r record) error {
 	key := j.spec.Layout.Journal(j.spec.Token, j.written+1)
@@ -146,15 +140,15 @@ func (j *journal) create(ctx context.Context, r record) error {
 	}
 	err = artifact.CreateJSON(ctx, j.ports.Store, key, r)
 	if errors.Is(err, artifact.ErrExists) {
-		there, readErr := artifact.ReadJSON[record](ctx, j.ports.Store, key)
+		existing, readErr := artifact.ReadJSON[record](ctx, j.ports.Store, key)
 		switch {
 		case errors.Is(readErr, artifact.ErrNotFound):
-			return errBehind // it was removed, as after a commit
+			return errBehind // removed, as after a commit
 		case readErr != nil:
 			err = readErr
-		case there.Writer == j.writer: // its answer was lost
+		case existing.Writer == j.writer: // written, and its response was lost
 			err = nil
-		case there.Attempt < j.spec.Attempt:
+		case existing.Attempt < j.spec.Attempt.Number:
 			return errBehind
 		default:
 			return ErrOvertaken
@@ -167,8 +161,8 @@ func (j *journal) create(ctx context.Context, r record) error {
 	return nil
 }
 
-// write adds a line to the transcript, without the secrets in it.
-func (j *journal) write(l line) error {
+// transcribe adds a line to the transcript, redacted.
+func (j *journal) transcribe(l line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -179,4 +173,135 @@ func (j *journal) write(l line) error {
 	j.transcript.Write(data)
 	j.transcript.WriteByte('\n')
 	return nil
+}
+
+// restore replays the journal of earlier attempts, or copies that of the step to resume:
+// it restores the files, begins the transcript and returns the entries.
+func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
+	j := a.journal
+	records, err := readJournal(ctx, a.ports.Store, a.spec.Layout, a.spec.Token)
+	if err != nil {
+		return nil, err
+	}
+	j.written = len(records)
+	if len(records) == 0 && a.spec.Attempt.ResumeFrom != "" {
+		if records, err = j.takeOver(ctx); err != nil {
+			return nil, err
+		}
+	}
+	deltas, err := a.initialFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var entries []loop.Entry
+	var spent llm.Usage
+	for _, r := range records {
+		deltas = append(deltas, r.Files)
+		for _, l := range r.Lines {
+			entries = append(entries, l.Entry)
+			if l.Usage != nil && r.From == "" {
+				spent = spent.Add(*l.Usage)
+			}
+			if err := j.transcribe(l); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := a.ws.copy.Apply(ctx, deltas...); err != nil {
+		return nil, fmt.Errorf("restoring the files of the step: %w", err)
+	}
+	// The reported usage of earlier attempts may lag behind the journal, or include a
+	// call that was not journaled.
+	if spent.ModelCalls > j.spent.ModelCalls {
+		j.spent = spent
+	}
+	a.result.Usage = j.spent
+	return entries, nil
+}
+
+// initialFiles are the files that the workspace starts with.
+func (a *attempt) initialFiles(ctx context.Context) ([]artifact.Delta, error) {
+	if a.spec.Shown.Files == "" {
+		return nil, nil
+	}
+	m, err := artifact.LoadManifest(ctx, a.ports.Store, a.spec.Layout, a.spec.Shown.Files)
+	if err != nil {
+		return nil, fmt.Errorf("reading the initial files of the step: %w", err)
+	}
+	return []artifact.Delta{{Changed: m.Files}}, nil
+}
+
+// takeOver copies the journal of the step to resume and ends that journal, so that an
+// attempt still writing it fails. The old one stays until the session ends: after a
+// workflow reset it is taken over again.
+func (j *journal) takeOver(ctx context.Context) ([]record, error) {
+	old, err := j.end(ctx, j.spec.Attempt.ResumeFrom)
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: j.spec.Attempt.ResumeFrom}
+	var deltas []artifact.Delta
+	for _, r := range old {
+		taken.Lines = append(taken.Lines, r.Lines...)
+		deltas = append(deltas, r.Files)
+	}
+	taken.Files = artifact.Join(deltas...)
+	resumed := line{Time: artifact.Timestamp(j.ports.Now()), Entry: loop.Entry{Kind: loop.Resumed}}
+	taken.Lines = append(taken.Lines, resumed)
+	if err := j.create(ctx, taken); err != nil {
+		return nil, err
+	}
+	return []record{taken}, nil
+}
+
+// end reads the journal of a token and closes it with a final record.
+func (j *journal) end(ctx context.Context, token string) ([]record, error) {
+	for {
+		records, err := readJournal(ctx, j.ports.Store, j.spec.Layout, token)
+		if err != nil || len(records) == 0 {
+			return nil, err
+		}
+		key := j.spec.Layout.Journal(token, len(records)+1)
+		err = artifact.CreateJSON(ctx, j.ports.Store, key, record{Attempt: math.MaxInt, Writer: j.writer})
+		if errors.Is(err, artifact.ErrExists) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ending the journal of the step to resume: %w", err)
+		}
+		return records, nil
+	}
+}
+
+// readJournal returns the records of a token, in order.
+func readJournal(ctx context.Context, store artifact.Store, layout artifact.Layout, token string) ([]record, error) {
+	var records []record
+	for seq := 1; ; seq++ {
+		r, err := artifact.ReadJSON[record](ctx, store, layout.Journal(token, seq))
+		if errors.Is(err, artifact.ErrNotFound) {
+			return records, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the journal of the step: %w", err)
+		}
+		records = append(records, r)
+	}
+}
+
+// interrupted returns the IDs of calls that an earlier attempt may have started: those of
+// a last reply without results.
+func interrupted(entries []loop.Entry) map[string]bool {
+	calls := map[string]bool{}
+	for _, e := range slices.Backward(entries) {
+		if e.Kind == loop.Resumed {
+			continue
+		}
+		if e.Kind == loop.Reply && len(e.Messages) > 0 {
+			for _, call := range e.Messages[0].ToolCalls {
+				calls[call.ID] = true
+			}
+		}
+		break
+	}
+	return calls
 }

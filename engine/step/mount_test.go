@@ -32,7 +32,7 @@ func TestMountWhileAStepRuns(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
-	b.spec.Peers = []step.Peer{b.peer(2, "old.md", "first answer", "deep/x.md", "x")}
+	b.spec.Shown.Peers = []step.Peer{b.peer(2, "old.md", "first answer", "deep/x.md", "x")}
 	mount := func(p step.Peer) func(context.Context) {
 		return func(ctx context.Context) { require.NoError(t, b.mount(ctx, p)) }
 	}
@@ -104,8 +104,8 @@ func TestMountFailingKeepsTheOlderFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
-	b.spec.Peers = []step.Peer{b.peer(2, "old.md", "first answer")}
-	b.spec.Peers[0].Text = "first text"
+	b.spec.Shown.Peers = []step.Peer{b.peer(2, "old.md", "first answer")}
+	b.spec.Shown.Peers[0].Text = "first text"
 	cut := b.peer(2, "new.md", "second answer", "z.md", "gone")
 	cut.Text = "second text"
 	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, cut.Manifest)
@@ -171,7 +171,7 @@ func TestMountBringsWholeTexts(t *testing.T) {
 	r := &rules{}
 	b := newBench(t, r)
 	long := strings.Repeat("All of it, line by line.\n", 400)
-	b.spec.Peers = []step.Peer{{Number: 2, Text: long}}
+	b.spec.Shown.Peers = []step.Peer{{Number: 2, Text: long}}
 	also := b.peer(3, "a.md", "of another")
 	also.Text = "The third's."
 	short := b.peer(2, "new.md", "second answer")
@@ -218,7 +218,7 @@ func TestJournalHasNoPeersTexts(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
-	b.spec.Peers = []step.Peer{{Number: 2, Text: "All of it."}}
+	b.spec.Shown.Peers = []step.Peer{{Number: 2, Text: "All of it."}}
 	_, err := b.run(call("write_file", map[string]string{"path": "mine.md", "content": "mine"}), read("mine.md"))
 	require.ErrorIs(t, err, errScriptOver)
 	entries := 0

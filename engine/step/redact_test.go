@@ -83,7 +83,7 @@ func TestNoSecretInAJournal(t *testing.T) {
 
 			// The conversation goes on without it.
 			r := &rules{}
-			b.spec.Attempt = 2
+			b.spec.Attempt.Number = 2
 			b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 				return r, nil, nil
 			}

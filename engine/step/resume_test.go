@@ -119,7 +119,7 @@ func killedAt(t *testing.T, b *bench, ports step.Ports, life int64, late bool) (
 	dying := &mortal{Store: b.store, late: late}
 	dying.life.Store(life)
 	ports.Store = dying
-	b.spec.Attempt = 1
+	b.spec.Attempt.Number = 1
 	r, err := step.Run(t.Context(), ports, b.spec)
 	used = life - dying.life.Load()
 	if dying.life.Load() >= 0 {
@@ -130,7 +130,7 @@ func killedAt(t *testing.T, b *bench, ports step.Ports, life int64, late bool) (
 		require.ErrorIs(t, err, errKilled)
 	}
 	ports.Store = b.store
-	b.spec.Attempt = 2
+	b.spec.Attempt.Number = 2
 	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 		return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
 	}
@@ -203,7 +203,7 @@ func TestTakenOverAtWork(t *testing.T) {
 			return
 		}
 		spec := b.spec
-		spec.Token, spec.ResumeFrom, spec.After = "run-l2", b.spec.Token, 1
+		spec.Token, spec.Attempt.ResumeFrom, spec.After = "run-l2", b.spec.Token, 1
 		spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 			return &rules{}, nil, nil
 		}
@@ -250,14 +250,14 @@ func TestEarlierAttemptGivesWay(t *testing.T) {
 	b := newBench(t, &rules{})
 	model := &worked{}
 	ports := b.ports()
-	b.spec.Attempt = 1
+	b.spec.Attempt.Number = 1
 	var second step.Result
 	ports.Model = meanwhile{model, func(turn int) {
 		if turn != 3 {
 			return
 		}
 		later, spec := b.ports(), b.spec
-		later.Model, spec.Attempt = &worked{}, 2
+		later.Model, spec.Attempt.Number = &worked{}, 2
 		spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 			return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
 		}
@@ -307,7 +307,7 @@ func TestResumeFrom(t *testing.T) {
 	require.EqualValues(t, 3, suspended.Usage.ModelCalls)
 
 	ports.Alive = nil
-	b.spec.Token, b.spec.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
+	b.spec.Token, b.spec.Attempt.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
 	r := &rules{}
 	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 		return r, []llm.Message{{Role: llm.User, Content: "another opening"}}, nil
@@ -349,7 +349,7 @@ func TestInterruptedCall(t *testing.T) {
 			require.ErrorIs(t, err, errKilled)
 
 			r := &rules{}
-			b.spec.Attempt = 2
+			b.spec.Attempt.Number = 2
 			b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 				return r, nil, nil
 			}
@@ -415,7 +415,7 @@ func TestACallWithTheIDOfAnInterruptedOne(t *testing.T) {
 	require.ErrorIs(t, err, errKilled)
 
 	r := &rules{}
-	b.spec.Attempt = 2
+	b.spec.Attempt.Number = 2
 	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 		return r, nil, nil
 	}

@@ -1,7 +1,9 @@
 package step
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,145 +14,107 @@ import (
 
 // Run carries the step out, or finds it carried out already. The error is a
 // *loop.EndedError where the step ended itself without an action, a
-// *loop.RejectedError, *loop.TimeOverError, *loop.ModelCallsError or *llm.Error
-// where it failed, the cause of ctx where it was ended from outside, and
-// otherwise a fault of the store or the machine.
+// *loop.RejectedError, *loop.TimeOverError, *loop.ModelCallsError or *llm.Error where it
+// failed, the cause of ctx where it was ended from outside, and otherwise a fault of the
+// store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
-	r := Result{Usage: s.Spent}
-	err := run(ctx, p, s, &r)
+	a := newAttempt(p, s)
+	err := a.run(ctx)
 	if err != nil && ctx.Err() != nil {
-		// Whatever broke off, this is why.
 		err = context.Cause(ctx)
 	}
-	return r, err
+	return a.result, err
 }
 
-func run(ctx context.Context, p Ports, s Spec, r *Result) error {
-	claim, fresh, err := claim(ctx, p, s, r)
+// attempt is one execution of a step.
+type attempt struct {
+	ports  Ports
+	spec   Spec
+	result Result
+	fresh  bool // this attempt made the claim, so there is no journal yet
+
+	ws      *workspace
+	journal *journal
+}
+
+func newAttempt(p Ports, s Spec) *attempt {
+	return &attempt{ports: p, spec: s, result: Result{Usage: s.Attempt.Spent}}
+}
+
+func (a *attempt) dir() string { return a.spec.Dir(a.result.Step) }
+
+func (a *attempt) run(ctx context.Context) error {
+	if err := a.claim(ctx); err != nil {
+		return err
+	}
+	c, err := artifact.Commit{}, artifact.ErrNotFound
+	if !a.fresh {
+		c, err = readCommit(ctx, a.ports.Store, a.dir())
+	}
+	if errors.Is(err, artifact.ErrNotFound) {
+		c, err = a.work(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	// What was claimed just now cannot be committed yet.
-	commit, err := artifact.Commit{}, artifact.ErrNotFound
-	if !fresh {
-		commit, err = committed(ctx, p.Store, s.Dir(r.Step))
-	}
-	switch {
-	case errors.Is(err, artifact.ErrNotFound):
-		if commit, err = attempts(ctx, p, s, claim.StartedAt, fresh, r); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
-	}
-	return settle(ctx, p, s, r, commit)
+	return a.finishCommit(ctx, c)
 }
 
-// settleTime bounds what is made of a commit after the step was ended from
-// outside. The next attempt would make it again.
-const settleTime = 2 * time.Minute
-
-// settle makes of a commit what is made of it, and forgets the journal. The
-// action is real: who ends the step now comes too late for it.
-func settle(ctx context.Context, p Ports, s Spec, r *Result, c artifact.Commit) error {
-	r.Commit, r.Usage = c, c.Usage
-	settling, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer stop()
-	if err := project(settling, p.Store, s, r); err != nil {
-		return err
-	}
-	Forget(settling, p, s)
-	return nil
-}
-
-// maxBehind bounds how often an attempt begins again because an earlier one is
-// not dead yet. That one is fenced sooner or later.
+// maxBehind bounds the restarts caused by an earlier attempt that still writes. That one
+// is fenced eventually.
 const maxBehind = 10
 
-// attempts does the work of a claimed step, up to the commit.
-func attempts(ctx context.Context, p Ports, s Spec, started time.Time, fresh bool, r *Result) (artifact.Commit, error) {
+// work brings a claimed step to its commit. It starts over when an earlier attempt has
+// journaled more.
+func (a *attempt) work(ctx context.Context) (artifact.Commit, error) {
 	for n := 1; ; n++ {
-		c, err := attempt(ctx, p, s, started, fresh, r)
+		c, err := a.workOnce(ctx)
 		if !errors.Is(err, errBehind) || n == maxBehind {
 			return c, err
 		}
-		fresh = false
-		if c, err = committed(ctx, p.Store, s.Dir(r.Step)); !errors.Is(err, artifact.ErrNotFound) {
+		a.fresh = false
+		if c, err = readCommit(ctx, a.ports.Store, a.dir()); !errors.Is(err, artifact.ErrNotFound) {
 			return c, err
 		}
 	}
 }
 
-func attempt(ctx context.Context, p Ports, s Spec, started time.Time, fresh bool, r *Result) (artifact.Commit, error) {
-	ws, err := openWorkspace(ctx, p, s)
+func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
+	ws, err := openWorkspace(ctx, a.ports, a.spec)
 	if err != nil {
 		return artifact.Commit{}, err
 	}
 	defer ws.close()
-
-	j := newJournal(p, s, ws, r)
-	c, err := work(ctx, p, s, ws, j, started, fresh)
+	a.ws, a.journal = ws, newJournal(a)
+	var c artifact.Commit
+	action, err := a.converse(ctx)
+	if err == nil {
+		c, err = a.commit(ctx, action)
+	}
 	if err != nil {
-		r.Transcript = j.transcript.Bytes()
+		a.result.Transcript = a.journal.transcript.Bytes()
 	}
 	return c, err
 }
 
-// work comes to an action and commits it.
-func work(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, started time.Time, fresh bool) (artifact.Commit, error) {
-	action, err := converse(ctx, p, s, ws, j, fresh)
-	if err != nil {
-		return artifact.Commit{}, err
-	}
-	return conclude(ctx, p, s, ws, j, action, started)
-}
-
-// conclude commits an action with the files that belong to it.
-func conclude(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, action loop.Action, started time.Time) (artifact.Commit, error) {
-	sealed, err := s.Seal(action)
-	if err != nil {
-		return artifact.Commit{}, fmt.Errorf("sealing the %s of the step: %w", action.Kind, err)
-	}
-	if sealed.Payload, err = p.redactJSON(sealed.Payload); err != nil {
-		return artifact.Commit{}, err
-	}
-	r := j.result
-	c := artifact.Commit{
-		Token: s.Token, Kind: action.Kind, Payload: sealed.Payload,
-		SeenSteps: s.Seen, Usage: r.Usage, StartedAt: started,
-	}
-	if s.Witnessed != nil {
-		c.SeenSteps, c.Heard = s.Witnessed()
-	}
-	if err := snapshot(ctx, p, s, ws, sealed, j, &c, r); err != nil {
-		return artifact.Commit{}, err
-	}
-	// The fence: an attempt that was cut off must not commit.
-	c.Timestamp = artifact.Timestamp(p.Now())
-	if err := p.alive(ctx); err != nil {
-		return artifact.Commit{}, err
-	}
-	return commit(ctx, p.Store, s.Dir(r.Step), c)
-}
-
-// converse runs the loop in the workspace, from the opening or from where the
-// earlier attempts came to.
-func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, fresh bool) (loop.Action, error) {
-	opened, opening, err := s.Open(ws.tools.Tools(), ws.mount)
+// converse runs the loop in the workspace, from the opening or from the journal of
+// earlier attempts.
+func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
+	opened, opening, err := a.spec.Open(a.ws.tools.Tools(), a.ws.mount)
 	if err != nil {
 		return loop.Action{}, fmt.Errorf("opening the step: %w", err)
 	}
-	rules := storable{Rules: opened, ws: ws, seal: s.Seal, refused: new(int)}
+	rules := &storable{Rules: opened, ws: a.ws, seal: a.spec.Seal}
 	var entries []loop.Entry
-	if !fresh || s.ResumeFrom != "" || s.Files != "" { // what was claimed just now has no journal
-		if entries, err = j.restore(ctx); err != nil {
+	if !a.fresh || a.spec.Attempt.ResumeFrom != "" || a.spec.Shown.Files != "" {
+		if entries, err = a.restore(ctx); err != nil {
 			return loop.Action{}, err
 		}
 	}
-	restored := interrupted(entries)
+	pending := interrupted(entries)
 	if len(entries) == 0 {
 		entries = []loop.Entry{{Kind: loop.Opening, Messages: opening}}
-		if err := j.Append(ctx, entries[0]); err != nil {
+		if err := a.journal.Append(ctx, entries[0]); err != nil {
 			return loop.Action{}, err
 		}
 	}
@@ -162,10 +126,99 @@ func converse(ctx context.Context, p Ports, s Spec, ws *workspace, j *journal, f
 		}
 	}
 	return loop.Loop{
-		Model:   fencedModel{Model: p.Model, alive: p.alive, interrupted: restored},
-		Tools:   fencedTools{opened: ws.tools, ports: p, interrupted: restored},
-		Journal: j,
-		Now:     p.Now,
-		Window:  p.Window,
+		Model:   fencedModel{Model: a.ports.Model, alive: a.ports.alive, interrupted: pending},
+		Tools:   fencedTools{opened: a.ws.tools, ports: a.ports, interrupted: pending},
+		Journal: a.journal,
+		Now:     a.ports.Now,
+		Window:  a.ports.Window,
 	}.Run(ctx, conv, rules)
+}
+
+// commit makes an action real: it stores the files and the transcript, invisible until
+// then, and creates action.json. The commit of another attempt that was first is adopted.
+func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Commit, error) {
+	sealed, err := a.spec.Seal(action)
+	if err != nil {
+		return artifact.Commit{}, fmt.Errorf("sealing the %s of the step: %w", action.Kind, err)
+	}
+	if sealed.Payload, err = a.ports.redactJSON(sealed.Payload); err != nil {
+		return artifact.Commit{}, err
+	}
+	c := artifact.Commit{
+		Token: a.spec.Token, Kind: action.Kind, Payload: sealed.Payload,
+		SeenSteps: a.spec.Shown.Seen, Usage: a.result.Usage, StartedAt: a.result.StartedAt,
+	}
+	if a.spec.Witnessed != nil {
+		c.SeenSteps, c.Heard = a.spec.Witnessed()
+	}
+	if sealed.Workspace {
+		if c.Manifest, err = a.storeWorkspace(ctx, sealed.Otherwise); err != nil {
+			return artifact.Commit{}, err
+		}
+	}
+	if c.Transcript, err = artifact.PutBlob(ctx, a.ports.Store, a.spec.Layout, a.journal.transcript.Bytes()); err != nil {
+		return artifact.Commit{}, fmt.Errorf("storing the transcript: %w", err)
+	}
+	c.Timestamp = artifact.Timestamp(a.ports.Now())
+	// The fence: an attempt that lost its lease must not commit.
+	if err := a.ports.alive(ctx); err != nil {
+		return artifact.Commit{}, err
+	}
+	err = artifact.CreateJSON(ctx, a.ports.Store, a.dir()+"action.json", c)
+	if errors.Is(err, artifact.ErrExists) {
+		return readCommit(ctx, a.ports.Store, a.dir())
+	}
+	if err != nil {
+		return artifact.Commit{}, fmt.Errorf("committing %s: %w", a.dir(), err)
+	}
+	return c, nil
+}
+
+// storeWorkspace stores the files and returns the hash of their manifest, or otherwise
+// if there are none.
+func (a *attempt) storeWorkspace(ctx context.Context, otherwise string) (string, error) {
+	m, hash, err := a.ws.copy.Seal(ctx)
+	if err != nil {
+		return "", fmt.Errorf("storing the workspace: %w", err)
+	}
+	for _, warning := range a.ws.copy.Warnings() {
+		a.result.Warnings = append(a.result.Warnings, warning.String())
+	}
+	if len(m.Files) == 0 {
+		return otherwise, nil
+	}
+	a.result.Files = len(m.Files)
+	return hash, nil
+}
+
+// readCommit reads the commit of the step in dir, or artifact.ErrNotFound.
+func readCommit(ctx context.Context, store artifact.Store, dir string) (artifact.Commit, error) {
+	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, dir+"action.json")
+	if err != nil {
+		return artifact.Commit{}, fmt.Errorf("looking for the commit of %s: %w", dir, err)
+	}
+	// The document is indented; the payload is returned as it was committed.
+	var payload bytes.Buffer
+	if err := json.Compact(&payload, c.Payload); err != nil {
+		return artifact.Commit{}, fmt.Errorf("reading the commit of %s: %w", dir, err)
+	}
+	c.Payload = payload.Bytes()
+	return c, nil
+}
+
+// finishTime bounds finishCommit after the step was ended from outside. A later attempt
+// repeats it.
+const finishTime = 2 * time.Minute
+
+// finishCommit writes the documents derived from a commit and deletes the journal. The
+// action is real, so the end of ctx does not stop it.
+func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
+	a.result.Commit, a.result.Usage = c, c.Usage
+	finishing, stop := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer stop()
+	if err := a.writeDocuments(finishing); err != nil {
+		return err
+	}
+	Forget(finishing, a.ports, a.spec)
+	return nil
 }

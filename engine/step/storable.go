@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -10,50 +11,56 @@ import (
 	"conclave/engine/loop"
 )
 
-// maxUnstorable is how often an action is turned down because of its files; the
-// next time the step fails for it.
+// maxUnstorable is the number of actions withdrawn because of their files; after that the
+// step fails.
 const maxUnstorable = 3
 
-// How many of the files that an answer leaves out are named, and how many
-// characters are told of each and of why.
+// Bounds of the list of files left out of an answer.
 const (
 	maxNamed     = 10
-	maxNamedText = 200
-)
-
-// What the agent is told begins with these words, by which Learn knows it again.
-const (
-	unstorableFiles = "Nothing was submitted: the files of your workspace cannot be stored. "
-	leftOutFiles    = "Nothing was submitted yet: these files are left out of your answer: "
+	maxNamedText = 200 // characters of a path and of a problem
 )
 
 const ignoreHint = "what a file .conclaveignore lists, as .gitignore does, is not part of the answer"
 
-// storable are rules that confirm an action only if the files that belong to it
-// can be stored, and if the agent knows which of them are left out. It made them,
-// and can mend them.
+// fileNote is the note of an update about the workspace's files.
+type fileNote struct {
+	Files fileProblem `json:"workspace_files"`
+}
+
+// fileProblem is the reason why an action was withdrawn.
+type fileProblem string
+
+const (
+	unstorable fileProblem = "unstorable"
+	leftOut    fileProblem = "left_out"
+)
+
+// storable wraps rules: it confirms an action only if its files can be stored and the
+// agent knows which of them are left out, since the agent can correct both.
 type storable struct {
 	loop.Rules
 	ws      *workspace
 	seal    func(loop.Action) (Sealed, error)
-	refused *int // how often the files could not be stored
+	refused int  // actions withdrawn as unstorable
+	warned  bool // the agent knows the files left out
 }
 
-// Learn implements loop.Rules.
-func (s storable) Learn(ctx context.Context, e loop.Entry) error {
-	if n := len(e.Messages); e.Kind == loop.Updated && n > 0 {
-		switch text := e.Messages[n-1].Content; {
-		case strings.HasPrefix(text, unstorableFiles):
-			*s.refused++
-		case strings.HasPrefix(text, leftOutFiles):
-			s.ws.toldLeftOut = true
+// Learn implements loop.Rules. Notes of its own do not reach the wrapped rules.
+func (s *storable) Learn(ctx context.Context, e loop.Entry) error {
+	var n fileNote
+	if e.Kind == loop.Updated && len(e.Note) > 0 && json.Unmarshal(e.Note, &n) == nil && n.Files != "" {
+		e.Note = nil
+		if n.Files == unstorable {
+			s.refused++
 		}
+		s.warned = s.warned || n.Files == leftOut
 	}
 	return s.Rules.Learn(ctx, e)
 }
 
 // Confirm implements loop.Rules.
-func (s storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
+func (s *storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
 	update, err := s.Rules.Confirm(ctx, a)
 	if err != nil || len(update.Messages) > 0 || update.Note != nil {
 		return update, err
@@ -66,30 +73,31 @@ func (s storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, erro
 	switch {
 	case err != nil:
 		return loop.Update{}, err
-	case problem != nil && *s.refused < maxUnstorable:
-		return tell(unstorableFiles + problem.Error() + ". Mend that (" + ignoreHint + "), then submit again."), nil
+	case problem != nil && s.refused < maxUnstorable:
+		return withdraw(unstorable, "Nothing was submitted: the files of your workspace cannot be stored. "+problem.Error()+". Mend that ("+ignoreHint+"), then submit again.")
 	case problem != nil:
 		return loop.Update{}, nil // the commit fails for it
 	}
-	if left := s.ws.copy.Warnings(); len(left) > 0 && !s.ws.toldLeftOut {
-		return tell(leftOutFiles + named(left) + ". Submit again if that is as it should be, or mend it first."), nil
+	if left := s.ws.copy.Warnings(); len(left) > 0 && !s.warned {
+		return withdraw(leftOut, "Nothing was submitted yet: these files are left out of your answer: "+list(left)+". Submit again if that is as it should be, or mend it first.")
 	}
 	return loop.Update{}, nil
 }
 
-func tell(text string) loop.Update {
-	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}}
+func withdraw(why fileProblem, text string) (loop.Update, error) {
+	note, err := json.Marshal(fileNote{Files: why})
+	return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
 }
 
-// named lists what is left out, up to a number.
-func named(left []artifact.Warning) string {
+// list names the first files left out, with their problems.
+func list(left []artifact.Warning) string {
 	var names []string
 	for _, w := range left[:min(len(left), maxNamed)] {
 		names = append(names, fmt.Sprintf("%.*q (%.*s)", maxNamedText, w.Path, maxNamedText, w.Problem))
 	}
-	list := strings.Join(names, ", ")
+	text := strings.Join(names, ", ")
 	if more := len(left) - maxNamed; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return list
+	return text
 }

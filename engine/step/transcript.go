@@ -13,14 +13,13 @@ import (
 	"conclave/engine/loop"
 )
 
-// Transcript is what is on record of what happened in a step.
+// Transcript is the record of a step.
 type Transcript struct {
 	Claim  artifact.Claim
 	Commit *artifact.Commit // nil without an action
 
-	// Over says that nothing will be added under the step's number. Without it the
-	// step runs, or was cut off and has not gone on yet, and Lines are what its
-	// journal has kept so far.
+	// Over reports that nothing more will be added under the step's number. Otherwise the
+	// step runs or was interrupted, and Lines are those of its journal so far.
 	Over  bool
 	Lines []Line
 }
@@ -30,10 +29,10 @@ type Line struct {
 	Time time.Time
 	loop.Entry
 
-	Raw []byte // the line as JSON, without its end
+	Raw []byte // the line as JSON, without its newline
 }
 
-// Usage is what the step itself used: not what a step used that it goes on from.
+// Usage is the usage of the step itself, without that of a step that it resumed.
 func (t Transcript) Usage() llm.Usage {
 	if t.Commit != nil {
 		return t.Commit.Usage
@@ -50,35 +49,35 @@ func (t Transcript) Usage() llm.Usage {
 	return u
 }
 
-// ReadTranscript reads the transcript of the step in dir, a key prefix that ends
-// in "/"; of a step that is not over, what its journal has. It fails with
-// artifact.ErrNotFound if nobody has claimed the step.
+// ReadTranscript reads the transcript of the step in dir, a key prefix that ends in "/",
+// or the journal of a step that is not over. It returns artifact.ErrNotFound for an
+// unclaimed step.
 func ReadTranscript(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) (Transcript, error) {
 	claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, dir+"step.json")
 	if err != nil {
 		return Transcript{}, fmt.Errorf("reading the claim of %s: %w", dir, err)
 	}
 	t := Transcript{Claim: claim}
-	if err := t.readKept(ctx, store, layout, dir); err != nil || t.Over {
+	if err := t.readFinal(ctx, store, layout, dir); err != nil || t.Over {
 		return t, err
 	}
-	if t.Lines, err = journaled(ctx, store, layout, claim.Token); err != nil {
+	if t.Lines, err = journalLines(ctx, store, layout, claim.Token); err != nil {
 		return t, err
 	}
-	// The step may have ended between the two looks, and its journal with it.
-	return t, t.readKept(ctx, store, layout, dir)
+	// The step, and with it the journal, may have ended in between.
+	return t, t.readFinal(ctx, store, layout, dir)
 }
 
-// readKept reads what a step leaves that is over, if it is. The transcript comes
-// before the commit: of a step that has both, both are seen.
-func (t *Transcript) readKept(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) error {
+// readFinal reads the transcript and the commit of a step that is over. The transcript is
+// read first, since the commit is written first: both are found if both exist.
+func (t *Transcript) readFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, dir string) error {
 	key := dir + "transcript.jsonl"
 	raw, err := store.Get(ctx, key)
 	found := err == nil
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
 		return fmt.Errorf("reading the transcript of %s: %w", dir, err)
 	}
-	commit, err := committed(ctx, store, dir)
+	commit, err := readCommit(ctx, store, dir)
 	switch {
 	case err == nil:
 		t.Commit = &commit
@@ -86,7 +85,7 @@ func (t *Transcript) readKept(ctx context.Context, store artifact.Store, layout 
 		return err
 	}
 	if !found && t.Commit != nil && t.Commit.Transcript != "" {
-		// Committed, and nobody has made the file of it yet.
+		// Committed, and transcript.jsonl is not written yet.
 		key = layout.Blob(t.Commit.Transcript)
 		if raw, err = store.Get(ctx, key); err != nil {
 			return fmt.Errorf("reading the transcript that %saction.json commits: %w", dir, err)
@@ -118,10 +117,9 @@ func parseLines(key string, raw []byte) ([]Line, error) {
 	return lines, nil
 }
 
-// journaled returns the lines that a journal holds, as a transcript would.
-func journaled(ctx context.Context, store artifact.Store, layout artifact.Layout, token string) ([]Line, error) {
-	j := &journal{ports: Ports{Store: store}, spec: Spec{Layout: layout}}
-	records, err := j.read(ctx, token)
+// journalLines returns the lines of a journal in the form of a transcript.
+func journalLines(ctx context.Context, store artifact.Store, layout artifact.Layout, token string) ([]Line, error) {
+	records, err := readJournal(ctx, store, layout, token)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func TestTranscriptOfAStepThatIsNotOver(t *testing.T) {
 
 	// Afterwards the same lines begin the transcript.
 	ports.Alive = nil
-	b.spec.Attempt = 2
+	b.spec.Attempt.Number = 2
 	_, err = step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)
 	whole, err := b.transcript(1)
@@ -129,7 +129,7 @@ func TestTranscriptOfASuspendedStepAndItsSuccessor(t *testing.T) {
 	require.True(t, first.Over)
 	require.Nil(t, first.Commit)
 
-	b.spec.Token, b.spec.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
+	b.spec.Token, b.spec.Attempt.ResumeFrom, b.spec.After = "run-l2", "run-l1", 1
 	ports.Alive = func() error {
 		if model.calls.Load() == 4 {
 			return stop

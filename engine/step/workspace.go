@@ -4,29 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"conclave/engine/artifact"
 )
 
-// workDir is where the tools work, below the directory that the step has for
-// itself. What is mounted arrives beside it, where no tool sees it and no
-// snapshot finds it, and is moved in when it is whole.
+// PeersDir is the directory, inside a step's workspace, of the read-only workspaces of
+// the answers shown and of texts too long for the prompt.
+const PeersDir = "peers"
+
+// workDir is the tools' directory inside the step's own. Mounts are staged beside it,
+// invisible to tools and snapshots, and moved in when they are whole.
 const workDir = "files"
 
 // workspace is the directory in which a step works.
 type workspace struct {
-	base   string // holds dir
-	dir    string // where the tools work
+	base   string // contains dir
+	dir    string // of the tools
 	store  artifact.Store
 	layout artifact.Layout
 	tools  Tools
 	copy   *artifact.WorkingCopy
 
-	unkept artifact.Delta // stored, but in no journal entry yet
-
-	toldLeftOut bool // the agent knows which files its answer leaves out
+	unkept artifact.Delta // stored, but not journaled yet
 }
 
 // openWorkspace makes an empty workspace with the peers' files in it.
@@ -48,7 +51,7 @@ func (w *workspace) fill(ctx context.Context, p Ports, s Spec) (err error) {
 		return fmt.Errorf("making a workspace: %w", err)
 	}
 	w.copy = artifact.OpenWorkingCopy(p.Store, s.Layout, w.dir, w.base)
-	for _, peer := range s.Peers {
+	for _, peer := range s.Shown.Peers {
 		if err := w.mount(ctx, peer); err != nil {
 			return err
 		}
@@ -59,9 +62,8 @@ func (w *workspace) fill(ctx context.Context, p Ports, s Spec) (err error) {
 	return nil
 }
 
-// changes stores what changed in the workspace since it was asked last, and
-// returns it. A file that no answer can have is the agent's to mend before it
-// answers; until then it alone is not kept.
+// changes stores and returns the changes of the workspace since the last call. Files that
+// no answer can have are skipped; the agent is told of them when it answers.
 func (w *workspace) changes(ctx context.Context) (artifact.Delta, error) {
 	delta, err := w.copy.ScanStorable(ctx)
 	if err != nil {
@@ -72,31 +74,149 @@ func (w *workspace) changes(ctx context.Context) (artifact.Delta, error) {
 	return delta, nil
 }
 
-// check stores the workspace as an answer has it. If the files themselves are
-// why that cannot be done, it returns what is wrong with them, in terms of the
-// workspace.
+// check stores the workspace as an answer's. It returns the problem if the files
+// themselves prevent that.
 func (w *workspace) check(ctx context.Context) (problem, err error) {
 	delta, err := w.copy.Scan(ctx)
 	if err == nil {
-		// The answer may be turned down: then these changes are the next entry's.
+		// If the answer is withdrawn, the next entry has these changes.
 		w.unkept = artifact.Join(w.unkept, delta)
 		return nil, nil
 	}
-	var limit *artifact.LimitError
-	var name *artifact.NameError
-	switch {
-	case errors.As(err, &limit):
+	if limit, ok := errors.AsType[*artifact.LimitError](err); ok {
 		return limit, nil
-	case errors.As(err, &name):
+	}
+	if name, ok := errors.AsType[*artifact.NameError](err); ok {
 		return name, nil
 	}
 	return nil, err
 }
 
-// close removes the workspace. What it held is either committed or void.
+// close removes the workspace.
 func (w *workspace) close() {
 	if w.tools != nil {
 		_ = w.tools.Close()
 	}
 	_ = artifact.RemoveTree(w.base)
+}
+
+// mount replaces peers/agent<N>/ and peers/agent<N>.md by a peer's workspace and text; an
+// empty manifest or text removes them. Tools see the old files, none for a moment, or all
+// of the new ones. If the new ones cannot be restored, the old ones stay.
+func (w *workspace) mount(ctx context.Context, peer Peer) error {
+	name := fmt.Sprintf("agent%d", peer.Number)
+	if err := w.replace(ctx, name, peer); err != nil {
+		return fmt.Errorf("mounting the workspace of %s: %w", name, err)
+	}
+	return nil
+}
+
+func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
+	// The root confines links made in the workspace.
+	root, err := os.OpenRoot(w.base)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	files, text, err := w.stage(ctx, root, name, peer)
+	if err != nil {
+		return err
+	}
+	target, outgoing := path.Join(workDir, PeersDir, name), name+".old"
+	if err := swap(root, target, files, outgoing); err != nil {
+		return err
+	}
+	if err := artifact.RemoveTree(filepath.Join(w.base, outgoing)); err != nil {
+		return err
+	}
+	return swapText(root, target+".md", text)
+}
+
+// stage restores a peer outside the tools' directory, all of it or nothing, and returns
+// the names of its parts there; empty for missing parts.
+func (w *workspace) stage(ctx context.Context, root *os.Root, name string, peer Peer) (files, text string, err error) {
+	if peer.Text != "" {
+		text = name + ".md"
+		if err := root.WriteFile(text, []byte(peer.Text), 0o444); err != nil {
+			return "", "", errors.Join(err, root.RemoveAll(text))
+		}
+	}
+	if peer.Manifest != "" {
+		files = name + ".new"
+		err = w.restore(ctx, peer.Manifest, filepath.Join(w.base, files))
+	}
+	if err != nil && text != "" {
+		err = errors.Join(err, root.RemoveAll(text))
+	}
+	return files, text, err
+}
+
+// restore writes a manifest's files to dir, all of them or nothing.
+func (w *workspace) restore(ctx context.Context, manifest, dir string) error {
+	m, err := artifact.LoadManifest(ctx, w.store, w.layout, manifest)
+	if err != nil {
+		return err
+	}
+	w.copy.Has(m)
+	if err := artifact.Restore(ctx, w.store, w.layout, m, dir, true); err != nil {
+		return errors.Join(err, artifact.RemoveTree(dir))
+	}
+	return nil
+}
+
+// swap moves target, if it exists, to outgoing and incoming, if not empty, to target.
+// Anything but a directory in the way is not a mount and is removed.
+func swap(root *os.Root, target, incoming, outgoing string) error {
+	for _, dir := range []string{path.Dir(target), target} {
+		info, err := root.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+			continue
+		}
+		if err := errors.Join(err, root.Remove(dir)); err != nil {
+			return err
+		}
+	}
+	if err := move(root, target, outgoing); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if incoming == "" {
+		return nil
+	}
+	if err := root.MkdirAll(path.Dir(target), 0o755); err != nil {
+		return err
+	}
+	return move(root, incoming, target)
+}
+
+// move renames a read-only directory, which must be writable meanwhile because its entry
+// for its parent changes.
+func move(root *os.Root, from, to string) error {
+	if err := root.Chmod(from, 0o700); err != nil {
+		return err
+	}
+	if err := root.Rename(from, to); err != nil {
+		return err
+	}
+	return root.Chmod(to, 0o555)
+}
+
+// swapText moves incoming to target, or removes target if incoming is empty. A directory
+// in the way is not a mount and is removed.
+func swapText(root *os.Root, target, incoming string) error {
+	existing, err := root.Lstat(target)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && (incoming == "" || existing.IsDir()) {
+		if err := root.RemoveAll(target); err != nil {
+			return err
+		}
+	}
+	if incoming == "" {
+		return nil
+	}
+	if err := root.MkdirAll(path.Dir(target), 0o755); err != nil {
+		return err
+	}
+	return root.Rename(incoming, target)
 }

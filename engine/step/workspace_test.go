@@ -40,7 +40,7 @@ func turned(r *rules) []string {
 // came to an end without an action.
 func again(t *testing.T, b *bench, r *rules, replies ...llm.Message) step.Result {
 	t.Helper()
-	b.spec.Attempt++
+	b.spec.Attempt.Number++
 	b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 		return r, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
 	}

@@ -30,7 +30,7 @@ func TestAnswersBroughtBySomebodyElse(t *testing.T) {
 	spec, err := m.Spec(t.Context(), b.store)
 	require.NoError(t, err)
 	require.Equal(t, []coordination.Shown{shown}, asked)
-	require.Equal(t, map[string]int{"agent_b": 7}, spec.Seen)
+	require.Equal(t, map[string]int{"agent_b": 7}, spec.Shown.Seen)
 	_, messages, err := spec.Open(nil, nil)
 	require.NoError(t, err)
 	var prompt string

@@ -51,30 +51,26 @@ func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	if err := o.load(ctx); err != nil {
 		return step.Spec{}, err
 	}
-	s := step.Spec{
-		Layout:     m.Layout,
-		Token:      m.Token,
-		Dir:        m.dir,
-		Attempt:    m.Attempt,
-		ResumeFrom: m.Launch.ResumeFrom,
-		After:      m.Launch.After,
-		Seen:       make(map[string]int, len(m.Launch.Shown)),
-		Agents:     o.numbers,
-		Peers:      o.peers,
-		Spent:      m.Spent,
-		Open:       o.open,
-		Seal:       o.seal,
-		Witnessed:  o.witnessed,
-		Project: func(number int, c artifact.Commit) ([]step.Document, error) {
+	shown := step.Shown{Seen: make(map[string]int), Agents: o.numbers, Peers: o.peers}
+	for _, s := range m.Launch.Shown {
+		shown.Seen[s.Agent] = s.Step
+		shown.Labels = append(shown.Labels, s.Label)
+	}
+	return step.Spec{
+		Layout:    m.Layout,
+		Token:     m.Token,
+		Dir:       m.dir,
+		After:     m.Launch.After,
+		Attempt:   step.Attempt{Number: m.Attempt, Spent: m.Spent, ResumeFrom: m.Launch.ResumeFrom},
+		Shown:     shown,
+		Open:      o.open,
+		Witnessed: o.witnessed,
+		Seal:      o.seal,
+		Documents: func(number int, c artifact.Commit) ([]step.Document, error) {
 			return m.documents(store, number, c)
 		},
 		Abandoned: m.abandoned,
-	}
-	for _, shown := range m.Launch.Shown {
-		s.Seen[shown.Agent] = shown.Step
-		s.Labels = append(s.Labels, shown.Label)
-	}
-	return s, nil
+	}, nil
 }
 
 func (m Step) dir(number int) string { return m.Layout.Step(m.Launch.Agent, number, "") }

@@ -80,8 +80,10 @@ func newBench(t *testing.T) *bench {
 func (b *bench) ports(model loop.Model) step.Ports {
 	return step.Ports{
 		Store: b.store, Model: model, Scratch: b.t.TempDir(),
-		Now:   func() time.Time { return time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC) },
-		Tools: func(ctx context.Context, dir string) (step.Tools, error) { return tools.Open(ctx, dir, tools.Set{Files: true}) },
+		Now: func() time.Time { return time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC) },
+		Tools: func(ctx context.Context, dir string) (step.Tools, error) {
+			return tools.Open(ctx, dir, tools.Set{Files: true})
+		},
 	}
 }
 

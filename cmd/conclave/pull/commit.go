@@ -132,7 +132,7 @@ func (v *verifier) derive(ctx context.Context, agent string, c artifact.Commit) 
 	if err != nil {
 		return nil, err
 	}
-	return spec.Project(0, c)
+	return spec.Documents(0, c)
 }
 
 // outcome compares answer.json, vote.json and stop.json with the derived

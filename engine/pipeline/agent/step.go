@@ -49,10 +49,11 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 		return step.Spec{}, err
 	}
 	return step.Spec{
-		Layout: s.Layout, Token: s.Token, Dir: s.dir, Attempt: s.Attempt, ResumeFrom: s.Launch.ResumeFrom, After: number - 1,
-		Files: s.Launch.Workspace, Spent: s.Spent, Seen: map[string]int{},
-		Open: o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
-		Project:   func(number int, c artifact.Commit) ([]step.Document, error) { return s.project(store, number, c) },
+		Layout: s.Layout, Token: s.Token, Dir: s.dir, After: number - 1,
+		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom},
+		Shown:   step.Shown{Seen: map[string]int{}, Files: s.Launch.Workspace},
+		Open:    o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
+		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.project(store, number, c) },
 		Abandoned: s.abandoned,
 	}, nil
 }

@@ -34,8 +34,10 @@ type Step struct {
 // Spec builds the step.
 func (s Step) Spec() step.Spec {
 	return step.Spec{
-		Layout: s.Layout, Token: s.Token, Dir: s.dir, Attempt: s.Attempt, ResumeFrom: s.Launch.ResumeFrom, Spent: s.Spent,
-		Seen: map[string]int{}, Open: s.open, Seal: seal, Project: s.project, Abandoned: s.abandoned,
+		Layout: s.Layout, Token: s.Token, Dir: s.dir,
+		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom},
+		Shown:   step.Shown{Seen: map[string]int{}},
+		Open:    s.open, Seal: seal, Documents: s.project, Abandoned: s.abandoned,
 	}
 }
 

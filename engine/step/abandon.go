@@ -1,0 +1,70 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"conclave/engine/artifact"
+)
+
+// Leave stores the transcript of a step that ended itself or was suspended. Its number
+// stays taken.
+func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
+	if r.Step == 0 || len(r.Transcript) == 0 {
+		return nil
+	}
+	// The commit of another attempt has its own transcript.
+	if committed, err := p.Store.Exists(ctx, s.Dir(r.Step)+"action.json"); err != nil || committed {
+		return err
+	}
+	key := s.Dir(r.Step) + "transcript.jsonl"
+	if err := p.Store.Put(ctx, key, bytes.NewReader(r.Transcript)); err != nil {
+		return fmt.Errorf("writing %s: %w", key, err)
+	}
+	return nil
+}
+
+// Abandon records that the step of r was given up because of cause: its transcript and
+// its documents, redacted.
+func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
+	if err := Leave(ctx, p, s, r); err != nil {
+		return err
+	}
+	if r.StartedAt.IsZero() && r.Step > 0 {
+		// An attempt that never ran knows the number alone.
+		if claim, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, s.Dir(r.Step)+"step.json"); err == nil && claim.Token == s.Token {
+			r.StartedAt = claim.StartedAt
+		}
+	}
+	cause.Message = string(p.redact([]byte(cause.Message)))
+	return writeAll(ctx, p.Store, s.Abandoned(r, cause, artifact.Timestamp(p.Now())))
+}
+
+// deletions is the number of concurrent deletions of journal objects.
+const deletions = 8
+
+// Forget deletes the journal of a step that nobody resumes: it has committed, or ended
+// itself and reported so.
+func Forget(ctx context.Context, p Ports, s Spec) {
+	ForgetAll(ctx, p.Store, s.Layout.Journals(s.Token))
+}
+
+// ForgetAll deletes the journals under a prefix. Failures are ignored: leftovers are
+// harmless.
+func ForgetAll(ctx context.Context, store artifact.Store, prefix string) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(deletions)
+	for key, err := range store.List(ctx, prefix) {
+		if err != nil {
+			break
+		}
+		group.Go(func() error {
+			_ = store.Delete(ctx, key)
+			return nil
+		})
+	}
+	_ = group.Wait()
+}

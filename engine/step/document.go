@@ -1,0 +1,109 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"conclave/engine/artifact"
+)
+
+// writeDocuments writes the files that people and other programs read, derived from the
+// commit. It may be repeated, even by two attempts at once. Replaced files come last, so
+// that their readers find the others.
+func (a *attempt) writeDocuments(ctx context.Context) error {
+	store := a.ports.Store
+	documents, err := a.spec.Documents(a.result.Step, a.result.Commit)
+	if err != nil {
+		return fmt.Errorf("reading the commit of %s: %w", a.dir(), err)
+	}
+	var replaced []Document
+	group, together := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.writeWorkspace(together) })
+	group.Go(func() error { return a.writeTranscript(together) })
+	for _, d := range documents {
+		if d.Replace {
+			replaced = append(replaced, d)
+			continue
+		}
+		group.Go(func() error { return write(together, store, d) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return writeAll(ctx, store, replaced)
+}
+
+func (a *attempt) writeWorkspace(ctx context.Context) error {
+	if a.result.Commit.Manifest == "" {
+		return nil
+	}
+	store, dir := a.ports.Store, a.dir()
+	m, err := artifact.LoadManifest(ctx, store, a.spec.Layout, a.result.Commit.Manifest)
+	if err != nil {
+		return fmt.Errorf("reading the manifest of %s: %w", dir, err)
+	}
+	a.result.Files = len(m.Files)
+	if err := artifact.Project(ctx, store, a.spec.Layout, m, dir+"workspace/"); err != nil {
+		return fmt.Errorf("writing the workspace of %s: %w", dir, err)
+	}
+	return write(ctx, store, Document{Key: dir + "workspace.json", Body: m})
+}
+
+func (a *attempt) writeTranscript(ctx context.Context) error {
+	if a.result.Commit.Transcript == "" {
+		return nil
+	}
+	blob := a.spec.Layout.Blob(a.result.Commit.Transcript)
+	if err := a.ports.Store.Copy(ctx, blob, a.dir()+"transcript.jsonl"); err != nil {
+		return fmt.Errorf("writing the transcript of %s: %w", a.dir(), err)
+	}
+	return nil
+}
+
+func writeAll(ctx context.Context, store artifact.Store, documents []Document) error {
+	for _, d := range documents {
+		if err := write(ctx, store, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(ctx context.Context, store artifact.Store, d Document) error {
+	outdated, err := d.outdated(ctx, store)
+	if err != nil {
+		return fmt.Errorf("reading %s before it is replaced: %w", d.Key, err)
+	}
+	if outdated {
+		return nil
+	}
+	if d.Replace {
+		err = artifact.PutJSON(ctx, store, d.Key, d.Body)
+	} else if err = artifact.CreateJSON(ctx, store, d.Key, d.Body); errors.Is(err, artifact.ErrExists) {
+		err = nil // written before, from the same commit
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", d.Key, err)
+	}
+	return nil
+}
+
+// outdated reports whether the file to replace is newer: attempts and steps may write in
+// any order.
+func (d Document) outdated(ctx context.Context, store artifact.Store) (bool, error) {
+	if !d.Replace || d.Newer == nil {
+		return false, nil
+	}
+	existing, err := artifact.ReadJSON[json.RawMessage](ctx, store, d.Key)
+	switch {
+	case errors.Is(err, artifact.ErrNotFound), is[*artifact.MalformedError](err):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return d.Newer(existing), nil
+}
