@@ -1,66 +1,26 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
+
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
-// shell is a home directory with nothing in it, in which command lines run.
-type shell struct {
-	t    *testing.T
-	home string
-}
-
-// newShell takes away whatever the environment of the test would tell conclave.
-func newShell(t *testing.T) shell {
+// newShell is a shell with the whole command.
+func newShell(t *testing.T) halltest.Shell {
 	t.Helper()
-	home := t.TempDir()
-	for _, entry := range os.Environ() {
-		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "OPENAI_") || strings.HasPrefix(name, "XDG_") {
-			unset(t, name)
-		}
-	}
-	t.Setenv("HOME", home)
-	t.Chdir(home)
-	return shell{t: t, home: home}
-}
-
-// unset removes a variable until the test ends.
-func unset(t *testing.T, name string) {
-	t.Helper()
-	t.Setenv(name, "") // which puts the old value back afterwards
-	require.NoError(t, os.Unsetenv(name))
-}
-
-// does runs one command line.
-func (s shell) does(args ...string) (code int, stdout, stderr string) {
-	s.t.Helper()
-	var out, errs bytes.Buffer
-	code = run(s.t.Context(), args, strings.NewReader(""), &out, &errs)
-	return code, out.String(), errs.String()
-}
-
-// file writes a file into the home.
-func (s shell) file(name, content string) {
-	s.t.Helper()
-	require.NoError(s.t, os.WriteFile(filepath.Join(s.home, name), []byte(content), 0o600))
-}
-
-// startedNothing fails if a data directory was made.
-func (s shell) startedNothing() {
-	s.t.Helper()
-	require.NoDirExists(s.t, filepath.Join(s.home, ".local"))
+	return halltest.New(t, func(c *hall.CLI) []*cobra.Command { return rootCommand(c).Commands() })
 }
 
 func TestWrongUsageStartsNothing(t *testing.T) {
 	s := newShell(t)
-	s.file("full.txt", "")
+	s.File("full.txt", "")
 	for _, tt := range []struct {
 		line []string
 		says string
@@ -128,49 +88,49 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 		{[]string{"list", "--address", "https://temporal.example.com:7233"}, "has a scheme; give it as HOST:PORT"},
 		{[]string{"list", "--address", "localhost:http"}, "no number"},
 	} {
-		code, stdout, stderr := s.does(tt.line...)
-		require.Equal(t, exitUsage, code, "%v: %s", tt.line, stderr)
+		code, stdout, stderr := s.Run(tt.line...)
+		require.Equal(t, hall.ExitUsage, code, "%v: %s", tt.line, stderr)
 		require.Empty(t, stdout, "%v", tt.line)
 		require.Contains(t, stderr, tt.says, "%v", tt.line)
 		require.NotContains(t, stderr, "Usage:", "%v", tt.line)
 		require.NotContains(t, stderr, "goroutine", "%v", tt.line)
 		require.Less(t, len(stderr), 1000, "%v", tt.line)
 	}
-	s.startedNothing()
+	s.StartedNothing()
 }
 
 func TestWithoutAKeyThereAreThreeWaysOut(t *testing.T) {
 	s := newShell(t)
 	for _, command := range []string{"run", "start"} {
-		code, stdout, stderr := s.does(command, "Why?")
-		require.Equal(t, exitUsage, code)
+		code, stdout, stderr := s.Run(command, "Why?")
+		require.Equal(t, hall.ExitUsage, code)
 		require.Empty(t, stdout)
 		for _, way := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL=http://127.0.0.1:11434/v1", "--offline"} {
 			require.Contains(t, stderr, way)
 		}
 	}
-	code, _, stderr := s.does("worker")
-	require.Equal(t, exitUsage, code)
+	code, _, stderr := s.Run("worker")
+	require.Equal(t, hall.ExitUsage, code)
 	require.Contains(t, stderr, "OPENAI_API_KEY")
-	s.startedNothing()
+	s.StartedNothing()
 }
 
 func TestANamedKeyThatIsNotSet(t *testing.T) {
 	s := newShell(t)
 	t.Setenv("OPENAI_API_KEY", "sk-not-this-one")
-	s.file("team.yaml", `
+	s.File("team.yaml", `
 agents:
   - id: agent_a
     backend: {type: openai, model: m, base_url: "http://127.0.0.1:1/v1", api_key_env: VLLM_API_KEY}
   - id: agent_b
     backend: {type: openai, model: m}
 `)
-	code, _, stderr := s.does("run", "--config", "team.yaml", "Why?")
-	require.Equal(t, exitUsage, code)
+	code, _, stderr := s.Run("run", "--config", "team.yaml", "Why?")
+	require.Equal(t, hall.ExitUsage, code)
 	require.Contains(t, stderr, "VLLM_API_KEY is not set; it holds the API key of agent_a")
 	require.NotContains(t, stderr, "agent_b")
 	require.NotContains(t, stderr, "sk-not-this-one")
-	s.startedNothing()
+	s.StartedNothing()
 }
 
 func TestUnreachableAddress(t *testing.T) {
@@ -181,14 +141,14 @@ func TestUnreachableAddress(t *testing.T) {
 		{"list", "--json", "--address", "127.0.0.1:1"},
 		{"pause", "--address", "127.0.0.1:1", "s1"},
 	} {
-		code, stdout, stderr := s.does(line...)
-		require.Equal(t, exitUsage, code, "%v", line)
+		code, stdout, stderr := s.Run(line...)
+		require.Equal(t, hall.ExitUsage, code, "%v", line)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "connect to Temporal at 127.0.0.1:1")
 		require.Contains(t, stderr, "check --address")
 		require.NotContains(t, stderr, "rpc error")
 	}
-	s.startedNothing()
+	s.StartedNothing()
 }
 
 func TestUnreachableBucket(t *testing.T) {
@@ -197,38 +157,38 @@ func TestUnreachableBucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
-	code, _, stderr := s.does("pull", "--bucket", "sessions", "s1", "out")
-	require.Equal(t, exitUsage, code)
+	code, _, stderr := s.Run("pull", "--bucket", "sessions", "s1", "out")
+	require.Equal(t, hall.ExitUsage, code)
 	require.Contains(t, stderr, "s3://sessions/")
-	require.NoDirExists(t, filepath.Join(s.home, "out"))
+	require.NoDirExists(t, filepath.Join(s.Home, "out"))
 }
 
 func TestHelpHasExamples(t *testing.T) {
 	s := newShell(t)
-	for _, c := range (&cli{}).root().Commands() {
+	for _, c := range rootCommand(&hall.CLI{}).Commands() {
 		if c.Hidden || c.Name() == "completion" || c.Name() == "help" {
 			continue
 		}
-		code, stdout, stderr := s.does(c.Name(), "--help")
-		require.Equal(t, exitDone, code)
+		code, stdout, stderr := s.Run(c.Name(), "--help")
+		require.Equal(t, hall.ExitOK, code)
 		require.Empty(t, stderr)
 		require.Contains(t, stdout, "Examples:\n  ", c.Name())
 		require.Contains(t, stdout, "conclave "+c.Name())
 	}
-	code, stdout, _ := s.does()
-	require.Equal(t, exitDone, code)
+	code, stdout, _ := s.Run()
+	require.Equal(t, hall.ExitOK, code)
 	require.NotContains(t, stdout, "__stack")
-	code, stdout, _ = s.does("completion", "bash")
-	require.Equal(t, exitDone, code)
+	code, stdout, _ = s.Run("completion", "bash")
+	require.Equal(t, hall.ExitOK, code)
 	require.Contains(t, stdout, "conclave")
 }
 
 func TestVersion(t *testing.T) {
 	s := newShell(t)
-	code, stdout, _ := s.does("version")
-	require.Equal(t, exitDone, code)
+	code, stdout, _ := s.Run("version")
+	require.Equal(t, hall.ExitOK, code)
 	require.Contains(t, stdout, "Temporal SDK")
-	code, stdout, _ = s.does("version", "--json")
-	require.Equal(t, exitDone, code)
+	code, stdout, _ = s.Run("version", "--json")
+	require.Equal(t, hall.ExitOK, code)
 	require.Contains(t, stdout, `"temporal_server":`)
 }

@@ -2,17 +2,69 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/pipeline"
+	"conclave/cmd/conclave/pull"
+	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/sandbox"
+	"conclave/cmd/conclave/scenario"
+	"conclave/cmd/conclave/session"
+	"conclave/cmd/conclave/stack"
+	"conclave/cmd/conclave/step"
+	"conclave/cmd/conclave/team"
+	"conclave/cmd/conclave/transcript"
 )
 
 func main() {
-	// A reader that goes away (`| head -1`) ends no session: writing to stdout
-	// fails instead, which commands report, and to stderr, which none minds.
+	// A reader that goes away (`| head -1`) must not end the session. Failed writes to
+	// stdout are reported by the commands, those to stderr are ignored.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the second one ends the process at once.
+	// The second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &hall.CLI{Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	return c.Execute(ctx, rootCommand(c), args)
+}
+
+func rootCommand(c *hall.CLI) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "conclave",
+		Short: "Take a question to a decision with a team of agents",
+		Long: `Conclave takes a question to a decision with a team of LLM agents, durably.
+
+Each agent answers, sees the others' answers under anonymous labels, and either
+answers better or votes. When every vote is fresh and one answer has the
+majority, the team has decided.
+
+Without an address, commands work on a data directory on this machine: they
+join the Temporal server, Web UI and S3 store that run there, or start them for
+as long as they need them. With --address (or TEMPORAL_ADDRESS, or a profile in
+temporal.toml) they are clients of that cluster.`,
+		Example: `  conclave run --offline "Which sorting algorithm should I teach first?"
+  OPENAI_API_KEY=… conclave run "How should we split this service?"
+  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 conclave run --config team.yaml "…"
+  conclave list
+  conclave result 20261121-153012-k3f9`,
+	}
+	root.AddCommand(session.Commands(c)...)
+	root.AddCommand(runs.Commands(c, []*runs.Kind{session.Kind(), pipeline.Kind()})...)
+	root.AddCommand(stack.Commands(c)...)
+	root.AddCommand(
+		pipeline.Command(c), scenario.Command(c), step.Command(c),
+		transcript.Command(c), pull.Command(c),
+		team.Command(c), sandbox.Command(c), sandbox.AttackCommand(c), versionCommand(c),
+	)
+	return root
 }

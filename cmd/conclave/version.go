@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/hall"
 )
 
 // versions is what `version --json` prints.
@@ -20,20 +22,20 @@ type versions struct {
 	TemporalUI     string `json:"temporal_ui"`
 }
 
-func (c *cli) versionCommand() *cobra.Command {
+func versionCommand(c *hall.CLI) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "What this program is made of",
 		Long:  "Print the version of conclave, of the embedded Temporal server and of what they are built with.",
 		Example: `  conclave version
   conclave version --json`,
-		Args: arguments(),
+		Args: hall.Arguments(),
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersions()
-			if !c.people() {
-				return c.printJSON(v)
+			if c.Scripted() {
+				return c.PrintJSON(v)
 			}
-			_, err := fmt.Fprintf(c.stdout, "conclave %s (commit %s, %s, %s)\nTemporal SDK %s, embedded server %s, UI %s\n",
+			_, err := fmt.Fprintf(c.Stdout, "conclave %s (commit %s, %s, %s)\nTemporal SDK %s, embedded server %s, UI %s\n",
 				v.Conclave, v.Commit, v.Go, v.Platform, v.TemporalSDK, v.TemporalServer, v.TemporalUI)
 			return err
 		},

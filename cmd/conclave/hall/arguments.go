@@ -1,0 +1,164 @@
+package hall
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"conclave/cmd/conclave/progress"
+	"conclave/engine/artifact"
+	"conclave/engine/text"
+	"conclave/workflows/drive"
+)
+
+// MaxEcho is how much of a wrong value an error message repeats, in bytes.
+const MaxEcho = 80
+
+// Arguments demands the named arguments, none of them empty.
+func Arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s needs %s; see `%s --help`", cmd.Name(), strings.Join(names[len(args):], " and "), cmd.CommandPath())
+		}
+		if len(args) > len(names) {
+			hint := ""
+			if len(names) > 0 {
+				if last := names[len(names)-1]; last == "QUERY" || last == "TEXT" || last == "REQUEST" {
+					hint = "; put the " + last + " in quotes"
+				}
+			}
+			return fmt.Errorf("%s takes %d argument(s), got %d%s; see `%s --help`",
+				cmd.Name(), len(names), len(args), hint, cmd.CommandPath())
+		}
+		for i, name := range names {
+			if strings.TrimSpace(args[i]) == "" {
+				return fmt.Errorf("%s: the %s is empty; nothing was started", cmd.Name(), strings.ToLower(name))
+			}
+			if name == "ID" {
+				if err := checkID(args[i]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// OptionalLast is Arguments with a last argument that may be missing.
+func OptionalLast(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return Arguments(names[:len(names)-1]...)(cmd, args)
+		}
+		return Arguments(names...)(cmd, args)
+	}
+}
+
+// CheckText refuses an argument that is too long or not UTF-8. Name is the
+// argument's in the usage line, limit is in bytes.
+func CheckText(name, content string, limit int, remedy string) error {
+	switch {
+	case len(content) > limit:
+		return fmt.Errorf("the %s has %d bytes, at most %d are accepted; %s", name, len(content), limit, remedy)
+	case !utf8.ValidString(content):
+		return fmt.Errorf("the %s is not UTF-8 text; convert it, for instance with iconv", name)
+	}
+	return nil
+}
+
+// CheckQuery is CheckText for the question or request of a run.
+func CheckQuery(name, content string) error {
+	return CheckText(name, content, drive.MaxQuery, "put large material where the agents can read it")
+}
+
+// Group runs a command that has only subcommands: it prints the help, or suggests
+// the nearest subcommand for an unknown one.
+func Group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	hint := "; see `" + cmd.CommandPath() + " --help`"
+	cmd.SuggestionsMinimumDistance = 2 // Cobra's own default applies to the root command only.
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "; did you mean `" + cmd.CommandPath() + " " + near[0] + "`?"
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
+}
+
+// refuseEmptyFlags refuses a flag with an empty value, such as that of an unset
+// variable in a script. An empty prefix is the top of the bucket.
+func refuseEmptyFlags(cmd *cobra.Command) error {
+	var empty error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Name != "prefix" && strings.TrimSpace(f.Value.String()) == "" {
+			empty = fmt.Errorf("--%s is given but empty; give it a value, or leave it out", f.Name)
+		}
+	})
+	return empty
+}
+
+// flagError adds the nearest flag to the error of an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if near, ok := nearestFlag(cmd, unknown.GetSpecifiedName()); ok {
+			return fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, near, cmd.CommandPath())
+		}
+	}
+	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+}
+
+func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
+	var flags []string
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f.Name)
+		}
+	}
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return text.Nearest(name, flags)
+}
+
+// checkID refuses an argument that cannot be a workflow ID, before connecting.
+func checkID(id string) error {
+	const most = 1000 // Temporal's limit on a workflow ID
+	if len(id) > most {
+		return fmt.Errorf("the ID %q has %d bytes; IDs have at most %d", progress.Cut(id, MaxEcho), len(id), most)
+	}
+	if strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
+		return fmt.Errorf("the ID %q has characters that are in no ID; `conclave list` shows those there are", progress.Cut(id, MaxEcho))
+	}
+	return nil
+}
+
+// CheckRunID is artifact.CheckSessionID with a message that shortens a long ID.
+func CheckRunID(id string) error {
+	err := artifact.CheckSessionID(id)
+	if wrong, ok := errors.AsType[*artifact.NameError](err); ok {
+		wrong.Name = progress.Cut(wrong.Name, MaxEcho)
+	}
+	return err
+}
+
+// ChooseRunID is the ID that a flag asks for, or a new one.
+func ChooseRunID(flag, asked string) (string, error) {
+	if asked == "" {
+		return NewRunID(time.Now()), nil
+	}
+	if err := CheckRunID(asked); err != nil {
+		return "", fmt.Errorf("use %s: %w", flag, err)
+	}
+	return asked, nil
+}
+
+// NewRunID is the time in UTC and four random characters. Their 20 bits suffice for
+// runs that start in the same second.
+func NewRunID(now time.Time) string {
+	return now.UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:4])
+}

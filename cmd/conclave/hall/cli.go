@@ -1,0 +1,96 @@
+package hall
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"conclave/cmd/conclave/progress"
+	"conclave/workflows/drive"
+)
+
+// CLI is one invocation of the command: its streams and the flags that all commands
+// share.
+type CLI struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	Address, Namespace, Queue string
+	Bucket, Prefix            string
+	DataDir                   string
+	Config                    string
+	JSON, Automation          bool
+}
+
+// Execute adds the common flags to a root command, runs one command line, and returns
+// its exit code.
+func (c *CLI) Execute(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return refuseEmptyFlags(cmd) }
+	root.SetFlagErrorFunc(flagError)
+	c.addFlags(root.PersistentFlags())
+	root.SetArgs(append([]string{}, args...)) // Cobra replaces nil by the arguments of the process.
+	root.SetIn(c.Stdin)
+	root.SetOut(c.Stdout)
+	root.SetErr(c.Stderr)
+	return c.report(root.ExecuteContext(ctx))
+}
+
+func (c *CLI) addFlags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&c.Config, "config", "", "team configuration `FILE` (default ./conclave.yaml if present, else the built-in team of three)")
+	f.StringVar(&c.Address, "address", "", "Temporal `HOST:PORT` of a cluster (default from TEMPORAL_ADDRESS or temporal.toml, else the local stack)")
+	f.StringVar(&c.Namespace, "namespace", "", "Temporal `NAMESPACE` (default from TEMPORAL_NAMESPACE or temporal.toml, else default)")
+	f.StringVar(&c.Queue, "task-queue", drive.TaskQueue, "task queue `NAME`")
+	f.StringVar(&c.Bucket, "bucket", "", "S3 `BUCKET` of a cluster's sessions; credentials and endpoint from AWS_*")
+	f.StringVar(&c.Prefix, "prefix", "", "key `PREFIX` in the bucket")
+	f.StringVar(&c.DataDir, "data-dir", "", "`DIR` of the local stack's files (default $XDG_DATA_HOME/conclave, else ~/.local/share/conclave)")
+	f.BoolVar(&c.JSON, "json", false, "print JSON on stdout")
+	f.BoolVar(&c.Automation, "automation", false, "no decoration, one line per event, the last line of stdout one JSON object")
+}
+
+// Scripted reports whether a program reads the output, rather than a person.
+func (c *CLI) Scripted() bool { return c.JSON || c.Automation }
+
+// Infof prints a line for a person on stderr, without control characters.
+func (c *CLI) Infof(format string, args ...any) {
+	fmt.Fprintln(c.Stderr, progress.Plain(fmt.Sprintf(format, args...)))
+}
+
+// Warnf is Infof with the name of the command in front.
+func (c *CLI) Warnf(format string, args ...any) { c.Infof("conclave: "+format, args...) }
+
+// CommandLine is a command line that reaches the same target as this one.
+func (c *CLI) CommandLine(command string, args ...string) string {
+	words := append([]string{"conclave " + command}, args...)
+	for _, f := range []struct{ name, value string }{
+		{"address", c.Address},
+		{"namespace", c.Namespace},
+		{"bucket", c.Bucket},
+		{"prefix", c.Prefix},
+		{"data-dir", c.DataDir},
+	} {
+		if f.value != "" {
+			words = append(words, "--"+f.name, ShellQuote(f.value))
+		}
+	}
+	if c.Queue != drive.TaskQueue {
+		words = append(words, "--task-queue", ShellQuote(c.Queue))
+	}
+	return strings.Join(words, " ")
+}
+
+// ShellQuote quotes a word for a shell if it needs it.
+func ShellQuote(word string) string {
+	safe := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !safe(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

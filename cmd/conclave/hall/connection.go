@@ -1,0 +1,223 @@
+package hall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"conclave/activities/s3store"
+	"conclave/cmd/conclave/devserver"
+	"conclave/engine/artifact"
+	"conclave/worker/cluster"
+	"conclave/workflows/drive"
+)
+
+// ReachTimeout bounds how long an address or a bucket may take to answer.
+const ReachTimeout = 8 * time.Second
+
+// Connection is a target that this invocation is connected to.
+type Connection struct {
+	*CLI
+	Target
+	Client client.Client  // nil if only the store is connected
+	Store  artifact.Store // nil on a cluster without a bucket
+
+	Stack devserver.Stack // of a local stack
+	lease *devserver.Lease
+}
+
+// With connects to the target for as long as use runs.
+func (c *CLI) With(ctx context.Context, t Target, use func(*Connection) error) error {
+	logger, closeLog := t.commandLog()
+	defer closeLog()
+	conn, err := c.Connect(ctx, t, logger)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return use(conn)
+}
+
+// Connect connects to the target, and starts a local stack unless one runs.
+func (c *CLI) Connect(ctx context.Context, t Target, logger *slog.Logger) (*Connection, error) {
+	conn, err := c.openStore(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if conn.Client, err = cluster.Dial(ctx, conn.Options, logger); err != nil {
+		conn.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%w; check --address and TEMPORAL_*, or leave them out to use the local stack", err)
+	}
+	return conn, nil
+}
+
+// ConnectStore connects to the store alone: the named bucket, else that of the local
+// stack.
+func (c *CLI) ConnectStore(ctx context.Context) (*Connection, error) {
+	t := Target{Cluster: true}
+	if c.Bucket == "" {
+		var err error
+		if t, err = c.Target(); err != nil {
+			return nil, err
+		}
+		if t.Cluster {
+			return nil, errors.New("the files of a cluster's sessions are in its bucket: name it with --bucket (and --prefix)")
+		}
+	}
+	return c.openStore(ctx, t)
+}
+
+// openStore joins the stack of a local target and opens its store, or the bucket of
+// a cluster if one is named.
+func (c *CLI) openStore(ctx context.Context, t Target) (*Connection, error) {
+	conn := &Connection{CLI: c, Target: t}
+	var store *s3store.Store
+	var err error
+	switch {
+	case !t.Cluster:
+		if err = conn.joinStack(ctx); err == nil {
+			store, err = conn.stackStore(ctx)
+		}
+	case c.Bucket != "":
+		store, err = cluster.OpenBucket(ctx, c.Bucket, c.Prefix)
+	case c.Prefix != "":
+		err = errors.New("--prefix needs --bucket")
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	if store != nil {
+		conn.Store = store
+	}
+	return conn, nil
+}
+
+func (conn *Connection) joinStack(ctx context.Context) error {
+	opts := devserver.Options{}
+	if !conn.Scripted() {
+		opts.Logf = conn.Infof
+	}
+	lease, err := devserver.Join(ctx, conn.Target.DataDir, opts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	conn.lease, conn.Stack = lease, lease.Stack()
+	conn.Options = client.Options{HostPort: conn.Stack.TemporalAddress, Namespace: conn.Stack.Namespace}
+	return nil
+}
+
+func (conn *Connection) stackStore(ctx context.Context) (*s3store.Store, error) {
+	store, err := s3store.New(ctx, s3store.Options{
+		Bucket: conn.Stack.Bucket, Endpoint: conn.Stack.S3Endpoint, Region: conn.Stack.S3Region,
+		AccessKeyID: conn.Stack.S3AccessKey, SecretAccessKey: conn.Stack.S3SecretKey,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the store of the local stack: %w", err)
+	}
+	return store, nil
+}
+
+// Close disconnects. The lease on a local stack would end with the process anyway.
+func (conn *Connection) Close() {
+	if conn.Client != nil {
+		conn.Client.Close()
+	}
+	if conn.lease != nil {
+		_ = conn.lease.Release()
+	}
+}
+
+// CheckBucket refuses a cluster's bucket that cannot be used, before any work starts.
+func (conn *Connection) CheckBucket(ctx context.Context) error {
+	store, ok := conn.Store.(*s3store.Store)
+	if !ok || !conn.Cluster {
+		return nil
+	}
+	return errors.Join(ctx.Err(), cluster.Probe(ctx, store))
+}
+
+// StackEnded reports whether the local stack is known to have ended.
+func (conn *Connection) StackEnded() bool {
+	if conn.Cluster {
+		return false
+	}
+	_, serves, err := devserver.Find(conn.Target.DataDir)
+	return err == nil && !serves
+}
+
+// NoFiles is the error for a run of which the store has no files.
+func (conn *Connection) NoFiles(id string) error {
+	return Exitf(ExitUsage, "there is no session %s in %s; `%s` shows those there are, and a session has files once it is prepared",
+		id, conn.Store.URL("sessions/"), conn.CommandLine("list"))
+}
+
+// URL is the address of a workflow in the local stack's Web UI.
+func (conn *Connection) URL(workflow string) string {
+	return fmt.Sprintf("%s/namespaces/%s/workflows/%s", conn.Stack.UIAddress, conn.Stack.Namespace, workflow)
+}
+
+// WorkersPoll reports whether a worker has polled a task queue lately.
+func (conn *Connection) WorkersPoll(ctx context.Context, queue string, kind enumspb.TaskQueueType) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, ReachTimeout)
+	defer cancel()
+	reply, err := conn.Client.DescribeTaskQueue(ctx, queue, kind)
+	if err != nil {
+		return false, err
+	}
+	return len(reply.GetPollers()) > 0, nil
+}
+
+// WarnIdle warns a person who waits for steps that no worker runs them.
+func (conn *Connection) WarnIdle(ctx context.Context) {
+	polled, err := conn.WorkersPoll(ctx, conn.Queue+drive.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil || polled {
+		return
+	}
+	if conn.Cluster {
+		conn.Infof("%s", conn.NoWorker())
+		return
+	}
+	conn.Infof("no worker runs steps %s: the session goes on during run, watch, dev or worker", conn.Target)
+}
+
+// NoWorker explains that no worker of a cluster polls the task queue.
+func (conn *Connection) NoWorker() string {
+	return "no worker polls the task queue " + conn.Queue + " " + conn.Target.String() +
+		": the session waits until one is started with `conclave worker`, or check --task-queue"
+}
+
+// commandLog is the log of the Temporal SDK: a file of the data directory, or none
+// on a cluster. A file that cannot be written is reported by joining the stack.
+func (t Target) commandLog() (logger *slog.Logger, closeLog func()) {
+	discard := slog.New(slog.DiscardHandler)
+	if t.Cluster {
+		return discard, func() {}
+	}
+	name := filepath.Join(t.DataDir, "logs", "commands.log")
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return discard, func() {}
+	}
+	const enough = 8 << 20
+	if info, err := os.Stat(name); err == nil && info.Size() > enough {
+		_ = os.Rename(name, name+".1")
+	}
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return discard, func() {}
+	}
+	return slog.New(slog.NewTextHandler(file, nil)).With("pid", os.Getpid()), func() { _ = file.Close() }
+}

@@ -1,0 +1,89 @@
+package hall_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
+	"conclave/workflows/drive"
+)
+
+func TestWithoutAnAddressTheTargetIsTheDataDirectory(t *testing.T) {
+	s := halltest.New(t, nil)
+	for name, tt := range map[string]struct{ flag, xdg, want string }{
+		"home":               {"", "", filepath.Join(s.Home, ".local/share/conclave")},
+		"XDG":                {"", "/xdg", "/xdg/conclave"},
+		"XDG relative":       {"", "xdg", filepath.Join(s.Home, ".local/share/conclave")},
+		"flag":               {"/there", "/xdg", "/there"},
+		"flag made absolute": {"there", "", filepath.Join(s.Home, "there")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_DATA_HOME", tt.xdg)
+			got, err := (&hall.CLI{DataDir: tt.flag}).Target()
+			require.NoError(t, err)
+			require.False(t, got.Cluster)
+			require.Equal(t, tt.want, got.DataDir)
+		})
+	}
+	t.Setenv("TEMPORAL_NAMESPACE", "of-a-cluster")
+	got, err := (&hall.CLI{}).Target()
+	require.NoError(t, err, "a namespace is not an address")
+	require.False(t, got.Cluster)
+}
+
+func TestAnAddressMakesItACluster(t *testing.T) {
+	s := halltest.New(t, nil)
+	s.File("temporal.toml", `
+[profile.default]
+address = "default:7233"
+[profile.prod]
+address = "prod:7233"
+namespace = "agents"
+api_key = "secret"
+`)
+	for name, tt := range map[string]struct {
+		cli             hall.CLI
+		env             map[string]string
+		host, namespace string
+	}{
+		"flag":                    {hall.CLI{Address: "flag:7233"}, nil, "flag:7233", "default"},
+		"environment":             {hall.CLI{}, map[string]string{"TEMPORAL_ADDRESS": "env:7233", "TEMPORAL_NAMESPACE": "n"}, "env:7233", "n"},
+		"flag before environment": {hall.CLI{Address: "flag:7233", Namespace: "f"}, map[string]string{"TEMPORAL_ADDRESS": "env:7233", "TEMPORAL_NAMESPACE": "n"}, "flag:7233", "f"},
+		"file":                    {hall.CLI{}, map[string]string{"TEMPORAL_CONFIG_FILE": "temporal.toml"}, "default:7233", "default"},
+		"profile":                 {hall.CLI{}, map[string]string{"TEMPORAL_CONFIG_FILE": "temporal.toml", "TEMPORAL_PROFILE": "prod"}, "prod:7233", "agents"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, v := range tt.env {
+				t.Setenv(k, v)
+			}
+			got, err := tt.cli.Target()
+			require.NoError(t, err)
+			require.True(t, got.Cluster)
+			require.Equal(t, tt.host, got.Options.HostPort)
+			require.Equal(t, tt.namespace, got.Options.Namespace)
+		})
+	}
+	t.Setenv("TEMPORAL_PROFILE", "gone")
+	_, err := (&hall.CLI{}).Target()
+	require.ErrorContains(t, err, "gone")
+	require.ErrorContains(t, err, "temporal.toml")
+}
+
+func TestNoHomeNamesTheFlag(t *testing.T) {
+	halltest.New(t, nil)
+	require.NoError(t, os.Unsetenv("HOME"))
+	_, err := (&hall.CLI{}).Target()
+	require.ErrorContains(t, err, "--data-dir")
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "conclave watch s1", (&hall.CLI{Queue: drive.TaskQueue}).CommandLine("watch", "s1"))
+	require.Equal(t, "conclave list --data-dir '/my data/it'\\''s'", (&hall.CLI{Queue: drive.TaskQueue, DataDir: "/my data/it's"}).CommandLine("list"))
+	require.Equal(t, "conclave status s1 --address h:1 --namespace n --bucket b --prefix p --task-queue q",
+		(&hall.CLI{Queue: "q", Address: "h:1", Namespace: "n", Bucket: "b", Prefix: "p"}).CommandLine("status", "s1"))
+}

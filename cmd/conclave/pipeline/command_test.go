@@ -1,0 +1,198 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
+	"conclave/cmd/conclave/runs"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/pipeline"
+	"conclave/workflows/drive"
+	pipelineflow "conclave/workflows/pipeline"
+	sessionflow "conclave/workflows/session"
+)
+
+const graph = `start: main
+agents: [{id: a, backend: {type: offline}}]
+steps:
+  - {name: main, destinations: [lint], next: export}
+  - {name: lint, kind: tools, calls: [{tool: list_files}]}
+  - {name: export}
+`
+
+func TestPipelineValidate(t *testing.T) {
+	s := newShell(t)
+	s.File("p.yaml", graph)
+	code, stdout, stderr := s.Run("pipeline", "validate", "p.yaml")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, "p.yaml: ok, 3 steps: main (agent, start), lint (tools), export (agent)\n", stdout)
+	require.Empty(t, stderr)
+
+	_, stdout, _ = s.Run("pipeline", "validate", "--graph", "p.yaml")
+	require.True(t, strings.HasPrefix(stdout, "flowchart TD\n"), stdout)
+
+	s.File("island.yaml", graph+"  - {name: island}\n")
+	code, _, stderr = s.Run("pipeline", "validate", "island.yaml")
+	require.Equal(t, hall.ExitOK, code)
+	require.Contains(t, stderr, "warning: island.yaml:7:5: steps[3]: no run comes to the step \"island\"")
+
+	var v checked
+	_, stdout, _ = s.Run("pipeline", "validate", "--json", "--graph", "island.yaml")
+	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
+	require.True(t, v.Valid)
+	require.Equal(t, 7, v.Warnings[0].Line)
+	require.Contains(t, v.Graph, "s_island")
+
+	s.File("never.yaml", strings.Replace(graph, "[{tool: list_files}]", "[{tool: list_files}], next: [{when: {status: max_iterations}, to: main}]", 1))
+	code, _, stderr = s.Run("pipeline", "validate", "never.yaml")
+	require.Equal(t, hall.ExitOK, code)
+	require.Contains(t, stderr, "warning: never.yaml:5:67: steps[1].next[0]: never fits: a step of kind tools does not end with the status max_iterations")
+
+	s.File("wrong.yaml", strings.Replace(graph, "next: export", "next: exprot", 1))
+	code, stdout, _ = s.Run("pipeline", "validate", "--json", "wrong.yaml")
+	require.Equal(t, hall.ExitUsage, code)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
+	require.False(t, v.Valid)
+	require.Equal(t, 4, v.Problems[0].Line)
+	s.StartedNothing()
+}
+
+// Everything that is wrong is said before anything starts.
+func TestPipelineRunRefuses(t *testing.T) {
+	s := newShell(t)
+	s.File("p.yaml", graph)
+	s.File("wrong.yaml", strings.Replace(graph, "start: main", "start: man", 1))
+	s.File("keyless.yaml", strings.Replace(graph, "{type: offline}", "{model: m}", 1))
+	s.File("server.yaml", strings.Replace(graph, "{type: offline}", "{type: offline}, mcp_servers: [nobody]", 1))
+	s.File("team.yaml", "start: d\nsteps: [{name: d, kind: session, team: reviewers}]\n")
+	s.File("default.yaml", "start: d\nsteps: [{name: d, kind: session}]\n")
+	for name, tt := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no file":            {[]string{"none.yaml", "q"}, "read the pipeline: stat none.yaml"},
+		"no request":         {[]string{"p.yaml"}, "run needs REQUEST"},
+		"empty request":      {[]string{"p.yaml", " "}, "the request is empty"},
+		"request in words":   {[]string{"p.yaml", "two", "words"}, "put the REQUEST in quotes"},
+		"large request":      {[]string{"p.yaml", strings.Repeat("x", drive.MaxQuery+1)}, "the REQUEST has"},
+		"wrong id":           {[]string{"--id", "../up", "p.yaml", "q"}, "use --id"},
+		"wrong graph":        {[]string{"wrong.yaml", "q"}, `wrong.yaml:1:8: start: "man" is not a step; did you mean main?`},
+		"no key":             {[]string{"keyless.yaml", "q"}, "OPENAI_API_KEY is not set"},
+		"no server":          {[]string{"server.yaml", "q"}, `no MCP server "nobody"`},
+		"no team":            {[]string{"team.yaml", "q"}, `step d: the local stack has no team "reviewers"`},
+		"no key of the team": {[]string{"default.yaml", "q"}, "OPENAI_API_KEY is not set"},
+		"a cluster's names":  {[]string{"--address", "127.0.0.1:1", "--offline", "team.yaml", "q"}, "--offline replaces the models of a team that is brought along"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := s.Run(append([]string{"pipeline", "run"}, tt.args...)...)
+			require.Equal(t, hall.ExitUsage, code)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, tt.says)
+		})
+	}
+	code, _, stderr := s.Run("pipeline", "rnu")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Contains(t, stderr, "did you mean `conclave pipeline run`?")
+	s.StartedNothing()
+}
+
+// A session step without a team of its own has the one that run would use, and
+// plays offline, too.
+func TestPipelineSessionStepsGetATeam(t *testing.T) {
+	s := newShell(t)
+	s.File("default.yaml", "start: d\nsteps: [{name: d, kind: session}]\n")
+	c := &hall.CLI{Queue: drive.TaskQueue}
+	r, err := newOrder(c, hall.Target{DataDir: t.TempDir()}, runFlags{offline: true}, "default.yaml", "q")
+	require.NoError(t, err)
+	require.Len(t, r.file.Steps[0].Config.Agents, 3, "the built-in team")
+	require.True(t, r.file.PlaysOffline())
+}
+
+func TestPipelineResultsAndExitCodes(t *testing.T) {
+	t.Parallel()
+	path := "s3://b/pipelines/p1/steps/001-main/answer.json"
+	for name, tt := range map[string]struct {
+		result         pipelineflow.Result
+		code           int
+		stdout, stderr string
+	}{
+		"completed": {
+			result: pipelineflow.Result{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.Segment, 4)},
+			stdout: "Done.\n", stderr: "completed · 3 transitions · no tokens yet\nall steps and files: conclave pull p1 DIR",
+		},
+		"out of calls": {result: pipelineflow.Result{ID: "p1", Status: "max_iterations"}, stderr: "max iterations, without a text · 0 transitions"},
+		"failed": {
+			result: pipelineflow.Result{
+				ID: "p1", Status: "error", Error: &artifact.Error{Type: "AuthFailed", Message: "no such key"},
+				Trace: []pipeline.Segment{{Step: "main", Error: &pipeline.Failure{}}},
+			},
+			code: hall.ExitNoAnswer, stderr: "pipeline run p1 failed in step main: no such key",
+		},
+		"cancelled": {result: pipelineflow.Result{ID: "p1", Status: "cancelled"}, code: hall.ExitNoAnswer, stderr: "was cancelled"},
+		"refused": {
+			result: pipelineflow.Result{ID: "p1", Status: "error", Error: &artifact.Error{Type: activities.ConfigInvalid, Message: "no start"}},
+			code:   hall.ExitUsage, stderr: "no start",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, errs bytes.Buffer
+			c := &hall.CLI{Stdout: &out, Stderr: &errs, Queue: drive.TaskQueue}
+			require.Equal(t, tt.code, halltest.Report(c, printResult(t.Context(), &hall.Connection{CLI: c}, runs.Run{Kind: Kind(), Offline: true}, tt.result)))
+			require.Equal(t, tt.stdout, out.String())
+			require.Contains(t, errs.String(), tt.stderr)
+			require.Contains(t, errs.String(), offlineNote)
+
+			out.Reset()
+			c.Automation = true
+			require.Equal(t, tt.code, halltest.Report(c, printResult(t.Context(), &hall.Connection{CLI: c}, runs.Run{}, tt.result)))
+			var r pipelineflow.Result
+			require.NoError(t, json.Unmarshal(out.Bytes(), &r))
+			require.Equal(t, tt.result.Status, r.Status)
+		})
+	}
+}
+
+func TestPipelineTable(t *testing.T) {
+	t.Parallel()
+	s := pipelineflow.State{ID: "p1", Request: "A haiku", Status: drive.Running, View: pipeline.View{
+		Step: "lint", Stack: []string{"main"}, Transitions: 1,
+		Trace: []pipeline.Segment{
+			{Step: "decide", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "NoDecision", Message: "nobody answered"}},
+			{Number: 1, Step: "main", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "Network", Message: "no line"}},
+			{Number: 2, Step: "main", Status: pipeline.CallPending, Action: pipeline.Call, To: "lint", Usage: llm.Usage{InputTokens: 1200}},
+		},
+	}}
+	k := runs.Run{Kind: Kind(), ID: "p1", Started: time.Unix(1, 0), Closed: time.Unix(66, 0)}
+	require.Equal(t, strings.TrimPrefix(`
+p1 · running · 1:05
+  A haiku
+  –    decide  error         0 tokens     NoDecision: nobody answered
+  001  main    error         0 tokens     Network: no line
+  002  main    call pending  1.2k tokens  call lint
+  at lint
+  waiting for a step they called: main
+  1 transition · no tokens yet`, "\n"), strings.Join(stateTable(s, k), "\n"))
+}
+
+func TestPipelineRunsTakeNoFinishAndNoAgent(t *testing.T) {
+	t.Parallel()
+	conn := &hall.Connection{CLI: &hall.CLI{Queue: drive.TaskQueue}}
+	k := runs.Run{Kind: Kind(), ID: "p1", Workflow: "p1"}
+	require.ErrorContains(t, adapt(conn, k, &runs.Update{Name: drive.FinishSignal}), "conclave cancel p1")
+	require.ErrorContains(t, adapt(conn, k, &runs.Update{Name: drive.SaySignal, Action: "say something to", Agent: "a"}), "leave out --agent")
+	u := runs.Update{Name: drive.RetrySignal, Payload: sessionflow.RetryInput{}}
+	require.NoError(t, adapt(conn, k, &u))
+	require.Nil(t, u.Payload)
+}
+
+// pipelineOf is a store with a run of a pipeline: main has called lint.

@@ -1,0 +1,134 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
+	"conclave/engine/artifact"
+	"conclave/engine/team"
+	"conclave/workflows/drive"
+)
+
+// answered is a store with a session in which agent_a has answered with a file.
+func answered(t *testing.T) *hall.Connection {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	layout := artifact.InBucket("s1")
+	work := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(work, "notes.md"), []byte("notes"), 0o600))
+	m, hash, err := artifact.OpenWorkingCopy(store, layout, work, "").Seal(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, artifact.Project(t.Context(), store, layout, m, layout.Step("agent_a", 1, "workspace")))
+	payload, err := json.Marshal(team.Answer{Answer: "Because.", Label: "agent1.1"})
+	require.NoError(t, err)
+	for key, doc := range map[string]any{
+		layout.File("session.json"):                 artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"},
+		layout.File("status.json"):                  map[string]string{"status": drive.Running},
+		layout.Step("agent_a", 1, "action.json"):    artifact.Commit{Kind: "new_answer", Payload: payload, Manifest: hash},
+		layout.Step("agent_a", 1, "answer.json"):    artifact.Answer{AgentID: "agent_a", Answer: "Because.", Label: "agent1.1"},
+		layout.Step("agent_a", 1, "workspace.json"): m,
+	} {
+		require.NoError(t, artifact.PutJSON(t.Context(), store, key, doc))
+	}
+	return &hall.Connection{Store: store}
+}
+
+// pulled pulls the session s1 of a store.
+func pulled(t *testing.T, c hall.CLI, p *hall.Connection, dir string, verify bool) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr, c.Queue = &out, &errs, drive.TaskQueue
+	p.CLI = &c
+	code = halltest.Report(&c, pullFrom(t.Context(), p, "s1", dir, verify))
+	return code, out.String(), errs.String()
+}
+
+func TestPullVerifies(t *testing.T) {
+	t.Parallel()
+	p, dir := answered(t), t.TempDir()
+	code, stdout, stderr := pulled(t, hall.CLI{}, p, dir, true)
+	require.Equal(t, hall.ExitOK, code)
+	require.True(t, strings.HasSuffix(stdout, "\nverified: 1 manifest, 1 step\n"), stdout)
+	require.Equal(t, "it is still running: pull again for the rest\n", stderr)
+
+	code, stdout, _ = pulled(t, hall.CLI{JSON: true}, p, dir, true)
+	require.Equal(t, hall.ExitOK, code)
+	var summary map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &summary))
+	require.Equal(t, map[string]any{"manifests": 1.0, "steps": 1.0, "problems": []any{}}, summary["verified"])
+
+	_, stdout, _ = pulled(t, hall.CLI{JSON: true}, p, dir, false)
+	require.NotContains(t, stdout, "verified")
+}
+
+func TestPullTellsWhatDoesNotVerify(t *testing.T) {
+	t.Parallel()
+	p, dir := answered(t), t.TempDir()
+	_, _, _ = pulled(t, hall.CLI{}, p, dir, false)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/agent_a/001/workspace/x\x1b[2J"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/agent_a/001/answer.json"), []byte("{"), 0o600))
+
+	code, stdout, stderr := pulled(t, hall.CLI{}, p, dir, true)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, "\n\"agents/agent_a/001/workspace/x\\x1b[2J\" is extra: no manifest lists it\nagents/agent_a/001/answer.json is malformed")
+	require.NotContains(t, stdout, "verified")
+	require.Contains(t, stderr, "conclave: verify session s1: 2 problems in "+dir)
+
+	code, stdout, stderr = pulled(t, hall.CLI{Automation: true}, p, dir, true)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Empty(t, stderr)
+	var summary Summary
+	require.NoError(t, json.Unmarshal([]byte(stdout), &summary))
+	require.Len(t, summary.Verified.Problems, 2)
+	require.Equal(t, "agents/agent_a/001/answer.json", summary.Verified.Problems[1].Path)
+}
+
+// A workspace that is damaged in the store is no reason to say nothing of the rest.
+func TestPullOfADamagedSession(t *testing.T) {
+	t.Parallel()
+	p := answered(t)
+	require.NoError(t, p.Store.Delete(t.Context(), artifact.InBucket("s1").Step("agent_a", 1, "workspace/notes.md")))
+
+	code, stdout, stderr := pulled(t, hall.CLI{}, p, t.TempDir(), false)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "agents/agent_a/001/workspace/notes.md")
+	require.Contains(t, stderr, "`conclave pull --verify s1 ")
+	require.NotContains(t, stderr, "there is no session")
+
+	code, stdout, _ = pulled(t, hall.CLI{}, p, t.TempDir(), true)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, "\nagents/agent_a/001/workspace/notes.md is missing: the manifest lists it\n")
+}
+
+func TestPullOfAnUnknownSessionSaysSo(t *testing.T) {
+	t.Parallel()
+	var errs bytes.Buffer
+	c := hall.CLI{Stderr: &errs, Queue: drive.TaskQueue}
+	p := answered(t)
+	p.CLI = &c
+	require.Equal(t, hall.ExitUsage, halltest.Report(&c, pullFrom(t.Context(), p, "s2", t.TempDir(), true)))
+	require.Contains(t, errs.String(), "there is no session s2 in ")
+}
+
+func TestAnInterruptedPullSaysHowItGoesOn(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := answered(t)
+	p.CLI = &hall.CLI{Stderr: &bytes.Buffer{}, Queue: drive.TaskQueue}
+	err := pullFrom(ctx, p, "s1", "out", true)
+	require.Equal(t, hall.ExitInterrupted, hall.ExitCode(err))
+	require.ErrorContains(t, err, "`conclave pull --verify s1 out` goes on")
+}

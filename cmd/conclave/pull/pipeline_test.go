@@ -1,0 +1,82 @@
+package pull
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	acts "conclave/activities/pipeline"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	pipelineagent "conclave/engine/pipeline/agent"
+	"conclave/workflows/drive"
+)
+
+func pipelineOf(t *testing.T) *hall.Connection {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	layout := artifact.InPipeline("p1")
+	put := func(key string, doc any) { require.NoError(t, artifact.PutJSON(t.Context(), store, key, doc)) }
+	put(layout.File("pipeline.json"), acts.File{Request: "A haiku", Owner: activities.Owner{WorkflowID: "p1", FirstRunID: "r1"}})
+	put(layout.File("claims/001.json"), artifact.Claim{Token: "l1"})
+	for n, step := range map[int]string{1: "main", 2: "lint"} {
+		put(layout.Segment(n, step, "step.json"), artifact.Claim{Token: step, StartedAt: time.Unix(1, 0).UTC()})
+		data, err := json.Marshal(struct {
+			Time time.Time `json:"time"`
+			loop.Entry
+		}{time.Unix(1, 0).UTC(), loop.Entry{Kind: loop.Opening, Messages: []llm.Message{{Role: llm.User, Content: "A haiku"}}}})
+		require.NoError(t, err)
+		require.NoError(t, store.Put(t.Context(), layout.Segment(n, step, "transcript.jsonl"), bytes.NewReader(append(data, '\n'))))
+	}
+	put(layout.Segment(1, "main", "action.json"), artifact.Commit{Token: "main", Kind: pipelineagent.KindCall, Payload: json.RawMessage(`{"text":"a moment","to":"lint","iterations":1}`)})
+	put(layout.Segment(2, "lint", "action.json"), artifact.Commit{Token: "lint", Kind: pipelineagent.KindCompleted, Payload: json.RawMessage(`{"text":"clean","iterations":2}`)})
+	put(layout.Segment(2, "lint", "answer.json"), artifact.Answer{AgentID: "lint", Answer: "clean", Label: "lint"})
+	url := store.URL(layout.Segment(2, "lint", "workspace"))
+	put(layout.Segment(2, "lint", "last_action.json"), artifact.LastAction{AgentID: "lint", Action: "completed", StepNumber: 2, WorkspacePath: &url})
+	return &hall.Connection{Store: store}
+}
+
+func TestPullOfAPipeline(t *testing.T) {
+	t.Parallel()
+	p, dir := pipelineOf(t), t.TempDir()
+	pulledRun := func() (int, string) {
+		var out, errs bytes.Buffer
+		c := &hall.CLI{Stdout: &out, Stderr: &errs, JSON: true, Queue: drive.TaskQueue}
+		p.CLI = c
+		return halltest.Report(c, pullFrom(t.Context(), p, "p1", dir, true)), out.String()
+	}
+	code, stdout := pulledRun()
+	require.Equal(t, hall.ExitOK, code, stdout)
+	var s Summary
+	require.NoError(t, json.Unmarshal([]byte(stdout), &s))
+	require.Equal(t, 2, s.Verified.Steps)
+	require.NoDirExists(t, filepath.Join(dir, "claims"))
+	last, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, last.Close()) })
+	action, err := artifact.ReadJSON[artifact.LastAction](t.Context(), last, "steps/002-lint/last_action.json")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "steps/002-lint/workspace"), *action.WorkspacePath)
+
+	require.NoError(t, artifact.PutJSON(t.Context(), last, "steps/002-lint/answer.json", artifact.Answer{Answer: "filthy"}))
+	require.NoError(t, artifact.PutJSON(t.Context(), last, "steps/001-main/answer.json", artifact.Answer{Answer: "x"}))
+	code, stdout = pulledRun()
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, "does not agree with action.json: answer")
+	require.Contains(t, stdout, "is there, and action.json commits no text")
+
+	other := answered(t)
+	code, _, stderr := pulled(t, hall.CLI{}, other, dir, false)
+	require.Equal(t, hall.ExitUsage, code)
+	require.Contains(t, stderr, "it holds something else (pipeline.json)")
+}

@@ -1,0 +1,317 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+// commands are the commands that take the ID of a run of any kind.
+type commands struct {
+	cli   *hall.CLI
+	kinds []*Kind
+}
+
+// Commands are the commands that take the ID of a run of these kinds.
+func Commands(cli *hall.CLI, kinds []*Kind) []*cobra.Command {
+	c := commands{cli: cli, kinds: kinds}
+	return []*cobra.Command{
+		c.watch(), c.status(), c.result(), c.say(), c.pause(), c.resume(), c.finish(), c.cancel(), c.retry(),
+	}
+}
+
+// with connects to the run with an ID for as long as use runs. On a local stack a
+// worker of this process answers for the run; it runs steps if that is asked for and
+// the run has not ended.
+func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*hall.Connection, Run) error) error {
+	t, err := c.cli.Target()
+	if err != nil {
+		return err
+	}
+	return c.cli.With(ctx, t, func(conn *hall.Connection) error {
+		run, err := find(ctx, conn, c.kinds, id)
+		if err != nil {
+			return err
+		}
+		stop := func() {}
+		if runSteps && run.Running() {
+			stop, err = team.RunWorker(conn, nil)
+		} else {
+			stop, err = team.RunObserver(conn)
+		}
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return use(conn, run)
+	})
+}
+
+func (c commands) watch() *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch ID",
+		Short: "Follow a session live",
+		Long: `Follow a session live and print its answer when it has one. Ctrl-C stops looking
+and leaves the session as it is.
+
+Without an address, watch joins the local stack as a worker, so that an
+unfinished session goes on.`,
+		Example: `  conclave watch 20261121-153012-k3f9
+  conclave watch --automation 20261121-153012-k3f9 | tail -n 1 | jq .winner`,
+		Args: hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), args[0], true, func(conn *hall.Connection, run Run) error {
+				if !conn.Cluster && !conn.Scripted() {
+					conn.Infof("in the browser: %s", conn.URL(run.Workflow))
+				}
+				return run.Kind.Watch(cmd.Context(), conn, run)
+			})
+		},
+	}
+}
+
+func (c commands) status() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status ID",
+		Short: "One look at a session",
+		Long: `One look at a session, running or ended: who is where, the votes, what is stale,
+the cost, and what a paused or parked session waits for. With --json the whole
+coordination state. It never runs a step.`,
+		Example: `  conclave status 20261121-153012-k3f9
+  conclave status --json 20261121-153012-k3f9 | jq '.agents[] | {id, status}'`,
+		Args: hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error {
+				return run.Kind.Status(cmd.Context(), conn, run)
+			})
+		},
+	}
+}
+
+func (c commands) result() *cobra.Command {
+	wait := false
+	cmd := &cobra.Command{
+		Use:   "result ID",
+		Short: "The final answer of a session",
+		Long: `Print the final answer of a session, or with --json its whole result. It never
+runs a step.
+
+The exit code is that of the session's end; a session that has not ended has no
+answer, which is exit code 2 without --wait.`,
+		Example: `  conclave result 20261121-153012-k3f9
+  conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer`,
+		Args: hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error {
+				if run.Running() && !wait {
+					return notEnded(conn, run)
+				}
+				if run.Running() {
+					conn.WarnIdle(cmd.Context())
+				}
+				return run.Kind.Result(cmd.Context(), conn, run)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the session has ended")
+	return cmd
+}
+
+// notEnded prints, for programs, that a run goes on, and fails.
+func notEnded(conn *hall.Connection, run Run) error {
+	if conn.Scripted() {
+		if err := conn.PrintJSON(run.Kind.Running(run)); err != nil {
+			return err
+		}
+	}
+	return hall.Exitf(hall.ExitNoAnswer, "%s is still running; wait for it with `%s`, or follow it with `%s`",
+		run, conn.CommandLine("result --wait", run.Workflow), conn.CommandLine("watch", run.Workflow))
+}
+
+func (c commands) cancel() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel a session",
+		Long: `Ask a session to end without a decision, and wait until it has. Running steps are
+ended; what was accepted stays on record and can be pulled.
+
+Without an address, cancel joins the local stack and puts the last things on
+record itself; it runs no steps.`,
+		Example: `  conclave cancel 20261121-153012-k3f9`,
+		Args:    hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error {
+				return cancel(cmd.Context(), conn, run)
+			})
+		},
+	}
+}
+
+func cancel(ctx context.Context, conn *hall.Connection, run Run) error {
+	if !run.Running() && run.Status != drive.Cancelled {
+		return hall.Exitf(hall.ExitUsage, "%s has ended already (%s); `%s` prints what came out", run, run.Status, conn.CommandLine("result", run.Workflow))
+	}
+	if run.Running() {
+		if err := Cancel(ctx, conn, run.Workflow); err != nil {
+			return fmt.Errorf("cancel %s: %w", run, err)
+		}
+	}
+	result, status, err := run.Kind.Await(ctx, conn, run)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return hall.Exitf(hall.ExitInterrupted, "interrupted: %s was asked to end but has not yet; `%s` shows it", run, conn.CommandLine("status", run.Workflow))
+	case err != nil:
+		return hall.Exitf(hall.ExitInterrupted, "%s was asked to end, but then: %w; `%s` shows it", run, err, conn.CommandLine("status", run.Workflow))
+	}
+	if conn.Scripted() {
+		return conn.PrintJSON(result)
+	}
+	conn.Infof("%s: %s", run, status)
+	return nil
+}
+
+// Cancel requests the cancellation of a workflow. One that has ended needs none.
+func Cancel(ctx context.Context, conn *hall.Connection, workflow string) error {
+	ctx, stop := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer stop()
+	err := conn.Client.CancelWorkflow(ctx, workflow, "")
+	if _, ended := errors.AsType[*serviceerror.NotFound](err); ended {
+		return nil
+	}
+	return err
+}
+
+// update sends an update to the run with an ID.
+func (c commands) update(cmd *cobra.Command, id string, u Update) error {
+	return c.with(cmd.Context(), id, false, func(conn *hall.Connection, run Run) error {
+		return apply(cmd.Context(), conn, run, u)
+	})
+}
+
+func (c commands) pause() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pause ID",
+		Short: "Suspend a session until it is resumed",
+		Long: `Suspend a session: running steps are held where they are, nothing new is begun,
+and its time stands still. Nothing is lost; resume goes on where it was.
+
+Without an address, pause joins the local stack; it runs no steps.`,
+		Example: `  conclave pause 20261121-153012-k3f9
+  conclave resume 20261121-153012-k3f9`,
+		Args: hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.update(cmd, args[0], Update{
+				Name: drive.PauseSignal, Action: "pause", Next: "resume",
+				Accepted: "paused, nothing is lost; %s goes on",
+			})
+		},
+	}
+}
+
+func (c commands) resume() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume ID",
+		Short: "Go on with a paused session",
+		Long: `Go on with a paused session. Steps that were held go on with the conversations
+and files they had.
+
+Without an address, resume joins the local stack; it runs no steps itself.`,
+		Example: `  conclave resume 20261121-153012-k3f9
+  conclave resume 20261121-153012-k3f9 && conclave watch 20261121-153012-k3f9`,
+		Args: hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.update(cmd, args[0], Update{
+				Name: drive.ResumeSignal, Action: "resume", Next: "watch", NeedsSteps: true,
+				Accepted: "goes on; %s follows it",
+			})
+		},
+	}
+}
+
+func (c commands) finish() *cobra.Command {
+	return &cobra.Command{
+		Use:   "finish ID",
+		Short: "Decide a session now, with what is there",
+		Long: `Ask a session, paused or parked ones too, to decide now: running steps are ended,
+and the best answer so far wins, by its fresh votes first. Without any answer the
+session fails. To end a session without a decision, cancel it.
+
+Without an address, finish joins the local stack; it runs no steps.`,
+		Example: `  conclave finish 20261121-153012-k3f9
+  conclave finish 20261121-153012-k3f9 && conclave result --wait 20261121-153012-k3f9`,
+		Args: hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.update(cmd, args[0], Update{
+				Name: drive.FinishSignal, Action: "finish", Next: "result --wait",
+				Accepted: "decides with what is there; %s prints the answer",
+			})
+		},
+	}
+}
+
+func (c commands) retry() *cobra.Command {
+	agent := ""
+	cmd := &cobra.Command{
+		Use:   "retry ID",
+		Short: "Run failed steps again",
+		Long: `Run the failed step of every agent that has one again, or of one agent with
+--agent. The session must be open, parked or not; what the step had paid for is
+kept. Of a parked run of a pipeline, the step that failed is run again.
+
+Without an address, retry joins the local stack; it runs no steps itself.`,
+		Example: `  conclave retry 20261121-153012-k3f9
+  conclave retry 20261121-153012-k3f9 --agent agent_b`,
+		Args: hall.Arguments("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.update(cmd, args[0], Update{
+				Name: drive.RetrySignal, Agent: agent, Payload: sessionflow.RetryInput{Agent: agent},
+				Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
+				Accepted: "tries again; %s follows it",
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "retry only the agent `ID`")
+	return cmd
+}
+
+func (c commands) say() *cobra.Command {
+	agent := ""
+	cmd := &cobra.Command{
+		Use:   "say ID TEXT",
+		Short: "A human message to all agents, or one with --agent",
+		Long: `Tell the agents of a running session something. Whoever is at work reads it
+between two calls of the model, everybody else at the next step; votes that were
+cast without it are cast again. The message is kept on record. In a run of a
+pipeline, the running step and all later ones read it.
+
+Without an address, say joins the local stack; it runs no steps.`,
+		Example: `  conclave say 20261121-153012-k3f9 "The budget is 2000 euros."
+  conclave say 20261121-153012-k3f9 "Check the licence, too." --agent agent_b`,
+		Args: hall.Arguments("ID", "TEXT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := hall.CheckText("TEXT", args[1], coordination.MaxText, "say it shorter, or in several messages"); err != nil {
+				return err
+			}
+			who := "it is read"
+			if agent != "" {
+				who = agent + " reads it"
+			}
+			return c.update(cmd, args[0], Update{
+				Name: drive.SaySignal, Agent: agent, Payload: drive.SayInput{Text: args[1], Agent: agent},
+				Action: "say something to", Next: "watch", NeedsSteps: true,
+				Accepted: "noted; " + who + " at the next safe point, %s follows it",
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "tell only the agent `ID`")
+	return cmd
+}

@@ -1,0 +1,27 @@
+package runs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/engine/artifact"
+	"conclave/workflows/drive"
+)
+
+func TestResultOfASessionThatTemporalEnded(t *testing.T) {
+	t.Parallel()
+	r := endOf(session, fmt.Errorf("workflow: %w", temporal.NewCanceledError()))
+	require.Equal(t, "cancelled", r.Status)
+	require.Nil(t, r.Error)
+
+	r = endOf(session, fmt.Errorf("workflow: %w", temporal.NewNonRetryableApplicationError("the input has no query", drive.InvalidInput, nil)))
+	require.Equal(t, "failed", r.Status)
+	require.Equal(t, &artifact.Error{Type: drive.InvalidInput, Message: "the input has no query"}, r.Error)
+
+	r = endOf(session, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil))
+	require.Equal(t, "failed", r.Status, "the workflow's own timeout is not the session's time")
+}

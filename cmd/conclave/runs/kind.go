@@ -1,0 +1,171 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/converter"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/workflows/drive"
+)
+
+// Kind is a product whose runs have IDs.
+type Kind struct {
+	Type   string // of the workflow
+	Noun   string // of a run, in messages
+	List   string // the command that lists its runs
+	MemoID string // the memo field with the ID of a run
+	Failed string // the status of a run that Temporal ended as failed
+
+	// Running is the result of a run that has not ended, for programs.
+	Running func(Run) any
+	// Watch follows a run to its end and prints the result.
+	Watch func(context.Context, *hall.Connection, Run) error
+	// Result waits for the end of a run and prints the result.
+	Result func(context.Context, *hall.Connection, Run) error
+	// Await waits for the end of a run.
+	Await func(context.Context, *hall.Connection, Run) (result any, status string, err error)
+	// Status prints the state of a run.
+	Status func(context.Context, *hall.Connection, Run) error
+	// Adapt refuses an update that the kind does not take, or fits its payload to the
+	// kind; nil if all updates fit.
+	Adapt func(*hall.Connection, Run, *Update) error
+}
+
+// Run is a run as Temporal describes it, without asking a worker.
+type Run struct {
+	Kind     *Kind
+	ID       string
+	Workflow string // its workflow ID, which may differ from the ID
+	Query    string // shortened
+	Status   string // of the contract, or running
+	Offline  bool
+	Started  time.Time
+	Closed   time.Time // zero while it runs
+	Delays   []progress.Delay
+}
+
+// NewRun is a run that this command has started.
+func NewRun(kind *Kind, id string, offline bool) Run {
+	return Run{Kind: kind, ID: id, Workflow: id, Offline: offline, Started: time.Now()}
+}
+
+// String names the run in messages.
+func (r Run) String() string { return r.Kind.Noun + " " + r.ID }
+
+// Running reports whether the run has not ended.
+func (r Run) Running() bool { return r.Closed.IsZero() }
+
+// Elapsed is how long the run took, or has taken up to now.
+func (r Run) Elapsed() time.Duration {
+	if r.Running() {
+		return time.Since(r.Started)
+	}
+	return r.Closed.Sub(r.Started)
+}
+
+// find looks a run up by its workflow ID, else by the ID that its input named.
+func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) (Run, error) {
+	run, err := describe(ctx, conn, id, kinds...)
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
+		if workflow := workflowOf(ctx, conn, kinds, id); workflow != "" {
+			if run, err = describe(ctx, conn, workflow, kinds...); err == nil {
+				conn.Infof("%s is the workflow %s", run, workflow)
+			}
+		}
+	}
+	if err == nil {
+		return run, nil
+	}
+	if ctx.Err() != nil {
+		return Run{}, ctx.Err()
+	}
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
+		return Run{}, hall.Exitf(hall.ExitUsage, "there is no session %s %s, and no pipeline run; `%s` and `%s` show those there are",
+			id, conn.Target, conn.CommandLine("list"), conn.CommandLine("pipeline list"))
+	}
+	if _, coded := errors.AsType[*hall.ExitError](err); coded {
+		return Run{}, err
+	}
+	return Run{}, fmt.Errorf("look up session %s: %w", id, err)
+}
+
+// workflowOf is the workflow of the newest run with an ID, in the order of the kinds;
+// empty if there is none.
+func workflowOf(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) string {
+	for _, kind := range kinds {
+		all, err := list(ctx, conn, kind)
+		if err != nil {
+			return ""
+		}
+		for _, r := range all {
+			if r.ID == id {
+				return r.workflow
+			}
+		}
+	}
+	return ""
+}
+
+// describe asks Temporal for a workflow, which must be a run of one of the kinds.
+func describe(ctx context.Context, conn *hall.Connection, workflow string, kinds ...*Kind) (Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	reply, err := conn.Client.DescribeWorkflowExecution(ctx, workflow, "")
+	if err != nil {
+		return Run{}, err
+	}
+	info := reply.GetWorkflowExecutionInfo()
+	for _, kind := range kinds {
+		if kind.Type != info.GetType().GetName() {
+			continue
+		}
+		run := Run{
+			Kind:     kind,
+			Workflow: workflow,
+			ID:       memo(info.GetMemo(), kind.MemoID, workflow),
+			Query:    memo(info.GetMemo(), drive.MemoQuery, ""),
+			Offline:  memo(info.GetMemo(), drive.MemoOffline, false),
+			Status:   statusOf(kind, info.GetStatus(), info.GetMemo()),
+			Started:  info.GetStartTime().AsTime(),
+			Delays:   delaysOf(reply.GetPendingActivities(), time.Now()),
+		}
+		if info.GetCloseTime() != nil {
+			run.Closed = info.GetCloseTime().AsTime()
+		}
+		return run, nil
+	}
+	return Run{}, hall.Exitf(hall.ExitUsage, "%s is a workflow of type %s, neither a session nor the run of a pipeline", workflow, info.GetType().GetName())
+}
+
+// statusOf is Temporal's status where Temporal ended the run, else the one that the
+// run put into its memo.
+func statusOf(kind *Kind, status enumspb.WorkflowExecutionStatus, m *commonpb.Memo) string {
+	switch status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return drive.Cancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return kind.Failed
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return memo(m, drive.MemoStatus, "completed")
+	default:
+		return drive.Running
+	}
+}
+
+// memo reads a memo field, or the default if it is absent or of another type.
+func memo[T any](m *commonpb.Memo, name string, otherwise T) T {
+	var value T
+	payload, ok := m.GetFields()[name]
+	if !ok || converter.GetDefaultDataConverter().FromPayload(payload, &value) != nil {
+		return otherwise
+	}
+	return value
+}

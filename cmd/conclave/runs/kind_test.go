@@ -1,0 +1,70 @@
+package runs
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
+
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+func TestFirstRunes(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "äö", firstRunes("äöü", 2))
+	require.Equal(t, "äöü", firstRunes("äöü", 3))
+	require.Equal(t, strings.Repeat("x", 200), firstRunes(strings.Repeat("x", 300), 200))
+}
+
+// session is a kind for tests.
+var session = &Kind{Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: "failed"}
+
+func memoOf(t *testing.T, values map[string]any) *commonpb.Memo {
+	t.Helper()
+	m := &commonpb.Memo{Fields: map[string]*commonpb.Payload{}}
+	for k, v := range values {
+		p, err := converter.GetDefaultDataConverter().ToPayload(v)
+		require.NoError(t, err)
+		m.Fields[k] = p
+	}
+	return m
+}
+
+func TestStatusOfASession(t *testing.T) {
+	t.Parallel()
+	with := func(values map[string]any) *commonpb.Memo { return memoOf(t, values) }
+	stale := with(map[string]any{drive.MemoStatus: drive.Running, drive.MemoOffline: true})
+	require.Equal(t, "running", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil))
+	require.Equal(t, "cancelled", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, stale), "Temporal's word counts")
+	require.Equal(t, "failed", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, stale))
+	require.Equal(t, "plurality", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, with(map[string]any{drive.MemoStatus: "plurality"})))
+	require.True(t, memo(stale, drive.MemoOffline, false))
+	require.False(t, memo(with(map[string]any{drive.MemoOffline: "yes"}), drive.MemoOffline, false), "another type is as good as nothing")
+}
+
+func TestNewsAreShownOnce(t *testing.T) {
+	t.Parallel()
+	entries := func(from, to int) (list []coordination.Entry) {
+		for seq := from; seq <= to; seq++ {
+			list = append(list, coordination.Entry{Seq: seq})
+		}
+		return list
+	}
+	f := Follower{}
+	news, missed := f.News(entries(1, 3))
+	require.Len(t, news, 3)
+	require.Zero(t, missed)
+	news, missed = f.News(entries(1, 5))
+	require.Equal(t, entries(4, 5), news)
+	require.Zero(t, missed)
+	news, missed = f.News(entries(11, 60))
+	require.Len(t, news, 50)
+	require.Equal(t, 5, missed, "6 to 10 are no longer kept")
+	news, _ = f.News(entries(11, 60))
+	require.Empty(t, news)
+}

@@ -1,0 +1,152 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/workflows/drive"
+)
+
+// UpdateTimeout bounds how long a run may take to answer. It is longer than the
+// server waits for a lost worker before it asks another.
+const UpdateTimeout = 2 * hall.ReachTimeout
+
+// Update is a request of a person to a run, which accepts it or refuses it with a
+// reason.
+type Update struct {
+	Name    string // of the workflow update
+	Agent   string // the agent that it concerns; empty for all
+	Payload any    // nil for none
+
+	Action     string // in messages, before the words "session ID"
+	Next       string // the command that shows the effect
+	Accepted   string // the message for people; Next stands for %s
+	NeedsSteps bool   // the effect needs a worker that runs steps
+}
+
+// accepted is the output of an update for programs.
+type accepted struct {
+	SessionID string `json:"session_id"`
+	Accepted  bool   `json:"accepted"`
+}
+
+// apply sends an update to a run that has not ended, and prints its effect.
+func apply(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
+	if run.Kind.Adapt != nil {
+		if err := run.Kind.Adapt(conn, run, &u); err != nil {
+			return err
+		}
+	}
+	if !run.Running() {
+		return alreadyEnded(conn, run, u)
+	}
+	if err := send(ctx, conn, run, u); err != nil {
+		return err
+	}
+	if conn.Scripted() {
+		return conn.PrintJSON(accepted{SessionID: run.ID, Accepted: true})
+	}
+	conn.Infof("%s: "+u.Accepted, run, "`"+conn.CommandLine(u.Next, run.Workflow)+"`")
+	if u.NeedsSteps {
+		conn.WarnIdle(ctx)
+	}
+	return nil
+}
+
+// send sends an update and explains a failure.
+func send(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
+	asking, stop := context.WithTimeout(ctx, UpdateTimeout)
+	defer stop()
+	err := Send(asking, conn, run.Workflow, u.Name, u.Payload)
+	status := func() string { return conn.CommandLine("status", run.Workflow) }
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return hall.Exitf(hall.ExitInterrupted, "interrupted: it is not known whether %s was told to %s; `%s` shows it", run, u.Name, status())
+	case tooEarly(err):
+		return hall.Exitf(hall.ExitUsage, "%s %s: it is still being prepared, for which it needs a worker that runs steps; `%s` follows it",
+			u.Action, run, conn.CommandLine("watch", run.Workflow))
+	case asking.Err() != nil:
+		return fmt.Errorf("%s %s: nobody answered within %s; a worker has to run on the task queue %s; `%s` shows whether it was taken all the same",
+			u.Action, run, UpdateTimeout, conn.Queue, status())
+	}
+	return refusal(conn, run, u, err)
+}
+
+// Send sends an update to a workflow and waits until it is carried out. A workflow
+// that is still being prepared is asked again until ctx ends. A nil payload is none.
+func Send(ctx context.Context, conn *hall.Connection, workflow, name string, payload any) error {
+	for {
+		err := sendOnce(ctx, conn, workflow, name, payload)
+		if !tooEarly(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(PollInterval):
+		}
+	}
+}
+
+func sendOnce(ctx context.Context, conn *hall.Connection, workflow, name string, payload any) error {
+	options := client.UpdateWorkflowOptions{
+		WorkflowID: workflow, UpdateName: name, WaitForStage: client.WorkflowUpdateStageCompleted,
+	}
+	if payload != nil {
+		options.Args = []any{payload}
+	}
+	handle, err := conn.Client.UpdateWorkflow(ctx, options)
+	if err != nil {
+		return err
+	}
+	return handle.Get(ctx, nil)
+}
+
+// tooEarly reports whether a run refused an update because it is still being prepared.
+func tooEarly(err error) bool {
+	refused, ok := errors.AsType[*temporal.ApplicationError](err)
+	return ok && refused.Type() == drive.TooEarly
+}
+
+// The SDK and the server have no error types for these two refusals, only texts.
+const (
+	unknownUpdate    = "unknown update"                  // start of the SDK's message: the workflow has no such handler
+	endedBeforeReply = "AcceptedUpdateCompletedWorkflow" // the server's error type: the workflow ended while it handled the update
+)
+
+// refusal explains why a run refused an update.
+func refusal(conn *hall.Connection, run Run, u Update, err error) error {
+	if _, ended := errors.AsType[*serviceerror.NotFound](err); ended {
+		return alreadyEnded(conn, run, u)
+	}
+	refused, ok := errors.AsType[*temporal.ApplicationError](err)
+	switch {
+	case !ok:
+		return fmt.Errorf("%s %s: %w", u.Action, run, err)
+	case refused.Type() == endedBeforeReply:
+		return alreadyEnded(conn, run, u)
+	case strings.HasPrefix(refused.Message(), unknownUpdate):
+		return hall.Exitf(hall.ExitUsage, "%s %s: its workers are of a version that cannot do that; replace them by newer ones", u.Action, run)
+	}
+	return hall.Exitf(hall.ExitUsage, "%s %s: %s; `%s` shows how it stands", u.Action, run, refused.Message(), conn.CommandLine("status", run.Workflow))
+}
+
+// alreadyEnded is the error of an update to a run that has ended.
+func alreadyEnded(conn *hall.Connection, run Run, u Update) error {
+	how := ""
+	if !run.Running() {
+		how = " (" + run.Status + ")"
+	}
+	return hall.Exitf(hall.ExitUsage, "%s %s: it has ended already%s; `%s` prints what came out, `%s` shows the %ss there are",
+		u.Action, run, how, conn.CommandLine("result", run.Workflow), conn.CommandLine(run.Kind.List), run.Kind.Noun)
+}

@@ -1,0 +1,214 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+// answering is a Temporal server that answers updates with the outcomes it was
+// given, one after the other and the last one again, and has no pollers.
+type answering struct {
+	client.Client
+	outcomes []error
+	sent     []client.UpdateWorkflowOptions
+}
+
+func (a *answering) UpdateWorkflow(ctx context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	a.sent = append(a.sent, o)
+	outcome := a.outcomes[min(len(a.sent), len(a.outcomes))-1]
+	var refusal *temporal.ApplicationError
+	if outcome != nil && !errors.As(outcome, &refusal) {
+		return nil, outcome // the server's own errors come at once
+	}
+	return outcomeHandle{err: outcome}, nil
+}
+
+func (a *answering) DescribeTaskQueue(context.Context, string, enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+	return &workflowservice.DescribeTaskQueueResponse{}, nil
+}
+
+type outcomeHandle struct {
+	client.WorkflowUpdateHandle
+	err error
+}
+
+func (h outcomeHandle) Get(context.Context, any) error { return h.err }
+
+func refused(kind, message string) error {
+	return temporal.NewNonRetryableApplicationError(message, kind, nil)
+}
+
+// delivered delivers one update to a running session of a cluster.
+func delivered(t *testing.T, c hall.CLI, u Update, outcomes ...error) (code int, stdout, stderr string, sent []client.UpdateWorkflowOptions) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr, c.Queue = &out, &errs, drive.TaskQueue
+	server := &answering{outcomes: outcomes}
+	p := &hall.Connection{CLI: &c, Target: hall.Target{Cluster: true}, Client: server}
+	code = halltest.Report(&c, apply(t.Context(), p, Run{Kind: session, ID: "s1", Workflow: "s1", Status: drive.Running}, u))
+	return code, out.String(), errs.String(), server.sent
+}
+
+var pauseIt = Update{Name: drive.PauseSignal, Action: "pause", Next: "resume", Accepted: "paused; %s goes on"}
+
+func TestAnUpdateThatIsTakenSaysWhatComesNext(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr, sent := delivered(t, hall.CLI{}, pauseIt, nil)
+	require.Equal(t, hall.ExitOK, code)
+	require.Empty(t, stdout)
+	require.Equal(t, "session s1: paused; `conclave resume s1` goes on\n", stderr)
+	require.Equal(t, []client.UpdateWorkflowOptions{{
+		WorkflowID: "s1", UpdateName: "pause", WaitForStage: client.WorkflowUpdateStageCompleted,
+	}}, sent)
+}
+
+func TestScriptsAreToldThatAnUpdateWasTaken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]hall.CLI{"json": {JSON: true}, "automation": {Automation: true}} {
+		code, stdout, stderr, _ := delivered(t, c, pauseIt, nil)
+		require.Equal(t, hall.ExitOK, code, name)
+		require.JSONEq(t, `{"session_id": "s1", "accepted": true}`, stdout, name)
+		require.Empty(t, stderr, name)
+	}
+}
+
+func TestAnUpdateCarriesThePayloadOfTheContract(t *testing.T) {
+	t.Parallel()
+	for want, payload := range map[string]any{
+		`{"text": "Be brief."}`:                     drive.SayInput{Text: "Be brief."},
+		`{"text": "Be brief.", "agent": "agent_a"}`: drive.SayInput{Text: "Be brief.", Agent: "agent_a"},
+		`{}`:                   sessionflow.RetryInput{},
+		`{"agent": "agent_a"}`: sessionflow.RetryInput{Agent: "agent_a"},
+	} {
+		_, _, _, sent := delivered(t, hall.CLI{}, Update{Name: "x", Accepted: "%s", Payload: payload}, nil)
+		require.Len(t, sent[0].Args, 1)
+		data, err := json.Marshal(sent[0].Args[0])
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(data))
+	}
+}
+
+func TestWhatNeedsAStepWorkerSaysThatThereIsNone(t *testing.T) {
+	t.Parallel()
+	u := pauseIt
+	u.NeedsSteps = true
+	_, _, stderr, _ := delivered(t, hall.CLI{}, u, nil)
+	require.Contains(t, stderr, "no worker polls the task queue conclave")
+}
+
+func TestARefusedUpdatePrintsTheReason(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		outcome error
+		says    string
+	}{
+		"by the session": {
+			refused(drive.Refused, "the session is paused already"),
+			"conclave: pause session s1: the session is paused already; `conclave status s1` shows how it stands\n",
+		},
+		"by an old worker": {
+			refused("", "unknown update pause. KnownUpdates=[]"),
+			"conclave: pause session s1: its workers are of a version that cannot do that; replace them by newer ones\n",
+		},
+		"it ended before it was asked": {
+			serviceerror.NewNotFound("workflow execution already completed"),
+			"conclave: pause session s1: it has ended already; `conclave result s1` prints what came out, `conclave list` shows the sessions there are\n",
+		},
+		"it ended before it had answered": {
+			refused("AcceptedUpdateCompletedWorkflow", "Workflow completed before the Update completed."),
+			"conclave: pause session s1: it has ended already; `conclave result s1` prints what came out, `conclave list` shows the sessions there are\n",
+		},
+		"by the server": {
+			errors.New("it is on fire"),
+			"conclave: pause session s1: it is on fire\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr, sent := delivered(t, hall.CLI{JSON: true}, pauseIt, tt.outcome)
+			require.Equal(t, hall.ExitUsage, code)
+			require.Empty(t, stdout)
+			require.Equal(t, tt.says, stderr)
+			require.Len(t, sent, 1, "a refusal is not argued with")
+		})
+	}
+}
+
+func TestASessionInPreparationIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	early := refused(drive.TooEarly, "the session is still being prepared")
+	code, _, _, sent := delivered(t, hall.CLI{}, pauseIt, early, early, nil)
+	require.Equal(t, hall.ExitOK, code)
+	require.Len(t, sent, 3)
+}
+
+func TestASessionThatIsOverTakesNothing(t *testing.T) {
+	t.Parallel()
+	var errs bytes.Buffer
+	c := hall.CLI{Stderr: &errs, Queue: drive.TaskQueue}
+	err := apply(t.Context(), &hall.Connection{CLI: &c}, Run{Kind: session, ID: "s1", Workflow: "s1", Status: "consensus", Closed: time.Unix(1, 0)}, pauseIt)
+	require.Equal(t, hall.ExitUsage, halltest.Report(&c, err))
+	require.Contains(t, errs.String(), "pause session s1: it has ended already (consensus); `conclave result s1` prints what came out")
+}
+
+func TestAnInterruptedUpdateSaysThatItIsNotKnown(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := hall.CLI{Queue: drive.TaskQueue}
+	err := apply(ctx, &hall.Connection{CLI: &c, Client: &answering{}}, Run{Kind: session, ID: "s1", Workflow: "s1"}, pauseIt)
+	require.Equal(t, hall.ExitInterrupted, hall.ExitCode(err))
+	require.ErrorContains(t, err, "`conclave status s1` shows it")
+}
+
+// The texts that refusals are told by are those of the SDK and of the server that
+// this program is built with.
+func TestRefusalTextsOfTheSDKAndTheServer(t *testing.T) {
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	var rejected error
+	env.RegisterDelayedCallback(func() {
+		env.UpdateWorkflow("pause", "u1", &testsuite.TestUpdateCallback{
+			OnAccept: func() {}, OnReject: func(err error) { rejected = err }, OnComplete: func(any, error) {},
+		})
+	}, 0)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Second) })
+	require.ErrorContains(t, rejected, unknownUpdate)
+	require.True(t, strings.HasPrefix(rejected.Error(), unknownUpdate), rejected)
+
+	require.True(t, sourceHas(t, "go.temporal.io/server", endedBeforeReply))
+	require.True(t, sourceHas(t, "go.temporal.io/sdk", "TMPRL1100"))
+}
+
+// sourceHas reports whether a Go file of a module contains a text.
+func sourceHas(t *testing.T, module, text string) bool {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	require.NoError(t, err)
+	return exec.CommandContext(t.Context(), "grep", "-rqF", "--include=*.go", text, strings.TrimSpace(string(dir))).Run() == nil
+}

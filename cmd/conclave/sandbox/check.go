@@ -1,0 +1,281 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"conclave/activities/sandbox"
+	"conclave/activities/sandbox/attack"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/worker"
+	"conclave/worker/settings"
+)
+
+// Command is `conclave sandbox`.
+func Command(c *hall.CLI) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "sandbox",
+		Short:   "The sandbox of the agents' shell: check",
+		Long:    "Look at the sandbox in which agents run commands, as far as this host gives it.",
+		Example: "  conclave sandbox check",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return fmt.Errorf("unknown command %q for %q; there is `conclave sandbox check`", args[0], cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(checkCommand(c))
+	return cmd
+}
+
+// checkFlags are what `sandbox check` takes.
+type checkFlags struct {
+	level    string
+	only     []string
+	settings string // file
+}
+
+func checkCommand(c *hall.CLI) *cobra.Command {
+	var f checkFlags
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "What this host gives, and attacks run against it",
+		Long: `Say how well this host can confine the commands of agents, what it lacks for the
+level full, and how to get it. Then run a list of attacks in a sandbox and see
+from outside which of them work. They are bounded and harmless, also where
+nothing stops them, and take a minute or two.
+
+The level is that of --level, else of the worker's configuration, else full. The
+toolchains of the configuration are there for the attackers, too; one that shows
+more than programs is refused.
+Attacks that the level is known not to stop are marked as known; docs/sandbox.md
+says why.
+
+Exit code 0: this host gives the level, and every attack that the level promises
+to stop was stopped. 1: it does not give the level; no attack was run. 2: an
+attack got through. 4: interrupted.`,
+		Example: `  conclave sandbox check
+  conclave sandbox check --level landlock
+  conclave sandbox check --only tcp,udp,forkbomb --json
+  conclave sandbox check --worker-config worker.yaml`,
+		Args: hall.Arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("only") {
+				for i := range f.only {
+					f.only[i] = strings.TrimSpace(f.only[i])
+				}
+				if len(f.only) == 0 {
+					return errors.New("--only names no attack; leave it out to run all of them")
+				}
+			}
+			return check(cmd.Context(), c, f)
+		},
+	}
+	cmd.Flags().StringVar(&f.level, "level", "", "`LEVEL` that is wanted: full, landlock or off (default from --worker-config, else full)")
+	cmd.Flags().StringSliceVar(&f.only, "only", nil, "run only the attacks of these `NAMES`")
+	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`, for its sandbox.level and sandbox.toolchains")
+	return cmd
+}
+
+func check(ctx context.Context, c *hall.CLI, f checkFlags) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	if len(o.Toolchains) > 0 {
+		t, err := c.Target()
+		if err != nil {
+			return err
+		}
+		o.Private = slices.DeleteFunc([]string{t.DataDir, worker.DefaultCache()}, func(dir string) bool { return dir == "" })
+	}
+	host := sandbox.Probe(ctx)
+	result := report{Level: o.Level, Host: describeHost(host), Attacks: []attack.Result{}}
+	if err := showHost(c, result); err != nil {
+		return err
+	}
+	o.Host, o.Each = host, func(a attack.Result) { showAttack(c, a) }
+	result.Attacks, err = attack.Run(ctx, o)
+	var less *sandbox.LevelError
+	switch {
+	case errors.As(err, &less) && c.Scripted():
+		result.Attacks = []attack.Result{}
+		return errors.Join(c.PrintJSON(result), err)
+	case err != nil && len(result.Attacks) == 0:
+		return err
+	case ctx.Err() != nil:
+		return hall.Exitf(hall.ExitInterrupted, "interrupted after %d attacks, of which nothing is left", len(result.Attacks))
+	case err != nil:
+		return hall.Exitf(hall.ExitNoAnswer, "run the attacks: %w", err)
+	}
+	result.count()
+	if err := showTotal(c, result); err != nil {
+		return err
+	}
+	if failed := result.failed(); len(failed) > 0 {
+		return hall.Exitf(hall.ExitNoAnswer, "level %s does not keep what it promises on this host: %s", o.Level, strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// options are those of the configuration, with the level of the flag, if there is
+// one, and full without either.
+func (f checkFlags) options() (attack.Options, error) {
+	o := attack.Options{Level: sandbox.Full, Only: f.only}
+	if f.settings != "" {
+		s, err := settings.Load(f.settings)
+		if err != nil {
+			return o, err
+		}
+		o.Level, o.Toolchains = sandbox.Level(s.Sandbox.Level), s.Sandbox.Toolchains
+	}
+	if f.level != "" {
+		o.Level = sandbox.Level(f.level)
+	}
+	switch o.Level {
+	case sandbox.Full, sandbox.Landlock, sandbox.Off:
+		return o, nil
+	default:
+		return o, fmt.Errorf("--level is %q; it takes full, landlock or off", o.Level)
+	}
+}
+
+// AttackCommand is the hidden command that package attack starts for each part of an
+// attack.
+func AttackCommand(c *hall.CLI) *cobra.Command {
+	return &cobra.Command{
+		Use: attack.ChildCommand, Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return hall.Exit(attack.RunChild(args, c.Stdin, c.Stdout))
+		},
+	}
+}
+
+// report is what `sandbox check --json` prints.
+type report struct {
+	Level     sandbox.Level   `json:"level"` // that is wanted
+	Host      hostReport      `json:"host"`
+	Attacks   []attack.Result `json:"attacks"` // none if the host does not give the level
+	Stopped   int             `json:"stopped"`
+	Open      int             `json:"open"`
+	Known     int             `json:"known"` // of those that are open, those that the level does not promise to stop
+	NotTried  int             `json:"not_tried"`
+	NoVerdict int             `json:"no_verdict"`
+}
+
+// hostReport is what this host gives.
+type hostReport struct {
+	Level       sandbox.Level `json:"level"`
+	Missing     []string      `json:"missing"`
+	LandlockABI int           `json:"landlock_abi"`
+	Cgroup      string        `json:"cgroup"` // empty if a watchdog does what control groups would
+}
+
+func describeHost(h sandbox.Host) hostReport {
+	missing := h.Missing
+	if missing == nil {
+		missing = []string{}
+	}
+	return hostReport{Level: h.Level, Missing: missing, LandlockABI: h.Landlock, Cgroup: h.Cgroup}
+}
+
+func (r *report) count() {
+	for _, a := range r.Attacks {
+		switch a.Outcome {
+		case attack.Stopped:
+			r.Stopped++
+		case attack.Open:
+			r.Open++
+			if !a.Failed() {
+				r.Known++
+			}
+		case attack.NotTried:
+			r.NotTried++
+		case attack.Unknown:
+			r.NoVerdict++
+		}
+	}
+}
+
+// failed are the attacks that the level should have stopped.
+func (r *report) failed() []string {
+	var names []string
+	for _, a := range r.Attacks {
+		if a.Failed() {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// showHost says what the host gives, to a person.
+func showHost(c *hall.CLI, r report) error {
+	if c.Scripted() {
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "This host gives the sandbox level %s.\n", r.Host.Level)
+	for _, m := range r.Host.Missing {
+		fmt.Fprintf(&b, "  full lacks: %s\n", m)
+	}
+	landlock := "none"
+	if r.Host.LandlockABI > 0 {
+		landlock = fmt.Sprintf("version %d of its interface", r.Host.LandlockABI)
+	}
+	limits := "watched by the worker (no control group v2 is delegated to it)"
+	if r.Host.Cgroup != "" {
+		limits = "kept by control groups, in " + r.Host.Cgroup
+	}
+	fmt.Fprintf(&b, "  Landlock:  %s\n  limits:    %s\n", landlock, limits)
+	_, err := fmt.Fprintln(c.Stdout, progress.Plain(b.String()))
+	return hall.PrintError(err)
+}
+
+// showAttack prints one result, when it is there.
+func showAttack(c *hall.CLI, a attack.Result) {
+	if c.JSON {
+		return
+	}
+	verdict := string(a.Outcome)
+	if a.Outcome == attack.Open {
+		verdict = "OPEN"
+		if !a.Failed() {
+			verdict = "open (known)"
+		}
+	}
+	if a.Outcome != attack.Stopped {
+		a.What += ": " + a.Detail
+	}
+	// What cannot be printed now is missed when the total is printed.
+	fmt.Fprintln(c.Stdout, progress.Plain(fmt.Sprintf("%-12s  %-19s  %s", verdict, a.Name, a.What)))
+}
+
+// showTotal prints the last line, or everything as JSON.
+func showTotal(c *hall.CLI, r report) error {
+	if c.Scripted() {
+		return c.PrintJSON(r)
+	}
+	parts := []string{fmt.Sprintf("%d stopped", r.Stopped)}
+	if r.Open > 0 {
+		parts = append(parts, fmt.Sprintf("%d open (%d of them known)", r.Open, r.Known))
+	}
+	if r.NotTried > 0 {
+		parts = append(parts, fmt.Sprintf("%d not tried", r.NotTried))
+	}
+	if r.NoVerdict > 0 {
+		parts = append(parts, fmt.Sprintf("%d without a verdict", r.NoVerdict))
+	}
+	noun := "attacks"
+	if len(r.Attacks) == 1 {
+		noun = "attack"
+	}
+	_, err := fmt.Fprintf(c.Stdout, "\n%d %s at level %s: %s\n", len(r.Attacks), noun, r.Level, strings.Join(parts, ", "))
+	return hall.PrintError(err)
+}

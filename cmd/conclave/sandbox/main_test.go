@@ -1,0 +1,17 @@
+package sandbox
+
+import (
+	"os"
+	"testing"
+
+	"conclave/activities/sandbox/attack"
+)
+
+// TestMain lets this binary play what the real one does in the sandbox check:
+// every part in an attack.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == attack.ChildCommand {
+		os.Exit(attack.RunChild(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}

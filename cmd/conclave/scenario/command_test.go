@@ -1,0 +1,214 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	acts "conclave/activities/scenario"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/project"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/scenario"
+	scenarioflow "conclave/workflows/scenario"
+)
+
+func TestScenarioUsage(t *testing.T) {
+	s := newShell(t)
+	s.File("two.yaml", "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: offline}}]")
+	s.File("money.yaml", "agent: {backend: {type: offline}}\norchestrator: {budget: {max_cost_usd: 1}}")
+	s.File("tokens.yaml", "agent: {backend: {type: offline}}\norchestrator: {budget: {max_total_tokens: 9}}")
+	s.File("keyless.yaml", "agent: {backend: {model: m, base_url: 'http://127.0.0.1:1/v1', api_key_env: SOME_API_KEY}}")
+	s.File("empty.md", "# Nothing\n")
+	s.File("latin.md", "## caf\xe9\nGo.\n")
+	code, _, stderr := s.Run("scenario", "create", "shop", "buy", "--step", "Open: Go.")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	long := strings.Repeat("Look", 20<<10)
+	for _, tt := range []struct{ line, says string }{
+		{"scenario rnu shop", "did you mean `conclave scenario run`?"},
+		{"scenario create shop", "create needs SLUG"},
+		{"scenario create shop ../buy --step a:b", "no slug"},
+		{"scenario create shop Buy --step a:b", "no slug"},
+		{"scenario create shop sell", "a scenario needs steps"},
+		{"scenario create shop sell --step Open", "a title and what to do"},
+		{"scenario create shop sell --step a:b --from empty.md", "exclude each other"},
+		{"scenario create shop sell --from empty.md", "there is no step in it"},
+		{"scenario create shop sell --from latin.md", "not UTF-8"},
+		{"scenario create shop sell --from nowhere.md", "nowhere.md"},
+		{"scenario create shop sell --step a:LONG", "at most 65536"},
+		{"scenario run", "run needs DIR"},
+		{"scenario run shop", "needs SLUG, or --all"},
+		{"scenario run shop buy --all", "exclude each other"},
+		{"scenario run shop --all --retry r1", "--retry goes on with a run of one scenario"},
+		{"scenario run shop ../buy --offline", "no slug"},
+		{"scenario run shop buy --offline --retry ../r1", "no run id"},
+		{"scenario run shop buy --offline --retry r1", "there is no run r1"},
+		{"scenario run shop sell --offline", "there is no scenario sell in " + filepath.Join(s.Home, "shop") + "; there are buy"},
+		{"scenario run nowhere buy --offline", "there is no directory nowhere"},
+		{"scenario run shop buy", "name its file with --config FILE"},
+		{"scenario run shop buy --config two.yaml", "exactly one"},
+		{"scenario run shop buy --config money.yaml", "money.yaml: orchestrator.budget.max_cost_usd is set"},
+		{"scenario run shop buy --offline --config tokens.yaml", "orchestrator.budget.max_total_tokens is set"},
+		{"scenario run shop buy --config keyless.yaml", "SOME_API_KEY is not set"},
+		{"scenario run shop buy --offline --parallel 0", "at least 1"},
+		{"scenario run shop buy --offline --step-timeout 10ms", "it takes 1s to 24h"},
+		{"scenario run shop buy --offline --junit nowhere/report.xml", "make the directory first"},
+		{"scenario run shop buy --offline --junit shop", "is a directory"},
+		{"scenario status", "status needs DIR;"},
+		{"scenario status shop ..", "no slug"},
+		{"scenario status shop sell", "there is no scenario sell"},
+		{"scenario list", "list needs DIR"},
+		{"scenario list nowhere", "there is no directory nowhere"},
+		{"scenario watch shop buy", "no run of scenario buy goes on"},
+		{"scenario cancel shop buy r/1", "no run id"},
+		{"scenario pause shop buy r1", "there is no run r1"},
+	} {
+		args := strings.Fields(tt.line)
+		for i := range args {
+			args[i] = strings.Replace(args[i], "LONG", long, 1)
+		}
+		code, stdout, stderr := s.Run(args...)
+		require.Equal(t, hall.ExitUsage, code, tt.line)
+		require.Empty(t, stdout, tt.line)
+		require.Contains(t, stderr, tt.says, tt.line)
+	}
+	entries, err := os.ReadDir("shop/scenarios")
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing was written")
+	require.NoDirExists(t, "shop/scenarios/buy/runs")
+	s.StartedNothing()
+}
+
+func TestScenarioCreateStatusList(t *testing.T) {
+	s := newShell(t)
+	s.File("journey.md", "# Buying\n\nFor people.\n\n## Open\nGo.\n\n## Buy\n### Actions\nBuy it.\n### Expected Outcome\nIt is mine.\n")
+	code, stdout, stderr := s.Run("scenario", "create", "shop", "buy", "--from", "journey.md", "--tag", "smoke", "--tag", "daily")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Contains(t, stdout, "scenario buy written: 2 steps in "+filepath.Join(s.Home, "shop/scenarios/buy"))
+	require.Contains(t, stderr, "prd.md is what agents are told of the application")
+	require.Contains(t, stderr, "the text before the first step of journey.md is for people")
+
+	code, stdout, _ = s.Run("scenario", "create", "shop", "buy", "--step", "Only: One step.", "--title", "Shorter", "--json")
+	require.Equal(t, hall.ExitOK, code)
+	var made created
+	require.NoError(t, json.Unmarshal([]byte(stdout), &made))
+	require.False(t, made.New)
+	require.Equal(t, []string{"01-open.md", "02-buy.md"}, made.Removed)
+
+	runs := "shop/scenarios/buy/runs/"
+	for id, status := range map[string]string{"r1": "pass", "r2": "fail", "r3": "pass"} {
+		require.NoError(t, os.MkdirAll(runs+id, 0o755))
+		s.File(runs+id+"/result.json", `{"run_id":"`+id+`","run_number":`+id[1:]+`,"scenario":"buy","status":"`+status+`","started_at":"2026-11-21T10:00:0`+id[1:]+`Z","duration_ms":1000,
+			"steps":[{"id":"01","title":"Only","status":"`+status+`","error":null}]}`)
+	}
+	require.NoError(t, os.MkdirAll(runs+"r4", 0o755))
+	s.File(runs+"r4/result.json", "torn")
+	code, stdout, stderr = s.Run("scenario", "status", "shop", "buy", "--json")
+	require.Equal(t, hall.ExitOK, code)
+	require.Contains(t, stderr, "left out: ")
+	var status detail
+	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
+	require.Equal(t, []string{"smoke", "daily"}, status.Tags, "kept")
+	require.Equal(t, "Shorter", status.Title)
+	require.Equal(t, 67, status.PassRate)
+	require.Equal(t, []scenario.StepRef{{ID: "01", Title: "Only", File: "01-only.md"}}, status.Steps)
+	require.Equal(t, "r3", status.RecentRuns[0].RunID, "newest first")
+	require.Equal(t, "01", *status.RecentRuns[1].FailedStep)
+
+	_, stdout, _ = s.Run("scenario", "status", "shop", "buy")
+	require.Regexp(t, `(?m)^#2 +r2 +fail +2026-11-21T10:00:02Z +0/1 +1\.0 s +01$`, stdout)
+	_, stdout, _ = s.Run("scenario", "status", "shop")
+	require.Regexp(t, `(?m)^buy +pass +2026-11-21T10:00:03Z +3 +67 % +1 +Shorter +smoke daily$`, stdout)
+	require.Contains(t, stdout, "1 scenario: 1 passing, 0 failing, 0 never run")
+	_, stdout, _ = s.Run("scenario", "list", "shop", "--json")
+	var list []brief
+	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
+	require.Len(t, list, 1)
+	s.StartedNothing()
+}
+
+// What is set and not heeded, and what agents would need and are not told, is said
+// before anything is paid for.
+func TestScenarioCautions(t *testing.T) {
+	t.Parallel()
+	const tester = "agents: [{id: a, backend: {type: offline}}]\n"
+	for name, tt := range map[string]struct {
+		team, prd string
+		exposed   bool // there is no store
+		says      []string
+	}{
+		"nothing": {tester, "## Base URL\nhttp://127.0.0.1:3000\n", false, nil},
+		"voting and time": {
+			tester + "orchestrator: {voting_sensitivity: strict, coordination: {persona_generator: {enabled: false}, task_decomposer: {enabled: false}}}\n" +
+				"timeout_settings: {initial_round_timeout_seconds: 60}\n",
+			"## Application Type\nweb\n", false,
+			[]string{
+				"team.yaml: orchestrator.coordination.task_decomposer.enabled has no effect on scenarios",
+				"team.yaml: orchestrator.voting_sensitivity has no effect on scenarios",
+				"team.yaml: timeout_settings.initial_round_timeout_seconds has no effect on scenarios; --step-timeout bounds each step",
+			},
+		},
+		"no prd.md":       {tester, "", false, []string{"prd.md is missing or empty: agents are told neither what the application is nor where"}},
+		"a template":      {tester, "## Base URL\n" + project.Unfilled + "\n", false, []string{"prd.md has the address http://HOST:PORT, as it was made"}},
+		"no section":      {tester, "A shop.\n", false, []string{"it has none of the sections Application Type"}},
+		"a cluster":       {tester, "## Base URL\nhttp://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
+		"nothing to hide": {tester, "## Base URL\nhttp://example.org\n", true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			team, err := config.ParseSingle("team.yaml", []byte(tt.team))
+			require.NoError(t, err)
+			from, err := project.Open(t.TempDir())
+			require.NoError(t, err)
+			defer from.Close()
+			var stderr bytes.Buffer
+			c := &hall.CLI{Stderr: &stderr}
+			w := &order{from: from, team: team, source: "team.yaml", trials: []*trial{{input: scenarioflow.Input{PRD: tt.prd}}}}
+			sayIdle(c, w)
+			sayPRD(c, w)
+			if tt.exposed {
+				sayExposed(c, w)
+			}
+			require.Len(t, strings.Split(stderr.String(), "\n"), len(tt.says)+1, stderr.String())
+			for _, says := range tt.says {
+				require.Contains(t, stderr.String(), says)
+			}
+			require.NotContains(t, stderr.String(), "hunter2")
+		})
+	}
+}
+
+// Where there is a store, prd.md is there and not in what a workflow is started with;
+// of a run that is not started nothing is left.
+func TestScenarioStoresPRD(t *testing.T) {
+	t.Parallel()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	from, err := project.Open(t.TempDir())
+	require.NoError(t, err)
+	defer from.Close()
+	run := &trial{slug: "buy", id: "r1", input: scenarioflow.Input{PRD: "Password: hunter2"}}
+	p := &hall.Connection{Store: store}
+	_, err = from.Begin("buy", "r1", time.Now())
+	require.NoError(t, err)
+	require.NoError(t, run.storePRD(t.Context(), p))
+	input, err := json.Marshal(run.input)
+	require.NoError(t, err)
+	require.NotContains(t, string(input), "hunter2")
+	require.Equal(t, acts.PRDHash("Password: hunter2"), run.input.PRDHash)
+	there, err := store.Get(t.Context(), "scenarios/buy/runs/r1/definition/prd.md")
+	require.NoError(t, err)
+	require.Equal(t, "Password: hunter2", string(there))
+
+	require.NoError(t, run.unstarted(t.Context(), p, from))
+	_, err = store.Get(t.Context(), "scenarios/buy/runs/r1/definition/prd.md")
+	require.ErrorIs(t, err, artifact.ErrNotFound)
+	require.NoDirExists(t, from.Path("buy", "runs", "r1"))
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+// printResult prints the result of a session, and returns the exit code as an error.
+func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r sessionflow.Result) error {
+	switch {
+	case conn.Scripted():
+		if err := conn.PrintJSON(r); err != nil {
+			return err
+		}
+	case r.Winner != "":
+		if err := printAnswer(ctx, conn, r); err != nil {
+			return err
+		}
+	}
+	if run.Offline {
+		conn.Infof("%s", team.OfflineNote)
+	}
+	if r.Winner == "" {
+		return &hall.ExitError{Code: exitCode(r), Err: noAnswer(r)}
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Timeout:
+		conn.Infof("the session's time ran out: this is the best answer so far; give it more with timeout_settings.orchestrator_timeout_seconds")
+	case coordination.OverSpent:
+		conn.Infof("the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget")
+	}
+	return hall.Exit(exitCode(r))
+}
+
+// exitCode is the exit code for a result. A refused input is a usage error, although
+// a worker refused it.
+func exitCode(r sessionflow.Result) int {
+	if r.Error != nil && runs.RefusedInput(r.Error.Type) {
+		return hall.ExitUsage
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit,
+		coordination.Presented, coordination.OverSpent:
+		return hall.ExitOK
+	case coordination.Timeout:
+		return hall.ExitTimeout
+	default: // failed, cancelled, running
+		return hall.ExitNoAnswer
+	}
+}
+
+// printAnswer prints the whole answer on stdout, and how it was decided on stderr.
+func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) error {
+	answer := r.Answer
+	if r.AnswerTruncated && r.AnswerPath != nil {
+		whole, err := wholeAnswer(ctx, conn, r)
+		if err != nil {
+			conn.Infof("only the first %d bytes of the answer are shown: %v; the whole text is at %s", len(answer), err, *r.AnswerPath)
+		} else {
+			answer = whole
+		}
+	}
+	if err := conn.Print(strings.TrimRight(progress.Plain(answer), "\n") + "\n"); err != nil {
+		return err
+	}
+	how := r.Status + " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")
+	if coordination.Status(r.Status) == coordination.Presented {
+		how = "presentation, without a vote"
+	}
+	conn.Infof("\n%s (%s) by %s · %s · %s", r.Winner, r.WinnerLabel, how, progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
+	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
+	return nil
+}
+
+// wholeAnswer reads from the store an answer that the result holds truncated.
+func wholeAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) (string, error) {
+	if conn.Store == nil {
+		return "", errors.New("reading more needs --bucket")
+	}
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	key := artifact.InBucket(r.SessionID).Final(r.Winner, "answer.json")
+	a, err := artifact.ReadJSON[artifact.Answer](ctx, conn.Store, key)
+	return a.Answer, err
+}
+
+// noAnswer is the error of a session that has no answer.
+func noAnswer(r sessionflow.Result) error {
+	if r.Status == drive.Cancelled {
+		return fmt.Errorf("session %s was cancelled; what was on record by then can be pulled", r.SessionID)
+	}
+	if r.Error != nil {
+		why := r.Error.Message
+		if why == "" {
+			why = r.Error.Type
+		}
+		return fmt.Errorf("session %s failed: %s", r.SessionID, why)
+	}
+	return fmt.Errorf("session %s ended as %s without an answer: no agent has one", r.SessionID, r.Status)
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/hall/halltest"
+	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+func consensus() sessionflow.Result {
+	return sessionflow.Result{
+		SessionID: "s1", Status: "consensus", Winner: "agent_b", WinnerLabel: "agent2.1",
+		Answer: "Spaces.\x1b[2J\u009b31m\n", AnswerPath: new("s3://bkt/team-a/sessions/s1/final/agent_b/answer.json"),
+		Votes: map[string]int{"agent_b": 2}, Rounds: 2, Cost: llm.Usage{InputTokens: 5, ModelCalls: 1},
+	}
+}
+
+func printed(t *testing.T, c hall.CLI, k runs.Run, r sessionflow.Result) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr, c.Queue = &out, &errs, drive.TaskQueue
+	code = halltest.Report(&c, printResult(t.Context(), &hall.Connection{CLI: &c, Target: hall.Target{Cluster: true}}, k, r))
+	return code, out.String(), errs.String()
+}
+
+func TestAPersonGetsTheAnswerOnStdoutAndNothingElse(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, consensus())
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, "Spaces.31m\n", stdout, "what a terminal obeys is gone")
+	require.Contains(t, stderr, "agent_b (agent2.1) by consensus · 2 fresh votes · 2 rounds · 5 tokens, cost unknown")
+	require.Contains(t, stderr, "conclave pull s1 DIR --bucket bkt --prefix team-a")
+}
+
+func TestAnAnswerWithoutAVoteSaysSo(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.Status, r.WinnerLabel, r.Votes = "presented", "agent2.final", map[string]int{}
+	code, _, stderr := printed(t, hall.CLI{}, runs.Run{}, r)
+	require.Equal(t, hall.ExitOK, code)
+	require.Contains(t, stderr, "agent_b (agent2.final) by presentation, without a vote · 2 rounds")
+}
+
+func TestAnAnswerThatIsTheBestSoFarSaysWhatRanOut(t *testing.T) {
+	t.Parallel()
+	for status, tt := range map[string]struct {
+		code int
+		says string
+	}{
+		"timeout": {hall.ExitTimeout, "the session's time ran out: this is the best answer so far; give it more with timeout_settings.orchestrator_timeout_seconds"},
+		"budget":  {hall.ExitOK, "the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget"},
+	} {
+		r := consensus()
+		r.Status = status
+		code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, r)
+		require.Equal(t, tt.code, code)
+		require.NotEmpty(t, stdout)
+		require.Contains(t, stderr, tt.says)
+	}
+}
+
+func TestScriptsGetOneJSONObject(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]hall.CLI{"json": {JSON: true}, "automation": {Automation: true}} {
+		code, stdout, stderr := printed(t, c, runs.Run{}, consensus())
+		require.Equal(t, hall.ExitOK, code, name)
+		require.Empty(t, stderr, name)
+		require.NotContains(t, stdout, "\x1b", name)
+		require.NotContains(t, stdout, "\u009b", name)
+		var got sessionflow.Result
+		require.NoError(t, json.Unmarshal([]byte(stdout), &got), name)
+		require.Equal(t, consensus(), got, "the text itself is unchanged")
+		if c.Automation {
+			require.Equal(t, 1, strings.Count(stdout, "\n"), "on the last line")
+		}
+	}
+}
+
+// lost is a reader that has gone away.
+type lost struct{}
+
+func (lost) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestAnAnswerThatCannotBePrintedIsNone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]hall.CLI{"person": {}, "json": {JSON: true}, "automation": {Automation: true}} {
+		var errs bytes.Buffer
+		c.Stdout, c.Stderr, c.Queue = lost{}, &errs, drive.TaskQueue
+		code := halltest.Report(&c, printResult(t.Context(), &hall.Connection{CLI: &c, Target: hall.Target{Cluster: true}}, runs.Run{}, consensus()))
+		require.Equal(t, hall.ExitNoAnswer, code, name)
+		require.Contains(t, errs.String(), "broken pipe", name)
+	}
+}
+
+func TestStateOfASessionThatAnswersNoQuestions(t *testing.T) {
+	t.Parallel()
+	k := runs.Run{ID: "s1", Workflow: "s1", Query: "Why?", Status: "failed"}
+	data, err := json.Marshal(closedState(k, sessionflow.Result{Error: &artifact.Error{Type: drive.InvalidInput, Message: "no query"}}))
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"session_id":"s1"`)
+	require.Contains(t, string(data), `"status":"failed"`)
+	require.Contains(t, string(data), `"agents":[]`, "a list for scripts, also if it is not known")
+	require.Contains(t, string(data), `"votes":{}`)
+}
+
+func TestEverythingOfflineSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []hall.CLI{{}, {JSON: true}, {Automation: true}} {
+		_, _, stderr := printed(t, c, runs.Run{Offline: true}, consensus())
+		require.Contains(t, stderr, team.OfflineNote)
+	}
+}
+
+func TestEndsWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, sessionflow.Result{
+		SessionID: "s1", Status: "failed", Error: &artifact.Error{Type: "NoAnswer", Message: "agent_a: AuthFailed: the key is refused"},
+	})
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "conclave: session s1 failed: agent_a: AuthFailed: the key is refused\n")
+
+	code, stdout, stderr = printed(t, hall.CLI{Automation: true}, runs.Run{}, sessionflow.Result{SessionID: "s1", Status: "cancelled"})
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, `"status":"cancelled"`)
+	require.Contains(t, stderr, "session s1 was cancelled")
+}
+
+func TestATimeoutPrintsTheBestAnswerSoFar(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.Status = "timeout"
+	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, r)
+	require.Equal(t, hall.ExitTimeout, code)
+	require.Contains(t, stdout, "Spaces.")
+	require.Contains(t, stderr, "time ran out")
+}
+
+func TestACutAnswerSaysWhereTheRestIs(t *testing.T) {
+	t.Parallel()
+	r := consensus()
+	r.AnswerTruncated = true
+	_, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, r)
+	require.Contains(t, stdout, "Spaces.")
+	require.Contains(t, stderr, "--bucket")
+	require.Contains(t, stderr, *r.AnswerPath)
+}

@@ -1,0 +1,176 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
+)
+
+// Commands are run, start and list.
+func Commands(c *hall.CLI) []*cobra.Command {
+	return []*cobra.Command{runCommand(c), startCommand(c), listCommand(c)}
+}
+
+func runCommand(c *hall.CLI) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "run [flags] QUERY",
+		Short: "Take QUERY to a decision and print the answer",
+		Long: `Take QUERY to a decision and print the answer.
+
+Without an address the session runs on this machine, on an embedded Temporal
+server and S3 store with a worker in this process. Ctrl-C stops looking: the
+session is kept, and goes on with the next run, watch, dev or worker on the same
+data directory. With an address the session is started on that cluster and
+followed.
+
+Exit codes: 0 decided, 1 wrong usage or configuration and nothing started,
+2 no answer, 3 the session's time ran out (the best answer is printed),
+4 interrupted.`,
+		Example: `  conclave run --offline "Tabs or spaces?"
+  conclave run --config team.yaml "Design a rate limiter for our API"
+  conclave run --automation "Tabs or spaces?" | tail -n 1 | jq -r .answer
+  conclave run --address temporal.example.com:7233 --bucket sessions "Tabs or spaces?"`,
+		Args: hall.Arguments("QUERY"),
+		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), c, f, args[0]) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func startCommand(c *hall.CLI) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "start [flags] QUERY",
+		Short: "Start the session and print its ID",
+		Long: `Start the session on a cluster and print its ID on stdout; its workers run it.
+
+Without an address the session is kept in the data directory and goes on
+whenever a stack with a worker runs there: during run, watch, dev or worker.`,
+		Example: `  id=$(conclave start --address temporal.example.com:7233 "Tabs or spaces?")
+  conclave watch --address temporal.example.com:7233 "$id"
+  conclave start --team reviewers --session-id release-42 "Is this release ready?"`,
+		Args: hall.Arguments("QUERY"),
+		RunE: func(cmd *cobra.Command, args []string) error { return start(cmd.Context(), c, f, args[0]) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// listed is a session in the output of list for programs.
+type listed struct {
+	SessionID string    `json:"session_id"`
+	Status    string    `json:"status"`
+	Query     string    `json:"query"` // shortened
+	CreatedAt time.Time `json:"created_at"`
+}
+
+func listCommand(c *hall.CLI) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Sessions, newest first",
+		Long: `List the sessions of the local data directory, or of a cluster's namespace, newest
+first. One that waits for a person is paused or parked here, with --json it is
+running. It never runs a step.`,
+		Example: `  conclave list
+  conclave list --json | jq -r '.[] | select(.status == "running") | .session_id'`,
+		Args: hall.Arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runs.PrintList(cmd.Context(), c, Kind(), [2]string{"SESSION", "QUERY"}, func(r runs.Listed) any {
+				return listed{SessionID: r.ID, Status: r.Status, Query: r.Query, CreatedAt: r.CreatedAt}
+			})
+		},
+	}
+}
+
+// run starts a session and follows it to its end.
+func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
+	return withNew(ctx, c, f, query, team.ThisProcess, func(conn *hall.Connection, o order) error {
+		stop, err := team.RunWorker(conn, o.tools)
+		if err != nil {
+			return hall.Exitf(hall.ExitNoAnswer, "run session %s: %w; `%s` goes on with it", o.id, err, c.CommandLine("watch", o.id))
+		}
+		defer stop()
+		return watch(ctx, conn, runs.NewRun(Kind(), o.id, o.offline))
+	})
+}
+
+// start starts a session and prints its ID.
+func start(ctx context.Context, c *hall.CLI, f flags, query string) error {
+	return withNew(ctx, c, f, query, team.AnyProcess, func(conn *hall.Connection, o order) error {
+		if conn.Cluster {
+			conn.WarnIdle(ctx)
+		}
+		if c.Scripted() {
+			return c.PrintJSON(running(runs.Run{ID: o.id}))
+		}
+		if !conn.Cluster {
+			c.Infof("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.CommandLine("watch", o.id))
+		}
+		if _, err := fmt.Fprintln(c.Stdout, o.id); err != nil {
+			return hall.Exitf(hall.ExitNoAnswer, "session %s has started, but print its ID: %w", o.id, err)
+		}
+		return nil
+	})
+}
+
+// withNew checks the input, connects, starts the session and calls use. Nothing is
+// started, the stack included, while the input is wrong.
+func withNew(ctx context.Context, c *hall.CLI, f flags, query string, r team.Runner, use func(*hall.Connection, order) error) error {
+	t, err := c.Target()
+	if err != nil {
+		return err
+	}
+	o, err := newOrder(c, t, f, query)
+	if err != nil {
+		return err
+	}
+	if !t.Cluster {
+		o.tools = team.NewTools()
+		if err := team.CheckTools(ctx, o.tools, o.team, r); err != nil {
+			return err
+		}
+	}
+	return c.With(ctx, t, func(conn *hall.Connection) error {
+		if err := conn.CheckBucket(ctx); err != nil {
+			return err
+		}
+		if !conn.Cluster {
+			if o.input.Team, err = team.Registry(conn.Target).Register(o.team); err != nil {
+				return err
+			}
+		}
+		err := runs.Start(ctx, conn, runs.Order{
+			Kind: Kind(), ID: o.id, Query: o.input.Query, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
+		})
+		if err != nil {
+			return err
+		}
+		introduce(conn, o)
+		return use(conn, o)
+	})
+}
+
+// introduce prints which session has started. Programs get only the note on the
+// built-in model, whose output could be mistaken for an answer.
+func introduce(conn *hall.Connection, o order) {
+	if o.offline {
+		conn.Infof("%s", team.OfflineNote)
+	}
+	if conn.Scripted() {
+		return
+	}
+	conn.Infof("session %s %s", o.id, conn.Target)
+	if len(o.team.Agents) > 0 {
+		conn.Infof("team from %s: %s", o.source, team.Describe(o.team))
+	}
+	if !conn.Cluster {
+		conn.Infof("in the browser: %s", conn.URL(o.id))
+	}
+}

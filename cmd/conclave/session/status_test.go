@@ -1,0 +1,49 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+func TestAHeldSessionNamesTheCommandThatReleasesIt(t *testing.T) {
+	t.Parallel()
+	c := &hall.CLI{Queue: drive.TaskQueue, DataDir: "/data"}
+	running := sessionflow.State{Status: drive.Running}
+	require.Empty(t, holds(c, running, "s1"))
+
+	paused := running
+	paused.Paused = true
+	require.Equal(t, []progress.Hold{{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` goes on"}}, holds(c, paused, "s1"))
+
+	parked := paused
+	parked.Parked = new("retry, finish or cancel: agent_b failed, Overloaded: no capacity")
+	require.Equal(t, []progress.Hold{
+		{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` goes on"},
+		{
+			Why:     "parked: retry, finish or cancel: agent_b failed, Overloaded: no capacity",
+			Release: "`conclave retry s1 --data-dir /data` runs what failed again, finish decides without it",
+		},
+	}, holds(c, parked, "s1"))
+
+	ended := parked
+	ended.Status = "cancelled"
+	require.Empty(t, holds(c, ended, "s1"), "an end needs no release")
+}
+
+func TestARevoteIsOneOfThePresentRound(t *testing.T) {
+	t.Parallel()
+	state := sessionflow.State{Status: drive.Running, View: coordination.View{Round: 3}}
+	events := []coordination.Entry{{Kind: coordination.EntryRound, Round: 3}, {Kind: coordination.EntryRevote, Round: 2}}
+	require.False(t, revote(state, events))
+	events = append(events, coordination.Entry{Kind: coordination.EntryRevote, Round: 3})
+	require.True(t, revote(state, events))
+	state.Status = "plurality"
+	require.False(t, revote(state, events))
+}

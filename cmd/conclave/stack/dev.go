@@ -1,0 +1,201 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/devserver"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/config"
+	"conclave/worker"
+	sessionflow "conclave/workflows/session"
+)
+
+// checkInterval is how often dev checks that its stack still serves.
+const checkInterval = 2 * time.Second
+
+// Commands are dev, worker, and the hidden command of the embedded stack's process.
+func Commands(c *hall.CLI) []*cobra.Command {
+	return []*cobra.Command{devCommand(c), workerCommand(c), childCommand(c)}
+}
+
+func childCommand(c *hall.CLI) *cobra.Command {
+	return &cobra.Command{
+		Use: devserver.ChildCommand, Hidden: true, Args: cobra.NoArgs, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return devserver.RunChild(cmd.Context(), c.Stdin, c.Stderr)
+		},
+	}
+}
+
+func devCommand(c *hall.CLI) *cobra.Command {
+	offline := false
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Embedded Temporal, web UI, S3 store and worker, until interrupted",
+		Long: `Run everything a session needs on this machine until interrupted: a Temporal
+server, its Web UI, an S3 store and a worker. It joins the stack that runs on the
+data directory already, if there is one. Ctrl-C is its normal end: whatever is
+unfinished goes on the next time.`,
+		Example: `  conclave dev
+  conclave dev --offline
+  conclave dev --config team.yaml --data-dir /srv/conclave`,
+		Args: hall.Arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return dev(cmd.Context(), c, offline) },
+	}
+	cmd.Flags().BoolVar(&offline, "offline", false, "the default team uses the built-in deterministic model")
+	return cmd
+}
+
+func dev(ctx context.Context, c *hall.CLI, offline bool) error {
+	t, err := c.Target()
+	if err != nil {
+		return err
+	}
+	if t.Cluster {
+		return fmt.Errorf("dev runs a Temporal server of its own, but there is an address already (%s); leave out --address and TEMPORAL_ADDRESS, or use `conclave worker`", t.Options.HostPort)
+	}
+	standard, source, keys, err := defaultTeam(c, offline)
+	if err != nil {
+		return err
+	}
+	tools := team.NewTools()
+	if err := team.CheckTools(ctx, tools, standard, team.ThisWorker); err != nil {
+		return err
+	}
+	conn, err := c.Connect(ctx, t, slog.New(slog.NewTextHandler(plainWriter{c.Stderr}, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		return unlessInterrupted(ctx, err)
+	}
+	defer conn.Close()
+	if err := team.SetDefault(conn.Target, standard); err != nil {
+		return err
+	}
+	cfg, err := team.WorkerConfig(conn, standard)
+	if err != nil {
+		return err
+	}
+	cfg.Tools = tools
+	stop, err := team.Start(cfg)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := announce(conn, standard, source, offline); err != nil {
+		return err
+	}
+	if keys != nil {
+		c.Infof("warning: sessions of the default team will wait: %v", keys)
+	}
+	return serve(ctx, conn)
+}
+
+// defaultTeam is the team of sessions that name none. Missing keys are only a warning,
+// because sessions may bring other teams; a dollar limit without prices is an error.
+func defaultTeam(c *hall.CLI, offline bool) (t config.Team, source string, keys, err error) {
+	t, source, err = team.Load(c, config.Local)
+	switch {
+	case err != nil:
+		return t, source, nil, err
+	case offline:
+		return t.Offline(), source, nil, nil
+	}
+	t = team.Resolve(t)
+	return t, source, team.MissingKeys(t), worker.Models{}.CheckPrices(t)
+}
+
+// serve waits until the command is interrupted or the embedded stack ends.
+func serve(ctx context.Context, conn *hall.Connection) error {
+	tick := time.NewTicker(checkInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if !conn.Scripted() {
+				conn.Infof("stopping; unfinished sessions go on the next time")
+			}
+			return nil
+		case <-tick.C:
+			if conn.StackEnded() {
+				return hall.Exitf(hall.ExitNoAnswer, "the embedded stack has ended; its log is %s, and `conclave dev` starts it again", conn.Stack.LogFile)
+			}
+		}
+	}
+}
+
+// unlessInterrupted drops an error of an interrupted start: an interrupt is the normal
+// end of dev and worker.
+func unlessInterrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// plainWriter removes control characters from log lines.
+type plainWriter struct{ out io.Writer }
+
+func (w plainWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.out, progress.Plain(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// served is what dev prints with --json. It holds no secret: the store's keys
+// are in stack.json, which only its owner may read.
+type served struct {
+	TemporalAddress string `json:"temporal_address"`
+	Namespace       string `json:"namespace"`
+	TaskQueue       string `json:"task_queue"`
+	UIAddress       string `json:"ui_address"`
+	S3Endpoint      string `json:"s3_endpoint"`
+	Bucket          string `json:"bucket"`
+	DataDir         string `json:"data_dir"`
+	Offline         bool   `json:"offline"`
+}
+
+func announce(conn *hall.Connection, standard config.Team, source string, offline bool) error {
+	s := conn.Stack
+	if conn.Scripted() {
+		return conn.PrintJSON(served{
+			TemporalAddress: s.TemporalAddress, Namespace: s.Namespace, TaskQueue: conn.Queue, UIAddress: s.UIAddress,
+			S3Endpoint: s.S3Endpoint, Bucket: s.Bucket, DataDir: s.DataDir, Offline: offline,
+		})
+	}
+	_, err := fmt.Fprintf(conn.Stdout, `Temporal    %s, namespace %s, task queue %s
+Web UI      %s/namespaces/%s/workflows
+S3          %s, bucket %s (keys in %s)
+Data        %s
+Team        default: %s from %s
+
+Start a session:
+  conclave run%s "…"
+  temporal workflow start --address %s --task-queue %s --type %s --workflow-id s1 --input '{"query":"…"}'
+
+Ctrl-C stops.
+`,
+		s.TemporalAddress, s.Namespace, conn.Queue, s.UIAddress, s.Namespace, s.S3Endpoint, s.Bucket, filepath.Join(s.DataDir, "stack.json"),
+		s.DataDir, progress.Line(team.Describe(standard)), source,
+		dataDirFlag(conn.CLI), s.TemporalAddress, hall.ShellQuote(conn.Queue), sessionflow.Type)
+	if offline {
+		conn.Infof("%s", "offline: the default team uses the built-in deterministic model, no language model")
+	}
+	return err
+}
+
+// dataDirFlag is the flag with which another command finds this data directory.
+func dataDirFlag(c *hall.CLI) string {
+	if c.DataDir == "" {
+		return ""
+	}
+	return " --data-dir " + hall.ShellQuote(c.DataDir)
+}

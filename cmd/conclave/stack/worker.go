@@ -1,0 +1,176 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"conclave/activities"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/config"
+	"conclave/worker"
+	"conclave/worker/settings"
+)
+
+// workerFlags are what a worker takes beyond the common flags.
+type workerFlags struct {
+	settings string // file
+	maxSteps int
+	offline  bool
+}
+
+func workerCommand(c *hall.CLI) *cobra.Command {
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Worker process for a cluster",
+		Long: `Run sessions and their steps for a cluster until interrupted. The workspaces and
+answers are kept in --bucket, which must honour conditional writes: the worker
+tries that before it takes any work. Credentials and endpoint of the store come
+from AWS_*, keys of models from the variables that teams and providers name.
+
+--worker-config says which providers teams can name, which teams sessions can
+name, and how much this worker may use. --config is the default team, of sessions
+that name none and bring none, unless the worker configuration has one. On a
+cluster neither may contain addresses of models outside of providers.
+Without an address the worker joins the local stack.`,
+		Example: `  AWS_REGION=eu-central-1 conclave worker --address temporal.example.com:7233 --bucket sessions --worker-config worker.yaml
+  AWS_ENDPOINT_URL_S3=http://127.0.0.1:9000 conclave worker --address 127.0.0.1:7233 --bucket sessions --config team.yaml
+  conclave worker --max-concurrent-steps 8`,
+		Args: hall.Arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd.Context(), c, f) },
+	}
+	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
+	cmd.Flags().IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
+	cmd.Flags().BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
+	return cmd
+}
+
+func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
+	t, err := c.Target()
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.maxSteps < 0:
+		return fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
+	case t.Cluster && c.Bucket == "":
+		return errors.New("a cluster's worker keeps sessions in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
+	}
+	var s settings.Settings
+	if f.settings != "" {
+		if s, err = settings.Load(f.settings); err != nil {
+			return err
+		}
+	}
+	if !t.Cluster {
+		for name, named := range s.Teams {
+			s.Teams[name] = team.Resolve(named)
+		}
+	}
+	standard, source, err := workerTeam(c, t, f, s)
+	if err != nil {
+		return err
+	}
+	tools, logger, err := workerTools(ctx, c, t, standard, s)
+	if err != nil {
+		return err
+	}
+	conn, err := c.Connect(ctx, t, logger)
+	if err != nil {
+		return unlessInterrupted(ctx, err)
+	}
+	defer conn.Close()
+	if err := conn.CheckBucket(ctx); err != nil {
+		return unlessInterrupted(ctx, err)
+	}
+	if err := team.SetDefault(conn.Target, standard); err != nil {
+		return err
+	}
+	cfg, err := team.WorkerConfig(conn, standard)
+	if err != nil {
+		return err
+	}
+	cfg.MaxConcurrentSteps, cfg.Tools = f.maxSteps, tools
+	cfg.Configure(s)
+	if f.settings != "" {
+		for _, missing := range slices.Concat(cfg.MissingKeys(), cfg.Lacking(ctx)) {
+			c.Infof("warning: %s", missing)
+		}
+	}
+	return work(ctx, conn, cfg, fmt.Sprintf("default team from %s: %s", source, team.Describe(standard)))
+}
+
+// workerTools makes the tools of a worker, and refuses a default team that it cannot
+// serve.
+func workerTools(ctx context.Context, c *hall.CLI, t hall.Target, standard config.Team, s settings.Settings) (*worker.Tools, *slog.Logger, error) {
+	tools := worker.NewTools(s)
+	priced := worker.Config{Tools: tools, Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: standard}}}
+	priced.Configure(s)
+	if err := priced.CheckPrices(); err != nil {
+		return nil, nil, err
+	}
+	logger := slog.New(slog.NewTextHandler(plainWriter{c.Stderr}, nil))
+	tools.Log = logger
+	tools.Keep(t.DataDir, worker.DefaultCache())
+	return tools, logger, team.CheckTools(ctx, tools, standard, team.ThisWorker)
+}
+
+// workerTeam is the default team of a worker: that of the operator's configuration,
+// else that of this invocation. On a cluster it obeys the rules of a session's input.
+// Without an operator's configuration it is the worker's only team, so its missing
+// keys are an error.
+func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) (standard config.Team, source string, err error) {
+	standard, own := s.Teams[activities.DefaultTeam]
+	switch source = f.settings; {
+	case own && c.Config != "":
+		return standard, source, fmt.Errorf("--config, but %s has a default team, too; leave out --config or teams.default", f.settings)
+	case own:
+	case t.Cluster:
+		standard, source, err = team.Load(c, config.Cluster)
+	default:
+		standard, source, err = team.Load(c, config.Local)
+	}
+	if err != nil {
+		return standard, source, err
+	}
+	if f.offline {
+		return standard.Offline(), source, nil
+	}
+	if !t.Cluster {
+		standard = team.Resolve(standard)
+	}
+	if err := (worker.Models{Providers: worker.NewProviders(s.Providers)}).CheckProviders(standard); err != nil {
+		return standard, source, fmt.Errorf("use the team of %s: %w", source, err)
+	}
+	if f.settings == "" {
+		err = team.MissingKeys(standard)
+	}
+	return standard, source, err
+}
+
+// work runs a worker until the command is interrupted or the worker cannot go on.
+func work(ctx context.Context, conn *hall.Connection, cfg worker.Config, describedTeam string) error {
+	started := func() {
+		conn.Infof("worker on the task queue %s %s, store %s, %s", conn.Queue, conn.Target, conn.Store.URL(""), describedTeam)
+	}
+	if conn.Cluster {
+		err := worker.Run(ctx, cfg, started)
+		if errors.Is(err, worker.ErrEnded) {
+			return hall.Exitf(hall.ExitNoAnswer, "%w", err)
+		}
+		return err
+	}
+	stop, err := team.Start(cfg)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	started()
+	return serve(ctx, conn)
+}

@@ -1,0 +1,148 @@
+package step
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/team"
+
+	"github.com/spf13/cobra"
+
+	"conclave/engine/config"
+	"conclave/worker"
+)
+
+// flags are what step takes beyond the common flags.
+type flags struct {
+	dir, criteria  string
+	fresh, offline bool
+	check, next    bool
+}
+
+// Command is `conclave step`.
+func Command(c *hall.CLI) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "step --session-dir DIR (--config FILE QUERY | --check)",
+		Short: "Run one step of one agent in a directory, or say who is next",
+		Long: `Run one step of one agent, without a server, and exit: the agent is shown every
+answer in the session directory, and answers, votes or stops. Who runs when is for
+the caller: a script, a CI job, another agent. --check says where everybody is, who
+is to be launched next, and whether there is a consensus.
+
+The configuration has exactly one agent. With an id it is that agent of the
+directory, without one the next free of agent_a to agent_z. A step of the agent
+that was interrupted goes on where it was, unless --fresh is given.
+
+Exit codes of a step: 0 it came to its action, 1 wrong usage or configuration and
+nothing started, 2 no action, 3 its time ran out, 4 interrupted.
+Exit codes of --check: 0 consensus, 2 not yet.`,
+		Example: `  conclave step --session-dir s1 --config agent_a.yaml "Tabs or spaces?"
+  conclave step --session-dir s1 --config agent_a.yaml --automation "Tabs or spaces?" | tail -n 1 | jq -r .action
+  conclave step --check --session-dir s1 | jq -r '.next[]'
+  conclave step --check --next --session-dir s1`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.check || f.next {
+				return hall.Arguments()(cmd, args)
+			}
+			return hall.Arguments("QUERY")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			warnUnused(c, cmd, "step", "address", "namespace", "task-queue", "bucket", "prefix", "data-dir")
+			if f.check || f.next {
+				warnUnused(c, cmd, "step --check", "eval-criteria", "fresh", "offline")
+				return check(c, f)
+			}
+			return run(cmd.Context(), c, f, args[0])
+		},
+	}
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.StringVar(&f.dir, "session-dir", "", "session directory `DIR`, made if it is not there")
+	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON; default eval_criteria.json of the directory)")
+	set.BoolVar(&f.fresh, "fresh", false, "begin anew, also if a step of the agent was interrupted")
+	set.BoolVar(&f.offline, "offline", false, "replace the model by the built-in deterministic one: no key, no network")
+	set.BoolVar(&f.check, "check", false, "run nothing; print where everybody is, as JSON")
+	set.BoolVar(&f.next, "next", false, "with --check: print nothing but who is to be launched next, one a line")
+	return cmd
+}
+
+// warnUnused warns of flags that have no effect on a command.
+func warnUnused(c *hall.CLI, cmd *cobra.Command, name string, flags ...string) {
+	for _, flag := range flags {
+		if cmd.Flags().Changed(flag) {
+			c.Warnf("--%s has no effect on %s", flag, name)
+		}
+	}
+}
+
+// order is the checked input of a step to run.
+type order struct {
+	flags    // with an absolute dir
+	query    string
+	team     config.Team // of one agent, whose ID may be empty
+	criteria json.RawMessage
+	tools    *worker.Tools
+}
+
+// newOrder checks the flags and the query.
+func newOrder(c *hall.CLI, f flags, query string) (order, error) {
+	o := order{flags: f, query: query}
+	if f.dir == "" {
+		return o, errors.New("no session directory is named; name one with --session-dir DIR")
+	}
+	err := hall.CheckQuery("QUERY", query)
+	if err != nil {
+		return o, err
+	}
+	if o.dir, err = filepath.Abs(f.dir); err != nil {
+		return o, fmt.Errorf("find the session directory %s: %w", f.dir, err)
+	}
+	if o.team, err = singleTeam(c, f.offline); err != nil {
+		return o, err
+	}
+	// No program that an agent's shell may use can be in the session directory.
+	o.tools = team.NewTools()
+	o.tools.Keep(o.dir)
+	o.criteria, err = team.ReadCriteria(f.criteria)
+	return o, err
+}
+
+// singleTeam is the configuration of the one agent whose step is run.
+func singleTeam(c *hall.CLI, offline bool) (config.Team, error) {
+	file := c.Config
+	if file == "" {
+		if _, err := os.Lstat(team.ProjectFile); errors.Is(err, fs.ErrNotExist) {
+			return config.Team{}, errors.New("a step needs a configuration with exactly one agent; name its file with --config FILE")
+		}
+		file = team.ProjectFile
+	}
+	data, err := team.ReadConfig(file)
+	if err != nil {
+		return config.Team{}, err
+	}
+	single, err := config.ParseSingle(file, data)
+	if err != nil {
+		return single, err
+	}
+	if offline {
+		return single.Offline(), nil
+	}
+	single = team.Resolve(single)
+	named := withName(single)
+	return single, errors.Join(team.Startable(named), worker.Models{}.CheckProviders(named))
+}
+
+// withName gives an agent without an ID a name for error messages.
+func withName(single config.Team) config.Team {
+	if agent := single.Agents[0]; agent.ID == "" {
+		agent.ID = "the agent"
+		single.Agents = []config.Agent{agent}
+	}
+	return single
+}

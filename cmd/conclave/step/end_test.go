@@ -1,0 +1,216 @@
+package step
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"conclave/cmd/conclave/hall"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A step that fails says so where an older action would be found, and hides no
+// older answer. What a later launch can mend goes on then.
+func TestStepFails(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {
+		answers("The older one."),
+		writes("plan.md", "# Plan\n"), refuses(http.StatusUnauthorized), votes("agent1"),
+	}})
+	file := s.agent(m, "agent_a", "")
+	code, _, _ := s.steps(file)
+	require.Equal(t, hall.ExitOK, code)
+
+	code, last, stderr := s.steps(file)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stderr, "agent_a came to no action")
+	require.Contains(t, stderr, "the same command goes on with step 2")
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, 2, last.StepNumber)
+	require.Nil(t, last.AnswerText)
+	require.NotEmpty(t, last.Error.Type)
+	require.NotEmpty(t, last.Error.Message)
+	require.EqualValues(t, 1, last.Cost.ModelCalls)
+	var there seedAction
+	s.read("agents/agent_a/last_action.json", &there)
+	require.Equal(t, "none", there.Action)
+	_, stdout, _ := s.checks("d", "")
+	require.Contains(t, stdout, `"latest_label": "agent1.1"`)
+
+	code, last, _ = s.steps(file)
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, 2, last.StepNumber)
+	require.Equal(t, "agent_a", *last.VoteTarget)
+}
+
+// A model that comes to no valid action would not on going on: the next launch
+// begins anew.
+func TestStepWithoutAnAction(t *testing.T) {
+	s := newShell(t)
+	nonsense := votes("agent9")
+	m := newScripted(t, map[string][]said{"agent_a": {answers("One."), nonsense, nonsense, nonsense, votes("agent1")}})
+	file := s.agent(m, "agent_a", "")
+	code, _, _ := s.steps(file)
+	require.Equal(t, hall.ExitOK, code)
+	code, last, stderr := s.steps(file)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Equal(t, "NoAction", last.Error.Type)
+	require.NotContains(t, stderr, "--fresh")
+	require.FileExists(t, "d/agents/agent_a/002/transcript.jsonl")
+	code, last, _ = s.steps(file)
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, 3, last.StepNumber)
+}
+
+// The time of the session's configuration is that of the step.
+func TestStepTimesOut(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n"), hanging(func() {}), answers("In time.")}})
+	file := s.agent(m, "agent_a", "timeout_settings: {orchestrator_timeout_seconds: 1}")
+	code, last, stderr := s.steps(file)
+	require.Equal(t, hall.ExitTimeout, code, stderr)
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, "Timeout", last.Error.Type)
+	require.Contains(t, stderr, "orchestrator_timeout_seconds")
+	code, last, _ = s.steps(file)
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, 1, last.StepNumber)
+}
+
+// Answers are counted over all steps on record.
+func TestStepLimits(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {answers("One."), votes("agent1"), votes("agent1")}})
+	const limits = "orchestrator: {max_new_answers_per_agent: 1}"
+	file := s.agent(m, "agent_a", limits)
+	for _, want := range []string{"new_answer", "vote"} {
+		code, last, stderr := s.steps(file)
+		require.Equal(t, hall.ExitOK, code, stderr)
+		require.Equal(t, want, last.Action)
+	}
+	require.NotContains(t, m.prompt("agent_a"), `"name":"new_answer"`)
+
+	s.step("d/agents/agent_b/001/step.json", `{"token": "x"}`)
+	file = s.agent(m, "agent_a", "orchestrator: {max_new_answers_per_agent: 1, defer_voting_until_all_answered: true}")
+	code, last, stderr := s.steps(file)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, "NothingOffered", last.Error.Type)
+	require.Contains(t, stderr, "can neither answer nor vote now")
+	require.Equal(t, 2, m.calls("agent_a"))
+	var there seedAction
+	s.read("agents/agent_a/last_action.json", &there)
+	require.Equal(t, "none", there.Action)
+}
+
+// Steps are counted over all that are on record, and so is what they have cost. A
+// step that has nothing left to spend goes on when it may spend more.
+func TestStepAllowance(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {
+		answers("One."), writes("plan.md", "# Plan\n"), writes("more.md", "# More\n"), answers("Two, and better."), votes("agent1"),
+	}})
+	budget := func(tokens int) string {
+		return s.agent(m, "agent_a", fmt.Sprintf("orchestrator: {max_steps_per_agent: 2, budget: {max_total_tokens: %d}}", tokens))
+	}
+	code, _, stderr := s.steps(budget(300)) // 120 each
+	require.Equal(t, hall.ExitOK, code, stderr)
+	for range 2 { // it costs nothing to ask again
+		code, last, stderr := s.steps(budget(300))
+		require.Equal(t, hall.ExitNoAnswer, code)
+		require.Equal(t, "BudgetSpent", last.Error.Type)
+		require.Contains(t, last.Error.Message, "orchestrator.budget")
+		require.Contains(t, stderr, "with more the same command goes on with step 2")
+		require.Equal(t, 3, m.calls("agent_a"))
+	}
+	code, last, _ := s.steps(budget(1000))
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, 2, last.StepNumber)
+
+	code, last, stderr = s.steps(budget(1000))
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Equal(t, "NothingOffered", last.Error.Type)
+	require.Contains(t, stderr, "orchestrator.max_steps_per_agent is 2")
+	require.Equal(t, 4, m.calls("agent_a"))
+	code, stdout, _ := s.Run("step", "--check", "--session-dir", "d", "--config", "agent_a.yaml")
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, `"next": []`)
+}
+
+// A directory in which no step could be kept is a usage error: no model is asked.
+func TestStepInADirectoryItCannotWrite(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {answers("One.")}})
+	file := s.agent(m, "agent_a", "")
+	for _, name := range []string{"agents/agent_a/last_action.json", ".conclave-locks", "blobs"} {
+		require.NoError(t, os.MkdirAll("d/"+name, 0o755))
+		if filepath.Dir(name) == "." {
+			require.NoError(t, os.Remove("d/"+name))
+			require.NoError(t, syscall.Mkfifo("d/"+name, 0o644))
+		}
+		code, _, stderr := s.steps(file)
+		require.Equal(t, hall.ExitUsage, code, name)
+		require.Contains(t, stderr, name+" is a")
+		require.NoError(t, os.Remove("d/"+name))
+	}
+	require.Zero(t, m.calls("agent_a"))
+	require.NoDirExists(t, "d/agents/agent_a/001")
+	if os.Getuid() == 0 {
+		t.Skip("nothing is read-only for root")
+	}
+	require.NoError(t, os.Chmod("d", 0o555))
+	code, _, stderr := s.steps(file)
+	require.NoError(t, os.Chmod("d", 0o755))
+	require.Equal(t, hall.ExitUsage, code)
+	require.Contains(t, stderr, "has to be writable")
+}
+
+// A hard round timeout ends a step that goes on with its tools.
+func TestStepRoundTimeout(t *testing.T) {
+	s := newShell(t)
+	slow := writes("plan.md", "# Plan\n").while(func(*http.Request) { <-after() })
+	m := newScripted(t, map[string][]said{"agent_a": {slow}})
+	file := s.agent(m, "agent_a", "timeout_settings: {initial_round_timeout_seconds: 1, round_timeout_grace_seconds: 0}")
+	code, last, stderr := s.steps(file)
+	require.Equal(t, hall.ExitTimeout, code, stderr)
+	require.Equal(t, "TimeOver", last.Error.Type)
+}
+
+// after is over when a model has thought for a while.
+func after() <-chan time.Time { return time.After(400 * time.Millisecond) }
+
+// An agent's first step has the time of a first round, every later one that of the
+// others.
+func TestStepRounds(t *testing.T) {
+	s := newShell(t)
+	slow := writes("plan.md", "# Plan\n").while(func(*http.Request) { <-after() })
+	m := newScripted(t, map[string][]said{"agent_a": {slow, slow, slow, answers("One."), slow}})
+	file := s.agent(m, "agent_a", "timeout_settings: {subsequent_round_timeout_seconds: 1, round_timeout_grace_seconds: 0}")
+	code, _, stderr := s.steps(file)
+	require.Equal(t, hall.ExitOK, code, stderr)
+	code, last, _ := s.steps(file)
+	require.Equal(t, hall.ExitTimeout, code)
+	require.Equal(t, "TimeOver", last.Error.Type)
+	require.Equal(t, 2, last.StepNumber)
+}
+
+// A step has the checklist that it has in a session: from the first answer on, with
+// the criteria of the directory.
+func TestStepChecklist(t *testing.T) {
+	s := newShell(t)
+	s.File("criteria.json", `[{"text": "Names its sources."}]`)
+	m := newScripted(t, map[string][]said{"agent_a": {answers("One."), votes("agent1")}})
+	file := s.agent(m, "agent_a", "orchestrator: {voting_sensitivity: checklist_gated}")
+	code, _, stderr := s.steps(file, "--eval-criteria", "criteria.json")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.NotContains(t, m.prompt("agent_a"), `"name":"submit_checklist"`)
+	code, _, stderr = s.steps(file)
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Contains(t, m.prompt("agent_a"), `"name":"submit_checklist"`)
+	require.Contains(t, m.prompt("agent_a"), "Names its sources.")
+}

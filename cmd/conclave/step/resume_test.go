@@ -1,0 +1,282 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"conclave/cmd/conclave/hall"
+
+	"github.com/stretchr/testify/require"
+)
+
+// until runs a step of an agent that is interrupted when stop is called.
+func (s shell) until(config string, stop func(context.CancelFunc), more ...string) (code int, stdout, stderr string) {
+	s.T.Helper()
+	ctx, cancel := context.WithCancel(s.T.Context())
+	defer cancel()
+	stop(cancel)
+	line := append([]string{"step", "--automation", "--session-dir", "d", "--config", config}, more...)
+	return s.RunUntil(ctx, append(line, "Which of us is right?")...)
+}
+
+// hanging is a reply that does not come before the client has gone.
+func hanging(begun func()) said {
+	return answers("never").while(func(r *http.Request) {
+		begun()
+		<-r.Context().Done()
+	})
+}
+
+// An interrupted step goes on where it was: what was paid is not paid again, and
+// its files are there.
+func TestStepGoesOn(t *testing.T) {
+	s := newShell(t)
+	var interrupt context.CancelFunc
+	m := newScripted(t, map[string][]said{
+		"agent_a": {answers("The older one."), writes("plan.md", "# Plan\n"), hanging(func() { interrupt() }), answers("Done.")},
+	})
+	file := s.agent(m, "agent_a", "")
+	code, _, _ := s.steps(file)
+	require.Equal(t, hall.ExitOK, code)
+
+	code, stdout, stderr := s.until(file, func(cancel context.CancelFunc) { interrupt = cancel })
+	require.Equal(t, hall.ExitInterrupted, code, stderr)
+	require.Contains(t, stderr, "the same command goes on with step 2, with --fresh it begins anew")
+	var last seedAction
+	s.read("agents/agent_a/last_action.json", &last)
+	require.Equal(t, "none", last.Action)
+	require.Equal(t, 2, last.StepNumber)
+	require.Equal(t, "Interrupted", last.Error.Type)
+	file2, err := os.ReadFile("d/agents/agent_a/last_action.json")
+	require.NoError(t, err)
+	require.JSONEq(t, string(file2), stdout)
+	require.NoFileExists(t, "d/agents/agent_a/002/action.json")
+	code, stdout, _ = s.checks("d", "")
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, `"running": false`)
+	require.Equal(t, []string{"agent_a"}, parseCheck(t, stdout).Next)
+
+	code, again, stderr := s.steps(file)
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, 2, again.StepNumber)
+	require.Equal(t, "Done.", *again.AnswerText)
+	require.EqualValues(t, 2, again.Cost.ModelCalls, "what the first launch paid is counted, the call that was cut off is not")
+	require.Equal(t, 4, m.calls("agent_a"))
+	require.FileExists(t, "d/agents/agent_a/002/workspace/plan.md")
+	require.NoDirExists(t, "d/agents/agent_a/003")
+	journals, err := os.ReadDir("d/journal")
+	require.NoError(t, err)
+	require.Empty(t, journals)
+	locks, err := os.ReadDir("d/.conclave-locks")
+	require.NoError(t, err)
+	require.Empty(t, locks)
+}
+
+// Who has no ID in the configuration is told under which one to go on: the same
+// command would be another agent's.
+func TestStepGoesOnUnderItsID(t *testing.T) {
+	s := newShell(t)
+	var interrupt context.CancelFunc
+	m := newScripted(t, map[string][]said{"m": {writes("plan.md", "# Plan\n"), hanging(func() { interrupt() }), answers("Done.")}})
+	agent := func(id string) {
+		s.File("agent.yaml", "agent: {"+id+"backend: {model: m, base_url: '"+m.URL+"/v1'}}")
+	}
+	agent("")
+	code, _, stderr := s.until("agent.yaml", func(cancel context.CancelFunc) { interrupt = cancel })
+	require.Equal(t, hall.ExitInterrupted, code)
+	require.Contains(t, stderr, "with the id agent_a in the configuration the same command goes on with step 1")
+	agent("id: agent_a, ")
+	code, last, stderr := s.steps("agent.yaml")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, 1, last.StepNumber)
+	require.EqualValues(t, 2, last.Cost.ModelCalls)
+}
+
+// An agent that joins meanwhile shifts the numbers of others: the step goes on with
+// those that it has been told, and who reads its answer then is told those of now.
+func TestStepGoesOnAfterAnotherJoined(t *testing.T) {
+	s := newShell(t)
+	var interrupt context.CancelFunc
+	m := newScripted(t, map[string][]said{
+		"agent_b": {answers("The answer of B.")},
+		"agent_c": {writes("plan.md", "# Plan\n"), hanging(func() { interrupt() }), answers("agent1.1 is right, see peers/agent1/x.")},
+		"agent_a": {answers("The answer of A."), votes("agent3")},
+	})
+	code, _, _ := s.steps(s.agent(m, "agent_b", ""))
+	require.Equal(t, hall.ExitOK, code)
+	code, _, _ = s.until(s.agent(m, "agent_c", ""), func(cancel context.CancelFunc) { interrupt = cancel })
+	require.Equal(t, hall.ExitInterrupted, code)
+	code, _, _ = s.steps(s.agent(m, "agent_a", ""))
+	require.Equal(t, hall.ExitOK, code)
+
+	code, last, stderr := s.steps("agent_c.yaml")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, 1, last.StepNumber)
+	require.Equal(t, 3, m.calls("agent_c"), "what was paid is not paid again")
+	require.NotContains(t, m.prompt("agent_c"), "The answer of A.")
+	code, last, _ = s.steps("agent_a.yaml")
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, "agent_c", *last.VoteTarget)
+	require.Contains(t, m.prompt("agent_a"), "agent2.1 is right, see peers/agent2/x.")
+}
+
+// With --fresh, or asked something else, the agent begins anew; what was
+// interrupted before that is not gone on with later either.
+func TestStepBeginsAnew(t *testing.T) {
+	for name, more := range map[string][]string{"fresh": {"--fresh"}, "criteria": {"--eval-criteria", "criteria.json"}} {
+		t.Run(name, func(t *testing.T) {
+			s := newShell(t)
+			s.File("criteria.json", `[{"text": "Is short."}]`)
+			var interrupt context.CancelFunc
+			m := newScripted(t, map[string][]said{
+				"agent_a": {writes("plan.md", "# Plan\n"), hanging(func() { interrupt() }), answers("Anew."), votes("agent1")},
+			})
+			file := s.agent(m, "agent_a", "")
+			code, _, _ := s.until(file, func(cancel context.CancelFunc) { interrupt = cancel })
+			require.Equal(t, hall.ExitInterrupted, code)
+			code, last, stderr := s.steps(file, more...)
+			require.Equal(t, hall.ExitOK, code, stderr)
+			require.Equal(t, 2, last.StepNumber)
+			require.NotContains(t, m.prompt("agent_a"), "plan.md\\\\", "the conversation is a new one")
+			require.EqualValues(t, 1, last.Cost.ModelCalls)
+			require.NoDirExists(t, "d/agents/agent_a/002/workspace")
+			code, last, _ = s.steps(file)
+			require.Equal(t, hall.ExitOK, code)
+			require.Equal(t, 3, last.StepNumber)
+		})
+	}
+}
+
+// A claim without a journal is nothing to go on with: its number stays taken.
+func TestStepAfterABareClaim(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {answers("Mine.")}})
+	s.step("d/agents/agent_a/001/step.json", `{"token": "step-x", "seen_steps": {}, "labels": []}`)
+	s.step("d/agents/agent_a/002/step.json", `{"token": "../../x", "seen_steps": {}, "labels": []}`)
+	s.step("d/agents/agent_a/003/step.json", `torn`)
+	code, last, _ := s.steps(s.agent(m, "agent_a", ""))
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, 4, last.StepNumber)
+}
+
+// Whoever was killed after the commit took the action: the next launch makes what
+// is made of it, and is that step.
+func TestStepSettlesWhatIsCommitted(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n"), answers("Mine."), votes("agent1")}})
+	file := s.agent(m, "agent_a", "")
+	code, first, _ := s.steps(file)
+	require.Equal(t, hall.ExitOK, code)
+	var claim struct {
+		Token string `json:"token"`
+	}
+	torn := func() {
+		s.read("agents/agent_a/001/step.json", &claim)
+		s.step("d/journal/"+claim.Token+"/000001.json", "{}")
+		for _, name := range []string{"001/answer.json", "001/workspace", "001/workspace.json", "001/transcript.jsonl", "last_action.json"} {
+			require.NoError(t, os.RemoveAll("d/agents/agent_a/"+name))
+		}
+	}
+	torn()
+	code, again, stderr := s.steps(file)
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, first, again)
+	require.Equal(t, 2, m.calls("agent_a"), "nothing is paid again")
+	for _, name := range []string{"001/answer.json", "001/workspace/plan.md", "001/transcript.jsonl", "last_action.json"} {
+		require.FileExists(t, "d/agents/agent_a/"+name)
+	}
+	torn()
+	code, again, stderr = s.steps(file, "--fresh")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, 2, again.StepNumber)
+	require.FileExists(t, "d/agents/agent_a/001/answer.json")
+	require.NoDirExists(t, filepath.Join("d/journal", claim.Token))
+}
+
+// A step that is at work is nobody else's: who is launched meanwhile takes
+// another number, and --check waits for it.
+func TestStepAtWork(t *testing.T) {
+	s := newShell(t)
+	atWork, release := make(chan struct{}), make(chan struct{})
+	m := newScripted(t, map[string][]said{"agent_a": {
+		writes("plan.md", "# Plan\n"),
+		answers("The first.").while(func(*http.Request) { close(atWork); <-release }),
+		answers("The second."),
+	}})
+	file := s.agent(m, "agent_a", "")
+	first := make(chan int, 1)
+	go func() {
+		code, _, _ := s.until(file, func(context.CancelFunc) {})
+		first <- code
+	}()
+	<-atWork
+	code, stdout, _ := s.checks("d", "")
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stdout, `"running": true`)
+	require.Empty(t, parseCheck(t, stdout).Next)
+	for range 20 { // who looks holds nobody up
+		s.checks("d", "")
+	}
+
+	code, last, stderr := s.steps(file, "--fresh")
+	require.Equal(t, hall.ExitOK, code)
+	require.Equal(t, 2, last.StepNumber)
+	require.Contains(t, stderr, "step 1 of agent_a is at work in another process")
+	close(release)
+	require.Equal(t, hall.ExitOK, <-first)
+	var a seedAnswer
+	s.read("agents/agent_a/001/answer.json", &a)
+	require.Equal(t, "The first.", a.Answer)
+	s.read("agents/agent_a/002/answer.json", &a)
+	require.Equal(t, "The second.", a.Answer)
+	var l seedAction
+	s.read("agents/agent_a/last_action.json", &l)
+	require.Equal(t, 2, l.StepNumber, "a step that ends late does not hide a later one")
+}
+
+// Launches of one agent at once get different numbers, and nothing is overwritten.
+func TestStepsOfOneAgentAtOnce(t *testing.T) {
+	s := newShell(t)
+	const launches = 8
+	var asked atomic.Int32
+	everybody := make(chan struct{})
+	together := func(*http.Request) { // nobody is shown what another one has answered already
+		if asked.Add(1) == launches {
+			close(everybody)
+		}
+		<-everybody
+	}
+	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n").while(together), answers("Mine.").while(together)}})
+	file := s.agent(m, "agent_a", "")
+	type ended struct {
+		code int
+		out  string
+	}
+	all := make(chan ended)
+	for range launches {
+		go func() {
+			code, stdout, stderr := s.until(file, func(context.CancelFunc) {})
+			all <- ended{code, stdout + stderr}
+		}()
+	}
+	for range launches {
+		e := <-all
+		require.Equal(t, hall.ExitOK, e.code, e.out)
+	}
+	tokens := map[string]bool{}
+	for n := 1; n <= launches; n++ {
+		var c struct {
+			Token string `json:"token"`
+		}
+		s.read(fmt.Sprintf("agents/agent_a/%03d/action.json", n), &c)
+		tokens[c.Token] = true
+		require.FileExists(t, fmt.Sprintf("d/agents/agent_a/%03d/answer.json", n))
+	}
+	require.Len(t, tokens, launches)
+	require.NoDirExists(t, "d/agents/agent_a/009")
+}

@@ -1,0 +1,146 @@
+package team
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/engine/config"
+)
+
+// Command is `conclave config`.
+func Command(c *hall.CLI) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Team configuration: init, validate, schema",
+		Long:  "Write a commented starter file, check files, or print the JSON Schema of team configurations.",
+		Example: `  conclave config init
+  conclave config validate conclave.yaml
+  conclave config schema > conclave.schema.json`,
+		RunE: hall.Group,
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use:   "init [FILE]",
+			Short: "Write a commented starter file",
+			Long:  "Write a commented starter file, ./" + ProjectFile + " unless FILE is given. A file that exists is left alone.",
+			Example: `  conclave config init
+  conclave config init team.yaml`,
+			Args: cobra.MaximumNArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error { return initialize(c, args) },
+		},
+		&cobra.Command{
+			Use:   "validate [FILE...]",
+			Short: "Check team configurations",
+			Long: "Check files, ./" + ProjectFile + " unless any is given, as `run` would, without starting anything. " +
+				"All problems of all files are printed.",
+			Example: `  conclave config validate
+  conclave config validate conclave.yaml teams/*.yaml`,
+			RunE: func(_ *cobra.Command, args []string) error { return validate(c, args) },
+		},
+		&cobra.Command{
+			Use:     "schema",
+			Short:   "Print the JSON Schema",
+			Long:    "Print the JSON Schema of team configurations, for editors and other programs.",
+			Example: "  conclave config schema > conclave.schema.json",
+			Args:    hall.Arguments(),
+			RunE:    func(*cobra.Command, []string) error { return printSchema(c) },
+		},
+	)
+	return cmd
+}
+
+func initialize(c *hall.CLI, args []string) error {
+	file := ProjectFile
+	if len(args) > 0 {
+		file = args[0]
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("write a starter file to %s: it exists already and is left alone; name another FILE, or remove it", file)
+	}
+	if err != nil {
+		return fmt.Errorf("write a starter file: %w", err)
+	}
+	_, err = f.Write(config.Starter())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write a starter file: %w", err)
+	}
+	if c.Scripted() {
+		return c.PrintJSON(map[string]string{"file": file})
+	}
+	_, err = fmt.Fprintf(c.Stdout, "%s written; check it with `conclave config validate %s`\n", file, hall.ShellQuote(file))
+	return err
+}
+
+// Checked is the result of checking one file.
+type Checked struct {
+	File     string    `json:"file"`
+	Valid    bool      `json:"valid"`
+	Problems []Problem `json:"problems"`
+}
+
+// Problem is one error in a file; Line is 0 if it has no place in the text.
+type Problem struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Key     string `json:"key"`
+	Message string `json:"message"`
+}
+
+func validate(c *hall.CLI, files []string) error {
+	if len(files) == 0 {
+		files = []string{ProjectFile}
+	}
+	results, code := make([]Checked, 0, len(files)), hall.ExitOK
+	for _, file := range files {
+		_, _, err := Read(file, config.Local)
+		results = append(results, Checked{File: file, Valid: err == nil, Problems: Problems(err)})
+		if err != nil {
+			code = hall.ExitUsage
+		}
+		switch {
+		case c.Scripted():
+		case err != nil:
+			c.Infof("%v", err)
+		default:
+			if _, err := fmt.Fprintf(c.Stdout, "%s: OK\n", file); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Scripted() {
+		if err := c.PrintJSON(results); err != nil {
+			return err
+		}
+	}
+	return hall.Exit(code)
+}
+
+// Problems are the errors of a configuration, each with its place.
+func Problems(err error) []Problem {
+	list := []Problem{}
+	var found config.Problems
+	switch {
+	case errors.As(err, &found):
+		for _, p := range found {
+			list = append(list, Problem{Line: p.Line, Column: p.Column, Key: p.Key, Message: p.Message})
+		}
+	case err != nil:
+		list = append(list, Problem{Message: err.Error()})
+	}
+	return list
+}
+
+func printSchema(c *hall.CLI) error {
+	schema, err := config.Schema()
+	if err != nil {
+		return fmt.Errorf("make the schema: %w", err)
+	}
+	_, err = fmt.Fprintln(c.Stdout, string(schema))
+	return err
+}

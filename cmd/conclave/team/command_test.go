@@ -1,0 +1,69 @@
+package team
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"conclave/cmd/conclave/hall"
+
+	"github.com/stretchr/testify/require"
+)
+
+const goodTeam = `
+agents:
+  - id: agent_a
+    backend: {type: openai, model: m}
+`
+
+func TestConfigInitWritesAFileThatIsValid(t *testing.T) {
+	s := newShell(t)
+	code, stdout, stderr := s.Run("config", "init")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Contains(t, stdout, "conclave.yaml written")
+	code, stdout, stderr = s.Run("config", "validate", "conclave.yaml")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, "conclave.yaml: OK\n", stdout)
+}
+
+func TestConfigInitLeavesFilesAlone(t *testing.T) {
+	s := newShell(t)
+	s.File("mine.yaml", "precious")
+	code, stdout, stderr := s.Run("config", "init", "mine.yaml")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "mine.yaml: it exists already")
+	content, err := os.ReadFile("mine.yaml")
+	require.NoError(t, err)
+	require.Equal(t, "precious", string(content))
+}
+
+func TestConfigValidateTellsOfEveryFile(t *testing.T) {
+	s := newShell(t)
+	s.File("good.yaml", goodTeam)
+	s.File("bad.yaml", "agents: []\n")
+	code, stdout, stderr := s.Run("config", "validate", "bad.yaml", "good.yaml", "gone.yaml")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Equal(t, "good.yaml: OK\n", stdout)
+	require.Contains(t, stderr, "bad.yaml:1")
+	require.Contains(t, stderr, "gone.yaml")
+
+	code, stdout, stderr = s.Run("config", "validate", "--json", "bad.yaml", "good.yaml")
+	require.Equal(t, hall.ExitUsage, code)
+	require.Empty(t, stderr)
+	var verdicts []Checked
+	require.NoError(t, json.Unmarshal([]byte(stdout), &verdicts))
+	require.Len(t, verdicts, 2)
+	require.False(t, verdicts[0].Valid)
+	require.Equal(t, 1, verdicts[0].Problems[0].Line)
+	require.NotEmpty(t, verdicts[0].Problems[0].Message)
+	require.Equal(t, Checked{File: "good.yaml", Valid: true, Problems: []Problem{}}, verdicts[1])
+}
+
+func TestConfigSchemaIsJSON(t *testing.T) {
+	s := newShell(t)
+	code, stdout, _ := s.Run("config", "schema")
+	require.Equal(t, hall.ExitOK, code)
+	require.True(t, json.Valid([]byte(stdout)))
+	require.Contains(t, stdout, "agents")
+}

@@ -1,0 +1,85 @@
+package team
+
+import (
+	"path/filepath"
+
+	"conclave/activities"
+	"conclave/cmd/conclave/hall"
+	"conclave/engine/config"
+	"conclave/worker"
+)
+
+// RunWorker starts a worker in this process that runs steps, unless the target is a
+// cluster, which has its own. Its default team is that of the data directory. Tools
+// may be nil.
+func RunWorker(conn *hall.Connection, tools *worker.Tools) (stop func(), err error) {
+	if conn.Cluster {
+		return func() {}, nil
+	}
+	cfg, err := WorkerConfig(conn, ForOthers(conn.CLI, conn.Target))
+	if err != nil {
+		return nil, err
+	}
+	cfg.Tools = tools
+	return Start(cfg)
+}
+
+// RunObserver starts a worker in this process that answers queries and updates but
+// runs no steps, unless the target is a cluster.
+func RunObserver(conn *hall.Connection) (stop func(), err error) {
+	if conn.Cluster {
+		return func() {}, nil
+	}
+	cfg := baseConfig(conn)
+	cfg.NoSteps = true
+	return Start(cfg)
+}
+
+// WorkerConfig is the configuration of a worker at a connection. A team of the zero
+// value is no default team.
+func WorkerConfig(conn *hall.Connection, team config.Team) (worker.Config, error) {
+	cfg := baseConfig(conn)
+	var err error
+	cfg.Teams, err = known(conn.Target, team)
+	return cfg, err
+}
+
+func baseConfig(conn *hall.Connection) worker.Config {
+	cfg := worker.Config{Client: conn.Client, Store: conn.Store, TaskQueue: conn.Queue, Cache: worker.DefaultCache()}
+	if !conn.Cluster {
+		cfg.Scratch = filepath.Join(conn.Target.DataDir, "scratch")
+		cfg.Cache = filepath.Join(conn.Target.DataDir, "cache")
+	}
+	return cfg
+}
+
+// known are the teams that a worker of this process can run. The default team of a
+// local stack is registered, so that every worker of the data directory can go on
+// with its sessions.
+func known(t hall.Target, team config.Team) (activities.Teams, error) {
+	teams := activities.Teams{Named: map[string]config.Team{}}
+	if !t.Cluster {
+		teams.Dir = Dir(t)
+	}
+	if len(team.Agents) == 0 {
+		return teams, nil
+	}
+	teams.Named[activities.DefaultTeam] = team
+	if t.Cluster {
+		return teams, nil
+	}
+	_, err := teams.Register(team)
+	return teams, err
+}
+
+// Start starts a worker.
+func Start(cfg worker.Config) (stop func(), err error) {
+	w, err := worker.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Start(); err != nil {
+		return nil, err
+	}
+	return w.Stop, nil
+}
