@@ -1,19 +1,29 @@
 // Command conclave takes a question to a decision with a team of agents.
 //
-// It is a client: what happens in a session is decided in engine/coordination
-// and carried out by workers. Some commands run such a worker in their own
-// process, and without an address they join the embedded stack of their data
-// directory (package devserver), or start it for as long as they need it.
+// It is a client: engine/coordination decides, workers carry out. Some commands run a
+// worker in this process. Without an address they join the embedded stack of their
+// data directory, or start it for as long as they need it.
 //
-// Start with command.go, which has the command tree; every command has a file
-// of its own name. What they share: connect.go finds the place where sessions
-// run, team.go the team and its keys, launch.go starts a session, update.go asks
-// something of a running one, follow.go watches one to its end with package
-// progress, hold.go says what a held one waits for, answer.go prints what came
-// out, and exit.go turns every end into an exit code and a sentence. What a
-// session leaves behind is copied and verified by package pull, and a step of it
-// shown by package transcript. Scenarios are in a directory of their own kind,
-// package project; scenariorun.go starts their runs and scenariotrial.go follows
-// them. One step in a directory needs no stack: step.go checks the wish,
-// steplaunch.go finds what to launch, steprun.go runs it.
+// Package main holds the root command (main.go) and version. Every product and every
+// subject has a package of its own:
+//
+//   - session: run, start, list
+//   - pipeline: pipeline run, validate, list
+//   - scenario: scenario create, run, status, list, watch, pause, resume, cancel; its
+//     directories are package project
+//   - step: step, which runs one step in a directory, without a server
+//   - runs: watch, status, result, say, pause, resume, finish, retry and cancel, which
+//     serve sessions and pipelines by ID; main fills its table of kinds
+//   - pull: pull, which copies and verifies the files of a run
+//   - transcript: transcript, which prints one step of a run
+//   - team: config; it reads teams, checks their tools and starts workers for the
+//     other packages
+//   - stack: dev and worker; devserver is the embedded stack
+//   - sandbox: sandbox check
+//
+// They share hall: streams, flags, target, connection, printing and exit codes.
+// Package progress draws what happens in a run. Packages e2e and bench hold the
+// end-to-end tests and the benchmarks.
+//
+// To add a flag to a command, start with the file command.go of its package.
 package main
