@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave/engine/config"
+	"conclave/engine/redact"
 	"conclave/engine/step"
 )
 
@@ -41,7 +42,7 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 			return l.tools.Open(ctx, a, workspace)
 		},
 		Repeatable: l.tools.repeatable,
-		Redact:     redact(slices.Concat(os.Environ(), l.tools.secrets())),
+		Redact:     redact.New(redact.Environment(slices.Concat(os.Environ(), l.tools.secrets()))).Bytes,
 	}, nil
 }
 

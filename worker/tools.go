@@ -21,6 +21,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/redact"
 	"conclave/engine/step"
 	"conclave/worker/settings"
 )
@@ -120,7 +121,7 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 	for _, s := range servers {
 		secrets = append(secrets, handed(s)...)
 	}
-	return redacting{opened: opened, redact: redact(secrets)}, nil
+	return redacting{opened, redact.New(redact.Environment(secrets))}, nil
 }
 
 // repeatable reports whether a call that may have run already can be run again.
@@ -257,11 +258,11 @@ func (t *Tools) getenv(name string) string {
 	return os.Getenv(name)
 }
 
-// redacting takes out of results what MCP servers were given as secrets: those
-// that only a team's file defines are not among the worker's.
+// redacting removes the secrets of MCP servers from results: the worker's redactor
+// does not have those that only a team's file defines.
 type redacting struct {
-	opened step.Tools
-	redact func([]byte) []byte
+	opened   step.Tools
+	redactor *redact.Redactor
 }
 
 // Tools implements loop.Tools.
@@ -273,7 +274,7 @@ func (r redacting) Close() error { return r.opened.Close() }
 // Run implements loop.Tools.
 func (r redacting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	out, err := r.opened.Run(ctx, call)
-	out.Text = string(r.redact([]byte(out.Text)))
+	out.Text = r.redactor.String(out.Text)
 	return out, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"conclave/activities/sandbox"
 	"conclave/engine/config"
 	"conclave/engine/llm"
+	"conclave/engine/redact"
 	"conclave/worker/settings"
 )
 
@@ -165,7 +166,7 @@ func TestOpenedTools(t *testing.T) {
 	require.Contains(t, told, "A_TOKEN=[redacted]")
 	require.NotContains(t, told+run("mcp__own__tell", "{}"), "secret")
 	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain"}, slices.Sorted(slices.Values(tools.secrets())), "what the whole worker redacts")
-	require.Equal(t, "x [redacted]", string(redact(tools.secrets())([]byte("x verysecret"))))
+	require.Equal(t, "x [redacted]", redact.New(redact.Environment(tools.secrets())).String("x verysecret"))
 }
 
 func TestAServerThatDoesNotStart(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"conclave/activities/session"
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
+	"conclave/engine/redact"
 	"conclave/worker/settings"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
@@ -149,7 +150,7 @@ func (c Config) process(s *scratch) attempt.Process {
 			Tools: c.Tools.Open, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
 		},
 		Store: c.Store, Now: time.Now, Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client),
-		Redact: redact(slices.Concat(os.Environ(), c.Tools.secrets())),
+		Redact: redact.New(redact.Environment(slices.Concat(os.Environ(), c.Tools.secrets()))).Bytes,
 	}
 	if s != nil {
 		p.Scratch = s.dir

@@ -15,6 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"conclave/engine/llm"
+	"conclave/engine/redact"
 )
 
 // Options configure a Client.
@@ -45,13 +46,14 @@ type Options struct {
 
 // Client is one model at one provider. It is safe for concurrent use.
 type Client struct {
-	chat    sdk.ChatCompletionService
-	host    string
-	key     string
-	model   string
-	params  map[string]any
-	price   func(llm.Usage) float64
-	waiting func(context.Context, string) func()
+	chat     sdk.ChatCompletionService
+	host     string
+	key      string
+	redactor *redact.Redactor // of the key
+	model    string
+	params   map[string]any
+	price    func(llm.Usage) float64
+	waiting  func(context.Context, string) func()
 
 	server   server
 	wanted   parts
@@ -93,7 +95,7 @@ func New(o Options) (*Client, error) {
 			option.WithMaxRetries(0),
 			option.WithHTTPClient(httpClient(o.HTTPClient)),
 		),
-		host: base.Host, key: o.APIKey, model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
+		host: base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
 		server: server{o.BaseURL, o.Model}, wanted: parts{stream: streams, usage: streams, thoughts: true, images: true},
 		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
 	}, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"conclave/engine/llm"
+	"conclave/engine/redact"
 	"conclave/engine/text"
 )
 
@@ -23,7 +24,7 @@ func (c *Client) failure(kind llm.Kind, status int, event, remedy string, cause 
 	if remedy != "" {
 		message += "; " + remedy
 	}
-	return &llm.Error{Kind: kind, Status: status, Message: message, Err: c.redact(cause)}
+	return &llm.Error{Kind: kind, Status: status, Message: message, Err: c.redactor.Error(cause)}
 }
 
 // unusable reports a response that arrived but is not a reply.
@@ -156,36 +157,17 @@ func (c *Client) remedy(kind llm.Kind) string {
 	}
 }
 
-// withoutKey replaces the key, which some servers repeat.
-func (c *Client) withoutKey(s string) string {
-	if c.key == "" {
-		return s
+// redactor removes the key, which some servers repeat.
+func redactor(key string) *redact.Redactor {
+	if key == "" {
+		return nil
 	}
-	return strings.ReplaceAll(s, c.key, "[key]")
+	return redact.New([]string{key})
 }
-
-// redact removes the key from a cause: errors of parsing and of connections quote
-// the data.
-func (c *Client) redact(cause error) error {
-	if cause == nil || c.key == "" || !strings.Contains(cause.Error(), c.key) {
-		return cause
-	}
-	return &redactedError{text: c.withoutKey(cause.Error()), cause: cause}
-}
-
-// redactedError matches its cause in errors.Is but does not unwrap to it.
-type redactedError struct {
-	text  string
-	cause error
-}
-
-func (e *redactedError) Error() string { return e.text }
-
-func (e *redactedError) Is(target error) bool { return errors.Is(e.cause, target) }
 
 // excerpt returns the beginning of a response on one line, without the key.
 func (c *Client) excerpt(response string) string {
-	response = c.withoutKey(response)
+	response = c.redactor.String(response)
 	head, _ := text.Head(response, 4*maxExcerpt)
 	return text.Truncate(text.OneLine(strings.ToValidUTF8(head, "")), maxExcerpt)
 }

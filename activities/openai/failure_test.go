@@ -13,6 +13,7 @@ import (
 
 	"conclave/activities/openai"
 	"conclave/engine/llm"
+	"conclave/engine/redact"
 )
 
 func TestStatusToKind(t *testing.T) {
@@ -125,7 +126,7 @@ func TestCausesAreWithoutKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, _ := serve(t, openai.Options{APIKey: "sk-secret-key"}, handler)
 				_, err := client.Generate(t.Context(), hello)
-				require.ErrorContains(t, err, "[key]")
+				require.ErrorContains(t, err, redact.Placeholder)
 				for ; err != nil; err = errors.Unwrap(err) {
 					require.NotContains(t, err.Error(), "sk-s")
 				}

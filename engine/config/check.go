@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"conclave/engine/coordination"
+	"conclave/engine/redact"
 )
 
 // Reach says whether a configuration may define addresses, keys and programs, or
@@ -144,7 +145,7 @@ func (d *Decoder) checkOrchestrator(t Team) {
 func (d *Decoder) checkPresenter(key string, t Team) {
 	var ids []string // only well-formed ones, which are safe to show
 	for _, a := range t.Agents {
-		if agentID.MatchString(a.ID) && !looksSecret(a.ID) {
+		if agentID.MatchString(a.ID) && !redact.LooksSecret(a.ID) {
 			ids = append(ids, a.ID)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"conclave/engine/redact"
 	"conclave/engine/text"
 )
 
@@ -155,7 +156,7 @@ func (d *Decoder) fields(n *node, key string) []field {
 // unknown reports a key that does not exist, with the nearest one that does.
 func (d *Decoder) unknown(f field, parent string, valid []string) {
 	key := join(parent, f.key)
-	if secretKey(f.key) {
+	if redact.SecretKey(f.key) {
 		d.report(f.position, key, "API keys do not belong in a configuration; put the key into an environment variable and name that in %s, as in api_key_env: OPENAI_API_KEY", d.keyField())
 		return
 	}
@@ -311,7 +312,7 @@ var (
 
 // join returns the key of an entry of a mapping.
 func join(parent, key string) string {
-	if !plainKey.MatchString(key) || looksSecret(key) {
+	if !plainKey.MatchString(key) || redact.LooksSecret(key) {
 		key = quote(key)
 	}
 	if parent == "" {

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"conclave/engine/redact"
 	"conclave/engine/text"
 )
 
@@ -82,7 +83,7 @@ const maxQuoted = 43
 // quote escapes and truncates a string of a configuration, and withholds it if
 // it could be a secret.
 func quote(s string) string {
-	if looksSecret(s) {
+	if redact.LooksSecret(s) {
 		return "(not shown, it could be a secret)"
 	}
 	return strconv.Quote(text.Truncate(s, maxQuoted))

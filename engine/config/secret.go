@@ -6,32 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"conclave/engine/text"
+	"conclave/engine/redact"
 )
 
-var (
-	// secretValue matches the forms of API keys and tokens.
-	secretValue = regexp.MustCompile(`^sk[-_].{6}|^(gsk|hf|r8|gh[opsu]|github_pat)_[A-Za-z0-9_]{10}|^(xai|pplx|nvapi|glpat)-[A-Za-z0-9_]{20}` +
-		`|^xox[a-z]-.{10}|^(?i:bearer|basic) +\S|^A[KS]IA[0-9A-Z]{12}|^AIza.{20}|^eyJ[A-Za-z0-9_-]{10}|-----BEGIN `)
-
-	// variableName matches names of environment variables.
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-)
-
-// looksSecret reports whether a value could be a secret. Messages never repeat
-// such a value.
-func looksSecret(value string) bool { return secretValue.MatchString(strings.TrimSpace(value)) }
-
-// secretKey reports whether a key's value could only be a secret.
-func secretKey(key string) bool {
-	folded := text.Fold(key)
-	for _, name := range []string{"apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "authorization", "secretkey", "clientsecret"} {
-		if strings.HasSuffix(folded, name) {
-			return true
-		}
-	}
-	return slices.Contains([]string{"key", "token", "secret", "password", "credentials"}, folded)
-}
+// variableName matches names of environment variables.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
 // checkVariable checks the name of an API key's variable. Messages do not repeat
 // it, since it could be the key itself.
@@ -39,7 +18,7 @@ func (d *Decoder) checkVariable(key, name string) {
 	const example = "it takes the name of an environment variable, ending in _KEY or _TOKEN, such as OPENAI_API_KEY"
 	upper := strings.ToUpper(name)
 	switch {
-	case looksSecret(name):
+	case redact.LooksSecret(name):
 		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; %s", example)
 	case strings.HasPrefix(name, "$"):
 		d.Report(key, "a variable's value, and a key does not belong in a configuration; write the variable's name alone, without $")
@@ -84,7 +63,7 @@ func (d *Decoder) checkURL(key, raw, example, instead string) (u *url.URL, ok bo
 func (d *Decoder) checkSecrets(key string, value any) {
 	switch value := value.(type) {
 	case string:
-		if looksSecret(value) {
+		if redact.LooksSecret(value) {
 			d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; name the variable that holds the key in %s", d.keyField())
 		}
 	case []any:
@@ -93,7 +72,7 @@ func (d *Decoder) checkSecrets(key string, value any) {
 		}
 	case map[string]any:
 		for name, item := range value {
-			if secretKey(name) && isLiteral(item) {
+			if redact.SecretKey(name) && isLiteral(item) {
 				d.Report(join(key, name), "a literal secret does not belong in a configuration; name the variable that holds the key in %s", d.keyField())
 				continue
 			}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"conclave/engine/redact"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -123,7 +124,7 @@ func (d *Decoder) checkArgument(key, value string) {
 	switch {
 	case strings.ContainsRune(value, 0):
 		d.Report(key, "a NUL character, which no program can be given; remove it")
-	case looksSecret(value):
+	case redact.LooksSecret(value):
 		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; put it into an environment variable NAME and write ${NAME} as a value of env")
 	}
 }
@@ -150,7 +151,7 @@ func (d *Decoder) checkServerURL(key, raw string) {
 
 func hasSecret(query url.Values) bool {
 	for name, values := range query {
-		if secretKey(name) || slices.ContainsFunc(values, looksSecret) {
+		if redact.SecretKey(name) || slices.ContainsFunc(values, redact.LooksSecret) {
 			return true
 		}
 	}

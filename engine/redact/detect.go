@@ -1,0 +1,55 @@
+package redact
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"conclave/engine/text"
+)
+
+// secretValue matches the forms of API keys and tokens.
+var secretValue = regexp.MustCompile(`^sk[-_].{6}|^(gsk|hf|r8|gh[opsu]|github_pat)_[A-Za-z0-9_]{10}|^(xai|pplx|nvapi|glpat)-[A-Za-z0-9_]{20}` +
+	`|^xox[a-z]-.{10}|^(?i:bearer|basic) +\S|^A[KS]IA[0-9A-Z]{12}|^AIza.{20}|^eyJ[A-Za-z0-9_-]{10}|-----BEGIN `)
+
+// LooksSecret reports whether a value has the form of a key or token. Messages
+// never repeat such a value.
+func LooksSecret(value string) bool { return secretValue.MatchString(strings.TrimSpace(value)) }
+
+// SecretKey reports whether the value of a key in a document could only be a secret.
+func SecretKey(key string) bool {
+	folded := text.Fold(key)
+	for _, name := range []string{"apikey", "apitoken", "accesstoken", "authtoken", "bearertoken", "authorization", "secretkey", "clientsecret"} {
+		if strings.HasSuffix(folded, name) {
+			return true
+		}
+	}
+	return slices.Contains([]string{"key", "token", "secret", "password", "credentials"}, folded)
+}
+
+// minVariable is the shortest value of a variable that is a secret, in bytes:
+// ordinary text contains shorter ones.
+const minVariable = 8
+
+// Environment returns the values of secret variables among NAME=VALUE pairs.
+func Environment(environ []string) []string {
+	var secrets []string
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if secretVariable(name) && len(value) >= minVariable {
+			secrets = append(secrets, value)
+		}
+	}
+	return secrets
+}
+
+// secretVariable knows the endings that configurations require of key variables,
+// and those of the AWS SDK, the Temporal CLI and MCP servers.
+func secretVariable(name string) bool {
+	for _, ending := range []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_DATA"} {
+		if strings.HasSuffix("_"+strings.ToUpper(name), ending) {
+			return true
+		}
+	}
+	return false
+}

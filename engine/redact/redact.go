@@ -1,0 +1,185 @@
+package redact
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Placeholder stands for a removed secret.
+const Placeholder = "[redacted]"
+
+// Redactor replaces secrets by Placeholder. A nil Redactor changes nothing.
+type Redactor struct{ replacer *strings.Replacer }
+
+// New returns a Redactor of secrets in all their spellings; nil without secrets.
+func New(secrets []string) *Redactor {
+	var pairs []pair
+	for _, secret := range secrets {
+		for _, spelling := range spellings(secret) {
+			pairs = append(pairs, pair{spelling, Placeholder})
+		}
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	return &Redactor{replacer(pairs)}
+}
+
+// String returns s without secrets.
+func (r *Redactor) String(s string) string {
+	if r == nil {
+		return s
+	}
+	return r.replacer.Replace(s)
+}
+
+// Bytes returns data without secrets.
+func (r *Redactor) Bytes(data []byte) []byte {
+	if r == nil {
+		return data
+	}
+	return []byte(r.replacer.Replace(string(data)))
+}
+
+// Error returns err, or, if its text contains a secret, an error with the redacted
+// text that still matches in errors.Is but does not unwrap.
+func (r *Redactor) Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	if message := r.String(err.Error()); message != err.Error() {
+		return &redactedError{message, err}
+	}
+	return err
+}
+
+type redactedError struct {
+	message string
+	cause   error
+}
+
+func (e *redactedError) Error() string { return e.message }
+
+func (e *redactedError) Is(target error) bool { return errors.Is(e.cause, target) }
+
+// Vault replaces secrets by markers and restores them. A nil Vault changes nothing.
+type Vault struct {
+	redactor                   *Redactor // of secrets and markers
+	hide, restore, restoreJSON *strings.Replacer
+}
+
+// NewVault returns a Vault of secrets; nil without secrets. Markers derive from
+// seed, which has to be secret: text of others must not contain one.
+func NewVault(seed string, secrets []string) *Vault {
+	sum := sha256.Sum256([]byte("credential " + seed))
+	var hide, restore, restoreJSON, redact []pair
+	for i, value := range sorted(variants(secrets)) {
+		marker := fmt.Sprintf("[credential-%s-%d]", hex.EncodeToString(sum[:6]), i+1)
+		quoted := jsonString(value, false)
+		hide = append(hide, pair{value, marker}, pair{quoted, marker})
+		restore = append(restore, pair{marker, value})
+		restoreJSON = append(restoreJSON, pair{marker, quoted})
+		redact = append(redact, pair{marker, Placeholder})
+		for _, spelling := range spellings(value) {
+			redact = append(redact, pair{spelling, Placeholder})
+		}
+	}
+	if len(hide) == 0 {
+		return nil
+	}
+	return &Vault{&Redactor{replacer(redact)}, replacer(hide), replacer(restore), replacer(restoreJSON)}
+}
+
+// Hide replaces secrets by markers.
+func (v *Vault) Hide(s string) string {
+	if v == nil {
+		return s
+	}
+	return v.hide.Replace(s)
+}
+
+// Restore replaces markers by secrets.
+func (v *Vault) Restore(s string) string {
+	if v == nil {
+		return s
+	}
+	return v.restore.Replace(s)
+}
+
+// RestoreJSON replaces markers within the strings of a JSON document by secrets.
+func (v *Vault) RestoreJSON(document string) string {
+	if v == nil {
+		return document
+	}
+	return v.restoreJSON.Replace(document)
+}
+
+// Redact replaces secrets and markers by Placeholder.
+func (v *Vault) Redact(s string) string {
+	if v == nil {
+		return s
+	}
+	return v.redactor.String(s)
+}
+
+type pair struct{ old, new string }
+
+// replacer prefers the longest of the texts that begin at the same byte: one secret
+// may be a prefix of another.
+func replacer(pairs []pair) *strings.Replacer {
+	slices.SortStableFunc(pairs, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(len(b.old), len(a.old)), strings.Compare(a.old, b.old))
+	})
+	var texts []string
+	for _, p := range slices.CompactFunc(pairs, func(a, b pair) bool { return a.old == b.old }) {
+		texts = append(texts, p.old, p.new)
+	}
+	return strings.NewReplacer(texts...)
+}
+
+// variants adds the secrets as URLs and forms encode them.
+func variants(secrets []string) []string {
+	all := slices.Clone(secrets)
+	for _, secret := range secrets {
+		encoded := url.QueryEscape(secret)
+		all = append(all, encoded, strings.ReplaceAll(encoded, "+", "%20"))
+	}
+	return all
+}
+
+// sorted returns the secrets, the longest first, each once.
+func sorted(secrets []string) []string {
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	return slices.Compact(secrets)
+}
+
+// spellings returns a secret and its encodings: in a URL, in a JSON string, and in
+// a JSON string within another one, such as the arguments of a tool call. Encoders
+// differ in the characters they escape.
+func spellings(secret string) []string {
+	all := variants([]string{secret})
+	for _, html := range []bool{false, true} {
+		once := jsonString(secret, html)
+		all = append(all, once, jsonString(once, false), jsonString(once, true))
+	}
+	return all
+}
+
+// jsonString returns s as it stands between the quotes of a JSON string, with or
+// without the escapes of HTML.
+func jsonString(s string, html bool) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(html)
+	_ = encoder.Encode(s) // a string and a buffer never fail
+	quoted := strings.TrimSuffix(b.String(), "\n")
+	return quoted[1 : len(quoted)-1]
+}
