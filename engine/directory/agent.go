@@ -16,43 +16,34 @@ import (
 	"conclave/engine/llm"
 )
 
-// maxStep is the highest step number. What is called by a higher one leaves no
-// numbers for those after it.
+// maxStep is the highest step number.
 const maxStep = 999_999
 
-// Agent is what is on record of one agent.
+// Agent is the record of one agent.
 type Agent struct {
 	ID     string
 	Number int // anonymous number, from 1
 
-	Steps    int // the highest number that is taken, by whatever; a new step comes after it
-	Finished int // how many steps ended with an action
+	Steps    int       // highest taken number, also by something else than a step
+	Last     int       // number of the last step that ended, also with an unreadable action
+	Finished int       // number of steps with an action
+	Usage    llm.Usage // of the steps with an action.json
 
-	// Usage is what the steps that ended with an action cost, as far as action.json
-	// says so.
-	Usage llm.Usage
-
-	// Answers are those that count, in order; the M-th is agent<Number>.<M>. The
-	// first Earlier of them are of attempts of the team that it began again
-	// after: they count for labels only.
+	// Answers are the answers that count, in order; the M-th is agent<Number>.<M>.
+	// The first Earlier ones precede a restart of the team and count for labels only.
 	Answers []Answer
 	Earlier int
 
-	// Vote and Stop are what stands: its latest action, or neither.
-	Vote *Vote
-	Stop *Stop
+	// Vote and Stop are the action that stands, at most one of them; Seen is in byte
+	// order of the IDs.
+	Vote *coordination.Voted
+	Stop *coordination.Stopped
 
-	// Unfinished are the claims of steps that have no action, in order: a step is
-	// at work, or was interrupted.
+	// Unfinished are the steps without an action, in order: running or interrupted.
 	Unfinished []Unfinished
-
-	// Unsettled are steps that have an action, and a journal still: whoever took the
-	// action ended before all was made of it.
-	Unsettled []Unfinished
-
-	// Last is the number of the last step that ended, with an action or with what
-	// cannot be read as one; 0 before the first.
-	Last int
+	// Uncleared are the steps with an action and a journal: their process died before
+	// it had written the derived documents.
+	Uncleared []Unfinished
 
 	ends []ended // votes and stops since the latest answer
 }
@@ -61,36 +52,17 @@ type Agent struct {
 type Answer struct {
 	Step  int
 	Label string
-	Text  string // as it is in the directory; of the agent's latest answer only
-	Files bool   // it has a workspace with something in it
+	Text  string // as in the directory; empty except in the agent's latest answer
+	Files bool   // its workspace is not empty
 }
 
-// Vote is a vote that stands.
-type Vote struct {
-	Step        int
-	Target      string
-	TargetLabel string              // as it is in the directory
-	Reason      string              // cut at member.MaxReason
-	Seen        []coordination.Seen // in byte order of the IDs
-	Heard       int
-}
-
-// Stop is a stop that stands.
-type Stop struct {
-	Step    int
-	Status  coordination.StopStatus
-	Summary string // cut at member.MaxReason
-	Seen    []coordination.Seen
-	Heard   int
-}
-
-// Unfinished is a step that was claimed and has no action.
+// Unfinished is a step with its claim, to be resumed or cleared.
 type Unfinished struct {
 	Step int
 	artifact.Claim
 }
 
-// Latest is the agent's latest answer in the present attempt of the team.
+// Latest returns the agent's latest answer since the team last restarted.
 func (a Agent) Latest() (Answer, bool) {
 	if !a.answered() {
 		return Answer{}, false
@@ -106,8 +78,7 @@ type ended struct {
 	action *action
 }
 
-// readAgent reads the steps of an agent. It reports false for an agent that has
-// none yet.
+// readAgent reads the steps of an agent and reports whether it has any.
 func readAgent(root *os.Root, id string, l ledger, w *warnings) (a Agent, found bool, err error) {
 	dir := "agents/" + id
 	entries, err := list(root, dir)
@@ -115,19 +86,19 @@ func readAgent(root *os.Root, id string, l ledger, w *warnings) (a Agent, found 
 		return Agent{}, false, err
 	}
 	a.ID = id
-	for _, number := range numbered(dir, entries, &a, w) {
+	for _, number := range stepNumbers(dir, entries, &a, w) {
 		found = true
-		a.read(root, fmt.Sprintf("%s/%03d/", dir, number), number, l, w)
+		a.readStep(root, fmt.Sprintf("%s/%03d/", dir, number), number, l, w)
 	}
 	return a, found, nil
 }
 
-// numbered are the numbers of an agent's steps, in order. What else is called by
-// a number takes it.
-func numbered(dir string, entries []fs.DirEntry, a *Agent, w *warnings) []int {
+// stepNumbers returns the numbers of an agent's steps, in order. Files and links
+// with a number take it, too.
+func stepNumbers(dir string, entries []fs.DirEntry, a *Agent, w *warnings) []int {
 	var numbers []int
 	for _, entry := range entries {
-		number, ok := stepNumber(dir, entry.Name(), w)
+		number, ok := parseStepName(dir, entry.Name(), w)
 		if !ok {
 			continue
 		}
@@ -142,21 +113,24 @@ func numbered(dir string, entries []fs.DirEntry, a *Agent, w *warnings) []int {
 	return numbers
 }
 
-// read takes the agent's next step.
-func (a *Agent) read(root *os.Root, dir string, number int, l ledger, w *warnings) {
+// readStep adds the agent's next step.
+func (a *Agent) readStep(root *os.Root, dir string, number int, l ledger, w *warnings) {
 	act, over := readAction(root, dir, w)
-	switch {
-	case !over:
+	if !over {
 		if claim := readClaim(root, dir, w); claim != nil {
 			a.Unfinished = append(a.Unfinished, Unfinished{Step: number, Claim: *claim})
 		}
 		return
-	case act == nil:
-		a.Last = number
-		return
 	}
 	a.Last = number
-	a.unsettled(root, dir, number, act)
+	if act == nil {
+		return
+	}
+	if act.committed && HasJournal(root, act.token) {
+		if claim := readClaim(root, dir, new(warnings)); claim != nil && claim.Token == act.token {
+			a.Uncleared = append(a.Uncleared, Unfinished{Step: number, Claim: *claim})
+		}
+	}
 	a.Finished++
 	a.Usage = a.Usage.Add(act.usage)
 	attempt, counts := l.counts(a.ID, number, act, w)
@@ -165,7 +139,7 @@ func (a *Agent) read(root *os.Root, dir string, number int, l ledger, w *warning
 	case !counts:
 	case act.kind == coordination.NewAnswer:
 		if n := len(a.Answers); n > 0 {
-			a.Answers[n-1].Text = "" // a long directory is not to fill the memory
+			a.Answers[n-1].Text = "" // save memory
 		}
 		files := act.manifest != "" || hasFiles(root, dir+"workspace", w)
 		a.Answers = append(a.Answers, Answer{Step: number, Text: act.text, Files: files})
@@ -177,18 +151,8 @@ func (a *Agent) read(root *os.Root, dir string, number int, l ledger, w *warning
 	}
 }
 
-// unsettled looks for the journal of a step that has its action.
-func (a *Agent) unsettled(root *os.Root, dir string, number int, act *action) {
-	if !act.committed || !Journaled(root, act.token) {
-		return
-	}
-	if claim := readClaim(root, dir, new(warnings)); claim != nil && claim.Token == act.token {
-		a.Unsettled = append(a.Unsettled, Unfinished{Step: number, Claim: *claim})
-	}
-}
-
-// Journaled reports whether there is a journal under a token.
-func Journaled(root *os.Root, token string) bool {
+// HasJournal reports whether the execution with the token has a journal.
+func HasJournal(root *os.Root, token string) bool {
 	key := artifact.InDir().Journal(token, 1)
 	if artifact.CheckKey(key) != nil {
 		return false
@@ -197,8 +161,9 @@ func Journaled(root *os.Root, token string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// stepNumber is the number that an entry of an agent's directory is called by.
-func stepNumber(dir, name string, w *warnings) (int, bool) {
+// parseStepName parses the name of a step's directory and warns about other names
+// of digits.
+func parseStepName(dir, name string, w *warnings) (int, bool) {
 	for _, r := range name {
 		if !unicode.IsDigit(r) {
 			return 0, false
@@ -218,7 +183,8 @@ func stepNumber(dir, name string, w *warnings) (int, bool) {
 	return 0, false
 }
 
-// readClaim reads who has taken the number of a step; nil if nobody says.
+// readClaim reads the claim of a step, nil if it is missing or, with a warning,
+// unreadable.
 func readClaim(root *os.Root, dir string, w *warnings) *artifact.Claim {
 	data, err := readFile(root, dir+"step.json")
 	if data == nil && err == nil {
@@ -233,25 +199,23 @@ func readClaim(root *os.Root, dir string, w *warnings) *artifact.Claim {
 		c.Token, err = d.text("token")
 	}
 	if err != nil {
-		w.add(dir+"step.json", "%v; the step cannot be gone on with", err)
+		w.add(dir+"step.json", "%v; the step cannot be resumed", err)
 		return nil
 	}
-	a := &action{}
-	a.saw(d, dir+"step.json", w)
-	for _, n := range a.seen {
+	for _, n := range readSeen(d, dir+"step.json", w) {
 		c.SeenSteps[n.Agent] = n.Step
 	}
 	_ = json.Unmarshal(d["labels"], &c.Labels)
-	c.Agents = numberedAgents(d["agents"])
+	c.Agents = parseAgents(d["agents"])
 	if at, err := d.optional("started_at"); err == nil {
 		c.StartedAt, _ = time.Parse(time.RFC3339, at)
 	}
 	return c
 }
 
-// numberedAgents are the agents that the numbers of a step stand for, nil if that
-// cannot be told.
-func numberedAgents(raw json.RawMessage) []string {
+// parseAgents reads the agents behind the numbers of a step, nil if they are not
+// valid IDs in byte order.
+func parseAgents(raw json.RawMessage) []string {
 	var agents []string
 	if json.Unmarshal(raw, &agents) != nil || len(agents) > maxSeen {
 		return nil
@@ -264,5 +228,5 @@ func numberedAgents(raw json.RawMessage) []string {
 	return agents
 }
 
-// isLitter reports names that file systems and tools leave behind.
+// isLitter reports a name that file systems and tools leave behind.
 func isLitter(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }

@@ -7,26 +7,24 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Report says where the agents of a directory are and what follows from it, as
-// `conclave step --check` prints it. Its words are those of the state JSON of the
-// public contract.
+// Report is the output of `conclave step --check`: the agents of a directory and
+// the state of the team. Its keys are those of the contract's state JSON.
 type Report struct {
 	Agents []AgentReport  `json:"agents"` // in byte order of their IDs
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 
-	// Next are those who have something left to do: to answer first, to judge what
-	// there is after an answer, or to vote again because their vote is stale. It is
-	// empty when the team has decided, and when asking again would change nothing.
+	// Next are the agents with something left to do: a first answer, a vote, or a new
+	// vote for a stale one. It is empty when the team has decided, and when another
+	// step would change nothing.
 	Next []string `json:"next"`
 
-	Consensus *Consensus `json:"consensus"` // null while there is none
+	Consensus *Consensus `json:"consensus"` // null before a decision
 
-	// Split says that every vote is fresh and no answer has the majority. Nobody is
-	// next then: to take the answer with most votes, or to ask somebody again, is
-	// for whoever launches the steps.
+	// Split reports that every vote is fresh and no answer has the majority. The
+	// caller decides whether to take the plurality or to launch another step.
 	Split bool `json:"split"`
 
-	Reason   string    `json:"reason"` // why there is no consensus, for a person; empty with one
+	Reason   string    `json:"reason"` // why there is no consensus, for people; empty with one
 	Warnings []Warning `json:"warnings"`
 }
 
@@ -41,7 +39,7 @@ type AgentReport struct {
 	LatestLabel string                   `json:"latest_label"` // empty without an answer
 	Vote        *coordination.VoteView   `json:"vote"`
 	Stop        *coordination.StopView   `json:"stop"`
-	Unfinished  []int                    `json:"unfinished"` // steps that were begun and have no action
+	Unfinished  []int                    `json:"unfinished"` // claimed steps without an action
 }
 
 // Consensus is the decision of the team.
@@ -52,11 +50,10 @@ type Consensus struct {
 	Votes       int    `json:"votes"`       // fresh ones, for the winner
 }
 
-// Check says what the actions on record come to by the rules of
-// engine/coordination. The team is that of the directory and of rules, which may
-// be the zero Config; so may agents that have no step yet be named. A step limit
-// of 0 is none. running reports of an unfinished step whether it is at work: while
-// one is, nothing is decided, and nobody is next. nil stands for never.
+// Check derives the state of the team from the actions on record by the rules of
+// engine/coordination. The team is the agents of the directory and of rules, which
+// may be the zero Config; a step limit of 0 means no limit. running reports whether
+// an unfinished step is running, which blocks decisions; nil means none is.
 func (d Directory) Check(rules coordination.Config, running func(agent string, step int) bool) Report {
 	d = d.With(rules.Agents...)
 	s := d.state(rules, running)
@@ -72,10 +69,10 @@ func (d Directory) Check(rules coordination.Config, running func(agent string, s
 			r.Next = append(r.Next, c.Agent)
 		case coordination.Done:
 			decision = c.Decision
-		default: // records, rings and cancels are for those who drive a session
+		default: // the others are for workflows
 		}
 	}
-	r.decided(decision)
+	r.decide(decision)
 	if r.Consensus == nil {
 		r.Reason = r.reason(decision.Status)
 	}
@@ -93,7 +90,7 @@ func (a Agent) report(v coordination.AgentView) AgentReport {
 	return r
 }
 
-func (r *Report) decided(d coordination.Decision) {
+func (r *Report) decide(d coordination.Decision) {
 	switch {
 	case d.Status == coordination.Consensus:
 		r.Consensus = &Consensus{
@@ -104,7 +101,7 @@ func (r *Report) decided(d coordination.Decision) {
 	}
 }
 
-// reason says why there is no consensus.
+// reason explains why there is no consensus.
 func (r *Report) reason(status coordination.Status) string {
 	answered, running, stopped, votes := 0, "", false, 0
 	for _, a := range r.Agents {
@@ -136,12 +133,11 @@ func (r *Report) reason(status coordination.Status) string {
 	return "those who have something left to do may do nothing more: a limit is reached"
 }
 
-// Rules are what of a team's configuration holds over steps that are launched
-// one at a time: the limits of answers, and who may vote, and when. When a step
-// runs is for whoever launches it: there is no pacing, and nobody is held back
-// for peers that are behind, as no record tells who works. Nothing is presented,
-// and nothing reaches a running step. Of the budget is spent what the actions on
-// record have cost.
+// Rules returns the part of a team's configuration that applies to steps launched
+// one at a time: the limits of steps and answers, the rules of voting, and the
+// budget, from which the usage on record is spent. The caller decides when a step
+// runs, so that pacing and fairness do not apply. Nothing is presented, and nothing
+// reaches a running step.
 func Rules(t config.Team) coordination.Config {
 	o := t.Orchestrator
 	c := coordination.Config{
@@ -159,7 +155,7 @@ func Rules(t config.Team) coordination.Config {
 	return c
 }
 
-// value is what p points at, else 0.
+// value returns *p, 0 if p is nil.
 func value[T int | float64](p *T) T {
 	if p == nil {
 		return 0
@@ -167,15 +163,15 @@ func value[T int | float64](p *T) T {
 	return *p
 }
 
-// state is the coordination of the agents in the directory. A split is nobody's
-// to break: whoever launches the steps is told.
+// state returns the coordination state of the agents in the directory. It reports
+// a split instead of breaking it.
 func (d Directory) state(rules coordination.Config, running func(agent string, step int) bool) *coordination.State {
 	rules.Agents = d.IDs()
 	rules.OnSplit, rules.SkipPresentation = coordination.SplitFail, true
 	if rules.MaxStepsPerAgent <= 0 {
 		rules.MaxStepsPerAgent = maxStep
 	}
-	if rules.Mode != coordination.Decomposition && d.divided() {
+	if rules.Mode != coordination.Decomposition && d.isDecomposition() {
 		rules.Mode = coordination.Decomposition
 	}
 	record := make([]coordination.OnRecord, 0, len(d.Agents))
@@ -185,9 +181,8 @@ func (d Directory) state(rules coordination.Config, running func(agent string, s
 	return coordination.Recall(rules, record, d.Messages)
 }
 
-// divided reports whether the agents own parts of the work: they stop, and
-// nobody votes.
-func (d Directory) divided() bool {
+// isDecomposition reports stops without votes: each agent owns a part of the work.
+func (d Directory) isDecomposition() bool {
 	stops := false
 	for _, a := range d.Agents {
 		if a.Vote != nil {
@@ -199,17 +194,11 @@ func (d Directory) divided() bool {
 }
 
 func (a Agent) record(running func(agent string, step int) bool) coordination.OnRecord {
-	r := coordination.OnRecord{Agent: a.ID, Step: a.Steps, Steps: a.Finished, Base: a.Earlier, Usage: a.Usage}
+	r := coordination.OnRecord{
+		Agent: a.ID, Step: a.Steps, Steps: a.Finished, Base: a.Earlier, Usage: a.Usage, Vote: a.Vote, Stop: a.Stop,
+	}
 	for _, answer := range a.Answers {
 		r.Answers = append(r.Answers, answer.Step)
-	}
-	if v := a.Vote; v != nil {
-		r.Vote = &coordination.Voted{
-			End: coordination.End{Step: v.Step}, Target: v.Target, TargetLabel: v.TargetLabel, Reason: v.Reason, Seen: v.Seen, Heard: v.Heard,
-		}
-	}
-	if s := a.Stop; s != nil {
-		r.Stop = &coordination.Stopped{End: coordination.End{Step: s.Step}, Status: s.Status, Summary: s.Summary, Seen: s.Seen, Heard: s.Heard}
 	}
 	for _, u := range a.Unfinished {
 		r.Running = r.Running || running != nil && running(a.ID, u.Step)

@@ -220,7 +220,7 @@ func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	r, err := step.Run(t.Context(), step.Ports{
 		Store: store, Model: &once{name: "new_answer", arguments: `{"content": "Ours."}`}, Now: time.Now, Scratch: t.TempDir(),
 		Tools: func(context.Context, string) (step.Tools, error) { return noTools{}, nil },
-	}, directory.Saving(store, spec, l))
+	}, directory.AdaptSpec(store, spec, l))
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Step)
 	require.NoFileExists(t, s.path("agents/a/001/step.json"))
@@ -317,8 +317,8 @@ func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
 	d, warnings := s.read()
 	require.Empty(t, warnings)
 	a, _ := d.Agent("agent_a")
-	require.Equal(t, &directory.Vote{
-		Step: 3, Target: "agent_c", TargetLabel: "agent3.2", Reason: "names them",
+	require.Equal(t, &coordination.Voted{
+		End: coordination.End{Step: 3}, Target: "agent_c", TargetLabel: "agent3.2", Reason: "names them",
 		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}, {Agent: "agent_c", Step: 2}},
 	}, a.Vote)
 	data, err := os.ReadFile(s.path("agents/agent_a/003/vote.json"))

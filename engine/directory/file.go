@@ -16,19 +16,19 @@ import (
 	"conclave/engine/text"
 )
 
-// The most that is read.
+// The limits of reading.
 const (
-	maxDocument = 4 << 20 // bytes of one file; an answer has at most team.MaxAnswer
-	maxEntries  = 100_000 // names in one directory
+	maxDocument = 4 << 20 // bytes of a file; an answer has at most team.MaxAnswer
+	maxEntries  = 100_000 // names in a directory
 )
 
-// fileError says why a name is not the file that it should be.
+// fileError reports a name that is not the expected file or directory.
 type fileError struct{ problem string }
 
 func (e *fileError) Error() string { return e.problem }
 
-// readFile reads a regular file. It is nil without an error if there is none,
-// and the error is a *fileError if there is something else.
+// readFile reads a regular file and returns nil if the name does not exist. The
+// error is a *fileError.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	f, err := open(root, name, fs.FileMode.IsRegular, "a file")
 	if f == nil || err != nil {
@@ -45,8 +45,8 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return data, nil
 }
 
-// list returns the entries of a directory by name, nil if there is none. The
-// error is a *fileError if there is something else.
+// list returns the entries of a directory by name, nil if it does not exist. The
+// error is a *fileError.
 func list(root *os.Root, name string) ([]fs.DirEntry, error) {
 	f, err := open(root, name, fs.FileMode.IsDir, "a directory")
 	if f == nil || err != nil {
@@ -64,9 +64,10 @@ func list(root *os.Root, name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// open opens what lies under a name, if it is what is wanted: it neither follows
-// a link nor waits for a writer, also if the name is exchanged meanwhile.
-func open(root *os.Root, name string, wanted func(fs.FileMode) bool, what string) (*os.File, error) {
+// open opens a file of the wanted kind and returns nil if the name does not exist.
+// It neither follows a link nor blocks on a FIFO, also if the name is replaced
+// concurrently.
+func open(root *os.Root, name string, wanted func(fs.FileMode) bool, wantedKind string) (*os.File, error) {
 	before, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
@@ -74,7 +75,7 @@ func open(root *os.Root, name string, wanted func(fs.FileMode) bool, what string
 	case err != nil:
 		return nil, &fileError{problem: "cannot be read: " + cause(err)}
 	case !wanted(before.Mode()):
-		return nil, &fileError{problem: "is " + kind(before.Mode()) + ", not " + what}
+		return nil, &fileError{problem: "is " + kind(before.Mode()) + ", not " + wantedKind}
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -82,12 +83,12 @@ func open(root *os.Root, name string, wanted func(fs.FileMode) bool, what string
 	}
 	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
 		f.Close()
-		return nil, &fileError{problem: "was exchanged while it was read"}
+		return nil, &fileError{problem: "was replaced while it was read"}
 	}
 	return f, nil
 }
 
-// kind names what something is, with its article.
+// kind names the kind of a file, with its article.
 func kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -104,24 +105,23 @@ func kind(mode fs.FileMode) string {
 	return "a device"
 }
 
-// cause is an error without the path, which a warning names already.
+// cause strips the path, which a warning repeats, from an error.
 func cause(err error) string {
-	var e *fs.PathError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
 	}
 	return err.Error()
 }
 
-// maxNesting bounds how deep a document may be nested. Other programs may add
-// fields, but no document of a session is deep.
+// maxNesting limits the nesting of a document, including the fields of other
+// programs.
 const maxNesting = 100
 
-// document is the object of a file, by its exact keys. encoding/json alone would
-// take "Answer" for "answer", and of two answers the last.
+// document is a JSON object by its exact keys. Decoding into a struct would accept
+// "Answer" for "answer", and the last of two answers.
 type document map[string]json.RawMessage
 
-// decode reads the one JSON object that data must be: UTF-8, no key twice.
+// decode decodes a single JSON object in UTF-8 without duplicate keys.
 func decode(data []byte) (document, error) {
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
@@ -129,7 +129,7 @@ func decode(data []byte) (document, error) {
 	case !utf8.Valid(data):
 		return nil, errors.New("is not valid UTF-8")
 	}
-	if err := check(data); err != nil {
+	if err := checkSyntax(data); err != nil {
 		return nil, err
 	}
 	var d document
@@ -142,8 +142,8 @@ func decode(data []byte) (document, error) {
 	return d, nil
 }
 
-// check reads data through once, for keys that are there twice and for nesting.
-func check(data []byte) error {
+// checkSyntax refuses duplicate keys and deep nesting.
+func checkSyntax(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var open []*level
@@ -162,7 +162,7 @@ func check(data []byte) error {
 			continue
 		}
 		if len(open) > 0 {
-			if key, twice := open[len(open)-1].take(token); twice {
+			if key, twice := open[len(open)-1].add(token); twice {
 				return fmt.Errorf("has the key %q twice", truncate(key))
 			}
 		}
@@ -175,19 +175,16 @@ func check(data []byte) error {
 	}
 }
 
-// level is an object or array that is being read.
+// level is an object or array that checkSyntax has entered.
 type level struct {
 	object bool
 	value  bool // the next token is a value, not a key
 	keys   map[string]bool
 }
 
-// take notes a token, and reports a key that was there before.
-func (l *level) take(token json.Token) (key string, twice bool) {
-	if !l.object {
-		return "", false
-	}
-	if l.value {
+// add records a token and reports a duplicate key.
+func (l *level) add(token json.Token) (key string, twice bool) {
+	if !l.object || l.value {
 		l.value = false
 		return "", false
 	}
@@ -201,7 +198,7 @@ func (l *level) take(token json.Token) (key string, twice bool) {
 	return key, twice
 }
 
-// text is the string under a key; an error says that there is none.
+// text returns the string under a key, or an error if there is none.
 func (d document) text(key string) (string, error) {
 	raw, ok := d[key]
 	if !ok {
@@ -214,7 +211,7 @@ func (d document) text(key string) (string, error) {
 	return *s, nil
 }
 
-// optional is the string under a key, empty without one or with null.
+// optional returns the string under a key, empty if it is missing or null.
 func (d document) optional(key string) (string, error) {
 	if raw, ok := d[key]; !ok || string(raw) == "null" {
 		return "", nil

@@ -8,12 +8,12 @@ import (
 	"conclave/engine/coordination"
 )
 
-// NothingOfferedError says that a limit leaves an agent nothing that a step could
-// end with, or nothing to spend on one.
+// NothingOfferedError reports a limit that leaves an agent no action to end a step
+// with, or no budget.
 type NothingOfferedError struct {
 	Agent string
-	Steps int  // max_steps_per_agent, if the agent is there; else 0
-	Spent bool // the budget is
+	Steps int  // max_steps_per_agent, if it is reached
+	Spent bool // the budget is spent
 }
 
 func (e *NothingOfferedError) Error() string {
@@ -26,20 +26,20 @@ func (e *NothingOfferedError) Error() string {
 	return fmt.Sprintf("%s can neither answer nor vote now: its answers are at max_new_answers_per_agent or max_new_answers_global, and there is none to vote for, or voting waits until everybody has answered", e.Agent)
 }
 
-// RenumberedError says that a step cannot be gone on with: what it was shown
-// bears other labels now, or is gone.
+// RenumberedError reports a step that cannot be resumed: the answers that it was
+// shown have other labels now, or are gone.
 type RenumberedError struct {
 	Agent string
 	Step  int
 }
 
 func (e *RenumberedError) Error() string {
-	return fmt.Sprintf("step %d of %s cannot be gone on with: the answers that it was shown are not there any more under the labels that they had; begin a fresh one", e.Step, e.Agent)
+	return fmt.Sprintf("step %d of %s cannot be resumed: the answers that it was shown are gone or have other labels now; begin a fresh one", e.Step, e.Agent)
 }
 
-// Launch is a new step of an agent, who may be new in the directory: it is shown
-// the latest answer of every agent, its own included, and offered what the rules
-// leave open to it, counting the answers, the steps and the costs that are on
+// Launch returns the launch of a new step of an agent, which may be new in the
+// directory. The step is shown the latest answer of every agent, including its own,
+// and offered the actions that the rules allow after the answers, steps and usage on
 // record. The anonymous numbers are those of With(runner). The error is an
 // *artifact.NameError, *UnreadableError or *NothingOfferedError.
 func (d Directory) Launch(runner string, rules coordination.Config) (coordination.Launch, error) {
@@ -52,27 +52,18 @@ func (d Directory) Launch(runner string, rules coordination.Config) (coordinatio
 	s := d.With(runner).state(rules, nil)
 	l, ok := s.LaunchOf(runner)
 	if !ok {
-		return coordination.Launch{}, d.nothing(runner, rules, s)
+		e := &NothingOfferedError{Agent: runner, Spent: !s.Affords()}
+		if a, _ := d.Agent(runner); rules.MaxStepsPerAgent > 0 && a.Finished >= rules.MaxStepsPerAgent {
+			e.Steps = rules.MaxStepsPerAgent
+		}
+		return coordination.Launch{}, e
 	}
 	return l, nil
 }
 
-// nothing says which limit it is.
-func (d Directory) nothing(runner string, rules coordination.Config, s *coordination.State) error {
-	e := &NothingOfferedError{Agent: runner}
-	a, _ := d.Agent(runner)
-	switch most := rules.MaxStepsPerAgent; {
-	case most > 0 && a.Finished >= most:
-		e.Steps = most
-	default:
-		e.Spent = !s.Affords()
-	}
-	return e
-}
-
-// Resume is the launch of an unfinished step that is gone on with, and the agents
-// that its numbers stand for: it is shown what it was shown when it began, under the
-// labels of then, whoever has joined since. Where that cannot be, the error is a
+// Resume returns the launch that resumes an unfinished step, and the agents behind
+// its numbers: the step is shown the same answers under the same labels as when it
+// began, whoever has joined since. If they are gone the error is a
 // *RenumberedError; the other errors are those of Launch.
 func (d Directory) Resume(runner string, u Unfinished, rules coordination.Config) (coordination.Launch, []string, error) {
 	l, err := d.Launch(runner, rules)
@@ -80,7 +71,7 @@ func (d Directory) Resume(runner string, u Unfinished, rules coordination.Config
 		return l, nil, err
 	}
 	agents := u.Agents
-	if !slices.Contains(agents, runner) { // nobody has written them down
+	if !slices.Contains(agents, runner) { // the claim does not record them
 		agents = d.With(runner).IDs()
 	}
 	l.After, l.Shown, l.Number = u.Step-1, nil, 1+slices.Index(agents, runner)
@@ -96,7 +87,7 @@ func (d Directory) Resume(runner string, u Unfinished, rules coordination.Config
 	if len(labels) != len(u.SeenSteps) || !slices.Equal(labels, u.Labels) {
 		return coordination.Launch{}, nil, &RenumberedError{Agent: runner, Step: u.Step}
 	}
-	// A vote is open to a step by what it was shown, not by what came since.
+	// A step may vote only for answers that it was shown.
 	if len(l.Shown) == 0 {
 		l.Offered = slices.DeleteFunc(l.Offered, func(a coordination.Action) bool { return a == coordination.Vote })
 	}

@@ -14,8 +14,8 @@ import (
 	"conclave/engine/team"
 )
 
-// ledger is what the workflow of a session has accepted; the zero ledger where
-// none was written.
+// ledger holds the actions that the workflow of a session accepted. It is zero for
+// a directory without a ledger.
 type ledger struct {
 	entries  map[string]team.Entry // by agent and step
 	runs     []string              // of the workflow
@@ -23,8 +23,8 @@ type ledger struct {
 	messages []coordination.Message
 }
 
-// readLedger reads ledger/. One that cannot be followed is ignored as a whole: a
-// part of it would be another history.
+// readLedger reads ledger/. A malformed ledger is ignored as a whole: a part of it
+// would be a different history.
 func readLedger(root *os.Root, w *warnings) ledger {
 	if _, err := list(root, "ledger"); err != nil {
 		w.add("ledger", "%v; the ledger is ignored, and all actions count", err)
@@ -81,8 +81,8 @@ func newLedger(entries []team.Entry) ledger {
 	return l
 }
 
-// checkMessages drops what people have said if a text of it is not there: a step
-// could not be told, and a vote that waits to hear it would be stale for ever.
+// checkMessages drops all human messages if the text of one is missing: no step
+// could read it, and votes would stay stale for ever.
 func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 	for i, m := range l.messages {
 		name := step.MessageKey(artifact.InDir(), m.Number)
@@ -99,7 +99,7 @@ func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 			}
 		}
 		if err != nil {
-			w.add(name, "%v; what people have said is ignored", err)
+			w.add(name, "%v; the messages of people are ignored", err)
 			l.messages = nil
 			return
 		}
@@ -107,11 +107,10 @@ func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 }
 
 // counts reports whether a step's action counts, and for which attempt of the
-// team. What the workflow has made counts if the workflow has accepted it; what
-// others added since counts as it is. What is no action of a team member, as
-// presenting and judging are not, never counts.
+// team. A step of the workflow counts if it is on the ledger, another program's step
+// always. Presenting and evaluating never count.
 func (l ledger) counts(agent string, number int, a *action, w *warnings) (attempt int, ok bool) {
-	if a.aside() {
+	if a.isFinale() {
 		return 0, false
 	}
 	name := fmt.Sprintf("agents/%s/%03d", agent, number)

@@ -118,7 +118,7 @@ func TestLedgerWithMessages(t *testing.T) {
 		s.write("messages/001.json", content)
 		d, warnings := s.read()
 		require.Contains(t, warnings[0], "messages/001.json: "+say)
-		require.Contains(t, warnings[0], "what people have said is ignored")
+		require.Contains(t, warnings[0], "the messages of people are ignored")
 		require.Equal(t, "a=voted:b b=voted:b | consensus agent2.1 with 2", told(d.Check(coordination.Config{}, nil)))
 	}
 	require.NoError(t, os.Remove(s.path("messages/001.json")))

@@ -67,19 +67,19 @@ func TestUnsettled(t *testing.T) {
 	s := newSession(t, map[string]string{"agents/a/001/step.json": claimed, "agents/a/001/action.json": commit})
 	d := s.clean()
 	a, _ := d.Agent("a")
-	require.Empty(t, a.Unsettled)
+	require.Empty(t, a.Uncleared)
 	require.Equal(t, 1, a.Last)
 	s.write("journal/one/000001.json", "{}")
 	s.write("agents/a/002/step.json", `{"token": "two", "seen_steps": {}, "labels": []}`)
 	d = s.clean()
 	a, _ = d.Agent("a")
-	require.Len(t, a.Unsettled, 1)
-	require.Equal(t, 1, a.Unsettled[0].Step)
-	require.Equal(t, "one", a.Unsettled[0].Token)
+	require.Len(t, a.Uncleared, 1)
+	require.Equal(t, 1, a.Uncleared[0].Step)
+	require.Equal(t, "one", a.Uncleared[0].Token)
 	require.Equal(t, 1, a.Last)
-	require.True(t, directory.Journaled(s.root, "one"))
+	require.True(t, directory.HasJournal(s.root, "one"))
 	for _, token := range []string{"two", "", "..", "../journal/one", "one/."} {
-		require.False(t, directory.Journaled(s.root, token), token)
+		require.False(t, directory.HasJournal(s.root, token), token)
 	}
 }
 

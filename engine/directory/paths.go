@@ -17,44 +17,47 @@ import (
 	"conclave/engine/team"
 )
 
-// paths turn where workspaces lie in a session directory into where a step reads
-// them: peers/agent<N>. The rest of the path goes, and the agent's ID with it.
-type paths struct {
-	numbers map[string]int
-	pattern *regexp.Regexp
+// workspaceAnywhere matches the beginning of a path to a session directory that may
+// have been elsewhere when the answer was written.
+const workspaceAnywhere = "[^\\s\"'`<>()\\[\\]{}|,;:=]*/"
+
+// peerPaths rewrites texts for a step with these agents behind its numbers.
+type peerPaths struct {
+	numbers map[string]int // by agent ID
+	pattern *regexp.Regexp // path of a workspace in the session directory
 }
 
-// anywhere is the beginning of a path to a session directory that may have been
-// somewhere else when the answer was given: as far as it looks like one.
-const anywhere = "[^\\s\"'`<>()\\[\\]{}|,;:=]*/"
-
-// pathsAt knows the workspaces of the agents of the directory at dir, in the order
-// of their numbers.
-func pathsAt(dir string, agents []string) paths {
-	p := paths{numbers: map[string]int{}}
+func newPeerPaths(dir string, agents []string) peerPaths {
+	p := peerPaths{numbers: map[string]int{}}
 	for i, id := range agents {
 		p.numbers[id] = i + 1
 	}
-	var roots []string
-	for _, root := range []string{dir, resolved(dir)} {
-		if root = strings.TrimSuffix(root, "/"); root != "" {
-			roots = append(roots, regexp.QuoteMeta(root)+"/")
-		}
-	}
-	p.pattern = regexp.MustCompile(fmt.Sprintf(`(?:%s)?\bagents/([a-z][a-z0-9_-]{0,31})/[0-9]{3,6}/workspace\b`, strings.Join(append(roots, anywhere), "|")))
+	p.pattern = regexp.MustCompile(fmt.Sprintf(
+		`(?:%s)?\bagents/([a-z][a-z0-9_-]{0,31})/[0-9]{3,6}/workspace\b`, rootPattern(workspaceAnywhere, dir)))
 	return p
 }
 
-// resolved is dir without links; dir itself where that cannot be told.
-func resolved(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real
+// rootPattern matches one of the directories, with and without its links resolved,
+// or else the pattern otherwise.
+func rootPattern(otherwise string, dirs ...string) string {
+	var roots []string
+	for _, dir := range dirs {
+		resolved, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			resolved = dir
+		}
+		for _, root := range []string{resolved, dir} {
+			if root = strings.TrimSuffix(root, "/"); root != "" {
+				roots = append(roots, regexp.QuoteMeta(root)+"/")
+			}
+		}
 	}
-	return dir
+	return strings.Join(append(roots, otherwise), "|")
 }
 
-// shown is an answer's text as a step is shown it.
-func (p paths) shown(text string) string {
+// rewrite replaces the paths of workspaces in the session directory by
+// peers/agent<N>, which removes the agents' IDs.
+func (p peerPaths) rewrite(text string) string {
 	return p.pattern.ReplaceAllStringFunc(text, func(found string) string {
 		number := p.numbers[p.pattern.FindStringSubmatch(found)[1]]
 		if number == 0 {
@@ -64,19 +67,18 @@ func (p paths) shown(text string) string {
 	})
 }
 
-// numberedPeer matches what a text says of agents by their numbers: the directory of a
-// peer, or an answer's label.
+// numberedPeer matches the directory of a peer or the label of an answer.
 var numberedPeer = regexp.MustCompile(`\b(peers/agent)([0-9]{1,4})\b|\bagent([0-9]{1,4})\.([0-9]+)\b`)
 
-// renumbered is a text of a step whose claim says whom its numbers stood for, with
-// the numbers that those agents have now. Labels are labels only if the step was
-// shown them.
-func (p paths) renumbered(text string, c *artifact.Claim) string {
+// renumber replaces the numbers in a text by the current numbers of the same
+// agents, which its step's claim records. Only labels that the step was shown are
+// replaced.
+func (p peerPaths) renumber(text string, c *artifact.Claim) string {
 	if c == nil {
 		return text
 	}
-	now := func(then string) (int, bool) {
-		n, _ := strconv.Atoi(then)
+	current := func(old string) (int, bool) {
+		n, _ := strconv.Atoi(old)
 		if n < 1 || n > len(c.Agents) {
 			return 0, false
 		}
@@ -85,63 +87,55 @@ func (p paths) renumbered(text string, c *artifact.Claim) string {
 	}
 	return numberedPeer.ReplaceAllStringFunc(text, func(found string) string {
 		m := numberedPeer.FindStringSubmatch(found)
-		if number, ok := now(m[2]); ok {
+		if number, ok := current(m[2]); ok {
 			return m[1] + strconv.Itoa(number)
 		}
-		if number, ok := now(m[3]); ok && slices.Contains(c.Labels, found) {
+		if number, ok := current(m[3]); ok && slices.Contains(c.Labels, found) {
 			return fmt.Sprintf("agent%d.%s", number, m[4])
 		}
 		return found
 	})
 }
 
-// insideShell is where an agent's commands find its workspace when they are
-// confined as fully as can be.
-const insideShell = "/workspace"
+// sandboxWorkspace is the path of the workspace for commands in the sandbox's
+// strictest confinement.
+const sandboxWorkspace = "/workspace"
 
-// ownWorkspace matches where a step's workspace lies while it runs, of this
-// attempt or an earlier one, in whichever temporary directory: up to the first
-// name in it, or to peers/agent<N>.
-const ownWorkspace = `(?:%s)conclave-step-[0-9]+/files\b(/peers/agent([0-9]+)\b(\.md\b)?)?|(^|[\s"'` + "`" + `(<\[=:,])` + insideShell + `/([^\s"'` + "`" + `<>()\[\]{}|,;:=/]+)`
+// stepWorkspace matches the path of a step's workspace while it runs, in any
+// temporary directory and any attempt: up to the first name in it, or to
+// peers/agent<N>.
+const stepWorkspace = `(?:%s)conclave-step-[0-9]+/files\b(/peers/agent([0-9]+)\b(\.md\b)?)?|(^|[\s"'` + "`" + `(<\[=:,])` + sandboxWorkspace + `/([^\s"'` + "`" + `<>()\[\]{}|,;:=/]+)`
 
-// absolute is the beginning of a path, as far as it looks like one.
-const absolute = "/(?:[^\\s\"'`<>()\\[\\]{}|,;:=/]+/)*"
+// anyDirectory matches the beginning of an absolute path.
+const anyDirectory = "/(?:[^\\s\"'`<>()\\[\\]{}|,;:=/]+/)*"
 
-// workspaces tell where the workspaces are that the text of an answer may name by
-// where they lay while it was written.
-type workspaces struct {
-	own   string                          // of the step
-	peers func(number int) (string, bool) // of an answer that it was shown
-	names map[string]bool                 // at the top of its files
-	at    *regexp.Regexp
+// workspacePaths rewrites the temporary paths of workspaces in the text of an
+// answer.
+type workspacePaths struct {
+	own     string          // final path of the step's workspace
+	peers   map[int]string  // final paths of the answers shown, by number
+	names   map[string]bool // at the top of the workspace
+	pattern *regexp.Regexp
 }
 
-// workspacesAt knows the temporary directories, too, that no pattern would find.
-func workspacesAt(own string, peers func(int) (string, bool), m artifact.Manifest, temporary ...string) workspaces {
-	w := workspaces{own: own, peers: peers, names: map[string]bool{}}
+// newWorkspacePaths also matches workspaces in the temporary directories, whose
+// names may hold characters that anyDirectory excludes.
+func newWorkspacePaths(own string, peers map[int]string, m artifact.Manifest, temporary ...string) workspacePaths {
+	w := workspacePaths{own: own, peers: peers, names: map[string]bool{}}
 	for _, f := range m.Files {
 		name, _, _ := strings.Cut(f.Path, "/")
 		w.names[name] = true
 	}
-	var roots []string
-	for _, dir := range temporary {
-		for _, root := range []string{resolved(dir), dir} {
-			if root != "" {
-				roots = append(roots, regexp.QuoteMeta(strings.TrimSuffix(root, "/"))+"/")
-			}
-		}
-	}
-	w.at = regexp.MustCompile(fmt.Sprintf(ownWorkspace, strings.Join(append(roots, absolute), "|")))
+	w.pattern = regexp.MustCompile(fmt.Sprintf(stepWorkspace, rootPattern(anyDirectory, temporary...)))
 	return w
 }
 
-// settled is a text that names the workspaces by where they stay. The longest
-// path counts: what is below peers/agent<N> is that peer's. References to
-// peers/agent<N> that are relative are what everybody reads, and stay.
-func (w workspaces) settled(text string) string {
+// rewrite replaces temporary paths by final ones. The longest path counts: a path
+// below peers/agent<N> is that peer's. Relative references to peers/agent<N> stay.
+func (w workspacePaths) rewrite(text string) string {
 	var b strings.Builder
 	last := 0
-	for _, m := range w.at.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range w.pattern.FindAllStringSubmatchIndex(text, -1) {
 		group := func(n int) string {
 			if m[2*n] < 0 {
 				return ""
@@ -153,47 +147,32 @@ func (w workspaces) settled(text string) string {
 		switch number, _ := strconv.Atoi(group(2)); {
 		case w.has(group(5)):
 			b.WriteString(group(4) + w.own + "/" + group(5))
-		case group(5) != "": // some other directory of this name
+		case group(5) != "": // another directory called /workspace
 			b.WriteString(text[m[0]:m[1]])
 		case group(1) == "":
 			b.WriteString(w.own)
-		default:
-			b.WriteString(w.peer(number, group(3)))
+		case w.peers[number] != "" && group(3) == "":
+			b.WriteString(w.peers[number])
+		default: // unknown, or the file with a peer's long text
+			b.WriteString(fmt.Sprintf("peers/agent%d%s", number, group(3)))
 		}
 	}
 	return b.String() + text[last:]
 }
 
-// has reports whether there is a file or directory of this name, which may end a
-// sentence.
-func (w workspaces) has(name string) bool {
+// has reports whether the workspace has a name, which may end a sentence.
+func (w workspacePaths) has(name string) bool {
 	return name != "" && (w.names[name] || w.names[strings.TrimRight(name, ".!?")])
 }
 
-// peer is where a peer's workspace stays; of its long text there is only the name.
-func (w workspaces) peer(number int, suffix string) string {
-	if place, ok := w.peers(number); ok && suffix == "" {
-		return place
-	}
-	return fmt.Sprintf("peers/agent%d%s", number, suffix)
-}
-
-// relative names peers as every step reads them.
-func relative(int) (string, bool) { return "", false }
-
-// Saving has the number of a step taken as every program takes it, by making its
-// directory, and the documents made as a directory has them: in an answer's text the
-// paths of workspaces are where those stay. The temporary directories
-// are those in which the step's workspace may lie.
-func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary ...string) step.Spec {
-	derived := s.Documents
-	peers := func(number int) (string, bool) {
-		for _, shown := range l.Shown {
-			if shown.Number == number {
-				return store.URL(artifact.InDir().Step(shown.Agent, shown.Step, "workspace")), true
-			}
-		}
-		return "", false
+// AdaptSpec returns the spec of a step in a directory that other programs share: it
+// claims a number by making the step's directory, and the derived documents name
+// the final paths of workspaces. temporary are the directories in which the step's
+// workspace may be.
+func AdaptSpec(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary ...string) step.Spec {
+	peers := map[int]string{}
+	for _, shown := range l.Shown {
+		peers[shown.Number] = store.URL(artifact.InDir().Step(shown.Agent, shown.Step, "workspace"))
 	}
 	s.Reserve = func(ctx context.Context, number int) (bool, error) {
 		err := store.MakeDir(ctx, s.Dir(number)+"step.json")
@@ -202,24 +181,25 @@ func Saving(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary .
 		}
 		return err == nil, err
 	}
+	derive := s.Documents
 	s.Documents = func(number int, c artifact.Commit) ([]step.Document, error) {
 		if c.Kind != string(coordination.NewAnswer) {
-			return derived(number, c)
+			return derive(number, c)
 		}
 		var payload team.Answer
 		if err := json.Unmarshal(c.Payload, &payload); err != nil {
-			return nil, fmt.Errorf("reading the answer of step %d: %w", number, err)
+			return nil, fmt.Errorf("read the answer of step %d: %w", number, err)
 		}
 		m, err := artifact.LoadManifest(context.Background(), store, artifact.InDir(), c.Manifest)
 		if err != nil {
 			return nil, err
 		}
 		own := filepath.ToSlash(store.URL(s.Dir(number) + "workspace"))
-		payload.Answer = workspacesAt(own, peers, m, temporary...).settled(payload.Answer)
+		payload.Answer = newWorkspacePaths(own, peers, m, temporary...).rewrite(payload.Answer)
 		if c.Payload, err = json.Marshal(payload); err != nil {
 			return nil, err
 		}
-		return derived(number, c)
+		return derive(number, c)
 	}
 	return s
 }

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// UnwritableError says that no step can be kept in the directory, so that none is
+// UnwritableError reports a directory that cannot store a step, so that none is
 // begun.
 type UnwritableError struct{ Err error }
 
@@ -19,12 +19,12 @@ func (e *UnwritableError) Error() string {
 
 func (e *UnwritableError) Unwrap() error { return e.Err }
 
-// directories are those that a step makes where they are not there.
+// directories are the ones that a step makes if they are missing.
 var directories = []string{locksDir, artifact.TempDir, "agents", "blobs", "blobs/sha256", "journal"}
 
-// Usable looks for what would break a step of runner off when it is paid already:
-// something else where it keeps its directories and documents. The error is an
-// *UnreadableError.
+// Usable refuses a directory in which a step of runner would fail after its model
+// calls, because other files have the names of its directories and documents. The
+// error is an *UnreadableError or *ObstructedError.
 func Usable(root *os.Root, runner string) error {
 	for _, name := range append(directories[:len(directories):len(directories)], "agents/"+runner) {
 		info, err := root.Lstat(name)
@@ -43,16 +43,15 @@ func Usable(root *os.Root, runner string) error {
 	return nil
 }
 
-// ObstructedError says that there is a directory where a step writes a file.
+// ObstructedError reports a directory with the name of a step's file.
 type ObstructedError struct{ Path string }
 
 func (e *ObstructedError) Error() string {
 	return e.Path + " is a directory: remove it, or name another session directory"
 }
 
-// Reserve takes the first free of agent_a to agent_z for an agent that has no ID
-// of its own, by making its directory: of two who do so at once, each gets
-// another one.
+// Reserve returns the first free ID of agent_a to agent_z, for an agent without an
+// ID of its own, and makes its directory. Concurrent calls get different IDs.
 func Reserve(root *os.Root) (string, error) {
 	if err := root.Mkdir("agents", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", &UnwritableError{Err: fmt.Errorf("making the directory of agents: %w", err)}
@@ -70,10 +69,11 @@ func Reserve(root *os.Root) (string, error) {
 	return "", errors.New("agent_a to agent_z are all taken: give the agent an id of its own")
 }
 
-// CriteriaFile holds what the answers in a directory are judged by.
+// CriteriaFile holds the criteria by which the answers of a directory are
+// evaluated.
 const CriteriaFile = "eval_criteria.json"
 
-// Criteria reads the criteria file as it is, nil if there is none.
+// Criteria returns the content of the criteria file, nil if it is missing.
 func Criteria(root *os.Root) ([]byte, error) {
 	data, err := readFile(root, CriteriaFile)
 	if err != nil {

@@ -11,26 +11,25 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Directory is what is on record in a session directory.
+// Directory is the record of a session directory.
 type Directory struct {
-	Agents   []Agent                // that have a step, in byte order of their IDs
-	Messages []coordination.Message // what people have said, where there is a ledger
+	Agents   []Agent                // with a step, in byte order of their IDs
+	Messages []coordination.Message // from people, if there is a ledger
 
-	unusable map[string]string // IDs whose directory is none, and what it is
-	taken    map[string]int    // of agents that have no step: the highest number that is taken
+	unusable map[string]string // problem by ID, for agents whose directory is none
+	taken    map[string]int    // highest taken number by ID, for agents without a step
 }
 
-// UnreadableError says that a path of the directory cannot be what it should be,
-// so that nothing can be read or written below it.
+// UnreadableError reports a path that is not a readable directory.
 type UnreadableError struct{ Path, Problem string }
 
 func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("%s %s: make it a directory that can be read, or name another session directory", e.Path, e.Problem)
 }
 
-// Read reads the session directory at root, which may be empty. It never fails
-// for what a file holds: that gives warnings, of the ledger first, then of the
-// agents in the order of their names. The error is an *UnreadableError.
+// Read reads the session directory at root, which may be empty. Malformed files
+// give warnings, of the ledger first, then of the agents in the order of their
+// names. The error is an *UnreadableError.
 func Read(root *os.Root) (Directory, []Warning, error) {
 	d := Directory{unusable: map[string]string{}, taken: map[string]int{}}
 	entries, err := list(root, "agents")
@@ -62,12 +61,12 @@ func Read(root *os.Root) (Directory, []Warning, error) {
 	}
 	d.number()
 	for i := range d.Agents {
-		d.end(&d.Agents[i], &w)
+		d.resolve(&d.Agents[i], &w)
 	}
 	return d, w, nil
 }
 
-// number gives the agents their anonymous numbers, and the answers their labels.
+// number sets the agents' anonymous numbers and the answers' labels.
 func (d *Directory) number() {
 	slices.SortFunc(d.Agents, func(a, b Agent) int { return strings.Compare(a.ID, b.ID) })
 	for i := range d.Agents {
@@ -79,37 +78,34 @@ func (d *Directory) number() {
 	}
 }
 
-// label is that of an agent's answer.
+// label returns the label of an agent's answer.
 func label(number, revision int) string {
 	return "agent" + strconv.Itoa(number) + "." + strconv.Itoa(revision)
 }
 
-// end settles which vote or stop of an agent stands: the last one since its
-// latest answer. A vote for nobody's answer is none.
-func (d *Directory) end(a *Agent, w *warnings) {
+// resolve sets the vote or stop of an agent that stands: the last one since its
+// latest answer. A vote for an agent without an answer is ignored.
+func (d *Directory) resolve(a *Agent, w *warnings) {
 	defer func() { a.ends = nil }()
 	for _, s := range slices.Backward(a.ends) {
 		act, name := s.action, fmt.Sprintf("agents/%s/%03d", a.ID, s.number)
 		if act.kind == coordination.Stop {
-			a.Stop = &Stop{
-				Step: s.number, Status: act.status, Summary: act.summary, Seen: d.possible(act.seen, name, w), Heard: act.heard,
-			}
+			a.Stop = &act.stop
+			a.Stop.Step, a.Stop.Seen, a.Stop.Heard = s.number, d.possible(act.seen, name, w), act.heard
 			return
 		}
-		if target, _ := d.Agent(act.target); !target.answered() {
-			w.add(name, "is a vote for %q, who has no answer; it is ignored", truncate(act.target))
+		if target, _ := d.Agent(act.vote.Target); !target.answered() {
+			w.add(name, "is a vote for %q, who has no answer; it is ignored", truncate(act.vote.Target))
 			continue
 		}
-		a.Vote = &Vote{
-			Step: s.number, Target: act.target, TargetLabel: act.targetLabel, Reason: act.reason,
-			Seen: d.possible(act.seen, name, w), Heard: act.heard,
-		}
+		a.Vote = &act.vote
+		a.Vote.Step, a.Vote.Seen, a.Vote.Heard = s.number, d.possible(act.seen, name, w), act.heard
 		return
 	}
 }
 
-// possible is what of seen can have been seen: a step that is still to come
-// cannot, and would keep a vote fresh against answers to come.
+// possible filters out steps that are not taken yet. They would keep a vote fresh
+// against future answers.
 func (d *Directory) possible(seen []coordination.Seen, name string, w *warnings) []coordination.Seen {
 	var kept []coordination.Seen
 	for _, n := range seen {
@@ -131,8 +127,8 @@ func (d *Directory) Agent(id string) (Agent, bool) {
 	return d.Agents[i], true
 }
 
-// With is the directory with agents that have no step in it yet: the one that is
-// about to run, or the rest of a team.
+// With returns the directory with agents that have no step yet, such as the one
+// about to run or the rest of a team.
 func (d Directory) With(ids ...string) Directory {
 	d.Agents = slices.Clone(d.Agents)
 	for i := range d.Agents {
@@ -147,7 +143,7 @@ func (d Directory) With(ids ...string) Directory {
 	return d
 }
 
-// IDs are those of the agents, in byte order.
+// IDs returns the IDs of the agents in byte order.
 func (d Directory) IDs() []string {
 	ids := make([]string, len(d.Agents))
 	for i := range d.Agents {
@@ -156,8 +152,7 @@ func (d Directory) IDs() []string {
 	return ids
 }
 
-// Warning is something in a directory that is not what it should be, and what
-// came of it.
+// Warning reports a problem in a directory and its consequence.
 type Warning struct {
 	Path    string `json:"path"` // slash-separated, below the session directory; valid UTF-8
 	Problem string `json:"problem"`
@@ -165,7 +160,7 @@ type Warning struct {
 
 func (w Warning) String() string { return w.Path + ": " + w.Problem }
 
-// warnings are collected in the order in which they were found.
+// warnings collects warnings in the order of detection.
 type warnings []Warning
 
 func (w *warnings) add(path, format string, args ...any) {

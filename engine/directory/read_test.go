@@ -33,8 +33,8 @@ func TestDirectoryOfAnotherProgram(t *testing.T) {
 	require.Equal(t, "agent1.1", a.Answers[0].Label)
 	require.True(t, a.Answers[0].Files)
 	require.Contains(t, a.Answers[0].Text, "/agents/agent_a/001/workspace/index.html")
-	require.Equal(t, &directory.Vote{
-		Step: 2, Target: "agent_b", Reason: "Agent B's approach is more thorough",
+	require.Equal(t, &coordination.Voted{
+		End: coordination.End{Step: 2}, Target: "agent_b", Reason: "Agent B's approach is more thorough",
 		Seen: []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 1}, {Agent: "agent_c", Step: 1}},
 	}, a.Vote)
 
@@ -237,12 +237,12 @@ func TestCommitIsTheAction(t *testing.T) {
 	require.Equal(t, []string{"agents/b/001/answer.json: is ignored: action.json says that the step ended with stop"}, warnings)
 	a, _ := d.Agent("a")
 	require.Equal(t, []directory.Answer{{Step: 1, Label: "agent1.1", Text: "committed", Files: true}}, a.Answers)
-	require.Equal(t, &directory.Vote{
-		Step: 2, Target: "a", TargetLabel: "agent1.1", Reason: "r", Seen: []coordination.Seen{{Agent: "a", Step: 1}}, Heard: 2,
+	require.Equal(t, &coordination.Voted{
+		End: coordination.End{Step: 2}, Target: "a", TargetLabel: "agent1.1", Reason: "r", Seen: []coordination.Seen{{Agent: "a", Step: 1}}, Heard: 2,
 	}, a.Vote)
 	b, _ := d.Agent("b")
-	require.Equal(t, &directory.Stop{
-		Step: 1, Status: coordination.Blocked, Summary: "s", Seen: []coordination.Seen{{Agent: "a", Step: 1}},
+	require.Equal(t, &coordination.Stopped{
+		End: coordination.End{Step: 1}, Status: coordination.Blocked, Summary: "s", Seen: []coordination.Seen{{Agent: "a", Step: 1}},
 	}, b.Stop)
 	require.Empty(t, b.Answers)
 	require.Equal(t, 3, b.Steps)
@@ -271,7 +271,7 @@ func TestUnfinished(t *testing.T) {
 	d, warnings := s.read()
 	require.Len(t, warnings, 3)
 	require.Contains(t, warnings[0], "agents/a/003/step.json: is not valid JSON")
-	require.Contains(t, warnings[1], `agents/a/004/step.json: has no "token"; the step cannot be gone on with`)
+	require.Contains(t, warnings[1], `agents/a/004/step.json: has no "token"; the step cannot be resumed`)
 	require.Contains(t, warnings[2], `agents/b/001/step.json: has seen_steps of "a" that is no step number`)
 	a, _ := d.Agent("a")
 	require.Equal(t, 4, a.Steps)

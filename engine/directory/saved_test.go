@@ -34,7 +34,7 @@ func TestPathsInASavedAnswer(t *testing.T) {
 		Layout: artifact.InDir(), Launch: coordination.Launch{Agent: "agent_a"}, Token: "t", Agents: []string{"agent_a", "agent_b"},
 	}.Spec(t.Context(), store)
 	require.NoError(t, err)
-	spec = directory.Saving(store, spec, launch, temporary)
+	spec = directory.AdaptSpec(store, spec, launch, temporary)
 
 	own, peer := s.dir+"/agents/agent_a/003/workspace", s.dir+"/agents/agent_b/007/workspace"
 	for text, want := range map[string]string{

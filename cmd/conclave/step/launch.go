@@ -178,7 +178,7 @@ func (s *stepSession) launch(ctx context.Context) (launched, error) {
 // is gone on with: it would come too late.
 func (s *stepSession) resume(ctx context.Context) (launched, bool, error) {
 	a, _ := s.found.Agent(s.agent.ID)
-	begun := slices.Clone(a.Unsettled)
+	begun := slices.Clone(a.Uncleared)
 	for _, u := range a.Unfinished {
 		if u.Step > a.Last {
 			begun = append(begun, u)
@@ -197,7 +197,7 @@ func (s *stepSession) resume(ctx context.Context) (launched, bool, error) {
 			s.cli.Infof("step %d of %s is at work in another process; this is another step", u.Step, s.agent.ID)
 			continue
 		}
-		acted := slices.ContainsFunc(a.Unsettled, func(v directory.Unfinished) bool { return v.Step == u.Step })
+		acted := slices.ContainsFunc(a.Uncleared, func(v directory.Unfinished) bool { return v.Step == u.Step })
 		l, found, err := s.take(ctx, u, lock, acted, a.Last)
 		if err != nil || found {
 			return l, found, err
@@ -207,7 +207,7 @@ func (s *stepSession) resume(ctx context.Context) (launched, bool, error) {
 }
 
 // journaled reports whether something of a step is kept that can be gone on from.
-func (s *stepSession) journaled(token string) bool { return directory.Journaled(s.root, token) }
+func (s *stepSession) journaled(token string) bool { return directory.HasJournal(s.root, token) }
 
 // take goes on with a step whose lock is held, if it should. One that has its
 // action is brought to its end in any case, and is this one if it is the last.
@@ -264,7 +264,7 @@ func (s *stepSession) specify(ctx context.Context, l launched) (launched, error)
 		return launched{}, err
 	}
 	l.last = &artifact.LastAction{}
-	l.spec = watched(directory.Saving(s.store, spec, l.launch, s.local.Scratch()), l.last)
+	l.spec = watched(directory.AdaptSpec(s.store, spec, l.launch, s.local.Scratch()), l.last)
 	return l, nil
 }
 
