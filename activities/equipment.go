@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"conclave/engine/config"
@@ -15,18 +14,16 @@ import (
 type Equipment struct {
 	Teams Teams
 
-	// Model builds an agent's model. Its error is a *MissingKeyError or a
-	// *NoProviderError when another process may have what this one lacks; any other
-	// is a fault of the configuration.
+	// Model builds an agent's model. Its error is a *LackError when another process
+	// may have the key or the provider; any other is a fault of the configuration.
 	Model func(config.Agent) (loop.Model, error)
 
 	// Tools opens an agent's ordinary tools on a workspace; the step closes them. Its
-	// error is one of Lacks, or a *ToolsUnavailableError.
+	// error is one of Lacks, or a *LackError of type ToolsUnavailable.
 	Tools func(ctx context.Context, agent config.Agent, workspace string) (step.Tools, error)
 
-	// Lacks returns what an agent's tools need and this process lacks: a
-	// *NoServerError, a *NoSandboxError or a *MissingKeyError when another process
-	// may have it. If nil, nothing is lacking.
+	// Lacks returns a *LackError if an agent's tools need an MCP server, a sandbox or a
+	// variable that this process lacks. If nil, nothing is lacking.
 	Lacks func(context.Context, config.Agent) error
 
 	// Priced reports whether the costs of an agent's model will be known. If nil,
@@ -57,10 +54,7 @@ func (e Equipment) Check(ctx context.Context, team config.Team) error {
 	for _, agent := range team.Agents {
 		_, err := e.Model(agent)
 		for _, err := range []error{err, e.Missing(ctx, agent)} {
-			if err == nil {
-				continue
-			}
-			if _, absent := errors.AsType[*MissingKeyError](err); !absent {
+			if err != nil && !Lacks(err, MissingKey) {
 				return Invalid(fmt.Errorf("agent %s: %w", agent.ID, err))
 			}
 		}
@@ -70,7 +64,7 @@ func (e Equipment) Check(ctx context.Context, team config.Team) error {
 	}
 	for _, agent := range team.Agents {
 		if e.Priced == nil || !e.Priced(agent) {
-			return Invalid(&UnpricedError{Agent: agent.ID, Model: agent.Backend.Model})
+			return Invalid(Unpriced(agent))
 		}
 	}
 	return nil

@@ -1,10 +1,12 @@
 package activities
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 
 	"go.temporal.io/sdk/temporal"
+
+	"conclave/engine/config"
 )
 
 // Error types of activities. They are in histories and shown to people; tests
@@ -36,65 +38,27 @@ func Taken(format string, args ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), SessionTaken, nil)
 }
 
-// MissingKeyError reports that the variable with an agent's key is not set here.
-type MissingKeyError struct{ Agent, Variable string }
-
-func (e *MissingKeyError) Error() string {
-	return fmt.Sprintf("agent %s needs the environment variable %s, which is not set for this worker", e.Agent, e.Variable)
+// LackError reports that this worker cannot give an agent a model or tools. Another
+// worker may be able to, unless Type is ToolsUnavailable: then a later attempt may.
+type LackError struct {
+	Type string // MissingKey, NoProvider, NoServer, NoSandbox or ToolsUnavailable
+	Err  error
 }
 
-// NoProviderError reports that this worker's configuration lacks a provider.
-type NoProviderError struct {
-	Provider string
-	Has      []string // the configured providers
-}
-
-func (e *NoProviderError) Error() string {
-	has := "it has none; an operator defines providers in the file of --worker-config"
-	if len(e.Has) > 0 {
-		has = "it has: " + strings.Join(e.Has, ", ")
-	}
-	return fmt.Sprintf("this worker has no provider %q; %s", e.Provider, has)
-}
-
-// NoServerError reports that neither the agent's configuration nor this worker's
-// has an MCP server.
-type NoServerError struct {
-	Server string
-	Has    []string // the configured servers
-}
-
-func (e *NoServerError) Error() string {
-	has := "it has none; an operator defines MCP servers in the file of --worker-config, a team file for local runs may define its own"
-	if len(e.Has) > 0 {
-		has = "it has: " + strings.Join(e.Has, ", ")
-	}
-	return fmt.Sprintf("this worker has no MCP server %q; %s", e.Server, has)
-}
-
-// NoSandboxError reports that an agent asks for the shell and this host cannot
-// confine commands as the worker's configuration demands.
-type NoSandboxError struct{ Err error }
-
-func (e *NoSandboxError) Error() string { return "no shell: " + e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *NoSandboxError) Unwrap() error { return e.Err }
-
-// ToolsUnavailableError reports that a step's tools failed to open although this
-// worker has everything they need: an MCP server does not start or answer.
-type ToolsUnavailableError struct{ Err error }
-
-func (e *ToolsUnavailableError) Error() string { return e.Err.Error() }
+func (e *LackError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *ToolsUnavailableError) Unwrap() error { return e.Err }
+func (e *LackError) Unwrap() error { return e.Err }
 
-// UnpricedError reports that a limit in dollars could not be enforced because the
-// price of an agent's model is unknown.
-type UnpricedError struct{ Agent, Model string }
+// Lacks reports whether err is a *LackError of the given type.
+func Lacks(err error, kind string) bool {
+	lack, ok := errors.AsType[*LackError](err)
+	return ok && lack.Type == kind
+}
 
-func (e *UnpricedError) Error() string {
-	return fmt.Sprintf("agent %s: max_cost_usd is set, and what the model %s costs is not known; "+
-		"name a provider with a price_per_million in the worker configuration, or limit max_total_tokens instead", e.Agent, e.Model)
+// Unpriced returns the error of a limit in dollars that could not be enforced
+// because the price of an agent's model is unknown.
+func Unpriced(agent config.Agent) error {
+	return fmt.Errorf("agent %s: max_cost_usd is set, but the price of the model %s is unknown; "+
+		"name a provider with a price_per_million in the worker configuration, or limit max_total_tokens instead", agent.ID, agent.Backend.Model)
 }

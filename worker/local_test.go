@@ -27,8 +27,7 @@ func TestLocal(t *testing.T) {
 	require.NotEmpty(t, opened.Tools())
 	require.NoError(t, opened.Close())
 	_, err = l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.OpenAI, Model: "m", Provider: "nobody"}})
-	var missing *activities.NoProviderError
-	require.ErrorAs(t, err, &missing)
+	require.True(t, activities.Lacks(err, activities.NoProvider))
 	l.Close()
 	require.NoDirExists(t, l.Scratch())
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 
 	"conclave/activities"
 	"conclave/activities/attempt"
@@ -47,8 +48,8 @@ func newServers() *servers {
 	return &servers{client: &http.Client{Transport: newTransport()}}
 }
 
-// Model builds the model of an agent. Its error is a *activities.NoProviderError
-// or a *activities.MissingKeyError if this worker lacks what the agent needs.
+// Model builds the model of an agent. Its error is an *activities.LackError if this
+// worker lacks the agent's provider or key.
 func (m Models) Model(a config.Agent) (loop.Model, error) {
 	if a.Backend.Type == config.Offline {
 		return offline.New(a.ID), nil
@@ -60,7 +61,7 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	key := ""
 	if backend.APIKeyEnv != "" {
 		if key = m.getenv(backend.APIKeyEnv); key == "" {
-			return nil, &activities.MissingKeyError{Agent: a.ID, Variable: backend.APIKeyEnv}
+			return nil, missingKey(a.ID, backend.APIKeyEnv)
 		}
 	}
 	o := openai.Options{
@@ -87,7 +88,8 @@ func (m Models) at(b config.Backend) (config.Backend, *Provider, error) {
 	}
 	p, ok := m.Providers[b.Provider]
 	if !ok {
-		return b, nil, &activities.NoProviderError{Provider: b.Provider, Has: slices.Sorted(maps.Keys(m.Providers))}
+		return b, nil, lack(activities.NoProvider, "this worker has no provider %q; %s", b.Provider,
+			others(m.Providers, "it has none; an operator defines providers in the file of --worker-config"))
 	}
 	return p.resolve(b), p, nil
 }
@@ -125,8 +127,8 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 	return missing
 }
 
-// CheckProviders returns a *activities.NoProviderError if an agent names a
-// provider that is not there.
+// CheckProviders returns an *activities.LackError if an agent names a provider that
+// is not configured.
 func (m Models) CheckProviders(t config.Team) error {
 	for _, agent := range t.Agents {
 		if _, _, err := m.at(agent.Backend); err != nil {
@@ -141,4 +143,21 @@ func (m Models) getenv(name string) string {
 		return m.Getenv(name)
 	}
 	return os.Getenv(name)
+}
+
+func lack(kind, format string, args ...any) error {
+	return &activities.LackError{Type: kind, Err: fmt.Errorf(format, args...)}
+}
+
+func missingKey(agent, variable string) error {
+	return lack(activities.MissingKey, "agent %s needs the environment variable %s, which is not set for this worker", agent, variable)
+}
+
+// others lists the configured names for an error; if there are none, it returns the
+// given text.
+func others[V any](configured map[string]V, none string) string {
+	if len(configured) == 0 {
+		return none
+	}
+	return "it has: " + strings.Join(slices.Sorted(maps.Keys(configured)), ", ")
 }

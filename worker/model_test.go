@@ -115,21 +115,19 @@ func TestWhatAWorkerLacks(t *testing.T) {
 	})}
 	_, err := m.Model(agent(config.Backend{Provider: "c", Model: "m"}))
 	require.EqualError(t, err, `this worker has no provider "c"; it has: a, b`)
-	var provider *activities.NoProviderError
-	require.ErrorAs(t, err, &provider)
+	require.True(t, activities.Lacks(err, activities.NoProvider))
 	_, err = Models{}.Model(agent(config.Backend{Provider: "c", Model: "m"}))
 	require.EqualError(t, err, `this worker has no provider "c"; it has none; an operator defines providers in the file of --worker-config`)
 
 	_, err = m.Model(agent(config.Backend{Provider: "b", Model: "m"}))
-	var key *activities.MissingKeyError
-	require.ErrorAs(t, err, &key)
-	require.Equal(t, "B_KEY", key.Variable)
+	require.True(t, activities.Lacks(err, activities.MissingKey))
+	require.ErrorContains(t, err, "needs the environment variable B_KEY")
 
 	team := config.Team{Agents: []config.Agent{agent(config.Backend{Provider: "a"}), agent(config.Backend{Provider: "b"}), agent(config.Backend{})}}
 	require.Equal(t, map[string][]string{"B_KEY": {"agent_a"}, KeyVariable: {"agent_a"}}, m.MissingKeys(team))
 	require.Empty(t, m.MissingKeys(team.Offline()))
 	require.NoError(t, m.CheckProviders(team))
-	require.ErrorAs(t, Models{}.CheckProviders(team), &provider)
+	require.True(t, activities.Lacks(Models{}.CheckProviders(team), activities.NoProvider))
 }
 
 // A step makes its model anew. What its worker has learnt of the server, and its

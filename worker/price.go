@@ -39,7 +39,7 @@ func (m Models) Priced(a config.Agent) bool {
 	return err == nil && priceOf(backend, provider) != nil
 }
 
-// CheckPrices returns an *activities.UnpricedError if a team has a limit in
+// CheckPrices returns an error if a team has a limit in
 // dollars and an agent whose costs will not be known. Of providers that are not
 // configured here another worker knows.
 func (m Models) CheckPrices(t config.Team) error {
@@ -48,7 +48,7 @@ func (m Models) CheckPrices(t config.Team) error {
 	}
 	for _, a := range t.Agents {
 		if _, _, err := m.at(a.Backend); err == nil && !m.Priced(a) {
-			return &activities.UnpricedError{Agent: a.ID, Model: a.Backend.Model}
+			return activities.Unpriced(a)
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/worker/settings"
@@ -111,9 +110,7 @@ func TestALimitInDollarsNeedsPrices(t *testing.T) {
 	require.NoError(t, m.CheckPrices(team))
 
 	team.Agents[0].Backend.BaseURL = "http://127.0.0.1:8000/v1"
-	var unpriced *activities.UnpricedError
-	require.ErrorAs(t, m.CheckPrices(team), &unpriced)
-	require.Equal(t, "gpt-5.2", unpriced.Model)
+	require.ErrorContains(t, m.CheckPrices(team), "the price of the model gpt-5.2 is unknown")
 	require.NoError(t, m.CheckPrices(team.Offline()))
 
 	team.Orchestrator.Budget.MaxCostUSD = nil

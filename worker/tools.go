@@ -61,9 +61,8 @@ func (t *Tools) Keep(dirs ...string) {
 	}
 }
 
-// Lacks returns what an agent's tools need and this worker does not have: an
-// *activities.NoServerError, an *activities.NoSandboxError or an
-// *activities.MissingKeyError.
+// Lacks returns an *activities.LackError if this worker lacks an MCP server, a sandbox
+// or a variable that an agent's tools need.
 func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 	if _, err := t.serversOf(a); err != nil {
 		return err
@@ -74,8 +73,8 @@ func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 	return nil
 }
 
-// Check returns what a team's tools need and this worker does not have, as Lacks
-// does. A variable that is not set is the least of it.
+// Check returns the error of Lacks for a team. An unset variable is reported only if
+// nothing else is missing.
 func (t *Tools) Check(ctx context.Context, team config.Team) error {
 	var unset error
 	for _, a := range team.Agents {
@@ -83,7 +82,7 @@ func (t *Tools) Check(ctx context.Context, team config.Team) error {
 		if err != nil {
 			err = fmt.Errorf("agent %s: %w", a.ID, err)
 		}
-		if key := (*activities.MissingKeyError)(nil); err != nil && !errors.As(err, &key) {
+		if err != nil && !activities.Lacks(err, activities.MissingKey) {
 			return err
 		}
 		unset = cmp.Or(unset, err)
@@ -92,7 +91,7 @@ func (t *Tools) Check(ctx context.Context, team config.Team) error {
 }
 
 // Open opens an agent's tools on a workspace. Its error is one of Lacks, or an
-// *activities.ToolsUnavailableError.
+// *activities.LackError of type ToolsUnavailable.
 func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (step.Tools, error) {
 	servers, err := t.serversOf(a)
 	if err != nil {
@@ -111,9 +110,9 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 	var unreached *mcp.StartError
 	switch {
 	case errors.As(err, &unconfined):
-		return nil, &activities.NoSandboxError{Err: err}
+		return nil, lack(activities.NoSandbox, "no shell: %w", err)
 	case errors.As(err, &unreached):
-		return nil, &activities.ToolsUnavailableError{Err: err}
+		return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: err}
 	case err != nil:
 		return nil, err
 	}
@@ -163,7 +162,7 @@ func (t *Tools) tryShell() error {
 	}
 	box, err := sandbox.Open(o)
 	if err != nil {
-		return &activities.NoSandboxError{Err: err}
+		return lack(activities.NoSandbox, "no shell: %w", err)
 	}
 	return box.Close()
 }
@@ -189,7 +188,8 @@ func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
 		if !named.Defines() {
 			var ok bool
 			if definition, ok = t.servers[named.Name]; !ok {
-				return nil, &activities.NoServerError{Server: named.Name, Has: slices.Sorted(maps.Keys(t.servers))}
+				return nil, lack(activities.NoServer, "this worker has no MCP server %q; %s", named.Name,
+					others(t.servers, "it has none; an operator defines MCP servers in the file of --worker-config, a team file for local runs may define its own"))
 			}
 		}
 		s, err := t.server(a.ID, named.Name, definition)
@@ -214,14 +214,14 @@ func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, er
 		value := d.Env[key]
 		if variable, ok := config.Reference(value); ok {
 			if value = t.getenv(variable); value == "" {
-				return s, &activities.MissingKeyError{Agent: agent, Variable: variable}
+				return s, missingKey(agent, variable)
 			}
 		}
 		s.Env[key] = value
 	}
 	if d.TokenEnv != "" {
 		if s.Token = t.getenv(d.TokenEnv); s.Token == "" {
-			return s, &activities.MissingKeyError{Agent: agent, Variable: d.TokenEnv}
+			return s, missingKey(agent, d.TokenEnv)
 		}
 	}
 	return s, nil

@@ -22,7 +22,7 @@ func (e *noProgressError) Error() string {
 
 // Delays before a retry that has to wait for somebody.
 const (
-	keyDelay  = 10 * time.Second // until a worker that has what is missing takes the step
+	lackDelay = 10 * time.Second // until a better equipped worker may have taken the step
 	stopDelay = time.Second      // until another worker is up
 )
 
@@ -34,21 +34,17 @@ func classify(err error) step.Class {
 	if class, ok := step.Classify(err); ok {
 		return class
 	}
+	if lack, ok := errors.AsType[*activities.LackError](err); ok {
+		if lack.Type == activities.ToolsUnavailable {
+			return step.Class{Type: lack.Type}
+		}
+		return step.Class{Type: lack.Type, Free: true, After: lackDelay}
+	}
 	switch {
 	case is[*stepTimeError](err):
 		return step.Class{Type: step.TimeOver, Final: true}
 	case is[*noProgressError](err):
 		return step.Class{Type: activities.NoProgress, Final: true}
-	case is[*activities.MissingKeyError](err):
-		return step.Class{Type: activities.MissingKey, Free: true, After: keyDelay}
-	case is[*activities.NoProviderError](err):
-		return step.Class{Type: activities.NoProvider, Free: true, After: keyDelay}
-	case is[*activities.NoServerError](err):
-		return step.Class{Type: activities.NoServer, Free: true, After: keyDelay}
-	case is[*activities.NoSandboxError](err):
-		return step.Class{Type: activities.NoSandbox, Free: true, After: keyDelay}
-	case is[*activities.ToolsUnavailableError](err):
-		return step.Class{Type: activities.ToolsUnavailable}
 	case errors.Is(err, errStopped):
 		return step.Class{Type: activities.WorkerStopped, Free: true, After: stopDelay}
 	case errors.Is(err, errFenced):

@@ -22,6 +22,7 @@ func TestClassify(t *testing.T) {
 	model := func(kind llm.Kind, after time.Duration) error {
 		return &llm.Error{Kind: kind, RetryAfter: after, Message: "said the server"}
 	}
+	lack := func(kind string) error { return &activities.LackError{Type: kind, Err: errors.New(kind)} }
 	for _, tt := range []struct {
 		err  error
 		want step.Class
@@ -39,11 +40,11 @@ func TestClassify(t *testing.T) {
 		{&loop.ModelCallsError{Calls: 200}, step.Class{Type: step.NoAction, Final: true}},
 		{&artifact.LimitError{What: "files"}, step.Class{Type: step.WorkspaceInvalid, Final: true}},
 		{&artifact.NameError{What: "path"}, step.Class{Type: step.WorkspaceInvalid, Final: true}},
-		{&activities.MissingKeyError{Agent: "agent_a", Variable: "X_KEY"}, step.Class{Type: activities.MissingKey, Free: true, After: keyDelay}},
-		{&activities.NoProviderError{Provider: "house"}, step.Class{Type: activities.NoProvider, Free: true, After: keyDelay}},
-		{&activities.NoServerError{Server: "browser"}, step.Class{Type: activities.NoServer, Free: true, After: keyDelay}},
-		{&activities.NoSandboxError{Err: errors.New("no user namespaces")}, step.Class{Type: activities.NoSandbox, Free: true, After: keyDelay}},
-		{&activities.ToolsUnavailableError{Err: errors.New("browser: exit status 1")}, step.Class{Type: activities.ToolsUnavailable}},
+		{lack(activities.MissingKey), step.Class{Type: "MissingKey", Free: true, After: lackDelay}},
+		{lack(activities.NoProvider), step.Class{Type: "NoProvider", Free: true, After: lackDelay}},
+		{lack(activities.NoServer), step.Class{Type: "NoServer", Free: true, After: lackDelay}},
+		{lack(activities.NoSandbox), step.Class{Type: "NoSandbox", Free: true, After: lackDelay}},
+		{lack(activities.ToolsUnavailable), step.Class{Type: "ToolsUnavailable"}},
 		{errStopped, step.Class{Type: activities.WorkerStopped, Free: true, After: stopDelay}},
 		{errFenced, step.Class{Type: step.Fenced, Free: true}},
 		{step.ErrOvertaken, step.Class{Type: step.Fenced, Free: true}},

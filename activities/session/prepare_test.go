@@ -70,13 +70,16 @@ func TestPrepare_CostLimitNeedsPrices(t *testing.T) {
 // anything is paid for; a variable may be another worker's.
 func TestPrepare_RefusesWhatToolsLack(t *testing.T) {
 	t.Parallel()
+	lack := func(kind string) error {
+		return &activities.LackError{Type: kind, Err: errors.New(kind + " is lacking")}
+	}
 	for name, tt := range map[string]struct {
 		lacks error
 		says  string // empty: accepted
 	}{
-		"a server":   {&activities.NoServerError{Server: "brwser", Has: []string{"browser"}}, `agent agent_b: this worker has no MCP server "brwser"; it has: browser`},
-		"a sandbox":  {&activities.NoSandboxError{Err: errors.New("user namespaces are off")}, "agent agent_b: no shell: user namespaces are off"},
-		"a variable": {&activities.MissingKeyError{Agent: "agent_b", Variable: "X_TOKEN"}, ""},
+		"a server":   {lack(activities.NoServer), "agent agent_b: NoServer is lacking"},
+		"a sandbox":  {lack(activities.NoSandbox), "agent agent_b: NoSandbox is lacking"},
+		"a variable": {lack(activities.MissingKey), ""},
 		"nothing":    {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,9 @@ import (
 	"conclave/engine/text"
 )
 
+// maxAnswer bounds the answer in a session's result, in bytes.
+const maxAnswer = 8 << 10
+
 // Present makes final/<agent>/ from the presented answer, or from the winning
 // one as it stands.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {

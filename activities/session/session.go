@@ -9,6 +9,7 @@ import (
 	"conclave/activities/attempt"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/team"
 )
 
 // The registered activity names. They are in every history: changing one
@@ -35,10 +36,10 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(a.Present, activity.RegisterOptions{Name: PresentName})
 }
 
-// PrepareInput is what a session was started with.
+// PrepareInput is the input with which a session was started.
 type PrepareInput struct {
 	// Protocol is the newest version of the coordination's rules that the
-	// workflow knows; 0 in old histories, which are of version 1.
+	// workflow implements.
 	Protocol int `json:"protocol,omitempty"`
 
 	Session    string          `json:"session"`
@@ -50,25 +51,21 @@ type PrepareInput struct {
 	Criteria   json.RawMessage `json:"criteria,omitempty"`
 }
 
-// Prepared is what the workflow needs of a resolved team.
+// Prepared is a resolved team as the workflow needs it.
 type Prepared struct {
-	// Protocol is the version of the rules that the session has from now on; 0
-	// stands for 1.
+	// Protocol is the version of the rules that the session follows.
 	Protocol int `json:"protocol,omitempty"`
 
 	ConfigHash     string              `json:"config_hash"`
 	Coordination   coordination.Config `json:"coordination"`
 	TimeoutSeconds int                 `json:"timeout_seconds"`
 
-	// GraceSeconds is how long before the end of the session's time its steps are
-	// told to come to an end.
+	// GraceSeconds is the time before the session's deadline at which its steps are
+	// asked to finish.
 	GraceSeconds int `json:"grace_seconds,omitempty"`
 
-	// URL is where the session's directory is, for people.
-	URL string `json:"url"`
-
-	// Offline says that the built-in model plays agents of the team.
-	Offline bool `json:"offline,omitempty"`
+	URL     string `json:"url"`               // of the session's directory, for people
+	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team
 }
 
 // StepInput is one launch. Large values, such as the query, are read from the
@@ -79,31 +76,24 @@ type StepInput struct {
 	Launch     coordination.Launch `json:"launch"`
 }
 
-// StepResult is a step's action in references and short text.
+// StepResult is the outcome of a step in references and short text.
 type StepResult struct {
-	// Token is the execution token. It tells a result of a step from one with which
-	// somebody completed the activity by hand.
+	// Token is the execution token. It distinguishes a result of a step from one with
+	// which somebody completed the activity by hand.
 	Token string `json:"token,omitempty"`
 
 	Step int `json:"step"`
 
-	// Ended is why a step ended itself without an action, a loop.EndedError's
-	// Why; empty with an action.
+	// Ended is the reason for which a step ended itself without an action, as in
+	// loop.EndedError; empty with an action.
 	Ended string `json:"ended,omitempty"`
 
-	Action      coordination.Action     `json:"action,omitempty"`
-	Target      string                  `json:"target,omitempty"`
-	TargetLabel string                  `json:"target_label,omitempty"`
-	Reason      string                  `json:"reason,omitempty"` // of a vote or a restart, cut at team.MaxReason bytes
-	Status      coordination.StopStatus `json:"status,omitempty"`
-	Summary     string                  `json:"summary,omitempty"` // of a stop, cut like Reason
-	Seen        []coordination.Seen     `json:"seen,omitempty"`
-	Heard       int                     `json:"heard,omitempty"` // number of the last human message that was told
-	Files       int                     `json:"files,omitempty"`
-	Usage       llm.Usage               `json:"usage"`
+	team.Outcome
+	Files int       `json:"files,omitempty"`
+	Usage llm.Usage `json:"usage"`
 }
 
-// RecordInput is what has happened since the last Record.
+// RecordInput is the part of the history since the last Record.
 type RecordInput struct {
 	Session string                  `json:"session"`
 	Entries []coordination.Accepted `json:"entries"`
@@ -112,7 +102,7 @@ type RecordInput struct {
 	// Status is the new content of status.json, without the query.
 	Status State `json:"status"`
 
-	// Over says that the session has ended: no step of it goes on any more.
+	// Over means that the session has ended: its steps no longer run.
 	Over bool `json:"over,omitempty"`
 }
 
@@ -126,20 +116,16 @@ type State struct {
 	// Status is "running" or how the session ended.
 	Status string `json:"status"`
 
-	// Final is where the final answer is; null until it is there.
+	// Final is null until there is a final answer.
 	Final *FinalAnswer `json:"final"`
 }
 
-// FinalAnswer says whose the final answer is and where.
+// FinalAnswer refers to the final answer.
 type FinalAnswer struct {
-	Agent string `json:"agent"`
+	Agent string `json:"agent"` // its author
 	Label string `json:"label"`
 	Path  string `json:"path"` // of its answer.json
 }
-
-// maxAnswer is how much of the answer a session's result carries, in bytes.
-// The whole text is at its answer path.
-const maxAnswer = 8 << 10
 
 // PresentInput names the answer that the session decided for.
 type PresentInput struct {
@@ -149,7 +135,7 @@ type PresentInput struct {
 
 // Presented is the final answer.
 type Presented struct {
-	Answer    string `json:"answer"` // cut at maxAnswer
+	Answer    string `json:"answer"` // truncated to maxAnswer
 	Truncated bool   `json:"truncated,omitempty"`
-	Path      string `json:"path"`
+	Path      string `json:"path"` // of the whole answer
 }

@@ -87,12 +87,11 @@ func memberStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.
 
 // result translates the commit for the workflow.
 func result(run *attempt.Attempt) (StepResult, error) {
-	o, err := team.ReadOutcome(run.Result.Commit)
+	outcome, err := team.ReadOutcome(run.Result.Commit)
 	if err != nil {
 		return StepResult{}, activities.Invalid(err)
 	}
 	return StepResult{
-		Token: run.Token, Step: run.Result.Step, Action: o.Action, Target: o.Target, TargetLabel: o.TargetLabel, Reason: o.Reason,
-		Status: o.Status, Summary: o.Summary, Seen: o.Seen, Heard: o.Heard, Files: run.Result.Files, Usage: run.Result.Usage,
+		Token: run.Token, Step: run.Result.Step, Outcome: outcome, Files: run.Result.Files, Usage: run.Result.Usage,
 	}, nil
 }

@@ -22,6 +22,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
+	"conclave/engine/team"
 )
 
 // script is a model that gives its replies in order.
@@ -124,7 +125,7 @@ func TestRunStep_StopIsToldInShort(t *testing.T) {
 	require.NoError(t, err)
 	result.Usage = llm.Usage{}
 	require.NotEmpty(t, result.Token)
-	require.Equal(t, StepResult{Token: result.Token, Step: 1, Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}, result)
+	require.Equal(t, StepResult{Token: result.Token, Step: 1, Outcome: team.Outcome{Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}}, result)
 }
 
 func TestRunStep_HearsWhatIsSaid(t *testing.T) {
@@ -248,11 +249,11 @@ func TestRunStep_HeldAttemptsAreNotCounted(t *testing.T) {
 // What this worker lacks another one may have: the step is not begun here.
 func TestRunStep_WaitsForAWorkerThatIsEquipped(t *testing.T) {
 	t.Parallel()
-	for kind, lacks := range map[string]error{
-		activities.NoServer: &activities.NoServerError{Server: "browser"}, activities.NoSandbox: &activities.NoSandboxError{Err: errors.New("no user namespaces")},
-	} {
+	for _, kind := range []string{activities.NoServer, activities.NoSandbox} {
 		f := newFloor(t)
-		f.Lacks = func(context.Context, config.Agent) error { return lacks }
+		f.Lacks = func(context.Context, config.Agent) error {
+			return &activities.LackError{Type: kind, Err: errors.New("not here")}
+		}
 		_, err := f.run(answering())
 		var failed *temporal.ApplicationError
 		require.ErrorAs(t, err, &failed)
@@ -270,7 +271,7 @@ func TestRunStep_ToolsThatDoNotOpen(t *testing.T) {
 	for earlier, final := range map[int]bool{0: false, 1: false, 2: true} {
 		f := newFloor(t)
 		f.Tools = func(context.Context, config.Agent, string) (step.Tools, error) {
-			return nil, &activities.ToolsUnavailableError{Err: errors.New(`connecting MCP server "browser": exit status 1`)}
+			return nil, &activities.LackError{Type: activities.ToolsUnavailable, Err: errors.New(`connecting MCP server "browser": exit status 1`)}
 		}
 		f.SetHeartbeatDetails(heartbeatDetails{Fruitless: earlier})
 		_, err := f.run(answering())

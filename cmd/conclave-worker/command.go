@@ -99,8 +99,7 @@ func work(ctx context.Context, f flags, log *slog.Logger) error {
 		return errors.New("sessions are kept in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
 	}
 	cfg.Tools.Keep(cfg.Scratch, cfg.Cache)
-	var unset *activities.MissingKeyError // for which sessions wait
-	if err := cfg.Tools.Check(ctx, cfg.Teams.Named[activities.DefaultTeam]); err != nil && !errors.As(err, &unset) {
+	if err := cfg.Tools.Check(ctx, cfg.Teams.Named[activities.DefaultTeam]); err != nil && !activities.Lacks(err, activities.MissingKey) { // sessions wait for a key
 		return fmt.Errorf("use the default team: %w", err)
 	}
 	store, err := cluster.OpenBucket(ctx, f.bucket, f.prefix)

@@ -105,14 +105,14 @@ const MaxReason = 280
 
 // Outcome is a commit in the terms of coordination.
 type Outcome struct {
-	Action      coordination.Action
-	Target      string
-	TargetLabel string
-	Reason      string // of a vote or a restart, truncated to MaxReason
-	Status      coordination.StopStatus
-	Summary     string // of a stop, truncated to MaxReason
-	Seen        []coordination.Seen
-	Heard       int // number of the last human message shown
+	Action      coordination.Action     `json:"action,omitempty"`
+	Target      string                  `json:"target,omitempty"`
+	TargetLabel string                  `json:"target_label,omitempty"`
+	Reason      string                  `json:"reason,omitempty"` // of a vote or a restart, truncated to MaxReason
+	Status      coordination.StopStatus `json:"status,omitempty"`
+	Summary     string                  `json:"summary,omitempty"` // of a stop, truncated to MaxReason
+	Seen        []coordination.Seen     `json:"seen,omitempty"`
+	Heard       int                     `json:"heard,omitempty"` // number of the last human message shown
 }
 
 // ReadOutcome translates a commit.

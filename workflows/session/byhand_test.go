@@ -7,6 +7,7 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
+	"conclave/engine/team"
 	"conclave/workflows/drive"
 	"conclave/workflows/session"
 )
@@ -21,7 +22,7 @@ func TestCompletedByHand(t *testing.T) {
 			p := newPlay(coordination.Config{}, map[string][]outcome{
 				"agent_a": {answers(), votesFor("agent_a", 1, 0)},
 				"agent_b": {func(acts.StepInput) (acts.StepResult, error) {
-					return acts.StepResult{Token: token, Step: 1, Action: coordination.NewAnswer}, nil
+					return acts.StepResult{Token: token, Step: 1, Outcome: team.Outcome{Action: coordination.NewAnswer}}, nil
 				}},
 			})
 			result := p.run(t)

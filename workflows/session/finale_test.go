@@ -7,6 +7,7 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
+	"conclave/engine/team"
 	"conclave/workflows/drive"
 )
 
@@ -14,7 +15,7 @@ import (
 // result names the winner's answer, final/ has the presented one.
 func TestFinale(t *testing.T) {
 	t.Parallel()
-	judged := gives(acts.StepResult{Action: coordination.Submit})
+	judged := gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Submit}})
 	p := newPlay(coordination.Config{Strategy: coordination.WinnerPresent, MaxRestarts: 1}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0), answers(), func(in acts.StepInput) (acts.StepResult, error) {
 			require.Equal(t, "agent1.final", in.Launch.Final.Label)
@@ -36,7 +37,7 @@ func TestFinale_AnotherAttempt(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{MaxRestarts: 1}, map[string][]outcome{
 		"agent_a": {
-			answers(), votesFor("agent_a", 1, 0), gives(acts.StepResult{Action: coordination.RestartTeam, Reason: "No sources."}),
+			answers(), votesFor("agent_a", 1, 0), gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.RestartTeam, Reason: "No sources."}}),
 			hangs(),
 		},
 	})
@@ -70,7 +71,7 @@ func TestFinale_Paused(t *testing.T) {
 func TestDecomposition(t *testing.T) {
 	t.Parallel()
 	stop := func(status coordination.StopStatus, summary string) outcome {
-		return gives(acts.StepResult{Action: coordination.Stop, Status: status, Summary: summary})
+		return gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Stop, Status: status, Summary: summary}})
 	}
 	p := newPlay(coordination.Config{Mode: coordination.Decomposition, Strategy: coordination.Synthesize}, map[string][]outcome{
 		"agent_a": {answers(), stop("blocked", "No | access.")},

@@ -12,6 +12,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/team"
 )
 
 // Everything a step can end with has its event.
@@ -25,23 +26,23 @@ func TestFinished(t *testing.T) {
 		event  coordination.Event
 	}{
 		"answer": {
-			acts.StepResult{Step: 2, Action: coordination.NewAnswer, Seen: seen, Heard: 4, Usage: used},
+			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.NewAnswer, Seen: seen, Heard: 4}, Usage: used},
 			coordination.Answered{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Seen: seen, Heard: 4},
 		},
 		"vote": {
-			acts.StepResult{Step: 2, Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4, Usage: used},
+			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.Vote, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4}, Usage: used},
 			coordination.Voted{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Target: "agent_b", TargetLabel: "agent2.1", Reason: "r", Seen: seen, Heard: 4},
 		},
 		"stop": {
-			acts.StepResult{Step: 2, Action: coordination.Stop, Status: "blocked", Summary: "no key", Seen: seen, Heard: 4, Usage: used},
+			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.Stop, Status: "blocked", Summary: "no key", Seen: seen, Heard: 4}, Usage: used},
 			coordination.Stopped{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Status: coordination.Blocked, Summary: "no key", Seen: seen, Heard: 4},
 		},
 		"submit": {
-			acts.StepResult{Step: 2, Action: coordination.Submit, Usage: used},
+			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.Submit}, Usage: used},
 			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}},
 		},
 		"begin again": {
-			acts.StepResult{Step: 2, Action: coordination.RestartTeam, Reason: "too short", Usage: used},
+			acts.StepResult{Step: 2, Outcome: team.Outcome{Action: coordination.RestartTeam, Reason: "too short"}, Usage: used},
 			coordination.Evaluated{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Again: true, Reason: "too short"},
 		},
 		"restart": {

@@ -25,6 +25,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/step"
+	"conclave/engine/team"
 	"conclave/workflows/drive"
 	"conclave/workflows/session"
 )
@@ -43,14 +44,16 @@ func gives(r acts.StepResult) outcome {
 	}
 }
 
-func answers() outcome { return gives(acts.StepResult{Action: coordination.NewAnswer}) }
+func answers() outcome {
+	return gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.NewAnswer}})
+}
 
 // votesFor votes for an agent that has not revised its answer. heard is the last
 // human message that the step was told.
 func votesFor(agent string, number, heard int) outcome {
-	return gives(acts.StepResult{
+	return gives(acts.StepResult{Outcome: team.Outcome{
 		Action: coordination.Vote, Target: agent, TargetLabel: fmt.Sprintf("agent%d.1", number), Heard: heard,
-	})
+	}})
 }
 
 // fails ends a step with a final error of the type.

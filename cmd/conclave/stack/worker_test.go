@@ -37,7 +37,7 @@ func TestAWorkerRefusesItsConfigurationBeforeAnythingStarts(t *testing.T) {
 		"no key and nothing else":       {cluster, "OPENAI_API_KEY"},
 		"a limit without a price":       {append(cluster, "--worker-config", "unpriced.yaml", "--offline"), "use the team cheap: agent agent_a: max_cost_usd is set"},
 		"the same on this machine":      {[]string{"worker", "--config", "limit.yaml"}, "use the team default: agent agent_a: max_cost_usd is set"},
-		"the same of dev":               {[]string{"dev", "--config", "limit.yaml"}, "agent agent_a: max_cost_usd is set, and what the model m costs is not known"},
+		"the same of dev":               {[]string{"dev", "--config", "limit.yaml"}, "agent agent_a: max_cost_usd is set, but the price of the model m is unknown"},
 		"all is well but the cluster":   {append(cluster, "--worker-config", "complete.yaml"), "connect to Temporal at 127.0.0.1:1"},
 		"the offline team needs no key": {append(cluster, "--offline"), "connect to Temporal at 127.0.0.1:1"},
 	} {

@@ -39,7 +39,7 @@ func endOf(ctx context.Context, err error) stepEnd {
 		return stepEnd{code: hall.ExitUsage}
 	case is[*directory.NothingOfferedError](err):
 		return stepEnd{code: hall.ExitNoAnswer, kind: nothingOffered, final: true}
-	case is[*activities.ToolsUnavailableError](err):
+	case activities.Lacks(err, activities.ToolsUnavailable):
 		return stepEnd{code: hall.ExitNoAnswer, kind: activities.ToolsUnavailable}
 	}
 	if ended, ok := errors.AsType[*loop.EndedError](err); ok && ended.Why == loop.EndAllowance {

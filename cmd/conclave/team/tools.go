@@ -2,7 +2,6 @@ package team
 
 import (
 	"context"
-	"errors"
 
 	"conclave/activities"
 	"conclave/engine/config"
@@ -27,8 +26,7 @@ func NewTools() *worker.Tools { return worker.NewTools(settings.Default()) }
 // whose variables it lacks to other workers.
 func CheckTools(ctx context.Context, tools *worker.Tools, team config.Team, r Runner) error {
 	err := tools.Check(ctx, team)
-	_, noSandbox := errors.AsType[*activities.NoSandboxError](err)
-	_, noKey := errors.AsType[*activities.MissingKeyError](err)
+	noSandbox, noKey := activities.Lacks(err, activities.NoSandbox), activities.Lacks(err, activities.MissingKey)
 	if r == AnyProcess && !noSandbox || r == ThisWorker && noKey {
 		return nil
 	}
