@@ -81,7 +81,7 @@ func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
 func TestPipeline_ATeamIsToldWhatWasSaid(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, seed())
-	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "Use tabs."}) }, 0)
+	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."}) }, 0)
 	result := runPipeline(t, s, pipelineflow.Input{
 		Request: "Who?", ID: "p2", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
 	})

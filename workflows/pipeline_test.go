@@ -189,7 +189,7 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, err error) {
 		if info.ActivityType.Name == sessionacts.PrepareName && err != nil {
 			// To the session that will not begin, and no less to the one in its place.
-			s.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "Use tabs."})
+			s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
 		}
 		if info.ActivityType.Name != pipelineacts.AskTeamName {
 			return
@@ -221,7 +221,7 @@ func TestPipeline_PauseSayAndResume(t *testing.T) {
 	s.RegisterDelayedCallback(func() { s.SignalWorkflow(drive.PauseSignal, nil) }, 0)
 	s.RegisterDelayedCallback(func() {
 		require.Zero(t, s.cast["agent_a"].asked)
-		s.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "Use tabs."})
+		s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
 		s.SignalWorkflow(drive.ResumeSignal, nil)
 	}, time.Minute)
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p3", Config: json.RawMessage(writing)})

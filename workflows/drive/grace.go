@@ -1,13 +1,31 @@
 package drive
 
-import "time"
+import (
+	"time"
 
-// Bounds of an ending.
-const (
-	// StepsGrace is how long an ending waits for cancelled steps to report their usage.
-	// A lost worker reports nothing.
-	StepsGrace = 10 * time.Second
-
-	// StoreGrace is how long a cancelled workflow tries to write its last records.
-	StoreGrace = 2 * time.Minute
+	"go.temporal.io/sdk/workflow"
 )
+
+// AwaitCancelled waits a moment for cancelled steps to end and to report their usage;
+// a lost worker reports nothing. add adds the futures of running steps to a selector
+// and reports whether there are any.
+func AwaitCancelled(ctx workflow.Context, add func(workflow.Selector) bool) {
+	const grace = 10 * time.Second
+	selector := workflow.NewSelector(ctx)
+	if !add(selector) {
+		return
+	}
+	timer, stop := workflow.WithCancel(ctx)
+	defer stop()
+	timeout := workflow.NewTimerWithOptions(timer, grace, workflow.TimerOptions{Summary: "for cancelled steps to end"})
+	for over := false; ; {
+		selector.AddFuture(timeout, func(workflow.Future) { over = true })
+		selector.Select(ctx)
+		if over || ctx.Err() != nil {
+			return
+		}
+		if selector = workflow.NewSelector(ctx); !add(selector) {
+			return
+		}
+	}
+}

@@ -18,18 +18,12 @@ const (
 // reason where it makes no sense, and otherwise returns the resulting state without
 // its large fields.
 const (
-	SaySignal    = "say"    // SayInput: a message to the agents
+	SaySignal    = "say"    // a message to the agents
 	PauseSignal  = "pause"  // suspend running steps
 	ResumeSignal = "resume" // end a pause
 	FinishSignal = "finish" // decide now with the present answers and votes
 	RetrySignal  = "retry"  // run failed steps again
 )
-
-// SayInput is a person's message to Agent, or to every agent if Agent is empty.
-type SayInput struct {
-	Text  string `json:"text"`
-	Agent string `json:"agent,omitempty"`
-}
 
 // Types of the errors that refuse an update.
 const (

@@ -62,6 +62,15 @@ func Failure(err error) coordination.Failure {
 	return coordination.Failure{Type: "Unknown", Message: err.Error()}
 }
 
+// ByHand describes an activity that was completed from outside. The store has nothing
+// behind such a result.
+func ByHand() coordination.Failure {
+	return coordination.Failure{
+		Type:    CompletedByHand,
+		Message: "the activity was completed from outside with a result that no step produced",
+	}
+}
+
 // FinalError turns the error of an activity into the error that fails its workflow.
 func FinalError(err error) error {
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {

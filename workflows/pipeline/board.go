@@ -12,48 +12,32 @@ import (
 	"conclave/workflows/drive"
 )
 
-// pipelineMemo is what the memo was last set to.
-type pipelineMemo struct {
-	status, step string
-	paused       bool
-	parked       string
-	epoch        int
-	known        bool
-}
-
-// show makes the Web UI, the CLI and describe readable without reading JSON.
-func (p *pipelineRun) show() {
+// show makes the run readable without JSON: in the Web UI, and in the memo, which needs
+// no worker.
+func (p *run) show() {
 	now := p.state()
-	workflow.SetCurrentDetails(p.ctx, pipelineBoard(now, p.prepared))
-	next := pipelineMemo{status: now.Status, step: now.Step, paused: now.Paused, epoch: p.bell.Epoch, known: p.begun}
-	if now.Status == drive.Running {
-		if now.Paused {
-			next.status = drive.Paused
-		}
-		if now.Parked != nil {
-			next.status, next.parked = drive.Parked, text.Truncate(*now.Parked, drive.MaxMemoParked)
-		}
+	workflow.SetCurrentDetails(p.ctx, markdown(now, p.prepared))
+	status, parked := now.Status, ""
+	if status == drive.Running && now.Paused {
+		status = drive.Paused
 	}
-	if next == p.told {
-		return
+	if now.Status == drive.Running && now.Parked != nil {
+		status, parked = drive.Parked, text.Truncate(*now.Parked, drive.MaxMemoParked)
 	}
-	values := map[string]any{drive.MemoStatus: next.status, drive.MemoStep: next.step, drive.MemoPaused: next.paused, drive.MemoParked: next.parked}
-	if p.told == (pipelineMemo{}) {
-		values[drive.MemoQuery] = text.Truncate(p.in.Request, drive.MaxMemoText)
+	fields := []drive.MemoField{
+		{Key: drive.MemoQuery, Value: text.Truncate(p.in.Request, drive.MaxMemoText)},
+		{Key: drive.MemoStatus, Value: status},
+		{Key: drive.MemoStep, Value: now.Step},
+		{Key: drive.MemoPaused, Value: now.Paused},
+		{Key: drive.MemoParked, Value: parked},
 	}
-	if next.known && !p.told.known {
-		values[MemoPipeline], values[drive.MemoOffline] = p.id, p.prepared.Offline
+	if p.begun {
+		fields = append(fields, drive.MemoField{Key: MemoPipeline, Value: p.id}, drive.MemoField{Key: drive.MemoOffline, Value: p.prepared.Offline})
 	}
-	if next.epoch != p.told.epoch {
-		values[drive.MemoDoorbell] = p.bell
-	}
-	p.told = next
-	if err := workflow.UpsertMemo(p.ctx, values); err != nil {
-		workflow.GetLogger(p.ctx).Error("the memo could not be set", "error", err)
-	}
+	p.memo.Set(p.ctx, fields...)
 }
 
-func (p *pipelineRun) state() State {
+func (p *run) state() State {
 	now := State{ID: p.id, Request: p.in.Request, Status: drive.Running, View: pipeline.View{Stack: []string{}, Trace: []pipeline.Segment{}}}
 	if p.core == nil {
 		return now
@@ -70,13 +54,13 @@ func (p *pipelineRun) state() State {
 
 // glance is the state without what may be large: an update's result, and the
 // input of an activity, are in the history for ever.
-func (p *pipelineRun) glance() State {
+func (p *run) glance() State {
 	now := p.state()
 	now.Request, now.Trace = "", []pipeline.Segment{}
 	return now
 }
 
-func (p *pipelineRun) timeline() ([]pipeline.Entry, error) {
+func (p *run) timeline() ([]pipeline.Entry, error) {
 	if p.core == nil {
 		return []pipeline.Entry{}, nil
 	}
@@ -89,8 +73,8 @@ const shownSegments = 30
 // board is the Markdown in the making.
 type board struct{ drive.Board }
 
-// pipelineBoard is the run as Markdown.
-func pipelineBoard(s acts.State, p acts.Prepared) string {
+// markdown is the run as Markdown.
+func markdown(s acts.State, p acts.Prepared) string {
 	var b board
 	headline := s.Status
 	if s.Status == drive.Running && s.Step != "" {

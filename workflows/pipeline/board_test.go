@@ -53,13 +53,13 @@ Offline: the built-in deterministic model plays the agents.
 - lint failed: AuthFailed: the key \| was refused
 
 Files: `+"`s3://bucket/pipelines/p1/`"+`
-`, pipelineBoard(state, acts.Prepared{URL: "s3://bucket/pipelines/p1/pipeline.json", Offline: true}))
+`, markdown(state, acts.Prepared{URL: "s3://bucket/pipelines/p1/pipeline.json", Offline: true}))
 
 	state.Status, state.Reason, state.Step = "error", "control was passed on 40 times", ""
 	for n := len(state.Trace); n < 40; n++ {
 		state.Trace = append(state.Trace, pipeline.Segment{Number: n, Step: "main", Status: pipeline.Completed})
 	}
-	over := pipelineBoard(state, acts.Prepared{})
+	over := markdown(state, acts.Prepared{})
 	require.Contains(t, over, "**error** · 2 transitions")
 	require.Contains(t, over, "control was passed on 40 times\n")
 	require.NotContains(t, over, "conclave retry", "nothing is held when it is over")

@@ -11,11 +11,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// end writes what the run came to, and completes it.
-func (p *pipelineRun) end() (Result, error) {
-	if err := p.flush(p.ctx, true); err != nil {
-		return Result{}, p.orCancelled(err)
-	}
+// end writes the records and completes the run.
+func (p *run) end() (Result, error) {
 	result, err := p.conclude(p.ctx)
 	if err != nil {
 		return Result{}, p.orCancelled(err)
@@ -23,8 +20,12 @@ func (p *pipelineRun) end() (Result, error) {
 	return result, nil
 }
 
-// conclude has result.json written.
-func (p *pipelineRun) conclude(ctx workflow.Context) (Result, error) {
+// conclude writes the last record and result.json.
+func (p *run) conclude(ctx workflow.Context) (Result, error) {
+	p.over = true
+	if err := p.books.Flush(ctx, p); err != nil {
+		return Result{}, err
+	}
 	result := Result{ID: p.id, Status: p.outcome.Status, Trace: p.core.Trace, Transitions: p.core.Transitions, Usage: p.core.Usage}
 	if p.outcome.Reason != "" {
 		result.Error = &artifact.Error{Type: string(p.outcome.Status), Message: p.outcome.Reason}
@@ -39,16 +40,24 @@ func (p *pipelineRun) conclude(ctx workflow.Context) (Result, error) {
 }
 
 // orCancelled ends a run that was cancelled while it was ending.
-func (p *pipelineRun) orCancelled(err error) error {
+func (p *run) orCancelled(err error) error {
 	if p.ctx.Err() != nil {
 		return p.cancelled()
 	}
 	return err
 }
 
-// cancelled keeps what the run had come to and ends it as cancelled. A store that
-// is away does not keep it from ending.
-func (p *pipelineRun) cancelled() error {
+// unprepared ends a run that could not begin.
+func (p *run) unprepared(err error) error {
+	if p.ctx.Err() != nil {
+		return p.cancelled()
+	}
+	return drive.FinalError(err)
+}
+
+// cancelled records the state of the run and ends it as cancelled, even if the store is
+// away.
+func (p *run) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(p.ctx)
 	defer stop()
 	if p.core == nil {
@@ -56,72 +65,29 @@ func (p *pipelineRun) cancelled() error {
 	}
 	p.core.Step(pipeline.Cancel{})
 	p.carryOut(p.core.Drain())
-	p.settle(ctx)
-	if p.outcome == nil { // it had ended already
+	drive.AwaitCancelled(ctx, p.selectSegment)
+	if p.outcome == nil { // the run had ended before
 		p.outcome = p.core.Outcome
 	}
-	written := workflow.NewChannel(ctx)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		err := p.flush(ctx, true)
-		if err == nil {
-			_, err = p.conclude(ctx)
-		}
-		if err != nil {
-			workflow.GetLogger(ctx).Error("the records of the cancelled run are incomplete", "error", err)
-		}
-		written.Close()
+	drive.FlushInTime(ctx, func(ctx workflow.Context) error {
+		_, err := p.conclude(ctx)
+		return err
 	})
-	selector := workflow.NewSelector(ctx)
-	selector.AddReceive(written, func(workflow.ReceiveChannel, bool) {})
-	selector.AddFuture(workflow.NewTimerWithOptions(ctx, drive.StoreGrace, workflow.TimerOptions{Summary: "for the last records"}), func(workflow.Future) {})
-	selector.Select(ctx)
 	return p.ctx.Err()
 }
 
-// settle waits for a segment that was stopped, for the sake of what it spent, but
-// not for long.
-func (p *pipelineRun) settle(ctx workflow.Context) {
-	timer, stop := workflow.WithCancel(ctx)
-	defer stop()
-	if p.segment == nil {
-		return
-	}
-	grace := workflow.NewTimerWithOptions(timer, drive.StepsGrace, workflow.TimerOptions{Summary: "for the cancelled step to end"})
-	for over := false; p.segment != nil && !over; {
-		selector := workflow.NewSelector(ctx)
-		p.segment.hear(selector)
-		selector.AddFuture(grace, func(workflow.Future) { over = true })
-		selector.Select(ctx)
+// record writes events and messages as they happen: running steps read messages from
+// the store.
+func (p *run) record() {
+	if !p.books.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events) {
+		p.books.Write(p.ctx, p)
 	}
 }
 
-// record writes what has happened, one record at a time: between segments, and at
-// once what a person said, for which the running step looks in the store.
-func (p *pipelineRun) record() {
-	if p.recording != nil || len(p.messages) == 0 && p.recorded == p.core.Events {
-		return
-	}
-	// What is under way is finished also when the run is cancelled: two at once
-	// would write over one another.
-	ctx, _ := workflow.NewDisconnectedContext(p.ctx)
-	p.recording = p.startRecord(ctx, false)
-}
-
-// flush writes all that is left and waits for it.
-func (p *pipelineRun) flush(ctx workflow.Context, over bool) error {
-	if p.recording != nil {
-		p.wrote(p.recording.Get(ctx, nil))
-	}
-	err := p.startRecord(ctx, over).Get(ctx, nil)
-	if err == nil {
-		p.wrote(nil)
-	}
-	return err
-}
-
-func (p *pipelineRun) startRecord(ctx workflow.Context, over bool) workflow.Future {
+// StartRecord implements drive.Bookkeeper.
+func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	p.writing = acts.RecordInput{
-		Run: p.id, Messages: p.messages, Status: p.glance(), Over: over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
+		Run: p.id, Messages: p.messages, Status: p.glance(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
 	}
 	for _, e := range p.core.Timeline() {
 		if e.Seq > p.recorded {
@@ -132,17 +98,15 @@ func (p *pipelineRun) startRecord(ctx workflow.Context, over bool) workflow.Futu
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), acts.RecordName, p.writing)
 }
 
-// wrote notes how the record under way ended. What it did not write belongs to the
-// next one.
-func (p *pipelineRun) wrote(err error) {
-	p.recording = nil
-	if err != nil {
-		workflow.GetLogger(p.ctx).Error("writing the records failed; the next one repeats it", "error", err)
+// Recorded implements drive.Bookkeeper.
+func (p *run) Recorded(ctx workflow.Context, written workflow.Future) error {
+	if err := written.Get(ctx, nil); err != nil {
 		p.messages = append(p.writing.Messages, p.messages...)
-		return
+		return err
 	}
 	if n := len(p.writing.Events); n > 0 {
 		p.recorded = p.writing.Events[n-1].Seq
 	}
 	p.traced = p.writing.Traced + len(p.writing.Trace)
+	return nil
 }

@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"encoding/json"
+	"strings"
 
 	acts "conclave/activities/pipeline"
+	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
+	"conclave/workflows/drive"
 )
 
 // Type is the workflow type of a run of a pipeline. Its queries, signals
@@ -54,3 +57,23 @@ type State = acts.State
 
 // Result is how a run ended.
 type Result = acts.Result
+
+// validate refuses an input that cannot become a run.
+func (in Input) validate(id string, continued bool) error {
+	switch {
+	case in.malformed != "":
+		return drive.Invalid(`the input is no run of a pipeline: %s; give an object like {"request":"…","config":{…}}`, in.malformed)
+	case in.Continued != nil && !continued:
+		return drive.Invalid("continued is the workflow's own: leave it out")
+	case strings.TrimSpace(in.Request) == "":
+		return drive.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
+	case len(in.Request) > drive.MaxQuery:
+		return drive.Invalid("the request has %d bytes, at most %d are accepted: put large material where the agents can read it", len(in.Request), drive.MaxQuery)
+	case len(in.Config) > drive.MaxConfig:
+		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxConfig)
+	}
+	if err := artifact.CheckSessionID(id); err != nil {
+		return drive.Invalid("%s", err.Error())
+	}
+	return nil
+}

@@ -25,7 +25,7 @@ const segmentTime = 24 * time.Hour
 // segment is a segment under way: an activity, or the session of a team and the
 // activity that keeps what it came to.
 type segment struct {
-	p       *pipelineRun
+	p       *run
 	launch  pipeline.Launch
 	cancel  workflow.CancelFunc
 	stopped bool
@@ -41,7 +41,7 @@ type segment struct {
 }
 
 // launch starts a segment.
-func (p *pipelineRun) launch(l pipeline.Launch) {
+func (p *run) launch(l pipeline.Launch) {
 	s := &segment{p: p, launch: l}
 	s.ctx, s.cancel = workflow.WithCancel(p.ctx)
 	p.segment = s
@@ -180,9 +180,10 @@ func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
 		return
 	}
 	if !drive.IsToken(s.p.ctx, r.Token, string(s.launch.ID)) {
-		s.over(pipeline.Broke{Launch: s.launch.ID, Token: drive.Token(s.p.ctx, string(s.launch.ID)), Usage: s.spent, Cause: pipeline.Failure{
-			Type: drive.CompletedByHand, Message: "the activity was completed from outside with a result that no step came to",
-		}})
+		s.over(pipeline.Broke{
+			Launch: s.launch.ID, Token: drive.Token(s.p.ctx, string(s.launch.ID)), Usage: s.spent,
+			Cause: pipeline.Failure(drive.ByHand()),
+		})
 		return
 	}
 	s.over(pipeline.Ended{

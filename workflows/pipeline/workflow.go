@@ -1,13 +1,9 @@
 package pipeline
 
 import (
-	"strings"
-
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/pipeline"
-	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
 	"conclave/workflows/drive"
@@ -17,40 +13,38 @@ import (
 // each segment. A run that ends with the status error completes the workflow;
 // only invalid input fails it.
 func Workflow(ctx workflow.Context, in Input) (Result, error) {
-	p, err := newPipelineRun(ctx, in)
+	p, err := newRun(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
-	return p.run()
+	return p.execute()
 }
 
-// pipelineRun is the driver of one pipeline.State, as session is that of a
-// coordination.State.
-type pipelineRun struct {
+// run drives one pipeline.State.
+type run struct {
 	ctx workflow.Context
 	in  Input
 	id  string
 
 	prepared acts.Prepared
 	core     *pipeline.State // nil while preparing
-	begun    bool            // the directory is ours
+	begun    bool            // the directory is claimed
 	outcome  *pipeline.Outcome
 
-	segment *segment // that runs; nil for none
-	signals []pipelineSignal
-	asked   workflow.Channel
+	segment *segment // the running one; nil for none
+	ears    *drive.Ears[pipeline.Event]
+	memo    drive.Memo
 
-	messages  []pipeline.Keep // said, and not on record
-	recorded  int             // number of the last event on record
-	traced    int             // entries of the trace on record
-	recording workflow.Future // the record under way, nil for none
-	writing   acts.RecordInput
-	bell      step.Bell
-	told      pipelineMemo
+	books    drive.Books
+	messages []pipeline.Keep // those not on record
+	recorded int             // number of the last event on record
+	traced   int             // entries of the trace on record
+	over     bool            // the run ends with the next record
+	writing  acts.RecordInput
 }
 
-func newPipelineRun(ctx workflow.Context, in Input) (*pipelineRun, error) {
-	p := &pipelineRun{ctx: ctx, in: in, id: in.ID}
+func newRun(ctx workflow.Context, in Input) (*run, error) {
+	p := &run{ctx: ctx, in: in, id: in.ID}
 	if p.id == "" {
 		p.id = workflow.GetInfo(ctx).WorkflowExecution.ID
 	}
@@ -60,43 +54,17 @@ func newPipelineRun(ctx workflow.Context, in Input) (*pipelineRun, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 	}
-	err := workflow.SetQueryHandlerWithOptions(ctx, drive.StateQuery, func() (State, error) { return p.state(), nil }, workflow.QueryHandlerOptions{
-		Description: "The whole state of the run: the current step, who waits for it, the trace, cost.",
-	})
+	err := drive.AnswerQueries(ctx, func() (State, error) { return p.state(), nil }, p.timeline)
 	if err != nil {
 		return nil, err
 	}
-	err = workflow.SetQueryHandlerWithOptions(ctx, drive.TimelineQuery, p.timeline, workflow.QueryHandlerOptions{
-		Description: "The newest events, in order.",
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, p.listen()
+	p.ears, err = drive.Listen(ctx, "run", p, verbs...)
+	return p, err
 }
 
-// validate refuses an input that cannot become a run.
-func (in Input) validate(id string, continued bool) error {
-	switch {
-	case in.malformed != "":
-		return drive.Invalid(`the input is no run of a pipeline: %s; give an object like {"request":"…","config":{…}}`, in.malformed)
-	case in.Continued != nil && !continued:
-		return drive.Invalid("continued is the workflow's own: leave it out")
-	case strings.TrimSpace(in.Request) == "":
-		return drive.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
-	case len(in.Request) > drive.MaxQuery:
-		return drive.Invalid("the request has %d bytes, at most %d are accepted: put large material where the agents can read it", len(in.Request), drive.MaxQuery)
-	case len(in.Config) > drive.MaxConfig:
-		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxConfig)
-	}
-	if err := artifact.CheckSessionID(id); err != nil {
-		return drive.Invalid("%s", err.Error())
-	}
-	return nil
-}
-
-// run is the loop: drain the core, carry out its commands, wait, step it.
-func (p *pipelineRun) run() (Result, error) {
+// execute drains the core, carries out its commands, waits, and steps the core, until the
+// run is over.
+func (p *run) execute() (Result, error) {
 	p.show()
 	if p.in.Continued == nil {
 		if err := p.prepare(); err != nil {
@@ -104,7 +72,7 @@ func (p *pipelineRun) run() (Result, error) {
 		}
 	}
 	p.begun = true
-	p.hearAll() // before the first launch: to pause is to launch nothing
+	p.ears.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		if p.segment == nil && workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() {
 			return Result{}, p.continueAsNew()
@@ -122,7 +90,7 @@ func (p *pipelineRun) run() (Result, error) {
 }
 
 // prepare resolves the pipeline and starts the core.
-func (p *pipelineRun) prepare() error {
+func (p *run) prepare() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
 		Protocol: pipeline.Protocol, ID: p.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID,
@@ -138,7 +106,7 @@ func (p *pipelineRun) prepare() error {
 
 // carryOut does what the core decided. The memo is set before a segment is
 // stopped: what a step is told outruns its end.
-func (p *pipelineRun) carryOut(commands []pipeline.Command) {
+func (p *run) carryOut(commands []pipeline.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
 		case pipeline.Keep:
@@ -146,8 +114,8 @@ func (p *pipelineRun) carryOut(commands []pipeline.Command) {
 		case pipeline.Ring:
 			p.ring(c.Messages)
 		case pipeline.Stop:
-			p.bell.Epoch++
-			p.bell.Directive = p.directive()
+			p.memo.Bell.Epoch++
+			p.memo.Bell.Directive = p.directive()
 		case pipeline.Done:
 			p.outcome = &c.Outcome
 		case pipeline.Launch, pipeline.Hold, pipeline.Release: // act
@@ -166,7 +134,7 @@ func (p *pipelineRun) carryOut(commands []pipeline.Command) {
 			p.segment.signal(p.ctx, drive.ResumeSignal, nil)
 		case pipeline.Keep:
 			if p.segment != nil {
-				p.segment.signal(p.ctx, drive.SaySignal, drive.SayInput{Text: c.Text})
+				p.segment.signal(p.ctx, drive.SaySignal, drive.Request{Text: c.Text})
 			}
 		case pipeline.Ring, pipeline.Done: // noted
 		}
@@ -174,16 +142,16 @@ func (p *pipelineRun) carryOut(commands []pipeline.Command) {
 }
 
 // ring tells the running step how many human messages there are.
-func (p *pipelineRun) ring(messages int) {
-	p.bell.Epoch++
-	p.bell.Messages = nil
+func (p *run) ring(messages int) {
+	p.memo.Bell.Epoch++
+	p.memo.Bell.Messages = nil
 	for n := range messages {
-		p.bell.Messages = append(p.bell.Messages, step.BellMessage{Number: n + 1})
+		p.memo.Bell.Messages = append(p.memo.Bell.Messages, step.BellMessage{Number: n + 1})
 	}
 }
 
 // directive is what a step that is stopped is told by the doorbell.
-func (p *pipelineRun) directive() step.Directive {
+func (p *run) directive() step.Directive {
 	if p.core.Paused {
 		return step.Pausing
 	}
@@ -192,56 +160,56 @@ func (p *pipelineRun) directive() step.Directive {
 
 // wait blocks until something happens, and steps the core with everything that has
 // happened by then.
-func (p *pipelineRun) wait() {
+func (p *run) wait() {
 	selector := workflow.NewSelector(p.ctx)
-	if p.segment != nil {
-		p.segment.hear(selector)
+	p.selectSegment(selector)
+	p.books.Select(p.ctx, selector, p)
+	p.ears.Wait(selector)
+}
+
+// selectSegment has the selector step the core with the progress of the running
+// segment, and reports whether there is one.
+func (p *run) selectSegment(selector workflow.Selector) bool {
+	if p.segment == nil {
+		return false
 	}
-	if p.recording != nil {
-		selector.AddFuture(p.recording, func(f workflow.Future) { p.wrote(f.Get(p.ctx, nil)) })
-	}
-	for _, sig := range p.signals {
-		selector.AddReceive(sig.channel, func(workflow.ReceiveChannel, bool) { p.hear(sig) })
-	}
-	selector.AddReceive(p.asked, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
-	selector.AddReceive(p.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-	selector.Select(p.ctx)
-	for selector.HasPending() && p.ctx.Err() == nil {
-		selector.Select(p.ctx)
-	}
+	p.segment.hear(selector)
+	return true
 }
 
 // continueAsNew hands the run over to a new execution.
-func (p *pipelineRun) continueAsNew() error {
-	if err := p.flush(p.ctx, false); err != nil {
+func (p *run) continueAsNew() error {
+	if err := p.books.Flush(p.ctx, p); err != nil {
 		return p.orCancelled(err)
 	}
-	p.hearAll()
+	p.ears.ReceiveAll()
 	in := p.in
 	in.ID = p.id
 	in.Continued = &Continued{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced}
 	return workflow.NewContinueAsNewError(p.ctx, Workflow, in)
 }
 
-// unprepared ends a run that could not begin.
-func (p *pipelineRun) unprepared(err error) error {
-	if p.ctx.Err() != nil {
-		return p.cancelled()
-	}
-	return drive.FinalError(err)
+// verbs are in the order in which signals that arrive together are received.
+var verbs = []drive.Verb[pipeline.Event]{
+	{
+		Name: drive.SaySignal, About: "Say something to the steps: {text}.",
+		Input: func(in drive.Request) pipeline.Event { return pipeline.Said{Text: in.Text} },
+	},
+	{Name: drive.RetrySignal, About: "Go on with the step that failed, in a run that is parked.", Event: pipeline.Retry{}},
+	{Name: drive.ResumeSignal, About: "Go on after a pause.", Event: pipeline.Resume{}},
+	{Name: drive.PauseSignal, About: "Suspend the running step, without losing its work, and launch nothing.", Event: pipeline.Pause{}},
 }
 
-// refusal is why an update is refused; nil if it is accepted. It changes nothing.
-func (p *pipelineRun) refusal(event pipeline.Event) error {
-	switch {
-	case p.core == nil:
-		return temporal.NewNonRetryableApplicationError(
-			"the run is still being prepared: ask again in a moment, or send a signal, which waits", drive.TooEarly, nil)
-	case p.ctx.Err() != nil:
-		return temporal.NewNonRetryableApplicationError("the run is cancelled", drive.Refused, nil)
+// Refuse implements drive.Listener.
+func (p *run) Refuse(event pipeline.Event) error {
+	if p.core == nil {
+		return drive.ErrPreparing
 	}
-	if err := p.core.Refuse(event); err != nil {
-		return temporal.NewNonRetryableApplicationError(err.Error(), drive.Refused, nil)
-	}
-	return nil
+	return p.core.Refuse(event)
 }
+
+// Step implements drive.Listener.
+func (p *run) Step(event pipeline.Event) { p.core.Step(event) }
+
+// Reply implements drive.Listener.
+func (p *run) Reply() any { return p.glance() }

@@ -12,46 +12,30 @@ import (
 	"conclave/workflows/drive"
 )
 
-// scenarioMemo is what the memo was last set to.
-type scenarioMemo struct {
-	status, step string
-	paused       bool
-	number       int
-}
-
-// show makes the Web UI, the CLI and describe readable without reading JSON.
-func (s *scenarioRun) show() {
+// show makes the run readable without JSON: in the Web UI, and in the memo, which needs
+// no worker.
+func (s *run) show() {
 	now := s.state()
-	workflow.SetCurrentDetails(s.ctx, scenarioBoard(now, s.prepared))
-	next := scenarioMemo{status: string(now.Status), step: now.Step, paused: now.Paused, number: now.RunNumber}
+	workflow.SetCurrentDetails(s.ctx, markdown(now, s.prepared))
+	status := string(now.Status)
 	if now.Status == scenario.Running && now.Paused {
-		next.status = drive.Paused
+		status = drive.Paused
 	}
-	if next == s.told {
-		return
+	fields := []drive.MemoField{
+		{Key: MemoScenario, Value: s.in.Plan.Slug},
+		{Key: MemoRun, Value: s.id},
+		{Key: drive.MemoQuery, Value: text.Truncate(s.in.Plan.Title, drive.MaxMemoText)},
+		{Key: drive.MemoStatus, Value: status},
+		{Key: drive.MemoStep, Value: now.Step},
+		{Key: drive.MemoPaused, Value: now.Paused},
 	}
-	values := map[string]any{drive.MemoStatus: next.status, drive.MemoStep: next.step, drive.MemoPaused: next.paused}
-	if s.told == (scenarioMemo{}) {
-		values[MemoScenario], values[MemoRun] = s.in.Plan.Slug, s.id
-		values[drive.MemoQuery] = text.Truncate(s.in.Plan.Title, drive.MaxMemoText)
+	if now.RunNumber > 0 {
+		fields = append(fields, drive.MemoField{Key: MemoRunNumber, Value: now.RunNumber}, drive.MemoField{Key: drive.MemoOffline, Value: s.prepared.Offline})
 	}
-	if next.number != s.told.number {
-		values[MemoRunNumber], values[drive.MemoOffline] = next.number, s.prepared.Offline
-	}
-	s.told = next
-	if err := workflow.UpsertMemo(s.ctx, values); err != nil {
-		workflow.GetLogger(s.ctx).Error("the memo could not be set", "error", err)
-	}
+	s.memo.Set(s.ctx, fields...)
 }
 
-// refused has the memo say how a run ended that could not begin.
-func (s *scenarioRun) refused(status string) {
-	if err := workflow.UpsertMemo(s.ctx, map[string]any{drive.MemoStatus: status}); err != nil {
-		workflow.GetLogger(s.ctx).Error("the memo could not be set", "error", err)
-	}
-}
-
-func (s *scenarioRun) state() State {
+func (s *run) state() State {
 	now := State{Result: s.result(), Plan: s.in.Plan.Steps}
 	if now.Plan == nil {
 		now.Plan = []scenario.StepRef{}
@@ -60,8 +44,8 @@ func (s *scenarioRun) state() State {
 		return now
 	}
 	now.Plan, now.Paused = s.prepared.Plan.Steps, s.core.Paused
-	if s.trial != nil {
-		now.Step = s.trial.launch.Step.ID
+	if s.step != nil {
+		now.Step = s.step.launch.Step.ID
 	}
 	return now
 }
@@ -69,8 +53,8 @@ func (s *scenarioRun) state() State {
 // board is the Markdown in the making.
 type board struct{ drive.Board }
 
-// scenarioBoard is the run as Markdown.
-func scenarioBoard(r State, p acts.Prepared) string {
+// markdown is the run as Markdown.
+func markdown(r State, p acts.Prepared) string {
 	var b board
 	headline := string(r.Status)
 	if r.Status == scenario.Running && r.Step != "" {

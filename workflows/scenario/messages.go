@@ -2,9 +2,12 @@ package scenario
 
 import (
 	"encoding/json"
+	"regexp"
+	"strings"
 
 	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
+	"conclave/workflows/drive"
 )
 
 // Type is the workflow type of a run of a scenario. Its queries, signals
@@ -87,3 +90,72 @@ type Event = acts.Event
 // Result is how a run ended: the content of result.json, and the result of
 // the workflow of a run that was not cancelled.
 type Result = acts.Result
+
+// validate refuses an input that cannot become a run.
+func (in Input) validate(id string) error {
+	switch {
+	case in.malformed != "":
+		return drive.Invalid(`the input is no run of a scenario: %s; give an object like {"plan":{…},"files":{…},"config":{…}}`, in.malformed)
+	case len(in.Config) > drive.MaxConfig:
+		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxConfig)
+	case in.StepTimeoutSeconds < 0 || in.StepTimeoutSeconds > MaxStepSeconds:
+		return drive.Invalid("step_timeout_seconds is %d; a step may take 1 to %d seconds", in.StepTimeoutSeconds, MaxStepSeconds)
+	case in.After < 0:
+		return drive.Invalid("after is %d; run numbers begin with 1", in.After)
+	}
+	if err := scenario.CheckRunID(id); err != nil {
+		return drive.Invalid("%s", err.Error())
+	}
+	if in.Resume {
+		return in.validateResume()
+	}
+	if err := in.Plan.Check(); err != nil {
+		return drive.Invalid("%s", err.Error())
+	}
+	return in.validateFiles()
+}
+
+// hashForm is a SHA-256 in hex.
+var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// validateResume refuses what is not looked at when a run is gone on with.
+func (in Input) validateResume() error {
+	if err := scenario.CheckSlug(in.Plan.Slug); err != nil {
+		return drive.Invalid("%s", err.Error())
+	}
+	if in.RunID == "" {
+		return drive.Invalid("run_id is missing: it names the run to resume")
+	}
+	if len(in.Plan.Steps) > 0 || len(in.Files) > 0 || in.PRD != "" || in.PRDHash != "" {
+		return drive.Invalid("a run is gone on with by the definition that it began with: leave plan.steps, files, prd and prd_sha256 out, or start a new run")
+	}
+	return nil
+}
+
+// validateFiles holds the files to the plan.
+func (in Input) validateFiles() error {
+	switch {
+	case in.PRD != "" && in.PRDHash != "":
+		return drive.Invalid("prd and prd_sha256 exclude each other: prd.md is in the input or in the store; leave one out")
+	case in.PRDHash != "" && !hashForm.MatchString(in.PRDHash):
+		return drive.Invalid("prd_sha256 is %.80q; it takes the SHA-256 of prd.md, 64 digits of lower-case hex", in.PRDHash)
+	}
+	size := len(in.PRD)
+	for _, s := range in.Plan.Steps {
+		text, ok := in.Files[s.File]
+		switch {
+		case !ok:
+			return drive.Invalid("files lacks %s, the file of step %s", s.File, s.ID)
+		case strings.TrimSpace(text) == "":
+			return drive.Invalid("%s, the file of step %s, is empty: say what the step does", s.File, s.ID)
+		}
+		size += len(text) + len(s.Title)
+	}
+	switch {
+	case len(in.Files) > len(in.Plan.Steps):
+		return drive.Invalid("files has %d files for %d steps: give those that the plan names", len(in.Files), len(in.Plan.Steps))
+	case size > MaxDefinition:
+		return drive.Invalid("the files of the steps and prd.md have %d bytes, at most %d are accepted", size, MaxDefinition)
+	}
+	return nil
+}

@@ -16,9 +16,9 @@ import (
 // maxReason bounds why a step came to no verdict, in bytes.
 const maxReason = 2000
 
-// trial is a step under way.
-type trial struct {
-	s       *scenarioRun
+// step is a running step.
+type step struct {
+	s       *run
 	launch  scenario.Launch
 	began   time.Time
 	cancel  workflow.CancelFunc
@@ -27,8 +27,8 @@ type trial struct {
 }
 
 // launch starts a step. Its activity ID is typable, for `temporal activity …`.
-func (s *scenarioRun) launch(l scenario.Launch) {
-	t := &trial{s: s, launch: l, began: workflow.Now(s.ctx)}
+func (s *run) launch(l scenario.Launch) {
+	t := &step{s: s, launch: l, began: workflow.Now(s.ctx)}
 	ctx, cancel := workflow.WithCancel(s.ctx)
 	t.cancel = cancel
 	summary := fmt.Sprintf("step %s · %s", l.Step.ID, l.Step.Title)
@@ -37,32 +37,38 @@ func (s *scenarioRun) launch(l scenario.Launch) {
 	}
 	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, drive.MaxMemoText), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
 	s.note("step_started", l.Step.ID, "step "+l.Step.ID+" began: "+l.Step.Title)
-	s.trial = t
+	s.step = t
 	t.future = workflow.ExecuteActivity(ctx, acts.RunStepName, acts.StepInput{
 		Scenario: s.prepared.Plan.Slug, Run: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l, TimeoutSeconds: s.in.StepTimeoutSeconds,
 	})
 }
 
 // stop ends the step. Whether it is to go on later is the core's business.
-func (t *trial) stop() {
+func (t *step) stop() {
 	t.stopped = true
 	t.cancel()
 }
 
-func (t *trial) hear(selector workflow.Selector) {
-	selector.AddFuture(t.future, func(f workflow.Future) { t.ended(f) })
+// selectStep has the selector step the core with the end of the running step, and
+// reports whether there is one.
+func (s *run) selectStep(selector workflow.Selector) bool {
+	if s.step == nil {
+		return false
+	}
+	selector.AddFuture(s.step.future, s.step.ended)
+	return true
 }
 
 // worked is how long the step was worked on, before it was suspended, too.
-func (t *trial) worked() time.Duration {
-	return t.s.worked + workflow.Now(t.s.ctx).Sub(t.began)
+func (t *step) spent() time.Duration {
+	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
 // ended feeds the outcome of the step to the core.
-func (t *trial) ended(f workflow.Future) {
+func (t *step) ended(f workflow.Future) {
 	s := t.s
 	event := t.event(f)
-	s.trial, s.worked = nil, t.worked()
+	s.step, s.rest = nil, t.spent()
 	over := s.core.Over // it is the one that was cancelled
 	s.core.Step(event)
 	switch e := event.(type) {
@@ -77,10 +83,10 @@ func (t *trial) ended(f workflow.Future) {
 		s.noteEnd(over, t.launch.Step, scenario.Errored, &e.Reason)
 	case scenario.Pause, scenario.Resume, scenario.Cancel: // no ends of steps
 	}
-	s.worked = 0
+	s.rest = 0
 }
 
-func (s *scenarioRun) noteEnd(over bool, step scenario.StepRef, status scenario.Status, why *string) {
+func (s *run) noteEnd(over bool, step scenario.StepRef, status scenario.Status, why *string) {
 	if over {
 		return
 	}
@@ -92,8 +98,8 @@ func (s *scenarioRun) noteEnd(over bool, step scenario.StepRef, status scenario.
 }
 
 // event is how the step ended, in the core's terms.
-func (t *trial) event(f workflow.Future) scenario.Event {
-	id, ms := t.launch.ID, t.worked().Milliseconds()
+func (t *step) event(f workflow.Future) scenario.Event {
+	id, ms := t.launch.ID, t.spent().Milliseconds()
 	var r acts.StepResult
 	if err := f.Get(t.s.ctx, &r); err != nil {
 		return t.unfinished(err)
@@ -110,14 +116,14 @@ func (t *trial) event(f workflow.Future) scenario.Event {
 }
 
 // unfinished is a final error as an event.
-func (t *trial) unfinished(err error) scenario.Event {
+func (t *step) unfinished(err error) scenario.Event {
 	detail := drive.Details(err, drive.Token(t.s.ctx, string(t.launch.ID)))
 	if t.stopped || temporal.IsCanceledError(err) {
 		return scenario.Suspended{Launch: t.launch.ID, Token: detail.Token, Usage: detail.Usage}
 	}
 	cause := drive.Failure(err)
 	return scenario.Broke{
-		Launch: t.launch.ID, Token: detail.Token, DurationMS: t.worked().Milliseconds(), Usage: detail.Usage,
+		Launch: t.launch.ID, Token: detail.Token, DurationMS: t.spent().Milliseconds(), Usage: detail.Usage,
 		Reason: text.Truncate(cause.Type+": "+cause.Message, maxReason),
 	}
 }

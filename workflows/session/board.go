@@ -15,7 +15,48 @@ import (
 // show makes the Web UI, the CLI and describe readable without reading JSON.
 func (s *session) show() {
 	workflow.SetCurrentDetails(s.ctx, scoreboard(s.stateNow(), s.prepared))
-	s.tell(s.ctx, s.memoStatus())
+	s.setMemo(s.ctx, s.memoStatus())
+}
+
+// setMemo sets the memo, and rings the doorbell in it. The session ID is set once the
+// directory is claimed: until then it may be another session's.
+func (s *session) setMemo(ctx workflow.Context, status string) {
+	fields := []drive.MemoField{
+		{Key: drive.MemoStatus, Value: status},
+		{Key: drive.MemoQuery, Value: text.Truncate(s.in.Query, drive.MaxMemoText)},
+	}
+	if !s.begun {
+		s.memo.Set(ctx, append(fields, drive.MemoField{Key: MemoRound, Value: 0}, drive.MemoField{Key: MemoWinner, Value: ""})...)
+		return
+	}
+	view, parked := s.core.View(), ""
+	if view.Parked != nil {
+		parked = text.Truncate(*view.Parked, drive.MaxMemoParked)
+	}
+	fields = append(fields, []drive.MemoField{
+		{Key: MemoRound, Value: view.Round},
+		{Key: MemoWinner, Value: s.core.Decision().WinnerLabel},
+		{Key: MemoSession, Value: s.id},
+		{Key: drive.MemoOffline, Value: s.prepared.Offline},
+		{Key: drive.MemoPaused, Value: view.Paused}, // set at once: a run before may have left true
+		{Key: drive.MemoParked, Value: parked},
+	}...)
+	s.memo.Set(ctx, fields...)
+}
+
+// memoStatus is the status in one word, for lists of sessions.
+func (s *session) memoStatus() string {
+	status := s.status()
+	if status != drive.Running || !s.begun {
+		return status
+	}
+	switch view := s.core.View(); {
+	case view.Paused:
+		return drive.Paused
+	case view.Parked != nil:
+		return drive.Parked
+	}
+	return drive.Running
 }
 
 // state answers StateQuery.

@@ -9,7 +9,6 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/team"
 	"conclave/workflows/drive"
-	"conclave/workflows/session"
 )
 
 // Whoever completes a step's activity by hand has no answer in the store: it is
@@ -45,7 +44,7 @@ func TestCompletedByHandAndRetried(t *testing.T) {
 			answers(), votesFor("agent_a", 1, 0),
 		},
 	})
-	p.at(5, func() { p.SignalWorkflow(drive.RetrySignal, session.RetryInput{}) })
+	p.at(5, func() { p.SignalWorkflow(drive.RetrySignal, drive.Request{}) })
 	require.Equal(t, "consensus", p.run(t).Status)
 	require.Equal(t, "default-test-run-id-l1", p.launched[1].ResumeFrom)
 }

@@ -42,10 +42,10 @@ func (s *session) windClock() {
 		c.left = s.timeLeft()
 		c.stop()
 		c.up, c.near, c.stop = nil, nil, nil
-		s.books.due = true
+		s.ledger.due = true
 	case !held && c.stop == nil:
 		s.runClock()
-		s.books.due = true
+		s.ledger.due = true
 	}
 }
 
@@ -71,9 +71,9 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// hearClock has the selector step the core when the time is nearly over, and
+// selectClock has the selector step the core when the time is nearly over, and
 // when it is.
-func (s *session) hearClock(selector workflow.Selector) {
+func (s *session) selectClock(selector workflow.Selector) {
 	c := &s.clock
 	if c.near != nil {
 		selector.AddFuture(c.near, func(f workflow.Future) {

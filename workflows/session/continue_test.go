@@ -56,7 +56,7 @@ func TestContinue_Parked(t *testing.T) {
 	})
 	p.at(sessionTime, func() {
 		p.SetContinueAsNewSuggested(true)
-		p.asks(t, drive.SaySignal, drive.SayInput{Text: "Patience."}, nil)
+		p.asks(t, drive.SaySignal, drive.Request{Text: "Patience."}, nil)
 	})
 	in := session.Input{Query: "Who?", SessionID: "s1"}
 	first := p.runOn(t, in)
@@ -67,7 +67,7 @@ func TestContinue_Parked(t *testing.T) {
 		require.NotNil(t, second.state(t).Parked)
 		require.Contains(t, second.log.memo(drive.MemoParked), "agent_b")
 		second.SetContinueAsNewSuggested(true)
-		second.asks(t, drive.SaySignal, drive.SayInput{Text: "Wait."}, nil)
+		second.asks(t, drive.SaySignal, drive.Request{Text: "Wait."}, nil)
 	})
 	in = second.runOn(t, first)
 	require.Equal(t, 2, in.Continued.Core.View().Messages)
@@ -89,11 +89,11 @@ func TestContinue_NothingAskedIsLost(t *testing.T) {
 	p.SetContinueAsNewSuggested(true)
 	accepted := make(chan struct{})
 	p.recording = func(acts.RecordInput) {
-		p.update(drive.SaySignal, drive.SayInput{Text: "By update."}, func(_ any, err error) {
+		p.update(drive.SaySignal, drive.Request{Text: "By update."}, func(_ any, err error) {
 			require.NoError(t, err)
 			close(accepted)
 		})
-		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "By signal."})
+		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: "By signal."})
 		<-accepted
 	}
 	in := p.runOn(t, session.Input{Query: "Who?", SessionID: "s1"})
@@ -102,7 +102,7 @@ func TestContinue_NothingAskedIsLost(t *testing.T) {
 	require.Less(t, in.Continued.Recorded, core.Events, "the next run records the rest")
 
 	next := nextRun(p)
-	next.at(0, func() { next.asks(t, drive.SaySignal, drive.SayInput{Text: "To the new run."}, nil) })
+	next.at(0, func() { next.asks(t, drive.SaySignal, drive.Request{Text: "To the new run."}, nil) })
 	require.Equal(t, "consensus", next.runFrom(t, in).Status)
 	require.Equal(t, false, next.log.memo(drive.MemoPaused), "what the run before left in the memo is set right")
 	require.Equal(t, []coordination.Message{{Number: 1}, {Number: 2}, {Number: 3}}, next.launched[0].Messages)

@@ -62,26 +62,6 @@ func finalAnswer(d coordination.Decision) string {
 	return d.WinnerLabel
 }
 
-// settle waits for the steps that were cancelled, for the sake of what they
-// spent, but not for long.
-func (s *session) settle(ctx workflow.Context) {
-	if len(s.running) == 0 {
-		return
-	}
-	timer, stop := workflow.WithCancel(ctx)
-	defer stop()
-	grace := workflow.NewTimerWithOptions(timer, drive.StepsGrace, workflow.TimerOptions{Summary: "for cancelled steps to end"})
-	for over := false; len(s.running) > 0 && !over && ctx.Err() == nil; {
-		selector := workflow.NewSelector(ctx)
-		for _, r := range s.running {
-			selector.AddFuture(r.future, func(f workflow.Future) { s.ended(ctx, r, f) })
-		}
-		selector.AddFuture(grace, func(workflow.Future) { over = true })
-		selector.Select(ctx)
-	}
-	s.take()
-}
-
 // whyFailed says why a session has no winner.
 func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	var causes []string
@@ -125,7 +105,7 @@ func whyEmpty(d coordination.Decision, v coordination.View) string {
 	return "the session ended before any agent had an answer"
 }
 
-// orCancelled ends a session that was cancelled while it was ending.
+// orCancelled returns the error that ends a session which could not end regularly.
 func (s *session) orCancelled(err error) error {
 	if s.ctx.Err() != nil {
 		return s.cancelled()
@@ -133,30 +113,25 @@ func (s *session) orCancelled(err error) error {
 	return err
 }
 
-// cancelled keeps what was accepted and ends the session as cancelled. A store
-// that is away does not keep it from ending. What it spent is in the details of the
-// error, for the workflow of which it is a part.
+// cancelled records accepted actions and ends the session as cancelled, even if the
+// store is away. The error carries the usage, for the workflow of a pipeline.
 func (s *session) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
 	if s.core == nil {
-		s.tell(ctx, drive.Cancelled)
+		s.setMemo(ctx, drive.Cancelled)
 		return s.ctx.Err()
 	}
 	s.settle(ctx)
-	s.tell(ctx, drive.Cancelled)
-	written := workflow.NewChannel(ctx)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		if err := s.flush(ctx, true); err != nil {
-			workflow.GetLogger(ctx).Error("the ledger of the cancelled session is incomplete", "error", err)
-		}
-		written.Close()
-	})
-	selector := workflow.NewSelector(ctx)
-	selector.AddReceive(written, func(workflow.ReceiveChannel, bool) {})
-	selector.AddFuture(workflow.NewTimerWithOptions(ctx, drive.StoreGrace, workflow.TimerOptions{Summary: "for the last records"}), func(workflow.Future) {})
-	selector.Select(ctx)
+	s.setMemo(ctx, drive.Cancelled)
+	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.flush(ctx, true) })
 	return temporal.NewCanceledError(attempt.Failure{Usage: s.core.View().Cost})
+}
+
+// settle waits for cancelled steps, whose usage counts.
+func (s *session) settle(ctx workflow.Context) {
+	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) })
+	s.ledger.collect(s.core)
 }
 
 // unprepared ends a session that could not begin.
@@ -164,6 +139,6 @@ func (s *session) unprepared(err error) error {
 	if s.ctx.Err() != nil {
 		return s.cancelled()
 	}
-	s.tell(s.ctx, string(coordination.FailedAll))
+	s.setMemo(s.ctx, string(coordination.FailedAll))
 	return drive.FinalError(err)
 }

@@ -90,10 +90,10 @@ func TestRefusals(t *testing.T) {
 	p.at(10, func() {
 		p.isRefused(t, drive.ResumeSignal, nil, drive.Refused, "not paused")
 		p.isRefused(t, drive.RetrySignal, nil, drive.Refused, "no agent has failed")
-		p.isRefused(t, drive.RetrySignal, session.RetryInput{Agent: "agent_a"}, drive.Refused, "has not failed")
-		p.isRefused(t, drive.SaySignal, drive.SayInput{Text: " \n"}, drive.Refused, "empty")
-		p.isRefused(t, drive.SaySignal, drive.SayInput{Text: strings.Repeat("x", coordination.MaxText+1)}, drive.Refused, "bytes")
-		p.isRefused(t, drive.SaySignal, drive.SayInput{Text: "Hi.", Agent: "agent_x"}, drive.Refused, "agent_a, agent_b")
+		p.isRefused(t, drive.RetrySignal, drive.Request{Agent: "agent_a"}, drive.Refused, "has not failed")
+		p.isRefused(t, drive.SaySignal, drive.Request{Text: " \n"}, drive.Refused, "empty")
+		p.isRefused(t, drive.SaySignal, drive.Request{Text: strings.Repeat("x", coordination.MaxText+1)}, drive.Refused, "bytes")
+		p.isRefused(t, drive.SaySignal, drive.Request{Text: "Hi.", Agent: "agent_x"}, drive.Refused, "agent_a, agent_b")
 		p.asks(t, drive.PauseSignal, nil, nil)
 		p.isRefused(t, drive.PauseSignal, nil, drive.Refused, "paused already")
 	})
@@ -113,11 +113,11 @@ func TestSay(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), votesFor("agent_a", 1, 2)}})
 	p.at(100, func() {
-		p.asks(t, drive.SaySignal, drive.SayInput{Text: "Shorter, please."}, func(s session.State) {
+		p.asks(t, drive.SaySignal, drive.Request{Text: "Shorter, please."}, func(s session.State) {
 			require.Equal(t, 1, s.Messages)
 			require.Empty(t, s.Query)
 		})
-		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "And in verse.", Agent: "agent_a"})
+		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: "And in verse.", Agent: "agent_a"})
 	})
 	p.at(101, func() {
 		p.mu.Lock()
@@ -147,11 +147,11 @@ func TestParkAndRetry(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(*testing.T, *play){
 		"update": func(t *testing.T, p *play) {
-			p.asks(t, drive.RetrySignal, session.RetryInput{Agent: "agent_b"}, nil)
+			p.asks(t, drive.RetrySignal, drive.Request{Agent: "agent_b"}, nil)
 		},
 		"update for all": func(t *testing.T, p *play) { p.asks(t, drive.RetrySignal, nil, nil) },
 		"signal": func(_ *testing.T, p *play) {
-			p.SignalWorkflow(drive.RetrySignal, session.RetryInput{Agent: "agent_b"})
+			p.SignalWorkflow(drive.RetrySignal, drive.Request{Agent: "agent_b"})
 		},
 		"signal for all": func(_ *testing.T, p *play) { p.SignalWorkflow(drive.RetrySignal, nil) },
 	} {
@@ -196,9 +196,9 @@ func TestSignals_NoSense(t *testing.T) {
 	p := newPlay(coordination.Config{}, duo())
 	p.at(10, func() {
 		p.SignalWorkflow(drive.ResumeSignal, nil)
-		p.SignalWorkflow(drive.RetrySignal, session.RetryInput{Agent: "agent_x"})
+		p.SignalWorkflow(drive.RetrySignal, drive.Request{Agent: "agent_x"})
 		p.SignalWorkflow(drive.SaySignal, "not an object")
-		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: " "})
+		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: " "})
 		p.SignalWorkflow(drive.SaySignal, nil)
 		p.SignalWorkflow("dance", nil)
 	})
@@ -225,7 +225,7 @@ func TestWhilePreparing(t *testing.T) {
 		})
 		p.SignalWorkflow(drive.PauseSignal, nil)
 		p.SignalWorkflow(drive.ResumeSignal, nil)
-		p.SignalWorkflow(drive.SaySignal, drive.SayInput{Text: "In verse."})
+		p.SignalWorkflow(drive.SaySignal, drive.Request{Text: "In verse."})
 		<-refused
 	}
 	p.at(10, func() {

@@ -2,28 +2,30 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
+	"conclave/engine/loop"
 	"conclave/workflows/drive"
 )
 
-// running is a step under way.
+// running is a step that has not ended.
 type running struct {
 	launch coordination.Launch
 	future workflow.Future
 	cancel workflow.CancelFunc
 
-	// cancelled says that the core wanted it ended. Unless it acted before it
-	// was, it is suspended, whatever its error says.
+	// cancelled says that the core wanted the step ended. Unless it acted before, it is
+	// suspended, whatever its error says.
 	cancelled bool
 }
 
-// launch starts a step. Its activity ID is typable, for `temporal activity …`.
 func (s *session) launch(l coordination.Launch) {
 	ctx, cancel := workflow.WithCancel(s.ctx)
 	ctx = drive.Step(ctx, fmt.Sprintf("%s-%s", l.Agent, l.ID), launchSummary(l), time.Duration(s.prepared.TimeoutSeconds)*time.Second)
@@ -34,7 +36,7 @@ func (s *session) launch(l coordination.Launch) {
 	})
 }
 
-// launchSummary is the step in the Web UI's event list.
+// launchSummary describes a step in the event list of the Web UI.
 func launchSummary(l coordination.Launch) string {
 	who := fmt.Sprintf("%s (agent%d) · round %d · ", l.Agent, l.Number, l.Round)
 	if l.ResumeFrom != "" {
@@ -59,14 +61,13 @@ func labels(answers []coordination.Shown) string {
 	for _, shown := range answers[:min(most, len(answers))] {
 		names = append(names, shown.Label)
 	}
-	text := strings.Join(names, " ")
+	list := strings.Join(names, " ")
 	if more := len(answers) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		list += fmt.Sprintf(" and %d more", more)
 	}
-	return text
+	return list
 }
 
-// cancelStep ends a step. Whether it is to go on later is the core's business.
 func (s *session) cancelStep(id coordination.LaunchID) {
 	for i := range s.running {
 		if r := &s.running[i]; r.launch.ID == id {
@@ -74,4 +75,64 @@ func (s *session) cancelStep(id coordination.LaunchID) {
 			r.cancel()
 		}
 	}
+}
+
+// selectSteps has the selector step the core with the ends of running steps, and
+// reports whether there are any.
+func (s *session) selectSteps(ctx workflow.Context, selector workflow.Selector) bool {
+	for _, r := range s.running {
+		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(ctx, r.launch.ID, f) })
+	}
+	return len(s.running) > 0
+}
+
+// ended steps the core with the end of a step.
+func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workflow.Future) {
+	i := slices.IndexFunc(s.running, func(r running) bool { return r.launch.ID == id })
+	r := s.running[i]
+	s.running = slices.Delete(s.running, i, i+1)
+	var result acts.StepResult
+	if err := f.Get(ctx, &result); err != nil {
+		s.core.Step(failedEvent(r, drive.Token(s.ctx, string(id)), err))
+		return
+	}
+	if !drive.IsToken(s.ctx, result.Token, string(id)) {
+		cause := drive.ByHand()
+		cause.Message += "; retry the agent, or let the others decide"
+		s.core.Step(coordination.Failed{End: coordination.End{Launch: id}, Token: drive.Token(s.ctx, string(id)), Cause: cause})
+		return
+	}
+	s.core.Step(resultEvent(id, result))
+}
+
+// resultEvent converts the result of a step to an event.
+func resultEvent(id coordination.LaunchID, r acts.StepResult) coordination.Event {
+	end := coordination.End{Launch: id, Step: r.Step, Usage: r.Usage}
+	switch r.Ended {
+	case loop.EndRestart:
+		return coordination.Restarted{End: end}
+	case loop.EndAllowance:
+		return coordination.Exhausted{End: end}
+	}
+	switch r.Action {
+	case coordination.Vote:
+		return coordination.Voted{End: end, Target: r.Target, TargetLabel: r.TargetLabel, Reason: r.Reason, Seen: r.Seen, Heard: r.Heard}
+	case coordination.Stop:
+		return coordination.Stopped{End: end, Status: r.Status, Summary: r.Summary, Seen: r.Seen, Heard: r.Heard}
+	case coordination.Submit, coordination.RestartTeam:
+		return coordination.Evaluated{End: end, Again: r.Action == coordination.RestartTeam, Reason: r.Reason}
+	default:
+		return coordination.Answered{End: end, Seen: r.Seen, Heard: r.Heard}
+	}
+}
+
+// failedEvent converts the final error of a step to an event. An error without a token
+// gets the given one.
+func failedEvent(r running, token string, err error) coordination.Event {
+	detail := drive.Details(err, token)
+	end := coordination.End{Launch: r.launch.ID, Step: detail.Step, Usage: detail.Usage}
+	if r.cancelled || temporal.IsCanceledError(err) {
+		return coordination.Suspended{End: end, Token: detail.Token}
+	}
+	return coordination.Failed{End: end, Cause: drive.Failure(err), Token: detail.Token}
 }

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
@@ -9,8 +11,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Session takes a query to a decision. Protocol outcomes, failure included,
-// complete it; only invalid input fails it.
+// Workflow takes a query to a decision. Every outcome of the protocol, failure
+// included, completes it; only invalid input fails it.
 func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	s, err := newSession(ctx, in)
 	if err != nil {
@@ -19,8 +21,8 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	return s.run()
 }
 
-// session is the driver of one coordination.State. It has one coroutine; the
-// handlers of updates step the core, too, and wake it.
+// session drives one coordination.State. It has one coroutine; the handlers of updates
+// step the core, too, and wake it.
 type session struct {
 	ctx workflow.Context
 	in  Input
@@ -28,23 +30,20 @@ type session struct {
 
 	prepared acts.Prepared
 	core     *coordination.State // nil while preparing
-	begun    bool                // the directory is ours, the loop runs
+	begun    bool                // the directory is claimed, the loop runs
 	decision *coordination.Decision
-	final    *acts.FinalAnswer // nil until it is there
+	final    *acts.FinalAnswer // nil before it is placed
 
 	running []running
 	clock   clock
-	signals []signal
-	asked   workflow.Channel // an update has stepped the core
-
-	books books
-	bell  step.Bell // rung last in this run
-	memo  memo
+	ears    *drive.Ears[coordination.Event]
+	ledger  ledger
+	memo    drive.Memo
 }
 
-// newSession registers the handlers before anything blocks, so that a session
-// can be asked about from its first moment, and takes over from the run before,
-// so that an update that comes in between finds it.
+// newSession registers the handlers before anything blocks, so that a session answers
+// from its first moment, and takes over the state of the run before, so that an update
+// that arrives in between finds it.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	s := &session{ctx: ctx, in: in, id: in.SessionID}
 	if s.id == "" {
@@ -54,30 +53,26 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 		return nil, err
 	}
 	if c := in.Continued; c != nil {
-		s.core, s.prepared, s.books.told = c.Core, c.Prepared, c.Recorded
+		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
 	}
-	err := workflow.SetQueryHandlerWithOptions(ctx, drive.StateQuery, s.state, workflow.QueryHandlerOptions{
-		Description: "The whole state of the session: who is where, votes, what is stale, cost.",
-	})
+	err := drive.AnswerQueries(ctx, s.state, s.timeline)
 	if err != nil {
 		return nil, err
 	}
-	err = workflow.SetQueryHandlerWithOptions(ctx, drive.TimelineQuery, s.timeline, workflow.QueryHandlerOptions{
-		Description: "The newest events, in order.",
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s, s.listen()
+	s.ears, err = drive.Listen(ctx, "session", s, verbs...)
+	return s, err
 }
 
-// run is the loop: drain the core, carry out its commands, wait, step it.
+// run drains the core, carries out its commands, waits, and steps the core, until the
+// session is decided.
 func (s *session) run() (Result, error) {
 	if err := s.begin(); err != nil {
 		return Result{}, err
 	}
 	for {
-		if s.worn() {
+		// A running step would be lost to a new run. Every wave ends, so the history
+		// cannot outgrow its limit before the next chance.
+		if len(s.running) == 0 && workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() {
 			return Result{}, s.continueAsNew()
 		}
 		s.carryOut(s.core.Drain())
@@ -93,7 +88,7 @@ func (s *session) run() (Result, error) {
 	}
 }
 
-// begin resolves the team, unless the run before has, and starts the clock.
+// begin resolves the team, unless the run before did, and starts the clock.
 func (s *session) begin() error {
 	s.show()
 	seconds, warned := 0, false
@@ -106,13 +101,12 @@ func (s *session) begin() error {
 		seconds = s.prepared.TimeoutSeconds
 	}
 	s.begun = true
-	s.hearAll() // before the first launch: to pause is to launch nothing
+	s.ears.ReceiveAll() // a pause that has arrived prevents the first launch
 	s.setClock(seconds, warned)
 	return nil
 }
 
-// prepare resolves the team and starts the core under the rules that were
-// current then, for good: a history from before they were counted has the first.
+// prepare resolves the team and starts the core under the current protocol.
 func (s *session) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
@@ -127,65 +121,110 @@ func (s *session) prepare() error {
 	return nil
 }
 
-// carryOut does what the core decided. The memo, with the doorbell in it, is set
-// once, before a step is cancelled: what a step is told outruns its end.
+// carryOut carries out the commands of the core. The memo, with the doorbell in it, is
+// set before any step is cancelled, so that the step can read why.
 func (s *session) carryOut(commands []coordination.Command) {
 	for _, command := range commands {
-		s.note(command)
+		switch c := command.(type) {
+		case coordination.Record:
+			s.ledger.enter(c.Entry)
+		case coordination.Ring:
+			s.memo.Bell = bellOf(c)
+		case coordination.Done:
+			s.decision = &c.Decision
+		case coordination.Launch, coordination.Cancel: // below
+		}
 	}
-	s.take()
+	s.ledger.collect(s.core)
 	s.show()
 	for _, command := range commands {
-		s.act(command)
+		switch c := command.(type) {
+		case coordination.Launch:
+			s.launch(c)
+		case coordination.Cancel:
+			s.cancelStep(c.ID)
+		case coordination.Record, coordination.Ring, coordination.Done: // above
+		}
 	}
 }
 
-// note keeps what a command says.
-func (s *session) note(command coordination.Command) {
-	switch c := command.(type) {
-	case coordination.Record:
-		s.books.enter(c.Entry)
-	case coordination.Ring:
-		s.bell = bellOf(c)
-	case coordination.Done:
-		s.decision = &c.Decision
-	case coordination.Launch, coordination.Cancel: // acts
+// bellOf converts a ring to the doorbell that running steps read.
+func bellOf(r coordination.Ring) step.Bell {
+	bell := step.Bell{Epoch: r.Epoch, Earlier: r.Earlier, Directive: step.Directive(r.Directive)}
+	for _, shown := range r.Answers {
+		bell.Answers = append(bell.Answers, step.BellAnswer(shown))
 	}
+	for _, m := range r.Messages {
+		bell.Messages = append(bell.Messages, step.BellMessage(m))
+	}
+	return bell
 }
 
-// act starts and cancels steps.
-func (s *session) act(command coordination.Command) {
-	switch c := command.(type) {
-	case coordination.Launch:
-		s.launch(c)
-	case coordination.Cancel:
-		s.cancelStep(c.ID)
-	case coordination.Record, coordination.Ring, coordination.Done: // noted
-	}
-}
-
-// wait blocks until something happens, and steps the core with everything that
-// has happened by then: results that arrive together are one batch.
+// wait blocks until something happens, and steps the core with everything that has
+// happened by then.
 func (s *session) wait() {
 	selector := workflow.NewSelector(s.ctx)
-	for _, r := range s.running {
-		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(s.ctx, r, f) })
+	s.selectSteps(s.ctx, selector)
+	s.selectClock(selector)
+	s.ledger.books.Select(s.ctx, selector, s)
+	if s.ledger.overdue != nil {
+		selector.AddFuture(s.ledger.overdue, func(workflow.Future) { s.ledger.due = true })
 	}
-	s.hearClock(selector)
-	if s.books.recording != nil {
-		selector.AddFuture(s.books.recording, func(f workflow.Future) { s.wrote(f.Get(s.ctx, nil)) })
+	s.ears.Wait(selector)
+	s.ledger.collect(s.core)
+}
+
+// continueAsNew hands the session over to a new run, with every signal that would be
+// left behind, and every update that arrived while the records were written.
+func (s *session) continueAsNew() error {
+	if err := s.flush(s.ctx, false); err != nil {
+		return s.orCancelled(err)
 	}
-	if s.books.overdue != nil {
-		selector.AddFuture(s.books.overdue, func(workflow.Future) { s.books.due = true })
+	s.ears.ReceiveAll()
+	in := s.in
+	in.SessionID = s.id
+	in.Continued = &Continued{
+		Core: s.core, Prepared: s.prepared, Recorded: s.ledger.last - len(s.ledger.events),
+		SecondsLeft: int(s.timeLeft() / time.Second), Warned: s.clock.warned,
 	}
-	for _, sig := range s.signals {
-		selector.AddReceive(sig.channel, func(workflow.ReceiveChannel, bool) { s.hear(sig) })
+	return workflow.NewContinueAsNewError(s.ctx, Workflow, in)
+}
+
+// verbs are in the order in which signals that arrive together are received: messages
+// and retries precede a pause or an end, and a pause overrules a resume, since waiting
+// costs nothing.
+var verbs = []drive.Verb[coordination.Event]{
+	{
+		Name: drive.SaySignal, About: "Say something to all agents, or to one: {text, agent?}.",
+		Input: func(in drive.Request) coordination.Event { return coordination.Said{Agent: in.Agent, Text: in.Text} },
+	},
+	{
+		Name: drive.RetrySignal, About: "Run the failed step of an agent again, of all if none is named: {agent?}.",
+		Input: func(in drive.Request) coordination.Event { return coordination.Retry{Agent: in.Agent} },
+	},
+	{Name: drive.ResumeSignal, About: "Go on after a pause.", Event: coordination.Resume{}},
+	{Name: drive.PauseSignal, About: "Suspend running steps, without losing their work, and launch nothing.", Event: coordination.Pause{}},
+	{Name: drive.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
+}
+
+// Refuse implements drive.Listener.
+func (s *session) Refuse(event coordination.Event) error {
+	if s.core == nil {
+		return drive.ErrPreparing
 	}
-	selector.AddReceive(s.asked, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
-	selector.AddReceive(s.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-	selector.Select(s.ctx)
-	for selector.HasPending() && s.ctx.Err() == nil {
-		selector.Select(s.ctx)
-	}
-	s.take()
+	return s.core.Refuse(event)
+}
+
+// Step implements drive.Listener.
+func (s *session) Step(event coordination.Event) {
+	s.core.Step(event)
+	s.ledger.collect(s.core)
+}
+
+// Reply implements drive.Listener. The query may be large, and the result of an update
+// stays in the history.
+func (s *session) Reply() any {
+	now := s.stateNow()
+	now.Query = ""
+	return now
 }

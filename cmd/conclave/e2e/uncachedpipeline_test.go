@@ -141,7 +141,7 @@ func TestUncachedPipelinePeople(t *testing.T) {
 		return err == nil && value.Get(&state) == nil && state.Paused
 	}, 20*time.Second, 20*time.Millisecond)
 	handle, err := s.client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-		WorkflowID: "people", UpdateName: drive.SaySignal, Args: []any{drive.SayInput{Text: "A toad."}}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: "people", UpdateName: drive.SaySignal, Args: []any{drive.Request{Text: "A toad."}}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	require.NoError(t, err)
 	require.NoError(t, handle.Get(t.Context(), nil))
@@ -175,7 +175,7 @@ steps:
 	}
 	send(drive.PauseSignal, nil)
 	require.Eventually(t, func() bool { return team().Paused && s.running("held-decide-l1") == 0 }, 20*time.Second, 20*time.Millisecond)
-	send(drive.SaySignal, drive.SayInput{Text: "A toad."})
+	send(drive.SaySignal, drive.Request{Text: "A toad."})
 	require.Eventually(t, func() bool { return team().Messages == 1 }, 20*time.Second, 20*time.Millisecond)
 	send(drive.ResumeSignal, nil)
 	var r pipelineflow.Result

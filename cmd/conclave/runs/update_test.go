@@ -99,10 +99,10 @@ func TestScriptsAreToldThatAnUpdateWasTaken(t *testing.T) {
 func TestAnUpdateCarriesThePayloadOfTheContract(t *testing.T) {
 	t.Parallel()
 	for want, payload := range map[string]any{
-		`{"text": "Be brief."}`:                     drive.SayInput{Text: "Be brief."},
-		`{"text": "Be brief.", "agent": "agent_a"}`: drive.SayInput{Text: "Be brief.", Agent: "agent_a"},
-		`{}`:                   sessionflow.RetryInput{},
-		`{"agent": "agent_a"}`: sessionflow.RetryInput{Agent: "agent_a"},
+		`{"text": "Be brief."}`:                     drive.Request{Text: "Be brief."},
+		`{"text": "Be brief.", "agent": "agent_a"}`: drive.Request{Text: "Be brief.", Agent: "agent_a"},
+		`{}`:                   drive.Request{},
+		`{"agent": "agent_a"}`: drive.Request{Agent: "agent_a"},
 	} {
 		_, _, _, sent := delivered(t, hall.CLI{}, Update{Name: "x", Accepted: "%s", Payload: payload}, nil)
 		require.Len(t, sent[0].Args, 1)

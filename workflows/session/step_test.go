@@ -16,7 +16,7 @@ import (
 )
 
 // Everything a step can end with has its event.
-func TestFinished(t *testing.T) {
+func TestResultEvent(t *testing.T) {
 	t.Parallel()
 	l := coordination.Launch{ID: "l3", Agent: "agent_a"}
 	seen := []coordination.Seen{{Agent: "agent_b", Step: 1}}
@@ -56,14 +56,14 @@ func TestFinished(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.event, finished(l, tc.result))
+			require.Equal(t, tc.event, resultEvent(l.ID, tc.result))
 		})
 	}
 }
 
 // "A step ended so is suspended: no failure, no counted step." Whatever a step
 // dies of after its cancellation, and wherever it can be gone on with.
-func TestUnfinished(t *testing.T) {
+func TestFailedEvent(t *testing.T) {
 	t.Parallel()
 	used := llm.Usage{ModelCalls: 2}
 	detail := attempt.Failure{Step: 2, Token: "run0-l3", Usage: used}
@@ -109,7 +109,7 @@ func TestUnfinished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := running{launch: coordination.Launch{ID: "l3", Agent: "agent_a"}, cancelled: tc.cancelled}
-			require.Equal(t, tc.event, unfinished(r, "run1-l3", tc.err))
+			require.Equal(t, tc.event, failedEvent(r, "run1-l3", tc.err))
 		})
 	}
 }
