@@ -23,7 +23,6 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/hall/halltest"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 // answering is a Temporal server that answers updates with the outcomes it was
