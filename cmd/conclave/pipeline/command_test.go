@@ -18,7 +18,6 @@ import (
 	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
-	sessionflow "conclave/workflows/session"
 )
 
 const graph = `start: main
@@ -190,7 +189,7 @@ func TestPipelineRunsTakeNoFinishAndNoAgent(t *testing.T) {
 	k := runs.Run{Kind: Kind(), ID: "p1", Workflow: "p1"}
 	require.ErrorContains(t, adapt(conn, k, &runs.Update{Name: drive.FinishSignal}), "conclave cancel p1")
 	require.ErrorContains(t, adapt(conn, k, &runs.Update{Name: drive.SaySignal, Action: "say something to", Agent: "a"}), "leave out --agent")
-	u := runs.Update{Name: drive.RetrySignal, Payload: sessionflow.RetryInput{}}
+	u := runs.Update{Name: drive.RetrySignal, Payload: drive.Request{}}
 	require.NoError(t, adapt(conn, k, &u))
 	require.Nil(t, u.Payload)
 }

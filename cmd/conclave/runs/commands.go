@@ -12,7 +12,6 @@ import (
 	"conclave/cmd/conclave/team"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 // commands are the commands that take the ID of a run of any kind.
@@ -273,7 +272,7 @@ Without an address, retry joins the local stack; it runs no steps itself.`,
 		Args: hall.Arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.update(cmd, args[0], Update{
-				Name: drive.RetrySignal, Agent: agent, Payload: sessionflow.RetryInput{Agent: agent},
+				Name: drive.RetrySignal, Agent: agent, Payload: drive.Request{Agent: agent},
 				Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
 				Accepted: "tries again; %s follows it",
 			})
@@ -306,7 +305,7 @@ Without an address, say joins the local stack; it runs no steps.`,
 				who = agent + " reads it"
 			}
 			return c.update(cmd, args[0], Update{
-				Name: drive.SaySignal, Agent: agent, Payload: drive.SayInput{Text: args[1], Agent: agent},
+				Name: drive.SaySignal, Agent: agent, Payload: drive.Request{Text: args[1], Agent: agent},
 				Action: "say something to", Next: "watch", NeedsSteps: true,
 				Accepted: "noted; " + who + " at the next safe point, %s follows it",
 			})
