@@ -26,7 +26,7 @@ func TestLocal(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, opened.Tools())
 	require.NoError(t, opened.Close())
-	_, err = l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.OpenAI, Model: "m", Provider: "nobody"}})
+	_, err = l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: "openai", Model: "m", Provider: "nobody"}})
 	require.True(t, activities.Lacks(err, activities.NoProvider))
 	l.Close()
 	require.NoDirExists(t, l.Scratch())

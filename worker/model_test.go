@@ -46,7 +46,7 @@ func environment(variables map[string]string) func(string) string {
 }
 
 func agent(b config.Backend) config.Agent {
-	b.Type = config.OpenAI
+	b.Type = "openai"
 	return config.Agent{ID: "agent_a", Backend: b}
 }
 

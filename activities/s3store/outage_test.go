@@ -103,7 +103,7 @@ func TestStore_failsIfTheServerStaysSilent(t *testing.T) {
 		Bucket: "bucket", Endpoint: silent.URL, AccessKeyID: "a", SecretAccessKey: "s",
 		wait: time.Millisecond, silence: 20 * time.Millisecond,
 	})
-	require.ErrorIs(t, s.Probe(t.Context()), ErrUnreachable)
+	require.ErrorIs(t, s.Probe(t.Context()), errUnreachable)
 	_, err := s.Get(t.Context(), "object")
 	require.Error(t, err)
 	require.NotErrorIs(t, err, artifact.ErrNotFound)
@@ -122,7 +122,7 @@ func TestStore_failsOnSilenceWhenConfiguredByTheEnvironment(t *testing.T) {
 	t.Setenv("AWS_MAX_ATTEMPTS", "2")
 	t.Setenv("AWS_DEFAULTS_MODE", "standard") // sets a dialer of its own
 	s := open(t, Options{Bucket: "bucket", wait: time.Millisecond, silence: 20 * time.Millisecond})
-	require.ErrorIs(t, s.Probe(t.Context()), ErrUnreachable)
+	require.ErrorIs(t, s.Probe(t.Context()), errUnreachable)
 	before := silent.Count(s3test.Silence)
 	_, err := s.Get(t.Context(), "object")
 	require.Error(t, err)

@@ -17,10 +17,10 @@ import (
 // Reasons why a store cannot be used. Errors of Probe and EnsureBucket wrap one of
 // them if the reason is known, and name the bucket and the remedy.
 var (
-	ErrConditionalWrites = errors.New("the store does not honour conditional writes")
-	ErrUnreachable       = errors.New("the store cannot be reached")
-	ErrNoBucket          = errors.New("the bucket does not exist")
-	ErrRefused           = errors.New("the store refuses the credentials")
+	errConditionalWrites = errors.New("the store does not honour conditional writes")
+	errUnreachable       = errors.New("the store cannot be reached")
+	errNoBucket          = errors.New("the bucket does not exist")
+	errRefused           = errors.New("the store refuses the credentials")
 )
 
 // probeTimeout bounds Probe and EnsureBucket.
@@ -35,7 +35,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	s = s.withFewTries()
 	key := "probe/" + rand.Text()
 	err := s.probe(ctx, key)
-	if err == nil || errors.Is(err, ErrConditionalWrites) {
+	if err == nil || errors.Is(err, errConditionalWrites) {
 		// A bucket without the permission to delete is good enough.
 		_ = s.Delete(ctx, key)
 	}
@@ -49,15 +49,15 @@ func (s *Store) probe(ctx context.Context, key string) error {
 	first, second := []byte("first"), []byte("second")
 	switch err := s.Create(ctx, key, first); {
 	case errors.Is(err, artifact.ErrExists):
-		return fmt.Errorf("%w: it refused a key that was free", ErrConditionalWrites)
+		return fmt.Errorf("%w: it refused a key that was free", errConditionalWrites)
 	case status(err) == http.StatusNotImplemented:
-		return fmt.Errorf("%w: %w", ErrConditionalWrites, concise(err))
+		return fmt.Errorf("%w: %w", errConditionalWrites, concise(err))
 	case err != nil:
 		return err
 	}
 	switch err := s.Create(ctx, key, second); {
 	case err == nil:
-		return fmt.Errorf("%w: it let a second writer overwrite a key", ErrConditionalWrites)
+		return fmt.Errorf("%w: it let a second writer overwrite a key", errConditionalWrites)
 	case !errors.Is(err, artifact.ErrExists):
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Store) probe(ctx context.Context, key string) error {
 		return err
 	}
 	if string(stored) != string(first) {
-		return fmt.Errorf("%w: it refused a second writer, but stored its object", ErrConditionalWrites)
+		return fmt.Errorf("%w: it refused a second writer, but stored its object", errConditionalWrites)
 	}
 	return nil
 }
@@ -105,16 +105,16 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 func (s *Store) unusable(verb string, err error) error {
 	reason, remedy := err, "check the endpoint, the region and the bucket's name"
 	switch {
-	case errors.Is(err, ErrConditionalWrites):
+	case errors.Is(err, errConditionalWrites):
 		remedy = "agents would overwrite each other's steps; use a store that supports If-None-Match: * on PUT"
 	case status(err) == http.StatusForbidden, status(err) == http.StatusUnauthorized, code(err) == "XAdminUserNotFound":
-		reason = fmt.Errorf("%w: %w", ErrRefused, concise(err))
+		reason = fmt.Errorf("%w: %w", errRefused, concise(err))
 		remedy = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and their permissions"
 	case status(err) == http.StatusNotFound:
-		reason = fmt.Errorf("%w: %w", ErrNoBucket, concise(err))
+		reason = fmt.Errorf("%w: %w", errNoBucket, concise(err))
 		remedy = "create it, or name another one"
 	case status(err) == 0 && (isUnanswered(err) || errors.Is(err, context.DeadlineExceeded)):
-		reason = fmt.Errorf("%w: %w", ErrUnreachable, concise(err))
+		reason = fmt.Errorf("%w: %w", errUnreachable, concise(err))
 		remedy = "check the endpoint (AWS_ENDPOINT_URL_S3) and that the store is running"
 	case status(err) == 0 && !errors.Is(err, context.Canceled):
 		remedy = "check that credentials and region are configured (AWS_* variables or a profile)"

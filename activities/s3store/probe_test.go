@@ -15,7 +15,7 @@ func TestProbe_refusesAStoreThatIgnoresConditions(t *testing.T) {
 	t.Parallel()
 	server := &scripted{ignoresConditions: true}
 	err := server.start(t).Probe(t.Context())
-	require.ErrorIs(t, err, ErrConditionalWrites)
+	require.ErrorIs(t, err, errConditionalWrites)
 	require.ErrorContains(t, err, `bucket "bucket" at http://127.0.0.1:`)
 	require.ErrorContains(t, err, "use a store that supports If-None-Match")
 	require.Empty(t, server.objects, "the probe cleans up")
@@ -31,7 +31,7 @@ func TestProbe_refusesAStoreThatOverwritesDespiteItsRefusal(t *testing.T) {
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
 		return true
 	}}
-	require.ErrorIs(t, server.start(t).Probe(t.Context()), ErrConditionalWrites)
+	require.ErrorIs(t, server.start(t).Probe(t.Context()), errConditionalWrites)
 }
 
 func TestProbe_namesTheReason(t *testing.T) {
@@ -41,12 +41,12 @@ func TestProbe_namesTheReason(t *testing.T) {
 		code   string
 		want   error
 	}{
-		"not implemented":   {http.StatusNotImplemented, "NotImplemented", ErrConditionalWrites},
-		"always taken":      {http.StatusPreconditionFailed, "PreconditionFailed", ErrConditionalWrites},
-		"no bucket":         {http.StatusNotFound, "NoSuchBucket", ErrNoBucket},
-		"wrong keys":        {http.StatusForbidden, "SignatureDoesNotMatch", ErrRefused},
-		"may not write":     {http.StatusForbidden, "AccessDenied", ErrRefused},
-		"unknown key in v1": {http.StatusNotFound, "XAdminUserNotFound", ErrRefused},
+		"not implemented":   {http.StatusNotImplemented, "NotImplemented", errConditionalWrites},
+		"always taken":      {http.StatusPreconditionFailed, "PreconditionFailed", errConditionalWrites},
+		"no bucket":         {http.StatusNotFound, "NoSuchBucket", errNoBucket},
+		"wrong keys":        {http.StatusForbidden, "SignatureDoesNotMatch", errRefused},
+		"may not write":     {http.StatusForbidden, "AccessDenied", errRefused},
+		"unknown key in v1": {http.StatusNotFound, "XAdminUserNotFound", errRefused},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestProbe_reportsAnUnreachableStore(t *testing.T) {
 
 	store := open(t, Options{Bucket: "bucket", Endpoint: endpoint, AccessKeyID: "a", SecretAccessKey: "s"})
 	for _, err := range []error{store.Probe(t.Context()), store.EnsureBucket(t.Context())} {
-		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorIs(t, err, errUnreachable)
 		require.ErrorContains(t, err, endpoint)
 		require.ErrorContains(t, err, "AWS_ENDPOINT_URL_S3")
 	}

@@ -83,7 +83,7 @@ func testProbe(t *testing.T, g gateway) {
 	t.Helper()
 	s := open(t, g.options("bucket", "teams"))
 	err := s.Probe(t.Context())
-	require.ErrorIs(t, err, ErrNoBucket)
+	require.ErrorIs(t, err, errNoBucket)
 	require.ErrorContains(t, err, `"bucket"`)
 
 	require.NoError(t, s.EnsureBucket(t.Context()))
@@ -97,11 +97,11 @@ func testProbe(t *testing.T, g gateway) {
 	opts := g.options("bucket", "")
 	opts.SecretAccessKey = "wrong-secret-key"
 	wrong := open(t, opts)
-	require.ErrorIs(t, wrong.Probe(t.Context()), ErrRefused)
-	require.ErrorIs(t, wrong.EnsureBucket(t.Context()), ErrRefused)
+	require.ErrorIs(t, wrong.Probe(t.Context()), errRefused)
+	require.ErrorIs(t, wrong.EnsureBucket(t.Context()), errRefused)
 	opts = g.options("bucket", "")
 	opts.AccessKeyID = "unknown"
-	require.ErrorIs(t, open(t, opts).Probe(t.Context()), ErrRefused)
+	require.ErrorIs(t, open(t, opts).Probe(t.Context()), errRefused)
 }
 
 func TestPut_boundsTheKeyWithItsPrefix(t *testing.T) {

@@ -75,7 +75,7 @@ func TestCoordinationConfig_Keys(t *testing.T) {
 		"limits": {
 			func(o *config.Orchestrator) {
 				o.MaxNewAnswersPerAgent, o.MaxNewAnswersGlobal = &three, &three
-				o.Budget = config.Budget{MaxCostUSD: &usd, MaxTotalTokens: &three}
+				o.Budget.MaxCostUSD, o.Budget.MaxTotalTokens = &usd, &three
 			},
 			func(t *testing.T, c coordination.Config) {
 				require.Equal(t, 3, c.AnswersPerAgent)

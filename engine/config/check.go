@@ -31,26 +31,29 @@ const idForm = "a lower-case letter, then up to 31 lower-case letters, digits, _
 // sets them, or they would change the form of the response.
 var reservedParams = []string{"model", "messages", "tools", "stream_options", "n"}
 
-// check reports violations beyond a single key's type and range.
-func (d *Decoder) check(t Team) {
+// checkTeam reports violations beyond a single key's type and range. Section is
+// the key of the team, "" for a whole document.
+func (d *Decoder) checkTeam(section string, t Team) {
+	list := join(section, "agents")
 	switch {
 	case len(t.Agents) == 0:
-		d.Report("agents", "no agents; a team has 1 to %d of them, each with an id and a backend", maxAgents)
+		d.Report(list, "no agents; a team has 1 to %d of them, each with an id and a backend", maxAgents)
 	case d.single && len(t.Agents) > 1:
-		d.Report("agents[1]", "%d agents are too many; a step is of exactly one, the only one under agents or agent", len(t.Agents))
+		d.Report(nth(list, 1), "%d agents are too many; a step is of exactly one, the only one under agents or agent", len(t.Agents))
 	}
-	d.checkAgents(t.Agents)
-	d.checkOrchestrator(t)
+	d.checkAgents(list, t.Agents)
+	d.checkSubtasks(section, t)
+	d.checkOrchestrator(join(section, "orchestrator"), t)
 }
 
-func (d *Decoder) checkAgents(agents []Agent) {
+func (d *Decoder) checkAgents(list string, agents []Agent) {
 	if len(agents) > maxAgents {
-		key := nth("agents", maxAgents)
-		d.add(d.at(key), key, "%d agents are too many; a team has at most %d", len(agents), maxAgents)
+		key := nth(list, maxAgents)
+		d.report(d.at(key), key, "%d agents are too many; a team has at most %d", len(agents), maxAgents)
 	}
 	first := map[string]int{}
 	for i, a := range agents {
-		key := nth("agents", i)
+		key := nth(list, i)
 		id := key + ".id"
 		_, given := d.positions[id]
 		earlier, taken := first[a.ID]
@@ -61,7 +64,7 @@ func (d *Decoder) checkAgents(agents []Agent) {
 		case !agentID.MatchString(a.ID):
 			d.Report(id, "%s is not an agent id: %s", quote(a.ID), idForm)
 		case taken:
-			d.Report(id, "%s is the id of the agent on line %d already; every agent has its own", quote(a.ID), d.at(nth("agents", earlier)+".id").line)
+			d.Report(id, "%s is the id of the agent on line %d already; every agent has its own", quote(a.ID), d.at(nth(list, earlier)+".id").line)
 		default:
 			first[a.ID] = i
 		}
@@ -88,7 +91,7 @@ func (d *Decoder) checkReach(key string, a Agent) {
 }
 
 func (d *Decoder) checkBackend(key string, b Backend) {
-	if b.Type == OpenAI && strings.TrimSpace(b.Model) == "" && !d.invalid[key+".type"] {
+	if b.Type == openAI && strings.TrimSpace(b.Model) == "" && !d.invalid[key+".type"] {
 		d.Report(key+".model", "missing; name the model as the server knows it, such as %s", defaultModel)
 	}
 	d.checkName(key+".model", b.Model)
@@ -124,20 +127,18 @@ func (d *Decoder) API(key, baseURL, keyEnv string, params map[string]any) {
 // checkOrchestrator checks the keys of orchestrator against each other and
 // against the agents. Only contradictions are refused; a key without effect is
 // accepted, so that a mode or a strategy can be tried by changing one line.
-func (d *Decoder) checkOrchestrator(t Team) {
-	const section = "orchestrator."
+func (d *Decoder) checkOrchestrator(key string, t Team) {
 	o := t.Orchestrator
-	d.checkPresenter(section+"presenter_agent", t)
-	d.checkSubtasks(t)
+	d.checkPresenter(key+".presenter_agent", t)
 	if o.DisableInjection && o.UpdateMode == coordination.Restart {
-		d.Report(section+"disable_injection", "agents at work are told of nothing, but update_mode is restart, which begins their step again for it; remove one of the two")
+		d.Report(key+".disable_injection", "agents at work are told of nothing, but update_mode is restart, which begins their step again for it; remove one of the two")
 	}
-	if usd := o.Budget.MaxCostUSD; usd != nil && *usd == 0 && !d.invalid[section+"budget.max_cost_usd"] {
-		d.Report(section+"budget.max_cost_usd", "nothing can be done for 0 dollars; give an amount above 0, or null for no limit")
+	if usd := o.Budget.MaxCostUSD; usd != nil && *usd == 0 {
+		d.Report(key+".budget.max_cost_usd", "nothing can be done for 0 dollars; give an amount above 0, or null for no limit")
 	}
 	criteria := o.Coordination.EvaluationCriteriaGenerator
 	if criteria.MinCriteria > criteria.MaxCriteria {
-		d.Report(section+"coordination.evaluation_criteria_generator", "min_criteria is %d and max_criteria %d; the first is at most the second", criteria.MinCriteria, criteria.MaxCriteria)
+		d.Report(key+".coordination.evaluation_criteria_generator", "min_criteria is %d and max_criteria %d; the first is at most the second", criteria.MinCriteria, criteria.MaxCriteria)
 	}
 }
 
@@ -160,8 +161,8 @@ func (d *Decoder) checkPresenter(key string, t Team) {
 
 // checkSubtasks requires a subtask of every agent in decomposition mode, and
 // refuses it in voting mode.
-func (d *Decoder) checkSubtasks(t Team) {
-	if d.invalid["orchestrator.coordination_mode"] {
+func (d *Decoder) checkSubtasks(section string, t Team) {
+	if d.invalid[join(section, "orchestrator")+".coordination_mode"] {
 		return
 	}
 	reason := "the task decomposer is not available in this version"
@@ -170,7 +171,7 @@ func (d *Decoder) checkSubtasks(t Team) {
 	}
 	divided := t.Orchestrator.CoordinationMode == coordination.Decomposition
 	for i, a := range t.Agents {
-		key := nth("agents", i) + ".subtask"
+		key := nth(join(section, "agents"), i) + ".subtask"
 		switch missing := strings.TrimSpace(a.Subtask) == ""; {
 		case divided && missing:
 			d.Report(key, "missing; %s: give every agent a subtask", reason)

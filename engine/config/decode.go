@@ -19,11 +19,11 @@ import (
 type Decoder struct {
 	file     string
 	reach    Reach
-	document reflect.Type // of the whole document
-	single   bool         // exactly one agent, which needs no ID
+	document reflect.Type
+	single   bool // exactly one agent, which needs no ID
 
 	problems  Problems
-	invalid   map[string]bool     // keys whose value could not be decoded
+	invalid   map[string]bool     // keys that have a problem
 	positions map[string]position // of every decoded value, by key
 }
 
@@ -33,29 +33,25 @@ func newDecoder(file string, reach Reach, document reflect.Type) *Decoder {
 	return &Decoder{file: file, reach: reach, document: document, invalid: map[string]bool{}, positions: map[string]position{}}
 }
 
-// report adds a problem of decoding; checks skip the key from then on.
+// report adds a problem at a position.
 func (d *Decoder) report(at position, key, format string, args ...any) {
-	d.add(at, key, format, args...)
 	d.invalid[key] = true
-}
-
-func (d *Decoder) add(at position, key, format string, args ...any) {
-	d.problems = append(d.problems, Problem{
+	d.problems = append(d.problems, problem{
 		File: d.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...),
 	})
 }
 
 // Report adds a problem at the position of a key's value, or of the closest
-// enclosing one that is in the document. It does nothing for a key that could not
-// be decoded, alone or with an enclosing one. Keys are written as messages show
-// them: teams.default.agents[0].id.
+// enclosing one that is in the document. It does nothing if the key or an enclosing
+// one has a problem already. Keys are written as messages show them:
+// teams.default.agents[0].id.
 func (d *Decoder) Report(key, format string, args ...any) {
 	for k := key; k != ""; k = parent(k) {
 		if d.invalid[k] {
 			return
 		}
 	}
-	d.add(d.at(key), key, format, args...)
+	d.report(d.at(key), key, format, args...)
 }
 
 // Name reports a value that is not one of the names it may be. What describes
@@ -87,7 +83,7 @@ func (d *Decoder) decode(n *node, key string, v reflect.Value, r rule) {
 	d.positions[key] = n.position
 	switch {
 	case v.Type() == teamType:
-		v.Set(reflect.ValueOf(d.nestedTeam(n, key)))
+		d.team(n, key, v)
 	case v.Type() == criteriaType:
 		v.Set(reflect.ValueOf(d.criteria(n, key)))
 	case v.Kind() == reflect.Pointer && n.kind == null:
@@ -110,6 +106,41 @@ func (d *Decoder) decode(n *node, key string, v reflect.Value, r rule) {
 		d.str(n, key, v, r)
 	default:
 		d.number(n, key, v, r)
+	}
+}
+
+// team decodes and checks a team, which may be part of another document.
+func (d *Decoder) team(n *node, key string, v reflect.Value) {
+	switch n.kind {
+	case mapping:
+	case null:
+		d.report(n.position, key, "%s", emptyTeam)
+		return
+	default:
+		d.report(n.position, key, "expected a mapping with the key agents, found %s", n.found())
+		return
+	}
+	d.listAgent(n, key)
+	t := Defaults[Team]()
+	d.mapping(n, key, reflect.ValueOf(&t).Elem(), rule{})
+	d.checkTeam(key, t)
+	v.Set(reflect.ValueOf(t))
+}
+
+// listAgent replaces the key agent, a mapping, with a list of agents.
+func (d *Decoder) listAgent(n *node, key string) {
+	both := n.get("agents") != nil
+	for i, f := range n.fields {
+		switch {
+		case f.key != "agent":
+		case both:
+			d.report(f.position, join(key, "agent"), "both agent and agents; list every agent under agents")
+		default:
+			n.fields[i] = field{f.position, "agents", &node{position: f.value.position, kind: list, items: []*node{f.value}}}
+		}
+	}
+	if both {
+		n.fields = slices.DeleteFunc(n.fields, func(f field) bool { return f.key == "agent" })
 	}
 }
 
@@ -188,6 +219,9 @@ func (d *Decoder) keyField() string {
 }
 
 func (d *Decoder) list(n *node, key string, v reflect.Value, r rule) {
+	if n.kind == str && r.single {
+		n = &node{position: n.position, kind: list, items: []*node{n}}
+	}
 	if n.kind != list && n.kind != null {
 		d.unexpected(n, key, "a list")
 		return

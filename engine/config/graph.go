@@ -17,7 +17,7 @@ const shellTool = "run_command"
 
 // checkPipeline reports violations of a graph beyond a single key.
 func (d *Decoder) checkPipeline(p Pipeline) {
-	d.checkAgents(p.Agents)
+	d.checkAgents("agents", p.Agents)
 	names := d.checkStepNames(p.Steps)
 	switch {
 	case len(p.Steps) == 0:
@@ -36,7 +36,7 @@ func (d *Decoder) checkPipeline(p Pipeline) {
 		switch s.Kind {
 		case AgentStep:
 			d.checkPlayer(key, s, p)
-		case ToolsStep:
+		case toolsStep:
 			d.checkPlayer(key, s, p)
 			d.checkCalls(key, s, p)
 		case SessionStep:
@@ -76,7 +76,7 @@ func (d *Decoder) checkStepNames(steps []PipelineStep) []string {
 // defaults are accepted, since the canonical form contains them.
 var meaningless = map[string][]string{
 	AgentStep:   {"calls", "config", "team"},
-	ToolsStep:   {"config", "team", "prompt", "history", "max_iterations"},
+	toolsStep:   {"config", "team", "prompt", "history", "max_iterations"},
 	SessionStep: {"calls", "agent", "max_iterations"},
 }
 
@@ -175,19 +175,16 @@ func (d *Decoder) checkTool(key, tool string, a Agent) {
 // PipelineWarnings reports the unused parts of a valid pipeline: steps that no
 // run reaches, and rules that never apply. For an invalid one it returns nothing.
 func PipelineWarnings(name string, data []byte, reach Reach) Problems {
-	p, root, err := parsePipeline(name, data, reach)
+	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
+	p, err := decodeDocument(d, data, emptyPipeline, d.checkPipeline)
 	if err != nil {
 		return nil
 	}
-	var found Problems
-	warn := func(at position, key, format string, args ...any) {
-		found = append(found, Problem{File: name, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
-	}
 	reached := p.reachable()
-	for i, step := range root.get("steps").items {
-		s, key := p.Steps[i], nth("steps", i)
+	for i, s := range p.Steps {
+		key := nth("steps", i)
 		if !reached[s.Name] {
-			warn(step.position, key, "no run comes to the step %s: nothing leads to it by next or destinations", quote(s.Name))
+			d.report(d.at(key), key, "no run comes to the step %s: nothing leads to it by next or destinations", quote(s.Name))
 		}
 		for j, fits := range s.fitting() {
 			if fits {
@@ -197,10 +194,11 @@ func PipelineWarnings(name string, data []byte, reach Reach) Problems {
 			if status := s.Next[j].When.Status; status != "" && !slices.Contains(s.statuses(), status) {
 				reason = fmt.Sprintf("a step of kind %s does not end with the status %s", s.Kind, status)
 			}
-			warn(step.get("next").items[j].position, nth(key+".next", j), "never fits: %s", reason)
+			rule := nth(key+".next", j)
+			d.report(d.at(rule), rule, "never fits: %s", reason)
 		}
 	}
-	return found
+	return d.problems
 }
 
 // statuses lists the ways in which a step ends before its next rules are asked.
@@ -252,7 +250,7 @@ func (p Pipeline) Mermaid() string {
 	for _, s := range p.Steps {
 		opened, closed := "[", "]"
 		switch s.Kind {
-		case ToolsStep:
+		case toolsStep:
 			opened, closed = "[[", "]]"
 		case SessionStep:
 			opened, closed = "{{", "}}"

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"reflect"
-	"slices"
-)
+import "slices"
 
 // Pipeline is the definition of a step graph: named steps, and where each of them
 // leads. Its tags specify the keys, as those of Team do.
@@ -24,7 +21,7 @@ type pipelineLimits struct {
 // The kinds of steps.
 const (
 	AgentStep   = "agent"
-	ToolsStep   = "tools"
+	toolsStep   = "tools"
 	SessionStep = "session"
 )
 
@@ -35,7 +32,7 @@ type PipelineStep struct {
 	Agent         string   `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
 	Prompt        string   `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
 	Destinations  []string `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
-	Next          []branch `json:"next,omitempty" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
+	Next          []branch `json:"next,omitempty" single:"true" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
 	MaxIterations int      `json:"max_iterations" default:"50" min:"1" max:"200" doc:"How many model calls the step can make, those after a call it made included."`
 	History       bool     `json:"history" default:"false" doc:"Whether the step is shown the texts of those before it."`
 
@@ -58,53 +55,6 @@ type condition struct {
 type toolUse struct {
 	Tool string         `json:"tool" doc:"The tool's name."`
 	Args map[string]any `json:"args,omitempty" doc:"The arguments of the call."`
-}
-
-// ParsePipeline reads a pipeline from YAML or JSON. It checks everything that
-// needs no connection, since a run that fails in the middle has already cost
-// money. Errors are of type Problems.
-func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, error) {
-	p, _, err := parsePipeline(name, data, reach)
-	return p, err
-}
-
-func parsePipeline(name string, data []byte, reach Reach) (Pipeline, *node, error) {
-	root, err := readDocument(name, data)
-	if err != nil {
-		return Pipeline{}, nil, err
-	}
-	var p Pipeline
-	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
-	if root.kind == null {
-		d.report(root.position, "", "the pipeline is empty; it takes start and steps")
-	} else {
-		listNext(root)
-		v := reflect.ValueOf(&p).Elem()
-		setDefaults(v)
-		d.decode(root, "", v, rule{})
-	}
-	if !d.invalid[""] {
-		d.checkPipeline(p)
-	}
-	if err := d.problems.sorted(); err != nil {
-		return Pipeline{}, nil, err
-	}
-	return p, root, nil
-}
-
-// listNext replaces the short form of next, a name, with a list of one rule.
-func listNext(root *node) {
-	steps := root.get("steps")
-	if steps == nil {
-		return
-	}
-	for _, step := range steps.items {
-		for i, f := range step.fields {
-			if f.key == "next" && f.value.kind == str {
-				step.fields[i].value = &node{position: f.value.position, kind: list, items: []*node{f.value}}
-			}
-		}
-	}
 }
 
 // Step returns the step with the given name.
@@ -132,7 +82,7 @@ func (p Pipeline) Offline() Pipeline {
 	p.Agents = Team{Agents: p.Agents}.Offline().Agents
 	for _, s := range p.Steps {
 		lender, ok := original.Player(s)
-		if s.Kind != ToolsStep || !ok {
+		if s.Kind != toolsStep || !ok {
 			continue
 		}
 		i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.ID == lender.ID })

@@ -64,7 +64,7 @@ steps:
 	require.Len(t, p.Steps[0].Config.Agents, 2)
 	require.Equal(t, 12, p.Steps[0].Config.Orchestrator.MaxStepsPerAgent, "teams have their defaults")
 	require.Equal(t, Offline, p.Offline().Steps[0].Config.Agents[1].Backend.Type)
-	require.Equal(t, OpenAI, p.Steps[0].Config.Agents[1].Backend.Type, "a copy")
+	require.Equal(t, openAI, p.Steps[0].Config.Agents[1].Backend.Type, "a copy")
 }
 
 func TestPipelineWarnings_nameUnreachableSteps(t *testing.T) {

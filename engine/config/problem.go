@@ -9,8 +9,8 @@ import (
 	"conclave/engine/text"
 )
 
-// Problem is one fault of a configuration.
-type Problem struct {
+// problem is one fault of a configuration.
+type problem struct {
 	File         string // the name given to Parse
 	Line, Column int    // from 1
 	Key          string // such as agents[0].backend.model; empty for the whole document
@@ -18,7 +18,7 @@ type Problem struct {
 }
 
 // Error formats the problem on one line: file:line:column: key: message.
-func (p Problem) Error() string {
+func (p problem) Error() string {
 	key := p.Key
 	if key != "" {
 		key += ": "
@@ -27,7 +27,7 @@ func (p Problem) Error() string {
 }
 
 // Problems is the error of Parse: every fault, in the order of the text.
-type Problems []Problem
+type Problems []problem
 
 // maxShown bounds the number of problems printed.
 const maxShown = 50
@@ -49,7 +49,7 @@ func (ps Problems) sorted() error {
 	if len(ps) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(ps, func(a, b Problem) int {
+	slices.SortStableFunc(ps, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
 	})
 	return ps

@@ -17,6 +17,7 @@ type rule struct {
 	min, max  *float64 // nil: unbounded
 	doc       string
 	shorthand string // the key that a plain string sets, in place of a mapping
+	single    bool   // a list that may be written as its only item
 	optional  bool   // a string that may be null
 }
 
@@ -28,7 +29,7 @@ func rules(t reflect.Type) []rule {
 		key, options, _ := strings.Cut(tag.Get("json"), ",")
 		r := rule{
 			index: i, key: key, doc: tag.Get("doc"), shorthand: tag.Get("shorthand"),
-			min: bound(tag.Get("min")), max: bound(tag.Get("max")), optional: options == "omitempty",
+			min: bound(tag.Get("min")), max: bound(tag.Get("max")), single: tag.Get("single") != "", optional: options == "omitempty",
 		}
 		if enum := tag.Get("enum"); enum != "" {
 			r.enum = strings.Split(enum, ",")
@@ -148,5 +149,6 @@ var unavailable = []string{
 
 // available reports whether the value of a key has an effect in this version.
 func available(pattern string, v reflect.Value, r rule) bool {
-	return !slices.Contains(unavailable, pattern) || isDefault(v, r)
+	listed := slices.ContainsFunc(unavailable, func(key string) bool { return strings.HasSuffix("."+pattern, "."+key) })
+	return !listed || isDefault(v, r)
 }

@@ -29,9 +29,6 @@ var (
 	// characters.
 	serverName = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 
-	// environmentName is the form of a variable's name in a program's environment.
-	environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 	// reference is the form of a value that stands for a variable's.
 	reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 )
@@ -88,17 +85,6 @@ func (d *Decoder) Server(key string, s MCPServer, tokenEnv string) {
 
 // checkServer checks the definition of an MCP server.
 func (d *Decoder) checkServer(key string, s MCPServer) {
-	switch {
-	case d.invalid[key+".command"], d.invalid[key+".url"]:
-	case s.Command != "" && s.URL != "":
-		d.Report(key, "both a command and a url; an MCP server has one of them")
-	case s.Command == "" && s.URL == "":
-		d.Report(key, "neither a command nor a url; an MCP server has one of them")
-	case s.Command == "" && len(s.Args) > 0:
-		d.Report(key+".args", "arguments without a command; a server that is reached by its url takes none")
-	case s.Command == "" && len(s.Env) > 0:
-		d.Report(key+".env", "an environment without a command; a server that is reached by its url has its own")
-	}
 	if strings.ContainsAny(s.Command, `/\`) && !filepath.IsAbs(s.Command) {
 		d.Report(key+".command", "a relative path, which would lead into the workspace, where agents write; give an absolute path, or a name in PATH")
 	}
@@ -111,11 +97,22 @@ func (d *Decoder) checkServer(key string, s MCPServer) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		at := join(key+".env", name)
-		if !environmentName.MatchString(name) {
+		if !variableName.MatchString(name) {
 			d.Report(at, "not the name of an environment variable: letters, digits and _, not a digit first")
 			continue
 		}
 		d.checkArgument(at, s.Env[name])
+	}
+	switch {
+	case d.invalid[key+".command"], d.invalid[key+".url"]:
+	case s.Command != "" && s.URL != "":
+		d.Report(key, "both a command and a url; an MCP server has one of them")
+	case s.Command == "" && s.URL == "":
+		d.Report(key, "neither a command nor a url; an MCP server has one of them")
+	case s.Command == "" && len(s.Args) > 0:
+		d.Report(key+".args", "arguments without a command; a server that is reached by its url takes none")
+	case s.Command == "" && len(s.Env) > 0:
+		d.Report(key+".env", "an environment without a command; a server that is reached by its url has its own")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // The types of a Backend.
 const (
-	OpenAI  = "openai"  // a server of the Chat Completions API
+	openAI  = "openai"  // a server of the Chat Completions API
 	Offline = "offline" // the built-in deterministic model: no key, no network
 )
 
@@ -25,8 +25,8 @@ const (
 //
 // The tags of its fields, here and below, specify the keys: json is the key,
 // default its default (without one: absent, or null for a pointer), enum its
-// choices, min and max its range, shorthand the key that a plain string sets, doc
-// its meaning. A pointer's key may be null. Durations are in whole seconds.
+// choices, min and max its range, shorthand the key that a plain string sets,
+// single a list that may be written as its only item, doc its meaning. A pointer's key may be null. Durations are in whole seconds.
 type Team struct {
 	Agents       []Agent      `json:"agents" doc:"The members of the team, 1 to 26."`
 	Orchestrator Orchestrator `json:"orchestrator" doc:"How the team comes to a decision."`
@@ -87,12 +87,12 @@ type Orchestrator struct {
 	PresenterAgent                                 *string                     `json:"presenter_agent" doc:"The agent that presents the final answer where it is presented, and judges it where it is judged; where nobody votes, its answer stands. null: the winner; in decomposition the agent configured last; elsewhere without a vote the first one with an answer."`
 	MaxOrchestrationRestarts                       int                         `json:"max_orchestration_restarts" default:"0" min:"0" doc:"How often the team may begin again after judging its final answer; 0: the answer is not judged."`
 	OnAgentFailure                                 coordination.OnAgentFailure `json:"on_agent_failure" default:"continue" enum:"continue,park,fail" doc:"When an agent fails: continue: the rest decide; park: the session waits for a person to retry, finish or cancel it; fail: the session fails."`
-	Budget                                         Budget                      `json:"budget" doc:"Spending limits of a session; at a limit it decides with the answers it has."`
+	Budget                                         budget                      `json:"budget" doc:"Spending limits of a session; at a limit it decides with the answers it has."`
 	Coordination                                   preparation                 `json:"coordination" doc:"Preparations before the agents begin, and the evaluation of rounds."`
 }
 
-// Budget limits the cost of a session.
-type Budget struct {
+// budget limits the cost of a session.
+type budget struct {
 	MaxCostUSD     *float64 `json:"max_cost_usd" min:"0" doc:"US dollars, more than 0; null: no limit. Every model needs a known price."`
 	MaxTotalTokens *int     `json:"max_total_tokens" min:"1" doc:"Input and output tokens together; null: no limit."`
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -178,7 +176,7 @@ timeout_settings:
 		MaxChecklistCallsPerRound: 2, ChecklistFirstAnswer: true,
 		SkipVoting: true, SkipFinalPresentation: true, FinalAnswerStrategy: "synthesize",
 		PresenterAgent: new("agent_a"), MaxOrchestrationRestarts: 2, OnAgentFailure: "park",
-		Budget:       Budget{MaxCostUSD: new(1.5), MaxTotalTokens: new(1000)},
+		Budget:       budget{MaxCostUSD: new(1.5), MaxTotalTokens: new(1000)},
 		Coordination: want.Orchestrator.Coordination,
 	}
 	want.Orchestrator.Coordination.ChecklistCriteriaInline = Criteria{{Text: "Is it right?", Category: "primary"}}
@@ -337,29 +335,17 @@ func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
 	}
 	want.Orchestrator.MaxNewAnswersPerAgent = new(3)
 	want.Orchestrator.PresenterAgent = new("agent_b")
-	want.Orchestrator.Budget = Budget{MaxCostUSD: new(2.5), MaxTotalTokens: new(500_000)}
+	want.Orchestrator.Budget = budget{MaxCostUSD: new(2.5), MaxTotalTokens: new(500_000)}
 	want.Timeouts.InitialRoundTimeoutSeconds, want.Timeouts.SubsequentRoundTimeoutSeconds = new(900), new(600)
 	require.Equal(t, want, team, "no line of prose is taken for a suggestion")
 }
 
-func TestLoad(t *testing.T) {
+func TestParse_refusesTextThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "conclave.yaml")
-	_, err := Load(file)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, file)
-
-	_, err = Load(filepath.Dir(file))
-	require.ErrorContains(t, err, "is a directory; give the path of a readable file")
-
-	require.NoError(t, os.WriteFile(file, Starter(), 0o600))
-	team, err := Load(file)
-	require.NoError(t, err)
-	require.Equal(t, Default(), team)
-
-	require.NoError(t, os.WriteFile(file, []byte("agents: \xff\n"), 0o600))
-	_, err = Load(file)
-	require.EqualError(t, err, file+":1:9: not UTF-8 text; save the file in UTF-8")
+	for text, at := range map[string]string{"agents: \xff\n": "1:9", "a: \uFFFD é\n  \xc3\x28": "2:3"} {
+		_, err := Parse("team.yaml", []byte(text), Local)
+		require.EqualError(t, err, "team.yaml:"+at+": not UTF-8 text; save the file in UTF-8")
+	}
 }
 
 func TestHugeInputIsRefused(t *testing.T) {
