@@ -2,8 +2,8 @@ package llm
 
 import "time"
 
-// Kind says why a model call failed. Its values are stable: they are the error
-// types that histories, artifacts and alerts show.
+// Kind is the reason why a model call failed. Its values are stable: histories, artifacts
+// and alerts show them as error types.
 type Kind string
 
 // The kinds of model errors.
@@ -18,15 +18,14 @@ const (
 	ContentPolicy  Kind = "ContentPolicy"  // the provider or the model declines the content
 )
 
-// Error is a failed model call, classified once, where the provider's answer is
-// at hand. Message is for people: it says which model at which host, what went
-// wrong and what helps, and never contains a key.
+// Error is a failed model call, classified by the adapter. Message names the model, the
+// host, the fault and the remedy, and never contains a key.
 type Error struct {
 	Kind       Kind
 	Status     int           // HTTP status, 0 if none arrived
-	RetryAfter time.Duration // how long the server asked to wait, 0 if it did not say
-	Window     int           // tokens that the model takes, where the server said so of a ContextTooLong; else 0
-	Cut        bool          // of a BadReply: the reply beside the error is good as far as it goes, to the limit of its tokens
+	RetryAfter time.Duration // requested by the server; 0 if not
+	Window     int           // context window in tokens, if the server names it for a ContextTooLong; else 0
+	Cut        bool          // of a BadReply: the reply beside the error is usable, but cut at its token limit
 	Message    string
 	Err        error // the cause, or nil
 }
@@ -36,8 +35,8 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable reports whether the same request may succeed later. A bad reply is
-// retryable because a model draws anew.
+// Retryable reports whether the same request may succeed later. Bad replies are
+// retryable because models sample anew.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case RateLimited, Overloaded, Network, BadReply:

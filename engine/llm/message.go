@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Role says who speaks in a Message.
+// Role is the author of a Message.
 type Role string
 
 // The four roles of the Chat Completions API.
@@ -16,48 +16,65 @@ const (
 	ToolRole  Role = "tool"
 )
 
-// Message is one entry of a conversation. An assistant message may carry tool
-// calls; every one of them is answered by exactly one ToolRole message with
-// the same call ID before the next assistant message, as the API demands.
+// Message is one entry of a conversation. The API requires that every tool call of an
+// assistant message is answered by exactly one ToolRole message with its ID before the
+// next assistant message.
 type Message struct {
 	Role       Role       `json:"role"`
 	Content    string     `json:"content"`
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 
-	// Images are shown after Content. Only a User message has any: the API takes
-	// none in a tool's result.
+	// Images are shown after Content, in User messages only: the API takes none in a tool's
+	// result.
 	Images []Image `json:"images,omitempty"`
 
-	// Extra keeps provider fields that must be sent back unchanged with the
-	// message, such as reasoning_content.
+	// Extra has provider fields to send back unchanged with the message, such as
+	// reasoning_content.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
 
-// ToolCall is a model's request to run one tool. Arguments is the model's own
-// text, untrusted and possibly not JSON at all.
+// ToolCall is a model's request to run one tool. Arguments is the model's own text,
+// untrusted and possibly not JSON.
 type ToolCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 
-	// Extra keeps provider fields of the call that must be sent back, such as
-	// Gemini's extra_content with its thought signature.
+	// Extra has provider fields to send back with the call, such as Gemini's extra_content
+	// with its thought signature.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
 
-// Image is a picture, such as a screenshot that a tool took.
+// Image is a picture, such as a tool's screenshot.
 type Image struct {
 	MediaType string `json:"media_type"` // image/png, image/jpeg, image/gif or image/webp
 	Data      []byte `json:"data"`
 }
 
-// Tool describes a tool offered to a model. Parameters is a JSON Schema of
-// type object.
+// Tool describes a tool to a model. Parameters is a JSON Schema of type object.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// Property is a parameter of a tool.
+type Property struct {
+	Type        string   `json:"type"`
+	Description string   `json:"description"`
+	Enum        []string `json:"enum,omitempty"`
+}
+
+// NewTool describes a tool that takes these properties and no others.
+func NewTool(name, description string, properties map[string]Property, required ...string) Tool {
+	schema, _ := json.Marshal(struct { // strings always have a JSON form
+		Type                 string              `json:"type"`
+		Properties           map[string]Property `json:"properties"`
+		Required             []string            `json:"required"`
+		AdditionalProperties bool                `json:"additionalProperties"`
+	}{Type: "object", Properties: properties, Required: append([]string{}, required...)})
+	return Tool{Name: name, Description: description, Parameters: schema}
 }
 
 // Request is one model call.
@@ -66,13 +83,11 @@ type Request struct {
 	Tools    []Tool
 }
 
-// Reply is what a model said to a Request.
+// Reply is the response to a Request.
 type Reply struct {
 	Message Message
 	Usage   Usage
-
-	// Waited is how long the call waited for its turn before the model was asked.
-	Waited time.Duration
+	Waited  time.Duration // for the call's turn, before the request was sent
 }
 
 // ToolResult builds the message that answers call.

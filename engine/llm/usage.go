@@ -2,26 +2,24 @@ package llm
 
 import "math"
 
-// Usage counts what model calls consumed. Its JSON form is the "cost" object
-// of the public contract. The zero value means that no call was made.
+// Usage is the consumption of model calls. Its JSON form is the "cost" object of the
+// public contract. The zero value stands for no call.
 type Usage struct {
 	InputTokens       int64 `json:"input_tokens"`
 	CachedInputTokens int64 `json:"cached_input_tokens"`
 	OutputTokens      int64 `json:"output_tokens"`
 	ReasoningTokens   int64 `json:"reasoning_tokens"`
 
-	// TotalUSD is nil when the price of any counted call is unknown: an
-	// unknown price is never reported as 0.
+	// TotalUSD is nil when the price of any counted call is unknown.
 	TotalUSD *float64 `json:"total_usd"`
 
-	// KnownUSD is what those of the calls cost whose price is known, where TotalUSD
-	// is nil because that of others is not; else 0.
+	// KnownUSD is the cost of the calls with a known price, if TotalUSD is nil; else 0.
 	KnownUSD float64 `json:"known_usd,omitempty"`
 
 	ModelCalls int64 `json:"model_calls"`
 }
 
-// AtLeastUSD is what the calls cost at least: what is not known counts as nothing.
+// AtLeastUSD is the known cost of the calls.
 func (u Usage) AtLeastUSD() float64 {
 	if u.TotalUSD != nil {
 		return *u.TotalUSD
@@ -29,10 +27,9 @@ func (u Usage) AtLeastUSD() float64 {
 	return u.KnownUSD
 }
 
-// Add returns the sum of u and v, with counts that stop at the ends of their
-// range instead of turning over. The sum's price is known only if both prices
-// are, else the sum of what is known is kept beside it; a usage without calls
-// changes nothing.
+// Add returns the sum of u and v, saturated at the ends of the range. The sum's price is
+// known only if both prices are; else KnownUSD is their known part. A usage without calls
+// adds nothing.
 func (u Usage) Add(v Usage) Usage {
 	switch {
 	case v.ModelCalls == 0:

@@ -9,47 +9,47 @@ import (
 	"conclave/engine/window"
 )
 
-// EntryKind says what a journal entry adds to a conversation.
+// EntryKind is the kind of a journal entry.
 type EntryKind string
 
 // The kinds of entries.
 const (
-	Opening   EntryKind = "opening"   // the messages a step starts with
-	Updated   EntryKind = "update"    // an Update, after the results of an action that it turned down, if it did
-	Reply     EntryKind = "reply"     // what the model said, with its usage
-	Results   EntryKind = "results"   // the results of the tool calls of a reply, and the action it was accepted as
-	Rejection EntryKind = "rejection" // what the model was told instead
-	Wasted    EntryKind = "wasted"    // a reply that was paid for and of no use; it adds its usage only
-	Resumed   EntryKind = "resumed"   // a later launch goes on from here: the counts that end a step begin anew
+	Opening   EntryKind = "opening"   // the first messages of a step
+	Updated   EntryKind = "update"    // an Update, after the results of an action that it turned down, if any
+	Reply     EntryKind = "reply"     // a reply of the model, with its usage
+	Results   EntryKind = "results"   // the results of a reply's tool calls, and its accepted action
+	Rejection EntryKind = "rejection" // the results of a rejected reply
+	Wasted    EntryKind = "wasted"    // the usage of a useless reply
+	Resumed   EntryKind = "resumed"   // the start of a later launch: bounds count anew
 	Refused   EntryKind = "refused"   // the server refused the conversation as too long
-	Elided    EntryKind = "elided"    // old results were taken out of the conversation
-	Compacted EntryKind = "compacted" // a summary by the model took the place of old turns
+	Elided    EntryKind = "elided"    // old results were removed from the conversation
+	Compacted EntryKind = "compacted" // a summary by the model replaced old turns
 )
 
-// Entry is one journal entry. A conversation is nothing but its entries, folded
-// in order; a transcript is the same entries, printed.
+// Entry is one journal entry. A conversation is the fold of its entries; a transcript
+// prints the same entries.
 type Entry struct {
 	Kind     EntryKind     `json:"kind"`
 	Messages []llm.Message `json:"messages"`
 	Usage    *llm.Usage    `json:"usage,omitempty"`  // of a reply, wasted or not, or of a summary
-	Reason   string        `json:"reason,omitempty"` // of a rejection, a stable code; of a refusal, what the server said
+	Reason   string        `json:"reason,omitempty"` // of a rejection: a stable code; of a refusal: the server's message
 
-	// Window is what a refusal taught: how many tokens there is room for at most.
+	// Window is the most tokens that fit, by a refusal.
 	Window int `json:"window,omitempty"`
 
-	// Elided says where an elision took out what. Before is the position up to
-	// which a compaction replaced the turns, by Messages. Positions are those of the
-	// conversation's messages at the time.
+	// Elided lists the elisions of an entry of that kind. Before is the position up to which
+	// Messages replaced the turns of a compaction. Positions are those of the conversation's
+	// messages before the entry.
 	Elided []window.Elision `json:"elided,omitempty"`
 	Before int              `json:"before,omitempty"`
 
-	// Action is what a reply was accepted and confirmed as. Its entry is the last.
+	// Action is the accepted and confirmed action. Its entry is the last.
 	Action *Action `json:"action,omitempty"`
 
-	// Note is the rules' own memory of the update or the judgement.
+	// Note is for the rules' Learn.
 	Note json.RawMessage `json:"note,omitempty"`
 
-	// Seconds is how long the model call took, or the ordinary tools.
+	// Seconds is the duration of the model call or of the ordinary tools.
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
@@ -57,23 +57,23 @@ type Entry struct {
 type Conversation struct {
 	Messages   []llm.Message
 	Usage      llm.Usage
-	Replies    int // of the model, summaries included, whatever the usage counts
+	Replies    int // of the model, summaries included
 	Rejections int
-	Rejected   string        // reason of the last rejection
-	Worked     time.Duration // of the model and the tools, over all attempts
+	Rejected   string        // code of the last rejection
+	Worked     time.Duration // by the model and the tools, in all attempts
 	Action     *Action       // nil until the step is decided
 
-	fixed    []bool       // of the messages: what the window leaves as it is
-	added    int          // messages there ever were
-	gauge    window.Gauge // by the last reply
-	learned  int          // tokens of the window, by refusals; 0 while there is none
+	fixed    []bool       // by message: never shortened
+	added    int          // messages added so far, removed ones included
+	gauge    window.Gauge // of the last reply
+	learned  int          // tokens of the window by refusals; 0 without any
 	refusals int          // since the last reply
-	refused  string       // why, if nothing was reduced since; else empty
+	refused  string       // reason of the last refusal, until something is shortened
 }
 
 // Add appends an entry.
 func (c *Conversation) Add(e Entry) {
-	c.place(e)
+	c.addMessages(e)
 	c.added += len(e.Messages)
 	if e.Usage != nil {
 		c.Usage = c.Usage.Add(*e.Usage)
@@ -104,10 +104,10 @@ func (c *Conversation) Add(e Entry) {
 	}
 }
 
-// place makes of the messages what the entry makes of them.
-func (c *Conversation) place(e Entry) {
+// addMessages applies an entry to the messages.
+func (c *Conversation) addMessages(e Entry) {
 	for len(c.fixed) < len(c.Messages) {
-		c.fixed = append(c.fixed, true) // they were there before the first entry
+		c.fixed = append(c.fixed, true) // messages older than the first entry
 	}
 	switch e.Kind {
 	case Elided:
@@ -122,14 +122,13 @@ func (c *Conversation) place(e Entry) {
 	}
 }
 
-// fixes reports whether a message of the entry stays as it is: how a step begins,
-// and the news of an update. The results and images of an action that it turned
-// down go with their reply.
+// fixes reports whether a message of the entry is never shortened: the opening, and the
+// news of an update. The results and images of a withdrawn action belong to their turn.
 func (e Entry) fixes(m llm.Message) bool {
 	return e.Kind == Opening || e.Kind == Updated && m.Role == llm.User && len(m.Images) == 0
 }
 
-// smaller is the smaller of two sizes, of which 0 is not known.
+// smaller is the smaller of two sizes; 0 is unknown.
 func smaller(a, b int) int {
 	if a <= 0 || b <= 0 {
 		return max(a, b)
@@ -137,8 +136,7 @@ func smaller(a, b int) int {
 	return min(a, b)
 }
 
-// unanswered returns the assistant message that ends the conversation: a reply
-// that was journaled but not yet acted on.
+// unanswered returns the reply that ends the conversation, if there is one.
 func (c *Conversation) unanswered() (llm.Message, bool) {
 	if len(c.Messages) == 0 {
 		return llm.Message{}, false

@@ -1,32 +1,29 @@
-// Package loop is one agent's tool-calling loop: ask the model, judge what it
-// said, run the tools it asked for, ask again, until the Rules accept an action.
+// Package loop is one agent's tool-calling loop: ask the model, judge its reply, run the
+// tools it called, ask again, until the Rules accept an action.
 //
-// It knows nothing of teams, graphs or scenarios. Rules says which tools are
-// offered beside the ordinary ones, judges each reply, and brings updates at
-// safe points: before a model call, when every tool call has its result, and
-// once more before an accepted action counts. What a step means is entirely
-// theirs; the loop guarantees the mechanics:
+// Rules make a step a team member's, a pipeline's or a scenario's: they offer tools beside
+// the ordinary ones, rule on each reply, and bring updates at safe points: before a model
+// call, when every tool call has its result, and once more before an accepted action
+// counts. The loop guarantees the mechanics:
 //
 //   - every tool call is answered by exactly one result, in order;
-//   - a reply with an accepted action still gets its ordinary tool calls run,
-//     so that "write the file and submit" in one reply does both;
-//   - an action counts when it is journaled; if Confirm brings news instead, the
-//     news is journaled in its place, and the model goes on with it;
-//   - nothing is asked of the model before what happened so far is journaled;
+//   - a reply with an accepted action still gets its ordinary tool calls run, so that
+//     "write the file and submit" in one reply does both;
+//   - an action counts when it is journaled; an update of Confirm is journaled in its
+//     place, and the loop goes on;
+//   - no model call is made before everything earlier is journaled;
 //   - rejections, model calls and wall-clock cancellation are bounded;
-//   - a conversation that has become too long for the model's context window is made
-//     to fit before the next call, as engine/window says: old results are elided,
-//     then old turns are replaced by a summary that the model writes, which is a
-//     model call like any other. The journal tells of both.
+//   - a conversation that outgrows the model's context window is shortened before the next
+//     call, by engine/window: old results are elided, then old turns are replaced by a
+//     summary, which costs a model call. Both are journaled.
 //
-// The order of things is: a reply is journaled, learned by the rules, judged;
-// its ordinary calls are run; Confirm is asked if it was accepted; one entry with
-// all that came of it is journaled and learned.
+// A reply is journaled, learned by the rules and judged; its ordinary calls are run;
+// Confirm is asked about an accepted action; one entry with the outcome is journaled and
+// learned.
 //
-// A Conversation is the fold of its journal entries, and so is what the rules
-// know: Run continues one that was restored exactly where it stopped, without
-// asking the model again for a reply it has already given, and without asking
-// the rules again about an action that was confirmed.
+// A Conversation is the fold of its journal entries, as is the state of the rules: Run
+// continues a restored one exactly where it stopped, without repeating a model call or the
+// confirmation of an action.
 //
-// Start with Run in loop.go, then answer.go and window.go, then Rules in rules.go.
+// Start with Run in loop.go, then Rules in rules.go.
 package loop

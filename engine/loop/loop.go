@@ -12,16 +12,15 @@ import (
 
 // Bounds of one step.
 const (
-	// MaxRejections is how many rejected replies end a step (seed 001: an
-	// agent has three attempts at a valid workflow action).
+	// MaxRejections is the number of rejected replies that ends a step (seed 001: an agent
+	// has three attempts at a valid workflow action).
 	MaxRejections = 3
 
-	// MaxModelCalls bounds a step whose model never tires of ordinary tools, and
-	// one whose rules never tire of turning its action down.
+	// MaxModelCalls bounds a step whose model only calls ordinary tools, or whose actions
+	// are always withdrawn.
 	MaxModelCalls = 200
 
-	// maxRefusals bounds how often the same turn is made shorter because the
-	// server finds it too long.
+	// maxRefusals bounds the attempts to shorten one turn that the server finds too long.
 	maxRefusals = 3
 )
 
@@ -31,21 +30,20 @@ type Loop struct {
 	Tools   Tools
 	Journal Journal
 
-	// Now is the clock by which model calls and tools are timed; nil times
-	// nothing. The loop itself decides nothing by it.
+	// Now measures model calls and tools; nil measures nothing.
 	Now func() time.Time
 
-	// MaxModelCalls is at most the constant of that name; 0 means the constant.
+	// MaxModelCalls lowers the constant of that name; 0 means the constant.
 	MaxModelCalls int
 
-	// Window is the model's context window in tokens; 0 if it is not known. Then a
-	// server that refuses the conversation teaches it.
+	// Window is the model's context window in tokens; 0 if unknown, until a server's
+	// refusal reveals it.
 	Window int
 }
 
-// Run carries conv on until the rules accept and confirm an action. The rules
-// have learned the entries of conv already. On error conv holds everything that
-// was journaled, usage included; an error of Updates or Confirm comes back as it is.
+// Run continues conv until the rules accept and confirm an action. The rules must have
+// learned the entries of conv. After an error conv holds everything that was journaled,
+// usage included; errors of Updates and Confirm are returned unwrapped.
 func (l Loop) Run(ctx context.Context, conv *Conversation, rules Rules) (Action, error) {
 	r := running{Loop: l, conv: conv, rules: rules}
 	for conv.Action == nil {
@@ -56,18 +54,17 @@ func (l Loop) Run(ctx context.Context, conv *Conversation, rules Rules) (Action,
 	return *conv.Action, nil
 }
 
-// running is a loop at work.
+// running is the loop of one Run.
 type running struct {
 	Loop
 	conv  *Conversation
 	rules Rules
 }
 
-// turn is one reply and the answer to it. A restored conversation may have the
-// reply already.
+// turn is one reply and its answer. A restored conversation may end with the reply.
 func (r running) turn(ctx context.Context) error {
-	reply, given := r.conv.unanswered()
-	if !given {
+	reply, pending := r.conv.unanswered()
+	if !pending {
 		var err error
 		if reply, err = r.ask(ctx); err != nil {
 			return err
@@ -82,8 +79,8 @@ func (r running) turn(ctx context.Context) error {
 	return nil
 }
 
-// ask is the safe point and the model call that follows it. What makes the
-// conversation fit may be a model call, too: then there is another safe point.
+// ask is the safe point and the model call that follows it. A summary is a model call of
+// its own, with another safe point after it.
 func (r running) ask(ctx context.Context) (llm.Message, error) {
 	for {
 		if err := r.safePoint(ctx); err != nil {
@@ -97,11 +94,12 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 		if called {
 			continue
 		}
-		reply, seconds, err := r.call(ctx, llm.Request{Messages: r.conv.Messages, Tools: tools})
-		if errors.Is(err, errRefused) {
-			continue
-		}
+		req := llm.Request{Messages: r.conv.Messages, Tools: tools}
+		reply, seconds, err := r.generate(ctx, req)
 		if err != nil {
+			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRefused) {
+				continue
+			}
 			return llm.Message{}, err
 		}
 		reply.Message.Role = llm.Assistant
@@ -111,35 +109,21 @@ func (r running) ask(ctx context.Context) (llm.Message, error) {
 	}
 }
 
-// safePoint comes before every model call.
+// safePoint checks the bounds and records updates, before every model call.
 func (r running) safePoint(ctx context.Context) error {
 	if err := r.bounds(); err != nil {
 		return err
 	}
 	update, err := r.rules.Updates(ctx)
-	if err != nil {
+	if err != nil || update.empty() {
 		return err
 	}
-	if !update.empty() {
-		return r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note})
-	}
-	return nil
+	return r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note})
 }
 
-// call asks the model. A refusal of what is too long is recorded; its error is
-// errRefused.
-func (r running) call(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
-	reply, seconds, err := r.generate(ctx, req)
-	if err != nil {
-		return llm.Reply{}, 0, r.failed(ctx, req, reply, seconds, err)
-	}
-	return reply, seconds, nil
-}
-
-// generate asks the model, with the seconds that it took. Waiting for a turn is
-// not the model's time.
+// generate calls the model and measures the seconds, without those of waiting for a turn.
+// Cancellation and fencing arrive through ctx: no call is paid for after its end.
 func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
-	// Cancellation and fencing arrive through ctx: no call is paid for after it ends.
 	if ctx.Err() != nil {
 		return llm.Reply{}, 0, context.Cause(ctx)
 	}
@@ -148,16 +132,16 @@ func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, floa
 	return reply, max(0, elapsed()-reply.Waited.Round(time.Millisecond).Seconds()), err
 }
 
-// failed records what a failed call cost and taught.
-func (r running) failed(ctx context.Context, req llm.Request, reply llm.Reply, seconds float64, err error) error {
-	var failed *llm.Error
-	if errors.As(err, &failed) && failed.Kind == llm.ContextTooLong {
+// recordFailure records the cost of a failed call, and returns errRefused after recording
+// that the server found the request too long.
+func (r running) recordFailure(ctx context.Context, req llm.Request, reply llm.Reply, seconds float64, err error) error {
+	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Kind == llm.ContextTooLong {
 		return r.refuse(ctx, req, failed, reply.Usage, seconds)
 	}
 	return errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 }
 
-// waste counts a reply that was of no use but has to be paid for.
+// waste records the cost of a useless reply.
 func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error {
 	if u.ModelCalls == 0 {
 		return nil
@@ -165,8 +149,8 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
 }
 
-// bounds says whether the conversation may ask once more. It looks at nothing
-// else, so that a restored conversation ends where it would have ended.
+// bounds returns an error if the conversation may not call the model again. It depends on
+// the conversation alone, so that a restored one ends at the same point.
 func (r running) bounds() error {
 	limit := MaxModelCalls
 	if r.MaxModelCalls > 0 {
@@ -181,7 +165,7 @@ func (r running) bounds() error {
 	return nil
 }
 
-// record journals an entry before it counts, and has the rules learn it.
+// record journals an entry, adds it to the conversation and has the rules learn it.
 func (r running) record(ctx context.Context, e Entry) error {
 	if err := r.Journal.Append(ctx, e); err != nil {
 		return fmt.Errorf("journaling a %s: %w", e.Kind, err)
@@ -202,10 +186,9 @@ func (l Loop) clock() func() float64 {
 	return func() float64 { return max(0, l.Now().Sub(start).Round(time.Millisecond).Seconds()) }
 }
 
-// uniqueIDs gives calls without an ID, or with one used twice, an ID of their
-// own: some servers send none, and results are matched by ID. The position among
-// all messages there ever were keeps it apart from those given to earlier replies. The
-// model's own slice is left alone.
+// uniqueIDs gives calls with a missing or repeated ID a new one, since results are matched
+// by ID. position, the count of all messages so far, keeps it distinct from those of
+// earlier replies.
 func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
 	calls = slices.Clone(calls)
 	seen := make(map[string]bool, len(calls))
@@ -217,4 +200,88 @@ func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
 		calls[i].ID, seen[id] = id, true
 	}
 	return calls
+}
+
+// answer judges a reply, runs its ordinary calls, confirms an accepted action, and records
+// the outcome in one entry. If the attempt dies before that, all of it is repeated.
+func (r running) answer(ctx context.Context, reply llm.Message) error {
+	ruling := r.rules.Judge(reply)
+	elapsed := r.clock()
+	outputs, err := r.runOrdinary(ctx, reply.ToolCalls, ruling.Told)
+	if err != nil {
+		return err
+	}
+	e := Entry{Kind: Results, Action: ruling.Action, Note: ruling.Note, Seconds: elapsed()}
+	var news []llm.Message
+	switch {
+	case ruling.Rejected != "":
+		e.Kind, e.Reason, e.Action = Rejection, ruling.Rejected, nil
+	case ruling.Action != nil:
+		update, err := r.rules.Confirm(ctx, *ruling.Action)
+		if err != nil {
+			return err
+		}
+		if !update.empty() {
+			ruling = ruling.withdrawn()
+			e.Kind, e.Action, e.Note, news = Updated, nil, update.Note, update.Messages
+		}
+	}
+	e.Messages = append(ruling.messages(reply, outputs), news...)
+	if len(e.Messages) == 0 && e.Action == nil {
+		return nil // turn reports it
+	}
+	return r.record(ctx, e)
+}
+
+// runOrdinary runs the calls that the rules leave to the tools, in order, and returns
+// their outputs by call ID.
+func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, told map[string]string) (map[string]Output, error) {
+	outputs := make(map[string]Output)
+	for _, call := range calls {
+		if _, ok := told[call.ID]; ok {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		output, err := r.Tools.Run(ctx, call)
+		if err != nil {
+			return nil, fmt.Errorf("running tool %s: %w", call.Name, err)
+		}
+		outputs[call.ID] = output
+	}
+	return outputs, nil
+}
+
+// messages gives every tool call of the reply its one result, from the ruling or from the
+// tool, followed by the tools' images. A reply without calls gets Say.
+func (v Ruling) messages(reply llm.Message, outputs map[string]Output) []llm.Message {
+	var messages, images []llm.Message
+	for _, call := range reply.ToolCalls {
+		result, ok := v.Told[call.ID]
+		if !ok {
+			output := outputs[call.ID]
+			result = output.Text
+			if len(output.Images) > 0 {
+				caption := fmt.Sprintf("[Images from %s, call %s]", call.Name, call.ID)
+				images = append(images, llm.Message{Role: llm.User, Content: caption, Images: output.Images})
+			}
+		}
+		messages = append(messages, llm.ToolResult(call, result))
+	}
+	messages = append(messages, images...)
+	if len(reply.ToolCalls) == 0 && v.Say != "" {
+		messages = append(messages, llm.Message{Role: llm.User, Content: v.Say})
+	}
+	return messages
+}
+
+// withdrawn is the ruling with Withdrawn in place of its results.
+func (v Ruling) withdrawn() Ruling {
+	results := make(map[string]string, len(v.Told))
+	for id := range v.Told {
+		results[id] = v.Withdrawn
+	}
+	v.Told, v.Say = results, v.Withdrawn
+	return v
 }

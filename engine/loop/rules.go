@@ -3,47 +3,45 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"conclave/engine/llm"
 )
 
-// Rules is what makes a step a team member's, a pipeline's or a scenario's.
+// Rules make a step a team member's, a pipeline's or a scenario's.
 //
-// Rules are a fold over the journal's entries: what they offer and how they
-// judge depends on nothing but what they were made with and the entries that
-// they have learned, so that a restored step is judged as it was before. The
-// world enters through Updates and Confirm only, and counts once it is journaled.
+// Rules are a fold over the journal's entries: offers and rulings depend only on their
+// construction and on the entries learned, so that a restored step is judged as before.
+// The world enters through Updates and Confirm, and counts once it is journaled.
 type Rules interface {
-	// Offer returns the tools that the rules themselves answer. They are offered
-	// beside the ordinary tools. It may change as entries are learned.
+	// Offer returns the tools that the rules themselves answer, beside the ordinary ones. It
+	// may change as entries are learned.
 	Offer() []llm.Tool
 
-	// Judge decides what a reply means. It is pure, given what was learned; the
-	// last entry learned is that of the reply itself.
+	// Judge rules on a reply, whose entry is the last one learned. It is pure.
 	Judge(reply llm.Message) Ruling
 
-	// Updates returns what is new at this safe point, before a model call. It is
-	// journaled, and learned, before the model sees it.
+	// Updates returns the news at a safe point, before a model call. It is journaled and
+	// learned before the model sees it.
 	Updates(ctx context.Context) (Update, error)
 
-	// Confirm is asked once more before an accepted action counts, when the
-	// ordinary calls of its reply have been run. An update turns the action down:
-	// it is journaled in the action's place, and the loop goes on.
+	// Confirm is asked before an accepted action counts, after the ordinary calls of its
+	// reply. An update turns the action down: it is journaled in the action's place, and the
+	// loop goes on.
 	Confirm(ctx context.Context, a Action) (Update, error)
 
-	// Learn is told every entry that was journaled, in order, once: those of the
-	// attempt as they are written, and before them those restored from earlier
-	// attempts. Its error ends the attempt.
+	// Learn is called once with every journaled entry, in order, beginning with those
+	// restored from earlier attempts. Its error ends the attempt.
 	Learn(ctx context.Context, e Entry) error
 }
 
-// Update is news brought by the rules. The zero Update says that there is none.
+// Update is news brought by the rules; the zero Update is none.
 type Update struct {
-	// Messages are what the model is told; of Confirm there must be some where
-	// the reply made no tool call.
+	// Messages are for the model. Those of Confirm must not be empty if the reply made no
+	// tool call.
 	Messages []llm.Message
 
-	// Note is the rules' own memory of it, opaque to the loop.
+	// Note is for the rules' Learn, opaque to the loop.
 	Note json.RawMessage
 }
 
@@ -51,54 +49,43 @@ func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 }
 
 // Ruling is the judgement of one reply.
 //
-// Tool calls without an entry in Told are ordinary: they are run, in order,
-// also when the reply is rejected or ends the step. With neither Action nor
-// Rejected the loop goes on.
+// Tool calls without an entry in Told are ordinary: they are run, in order, even if the
+// reply is rejected or ends the step. With neither Action nor Rejected the loop goes on.
 type Ruling struct {
-	// Action ends the step, once it is confirmed.
-	Action *Action
+	Action   *Action           // ends the step, once it is confirmed
+	Rejected string            // stable code of a failed attempt, without Action; else empty
+	Told     map[string]string // results of tool calls by the rules, by call ID
+	Say      string            // user message after a reply without tool calls
 
-	// Rejected, a stable code, counts the reply as a failed attempt. There is no
-	// Action beside it.
-	Rejected string
-
-	// Told are the results that the rules give to tool calls, by call ID.
-	Told map[string]string
-
-	// Say is told as a user message to a reply that made no tool call.
-	Say string
-
-	// Withdrawn takes the place of everything in Told, and of Say, when Confirm
-	// turns the action down.
+	// Withdrawn replaces every result in Told, and Say, when Confirm turns the action down.
 	Withdrawn string
 
-	// Note is the rules' own memory of the judgement. It is journaled with the
-	// results or the rejection, and not at all if Confirm turns the action down.
+	// Note is for the rules' Learn. It is journaled with the results or the rejection, but
+	// not if Confirm turns the action down.
 	Note json.RawMessage
 }
 
-// Action is how a step ends. Payload is the JSON of what the rules made of the
-// reply; it goes into the step's commit as it is.
+// Action ends a step. Its payload, JSON of the rules, goes into the step's commit.
 type Action struct {
 	Kind    string          `json:"kind"`
 	Payload json.RawMessage `json:"payload"`
 }
 
-// Model answers requests. Its errors are *llm.Error where the provider said why.
+// Model answers requests. Its errors are *llm.Error where the provider gave a reason.
 type Model interface {
 	Generate(ctx context.Context, req llm.Request) (llm.Reply, error)
 }
 
-// Tools are the ordinary tools of a step. Which there are may change between two
-// calls. Run returns what the model is told, failures of the tool included; an
-// error is a fault of the machinery and ends the attempt.
+// Tools are the ordinary tools of a step; the list may change between calls. Run returns
+// the result for the model, failures of the tool included; its error is a fault of the
+// machinery and ends the attempt.
 type Tools interface {
 	Tools() []llm.Tool
 	Run(ctx context.Context, call llm.ToolCall) (Output, error)
 }
 
-// Output is what a tool call came to. Images are told in a user message after the
-// results of all calls of the reply.
+// Output is the result of a tool call. Images follow in a user message after the results
+// of all calls of the reply.
 type Output struct {
 	Text   string
 	Images []llm.Image
@@ -107,4 +94,44 @@ type Output struct {
 // Journal makes an entry durable before the loop goes on.
 type Journal interface {
 	Append(ctx context.Context, e Entry) error
+}
+
+// RejectedError reports that the model used up its attempts.
+type RejectedError struct {
+	Attempts int
+	Reason   string // code of the last rejection
+}
+
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("no valid action after %d attempts (last rejection: %s)", e.Attempts, e.Reason)
+}
+
+// TimeOverError reports that the agent kept making denied calls after its time was over.
+// Updates returns it.
+type TimeOverError struct{ Denials int }
+
+func (e *TimeOverError) Error() string {
+	return fmt.Sprintf("no action: the step's time was over, and %d calls that could not be made any more were denied; "+
+		"timeout_settings can give it more time", e.Denials)
+}
+
+// ModelCallsError reports that the step used up its model calls without an action.
+type ModelCallsError struct{ Calls int }
+
+func (e *ModelCallsError) Error() string {
+	return fmt.Sprintf("no action after %d model calls", e.Calls)
+}
+
+// Reasons of an EndedError.
+const (
+	EndRestart   = "restart"   // news requires the step to begin again
+	EndAllowance = "allowance" // the allowance is spent
+)
+
+// EndedError reports that the step ended itself without an action and without failing.
+// Updates and Confirm return it.
+type EndedError struct{ Why string }
+
+func (e *EndedError) Error() string {
+	return "the step ended itself without an action: " + e.Why
 }

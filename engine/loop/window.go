@@ -9,13 +9,12 @@ import (
 	"conclave/engine/window"
 )
 
-// errRefused says that the server refused a conversation as too long, which is
-// recorded.
+// errRefused reports a recorded refusal of a conversation that is too long.
 var errRefused = errors.New("the conversation was refused as too long")
 
-// fit makes the conversation fit into the window, as far as it is known, and
-// reports whether it called the model for that. It decides by the conversation
-// alone, so that a restored one goes on as it would have.
+// fit shortens the conversation until it fits into the known window, and reports whether
+// it called the model to do so. It depends on the conversation alone, so that a restored
+// one goes on as it would have.
 func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err error) {
 	for {
 		h, size := r.conv.history(), smaller(r.Window, r.conv.learned)
@@ -29,8 +28,7 @@ func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err er
 			if err := r.record(ctx, Entry{Kind: Elided, Elided: plan.Elide}); err != nil {
 				return false, err
 			}
-		case r.conv.refused != "":
-			// The same would be refused again.
+		case r.conv.refused != "": // the same request would be refused again
 			return false, window.Refused(h, tools, r.conv.refused)
 		default:
 			return false, window.TooLong(h, size, tools)
@@ -38,23 +36,22 @@ func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err er
 	}
 }
 
-// compact has the model summarize the turns before a position, and puts the
-// summary in their place.
+// compact has the model summarize the turns before a position and replaces them by the
+// summary.
 func (r running) compact(ctx context.Context, h window.History, before, size int, tools []llm.Tool) error {
 	req := llm.Request{Messages: window.SummaryRequest(h, before, size, tools)}
 	reply, seconds, err := r.generate(ctx, req)
 	text := reply.Message.Content
-	var failed *llm.Error
-	switch {
-	case err == nil:
-	case errors.As(err, &failed) && failed.Cut && strings.TrimSpace(text) != "":
-		// Asked again, the model would write as much, and be cut off again.
-		text += "\n[cut here, at the limit of the tokens of a reply]"
-	default:
-		if err = r.failed(ctx, req, reply, seconds, err); errors.Is(err, errRefused) {
-			return nil
+	if err != nil {
+		failed, ok := errors.AsType[*llm.Error](err)
+		if !ok || !failed.Cut || strings.TrimSpace(text) == "" {
+			if err = r.recordFailure(ctx, req, reply, seconds, err); errors.Is(err, errRefused) {
+				return nil
+			}
+			return err
 		}
-		return err
+		// Another try would be cut off again.
+		text += "\n[cut here, at the limit of the tokens of a reply]"
 	}
 	if strings.TrimSpace(text) == "" {
 		empty := &llm.Error{Kind: llm.BadReply, Message: "the model was asked for a summary of a conversation that has become too long for its context window, and gave none; " +
@@ -67,9 +64,8 @@ func (r running) compact(ctx context.Context, h window.History, before, size int
 	})
 }
 
-// refuse records what a refusal teaches: the window that the server names, and
-// that less than what was asked fits. Its error is errRefused while the turn may
-// be tried again.
+// refuse records a refusal with the window that it reveals: the one that the server names,
+// or less than the request. It returns errRefused.
 func (r running) refuse(ctx context.Context, req llm.Request, failed *llm.Error, u llm.Usage, seconds float64) error {
 	asked := window.History{Messages: req.Messages, Gauge: r.conv.gauge}
 	e := Entry{Kind: Refused, Reason: failed.Message, Window: smaller(failed.Window, max(1, asked.Tokens(req.Tools)*9/10)), Seconds: seconds}

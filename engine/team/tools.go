@@ -18,64 +18,41 @@ func describe(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// schema is the subset of JSON Schema that the workflow tools use.
-type schema struct {
-	Type                 string              `json:"type"`
-	Properties           map[string]property `json:"properties"`
-	Required             []string            `json:"required"`
-	AdditionalProperties bool                `json:"additionalProperties"`
-}
-
-type property struct {
-	Type        string   `json:"type"`
-	Description string   `json:"description"`
-	Enum        []string `json:"enum,omitempty"`
-}
-
 // workflowTool is the tool of an action as it is offered now. A vote's enum names the
 // agents with an answer shown.
 func (r *rules) workflowTool(action coordination.Action) llm.Tool {
 	name := string(action)
 	switch action {
 	case coordination.NewAnswer:
-		return tool(name, describe(r.task.answerDescription()), schema{
-			Properties: map[string]property{"content": {Type: "string", Description: "The complete answer."}},
-			Required:   []string{"content"},
-		})
+		return llm.NewTool(name, describe(r.task.answerDescription()), map[string]llm.Property{
+			"content": {Type: "string", Description: "The complete answer."},
+		}, "content")
 	case coordination.Vote:
 		description := name
 		if r.task.Alone {
 			description = "vote_alone"
 		}
-		return tool(name, describe(description), schema{
-			Properties: map[string]property{
-				"agent_id": {Type: "string", Description: "Whose answer you vote for.", Enum: r.electable()},
-				"reason":   {Type: "string", Description: "What decided it, in a sentence or two."},
-			},
-			Required: []string{"agent_id", "reason"},
-		})
+		return llm.NewTool(name, describe(description), map[string]llm.Property{
+			"agent_id": {Type: "string", Description: "Whose answer you vote for.", Enum: r.electable()},
+			"reason":   {Type: "string", Description: "What decided it, in a sentence or two."},
+		}, "agent_id", "reason")
 	case coordination.Stop:
 		description, owned := name, "your part"
 		if r.task.Alone {
 			description, owned = "stop_alone", "the work"
 		}
-		return tool(name, describe(description), schema{
-			Properties: map[string]property{
-				"summary": {Type: "string", Description: "What you have done, and what is missing if anything is."},
-				"status":  {Type: "string", Description: "complete: " + owned + " is done; blocked: you cannot go on.", Enum: []string{string(coordination.Complete), string(coordination.Blocked)}},
-			},
-			Required: []string{"summary", "status"},
-		})
+		statuses := []string{string(coordination.Complete), string(coordination.Blocked)}
+		return llm.NewTool(name, describe(description), map[string]llm.Property{
+			"summary": {Type: "string", Description: "What you have done, and what is missing if anything is."},
+			"status":  {Type: "string", Description: "complete: " + owned + " is done; blocked: you cannot go on.", Enum: statuses},
+		}, "summary", "status")
 	case coordination.Submit:
-		return tool(name, describe(name), schema{Properties: map[string]property{}, Required: []string{}})
+		return llm.NewTool(name, describe(name), map[string]llm.Property{})
 	default:
-		return tool(name, describe(name), schema{
-			Properties: map[string]property{
-				"reason":       {Type: "string", Description: "What is wrong with the final answer."},
-				"instructions": {Type: "string", Description: "What the next attempt has to do differently."},
-			},
-			Required: []string{"reason", "instructions"},
-		})
+		return llm.NewTool(name, describe(name), map[string]llm.Property{
+			"reason":       {Type: "string", Description: "What is wrong with the final answer."},
+			"instructions": {Type: "string", Description: "What the next attempt has to do differently."},
+		}, "reason", "instructions")
 	}
 }
 
@@ -89,11 +66,6 @@ func (t task) answerDescription() string {
 	default:
 		return "new_answer"
 	}
-}
-
-func tool(name, description string, s schema) llm.Tool {
-	s.Type = "object"
-	return llm.Tool{Name: name, Description: description, Parameters: marshal(s)}
 }
 
 // electable names the agents that can be voted for.

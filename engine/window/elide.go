@@ -10,31 +10,29 @@ import (
 	"conclave/engine/text"
 )
 
-// Elision takes the bulk out of one message: of a tool's result its text, of a
-// message with images the images, of a reply the long arguments of its calls.
+// Elision removes the bulk of one message: the text of a tool result, the images of a
+// message, or the long arguments of a reply's calls.
 type Elision struct {
-	Message int `json:"message"`         // its position
+	Message int `json:"message"`         // position
 	Shown   int `json:"shown,omitempty"` // bytes of a result that stay, from its beginning
 }
 
-// From which length on, in bytes, something is bulk.
+// Lengths, in bytes, from which text is bulk.
 const (
 	longResult   = 400
 	longArgument = 600
 )
 
-// noteRoom is more than what is said in the place of what is elided has.
-const noteRoom = 300
+// placeholderRoom is an upper bound, in bytes, on the placeholder for elided text.
+const placeholderRoom = 300
 
-// Elide returns messages with the elisions made. Positions where there is
-// nothing to elide are left alone.
+// Elide returns messages with the elisions made. Positions without bulk are left alone.
 func Elide(messages []llm.Message, elisions []Elision) []llm.Message {
 	messages = slices.Clone(messages)
 	for _, e := range elisions {
-		if e.Message < 0 || e.Message >= len(messages) {
-			continue
+		if e.Message >= 0 && e.Message < len(messages) {
+			messages[e.Message] = elided(messages, e)
 		}
-		messages[e.Message] = elided(messages, e)
 	}
 	return messages
 }
@@ -68,13 +66,13 @@ func elidedResult(result, tool string, shown int) string {
 		tool, count(len(result)))
 }
 
-// toolOf names the tool that the result at a position is of.
+// toolOf names the tool of the result at a position.
 func toolOf(messages []llm.Message, at int) string {
-	for i := at - 1; i >= 0; i-- {
-		if messages[i].Role != llm.Assistant {
+	for _, m := range slices.Backward(messages[:at]) {
+		if m.Role != llm.Assistant {
 			continue
 		}
-		for _, call := range messages[i].ToolCalls {
+		for _, call := range m.ToolCalls {
 			if call.ID == messages[at].ToolCallID {
 				return call.Name
 			}
@@ -84,42 +82,43 @@ func toolOf(messages []llm.Message, at int) string {
 	return "a tool"
 }
 
-// elidedCall has long texts among its arguments elided. Calls that a server
-// signed, and arguments that are no JSON object, stay as they are.
+// elidedCall replaces long arguments by placeholders. Signed calls, and arguments that are
+// no JSON object, stay as they are.
 func elidedCall(call llm.ToolCall) llm.ToolCall {
 	var arguments map[string]json.RawMessage
 	if len(call.Extra) > 0 || len(call.Arguments) <= longArgument || json.Unmarshal([]byte(call.Arguments), &arguments) != nil {
 		return call
 	}
 	for name, value := range arguments {
-		if len(value) <= longArgument {
-			continue
+		if len(value) > longArgument {
+			placeholder := fmt.Sprintf("[%s bytes, left out of this record after the call was made with all of them]", count(len(value)))
+			arguments[name], _ = json.Marshal(placeholder)
 		}
-		note, err := json.Marshal(fmt.Sprintf("[%s bytes, left out of this record after the call was made with all of them]", count(len(value))))
-		if err != nil {
-			return call
-		}
-		arguments[name] = note
 	}
-	text, err := json.Marshal(arguments)
+	shortened, err := json.Marshal(arguments)
 	if err != nil {
 		return call
 	}
-	call.Arguments = string(text)
+	call.Arguments = string(shortened)
 	return call
 }
 
-// count writes a number with its thousands apart.
+// count formats a number with thousands separators.
 func count(n int) string {
-	text := strconv.Itoa(n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
 	}
-	return text
+	return digits
 }
 
-// elidable are elisions of what is bulk before a position, from the oldest on,
-// until enough is freed, and how much they free.
+// gain is the weight that an elision frees.
+func (h History) gain(e Elision) int {
+	return Weigh(h.Messages[e.Message]) - Weigh(elided(h.Messages, e))
+}
+
+// elidable lists elisions of bulk before a position, oldest first, until enough weight is
+// freed, and the weight freed.
 func (h History) elidable(before, enough int) (elisions []Elision, freed int) {
 	for i, m := range h.Messages[:before] {
 		if freed >= enough {
@@ -128,17 +127,15 @@ func (h History) elidable(before, enough int) (elisions []Elision, freed int) {
 		if h.fixed(i) || m.Role == llm.ToolRole && len(m.Content) <= longResult {
 			continue
 		}
-		e := Elision{Message: i}
-		if gain := Weigh(m) - Weigh(elided(h.Messages, e)); gain > 0 {
-			elisions, freed = append(elisions, e), freed+gain
+		if gain := h.gain(Elision{Message: i}); gain > 0 {
+			elisions, freed = append(elisions, Elision{Message: i}), freed+gain
 		}
 	}
 	return elisions, freed
 }
 
-// shorten are elisions from a position on that free so much, if they can: the
-// longest results are cut to one length, and if that does not do, there are
-// images and arguments.
+// shorten lists elisions from a position on that free excess, if possible: the longest
+// results are cut to one length, then images and arguments go.
 func (h History) shorten(from, excess int) []Elision {
 	var sizes []int
 	total := 0
@@ -148,17 +145,16 @@ func (h History) shorten(from, excess int) []Elision {
 			total += len(m.Content)
 		}
 	}
-	level := max(longResult, share(sizes, total-excess-len(sizes)*noteRoom))
+	level := max(longResult, share(sizes, total-excess-len(sizes)*placeholderRoom))
 	var elisions []Elision
 	freed := 0
 	add := func(e Elision) {
-		gain := Weigh(h.Messages[e.Message]) - Weigh(elided(h.Messages, e))
-		if gain > 0 {
+		if gain := h.gain(e); gain > 0 {
 			elisions, freed = append(elisions, e), freed+gain
 		}
 	}
 	for i := from; i < len(h.Messages); i++ {
-		if m := h.Messages[i]; m.Role == llm.ToolRole && len(m.Content) > level+noteRoom {
+		if m := h.Messages[i]; m.Role == llm.ToolRole && len(m.Content) > level+placeholderRoom {
 			add(Elision{Message: i, Shown: level})
 		}
 	}
@@ -170,8 +166,8 @@ func (h History) shorten(from, excess int) []Elision {
 	return elisions
 }
 
-// share returns the size to which each text is cut so that all of them fit into
-// total. What short texts leave over goes to the long ones.
+// share returns the size to which each text is cut so that all fit into total. Room left
+// by short texts goes to long ones.
 func share(sizes []int, total int) int {
 	sizes = slices.Sorted(slices.Values(sizes))
 	level := 0
@@ -182,4 +178,23 @@ func share(sizes []int, total int) int {
 		total -= size
 	}
 	return level
+}
+
+// Compact returns messages with summary in place of the turns before a position. Fixed
+// messages stay, in order, before the summary.
+func Compact(messages []llm.Message, fixed []bool, before int, summary []llm.Message) ([]llm.Message, []bool) {
+	h := History{Messages: messages, Fixed: fixed}
+	before = max(0, min(before, len(messages)))
+	var left []llm.Message
+	var leftFixed []bool
+	for i, m := range messages[:before] {
+		if h.fixed(i) {
+			left, leftFixed = append(left, m), append(leftFixed, true)
+		}
+	}
+	left, leftFixed = append(left, summary...), append(leftFixed, make([]bool, len(summary))...)
+	for i := before; i < len(messages); i++ {
+		left, leftFixed = append(left, messages[i]), append(leftFixed, h.fixed(i))
+	}
+	return left, leftFixed
 }

@@ -1,37 +1,36 @@
 package window
 
-import "conclave/engine/llm"
+import (
+	"fmt"
 
-// History is a conversation as the window sees it.
+	"conclave/engine/llm"
+)
+
+// History is a conversation.
 type History struct {
 	Messages []llm.Message
-	Fixed    []bool // by message: stays as it is
+	Fixed    []bool // by message: never changed
 	Gauge    Gauge  // the last measurement
 }
 
-// Plan is what is to be done next; the zero Plan is nothing.
+// Plan is the next step to shorten a conversation; the zero Plan is none.
 type Plan struct {
 	Elide  []Elision
 	Before int // compact the turns before this message; 0 for none
 }
 
-// Empty reports whether there is nothing to be done.
-func (p Plan) Empty() bool { return len(p.Elide) == 0 && p.Before == 0 }
-
-// recentTurns is how many turns are not old, as far as they take no more than
-// 30 % of the room. The last one never is.
+// recentTurns is the number of turns that are not old, as long as they take at most 30 %
+// of the room. The last one is never old.
 const recentTurns = 6
 
-// minReplaced is the weight from which it is worth a model call to replace turns
-// that still fit.
+// minReplaced is the weight of turns that still fit from which replacing them is worth a
+// model call.
 const minReplaced = 2000
 
-// Next says what is to be done so that a request with tools fits into a window
-// of so many tokens, with room for the reply. It is asked again when that is
-// done. Nothing is done before 70 % of the room is taken that is left beside
-// what is fixed; then about half of it is made free, so that what a server has
-// cached of the conversation is not void at every call. Of a window that is not
-// known, 0, nothing is said.
+// Next plans how a request with tools comes to fit into a window of so many tokens, with
+// room for the reply. It is asked again after every step. The plan is empty until 70 % of
+// the room beside the fixed messages is taken; then it frees about half, so that the
+// server's cache is not invalidated by every call. For an unknown window, 0, it is empty.
 func Next(h History, tokens int, tools []llm.Tool) Plan {
 	if tokens <= 0 {
 		return Plan{}
@@ -41,49 +40,54 @@ func Next(h History, tokens int, tools []llm.Tool) Plan {
 		return Plan{}
 	}
 	for _, way := range []func(History, budget) Plan{shortenLast, elideOld, compactOld, elideAnyOld, shortenAny} {
-		if p := way(h, b); !p.Empty() {
+		if p := way(h, b); len(p.Elide) > 0 || p.Before > 0 {
 			return p
 		}
 	}
 	return Plan{}
 }
 
-// budget is what there is of a window, as weights of the conversation.
+// budget divides a window, as weights of the conversation.
 type budget struct {
 	now    int
 	usable int // with room for the reply
-	room   int // of usable, beside what is fixed
-	low    int // where it is well
-	middle int
-	high   int // where something is to be done
+	room   int // of usable, beside the fixed messages
+	low    int // goal of elisions
+	middle int // largest acceptable result of elisions
+	high   int // threshold of any plan
 }
 
 func (h History) budget(tokens int, tools []llm.Tool) budget {
-	fixed := 0
-	for i, m := range h.Messages {
-		if h.fixed(i) {
-			fixed += Weigh(m)
-		}
-	}
+	fixed := h.fixedWeight()
 	b := budget{now: Weigh(h.Messages...), usable: scale{h.Gauge, weighTools(tools)}.weight(usable(tokens))}
 	b.room = max(0, b.usable-fixed)
 	b.low, b.middle, b.high = fixed+b.room/2, fixed+b.room*6/10, fixed+b.room*7/10
 	return b
 }
 
-// usable is what a request may have of a window: the rest is for the reply.
+// usable is the part of a window for the request; the rest is for the reply.
 func usable(tokens int) int {
 	reply := max(1024, min(tokens/4, 8192))
 	return tokens - min(reply, tokens/2)
 }
 
-// over reports that the request does not fit as it is.
+// over reports that the request does not fit.
 func (b budget) over() bool { return b.now > b.usable }
 
-// worth reports whether it is worth its cost to free so much.
+// worth reports whether freeing a weight justifies its cost.
 func (b budget) worth(freed int) bool { return b.over() && freed > 0 || freed > b.room/10 }
 
 func (h History) fixed(i int) bool { return i < len(h.Fixed) && h.Fixed[i] }
+
+func (h History) fixedWeight() int {
+	weight := 0
+	for i, m := range h.Messages {
+		if h.fixed(i) {
+			weight += Weigh(m)
+		}
+	}
+	return weight
+}
 
 // turns are the positions of the replies.
 func (h History) turns() []int {
@@ -99,21 +103,17 @@ func (h History) turns() []int {
 // old is the position before which turns are old.
 func (h History) old(b budget) int {
 	turns := h.turns()
-	if len(turns) < 2 {
-		return 0
-	}
 	first := len(turns) - 1
 	for first > 0 && len(turns)-first < recentTurns && Weigh(h.Messages[turns[first-1]:]...) <= b.room*3/10 {
 		first--
 	}
-	if first == 0 {
+	if first <= 0 {
 		return 0
 	}
 	return turns[first]
 }
 
-// shortenLast shortens results that alone take half of the room: they would
-// crowd out everything else.
+// shortenLast shortens the last turn if it takes more than half of the room by itself.
 func shortenLast(h History, b budget) Plan {
 	turns := h.turns()
 	if !b.over() || len(turns) == 0 {
@@ -127,7 +127,7 @@ func shortenLast(h History, b budget) Plan {
 	return Plan{Elide: h.shorten(last, excess)}
 }
 
-// elideOld takes the bulk out of old turns, where that is enough.
+// elideOld elides the bulk of old turns, where that is enough.
 func elideOld(h History, b budget) Plan {
 	elided, freed := h.elidable(h.old(b), b.now-b.low)
 	if b.now-freed > b.middle {
@@ -136,7 +136,7 @@ func elideOld(h History, b budget) Plan {
 	return Plan{Elide: elided}
 }
 
-// compactOld replaces the old turns.
+// compactOld replaces the old turns by a summary.
 func compactOld(h History, b budget) Plan {
 	before, replaced := h.old(b), 0
 	for i, m := range h.Messages[:before] {
@@ -150,7 +150,7 @@ func compactOld(h History, b budget) Plan {
 	return Plan{Before: before}
 }
 
-// elideAnyOld takes the bulk out of old turns, though that is not enough.
+// elideAnyOld elides the bulk of old turns, although that is not enough.
 func elideAnyOld(h History, b budget) Plan {
 	elided, freed := h.elidable(h.old(b), b.now)
 	if !b.worth(freed) {
@@ -166,4 +166,27 @@ func shortenAny(h History, b budget) Plan {
 		return Plan{}
 	}
 	return Plan{Elide: h.shorten(turns[0], b.now-b.high)}
+}
+
+// TooLong returns the error of a conversation whose fixed messages alone do not fit into
+// a window of so many tokens, or nil. The estimate is optimistic: in doubt the server
+// decides.
+func TooLong(h History, tokens int, tools []llm.Tool) error {
+	if tokens <= 0 || h.fixedTokens(tools) <= tokens-min(tokens/8, 1024) {
+		return nil
+	}
+	return tooLong(h, tools, fmt.Sprintf("the conversation does not fit into the context window of %s tokens", count(tokens)))
+}
+
+// Refused returns the error of a conversation that a server refused for reason and that
+// cannot be shortened.
+func Refused(h History, tools []llm.Tool, reason string) error {
+	return tooLong(h, tools, reason+"; the conversation cannot be made short enough")
+}
+
+func tooLong(h History, tools []llm.Tool, why string) error {
+	return &llm.Error{Kind: llm.ContextTooLong, Message: fmt.Sprintf("%s: it has about %s tokens, "+
+		"and about %s of them cannot be left out (the system message, the task, the answers shown, the tools); "+
+		"use a model with a longer context, a shorter task, fewer agents or fewer tools, or, if the window is larger than that, set its provider's context_window",
+		why, count(h.Tokens(tools)), count(h.fixedTokens(tools)))}
 }

@@ -88,7 +88,7 @@ func TestElidingLastsForAWhile(t *testing.T) {
 	for range 200 {
 		c.turn("read_file", 900)
 		replies++
-		for p := window.Next(c.History, 16384, nil); !p.Empty(); p = window.Next(c.History, 16384, nil) {
+		for p := window.Next(c.History, 16384, nil); len(p.Elide) > 0 || p.Before > 0; p = window.Next(c.History, 16384, nil) {
 			if p.Before > 0 {
 				c.Messages, c.Fixed = window.Compact(c.Messages, c.Fixed, p.Before, []llm.Message{{Role: llm.User, Content: "notes"}})
 			}

@@ -2,23 +2,22 @@ package window
 
 import "conclave/engine/llm"
 
-// Weights are in bytes of text. They are what is known for certain; how many
-// tokens they come to is an estimate.
+// Weights are in bytes of text. Their number of tokens is an estimate.
 const (
-	messageWeight = 16       // of a message or a call apart from its texts: roles, delimiters
-	imageWeight   = 1600 * 4 // of any image: servers scale them down to about so many tokens
-	maxTokens     = 1 << 30  // bounds what a server reports, so that no product overflows
+	messageWeight = 16       // of a message or a call without its texts: roles, delimiters
+	imageWeight   = 1600 * 4 // of any image: servers scale them down to about 1,600 tokens
+	maxTokens     = 1 << 30  // bounds reported tokens, so that products do not overflow
 )
 
-// Estimates, in bytes for a token. English and code have about four.
+// Estimates, in bytes per token. English and code have about four.
 const (
-	bytesUnmeasured = 3 // while no server has reported anything: on the safe side
+	bytesUnmeasured = 3 // before the first measurement; conservative
 	bytesOfTools    = 4
-	bytesAtMost     = 8 // a server that reports fewer tokens did not count all of it
+	bytesAtMost     = 8 // a server that reports fewer tokens did not count everything
 )
 
-// What is added to a measured conversation has at least newTokens tokens for
-// newBytes bytes: a quarter more than usual.
+// Messages added after a measurement have at least newTokens per newBytes: a quarter more
+// than usual.
 const newTokens, newBytes = 5, 16
 
 // Weigh returns the weight of messages.
@@ -47,19 +46,19 @@ func weighTools(tools []llm.Tool) int {
 	return weight
 }
 
-// Gauge is a measurement: a conversation of this weight, and the tools offered
-// with it, came to so many tokens. The zero Gauge says that there is none.
+// Gauge is a measurement: the tokens of a conversation of this weight and of its tools.
+// The zero Gauge is none.
 type Gauge struct{ Tokens, Weight int }
 
-// Measure reads a gauge from the usage of the reply that ends messages. Usage
-// that sums several calls, or reports too little to be true, measures nothing.
+// Measure reads a gauge from the usage of the reply that ends messages. Usage that sums
+// several calls, or is implausibly small, measures nothing.
 func Measure(u llm.Usage, messages []llm.Message) Gauge {
 	if u.ModelCalls != 1 || u.InputTokens <= 0 || u.OutputTokens < 0 || len(messages) == 0 {
 		return Gauge{}
 	}
 	tokens := min(u.InputTokens, maxTokens) + min(u.OutputTokens, maxTokens)
 	if reply := messages[len(messages)-1]; len(reply.Extra) == 0 {
-		// What the model thought is sent back only where it is kept beside the reply.
+		// Reasoning is sent back only if it is kept in Extra.
 		tokens -= min(max(u.ReasoningTokens, 0), u.OutputTokens, maxTokens)
 	}
 	g := Gauge{Tokens: int(min(tokens, maxTokens)), Weight: Weigh(messages...)}
@@ -69,20 +68,19 @@ func Measure(u llm.Usage, messages []llm.Message) Gauge {
 	return g
 }
 
-// scale converts between weights of a conversation and tokens of a request,
-// which has its tools, too.
+// scale converts between weights of a conversation and tokens of a request with its tools.
 type scale struct {
 	gauge Gauge
 	bytes int // weight of the tools
 }
 
-// parts are the tokens of the tools and of the conversation that was measured.
+// parts are the tokens of the tools and of the measured conversation.
 func (s scale) parts() (tools, measured int) {
 	tools = s.bytes / bytesOfTools
 	return tools, max(s.gauge.Tokens-tools, s.gauge.Weight/bytesAtMost, 1)
 }
 
-// rate is how many tokens so many bytes have that are added to what was measured.
+// rate is the ratio of tokens to bytes added after the measurement.
 func (s scale) rate() (tokens, bytes int) {
 	_, measured := s.parts()
 	if measured*newBytes > newTokens*s.gauge.Weight {
@@ -91,7 +89,7 @@ func (s scale) rate() (tokens, bytes int) {
 	return newTokens, newBytes
 }
 
-// tokens estimates a request with a conversation of the given weight.
+// tokens estimates a request with a conversation of a weight.
 func (s scale) tokens(weight int) int {
 	if s.gauge.Weight == 0 {
 		return (weight + s.bytes) / bytesUnmeasured
@@ -104,8 +102,8 @@ func (s scale) tokens(weight int) int {
 	return tools + measured + (weight-s.gauge.Weight)*tokens/bytes
 }
 
-// weight is the inverse of tokens: how heavy a conversation may be. It is
-// negative where the tools alone are too much.
+// weight is the inverse of tokens: the largest weight of a conversation. It is negative
+// where the tools alone exceed tokens.
 func (s scale) weight(tokens int) int {
 	if s.gauge.Weight == 0 {
 		return tokens*bytesUnmeasured - s.bytes
@@ -118,7 +116,16 @@ func (s scale) weight(tokens int) int {
 	return s.gauge.Weight + (tokens-measured)*bytes/per
 }
 
-// Tokens estimates the request that would be made of a conversation.
+// Tokens estimates the request of a conversation.
 func (h History) Tokens(tools []llm.Tool) int {
 	return scale{h.Gauge, weighTools(tools)}.tokens(Weigh(h.Messages...))
+}
+
+// fixedTokens estimates the request of the fixed messages alone.
+func (h History) fixedTokens(tools []llm.Tool) int {
+	s, weight := scale{h.Gauge, weighTools(tools)}, h.fixedWeight()
+	if h.Gauge.Weight == 0 {
+		return (weight + s.bytes) / bytesOfTools
+	}
+	return s.tokens(weight)
 }

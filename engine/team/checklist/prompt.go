@@ -1,7 +1,6 @@
 package checklist
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -95,39 +94,19 @@ const (
 	ProposeImprovements = "propose_improvements"
 )
 
-// schema is the subset of JSON Schema that the tools use. The contents of objects are
-// described in words, and the results of calls report errors in them.
-type schema struct {
-	Type                 string              `json:"type"`
-	Properties           map[string]property `json:"properties"`
-	Required             []string            `json:"required"`
-	AdditionalProperties bool                `json:"additionalProperties"`
-}
-
-type property struct {
-	Type        string `json:"type"`
-	Description string `json:"description"`
-}
-
 // Tools are the two tools of the checklist; nil for a step without one.
 func Tools(p Policy) []llm.Tool {
 	if !p.Open() {
 		return nil
 	}
 	return []llm.Tool{
-		tool(SubmitChecklist, "Score the work by the criteria of the checklist. You are told whether to end your turn or to improve first.", map[string]property{
-			"scores":      {"object", "A score from 0 to 10 for every criterion. The arguments look like " + p.normal().form() + "."},
-			"report_path": {"string", "The file with your findings, if you wrote one."},
+		llm.NewTool(SubmitChecklist, "Score the work by the criteria of the checklist. You are told whether to end your turn or to improve first.", map[string]llm.Property{
+			"scores":      {Type: "object", Description: "A score from 0 to 10 for every criterion. The arguments look like " + p.normal().form() + "."},
+			"report_path": {Type: "string", Description: "The file with your findings, if you wrote one."},
 		}, "scores"),
-		tool(ProposeImprovements, "Say how you will make the failed criteria of your checklist pass. You get a list of tasks back.", map[string]property{
-			"improvements": {"object", `For each failed criterion a list: {"E1": [{"plan": "…", "sources": ["agent2.1"], "impact": "incremental, structural or transformative"}]}.`},
-			"preserve":     {"object", `What is good and must stay, by criterion: {"E2": {"what": "…", "source": "agent1.1"}}.`},
+		llm.NewTool(ProposeImprovements, "Say how you will make the failed criteria of your checklist pass. You get a list of tasks back.", map[string]llm.Property{
+			"improvements": {Type: "object", Description: `For each failed criterion a list: {"E1": [{"plan": "…", "sources": ["agent2.1"], "impact": "incremental, structural or transformative"}]}.`},
+			"preserve":     {Type: "object", Description: `What is good and must stay, by criterion: {"E2": {"what": "…", "source": "agent1.1"}}.`},
 		}, "improvements", "preserve"),
 	}
-}
-
-func tool(name, description string, properties map[string]property, required ...string) llm.Tool {
-	return llm.Tool{Name: name, Description: description, Parameters: json.RawMessage(encode(schema{
-		Type: "object", Properties: properties, Required: required,
-	}))}
 }
