@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -40,4 +43,130 @@ func (s *Sandbox) environment(added map[string]string) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// sensitive are directories that hold more than programs, so that no toolchain is one of them,
+// holds one, or (for those with inside set) lies in one.
+var sensitive = []struct {
+	path   string
+	inside bool
+}{
+	{"/", false},
+	{"/etc", true},
+	{"/proc", true},
+	{"/sys", true},
+	{"/dev", true},
+	{"/run", true},
+	{"/boot", true},
+	{"/var", false},
+	{"/var/run", true},
+	{"/var/lib", false},
+	{"/tmp", false},
+	{"/home", false},
+	{"/root", false},
+	{"/Users", false},
+}
+
+// toolchains checks the directories that the operator adds, and gives them without symbolic links,
+// each once.
+func toolchains(o Options) ([]string, error) {
+	private := []string{o.Workspace, o.Temp}
+	for _, dir := range o.Private {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		private = append(private, dir) // one that is not there yet, too
+	}
+	home := ""
+	if dir, err := os.UserHomeDir(); err == nil {
+		if dir, err = filepath.EvalSymlinks(dir); err == nil {
+			home = dir
+			for _, secret := range []string{".ssh", ".config", ".aws", ".gnupg", ".kube", ".docker"} {
+				private = append(private, filepath.Join(home, secret))
+			}
+		}
+	}
+	var found []string
+	for _, given := range o.Toolchains {
+		path, err := directory(given)
+		if err != nil {
+			return nil, fmt.Errorf("toolchain: %w", err)
+		}
+		if reason := refused(path, private, home); reason != "" {
+			return nil, fmt.Errorf("toolchain %s: it %s, so commands could read more than programs; name the directory of the toolchain itself", given, reason)
+		}
+		if !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found, nil
+}
+
+// refused says why a directory cannot be shown to commands, or nothing. A private directory may
+// neither lie in it nor hold it; the home directory may hold it (version managers live there).
+func refused(path string, private []string, home string) string {
+	for _, s := range sensitive {
+		if within(s.path, path) {
+			return "is or holds " + s.path
+		}
+		if s.inside && within(path, s.path) {
+			return "lies in " + s.path
+		}
+	}
+	if parent := filepath.Dir(path); parent == "/home" || parent == "/Users" {
+		return "is a home directory"
+	}
+	for _, dir := range private {
+		if within(dir, path) || within(path, dir) {
+			return "is, holds or lies in " + dir
+		}
+	}
+	if home != "" && within(home, path) {
+		return "is or holds " + home
+	}
+	return ""
+}
+
+// searchPath is PATH for commands: the toolchains first, then the system's directories.
+func searchPath(toolchains []string) []string {
+	var path []string
+	for _, dir := range toolchains {
+		if info, err := os.Stat(filepath.Join(dir, "bin")); err == nil && info.IsDir() {
+			path = append(path, filepath.Join(dir, "bin"))
+			continue
+		}
+		path = append(path, dir)
+	}
+	switch runtime.GOOS {
+	case "windows":
+		root := os.Getenv("SystemRoot")
+		return append(path, filepath.Join(root, "System32"), root)
+	case "darwin":
+		path = append(path, "/opt/homebrew/bin")
+	}
+	return append(path, "/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+}
+
+// lookPath finds a program in directories, or in dir if its name has a slash; the worker's own PATH
+// has no part in it.
+func lookPath(name string, path []string, dir string) (string, error) {
+	if strings.ContainsAny(name, `/`) || runtime.GOOS == "windows" && strings.ContainsAny(name, `\`) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, nil
+	}
+	for _, d := range path {
+		candidate := filepath.Join(d, name)
+		if runtime.GOOS == "windows" {
+			if found, err := exec.LookPath(candidate); err == nil {
+				return found, nil
+			}
+			continue
+		}
+		if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return candidate, nil
+		}
+	}
+	return "", &fs.PathError{Op: "find the program", Path: name, Err: fmt.Errorf("%w in any of %s", fs.ErrNotExist, strings.Join(path, string(os.PathListSeparator)))}
 }

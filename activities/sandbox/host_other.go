@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"os"
+	"os/exec"
 	"path/filepath"
 )
 
@@ -35,3 +37,13 @@ func measure(path string, check func(int) error, _ bool) (usage, error) {
 func freeSpace(string) (usage, error) { return usage{bytes: math.MaxInt64}, nil }
 
 func sameVolume(string, string) bool { return true }
+
+// ownGroup does nothing: there are no process groups to kill here.
+func ownGroup(*exec.Cmd) {}
+
+// killGroup kills the one process.
+func killGroup(p *os.Process) { _ = p.Kill() }
+
+func signalOf(*os.ProcessState) (int, string) { return 0, "" }
+
+func maxMemory(*os.ProcessState) int64 { return 0 }
