@@ -13,24 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groups is a cgroup v2 directory that was delegated to the worker; each command gets a group in it.
+// groups is a cgroup v2 directory that is delegated to the worker; each command gets a cgroup in it.
 type groups struct {
 	dir string
 }
 
-// cgroup is the group of one command.
+// cgroup is the cgroup of one command.
 type cgroup struct {
-	dir    string
-	fd     int
-	memory bool // its memory is limited
-
-	processes bool // their number is limited
+	dir       string
+	fd        int
+	memory    bool // limited
+	processes bool // limited
 }
 
-// ownThreads is how many threads of the child itself are in the group of a command.
+// ownThreads is an upper bound on the child's own threads in the cgroup of a command.
 const ownThreads = 16
 
-// create makes a group with the limits that its controllers can keep.
+// create makes a cgroup with the limits that its controllers support.
 func (g *groups) create(limits Limits) (*cgroup, error) {
 	dir, err := os.MkdirTemp(g.dir, "command-")
 	if err != nil {
@@ -54,7 +53,7 @@ func (g *groups) create(limits Limits) (*cgroup, error) {
 		}
 	}
 	if group.memory {
-		// Without the swap controller there is no such file, and nothing to limit by it.
+		// The file is missing without the swap controller.
 		_ = os.WriteFile(filepath.Join(dir, "memory.swap.max"), []byte("0"), 0)
 	}
 	group.fd, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -64,12 +63,12 @@ func (g *groups) create(limits Limits) (*cgroup, error) {
 	return group, nil
 }
 
-// kill kills every process of the group at once, where the kernel (5.14) can.
+// kill kills all processes at once, on kernels from 5.14.
 func (g *cgroup) kill() {
 	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // the child kills too
 }
 
-// account adds what the group knows of its command, and removes it.
+// account adds the statistics of the cgroup to the exit and removes the cgroup.
 func (g *cgroup) account(e *Exit) error {
 	if usec, ok := field(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
 		e.CPU = max(e.CPU, time.Duration(usec)*time.Microsecond)
@@ -85,8 +84,7 @@ func (g *cgroup) account(e *Exit) error {
 	return g.remove()
 }
 
-// remove takes the group away. Its last process may be gone a moment before the kernel has counted
-// it out.
+// remove deletes the cgroup. The kernel may count its last process a moment longer than it lives.
 func (g *cgroup) remove() error {
 	g.kill()
 	defer closeFD(g.fd)
@@ -100,7 +98,7 @@ func (g *cgroup) remove() error {
 	return fmt.Errorf("remove the cgroup of a command: %w", err)
 }
 
-// field reads a number from a file of names and numbers.
+// field reads the number of a name from a file with a pair on each line.
 func field(path, name string) (int64, bool) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -123,9 +121,9 @@ func controllersIn(path string) []string {
 	return strings.Fields(string(data))
 }
 
-// delegated finds a cgroup directory in which groups with memory and process limits can be made, or
-// gives nothing. It is the worker's own or the one above, since a group with processes of its own
-// cannot pass limits on (systemd sets that up by Delegate=yes with DelegateSubgroup=).
+// delegated finds a cgroup directory that can limit memory and processes, or returns nothing. It is the
+// worker's own or its parent, since a cgroup with processes cannot have children with limits (systemd
+// arranges that with Delegate=yes and DelegateSubgroup=).
 func delegated() string {
 	mount, own := cgroupMount(), ownCgroup()
 	if mount == "" || own == "" {
@@ -133,15 +131,15 @@ func delegated() string {
 	}
 	for _, dir := range []string{filepath.Join(mount, own), filepath.Join(mount, filepath.Dir(own))} {
 		control := controllersIn(filepath.Join(dir, "cgroup.subtree_control"))
-		if slices.Contains(control, "memory") && slices.Contains(control, "pids") && given(dir, own == "/") {
+		if slices.Contains(control, "memory") && slices.Contains(control, "pids") && isDelegated(dir, own == "/") {
 			return dir
 		}
 	}
 	return ""
 }
 
-// given says whether a cgroup was given to this worker, and is not just one that root may write to.
-func given(dir string, top bool) bool {
+// isDelegated reports whether a cgroup is delegated to this worker, not only writable because it is root.
+func isDelegated(dir string, top bool) bool {
 	if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
 		return false
 	}
@@ -153,7 +151,7 @@ func given(dir string, top bool) bool {
 	return err == nil && string(mark[:n]) == "1"
 }
 
-// ownCgroup is the worker's place in the v2 tree.
+// ownCgroup returns the worker's path in the v2 tree.
 func ownCgroup() string {
 	data, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -167,7 +165,7 @@ func ownCgroup() string {
 	return ""
 }
 
-// cgroupMount is where the v2 tree is mounted.
+// cgroupMount returns the mount point of the v2 tree.
 func cgroupMount() string {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

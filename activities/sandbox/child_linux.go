@@ -13,42 +13,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childName is what the child finds as its own name; idleName makes one that only waits.
 const (
-	childName = "conclave-sandbox"
-	idleName  = "conclave-sandbox-idle"
+	childName = "conclave-sandbox"      // makes this binary the child
+	idleName  = "conclave-sandbox-idle" // makes this binary a process that only waits
 )
 
 // Descriptors of the child beside the standard three.
 const (
-	controlFD = 3 // the spec, then nothing until the worker closes it or dies
-	statusFD  = 4 // one status, at the end
-	treesFD   = 5 // the workspace and the temporary directory as mounts, if spec.Trees
+	controlFD = 3 // receives the spec, and is closed when the worker wants the end or dies
+	statusFD  = 4 // sends one status, at the end
+	treesFD   = 5 // the mounts of the workspace and the temporary directory, if spec.Trees
 )
 
-// spec is what the child has to do.
+// spec is the child's order.
 type spec struct {
 	Level      Level
 	Args       []string
 	Env        []string
-	Path       []string // where programs are looked up
+	Path       []string // directories of programs
 	Dir        string   // relative to the workspace
 	Workspace  string   // the host's path
 	Temp       string   // the host's path
 	ReadOnly   []string
 	Toolchains []string
-	Trees      bool // treesFD and the one after are given
-	Switch     bool // the process has another user's id than the namespace's, and takes that on
+	Trees      bool // treesFD and the next descriptor are open
+	Switch     bool // the child starts as the worker's user and becomes the namespace's
 	Landlock   int
 	Limits     Limits
-	Accounted  bool // a memory group counts all memory
+	Accounted  bool // a memory cgroup counts all memory
 	Counted    bool // the kernel counts the processes of this command alone, so it can limit them
-	Ask        bool // the kernel does not limit processes and threads, so this process does
+	AskThreads bool // the kernel does not limit threads, so the child does
 }
 
-// status is how it ended.
+// status is the child's result.
 type status struct {
-	Error     string `json:",omitempty"` // a fault of the machinery
+	Error     string `json:",omitempty"` // a fault of the sandbox
 	Refused   int    `json:",omitempty"` // the exit code of a program that could not be started
 	Code      int
 	Signal    int           `json:",omitempty"`
@@ -57,20 +56,20 @@ type status struct {
 	MaxMemory int64         // bytes
 }
 
-// The child does its part while packages are initialised (see the package documentation). What this
-// package imports decides how long it waits for that: runtime/debug, for one, comes after most packages
-// of a large program.
-var _ = begun()
+// The child works during package initialisation (see the package documentation). The imports of this
+// package decide how early that is: runtime/debug, for example, is initialised after most packages of a
+// large program.
+var _ = runChild()
 
-func begun() bool { //nolint:unparam // a package variable needs a value
+func runChild() bool { //nolint:unparam // a package variable needs a value
 	if len(os.Args) != 1 || len(os.Environ()) > 0 {
 		return false
 	}
 	switch {
 	case os.Args[0] == childName && isPipe(controlFD) && isPipe(statusFD):
-		enter()
+		child()
 	case os.Args[0] == idleName && isPipe(0):
-		_, _ = os.Stdin.Read(make([]byte, 1)) // ends with the worker, or when it has what it wants
+		_, _ = os.Stdin.Read(make([]byte, 1)) // returns when the worker closes the pipe or dies
 		syscall.Exit(0)
 	}
 	return false
@@ -81,14 +80,13 @@ func isPipe(fd int) bool {
 	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
-// enter is the child; it does not return. It ends without what os.Exit does for the program, such as
-// the race detector's last second.
-func enter() {
+// child does not return. It skips the work of os.Exit, such as the race detector's last second.
+func child() {
 	unix.CloseOnExec(controlFD)
 	unix.CloseOnExec(statusFD)
-	// One thread confines itself and starts the command, which inherits that; the others of this
-	// process stay as they are, to watch and to kill. It must not be the first one: whom a command may
-	// send a signal is decided by the first thread of the receiver.
+	// One thread confines itself and starts the command, which inherits that; the other threads stay
+	// unconfined to watch and to kill. The confined one must not be the first: the kernel checks the
+	// first thread of a receiver when a command sends a signal.
 	done := make(chan int)
 	go func() {
 		runtime.LockOSThread()
@@ -97,41 +95,30 @@ func enter() {
 	syscall.Exit(<-done)
 }
 
-// serve does what the worker wants, tells how it ended, and gives the exit code.
+// serve executes the worker's spec, sends the status and returns the exit code.
 func serve(control, report *os.File) int {
 	var s spec
 	if err := json.NewDecoder(control).Decode(&s); err != nil {
 		return 1 // the worker is gone
 	}
-	if err := json.NewEncoder(report).Encode(s.perform(control)); err != nil {
+	if err := json.NewEncoder(report).Encode(s.execute(control)); err != nil {
 		return 1
 	}
 	return 0
 }
 
-// perform confines the thread, runs the command and sees it through. The order matters: each step
-// takes away what the ones before it needed.
-func (s spec) perform(control *os.File) status {
-	if err := closeOthers(s.Trees); err != nil {
-		return status{Error: err.Error()}
-	}
-	tasks, err := openTasks()
+// execute confines the thread, runs the command and waits for its end. The order matters: each step
+// removes rights that the steps before it needed.
+func (s spec) execute(control *os.File) status {
+	tasks, err := s.isolate()
 	if err != nil {
 		return status{Error: err.Error()}
-	}
-	if s.Level == Full {
-		if err := s.enterRoot(); err != nil {
-			return status{Error: "make the root of its own: " + err.Error()}
-		}
-		if own, err := openTasks(); err == nil && own.self == 1 {
-			tasks = own // has only what is in the namespace
-		}
 	}
 	g, err := newGuard(s, tasks, control)
 	if err != nil {
 		return status{Error: err.Error()}
 	}
-	restore := s.protect()
+	restore := s.protectParts()
 	defer restore()
 	program, dir, err := s.program()
 	if err != nil {
@@ -142,7 +129,7 @@ func (s spec) perform(control *os.File) status {
 	if err != nil {
 		return status{Error: err.Error()}
 	}
-	if s.Ask {
+	if s.AskThreads {
 		t := &threads{listener: listener, tasks: tasks, limit: s.Limits.Processes, dying: g.dying}
 		go t.answer()
 	}
@@ -154,11 +141,30 @@ func (s spec) perform(control *os.File) status {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
 		return status{Refused: refusalCode(err)}
 	}
-	return g.see(pid)
+	return g.wait(pid)
 }
 
-// closeOthers makes sure that a command inherits no descriptor of ours.
-func closeOthers(trees bool) error {
+// isolate hides the child's descriptors from the command and, at level full, enters the new root. It
+// opens /proc before and prefers the namespace's own, which shows the command's processes only.
+func (s spec) isolate() (*tasks, error) {
+	if err := hideDescriptors(s.Trees); err != nil {
+		return nil, err
+	}
+	tasks, err := openTasks()
+	if err != nil || s.Level != Full {
+		return tasks, err
+	}
+	if err := s.enterRoot(); err != nil {
+		return nil, fmt.Errorf("make the root of its own: %w", err)
+	}
+	if own, err := openTasks(); err == nil && own.self == 1 {
+		return own, nil
+	}
+	return tasks, nil
+}
+
+// hideDescriptors keeps the command from inheriting the child's descriptors.
+func hideDescriptors(trees bool) error {
 	first := uint(treesFD)
 	if trees {
 		first += 2
@@ -166,13 +172,13 @@ func closeOthers(trees bool) error {
 		unix.CloseOnExec(treesFD + 1)
 	}
 	if err := unix.CloseRange(first, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("keep descriptors to ourselves: %w", err)
+		return fmt.Errorf("close descriptors on exec: %w", err)
 	}
 	return nil
 }
 
-// confine takes from this thread what the command must not have, and gives the listener of the
-// filter, if it has one.
+// confine removes the rights that the command must not have from this thread, and returns the listener
+// of the filter, if it has one.
 func (s spec) confine() (int, error) {
 	if err := s.limitResources(); err != nil {
 		return -1, fmt.Errorf("limit resources: %w", err)
@@ -193,7 +199,7 @@ func (s spec) confine() (int, error) {
 	return listener, nil
 }
 
-// program finds what is to be run, and where.
+// program finds the program and the directory to start it in.
 func (s spec) program() (string, string, error) {
 	dir := s.join(s.Dir)
 	if info, err := os.Stat(dir); err != nil {
@@ -205,10 +211,10 @@ func (s spec) program() (string, string, error) {
 	return program, dir, err
 }
 
-// join gives the path that a command sees of something in the workspace.
+// join returns the path in the sandbox of a name in the workspace.
 func (s spec) join(name string) string {
 	if s.Level == Full {
-		return WorkspacePath + "/" + name
+		return workspacePath + "/" + name
 	}
 	return s.Workspace + "/" + name
 }
@@ -216,7 +222,7 @@ func (s spec) join(name string) string {
 // fork starts the command from the confined thread.
 func (s spec) fork(program, dir string) (int, error) {
 	pid := 0
-	err := s.during(func() (err error) {
+	err := s.withForkLimits(func() (err error) {
 		pid, err = syscall.ForkExec(program, s.Args, &syscall.ProcAttr{
 			Dir:   dir,
 			Env:   s.Env,
@@ -228,13 +234,13 @@ func (s spec) fork(program, dir string) (int, error) {
 	return pid, err
 }
 
-// closeFD closes a descriptor that nothing was written to.
+// closeFD closes a descriptor without written data.
 func closeFD(fd int) { _ = unix.Close(fd) }
 
-// isRefusal tells a program that cannot be run from a host that cannot run programs.
+// isRefusal distinguishes a program that cannot be run from a host that cannot run programs.
 func isRefusal(err error) bool {
-	var number syscall.Errno
-	return errors.As(err, &number) && slices.Contains([]syscall.Errno{
+	number, ok := errors.AsType[syscall.Errno](err)
+	return ok && slices.Contains([]syscall.Errno{
 		syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP,
 		syscall.E2BIG, syscall.ETXTBSY, syscall.EPERM, syscall.ENAMETOOLONG,
 	}, number)

@@ -7,52 +7,52 @@ import (
 	"time"
 )
 
-// The walk that measures begins again this long after the last one, or after ten times what that
-// took, so that a large workspace does not keep a processor busy.
-const diskInterval = time.Second
-
-// pollInterval is how often the free space is looked at. When a good part of what the limit leaves
-// has gone since the last walk, the next one begins at once.
-const pollInterval = 25 * time.Millisecond
-
-// How much has to go before a walk begins early: others write, too.
 const (
-	leastBytes = 1 << 20
-	leastFiles = 500
+	// diskInterval is the time between two measurements; it is ten times the duration of the last one
+	// if that is longer, so that a large workspace does not keep a processor busy.
+	diskInterval = time.Second
+
+	// pollInterval is the time between two checks of the free space. When a good part of the remaining
+	// limit has gone since the last measurement, the next one begins immediately.
+	pollInterval = 25 * time.Millisecond
+
+	// lossBytes and lossFiles are the least loss for that: other processes write, too.
+	lossBytes = 1 << 20
+	lossFiles = 500
+
+	// maxDepth bounds nested directories; deeper ones count as too many files.
+	maxDepth = 256
+
+	// minFree is the space that commands leave free on a file system, in bytes, or half of the space
+	// that was free at their start if that is less.
+	minFree = 512 << 20
 )
 
-// depthLimit is how deep directories may lie in each other; deeper ones count as too many files.
-const depthLimit = 256
-
-// minFree is what commands leave of a file system, in bytes, or half of what was free at their
-// start if that is less.
-const minFree = 512 << 20
-
-// usage is what lies in a directory, or what a file system has left.
+// usage is the content of a directory, or the free space of a file system.
 type usage struct {
-	bytes int64 // of each file its length or the place it takes, whichever is more
-	files int   // files and directories, without the first
+	bytes int64 // of each file its length or its space on disk, whichever is more
+	files int   // files and directories, without the root
 }
 
-// much says whether a loss is a good part of what a limit had left.
-func (u usage) much(left usage, limits Limits) bool {
-	return limits.Disk > 0 && u.bytes >= max(leastBytes, left.bytes/4) ||
-		limits.Files > 0 && u.files >= max(leastFiles, left.files/4)
+// significant reports whether a loss is a good part of the remaining limits.
+func (u usage) significant(left usage, limits Limits) bool {
+	return limits.Disk > 0 && u.bytes >= max(lossBytes, left.bytes/4) ||
+		limits.Files > 0 && u.files >= max(lossFiles, left.files/4)
 }
 
-var errTooMany = errors.New("more files than are allowed")
+var errTooMany = errors.New("more files than the limit")
 
 // quota watches the disk for one command.
 type quota struct {
 	s       *Sandbox
 	volumes []*volume
-	before  usage         // as last measured, when the command before had ended
-	left    usage         // what the limits left at the last walk
-	walked  time.Time     // when the last walk ended
-	took    time.Duration // the last walk
+	before  usage         // measured after the previous command
+	left    usage         // of the limits, at the last measurement
+	ended   time.Time     // of the last measurement
+	took    time.Duration // the last measurement
 
-	// unnamed is the space of files that the command has open and no directory has, in bytes;
-	// hidden says that there may be more of them. It is nil where nobody can tell.
+	// unnamed measures the command's open files without a name; hidden reports that there may be
+	// more of them. It is nil where that is impossible.
 	unnamed func() (bytes int64, hidden bool)
 
 	done chan struct{}
@@ -62,16 +62,16 @@ type quota struct {
 // volume is a file system that a command can write to.
 type volume struct {
 	dir   string
-	floor int64 // how many bytes commands leave free
-	first int64 // how many were free at the start
-	free  usage // before the last walk
+	floor int64 // bytes that commands leave free
+	first int64 // bytes free at the start
+	free  usage // at the last measurement
 	now   usage
 }
 
-// watchDisk measures again and again until it is stopped, and kills when a limit is reached.
-func (s *Sandbox) watchDisk(v *verdict, unnamed func() (int64, bool)) *quota {
+// watchDisk measures repeatedly until the quota is stopped, and kills the command at a limit.
+func (s *Sandbox) watchDisk(end *ending, unnamed func() (int64, bool)) *quota {
 	q := &quota{
-		s: s, unnamed: unnamed, before: *s.used.Load(), walked: time.Now(),
+		s: s, unnamed: unnamed, before: *s.used.Load(), ended: time.Now(),
 		done: make(chan struct{}), over: make(chan struct{}),
 	}
 	q.left = usage{bytes: s.options.Limits.Disk - q.before.bytes, files: s.options.Limits.Files - q.before.files}
@@ -83,11 +83,11 @@ func (s *Sandbox) watchDisk(v *verdict, unnamed func() (int64, bool)) *quota {
 			break
 		}
 	}
-	go q.watch(v)
+	go q.watch(end)
 	return q
 }
 
-func (q *quota) watch(v *verdict) {
+func (q *quota) watch(end *ending) {
 	defer close(q.over)
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
@@ -97,42 +97,41 @@ func (q *quota) watch(v *verdict) {
 			return
 		case <-poll.C:
 		}
-		reason, err := q.look()
-		if reason != "" || err != nil {
-			v.end(reason, err)
+		if reason, err := q.poll(); reason != "" || err != nil {
+			end.set(reason, err)
 			return
 		}
 	}
 }
 
-// look measures if it is time to.
-func (q *quota) look() (Reason, error) {
+// poll checks the free space, and measures if it is time to.
+func (q *quota) poll() (Reason, error) {
 	var lost usage
-	for _, one := range q.volumes {
-		free, err := freeSpace(one.dir)
+	for _, v := range q.volumes {
+		free, err := freeSpace(v.dir)
 		if err != nil {
-			continue // nothing is known; the walk goes on
+			continue // measurements go on
 		}
-		if free.bytes < one.floor {
+		if free.bytes < v.floor {
 			return EndedDisk, nil
 		}
-		one.now = free
-		lost.bytes += max(0, one.free.bytes-free.bytes)
-		lost.files += max(0, one.free.files-free.files)
+		v.now = free
+		lost.bytes += max(0, v.free.bytes-free.bytes)
+		lost.files += max(0, v.free.files-free.files)
 	}
-	since := time.Since(q.walked)
+	since := time.Since(q.ended)
 	due := since >= max(diskInterval, 10*q.took)
-	early := since >= 2*q.took && lost.much(q.left, q.s.options.Limits)
+	early := since >= 2*q.took && lost.significant(q.left, q.s.options.Limits)
 	if !due && !early {
 		return "", nil
 	}
-	for _, one := range q.volumes {
-		one.free = one.now
+	for _, v := range q.volumes {
+		v.free = v.now
 	}
-	began := time.Now()
+	start := time.Now()
 	reason, err := q.measure(false)
-	q.walked = time.Now()
-	q.took = q.walked.Sub(began)
+	q.ended = time.Now()
+	q.took = q.ended.Sub(start)
 	return reason, err
 }
 
@@ -141,20 +140,14 @@ func (q *quota) stop() {
 	<-q.over
 }
 
-// check measures once more when nothing can write any more, and makes everything readable for the
-// worker again.
-func (q *quota) check() (Reason, error) { return q.measure(true) }
-
-// measure says which limit is exceeded. A command that began beyond one may go on while it makes that
-// no worse: or nobody could remove what is too much.
+// measure returns the exceeded limit. A command that starts beyond a limit may go on as long as it adds
+// nothing, or nobody could remove the excess. The final measurement, after the end of the command, also
+// makes all files readable for the worker.
 func (q *quota) measure(final bool) (Reason, error) {
 	limits := q.s.options.Limits
-	files := limits.Files
-	switch {
-	case final:
-		files = 0 // everything is to be made readable
-	case files > 0:
-		files = max(files, q.before.files)
+	files := max(limits.Files, q.before.files)
+	if limits.Files == 0 || final {
+		files = 0
 	}
 	if limits.Disk > 0 && !final {
 		limits.Disk = max(limits.Disk, q.before.bytes)
@@ -167,7 +160,7 @@ func (q *quota) measure(final bool) (Reason, error) {
 		return "", err
 	}
 	if !final && q.unnamed != nil {
-		sum.bytes = q.withUnnamed(sum.bytes)
+		sum.bytes = q.addUnnamed(sum.bytes)
 	}
 	q.s.used.Store(&sum)
 	q.left = usage{bytes: limits.Disk - sum.bytes, files: limits.Files - sum.files}
@@ -180,22 +173,22 @@ func (q *quota) measure(final bool) (Reason, error) {
 	return "", nil
 }
 
-// withUnnamed adds files that no directory has. Where some cannot be seen, all that the file systems
-// have lost since the command began is taken for the command's.
-func (q *quota) withUnnamed(bytes int64) int64 {
+// addUnnamed adds the files without a name. If some cannot be seen, the command is charged with all
+// that the file systems have lost since its start.
+func (q *quota) addUnnamed(bytes int64) int64 {
 	open, hidden := q.unnamed()
 	if bytes += open; !hidden {
 		return bytes
 	}
 	lost := q.before.bytes
-	for _, one := range q.volumes {
-		lost += max(0, one.first-one.now.bytes)
+	for _, v := range q.volumes {
+		lost += max(0, v.first-v.now.bytes)
 	}
 	return max(bytes, lost)
 }
 
-// measure adds up the workspace and the temporary directory. More files than the limit, if it is
-// not 0, end it with errTooMany.
+// measure adds up the workspace and the temporary directory. It fails with errTooMany above a limit of
+// files other than 0. With access set it makes everything readable for the worker.
 func (s *Sandbox) measure(limit int, access bool) (usage, error) {
 	var sum usage
 	for _, dir := range []string{s.options.Workspace, s.temp} {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,10 +12,10 @@ import (
 	"strings"
 )
 
-// user is what commands are called at level full.
+// user is the name of the commands' user at level full.
 const user = "agent"
 
-// environment is all that a command has: it is built here, nothing of the worker's is passed on.
+// environment builds the whole environment of a command; no variable of the worker is passed on.
 func (s *Sandbox) environment(added map[string]string) []string {
 	home := filepath.Join(s.tempIn, "home")
 	env := map[string]string{
@@ -22,9 +23,8 @@ func (s *Sandbox) environment(added map[string]string) []string {
 		"HOME":   home,
 		"TMPDIR": s.tempIn,
 		"USER":   user, "LOGNAME": user,
-		"LANG": "C.UTF-8",
-		// An unreadable file of the host would be an error to git.
-		"GIT_CONFIG_NOSYSTEM": "1",
+		"LANG":                "C.UTF-8",
+		"GIT_CONFIG_NOSYSTEM": "1", // an unreadable file of the host would be an error to git
 		"TERM":                "dumb",
 		"PWD":                 s.inside,
 	}
@@ -34,9 +34,7 @@ func (s *Sandbox) environment(added map[string]string) []string {
 		}
 		env["TEMP"], env["TMP"], env["USERPROFILE"] = s.tempIn, s.tempIn, home
 	}
-	for name, value := range added {
-		env[name] = value
-	}
+	maps.Copy(env, added)
 	list := make([]string, 0, len(env))
 	for name, value := range env {
 		list = append(list, name+"="+value)
@@ -45,8 +43,8 @@ func (s *Sandbox) environment(added map[string]string) []string {
 	return list
 }
 
-// sensitive are directories that hold more than programs, so that no toolchain is one of them,
-// holds one, or (for those with inside set) lies in one.
+// sensitive are directories that hold more than programs. A toolchain may not be or hold one, nor lie
+// in one with inside set.
 var sensitive = []struct {
 	path   string
 	inside bool
@@ -67,15 +65,14 @@ var sensitive = []struct {
 	{"/Users", false},
 }
 
-// toolchains checks the directories that the operator adds, and gives them without symbolic links,
-// each once.
+// toolchains validates the operator's toolchains and returns their real paths, each once.
 func toolchains(o Options) ([]string, error) {
 	private := []string{o.Workspace, o.Temp}
 	for _, dir := range o.Private {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = real
 		}
-		private = append(private, dir) // one that is not there yet, too
+		private = append(private, dir) // also a directory that does not exist yet
 	}
 	home := ""
 	if dir, err := os.UserHomeDir(); err == nil {
@@ -87,13 +84,13 @@ func toolchains(o Options) ([]string, error) {
 		}
 	}
 	var found []string
-	for _, given := range o.Toolchains {
-		path, err := directory(given)
+	for _, name := range o.Toolchains {
+		path, err := directory(name)
 		if err != nil {
 			return nil, fmt.Errorf("toolchain: %w", err)
 		}
-		if reason := refused(path, private, home); reason != "" {
-			return nil, fmt.Errorf("toolchain %s: it %s, so commands could read more than programs; name the directory of the toolchain itself", given, reason)
+		if reason := refuseToolchain(path, private, home); reason != "" {
+			return nil, fmt.Errorf("toolchain %s: it %s, so commands could read more than programs; name the directory of the toolchain itself", name, reason)
 		}
 		if !slices.Contains(found, path) {
 			found = append(found, path)
@@ -102,9 +99,10 @@ func toolchains(o Options) ([]string, error) {
 	return found, nil
 }
 
-// refused says why a directory cannot be shown to commands, or nothing. A private directory may
-// neither lie in it nor hold it; the home directory may hold it (version managers live there).
-func refused(path string, private []string, home string) string {
+// refuseToolchain returns the reason why commands must not read a directory, or nothing. A private
+// directory may neither lie in it nor hold it; the home directory may hold it, because version managers
+// live there.
+func refuseToolchain(path string, private []string, home string) string {
 	for _, s := range sensitive {
 		if within(s.path, path) {
 			return "is or holds " + s.path
@@ -127,13 +125,12 @@ func refused(path string, private []string, home string) string {
 	return ""
 }
 
-// searchPath is PATH for commands: the toolchains first, then the system's directories.
+// searchPath is the commands' PATH: the toolchains, then the system's directories.
 func searchPath(toolchains []string) []string {
 	var path []string
 	for _, dir := range toolchains {
 		if info, err := os.Stat(filepath.Join(dir, "bin")); err == nil && info.IsDir() {
-			path = append(path, filepath.Join(dir, "bin"))
-			continue
+			dir = filepath.Join(dir, "bin")
 		}
 		path = append(path, dir)
 	}
@@ -147,8 +144,8 @@ func searchPath(toolchains []string) []string {
 	return append(path, "/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 }
 
-// lookPath finds a program in directories, or in dir if its name has a slash; the worker's own PATH
-// has no part in it.
+// lookPath finds a program in the directories of path, or relative to dir if its name has a slash. The
+// worker's own PATH is not used.
 func lookPath(name string, path []string, dir string) (string, error) {
 	if strings.ContainsAny(name, `/`) || runtime.GOOS == "windows" && strings.ContainsAny(name, `\`) {
 		if !filepath.IsAbs(name) {

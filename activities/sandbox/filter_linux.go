@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rule is what the filter does with one system call. Without tests it always answers; with them,
-// when all of one group are true.
+// rule answers a system call in the kernel's place. With tests it applies only if all tests of one
+// group are true.
 type rule struct {
 	call   uint32
-	answer unix.Errno // 0 does nothing and says that it was done
+	answer unix.Errno // 0 pretends success
 	tests  [][]test
-	ask    bool // instead of an answer, the listener is asked
+	ask    bool // the listener decides
 }
 
-// test compares the lower half of an argument; the kernel takes no more of those that are tested.
+// test compares the lower half of an argument; the kernel ignores the upper half of those tested here.
 type test struct {
 	arg  uint32
 	jump bpf.JumpTest
 	val  uint32
 }
 
-// denied are calls that nothing ordinary needs: looking into other processes, changing mounts,
-// roots, namespaces and the kernel, keys of the host, and handles of files without their path.
+// denied are calls that ordinary programs do not need: on other processes, mounts, roots, namespaces, the
+// kernel, the host's keys, and file handles, which bypass paths.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
@@ -43,8 +43,8 @@ var denied = []uint32{
 	unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 }
 
-// absent are calls that programs do without when the kernel lacks them: their arguments lie in
-// memory, where no filter sees them, or they act without calls that it could see.
+// absent are calls for which programs have a fallback. A filter cannot see their arguments, which lie in
+// memory, or their later actions.
 var absent = []uint32{
 	unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET,
 }
@@ -55,7 +55,7 @@ const (
 	ioctlSetOwner = 0x8901 // FIOSETOWN
 )
 
-// rules is the filter of a level.
+// rules returns the filter of the spec.
 func (s spec) rules() []rule {
 	var list []rule
 	deny := func(call uint32, answer unix.Errno, tests ...[]test) {
@@ -75,12 +75,12 @@ func (s spec) rules() []rule {
 	}
 	list = append(append(list, setIDRules()...), openFileRules()...)
 	if !s.Accounted {
-		// Memory that belongs to no process is counted only by a memory group.
+		// Only a memory cgroup counts memory that belongs to no process.
 		deny(unix.SYS_MEMFD_CREATE, unix.ENOSYS)
 		deny(unix.SYS_SHMGET, unix.ENOSYS)
 	}
-	if s.Ask {
-		list = append(list, askRules()...)
+	if s.AskThreads {
+		list = append(list, threadRules()...)
 	}
 	if s.Level == Full {
 		return append(list, ownNetworkRules()...)
@@ -88,8 +88,8 @@ func (s spec) rules() []rule {
 	return append(list, s.sharedHostRules()...)
 }
 
-// setIDRules keep commands from making programs that run as the owner of the workspace, who is the
-// worker's user and may be root.
+// setIDRules deny set-user-ID programs, which would run as the owner of the workspace: the worker's
+// user, possibly root.
 func setIDRules() []rule {
 	list := []rule{
 		{call: unix.SYS_FCHMOD, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpBitsSet, setID}}}},
@@ -101,9 +101,8 @@ func setIDRules() []rule {
 	return append(list, oldSetIDRules()...)
 }
 
-// openFileRules keep the files that a process has open where those who measure them look: with its
-// first thread's, and readable. To shut off its own memory is a promise to others that nothing here
-// could keep, so it is not told that it cannot.
+// openFileRules keep a process's open files measurable: shared by all its threads, and readable.
+// PR_SET_DUMPABLE pretends success, because programs that protect their memory this way need not fail.
 func openFileRules() []rule {
 	return []rule{
 		{call: unix.SYS_CLONE, answer: unix.EINVAL, tests: [][]test{{{0, bpf.JumpBitsSet, unix.CLONE_THREAD}, {0, bpf.JumpBitsNotSet, unix.CLONE_FILES}}}},
@@ -112,7 +111,7 @@ func openFileRules() []rule {
 	}
 }
 
-// ownNetworkRules leave sockets of the kinds that a network namespace confines.
+// ownNetworkRules allow only the socket families that a network namespace confines.
 func ownNetworkRules() []rule {
 	return []rule{{call: unix.SYS_SOCKET, answer: unix.EAFNOSUPPORT, tests: [][]test{
 		{
@@ -125,14 +124,14 @@ func ownNetworkRules() []rule {
 	}}}
 }
 
-// sharedHostRules make up for namespaces as far as a filter can: no sockets but connected pairs, no
-// calls that change other processes, and, where Landlock cannot tell, no killing of the child that
-// watches and no emptying of files that are opened for reading.
+// sharedHostRules replace namespaces as far as a filter can: no sockets except connected pairs, no calls
+// that change other processes and, on kernels whose Landlock cannot deny it, no killing of the child and
+// no truncation of files opened for reading.
 func (s spec) sharedHostRules() []rule {
 	list := []rule{
 		{call: unix.SYS_SOCKET, answer: unix.EACCES},
 		{call: unix.SYS_SOCKETPAIR, answer: unix.EACCES, tests: [][]test{{{1, bpf.JumpBitsNotSet, 1}}}}, // SOCK_STREAM and SOCK_SEQPACKET are odd
-		{call: unix.SYS_SOCKETPAIR, answer: unix.EACCES, tests: [][]test{{{1, bpf.JumpBitsSet, 2}}}},    // SOCK_RAW and what is not known
+		{call: unix.SYS_SOCKETPAIR, answer: unix.EACCES, tests: [][]test{{{1, bpf.JumpBitsSet, 2}}}},    // SOCK_RAW and unknown types
 	}
 	for call, arg := range map[uint32]uint32{
 		unix.SYS_SETPRIORITY: 1, unix.SYS_IOPRIO_SET: 1, unix.SYS_SCHED_SETPARAM: 0, unix.SYS_SCHED_SETSCHEDULER: 0,
@@ -149,8 +148,8 @@ func (s spec) sharedHostRules() []rule {
 	return append(list, s.guardRules(uint32(os.Getpid()), uint32(unix.Gettid()))...)
 }
 
-// guardRules keep commands from sending signals to the process that watches them, and to everybody.
-// From version 6 on Landlock does that too, but for the one thread that is confined like them.
+// guardRules keep commands from signalling the child and all processes. Landlock does the same from
+// version 6 on, except for the child's one thread that is confined like the command.
 func (s spec) guardRules(guard, thread uint32) []rule {
 	const everybody = ^uint32(0)
 	group := ^guard + 1
@@ -175,16 +174,16 @@ func (s spec) guardRules(guard, thread uint32) []rule {
 	return list
 }
 
-// Where the kernel puts what a filter looks at: the call's number, the architecture, and the
-// arguments, each with its lower half first on the architectures that we build for.
+// Offsets of the call's number, the architecture and the arguments in the filter's input. The lower half
+// of an argument comes first on the supported architectures.
 const (
 	callOffset = 0
 	archOffset = 4
 	argsOffset = 16
 )
 
-// assemble makes the program: a foreign architecture kills, then each rule in turn, then all else is
-// allowed.
+// assemble compiles the filter: a foreign architecture kills the process, then the rules apply in turn,
+// and any other call is allowed.
 func assemble(rules []rule) ([]unix.SockFilter, error) {
 	instructions := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: archOffset, Size: 4},
@@ -208,7 +207,7 @@ func assemble(rules []rule) ([]unix.SockFilter, error) {
 	return program, nil
 }
 
-// instructions of a rule begin and end with the call's number loaded.
+// instructions compiles a rule. The call's number is loaded before and after it.
 func (r rule) instructions() []bpf.Instruction {
 	answer := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(r.answer)}
 	if r.ask {
@@ -231,28 +230,26 @@ func (r rule) instructions() []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: r.call, SkipFalse: uint8(len(body))}}, body...)
 }
 
-// threads answers the command's calls that make threads, where the kernel does not limit their number:
-// for a worker that is root, and where the kernel would count what the worker's user runs elsewhere, too
-// (level landlock, and old kernels). A call waits for its answer, so no bomb is faster than the counting,
-// and when this process is gone the calls fail.
+// threads decides on the command's calls that make threads if the kernel does not limit their number:
+// for a worker that is root, and where the kernel would also count the user's processes outside of the
+// sandbox (level landlock, old kernels). A call waits for its answer, so that no bomb outruns the
+// counting, and fails after the child's death.
 //
-// Processes are not asked for. A signal ends the wait, and a shell whose earlier child has ended
-// meanwhile takes that for a failure to fork; threads are made with all signals blocked. The guard
-// looks out for processes instead.
+// The guard, not threads, limits processes: a signal interrupts a call that waits, and a shell would take
+// the signal of an ended child for a failed fork. Threads are made with all signals blocked.
 type threads struct {
 	listener int
 	tasks    *tasks
 	limit    int
-	alive    int // no fewer than there are: those of the last count, and every one allowed since
+	alive    int // upper bound: the last count and all threads allowed since
 	counted  time.Time
 	dying    <-chan struct{}
 }
 
-// countAge is the least time from one count to the next.
+// countAge is the minimum time between two counts.
 const countAge = 10 * time.Millisecond
 
-// notification and reply are what the kernel exchanges with the listener of a filter: struct
-// seccomp_notif and struct seccomp_notif_resp.
+// notification and reply are struct seccomp_notif and struct seccomp_notif_resp of the kernel.
 type notification struct {
 	id          uint64
 	pid, flags  uint32
@@ -269,14 +266,14 @@ type reply struct {
 	flags uint32
 }
 
-// answer goes on until the listener ends.
+// answer returns when the listener is closed.
 func (t *threads) answer() {
 	runtime.LockOSThread()
 	for {
 		var n notification
 		if err := t.exchange(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 			if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
-				continue // a signal to us, or the caller's death
+				continue // a signal to the child, or the caller's death
 			}
 			return
 		}
@@ -284,7 +281,7 @@ func (t *threads) answer() {
 		if !t.allow() {
 			r = reply{id: n.id, err: -int32(unix.EAGAIN)}
 		}
-		// The caller may be dead; but one that lives would wait for ever for a reply that a signal to us stopped.
+		// Without a repetition after a signal, a living caller would wait for ever.
 		for errors.Is(t.exchange(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)), unix.EINTR) {
 		}
 	}
@@ -297,6 +294,7 @@ func (t *threads) exchange(request uintptr, value unsafe.Pointer) error {
 	return nil
 }
 
+// allow counts the threads again when the limit seems to be reached: some may have ended.
 func (t *threads) allow() bool {
 	select {
 	case <-t.dying:
@@ -304,7 +302,6 @@ func (t *threads) allow() bool {
 	default:
 	}
 	if t.alive >= t.limit {
-		// Those that were allowed may have ended. A bomb waits, so that counting it costs little.
 		time.Sleep(time.Until(t.counted.Add(countAge)))
 		t.alive = 0
 		t.tasks.descendants(func(one task) { t.alive += one.threads })
@@ -317,23 +314,22 @@ func (t *threads) allow() bool {
 	return true
 }
 
-// askRules are the calls that are asked about: what shares its memory, and does not wait for it to be
-// replaced by another program's.
-func askRules() []rule {
+// threadRules ask the listener about clone with shared memory, except for vfork.
+func threadRules() []rule {
 	return []rule{{call: unix.SYS_CLONE, ask: true, tests: [][]test{
 		{{0, bpf.JumpBitsSet, unix.CLONE_VM}, {0, bpf.JumpBitsNotSet, unix.CLONE_VFORK}},
 	}}}
 }
 
-// filterCalls puts the filter on this thread and what it starts, and gives the listener of those
-// calls that are asked about, or -1.
+// filterCalls installs the filter on this thread and its future processes, and returns the listener, or -1
+// without threadRules.
 func (s spec) filterCalls() (int, error) {
 	program, err := assemble(s.rules())
 	if err != nil {
 		return -1, err
 	}
 	flags := uintptr(0)
-	if s.Ask {
+	if s.AskThreads {
 		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	}
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
@@ -341,7 +337,7 @@ func (s spec) filterCalls() (int, error) {
 	if e != 0 {
 		return -1, fmt.Errorf("install the filter: %w", e)
 	}
-	if !s.Ask {
+	if !s.AskThreads {
 		return -1, nil
 	}
 	return int(fd), nil

@@ -7,10 +7,10 @@ import (
 
 const nativeArch = unix.AUDIT_ARCH_X86_64
 
-// filters says whether there is a filter for this architecture.
+// filters reports whether there is a filter for this architecture.
 const filters = true
 
-// foreignCalls kill for calls of the x32 kind, which have numbers of their own.
+// foreignCalls kills a process that makes x32 calls, which have other numbers.
 func foreignCalls() []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: 0x40000000, SkipTrue: 1},
@@ -18,7 +18,7 @@ func foreignCalls() []bpf.Instruction {
 	}
 }
 
-// oldSetIDRules are for calls that newer architectures do without.
+// oldSetIDRules cover calls that newer architectures lack.
 func oldSetIDRules() []rule {
 	return []rule{
 		{call: unix.SYS_CHMOD, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpBitsSet, setID}}}},

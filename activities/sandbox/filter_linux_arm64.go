@@ -7,13 +7,13 @@ import (
 
 const nativeArch = unix.AUDIT_ARCH_AARCH64
 
-// filters says whether there is a filter for this architecture.
+// filters reports whether there is a filter for this architecture.
 const filters = true
 
-// foreignCalls is empty: this architecture has one kind of calls.
+// foreignCalls is empty: this architecture has one set of calls.
 func foreignCalls() []bpf.Instruction { return nil }
 
-// oldSetIDRules is empty: the calls do not exist here.
+// oldSetIDRules is empty: this architecture lacks the calls.
 func oldSetIDRules() []rule { return nil }
 
 func oldTruncateRules() []rule { return nil }

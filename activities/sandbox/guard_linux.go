@@ -13,42 +13,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchInterval is how often the processes of a command are looked at.
+// watchInterval is the time between two measurements of a command's processes.
 const watchInterval = 100 * time.Millisecond
 
-// glanceInterval is how often the number of the host's processes is looked at where the kernel does not
-// limit a command's: when it has grown by what the command may still have, those are counted at once.
+// glanceInterval is the time between two reads of the host's number of processes where the kernel does not
+// limit a command's. If that number has grown by the command's remaining limit, its processes are measured at once.
 const glanceInterval = 5 * time.Millisecond
 
-// guard is the part of the child that is not confined: it watches the command's processes, and
-// kills all of them when the command ends, goes beyond a limit, or the worker closes the control
-// pipe, which its death does too.
+// guard is the unconfined part of the child: it watches the command's processes, and kills all of them
+// when the command ends or exceeds a limit, or when the worker closes the control pipe or dies.
 type guard struct {
 	spec  spec
 	tasks *tasks
 
-	dying  chan struct{} // closed when everything has to die
+	dying  chan struct{} // closed when all processes have to die
 	once   sync.Once
 	reason Reason
-	most   atomic.Int64 // memory
-	spent  atomic.Int64 // processor time at the last look
+	peak   atomic.Int64 // memory
+	spent  atomic.Int64 // processor time at the last measurement
 
-	threads int // of the command, at the last look
+	threads int // of the command, at the last measurement
 
-	command atomic.Int64 // the process that was started, until it is reaped
+	command atomic.Int64 // process ID of the command until it is reaped
 }
 
 func newGuard(s spec, tasks *tasks, control *os.File) (*guard, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("become the parent of what is left behind: %w", err)
+		return nil, fmt.Errorf("become the parent of orphaned processes: %w", err)
 	}
 	g := &guard{spec: s, tasks: tasks, dying: make(chan struct{})}
 	go func() {
-		// The end of the pipe, not what may be left of the spec, says that the worker has no more use for us.
+		// The decoder may have left a rest of the spec; the end of the pipe is the signal.
 		_, _ = io.Copy(io.Discard, control)
 		g.die("")
 		if s.Level == Full {
-			syscall.Exit(1) // the first process of a namespace takes all others with it
+			syscall.Exit(1) // the end of a namespace's first process kills the others
 		}
 	}()
 	go g.watch()
@@ -63,17 +62,17 @@ func (g *guard) die(reason Reason) {
 	})
 }
 
-// kill ends every process again and again, until see has reaped the last one and this process ends.
-// At level full one call reaches all others of the namespace.
+// kill kills all processes repeatedly until wait has reaped the last one and the child ends. At level
+// full one call reaches all other processes of the namespace.
 func (g *guard) kill() {
 	runtime.LockOSThread()
 	<-g.dying
 	for {
 		if g.spec.Level == Full {
-			_ = unix.Kill(-1, unix.SIGKILL) // with nobody left it fails
+			_ = unix.Kill(-1, unix.SIGKILL) // fails without processes
 		} else {
 			if group := g.command.Load(); group > 0 {
-				_ = unix.Kill(-int(group), unix.SIGKILL) // most are in the command's own group
+				_ = unix.Kill(-int(group), unix.SIGKILL) // reaches most of them at once
 			}
 			g.tasks.killAll()
 		}
@@ -81,8 +80,8 @@ func (g *guard) kill() {
 	}
 }
 
-// see waits for the command, has the rest killed, and returns when no child is left.
-func (g *guard) see(command int) status {
+// wait waits for the command, has all other processes killed, and returns when no child is left.
+func (g *guard) wait(command int) status {
 	var st status
 	g.command.Store(int64(command))
 	for {
@@ -92,7 +91,7 @@ func (g *guard) see(command int) status {
 			continue
 		}
 		if err != nil {
-			break // nobody is left
+			break // no process is left
 		}
 		if pid != command || !ws.Exited() && !ws.Signaled() {
 			continue
@@ -111,12 +110,11 @@ func (g *guard) see(command int) status {
 	}
 	reaped, largest := children()
 	st.CPU = max(reaped, time.Duration(g.spent.Load()))
-	st.MaxMemory = max(largest, g.most.Load())
+	st.MaxMemory = max(largest, g.peak.Load())
 	return st
 }
 
-// children is the processor time of the processes that were waited for, and the memory of the
-// largest one.
+// children returns the processor time of all reaped processes and the memory of the largest one.
 func children() (time.Duration, int64) {
 	var ru syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &ru); err != nil {
@@ -125,23 +123,23 @@ func children() (time.Duration, int64) {
 	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), int64(ru.Maxrss) << 10
 }
 
-// watch looks at the processes in turns, and has them killed beyond a limit.
+// watch measures the processes repeatedly, and has them killed beyond a limit.
 func (g *guard) watch() {
 	for g.pause() {
-		if reason := g.look(); reason != "" {
+		if reason := g.measure(); reason != "" {
 			g.die(reason)
 			return
 		}
 	}
 }
 
-// pause waits until it is time for the next look, and says whether there is to be one.
+// pause waits for the next measurement and returns false if there is none.
 func (g *guard) pause() bool {
 	before := hostThreads()
 	next := time.NewTimer(watchInterval)
 	defer next.Stop()
 	var glance <-chan time.Time
-	if g.spec.Ask {
+	if g.spec.AskThreads {
 		ticker := time.NewTicker(glanceInterval)
 		defer ticker.Stop()
 		glance = ticker.C
@@ -160,8 +158,7 @@ func (g *guard) pause() bool {
 	}
 }
 
-// hostThreads is how many processes and threads there are on the host, ours among them, as far as 16
-// bits can tell.
+// hostThreads returns the host's number of processes and threads, modulo 2^16.
 func hostThreads() uint16 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -170,7 +167,7 @@ func hostThreads() uint16 {
 	return info.Procs
 }
 
-func (g *guard) look() Reason {
+func (g *guard) measure() Reason {
 	limits := g.spec.Limits
 	var memory int64
 	g.threads = 0
@@ -186,13 +183,11 @@ func (g *guard) look() Reason {
 		shared = sharedMemory()
 	}
 	memory += shared
-	if memory > g.most.Load() {
-		g.most.Store(memory)
-	}
+	g.peak.Store(max(memory, g.peak.Load()))
 	switch {
 	case limits.CPU > 0 && spent > limits.CPU:
 		return EndedCPU
-	case limits.Processes > 0 && g.threads > limits.Processes+ownThreads: // where the kernel limits them, there are never so many
+	case limits.Processes > 0 && g.threads > limits.Processes+ownThreads: // never true where the kernel limits them
 		return EndedProcesses
 	case limits.Memory > 0 && memory > limits.Memory && !g.spec.Accounted && shared+g.tasks.proportional(found) > limits.Memory:
 		return EndedMemory
@@ -200,7 +195,7 @@ func (g *guard) look() Reason {
 	return ""
 }
 
-// sharedMemory is what lies in /dev/shm of the namespace, in bytes.
+// sharedMemory returns the bytes in the namespace's /dev/shm.
 func sharedMemory() int64 {
 	var st unix.Statfs_t
 	if unix.Statfs("/dev/shm", &st) != nil {

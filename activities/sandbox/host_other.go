@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// measure walks a directory; the access is not changed.
+// measure walks a directory and leaves permissions unchanged.
 func measure(path string, check func(int) error, _ bool) (usage, error) {
 	var sum usage
 	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
@@ -33,15 +33,15 @@ func measure(path string, check func(int) error, _ bool) (usage, error) {
 	return sum, err
 }
 
-// freeSpace is not known.
+// freeSpace is unlimited: this system does not report it.
 func freeSpace(string) (usage, error) { return usage{bytes: math.MaxInt64}, nil }
 
 func sameVolume(string, string) bool { return true }
 
-// ownGroup does nothing: there are no process groups to kill here.
+// ownGroup does nothing: this system has no process groups.
 func ownGroup(*exec.Cmd) {}
 
-// killGroup kills the one process.
+// killGroup kills only the process itself.
 func killGroup(p *os.Process) { _ = p.Kill() }
 
 func signalOf(*os.ProcessState) (int, string) { return 0, "" }

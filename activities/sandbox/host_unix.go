@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure walks a directory that others write to at the same moment. It follows no link and leaves
-// the directory by no way, because each step is relative to the descriptor of the one before. What
-// the owner has shut, it opens (a directory in any case, a file only with access set), so that
-// nothing hides from it and the worker can copy and remove everything. The check, if there is one,
-// sees the number of files so far and ends the walk with its error.
+// measure walks a directory to which other processes write meanwhile. It follows no link and cannot leave
+// the directory, because each step is relative to an open descriptor. It gives the owner missing
+// permissions (on directories always, on files only with access set), so that nothing hides from it and
+// the worker can copy and remove everything. The check, if any, gets the number of files so far, and its
+// error ends the walk.
 func measure(path string, check func(int) error, access bool) (usage, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil && errors.Is(err, fs.ErrPermission) && os.Chmod(path, 0o700) == nil {
@@ -38,11 +38,11 @@ type walk struct {
 	access bool
 }
 
-// directory walks one that is open, and closes it.
+// directory walks an open directory and closes it.
 func (w *walk) directory(fd int, name string, depth int) error {
 	dir := os.NewFile(uintptr(fd), name)
 	defer dir.Close()
-	if depth > depthLimit {
+	if depth > maxDepth {
 		return errTooMany
 	}
 	if w.access {
@@ -72,7 +72,7 @@ func (w *walk) directory(fd int, name string, depth int) error {
 func (w *walk) entry(fd int, name string, depth int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return gone(err)
+		return ignoreGone(err)
 	}
 	w.sum.files++
 	w.sum.bytes += max(st.Size, st.Blocks*512)
@@ -80,26 +80,26 @@ func (w *walk) entry(fd int, name string, depth int) error {
 	case unix.S_IFDIR:
 		sub, err := enterDirectory(fd, name)
 		if err != nil {
-			return gone(err)
+			return ignoreGone(err)
 		}
 		return w.directory(sub, name, depth+1)
 	case unix.S_IFREG:
 		if w.access && st.Mode&unix.S_IRUSR == 0 && st.Nlink == 1 {
-			return gone(shut(unix.Fchmodat(fd, name, uint32(st.Mode&0o777|unix.S_IRUSR), unix.AT_SYMLINK_NOFOLLOW)))
+			return ignoreGone(ignoreDenied(unix.Fchmodat(fd, name, uint32(st.Mode&0o777|unix.S_IRUSR), unix.AT_SYMLINK_NOFOLLOW)))
 		}
 	}
 	return nil
 }
 
-// permit gives the owner back what a directory needs to be copied and removed.
+// permit gives the owner the permissions to copy and remove a directory.
 func (w *walk) permit(fd int) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
-		_ = unix.Fchmod(fd, uint32(st.Mode&0o777|0o700)) // a directory of another's is not ours to open
+		_ = unix.Fchmod(fd, uint32(st.Mode&0o777|0o700)) // fails for another user's directory
 	}
 }
 
-// enterDirectory opens a directory, after giving its owner the permission if that is missing.
+// enterDirectory opens a directory, after giving its owner the permission if necessary.
 func enterDirectory(fd int, name string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	sub, err := unix.Openat(fd, name, flags, 0)
@@ -109,24 +109,23 @@ func enterDirectory(fd int, name string) (int, error) {
 	return sub, err
 }
 
-// gone forgives what vanished, or became something else, while it was looked at.
-func gone(err error) error {
+// ignoreGone ignores errors of files that vanished or changed their type during the walk.
+func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
 	return err
 }
 
-// shut forgives a mode that is not ours to change.
-func shut(err error) error {
+// ignoreDenied ignores errors of permissions that this user cannot change.
+func ignoreDenied(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
 	}
 	return err
 }
 
-// freeSpace is what may still be written to the file system of a directory. One that does not bound
-// the number of its files has 0 of them free.
+// freeSpace returns the free space of a directory's file system; 0 files if it does not bound their number.
 func freeSpace(dir string) (usage, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -135,19 +134,19 @@ func freeSpace(dir string) (usage, error) {
 	return usage{bytes: int64(st.Bavail) * int64(st.Bsize), files: int(st.Ffree)}, nil
 }
 
-// sameVolume says whether two directories lie on one file system, and so on one disk.
+// sameVolume reports whether two directories lie on one file system.
 func sameVolume(a, b string) bool {
 	var first, second unix.Stat_t
 	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev
 }
 
-// ownGroup makes a process the leader of a group, so that all of it can be killed.
+// ownGroup starts a process in a group of its own, which killGroup can kill.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// killGroup kills the group; that it is empty is no fault.
+// killGroup kills a group, which may be empty.
 func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
-// signalOf is the number and name of the signal that killed a process.
+// signalOf returns the number and name of the signal that killed a process.
 func signalOf(state *os.ProcessState) (int, string) {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {
@@ -156,7 +155,7 @@ func signalOf(state *os.ProcessState) (int, string) {
 	return int(status.Signal()), unix.SignalName(status.Signal())
 }
 
-// maxMemory is the most that the largest process of a command had, in bytes.
+// maxMemory returns the peak memory of the largest process of a command, in bytes.
 func maxMemory(state *os.ProcessState) int64 {
 	usage, ok := state.SysUsage().(*syscall.Rusage)
 	if !ok {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What Landlock rules allow. The sets grow with the version that the kernel has; none is asked for
-// that it lacks, and none is left out that it has.
+// Rights of Landlock rules. Those that the kernel's version lacks are masked out.
 const (
 	canRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	canRun   = canRead | unix.LANDLOCK_ACCESS_FS_EXECUTE
@@ -21,19 +20,19 @@ const (
 	canUseDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-	// fileRights are those that a rule for a file, not a directory, may give.
+	// fileRights are the rights that a rule for a file, not a directory, can grant.
 	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// harmlessProc are files of the host's /proc that tell nothing of other processes.
+// harmlessProc are files of the host's /proc without information on other processes.
 var harmlessProc = []string{
 	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems",
 	"/proc/sys/kernel/osrelease", "/proc/sys/kernel/pid_max", "/proc/sys/kernel/random", "/proc/sys/kernel/ngroups_max",
 	"/proc/sys/vm/overcommit_memory", "/proc/sys/fs/pipe-max-size", "/sys/devices/system/cpu",
 }
 
-// landlockVersion is the kernel's, or 0 if it has none.
+// landlockVersion returns the kernel's version of Landlock, or 0 without it.
 func landlockVersion() int {
 	version, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if e != 0 {
@@ -42,7 +41,7 @@ func landlockVersion() int {
 	return int(version)
 }
 
-// handled is everything that a version can forbid.
+// handled returns all rights that a version can forbid.
 func handled(version int) unix.LandlockRulesetAttr {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: 1<<13 - 1}
 	if version >= 2 {
@@ -63,13 +62,13 @@ func handled(version int) unix.LandlockRulesetAttr {
 	return attr
 }
 
-// restrictPaths forbids this thread, and what it starts, every file but those that it names.
+// restrictPaths limits this thread and its future processes to the files of allow.
 func (s spec) restrictPaths() error {
 	attr := handled(s.Landlock)
 	if s.Level == Full {
-		attr.Handled_access_net = 0 // the network is the namespace's own, with servers and clients in it
+		attr.Handled_access_net = 0 // the namespace confines the network
 	}
-	// The later fields are of later versions, and zero: every kernel takes the longer form with them.
+	// Older kernels accept the longer structure because the fields that they lack are zero.
 	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if e != 0 {
 		return fmt.Errorf("make a ruleset: %w", e)
@@ -92,13 +91,13 @@ func (s spec) restrictPaths() error {
 	return nil
 }
 
-// allow names the files. At level full the root has nothing that may not be read; otherwise it is
-// the host's.
+// allow adds the rules. At level full everything below the root is readable; otherwise the root is the
+// host's.
 func (s spec) allow(allow func(uint64, ...string) error) error {
 	if s.Level == Full {
 		return errors.Join(
 			allow(canRun, "/"),
-			allow(canWrite, WorkspacePath, "/tmp", "/dev/shm"),
+			allow(canWrite, workspacePath, "/tmp", "/dev/shm"),
 			allow(canUseDevice, devicePaths()...))
 	}
 	readable := append([]string{"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"}, harmlessProc...)
@@ -125,7 +124,7 @@ func devicePaths() []string {
 	return paths
 }
 
-// allowPath adds a rule; what is not there needs none.
+// allowPath adds a rule for a path, if that exists.
 func allowPath(ruleset int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -27,7 +27,7 @@ func TestAHostThatGivesLessIsRefused(t *testing.T) {
 	_, err = sandbox.Open(sandbox.Options{Workspace: t.TempDir(), Level: sandbox.Landlock, Host: sandbox.Host{Level: sandbox.Off}})
 	require.ErrorAs(t, err, &refused)
 	_, err = sandbox.Open(sandbox.Options{Workspace: t.TempDir(), Level: "strong", Host: lacking})
-	require.ErrorContains(t, err, `"strong" is none of full, landlock, off`)
+	require.ErrorContains(t, err, `unknown sandbox level "strong"; use one of full, landlock, off`)
 }
 
 func TestOptionsThatAreRefused(t *testing.T) {

@@ -16,15 +16,15 @@ import (
 type Sandbox struct {
 	options Options
 	temp    string // the temporary directory on the host
-	inside  string // the workspace's path as commands see it
-	tempIn  string // the temporary directory's path as commands see it
+	inside  string // the workspace's path in the sandbox
+	tempIn  string // the temporary directory's path in the sandbox
 	host    hosting
-	used    atomic.Pointer[usage] // when it was last measured
+	used    atomic.Pointer[usage] // the last measurement
 
 	mu     sync.Mutex
 	closed bool
 	next   int
-	kills  map[int]func() // of the runs under way
+	kills  map[int]func() // of the commands that run
 	runs   sync.WaitGroup
 
 	closing  sync.Once
@@ -33,37 +33,41 @@ type Sandbox struct {
 
 var errClosed = errors.New("the sandbox is closed")
 
-func open(o Options) (*Sandbox, error) {
+// Open makes a sandbox around a workspace. The caller closes it.
+func Open(o Options) (_ *Sandbox, err error) {
 	if o.Host.Level == "" {
 		o.Host = probe(context.Background())
 	}
 	if err := o.Level.require(o.Host); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err)
+		}
+	}()
 	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err)
+		return nil, err
 	}
 	temp, err := makeTemp(o.Temp)
 	if err != nil {
-		return nil, fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err)
+		return nil, err
 	}
 	s := &Sandbox{options: o, temp: temp, inside: o.Workspace, tempIn: temp, kills: map[int]func(){}}
 	if o.Level == Full {
-		s.inside, s.tempIn = WorkspacePath, "/tmp"
+		s.inside, s.tempIn = workspacePath, "/tmp"
 	}
-	if err := s.prepare(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err), os.RemoveAll(temp))
-	}
-	found, err := s.measure(0, false)
+	s.prepare()
+	used, err := s.measure(0, false)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open a sandbox for %s: %w", o.Workspace, err), s.close())
+		return nil, errors.Join(err, s.Close())
 	}
-	s.used.Store(&found)
+	s.used.Store(&used)
 	return s, nil
 }
 
-// makeTemp makes the directory that holds the commands' temporary files and home directory. Its
-// path has no symbolic link, because paths with one are not what Landlock and mounts are told.
+// makeTemp makes the directory of the commands' temporary files and home. Its path has no symbolic
+// link, because Landlock rules and mounts need the real path.
 func makeTemp(parent string) (string, error) {
 	temp, err := os.MkdirTemp(parent, "sandbox-")
 	if err != nil {
@@ -75,7 +79,7 @@ func makeTemp(parent string) (string, error) {
 	return temp, os.Mkdir(filepath.Join(temp, "home"), 0o700)
 }
 
-// check refuses options that would confine something else than is meant.
+// check validates the options and resolves their paths.
 func (o *Options) check() error {
 	workspace, err := directory(o.Workspace)
 	if err != nil {
@@ -100,15 +104,14 @@ func (o *Options) check() error {
 	return err
 }
 
-// directory gives the path of an existing directory without symbolic links.
+// directory resolves the symbolic links in the path of an existing directory.
 func directory(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%q is not an absolute path", path)
 	}
 	real, err := filepath.EvalSymlinks(path)
-	var part *fs.PathError
-	if errors.As(err, &part) { // it names the first part that is not there
-		return "", &fs.PathError{Op: "find", Path: path, Err: part.Err}
+	if missing, ok := errors.AsType[*fs.PathError](err); ok { // it names the first missing part of the path
+		return "", &fs.PathError{Op: "find", Path: path, Err: missing.Err}
 	}
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", path, err)
@@ -120,14 +123,14 @@ func directory(path string) (string, error) {
 	return real, err
 }
 
-// within says whether a path is a directory or lies in it; both are clean and absolute.
+// within reports whether path is dir or lies in it; both are clean and absolute.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// begin counts a run in, with what kills it, and gives what counts it out.
-func (s *Sandbox) begin(kill func()) (func(), error) {
+// register adds a run with the function that kills it, and returns the function that removes it.
+func (s *Sandbox) register(kill func()) (unregister func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -145,18 +148,19 @@ func (s *Sandbox) begin(kill func()) (func(), error) {
 	}, nil
 }
 
-// close may be called more than once; every call returns when all is done.
-func (s *Sandbox) close() error {
+// Close kills running commands, whose Run returns an error, and removes the temporary directory. It
+// may be called more than once; every call waits for the end.
+func (s *Sandbox) Close() error {
 	s.closing.Do(func() {
 		s.mu.Lock()
 		s.closed = true
 		for _, kill := range s.kills {
-			go kill() // it may have to wait for a writer that waits for us
+			go kill() // it may wait for a writer that waits for this call
 		}
 		s.mu.Unlock()
 		s.runs.Wait()
 		err := s.release()
-		// What the owner has shut cannot be removed until it is open.
+		// Directories without permissions cannot be removed until they get them back.
 		if _, walkErr := measure(s.temp, nil, true); walkErr != nil && !errors.Is(walkErr, errTooMany) {
 			err = errors.Join(err, walkErr)
 		}

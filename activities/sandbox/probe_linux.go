@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// attacks is what a trial tries. It says which attempt worked, and nothing if all failed.
+// attacks is the script of a trial. It prints which attempt worked, and nothing if all failed.
 const attacks = `
 cat "$1" && echo "read a file outside the workspace"
 echo changed > "$1" && echo "changed a file outside the workspace"
@@ -50,14 +50,14 @@ func probe(ctx context.Context) Host {
 	if h.Level != Off {
 		if h.Cgroup = delegated(); h.Cgroup != "" {
 			if _, err := try(ctx, h); err != nil {
-				h.Cgroup = "" // it cannot be used after all; the watchdog does without
+				h.Cgroup = "" // it cannot be used; the guard measures instead
 			}
 		}
 	}
 	return h
 }
 
-// try runs a program and some attacks at the host's supposed level.
+// try runs a program and some attacks at the supposed level of the host.
 func try(ctx context.Context, h Host) (idmap bool, err error) {
 	dir, err := os.MkdirTemp("", "sandbox-probe-")
 	if err != nil {
@@ -68,14 +68,14 @@ func try(ctx context.Context, h Host) (idmap bool, err error) {
 	if err := errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
 		return false, err
 	}
-	s, err := open(Options{
+	s, err := Open(Options{
 		Workspace: workspace, Temp: dir, Level: h.Level, Host: h,
 		Limits: Limits{Time: trialTime, Processes: 64, Output: 1 << 16},
 	})
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.tryOne(ctx, "/bin/true"); err != nil {
 		return false, err
 	}
@@ -83,24 +83,24 @@ func try(ctx context.Context, h Host) (idmap bool, err error) {
 	return s.host.idmap != nil, err
 }
 
-// tryOne runs a program that has to succeed and to say nothing.
+// tryOne runs a program that has to succeed without output.
 func (s *Sandbox) tryOne(ctx context.Context, args ...string) error {
 	var stdout, stderr bytes.Buffer
-	exit, err := s.run(ctx, Command{Args: args, Stdout: &stdout, Stderr: &stderr})
+	exit, err := s.Run(ctx, Command{Args: args, Stdout: &stdout, Stderr: &stderr})
 	if err != nil {
 		return err
 	}
 	if exit.Code != 0 || exit.Ended != "" {
 		return fmt.Errorf("%s ended with %d %s%s: %s", args[0], exit.Code, exit.Signal, exit.Ended, strings.TrimSpace(stderr.String()))
 	}
-	if said := strings.TrimSpace(stdout.String()); said != "" {
-		return fmt.Errorf("a command could do what it must not: %s", said)
+	if attack := strings.TrimSpace(stdout.String()); attack != "" {
+		return fmt.Errorf("an attack succeeded: %s", attack)
 	}
 	return nil
 }
 
-// missing says why level full does not work here, and the remedy, from what the host tells of
-// itself; the failure of the trial stands for what it does not tell.
+// missing lists the reasons why level full does not work here, each with its remedy, as far as the host's
+// settings show them, and the error of the trial.
 func missing(trial error, landlock int) []string {
 	var list []string
 	if !filters {
@@ -126,7 +126,7 @@ func missing(trial error, landlock int) []string {
 	return list
 }
 
-// setting is a value of /proc/sys, or nothing.
+// setting reads a value of /proc/sys; empty if it does not exist.
 func setting(name string) string {
 	data, err := os.ReadFile("/proc/sys/" + name)
 	if err != nil {
@@ -135,7 +135,7 @@ func setting(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// contained says whether this process seems to run in a container.
+// contained reports whether this process seems to run in a container.
 func contained() bool {
 	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
 		if _, err := os.Stat(mark); err == nil {

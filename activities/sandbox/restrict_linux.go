@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitResources sets what the kernel limits for each process, for this one too.
+// limitResources sets the resource limits of each process, including this one.
 func (s spec) limitResources() error {
 	limits := map[int]uint64{
 		unix.RLIMIT_CORE:   0,
@@ -30,7 +30,7 @@ func (s spec) limitResources() error {
 		}
 		limit := unix.Rlimit{Cur: min(value, old.Max), Max: min(value, old.Max)}
 		if resource == unix.RLIMIT_CPU && limit.Max < old.Max {
-			limit.Max++ // the soft limit's signal tells processor time from other causes
+			limit.Max++ // the soft limit's signal identifies the cause
 		}
 		if err := unix.Prlimit(0, resource, &limit, nil); err != nil {
 			return err
@@ -39,27 +39,27 @@ func (s spec) limitResources() error {
 	return nil
 }
 
-// inherited are the limits that a command gets from this process but that this process cannot live
-// under itself: it needs threads when the command has used up its processes, and memory that is not
-// the command's. They are set for the moment of the fork, softly, since nobody without rights could
-// lift a hard limit again; the filter keeps the command from changing them.
-func (s spec) inherited() map[int]uint64 {
+// forkLimits are limits that the command inherits but that the child cannot bear itself: it needs threads
+// when the command has used up its processes, and memory of its own. They are soft and set only during
+// the fork, since an unprivileged process cannot lift a hard limit; the filter keeps the command from
+// changing them.
+func (s spec) forkLimits() map[int]uint64 {
 	limits := map[int]uint64{}
 	if s.Limits.Processes > 0 && s.Counted {
 		limits[unix.RLIMIT_NPROC] = uint64(s.Limits.Processes + ownThreads)
 	}
 	if s.Limits.Memory > 0 {
-		// Not the address space: Java and Node reserve far more of that than they use.
+		// Not the address space: Java and Node reserve far more than they use.
 		limits[unix.RLIMIT_DATA] = uint64(s.Limits.Memory)
 	}
 	return limits
 }
 
-// softLimits are those that the filter protects.
+// softLimits are the resources of forkLimits, which the filter protects.
 var softLimits = []uint32{unix.RLIMIT_NPROC, unix.RLIMIT_DATA}
 
-// during does something under the inherited limits. They are set from a thread that is not confined.
-func (s spec) during(do func() error) error {
+// withForkLimits calls fork under the forkLimits, which an unconfined thread sets and lifts.
+func (s spec) withForkLimits(fork func() error) error {
 	old := map[int]unix.Rlimit{}
 	lift := func() error {
 		for resource, limit := range old {
@@ -70,7 +70,7 @@ func (s spec) during(do func() error) error {
 		return nil
 	}
 	set := func() error {
-		for resource, value := range s.inherited() {
+		for resource, value := range s.forkLimits() {
 			var before unix.Rlimit
 			if err := unix.Prlimit(0, resource, nil, &before); err != nil {
 				return err
@@ -86,108 +86,99 @@ func (s spec) during(do func() error) error {
 	if err := elsewhere(set); err != nil {
 		return err
 	}
-	err := do()
+	err := fork()
 	if liftErr := elsewhere(lift); liftErr != nil {
 		return liftErr
 	}
 	return err
 }
 
-// elsewhere does something on another thread than that of the caller, which is locked to its own.
-func elsewhere(do func() error) error {
+// elsewhere calls f on another thread than the caller's, which is locked to its goroutine.
+func elsewhere(f func() error) error {
 	done := make(chan error)
-	go func() { done <- do() }()
+	go func() { done <- f() }()
 	return <-done
 }
 
-// setupCapabilities are what the child needs in its own namespaces before it confines itself, and
-// its guard to the end, to kill and to measure.
+// setupCapabilities are the child's capabilities in its namespaces: to confine itself, and for its guard
+// to kill and to measure.
 var setupCapabilities = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP,
 	unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE,
 }
 
-// secureBits keep user 0, should a program become that, from getting capabilities, and lock that:
-// no root, no set-user-id fixups, no kept capabilities, no ambient ones.
+// secureBits deny capabilities to user 0 and lock that: no root, no set-user-ID fixups, no kept and no
+// ambient capabilities.
 const secureBits = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
 
-// dropPrivileges takes every capability from this thread, for good.
+// dropPrivileges removes all capabilities from this thread for good.
 func dropPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("shut off this process's own memory: %w", err)
+		return fmt.Errorf("protect this process's memory: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("ambient capabilities: %w", err)
 	}
-	held, err := heldCapabilities()
-	if err != nil {
-		return err
-	}
-	if held.has(unix.CAP_SETPCAP) {
-		if err := unix.Prctl(unix.PR_SET_SECUREBITS, secureBits, 0, 0, 0); err != nil {
-			return fmt.Errorf("secure bits: %w", err)
-		}
-		for c := uintptr(0); ; c++ {
-			err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-			if errors.Is(err, unix.EINVAL) {
-				break // the kernel knows no more
-			}
-			if err != nil {
-				return fmt.Errorf("bounding set: %w", err)
-			}
-		}
-	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
+	var capabilities, none [2]unix.CapUserData
+	if err := unix.Capget(&header, &capabilities[0]); err != nil {
+		return fmt.Errorf("read the capabilities: %w", err)
+	}
+	if capabilities[0].Effective&(1<<unix.CAP_SETPCAP) != 0 {
+		if err := clearBounds(); err != nil {
+			return err
+		}
+	}
 	if err := unix.Capset(&header, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
 	return nil
 }
 
-type capabilities [2]unix.CapUserData
-
-func heldCapabilities() (capabilities, error) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var held capabilities
-	if err := unix.Capget(&header, &held[0]); err != nil {
-		return held, fmt.Errorf("read the capabilities: %w", err)
+// clearBounds sets the secure bits and empties the capability bounding set.
+func clearBounds() error {
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, secureBits, 0, 0, 0); err != nil {
+		return fmt.Errorf("secure bits: %w", err)
 	}
-	return held, nil
+	for c := uintptr(0); ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			return nil // beyond the kernel's last capability
+		}
+		if err != nil {
+			return fmt.Errorf("bounding set: %w", err)
+		}
+	}
 }
 
-func (c capabilities) has(capability int) bool {
-	return c[capability/32].Effective&(1<<(capability%32)) != 0
-}
-
-// protect takes the permission to write from the read-only parts where no mount can do so, and gives
-// what gives it back. The child does it rather than the worker, so that it is given back also when
-// the worker is killed. A command that gives itself the permission can still write to them.
-func (s spec) protect() (restore func()) {
+// protectParts removes the write permissions of the read-only parts at level landlock, which has no mounts,
+// and returns the function that restores them. The child does it, so that they are restored also if the
+// worker is killed. A command can still give itself the permission.
+func (s spec) protectParts() (restore func()) {
 	if s.Level != Landlock || len(s.ReadOnly) == 0 {
 		return func() {}
 	}
 	root, err := os.OpenRoot(s.Workspace)
 	if err != nil {
-		return func() {} // to find the program will fail too, and say why
+		return func() {} // the search for the program will report the error
 	}
-	taken := map[string]fs.FileMode{}
-	take := func(name string, entry fs.DirEntry, err error) error {
+	modes := map[string]fs.FileMode{}
+	protect := func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
 			return nil
 		}
 		info, err := entry.Info()
 		if err == nil && info.Mode().Perm()&0o222 != 0 && root.Chmod(name, info.Mode().Perm()&^0o222) == nil {
-			taken[name] = info.Mode().Perm()
+			modes[name] = info.Mode().Perm()
 		}
 		return nil
 	}
 	for _, part := range s.ReadOnly {
-		_ = fs.WalkDir(root.FS(), path.Clean(part), take) // take passes over what it cannot change
+		_ = fs.WalkDir(root.FS(), path.Clean(part), protect) // protect returns no errors
 	}
 	return func() {
-		for name, mode := range taken {
-			// The caller's thread may be confined by now, and the file may be gone.
+		for name, mode := range modes {
+			// The caller's thread is confined by now, and the file may be gone.
 			_ = elsewhere(func() error { return root.Chmod(name, mode) })
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// madeFiles are files of /etc that are written anew, so that they name nobody but the one user.
+// madeFiles are written new, so that they name only the sandbox's user.
 var madeFiles = map[string]string{
 	"etc/passwd":        fmt.Sprintf("%s:x:%d:%d::/tmp/home:/bin/sh\n", user, innerID, innerID),
 	"etc/group":         fmt.Sprintf("%s:x:%d:\n", user, innerID),
@@ -23,12 +23,12 @@ var madeFiles = map[string]string{
 
 var deviceNodes = []string{"null", "zero", "full", "random", "urandom"}
 
-// shmSize bounds /dev/shm, in bytes; it is less where memory is limited to less.
+// shmSize bounds /dev/shm, in bytes, together with the memory limit.
 const shmSize = 256 << 20
 
-// enterRoot gives this process a root of its own with nothing but what a command may see. All that
-// is taken from the host is opened first, as the worker's user; then the process becomes the user of
-// the namespace and builds the root, which has to belong to that user.
+// enterRoot gives this process a root of its own with the files that a command may see. The host's files
+// are opened first, as the worker's user; then the process becomes the namespace's user and builds the
+// root, which has to belong to that user.
 func (s spec) enterRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -68,7 +68,7 @@ func (s spec) enterRoot() error {
 	return pivot()
 }
 
-// becomeInner takes on the user and group of the namespace, and leaves all other groups.
+// becomeInner switches to the namespace's user and group, and leaves all other groups.
 func becomeInner() error {
 	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); e != 0 {
 		return e
@@ -122,10 +122,10 @@ func makeFile(name, content string) error {
 	return os.WriteFile(name, []byte(content), 0o644)
 }
 
-// mountParts mounts the read-only parts of the workspace over themselves. They are found without
-// following links, which an earlier command may have made.
+// mountParts mounts the read-only parts of the workspace over themselves. It follows no links, which an
+// earlier command may have made.
 func (s spec) mountParts() error {
-	workspace, err := unix.Open(WorkspacePath[1:], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	workspace, err := unix.Open(workspacePath[1:], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,8 @@ func (s spec) mountParts() error {
 	return nil
 }
 
-// mountKernel mounts what the kernel makes. A container that hides parts of its /proc allows no new
-// one; then commands have none.
+// mountKernel mounts /dev/shm and /proc. Commands have no /proc if the worker's container hides parts of
+// its own, because the kernel then allows no new one.
 func (s spec) mountKernel() error {
 	size := int64(shmSize)
 	if s.Limits.Memory > 0 {
@@ -180,7 +180,7 @@ func (s spec) mountKernel() error {
 	return nil
 }
 
-// newFilesystem makes a file system with options such as "size=1m", attached nowhere yet.
+// newFilesystem makes a detached file system with options such as "size=1m".
 func newFilesystem(kind string, attributes int, options ...string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -203,13 +203,13 @@ func newFilesystem(kind string, attributes int, options ...string) (int, error) 
 	return fd, nil
 }
 
-// pivot makes the current directory the root, lets go of the old one and forbids changes.
+// pivot makes the current directory the root, unmounts the old one and forbids changes.
 func pivot() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("change the root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the host's root: %w", err)
+		return fmt.Errorf("unmount the host's root: %w", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
 		return err
@@ -235,11 +235,11 @@ func linkUp(name string) error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// systemDirs are shown read-only, where they exist. Links are made again as links.
+// systemDirs are mounted read-only if they exist; links stay links.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// systemFiles are what programs need of /etc and holds no secrets; all else is not there. Patterns
-// are those of filepath.Glob.
+// systemFiles are patterns (filepath.Glob) for the files of /etc that programs need and that hold no
+// secrets.
 var systemFiles = []string{
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone",
 	"/etc/os-release", "/etc/debian_version", "/etc/locale.alias", "/etc/mime.types", "/etc/magic", "/etc/services",
@@ -248,16 +248,16 @@ var systemFiles = []string{
 	"/etc/terminfo", "/etc/ghc", "/etc/R", "/etc/php", "/etc/nix/path",
 }
 
-// readOnly is how everything but the workspace and the temporary directory is mounted.
+// readOnly mounts everything except the workspace and the temporary directory.
 const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
-// tree is a mount that is attached nowhere yet.
+// tree is a detached mount.
 type tree struct {
 	fd int
-	at string // where it belongs, relative to the new root
+	at string // mount point, relative to the new root
 }
 
-// hostTrees are the mounts of everything from the host, and the links that stand for some of it.
+// hostTrees returns detached mounts of the host's files, and the links among them.
 func (s spec) hostTrees() ([]tree, map[string]string, error) {
 	links := map[string]string{}
 	wanted := append([]string{}, systemDirs...)
@@ -301,13 +301,13 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 	return trees, links, nil
 }
 
-// ownTrees are the mounts of the workspace and the temporary directory.
+// ownTrees returns detached mounts of the workspace and the temporary directory.
 func (s spec) ownTrees() ([]tree, error) {
 	if s.Trees {
-		return []tree{{treesFD, WorkspacePath[1:]}, {treesFD + 1, "tmp"}}, nil
+		return []tree{{treesFD, workspacePath[1:]}, {treesFD + 1, "tmp"}}, nil
 	}
 	var trees []tree
-	for at, dir := range map[string]string{WorkspacePath[1:]: s.Workspace, "tmp": s.Temp} {
+	for at, dir := range map[string]string{workspacePath[1:]: s.Workspace, "tmp": s.Temp} {
 		fd, err := cloneTree(unix.AT_FDCWD, dir, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 		if err != nil {
 			return nil, err
@@ -317,7 +317,7 @@ func (s spec) ownTrees() ([]tree, error) {
 	return trees, nil
 }
 
-// cloneTree copies a mount with all below it, and changes how it is mounted.
+// cloneTree copies a mount with all mounts below it, and adds attributes.
 func cloneTree(at int, name string, attributes uint64) (int, error) {
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE)
 	if name == "" {
@@ -334,8 +334,8 @@ func cloneTree(at int, name string, attributes uint64) (int, error) {
 	return fd, nil
 }
 
-// attach puts a mount into its place. Where that lies in a directory that was mounted, there is
-// nothing to be made: it has to be there.
+// attach mounts the tree and makes the mount point if necessary. In a directory that is itself mounted the
+// mount point has to exist.
 func (t tree) attach() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(t.fd, &st); err != nil {

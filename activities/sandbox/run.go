@@ -10,60 +10,57 @@ import (
 	"time"
 )
 
-// running is a command under way.
+// running is a started command.
 type running struct {
-	kill func()                // ends it with all it started; may be called more than once, and after the end
-	wait func() (ended, error) // returns when nothing of it is left
+	kill func()               // kills it with all its processes; may be called repeatedly, also after the end
+	wait func() (Exit, error) // returns when none of its processes is left
 
-	// unnamed is the space of its open files that no directory has; nil where nobody can tell
+	// unnamed measures its open files without a name; nil where that is impossible.
 	unnamed func() (bytes int64, hidden bool)
 }
 
-// ended is what is known of a command at its end.
-type ended struct {
-	Exit
-	killed bool // it did not end by itself
-}
-
-// verdict is the first cause for which a command was killed.
-type verdict struct {
+// ending is the first cause for which a command is killed.
+type ending struct {
 	mu     sync.Mutex
 	reason Reason
 	err    error
-	kill   func()
+	kill   func() // nil before the start
 }
 
-// end kills for a cause; only the first one counts.
-func (v *verdict) end(reason Reason, err error) {
-	v.mu.Lock()
-	if v.reason == "" && v.err == nil {
-		v.reason, v.err = reason, err
+// set kills for a cause, of which only the first one counts.
+func (e *ending) set(reason Reason, err error) {
+	e.mu.Lock()
+	if e.reason == "" && e.err == nil {
+		e.reason, e.err = reason, err
 	}
-	kill := v.kill
-	v.mu.Unlock()
+	kill := e.kill
+	e.mu.Unlock()
 	if kill != nil {
 		kill()
 	}
 }
 
-// started says what kills from now on, and kills at once if there was a cause before.
-func (v *verdict) started(kill func()) {
-	v.mu.Lock()
-	v.kill = kill
-	decided := v.reason != "" || v.err != nil
-	v.mu.Unlock()
+// started provides the function that kills, and calls it if there already is a cause.
+func (e *ending) started(kill func()) {
+	e.mu.Lock()
+	e.kill = kill
+	decided := e.reason != "" || e.err != nil
+	e.mu.Unlock()
 	if decided {
 		kill()
 	}
 }
 
-func (v *verdict) get() (Reason, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.reason, v.err
+func (e *ending) get() (Reason, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reason, e.err
 }
 
-func (s *Sandbox) run(ctx context.Context, c Command) (Exit, error) {
+// Run runs a command and returns when all its processes are gone. A command that fails or exceeds a
+// limit returns an Exit; an error is a fault of the host or the end of ctx. Concurrent calls each have
+// their own limits, except for disk and files.
+func (s *Sandbox) Run(ctx context.Context, c Command) (Exit, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return Exit{}, errors.New("run a command: no program is named")
 	}
@@ -73,103 +70,102 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Exit, error) {
 	if !filepath.IsLocal(c.Dir) {
 		return Exit{}, fmt.Errorf("run %s: directory %q is not inside the workspace", c.Args[0], c.Dir)
 	}
-	exit, err := s.watched(ctx, c)
+	end := &ending{}
+	unregister, err := s.register(func() { end.set("", errClosed) })
+	if err != nil {
+		return Exit{}, fmt.Errorf("run %s: %w", c.Args[0], err)
+	}
+	defer unregister()
+	exit, err := s.runLimited(ctx, c, end)
 	if err != nil {
 		return exit, fmt.Errorf("run %s: %w", c.Args[0], err)
 	}
 	return exit, nil
 }
 
-// watched runs a command, and kills it when a limit is reached that is measured from outside of it.
-func (s *Sandbox) watched(ctx context.Context, c Command) (Exit, error) {
-	limits := s.options.Limits
-	v := &verdict{}
-	finish, err := s.begin(func() { v.end("", errClosed) })
-	if err != nil {
-		return Exit{}, err
-	}
-	defer finish()
-	if err := ctx.Err(); err != nil {
+// runLimited starts a command and enforces the limits that are measured from outside of it.
+func (s *Sandbox) runLimited(ctx context.Context, c Command, end *ending) (Exit, error) {
+	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
 	}
+	limits := s.options.Limits
 	out := &output{limited: limits.Output > 0, left: limits.Output}
-	out.full = func() { v.end(EndedOutput, out.failed) }
-
+	out.full = func() { end.set(EndedOutput, out.failed) }
 	start := time.Now()
 	r, err := s.start(c, stream{out, c.Stdout}, stream{out, c.Stderr})
 	if err != nil {
 		return Exit{}, err
 	}
-	v.started(r.kill)
-	defer context.AfterFunc(ctx, func() { v.end("", context.Cause(ctx)) })()
+	end.started(r.kill)
+	defer context.AfterFunc(ctx, func() { end.set("", context.Cause(ctx)) })()
 	if limits.Time > 0 {
-		timer := time.AfterFunc(limits.Time, func() { v.end(EndedTime, nil) })
+		timer := time.AfterFunc(limits.Time, func() { end.set(EndedTime, nil) })
 		defer timer.Stop()
 	}
-	quota := s.watchDisk(v, r.unnamed)
-	e, err := r.wait()
+	quota := s.watchDisk(end, r.unnamed)
+	exit, err := r.wait()
 	quota.stop()
-	e.Duration = time.Since(start)
+	exit.Duration = time.Since(start)
 
-	reason, cause := v.get()
+	reason, cause := end.get()
 	if err := errors.Join(cause, out.failure()); err != nil {
-		return e.Exit, err
+		return exit, err
 	}
 	if reason != "" {
-		e.Ended = reason
+		exit.Ended = reason
 	} else if err != nil {
-		return e.Exit, err
+		return exit, err
 	}
-	if e.Ended == "" {
-		e.Ended, err = quota.check()
-	} else {
-		_, err = quota.check()
+	// The last measurement also makes all files readable for the worker.
+	reason, err = quota.measure(true)
+	if exit.Ended == "" {
+		exit.Ended = reason
 	}
-	return e.Exit, err
+	return exit, err
 }
 
-var errOutput = errors.New("more output than is delivered")
+var errOutput = errors.New("more output than the limit")
 
-// output delivers what a command writes, up to a limit for both streams together.
+// output delivers a command's output up to a limit for both streams together.
 type output struct {
 	mu      sync.Mutex
 	limited bool
 	left    int64
-	full    func() // called when the limit is reached
+	full    func() // called at the limit
 	failed  error  // of the caller's writer
 }
 
-// stream is one of the two; a nil writer is one that drops.
+// stream is one of the two; a nil writer discards.
 type stream struct {
 	out *output
 	to  io.Writer
 }
 
-// Write delivers what fits. It fails for good once something did not, so that reading stops.
+// Write delivers output within the limit. It fails from then on, so that the reader stops.
 func (s stream) Write(p []byte) (int, error) {
 	o := s.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fits := p
+	allowed := p
 	if o.limited && int64(len(p)) > o.left {
-		fits = p[:o.left]
+		allowed = p[:o.left]
 	}
-	o.left -= int64(len(fits))
-	if s.to != nil && len(fits) > 0 {
-		if n, err := s.to.Write(fits); err != nil {
+	o.left -= int64(len(allowed))
+	if s.to != nil && len(allowed) > 0 {
+		if n, err := s.to.Write(allowed); err != nil {
 			o.failed = err
 			o.full()
 			return n, err
 		}
 	}
-	if len(fits) < len(p) {
+	if len(allowed) < len(p) {
 		o.full()
-		return len(fits), errOutput
+		return len(allowed), errOutput
 	}
 	return len(p), nil
 }
 
-// failure is the error of the caller's writer, if it had one.
+// failure returns the error of the caller's writer.
 func (o *output) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,45 +14,68 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confinedRun is one child.
+// confinedRun is the worker's side of one child.
 type confinedRun struct {
 	s       *Sandbox
 	cmd     *exec.Cmd
-	control *os.File // closing it is the order to end
+	control *os.File // closing it tells the child to end
 	status  *os.File
 	cgroup  *cgroup // nil without
 	copies  sync.WaitGroup
-	pipes   files // our ends of the output
-	theirs  files // the child's
-	said    chan status
+	reads   []*os.File // of the output, the worker's ends
+	writes  []*os.File // the child's ends
+	result  chan status
 	ended   chan struct{}
 	once    sync.Once
 }
 
-// connect makes the pipes of the output. They belong to the user behind the namespace, because
-// programs open /dev/stdout and /dev/stderr by name.
+// launch prepares the mounts, the output and the cgroup of the child, and starts it.
+func (r *confinedRun) launch(sp *spec, stdout, stderr stream) error {
+	if sp.Trees {
+		for _, dir := range []string{r.s.options.Workspace, r.s.temp} {
+			tree, err := ownedTree(r.s.host.idmap, dir)
+			if err != nil {
+				return err
+			}
+			r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, tree)
+		}
+	}
+	if err := r.connect(stdout, stderr); err != nil {
+		return err
+	}
+	if err := r.group(sp); err != nil {
+		return err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return fmt.Errorf("start the sandbox: %w", err)
+	}
+	return nil
+}
+
+// connect makes the pipes of the output. They belong to the user behind the namespace, because programs
+// open /dev/stdout and /dev/stderr by name.
 func (r *confinedRun) connect(stdout, stderr stream) error {
 	for _, to := range []stream{stdout, stderr} {
-		ours, theirs, err := os.Pipe()
+		read, write, err := os.Pipe()
 		if err != nil {
 			return err
 		}
-		r.pipes, r.theirs = append(r.pipes, ours), append(r.theirs, theirs)
+		r.reads, r.writes = append(r.reads, read), append(r.writes, write)
 		if r.s.host.outer != os.Geteuid() {
-			if err := theirs.Chown(r.s.host.outer, r.s.host.outer); err != nil {
+			if err := write.Chown(r.s.host.outer, r.s.host.outer); err != nil {
 				return fmt.Errorf("give the output to the sandbox's user: %w", err)
 			}
 		}
 		r.copies.Go(func() {
-			_, _ = io.Copy(to, ours) // ends with the pipe, or the limit, which the output knows
-			ours.Close()
+			_, _ = io.Copy(to, read) // ends with the pipe or at the limit, which the output notes
+			read.Close()
 		})
 	}
-	r.cmd.Stdout, r.cmd.Stderr = r.theirs[0], r.theirs[1]
+	r.cmd.Stdout, r.cmd.Stderr = r.writes[0], r.writes[1]
 	return nil
 }
 
-// group puts the child into a cgroup of its own, if there are any.
+// group puts the child into a cgroup of its own, if the host has a delegated one.
 func (r *confinedRun) group(sp *spec) error {
 	if r.s.host.groups == nil {
 		return nil
@@ -63,16 +86,16 @@ func (r *confinedRun) group(sp *spec) error {
 	}
 	r.cgroup = group
 	sp.Accounted = group.memory
-	sp.Ask = sp.Ask && !group.processes
+	sp.AskThreads = sp.AskThreads && !group.processes
 	r.cmd.SysProcAttr.UseCgroupFD = true
 	r.cmd.SysProcAttr.CgroupFD = group.fd
 	return nil
 }
 
-// abandon gives back what was made for a child that did not start.
+// abandon releases the resources of a child that did not start.
 func (r *confinedRun) abandon() error {
-	r.theirs.close()
-	r.pipes.close()
+	closeFiles(r.writes)
+	closeFiles(r.reads)
 	r.copies.Wait()
 	r.control.Close()
 	r.status.Close()
@@ -82,29 +105,29 @@ func (r *confinedRun) abandon() error {
 	return nil
 }
 
-func (r *confinedRun) begin(sp spec) {
-	r.theirs.close()
-	r.said = make(chan status, 1)
+// exchange sends the spec and receives the status.
+func (r *confinedRun) exchange(sp spec) {
+	closeFiles(r.writes)
+	r.result = make(chan status, 1)
 	r.ended = make(chan struct{})
 	go func() {
-		_ = json.NewEncoder(r.control).Encode(sp) // a child that died is noticed by its missing status
+		_ = json.NewEncoder(r.control).Encode(sp) // a dead child shows by its missing status
 	}()
 	go func() {
 		defer r.status.Close()
+		defer close(r.result)
 		var st status
-		if err := json.NewDecoder(r.status).Decode(&st); err != nil {
-			close(r.said)
-			return
+		if err := json.NewDecoder(r.status).Decode(&st); err == nil {
+			r.result <- st
 		}
-		r.said <- st
 	}()
 }
 
-// killPatience is how long the child may take to kill what it has started before the worker does that.
+// killPatience is the time that the child may take to kill its processes before the worker does it.
 const killPatience = 5 * time.Second
 
-// kill ends everything. At level full the child's death does that; at level landlock the child has
-// to do it, so it is only told, and never killed before what it has started.
+// kill ends all processes. At level full the child's death does that. At level landlock the child has
+// to do it, so it is only told to, and never killed before its processes.
 func (r *confinedRun) kill() {
 	r.once.Do(func() {
 		if r.s.options.Level == Full {
@@ -115,33 +138,36 @@ func (r *confinedRun) kill() {
 			return
 		}
 		r.control.Close()
-		go func() {
-			for {
-				select {
-				case <-r.ended:
-					return
-				case <-time.After(killPatience):
-				}
-				if tasks, err := openTasks(); err == nil {
-					tasks.self = r.cmd.Process.Pid
-					if tasks.killAll() == 0 {
-						_ = r.cmd.Process.Kill()
-					}
-					closeFD(tasks.proc)
-				}
-			}
-		}()
+		go r.enforceKill()
 	})
 }
 
-// wait returns when the child, which is the last to go, has ended.
-func (r *confinedRun) wait() (ended, error) {
+// enforceKill kills the processes of a child that does not do it itself, and then the child.
+func (r *confinedRun) enforceKill() {
+	for {
+		select {
+		case <-r.ended:
+			return
+		case <-time.After(killPatience):
+		}
+		if tasks, err := openTasks(); err == nil {
+			tasks.self = r.cmd.Process.Pid
+			if tasks.killAll() == 0 {
+				_ = r.cmd.Process.Kill()
+			}
+			closeFD(tasks.proc)
+		}
+	}
+}
+
+// wait returns after the end of the child, which is the last process to end.
+func (r *confinedRun) wait() (Exit, error) {
 	err := r.cmd.Wait()
 	close(r.ended)
 	r.control.Close()
-	st, ok := <-r.said
+	st, ok := <-r.result
 	r.drain()
-	e := ended{Exit: Exit{Code: st.Code, Ended: st.Ended, CPU: st.CPU, MaxMemory: st.MaxMemory}}
+	e := Exit{Code: st.Code, Ended: st.Ended, CPU: st.CPU, MaxMemory: st.MaxMemory}
 	if st.Refused != 0 {
 		e.Code = st.Refused
 	}
@@ -150,7 +176,7 @@ func (r *confinedRun) wait() (ended, error) {
 	}
 	var groupErr error
 	if r.cgroup != nil {
-		groupErr = r.cgroup.account(&e.Exit)
+		groupErr = r.cgroup.account(&e)
 	}
 	switch {
 	case st.Error != "":
@@ -165,8 +191,8 @@ func (r *confinedRun) wait() (ended, error) {
 
 var errNoStatus = errors.New("it was killed or failed")
 
-// drain reads what is left of the output. Nobody can hold the pipes any more, but if one did, the
-// call would not hang on it.
+// drain reads the rest of the output. No process should hold the pipes any more; the timeout keeps the
+// call from blocking if one does.
 func (r *confinedRun) drain() {
 	done := make(chan struct{})
 	go func() {
@@ -176,7 +202,7 @@ func (r *confinedRun) drain() {
 	select {
 	case <-done:
 	case <-time.After(outputWait):
-		r.pipes.close()
+		closeFiles(r.reads)
 		<-done
 	}
 }

@@ -54,9 +54,9 @@ func TestTheKernelLimitsOnlyWhatItCountsApart(t *testing.T) {
 	} {
 		s := &Sandbox{options: Options{Level: test.level, Limits: limits, Host: Host{Landlock: test.landlock}}, host: hosting{outer: test.user}}
 		sp := s.spec(Command{})
-		sp.Ask = sp.Ask && !test.group // as confinedRun.group does
-		_, kernel := sp.inherited()[unix.RLIMIT_NPROC]
+		sp.AskThreads = sp.AskThreads && !test.group // as confinedRun.group does
+		_, kernel := sp.forkLimits()[unix.RLIMIT_NPROC]
 		require.Equal(t, test.kernel, kernel, "%+v", test)
-		require.Equal(t, test.ask, sp.Ask, "%+v", test)
+		require.Equal(t, test.ask, sp.AskThreads, "%+v", test)
 	}
 }

@@ -12,28 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ticksPerSecond is the unit of times in /proc; it is the same on every architecture we build for.
+// ticksPerSecond is the unit of times in /proc, the same on all supported architectures.
 const ticksPerSecond = 100
 
-// tasks reads the processes that descend from this one.
+// tasks reads the descendants of a process from /proc.
 type tasks struct {
 	proc int // descriptor of /proc
-	self int // this process as that /proc counts
+	self int // the process, as numbered in that /proc
 	page int64
 }
 
 // task is one process.
 type task struct {
 	pid, parent int
-	at          string // where in /proc: a thread that lives, as the first one may have ended before the others
+	at          string // path in /proc of a living thread: the first one may end before the others
 	threads     int
-	cpu         time.Duration // with that of the children it waited for
-	memory      int64         // bytes, what it shares with others included
-	ended       bool          // it waits to be reaped
+	cpu         time.Duration // includes reaped children
+	memory      int64         // bytes, including shared memory
+	ended       bool          // a zombie
 }
 
-// openTasks keeps a descriptor of the /proc that is there now, which is the host's and works where
-// a namespace may not have its own.
+// openTasks opens the present /proc: the host's stays usable in a namespace without its own.
 func openTasks() (*tasks, error) {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,7 +54,7 @@ func (t *tasks) readSelf() (int, error) {
 	return strconv.Atoi(string(buf[:n]))
 }
 
-// descendants lists all processes below this one and shows each to visit.
+// descendants lists all processes below self and passes each to visit.
 func (t *tasks) descendants(visit func(task)) []task {
 	below := map[int][]task{}
 	for _, pid := range t.numbers(".") {
@@ -80,8 +79,8 @@ func (t *tasks) descendants(visit func(task)) []task {
 	return found
 }
 
-// killAll kills all descendants and says how many there were. They are stopped first, until no new
-// ones appear, so that none outruns the killing.
+// killAll kills all descendants and returns their number. It stops them first until no new ones appear, so
+// that none outruns the killing.
 func (t *tasks) killAll() int {
 	stopped := map[int]bool{}
 	for range 100 {
@@ -103,7 +102,7 @@ func (t *tasks) killAll() int {
 	return len(stopped)
 }
 
-// numbers are the names of a directory of /proc that are numbers.
+// numbers lists the numeric names in a directory of /proc.
 func (t *tasks) numbers(dir string) []int {
 	fd, err := unix.Openat(t.proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -116,7 +115,7 @@ func (t *tasks) numbers(dir string) []int {
 	return found
 }
 
-// numbersIn lists an open directory and closes it.
+// numbersIn lists the numeric names in an open directory and closes it.
 func numbersIn(fd int) ([]int, error) {
 	dir := os.NewFile(uintptr(fd), "proc")
 	defer dir.Close()
@@ -133,7 +132,7 @@ func numbersIn(fd int) ([]int, error) {
 	return found, nil
 }
 
-// read takes one process from its stat file.
+// read parses the stat file of one process.
 func (t *tasks) read(pid int) (task, bool) {
 	one := task{pid: pid, at: strconv.Itoa(pid)}
 	f := t.stat(one.at)
@@ -143,7 +142,7 @@ func (t *tasks) read(pid int) (task, bool) {
 	one.parent, one.threads = int(number(f[1])), int(number(f[17]))
 	one.cpu = time.Duration(number(f[11])+number(f[12])+number(f[13])+number(f[14])) * time.Second / ticksPerSecond
 	if f[0][0] == 'Z' && one.threads > 1 {
-		// Only the first thread has ended: what the process has is seen at another.
+		// Only the first thread has ended: another one still shows the resources.
 		for _, thread := range t.numbers(one.at + "/task") {
 			at := one.at + "/task/" + strconv.Itoa(thread)
 			if other := t.stat(at); other != nil && other[0][0] != 'Z' {
@@ -158,8 +157,8 @@ func (t *tasks) read(pid int) (task, bool) {
 	return one, true
 }
 
-// stat is the fields of a stat file after the name, which may hold anything, so that they are counted
-// from the last parenthesis; nil if the process is gone.
+// stat returns the fields of a stat file after the name, which may contain anything and ends at the last
+// parenthesis; nil if the process is gone.
 func (t *tasks) stat(at string) [][]byte {
 	data := t.file(at + "/stat")
 	end := bytes.LastIndexByte(data, ')')
@@ -180,8 +179,8 @@ func number(field []byte) int64 {
 	return n
 }
 
-// proportional is the memory of processes with what they share counted once. It costs more than the
-// plain sum, so it is asked only when that is too much.
+// proportional returns the memory of processes, counting shared memory once. It costs more than the plain
+// sum and is needed only when that exceeds the limit.
 func (t *tasks) proportional(all []task) int64 {
 	var sum int64
 	for _, one := range all {
@@ -204,7 +203,7 @@ func pssOf(rollup []byte) (int64, bool) {
 	return 0, false
 }
 
-// file reads a small file of /proc; one that is gone is empty.
+// file reads the first 4 KiB of a file in /proc; nothing if it is gone.
 func (t *tasks) file(name string) []byte {
 	fd, err := unix.Openat(t.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamed looks for files that a command has open and no directory has any more. It is asked by the
-// worker, who may look at the command's processes at every level.
+// unnamed measures the command's open files that no directory has any more. It runs in the worker, which
+// can inspect the command's processes at every level.
 func (r *confinedRun) unnamed() (int64, bool) {
 	tasks, err := openTasks()
 	if err != nil {
@@ -30,13 +30,13 @@ func (r *confinedRun) unnamed() (int64, bool) {
 	return u.bytes, u.hidden
 }
 
-// unnamed adds up the space of files without a name.
+// unnamed adds up the space of open files without a name.
 type unnamed struct {
 	tasks     *tasks
 	own, temp uint64 // devices of the workspace and the temporary directory
 	seen      map[[2]uint64]bool
 	bytes     int64
-	hidden    bool // there are some that cannot be seen
+	hidden    bool // some may be invisible
 }
 
 func deviceOf(dir string) uint64 {
@@ -47,7 +47,7 @@ func deviceOf(dir string) uint64 {
 	return uint64(st.Dev)
 }
 
-// add looks at one process, and says whether it could.
+// add adds the files of one process and reports whether it could inspect it.
 func (u *unnamed) add(one task) bool {
 	dir, err := unix.Openat(u.tasks.proc, one.at+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -70,15 +70,15 @@ func (u *unnamed) add(one task) bool {
 	return true
 }
 
-// descriptor looks at one. What was closed meanwhile is forgiven.
+// descriptor adds one open file. It ignores descriptors that were closed meanwhile.
 func (u *unnamed) descriptor(at, number string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(u.tasks.proc, at+"/fd/"+number, &st, 0); err != nil {
-		return gone(err)
+		return ignoreGone(err)
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFSOCK:
-		// A socket can hold descriptors that were sent and not received.
+		// A socket can hold sent descriptors that nobody has received.
 		if info := u.tasks.file(at + "/fdinfo/" + number); sentDescriptors(info) {
 			u.hidden = true
 		}
@@ -93,8 +93,8 @@ func (u *unnamed) descriptor(at, number string) error {
 	return nil
 }
 
-// inMemory says whether a file lies in memory, as those of /dev/shm do, which the limit of memory
-// counts. A workspace that lies in memory is a disk all the same.
+// inMemory reports whether a file lies in memory, like those of /dev/shm, which the memory limit counts. A
+// workspace in memory still counts as a disk.
 func (u *unnamed) inMemory(name string, device uint64) bool {
 	if device == u.own || device == u.temp {
 		return false
@@ -108,7 +108,7 @@ func (u *unnamed) inMemory(name string, device uint64) bool {
 	return unix.Fstatfs(fd, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.HUGETLBFS_MAGIC)
 }
 
-// sentDescriptors reads from a socket's fdinfo whether some are on their way.
+// sentDescriptors reports whether a socket's fdinfo shows descriptors in flight.
 func sentDescriptors(info []byte) bool {
 	for line := range bytes.Lines(info) {
 		if count, ok := bytes.CutPrefix(line, []byte("scm_fds:")); ok {
@@ -118,8 +118,7 @@ func sentDescriptors(info []byte) bool {
 	return false
 }
 
-// mapsUnnamed says whether memory maps have a file that was removed. How much of it is on the disk
-// they do not tell.
+// mapsUnnamed reports whether memory maps contain a removed file, whose size on disk they do not show.
 func mapsUnnamed(maps []byte) bool {
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
@@ -137,13 +136,13 @@ func mapsUnnamed(maps []byte) bool {
 	return false
 }
 
-// alive says whether a process that could not be looked at is still there.
+// alive reports whether a process that could not be inspected still runs.
 func (t *tasks) alive(one task) bool {
 	now, ok := t.read(one.pid)
 	return ok && !now.ended
 }
 
-// whole reads a file of /proc of any length. That of a process that has ended is empty.
+// whole reads a file of /proc of any length. For an ended process it is empty.
 func (t *tasks) whole(name string) ([]byte, error) {
 	fd, err := unix.Openat(t.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
