@@ -2,6 +2,7 @@
 GOLANGCI_LINT := v2.15.0
 GOFUMPT       := v0.12.0
 WORKFLOWCHECK := v0.6.0
+BENCHSTAT     := v0.0.0-20260908200009-22c9c6c9d4da
 TEMPORAL_CLI  := v1.5.1
 # AGPL: a process of its own in tests, never in go.mod. It has no version tags.
 MINIO         := v0.0.0-20260212201848-7aac2a2c5b7c
@@ -62,11 +63,11 @@ fuzz: ## every fuzz target for FUZZTIME
 BENCH ?= .
 BENCHED = $(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' engine workflows activities cmd)))
 
-bench: build ## one table of measurements; BENCHFLAGS=-count=5 for medians of five runs
-	@echo 'measuring, for two to three minutes; what go test prints is kept for benchstat in bin/bench.txt' >&2
+bench: build $(TOOLS)/benchstat ## measurements as tables; BENCHFLAGS=-count=6 for medians of six runs
+	@echo 'measuring, for two to three minutes; the output of go test is kept in bin/bench.txt' >&2
 	@CONCLAVE_BIN=$(BIN)/conclave go test -tags bench -vet=off -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) $(addprefix ./,$(BENCHED)) \
 		> $(BIN)/bench.txt || { cat $(BIN)/bench.txt; exit 1; }
-	@go run -tags bench ./cmd/conclave/bench/table < $(BIN)/bench.txt
+	@$(TOOLS)/benchstat $(BIN)/bench.txt
 
 lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatting, vet, import rules, determinism
 	go mod tidy -diff
@@ -101,6 +102,8 @@ $(TOOLS)/gofumpt:
 	GOBIN=$(TOOLS) go install mvdan.cc/gofumpt@$(GOFUMPT)
 $(TOOLS)/workflowcheck:
 	GOBIN=$(TOOLS) go install go.temporal.io/sdk/contrib/tools/workflowcheck@$(WORKFLOWCHECK)
+$(TOOLS)/benchstat:
+	GOBIN=$(TOOLS) go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT)
 $(TOOLS)/temporal:
 	GOBIN=$(TOOLS) go install github.com/temporalio/cli/cmd/temporal@$(TEMPORAL_CLI)
 $(TOOLS)/minio:

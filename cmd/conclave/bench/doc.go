@@ -1,16 +1,13 @@
-// Package bench measures the built conclave binary as a user has it: how soon
-// the first model call comes, what a step costs beyond its model, what a session
-// leaves in the history, how much memory and how many requests to the store it
-// takes, what the ways of pacing a team cost, what a killed worker does, what a
-// scenario saves that gives each step an agent of its own, and what 200 steps at
-// the same time need. The models are HTTP with delays of their own.
-// Single steps with many files are run in the benchmark's own process, on the
-// store of an embedded stack (desk_test.go).
+// Package bench measures the built conclave binary as users run it: the time to the
+// first model call, the cost of a step besides its model, the size of a session's
+// history, its memory and its requests to the store, the cost of each pacing, the
+// recovery from a killed worker, the tokens that a scenario saves with an agent for
+// each step, and 200 steps at once. Models are HTTP servers with delays. Single steps
+// with many files run in the benchmark's own process, on the store of an embedded
+// stack (desk_test.go).
 //
-// It checks nothing: sessions are checked in e2e, and a missed target is a row
-// of the table and not a failure.
-//
-// The benchmarks have the build tag bench. `make bench` builds what they need
-// and prints the table (package table below); docs/benchmarks.md says what the
-// rows mean. Start with session_test.go.
+// Benchmarks check nothing: package e2e checks sessions, and a missed target is no
+// failure. They have the build tag bench; `make bench` builds the binary and prints
+// tables with benchstat. docs/benchmarks.md explains the numbers and has the targets.
+// Start with session_test.go.
 package bench
