@@ -23,7 +23,7 @@ build: ## build bin/conclave and bin/conclave-worker
 
 # These link the Temporal server, which takes minutes to build a second time for
 # the race detector and is not ours to check.
-HEAVY := conclave/cmd/conclave conclave/cmd/conclave/devserver
+HEAVY := conclave/cmd/conclave conclave/cmd/conclave/devserver conclave/cmd/conclave/stack
 
 test: ## unit tests, with the race detector, in random order
 	go test -race -shuffle=on -count=1 -timeout 10m $(filter-out $(HEAVY),$(shell go list ./...))

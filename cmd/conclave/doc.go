@@ -18,7 +18,8 @@
 //   - transcript: transcript, which prints one step of a run
 //   - team: config; it reads teams, checks their tools and starts workers for the
 //     other packages
-//   - stack: dev and worker; devserver is the embedded stack
+//   - stack: dev and worker; the servers of the embedded stack are package devserver,
+//     which localstack joins for every command
 //   - sandbox: sandbox check
 //
 // They share hall: streams, flags, target, connection, printing and exit codes.

@@ -2,24 +2,22 @@ package devserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
+
+	"conclave/cmd/conclave/localstack"
 
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/server/common/headers"
 	"go.temporal.io/server/common/log"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-
-	"conclave/engine/filelock"
 )
 
 const (
@@ -34,139 +32,58 @@ const (
 	stopLimit = 3 * time.Second
 )
 
-// RunChild is the whole life of the child: it reads its order from stdin,
-// serves until the last lease is gone, ctx ends or the process is told to
-// terminate, and logs to stderr. Only Join starts it: the process must have
-// inherited the lock of its data directory. When RunChild returns, the process
-// must end.
+// RunChild is the whole life of the child: it reads its order from stdin, serves until
+// the last lease is gone, ctx ends or the process is told to terminate, and logs to
+// stderr. Only localstack.Join starts it: the process must have inherited the lock of
+// its data directory. When RunChild returns, the process must end.
 func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
-	from, err := adopt(stdin)
+	child, err := localstack.Adopt(stdin)
 	if err != nil {
 		return err
 	}
-	// An unreachable file is closed, and with it goes its lock.
-	defer runtime.KeepAlive(from.owner)
-	ownerOnly()
+	defer runtime.KeepAlive(child) // it holds the locks until the process ends
 	// The server's own workers would hash the whole executable to name it.
 	sdkworker.SetBinaryChecksum(headers.ServerVersion)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	tell := &reporter{pipe: from.reports}
-	s, err := startServers(ctx, from.dir, from.ports, newLogger(stderr, tell.failed))
+	s, err := startServers(ctx, child, newLogger(stderr, child.Fail))
+	if err == nil {
+		err = child.Serve(ctx, s.stack)
+	}
 	if err != nil {
-		tell.failed(err)
+		child.Fail(err)
 		return err
 	}
-	ready, err := announce(ctx, from.dir, s.stack)
-	if err != nil {
-		tell.failed(err)
-		return err
-	}
-	tell.started(s.stack)
-
-	unused, err := s.serve(ctx, from.dir)
-	// Held until the process is gone: a command that comes now waits for that.
-	defer runtime.KeepAlive(unused)
-	_ = ready.Close()
+	err = s.serve(ctx, child)
+	child.Withdraw()
 	s.stop()
 	return err
 }
 
-// inheritance is what the starter left to the child.
-type inheritance struct {
-	dir   directory
-	ports Ports
-	// owner is stack.lock, locked. It stays so as long as this process lives.
-	owner *os.File
-	// reports is the pipe to the starter.
-	reports *os.File
-}
-
-// adopt reads the order and makes sure that the lock came with it.
-func adopt(stdin io.Reader) (inheritance, error) {
-	var what order
-	if err := json.NewDecoder(stdin).Decode(&what); err != nil {
-		return inheritance{}, fmt.Errorf("read the order of the embedded stack: %w; it is started by other commands only", err)
-	}
-	dir, err := locate(what.DataDir)
-	if err != nil {
-		return inheritance{}, err
-	}
-	owner, reports := inherited(lockFD, dir.lockFile()), inherited(reportFD, "report")
-	if owner == nil || reports == nil {
-		return inheritance{}, fmt.Errorf("take over the data directory %s: its lock was not handed over", dir)
-	}
-	got, err := owner.Stat()
-	if err != nil {
-		return inheritance{}, fmt.Errorf("take over the data directory: %w", err)
-	}
-	want, err := os.Stat(dir.lockFile())
-	if err != nil {
-		return inheritance{}, fmt.Errorf("take over the data directory: %w", err)
-	}
-	held, err := filelock.TryFile(owner, filelock.Exclusive)
-	if err != nil {
-		return inheritance{}, fmt.Errorf("take over the data directory %s: %w", dir, err)
-	}
-	if !held || !os.SameFile(got, want) {
-		return inheritance{}, fmt.Errorf("take over the data directory %s: another stack runs on it", dir)
-	}
-	return inheritance{dir: dir, ports: what.Ports, owner: owner, reports: reports}, nil
-}
-
-// announce writes the record and then takes the lock that makes it valid.
-func announce(ctx context.Context, dir directory, stack Stack) (*os.File, error) {
-	if err := dir.record(stack); err != nil {
-		return nil, err
-	}
-	return filelock.Wait(ctx, dir.readyFile(), filelock.Exclusive)
-}
-
-// reporter sends the one report that the starter waits for.
-type reporter struct {
-	once sync.Once
-	pipe *os.File
-}
-
-func (r *reporter) started(stack Stack) { r.send(report{Stack: &stack}) }
-
-func (r *reporter) failed(err error) {
-	r.send(report{Error: err.Error(), PortTaken: errors.Is(err, errPortTaken)})
-}
-
-// send ignores errors: a starter that is gone does not want to know.
-func (r *reporter) send(what report) {
-	r.once.Do(func() {
-		_ = json.NewEncoder(r.pipe).Encode(what)
-		_ = r.pipe.Close()
-	})
-}
-
-// serve returns when there is nothing more to serve: no leases for the grace,
-// and then with their lock, or the end of ctx, or the failure of a server.
-func (s *servers) serve(ctx context.Context, dir directory) (*os.File, error) {
+// serve returns when no command has had a lease for the grace, ctx ends, or a server
+// fails.
+func (s *servers) serve(ctx context.Context, child *localstack.Child) error {
 	tick := time.NewTicker(leasePoll)
 	defer tick.Stop()
 	lastUse := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, nil
+			return nil
 		case err := <-s.failures:
-			return nil, err
+			return err
 		case <-tick.C:
 		}
-		unused, err := filelock.Try(dir.leaseFile(), filelock.Exclusive)
+		graceOver := time.Since(lastUse) >= grace
+		abandoned, err := child.Abandoned(graceOver)
 		switch {
 		case err != nil:
-			return nil, err
-		case unused == nil:
+			return err
+		case !abandoned:
 			lastUse = time.Now()
-		case time.Since(lastUse) >= grace:
-			return unused, nil
-		default:
-			_ = unused.Close()
+		case graceOver:
+			return nil
 		}
 	}
 }
@@ -196,7 +113,7 @@ func (tell fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Fiel
 		}
 		reason = fmt.Errorf("%s: %w", entry.Message, err)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			reason = fmt.Errorf("%w: %w", reason, errPortTaken)
+			reason = fmt.Errorf("%w: %w", reason, localstack.ErrPortTaken)
 		}
 	}
 	tell(fmt.Errorf("start the Temporal server: %w", reason))

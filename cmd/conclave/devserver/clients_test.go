@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 
+	"conclave/cmd/conclave/localstack"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
@@ -15,7 +17,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-func temporalClient(t *testing.T, stack Stack) client.Client {
+func temporalClient(t *testing.T, stack localstack.Stack) client.Client {
 	t.Helper()
 	c, err := client.DialContext(t.Context(), client.Options{
 		HostPort:  stack.TemporalAddress,
@@ -27,7 +29,7 @@ func temporalClient(t *testing.T, stack Stack) client.Client {
 	return c
 }
 
-func storeClient(stack Stack, secret string) *s3.Client {
+func storeClient(stack localstack.Stack, secret string) *s3.Client {
 	return s3.New(s3.Options{
 		BaseEndpoint:     aws.String(stack.S3Endpoint),
 		Region:           stack.S3Region,
@@ -41,7 +43,7 @@ func storeClient(stack Stack, secret string) *s3.Client {
 }
 
 // requireHealthy makes sure that all three servers answer.
-func requireHealthy(t *testing.T, stack Stack) {
+func requireHealthy(t *testing.T, stack localstack.Stack) {
 	t.Helper()
 	_, err := temporalClient(t, stack).CheckHealth(t.Context(), &client.CheckHealthRequest{})
 	require.NoError(t, err)

@@ -1,27 +1,11 @@
-// Package devserver is the embedded stack: a Temporal server on SQLite, its
-// Web UI and an S3 server, together one child process of our own binary, so
-// that a session on a laptop runs on the same parts as one on a cluster.
+// Package devserver is the embedded stack: a Temporal server on SQLite, its Web UI and
+// an S3 server, together one child process of our own binary, so that a session on a
+// laptop runs on the same parts as one on a cluster. It is for development only: one
+// process, one directory, loopback only. No other package imports the servers.
 //
-// It is not a worker, not a client and nothing for production: one process,
-// one directory, loopback only. No other package imports the servers.
+// Start with RunChild, the life of that process. Commands reach it by package
+// localstack, which also has the child's side of their agreement.
 //
-// Start with Join, which every command that works on a data directory calls.
-// Four files in that directory carry the whole agreement between the commands
-// and the child. Three are locks of the operating system (flock), so they are
-// freed by the death of their holder however it dies, and no process is ever
-// judged by its number:
-//
-//   - stack.lock: held by whoever runs the stack or is about to. The command
-//     that wins it starts the child and hands the locked file over to it, so
-//     there is no instant at which a second child could start.
-//   - stack.ready: held by the child while it serves.
-//   - stack.leases: shared by all commands that use the stack. The child tries
-//     to take it alone; once it could for a short grace, it keeps the lock,
-//     stops and exits. A command that comes in that moment waits for the lock
-//     and then finds stack.lock free.
-//   - stack.json: what the child serves where, valid while stack.ready is held;
-//     afterwards the record from which the next child takes its ports and keys.
-//
-// Below the same directory lie temporal-<server version>.db, s3/ with one plain
-// file per object, and logs/stack.log.
+// The data directory has temporal-<server version>.db, s3/ with one plain file per
+// object, and logs/stack.log.
 package devserver

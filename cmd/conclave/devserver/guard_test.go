@@ -14,13 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"conclave/cmd/conclave/localstack"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/stretchr/testify/require"
 )
 
-func guardsTheStore(t *testing.T, stack Stack) {
+func guardsTheStore(t *testing.T, stack localstack.Stack) {
 	c := storeClient(stack, stack.S3SecretKey)
 	t.Run("an upload that breaks off keeps the old object", func(t *testing.T) { keepsTheOldObject(t, stack, c) })
 	t.Run("a part that breaks off is not stored", func(t *testing.T) { refusesABrokenPart(t, stack, c) })
@@ -32,13 +34,13 @@ func guardsTheStore(t *testing.T, stack Stack) {
 	t.Run("a copy and a multipart upload work", func(t *testing.T) { copiesAndAssembles(t, stack, c) })
 }
 
-func put(t *testing.T, c *s3.Client, stack Stack, key, content string) error {
+func put(t *testing.T, c *s3.Client, stack localstack.Stack, key, content string) error {
 	t.Helper()
 	_, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &stack.Bucket, Key: &key, Body: strings.NewReader(content)})
 	return err
 }
 
-func read(t *testing.T, c *s3.Client, stack Stack, key string) string {
+func read(t *testing.T, c *s3.Client, stack localstack.Stack, key string) string {
 	t.Helper()
 	object, err := c.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &stack.Bucket, Key: &key})
 	require.NoError(t, err)
@@ -65,7 +67,7 @@ func breakOff(t *testing.T, signed string, announced, sent int) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-func keepsTheOldObject(t *testing.T, stack Stack, c *s3.Client) {
+func keepsTheOldObject(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	old := strings.Repeat("o", 1<<20)
 	require.NoError(t, put(t, c, stack, "abort/object", old))
 	// No checksum and no signature of the body: only its length can tell.
@@ -77,7 +79,7 @@ func keepsTheOldObject(t *testing.T, stack Stack, c *s3.Client) {
 	}
 }
 
-func refusesABrokenPart(t *testing.T, stack Stack, c *s3.Client) {
+func refusesABrokenPart(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	key := ptr("abort/parts")
 	upload, err := c.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &stack.Bucket, Key: key})
 	require.NoError(t, err)
@@ -91,7 +93,7 @@ func refusesABrokenPart(t *testing.T, stack Stack, c *s3.Client) {
 	require.Empty(t, parts.Parts)
 }
 
-func letsOneCreatorWin(t *testing.T, stack Stack, c *s3.Client) {
+func letsOneCreatorWin(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	const creators = 32
 	var won, lost atomic.Int64
 	var all sync.WaitGroup
@@ -113,7 +115,7 @@ func letsOneCreatorWin(t *testing.T, stack Stack, c *s3.Client) {
 	require.EqualValues(t, creators-1, lost.Load())
 }
 
-func refusesBadKeys(t *testing.T, stack Stack, c *s3.Client) {
+func refusesBadKeys(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	require.NoError(t, put(t, c, stack, "a/b", "kept"))
 	for _, key := range []string{"a//b", "./a/b", "/a/b", "a/./b", "a/../a/b", "../conclave/a/b", "..", ".", ".sgwtmp/b", ".sgwtmp"} {
 		require.GreaterOrEqual(t, statusOf(t, put(t, c, stack, key, "no")), 400, "put %s", key)
@@ -127,7 +129,7 @@ func refusesBadKeys(t *testing.T, stack Stack, c *s3.Client) {
 	require.NoError(t, put(t, c, stack, "a/..b", "dots within a name"))
 }
 
-func survivesDeletes(t *testing.T, stack Stack, c *s3.Client) {
+func survivesDeletes(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	var all sync.WaitGroup
 	failures := make(chan error, 8*2*50)
 	for w := range 8 {
@@ -148,19 +150,19 @@ func survivesDeletes(t *testing.T, stack Stack, c *s3.Client) {
 	}
 }
 
-func refusesCorruption(t *testing.T, stack Stack, c *s3.Client) {
+func refusesCorruption(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	_, err := c.PutObject(t.Context(), &s3.PutObjectInput{
 		Bucket: &stack.Bucket, Key: ptr("corrupt"), Body: strings.NewReader("content"), ChecksumCRC32: aws.String("AAAAAA=="),
 	})
 	require.Equal(t, http.StatusBadRequest, statusOf(t, err))
 }
 
-func refusesStrangers(t *testing.T, stack Stack) {
+func refusesStrangers(t *testing.T, stack localstack.Stack) {
 	err := put(t, storeClient(stack, "not the secret"), stack, "stranger", "no")
 	require.Equal(t, "SignatureDoesNotMatch", codeOf(err))
 }
 
-func copiesAndAssembles(t *testing.T, stack Stack, c *s3.Client) {
+func copiesAndAssembles(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	key := ptr("multi/part")
 	upload, err := c.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &stack.Bucket, Key: key})
 	require.NoError(t, err)

@@ -14,27 +14,28 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"conclave/cmd/conclave/localstack"
 	"conclave/engine/filelock"
 )
 
 func TestTheStackLivesAsLongAsItsLeases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	_, running, err := Find(dir)
+	_, running, err := localstack.Find(dir)
 	require.NoError(t, err)
 	require.False(t, running)
 	require.Empty(t, names(t, dir), "looking must leave no traces")
 
-	first, err := Join(t.Context(), dir, Options{})
+	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
 	require.True(t, first.Started())
 	requireHealthy(t, first.Stack())
 
-	second, err := Join(t.Context(), dir, Options{})
+	second, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
 	require.False(t, second.Started())
 	require.Equal(t, first.Stack(), second.Stack())
-	found, running, err := Find(dir)
+	found, running, err := localstack.Find(dir)
 	require.NoError(t, err)
 	require.True(t, running)
 	require.Equal(t, first.Stack(), found)
@@ -64,15 +65,15 @@ func TestTheStackLivesAsLongAsItsLeases(t *testing.T) {
 func TestACommandThatComesWhileTheStackStopsStartsAnother(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := Join(t.Context(), dir, Options{})
+	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
 	require.NoError(t, first.Release())
 	require.Eventually(t, func() bool { return !isRunning(dir) }, 10*time.Second, time.Millisecond)
-	free, err := isFree(directory(dir).lockFile())
+	free, err := isFree(filepath.Join(dir, "stack.lock"))
 	require.NoError(t, err)
 	require.False(t, free, "the child is still stopping")
 
-	second := join(t, dir, Options{})
+	second := join(t, dir, localstack.Options{})
 	require.True(t, second.Started())
 	require.Equal(t, first.Stack().Ports, second.Stack().Ports)
 	requireHealthy(t, second.Stack())
@@ -81,7 +82,7 @@ func TestACommandThatComesWhileTheStackStopsStartsAnother(t *testing.T) {
 func TestAKilledStackIsReplacedWithItsPortsAndData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := Join(t.Context(), dir, Options{})
+	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
 	stack := first.Stack()
 	_, err = storeClient(stack, stack.S3SecretKey).PutObject(t.Context(), &s3.PutObjectInput{
@@ -93,7 +94,7 @@ func TestAKilledStackIsReplacedWithItsPortsAndData(t *testing.T) {
 
 	require.NoError(t, syscall.Kill(stack.PID, syscall.SIGKILL))
 	require.Eventually(t, func() bool { return !isRunning(dir) }, 10*time.Second, time.Millisecond)
-	second := join(t, dir, Options{})
+	second := join(t, dir, localstack.Options{})
 	require.NoError(t, first.Release(), "a lease on a stack that is no more")
 	require.True(t, second.Started())
 	require.NotEqual(t, stack.PID, second.Stack().PID)
@@ -118,7 +119,7 @@ func TestTheDeathOfTheStarterTakesNothingFromOthers(t *testing.T) {
 	dir := t.TempDir()
 	starter := startHolder(t, dir)
 	require.True(t, starter.joined(t).Started)
-	other, err := Join(t.Context(), dir, Options{})
+	other, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
 	require.False(t, other.Started())
 
@@ -171,15 +172,24 @@ func TestJoinEndsWithItsContext(t *testing.T) {
 	defer func() { require.NoError(t, owner.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = Join(ctx, dir, Options{})
+	_, err = localstack.Join(ctx, dir, localstack.Options{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	free, err := isFree(directory(dir).leaseFile())
+	free, err := isFree(filepath.Join(dir, "stack.leases"))
 	require.NoError(t, err)
 	require.True(t, free, "no lease may be left")
 }
 
+// isFree reports whether no exclusive lock is held on the file.
+func isFree(path string) (bool, error) {
+	lock, err := filelock.Try(path, filelock.Shared)
+	if lock == nil {
+		return false, err
+	}
+	return true, lock.Close()
+}
+
 func isRunning(dir string) bool {
-	_, running, err := Find(dir)
+	_, running, err := localstack.Find(dir)
 	return err == nil && running
 }
 

@@ -8,8 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"conclave/cmd/conclave/localstack"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	var err error
 	switch os.Args[1] {
-	case ChildCommand:
+	case localstack.ChildCommand:
 		err = RunChild(context.Background(), os.Stdin, os.Stderr)
 	case holderCommand:
 		err = hold(os.Args[2])
@@ -40,12 +43,12 @@ func TestMain(m *testing.M) {
 
 // joined is what a holder prints when it has its lease.
 type joined struct {
-	Stack   Stack `json:"stack"`
-	Started bool  `json:"started"`
+	Stack   localstack.Stack `json:"stack"`
+	Started bool             `json:"started"`
 }
 
 func hold(dataDir string) error {
-	lease, err := Join(context.Background(), dataDir, Options{})
+	lease, err := localstack.Join(context.Background(), dataDir, localstack.Options{})
 	if err != nil {
 		return err
 	}
@@ -92,9 +95,9 @@ func (h *holder) joined(t *testing.T) joined {
 
 // join joins for the length of the test, and waits at its end until the stack
 // is gone, so that its directory can be removed.
-func join(t *testing.T, dataDir string, opts Options) *Lease {
+func join(t *testing.T, dataDir string, opts localstack.Options) *localstack.Lease {
 	t.Helper()
-	lease, err := Join(t.Context(), dataDir, opts)
+	lease, err := localstack.Join(t.Context(), dataDir, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, lease.Release())
@@ -107,7 +110,7 @@ func join(t *testing.T, dataDir string, opts Options) *Lease {
 func requireGone(t *testing.T, dataDir string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		free, err := isFree(directory(dataDir).lockFile())
+		free, err := isFree(filepath.Join(dataDir, "stack.lock"))
 		return err == nil && free
 	}, 20*time.Second, 20*time.Millisecond, "the stack on %s did not go", dataDir)
 }

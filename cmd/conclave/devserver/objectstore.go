@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"conclave/cmd/conclave/localstack"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -73,7 +75,7 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, reserved net
 		defer close(ended)
 		err := embedgw.RunVersityGW(running, &guard{Posix: files, root: dir}, config)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			err = fmt.Errorf("%w: %w", err, errPortTaken)
+			err = fmt.Errorf("%w: %w", err, localstack.ErrPortTaken)
 		}
 		s.failed("the S3 store", err)
 	}()

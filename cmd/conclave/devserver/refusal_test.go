@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"conclave/cmd/conclave/localstack"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,11 +20,11 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 
 	for name, test := range map[string]struct {
 		prepare func(t *testing.T, dir string)
-		ports   Ports
+		ports   localstack.Ports
 		says    []string
 	}{
 		"a wanted port is taken": {
-			ports: Ports{UI: port(taken)},
+			ports: localstack.Ports{UI: port(taken)},
 			says:  []string{"listen for the Web UI", taken.Addr().String(), "address already in use", "choose another port"},
 		},
 		"the database is of another server version": {
@@ -57,7 +59,7 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 			if test.prepare != nil {
 				test.prepare(t, dir)
 			}
-			_, err := Join(t.Context(), dir, Options{Ports: test.ports})
+			_, err := localstack.Join(t.Context(), dir, localstack.Options{Ports: test.ports})
 			require.Error(t, err)
 			for _, part := range append(test.says, dir) {
 				require.ErrorContains(t, err, part)
@@ -66,16 +68,6 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 			require.False(t, isRunning(dir))
 		})
 	}
-}
-
-func TestADataDirectoryMustBeADirectory(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := Join(t.Context(), file, Options{})
-	require.ErrorContains(t, err, "make the data directory")
-	_, err = Join(t.Context(), "", Options{})
-	require.ErrorContains(t, err, "--data-dir")
 }
 
 func TestTheChildIsStartedByJoinOnly(t *testing.T) {
@@ -89,7 +81,7 @@ func TestARecordedPortThatIsTakenIsReplaced(t *testing.T) {
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
-	r, err := reserve(t.Context(), Ports{}, Ports{S3: port(taken)})
+	r, err := reserve(t.Context(), localstack.Ports{}, localstack.Ports{S3: port(taken)})
 	require.NoError(t, err)
 	require.NotEqual(t, port(taken), port(r.s3))
 }
@@ -100,13 +92,6 @@ func TestABucketWhoseMakingWasCutShortIsMadeAgain(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, bucketName), 0o700))
 	require.NoError(t, prepareObjects(dir))
 	require.Empty(t, names(t, dir))
-}
-
-func TestTheChildGetsNoKeys(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []string{"PATH=/bin", "HOME=/home/me"}, childEnvironment([]string{
-		"PATH=/bin", "OPENAI_API_KEY=secret", "AWS_SECRET_ACCESS_KEY=secret", "HOME=/home/me", "TEMPORAL_ADDRESS=far.example:7233",
-	}))
 }
 
 func write(t *testing.T, dir, name, content string) {

@@ -7,18 +7,27 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"conclave/cmd/conclave/localstack"
+
 	"go.temporal.io/server/common/headers"
 	"go.temporal.io/server/common/log"
 )
 
+// The bucket and the namespace that every stack has.
+const (
+	bucketName    = "conclave"
+	namespaceName = "default"
+)
+
 // servers are the running parts of the stack.
 type servers struct {
-	stack Stack
+	stack localstack.Stack
 	// failures gets the error of a server that ended without being told to.
 	failures chan error
 	// stops end the servers; each may take its time.
@@ -26,22 +35,21 @@ type servers struct {
 }
 
 // startServers returns when all servers answer.
-func startServers(ctx context.Context, dir directory, wanted Ports, logger log.Logger) (*servers, error) {
+func startServers(ctx context.Context, child *localstack.Child, logger log.Logger) (*servers, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit,
-		fmt.Errorf("the servers did not answer within %s; see %s", startLimit, dir.logFile()))
+		fmt.Errorf("the servers did not answer within %s; see %s", startLimit, child.LogFile()))
 	defer cancel()
-	// The record only proposes: without a readable one everything is new.
-	last, _ := dir.recorded()
-	reserved, err := reserve(ctx, wanted, last.Ports)
+	last := child.Last()
+	reserved, err := reserve(ctx, child.Ports, last.Ports)
 	if err != nil {
 		return nil, err
 	}
-	s := &servers{stack: describe(dir, reserved.ports(), last), failures: make(chan error, 3)}
-	database, err := dir.openDatabase()
+	s := &servers{stack: describe(child, reserved.ports(), last), failures: make(chan error, 3)}
+	database, err := openDatabase(child.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.startObjectStore(ctx, dir.objectsDir(), reserved.s3); err != nil {
+	if err := s.startObjectStore(ctx, filepath.Join(child.DataDir, "s3"), reserved.s3); err != nil {
 		return nil, err
 	}
 	if err := s.startTemporal(ctx, database, reserved, logger); err != nil {
@@ -51,8 +59,8 @@ func startServers(ctx context.Context, dir directory, wanted Ports, logger log.L
 }
 
 // describe fills in the stack, with the secret of the last run if there is one.
-func describe(dir directory, ports Ports, last Stack) Stack {
-	stack := Stack{
+func describe(child *localstack.Child, ports localstack.Ports, last localstack.Stack) localstack.Stack {
+	stack := localstack.Stack{
 		TemporalAddress: fmt.Sprintf("%s:%d", loopback, ports.Temporal),
 		Namespace:       namespaceName,
 		UIAddress:       fmt.Sprintf("http://%s:%d", loopback, ports.UI),
@@ -61,8 +69,8 @@ func describe(dir directory, ports Ports, last Stack) Stack {
 		S3SecretKey:     last.S3SecretKey,
 		S3Region:        storeRegion,
 		Bucket:          bucketName,
-		DataDir:         string(dir),
-		LogFile:         dir.logFile(),
+		DataDir:         child.DataDir,
+		LogFile:         child.LogFile(),
 		ServerVersion:   headers.ServerVersion,
 		PID:             os.Getpid(),
 		Ports:           ports,
@@ -156,7 +164,7 @@ type reservation struct {
 
 // reserve listens on the wanted ports, else on those of the last run, else on
 // any free ones. Temporal's inner services always get free ones.
-func reserve(ctx context.Context, wanted, recorded Ports) (*reservation, error) {
+func reserve(ctx context.Context, wanted, recorded localstack.Ports) (*reservation, error) {
 	r := &reservation{}
 	for _, p := range []struct {
 		server           string
@@ -203,8 +211,8 @@ func listenOn(ctx context.Context, port int) (net.Listener, error) {
 }
 
 // ports are those that clients use.
-func (r *reservation) ports() Ports {
-	return Ports{Temporal: port(r.temporal), UI: port(r.ui), S3: port(r.s3)}
+func (r *reservation) ports() localstack.Ports {
+	return localstack.Ports{Temporal: port(r.temporal), UI: port(r.ui), S3: port(r.s3)}
 }
 
 // port is the number that a listener of reserve listens on.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"conclave/cmd/conclave/localstack"
+
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
@@ -24,7 +26,7 @@ func TestAServingStack(t *testing.T) {
 	t.Parallel()
 	// A name that SQLite would misread if it were not escaped.
 	dir := filepath.Join(t.TempDir(), "50% of what? #1")
-	lease := join(t, dir, Options{})
+	lease := join(t, dir, localstack.Options{})
 	stack := lease.Stack()
 	t.Run("namespace", func(t *testing.T) { keepsHistoriesForAMonth(t, stack) })
 	t.Run("cancel", func(t *testing.T) { cancelsWithoutHeartbeat(t, stack) })
@@ -35,7 +37,7 @@ func TestAServingStack(t *testing.T) {
 	t.Run("store", func(t *testing.T) { guardsTheStore(t, stack) })
 }
 
-func keepsHistoriesForAMonth(t *testing.T, stack Stack) {
+func keepsHistoriesForAMonth(t *testing.T, stack localstack.Stack) {
 	described, err := temporalClient(t, stack).WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: stack.Namespace})
 	require.NoError(t, err)
 	require.Equal(t, 30*24*time.Hour, described.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration())
@@ -46,7 +48,7 @@ func keepsHistoriesForAMonth(t *testing.T, stack Stack) {
 
 // cancelsWithoutHeartbeat needs the worker commands: a cancelled activity that
 // never sends a heartbeat would not hear of it otherwise.
-func cancelsWithoutHeartbeat(t *testing.T, stack Stack) {
+func cancelsWithoutHeartbeat(t *testing.T, stack localstack.Stack) {
 	c := temporalClient(t, stack)
 	w := worker.New(c, "cancel", worker.Options{})
 	running := make(chan struct{})
@@ -76,13 +78,13 @@ func cancelsWithoutHeartbeat(t *testing.T, stack Stack) {
 }
 
 // writesAhead reads the two bytes of the file's header that say so.
-func writesAhead(t *testing.T, stack Stack) {
+func writesAhead(t *testing.T, stack localstack.Stack) {
 	content, err := os.ReadFile(filepath.Join(stack.DataDir, "temporal-"+stack.ServerVersion+".db"))
 	require.NoError(t, err)
 	require.Equal(t, []byte{2, 2}, content[18:20])
 }
 
-func answersToItsOwnNameOnly(t *testing.T, stack Stack) {
+func answersToItsOwnNameOnly(t *testing.T, stack localstack.Stack) {
 	page, err := io.ReadAll(get(t, stack.UIAddress+"/namespaces/default/workflows", "").Body)
 	require.NoError(t, err)
 	require.Contains(t, string(page), "<!doctype html>")
@@ -105,7 +107,7 @@ func answersToItsOwnNameOnly(t *testing.T, stack Stack) {
 	}
 }
 
-func keepsFilesPrivate(t *testing.T, stack Stack) {
+func keepsFilesPrivate(t *testing.T, stack localstack.Stack) {
 	require.NoError(t, filepath.WalkDir(stack.DataDir, func(path string, entry os.DirEntry, err error) error {
 		require.NoError(t, err)
 		info, err := entry.Info()
@@ -117,7 +119,7 @@ func keepsFilesPrivate(t *testing.T, stack Stack) {
 }
 
 // listensOnLoopbackOnly reads from the kernel what the child listens on.
-func listensOnLoopbackOnly(t *testing.T, stack Stack) {
+func listensOnLoopbackOnly(t *testing.T, stack localstack.Stack) {
 	sockets, err := filepath.Glob("/proc/" + strconv.Itoa(stack.PID) + "/fd/*")
 	require.NoError(t, err)
 	if len(sockets) == 0 {

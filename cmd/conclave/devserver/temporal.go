@@ -162,13 +162,13 @@ const (
 // Temporal cannot upgrade an SQLite file in place, so the file's name carries
 // the server version, and a directory with a file of another version is
 // refused rather than begun again beside it: sessions must not just vanish.
-func (d directory) openDatabase() (*config.SQL, error) {
+func openDatabase(dataDir string) (*config.SQL, error) {
 	name := databasePrefix + headers.ServerVersion + databaseSuffix
-	others, err := filepath.Glob(filepath.Join(escapeGlob(string(d)), databasePrefix+"*"+databaseSuffix))
+	others, err := filepath.Glob(filepath.Join(escapeGlob(dataDir), databasePrefix+"*"+databaseSuffix))
 	if err != nil {
 		return nil, fmt.Errorf("look for databases: %w", err)
 	}
-	file := filepath.Join(string(d), name)
+	file := filepath.Join(dataDir, name)
 	_, err = os.Stat(file)
 	switch {
 	case err == nil:

@@ -22,6 +22,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/s3store"
 	"conclave/cmd/conclave/devserver"
+	"conclave/cmd/conclave/localstack"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/worker"
@@ -33,7 +34,7 @@ import (
 // workflow cache off for the workers in this process: every workflow task
 // replays the whole history.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == devserver.ChildCommand {
+	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
 		if err := devserver.RunChild(context.Background(), os.Stdin, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -56,13 +57,13 @@ type site struct {
 	t      *testing.T
 	client client.Client
 	store  *s3store.Store
-	stack  devserver.Stack
+	stack  localstack.Stack
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	lease, err := devserver.Join(t.Context(), dir, devserver.Options{})
+	lease, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, lease.Release())

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/activities/s3store"
-	"conclave/cmd/conclave/devserver"
+	"conclave/cmd/conclave/localstack"
 	"conclave/engine/artifact"
 	"conclave/worker/cluster"
 	"conclave/workflows/drive"
@@ -29,8 +29,8 @@ type Connection struct {
 	Client client.Client  // nil if only the store is connected
 	Store  artifact.Store // nil on a cluster without a bucket
 
-	Stack devserver.Stack // of a local stack
-	lease *devserver.Lease
+	Stack localstack.Stack // of a local stack
+	lease *localstack.Lease
 }
 
 // With connects to the target for as long as use runs.
@@ -104,11 +104,11 @@ func (c *CLI) openStore(ctx context.Context, t Target) (*Connection, error) {
 }
 
 func (conn *Connection) joinStack(ctx context.Context) error {
-	opts := devserver.Options{}
+	opts := localstack.Options{}
 	if !conn.Scripted() {
 		opts.Logf = conn.Infof
 	}
-	lease, err := devserver.Join(ctx, conn.Target.DataDir, opts)
+	lease, err := localstack.Join(ctx, conn.Target.DataDir, opts)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -155,7 +155,7 @@ func (conn *Connection) StackEnded() bool {
 	if conn.Cluster {
 		return false
 	}
-	_, serves, err := devserver.Find(conn.Target.DataDir)
+	_, serves, err := localstack.Find(conn.Target.DataDir)
 	return err == nil && !serves
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"conclave/cmd/conclave/devserver"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/localstack"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
@@ -29,7 +30,7 @@ func Commands(c *hall.CLI) []*cobra.Command {
 
 func childCommand(c *hall.CLI) *cobra.Command {
 	return &cobra.Command{
-		Use: devserver.ChildCommand, Hidden: true, Args: cobra.NoArgs, DisableFlagParsing: true,
+		Use: localstack.ChildCommand, Hidden: true, Args: cobra.NoArgs, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return devserver.RunChild(cmd.Context(), c.Stdin, c.Stderr)
 		},

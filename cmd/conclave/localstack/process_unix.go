@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package devserver
+package localstack
 
 import (
 	"os"

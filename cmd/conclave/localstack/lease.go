@@ -1,4 +1,4 @@
-package devserver
+package localstack
 
 import (
 	"context"
@@ -91,14 +91,16 @@ func (d directory) joinOrLaunch(ctx context.Context, opts Options) (stack Stack,
 			return Stack{}, false, err
 		}
 		if owner == nil {
-			if err := pause(ctx, readyPoll); err != nil {
-				return Stack{}, false, err
+			select {
+			case <-ctx.Done():
+				return Stack{}, false, context.Cause(ctx)
+			case <-time.After(readyPoll):
 			}
 			continue
 		}
 		launches++
 		stack, err = d.launch(ctx, owner, opts)
-		if errors.Is(err, errPortTaken) && launches < maxLaunches {
+		if errors.Is(err, ErrPortTaken) && launches < maxLaunches {
 			continue
 		}
 		return stack, err == nil, err

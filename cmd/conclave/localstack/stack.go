@@ -1,4 +1,4 @@
-package devserver
+package localstack
 
 import (
 	"encoding/json"
@@ -9,12 +9,6 @@ import (
 	"path/filepath"
 
 	"conclave/engine/filelock"
-)
-
-// The bucket and the namespace that every stack has.
-const (
-	bucketName    = "conclave"
-	namespaceName = "default"
 )
 
 // Stack says what a running stack serves and where. It holds a secret: it is
@@ -116,12 +110,11 @@ func (d directory) record(stack Stack) error {
 // directory is a data directory, absolute.
 type directory string
 
-func (d directory) lockFile() string   { return filepath.Join(string(d), "stack.lock") }
-func (d directory) readyFile() string  { return filepath.Join(string(d), "stack.ready") }
-func (d directory) leaseFile() string  { return filepath.Join(string(d), "stack.leases") }
-func (d directory) stackFile() string  { return filepath.Join(string(d), "stack.json") }
-func (d directory) objectsDir() string { return filepath.Join(string(d), "s3") }
-func (d directory) logFile() string    { return filepath.Join(string(d), "logs", "stack.log") }
+func (d directory) lockFile() string  { return filepath.Join(string(d), "stack.lock") }
+func (d directory) readyFile() string { return filepath.Join(string(d), "stack.ready") }
+func (d directory) leaseFile() string { return filepath.Join(string(d), "stack.leases") }
+func (d directory) stackFile() string { return filepath.Join(string(d), "stack.json") }
+func (d directory) logFile() string   { return filepath.Join(string(d), "logs", "stack.log") }
 
 func locate(dataDir string) (directory, error) {
 	if dataDir == "" {

@@ -1,4 +1,4 @@
-package devserver
+package localstack
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 )
 
 // ChildCommand is the hidden argument on which a binary that imports this
-// package must call RunChild.
+// package must call devserver.RunChild.
 const ChildCommand = "__stack"
 
 // The files that the child inherits, after the three standard ones.
@@ -23,8 +23,9 @@ const (
 	reportFD = 4 // a pipe for one report
 )
 
-// errPortTaken says that another program was faster. It is worth a new start.
-var errPortTaken = errors.New("another program took the port between its being chosen and its being used")
+// ErrPortTaken reports that another program took a port in between. Another start may
+// succeed.
+var ErrPortTaken = errors.New("another program took the port between its being chosen and its being used")
 
 // startError is the child's own account of why it did not start.
 type startError struct {
@@ -34,8 +35,8 @@ type startError struct {
 
 func (e *startError) Error() string { return e.reason }
 
-// Is makes errPortTaken survive the way through the pipe.
-func (e *startError) Is(target error) bool { return e.portTaken && target == errPortTaken }
+// Is preserves ErrPortTaken across the pipe.
+func (e *startError) Is(target error) bool { return e.portTaken && target == ErrPortTaken }
 
 // order is what the child reads on its standard input.
 type order struct {

@@ -1,0 +1,26 @@
+package localstack
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheChildGetsNoKeys(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"PATH=/bin", "HOME=/home/me"}, childEnvironment([]string{
+		"PATH=/bin", "OPENAI_API_KEY=secret", "AWS_SECRET_ACCESS_KEY=secret", "HOME=/home/me", "TEMPORAL_ADDRESS=far.example:7233",
+	}))
+}
+
+func TestADataDirectoryMustBeADirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := Join(t.Context(), file, Options{})
+	require.ErrorContains(t, err, "make the data directory")
+	_, err = Join(t.Context(), "", Options{})
+	require.ErrorContains(t, err, "--data-dir")
+}
