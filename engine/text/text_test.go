@@ -34,6 +34,14 @@ func TestHead(t *testing.T) {
 	}
 }
 
+func TestTruncate(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "short", text.Truncate("short", 5))
+	require.Equal(t, "sh…", text.Truncate("shorter", 5))
+	require.Equal(t, "ä…", text.Truncate("äöüäöü", 6))
+	require.Equal(t, "…", text.Truncate("long enough", 1))
+}
+
 func TestTruncate_fitsAndStaysValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -72,6 +80,10 @@ func TestTerminal(t *testing.T) {
 		"one\u202Etwo\u2066":                        "onetwo",
 		"\u009b31mred":                              "31mred",
 		"a\x9bb":                                    "a\uFFFDb",
+		"Grüße,\n\tWelt 👋":                          "Grüße,\n\tWelt 👋",
+		"a\x1b[2Jb":                                 "ab",
+		"a\a\b\rb":                                  "ab",
+		"a\x7fb":                                    "ab",
 	} {
 		require.Equal(t, want, text.Terminal(s), "%q", s)
 	}

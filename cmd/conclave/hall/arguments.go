@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/engine/text"
 	"conclave/workflows/drive"
@@ -129,10 +128,10 @@ func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
 func checkID(id string) error {
 	const most = 1000 // Temporal's limit on a workflow ID
 	if len(id) > most {
-		return fmt.Errorf("the ID %q has %d bytes; IDs have at most %d", progress.Cut(id, MaxEcho), len(id), most)
+		return fmt.Errorf("the ID %q has %d bytes; IDs have at most %d", text.Truncate(id, MaxEcho), len(id), most)
 	}
 	if strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
-		return fmt.Errorf("the ID %q has characters that are in no ID; `conclave list` shows those there are", progress.Cut(id, MaxEcho))
+		return fmt.Errorf("the ID %q has characters that are in no ID; `conclave list` shows those there are", text.Truncate(id, MaxEcho))
 	}
 	return nil
 }
@@ -141,7 +140,7 @@ func checkID(id string) error {
 func CheckRunID(id string) error {
 	err := artifact.CheckSessionID(id)
 	if wrong, ok := errors.AsType[*artifact.NameError](err); ok {
-		wrong.Name = progress.Cut(wrong.Name, MaxEcho)
+		wrong.Name = text.Truncate(wrong.Name, MaxEcho)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"conclave/cmd/conclave/progress"
+	"conclave/engine/text"
 	"conclave/workflows/drive"
 )
 
@@ -58,7 +58,7 @@ func (c *CLI) Scripted() bool { return c.JSON || c.Automation }
 
 // Infof prints a line for a person on stderr, without control characters.
 func (c *CLI) Infof(format string, args ...any) {
-	fmt.Fprintln(c.Stderr, progress.Plain(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.Stderr, text.Terminal(fmt.Sprintf(format, args...)))
 }
 
 // Warnf is Infof with the name of the command in front.

@@ -11,7 +11,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"conclave/cmd/conclave/progress"
+	"conclave/engine/text"
 	"conclave/worker/cluster"
 )
 
@@ -62,7 +62,7 @@ func checkAddress(address string) error {
 		return nil
 	}
 	return fmt.Errorf("the Temporal address %q %s; give it as HOST:PORT, such as 127.0.0.1:7233, with --address or TEMPORAL_ADDRESS",
-		progress.Cut(address, MaxEcho), problem)
+		text.Truncate(address, MaxEcho), problem)
 }
 
 func (c *CLI) localTarget() (Target, error) {

@@ -11,6 +11,7 @@ import (
 	"conclave/cmd/conclave/runs"
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
+	"conclave/engine/text"
 	pipelineflow "conclave/workflows/pipeline"
 )
 
@@ -57,7 +58,7 @@ func printFinal(ctx context.Context, conn *hall.Connection, r pipelineflow.Resul
 		}
 	}
 	if final != "" {
-		if err := conn.Print(strings.TrimRight(progress.Plain(final), "\n") + "\n"); err != nil {
+		if err := conn.Print(strings.TrimRight(text.Terminal(final), "\n") + "\n"); err != nil {
 			return err
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/runs"
-
 	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/runs"
 	"conclave/engine/pipeline"
+	"conclave/engine/text"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
 )
@@ -55,7 +55,7 @@ func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	if !conn.Cluster {
 		lines = append(lines, "  in the browser while a stack runs: "+conn.URL(r.Workflow))
 	}
-	return conn.Print(progress.Plain(strings.Join(lines, "\n") + "\n"))
+	return conn.Print(text.Terminal(strings.Join(lines, "\n") + "\n"))
 }
 
 // closedState is the part of a state that follows from the result and the memo.
@@ -83,7 +83,7 @@ func stateTable(s pipelineflow.State, r runs.Run) []string {
 	}
 	lines := []string{strings.Join(parts, " · ")}
 	if request := progress.Line(s.Request); request != "" {
-		lines = append(lines, "  "+progress.Cut(request, runs.MaxMemoQuery))
+		lines = append(lines, "  "+text.Truncate(request, runs.MaxMemoQuery))
 	}
 	lines = append(lines, traceTable(s.Trace)...)
 	if s.Step != "" && s.Status == drive.Running {
@@ -106,10 +106,10 @@ func traceTable(trace []pipeline.Segment) []string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, g := range trace {
-		then := progress.Cut(progress.Line(g.Text), 60)
+		then := text.Truncate(progress.Line(g.Text), 60)
 		switch {
 		case g.Error != nil:
-			then = progress.Cut(progress.Line(g.Error.Type+": "+g.Error.Message), runs.MaxFailure)
+			then = text.Truncate(progress.Line(g.Error.Type+": "+g.Error.Message), runs.MaxFailure)
 		case g.Action != pipeline.NoAction:
 			then = string(g.Action) + " " + progress.Line(g.To)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"conclave/engine/coordination"
+	"conclave/engine/text"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
 )
@@ -235,7 +236,7 @@ func agentDetail(a coordination.AgentView) string {
 		parts = append(parts, Count(n)+" tokens")
 	}
 	if a.Stop != nil && a.Stop.Summary != "" {
-		parts = append(parts, Cut(Line(a.Stop.Summary), gist))
+		parts = append(parts, text.Truncate(Line(a.Stop.Summary), gist))
 	}
 	return strings.Join(parts, " · ")
 }

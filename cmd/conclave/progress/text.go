@@ -2,52 +2,14 @@ package progress
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
-// Plain is text without anything that a terminal obeys: escape sequences,
-// control characters except newline and tab, and marks that reorder text.
-func Plain(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), reorders(r):
-			return -1
-		}
-		return r
-	}, ansi.Strip(text))
-}
-
-// reorders reports the bidirectional embeddings, overrides and isolates, with
-// which a text can show itself in another order than it is written in.
-func reorders(r rune) bool {
-	return '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
-}
-
-// Line is Plain text on one line, white space collapsed.
-func Line(text string) string { return strings.Join(strings.Fields(Plain(text)), " ") }
-
-// Cut shortens text to at most limit bytes, whole characters and an ellipsis.
-func Cut(text string, limit int) string {
-	const ellipsis = "…"
-	if len(text) <= limit {
-		return text
-	}
-	n := max(0, limit-len(ellipsis))
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + ellipsis
-}
+// Line is s on one line, without anything that a terminal obeys.
+func Line(s string) string { return text.OneLine(text.Terminal(s)) }
 
 // Cost is a usage in words: tokens, and money if its price is known.
 func Cost(u llm.Usage) string {

@@ -21,14 +21,14 @@ func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull ID DIR",
 		Short: "Copy the session directory to DIR",
-		Long: `Copy everything that is on record of a session, or of a run of a pipeline, to DIR:
-answers, votes, workspaces, transcripts, the ledger. A session that still runs can be pulled too, and again
-later: only what is new is copied. It never runs a step.
+		Long: `Copy the files of a session, or of a pipeline's run, to DIR: answers, votes,
+workspaces, transcripts, the ledger. A running session can be pulled, and pulled
+again later: only new files are copied. It never runs a step.
 
 With --verify the copy is compared with itself afterwards: every workspace with
 its manifest (content, links, executable bits, nothing missing, nothing extra),
-every step with its commit, and the final answer with the one it is made from.
-What is wrong is printed by path, and the exit code is 2.
+every step with its commit, and the final answer with the one it was made from.
+Problems are printed by path, and the exit code is 2.
 
 Without an address the session is taken from the local stack; from a cluster,
 name its bucket with --bucket.`,
@@ -46,7 +46,7 @@ func run(ctx context.Context, c *hall.CLI, id, dir string, verify bool) error {
 	if err := hall.CheckRunID(id); err != nil {
 		return err
 	}
-	if err := CheckDir(dir); err != nil {
+	if err := checkDir(dir); err != nil {
 		return err
 	}
 	conn, err := c.ConnectStore(ctx)
@@ -59,51 +59,51 @@ func run(ctx context.Context, c *hall.CLI, id, dir string, verify bool) error {
 
 // pullFrom copies a run from the store of a connection.
 func pullFrom(ctx context.Context, conn *hall.Connection, id, dir string, verify bool) error {
-	summary, err := copyRun(ctx, conn, id, dir, verify)
-	var damage *DamageError
-	if err != nil && !(verify && errors.As(err, &damage)) {
+	copied, err := copyRun(ctx, conn, id, dir, verify)
+	if _, damaged := errors.AsType[*damageError](err); err != nil && !(verify && damaged) {
 		return err
 	}
 	if verify {
-		verified, err := Verify(ctx, summary.Dir)
+		verified, err := verifyDir(ctx, copied.Dir)
 		if err != nil {
 			return orInterrupted(ctx, conn, err, id, dir, true)
 		}
-		summary.Verified = &verified
+		copied.Verified = &verified
 	}
-	if err != nil && len(summary.Verified.Problems) == 0 {
-		return err // it is no problem of the copy, but one all the same
+	if err != nil && len(copied.Verified.Problems) == 0 {
+		return err // the store is damaged where the verification does not look
 	}
-	return printSummary(conn.CLI, summary)
+	return printResult(conn.CLI, copied)
 }
 
 // copyRun copies a run and reports progress.
-func copyRun(ctx context.Context, conn *hall.Connection, id, dir string, verify bool) (Summary, error) {
-	told := time.Now()
-	summary, err := Session(ctx, conn.Store, id, dir, func(done, total int) {
-		if !conn.Scripted() && time.Since(told) > time.Second {
-			told = time.Now()
+func copyRun(ctx context.Context, conn *hall.Connection, id, dir string, verify bool) (result, error) {
+	printed := time.Now()
+	copied, err := copySession(ctx, conn.Store, id, dir, func(done, total int) {
+		if !conn.Scripted() && time.Since(printed) > time.Second {
+			printed = time.Now()
 			conn.Infof("%d of %d files", done, total)
 		}
 	})
-	var damage *DamageError
+	_, damaged := errors.AsType[*damageError](err)
 	switch {
-	case errors.Is(err, ErrNoSession):
-		return summary, conn.NoFiles(id)
-	case errors.As(err, &damage):
-		return summary, hall.Exitf(hall.ExitNoAnswer, "pull session %s: %w; all else is copied, and `%s` lists what is wrong", id, err, retryLine(conn, id, dir, true))
+	case errors.Is(err, errNoSession):
+		return copied, conn.NoFiles(id)
+	case damaged:
+		return copied, hall.Exitf(hall.ExitNoAnswer, "pull session %s: %w; all else is copied, and `%s` lists what is wrong", id, err, retryLine(conn, id, dir, true))
 	case err != nil:
-		return summary, orInterrupted(ctx, conn, fmt.Errorf("pull session %s: %w", id, err), id, dir, verify)
+		return copied, orInterrupted(ctx, conn, fmt.Errorf("pull session %s: %w", id, err), id, dir, verify)
 	}
-	return summary, nil
+	return copied, nil
 }
 
-// orInterrupted replaces the error of an interrupted command by the way to go on.
+// orInterrupted replaces the error of an interrupted command by the command line
+// that resumes it.
 func orInterrupted(ctx context.Context, conn *hall.Connection, err error, id, dir string, verify bool) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return hall.Exitf(hall.ExitInterrupted, "interrupted: what was copied to %s is kept; `%s` goes on", dir, retryLine(conn, id, dir, verify))
+	return hall.Exitf(hall.ExitInterrupted, "interrupted: what was copied to %s is kept; `%s` resumes", dir, retryLine(conn, id, dir, verify))
 }
 
 // retryLine is the command line that repeats a pull.
@@ -115,37 +115,37 @@ func retryLine(conn *hall.Connection, id, dir string, verify bool) string {
 	return conn.CommandLine(command, id, hall.ShellQuote(dir))
 }
 
-// printSummary prints the numbers of a pull and the problems of the copy.
-func printSummary(c *hall.CLI, s Summary) error {
-	broken := 0
-	if s.Verified != nil {
-		broken = len(s.Verified.Problems)
+// printResult prints the numbers of a pull and the problems of the copy.
+func printResult(c *hall.CLI, r result) error {
+	problems := 0
+	if r.Verified != nil {
+		problems = len(r.Verified.Problems)
 	}
 	if c.Scripted() {
-		if err := c.PrintJSON(s); err != nil || broken == 0 {
+		if err := c.PrintJSON(r); err != nil || problems == 0 {
 			return err
 		}
 		return hall.Exit(hall.ExitNoAnswer)
 	}
-	if s.Status == drive.Running {
+	if r.Status == drive.Running {
 		c.Infof("it is still running: pull again for the rest")
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s: %d files, %d of them copied now (%d bytes)\n", s.Dir, s.Files, s.Copied, s.Bytes)
-	if s.Verified != nil {
-		for _, problem := range s.Verified.Problems {
-			fmt.Fprintln(&out, progress.Line(problem.String()))
+	fmt.Fprintf(&out, "%s: %d files, %d of them copied now (%d bytes)\n", r.Dir, r.Files, r.Copied, r.Bytes)
+	if r.Verified != nil {
+		for _, p := range r.Verified.Problems {
+			fmt.Fprintln(&out, progress.Line(p.String()))
 		}
-		if broken == 0 {
-			fmt.Fprintf(&out, "verified: %s, %s\n", progress.Plural(s.Verified.Manifests, "manifest"), progress.Plural(s.Verified.Steps, "step"))
+		if problems == 0 {
+			fmt.Fprintf(&out, "verified: %s, %s\n", progress.Plural(r.Verified.Manifests, "manifest"), progress.Plural(r.Verified.Steps, "step"))
 		}
 	}
 	if _, err := io.WriteString(c.Stdout, out.String()); err != nil {
 		return hall.PrintError(err)
 	}
-	if broken > 0 {
+	if problems > 0 {
 		return hall.Exitf(hall.ExitNoAnswer, "verify session %s: %s in %s; pulled into a new directory, what is wrong there too is wrong in the store",
-			s.SessionID, progress.Plural(broken, "problem"), s.Dir)
+			r.SessionID, progress.Plural(problems, "problem"), r.Dir)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestPullTellsWhatDoesNotVerify(t *testing.T) {
 	code, stdout, stderr = pulled(t, hall.CLI{Automation: true}, p, dir, true)
 	require.Equal(t, hall.ExitNoAnswer, code)
 	require.Empty(t, stderr)
-	var summary Summary
+	var summary result
 	require.NoError(t, json.Unmarshal([]byte(stdout), &summary))
 	require.Len(t, summary.Verified.Problems, 2)
 	require.Equal(t, "agents/agent_a/001/answer.json", summary.Verified.Problems[1].Path)
@@ -130,5 +130,5 @@ func TestAnInterruptedPullSaysHowItGoesOn(t *testing.T) {
 	p.CLI = &hall.CLI{Stderr: &bytes.Buffer{}, Queue: drive.TaskQueue}
 	err := pullFrom(ctx, p, "s1", "out", true)
 	require.Equal(t, hall.ExitInterrupted, hall.ExitCode(err))
-	require.ErrorContains(t, err, "`conclave pull --verify s1 out` goes on")
+	require.ErrorContains(t, err, "`conclave pull --verify s1 out` resumes")
 }

@@ -5,7 +5,7 @@
 // modes. Write-once files are copied once, so that an interrupted copy can be
 // resumed and an old one brought up to date.
 //
-// Verify needs no store: it checks that such a directory agrees with itself.
+// With --verify it also checks that such a directory agrees with itself.
 //
-// Start with Session, and with Verify in verify.go.
+// Start with Command; copySession copies, and verifyDir verifies.
 package pull

@@ -57,7 +57,7 @@ func TestPullOfAPipeline(t *testing.T) {
 	}
 	code, stdout := pulledRun()
 	require.Equal(t, hall.ExitOK, code, stdout)
-	var s Summary
+	var s result
 	require.NoError(t, json.Unmarshal([]byte(stdout), &s))
 	require.Equal(t, 2, s.Verified.Steps)
 	require.NoDirExists(t, filepath.Join(dir, "claims"))

@@ -20,8 +20,8 @@ import (
 // parallel is the number of files copied at a time.
 const parallel = 8
 
-// Summary reports a pull.
-type Summary struct {
+// result is the JSON output of a pull.
+type result struct {
 	SessionID string `json:"session_id"`
 	Dir       string `json:"dir"` // absolute
 	Status    string `json:"status"`
@@ -29,13 +29,13 @@ type Summary struct {
 	Copied    int    `json:"copied"` // by this pull
 	Bytes     int64  `json:"bytes"`  // copied by this pull
 
-	// Verified is set by the caller if it verifies the copy.
-	Verified *Verified `json:"verified,omitempty"`
+	// Verified is nil unless the copy was verified.
+	Verified *verification `json:"verified,omitempty"`
 }
 
-// ErrNoSession reports that the store has no session and no run of a pipeline
+// errNoSession reports that the store has no session and no run of a pipeline
 // with the ID.
-var ErrNoSession = errors.New("no such session")
+var errNoSession = errors.New("no such session")
 
 // The claims that identify the directory of a session or of a pipeline's run.
 const (
@@ -43,9 +43,9 @@ const (
 	pipelineClaim = "pipeline.json"
 )
 
-// CheckDir refuses a directory that cannot hold a copy: one that is not empty and
+// checkDir refuses a directory that cannot hold a copy: one that is not empty and
 // has no claim. It does not compare the claim with a session.
-func CheckDir(dir string) error {
+func checkDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -72,18 +72,18 @@ type copier struct {
 	root   *os.Root // of target
 	dir    string   // of target, absolute
 
-	mu      sync.Mutex
-	summary Summary
+	mu     sync.Mutex
+	result result
 }
 
-// Session copies a session, or else the run of a pipeline with the ID, to dir:
+// copySession copies a session, or else the run of a pipeline with the ID, to dir:
 // everything but blobs, journals and claims. It calls progress after each file,
 // from one goroutine at a time.
 //
-// It fails with ErrNoSession if the store has neither, with an error that names
-// dir if dir holds something else, and with a *DamageError if it copied
+// It fails with errNoSession if the store has neither, with an error that names
+// dir if dir holds something else, and with a *damageError if it copied
 // everything and some of it is damaged in the store.
-func Session(ctx context.Context, store artifact.Store, id, dir string, progress func(done, total int)) (Summary, error) {
+func copySession(ctx context.Context, store artifact.Store, id, dir string, progress func(done, total int)) (result, error) {
 	c := &copier{store: store, layout: artifact.InBucket(id), claim: sessionClaim}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
 	if errors.Is(err, artifact.ErrNotFound) {
@@ -92,30 +92,30 @@ func Session(ctx context.Context, store artifact.Store, id, dir string, progress
 		session, err = artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
 	}
 	if errors.Is(err, artifact.ErrNotFound) {
-		return Summary{}, fmt.Errorf("%w: %w", ErrNoSession, err)
+		return result{}, fmt.Errorf("%w: %w", errNoSession, err)
 	}
 	if err != nil {
-		return Summary{}, err
+		return result{}, err
 	}
-	if err := CheckDir(dir); err != nil {
-		return Summary{}, err
+	if err := checkDir(dir); err != nil {
+		return result{}, err
 	}
 	if err := c.open(ctx, dir, session); err != nil {
-		return Summary{}, fmt.Errorf("copy into %s: %w", dir, err)
+		return result{}, fmt.Errorf("copy into %s: %w", dir, err)
 	}
 	defer c.close()
-	c.summary = Summary{SessionID: id, Dir: c.dir}
+	c.result = result{SessionID: id, Dir: c.dir}
 	names, err := c.list(ctx)
 	if err != nil {
-		return c.summary, err
+		return c.result, err
 	}
-	c.summary.Files = len(names)
+	c.result.Files = len(names)
 	if err := c.copyAll(ctx, names, progress); err != nil {
-		return c.summary, err
+		return c.result, err
 	}
 	err = c.restoreWorkspaces(ctx, names)
-	c.summary.Status = c.status(ctx)
-	return c.summary, err
+	c.result.Status = c.status(ctx)
+	return c.result, err
 }
 
 // open opens the directory, creating it if it is missing, and checks that it
@@ -234,8 +234,8 @@ func (c *copier) fetch(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.summary.Copied++
-	c.summary.Bytes += n
+	c.result.Copied++
+	c.result.Bytes += n
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package pull_test
+package pull
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/cmd/conclave/pull"
 	"conclave/engine/artifact"
 )
 
@@ -75,9 +74,9 @@ func (b bucket) workspace(dir string) {
 	b.put(dir+"workspace.json", m)
 }
 
-func (b bucket) pull(dir string) (pull.Summary, error) {
+func (b bucket) pull(dir string) (result, error) {
 	b.t.Helper()
-	return pull.Session(b.t.Context(), b.store, "s1", dir, func(int, int) {})
+	return copySession(b.t.Context(), b.store, "s1", dir, func(int, int) {})
 }
 
 // tree lists everything below dir: files with modes, links with targets.
@@ -194,7 +193,7 @@ func TestPullResumesWhereItWasInterrupted(t *testing.T) {
 	b := newBucket(t)
 	dir := t.TempDir()
 	failing := unsteady{b.store}
-	_, err := pull.Session(t.Context(), failing, "s1", dir, func(int, int) {})
+	_, err := copySession(t.Context(), failing, "s1", dir, func(int, int) {})
 	require.ErrorIs(t, err, errOutage)
 	require.FileExists(t, filepath.Join(dir, "session.json"), "the claim comes first")
 
@@ -232,8 +231,8 @@ func TestPullRefusesDirectoriesOfOthers(t *testing.T) {
 func TestPullOfAnUnknownSession(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "never")
-	_, err := pull.Session(t.Context(), newBucket(t).store, "s2", dir, func(int, int) {})
-	require.ErrorIs(t, err, pull.ErrNoSession)
+	_, err := copySession(t.Context(), newBucket(t).store, "s2", dir, func(int, int) {})
+	require.ErrorIs(t, err, errNoSession)
 	require.ErrorIs(t, err, artifact.ErrNotFound)
 	require.NoDirExists(t, dir)
 }

@@ -12,21 +12,21 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Verified is the result of a verification.
-type Verified struct {
+// verification is the result of a verification.
+type verification struct {
 	Manifests int `json:"manifests"` // compared with the files that they list
 	Steps     int `json:"steps"`     // with a commit, compared with the documents derived from it
 
-	Problems []Problem `json:"problems"`
+	Problems []problem `json:"problems"`
 }
 
-// Problem is a path that fails verification.
-type Problem struct {
+// problem is a path that fails verification.
+type problem struct {
 	Path    string `json:"path"` // relative to the directory
 	Problem string `json:"problem"`
 }
 
-func (p Problem) String() string {
+func (p problem) String() string {
 	name := p.Path
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		name = quoted
@@ -34,13 +34,13 @@ func (p Problem) String() string {
 	return name + " " + p.Problem
 }
 
-// Verify compares a session's directory with itself: workspaces with their
+// verifyDir compares a session's directory with itself: workspaces with their
 // manifests, derived documents with the commits, and the ledger with the steps
 // that it counts. Steps of other programs have no commits and may have no
 // manifests; of them only existing manifests are verified. The error reports
 // that the directory could not be verified; its problems are in the result.
-func Verify(ctx context.Context, dir string) (Verified, error) {
-	v := &verifier{found: Verified{Problems: []Problem{}}}
+func verifyDir(ctx context.Context, dir string) (verification, error) {
+	v := &verifier{found: verification{Problems: []problem{}}}
 	if _, err := os.Stat(dir); err != nil {
 		return v.found, fmt.Errorf("verify %s: %w", dir, err)
 	}
@@ -65,7 +65,7 @@ func Verify(ctx context.Context, dir string) (Verified, error) {
 type verifier struct {
 	store *artifact.Dir // for documents
 	root  *os.Root      // for workspaces
-	found Verified
+	found verification
 
 	answers []answer // of all steps
 }
@@ -88,7 +88,7 @@ func (v *verifier) run(ctx context.Context) error {
 
 // report adds a problem.
 func (v *verifier) report(name, format string, args ...any) {
-	v.found.Problems = append(v.found.Problems, Problem{Path: name, Problem: fmt.Sprintf(format, args...)})
+	v.found.Problems = append(v.found.Problems, problem{Path: name, Problem: fmt.Sprintf(format, args...)})
 }
 
 // dirs lists the directories in dir by name.

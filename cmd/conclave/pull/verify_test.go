@@ -1,4 +1,4 @@
-package pull_test
+package pull
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/activities/tools"
-	"conclave/cmd/conclave/pull"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
@@ -127,7 +126,7 @@ func (d *decided) present(decision coordination.Decision) {
 func (d *decided) pull() string {
 	d.t.Helper()
 	dir := d.t.TempDir()
-	_, err := pull.Session(d.t.Context(), d.store, "s1", dir, func(int, int) {})
+	_, err := copySession(d.t.Context(), d.store, "s1", dir, func(int, int) {})
 	require.NoError(d.t, err)
 	return dir
 }
@@ -135,7 +134,7 @@ func (d *decided) pull() string {
 // problems verifies a directory and returns what is wrong with it.
 func problems(t *testing.T, dir string) []string {
 	t.Helper()
-	v, err := pull.Verify(t.Context(), dir)
+	v, err := verifyDir(t.Context(), dir)
 	require.NoError(t, err)
 	found := []string{}
 	for _, p := range v.Problems {
@@ -146,9 +145,9 @@ func problems(t *testing.T, dir string) []string {
 
 func TestACopyVerifies(t *testing.T) {
 	t.Parallel()
-	v, err := pull.Verify(t.Context(), newDecided(t).pull())
+	v, err := verifyDir(t.Context(), newDecided(t).pull())
 	require.NoError(t, err)
-	require.Equal(t, pull.Verified{Manifests: 2, Steps: 5, Problems: []pull.Problem{}}, v)
+	require.Equal(t, verification{Manifests: 2, Steps: 5, Problems: []problem{}}, v)
 }
 
 // directory is a copy to tamper with.
@@ -373,13 +372,13 @@ func TestStepsOfOtherProgramsVerify(t *testing.T) {
 func TestVerifyNeedsADirectory(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "never")
-	_, err := pull.Verify(t.Context(), missing)
+	_, err := verifyDir(t.Context(), missing)
 	require.ErrorContains(t, err, missing)
 	require.NoDirExists(t, missing)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = pull.Verify(ctx, newDecided(t).pull())
+	_, err = verifyDir(ctx, newDecided(t).pull())
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -390,12 +389,12 @@ func TestPullCopiesAllThatIsNotDamaged(t *testing.T) {
 	require.NoError(t, d.store.Delete(t.Context(), d.layout.File(files+"run.sh")))
 	require.NoError(t, d.store.Put(t.Context(), d.layout.File(files+"my=20notes.md"), strings.NewReader("potes")))
 	dir := t.TempDir()
-	summary, err := pull.Session(t.Context(), d.store, "s1", dir, func(int, int) {})
-	var damage *pull.DamageError
+	summary, err := copySession(t.Context(), d.store, "s1", dir, func(int, int) {})
+	var damage *damageError
 	require.ErrorAs(t, err, &damage)
 	require.Len(t, damage.Errors, 2)
 	require.ErrorContains(t, err, "(and 1 more)")
-	require.NotErrorIs(t, err, pull.ErrNoSession)
+	require.NotErrorIs(t, err, errNoSession)
 	require.Equal(t, "consensus", summary.Status)
 	require.FileExists(t, filepath.Join(dir, "final/agent_a/answer.json"))
 	require.Len(t, problems(t, dir), 2)

@@ -14,13 +14,13 @@ import (
 	"conclave/engine/artifact"
 )
 
-// DamageError lists the damage in a session's workspaces that the store cannot
+// damageError lists the damage in a session's workspaces that the store cannot
 // repair. Everything else has been copied.
-type DamageError struct {
+type damageError struct {
 	Errors []error // by path
 }
 
-func (e *DamageError) Error() string {
+func (e *damageError) Error() string {
 	text := e.Errors[0].Error()
 	if more := len(e.Errors) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
@@ -29,11 +29,11 @@ func (e *DamageError) Error() string {
 }
 
 // Unwrap returns all of the errors.
-func (e *DamageError) Unwrap() []error { return e.Errors }
+func (e *damageError) Unwrap() []error { return e.Errors }
 
 // restoreWorkspaces sets modes and links, which only manifests record, and copies
 // files again that differ from their manifest. Damage in the store is a
-// *DamageError.
+// *damageError.
 func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	var damage []error
 	for _, name := range names {
@@ -66,7 +66,7 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 		}
 	}
 	if len(damage) > 0 {
-		return &DamageError{Errors: damage}
+		return &damageError{Errors: damage}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	pipelineacts "conclave/activities/pipeline"
 	sessionacts "conclave/activities/session"
 	"conclave/cmd/conclave/progress"
+	"conclave/engine/text"
 )
 
 const (
@@ -101,7 +102,7 @@ func describeFailure(f *failurepb.Failure) string {
 		}
 		return "the last one ran out of time"
 	case f.GetApplicationFailureInfo().GetType() != "":
-		return f.GetApplicationFailureInfo().GetType() + ": " + progress.Cut(progress.Line(f.GetMessage()), MaxFailure)
+		return f.GetApplicationFailureInfo().GetType() + ": " + text.Truncate(progress.Line(f.GetMessage()), MaxFailure)
 	}
-	return progress.Cut(progress.Line(f.GetMessage()), MaxFailure)
+	return text.Truncate(progress.Line(f.GetMessage()), MaxFailure)
 }

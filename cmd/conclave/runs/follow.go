@@ -11,6 +11,7 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
+	"conclave/engine/text"
 )
 
 const (
@@ -171,7 +172,7 @@ func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry st
 	}
 	if parked != nil {
 		holds = append(holds, progress.Hold{
-			Why:     "parked: " + progress.Cut(*parked, maxParked),
+			Why:     "parked: " + text.Truncate(*parked, maxParked),
 			Release: "`" + c.CommandLine("retry", workflow) + "` " + onRetry,
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
+	"conclave/engine/text"
 	"conclave/workflows/drive"
 )
 
@@ -113,7 +114,7 @@ func printTable(c *hall.CLI, titles [2]string, all []Listed) error {
 	for _, r := range all {
 		fmt.Fprintln(table, strings.Join([]string{
 			progress.Line(r.ID), progress.Line(cmp.Or(r.waiting, r.Status)),
-			r.CreatedAt.Local().Format("2006-01-02 15:04:05"), progress.Cut(progress.Line(r.Query), maxQuery),
+			r.CreatedAt.Local().Format("2006-01-02 15:04:05"), text.Truncate(progress.Line(r.Query), maxQuery),
 		}, "\t"))
 	}
 	return hall.PrintError(table.Flush())

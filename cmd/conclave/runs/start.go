@@ -11,6 +11,7 @@ import (
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
+	"conclave/engine/text"
 	"conclave/workflows/drive"
 )
 
@@ -61,7 +62,7 @@ func Options(conn *hall.Connection, workflow, summary string, memo map[string]an
 		TaskQueue:                                conn.Queue,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            progress.Cut(progress.Line(summary), maxSummary),
+		StaticSummary:                            text.Truncate(progress.Line(summary), maxSummary),
 		Memo:                                     memo,
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"conclave/activities/sandbox"
 	"conclave/activities/sandbox/attack"
 	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/progress"
+	"conclave/engine/text"
 	"conclave/worker"
 	"conclave/worker/settings"
 )
@@ -234,7 +234,7 @@ func showHost(c *hall.CLI, r report) error {
 		limits = "kept by control groups, in " + r.Host.Cgroup
 	}
 	fmt.Fprintf(&b, "  Landlock:  %s\n  limits:    %s\n", landlock, limits)
-	_, err := fmt.Fprintln(c.Stdout, progress.Plain(b.String()))
+	_, err := fmt.Fprintln(c.Stdout, text.Terminal(b.String()))
 	return hall.PrintError(err)
 }
 
@@ -254,7 +254,7 @@ func showAttack(c *hall.CLI, a attack.Result) {
 		a.What += ": " + a.Detail
 	}
 	// What cannot be printed now is missed when the total is printed.
-	fmt.Fprintln(c.Stdout, progress.Plain(fmt.Sprintf("%-12s  %-19s  %s", verdict, a.Name, a.What)))
+	fmt.Fprintln(c.Stdout, text.Terminal(fmt.Sprintf("%-12s  %-19s  %s", verdict, a.Name, a.What)))
 }
 
 // showTotal prints the last line, or everything as JSON.

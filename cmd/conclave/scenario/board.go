@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	"conclave/cmd/conclave/hall"
-
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // trialBoard tells what happens in several runs, a line at a time.
@@ -30,7 +30,7 @@ func (b *trialBoard) tell(t *trial) {
 			line += " (" + tookMS(s.DurationMS) + ")"
 		}
 		if s.Error != nil {
-			line += ": " + progress.Cut(*s.Error, maxWhy)
+			line += ": " + text.Truncate(*s.Error, maxWhy)
 		}
 		b.line(line)
 		for _, w := range s.Warnings {

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"conclave/cmd/conclave/hall"
-
 	"github.com/spf13/cobra"
 
+	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // brief is a scenario in a list.
@@ -91,7 +91,7 @@ func printBriefs(c *hall.CLI, all []brief) error {
 			last = string(scenario.Running)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d %%\t%d\t%s\t%s\n", s.Slug, last, when, s.TotalRuns, s.PassRate, s.StepCount,
-			progress.Cut(progress.Line(s.Title), hall.MaxEcho), progress.Line(strings.Join(s.Tags, " ")))
+			text.Truncate(progress.Line(s.Title), hall.MaxEcho), progress.Line(strings.Join(s.Tags, " ")))
 	}
 	_ = table.Flush() // into memory
 	_, err := fmt.Fprint(c.Stdout, hall.TrimLines(b.String()))

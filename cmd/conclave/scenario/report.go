@@ -12,9 +12,9 @@ import (
 	"text/tabwriter"
 
 	"conclave/cmd/conclave/hall"
-
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // allRuns is what --json prints of several scenarios.
@@ -78,7 +78,7 @@ func printTrials(c *hall.CLI, w *order) error {
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tRUN\tSTATUS\tSTEPS\tTIME\tWHY")
 	for _, t := range w.trials {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.slug, t.number(), t.status(), t.steps(), tookMS(t.run.DurationMS), progress.Cut(progress.Line(t.why()), maxWhy))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.slug, t.number(), t.status(), t.steps(), tookMS(t.run.DurationMS), text.Truncate(progress.Line(t.why()), maxWhy))
 	}
 	_ = table.Flush() // into memory
 	for _, t := range w.trials {

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"conclave/cmd/conclave/hall"
-
 	"github.com/spf13/cobra"
 
+	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
 	"conclave/engine/scenario"
+	"conclave/engine/text"
 )
 
 // maxRecent is how many runs the status of a scenario shows.
@@ -215,7 +215,7 @@ func printScenario(c *hall.CLI, p *project.Project, slug string) error {
 				why += ": " + *r.Error
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", numbered(r.RunNumber), r.RunID, r.Status, progress.Line(r.StartedAt),
-				r.passed, r.steps, tookMS(r.DurationMS), progress.Cut(progress.Line(why), maxWhy))
+				r.passed, r.steps, tookMS(r.DurationMS), text.Truncate(progress.Line(why), maxWhy))
 		}
 		_ = table.Flush() // into memory
 	}

@@ -12,6 +12,7 @@ import (
 	"conclave/cmd/conclave/team"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/text"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
 )
@@ -71,7 +72,7 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 			answer = whole
 		}
 	}
-	if err := conn.Print(strings.TrimRight(progress.Plain(answer), "\n") + "\n"); err != nil {
+	if err := conn.Print(strings.TrimRight(text.Terminal(answer), "\n") + "\n"); err != nil {
 		return err
 	}
 	how := r.Status + " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")

@@ -16,6 +16,7 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
+	"conclave/engine/text"
 	"conclave/worker"
 	sessionflow "conclave/workflows/session"
 )
@@ -145,7 +146,7 @@ func unlessInterrupted(ctx context.Context, err error) error {
 type plainWriter struct{ out io.Writer }
 
 func (w plainWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.out, progress.Plain(string(p))); err != nil {
+	if _, err := io.WriteString(w.out, text.Terminal(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"conclave/cmd/conclave/hall"
-
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/text"
 )
 
 // print prints the action of a step: for a script last_action.json.
@@ -25,7 +25,7 @@ func (s *stepSession) print(last *artifact.LastAction) error {
 	default:
 		words = last.AgentID + " stops"
 	}
-	if _, err := fmt.Fprintln(s.cli.Stdout, strings.TrimRight(progress.Plain(words), "\n")); err != nil {
+	if _, err := fmt.Fprintln(s.cli.Stdout, strings.TrimRight(text.Terminal(words), "\n")); err != nil {
 		return hall.Exitf(hall.ExitNoAnswer, "print the action: %w", err)
 	}
 	s.cli.Infof("\n%s · step %d · %s · %s", last.AgentID, last.StepNumber, last.Action, progress.Cost(last.Cost))

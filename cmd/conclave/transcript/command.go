@@ -13,18 +13,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
-// lastStep is the STEP that stands for an agent's newest.
+// lastStep is the STEP argument for an agent's newest step.
 const lastStep = "last"
 
-// maxListed bounds a list of what there is in a message, in bytes.
+// maxListed limits a list of agents or steps in a message, in bytes.
 const maxListed = 400
 
-// request names the step whose transcript is asked for.
+// request names the requested step.
 type request struct {
 	session, agent string
 	step           int // 0 for the last
@@ -37,14 +37,14 @@ func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript ID AGENT STEP",
 		Short: "What happened in a step",
-		Long: `Show what happened in one step of an agent: what it was told, what its model
-replied, which tools it called with which results, what was rejected and why, and
-what it cost. STEP is a number, or "last". Of a run of a pipeline,
-AGENT is the name of a step of the graph, and STEP is its number in the run.
+		Long: `Show what happened in one step of an agent: its prompt, the model's replies, tool
+calls and their results, rejections with their reasons, and the cost. STEP is a
+number, or "last". For a run of a pipeline AGENT is the name of a step of the
+graph, and STEP is its number in the run.
 
-Of a step that is not over it shows what is kept so far. Long texts are cut,
-with --full they are not. With --json it prints the lines of the transcript as
-they are, one JSON object per line. It never runs a step.
+For an unfinished step it shows the transcript so far. Long texts are truncated
+unless --full is given. With --json it prints the lines of the transcript
+unchanged, one JSON object per line. It never runs a step.
 
 Without an address the session is looked for in the local stack; of a cluster,
 name its bucket with --bucket.`,
@@ -61,18 +61,18 @@ name its bucket with --bucket.`,
 			return run(cmd.Context(), c, request{session: args[0], agent: args[1], step: number, full: full})
 		},
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "do not cut long texts")
+	cmd.Flags().BoolVar(&full, "full", false, "do not truncate long texts")
 	return cmd
 }
 
-// parseStep reads a STEP: a number with or without leading zeros, or 0 for the last.
-func parseStep(text string) (int, error) {
-	if text == lastStep {
+// parseStep parses a STEP: a number with or without leading zeros, or 0 for the last.
+func parseStep(arg string) (int, error) {
+	if arg == lastStep {
 		return 0, nil
 	}
-	n, err := strconv.ParseUint(text, 10, 31)
+	n, err := strconv.ParseUint(arg, 10, 31)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("the STEP %q is no number from 1; give it as 3, as 003, or as %s", progress.Cut(text, hall.MaxEcho), lastStep)
+		return 0, fmt.Errorf("the STEP %q is no number from 1; give it as 3, as 003, or as %s", text.Truncate(arg, hall.MaxEcho), lastStep)
 	}
 	return int(n), nil
 }
@@ -93,14 +93,14 @@ func run(ctx context.Context, c *hall.CLI, want request) error {
 	return err
 }
 
-// showTranscript prints a step of a session in the place's store.
+// show prints a step from the store of a connection.
 func show(ctx context.Context, conn *hall.Connection, want request) error {
 	s, err := readStep(ctx, conn, want)
 	if err != nil {
 		return err
 	}
 	if !conn.Scripted() {
-		return hall.PrintError(Print(conn.Stdout, s, Options{Full: want.full, Zone: time.Local}))
+		return hall.PrintError(printStep(conn.Stdout, s, options{Full: want.full, Zone: time.Local}))
 	}
 	var lines strings.Builder
 	for _, l := range s.Lines {
@@ -110,22 +110,22 @@ func show(ctx context.Context, conn *hall.Connection, want request) error {
 	return hall.PrintError(err)
 }
 
-// readStep finds the step, or says what there is instead.
-func readStep(ctx context.Context, conn *hall.Connection, want request) (Step, error) {
+// readStep reads the step, or fails with the steps that exist.
+func readStep(ctx context.Context, conn *hall.Connection, want request) (shownStep, error) {
 	layout := artifact.InBucket(want.session)
-	there, err := conn.Store.Exists(ctx, layout.File("session.json"))
+	exists, err := conn.Store.Exists(ctx, layout.File("session.json"))
 	if err != nil {
-		return Step{}, fmt.Errorf("look for session %s: %w", want.session, err)
+		return shownStep{}, fmt.Errorf("look for session %s: %w", want.session, err)
 	}
-	if !there {
+	if !exists {
 		return readSegment(ctx, conn, want)
 	}
 	if artifact.CheckAgentID(want.agent) != nil {
-		return Step{}, noAgent(ctx, conn, want)
+		return shownStep{}, noAgent(ctx, conn, want)
 	}
-	s := Step{Agent: want.agent, Number: want.step}
+	s := shownStep{Agent: want.agent, Number: want.step}
 	if s.Number == 0 {
-		steps, err := Steps(ctx, conn.Store, layout, want.agent)
+		steps, err := stepNumbers(ctx, conn.Store, layout, want.agent)
 		if err != nil {
 			return s, err
 		}
@@ -145,8 +145,8 @@ func readStep(ctx context.Context, conn *hall.Connection, want request) (Step, e
 	return s, nil
 }
 
-// failureOf is why a step was given up, if its agent's last action tells of it.
-func failureOf(ctx context.Context, conn *hall.Connection, s Step, layout artifact.Layout) *artifact.Error {
+// failureOf returns the failure of a step, if it is its agent's last action.
+func failureOf(ctx context.Context, conn *hall.Connection, s shownStep, layout artifact.Layout) *artifact.Error {
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, conn.Store, layout.Agent(s.Agent, "last_action.json"))
 	if err != nil || last.StepNumber != s.Number {
 		return nil
@@ -154,29 +154,29 @@ func failureOf(ctx context.Context, conn *hall.Connection, s Step, layout artifa
 	return last.Error
 }
 
-// noAgent says which agents have steps.
+// noAgent is the error for an unknown agent.
 func noAgent(ctx context.Context, conn *hall.Connection, want request) error {
-	agents, err := Agents(ctx, conn.Store, artifact.InBucket(want.session))
+	agents, err := agentIDs(ctx, conn.Store, artifact.InBucket(want.session))
 	switch {
 	case err != nil:
 		return err
 	case len(agents) == 0:
-		return hall.Exitf(hall.ExitUsage, "session %s has no steps yet; `%s` shows how it stands", want.session, conn.CommandLine("status", want.session))
+		return hall.Exitf(hall.ExitUsage, "session %s has no steps yet; `%s` shows its state", want.session, conn.CommandLine("status", want.session))
 	}
 	return hall.Exitf(hall.ExitUsage, "session %s has no steps of %q; it has steps of %s",
-		want.session, progress.Cut(want.agent, hall.MaxEcho), progress.Cut(strings.Join(agents, ", "), maxListed))
+		want.session, text.Truncate(want.agent, hall.MaxEcho), text.Truncate(strings.Join(agents, ", "), maxListed))
 }
 
-// noStep says which steps the agent has.
+// noStep is the error for an unknown step.
 func noStep(ctx context.Context, conn *hall.Connection, want request, number int) error {
-	steps, err := Steps(ctx, conn.Store, artifact.InBucket(want.session), want.agent)
+	steps, err := stepNumbers(ctx, conn.Store, artifact.InBucket(want.session), want.agent)
 	switch {
 	case err != nil:
 		return err
 	case len(steps) == 0:
 		return noAgent(ctx, conn, want)
 	case slices.Contains(steps, number):
-		return hall.Exitf(hall.ExitUsage, "step %03d of %s in session %s has no transcript: it was not taken by this program; `%s` copies what there is",
+		return hall.Exitf(hall.ExitUsage, "step %03d of %s in session %s has no transcript: it was not taken by this program; `%s` copies its files",
 			number, want.agent, want.session, conn.CommandLine("pull", want.session, "DIR"))
 	}
 	numbers := make([]string, len(steps))
@@ -184,26 +184,25 @@ func noStep(ctx context.Context, conn *hall.Connection, want request, number int
 		numbers[i] = fmt.Sprintf("%03d", n)
 	}
 	return hall.Exitf(hall.ExitUsage, "%s has no step %03d in session %s; it has %s",
-		want.agent, number, want.session, progress.Cut(strings.Join(numbers, ", "), maxListed))
+		want.agent, number, want.session, text.Truncate(strings.Join(numbers, ", "), maxListed))
 }
 
-// readSegment finds a step of a pipeline's run, or says what there is instead. There
-// is no session with this ID.
-func readSegment(ctx context.Context, conn *hall.Connection, want request) (Step, error) {
+// readSegment reads a step of a pipeline's run, or fails with the steps that exist.
+func readSegment(ctx context.Context, conn *hall.Connection, want request) (shownStep, error) {
 	layout := artifact.InPipeline(want.session)
-	there, err := conn.Store.Exists(ctx, layout.File("pipeline.json"))
+	exists, err := conn.Store.Exists(ctx, layout.File("pipeline.json"))
 	if err != nil {
-		return Step{}, fmt.Errorf("look for pipeline run %s: %w", want.session, err)
+		return shownStep{}, fmt.Errorf("look for pipeline run %s: %w", want.session, err)
 	}
-	if !there {
-		return Step{}, conn.NoFiles(want.session)
+	if !exists {
+		return shownStep{}, conn.NoFiles(want.session)
 	}
-	segments, err := Segments(ctx, conn.Store, layout)
+	segments, err := listSegments(ctx, conn.Store, layout)
 	if err != nil {
-		return Step{}, err
+		return shownStep{}, err
 	}
-	s := Step{Agent: want.agent}
-	for _, g := range segments { // the last one that fits
+	s := shownStep{Agent: want.agent}
+	for _, g := range segments { // the last match counts
 		if g.Step == want.agent && (want.step == 0 || want.step == g.Number) {
 			s.Number = g.Number
 		}
@@ -222,18 +221,18 @@ func readSegment(ctx context.Context, conn *hall.Connection, want request) (Step
 	return s, nil
 }
 
-// noSegment says which steps a run has.
-func noSegment(conn *hall.Connection, want request, segments []Segment) error {
+// noSegment is the error for an unknown step of a run.
+func noSegment(conn *hall.Connection, want request, segments []segment) error {
 	if len(segments) == 0 {
-		return hall.Exitf(hall.ExitUsage, "pipeline run %s has no steps yet; `%s` shows how it stands", want.session, conn.CommandLine("status", want.session))
+		return hall.Exitf(hall.ExitUsage, "pipeline run %s has no steps yet; `%s` shows its state", want.session, conn.CommandLine("status", want.session))
 	}
 	var all []string
 	for _, g := range segments {
 		all = append(all, fmt.Sprintf("%s %03d", g.Step, g.Number))
 	}
-	asked := progress.Cut(want.agent, hall.MaxEcho)
+	asked := text.Truncate(want.agent, hall.MaxEcho)
 	if want.step > 0 {
 		asked += fmt.Sprintf(" %03d", want.step)
 	}
-	return hall.Exitf(hall.ExitUsage, "pipeline run %s has no step %q; it has %s", want.session, asked, progress.Cut(strings.Join(all, ", "), maxListed))
+	return hall.Exitf(hall.ExitUsage, "pipeline run %s has no step %q; it has %s", want.session, asked, text.Truncate(strings.Join(all, ", "), maxListed))
 }

@@ -82,7 +82,7 @@ func TestTranscriptForAPerson(t *testing.T) {
 		says []string
 	}{
 		"committed": {1, []string{"agent_a · step 001", "    Why?\n", "results: accepted as vote", "\nvote · "}},
-		"given up":  {2, []string{"ended without an action", "given up: AuthFailed: no key"}},
+		"failed":    {2, []string{"ended without an action", "failed: AuthFailed: no key"}},
 		"killed":    {3, []string{"not over", "    Because.\n", "this is what was kept so far"}},
 	} {
 		code, stdout, stderr := asked(t, hall.CLI{}, p, request{session: "s1", agent: "agent_a", step: tt.step})

@@ -1,13 +1,10 @@
-// Package transcript shows a person what happened in a step: a block for every
-// entry of its transcript, with the time, what was said and done, and what it
-// cost.
+// Package transcript is `conclave transcript`: it prints what happened in a step, a
+// block for every entry of its transcript.
 //
-// It only finds and draws. What a step leaves on record is read by package step;
-// for programs, those lines are better than what is drawn here. Text that models
-// and tools wrote reaches the terminal only through package progress, which
-// leaves nothing that a terminal would obey, and is always indented, so that it
-// cannot pass for a block of its own.
+// Package step reads the transcript, and --json prints its lines unchanged. Text of
+// models and tools is printed without control sequences, and always indented, so
+// that it cannot imitate a block.
 //
-// Start with Print; entry.go is what a block looks like, and find.go lists the
-// agents and steps that there are.
+// Start with Command; print.go lays out the blocks, and find.go lists agents and
+// steps.
 package transcript

@@ -10,14 +10,14 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Agents lists the agents of a session that have taken a step, in byte order.
-func Agents(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]string, error) {
-	return names(ctx, store, layout.File("agents/"))
+// agentIDs lists the agents of a session with a step, in byte order.
+func agentIDs(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]string, error) {
+	return subdirectories(ctx, store, layout.File("agents/"))
 }
 
-// Steps lists the numbers of an agent's steps, in order.
-func Steps(ctx context.Context, store artifact.Store, layout artifact.Layout, agent string) ([]int, error) {
-	dirs, err := names(ctx, store, layout.Agent(agent, ""))
+// stepNumbers lists the numbers of an agent's steps, in order.
+func stepNumbers(ctx context.Context, store artifact.Store, layout artifact.Layout, agent string) ([]int, error) {
+	dirs, err := subdirectories(ctx, store, layout.Agent(agent, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -31,31 +31,31 @@ func Steps(ctx context.Context, store artifact.Store, layout artifact.Layout, ag
 	return numbers, nil
 }
 
-// Segment is one directory below steps/ of a pipeline's run.
-type Segment struct {
+// segment is one directory below steps/ of a pipeline's run.
+type segment struct {
 	Number int
 	Step   string
 }
 
-// Segments lists what steps of a pipeline's run there are, in order.
-func Segments(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]Segment, error) {
-	dirs, err := names(ctx, store, layout.File("steps/"))
+// listSegments lists the segments of a pipeline's run, in order.
+func listSegments(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]segment, error) {
+	dirs, err := subdirectories(ctx, store, layout.File("steps/"))
 	if err != nil {
 		return nil, err
 	}
-	var segments []Segment
+	var segments []segment
 	for _, dir := range dirs {
 		number, name, _ := strings.Cut(dir, "-")
 		if n, err := strconv.Atoi(number); err == nil && n > 0 && layout.Segment(n, name, "") == layout.File("steps/"+dir+"/") {
-			segments = append(segments, Segment{Number: n, Step: name})
+			segments = append(segments, segment{Number: n, Step: name})
 		}
 	}
-	slices.SortFunc(segments, func(a, b Segment) int { return a.Number - b.Number })
+	slices.SortFunc(segments, func(a, b segment) int { return a.Number - b.Number })
 	return segments, nil
 }
 
-// names lists the directories right below a prefix.
-func names(ctx context.Context, store artifact.Store, prefix string) ([]string, error) {
+// subdirectories lists the directories directly below a prefix.
+func subdirectories(ctx context.Context, store artifact.Store, prefix string) ([]string, error) {
 	var found []string
 	for key, err := range store.List(ctx, prefix) {
 		if err != nil {
@@ -66,7 +66,7 @@ func names(ctx context.Context, store artifact.Store, prefix string) ([]string, 
 			found = append(found, name)
 		}
 	}
-	// Keys come in byte order, in which "a-b/x" is before "a/x": names may recur.
+	// The keys are in byte order, with "a-b/x" before "a/x": names may repeat.
 	slices.Sort(found)
 	return slices.Compact(found), nil
 }

@@ -1,4 +1,4 @@
-package transcript_test
+package transcript
 
 import (
 	"strings"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/cmd/conclave/transcript"
 	"conclave/engine/artifact"
 )
 
@@ -22,15 +21,15 @@ func TestAgentsAndTheirSteps(t *testing.T) {
 	} {
 		require.NoError(t, store.Put(t.Context(), layout.File("agents/"+name), strings.NewReader("{}")))
 	}
-	agents, err := transcript.Agents(t.Context(), store, layout)
+	agents, err := agentIDs(t.Context(), store, layout)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "a-b"}, agents)
 
-	steps, err := transcript.Steps(t.Context(), store, layout, "a")
+	steps, err := stepNumbers(t.Context(), store, layout, "a")
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 2, 999, 1000}, steps)
 
-	steps, err = transcript.Steps(t.Context(), store, layout, "nobody")
+	steps, err = stepNumbers(t.Context(), store, layout, "nobody")
 	require.NoError(t, err)
 	require.Empty(t, steps)
 }

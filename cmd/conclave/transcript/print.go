@@ -17,31 +17,31 @@ import (
 	"conclave/engine/text"
 )
 
-// maxText is how much of one text is shown, in bytes, unless all of it is.
+// maxText is the limit, in bytes, of one text without --full.
 const maxText = 1200
 
-// Step is a step with what is on record of it.
-type Step struct {
+// shownStep is a step with its transcript.
+type shownStep struct {
 	Agent  string
 	Number int
 	step.Transcript
 
-	// Failure is why the step was given up, nil if it was not.
+	// Failure is the final error of the step, nil if it did not fail.
 	Failure *artifact.Error
 }
 
-// over reports whether the step runs no more. One that was given up before
-// anything was kept has no transcript, and is over nevertheless.
-func (s Step) over() bool { return s.Over || s.Failure != nil }
+// over reports whether the step has ended. A step that failed before its first reply
+// has no transcript.
+func (s shownStep) over() bool { return s.Over || s.Failure != nil }
 
-// Options say how a step is shown.
-type Options struct {
-	Full bool           // texts are not cut
+// options are the options of printStep.
+type options struct {
+	Full bool           // do not truncate texts
 	Zone *time.Location // of the times; nil for UTC
 }
 
-// Print shows a step.
-func Print(w io.Writer, s Step, o Options) error {
+// printStep prints a step.
+func printStep(w io.Writer, s shownStep, o options) error {
 	p := &printer{options: o, tools: map[string]string{}}
 	if p.options.Zone == nil {
 		p.options.Zone = time.UTC
@@ -55,15 +55,15 @@ func Print(w io.Writer, s Step, o Options) error {
 	return err
 }
 
-// printer draws one step.
+// printer lays out one step.
 type printer struct {
 	out     strings.Builder
-	options Options
+	options options
 	tools   map[string]string // names of the tools that were called, by call ID
-	day     string            // of the entry before
+	day     string            // of the previous entry
 }
 
-func (p *printer) head(s Step) {
+func (p *printer) head(s shownStep) {
 	started := s.Claim.StartedAt.In(p.options.Zone)
 	p.day = started.Format(time.DateOnly)
 	p.line(0, "%s · step %03d · %s · %s", progress.Line(s.Agent), s.Number, started.Format("2006-01-02 15:04:05 MST"), end(s))
@@ -72,8 +72,8 @@ func (p *printer) head(s Step) {
 	}
 }
 
-// end is how a step ended, in a few words.
-func end(s Step) string {
+// end describes how a step ended.
+func end(s shownStep) string {
 	switch {
 	case s.Commit != nil:
 		return progress.Line(s.Commit.Kind)
@@ -84,14 +84,14 @@ func end(s Step) string {
 	}
 }
 
-func (p *printer) foot(s Step) {
+func (p *printer) foot(s shownStep) {
 	p.line(0, "")
 	if len(s.Lines) == 0 {
 		switch {
 		case s.over():
-			p.line(0, "no transcript of this step was kept")
+			p.line(0, "this step has no transcript")
 		default:
-			p.line(0, "nothing is kept yet: that begins with the model's first reply")
+			p.line(0, "no transcript yet: it begins with the model's first reply")
 		}
 	}
 	used := s.Usage()
@@ -101,22 +101,22 @@ func (p *printer) foot(s Step) {
 	}
 	p.line(0, "%s", words)
 	if s.Failure != nil && s.Commit == nil {
-		p.line(0, "given up: %s", progress.Line(s.Failure.Type+": "+s.Failure.Message))
+		p.line(0, "failed: %s", progress.Line(s.Failure.Type+": "+s.Failure.Message))
 	}
 	if !s.over() {
-		p.line(0, "The step runs, or was cut off and has not gone on: this is what was kept so far.")
+		p.line(0, "The step is running or was interrupted: this is its transcript so far.")
 	}
 }
 
-// line adds a line, indented by so many levels.
+// line adds a line at a level of indentation.
 func (p *printer) line(level int, format string, args ...any) {
-	text := strings.Repeat("  ", level) + fmt.Sprintf(format, args...)
-	p.out.WriteString(strings.TrimRight(text, " ") + "\n")
+	indented := strings.Repeat("  ", level) + fmt.Sprintf(format, args...)
+	p.out.WriteString(strings.TrimRight(indented, " ") + "\n")
 }
 
-// text adds written, line by line, truncated if it is long.
+// text adds a text of a model, a tool or a person, truncated unless options.Full.
 func (p *printer) text(level int, written string) {
-	written = strings.TrimRight(progress.Plain(written), "\n")
+	written = strings.TrimRight(text.Terminal(written), "\n")
 	if written == "" {
 		p.line(level, "(empty)")
 		return
@@ -135,7 +135,7 @@ func (p *printer) text(level int, written string) {
 	}
 }
 
-// entry draws one block.
+// entry adds the block of an entry.
 func (p *printer) entry(l step.Line) {
 	at := l.Time.In(p.options.Zone)
 	p.line(0, "")
@@ -148,11 +148,11 @@ func (p *printer) entry(l step.Line) {
 		p.text(1, l.Reason)
 	}
 	for _, m := range l.Messages {
-		p.message(l.Kind, m)
+		p.message(m)
 	}
 }
 
-// heading says what happened.
+// heading describes an entry.
 func heading(e loop.Entry) string {
 	switch e.Kind {
 	case loop.Results:
@@ -162,29 +162,24 @@ func heading(e loop.Entry) string {
 	case loop.Rejection:
 		return "rejection: " + progress.Line(e.Reason)
 	case loop.Updated:
-		if turnedDown(e) {
+		if len(e.Messages) > 0 && e.Messages[0].Role == llm.ToolRole { // in place of a result
 			return "update: the action was turned down"
 		}
 	case loop.Wasted:
-		return "wasted: a reply that is paid for and of no use"
+		return "wasted: a paid reply that was discarded"
 	case loop.Resumed:
-		return "resumed: what is above is of an earlier step, from which this one goes on"
+		return "resumed: the entries above are of an earlier step, which this one continues"
 	case loop.Refused:
 		return "refused: the conversation is too long for the model's context window"
 	case loop.Elided:
 		return "elided: the model no longer sees the bulk of " + progress.Plural(len(e.Elided), "old message")
 	case loop.Compacted:
-		return "compacted: a summary takes the place of the turns so far but the last"
+		return "compacted: a summary replaces all turns but the last"
 	}
 	return progress.Line(string(e.Kind))
 }
 
-// turnedDown reports an update that came in the place of an accepted action.
-func turnedDown(e loop.Entry) bool {
-	return len(e.Messages) > 0 && e.Messages[0].Role == llm.ToolRole
-}
-
-// spent is the usage and the time of an entry, where it has them.
+// spent describes the duration and the usage of an entry, if it has them.
 func spent(e loop.Entry) string {
 	words := ""
 	if e.Seconds > 0 {
@@ -208,20 +203,13 @@ func spent(e loop.Entry) string {
 	return words
 }
 
-// message draws one message of a block.
-func (p *printer) message(kind loop.EntryKind, m llm.Message) {
+// message adds one message of a block.
+func (p *printer) message(m llm.Message) {
 	switch m.Role {
 	case llm.Assistant:
 		p.reply(m)
 	case llm.ToolRole:
 		p.line(1, "result of %s", p.tool(m.ToolCallID))
-		p.text(2, m.Content)
-	case llm.User:
-		if kind == loop.Opening {
-			p.line(1, "user")
-		} else {
-			p.line(1, "told")
-		}
 		p.text(2, m.Content)
 	default:
 		p.line(1, "%s", progress.Line(string(m.Role)))
@@ -229,7 +217,7 @@ func (p *printer) message(kind loop.EntryKind, m llm.Message) {
 	}
 }
 
-// reply draws what the model said.
+// reply adds a reply of the model.
 func (p *printer) reply(m llm.Message) {
 	if thought := reasoning(m); thought != "" {
 		p.line(1, "reasoning")
@@ -246,7 +234,7 @@ func (p *printer) reply(m llm.Message) {
 	}
 }
 
-// reasoning is what servers send along that show how a model came to its reply.
+// reasoning returns the reasoning that some servers send with a reply.
 func reasoning(m llm.Message) string {
 	for _, name := range []string{"reasoning_content", "reasoning"} {
 		var text string
@@ -257,7 +245,7 @@ func reasoning(m llm.Message) string {
 	return ""
 }
 
-// tool names the tool of a call.
+// tool returns the name of the tool of a call.
 func (p *printer) tool(id string) string {
 	if name, ok := p.tools[id]; ok {
 		return progress.Line(name)
@@ -265,7 +253,7 @@ func (p *printer) tool(id string) string {
 	return "an unknown call " + progress.Line(id)
 }
 
-// maxInline is the length in bytes up to which a value stands beside its name.
+// maxInline is the length, in bytes, up to which a value is printed beside its name.
 const maxInline = 100
 
 // argument is one argument of a tool call.
@@ -273,17 +261,17 @@ type argument struct {
 	name, value string
 }
 
-// arguments draws the arguments of a call, or the text that should have been some.
-func (p *printer) arguments(text string) {
-	list, ok := parseArguments(text)
+// arguments adds the arguments of a call, or the text if it is not a JSON object.
+func (p *printer) arguments(raw string) {
+	list, ok := parseArguments(raw)
 	if !ok {
-		p.text(2, text)
+		p.text(2, raw)
 		return
 	}
 	for _, a := range list {
 		name := progress.Line(a.name)
 		if len(a.value) <= maxInline && !strings.ContainsAny(a.value, "\r\n") {
-			p.line(2, "%s: %s", name, progress.Plain(a.value))
+			p.line(2, "%s: %s", name, text.Terminal(a.value))
 			continue
 		}
 		p.line(2, "%s:", name)
@@ -291,8 +279,8 @@ func (p *printer) arguments(text string) {
 	}
 }
 
-// parseArguments reads the members of a JSON object in their order, strings as
-// what they say. It reports whether the text is one object and nothing else.
+// parseArguments reads the members of a JSON object in order, strings decoded. It
+// reports whether the text is a single object.
 func parseArguments(text string) ([]argument, bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -310,9 +298,9 @@ func parseArguments(text string) ([]argument, bool) {
 		}
 		a := argument{value: string(value)}
 		a.name, _ = name.(string)
-		var said string
-		if json.Unmarshal(value, &said) == nil && string(value) != "null" {
-			a.value = said
+		var decoded string
+		if json.Unmarshal(value, &decoded) == nil && string(value) != "null" {
+			a.value = decoded
 		}
 		list = append(list, a)
 	}

@@ -1,4 +1,4 @@
-package transcript_test
+package transcript
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/cmd/conclave/transcript"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -34,10 +33,10 @@ func golden(t *testing.T, name, text string) {
 	require.Equal(t, string(want), text)
 }
 
-func shown(t *testing.T, s transcript.Step, o transcript.Options) string {
+func shown(t *testing.T, s shownStep, o options) string {
 	t.Helper()
 	var out bytes.Buffer
-	require.NoError(t, transcript.Print(&out, s, o))
+	require.NoError(t, printStep(&out, s, o))
 	return out.String()
 }
 
@@ -103,11 +102,11 @@ func TestEveryKindOfEntry(t *testing.T) {
 	for i := 6; i < len(lines); i++ {
 		lines[i].Time = lines[i].Time.Add(24 * time.Hour) // it was paused overnight
 	}
-	golden(t, "vote", shown(t, transcript.Step{Agent: "agent_a", Number: 3, Transcript: step.Transcript{
+	golden(t, "vote", shown(t, shownStep{Agent: "agent_a", Number: 3, Transcript: step.Transcript{
 		Claim:  artifact.Claim{StartedAt: began, Labels: []string{"agent1.1", "agent2.1"}},
 		Commit: &artifact.Commit{Kind: "vote", Timestamp: began.Add(24*time.Hour + 12*time.Second), Usage: llm.Usage{InputTokens: 9400, OutputTokens: 175, ModelCalls: 5}},
 		Over:   true, Lines: lines,
-	}}, transcript.Options{}))
+	}}, options{}))
 }
 
 // What was done to keep a conversation within the model's window is told in its
@@ -121,48 +120,48 @@ func TestAConversationThatWasMadeToFit(t *testing.T) {
 		Kind: loop.Compacted, Before: 5, Usage: used(5000, 200, new(0.01)), Seconds: 3,
 		Messages: []llm.Message{said(llm.User, "[Your own notes.]\n\nlimiter.go is written.")},
 	})
-	golden(t, "window", shown(t, transcript.Step{Agent: "agent_a", Number: 2, Transcript: step.Transcript{
+	golden(t, "window", shown(t, shownStep{Agent: "agent_a", Number: 2, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Over: true, Lines: lines,
-	}}, transcript.Options{}))
+	}}, options{}))
 }
 
 // A step that still runs, or was killed: what there is so far, and that it is
 // not over.
 func TestAStepThatIsNotOver(t *testing.T) {
 	t.Parallel()
-	golden(t, "running", shown(t, transcript.Step{Agent: "agent_a", Number: 12, Transcript: step.Transcript{
+	golden(t, "running", shown(t, shownStep{Agent: "agent_a", Number: 12, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Lines: everything()[:3],
-	}}, transcript.Options{}))
-	golden(t, "begun", shown(t, transcript.Step{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
+	}}, options{}))
+	golden(t, "begun", shown(t, shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began},
-	}}, transcript.Options{}))
+	}}, options{}))
 }
 
 func TestAStepThatCameToNothing(t *testing.T) {
 	t.Parallel()
-	golden(t, "failed", shown(t, transcript.Step{
+	golden(t, "failed", shown(t, shownStep{
 		Agent: "agent_a", Number: 1, Failure: &artifact.Error{Type: "NoAction", Message: "3 replies without\x1b[2J an action"},
 		Transcript: step.Transcript{Claim: artifact.Claim{StartedAt: began}, Over: true, Lines: everything()[3:5]},
-	}, transcript.Options{}))
+	}, options{}))
 }
 
 // A step whose attempts died without a word is given up without a transcript: it
 // is over, and nothing that is shown says otherwise.
 func TestAStepGivenUpWithoutATranscript(t *testing.T) {
 	t.Parallel()
-	s := transcript.Step{
+	s := shownStep{
 		Agent: "agent_a", Number: 1, Failure: &artifact.Error{Type: "NoProgress", Message: "3 attempts without progress"},
 		Transcript: step.Transcript{Claim: artifact.Claim{StartedAt: began}},
 	}
-	text := shown(t, s, transcript.Options{})
+	text := shown(t, s, options{})
 	require.Contains(t, text, "UTC · ended without an action\n")
-	require.Contains(t, text, "no transcript of this step was kept\n")
-	require.Contains(t, text, "given up: NoProgress: 3 attempts without progress\n")
+	require.Contains(t, text, "this step has no transcript\n")
+	require.Contains(t, text, "failed: NoProgress: 3 attempts without progress\n")
 	require.NotContains(t, text, "not over")
 	require.NotContains(t, text, "The step runs")
 
 	s.Lines = everything()[:3] // its journal is still there
-	text = shown(t, s, transcript.Options{})
+	text = shown(t, s, options{})
 	require.Contains(t, text, "opening")
 	require.NotContains(t, text, "no transcript")
 	require.NotContains(t, text, "not over")
@@ -170,9 +169,9 @@ func TestAStepGivenUpWithoutATranscript(t *testing.T) {
 
 func TestTimesAreThoseOfTheZone(t *testing.T) {
 	t.Parallel()
-	text := shown(t, transcript.Step{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
+	text := shown(t, shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Lines: everything()[:1],
-	}}, transcript.Options{Zone: time.FixedZone("CET", 3600)})
+	}}, options{Zone: time.FixedZone("CET", 3600)})
 	require.Contains(t, text, "2026-11-21 06:30:48 CET")
 	require.Contains(t, text, "\n06:30:49 opening\n")
 }
@@ -184,13 +183,13 @@ func TestLongTextsAreCut(t *testing.T) {
 	arguments, err := json.Marshal(map[string]string{"content": "x" + long})
 	require.NoError(t, err)
 	lines.add(loop.Entry{Kind: loop.Reply, Messages: []llm.Message{called(long, llm.ToolCall{ID: "c", Name: "new_answer", Arguments: string(arguments)})}})
-	s := transcript.Step{Agent: "agent_a", Number: 1, Transcript: step.Transcript{Lines: lines}}
+	s := shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{Lines: lines}}
 
-	cut := shown(t, s, transcript.Options{})
+	cut := shown(t, s, options{})
 	require.Contains(t, cut, "    "+strings.Repeat("ä", 600)+"\n    … 3 more bytes (--full)\n")
 	require.Contains(t, cut, "      x"+strings.Repeat("ä", 599)+"\n      … 5 more bytes (--full)\n")
 
-	full := shown(t, s, transcript.Options{Full: true})
+	full := shown(t, s, options{Full: true})
 	require.NotContains(t, full, "more bytes")
 	require.Contains(t, full, "    "+long+"\n")
 	require.Contains(t, full, "      x"+long+"\n")
@@ -210,10 +209,10 @@ func TestNothingThatATerminalObeys(t *testing.T) {
 	lines.add(loop.Entry{Kind: loop.Rejection, Reason: evil, Messages: []llm.Message{result(evil, evil), result("?"+evil, evil), said(llm.User, evil)}})
 	lines.add(loop.Entry{Kind: loop.EntryKind(evil), Messages: []llm.Message{said(llm.Role(evil), evil)}})
 	lines.add(loop.Entry{Kind: loop.Results, Action: &loop.Action{Kind: evil}})
-	text := shown(t, transcript.Step{
+	text := shown(t, shownStep{
 		Agent: evil, Number: 1, Failure: &artifact.Error{Type: evil, Message: evil},
 		Transcript: step.Transcript{Claim: artifact.Claim{Labels: []string{evil}}, Over: true, Lines: lines},
-	}, transcript.Options{})
+	}, options{})
 	for _, r := range text {
 		require.False(t, r < ' ' && r != '\n' && r != '\t' || 0x7f <= r && r <= 0x9f || r == '\u202e', "%q in %q", r, text)
 	}
