@@ -69,7 +69,7 @@ func (c *Client) add(servers []Server, log *slog.Logger) error {
 			continue
 		}
 		seen[s.Name] = true
-		c.links = append(c.links, &link{server: s, dir: c.dir, home: home, log: log, names: names})
+		c.links = append(c.links, &link{server: s, dir: c.dir, home: home, log: log, names: names, redactor: s.redactor()})
 	}
 	return errors.Join(wrong...)
 }

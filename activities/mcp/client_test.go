@@ -140,7 +140,7 @@ func TestOpen_namesServersThatCannotBeConnected(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, "bad", failed.Server)
 			if kind == "exits" {
-				require.ErrorContains(t, err, "the program ended (exit status 3); it wrote last:\nno license for key [masked]")
+				require.ErrorContains(t, err, "the program ended (exit status 3); it wrote last:\nno license for key [redacted]")
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"conclave/engine/redact"
 	"conclave/engine/text"
 )
 
@@ -29,6 +30,7 @@ type link struct {
 	dir, home string
 	log       *slog.Logger
 	names     *names
+	redactor  *redact.Redactor // of the server's secrets
 
 	connecting sync.Mutex
 	current    *session // guarded by connecting; nil after a broken connection
@@ -44,7 +46,7 @@ var errGone = errors.New("it broke too often; its tools are gone for the rest of
 func (l *link) dial(ctx context.Context) ([]*sdk.Tool, error) {
 	s, tools, err := connect(ctx, l.server, l.dir, l.home, rand.Text())
 	if err != nil {
-		return nil, &StartError{Server: l.server.Name, Err: errors.New(l.server.redact(text.Terminal(err.Error())))}
+		return nil, &StartError{Server: l.server.Name, Err: errors.New(l.redactor.String(text.Terminal(err.Error())))}
 	}
 	l.current = s
 	return tools, nil
@@ -96,7 +98,7 @@ func (l *link) drop(s *session, err error) string {
 	if s.process != nil {
 		about += s.process.report()
 	}
-	about = l.server.redact(text.Terminal(about))
+	about = l.redactor.String(text.Terminal(about))
 	l.log.Warn("the connection to an MCP server broke", "mcp_server", l.server.Name, "error", about)
 	l.connecting.Lock()
 	defer l.connecting.Unlock()
@@ -183,7 +185,7 @@ func (l *link) call(ctx context.Context, t tool, arguments json.RawMessage) (*ou
 
 // failure returns an output that reports an error without the server's secrets.
 func (l *link) failure(format string, args ...any) *output {
-	return &output{parts: []string{"error: " + l.server.redact(fmt.Sprintf(format, args...))}}
+	return &output{parts: []string{"error: " + l.redactor.String(fmt.Sprintf(format, args...))}}
 }
 
 // rejection reports a fault after which the connection is good.

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	"conclave/engine/redact"
 )
+
+// minSecret is the shortest value of the environment that is redacted, in bytes.
+const minSecret = 8
 
 // Defaults of a Server's timeouts.
 const (
@@ -92,24 +96,20 @@ func (s Server) checkURL() error {
 	return nil
 }
 
-// redact removes the server's secrets from a text: the token, the values of the
-// environment, the query of the URL.
-func (s Server) redact(text string) string {
-	secrets := []string{s.Token}
+// redactor removes the server's secrets: the token, the values of the environment
+// and the query of the URL.
+func (s Server) redactor() *redact.Redactor {
+	var secrets []string
 	for name, value := range s.Env {
-		if name != "PATH" && name != "HOME" && len(value) >= 8 {
+		if name != "PATH" && name != "HOME" && len(value) >= minSecret {
 			secrets = append(secrets, value)
 		}
 	}
-	if u, err := url.Parse(s.URL); err == nil {
+	if u, err := url.Parse(s.URL); err == nil && u.RawQuery != "" {
 		secrets = append(secrets, u.RawQuery)
 	}
-	// Longest first: one secret may be part of another.
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-	for _, secret := range secrets {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "[masked]")
-		}
+	if s.Token != "" {
+		secrets = append(secrets, s.Token)
 	}
-	return text
+	return redact.New(secrets)
 }

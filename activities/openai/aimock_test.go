@@ -3,6 +3,7 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// aimock is a mock server by others: scripted, but with its own idea of the API.
+// aimock is a scripted mock server of another project.
 type aimock struct{ base string }
 
 func startAimock(t *testing.T) aimock {
@@ -34,7 +35,7 @@ func (a aimock) client(t *testing.T, params map[string]any) *openai.Client {
 	return client
 }
 
-// journal is what aimock was really sent, one JSON text for each request.
+// journal returns the bodies of the requests that aimock received.
 func (a aimock) journal(t *testing.T) []string {
 	t.Helper()
 	res, err := http.Get(a.base + "/__aimock/journal")
@@ -58,7 +59,7 @@ func asks(text string) llm.Request {
 	}
 }
 
-func TestAimockToolCalls(t *testing.T) {
+func TestAimock_toolCalls(t *testing.T) {
 	t.Parallel()
 	mock := startAimock(t)
 	for name, params := range map[string]map[string]any{"streamed": nil, "not streamed": {"stream": false}} {
@@ -83,14 +84,14 @@ func TestAimockToolCalls(t *testing.T) {
 
 			sent := mock.journal(t)
 			last := sent[len(sent)-1]
-			require.Contains(t, last, `"reasoning_content":"I need both."`, "echoed")
+			require.Contains(t, last, `"reasoning_content":"I need both."`, "sent back")
 			require.Equal(t, params == nil, strings.Contains(last, `"stream":true`))
 			require.Equal(t, params == nil, strings.Contains(last, `"include_usage":true`))
 		})
 	}
 }
 
-func TestAimockContentIsNullBesideCalls(t *testing.T) {
+func TestAimock_contentIsNullBesideCalls(t *testing.T) {
 	t.Parallel()
 	mock := startAimock(t)
 	client := mock.client(t, nil)
@@ -116,7 +117,7 @@ func TestAimockContentIsNullBesideCalls(t *testing.T) {
 	require.Equal(t, "call_1", sent.Messages[2]["tool_call_id"])
 }
 
-func TestAimockFaults(t *testing.T) {
+func TestAimock_faults(t *testing.T) {
 	t.Parallel()
 	mock := startAimock(t)
 
@@ -131,8 +132,8 @@ func TestAimockFaults(t *testing.T) {
 	t.Run("429 for longer than a step waits", func(t *testing.T) {
 		t.Parallel()
 		_, err := mock.client(t, nil).Generate(t.Context(), asks("limited for long"))
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.RateLimited, failed.Kind)
 		require.Equal(t, 10*time.Minute, failed.RetryAfter)
 	})
@@ -141,7 +142,7 @@ func TestAimockFaults(t *testing.T) {
 		reply, err := mock.client(t, nil).Generate(t.Context(), asks("cut"))
 		require.NoError(t, err)
 		require.Equal(t, "whole", reply.Message.Content)
-		require.Equal(t, int64(2), reply.Usage.ModelCalls, "the cut one was paid for")
+		require.Equal(t, int64(2), reply.Usage.ModelCalls, "the broken one counts")
 	})
 	t.Run("slow stream", func(t *testing.T) {
 		t.Parallel()
@@ -162,8 +163,8 @@ func TestAimockFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reply, err := mock.client(t, params).Generate(t.Context(), asks("length"))
-			var failed *llm.Error
-			require.ErrorAs(t, err, &failed)
+			failed, ok := errors.AsType[*llm.Error](err)
+			require.True(t, ok, "%v", err)
 			require.Equal(t, llm.BadReply, failed.Kind)
 			require.Contains(t, failed.Message, "raise max_tokens")
 			require.Equal(t, llm.Usage{InputTokens: 5, OutputTokens: 1, ModelCalls: 1}, reply.Usage)
@@ -172,8 +173,8 @@ func TestAimockFaults(t *testing.T) {
 	t.Run("too long", func(t *testing.T) {
 		t.Parallel()
 		_, err := mock.client(t, nil).Generate(t.Context(), asks("too long"))
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.ContextTooLong, failed.Kind)
 		require.Equal(t, 8192, failed.Window)
 	})
@@ -182,11 +183,11 @@ func TestAimockFaults(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		_, err := mock.client(t, nil).Generate(ctx, asks("unheard of"))
-		require.ErrorContains(t, err, "no fixture matched", "503 is waited for, and says why")
+		require.ErrorContains(t, err, "no fixture matched", "503 is retried, with the reason")
 	})
 }
 
-func TestAimockImages(t *testing.T) {
+func TestAimock_images(t *testing.T) {
 	t.Parallel()
 	mock := startAimock(t)
 	dot := llm.Image{MediaType: "image/png", Data: []byte("\x89PNG")}
@@ -200,7 +201,7 @@ func TestAimockImages(t *testing.T) {
 
 	unseen := llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "no images", Images: []llm.Image{dot}}}}
 	_, err = client.Generate(t.Context(), unseen)
-	require.Error(t, err, "the fixture refuses the words, however often")
+	require.Error(t, err, "the fixture refuses every try")
 	sent := mock.journal(t)
 	require.Len(t, sent, 3)
 	require.Contains(t, sent[2], `[image of 1 KB: this model cannot see images]`)

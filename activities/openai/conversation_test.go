@@ -16,7 +16,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// answering are rules of which the only action is new_answer.
+// answering is rules with the single action new_answer.
 type answering struct{}
 
 func (answering) Offer() []llm.Tool {
@@ -31,7 +31,7 @@ func (answering) Judge(reply llm.Message) loop.Ruling {
 		if call.Name == "new_answer" {
 			return loop.Ruling{
 				Action: &loop.Action{Kind: "new_answer", Payload: json.RawMessage(call.Arguments)},
-				Told:   map[string]string{call.ID: "Your answer is taken."},
+				Told:   map[string]string{call.ID: "Your answer is accepted."},
 			}
 		}
 	}
@@ -56,14 +56,14 @@ func (e *entries) Append(_ context.Context, entry loop.Entry) error {
 	return nil
 }
 
-// converse has a model that copies its calls from the prompt work with the real
-// file tools until it answers: one call after the other, and two at once.
+// converse runs steps of a model that copies its calls from the prompt, with the
+// real file tools: calls in sequence, then in parallel.
 func converse(t *testing.T, client *openai.Client) {
 	t.Helper()
 	conv := work(t, client, `CALL write_file {"path":"notes.txt","content":"hello world"} THEN CALL read_file {"path":"notes.txt"} `+
 		`THEN CALL new_answer {"content":"the file is written"}`, map[string]string{"notes.txt": "hello world"})
-	require.Equal(t, 3, conv.Replies, "each call was made once: none was lost from the conversation")
-	require.Contains(t, conv.Messages[5].Content, "hello world", "what was written was read")
+	require.Equal(t, 3, conv.Replies, "each call was made once")
+	require.Contains(t, conv.Messages[5].Content, "hello world", "the file was read")
 
 	conv = work(t, client, `CALL write_file {"path":"one.txt","content":"first"} AND CALL write_file {"path":"two.txt","content":"second"} `+
 		`THEN CALL new_answer {"content":"the file is written"}`, map[string]string{"one.txt": "first", "two.txt": "second"})
@@ -71,7 +71,7 @@ func converse(t *testing.T, client *openai.Client) {
 	require.Len(t, conv.Messages[2].ToolCalls, 2, "in parallel")
 }
 
-// work runs one step, which is to leave these files.
+// work runs one step and checks its files.
 func work(t *testing.T, client *openai.Client, prompt string, left map[string]string) *loop.Conversation {
 	t.Helper()
 	workspace := t.TempDir()

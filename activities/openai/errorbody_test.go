@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,9 +12,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// Every server has words of its own for a prompt that does not fit, and most say
-// how much would.
-func TestTooLong(t *testing.T) {
+// Every server has its own message for a prompt that does not fit, most with the
+// size of the window.
+func TestErrorBody_recognisesPromptsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status int
@@ -56,8 +57,8 @@ func TestTooLong(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, w := serve(t, openai.Options{}, raw(tc.status, flat(tc.body)))
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, llm.ContextTooLong, failed.Kind, failed.Message)
 				require.Equal(t, tc.window, failed.Window)
 				require.Len(t, w.seen(), 1, "asking again would not help")
@@ -66,7 +67,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-func TestNotTooLong(t *testing.T) {
+func TestErrorBody_recognisesOtherMessagesAboutLength(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status int
@@ -83,8 +84,8 @@ func TestNotTooLong(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, _ := serve(t, openai.Options{}, raw(tc.status, flat(tc.body)))
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, tc.kind, failed.Kind, failed.Message)
 				require.Zero(t, failed.Window)
 			})
@@ -92,5 +93,5 @@ func TestNotTooLong(t *testing.T) {
 	}
 }
 
-// flat is a JSON text that was broken into lines.
+// flat joins the lines of a JSON text.
 func flat(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/redact"
 )
 
-func TestStatusToKind(t *testing.T) {
+func TestGenerate_classifiesErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status int
@@ -60,8 +60,8 @@ func TestStatusToKind(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, w := serve(t, openai.Options{APIKey: "sk-secret"}, raw(tc.status, tc.body))
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, tc.kind, failed.Kind, failed.Message)
 				if tc.status != 204 {
 					require.Equal(t, tc.status, failed.Status)
@@ -76,13 +76,13 @@ func TestStatusToKind(t *testing.T) {
 	}
 }
 
-func TestRedirectIsNotFollowed(t *testing.T) {
+func TestGenerate_followsNoRedirect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{APIKey: "sk-secret"}, raw(307, "", "Location", "https://other.test/v1?token=t0p"))
 		_, err := client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.BadRequest, failed.Kind)
 		require.Contains(t, failed.Message, "redirected to https://other.test/v1")
 		require.NotContains(t, failed.Message, "t0p")
@@ -90,7 +90,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	})
 }
 
-func TestMessagesAreShortAndWithoutKey(t *testing.T) {
+func TestErrors_areShortAndWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"in the message":    `{"error":{"message":"Incorrect API key sk-secret-key."}}`,
@@ -110,8 +110,8 @@ func TestMessagesAreShortAndWithoutKey(t *testing.T) {
 	}
 }
 
-// What quotes the wire is kept as a cause, and a cause is told where failures are.
-func TestCausesAreWithoutKey(t *testing.T) {
+// Causes can quote the wire, and are shown with failures.
+func TestErrors_haveCausesWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
 		"no HTTP":         plays(sends("sk-secret-key\r\n\r\n")),
@@ -135,7 +135,7 @@ func TestCausesAreWithoutKey(t *testing.T) {
 	}
 }
 
-func TestNetworkFailures(t *testing.T) {
+func TestGenerate_reportsNetworkFailures(t *testing.T) {
 	t.Parallel()
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
 	for name, handler := range map[string]http.HandlerFunc{
@@ -149,8 +149,8 @@ func TestNetworkFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, _ := serve(t, openai.Options{APIKey: "sk-secret"}, handler)
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, llm.Network, failed.Kind, failed.Message)
 				require.True(t, failed.Retryable())
 				require.Contains(t, failed.Message, "model m1 at models.test: ")
@@ -159,7 +159,7 @@ func TestNetworkFailures(t *testing.T) {
 	}
 }
 
-func TestUnreachableServer(t *testing.T) {
+func TestGenerate_reportsAnUnreachableServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refuse := errors.New("connection refused")
@@ -167,8 +167,8 @@ func TestUnreachableServer(t *testing.T) {
 		client, err := openai.New(openai.Options{BaseURL: "http://h.test:1/v1", Model: "m1", HTTPClient: &http.Client{Transport: transport}})
 		require.NoError(t, err)
 		_, err = client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.Network, failed.Kind)
 		require.ErrorIs(t, err, refuse)
 		require.Equal(t, "model m1 at h.test:1: no response: connection refused; check that base_url is right and the server is running", failed.Message)
@@ -179,7 +179,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-func TestCancellationIsHonouredAtOnce(t *testing.T) {
+func TestGenerate_endsWithItsContext(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("the session was cancelled")
 	for name, handler := range map[string]http.HandlerFunc{

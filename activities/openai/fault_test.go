@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// A beat is what a scripted server does next on its connection. The bytes are its
-// own, headers included, so that they can be wrong.
+// A beat is one action of a scripted server on its connection. It writes raw bytes,
+// headers included, so that they can be malformed.
 type beat func(conn net.Conn) error
 
-// plays answers with the beats in order, and closes the connection after the last.
+// plays runs the beats in order and closes the connection after the last.
 func plays(beats ...beat) http.HandlerFunc {
 	return func(res http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(res).Hijack()
@@ -32,7 +32,7 @@ func plays(beats ...beat) http.HandlerFunc {
 	}
 }
 
-// sends writes bytes as they are.
+// sends writes raw bytes.
 func sends(text string) beat {
 	return func(conn net.Conn) error {
 		_, err := io.WriteString(conn, text)
@@ -40,7 +40,7 @@ func sends(text string) beat {
 	}
 }
 
-// begins is the head of a response whose body comes in chunks.
+// begins writes the head of a response with a chunked body.
 func begins(contentType string, headers ...string) beat {
 	head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: " + contentType + "\r\n"
 	for i := 0; i < len(headers); i += 2 {
@@ -49,19 +49,19 @@ func begins(contentType string, headers ...string) beat {
 	return sends(head + "\r\n")
 }
 
-// streams is the head of a stream.
+// streams writes the head of a stream.
 func streams() beat { return begins("text/event-stream") }
 
-// chunk is a piece of the body.
+// chunk writes a piece of the body.
 func chunk(text string) beat { return sends(fmt.Sprintf("%x\r\n%s\r\n", len(text), text)) }
 
-// says is a stream's event.
+// says writes an event of a stream.
 func says(data string) beat { return chunk("data: " + data + "\n\n") }
 
-// ends is the proper end of the body.
+// ends writes the end of the body.
 func ends() beat { return sends("0\r\n\r\n") }
 
-// pauses does nothing for a while.
+// pauses waits.
 func pauses(d time.Duration) beat {
 	return func(net.Conn) error {
 		<-time.After(d)
@@ -69,7 +69,7 @@ func pauses(d time.Duration) beat {
 	}
 }
 
-// stalls does nothing until the client hangs up, and then says when that was.
+// stalls waits until the client closes the connection, and records the time.
 func stalls(hungUp *time.Time) beat {
 	return func(conn net.Conn) error {
 		_, err := bufio.NewReader(conn).ReadByte()
@@ -80,7 +80,7 @@ func stalls(hungUp *time.Time) beat {
 	}
 }
 
-// drips sends a piece of the body again and again.
+// drips writes a piece of the body repeatedly.
 func drips(piece string, every time.Duration) beat {
 	return func(conn net.Conn) error {
 		for {
@@ -92,7 +92,7 @@ func drips(piece string, every time.Duration) beat {
 	}
 }
 
-// floods sends a piece of the body without end and without a pause.
+// floods writes a piece of the body endlessly, without a pause.
 func floods(piece string) beat {
 	return func(conn net.Conn) error {
 		for {
@@ -103,7 +103,7 @@ func floods(piece string) beat {
 	}
 }
 
-// zipped is text as gzip.
+// zipped compresses text with gzip.
 func zipped(text string) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -112,7 +112,7 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// chunks are one beat for every byte of a body, so that nothing arrives in one piece.
+// chunks returns one beat for every byte of a body.
 func chunks(text string) []beat {
 	var out []beat
 	for piece := range strings.SplitSeq(text, "") {

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -34,8 +35,8 @@ func llamaClient(t *testing.T, base string, params map[string]any) *openai.Clien
 	return client
 }
 
-// Grammar makes the calls of a model that knows nothing valid, in every mode.
-func TestLlamaServerToolChoice(t *testing.T) {
+// A grammar makes the calls of an untrained model valid in every mode.
+func TestLlamaServer_toolChoice(t *testing.T) {
 	t.Parallel()
 	base := startLlamaServer(t, "bigram.gguf", "-c", "8192", "-np", "2")
 	offered := []llm.Tool{
@@ -77,7 +78,7 @@ func TestLlamaServerToolChoice(t *testing.T) {
 	})
 }
 
-// requireCall checks a call against the schemas offered, by what Go makes of them.
+// requireCall checks a call against the offered schemas.
 func requireCall(t *testing.T, call llm.ToolCall) {
 	t.Helper()
 	require.NotEmpty(t, call.ID)
@@ -116,16 +117,16 @@ func TestLlamaServer(t *testing.T) {
 		t.Run("cut call, "+name, func(t *testing.T) {
 			client := llamaClient(t, base, map[string]any{"stream": stream, "max_tokens": 12})
 			reply, err := client.Generate(t.Context(), asks(`CALL get_weather {"city":"a city with a very long name indeed"}`))
-			var failed *llm.Error
-			require.ErrorAs(t, err, &failed)
+			failed, ok := errors.AsType[*llm.Error](err)
+			require.True(t, ok, "%v", err)
 			require.Contains(t, failed.Message, "raise max_tokens")
 			require.Equal(t, int64(12), reply.Usage.OutputTokens)
 		})
 	}
 	t.Run("too long", func(t *testing.T) {
 		_, err := llamaClient(t, base, nil).Generate(t.Context(), asks(strings.Repeat("word ", 4000)))
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.ContextTooLong, failed.Kind)
 		require.Equal(t, 4096, failed.Window)
 	})
@@ -143,8 +144,8 @@ func TestLlamaServer(t *testing.T) {
 		client, err := openai.New(openai.Options{BaseURL: base, APIKey: "sk-wrong", Model: "any"})
 		require.NoError(t, err)
 		_, err = client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.AuthFailed, failed.Kind)
 		require.NotContains(t, err.Error(), "sk-wrong")
 	})
@@ -161,8 +162,8 @@ func TestLlamaServer(t *testing.T) {
 	})
 }
 
-// Hanging up frees the server's only slot.
-func TestLlamaServerStopsWhenHungUpOn(t *testing.T) {
+// Closing the connection frees the server's only slot.
+func TestLlamaServer_stopsWhenTheConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	base := startLlamaServer(t, "bigram.gguf", "-c", "200000", "-np", "1", "--slots")
 	for name, stream := range map[string]bool{"streamed": true, "not streamed": false} {

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -39,7 +40,7 @@ func startOllama(t *testing.T, env ...string) (baseURL string) {
 
 func ollamaClient(t *testing.T, base, model string, params map[string]any) *openai.Client {
 	t.Helper()
-	// Without it this endpoint sets 1, whatever the Modelfile says.
+	// This endpoint defaults to 1 and ignores the Modelfile.
 	all := map[string]any{"temperature": 0}
 	maps.Copy(all, params)
 	client, err := openai.New(openai.Options{BaseURL: base, Model: model, Params: all})
@@ -59,8 +60,8 @@ func TestOllama(t *testing.T) {
 		t.Run("cut off, "+name, func(t *testing.T) {
 			client := ollamaClient(t, base, "toolcopy", map[string]any{"stream": stream, "max_tokens": 4})
 			reply, err := client.Generate(t.Context(), asks(`CALL get_weather {"city":"Paris"}`))
-			var failed *llm.Error
-			require.ErrorAs(t, err, &failed)
+			failed, ok := errors.AsType[*llm.Error](err)
+			require.True(t, ok, "%v", err)
 			require.Contains(t, failed.Message, "raise max_tokens")
 			require.Equal(t, int64(1), reply.Usage.ModelCalls)
 			require.Positive(t, reply.Usage.InputTokens)
@@ -68,8 +69,8 @@ func TestOllama(t *testing.T) {
 	}
 	t.Run("unknown model", func(t *testing.T) {
 		_, err := ollamaClient(t, base, "nobody", nil).Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.BadRequest, failed.Kind)
 		require.Contains(t, failed.Message, `model "nobody" not found`)
 	})
@@ -85,9 +86,9 @@ func TestOllama(t *testing.T) {
 	})
 }
 
-// A queue of one: what does not fit is refused with 503 and no Retry-After, and
-// comes through by being asked again.
-func TestOllamaOverload(t *testing.T) {
+// With a queue of one, other requests are refused with 503 and no Retry-After, and
+// succeed when retried.
+func TestOllama_overload(t *testing.T) {
 	t.Parallel()
 	base := startOllama(t, "OLLAMA_MAX_QUEUE=1", "OLLAMA_NUM_PARALLEL=1")
 	transport := &counting{}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is the path in a variable, without which the test is skipped.
+// program returns a path below that of a variable, or skips the test without it.
 func program(t *testing.T, variable string, parts ...string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -29,7 +29,7 @@ func program(t *testing.T, variable string, parts ...string) string {
 	return path
 }
 
-// weights is a file of the tiny models.
+// weights returns a file of the tiny models.
 func weights(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv("CONCLAVE_GGUF")
@@ -42,7 +42,7 @@ func weights(t *testing.T, name string) string {
 	return path
 }
 
-// address is a free one of this machine.
+// address returns a free address of this machine.
 func address(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,7 +51,7 @@ func address(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// output keeps what a program writes, for the test that fails.
+// output collects a program's output for failed tests.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -69,7 +69,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// run starts a server, waits until url answers, and ends it with the test.
+// run starts a server until the end of the test, and waits until url responds.
 func run(t *testing.T, url string, env []string, name string, args ...string) *output {
 	t.Helper()
 	said := &output{}

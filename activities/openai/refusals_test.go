@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// refuses answers with a refusal as long as the request contains the words.
+// refuses responds with a refusal while the request contains the words.
 func refuses(words string, status int, body string) http.HandlerFunc {
 	return func(res http.ResponseWriter, req *http.Request) {
 		sent, _ := io.ReadAll(req.Body)
@@ -31,7 +32,7 @@ var pictured = llm.Request{Messages: []llm.Message{{
 	Role: llm.User, Content: "look", Images: []llm.Image{{MediaType: "image/png", Data: make([]byte, 3000)}},
 }}}
 
-// thoughtful is a conversation with what the model thought, and a signed call.
+// thoughtful is a conversation with a model's thoughts and a signed call.
 var thoughtful = llm.Request{Messages: []llm.Message{
 	{Role: llm.User, Content: "hello"},
 	{
@@ -49,8 +50,8 @@ const (
 	signature   = `{"google":{"thought_signature":"s"}}`
 )
 
-// What a server does not know is left out at once, and not asked for again.
-func TestServerRefusesAPart(t *testing.T) {
+// A refused part is left out at once, and not sent again.
+func TestRefusals_areRepeatedWithoutThePart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		request llm.Request
@@ -113,9 +114,9 @@ func TestServerRefusesAPart(t *testing.T) {
 	}
 }
 
-// What one client has learnt of a server, the next ones know: of the same model
-// there, and but for images, where it may have been the image.
-func TestRefusalsAreShared(t *testing.T) {
+// Clients of the same model at a server share refusals, except of images, which may
+// be about one image.
+func TestRefusals_areShared(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	base := over(t, func(res http.ResponseWriter, req *http.Request) {
@@ -146,8 +147,8 @@ func TestRefusalsAreShared(t *testing.T) {
 	require.Equal(t, 2, transport.of(400), "each finds out for itself")
 }
 
-// A stream that begins before it is refused is paid for.
-func TestARefusalInTheMiddleOfAStream(t *testing.T) {
+// A stream that begins before it is refused counts.
+func TestRefusals_inAStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refusal := cutStream(delta(`"content":"h"`), `{"choices":[],"usage":{"prompt_tokens":9}}`, `{"error":{"code":400,"message":"cannot read image"}}`)
@@ -158,8 +159,7 @@ func TestARefusalInTheMiddleOfAStream(t *testing.T) {
 	})
 }
 
-// A refusal without which the request is refused all the same teaches nothing.
-func TestARefusalThatWasAboutSomethingElse(t *testing.T) {
+func TestRefusals_areNotRememberedWithoutSuccess(t *testing.T) {
 	t.Parallel()
 	var sent []string
 	base := over(t, func(res http.ResponseWriter, req *http.Request) {
@@ -181,8 +181,8 @@ func TestARefusalThatWasAboutSomethingElse(t *testing.T) {
 	require.Contains(t, sent[2], streamPart, "it streams again")
 }
 
-// A refusal of everything is one: all parts are given up, each once.
-func TestServerRefusesEverything(t *testing.T) {
+// Every part is given up once.
+func TestRefusals_ofEveryPart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		request llm.Request
@@ -207,8 +207,8 @@ func TestServerRefusesEverything(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, w := serve(t, openai.Options{}, raw(tc.status, tc.body))
 				_, err := client.Generate(t.Context(), tc.request)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, tc.status, failed.Status)
 				require.Len(t, w.seen(), tc.asked)
 			})

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,7 @@ func choice(finish, message string) string {
 const cutCall = `{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function",
 	"function":{"name":"add","arguments":"{\"a\":2"}}]}`
 
-func TestReplies(t *testing.T) {
+func TestReply_contents(t *testing.T) {
 	t.Parallel()
 	call := func(id, name, arguments string) []llm.ToolCall {
 		return []llm.ToolCall{{ID: id, Name: name, Arguments: arguments}}
@@ -84,7 +85,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-func TestOddReplies(t *testing.T) {
+func TestReply_invalidOnes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		body string
@@ -121,8 +122,8 @@ func TestOddReplies(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, _ := serve(t, openai.Options{}, raw(200, tc.body))
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, tc.kind, failed.Kind, failed.Message)
 				require.Contains(t, failed.Message, tc.says)
 				require.Contains(t, failed.Message, "model m1 at models.test: ")
@@ -131,7 +132,7 @@ func TestOddReplies(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
+func TestReply_usage(t *testing.T) {
 	t.Parallel()
 	cost, half := 0.0125, 0.5
 	for name, tc := range map[string]struct {
@@ -189,8 +190,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The server's own figure comes before a price, and what it did not count has none.
-func TestWhatACallCosts(t *testing.T) {
+// The server's stated cost precedes the price; uncounted calls have no cost.
+func TestReply_cost(t *testing.T) {
 	t.Parallel()
 	price := func(u llm.Usage) float64 { return 7 }
 	for name, tc := range map[string]struct {
@@ -224,26 +225,26 @@ func TestWhatACallCosts(t *testing.T) {
 	}
 }
 
-func TestUselessReplyWasPaidFor(t *testing.T) {
+func TestReply_uselessOnesCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{}, raw(200, choice(`"length"`, cutCall)))
 		reply, err := client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.True(t, failed.Cut)
 		require.Equal(t, llm.Usage{InputTokens: 9, ModelCalls: 1}, reply.Usage)
 		require.Len(t, w.seen(), 1, "a bad reply is not asked for again here: each costs")
 	})
 }
 
-func TestEndlessResponseIsCut(t *testing.T) {
+func TestReply_isBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := serve(t, openai.Options{}, raw(200, `{"choices":["`+strings.Repeat("x", 33<<20)))
 		_, err := client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.BadReply, failed.Kind)
 		require.Contains(t, failed.Message, "larger than 32 MiB")
 		require.Less(t, len(failed.Message), 700)

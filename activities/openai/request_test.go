@@ -15,7 +15,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// record answers over TCP and hands out what arrived.
+// record serves over TCP and returns the requests.
 func record(t *testing.T) (baseURL string, requests <-chan recorded) {
 	t.Helper()
 	arrived := make(chan recorded, 1)
@@ -28,7 +28,7 @@ func record(t *testing.T) (baseURL string, requests <-chan recorded) {
 	return server.URL, arrived
 }
 
-func TestRequestOnTheWire(t *testing.T) {
+func TestRequest_onTheWire(t *testing.T) {
 	t.Parallel()
 	base, requests := record(t)
 	client, err := openai.New(openai.Options{
@@ -78,7 +78,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	require.Equal(t, "Bearer sk-secret", got.header.Get("Authorization"))
 }
 
-func TestRequestWithoutToolsHasNone(t *testing.T) {
+func TestRequest_withoutTools(t *testing.T) {
 	t.Parallel()
 	base, requests := record(t)
 	client, err := openai.New(openai.Options{BaseURL: base, Model: "m1"})
@@ -89,9 +89,8 @@ func TestRequestWithoutToolsHasNone(t *testing.T) {
 		`{"messages":[{"content":"hello","role":"user"}],"model":"m1","stream_options":{"include_usage":true},"stream":true}`, (<-requests).body)
 }
 
-// A summary is asked for without tools: what parameters say of tools is left out,
-// because servers refuse it there.
-func TestParametersOfToolsWithoutTools(t *testing.T) {
+// Summaries are requested without tools, where servers refuse parameters of tools.
+func TestRequest_omitsParametersOfToolsWithoutTools(t *testing.T) {
 	t.Parallel()
 	base, requests := record(t)
 	params := map[string]any{"tool_choice": "required", "parallel_tool_calls": false, "seed": 1}
@@ -112,7 +111,7 @@ func TestParametersOfToolsWithoutTools(t *testing.T) {
 	}
 }
 
-func TestStreamingIsAParameter(t *testing.T) {
+func TestRequest_streamIsAParameter(t *testing.T) {
 	t.Parallel()
 	base, requests := record(t)
 	for name, tc := range map[string]struct {
@@ -131,9 +130,8 @@ func TestStreamingIsAParameter(t *testing.T) {
 	}
 }
 
-// A message that says nothing is refused by some servers, and a picture can only
-// be shown by a user.
-func TestImagesAndEmptyMessagesOnTheWire(t *testing.T) {
+// Some servers refuse empty messages, and only a user's message can have images.
+func TestRequest_imagesAndEmptyMessages(t *testing.T) {
 	t.Parallel()
 	base, requests := record(t)
 	client, err := openai.New(openai.Options{BaseURL: base, Model: "m1", Params: map[string]any{"stream": false}})
@@ -155,9 +153,8 @@ func TestImagesAndEmptyMessagesOnTheWire(t *testing.T) {
 	]}`, got.body[len("POST /chat/completions\n"):])
 }
 
-// The worker's environment belongs to the worker: nothing of it may travel to
-// a provider that was not given it.
-func TestEnvironmentDoesNotLeak(t *testing.T) {
+// The SDK would send keys of the worker's environment to any provider.
+func TestRequest_ignoresTheEnvironment(t *testing.T) {
 	for _, name := range []string{
 		"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET",
 	} {
@@ -181,7 +178,7 @@ func TestEnvironmentDoesNotLeak(t *testing.T) {
 	}
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestNew_refusesInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		options openai.Options

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// gaps are the waits between the requests that arrived.
+// gaps returns the waits between the requests.
 func gaps(requests []recorded) []time.Duration {
 	var out []time.Duration
 	for i := 1; i < len(requests); i++ {
@@ -22,7 +23,7 @@ func gaps(requests []recorded) []time.Duration {
 	return out
 }
 
-func TestFailingServerIsAskedSevenTimes(t *testing.T) {
+func TestRetry_triesSevenTimes(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
 		"500":     raw(500, `{"error":{"message":"oops"}}`),
@@ -35,8 +36,8 @@ func TestFailingServerIsAskedSevenTimes(t *testing.T) {
 				client, w := serve(t, openai.Options{}, handler)
 				start := time.Now()
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Zero(t, failed.RetryAfter, "the server did not say")
 				require.LessOrEqual(t, time.Since(start), time.Minute)
 
@@ -51,7 +52,7 @@ func TestFailingServerIsAskedSevenTimes(t *testing.T) {
 	}
 }
 
-func TestRecovery(t *testing.T) {
+func TestRetry_succeedsAfterRecovery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{}, raw(503, ``), hangUp(""), raw(429, ``), raw(200, saysHi))
@@ -66,7 +67,7 @@ func TestRecovery(t *testing.T) {
 	})
 }
 
-func TestRetryAfterIsHonoured(t *testing.T) {
+func TestRetry_waitsAsAsked(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		header, value string
@@ -98,16 +99,16 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// honoured checks that what a server asked for was waited, and little more.
+// honoured checks that a wait is the one asked for, and little more.
 func honoured(t *testing.T, asked, waited time.Duration) {
 	t.Helper()
 	require.GreaterOrEqual(t, waited, asked)
 	require.LessOrEqual(t, waited, asked*9/8+time.Nanosecond)
 }
 
-// A server asks all that it refuses for the same wait. They do not come back all
-// at the same moment, and none too late to come back at all.
-func TestThoseRefusedTogetherComeBackApart(t *testing.T) {
+// A server asks every client for the same wait. Clients return at different moments,
+// all within the time for retries.
+func TestRetry_spreadsEqualWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const agents = 8
@@ -125,8 +126,7 @@ func TestThoseRefusedTogetherComeBackApart(t *testing.T) {
 	})
 }
 
-// Whoever waits for the step can see what it waits for.
-func TestAWaitIsTold(t *testing.T) {
+func TestRetry_reportsItsWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
@@ -144,8 +144,8 @@ func TestAWaitIsTold(t *testing.T) {
 	})
 }
 
-// Google says it in the body.
-func TestRetryAfterInDetails(t *testing.T) {
+// Google sends the wait in the body.
+func TestRetry_waitsAsAskedInTheBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		body := `[{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[
@@ -157,7 +157,7 @@ func TestRetryAfterInDetails(t *testing.T) {
 	})
 }
 
-func TestRetryAfterADate(t *testing.T) {
+func TestRetry_waitsUntilADate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{}, func(res http.ResponseWriter, req *http.Request) {
@@ -169,14 +169,14 @@ func TestRetryAfterADate(t *testing.T) {
 	})
 }
 
-func TestWaitingLongerIsTheCallersBusiness(t *testing.T) {
+func TestRetry_leavesLongWaitsToTheCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{}, raw(429, ``, "Retry-After", "25"), raw(429, ``, "Retry-After", "90"))
 		start := time.Now()
 		_, err := client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, llm.RateLimited, failed.Kind)
 		require.Equal(t, 90*time.Second, failed.RetryAfter)
 		honoured(t, 25*time.Second, time.Since(start))
@@ -184,24 +184,24 @@ func TestWaitingLongerIsTheCallersBusiness(t *testing.T) {
 	})
 }
 
-func TestWhatAServerAsksForIsBounded(t *testing.T) {
+func TestRetry_boundsTheWaitAskedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := serve(t, openai.Options{}, raw(503, ``, "Retry-After", "8640000"))
 		_, err := client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Equal(t, time.Hour, failed.RetryAfter)
 	})
 }
 
-func TestRefusedRequestIsNotRetried(t *testing.T) {
+func TestRetry_notAfterARefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, w := serve(t, openai.Options{}, raw(400, ``, "Retry-After", "1"))
 		_, err := client.Generate(t.Context(), hello)
-		var failed *llm.Error
-		require.ErrorAs(t, err, &failed)
+		failed, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, "%v", err)
 		require.Zero(t, failed.RetryAfter)
 		require.Len(t, w.seen(), 1)
 	})

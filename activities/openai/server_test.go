@@ -16,14 +16,14 @@ import (
 	"conclave/engine/llm"
 )
 
-// wire is an HTTP server whose connections are pipes: real bytes, but inside a
-// synctest bubble, where waiting takes no time.
+// wire is an HTTP server over pipes: real bytes in a synctest bubble, where waiting
+// takes no time.
 type wire struct {
 	mu       sync.Mutex
 	requests []recorded
 }
 
-// recorded is one request as it arrived.
+// recorded is one received request.
 type recorded struct {
 	at     time.Time
 	header http.Header
@@ -70,7 +70,7 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
-// serve answers with the handlers in turn, the last one for ever.
+// serve uses the handlers in turn, the last one repeatedly.
 func serve(t *testing.T, o openai.Options, handlers ...http.HandlerFunc) (*openai.Client, *wire) {
 	t.Helper()
 	w := &wire{}
@@ -102,7 +102,7 @@ func serve(t *testing.T, o openai.Options, handlers ...http.HandlerFunc) (*opena
 	return client, w
 }
 
-// raw answers with exactly this status, these headers ("Name", "value", …) and this body.
+// raw responds with a status, headers ("Name", "value", …) and a body.
 func raw(status int, body string, headers ...string) http.HandlerFunc {
 	return func(res http.ResponseWriter, _ *http.Request) {
 		res.Header().Set("Content-Type", "application/json")
@@ -131,7 +131,7 @@ const saysHi = `{"id":"1","object":"chat.completion","choices":[{"index":0,"fini
 
 var hello = llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "hello"}}}
 
-// over answers over TCP.
+// over serves over TCP.
 func over(t *testing.T, handler http.HandlerFunc) (baseURL string) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -139,7 +139,7 @@ func over(t *testing.T, handler http.HandlerFunc) (baseURL string) {
 	return server.URL
 }
 
-// counting counts the responses that come, by status.
+// counting counts responses by status.
 type counting struct {
 	mu     sync.Mutex
 	counts map[int]int

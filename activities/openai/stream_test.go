@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,10 +13,10 @@ import (
 	"conclave/engine/llm"
 )
 
-// events is a stream of chunks with the end mark.
+// events returns a stream of chunks with the end mark.
 func events(chunks ...string) string { return cutStream(chunks...) + "data: [DONE]\n\n" }
 
-// cutStream is a stream that ends after the chunks.
+// cutStream returns a stream that breaks off after the chunks.
 func cutStream(chunks ...string) string {
 	var b strings.Builder
 	for _, chunk := range chunks {
@@ -24,20 +25,20 @@ func cutStream(chunks ...string) string {
 	return b.String()
 }
 
-// delta is a chunk of the first choice.
+// delta returns a chunk of the first choice.
 func delta(fields string) string {
 	return `{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{` + fields + `},"finish_reason":null}]}`
 }
 
-// end is the chunk with the finish reason.
+// end returns the chunk with the finish reason.
 func end(reason string) string {
 	return `{"choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}]}`
 }
 
-// calls is a chunk with fragments of tool calls.
+// calls returns a chunk with fragments of tool calls.
 func calls(fragments string) string { return delta(`"tool_calls":[` + fragments + `]`) }
 
-// streamedCase is a stream and the message that it adds up to.
+// streamedCase is a stream and its message.
 type streamedCase struct {
 	body string
 	want llm.Message
@@ -53,8 +54,8 @@ func (tc streamedCase) check(t *testing.T) {
 	require.Equal(t, int64(1), reply.Usage.ModelCalls)
 }
 
-// A server that streams although it was not asked to is understood.
-func TestStreamedText(t *testing.T) {
+// Some servers stream unasked.
+func TestStream_text(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]streamedCase{
 		"text": {
@@ -117,8 +118,8 @@ func TestStreamedText(t *testing.T) {
 	}
 }
 
-// Servers agree neither on the index of a call's fragments nor on its ID.
-func TestStreamedCalls(t *testing.T) {
+// Servers differ in the indexes and IDs of a call's fragments.
+func TestStream_calls(t *testing.T) {
 	t.Parallel()
 	add := func(id, arguments string) llm.ToolCall {
 		return llm.ToolCall{ID: id, Name: "add", Arguments: arguments}
@@ -200,7 +201,7 @@ func TestStreamedCalls(t *testing.T) {
 	}
 }
 
-func TestStreamUnderAnotherContentType(t *testing.T) {
+func TestStream_underAnotherContentType(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := serve(t, openai.Options{}, raw(200, events(delta(`"content":"hi"`), end("stop"))))
@@ -210,7 +211,7 @@ func TestStreamUnderAnotherContentType(t *testing.T) {
 	})
 }
 
-func TestCompletionUnderTheContentTypeOfAStream(t *testing.T) {
+func TestStream_contentTypeOfACompletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := serve(t, openai.Options{}, raw(200, saysHi, "Content-Type", "text/event-stream"))
@@ -220,7 +221,7 @@ func TestCompletionUnderTheContentTypeOfAStream(t *testing.T) {
 	})
 }
 
-func TestStreamedUsage(t *testing.T) {
+func TestStream_usage(t *testing.T) {
 	t.Parallel()
 	const paid = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}`
 	want := llm.Usage{InputTokens: 9, OutputTokens: 2, ModelCalls: 1}
@@ -249,7 +250,7 @@ func TestStreamedUsage(t *testing.T) {
 	}
 }
 
-func TestOddStreams(t *testing.T) {
+func TestStream_invalidOnes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		body string
@@ -288,8 +289,8 @@ func TestOddStreams(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, _ := serve(t, openai.Options{}, raw(200, tc.body, "Content-Type", "text/event-stream"))
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, tc.kind, failed.Kind, failed.Message)
 				require.Contains(t, failed.Message, tc.says)
 				require.Contains(t, failed.Message, "model m1 at models.test: ")

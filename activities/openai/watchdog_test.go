@@ -24,8 +24,8 @@ const (
 	done  = `[DONE]`
 )
 
-// A model may take its time: for the prompt, and within what a server buffers.
-func TestSlowStreamsArrive(t *testing.T) {
+// Long prompts and servers' buffers cause long silences.
+func TestWatchdog_allowsSlowStreams(t *testing.T) {
 	t.Parallel()
 	for name, beats := range map[string][]beat{
 		"a long prompt, before the headers": {pauses(9 * time.Minute), streams(), says(h), says(i), says(stop), says(spent), says(done), ends()},
@@ -65,8 +65,7 @@ func TestSlowStreamsArrive(t *testing.T) {
 	}
 }
 
-// What does not end is ended, and the server is hung up on.
-func TestStalledStreamsEnd(t *testing.T) {
+func TestWatchdog_endsStalledStreams(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		beats []beat
@@ -97,8 +96,8 @@ func TestStalledStreamsEnd(t *testing.T) {
 				client, _ := serve(t, openai.Options{}, plays(tc.beats...))
 				start := time.Now()
 				_, err := client.Generate(t.Context(), hello)
-				var failed *llm.Error
-				require.ErrorAs(t, err, &failed)
+				failed, ok := errors.AsType[*llm.Error](err)
+				require.True(t, ok, "%v", err)
 				require.Equal(t, tc.kind, failed.Kind, failed.Message)
 				require.Contains(t, failed.Message, tc.says)
 				if tc.takes > 0 {
@@ -110,8 +109,8 @@ func TestStalledStreamsEnd(t *testing.T) {
 	}
 }
 
-// A stream that broke off was paid for: it is asked for once more, and both count.
-func TestBrokenStreamIsAskedForOnceMore(t *testing.T) {
+// Both the broken and the repeated stream count.
+func TestRetry_repeatsABrokenStreamOnce(t *testing.T) {
 	t.Parallel()
 	cut := plays(streams(), says(spent), says(h))
 	for name, tc := range map[string]struct {
@@ -139,9 +138,8 @@ func TestBrokenStreamIsAskedForOnceMore(t *testing.T) {
 	}
 }
 
-// What the server did not count of a call has no price, whatever it counted of the
-// next: the sum is not known, and what is known of it is kept.
-func TestEveryCallHasItsOwnPrice(t *testing.T) {
+// A call without counts makes the sum unknown; the known part of the cost is kept.
+func TestRetry_addsKnownCosts(t *testing.T) {
 	t.Parallel()
 	good := []beat{streams(), says(h), says(i), says(stop), says(spent), says(done), ends()}
 	price := func(u llm.Usage) float64 { return float64(u.InputTokens) + 2*float64(u.OutputTokens) }
@@ -171,8 +169,8 @@ func TestEveryCallHasItsOwnPrice(t *testing.T) {
 	}
 }
 
-// Hanging up is how a server learns that it may stop.
-func TestCancellationHangsUp(t *testing.T) {
+// Servers stop when the connection is closed.
+func TestGenerate_closesTheConnectionWhenCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		enough := errors.New("the session was finished")
