@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCriteria(t *testing.T) {
+func TestParseCriteria_acceptsEverySpelling(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		text string
@@ -45,7 +45,7 @@ func TestCriteria(t *testing.T) {
 	}
 }
 
-func TestBrokenCriteria(t *testing.T) {
+func TestParseCriteria_reportsProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                       "c.json:1:1: not valid JSON: unexpected end of JSON input",

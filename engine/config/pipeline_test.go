@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -27,20 +28,20 @@ steps:
 limits: {max_transitions: 20, max_call_depth: 2}
 `
 
-func TestAPipeline(t *testing.T) {
+func TestParsePipeline_readsEveryKindOfStep(t *testing.T) {
 	t.Parallel()
 	p, err := ParsePipeline("p.yaml", []byte(writing), Local)
 	require.NoError(t, err)
 	require.Equal(t, "main", p.Start)
 	require.Equal(t, []branch{{When: condition{Status: "max_iterations"}, To: "decide"}, {To: "lint"}}, p.Steps[0].Next)
-	require.Equal(t, []branch{{To: "export"}}, p.Steps[1].Next, "a plain name is the whole rule")
+	require.Equal(t, []branch{{To: "export"}}, p.Steps[1].Next, "a plain name is a rule without a condition")
 	require.Equal(t, 50, p.Steps[0].MaxIterations)
 	require.Equal(t, map[string]any{"command": "make lint"}, p.Steps[1].Calls[0].Args)
 	require.Equal(t, 3, p.Steps[3].MaxIterations)
 	require.Equal(t, "stop", p.OnStepFailure)
 	player, ok := p.Player(p.Steps[3])
 	require.True(t, ok)
-	require.Equal(t, "agent_a", player.ID, "the first one, where none is named")
+	require.Equal(t, "agent_a", player.ID, "the first one by default")
 	require.Len(t, p.reachable(), len(p.Steps))
 
 	canonical, err := p.Canonical()
@@ -51,7 +52,7 @@ func TestAPipeline(t *testing.T) {
 	require.Equal(t, p.Hash(), again.Hash())
 }
 
-func TestATeamAsAStep(t *testing.T) {
+func TestParsePipeline_readsATeamWithinAStep(t *testing.T) {
 	t.Parallel()
 	p, err := ParsePipeline("p.yaml", []byte(`
 start: decide
@@ -62,7 +63,7 @@ steps:
 `), Local)
 	require.NoError(t, err)
 	require.Len(t, p.Steps[0].Config.Agents, 2)
-	require.Equal(t, 12, p.Steps[0].Config.Orchestrator.MaxStepsPerAgent, "teams have their defaults")
+	require.Equal(t, 12, p.Steps[0].Config.Orchestrator.MaxStepsPerAgent, "defaults are set within steps")
 	require.Equal(t, Offline, p.Offline().Steps[0].Config.Agents[1].Backend.Type)
 	require.Equal(t, openAI, p.Steps[0].Config.Agents[1].Backend.Type, "a copy")
 }
@@ -75,11 +76,11 @@ func TestPipelineWarnings_nameUnreachableSteps(t *testing.T) {
 	require.EqualError(t, found[0], "p.yaml:15:5: steps[4]: no run comes to the step \"island\": nothing leads to it by next or destinations")
 	require.EqualError(t, found[1], "p.yaml:16:5: steps[5]: no run comes to the step \"beach\": nothing leads to it by next or destinations")
 	require.Empty(t, PipelineWarnings("p.yaml", []byte(writing), Local))
-	require.Empty(t, PipelineWarnings("p.yaml", []byte("steps: []"), Local), "the problems are told elsewhere")
+	require.Empty(t, PipelineWarnings("p.yaml", []byte("steps: []"), Local), "ParsePipeline reports the problems")
 }
 
-// A rule that never fits leads nowhere, either.
-func TestRulesThatNeverFit(t *testing.T) {
+// Such a rule does not make its step reachable.
+func TestPipelineWarnings_nameRulesThatNeverFit(t *testing.T) {
 	t.Parallel()
 	found := PipelineWarnings("p.yaml", []byte(`start: a
 agents: [{id: agent_a, backend: {model: m}}]
@@ -101,8 +102,8 @@ p.yaml:11:5: steps[3]: no run comes to the step "fix": nothing leads to it by ne
 `))
 }
 
-// The tools that a tools step can use are checked by name, before there is any.
-func TestToolsStepsCanUseTheToolsThatThereAre(t *testing.T) {
+// Tools steps are checked by name before any tool exists.
+func TestFileTools_areTheBuiltInOnes(t *testing.T) {
 	t.Parallel()
 	files, err := tools.Open(t.Context(), t.TempDir(), tools.Set{Files: true})
 	require.NoError(t, err)
@@ -115,8 +116,7 @@ func TestToolsStepsCanUseTheToolsThatThereAre(t *testing.T) {
 	require.Equal(t, tools.RunCommand, shellTool)
 }
 
-// Steps without a model do offline what they always do.
-func TestOfflineStepsKeepTheirTools(t *testing.T) {
+func TestPipelineOffline_keepsTheToolsOfToolsSteps(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(writing, "steps:", "  - {id: agent_b, backend: {model: m}, tools: {shell: true}}\nsteps:", 1)
 	p, err := ParsePipeline("p.yaml", []byte(text), Local)
@@ -126,7 +126,7 @@ func TestOfflineStepsKeepTheirTools(t *testing.T) {
 	require.True(t, offline.PlaysOffline())
 	require.True(t, offline.Agents[0].Tools.Shell)
 	require.Len(t, offline.Agents[0].MCPServers, 1)
-	require.False(t, offline.Agents[1].Tools.Shell, "no step borrows them")
+	require.False(t, offline.Agents[1].Tools.Shell, "no tools step uses them")
 	require.True(t, p.Agents[1].Tools.Shell, "a copy")
 	canonical, err := offline.Canonical()
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestOfflineStepsKeepTheirTools(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestMermaid(t *testing.T) {
+func TestMermaid_drawsTheGraph(t *testing.T) {
 	t.Parallel()
 	p, err := ParsePipeline("p.yaml", []byte(writing), Local)
 	require.NoError(t, err)
@@ -152,8 +152,8 @@ func TestMermaid(t *testing.T) {
 `, p.Mermaid())
 }
 
-// What is refused is in testdata/pipelines.txt, in the form of broken.txt.
-func TestBrokenPipelinesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
+// The cases are in testdata/pipelines.txt, in the format of broken.txt.
+func TestParsePipeline_reportsEveryProblemAtItsPosition(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/pipelines.txt"
 	data, err := os.ReadFile(file)
@@ -164,8 +164,8 @@ func TestBrokenPipelinesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
 		text, want, ok := strings.Cut(rest, ">>>\n")
 		require.True(t, ok, "no >>> in %s", title)
 		p, err := ParsePipeline("p.yaml", []byte(text), Local)
-		var problems Problems
-		require.ErrorAs(t, err, &problems, title)
+		_, ok := errors.AsType[Problems](err)
+		require.True(t, ok, title)
 		require.Zero(t, p, title)
 		if *update {
 			written.WriteString("=== " + title + "\n" + text + ">>>\n" + err.Error() + "\n\n")

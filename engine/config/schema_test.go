@@ -20,7 +20,7 @@ func schema(t *testing.T) *jsonschema.Resolved {
 	return resolved
 }
 
-// instance is a YAML or JSON text as a schema validator sees it.
+// instance converts a YAML or JSON text for a schema validator.
 func instance(t *testing.T, text string) (v any, err error) {
 	t.Helper()
 	root, err := readDocument("team.yaml", []byte(text))
@@ -39,7 +39,7 @@ func instance(t *testing.T, text string) (v any, err error) {
 	return v, err
 }
 
-func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
+func TestSchema_acceptsValidTeams(t *testing.T) {
 	t.Parallel()
 	canonical, err := Default().Canonical()
 	require.NoError(t, err)
@@ -61,9 +61,9 @@ func TestTheSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	}
 }
 
-func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
+func TestSchema_refusesMalformedTeams(t *testing.T) {
 	t.Parallel()
-	// What a schema cannot see, or is not meant to judge.
+	// Cases that a schema cannot express.
 	beyond := []string{
 		"an empty model", "a name with control characters", "a duplicate id", "a duplicate id like a key", "a literal key as the variable",
 		"a variable of the worker", "a reference to a variable", "literal keys in params", "literal keys in params in other forms",
@@ -76,7 +76,7 @@ func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
 	for _, c := range cases {
 		v, err := instance(t, c.text)
 		if err != nil {
-			continue // cannot be read at all
+			continue // unreadable
 		}
 		if slices.Contains(beyond, c.title) {
 			require.NoError(t, resolved.Validate(v), c.title)
@@ -86,7 +86,7 @@ func TestTheSchemaRefusesWhatIsNotWellFormed(t *testing.T) {
 	}
 }
 
-func TestTheSchemaSaysWhatIsNotAvailable(t *testing.T) {
+func TestSchema_marksUnavailableFeatures(t *testing.T) {
 	t.Parallel()
 	data, err := Schema()
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAValueMayStandForThatOfAVariable(t *testing.T) {
+func TestReference_returnsTheVariable(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		"${HOME}": "HOME", "${A_1}": "A_1",
@@ -18,7 +18,7 @@ func TestAValueMayStandForThatOfAVariable(t *testing.T) {
 	}
 }
 
-func TestAServerIsNamedOrDefined(t *testing.T) {
+func TestDefines_isFalseForANameAlone(t *testing.T) {
 	t.Parallel()
 	require.False(t, MCPServer{Name: "a"}.Defines())
 	for _, s := range []MCPServer{{Command: "x"}, {URL: "http://h/"}, {Args: []string{"x"}}, {Env: map[string]string{"A": ""}}} {
@@ -26,7 +26,7 @@ func TestAServerIsNamedOrDefined(t *testing.T) {
 	}
 }
 
-func TestAClusterNamesServers(t *testing.T) {
+func TestParse_acceptsNamedServersOnACluster(t *testing.T) {
 	t.Parallel()
 	team, err := Parse("input config", []byte(`{"agents":[{"id":"agent_a","backend":{"model":"m"},"mcp_servers":["browser",{"name":"docs"}]}]}`), Cluster)
 	require.NoError(t, err)

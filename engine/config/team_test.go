@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ func parse(t *testing.T, text string) Team {
 	return team
 }
 
-func TestTheBuiltInTeamHasTheDocumentedDefaults(t *testing.T) {
+func TestDefault_hasTheDocumentedValues(t *testing.T) {
 	t.Parallel()
 	agent := func(id string) Agent {
 		return Agent{ID: id, Backend: Backend{Type: "openai", Model: "gpt-5.2"}, Tools: Tools{Files: true}}
@@ -40,8 +41,8 @@ func TestTheBuiltInTeamHasTheDocumentedDefaults(t *testing.T) {
 	}, Default())
 }
 
-// contract is the example of the public contract with every key at its default,
-// and every key that has none and is available.
+// contract is the example of the public contract: every key at its default, and
+// every available key without one.
 const contract = `
 agents:
   - id: agent_a
@@ -96,7 +97,7 @@ timeout_settings:
   round_timeout_grace_seconds: 120
 `
 
-func TestEveryKeyOfTheContractIsKnownAndAtItsDefault(t *testing.T) {
+func TestParse_acceptsEveryKeyOfTheContract(t *testing.T) {
 	t.Parallel()
 	team := parse(t, contract)
 	want := Default()
@@ -112,7 +113,7 @@ func TestEveryKeyOfTheContractIsKnownAndAtItsDefault(t *testing.T) {
 	require.Equal(t, want, team)
 }
 
-func TestWhatIsBuiltCanBeSet(t *testing.T) {
+func TestParse_setsEveryAvailableKey(t *testing.T) {
 	t.Parallel()
 	team := parse(t, `
 agents:
@@ -184,11 +185,11 @@ timeout_settings:
 	want.Timeouts = timeouts{
 		OrchestratorTimeoutSeconds: 60, InitialRoundTimeoutSeconds: new(600), SubsequentRoundTimeoutSeconds: new(300),
 	}
-	require.Equal(t, want, team, "a step may be given more time than the session, and no grace")
+	require.Equal(t, want, team, "a step may have more time than the session, and no grace")
 }
 
 // Seed 001: "coordination_mode: voting                 # or decomposition".
-func TestTheWorkCanBeDivided(t *testing.T) {
+func TestParse_acceptsDecomposition(t *testing.T) {
 	t.Parallel()
 	team := parse(t, `
 agents:
@@ -197,7 +198,7 @@ agents:
 orchestrator:
   coordination_mode: decomposition
   presenter_agent: agent_a
-  # Keys of voting do no harm: nobody has to remove them to try the mode out.
+  # Keys of voting are accepted, so that the mode can be tried by one line.
   on_split: fail
   max_revotes: 3
   skip_voting: true
@@ -209,7 +210,7 @@ orchestrator:
 	require.Equal(t, new("agent_a"), team.Orchestrator.PresenterAgent)
 }
 
-func TestDifferentWaysToWriteTheSameTeam(t *testing.T) {
+func TestParse_readsEquivalentNotationsAlike(t *testing.T) {
 	t.Parallel()
 	want := parse(t, "agents:\n  - {id: agent_a, backend: {model: m, params: {seed: 7}}}\n")
 	for name, text := range map[string]string{
@@ -234,7 +235,7 @@ func TestDifferentWaysToWriteTheSameTeam(t *testing.T) {
 	}
 }
 
-func TestStringsStayAsTheyAreWritten(t *testing.T) {
+func TestParse_keepsStringsAsWritten(t *testing.T) {
 	t.Parallel()
 	team := parse(t, `
 agents:
@@ -251,7 +252,7 @@ agents:
 	}, team.Agents[0].Backend.Params)
 }
 
-func TestParamsKeepTheirValues(t *testing.T) {
+func TestParse_keepsParams(t *testing.T) {
 	t.Parallel()
 	team := parse(t, `{"agent": {"id": "a", "backend": {"model": "m", "params": {
 		"big": 9007199254740993, "bigger": 1e21, "whole": 1.0, "zero": -0, "list": [1, 0.5, null, true, "\ud83d\ude00", {}], "none": null}}}}`)
@@ -283,7 +284,7 @@ func TestParse_keepsCharactersThatYAMLRefusesInJSON(t *testing.T) {
 	}
 }
 
-func TestAClusterAcceptsWhatNamesProviders(t *testing.T) {
+func TestParse_acceptsNamedProvidersOnACluster(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("input config", []byte(`{"agents": [
 		{"id": "a", "backend": {"provider": "openai", "model": "m"}}, {"id": "b", "backend": {"type": "offline"}}]}`), Cluster)
@@ -291,19 +292,19 @@ func TestAClusterAcceptsWhatNamesProviders(t *testing.T) {
 	canonical, err := Default().Canonical()
 	require.NoError(t, err)
 	_, err = Parse("input config", canonical, Cluster)
-	require.NoError(t, err, "the built-in team defines nothing")
+	require.NoError(t, err, "the built-in team names no address or key")
 }
 
-func TestOfflineReplacesEveryBackend(t *testing.T) {
+func TestOffline_replacesEveryBackend(t *testing.T) {
 	t.Parallel()
 	team := parse(t, contract)
 	offline := team.Offline()
 	require.Equal(t, Backend{Type: Offline}, offline.Agents[0].Backend)
 	require.Equal(t, "Be brief.", offline.Agents[0].SystemMessage)
-	require.Equal(t, "gpt-5.2", team.Agents[0].Backend.Model, "the team itself is not changed")
+	require.Equal(t, "gpt-5.2", team.Agents[0].Backend.Model, "the receiver is unchanged")
 }
 
-func TestAgentByID(t *testing.T) {
+func TestAgent_findsByID(t *testing.T) {
 	t.Parallel()
 	agent, ok := Default().Agent("agent_b")
 	require.True(t, ok)
@@ -312,12 +313,12 @@ func TestAgentByID(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestTheStarterFileSaysTheDefaults(t *testing.T) {
+func TestStarter_equalsDefault(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Default(), parse(t, string(Starter())))
 }
 
-func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
+func TestStarter_hasValidSuggestions(t *testing.T) {
 	t.Parallel()
 	suggestion := regexp.MustCompile(`(?m)^( +)# ([a-z_]+: .+|[a-z_]+:|  .+)$`)
 	text := suggestion.ReplaceAllString(string(Starter()), "$1$2")
@@ -337,7 +338,7 @@ func TestTheStarterFilesSuggestionsAreValid(t *testing.T) {
 	want.Orchestrator.PresenterAgent = new("agent_b")
 	want.Orchestrator.Budget = budget{MaxCostUSD: new(2.5), MaxTotalTokens: new(500_000)}
 	want.Timeouts.InitialRoundTimeoutSeconds, want.Timeouts.SubsequentRoundTimeoutSeconds = new(900), new(600)
-	require.Equal(t, want, team, "no line of prose is taken for a suggestion")
+	require.Equal(t, want, team, "no prose is parsed as a suggestion")
 }
 
 func TestParse_refusesTextThatIsNotUTF8(t *testing.T) {
@@ -348,7 +349,7 @@ func TestParse_refusesTextThatIsNotUTF8(t *testing.T) {
 	}
 }
 
-func TestHugeInputIsRefused(t *testing.T) {
+func TestParse_boundsItsInput(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("team.yaml", []byte("agents: "+strings.Repeat(" ", 1<<20)), Local)
 	require.ErrorContains(t, err, "at most 1048576 are accepted")
@@ -360,12 +361,56 @@ func TestHugeInputIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "nested more than 50 levels")
 }
 
-func TestManyProblemsAreCounted(t *testing.T) {
+func TestProblems_areCountedBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("team.yaml", []byte("agents:\n"+strings.Repeat("  - 1\n", 60)), Local)
-	var problems Problems
-	require.ErrorAs(t, err, &problems)
-	require.Len(t, problems, 61, "60 that are no agents, and there are too many")
+	problems, ok := errors.AsType[Problems](err)
+	require.True(t, ok)
+	require.Len(t, problems, 61, "60 invalid agents, and their number")
 	require.Len(t, strings.Split(err.Error(), "\n"), 51)
 	require.Contains(t, err.Error(), "and 11 more problems")
+}
+
+func TestCanonical_isReadBackUnchanged(t *testing.T) {
+	t.Parallel()
+	for name, team := range map[string]Team{
+		"built in": Default(), "offline": Default().Offline(), "contract": parse(t, contract),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			canonical, err := team.Canonical()
+			require.NoError(t, err)
+			again, err := Parse("canonical", canonical, Local)
+			require.NoError(t, err)
+			require.Equal(t, team, again)
+			require.Equal(t, team.Hash(), again.Hash())
+		})
+	}
+}
+
+func TestHash_ignoresOrderAndDefaults(t *testing.T) {
+	t.Parallel()
+	// Sessions store this hash: another canonical form would break sessions that run
+	// while a worker is upgraded.
+	require.Equal(t, "6ecb4c24d70109d7356e355cec3c4cdecbd30eacb92380393febdfb39793c5c1", Default().Hash())
+
+	base := parse(t, "agents: [{id: a, backend: {model: m, params: {x: 1, y: 2}}}]")
+	require.Equal(t, base.Hash(), parse(t, "orchestrator: {max_revotes: 1}\nagents: [{backend: {params: {y: 2, x: 1}, model: m}, id: a}]").Hash(),
+		"order and defaults do not count")
+	for _, different := range []string{
+		"agents: [{id: b, backend: {model: m, params: {x: 1, y: 2}}}]",
+		"agents: [{id: a, backend: {model: m, params: {x: 1, y: 3}}}]",
+		"agents: [{id: a, backend: {model: m, params: {x: 1, y: 2}}}]\norchestrator: {max_revotes: 2}",
+	} {
+		require.NotEqual(t, base.Hash(), parse(t, different).Hash(), different)
+	}
+}
+
+func TestHash_isEmptyWithoutACanonicalForm(t *testing.T) {
+	t.Parallel()
+	team := Default()
+	team.Agents[0].Backend.Params = map[string]any{"f": func() {}}
+	_, err := team.Canonical()
+	require.Error(t, err)
+	require.Empty(t, team.Hash())
 }

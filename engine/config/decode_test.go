@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shop is a configuration that has teams in it.
+// shop is a configuration that contains teams.
 type shop struct {
 	Shelves map[string]shelf `json:"shelves"`
 	Teams   map[string]Team  `json:"teams"`
@@ -34,7 +34,7 @@ func decodeShop(text string) (shop, error) {
 	})
 }
 
-func TestDecodeReadsAnotherConfigurationWithTeamsInIt(t *testing.T) {
+func TestDecode_readsTeamsWithinAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	s, err := decodeShop(`
 shelves:
@@ -45,15 +45,15 @@ teams:
     agent: {id: agent_a, backend: {provider: p, model: m}}
 `)
 	require.NoError(t, err)
-	require.Equal(t, shelf{Width: 80, Place: "http://h", Params: map[string]any{"n_shelves": int64(3)}}, s.Shelves["a"], "defaults hold in every entry")
+	require.Equal(t, shelf{Width: 80, Place: "http://h", Params: map[string]any{"n_shelves": int64(3)}}, s.Shelves["a"], "defaults are set in every entry")
 	require.Equal(t, 100, s.Shelves["b"].Width)
 
 	alone, err := Parse("team.yaml", []byte(`agent: {id: agent_a, backend: {provider: p, model: m}}`), Cluster)
 	require.NoError(t, err)
-	require.Equal(t, alone, s.Teams["one"], "a team means the same inside and alone")
+	require.Equal(t, alone, s.Teams["one"], "a team is read alike within and alone")
 }
 
-func TestDecodeReportsEveryProblemAtItsPlace(t *testing.T) {
+func TestDecode_reportsEveryProblemAtItsPosition(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
 		"empty":           {"", "shop.yaml:1:1: the configuration is empty"},
@@ -66,7 +66,7 @@ func TestDecodeReportsEveryProblemAtItsPlace(t *testing.T) {
 			"shop.yaml:3:5: shelves.a.place_url: missing\nshop.yaml:3:12: shelves.a.width: 5 is out of range; valid: 10 to 200\n" +
 				"shop.yaml:5:12: shelves.b.width: an unlucky width",
 		},
-		"nothing about what is wrong already": {"shelves: {a: wide}", `shop.yaml:1:14: shelves.a: expected a mapping, found the string "wide"`},
+		"no check of an invalid value": {"shelves: {a: wide}", `shop.yaml:1:14: shelves.a: expected a mapping, found the string "wide"`},
 		"a literal key": {
 			"shelves:\n  a: {place_url: http://h, api_key: verysecret}\n",
 			"shop.yaml:2:28: shelves.a.api_key: API keys do not belong in a configuration; put the key into an environment variable and name that in api_key_env, as in api_key_env: OPENAI_API_KEY",
@@ -82,7 +82,7 @@ func TestDecodeReportsEveryProblemAtItsPlace(t *testing.T) {
 			t.Parallel()
 			s, err := decodeShop(tt.text)
 			require.EqualError(t, err, tt.want)
-			require.Zero(t, s, "a refused configuration is none")
+			require.Zero(t, s, "nothing is returned with an error")
 		})
 	}
 }

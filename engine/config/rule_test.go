@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnavailableKeysExist(t *testing.T) {
+func TestUnavailable_listsExistingKeys(t *testing.T) {
 	t.Parallel()
 	var known []string
 	walk(reflect.TypeFor[Team](), "", func(pattern string, _ rule) { known = append(known, pattern) })
 	require.Subset(t, known, unavailable)
 }
 
-func TestOnlyWhatIsListedIsUnavailable(t *testing.T) {
+func TestAvailability_coversTheListedKeys(t *testing.T) {
 	t.Parallel()
 	var refused []string
 	walk(reflect.TypeFor[Team](), "", func(pattern string, r rule) {
@@ -28,7 +28,7 @@ func TestOnlyWhatIsListedIsUnavailable(t *testing.T) {
 	}, refused)
 }
 
-func TestDefaultsAreValid(t *testing.T) {
+func TestRules_haveValidDefaults(t *testing.T) {
 	t.Parallel()
 	walk(reflect.TypeFor[Team](), "", func(pattern string, r rule) {
 		require.NotEmpty(t, r.doc, pattern)
