@@ -131,10 +131,10 @@ func (d *Decoder) checkOrchestrator(key string, t Team) {
 	o := t.Orchestrator
 	d.checkPresenter(key+".presenter_agent", t)
 	if o.DisableInjection && o.UpdateMode == coordination.Restart {
-		d.Report(key+".disable_injection", "agents at work are told of nothing, but update_mode is restart, which begins their step again for it; remove one of the two")
+		d.Report(key+".disable_injection", "updates of agents at work are disabled, but update_mode restart begins a step again for each; remove one of the two")
 	}
 	if usd := o.Budget.MaxCostUSD; usd != nil && *usd == 0 {
-		d.Report(key+".budget.max_cost_usd", "nothing can be done for 0 dollars; give an amount above 0, or null for no limit")
+		d.Report(key+".budget.max_cost_usd", "a budget of 0 dollars allows no step; give an amount above 0, or null for no limit")
 	}
 	criteria := o.Coordination.EvaluationCriteriaGenerator
 	if criteria.MinCriteria > criteria.MaxCriteria {
@@ -176,7 +176,7 @@ func (d *Decoder) checkSubtasks(section string, t Team) {
 		case divided && missing:
 			d.Report(key, "missing; %s: give every agent a subtask", reason)
 		case !divided && !missing:
-			d.Report(key, "a part of the work, but in voting mode every agent answers the whole query; set orchestrator.coordination_mode to decomposition, or remove the subtask")
+			d.Report(key, "a subtask in voting mode, where every agent answers the whole query; set orchestrator.coordination_mode to decomposition, or remove the subtask")
 		}
 	}
 }

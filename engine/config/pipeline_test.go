@@ -164,7 +164,7 @@ func TestParsePipeline_reportsEveryProblemAtItsPosition(t *testing.T) {
 		text, want, ok := strings.Cut(rest, ">>>\n")
 		require.True(t, ok, "no >>> in %s", title)
 		p, err := ParsePipeline("p.yaml", []byte(text), Local)
-		_, ok := errors.AsType[Problems](err)
+		_, ok = errors.AsType[Problems](err)
 		require.True(t, ok, title)
 		require.Zero(t, p, title)
 		if *update {

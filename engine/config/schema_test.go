@@ -67,9 +67,9 @@ func TestSchema_refusesMalformedTeams(t *testing.T) {
 	beyond := []string{
 		"an empty model", "a name with control characters", "a duplicate id", "a duplicate id like a key", "a literal key as the variable",
 		"a variable of the worker", "a reference to a variable", "literal keys in params", "literal keys in params in other forms",
-		"a base_url that is no address", "reserved params", "not built yet", "a presenter that does not exist",
-		"a divided work with parts missing", "a divided work without a decomposer", "a subtask where the work is not divided",
-		"updates that are off and restart steps", "a budget of nothing", "an MCP server twice", "fewer criteria than at least", "a session on a cluster that defines (cluster)",
+		"an invalid base_url", "reserved params", "unavailable features", "a presenter that does not exist",
+		"decomposition with subtasks missing", "decomposition without a decomposer", "a subtask in voting mode",
+		"disabled updates that restart steps", "a budget of zero", "an MCP server twice", "more criteria at least than at most", "a session on a cluster that defines (cluster)",
 	}
 	resolved := schema(t)
 	_, cases := readBroken(t)

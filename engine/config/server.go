@@ -120,7 +120,7 @@ func (d *Decoder) checkServer(key string, s MCPServer) {
 func (d *Decoder) checkArgument(key, value string) {
 	switch {
 	case strings.ContainsRune(value, 0):
-		d.Report(key, "a NUL character, which no program can be given; remove it")
+		d.Report(key, "a NUL character, which no program accepts; remove it")
 	case redact.LooksSecret(value):
 		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; put it into an environment variable NAME and write ${NAME} as a value of env")
 	}
