@@ -103,7 +103,7 @@ func TestScenario_CredentialsInErrors(t *testing.T) {
 func TestScenario_OddCredentials(t *testing.T) {
 	t.Parallel()
 	in := journey("r1", 2)
-	in.PRD = "## Login\n\n- User: user\n- Password: pass\n- PIN: 2026\n- token: reply\n"
+	in.PRD = "## Credentials\n\n- User: user\n- Password: pass\n- PIN: 2026\n- token: reply\n"
 	s := newScenario(t, ends("pass"), call("list_files", nil), &llm.Error{Kind: llm.Network, Message: "cut off"}, ends("pass"))
 	require.Equal(t, "pass pass pass", statuses(runScenario(t, s, in)))
 }

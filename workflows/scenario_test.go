@@ -31,7 +31,7 @@ const aboutShop = `# Shop
 
 Web shop, base URL http://127.0.0.1:3000
 
-## Authentication
+## Credentials
 
 - User: alice@example.com
 - Password: hunter2!
@@ -49,7 +49,7 @@ func journey(id string, steps int) scenarioflow.Input {
 		in.Plan.Steps = append(in.Plan.Steps, ref)
 		in.Files[ref.File] = fmt.Sprintf("# Step %02d\n\nOpen the page.", n)
 		if n == 2 {
-			in.Files[ref.File] = "# Step 02\n\nLog in as it says."
+			in.Files[ref.File] = "---\ncredentials: true\n---\n\n# Step 02\n\nLog in as it says."
 		}
 	}
 	return in
@@ -499,6 +499,8 @@ func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
 		}),
 		"huge files":            change(func(in *scenarioflow.Input) { in.Files["01-do.md"] = strings.Repeat("x", scenarioflow.MaxDefinition) }),
 		"huge prd":              change(func(in *scenarioflow.Input) { in.PRD = strings.Repeat("x", scenarioflow.MaxDefinition+1) }),
+		"undeclared credential": change(func(in *scenarioflow.Input) { in.PRD = "## Credentials\n\nada / hunter2\n" }),
+		"credential in a step":  change(func(in *scenarioflow.Input) { in.Files["02-do.md"] = "---\ncredentials: hunter2\n---\n# Step 02\n" }),
 		"missing file":          change(func(in *scenarioflow.Input) { delete(in.Files, "02-do.md") }),
 		"empty file":            change(func(in *scenarioflow.Input) { in.Files["02-do.md"] = "\n" }),
 		"odd file":              change(func(in *scenarioflow.Input) { in.Files["03-do.md"] = "x" }),

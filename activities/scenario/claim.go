@@ -21,7 +21,7 @@ type claim struct {
 	ConfigHash string    `json:"config_hash"`
 	ClaimedAt  time.Time `json:"claimed_at"`
 
-	// Seed is what the marks of credentials are made of, in the first claim.
+	// Seed is that of the vault of credentials, in the first claim.
 	Seed string `json:"seed,omitempty"`
 
 	// Before is what the run had come to; nil in the first claim.

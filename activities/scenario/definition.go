@@ -50,20 +50,29 @@ func (a *Activities) keepDefinition(ctx context.Context, layout artifact.Layout,
 	return nil
 }
 
-// findPRD looks for the prd.md that was put into the store before the run began, if
-// it was.
-func (a *Activities) findPRD(ctx context.Context, layout artifact.Layout, in PrepareInput) error {
-	if in.PRDHash == "" {
-		return nil
+// checkDefinition refuses credentials that are not declared as scenario.ParseProject
+// wants them, and another prd.md in the store than the run was started with.
+func (a *Activities) checkDefinition(ctx context.Context, layout artifact.Layout, in PrepareInput) error {
+	prd := in.PRD
+	if in.PRDHash != "" {
+		stored, err := a.Store.Get(ctx, prdOf(layout))
+		switch {
+		case errors.Is(err, artifact.ErrNotFound):
+			return activities.Invalid(fmt.Errorf("there is no prd.md of run %s at %s: bucket and prefix of who started it have to be those of the workers", in.RunID, a.Store.URL(prdOf(layout))))
+		case err != nil:
+			return fmt.Errorf("reading prd.md of run %s: %w", in.RunID, err)
+		case PRDHash(string(stored)) != in.PRDHash:
+			return activities.Invalid(fmt.Errorf("%s is not the prd.md that run %s was started with: start a new run", a.Store.URL(prdOf(layout)), in.RunID))
+		}
+		prd = string(stored)
 	}
-	there, err := a.Store.Get(ctx, prdOf(layout))
-	switch {
-	case errors.Is(err, artifact.ErrNotFound):
-		return activities.Invalid(fmt.Errorf("there is no prd.md of run %s at %s: bucket and prefix of who started it have to be those of the workers", in.RunID, a.Store.URL(prdOf(layout))))
-	case err != nil:
-		return fmt.Errorf("looking for prd.md of run %s: %w", in.RunID, err)
-	case PRDHash(string(there)) != in.PRDHash:
-		return activities.Invalid(fmt.Errorf("%s is not the prd.md that run %s was started with: start a new run", a.Store.URL(prdOf(layout)), in.RunID))
+	if _, err := scenario.ParseProject(prd); err != nil {
+		return activities.Invalid(err)
+	}
+	for _, s := range in.Plan.Steps {
+		if _, err := scenario.AsksForCredentials(in.Files[s.File]); err != nil {
+			return activities.Invalid(fmt.Errorf("step %s of scenario %s: %w", s.ID, in.Plan.Slug, err))
+		}
 	}
 	return nil
 }
@@ -75,17 +84,4 @@ func readPRD(ctx context.Context, store artifact.Store, layout artifact.Layout) 
 		return "", fmt.Errorf("reading prd.md of the run: %w", err)
 	}
 	return string(prd), nil
-}
-
-// marksOf are the marks of a run's credentials.
-func marksOf(ctx context.Context, store artifact.Store, layout artifact.Layout, prd string) (*marks, error) {
-	secrets := scenario.Secrets(prd)
-	if len(secrets) == 0 {
-		return nil, nil
-	}
-	first, err := artifact.ReadJSON[claim](ctx, store, claimOf(layout, 1))
-	if err != nil {
-		return nil, fmt.Errorf("reading the claim of the run: %w", err)
-	}
-	return newMarks(first.Seed, secrets), nil
 }

@@ -18,6 +18,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/redact"
 	"conclave/engine/scenario"
 	"conclave/engine/step"
 )
@@ -33,7 +34,7 @@ type recorder struct {
 	store     artifact.Store
 	layout    artifact.Layout
 	run, step string
-	marks     *marks
+	vault     *redact.Vault
 	now       func() time.Time
 	read      func(workspace, name string, most int64) (content []byte, objection string, err error)
 }
@@ -58,7 +59,7 @@ func (r recorder) Close() error { return r.others.Close() }
 
 // Run implements loop.Tools.
 func (r recorder) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	call = r.marks.call(call)
+	call = restoreCall(r.vault, call)
 	if call.Name != scenario.EvidenceTool {
 		return r.others.Run(ctx, call)
 	}
@@ -96,7 +97,7 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	switch {
 	case err != nil:
 		return "", object("%s", err.Error())
-	case r.marks.holds(p.Name):
+	case r.vault.Redact(p.Name) != p.Name:
 		return "", object("the name holds a credential: choose another one")
 	}
 	base := strings.TrimSuffix(file, path.Ext(file))
@@ -182,7 +183,7 @@ func (r recorder) content(p piece, file string) ([]byte, error) {
 		}
 		return content, nil
 	}
-	text := r.marks.clean(strings.ToValidUTF8(string(content), "\uFFFD"))
+	text := r.vault.Redact(strings.ToValidUTF8(string(content), "\uFFFD"))
 	if path.Ext(file) == ".json" && !json.Valid([]byte(text)) {
 		whole, err := artifact.EncodeJSON(text)
 		if err != nil {

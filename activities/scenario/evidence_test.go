@@ -19,6 +19,7 @@ import (
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/redact"
 	"conclave/engine/scenario"
 )
 
@@ -34,7 +35,7 @@ func newRecorder(t *testing.T, secrets ...string) (r recorder, say func(map[stri
 	t.Cleanup(func() { _ = files.Close() })
 	r = recorder{
 		others: files, workspace: dir, store: store, layout: artifact.InScenario("buy", "r1"), run: "r1", step: "02",
-		marks: newMarks("seed", secrets), now: time.Now, read: tools.ReadFile,
+		vault: redact.NewVault("seed", secrets), now: time.Now, read: tools.ReadFile,
 	}
 	return r, func(arguments map[string]any) string {
 		data, err := json.Marshal(arguments)
@@ -157,8 +158,8 @@ func TestEvidence_HasNoCredentials(t *testing.T) {
 	require.True(t, json.Valid([]byte(r.kept(t, "c.json"))))
 	require.NotContains(t, r.kept(t, "c.json"), "12345")
 
-	// A call that was kept has marks, which are put back.
-	data := `{"name":"d","type":"stdout","data":"` + r.marks.hide.Replace("it is 12345") + `"}`
+	// A call that was kept has markers, which are restored.
+	data := `{"name":"d","type":"stdout","data":"` + r.vault.Hide("it is 12345") + `"}`
 	require.NotContains(t, data, "12345")
 	out, err := r.Run(t.Context(), llm.ToolCall{Name: scenario.EvidenceTool, Arguments: data})
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	if err != nil {
 		return Prepared{}, err
 	}
-	if err := a.findPRD(ctx, layout, in); err != nil {
+	if err := a.checkDefinition(ctx, layout, in); err != nil {
 		return Prepared{}, err
 	}
 	claim, fresh, err := a.claimRun(ctx, layout, 1, in, claim{ConfigHash: team.Hash()})

@@ -9,6 +9,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/artifact"
+	"conclave/engine/redact"
 	"conclave/engine/scenario"
 	"conclave/engine/step"
 )
@@ -25,21 +26,21 @@ func (a *Activities) RecordScenario(ctx context.Context, in RecordInput) (Record
 	if superseded {
 		return Recorded{}, nil
 	}
-	prd, err := readPRD(ctx, a.Store, layout)
+	project, err := readProject(ctx, a.Store, layout)
 	if err != nil {
 		return Recorded{}, err
 	}
-	credentials := newMarks("", scenario.Secrets(prd)) // to take them out, not to put them back
+	redactor := redact.New(project.Secrets())
 	var recorded Recorded
 	if recorded.Evidence, err = a.unreported(ctx, layout, in.Result.Steps); err != nil {
 		return Recorded{}, err
 	}
-	if in.Result.Steps, err = a.extendSteps(ctx, layout, in, credentials); err != nil {
+	if in.Result.Steps, err = a.extendSteps(ctx, layout, in, redactor); err != nil {
 		return Recorded{}, err
 	}
-	in.Result.Error = cleanPointer(credentials, in.Result.Error)
+	in.Result.Error = redactPointer(redactor, in.Result.Error)
 	for i := range in.Events {
-		in.Events[i].Text = credentials.clean(in.Events[i].Text)
+		in.Events[i].Text = redactor.String(in.Events[i].Text)
 	}
 	if err := activities.AppendEvents(ctx, a.Store, layout, in.Events, func(e Event) int { return e.Seq }); err != nil {
 		return Recorded{}, err
@@ -72,7 +73,7 @@ func (a *Activities) unreported(ctx context.Context, layout artifact.Layout, ste
 
 // extendSteps is all steps: what was written before, and what is new. Sent whole
 // each time, they would be in the history as often as there are steps.
-func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in RecordInput, credentials *marks) ([]scenario.Result, error) {
+func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in RecordInput, redactor *redact.Redactor) ([]scenario.Result, error) {
 	steps := []scenario.Result{}
 	if in.Kept > 0 {
 		old, err := artifact.ReadJSON[Result](ctx, a.Store, layout.File("result.json"))
@@ -82,17 +83,17 @@ func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in
 		steps = append(steps, old.Steps[:min(in.Kept, len(old.Steps))]...)
 	}
 	for _, s := range in.Result.Steps {
-		s.Error, s.Summary = cleanPointer(credentials, s.Error), credentials.clean(s.Summary)
+		s.Error, s.Summary = redactPointer(redactor, s.Error), redactor.String(s.Summary)
 		steps = append(steps, s)
 	}
 	return steps, nil
 }
 
-func cleanPointer(m *marks, text *string) *string {
+func redactPointer(redactor *redact.Redactor, text *string) *string {
 	if text == nil {
 		return nil
 	}
-	clean := m.clean(*text)
+	clean := redactor.String(*text)
 	return &clean
 }
 

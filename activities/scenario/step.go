@@ -11,6 +11,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/attempt"
 	"conclave/engine/artifact"
+	"conclave/engine/redact"
 	"conclave/engine/scenario"
 	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/engine/step"
@@ -29,7 +30,7 @@ type stepRun struct {
 	activities *Activities
 	in         StepInput
 	layout     artifact.Layout
-	marks      *marks
+	vault      *redact.Vault
 }
 
 // RunScenarioStep runs one step of a scenario, or finds it run. A verdict is a result,
@@ -60,23 +61,27 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the file of step %s: %w", t.in.Launch.Step.ID, err)
 	}
-	prd, err := readPRD(ctx, store, t.layout)
+	asks, err := scenario.AsksForCredentials(string(content))
+	if err != nil {
+		return activities.Invalid(err)
+	}
+	project, err := readProject(ctx, store, t.layout)
 	if err != nil {
 		return err
 	}
-	if t.marks, err = marksOf(ctx, store, t.layout, prd); err != nil {
+	if t.vault, err = vaultOf(ctx, store, t.layout, project); err != nil {
 		return err
 	}
 	if err := t.Equip(ctx, agent); err != nil {
 		return err
 	}
-	t.marks.on(&t.Ports)
+	protect(&t.Ports, t.vault)
 	t.witness()
 	t.Spec = scenarioagent.Step{
 		Layout: t.layout, Launch: t.in.Launch, Token: t.Token, Attempt: t.Number, Spent: t.Result.Usage, Agent: agent.ID,
 		Task: scenarioagent.Task{
 			Scenario: t.in.Scenario, Step: t.in.Launch.Step, Content: string(content), Previous: t.in.Launch.Previous,
-			Project: scenario.Summary(prd, scenario.SignsIn(string(content))), System: agent.SystemMessage,
+			Project: project.Summary(asks), System: agent.SystemMessage,
 		},
 	}.Spec()
 	return nil
@@ -92,7 +97,7 @@ func (t *stepRun) witness() {
 		}
 		return recorder{
 			others: opened, workspace: workspace, store: t.Ports.Store, layout: t.layout,
-			run: t.in.Run, step: t.in.Launch.Step.ID, marks: t.marks, now: t.activities.Now, read: t.activities.ReadFile,
+			run: t.in.Run, step: t.in.Launch.Step.ID, vault: t.vault, now: t.activities.Now, read: t.activities.ReadFile,
 		}, nil
 	}
 	// The same evidence recorded twice is there once.
@@ -105,7 +110,7 @@ func (t *stepRun) witness() {
 // evidence, whatever the agent says.
 func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	commit := t.Result.Commit
-	commit.Payload = t.marks.report(commit.Payload)
+	commit.Payload = []byte(t.vault.RestoreJSON(string(commit.Payload)))
 	report, err := scenarioagent.ReadReport(commit)
 	if err != nil {
 		return StepResult{}, activities.Invalid(err)
@@ -117,10 +122,10 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	evidence, warnings := scenario.Reconcile(report.EvidencePaths, stored)
 	result := StepResult{
 		Token: t.Token, Number: t.Result.Step, Status: report.Status, Evidence: evidence,
-		Summary: text.Truncate(t.marks.clean(report.Summary), maxTold), Usage: t.Result.Usage,
+		Summary: text.Truncate(t.vault.Redact(report.Summary), maxTold), Usage: t.Result.Usage,
 	}
 	if report.Error != nil {
-		text := text.Truncate(t.marks.clean(*report.Error), maxTold)
+		text := text.Truncate(t.vault.Redact(*report.Error), maxTold)
 		result.Error = &text
 	}
 	for i, w := range warnings {
@@ -128,7 +133,7 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 			result.Warnings = append(result.Warnings, fmt.Sprintf("and %d more", len(warnings)-i))
 			break
 		}
-		result.Warnings = append(result.Warnings, t.marks.clean(w))
+		result.Warnings = append(result.Warnings, t.vault.Redact(w))
 	}
 	return result, nil
 }
@@ -137,10 +142,10 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 // have some of what it was sent.
 func (t *stepRun) cleaned(err error) error {
 	var application *temporal.ApplicationError
-	if !errors.As(err, &application) || !t.marks.holds(err.Error()) {
+	if !errors.As(err, &application) || t.vault.Redact(err.Error()) == err.Error() {
 		return err
 	}
-	return temporal.NewApplicationErrorWithOptions(t.marks.clean(application.Message()), application.Type(), temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(t.vault.Redact(application.Message()), application.Type(), temporal.ApplicationErrorOptions{
 		NonRetryable: application.NonRetryable(), NextRetryDelay: application.NextRetryDelay(), Category: application.Category(),
 		Details: []any{t.Failure()},
 	})

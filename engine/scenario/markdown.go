@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Draft is a step as its author describes it. Only the actions are needed.
+// Draft is a step as its author describes it. Only title and actions are required.
 type Draft struct {
 	Title         string
+	Credentials   bool // the step reads the project's credentials
 	Description   string
 	Preconditions string
 	Actions       string
@@ -87,7 +88,57 @@ func ParseMarkdown(text string) (Definition, error) {
 	return d, nil
 }
 
-// whole is the section with its heading, as it stood.
+// section is a heading of a Markdown file and the text below it, up to the next
+// heading. The text before the first heading is a section of level 0.
+type section struct {
+	level   int
+	heading string
+	line    int // of the heading, from 1
+	body    string
+}
+
+// sections divides Markdown at its headings. Fenced code has none.
+func sections(markdown string) []section {
+	all := []section{{}}
+	fence := "" // of the code that a line is in; empty outside
+	number := 0
+	for line := range strings.Lines(normalize(markdown)) {
+		number++
+		fence = fenceAfter(fence, strings.TrimSpace(line))
+		level := len(line) - len(strings.TrimLeft(line, "#"))
+		if fence == "" && level > 0 && level <= 6 && strings.HasPrefix(line[level:], " ") {
+			all = append(all, section{level: level, heading: strings.TrimSpace(strings.Trim(line, "# \n")), line: number})
+			continue
+		}
+		all[len(all)-1].body += line
+	}
+	return all
+}
+
+// normalize removes a byte order mark, which would hide the first heading, and
+// carriage returns.
+func normalize(markdown string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(markdown, "\ufeff"), "\r\n", "\n")
+}
+
+// fenceAfter returns the fence of the code that follows a line: a fence ends with
+// its own kind.
+func fenceAfter(fence, line string) string {
+	if fence != "" {
+		if strings.HasPrefix(line, fence) {
+			return ""
+		}
+		return fence
+	}
+	for _, start := range []string{"```", "~~~"} {
+		if strings.HasPrefix(line, start) {
+			return start
+		}
+	}
+	return ""
+}
+
+// whole returns the section with its heading.
 func (s section) whole() string {
 	if s.level == 0 {
 		return s.body
@@ -112,6 +163,9 @@ func (d *Draft) part(heading string) *string {
 
 // place puts text that is below no section where it belongs.
 func (d *Draft) place(loose string) {
+	if rest, asks := strings.CutPrefix(loose+"\n", "credentials: true\n"); asks {
+		d.Credentials, loose = true, strings.TrimSpace(rest)
+	}
 	switch {
 	case loose == "":
 	case strings.TrimSpace(d.Actions) == "":
@@ -141,6 +195,9 @@ func ParseStep(line string) (Draft, error) {
 // Markdown is the file of the step.
 func (d Draft) Markdown(id string) string {
 	var b strings.Builder
+	if d.Credentials {
+		b.WriteString("---\ncredentials: true\n---\n\n")
+	}
 	fmt.Fprintf(&b, "# %s %s\n", id, d.Title)
 	for _, part := range []struct{ heading, text string }{
 		{"Description", d.Description}, {"Preconditions", d.Preconditions}, {"Actions", d.Actions}, {"Expected Outcome", d.Expected},

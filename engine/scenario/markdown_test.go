@@ -144,3 +144,18 @@ func FuzzParseMarkdown(f *testing.F) {
 		require.Len(t, files, len(p.Steps))
 	})
 }
+
+// A step of a journey asks for credentials in one line, which becomes front matter.
+func TestParseMarkdown_credentials(t *testing.T) {
+	t.Parallel()
+	d, err := scenario.ParseMarkdown("## Sign in\n\ncredentials: true\n\nGo.\n\n## Buy\n### Actions\nSay credentials: true.\n\n## Leave\ncredentials: true\n### Actions\nGo.\n")
+	require.NoError(t, err)
+	_, files, err := d.Plan("shop")
+	require.NoError(t, err)
+	require.Equal(t, "---\ncredentials: true\n---\n\n# 01 Sign in\n\n## Actions\n\nGo.\n", files["01-sign-in.md"])
+	for file, want := range map[string]bool{"01-sign-in.md": true, "02-buy.md": false, "03-leave.md": true} {
+		asks, err := scenario.AsksForCredentials(files[file])
+		require.NoError(t, err)
+		require.Equal(t, want, asks, file)
+	}
+}

@@ -37,12 +37,17 @@ func (p *Project) Load(slug string) (Definition, error) {
 			return d, fmt.Errorf("step %s of scenario %s: %s is empty; say in it what to do", s.ID, slug, p.Path(slug, "steps", s.File))
 		}
 		d.Files[s.File] = content
+		if _, err := scenario.AsksForCredentials(content); err != nil {
+			return d, fmt.Errorf("step %s of scenario %s: %w", s.ID, slug, err)
+		}
 	}
-	d.PRD, err = p.text(prdFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if d.PRD, err = p.text(prdFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d, err
 	}
-	return d, err
+	if _, err = scenario.ParseProject(d.PRD); err != nil {
+		return d, fmt.Errorf("read %s: %w", p.dir, err)
+	}
+	return d, nil
 }
 
 // Describe reads a scenario's meta.yaml.

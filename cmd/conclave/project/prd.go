@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 )
 
-// Unfilled is the address in a prd.md that waits for its author.
+// Unfilled is the address in the template of prd.md.
 const Unfilled = "http://HOST:PORT"
 
-// prdTemplate is a prd.md that waits for its author.
 const prdTemplate = `# Project
 
-What agents are told of the application under test: the sections Application Type, Base URL and Tech Stack
-always, Authentication only in steps that sign in. Other sections are for people.
+Every step reads the sections Application Type, Base URL and Tech Stack. A step whose file begins with the lines
+"---", "credentials: true" and "---" also reads Credentials: lines such as "- password: hunter2", of which no value
+appears in results. Other sections are for people.
 
 ## Application Type
 
@@ -25,7 +25,7 @@ web
 
 ## Tech Stack
 
-## Authentication
+## Credentials
 `
 
 // PRD is where prd.md is, for people and other programs.

@@ -158,7 +158,7 @@ func TestScenarioCautions(t *testing.T) {
 		"no prd.md":       {tester, "", false, []string{"prd.md is missing or empty: agents are told neither what the application is nor where"}},
 		"a template":      {tester, "## Base URL\n" + project.Unfilled + "\n", false, []string{"prd.md has the address http://HOST:PORT, as it was made"}},
 		"no section":      {tester, "A shop.\n", false, []string{"it has none of the sections Application Type"}},
-		"a cluster":       {tester, "## Base URL\nhttp://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
+		"a cluster":       {tester, "## Credentials\n- site: http://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
 		"nothing to hide": {tester, "## Base URL\nhttp://example.org\n", true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

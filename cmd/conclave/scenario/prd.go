@@ -13,28 +13,28 @@ import (
 	"conclave/engine/scenario"
 )
 
-// sayPRD says what is wrong with a prd.md that no agent could begin with. A run of a
-// definition that is kept already has another one.
+// sayPRD warns of a prd.md from which agents learn nothing. A resumed run has a
+// copy of its own.
 func sayPRD(c *hall.CLI, w *order) {
 	t := w.trials[0] // they all have the same
 	if t.input.Resume {
 		return
 	}
 	file := w.from.PRD()
+	parsed, _ := scenario.ParseProject(t.input.PRD) // it was checked when it was loaded
 	switch {
 	case strings.TrimSpace(t.input.PRD) == "":
 		c.Warnf("%s is missing or empty: agents are told neither what the application is nor where; write its Application Type and Base URL there", file)
 	case strings.Contains(t.input.PRD, project.Unfilled):
 		c.Warnf("%s has the address %s, as it was made: agents do not know where the application is; write its Base URL there", file, project.Unfilled)
-	case scenario.Summary(t.input.PRD, true) == "":
-		c.Warnf("agents are told nothing of %s: it has none of the sections Application Type, Base URL, Tech Stack and Authentication", file)
+	case parsed.Summary(true) == "":
+		c.Warnf("agents are told nothing of %s: it has none of the sections Application Type, Base URL, Tech Stack and Credentials", file)
 	}
 }
 
-// sayExposed says that credentials will be where others may read them: there is no
-// store to put them into.
+// sayExposed warns that credentials go into the workflow's input, for want of a store.
 func sayExposed(c *hall.CLI, w *order) {
-	if len(scenario.Secrets(w.trials[0].input.PRD)) > 0 {
+	if parsed, _ := scenario.ParseProject(w.trials[0].input.PRD); len(parsed.Secrets()) > 0 {
 		c.Warnf("without --bucket, %s is in the input of the workflow, with its credentials, for everybody who may read that", w.from.PRD())
 	}
 }

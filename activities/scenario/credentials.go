@@ -1,0 +1,107 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"conclave/engine/artifact"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/redact"
+	"conclave/engine/scenario"
+	scenarioagent "conclave/engine/scenario/agent"
+	"conclave/engine/step"
+)
+
+// readProject reads prd.md as it was when the run began.
+func readProject(ctx context.Context, store artifact.Store, layout artifact.Layout) (scenario.Project, error) {
+	prd, err := readPRD(ctx, store, layout)
+	if err != nil {
+		return scenario.Project{}, err
+	}
+	return scenario.ParseProject(prd)
+}
+
+// vaultOf returns the vault of a run's credentials, with the seed of its first claim.
+func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, project scenario.Project) (*redact.Vault, error) {
+	secrets := project.Secrets()
+	if len(secrets) == 0 {
+		return nil, nil
+	}
+	first, err := artifact.ReadJSON[claim](ctx, store, claimOf(layout, 1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the claim of the run: %w", err)
+	}
+	return redact.NewVault(first.Seed, secrets), nil
+}
+
+// protect hides credentials in a step's journal, transcript and report, and restores
+// them for its model.
+func protect(p *step.Ports, vault *redact.Vault) {
+	if vault == nil {
+		return
+	}
+	earlier := p.Redact
+	p.Redact = func(text []byte) []byte {
+		if earlier != nil {
+			text = earlier(text)
+		}
+		if reserved(string(text)) {
+			return text
+		}
+		return []byte(vault.Hide(string(text)))
+	}
+	p.Model = restoringModel{Model: p.Model, vault: vault}
+}
+
+// words are the values of the program's own documents: a user named "user" must not
+// make them unreadable.
+var words = []string{
+	string(llm.System), string(llm.User), string(llm.Assistant), string(llm.ToolRole),
+	string(loop.Opening), string(loop.Updated), string(loop.Reply), string(loop.Results), string(loop.Rejection), string(loop.Wasted),
+	string(loop.Resumed), string(loop.Refused), string(loop.Elided), string(loop.Compacted),
+	string(scenario.Pass), string(scenario.Fail), scenarioagent.KindReported, scenarioagent.ReportTool, scenario.EvidenceTool,
+	scenarioagent.NoReport, scenarioagent.InvalidReport, scenarioagent.SeveralReports, scenarioagent.UnknownTool,
+}
+
+// encodedImage matches the content of an image.
+var encodedImage = regexp.MustCompile(`^[A-Za-z0-9+/]{200,}={0,2}$`)
+
+// reserved reports whether a string is a word of the program, a time or an image,
+// each of which can contain a short credential by chance.
+func reserved(text string) bool {
+	if slices.Contains(words, text) || encodedImage.MatchString(text) {
+		return true
+	}
+	_, err := time.Parse(time.RFC3339Nano, text)
+	return err == nil
+}
+
+// restoreCall returns a tool call with its credentials.
+func restoreCall(vault *redact.Vault, c llm.ToolCall) llm.ToolCall {
+	c.Name, c.Arguments = vault.Restore(c.Name), vault.RestoreJSON(c.Arguments)
+	return c
+}
+
+// restoringModel is a model that reads the credentials instead of their markers.
+type restoringModel struct {
+	loop.Model
+	vault *redact.Vault
+}
+
+// Generate implements loop.Model.
+func (r restoringModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	req.Messages = slices.Clone(req.Messages)
+	for i, m := range req.Messages {
+		m.Content = r.vault.Restore(m.Content)
+		m.ToolCalls = slices.Clone(m.ToolCalls)
+		for j, c := range m.ToolCalls {
+			m.ToolCalls[j] = restoreCall(r.vault, c)
+		}
+		req.Messages[i] = m
+	}
+	return r.Model.Generate(ctx, req)
+}

@@ -1,0 +1,190 @@
+package scenario
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"conclave/engine/text"
+)
+
+// MaxSummary bounds the text of prd.md in a step's first request, in bytes.
+const MaxSummary = 4 << 10
+
+// minSecret is the shortest credential that is redacted, in bytes: ordinary text
+// contains shorter ones.
+const minSecret = 4
+
+// topic is the part of prd.md that a section belongs to.
+type topic int
+
+const (
+	other       topic = iota // for people only
+	application              // told to every step
+	credentials              // told to steps that ask for them, and redacted
+)
+
+// topics are the sections of prd.md that agents read, by heading in lower case.
+// Sections below them belong to them.
+var topics = map[string]topic{
+	"application type": application, "type": application,
+	"base url": application, "url": application, "ports": application, "services": application, "services under test": application, "environment": application,
+	"tech stack": application, "stack": application,
+	"credentials": credentials,
+}
+
+func topicOf(heading string) topic { return topics[strings.ToLower(strings.Trim(heading, " :*"))] }
+
+// Project is prd.md as steps need it.
+type Project struct {
+	about       string
+	credentials string   // the sections as they stand
+	values      []string // declared in them
+}
+
+// ParseProject reads a prd.md. It refuses a credential that it could not redact: a
+// line of a section Credentials that is not "- name: value", and an address with a
+// user or a password in a section that every step reads.
+func ParseProject(prd string) (Project, error) {
+	var p Project
+	var about, secret []string
+	var open [7]topic // by level, of the newest heading
+	for _, s := range sections(prd) {
+		topic := topicOf(s.heading)
+		if s.level > 0 {
+			if parent := open[s.level-1]; parent == credentials || topic == other {
+				topic = parent
+			}
+		}
+		for level := s.level; level < len(open); level++ {
+			open[level] = topic
+		}
+		switch topic {
+		case application:
+			if userinfo.MatchString(s.body) {
+				return p, fmt.Errorf("prd.md, line %d: an address below %q contains a user or password: declare it in the section Credentials, as \"- address: URL\"", s.line, s.heading)
+			}
+			about = append(about, s.compact())
+		case credentials:
+			values, err := declared(s)
+			if err != nil {
+				return p, err
+			}
+			p.values = append(p.values, values...)
+			secret = append(secret, s.compact())
+		case other:
+		}
+	}
+	p.about, p.credentials = strings.Join(about, "\n\n"), strings.Join(secret, "\n\n")
+	return p, nil
+}
+
+// compact returns the section without blank lines around its text.
+func (s section) compact() string {
+	s.body = strings.TrimSpace(s.body)
+	return strings.TrimSpace(s.whole())
+}
+
+// userinfo matches the beginning of an address that names a user.
+var userinfo = regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*://[^\\s/?#@\"'`<>]+@")
+
+// entry matches a declared credential. A value with spaces stands in quotes, after
+// which a remark may follow. Errors do not repeat a line: it could be a secret.
+var entry = regexp.MustCompile("^(?:[-*]\\s+)?(?:\\*\\*)?[^:*]+(?:\\*\\*)?:(?:\\*\\*)?\\s*(?:`([^`]+)`.*|\"([^\"]+)\".*|'([^']+)'.*|([^\\s`\"']\\S*))$")
+
+// declared returns the values of a section Credentials.
+func declared(s section) ([]string, error) {
+	var values []string
+	number := s.line
+	for line := range strings.Lines(s.body) {
+		number++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		m := entry.FindStringSubmatch(line)
+		if m == nil {
+			return nil, fmt.Errorf("prd.md, line %d: a line of the section Credentials is \"- name: value\", with a value that has spaces in quotes", number)
+		}
+		values = append(values, strings.Join(m[1:], ""))
+	}
+	return values, nil
+}
+
+// Summary returns the text that a step reads of the project, at most MaxSummary
+// bytes: the credentials if the step asks for them, and the application.
+func (p Project) Summary(withCredentials bool) string {
+	const mark = "\n[cut]"
+	parts, room := []string{}, MaxSummary
+	if withCredentials && p.credentials != "" {
+		parts = append(parts, p.credentials)
+		room -= len(p.credentials) + len("\n\n")
+	}
+	about, cut := text.Head(p.about, max(0, room))
+	if cut {
+		about, _ = text.Head(p.about, max(0, room-len(mark)))
+		about += mark
+	}
+	if about != "" {
+		parts = append([]string{about}, parts...)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// Secrets returns the declared credentials that are redacted. Of an address these
+// are also its user, its password, and both as a request's header has them.
+func (p Project) Secrets() []string {
+	var secrets []string
+	for _, value := range p.values {
+		found := []string{value}
+		if u, err := url.Parse(value); err == nil && u.User != nil {
+			password, _ := u.User.Password()
+			pair := u.User.Username() + ":" + password
+			found = append(found, u.User.Username(), password, pair, base64.StdEncoding.EncodeToString([]byte(pair)), u.User.String())
+		}
+		for _, secret := range found {
+			if len(secret) >= minSecret {
+				secrets = append(secrets, secret)
+			}
+		}
+	}
+	return secrets
+}
+
+// AsksForCredentials reports whether the front matter of a step's file has
+// "credentials: true". Credentials themselves are refused there: the file is part
+// of the workflow's history.
+func AsksForCredentials(file string) (bool, error) {
+	for _, s := range sections(file) {
+		if topicOf(s.heading) == credentials {
+			return false, fmt.Errorf("the section %s belongs in prd.md; a step reads it if its front matter has \"credentials: true\"", s.heading)
+		}
+	}
+	asks := false
+	for line := range strings.Lines(frontMatter(file)) {
+		key, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) != "credentials" {
+			continue
+		}
+		switch strings.TrimSpace(value) {
+		case "true":
+			asks = true
+		case "false":
+			asks = false
+		default:
+			return false, fmt.Errorf("credentials in the front matter of a step is true or false; the values belong in the section Credentials of prd.md")
+		}
+	}
+	return asks, nil
+}
+
+// frontMatter returns the lines between "---" and "---" at the beginning of a file.
+func frontMatter(file string) string {
+	rest, found := strings.CutPrefix(normalize(file), "---\n")
+	matter, _, closed := strings.Cut("\n"+rest, "\n---\n")
+	if !found || !closed {
+		return ""
+	}
+	return strings.TrimPrefix(matter, "\n")
+}
