@@ -1,19 +1,34 @@
-// Package engine is where the thinking of conclave lives: what a team of
-// agents does, with no Temporal, no HTTP and no vendor below it.
+// Package engine is the way into the core of conclave: agents that answer, vote, follow a
+// step graph or test a product, without Temporal, HTTP or any vendor.
 //
-// Start with coordination, the protocol between agents, whose package comment
-// is its specification. Then loop, one agent's tool-calling loop and the Rules
-// that decide how it ends; team, the Rules of a team member, with the checklist
-// as a package of its own below it; and step, one durable run of that loop over
-// the ports it needs. member makes a team's step of a launch: the one place
-// where anonymous numbers and IDs meet. directory reads a session directory that
-// any program may write to, and says what is on record there.
+// # The three products
 //
-// pipeline is the step graph, a pure machine of jumps, calls and returns;
-// scenario is the ordered steps of a user-journey test. The agent package below
-// each holds the Rules of one of its steps and carries the step out on durable
-// storage.
+//   - A session takes one query to a decision by a team. coordination is the protocol, and
+//     its package comment is the specification: rounds, votes, consensus. team is one
+//     member's step: its prompts, its workflow tools, the ruling on every reply, and the
+//     commit of its action. team/checklist is the scored checklist that may gate a vote.
+//     directory reads and writes a session directory that other programs write to, too.
+//   - A pipeline passes a request along a graph of steps. pipeline is the pure graph and
+//     its state; pipeline/agent is the step of one agent in it.
+//   - A scenario run tests a product in user journeys, with an isolated agent for each
+//     step. scenario is the pure plan, state and report; scenario/agent is one step.
 //
-// artifact and llm are the nouns the others share, text shortens and cleans
-// strings, and config reads what people write.
+// # Shared by all of them
+//
+//   - llm: messages, tool calls, replies, usage and errors of language models.
+//   - loop: one agent's tool-calling loop and the Rules that decide how it ends.
+//   - window: keeps a long conversation within the model's context window, by elision and
+//     summaries.
+//   - step: one durable run of the loop: claim, journal, commit, derived documents; the
+//     doorbell for running steps; the classifier of the engine's errors.
+//   - artifact: keys, blobs, manifests and documents of the store.
+//   - config: the configuration files, checked, with their schema.
+//   - redact and text: removal of secrets; truncation and cleaning of text.
+//   - filelock: locks between processes.
+//
+// # Reading order
+//
+// coordination, for the protocol; loop, for the machinery of a step; team, for the rules of
+// a team member; step, for durability. The pure packages (coordination, pipeline, scenario,
+// loop, window, llm) do no I/O; coordination, pipeline and scenario have no clock either.
 package engine
