@@ -12,13 +12,13 @@ import (
 
 // Bounds of one step.
 const (
-	// MaxRejections is the number of rejected replies that ends a step (seed 001: an agent
+	// maxRejections is the number of rejected replies that ends a step (seed 001: an agent
 	// has three attempts at a valid workflow action).
-	MaxRejections = 3
+	maxRejections = 3
 
-	// MaxModelCalls bounds a step whose model only calls ordinary tools, or whose actions
+	// maxModelCalls bounds a step whose model only calls ordinary tools, or whose actions
 	// are always withdrawn.
-	MaxModelCalls = 200
+	maxModelCalls = 200
 
 	// maxRefusals bounds the attempts to shorten one turn that the server finds too long.
 	maxRefusals = 3
@@ -33,7 +33,7 @@ type Loop struct {
 	// Now measures model calls and tools; nil measures nothing.
 	Now func() time.Time
 
-	// MaxModelCalls lowers the constant of that name; 0 means the constant.
+	// MaxModelCalls lowers the bound of 200; 0 keeps it.
 	MaxModelCalls int
 
 	// Window is the model's context window in tokens; 0 if unknown, until a server's
@@ -152,12 +152,12 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 // bounds returns an error if the conversation may not call the model again. It depends on
 // the conversation alone, so that a restored one ends at the same point.
 func (r running) bounds() error {
-	limit := MaxModelCalls
+	limit := maxModelCalls
 	if r.MaxModelCalls > 0 {
 		limit = min(limit, r.MaxModelCalls)
 	}
 	switch {
-	case r.conv.Rejections >= MaxRejections:
+	case r.conv.Rejections >= maxRejections:
 		return &RejectedError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected}
 	case r.conv.Replies >= limit:
 		return &ModelCallsError{Calls: r.conv.Replies}

@@ -11,6 +11,12 @@ import (
 	"conclave/engine/loop"
 )
 
+// The bounds of a step, which the package documentation promises.
+const (
+	maxRejections = 3
+	maxModelCalls = 200
+)
+
 const twoMoons = `{"content": "Phobos and Deimos."}`
 
 func TestMember(t *testing.T) {
@@ -122,15 +128,15 @@ func TestThirdRejectionEndsTheStep(t *testing.T) {
 func TestModelCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ limit, want int }{
-		"by the constant":       {0, loop.MaxModelCalls},
+		"by the constant":       {0, maxModelCalls},
 		"by less":               {5, 5},
-		"by no more than there": {loop.MaxModelCalls + 1, loop.MaxModelCalls},
+		"by no more than there": {maxModelCalls + 1, maxModelCalls},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conv, model := &loop.Conversation{}, &script{}
 			conv.Add(opening)
-			for range loop.MaxModelCalls + 2 {
+			for range maxModelCalls + 2 {
 				reply := says("", call("a", "read_file", "{}"))
 				reply.Usage = llm.Usage{} // a provider that counts nothing is bounded all the same
 				model.replies = append(model.replies, reply)

@@ -81,9 +81,9 @@ func TestEveryCallIsAnsweredOnce(t *testing.T) {
 					require.ErrorAs(rt, r.err, &ended)
 				}
 				requireFolded(rt, r)
-				require.LessOrEqual(rt, r.conv.Rejections, loop.MaxRejections)
+				require.LessOrEqual(rt, r.conv.Rejections, maxRejections)
 				var rejected *loop.RejectedError
-				require.Equal(rt, r.conv.Rejections == loop.MaxRejections, errors.As(r.err, &rejected))
+				require.Equal(rt, r.conv.Rejections == maxRejections, errors.As(r.err, &rejected))
 			})
 		})
 	}

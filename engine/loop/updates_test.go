@@ -153,14 +153,14 @@ func TestConfirmIsBounded(t *testing.T) {
 	t.Parallel()
 	rules := &reluctant{Rules: &member{}}
 	var replies []llm.Reply
-	for range loop.MaxModelCalls + 2 {
+	for range maxModelCalls + 2 {
 		rules.updates = append(rules.updates, loop.Update{Messages: []llm.Message{tells(1)}})
 		replies = append(replies, says("", call("a", "new_answer", twoMoons)))
 	}
 	r := play(t, t.Context(), rules, replies...)
 	var calls *loop.ModelCallsError
 	require.ErrorAs(t, r.err, &calls)
-	require.Len(t, r.model.requests, loop.MaxModelCalls)
+	require.Len(t, r.model.requests, maxModelCalls)
 	require.Zero(t, r.conv.Rejections)
 }
 

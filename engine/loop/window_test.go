@@ -34,7 +34,7 @@ type narrow struct {
 }
 
 func (n *narrow) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
-	asked := (window.Weigh(req.Messages...) + toolBytes(req.Tools)) / cmp.Or(n.bytes, 4)
+	asked := (weigh(req.Messages...) + toolBytes(req.Tools)) / cmp.Or(n.bytes, 4)
 	if asked > n.tokens {
 		n.refused++
 		e := &llm.Error{Kind: llm.ContextTooLong, Message: fmt.Sprintf("the prompt is too long: %d", asked)}
@@ -55,7 +55,7 @@ func (n *narrow) Generate(_ context.Context, req llm.Request) (llm.Reply, error)
 	}
 	u := llm.Usage{ModelCalls: 1}
 	if n.reports {
-		u.InputTokens, u.OutputTokens = int64(asked), int64(window.Weigh(m)/cmp.Or(n.bytes, 4))
+		u.InputTokens, u.OutputTokens = int64(asked), int64(weigh(m)/cmp.Or(n.bytes, 4))
 	}
 	return llm.Reply{Message: m, Usage: u}, nil
 }
@@ -437,4 +437,10 @@ func (s *thrifty) Updates(ctx context.Context) (loop.Update, error) {
 		return loop.Update{}, &loop.EndedError{Why: loop.EndAllowance}
 	}
 	return s.member.Updates(ctx)
+}
+
+// weigh is the weight of messages in bytes, as the window estimates it.
+func weigh(messages ...llm.Message) int {
+	const bytesPerToken = 3
+	return window.History{Messages: messages}.Tokens(nil) * bytesPerToken
 }

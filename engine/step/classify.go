@@ -12,9 +12,9 @@ import (
 // Types of the engine's errors, as histories and last_action.json name them. Those
 // of model calls are the llm.Kinds.
 const (
-	NoAction         = "NoAction"         // the model came to no valid action
+	noAction         = "NoAction"         // the model came to no valid action
 	TimeOver         = "TimeOver"         // the step's time ran out before it came to an action
-	WorkspaceInvalid = "WorkspaceInvalid" // the files of an answer cannot be stored: too many, too large, or with names that no key can hold
+	workspaceInvalid = "WorkspaceInvalid" // the files of an answer cannot be stored: too many, too large, or with names that no key can hold
 	Fenced           = "Fenced"           // another attempt may be running
 	Storage          = "Storage"          // the store failed
 )
@@ -35,12 +35,12 @@ func Classify(err error) (Class, bool) {
 	}
 	switch {
 	case is[*loop.RejectedError](err), is[*loop.ModelCallsError](err):
-		return Class{Type: NoAction, Final: true}, true
+		return Class{Type: noAction, Final: true}, true
 	case is[*loop.TimeOverError](err):
 		return Class{Type: TimeOver, Final: true}, true
 	case is[*artifact.LimitError](err), is[*artifact.NameError](err):
-		return Class{Type: WorkspaceInvalid, Final: true}, true
-	case errors.Is(err, ErrOvertaken):
+		return Class{Type: workspaceInvalid, Final: true}, true
+	case errors.Is(err, errOvertaken):
 		return Class{Type: Fenced, Free: true}, true
 	case is[*UnwrittenError](err):
 		return Class{Type: Storage, Free: true}, true

@@ -27,7 +27,7 @@ func TestClassify(t *testing.T) {
 		{&loop.TimeOverError{Denials: 10}, Class{Type: "TimeOver", Final: true}},
 		{&artifact.LimitError{What: "files"}, Class{Type: "WorkspaceInvalid", Final: true}},
 		{&artifact.NameError{What: "path"}, Class{Type: "WorkspaceInvalid", Final: true}},
-		{ErrOvertaken, Class{Type: "Fenced", Free: true}},
+		{errOvertaken, Class{Type: "Fenced", Free: true}},
 		{&UnwrittenError{Number: 3}, Class{Type: "Storage", Free: true}},
 	} {
 		class, ok := Classify(fmt.Errorf("running the step: %w", tt.err))

@@ -2,9 +2,12 @@ package step
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/redact"
 )
 
 // alive returns the reason why the attempt must not go on, or nil. ctx alone is not
@@ -63,4 +66,39 @@ func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 	out, err := t.opened.Run(ctx, call)
 	out.Text = string(t.ports.redact([]byte(out.Text)))
 	return out, err
+}
+
+func (p Ports) redact(data []byte) []byte {
+	if p.Redact == nil {
+		return data
+	}
+	return p.Redact(data)
+}
+
+// redactJSON removes secrets from the string values of a document.
+func (p Ports) redactJSON(document []byte) ([]byte, error) {
+	if p.Redact == nil {
+		return document, nil
+	}
+	return redact.JSON(document, p.Redact)
+}
+
+func (p Ports) redactLines(lines []line) ([]line, error) {
+	if p.Redact == nil {
+		return lines, nil
+	}
+	clean := make([]line, len(lines))
+	for i, l := range lines {
+		data, err := json.Marshal(l)
+		if err != nil {
+			return nil, err
+		}
+		if data, err = p.redactJSON(data); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &clean[i]); err != nil {
+			return nil, fmt.Errorf("redacting a %s: %w", l.Kind, err)
+		}
+	}
+	return clean, nil
 }

@@ -18,8 +18,8 @@ import (
 
 // Errors of a journal with a second writer.
 var (
-	// ErrOvertaken reports that a later attempt is running: this one has to end.
-	ErrOvertaken = errors.New("a later attempt of the step is at work")
+	// errOvertaken reports that a later attempt is running: this one has to end.
+	errOvertaken = errors.New("a later attempt of the step is at work")
 
 	// errBehind reports that an earlier attempt wrote after its journal was read: it has
 	// to be read again.
@@ -151,7 +151,7 @@ func (j *journal) create(ctx context.Context, r record) error {
 		case existing.Attempt < j.spec.Attempt.Number:
 			return errBehind
 		default:
-			return ErrOvertaken
+			return errOvertaken
 		}
 	}
 	if err != nil {

@@ -215,7 +215,7 @@ func TestTakenOverAtWork(t *testing.T) {
 		require.EqualValues(t, workedCalls-2, result.Usage.ModelCalls, "the two that were kept are not paid again")
 	}}
 	_, err := step.Run(t.Context(), ports, b.spec)
-	require.ErrorIs(t, err, step.ErrOvertaken)
+	requireOvertaken(t, err)
 	require.EqualValues(t, 3, old.calls.Load())
 	there, err := b.store.Exists(t.Context(), b.spec.Dir(1)+"action.json")
 	require.NoError(t, err)
@@ -268,7 +268,7 @@ func TestEarlierAttemptGivesWay(t *testing.T) {
 		require.NoError(t, artifact.CreateJSON(t.Context(), b.store, b.spec.Layout.Journal(b.spec.Token, 5), map[string]any{"attempt": 2, "writer": "later"}))
 	}}
 	_, err := step.Run(t.Context(), ports, b.spec)
-	require.ErrorIs(t, err, step.ErrOvertaken)
+	requireOvertaken(t, err)
 	require.EqualValues(t, 3, model.calls.Load(), "it stops paying at its next entry")
 	again, err := step.Run(t.Context(), b.ports(), b.spec)
 	require.NoError(t, err)
@@ -462,4 +462,13 @@ func TestLeaveKeepsTheTranscriptOfTheAction(t *testing.T) {
 	after, err := b.store.Get(t.Context(), b.spec.Dir(1)+"transcript.jsonl")
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after))
+}
+
+// requireOvertaken: the attempt ended because a later one is running.
+func requireOvertaken(t *testing.T, err error) {
+	t.Helper()
+	class, ok := step.Classify(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, step.Class{Type: step.Fenced, Free: true}, class)
+	require.ErrorContains(t, err, "a later attempt of the step is at work")
 }

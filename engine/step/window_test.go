@@ -32,7 +32,7 @@ const manyParts = 7
 var partForm = regexp.MustCompile(`part-(\d+)`)
 
 func (p *parts) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
-	tokens := window.Weigh(req.Messages...) / 4
+	tokens := weigh(req.Messages...) / 4
 	if tokens > p.tokens {
 		p.refused++
 		return llm.Reply{}, &llm.Error{Kind: llm.ContextTooLong, Message: "too long", Window: p.tokens}
@@ -142,4 +142,10 @@ func TestNoSummaryIsPaidForByAnAttemptThatIsOver(t *testing.T) {
 	_, err = step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, errKilled)
 	require.Equal(t, whole.first-1, model.asked)
+}
+
+// weigh is the weight of messages in bytes, as the window estimates it.
+func weigh(messages ...llm.Message) int {
+	const bytesPerToken = 3
+	return window.History{Messages: messages}.Tokens(nil) * bytesPerToken
 }

@@ -12,9 +12,9 @@ import (
 	"conclave/engine/artifact"
 )
 
-// PeersDir is the directory, inside a step's workspace, of the read-only workspaces of
+// peersDir is the directory, inside a step's workspace, of the read-only workspaces of
 // the answers shown and of texts too long for the prompt.
-const PeersDir = "peers"
+const peersDir = "peers"
 
 // workDir is the tools' directory inside the step's own. Mounts are staged beside it,
 // invisible to tools and snapshots, and moved in when they are whole.
@@ -122,7 +122,7 @@ func (w *workspace) replace(ctx context.Context, name string, peer Peer) error {
 	if err != nil {
 		return err
 	}
-	target, outgoing := path.Join(workDir, PeersDir, name), name+".old"
+	target, outgoing := path.Join(workDir, peersDir, name), name+".old"
 	if err := swap(root, target, files, outgoing); err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func parseStop(arguments string) (action, *rejection) {
 	}
 	return action{
 		kind:    coordination.Stop,
-		payload: marshal(Stop{Status: args.Status, Summary: bounded(*args.Summary)}),
+		payload: marshal(stop{Status: args.Status, Summary: bounded(*args.Summary)}),
 		same:    string(args.Status),
 		result:  "You have stopped; what you submitted stands as " + string(args.Status) + ".",
 	}, nil
@@ -142,11 +142,11 @@ func parseRestart(arguments string) (action, *rejection) {
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Reason) || blank(args.Instructions) {
 		return action{}, &rejection{invalidArguments, `restart_orchestration takes {"reason": "…", "instructions": "…"}, a JSON object with two texts that are not empty.`}
 	}
-	again := Again{Reason: bounded(*args.Reason), Instructions: bounded(*args.Instructions)}
+	accepted := restart{Reason: bounded(*args.Reason), Instructions: bounded(*args.Instructions)}
 	return action{
 		kind:    coordination.RestartTeam,
-		payload: marshal(again),
-		same:    again.Reason + "\x00" + again.Instructions,
+		payload: marshal(accepted),
+		same:    accepted.Reason + "\x00" + accepted.Instructions,
 		result:  "The work begins again.",
 	}, nil
 }

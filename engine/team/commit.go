@@ -19,21 +19,21 @@ type Answer struct {
 	Label  string `json:"label"`
 }
 
-// Vote is the committed payload of a vote, by agent ID.
-type Vote struct {
+// sealedVote is the committed payload of a vote, by agent ID.
+type sealedVote struct {
 	Target      string `json:"target"`
 	TargetLabel string `json:"target_label"`
 	Reason      string `json:"reason"`
 }
 
-// Stop is the committed payload of a stop.
-type Stop struct {
+// stop is the committed payload of a stop.
+type stop struct {
 	Status  coordination.StopStatus `json:"status"`
 	Summary string                  `json:"summary"`
 }
 
-// Again is the committed payload of a restart_orchestration.
-type Again struct {
+// restart is the committed payload of a restart_orchestration.
+type restart struct {
 	Reason       string `json:"reason"`
 	Instructions string `json:"instructions"`
 }
@@ -58,7 +58,7 @@ func (o *opening) seal(a loop.Action) (step.Sealed, error) {
 		if seen, _ := o.witnessed(); !ok || seen[target] == 0 {
 			return step.Sealed{}, fmt.Errorf("a vote for agent%d, whose answer was not shown", accepted.Number)
 		}
-		payload, err := json.Marshal(Vote{Target: target, TargetLabel: accepted.Label, Reason: accepted.Reason})
+		payload, err := json.Marshal(sealedVote{Target: target, TargetLabel: accepted.Label, Reason: accepted.Reason})
 		return step.Sealed{Payload: payload}, err
 	case coordination.Stop, coordination.Submit, coordination.RestartTeam:
 		return step.Sealed{Payload: a.Payload}, nil
@@ -124,19 +124,19 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 	switch o.Action {
 	case coordination.NewAnswer, coordination.Submit:
 	case coordination.Vote:
-		v, err := payload[Vote](c)
+		v, err := payload[sealedVote](c)
 		if err != nil {
 			return Outcome{}, err
 		}
 		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, text.Truncate(v.Reason, MaxReason)
 	case coordination.Stop:
-		s, err := payload[Stop](c)
+		s, err := payload[stop](c)
 		if err != nil {
 			return Outcome{}, err
 		}
 		o.Status, o.Summary = s.Status, text.Truncate(s.Summary, MaxReason)
 	case coordination.RestartTeam:
-		a, err := payload[Again](c)
+		a, err := payload[restart](c)
 		if err != nil {
 			return Outcome{}, err
 		}

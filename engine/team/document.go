@@ -9,11 +9,11 @@ import (
 	"conclave/engine/step"
 )
 
-// NoAction is the action in last_action.json of an abandoned step.
-const NoAction = "none"
+// noAction is the action in last_action.json of an abandoned step.
+const noAction = "none"
 
-// Stopped is stop.json, the document of a stop.
-type Stopped struct {
+// stopDocument is stop.json.
+type stopDocument struct {
 	AgentID   string                  `json:"agent_id"`
 	Summary   string                  `json:"summary"`
 	Status    coordination.StopStatus `json:"status"`
@@ -48,7 +48,7 @@ func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 			AgentID: m.Launch.Agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label,
 		}}
 	case coordination.Vote:
-		v, err := payload[Vote](c)
+		v, err := payload[sealedVote](c)
 		if err != nil {
 			return nil, err
 		}
@@ -58,11 +58,11 @@ func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 			Timestamp: c.Timestamp, TargetLabel: v.TargetLabel,
 		}}
 	case coordination.Stop:
-		s, err := payload[Stop](c)
+		s, err := payload[stop](c)
 		if err != nil {
 			return nil, err
 		}
-		document = step.Document{Key: m.dir(number) + "stop.json", Body: Stopped{
+		document = step.Document{Key: m.dir(number) + "stop.json", Body: stopDocument{
 			AgentID: m.Launch.Agent, Summary: s.Summary, Status: s.Status, SeenSteps: c.SeenSteps, Timestamp: c.Timestamp,
 		}}
 	default:
@@ -78,7 +78,7 @@ func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []ste
 		return nil
 	}
 	last := artifact.LastAction{
-		AgentID: m.Launch.Agent, Action: NoAction, Timestamp: at,
+		AgentID: m.Launch.Agent, Action: noAction, Timestamp: at,
 		StepNumber: r.Step, Cost: r.Usage, Error: &cause,
 	}
 	if !r.StartedAt.IsZero() {
@@ -100,7 +100,7 @@ func (m Step) lastAction(last artifact.LastAction) step.Document {
 				return false
 			}
 			if stored.StepNumber == last.StepNumber {
-				return last.Action == NoAction && stored.Action != NoAction
+				return last.Action == noAction && stored.Action != noAction
 			}
 			// A step without a number is newer than those it was launched after.
 			return stored.StepNumber > max(last.StepNumber, m.Launch.After)

@@ -85,12 +85,12 @@ func requireWellFormed(t *testing.T, task task, a loop.Action) {
 		require.NoError(t, json.Unmarshal(a.Payload, &submitted))
 		require.NotEmpty(t, submitted.Content)
 	case coordination.Stop:
-		var stopped Stop
+		var stopped stop
 		require.NoError(t, json.Unmarshal(a.Payload, &stopped))
 		require.NotEmpty(t, stopped.Summary)
 		require.Contains(t, []coordination.StopStatus{coordination.Complete, coordination.Blocked}, stopped.Status)
 	case coordination.RestartTeam:
-		var again Again
+		var again restart
 		require.NoError(t, json.Unmarshal(a.Payload, &again))
 		require.NotEmpty(t, again.Reason)
 		require.NotEmpty(t, again.Instructions)

@@ -72,8 +72,8 @@ func heard(t *task) {
 
 func afterAttempt(t *task) {
 	t.Previous = &previous{
-		Again:  Again{Reason: "It names one moon.", Instructions: "Count again."},
-		Answer: answer{Number: 2, Label: "agent2.final", Text: "One: Phobos.", Files: 3},
+		restart: restart{Reason: "It names one moon.", Instructions: "Count again."},
+		Answer:  answer{Number: 2, Label: "agent2.final", Text: "One: Phobos.", Files: 3},
 	}
 }
 

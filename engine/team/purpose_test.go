@@ -3,7 +3,6 @@ package team_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,12 +25,12 @@ func TestStopSaysHowThePartStands(t *testing.T) {
 	require.Contains(t, s.heard(1), "Gather the data.")
 	require.Contains(t, s.heard(1), "Draw the chart.")
 
-	var stopped team.Stopped
-	s.read("agents/agent_a/002/stop.json", &stopped)
-	require.Equal(t, team.Stopped{
-		AgentID: "agent_a", Summary: "No access to the data.", Status: coordination.Blocked,
-		SeenSteps: map[string]int{"agent_a": 1, "agent_b": 1}, Timestamp: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC),
-	}, stopped)
+	stopped, err := s.store.Get(t.Context(), "agents/agent_a/002/stop.json")
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"agent_id": "agent_a", "summary": "No access to the data.", "status": "blocked",
+		"seen_steps": {"agent_a": 1, "agent_b": 1}, "timestamp": "2026-03-20T22:32:03Z"
+	}`, string(stopped))
 	var last artifact.LastAction
 	s.read("agents/agent_a/last_action.json", &last)
 	require.Equal(t, "stop", last.Action)

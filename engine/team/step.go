@@ -244,11 +244,11 @@ func (o *opening) loadPrevious(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading why the team begins again: %w", err)
 	}
-	var again Again
-	if err := json.Unmarshal(commit.Payload, &again); err != nil {
+	var evaluation restart
+	if err := json.Unmarshal(commit.Payload, &evaluation); err != nil {
 		return fmt.Errorf("reading why the team begins again in %s: %w", key, err)
 	}
-	o.task.Previous = &previous{Again: again, Answer: a}
+	o.task.Previous = &previous{restart: evaluation, Answer: a}
 	return nil
 }
 

@@ -326,7 +326,7 @@ func TestGivenUpStepKeepsItsNumber(t *testing.T) {
 	require.NoError(t, step.Abandon(t.Context(), b.ports(model), spec, r, artifact.Error{Type: "NoAction", Message: err.Error()}))
 	var last artifact.LastAction
 	b.read("agents/agent_a/last_action.json", &last)
-	require.Equal(t, team.NoAction, last.Action)
+	require.Equal(t, "none", last.Action)
 	require.Equal(t, "NoAction", last.Error.Type)
 	require.Equal(t, int64(3), last.Cost.ModelCalls)
 	transcript, err := b.store.Get(t.Context(), "agents/agent_a/001/transcript.jsonl")
@@ -492,7 +492,7 @@ func TestLastActionDoesNotGoBack(t *testing.T) {
 		t.Parallel()
 		b := two(t)
 		abandon(b, later("agent_a", 1, 2, shown), "run-l3", 0)
-		require.Equal(t, team.NoAction, lastAction(b).Action)
+		require.Equal(t, "none", lastAction(b).Action)
 	})
 	t.Run("an unreadable one is replaced", func(t *testing.T) {
 		t.Parallel()

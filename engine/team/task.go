@@ -101,7 +101,7 @@ type message struct {
 // previous is the team's previous attempt. Its answer's files are counted if they
 // are at peers/agent<N>/.
 type previous struct {
-	Again
+	restart
 	Answer answer
 }
 

@@ -114,7 +114,7 @@ func count(n int) string {
 
 // gain is the weight that an elision frees.
 func (h History) gain(e Elision) int {
-	return Weigh(h.Messages[e.Message]) - Weigh(elided(h.Messages, e))
+	return weigh(h.Messages[e.Message]) - weigh(elided(h.Messages, e))
 }
 
 // elidable lists elisions of bulk before a position, oldest first, until enough weight is

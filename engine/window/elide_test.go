@@ -1,4 +1,4 @@
-package window_test
+package window
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/llm"
-	"conclave/engine/window"
 )
 
 func TestElide(t *testing.T) {
@@ -28,7 +27,7 @@ func TestElide(t *testing.T) {
 		llm.ToolResult(llm.ToolCall{ID: "c"}, long),
 	}
 	kept := asJSON(t, before)
-	after := window.Elide(before, []window.Elision{{Message: 0}, {Message: 1}, {Message: 2, Shown: 7}, {Message: 3, Shown: 900}, {Message: 4}, {Message: 5}, {Message: -1}, {Message: 99}})
+	after := Elide(before, []Elision{{Message: 0}, {Message: 1}, {Message: 2, Shown: 7}, {Message: 3, Shown: 900}, {Message: 4}, {Message: 5}, {Message: -1}, {Message: 99}})
 	require.Equal(t, kept, asJSON(t, before), "what was there is not changed in place")
 
 	require.JSONEq(t, `{"path":"a.md","content":"[12,347 bytes, left out of this record after the call was made with all of them]"}`, after[0].ToolCalls[0].Arguments)
@@ -41,7 +40,7 @@ func TestElide(t *testing.T) {
 	require.Equal(t, "[Images from screenshot, call c] [2 elided to make room; have them made anew if you need them]", after[4].Content)
 	require.Equal(t, before[5], after[5], "a reply with what must be sent back unchanged stays")
 	require.Equal(t, before[6], after[6])
-	require.Equal(t, asJSON(t, after), asJSON(t, window.Elide(after, []window.Elision{{Message: 0}, {Message: 4}, {Message: 5}})), "twice is once")
+	require.Equal(t, asJSON(t, after), asJSON(t, Elide(after, []Elision{{Message: 0}, {Message: 4}, {Message: 5}})), "twice is once")
 }
 
 func asJSON(t require.TestingT, v any) string {
@@ -54,15 +53,15 @@ func TestCompact(t *testing.T) {
 	t.Parallel()
 	c := begun().turns(2, 10).fixed(llm.User, "agent2 has a new answer").turns(2, 10)
 	notes := []llm.Message{{Role: llm.User, Content: "notes"}}
-	messages, fixed := window.Compact(c.Messages, c.Fixed, 7, notes)
+	messages, fixed := Compact(c.Messages, c.Fixed, 7, notes)
 	require.Equal(t, append(append(append([]llm.Message{}, c.Messages[:2]...), c.Messages[6], notes[0]), c.Messages[7:]...), messages)
 	require.Equal(t, []bool{true, true, true, false, false, false, false, false}, fixed)
 
-	messages, fixed = window.Compact(messages, fixed, 4, []llm.Message{{Role: llm.User, Content: "later notes"}})
+	messages, fixed = Compact(messages, fixed, 4, []llm.Message{{Role: llm.User, Content: "later notes"}})
 	require.Equal(t, "later notes", messages[3].Content, "earlier notes are replaced, too")
 	require.Len(t, messages, 8)
 	require.Len(t, fixed, 8)
 
-	messages, _ = window.Compact(c.Messages, c.Fixed, 99, notes)
+	messages, _ = Compact(c.Messages, c.Fixed, 99, notes)
 	require.Len(t, messages, 4)
 }

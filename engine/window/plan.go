@@ -59,7 +59,7 @@ type budget struct {
 
 func (h History) budget(tokens int, tools []llm.Tool) budget {
 	fixed := h.fixedWeight()
-	b := budget{now: Weigh(h.Messages...), usable: scale{h.Gauge, weighTools(tools)}.weight(usable(tokens))}
+	b := budget{now: weigh(h.Messages...), usable: scale{h.Gauge, weighTools(tools)}.weight(usable(tokens))}
 	b.room = max(0, b.usable-fixed)
 	b.low, b.middle, b.high = fixed+b.room/2, fixed+b.room*6/10, fixed+b.room*7/10
 	return b
@@ -83,7 +83,7 @@ func (h History) fixedWeight() int {
 	weight := 0
 	for i, m := range h.Messages {
 		if h.fixed(i) {
-			weight += Weigh(m)
+			weight += weigh(m)
 		}
 	}
 	return weight
@@ -104,7 +104,7 @@ func (h History) turns() []int {
 func (h History) old(b budget) int {
 	turns := h.turns()
 	first := len(turns) - 1
-	for first > 0 && len(turns)-first < recentTurns && Weigh(h.Messages[turns[first-1]:]...) <= b.room*3/10 {
+	for first > 0 && len(turns)-first < recentTurns && weigh(h.Messages[turns[first-1]:]...) <= b.room*3/10 {
 		first--
 	}
 	if first <= 0 {
@@ -120,7 +120,7 @@ func shortenLast(h History, b budget) Plan {
 		return Plan{}
 	}
 	last := turns[len(turns)-1]
-	excess := Weigh(h.Messages[last:]...) - b.room/2
+	excess := weigh(h.Messages[last:]...) - b.room/2
 	if excess <= 0 {
 		return Plan{}
 	}
@@ -141,7 +141,7 @@ func compactOld(h History, b budget) Plan {
 	before, replaced := h.old(b), 0
 	for i, m := range h.Messages[:before] {
 		if !h.fixed(i) {
-			replaced += Weigh(m)
+			replaced += weigh(m)
 		}
 	}
 	if !b.worth(replaced) || !b.over() && replaced < minReplaced {

@@ -1,4 +1,4 @@
-package window_test
+package window
 
 import (
 	"fmt"
@@ -8,11 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/llm"
-	"conclave/engine/window"
 )
 
 // talk builds a conversation.
-type talk struct{ window.History }
+type talk struct{ History }
 
 func (c *talk) fixed(role llm.Role, text string) *talk {
 	c.Messages = append(c.Messages, llm.Message{Role: role, Content: text})
@@ -63,7 +62,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := window.Next(tt.talk.History, tt.tokens, nil)
+			p := Next(tt.talk.History, tt.tokens, nil)
 			got := ""
 			if len(p.Elide) > 0 {
 				got = "elide"
@@ -88,11 +87,11 @@ func TestElidingLastsForAWhile(t *testing.T) {
 	for range 200 {
 		c.turn("read_file", 900)
 		replies++
-		for p := window.Next(c.History, 16384, nil); len(p.Elide) > 0 || p.Before > 0; p = window.Next(c.History, 16384, nil) {
+		for p := Next(c.History, 16384, nil); len(p.Elide) > 0 || p.Before > 0; p = Next(c.History, 16384, nil) {
 			if p.Before > 0 {
-				c.Messages, c.Fixed = window.Compact(c.Messages, c.Fixed, p.Before, []llm.Message{{Role: llm.User, Content: "notes"}})
+				c.Messages, c.Fixed = Compact(c.Messages, c.Fixed, p.Before, []llm.Message{{Role: llm.User, Content: "notes"}})
 			}
-			c.Messages = window.Elide(c.Messages, p.Elide)
+			c.Messages = Elide(c.Messages, p.Elide)
 			elided++
 		}
 	}
@@ -103,9 +102,9 @@ func TestElidingLastsForAWhile(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	t.Parallel()
 	c := begun().fixed(llm.User, strings.Repeat("x", 40000)).turns(3, 20000)
-	require.NoError(t, window.TooLong(c.History, 0, nil), "nothing is known")
-	require.NoError(t, window.TooLong(c.History, 16384, nil))
-	err := window.TooLong(c.History, 8192, nil)
+	require.NoError(t, TooLong(c.History, 0, nil), "nothing is known")
+	require.NoError(t, TooLong(c.History, 16384, nil))
+	err := TooLong(c.History, 8192, nil)
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, llm.ContextTooLong, failed.Kind)
@@ -113,5 +112,5 @@ func TestTooLong(t *testing.T) {
 	require.ErrorContains(t, err, "10,022 of them cannot be left out")
 	require.ErrorContains(t, err, "context_window")
 	tools := []llm.Tool{{Name: "x", Parameters: []byte(strings.Repeat("x", 40000))}}
-	require.Error(t, window.TooLong(c.History, 16384, tools), "tools count")
+	require.Error(t, TooLong(c.History, 16384, tools), "tools count")
 }

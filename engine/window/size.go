@@ -20,8 +20,8 @@ const (
 // than usual.
 const newTokens, newBytes = 5, 16
 
-// Weigh returns the weight of messages.
-func Weigh(messages ...llm.Message) int {
+// weigh returns the weight of messages.
+func weigh(messages ...llm.Message) int {
 	weight := 0
 	for _, m := range messages {
 		weight += messageWeight + len(m.Content) + len(m.ToolCallID) + len(m.Images)*imageWeight
@@ -61,7 +61,7 @@ func Measure(u llm.Usage, messages []llm.Message) Gauge {
 		// Reasoning is sent back only if it is kept in Extra.
 		tokens -= min(max(u.ReasoningTokens, 0), u.OutputTokens, maxTokens)
 	}
-	g := Gauge{Tokens: int(min(tokens, maxTokens)), Weight: Weigh(messages...)}
+	g := Gauge{Tokens: int(min(tokens, maxTokens)), Weight: weigh(messages...)}
 	if g.Tokens < g.Weight/bytesAtMost {
 		return Gauge{}
 	}
@@ -118,7 +118,7 @@ func (s scale) weight(tokens int) int {
 
 // Tokens estimates the request of a conversation.
 func (h History) Tokens(tools []llm.Tool) int {
-	return scale{h.Gauge, weighTools(tools)}.tokens(Weigh(h.Messages...))
+	return scale{h.Gauge, weighTools(tools)}.tokens(weigh(h.Messages...))
 }
 
 // fixedTokens estimates the request of the fixed messages alone.

@@ -1,4 +1,4 @@
-package window_test
+package window
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave/engine/llm"
-	"conclave/engine/window"
 )
 
 func usage(in, out, reasoning int64) llm.Usage {
@@ -19,7 +18,7 @@ func usage(in, out, reasoning int64) llm.Usage {
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	c := begun().turns(1, 8000).Messages
-	weight := window.Weigh(c...)
+	weight := weigh(c...)
 	replied := append(c[:len(c):len(c)], llm.Message{Role: llm.Assistant, Content: "Two."})
 	thought := append(c[:len(c):len(c)], llm.Message{Role: llm.Assistant, Content: "Two.", Extra: map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"Well."`)}})
 	for name, tt := range map[string]struct {
@@ -37,7 +36,7 @@ func TestMeasure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := window.Measure(tt.usage, tt.messages)
+			g := Measure(tt.usage, tt.messages)
 			require.Equal(t, tt.tokens, g.Tokens)
 			if tt.tokens > 0 {
 				require.Greater(t, g.Weight, weight)
@@ -51,24 +50,24 @@ func TestTokens(t *testing.T) {
 	text := func(n int) []llm.Message { return []llm.Message{{Role: llm.User, Content: strings.Repeat("x", n-16)}} }
 	tools := []llm.Tool{{Name: strings.Repeat("x", 400-16)}}
 	for name, tt := range map[string]struct {
-		gauge  window.Gauge
+		gauge  Gauge
 		weight int
 		tools  []llm.Tool
 		want   int
 	}{
-		"a third of the bytes while nothing is measured": {window.Gauge{}, 9000, nil, 3000},
-		"tools count":                  {window.Gauge{}, 9000, tools, 3133},
-		"as measured":                  {window.Gauge{Tokens: 2000, Weight: 9000}, 9000, nil, 2000},
-		"the tools were measured, too": {window.Gauge{Tokens: 2000, Weight: 9000}, 9000, tools, 2000},
-		"what is new has a quarter more than usual":        {window.Gauge{Tokens: 2000, Weight: 9000}, 9000 + 1600, nil, 2500},
-		"or as much as the rest, if that is dense":         {window.Gauge{Tokens: 9000, Weight: 9000}, 10000, nil, 10000},
-		"what is gone is as dense as the rest":             {window.Gauge{Tokens: 2000, Weight: 9000}, 4500, nil, 1000},
-		"what is gone takes no tools with it":              {window.Gauge{Tokens: 2100, Weight: 8000}, 4000, tools, 1100},
-		"a measurement that tools alone would have passed": {window.Gauge{Tokens: 100, Weight: 800}, 800, tools, 200},
+		"a third of the bytes while nothing is measured": {Gauge{}, 9000, nil, 3000},
+		"tools count":                  {Gauge{}, 9000, tools, 3133},
+		"as measured":                  {Gauge{Tokens: 2000, Weight: 9000}, 9000, nil, 2000},
+		"the tools were measured, too": {Gauge{Tokens: 2000, Weight: 9000}, 9000, tools, 2000},
+		"what is new has a quarter more than usual":        {Gauge{Tokens: 2000, Weight: 9000}, 9000 + 1600, nil, 2500},
+		"or as much as the rest, if that is dense":         {Gauge{Tokens: 9000, Weight: 9000}, 10000, nil, 10000},
+		"what is gone is as dense as the rest":             {Gauge{Tokens: 2000, Weight: 9000}, 4500, nil, 1000},
+		"what is gone takes no tools with it":              {Gauge{Tokens: 2100, Weight: 8000}, 4000, tools, 1100},
+		"a measurement that tools alone would have passed": {Gauge{Tokens: 100, Weight: 800}, 800, tools, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := window.History{Messages: text(tt.weight), Gauge: tt.gauge}
+			h := History{Messages: text(tt.weight), Gauge: tt.gauge}
 			require.Equal(t, tt.want, h.Tokens(tt.tools))
 		})
 	}
@@ -76,8 +75,8 @@ func TestTokens(t *testing.T) {
 
 func TestImagesHaveAFlatWeight(t *testing.T) {
 	t.Parallel()
-	small := window.Weigh(llm.Message{Images: []llm.Image{{Data: []byte("x")}}})
-	require.Equal(t, small, window.Weigh(llm.Message{Images: []llm.Image{{Data: make([]byte, 1<<20)}}}))
+	small := weigh(llm.Message{Images: []llm.Image{{Data: []byte("x")}}})
+	require.Equal(t, small, weigh(llm.Message{Images: []llm.Image{{Data: make([]byte, 1<<20)}}}))
 	require.Greater(t, small, 4000)
 }
 
@@ -85,8 +84,8 @@ func TestImagesHaveAFlatWeight(t *testing.T) {
 func TestTokensRiseWithTheWeight(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		g := window.Gauge{Tokens: rapid.IntRange(0, 1<<30).Draw(rt, "tokens"), Weight: rapid.IntRange(0, 1<<22).Draw(rt, "weight")}
-		h := window.History{Gauge: g}
+		g := Gauge{Tokens: rapid.IntRange(0, 1<<30).Draw(rt, "tokens"), Weight: rapid.IntRange(0, 1<<22).Draw(rt, "weight")}
+		h := History{Gauge: g}
 		before := h.Tokens(nil)
 		require.GreaterOrEqual(rt, before, 0)
 		for range 5 {
