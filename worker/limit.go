@@ -13,34 +13,33 @@ import (
 	"conclave/engine/loop"
 )
 
-// limit is how much one worker may use of a provider in a minute. It comes
-// evenly over the minute, after what may be used at once.
+// limit is how many requests or tokens one worker may use of a provider in a minute,
+// spread evenly after an initial burst. A nil limit allows everything.
 type limit struct {
 	*rate.Limiter
 	name string // for people
 }
 
-// atOnce is the part of a minute's worth that may be used at once.
-const atOnce = 6
+// burstFraction is the fraction of a minute's worth that may be used at once: 1/6.
+const burstFraction = 6
 
 func perMinute(provider string, n *int, unit string) *limit {
 	if n == nil {
 		return nil
 	}
 	return &limit{
-		Limiter: rate.NewLimiter(rate.Limit(float64(*n)/time.Minute.Seconds()), max(1, *n/atOnce)),
+		Limiter: rate.NewLimiter(rate.Limit(float64(*n)/time.Minute.Seconds()), max(1, *n/burstFraction)),
 		name:    fmt.Sprintf("%d %s per minute at the provider %s", *n, unit, provider),
 	}
 }
 
-// until is how long it takes until n units are there, without anybody using any.
-// A nil limit is none.
+// until returns the time until n units are available if nobody uses any.
 func (l *limit) until(now time.Time, n int) time.Duration {
 	if l == nil {
 		return 0
 	}
 	missing := float64(n) - l.TokensAt(now)
-	const rounding = 1e-6 // of what the limiter counts
+	const rounding = 1e-6 // of the limiter's floating-point count
 	if missing <= rounding {
 		return 0
 	}
@@ -48,21 +47,21 @@ func (l *limit) until(now time.Time, n int) time.Duration {
 	return time.Duration(min(math.Ceil(seconds*float64(time.Second)), math.MaxInt64/2))
 }
 
-// most is the part of n that is waited for: more than what may be used at once is
-// never there.
-func (l *limit) most(n int) int {
+// atMost returns the part of n that a call waits for: more than a burst is never
+// available.
+func (l *limit) atMost(n int) int {
 	if l == nil {
 		return 0
 	}
 	return min(n, l.Burst())
 }
 
-// longestDebt bounds for how long what one call has used is waited for: a server
-// that counts nonsense would hold everybody up for ever.
+// longestDebt bounds how long other calls wait for the usage of one: a server that
+// reports absurd counts must not block everybody for ever.
 const longestDebt = 10 * time.Minute
 
-// use takes n units, whether they are there or not: whoever comes next waits for
-// them. Less than 0 are given back.
+// use takes n units, available or not: the next calls wait for them. A negative n
+// gives units back.
 func (l *limit) use(now time.Time, n int) {
 	if l == nil {
 		return
@@ -80,37 +79,37 @@ type limited struct {
 	queue *queue
 }
 
-// sent is the key of a call's count of the requests it has sent, in its context.
-type sent struct{}
+// requestCount is the context key of the number of requests that a call has sent.
+type requestCount struct{}
 
-// Generate waits for its turn. How many tokens a call uses is known afterwards:
-// it waits until its input fits, as far as that can be told, and what it used
-// beyond that delays the next. Waiting is not the model's time.
+// Generate waits for its turn and then calls the model; Reply.Waited has the time
+// of waiting. A call waits until its estimated input fits the limit, and its usage
+// beyond that delays the next calls.
 func (l limited) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	began, expected := time.Now(), inputTokens(req)
-	if err := l.queue.enter(ctx, expected); err != nil {
+	if err := l.queue.enter(ctx, callerOf(ctx), expected); err != nil {
 		return llm.Reply{}, err
 	}
 	waited := time.Since(began)
 	var requests atomic.Int64
-	reply, err := l.model.Generate(context.WithValue(ctx, sent{}, &requests), req)
+	reply, err := l.model.Generate(context.WithValue(ctx, requestCount{}, &requests), req)
 	reply.Waited = waited
-	l.queue.settle(max(0, int(requests.Load())-1), l.correction(ctx, expected, reply.Usage, err))
+	l.queue.correct(max(0, int(requests.Load())-1), l.excess(ctx, expected, reply.Usage, err))
 	return reply, err
 }
 
-// correction is what a call used beyond what was taken for it. Of one that was
-// broken off, and at a server that does not count, nobody knows.
-func (l limited) correction(ctx context.Context, expected int, u llm.Usage, err error) int {
+// excess returns the tokens that a call used beyond the expected ones. It is 0 if the
+// usage is unknown: the call was broken off, or the server does not count.
+func (l limited) excess(ctx context.Context, expected int, u llm.Usage, err error) int {
 	used := int(u.InputTokens + u.OutputTokens)
 	if used == 0 && (err == nil || ctx.Err() != nil) {
 		return 0
 	}
-	return used - l.queue.tokens.most(expected)
+	return used - l.queue.tokens.atMost(expected)
 }
 
-// inputTokens is a low guess at a request's tokens, so that nobody waits for
-// what is not used: texts have three to four bytes a token.
+// inputTokens returns a low estimate of a request's tokens, so that no call waits for
+// tokens that it does not use: text has three to four bytes a token.
 func inputTokens(req llm.Request) int {
 	const bytesPerToken = 4
 	size := 0

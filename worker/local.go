@@ -2,25 +2,30 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/filelock"
 	"conclave/engine/redact"
 	"conclave/engine/step"
 )
 
-// Local is what a step needs of this process where no worker runs it: the same
-// models, tools and secrets that a worker's steps have.
+// Local serves steps that no worker runs, as in `conclave step`, with the same models,
+// tools and redaction.
 type Local struct {
 	scratch *scratch
 	models  Models
 	tools   *Tools
 }
 
-// OpenLocal makes a place for workspaces in the system's temporary directory and
-// clears away those of processes that are gone. The caller closes it.
+// OpenLocal creates a directory for workspaces in the system's temporary directory,
+// and removes those of dead processes. The caller closes it.
 func OpenLocal(m Models, t *Tools) (*Local, error) {
 	s, err := openScratch("")
 	if err != nil {
@@ -29,7 +34,7 @@ func OpenLocal(m Models, t *Tools) (*Local, error) {
 	return &Local{scratch: s, models: m, tools: t}, nil
 }
 
-// Ports are those of a step of the agent, but for the store. The error is that of
+// Ports returns the ports of an agent's step, without the store. The error is that of
 // Models.Model.
 func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	model, err := l.models.Model(a)
@@ -46,8 +51,71 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	}, nil
 }
 
-// Scratch is the directory in which the workspaces lie.
+// Scratch returns the directory of the workspaces.
 func (l *Local) Scratch() string { return l.scratch.dir }
 
-// Close removes what is left of the workspaces.
+// Close removes the remaining workspaces.
 func (l *Local) Close() { l.scratch.close() }
+
+// scratch is this process's directory for the workspaces of running steps. A lock
+// beside it is held while the process lives; the next worker removes a directory
+// whose lock is free.
+type scratch struct {
+	dir  string
+	lock *os.File
+}
+
+const (
+	scratchName = "conclave-worker-"
+	lockSuffix  = ".lock"
+)
+
+// openScratch creates a directory in parent, by default the system's temporary
+// directory, and removes those of dead processes.
+func openScratch(parent string) (*scratch, error) {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("making a directory for the workspaces of steps: %w", err)
+	}
+	sweep(parent)
+	for {
+		dir, err := os.MkdirTemp(parent, scratchName)
+		if err != nil {
+			return nil, fmt.Errorf("making a directory for the workspaces of steps: %w", err)
+		}
+		lock, err := filelock.Wait(context.Background(), dir+lockSuffix, filelock.Exclusive)
+		if err != nil {
+			_ = artifact.RemoveTree(dir)
+			return nil, fmt.Errorf("locking the directory for the workspaces of steps: %w", err)
+		}
+		s := &scratch{dir: dir, lock: lock}
+		// Another worker's sweep may have removed the file before it was locked.
+		if _, err := os.Stat(lock.Name()); err == nil {
+			return s, nil
+		}
+		s.close()
+	}
+}
+
+// close removes the directory. A step that still runs loses its workspace, which its
+// next attempt restores.
+func (s *scratch) close() {
+	_ = artifact.RemoveTree(s.dir)
+	_ = os.Remove(s.lock.Name())
+	_ = s.lock.Close()
+}
+
+// sweep removes the directories of dead processes, unless they belong to another
+// user.
+func sweep(parent string) {
+	locks, _ := filepath.Glob(filepath.Join(parent, scratchName+"*"+lockSuffix))
+	for _, name := range locks {
+		lock, err := filelock.Try(name, filelock.Exclusive)
+		if err != nil || lock == nil {
+			continue
+		}
+		(&scratch{dir: strings.TrimSuffix(name, lockSuffix), lock: lock}).close()
+	}
+}

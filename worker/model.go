@@ -13,39 +13,41 @@ import (
 	"conclave/activities/offline"
 	"conclave/activities/openai"
 	"conclave/engine/config"
+	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/worker/prices"
 )
 
-// The environment of the OpenAI API, as its own clients read it.
+// Environment variables of the OpenAI API, as its own clients read them.
 const (
 	KeyVariable     = "OPENAI_API_KEY"
 	BaseURLVariable = "OPENAI_BASE_URL"
 
-	// DefaultBaseURL is used when nothing names another.
+	// DefaultBaseURL is the server's address if none is configured.
 	DefaultBaseURL = "https://api.openai.com/v1"
 )
 
-// Models builds models from configuration and the worker's environment. Keys
-// are read here and nowhere else.
+// Models builds models from configuration and the worker's environment. It alone
+// reads keys.
 type Models struct {
-	// Getenv reads the worker's environment; os.Getenv if nil.
+	// Getenv reads the worker's environment. If nil, it is os.Getenv.
 	Getenv func(string) string
 
 	// Providers are those of the operator's configuration, by name.
 	Providers Providers
 
-	servers *servers // what the models of all steps share; nil for nothing
+	servers *servers // shared by the models of all steps; nil for none
 }
 
-// servers is what a worker knows of API servers, and its connections to those
-// that no operator has configured. Models are made anew for every step.
+// servers are the known limitations of API servers, and the connections to those
+// that no operator has configured. Models are built anew for every step.
 type servers struct {
 	refusals openai.Refusals
 	client   *http.Client
 }
 
 func newServers() *servers {
-	return &servers{client: &http.Client{Transport: newTransport()}}
+	return &servers{client: &http.Client{Transport: newConnections()}}
 }
 
 // Model builds the model of an agent. Its error is an *activities.LackError if this
@@ -81,7 +83,7 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	return provider.limit(client), nil
 }
 
-// at settles where a backend is, and at which provider if it names one.
+// at completes a backend, and returns its provider if it names one.
 func (m Models) at(b config.Backend) (config.Backend, *Provider, error) {
 	if b.Provider == "" {
 		return m.Resolve(b), nil, nil
@@ -94,9 +96,8 @@ func (m Models) at(b config.Backend) (config.Backend, *Provider, error) {
 	return p.resolve(b), p, nil
 }
 
-// Resolve fills in where a backend without an address of its own is: the
-// environment's server with the environment's key. A server of the user's own
-// gets a key only if one is named for it.
+// Resolve gives a backend without an address the environment's server and key. A
+// server with an address of its own gets a key only if its configuration names one.
 func (m Models) Resolve(b config.Backend) config.Backend {
 	if b.Type == config.Offline || b.Provider != "" || b.BaseURL != "" {
 		return b
@@ -111,8 +112,8 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 	return b
 }
 
-// MissingKeys are the variables that hold the keys of a team's models and are
-// not set here, each with the agents that need it.
+// MissingKeys returns the unset variables of keys for a team's models, with the agents
+// that need each.
 func (m Models) MissingKeys(t config.Team) map[string][]string {
 	missing := map[string][]string{}
 	for _, agent := range t.Agents {
@@ -125,6 +126,62 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 		}
 	}
 	return missing
+}
+
+// priceOf returns the cost of a call in US dollars at a completed backend: by the
+// operator's price, else by the table; nil if it is unknown. A cost that the server
+// reports takes precedence (activities/openai).
+func priceOf(b config.Backend, p *Provider) func(llm.Usage) float64 {
+	if p != nil && p.settings.Price.Known() {
+		price := p.settings.Price
+		return prices.Tariff{Input: *price.Input, CachedInput: price.CachedInput, Output: *price.Output}.Cost
+	}
+	if m, ok := prices.Find(b.BaseURL, b.Model); ok {
+		return m.Cost
+	}
+	return nil
+}
+
+// Priced reports whether the costs of an agent's model will be known. The
+// built-in model costs nothing.
+func (m Models) Priced(a config.Agent) bool {
+	if a.Backend.Type == config.Offline {
+		return true
+	}
+	backend, provider, err := m.at(a.Backend)
+	return err == nil && priceOf(backend, provider) != nil
+}
+
+// CheckPrices returns an error if a team has a limit in dollars and an agent whose
+// costs will be unknown. Providers that are not configured here are left to other
+// workers.
+func (m Models) CheckPrices(t config.Team) error {
+	if t.Orchestrator.Budget.MaxCostUSD == nil {
+		return nil
+	}
+	for _, a := range t.Agents {
+		if _, _, err := m.at(a.Backend); err == nil && !m.Priced(a) {
+			return activities.Unpriced(a)
+		}
+	}
+	return nil
+}
+
+// Window returns the context window of an agent's model in tokens, its reply included,
+// by the operator's configuration, else by the table; 0 if it is unknown.
+func (m Models) Window(a config.Agent) int {
+	if a.Backend.Type == config.Offline {
+		return 0
+	}
+	backend, provider, err := m.at(a.Backend)
+	if err != nil {
+		return 0
+	}
+	if provider != nil && provider.settings.ContextWindow != nil {
+		return *provider.settings.ContextWindow
+	}
+	known, _ := prices.Find(backend.BaseURL, backend.Model)
+	return known.ContextWindow
 }
 
 // CheckProviders returns an *activities.LackError if an agent names a provider that

@@ -30,7 +30,7 @@ func TestWhatACallCosts(t *testing.T) {
 	uncached := priceOf(config.Backend{}, at(settings.Price{Input: number(3), Output: number(15)}))
 	free := priceOf(config.Backend{}, at(settings.Price{Input: number(0), Output: number(0)}))
 	for name, tt := range map[string]struct {
-		price price
+		price func(llm.Usage) float64
 		usage llm.Usage
 		want  float64
 	}{

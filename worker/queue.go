@@ -15,37 +15,35 @@ import (
 
 const (
 	// longestWait bounds how long a model call waits for its turn inside a step.
-	// Beyond it the step gives up its slot, but not its place, and comes back. It
-	// bounds what a server can ask for, too.
+	// Beyond it the step gives up its slot, but not its position, and comes back. It
+	// also bounds the pause that a server can ask for.
 	longestWait = time.Minute
 
-	// early is how long before its turn a step comes back.
-	early = longestWait / 2
+	// earlyReturn is how long before its turn a step comes back.
+	earlyReturn = longestWait / 2
 
-	// worthTelling is from which wait on the worker's log tells of it.
-	worthTelling = 5 * time.Second
+	// loggedWait is the shortest wait that is logged.
+	loggedWait = 5 * time.Second
 )
 
-// queue is where the model calls at one provider wait for their turn, in the
-// order in which they came. A call is let through when its turn has come, when
-// the limits allow it and when the server does not want to be left alone.
+// queue holds the model calls that wait at one provider, in the order in which they
+// came. A call passes when its turn has come, the limits allow it and the server has
+// not asked for a pause.
 type queue struct {
 	provider         string
 	requests, tokens *limit // nil for none
 
-	mu   sync.Mutex
-	last int64    // number of the newest place
-	line []*place // in order
-	shut time.Time
+	mu          sync.Mutex
+	line        []*waiter
+	pausedUntil time.Time
+	changed     chan struct{} // closed when the first in line may have changed, or may pass
 }
 
-// place is a call's in the line.
-type place struct {
-	number int64
+// waiter is a call in the line.
+type waiter struct {
 	tokens int
-	caller string        // the step, which can come back to it; empty for none
-	gone   time.Time     // when a step that gave up its slot is not expected any more; zero while it waits
-	look   chan struct{} // told when it may be its turn
+	caller string    // the step, which may come back; empty outside of one
+	away   time.Time // until when a step that gave up its slot is expected; zero while it waits
 }
 
 func newQueue(provider string, requests, tokens *int) *queue {
@@ -53,18 +51,14 @@ func newQueue(provider string, requests, tokens *int) *queue {
 		provider: provider,
 		requests: perMinute(provider, requests, "requests"),
 		tokens:   perMinute(provider, tokens, "tokens"),
+		changed:  make(chan struct{}),
 	}
 }
 
-// enter waits for the turn of a call of so many tokens. The error of a wait that
-// is too long for a step is an *llm.Error that says when to come back.
-func (q *queue) enter(ctx context.Context, tokens int) error {
-	return q.enterAs(ctx, callerOf(ctx), tokens)
-}
-
-// enterAs is enter for a step of this name.
-func (q *queue) enterAs(ctx context.Context, caller string, tokens int) error {
-	p, why, err := q.join(ctx, caller, tokens)
+// enter waits for the turn of a call. If the wait is too long for a step, the error
+// is an *llm.Error that says when to come back.
+func (q *queue) enter(ctx context.Context, caller string, tokens int) error {
+	w, why, err := q.join(ctx, caller, tokens)
 	if err != nil {
 		return err
 	}
@@ -72,143 +66,108 @@ func (q *queue) enterAs(ctx context.Context, caller string, tokens int) error {
 		defer attempt.Waiting(ctx, why)()
 	}
 	for {
-		wait, mine := q.try(p)
-		if mine {
+		wait, changed := q.try(w)
+		if wait == 0 {
 			return nil
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-p.look:
+		case <-changed:
 		case <-ctx.Done():
-			q.leave(p)
-			err = fmt.Errorf("waiting for a turn at the provider %s: %w", q.provider, context.Cause(ctx))
+			timer.Stop()
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.remove(w)
+			return fmt.Errorf("waiting for a turn at the provider %s: %w", q.provider, context.Cause(ctx))
 		}
 		timer.Stop()
-		if err != nil {
-			return err
-		}
 	}
 }
 
-// join takes a place at the end of the line, or the one that the step had, unless
-// its turn is too far away; and says what is waited for, if that is worth telling.
-func (q *queue) join(ctx context.Context, caller string, tokens int) (p *place, waiting string, err error) {
+// join adds a call to the line, or finds the position that its step kept, unless its
+// turn is too far away. A wait worth reporting has a reason.
+func (q *queue) join(ctx context.Context, caller string, tokens int) (w *waiter, why string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	q.line = slices.DeleteFunc(q.line, func(p *place) bool { return !p.gone.IsZero() && p.gone.Before(now) })
-	p = q.again(caller)
-	p.tokens = tokens
-	ahead, wait, why := q.expect(p, now)
+	q.line = slices.DeleteFunc(q.line, func(w *waiter) bool { return !w.away.IsZero() && w.away.Before(now) })
+	returning := slices.IndexFunc(q.line, func(w *waiter) bool { return caller != "" && w.caller == caller && !w.away.IsZero() })
+	if returning < 0 {
+		returning = len(q.line)
+		q.line = append(q.line, &waiter{caller: caller})
+	}
+	w = q.line[returning]
+	w.tokens, w.away = tokens, time.Time{}
+	ahead := q.line[:returning]
+	wait, limit := q.wait(now, ahead, w)
 	switch {
-	case wait > longestWait && p.caller == "":
-		q.drop(p)
 	case wait > longestWait:
-		p.gone = now.Add(wait + longestWait)
-	default:
-		if wait < worthTelling {
-			return p, "", nil
+		if w.away = now.Add(wait + longestWait); caller == "" {
+			q.remove(w)
 		}
-		if activity.IsActivity(ctx) {
-			activity.GetLogger(ctx).Info("a model call waits for its turn", "provider", q.provider, "ahead", ahead, "wait", wait.Round(time.Second))
+		return nil, "", &llm.Error{
+			Kind: llm.RateLimited, RetryAfter: wait - earlyReturn,
+			Message: fmt.Sprintf("%s is used up for %v; raise it in the worker configuration, or run more workers", limit, wait.Round(time.Second)),
 		}
-		return p, fmt.Sprintf("%s is used up, %d calls are ahead; its turn is at about %s", why, ahead, now.Add(wait).UTC().Format(time.RFC3339)), nil
+	case wait < loggedWait:
+		return w, "", nil
+	case activity.IsActivity(ctx):
+		activity.GetLogger(ctx).Info("a model call waits for its turn", "provider", q.provider, "ahead", len(ahead), "wait", wait.Round(time.Second))
 	}
-	return nil, "", &llm.Error{
-		Kind: llm.RateLimited, RetryAfter: wait - early,
-		Message: fmt.Sprintf("%s is used up for %v; raise it in the worker configuration, or run more workers", why, wait.Round(time.Second)),
-	}
+	return w, fmt.Sprintf("%s is used up, %d calls are ahead; its turn is at about %s", limit, len(ahead), now.Add(wait).UTC().Format(time.RFC3339)), nil
 }
 
-// again is the place of a step that comes back, else a new one.
-func (q *queue) again(caller string) *place {
-	for _, p := range q.line {
-		if caller != "" && p.caller == caller && !p.gone.IsZero() {
-			p.gone = time.Time{}
-			return p
-		}
-	}
-	q.last++
-	p := &place{number: q.last, caller: caller, look: make(chan struct{}, 1)}
-	q.line = append(q.line, p)
-	return p
-}
-
-// expect is how many are ahead of a place and how long until its turn, as far as
-// that can be told, and which limit that is for.
-func (q *queue) expect(p *place, now time.Time) (ahead int, wait time.Duration, why string) {
-	tokens := q.tokens.most(p.tokens)
-	for _, other := range q.line {
-		if other == p {
-			break
-		}
-		ahead++
+// wait estimates when a call with others ahead of it may pass, and names the limit
+// that it waits for longest.
+func (q *queue) wait(now time.Time, ahead []*waiter, w *waiter) (wait time.Duration, limit string) {
+	tokens := q.tokens.atMost(w.tokens)
+	for _, other := range ahead {
 		tokens += other.tokens
 	}
-	wait, why = max(0, q.shut.Sub(now)), "what the provider "+q.provider+" allows"
-	if d := q.requests.until(now, ahead+1); d > wait {
-		wait, why = d, "this worker's limit of "+q.requests.name
+	wait, limit = max(0, q.pausedUntil.Sub(now)), "the capacity of the provider "+q.provider
+	if d := q.requests.until(now, len(ahead)+1); d > wait {
+		wait, limit = d, "this worker's limit of "+q.requests.name
 	}
 	if d := q.tokens.until(now, tokens); d > wait {
-		wait, why = d, "this worker's limit of "+q.tokens.name
+		wait, limit = d, "this worker's limit of "+q.tokens.name
 	}
-	return ahead, wait, why
+	return wait, limit
 }
 
-// try lets a call through, or says when to try again; whoever is behind another
-// is told.
-func (q *queue) try(p *place) (wait time.Duration, mine bool) {
+// try lets a call pass and returns 0, or returns how long to wait at most before the
+// next try. Steps that are away hold nobody up.
+func (q *queue) try(w *waiter) (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.first() != p {
-		return longestWait, false
+	present := slices.IndexFunc(q.line, func(w *waiter) bool { return w.away.IsZero() })
+	if q.line[present] != w {
+		return longestWait, q.changed
 	}
 	now := time.Now()
-	wait = max(q.shut.Sub(now), q.requests.until(now, 1), q.tokens.until(now, q.tokens.most(p.tokens)))
-	if wait > 0 {
-		return wait, false
+	if wait, _ = q.wait(now, nil, w); wait > 0 {
+		return wait, q.changed
 	}
 	q.requests.use(now, 1)
-	q.tokens.use(now, q.tokens.most(p.tokens))
-	q.drop(p)
-	return 0, true
+	q.tokens.use(now, q.tokens.atMost(w.tokens))
+	q.remove(w)
+	return 0, nil
 }
 
-// leave gives a place up.
-func (q *queue) leave(p *place) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.drop(p)
-}
-
-func (q *queue) drop(p *place) {
-	q.line = slices.DeleteFunc(q.line, func(other *place) bool { return other == p })
+// remove takes a call out of the line. The caller holds the lock.
+func (q *queue) remove(w *waiter) {
+	q.line = slices.DeleteFunc(q.line, func(other *waiter) bool { return other == w })
 	q.wake()
 }
 
-// first is the place whose turn it is: nobody waits for those who are away.
-func (q *queue) first() *place {
-	for _, p := range q.line {
-		if p.gone.IsZero() {
-			return p
-		}
-	}
-	return nil
-}
-
+// wake makes all waiting calls look again. The caller holds the lock.
 func (q *queue) wake() {
-	if p := q.first(); p != nil {
-		select {
-		case p.look <- struct{}{}:
-		default: // it is told already
-		}
-	}
+	close(q.changed)
+	q.changed = make(chan struct{})
 }
 
-// settle corrects what was taken for a call by what it used: requests beyond the
-// first, and tokens.
-func (q *queue) settle(requests, tokens int) {
+// correct charges what a call used beyond its first request and expected tokens.
+func (q *queue) correct(requests, tokens int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -217,16 +176,16 @@ func (q *queue) settle(requests, tokens int) {
 	q.wake()
 }
 
-// close lets nobody through for a while: the server has asked for it.
-func (q *queue) close(d time.Duration) {
+// pause lets no call pass for a while, as the server has asked.
+func (q *queue) pause(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if until := time.Now().Add(min(d, longestWait)); until.After(q.shut) {
-		q.shut = until
+	if until := time.Now().Add(min(d, longestWait)); until.After(q.pausedUntil) {
+		q.pausedUntil = until
 	}
 }
 
-// callerOf is the step that a call is of, the same in all its attempts; empty
+// callerOf names the step of a call, the same in all its attempts; it is empty
 // outside of one.
 func callerOf(ctx context.Context) string {
 	if !activity.IsActivity(ctx) {

@@ -114,7 +114,7 @@ func TestALongWaitKeepsItsPlace(t *testing.T) {
 
 // attempt is one of a step's, which has a name by which it comes back.
 func (a *arrivals) attempt(ctx context.Context, q *queue, caller int) error {
-	if err := q.enterAs(ctx, string(rune('a'+caller)), 0); err != nil {
+	if err := q.enter(ctx, string(rune('a'+caller)), 0); err != nil {
 		return err
 	}
 	_, err := a.by(caller).Generate(ctx, llm.Request{})
@@ -126,19 +126,19 @@ func TestAPlaceIsNotKeptForEver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("p", count(1), nil)
-		require.NoError(t, q.enterAs(t.Context(), "a", 0))
-		go func() { _ = q.enterAs(t.Context(), "b", 0) }()
+		require.NoError(t, q.enter(t.Context(), "a", 0))
+		go func() { _ = q.enter(t.Context(), "b", 0) }()
 		synctest.Wait()
 		var limited *llm.Error
-		require.ErrorAs(t, q.enterAs(t.Context(), "never again", 0), &limited)
+		require.ErrorAs(t, q.enter(t.Context(), "never again", 0), &limited)
 		require.Equal(t, llm.RateLimited, limited.Kind)
-		require.Equal(t, 90*time.Second, limited.RetryAfter, "early, to be there at its turn")
+		require.Equal(t, 90*time.Second, limited.RetryAfter, "earlyReturn, to be there at its turn")
 		require.Equal(t, "this worker's limit of 1 requests per minute at the provider p is used up for 2m0s; "+
 			"raise it in the worker configuration, or run more workers", limited.Error())
 		time.Sleep(150 * time.Second)
-		require.NoError(t, q.enterAs(t.Context(), "c", 0), "nobody waits for those who are away")
+		require.NoError(t, q.enter(t.Context(), "c", 0), "nobody waits for those who are away")
 		time.Sleep(time.Hour)
-		require.NoError(t, q.enterAs(t.Context(), "d", 0))
+		require.NoError(t, q.enter(t.Context(), "d", 0))
 		require.Empty(t, q.line)
 	})
 }
@@ -148,10 +148,10 @@ func TestNobodyComesBackWithoutAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("p", count(1), nil)
 		for range 2 {
-			go func() { _ = q.enter(t.Context(), 0) }()
+			go func() { _ = q.enter(t.Context(), "", 0) }()
 			synctest.Wait()
 		}
-		require.Error(t, q.enter(t.Context(), 0))
+		require.Error(t, q.enter(t.Context(), "", 0))
 		q.mu.Lock()
 		require.Len(t, q.line, 1)
 		q.mu.Unlock()
@@ -227,15 +227,15 @@ func TestNonsenseIsNotPaidBack(t *testing.T) {
 		_, err := m.Generate(t.Context(), llm.Request{})
 		require.NoError(t, err)
 		var limited *llm.Error
-		require.ErrorAs(t, q.enter(t.Context(), 1), &limited)
-		require.InDelta(t, 10*time.Minute-early, limited.RetryAfter, float64(15*time.Second))
+		require.ErrorAs(t, q.enter(t.Context(), "", 1), &limited)
+		require.InDelta(t, 10*time.Minute-earlyReturn, limited.RetryAfter, float64(15*time.Second))
 	})
 }
 
 // asks is a model whose server answers with these statuses, one by one, as the
 // client of the real thing meets them.
 type asks struct {
-	listener
+	transport
 	answers *[]*http.Response
 }
 
@@ -251,7 +251,7 @@ func (s asks) Generate(ctx context.Context, _ llm.Request) (llm.Reply, error) {
 		if err != nil {
 			return llm.Reply{}, err
 		}
-		if res, err := s.listener.RoundTrip(req); err != nil || res.StatusCode == http.StatusOK {
+		if res, err := s.transport.RoundTrip(req); err != nil || res.StatusCode == http.StatusOK {
 			return llm.Reply{}, err
 		}
 	}
@@ -286,10 +286,10 @@ func TestAllHearWhatTheServerAsksFor(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { // its clock begins with the year 2000
 				p := NewProviders(map[string]settings.Provider{"p": {}})["p"]
-				l := newListener(p.queue)
+				l := newTransport(p.queue)
 				server := asks{answers: &[]*http.Response{tt.asked, response(200), response(200)}}
 				l.next = server
-				server.listener = l
+				server.transport = l
 				start := time.Now()
 				_, err := p.limit(server).Generate(t.Context(), llm.Request{})
 				require.NoError(t, err)
@@ -306,7 +306,7 @@ func TestRetriesCountAsRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
-		l := newListener(p.queue)
+		l := newTransport(p.queue)
 		var answers []*http.Response
 		for range 14 {
 			answers = append(answers, response(500))
@@ -314,7 +314,7 @@ func TestRetriesCountAsRequests(t *testing.T) {
 		answers = append(answers, response(200), response(200))
 		server := asks{answers: &answers}
 		l.next = server
-		server.listener = l
+		server.transport = l
 		start := time.Now()
 		for range 2 {
 			_, err := p.limit(server).Generate(t.Context(), llm.Request{})

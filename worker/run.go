@@ -13,11 +13,11 @@ import (
 	"conclave/worker/settings"
 )
 
-// ErrEnded says that a worker could not go on.
-var ErrEnded = errors.New("the worker cannot go on")
+// ErrEnded is the error of a worker that cannot continue.
+var ErrEnded = errors.New("the worker cannot continue")
 
-// Configure takes over what the operator's file says. MaxConcurrentSteps, Tools
-// and a default team that are set already stay.
+// Configure applies the operator's settings. MaxConcurrentSteps, Tools and a default
+// team that are already set take precedence.
 func (c *Config) Configure(s settings.Settings) {
 	c.Models.Providers = NewProviders(s.Providers)
 	if c.Tools == nil {
@@ -36,8 +36,7 @@ func (c *Config) Configure(s settings.Settings) {
 	c.Teams.Named = named
 }
 
-// CheckPrices returns the error of Models.CheckPrices for the first team that has
-// one: a limit that cannot be kept is no limit.
+// CheckPrices returns the first error of Models.CheckPrices for a named team.
 func (c Config) CheckPrices() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
 		if err := c.Models.CheckPrices(c.Teams.Named[name]); err != nil {
@@ -47,8 +46,7 @@ func (c Config) CheckPrices() error {
 	return nil
 }
 
-// MissingKeys are sentences for people about keys that teams need and this worker
-// does not have.
+// MissingKeys returns a sentence for each unset key variable that a team needs.
 func (c Config) MissingKeys() []string {
 	var missing []string
 	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
@@ -61,23 +59,25 @@ func (c Config) MissingKeys() []string {
 	return missing
 }
 
-// Lacking are sentences for people about tools that teams ask for and this
-// worker has not what they need for.
+// Lacking returns a sentence for each team whose tools this worker cannot provide.
 func (c Config) Lacking(ctx context.Context) []string {
-	if c.Tools == nil {
-		return nil
+	var lacking []string
+	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
+		if err := c.Tools.Check(ctx, c.Teams.Named[name]); err != nil {
+			lacking = append(lacking, fmt.Sprintf("sessions of the team %s cannot work here: %s", name, strings.TrimSuffix(err.Error(), ".")))
+		}
 	}
-	return c.Tools.lacking(ctx, c.Teams.Named)
+	return lacking
 }
 
-// Run works until ctx ends, which is no error, or until the worker cannot go on.
-// Started is called once it polls.
+// Run works until ctx ends, and then returns nil, or until the worker cannot continue.
+// It calls started once it polls.
 func Run(ctx context.Context, c Config, started func()) error {
 	fatal := make(chan error, 1)
-	c.OnFatal = func(err error) {
+	c.onFatal = func(err error) {
 		select {
 		case fatal <- err:
-		default: // one is enough
+		default: // the first one is reported
 		}
 	}
 	w, err := New(c)

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,33 +25,33 @@ import (
 	"conclave/worker/settings"
 )
 
-// Tools opens the ordinary tools of agents: those that an agent's configuration
-// asks for, with what the operator says of MCP servers and of the sandbox. What
-// this host gives a sandbox is tried once, when somebody first asks for a shell.
+// Tools opens the ordinary tools of agents, as their configuration and the operator's
+// settings of MCP servers and of the sandbox demand. It probes the host's sandbox
+// once, when the first shell is asked for.
 type Tools struct {
-	// Getenv reads the worker's environment; os.Getenv if nil.
+	// Getenv reads the worker's environment. If nil, it is os.Getenv.
 	Getenv func(string) string
 
-	// Log is told what MCP servers say that no agent should read; nil for nobody.
+	// Log receives the output of MCP servers that agents do not read; nil for none.
 	Log *slog.Logger
 
 	servers map[string]settings.MCPServer
 	sandbox settings.Sandbox
 	private []string
 
-	asked   sync.Once
+	probed  sync.Once
 	host    sandbox.Host
-	refusal error // why this host gives no shell; nil if it does
+	refusal error // why this host cannot give a shell; nil if it can
 }
 
-// NewTools makes the tools of a worker with this configuration.
+// NewTools returns the tools of a worker with these settings.
 func NewTools(s settings.Settings) *Tools {
 	return &Tools{servers: s.MCPServers, sandbox: s.Sandbox}
 }
 
-// Keep adds directories, absolute, that no toolchain of the sandbox may be in or
-// hold: those of the worker's own files. Empty ones are none. What is added after
-// the first question for a shell counts for steps only.
+// Keep adds absolute directories with the worker's own files: no toolchain of the
+// sandbox may contain one or lie in one. Empty names are ignored. The probe does not
+// see directories that are added after it.
 func (t *Tools) Keep(dirs ...string) {
 	for _, dir := range dirs {
 		if dir != "" && !slices.Contains(t.private, dir) {
@@ -118,13 +117,13 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 	}
 	var secrets []string
 	for _, s := range servers {
-		secrets = append(secrets, handed(s)...)
+		secrets = append(secrets, variables(s)...)
 	}
 	return redacting{opened, redact.New(redact.Environment(secrets))}, nil
 }
 
-// repeatable reports whether a call that may have run already can be run again.
-// A command that is not confined may have done anything.
+// repeatable reports whether a call that may have run already can run again. An
+// unconfined command may have had any effect.
 func (t *Tools) repeatable(tool string) bool {
 	if tool == tools.RunCommand && t.sandbox.Level == string(sandbox.Off) {
 		return false
@@ -132,14 +131,14 @@ func (t *Tools) repeatable(tool string) bool {
 	return tools.Repeatable(tool)
 }
 
-// confines reports why this host gives no shell at the level that the operator
-// demands.
+// confines returns an error if this host cannot give a shell at the level that the
+// operator demands.
 func (t *Tools) confines(ctx context.Context) error {
-	t.asked.Do(func() {
-		// The answer is kept, so it must not depend on who asks first.
+	t.probed.Do(func() {
+		// The answer is shared, so it must not depend on the first caller's context.
 		asking, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
-		t.host = sandbox.Host{Level: sandbox.Off} // of which nothing is asked
+		t.host = sandbox.Host{Level: sandbox.Off}
 		if t.sandbox.Level != string(sandbox.Off) {
 			t.host = sandbox.Probe(asking)
 		}
@@ -148,7 +147,7 @@ func (t *Tools) confines(ctx context.Context) error {
 	return t.refusal
 }
 
-// tryShell opens a sandbox around nothing.
+// tryShell opens a sandbox on an empty workspace.
 func (t *Tools) tryShell() error {
 	dir, err := os.MkdirTemp("", "conclave-shell-")
 	if err != nil {
@@ -167,7 +166,7 @@ func (t *Tools) tryShell() error {
 	return box.Close()
 }
 
-// options are those of every sandbox of this worker.
+// options returns the options of this worker's sandboxes.
 func (t *Tools) options() sandbox.Options {
 	s := t.sandbox
 	return sandbox.Options{
@@ -179,8 +178,8 @@ func (t *Tools) options() sandbox.Options {
 	}
 }
 
-// serversOf are the MCP servers of an agent: its own definitions, which only a
-// file of a local run can have, and those of the operator that it names.
+// serversOf returns the MCP servers of an agent: its own definitions, which only the
+// file of a local run can have, and the operator's servers that it names.
 func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
 	var servers []mcp.Server
 	for _, named := range a.MCPServers {
@@ -201,7 +200,7 @@ func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
 	return servers, nil
 }
 
-// server fills in what a definition takes from the worker's environment.
+// server completes a definition from the worker's environment.
 func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, error) {
 	s := mcp.Server{
 		Name: name, Command: d.Command, Args: d.Args, URL: d.URL,
@@ -227,25 +226,25 @@ func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, er
 	return s, nil
 }
 
-// secrets are the variables, as NAME=VALUE, that the operator's MCP servers are
-// given. What of them is a secret goes by the name.
+// secrets returns the variables of the operator's MCP servers, as NAME=VALUE. Redaction
+// selects the secrets by name.
 func (t *Tools) secrets() []string {
 	var all []string
 	for name, d := range t.servers {
-		if s, err := t.server("", name, d); err == nil { // without its variables it is not started
-			all = append(all, handed(s)...)
+		if s, err := t.server("", name, d); err == nil { // a server without its variables is not started
+			all = append(all, variables(s)...)
 		}
 	}
 	return all
 }
 
-// handed is what a server is given that could be a secret, as NAME=VALUE.
-func handed(s mcp.Server) []string {
+// variables returns the values that a server receives, as NAME=VALUE.
+func variables(s mcp.Server) []string {
 	var all []string
 	for name, value := range s.Env {
 		all = append(all, name+"="+value)
 	}
-	if s.Token != "" { // it has no name of its own there
+	if s.Token != "" {
 		all = append(all, "MCP_TOKEN="+s.Token)
 	}
 	return all
@@ -276,16 +275,4 @@ func (r redacting) Run(ctx context.Context, call llm.ToolCall) (loop.Output, err
 	out, err := r.opened.Run(ctx, call)
 	out.Text = r.redactor.String(out.Text)
 	return out, err
-}
-
-// lacking are sentences for people about tools of teams that this worker has not
-// what they need for.
-func (t *Tools) lacking(ctx context.Context, teams map[string]config.Team) []string {
-	var lacking []string
-	for _, name := range slices.Sorted(maps.Keys(teams)) {
-		if err := t.Check(ctx, teams[name]); err != nil {
-			lacking = append(lacking, fmt.Sprintf("sessions of the team %s cannot work here: %s", name, strings.TrimSuffix(err.Error(), ".")))
-		}
-	}
-	return lacking
 }

@@ -21,7 +21,7 @@ import (
 // without is a worker without a configuration, on a host that gives a level.
 func without(s settings.Settings, level sandbox.Level) *Tools {
 	t := NewTools(s)
-	t.asked.Do(func() {
+	t.probed.Do(func() {
 		t.host = sandbox.Host{Level: level, Missing: []string{"user namespaces are off: switch them on"}}
 		t.refusal = t.tryShell()
 	})

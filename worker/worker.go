@@ -1,13 +1,18 @@
 package worker
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -19,6 +24,7 @@ import (
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
 	"conclave/engine/redact"
+	"conclave/engine/step"
 	"conclave/worker/settings"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
@@ -26,67 +32,57 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// Config says what a worker process is made of.
+// Config configures a worker process.
 type Config struct {
 	Client client.Client
 	Store  artifact.Store
 
-	// TaskQueue is drive.TaskQueue if empty.
+	// TaskQueue defaults to drive.TaskQueue.
 	TaskQueue string
 
-	// NoSteps makes a worker that answers queries, moves sessions along and keeps
-	// their books, but never runs a step. The fields below are for steps only.
+	// NoSteps makes a worker that runs workflows and bookkeeping activities, but no
+	// steps. The fields below are for steps only.
 	NoSteps bool
 
 	Teams activities.Teams
 
-	// Models builds the agents' models.
-	Models Models
+	Models  Models
+	Tools   *Tools // by default those of an empty configuration
+	Scratch string // parent of the workspaces' directory; by default the system's temporary one
+	Cache   string // directory of the content cache; empty for none
 
-	// Tools opens the agents' tools; those of a worker without a configuration if
-	// nil.
-	Tools *Tools
-
-	// Scratch is where steps keep their workspaces while they run; the system's
-	// temporary directory if empty.
-	Scratch string
-
-	// Cache is where content is kept that was stored or read once; empty for
-	// nowhere.
-	Cache string
-
-	// MaxConcurrentSteps is 32 if 0: steps wait for models, not for a processor.
+	// MaxConcurrentSteps defaults to 32: steps wait for models, not for a processor.
 	MaxConcurrentSteps int
 
-	// OnFatal is told when the worker cannot go on, for instance because its
-	// namespace is gone; nil for nobody.
-	OnFatal func(error)
+	// onFatal is called when the worker cannot continue, for instance because its
+	// namespace is gone.
+	onFatal func(error)
 }
 
 const (
 	defaultSteps = 32
 
-	// stepPollers take the steps of a wave at once. With the SDK's two, a third
-	// step waits until a poller is back from the server.
+	// stepPollers fetch the steps of a wave at once. With the SDK's two, a third step
+	// waits until a poller returns from the server.
 	stepPollers = 8
 
-	// stopTimeout is how long a stopping worker waits for its steps. They end
-	// within a second: what they had is not lost, another worker runs them again.
+	// stopTimeout is how long a stopping worker waits for its steps. They end within a
+	// second, and another worker resumes them.
 	stopTimeout = 5 * time.Second
 
-	// heartbeatThrottle bounds how long a cancellation waits for a heartbeat on
-	// servers that cannot push it.
+	// heartbeatThrottle bounds how long a cancellation waits for a heartbeat on servers
+	// that cannot push it.
 	heartbeatThrottle = 5 * time.Second
 )
 
-// Worker polls a task queue and the one of its steps.
+// Worker polls a task queue and the queue of its steps.
 type Worker struct {
 	sessions sdkworker.Worker
 	steps    sdkworker.Worker // nil without steps
 	scratch  *scratch
 }
 
-// New assembles a worker; Start makes it poll.
+// New assembles a worker.
 func New(c Config) (*Worker, error) {
 	if c.Client == nil || c.Store == nil {
 		return nil, errors.New("a worker needs a client and a store")
@@ -103,11 +99,11 @@ func New(c Config) (*Worker, error) {
 	c.Tools.Keep(c.Scratch, c.Cache)
 	c.cacheContent()
 	c.Models.servers = newServers()
-	nameBinary()
+	sdkworker.SetBinaryChecksum(binaryName())
 	w := &Worker{sessions: sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
 		WorkerStopTimeout:           stopTimeout,
 		DisableRegistrationAliasing: true,
-		OnFatalError:                c.OnFatal,
+		OnFatalError:                c.onFatal,
 	})}
 	w.sessions.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
 	w.sessions.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
@@ -133,7 +129,7 @@ func New(c Config) (*Worker, error) {
 		MaxHeartbeatThrottleInterval:       heartbeatThrottle,
 		WorkerStopTimeout:                  stopTimeout,
 		DisableRegistrationAliasing:        true,
-		OnFatalError:                       c.OnFatal,
+		OnFatalError:                       c.onFatal,
 	})
 	sessions.RegisterSteps(w.steps)
 	pipelines.RegisterSteps(w.steps)
@@ -141,8 +137,7 @@ func New(c Config) (*Worker, error) {
 	return w, nil
 }
 
-// process returns what activities need of this process; without a scratch
-// directory it runs no steps.
+// process returns the activities' view of this process; s is nil if it runs no steps.
 func (c Config) process(s *scratch) attempt.Process {
 	p := attempt.Process{
 		Equipment: activities.Equipment{
@@ -158,7 +153,7 @@ func (c Config) process(s *scratch) attempt.Process {
 	return p
 }
 
-// Start begins to poll and returns.
+// Start begins to poll.
 func (w *Worker) Start() error {
 	if err := w.sessions.Start(); err != nil {
 		w.clear()
@@ -175,7 +170,7 @@ func (w *Worker) Start() error {
 	return nil
 }
 
-// Stop ends polling and hands running steps over.
+// Stop ends polling and hands running steps over to other workers.
 func (w *Worker) Stop() {
 	if w.steps != nil {
 		w.steps.Stop()
@@ -184,9 +179,70 @@ func (w *Worker) Stop() {
 	w.sessions.Stop()
 }
 
-// clear removes the workspaces of steps.
+// clear removes the workspaces.
 func (w *Worker) clear() {
 	if w.scratch != nil {
 		w.scratch.close()
 	}
+}
+
+// doorbell returns a function that reads the doorbell of a run from its workflow's
+// memo, which needs no worker of workflows.
+func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (step.Bell, error) {
+	return func(ctx context.Context, workflowID, runID string) (step.Bell, error) {
+		var bell step.Bell
+		described, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
+		if err != nil {
+			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
+		}
+		payload, rung := described.GetWorkflowExecutionInfo().GetMemo().GetFields()[drive.MemoDoorbell]
+		if !rung {
+			return bell, nil
+		}
+		if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
+			return step.Bell{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
+		}
+		return bell, nil
+	}
+}
+
+// cacheBytes is the size of the content cache.
+const cacheBytes = 2 << 30
+
+// DefaultCache returns the default directory of the content cache, in the user's cache
+// directory; empty if the user has no home.
+func DefaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "conclave", "content")
+}
+
+// cacheContent puts the content cache before the store. Without one, as on a
+// read-only disk, all content is fetched each time.
+func (c *Config) cacheContent() {
+	if c.Cache == "" || c.NoSteps {
+		return
+	}
+	if cached, err := artifact.NewCache(c.Store, c.Cache, cacheBytes); err == nil {
+		c.Store = cached
+	}
+}
+
+// binaryName returns the commit that the program was built from, else its version.
+// Without it the SDK hashes the whole executable before the first poll, which takes a
+// good part of a second with the embedded servers in it.
+func binaryName() string {
+	const unknown = "conclave"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknown
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return cmp.Or(info.Main.Version, unknown)
 }

@@ -19,7 +19,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// flags are those of `conclave worker` that mean something on a cluster.
+// flags are the flags of `conclave worker` that apply to a cluster.
 type flags struct {
 	settings                  string // file
 	address, namespace, queue string
@@ -28,15 +28,15 @@ type flags struct {
 	offline                   bool
 }
 
-// The exit codes.
+// Exit codes.
 const (
-	exitStopped = 0 // it was told to stop
+	exitStopped = 0 // stopped by a signal
 	exitUsage   = 1 // nothing was started: usage, configuration, or a cluster out of reach
-	exitEnded   = 2 // it worked and cannot go on
+	exitEnded   = 2 // worked, but cannot continue
 )
 
-// code is the exit code for an error. An interrupted start is an orderly end.
-func code(ctx context.Context, err error) int {
+// exitCode returns the exit code of an error. An interrupted start is an orderly end.
+func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return exitStopped
@@ -46,7 +46,7 @@ func code(ctx context.Context, err error) int {
 	return exitUsage
 }
 
-// command is the whole command line. It logs to log.
+// command returns the command line. It logs to log.
 func command(log io.Writer) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
@@ -56,7 +56,7 @@ func command(log io.Writer) *cobra.Command {
 
 Temporal is found by --address and --namespace, TEMPORAL_* and temporal.toml. The
 workspaces and answers are kept in --bucket, with credentials and endpoint from
-AWS_*; it must honour conditional writes, which is tried before any work is taken.
+AWS_*; it must honour conditional writes, which is checked before any work starts.
 Keys of models come from the environment variables that providers name.`,
 		Example: `  conclave-worker --address temporal.example.com:7233 --bucket sessions --worker-config worker.yaml
   TEMPORAL_PROFILE=prod AWS_ENDPOINT_URL_S3=http://minio:9000 conclave-worker --bucket sessions --worker-config worker.yaml`,
@@ -67,7 +67,7 @@ Keys of models come from the environment variables that providers name.`,
 		DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return work(cmd.Context(), f, slog.New(slog.NewTextHandler(log, nil)))
+			return run(cmd.Context(), f, slog.New(slog.NewTextHandler(log, nil)))
 		},
 	}
 	set := cmd.Flags()
@@ -83,8 +83,8 @@ Keys of models come from the environment variables that providers name.`,
 	return cmd
 }
 
-// work checks the flags, reaches the cluster and works.
-func work(ctx context.Context, f flags, log *slog.Logger) error {
+// run checks the flags, connects to the cluster and works.
+func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg, err := f.config()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func work(ctx context.Context, f flags, log *slog.Logger) error {
 	})
 }
 
-// config is what flags and file say of the worker.
+// config returns the worker's configuration from flags and file.
 func (f flags) config() (worker.Config, error) {
 	var s settings.Settings
 	var err error
@@ -149,7 +149,7 @@ func (f flags) config() (worker.Config, error) {
 	return cfg, cfg.CheckPrices()
 }
 
-// version is what the linker recorded.
+// version returns the module version that the linker recorded.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

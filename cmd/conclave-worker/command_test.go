@@ -41,7 +41,7 @@ func does(t *testing.T, args ...string) (int, error) {
 	cmd := command(&bytes.Buffer{})
 	cmd.SetArgs(append([]string{}, args...))
 	err := cmd.ExecuteContext(t.Context())
-	return code(t.Context(), err), err
+	return exitCode(t.Context(), err), err
 }
 
 func TestWrongUsageStartsNothing(t *testing.T) {
@@ -97,10 +97,10 @@ func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	require.Equal(t, exitStopped, code(t.Context(), nil))
+	require.Equal(t, exitStopped, exitCode(t.Context(), nil))
 	require.Equal(t, exitStopped, code(stopped, context.Canceled))
-	require.Equal(t, exitUsage, code(t.Context(), errors.New("whatever")))
-	require.Equal(t, exitEnded, code(t.Context(), fmt.Errorf("%w: the namespace is gone", worker.ErrEnded)))
+	require.Equal(t, exitUsage, exitCode(t.Context(), errors.New("whatever")))
+	require.Equal(t, exitEnded, exitCode(t.Context(), fmt.Errorf("%w: the namespace is gone", worker.ErrEnded)))
 }
 
 func TestTheDefaultTeam(t *testing.T) {

@@ -71,7 +71,7 @@ func TestTheTable(t *testing.T) {
 	t.Parallel()
 	table, err := read(source)
 	require.NoError(t, err)
-	at, err := time.Parse(time.DateOnly, AsOf())
+	at, err := time.Parse(time.DateOnly, embedded().AsOf)
 	require.NoError(t, err)
 	require.False(t, at.Before(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 	models, hosts := 0, map[string]bool{}
@@ -116,7 +116,7 @@ func TestCost(t *testing.T) {
 	cached := 0.5
 	m := Model{
 		Tariff: Tariff{Input: 2, CachedInput: &cached, Output: 10},
-		Long:   &Long{Above: 1000, Tariff: Tariff{Input: 4, Output: 20}},
+		Long:   &long{Above: 1000, Tariff: Tariff{Input: 4, Output: 20}},
 	}
 	for name, tt := range map[string]struct {
 		usage llm.Usage

@@ -10,12 +10,12 @@ import (
 	"conclave/engine/config"
 )
 
-// name is the form of a provider's or a team's name.
+// name matches the name of a provider or a team.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// check finds what no tag can say.
+// check reports the problems that tags cannot express.
 func check(s Settings, c *config.Decoder) {
-	var providers []string // those that a team can name
+	var providers []string // with valid names
 	for _, n := range slices.Sorted(maps.Keys(s.Providers)) {
 		key := c.Key("providers", n)
 		if checkName(c, key, n, "provider") {
@@ -48,11 +48,11 @@ func check(s Settings, c *config.Decoder) {
 	}
 }
 
-func checkName(c *config.Decoder, key, n, what string) bool {
+func checkName(c *config.Decoder, key, n, kind string) bool {
 	if name.MatchString(n) {
 		return true
 	}
-	c.Report(key, "not the name of a %s: up to 63 letters, digits, ., _ or -, the first a letter or digit", what)
+	c.Report(key, "not the name of a %s: up to 63 letters, digits, ., _ or -, the first a letter or digit", kind)
 	return false
 }
 
@@ -71,7 +71,7 @@ func checkProvider(c *config.Decoder, key string, p Provider) {
 	}
 }
 
-// checkTeam refuses names of providers that are not there.
+// checkTeam reports unknown providers.
 func checkTeam(c *config.Decoder, key string, t config.Team, providers []string) {
 	for i, a := range t.Agents {
 		key := fmt.Sprintf("%s.agents[%d].backend.provider", key, i)
@@ -85,7 +85,7 @@ func checkTeam(c *config.Decoder, key string, t config.Team, providers []string)
 	}
 }
 
-// checkServers refuses names of MCP servers that are not there.
+// checkServers reports unknown MCP servers.
 func checkServers(c *config.Decoder, key string, t config.Team, servers []string) {
 	for i, a := range t.Agents {
 		for j, s := range a.MCPServers {

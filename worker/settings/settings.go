@@ -1,9 +1,23 @@
+// Package settings is the operator's configuration of a worker: the providers
+// that teams can name, the teams that sessions can name, and the worker's limits.
+//
+// It reads and checks a file, and is never taken from a session's input. The teams in
+// it obey the rules of such an input: they name providers, and define no addresses,
+// keys or programs. Package worker turns providers into models and looks up their
+// keys.
+//
+// Start with Settings: its fields are the keys of the file, and package config
+// decodes them by their tags.
 package settings
 
-import "conclave/engine/config"
+import (
+	"fmt"
+	"os"
 
-// Settings are what an operator says about a worker. The zero value says
-// nothing.
+	"conclave/engine/config"
+)
+
+// Settings are an operator's settings of a worker.
 type Settings struct {
 	Providers          map[string]Provider    `json:"providers" doc:"The API servers that teams can name."`
 	Teams              map[string]config.Team `json:"teams" doc:"The teams that sessions can name; default is used by a session that names none."`
@@ -21,23 +35,22 @@ type Provider struct {
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters of every request; those of an agent come first."`
 	Price     Price          `json:"price_per_million" doc:"What a million tokens cost, in US dollars. Models of different prices are different providers."`
 
-	// ContextWindow is in tokens; nil if it is not known.
+	// ContextWindow is in tokens; nil if it is unknown.
 	ContextWindow *int `json:"context_window" min:"256" max:"1000000000" doc:"How many tokens a conversation with a model of this provider can have, its reply included."`
 
-	// The limits of this worker, whatever number of agents and sessions share
-	// them; nil for none.
+	// The limits of this worker, shared by all agents and sessions; nil for none.
 	RequestsPerMinute *int `json:"requests_per_minute" min:"1" max:"1000000000" doc:"How many model calls this worker makes in a minute."`
 	TokensPerMinute   *int `json:"tokens_per_minute" min:"1" max:"1000000000000" doc:"How many input and output tokens this worker uses in a minute."`
 }
 
-// Price is in US dollars per million tokens. It is known if Input and Output are.
+// Price is in US dollars per million tokens.
 type Price struct {
 	Input       *float64 `json:"input" min:"0" max:"1000000" doc:"Input tokens that were not cached."`
 	CachedInput *float64 `json:"cached_input" min:"0" max:"1000000" doc:"Cached input tokens; as input if not given."`
 	Output      *float64 `json:"output" min:"0" max:"1000000" doc:"Output tokens, reasoning included."`
 }
 
-// Known says whether costs can be computed.
+// Known reports whether costs can be computed: Input and Output are set.
 func (p Price) Known() bool { return p.Input != nil && p.Output != nil }
 
 // MCPServer is a server of the Model Context Protocol: a program on standard
@@ -59,9 +72,9 @@ func (s MCPServer) definition(name string) config.MCPServer {
 	return config.MCPServer{Name: name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL}
 }
 
-// Sandbox is what the agents' shell is confined to.
+// Sandbox limits the agents' shell.
 type Sandbox struct {
-	Level          string   `json:"level" default:"full" enum:"full,landlock,off" doc:"How well commands have to be confined: full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host gives."`
+	Level          string   `json:"level" default:"full" enum:"full,landlock,off" doc:"How well commands have to be confined: full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host supports."`
 	Network        []string `json:"network,omitempty" doc:"Hosts that commands can reach, as host:port; not available in this version."`
 	TimeoutSeconds int      `json:"timeout_seconds" default:"600" min:"1" max:"86400" doc:"How long one command may run."`
 	CPUSeconds     int      `json:"cpu_seconds" default:"600" min:"1" max:"86400" doc:"How much processor time one command may take, of all its processes together."`
@@ -69,4 +82,21 @@ type Sandbox struct {
 	Processes      int      `json:"processes" default:"256" min:"8" max:"65536" doc:"How many processes and threads one command may have."`
 	Toolchains     []string `json:"toolchains,omitempty" doc:"Directories with programs beside the system's that commands may read and run, such as /opt/go."`
 	DiskMB         int      `json:"disk_mb" default:"1024" min:"1" max:"1048576" doc:"How much the workspace and the temporary files of one step may take."`
+}
+
+// Default returns the settings of a worker without a configuration.
+func Default() Settings { return config.Defaults[Settings]() }
+
+// Load reads a worker configuration from a YAML or JSON file. An error in the text
+// is of type config.Problems and lists all problems.
+func Load(path string) (Settings, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Settings{}, fmt.Errorf("read the worker configuration: %w; it takes a file that can be read", err)
+	}
+	return parse(path, data)
+}
+
+func parse(name string, data []byte) (Settings, error) {
+	return config.Decode(name, data, config.Cluster, check)
 }

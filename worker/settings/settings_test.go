@@ -1,4 +1,4 @@
-package settings_test
+package settings
 
 import (
 	"flag"
@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/config"
-	"conclave/worker/settings"
 )
 
 var update = flag.Bool("update", false, "write the expected messages")
@@ -45,7 +44,7 @@ func TestAWholeFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(whole), 0o600))
-	s, err := settings.Load(path)
+	s, err := Load(path)
 	require.NoError(t, err)
 
 	openai := s.Providers["openai"]
@@ -56,33 +55,33 @@ func TestAWholeFile(t *testing.T) {
 	require.InDelta(t, 0.125, *openai.Price.CachedInput, 0)
 	require.Equal(t, 500, *openai.RequestsPerMinute)
 	require.Equal(t, 200_000, *openai.TokensPerMinute)
-	require.Equal(t, settings.Provider{BaseURL: "http://127.0.0.1:11434/v1"}, s.Providers["local"], "no price, no limit, no key unless given")
+	require.Equal(t, Provider{BaseURL: "http://127.0.0.1:11434/v1"}, s.Providers["local"], "no price, no limit, no key unless given")
 
 	require.Len(t, s.Teams, 2)
 	require.Equal(t, "local", s.Teams["default"].Agents[1].Backend.Provider)
 	require.Equal(t, 12, s.Teams["trial"].Orchestrator.MaxStepsPerAgent, "teams have their defaults")
 	require.Equal(t, 8, s.MaxConcurrentSteps)
 
-	require.Equal(t, map[string]settings.MCPServer{
+	require.Equal(t, map[string]MCPServer{
 		"browser": {
 			Command: "npx", Args: []string{"@playwright/mcp"}, Env: map[string]string{"DISPLAY": ":0", "API_TOKEN": "${BROWSER_TOKEN}"},
 			CallTimeoutSeconds: 120,
 		},
 		"tickets": {URL: "https://tickets.example.com/mcp", TokenEnv: "TICKETS_TOKEN", CallTimeoutSeconds: 30},
 	}, s.MCPServers)
-	require.Equal(t, settings.Sandbox{Level: "landlock", TimeoutSeconds: 60, CPUSeconds: 600, MemoryMB: 512, Processes: 256, DiskMB: 1024, Toolchains: []string{"/opt/go"}}, s.Sandbox)
+	require.Equal(t, Sandbox{Level: "landlock", TimeoutSeconds: 60, CPUSeconds: 600, MemoryMB: 512, Processes: 256, DiskMB: 1024, Toolchains: []string{"/opt/go"}}, s.Sandbox)
 }
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	s, err := settings.Parse("worker.yaml", []byte("teams:\n"))
+	s, err := parse("worker.yaml", []byte("teams:\n"))
 	require.NoError(t, err)
-	require.Equal(t, settings.Settings{MaxConcurrentSteps: 32, Sandbox: settings.Sandbox{
+	require.Equal(t, Settings{MaxConcurrentSteps: 32, Sandbox: Sandbox{
 		Level: "full", TimeoutSeconds: 600, CPUSeconds: 600, MemoryMB: 2048, Processes: 256, DiskMB: 1024,
 	}}, s)
-	require.Equal(t, s, settings.Default(), "without a file the same holds")
+	require.Equal(t, s, Default(), "without a file the same holds")
 
-	_, err = settings.Load(filepath.Join(t.TempDir(), "none.yaml"))
+	_, err = Load(filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "read the worker configuration")
 }
@@ -99,7 +98,7 @@ func TestBrokenFilesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
 		title, rest, _ := strings.Cut(section, "\n")
 		text, want, ok := strings.Cut(rest, ">>>\n")
 		require.True(t, ok, "no >>> in %s", title)
-		s, err := settings.Parse("worker.yaml", []byte(text))
+		s, err := parse("worker.yaml", []byte(text))
 		var problems config.Problems
 		require.ErrorAs(t, err, &problems, title)
 		require.Zero(t, s, title)

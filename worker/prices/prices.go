@@ -1,0 +1,145 @@
+// Package prices has the list prices and context windows of models at the
+// providers' own addresses, as of a given day.
+//
+// They are a fallback. The cost that a server reports and the operator's
+// configuration take precedence (conclave/worker); a model in neither and not in the
+// table has an unknown price, never a price of zero. The table holds list prices of
+// plain calls: no discounts for batches, no surcharges for regions or for writing to
+// a cache. It is table.json; its figures are facts from the providers' price lists, as
+// the MIT-licensed genai-prices collects them.
+package prices
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"conclave/engine/llm"
+)
+
+//go:embed table.json
+var source []byte
+
+// Tariff is in US dollars per million tokens.
+type Tariff struct {
+	Input       float64  `json:"input"`
+	CachedInput *float64 `json:"cached_input"` // as Input if nil
+	Output      float64  `json:"output"`
+}
+
+// Cost returns the cost of calls in US dollars. Input tokens include the cached ones,
+// output tokens those of reasoning.
+func (t Tariff) Cost(u llm.Usage) float64 {
+	const perMillion = 1e-6
+	cachedInput := t.Input
+	if t.CachedInput != nil {
+		cachedInput = *t.CachedInput
+	}
+	cached := min(u.CachedInputTokens, u.InputTokens)
+	return perMillion * (float64(u.InputTokens-cached)*t.Input + float64(cached)*cachedInput + float64(u.OutputTokens)*t.Output)
+}
+
+// Model is a model at its provider.
+type Model struct {
+	Tariff
+
+	// ContextWindow is in tokens, the reply included; 0 if it is unknown.
+	ContextWindow int `json:"context_window"`
+
+	Long *long `json:"long"` // nil for none
+}
+
+// long is the tariff of all tokens of a call with more than Above input tokens.
+type long struct {
+	Above int64 `json:"above"`
+	Tariff
+}
+
+// Cost returns the cost of one call in US dollars.
+func (m Model) Cost(u llm.Usage) float64 {
+	if m.Long != nil && u.InputTokens > m.Long.Above {
+		return m.Long.Cost(u)
+	}
+	return m.Tariff.Cost(u)
+}
+
+// table is the content of table.json.
+type table struct {
+	AsOf      string     `json:"as_of"`   // YYYY-MM-DD
+	Routers   []string   `json:"routers"` // hosts that sell calls at the providers' prices
+	Providers []provider `json:"providers"`
+}
+
+// provider sells calls of models at its own hosts.
+type provider struct {
+	Name   string           `json:"name"`
+	Hosts  []string         `json:"hosts"`
+	Prefix string           `json:"prefix"` // of its models at a router; empty if others sell them there, too
+	Models map[string]Model `json:"models"`
+}
+
+// embedded is the table, decoded once. A test checks that it can be decoded.
+var embedded = sync.OnceValue(func() table {
+	t, _ := read(source)
+	return t
+})
+
+func read(data []byte) (table, error) {
+	var t table
+	if err := json.Unmarshal(data, &t); err != nil {
+		return table{}, fmt.Errorf("read the table of prices: %w", err)
+	}
+	return t, nil
+}
+
+// snapshot matches the end of a name that selects a snapshot of a model.
+var snapshot = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$`)
+
+// Find looks a model up by its server's address and its name there, first as it is,
+// then without a final date or -latest. Only providers' own addresses have prices:
+// another server may give a model any name. At a router, such as OpenRouter, the part
+// before the slash names the provider and the part after it the model, with dots or
+// dashes in its version.
+func Find(baseURL, model string) (Model, bool) {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Scheme != "https" || u.Port() != "" && u.Port() != "443" {
+		return Model{}, false
+	}
+	host, t := strings.ToLower(u.Hostname()), embedded()
+	if slices.Contains(t.Routers, host) {
+		return t.routed(model)
+	}
+	for _, p := range t.Providers {
+		if slices.Contains(p.Hosts, host) {
+			return p.find(model)
+		}
+	}
+	return Model{}, false
+}
+
+func (t table) routed(model string) (Model, bool) {
+	prefix, name, _ := strings.Cut(model, "/")
+	for _, p := range t.Providers {
+		if p.Prefix == "" || p.Prefix != prefix {
+			continue
+		}
+		if m, ok := p.find(name); ok {
+			return m, ok
+		}
+		return p.find(strings.ReplaceAll(name, ".", "-"))
+	}
+	return Model{}, false
+}
+
+func (p provider) find(name string) (Model, bool) {
+	m, ok := p.Models[name]
+	if !ok {
+		m, ok = p.Models[snapshot.ReplaceAllString(name, "")]
+	}
+	return m, ok
+}
