@@ -98,7 +98,7 @@ func TestExitCodes(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	require.Equal(t, exitStopped, exitCode(t.Context(), nil))
-	require.Equal(t, exitStopped, code(stopped, context.Canceled))
+	require.Equal(t, exitStopped, exitCode(stopped, context.Canceled))
 	require.Equal(t, exitUsage, exitCode(t.Context(), errors.New("whatever")))
 	require.Equal(t, exitEnded, exitCode(t.Context(), fmt.Errorf("%w: the namespace is gone", worker.ErrEnded)))
 }
