@@ -6,55 +6,54 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"conclave/engine/llm"
 )
 
-// Model plays one agent. A team of them comes to a decision like this:
+// Model plays one agent. A team of them decides like this:
 //
-//   - Shown no answers, each answers, with a text that its seed makes its own.
-//   - Shown three or more first answers, the agent with the highest number
-//     answers a second time, and the others vote: so their votes go stale.
-//   - In every other case it votes for the answer revised most often, of several
-//     for the lowest number. That depends only on what is shown, so that agents
-//     who are shown the same choose the same.
+//   - Without answers, each agent answers with a text that depends on its seed.
+//   - With three or more first answers, the agent with the highest number answers a second time and the
+//     others vote, so that their votes go stale.
+//   - Otherwise an agent votes for the answer with the most revisions, and among equals for the lowest
+//     number. Agents that see the same answers vote the same.
 //
-// Where the work is divided it answers once and then stops. Where it can only
-// answer, as a presenter can, it answers, and where a final answer is to be
-// judged it submits it: there is nobody here who could find it wanting.
+// If the work is divided, an agent answers once and then stops. A presenter, who can only answer, answers.
+// A final answer that is up for review is always submitted.
 //
-// What is told while it works counts like what it was told at first. An action
-// that was turned down for the sake of news is taken again, in the light of it.
+// News during a step counts like the prompt. An action that was rejected because of news is repeated in
+// the light of it.
 //
 // In a scenario it reports pass, and that nothing was tested.
 //
-// With other tools, or none, it plays the step of a pipeline: it goes where lines
-// such as "offline: call lint" of its prompt send it, and ends with a text.
+// With other tools, or none, it plays the step of a pipeline: it follows lines of its prompt such as
+// "offline: call lint", and ends with a text.
 type Model struct {
-	mark  string // tells its answers from others'
-	first int    // where it begins among the angles
+	mark  string // identifies its answers
+	first int    // index of its first angle
 }
 
-// New returns the model of one agent. Agents of a team need different seeds,
-// such as their IDs, for their answers to differ. The seed appears in no reply.
+// New returns the model of one agent. The answers of a team differ if their seeds do, such as the agents'
+// IDs. The seed appears in no reply.
 func New(seed string) *Model {
 	sum := sha256.Sum256([]byte(seed))
 	return &Model{mark: hex.EncodeToString(sum[:4]), first: int(sum[4])}
 }
 
-// Generate returns the next reply. Its only error is that ctx has ended.
+// Generate returns the next reply. Its only error is the end of ctx.
 func (m *Model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	if ctx.Err() != nil {
-		return llm.Reply{}, fmt.Errorf("asking the offline model: %w", context.Cause(ctx))
+		return llm.Reply{}, fmt.Errorf("ask the offline model: %w", context.Cause(ctx))
 	}
-	v := look(req, m.mark)
+	v := newView(req, m.mark)
 	message := llm.Message{Role: llm.Assistant}
 	switch {
 	case v.offers("submit"):
 		message.ToolCalls = []llm.ToolCall{call("submit", map[string]string{})}
 	case v.offers("report_result"):
-		message.ToolCalls = m.inspect(req, v)
-	case m.answers(v):
+		message.ToolCalls = m.reportResult(req, v)
+	case v.wantsAnswer():
 		message.ToolCalls = m.answer(v)
 	case v.offers("stop"):
 		message.ToolCalls = []llm.ToolCall{stop()}
@@ -69,21 +68,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error
 	return llm.Reply{Message: message, Usage: usage(req, message)}, nil
 }
 
-// answers reports whether it is time for an answer: there is nothing else to do,
-// or there is none of its own, or it is its turn to give a second one.
-func (m *Model) answers(v view) bool {
-	switch {
-	case !v.offers("new_answer"):
-		return false
-	case v.offers("stop"):
-		return v.own.number == 0
-	default:
-		return len(v.candidates) == 0 || v.improves()
-	}
-}
-
-// answer first leaves the answer in a file, where there are files, and then
-// submits it.
+// answer writes the answer to a file first, if it can, and then submits it.
 func (m *Model) answer(v view) []llm.ToolCall {
 	const file = "answer.md"
 	text := m.text(v)
@@ -96,19 +81,19 @@ func (m *Model) answer(v view) []llm.ToolCall {
 	return []llm.ToolCall{call("new_answer", map[string]string{"content": text})}
 }
 
-// vote first looks at the files of the answers, where there are any.
+// vote reads the files of the answers first, if it can.
 func (m *Model) vote(v view) []llm.ToolCall {
 	choice := v.choice()
 	if v.made["list_files"]+v.made["read_file"]+v.made["vote"] == 0 {
-		var looking []llm.ToolCall
+		var reads []llm.ToolCall
 		if v.offers("list_files") {
-			looking = append(looking, call("list_files", map[string]string{"path": "peers"}))
+			reads = append(reads, call("list_files", map[string]string{"path": "peers"}))
 		}
 		if v.offers("read_file") {
-			looking = append(looking, call("read_file", map[string]string{"path": "peers/" + choice.agent + "/answer.md"}))
+			reads = append(reads, call("read_file", map[string]string{"path": "peers/" + choice.agent + "/answer.md"}))
 		}
-		if len(looking) > 0 {
-			return looking
+		if len(reads) > 0 {
+			return reads
 		}
 	}
 	reason := fmt.Sprintf("The offline model votes by rule, not by merit: %s is the answer revised most often, the first of equals.", choice.label())
@@ -127,7 +112,7 @@ func call(name string, arguments map[string]string) llm.ToolCall {
 	return llm.ToolCall{Name: name, Arguments: string(text)}
 }
 
-// usage is a rough count, four bytes to a token. It costs nothing.
+// usage estimates four bytes a token, at no cost.
 func usage(req llm.Request, reply llm.Message) llm.Usage {
 	in := 0
 	for _, m := range req.Messages {
@@ -150,4 +135,41 @@ func length(m llm.Message) int {
 		n += len(c.Name) + len(c.Arguments)
 	}
 	return n
+}
+
+// markForm formats a model's mark for its answers. It precedes the question, so that no text of the
+// question can separate the mark from the answer's label.
+func markForm(mark string) string { return "Offline model " + mark }
+
+// angles make the answers of a team differ in their wording.
+func angles() []string {
+	return []string{
+		"A real answer would begin by asking what has to be true for the question to make sense.",
+		"Somebody with a model behind them might list the options first and weigh them after.",
+		"One would look here for numbers, and for who measured them.",
+		"The careful way is to say what is known, what is guessed, and what nobody can know yet.",
+		"Perhaps a counterexample settles it faster than any argument does.",
+		"Start small, check the result by hand, then generalise: that is the usual advice.",
+		"History often has a precedent; an answer could compare and say where the comparison limps.",
+		"Whoever asks this probably needs a recommendation rather than an essay.",
+	}
+}
+
+// text writes the answer. Every submission of a model has another text.
+func (m *Model) text(v view) string {
+	attempt := v.made["new_answer"]
+	revision := v.own.revision + 1
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, no language model was asked: this text comes from a fixed rule and shows how a team decides.\n", markForm(m.mark))
+	if attempt == 0 && v.question != "" {
+		fmt.Fprintf(&b, "\nThe question was: %s\n", v.question)
+	}
+	fmt.Fprintf(&b, "\n%s", angles()[(m.first+revision+attempt)%len(angles())])
+	if v.own.number > 0 {
+		fmt.Fprintf(&b, "\n\nRevision %d, written after a look at %d answers.", revision, len(v.shown()))
+	}
+	if attempt > 0 {
+		fmt.Fprintf(&b, "\n\nAttempt %d, because the one before did not stand.", attempt+1)
+	}
+	return b.String()
 }

@@ -10,82 +10,73 @@ import (
 	"conclave/engine/text"
 )
 
-// errandMark begins a line of a step's system prompt that tells this model where to
-// go. Other models may read it; it is no secret.
-const errandMark = "offline:"
+// directiveMark begins a line of a prompt that is addressed to this model. Other models see it, too.
+const directiveMark = "offline:"
 
-// errand is one such line:
+// directive is such a line in the system prompt of a pipeline's step:
 //
 //	offline: call lint
 //	offline: jump export
 //
-// Each is done once, in the order of the lines, if the step may go there.
-type errand struct {
-	tool string // by which it is done
-	to   string
+// Each is followed once, in order, if the step may go there.
+type directive struct {
+	tool string
+	to   string // destination
 }
 
-// step plays the step of a pipeline: its errands, then a text that says what was
-// asked and what the steps it called came to.
+// step plays the step of a pipeline: it follows its directives, then writes a text with the request and
+// the results of the steps it called.
 func (m *Model) step(req llm.Request) llm.Message {
-	for _, e := range errands(req) {
-		if !done(req, e) && offered(req, e) {
-			return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call(e.tool, map[string]string{"step_name": e.to})}}
+	for _, d := range directives(req) {
+		if !done(req, d) && offered(req, d) {
+			return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call(d.tool, map[string]string{"step_name": d.to})}}
 		}
 	}
 	return llm.Message{Role: llm.Assistant, Content: m.stepText(req)}
 }
 
-// errands are those that the system prompt has.
-func errands(req llm.Request) []errand {
+// directives returns those of the system prompt.
+func directives(req llm.Request) []directive {
 	tools := map[string]string{"call": "call_step", "jump": "jump_to_step"}
-	var found []errand
+	var found []directive
 	for _, message := range req.Messages {
 		if message.Role != llm.System {
 			continue
 		}
 		for line := range strings.Lines(message.Content) {
-			rest, ok := strings.CutPrefix(strings.TrimSpace(line), errandMark)
+			rest, ok := strings.CutPrefix(strings.TrimSpace(line), directiveMark)
 			words := strings.Fields(rest)
 			if ok && len(words) == 2 && tools[words[0]] != "" {
-				found = append(found, errand{tools[words[0]], words[1]})
+				found = append(found, directive{tools[words[0]], words[1]})
 			}
 		}
 	}
 	return found
 }
 
-// done reports whether the conversation, which a caller gets back whole, has the
-// call of an errand.
-func done(req llm.Request, e errand) bool {
+// done reports whether the conversation, which a caller gets back complete, contains the call of a directive.
+func done(req llm.Request, d directive) bool {
 	return slices.ContainsFunc(req.Messages, func(message llm.Message) bool {
 		return slices.ContainsFunc(message.ToolCalls, func(c llm.ToolCall) bool {
 			var arguments struct {
 				Step string `json:"step_name"`
 			}
-			return c.Name == e.tool && json.Unmarshal([]byte(c.Arguments), &arguments) == nil && arguments.Step == e.to
+			return c.Name == d.tool && json.Unmarshal([]byte(c.Arguments), &arguments) == nil && arguments.Step == d.to
 		})
 	})
 }
 
-// offered reports whether the step may do an errand.
-func offered(req llm.Request, e errand) bool {
+// offered reports whether the step may follow a directive.
+func offered(req llm.Request, d directive) bool {
 	return slices.ContainsFunc(req.Tools, func(t llm.Tool) bool {
-		var schema struct {
-			Properties struct {
-				Step struct {
-					Enum []string `json:"enum"`
-				} `json:"step_name"`
-			} `json:"properties"`
-		}
-		return t.Name == e.tool && json.Unmarshal(t.Parameters, &schema) == nil && slices.Contains(schema.Properties.Step.Enum, e.to)
+		return t.Name == d.tool && slices.Contains(enum(t, "step_name"), d.to)
 	})
 }
 
-// maxQuoted is how much of what was asked or told is repeated, in bytes.
+// maxQuoted bounds a repeated request or message, in bytes.
 const maxQuoted = 300
 
-// stepText is the text that a step ends with.
+// stepText is the final text of a step.
 func (m *Model) stepText(req llm.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, no language model was asked: this text comes from a fixed rule.\n", markForm(m.mark))
@@ -96,16 +87,47 @@ func (m *Model) stepText(req llm.Request) string {
 		}
 		switch note, called := strings.CutPrefix(message.Content, "[Called step completed with result: "); {
 		case called:
-			fmt.Fprintf(&b, "\nA step that was called came to: %s\n", quoted(strings.TrimSuffix(note, "]")))
+			fmt.Fprintf(&b, "\nA called step returned: %s\n", quoted(strings.TrimSuffix(note, "]")))
 		case !asked:
 			asked = true
 			fmt.Fprintf(&b, "\nThe request was: %s\n", quoted(message.Content))
 		default:
-			fmt.Fprintf(&b, "\nIt was told: %s\n", quoted(message.Content))
+			fmt.Fprintf(&b, "\nA further message was: %s\n", quoted(message.Content))
 		}
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// quoted is the beginning of a text, on one line.
+// quoted returns the beginning of a text on one line.
 func quoted(s string) string { return text.Truncate(text.OneLine(s), maxQuoted) }
+
+// reportResult plays the step of a scenario: it records a note as evidence and reports pass, or fail after
+// the directive "offline: fail". Both reports say that nothing was tested.
+func (m *Model) reportResult(req llm.Request, v view) []llm.ToolCall {
+	var calls []llm.ToolCall
+	if v.offers("record_evidence") {
+		calls = append(calls, call("record_evidence", map[string]string{
+			"name": "after", "type": "stdout", "data": markForm(m.mark) + ": nothing was tested.\n",
+		}))
+	}
+	const untested = "The offline model reports by a fixed rule: nothing was tested."
+	report := `{"status":"pass","evidence_paths":[],"error":null,"summary":"` + untested + `"}`
+	if directedToFail(req) {
+		report = `{"status":"fail","evidence_paths":[],"error":"the step tells the offline model to fail","summary":"` + untested + `"}`
+	}
+	return append(calls, llm.ToolCall{Name: "report_result", Arguments: report})
+}
+
+func directedToFail(req llm.Request) bool {
+	for _, message := range req.Messages {
+		if message.Role != llm.User {
+			continue
+		}
+		for line := range strings.Lines(message.Content) {
+			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), directiveMark); ok && strings.TrimSpace(rest) == "fail" {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -11,31 +11,31 @@ import (
 	"conclave/engine/llm"
 )
 
-// view is what a request shows.
+// view is the state of the team as a request shows it.
 type view struct {
 	tools      []string
 	question   string
-	candidates []candidate // who can be voted for, in the order of the tool's enum
-	answers    []candidate // whose answers are mentioned, by number
-	own        candidate   // whose answer carries the mark of this model; zero if none is shown
+	candidates []candidate // possible votes, in the order of the tool's enum
+	answers    []candidate // mentioned answers, by number
+	own        candidate   // the answer with the mark of this model; zero if it is not shown
 
-	made  map[string]int // calls made so far in the conversation, by tool
-	since map[string]int // those of them since anybody else said anything
+	made  map[string]int // calls in the conversation, by tool
+	since map[string]int // calls since the last user message, by tool
 }
 
-// candidate is an answer that is shown.
+// candidate is a shown answer.
 type candidate struct {
 	agent    string // agent<N>
 	number   int
-	revision int // the highest one shown
+	revision int // the highest shown
 }
 
 func (c candidate) label() string { return fmt.Sprintf("%s.%d", c.agent, c.revision) }
 
 var label = regexp.MustCompile(`\bagent([1-9][0-9]{0,3})\.([1-9][0-9]{0,3})\b`)
 
-// look reads the whole conversation, so that an update counts like the prompt.
-func look(req llm.Request, mark string) view {
+// newView reads the whole conversation, so that an update counts like the prompt.
+func newView(req llm.Request, mark string) view {
 	v := view{made: make(map[string]int), since: make(map[string]int)}
 	for _, t := range req.Tools {
 		v.tools = append(v.tools, t.Name)
@@ -61,28 +61,31 @@ func look(req llm.Request, mark string) view {
 	return v
 }
 
-// candidates are the values that the vote's agent_id may have.
+// candidates returns the possible values of the vote's agent_id.
 func candidates(vote llm.Tool) []candidate {
-	var schema struct {
-		Properties struct {
-			AgentID struct {
-				Enum []string `json:"enum"`
-			} `json:"agent_id"`
-		} `json:"properties"`
-	}
-	if json.Unmarshal(vote.Parameters, &schema) != nil {
-		return nil
-	}
 	var out []candidate
-	for _, agent := range schema.Properties.AgentID.Enum {
+	for _, agent := range enum(vote, "agent_id") {
 		number, _ := strconv.Atoi(strings.TrimPrefix(agent, "agent"))
 		out = append(out, candidate{agent: agent, number: number, revision: 1})
 	}
 	return out
 }
 
-// read takes in a user message: the question, which is in the first one, the
-// labels, and under which of them the own mark stands.
+// enum returns the values that a tool's schema allows for an argument.
+func enum(tool llm.Tool, argument string) []string {
+	var schema struct {
+		Properties map[string]struct {
+			Enum []string `json:"enum"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(tool.Parameters, &schema) != nil {
+		return nil
+	}
+	return schema.Properties[argument].Enum
+}
+
+// read adds a user message: the question, which is in the first one, the labels, and the one above the own
+// mark.
 func (v *view) read(text, mark string) {
 	if v.question == "" {
 		v.question = question(text)
@@ -99,7 +102,7 @@ func (v *view) read(text, mark string) {
 	}
 }
 
-// mention notes an answer, of each agent the newest.
+// mention keeps the newest answer of each agent.
 func (v *view) mention(named candidate) {
 	at, there := slices.BinarySearchFunc(v.answers, named, func(a, b candidate) int { return a.number - b.number })
 	if !there {
@@ -108,7 +111,7 @@ func (v *view) mention(named candidate) {
 	v.answers[at].revision = max(v.answers[at].revision, named.revision)
 }
 
-// question is the first section of a prompt, without its heading.
+// question returns the first section of a prompt, without its heading.
 func question(prompt string) string {
 	lines := strings.Split(strings.TrimSpace(prompt), "\n")
 	if strings.HasPrefix(lines[0], "#") {
@@ -122,8 +125,7 @@ func question(prompt string) string {
 
 func (v view) offers(tool string) bool { return slices.Contains(v.tools, tool) }
 
-// shown are the answers there are: the question may mention others,
-// which a vote cannot be for.
+// shown returns the answers that a vote can be for, if any: the question may mention others.
 func (v view) shown() []candidate {
 	if len(v.candidates) > 0 {
 		return v.candidates
@@ -131,8 +133,21 @@ func (v view) shown() []candidate {
 	return v.answers
 }
 
-// improves reports whether it falls to this model to answer a second time.
-func (v view) improves() bool {
+// wantsAnswer reports whether to answer: for lack of another action, of an own answer, or because it is
+// this agent's turn for a second one.
+func (v view) wantsAnswer() bool {
+	switch {
+	case !v.offers("new_answer"):
+		return false
+	case v.offers("stop"):
+		return v.own.number == 0
+	default:
+		return len(v.candidates) == 0 || v.ownTurn()
+	}
+}
+
+// ownTurn reports whether this agent has to answer a second time.
+func (v view) ownTurn() bool {
 	if len(v.candidates) < 3 || v.own.number == 0 || v.since["new_answer"] > 0 {
 		return false
 	}
@@ -148,8 +163,8 @@ func (v view) improves() bool {
 	return v.own.number == last.number
 }
 
-// choice is whom to vote for. A vote that was refused is not cast again while
-// there is another candidate; one that was turned down for the sake of news is.
+// choice returns the candidate to vote for. A refused vote is not repeated while there is another
+// candidate; one that was rejected because of news is.
 func (v view) choice() candidate {
 	ranked := slices.Clone(v.candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int {
