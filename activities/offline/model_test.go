@@ -30,7 +30,7 @@ func vote(agents ...string) llm.Tool {
 	return llm.Tool{Name: "vote", Parameters: json.RawMessage(`{"type":"object","properties":{"agent_id":{"type":"string","enum":` + string(enum) + `}}}`)}
 }
 
-// prompt shows answers given as label, text, label, text, …
+// prompt shows answers, which alternate label and text.
 func prompt(question string, answers ...string) []llm.Message {
 	text := "# Task\n\n" + question
 	if len(answers) > 0 {
@@ -60,7 +60,7 @@ func ask(t *testing.T, m *offline.Model, messages []llm.Message, tools ...llm.To
 	return reply.Message, names, arguments
 }
 
-// answerOf is the text that the model first answers.
+// answerOf returns the first answer of a model.
 func answerOf(t *testing.T, m *offline.Model, question string) string {
 	t.Helper()
 	_, names, arguments := ask(t, m, prompt(question), newAnswer)
@@ -68,7 +68,7 @@ func answerOf(t *testing.T, m *offline.Model, question string) string {
 	return arguments[0]["content"]
 }
 
-func TestFirstStepWritesAFileAndAnswers(t *testing.T) {
+func TestModel_writesAFileAndAnswers(t *testing.T) {
 	t.Parallel()
 	m := offline.New("agent_a")
 	conversation := prompt("Is a hot dog a sandwich?")
@@ -85,10 +85,10 @@ func TestFirstStepWritesAFileAndAnswers(t *testing.T) {
 	require.Contains(t, answer, "Offline model")
 	require.Contains(t, answer, "no language model was asked")
 	require.Contains(t, answer, "The question was: Is a hot dog a sandwich?\n")
-	require.NotContains(t, answer, "agent_a", "an answer names nobody")
+	require.NotContains(t, answer, "agent_a", "an answer names no agent")
 }
 
-func TestTeamDoesNotAnswerInUnison(t *testing.T) {
+func TestModel_differsBySeed(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for i := range 26 {
@@ -97,13 +97,13 @@ func TestTeamDoesNotAnswerInUnison(t *testing.T) {
 	require.Len(t, seen, 26)
 }
 
-func TestSameRequestSameReply(t *testing.T) {
+func TestModel_isDeterministic(t *testing.T) {
 	t.Parallel()
 	first := answerOf(t, offline.New("x"), "why?")
 	require.Equal(t, first, answerOf(t, offline.New("x"), "why?"))
 }
 
-func TestVotes(t *testing.T) {
+func TestModel_votes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		agents  []string
@@ -129,7 +129,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-func TestVoteLooksAtTheFilesFirst(t *testing.T) {
+func TestModel_readsFilesBeforeItVotes(t *testing.T) {
 	t.Parallel()
 	m := offline.New("a")
 	conversation := prompt("q", "agent1.1", "x", "agent2.2", "y")
@@ -146,7 +146,7 @@ func TestVoteLooksAtTheFilesFirst(t *testing.T) {
 	require.Equal(t, []string{"vote"}, names)
 }
 
-func TestHighestNumberAnswersASecondTime(t *testing.T) {
+func TestModel_highestNumberAnswersASecondTime(t *testing.T) {
 	t.Parallel()
 	const question = "Which, agent1.1 or agent2.1?"
 	a, b, c := offline.New("a"), offline.New("b"), offline.New("c")
@@ -165,7 +165,7 @@ func TestHighestNumberAnswersASecondTime(t *testing.T) {
 
 	refused := append(first, message, llm.ToolResult(message.ToolCalls[0], "rejected"))
 	_, names, _ = ask(t, c, refused, tools...)
-	require.Equal(t, []string{"vote"}, names, "a refused second answer is not insisted on")
+	require.Equal(t, []string{"vote"}, names, "a refused second answer is not repeated")
 
 	then := prompt(question, "agent1.1", answerOf(t, a, question), "agent2.1", answerOf(t, b, question), "agent3.2", second)
 	for _, m := range []*offline.Model{a, b, c} {
@@ -175,7 +175,7 @@ func TestHighestNumberAnswersASecondTime(t *testing.T) {
 	}
 }
 
-func TestTwoAgentsVoteAtOnce(t *testing.T) {
+func TestModel_votesImmediatelyInATeamOfTwo(t *testing.T) {
 	t.Parallel()
 	a, b := offline.New("a"), offline.New("b")
 	shown := prompt("q", "agent1.1", answerOf(t, a, "q"), "agent2.1", answerOf(t, b, "q"))
@@ -185,7 +185,7 @@ func TestTwoAgentsVoteAtOnce(t *testing.T) {
 	}
 }
 
-func TestRefusedAnswerIsFollowedByAnother(t *testing.T) {
+func TestModel_repeatsARefusedAnswerInOtherWords(t *testing.T) {
 	t.Parallel()
 	m := offline.New("a")
 	conversation := prompt("q")
@@ -199,12 +199,12 @@ func TestRefusedAnswerIsFollowedByAnother(t *testing.T) {
 	require.Len(t, seen, 3)
 }
 
-func TestLongQuestionIsShortened(t *testing.T) {
+func TestModel_shortensALongQuestion(t *testing.T) {
 	t.Parallel()
 	require.Less(t, len(answerOf(t, offline.New("a"), strings.Repeat("wörd ", 5000))), 1000)
 }
 
-func TestUsageIsFreeButCounted(t *testing.T) {
+func TestModel_countsUsageAtNoCost(t *testing.T) {
 	t.Parallel()
 	reply, err := offline.New("a").Generate(t.Context(), llm.Request{
 		Messages: []llm.Message{{Role: llm.User, Content: strings.Repeat("x", 400)}},
@@ -217,7 +217,7 @@ func TestUsageIsFreeButCounted(t *testing.T) {
 	require.Zero(t, *reply.Usage.TotalUSD)
 }
 
-func TestEndedContext(t *testing.T) {
+func TestModel_endedContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -225,9 +225,9 @@ func TestEndedContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Whatever is offered and whatever is said, the conversation ends: the model
-// calls an ordinary tool at most twice, then ends its step or only talks.
-func TestEndsWithAnyTools(t *testing.T) {
+// The conversation ends for any tools and any text: the model calls at most two ordinary tools before it
+// ends its step or replies with text only.
+func TestModel_endsWithAnyTools(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		offers := []llm.Tool{
@@ -248,7 +248,7 @@ func TestEndsWithAnyTools(t *testing.T) {
 			}
 			if len(reply.Message.ToolCalls) == 0 {
 				if reply.Message.Content == "" {
-					t.Fatal("silence")
+					t.Fatal("an empty reply")
 				}
 				return
 			}
@@ -260,6 +260,6 @@ func TestEndsWithAnyTools(t *testing.T) {
 				conversation = append(conversation, llm.ToolResult(c, text.Draw(t, "result")))
 			}
 		}
-		t.Fatal("still at it")
+		t.Fatal("the conversation does not end")
 	})
 }

@@ -9,14 +9,14 @@ import (
 	"conclave/engine/llm"
 )
 
-// Where the work is divided, a part is answered once and then stopped on.
-func TestPartIsAnsweredOnce(t *testing.T) {
+// With divided work, an agent answers its part once and then stops.
+func TestModel_answersAPartOnce(t *testing.T) {
 	t.Parallel()
 	a, b := offline.New("a"), offline.New("b")
 	_, names, _ := ask(t, a, prompt("q"), newAnswer, stop)
 	require.Equal(t, []string{"new_answer"}, names)
 	_, names, _ = ask(t, a, prompt("q", "agent2.1", answerOf(t, b, "q")), newAnswer, stop)
-	require.Equal(t, []string{"new_answer"}, names, "the work of another is not its own")
+	require.Equal(t, []string{"new_answer"}, names, "another agent's work does not count")
 
 	shown := prompt("q", "agent1.1", answerOf(t, a, "q"), "agent2.1", answerOf(t, b, "q"))
 	_, names, arguments := ask(t, a, shown, newAnswer, stop)
@@ -28,8 +28,8 @@ func TestPartIsAnsweredOnce(t *testing.T) {
 	require.Equal(t, []string{"stop"}, names, "at its limit it stops")
 }
 
-// A presenter is offered new_answer only, and presents a text of its own.
-func TestPresenterAnswers(t *testing.T) {
+// A presenter can only answer, and writes a new text.
+func TestModel_answersAsPresenter(t *testing.T) {
 	t.Parallel()
 	a, b := offline.New("a"), offline.New("b")
 	mine := answerOf(t, a, "q")
@@ -40,14 +40,14 @@ func TestPresenterAnswers(t *testing.T) {
 	require.Contains(t, arguments[0]["content"], "after a look at 2 answers")
 }
 
-func TestFinalAnswerIsSubmitted(t *testing.T) {
+func TestModel_submitsAFinalAnswer(t *testing.T) {
 	t.Parallel()
 	message, names, _ := ask(t, offline.New("a"), prompt("q"), submit, restart, readFile)
 	require.Equal(t, []string{"submit"}, names)
 	require.JSONEq(t, `{}`, message.ToolCalls[0].Arguments)
 }
 
-func TestVotesWhereItMayNotAnswer(t *testing.T) {
+func TestModel_votesIfItCannotAnswer(t *testing.T) {
 	t.Parallel()
 	c := offline.New("c")
 	first := prompt("q", "agent1.1", "x", "agent2.1", "y", "agent3.1", answerOf(t, c, "q"))
@@ -55,9 +55,8 @@ func TestVotesWhereItMayNotAnswer(t *testing.T) {
 	require.Equal(t, []string{"vote"}, names)
 }
 
-// An action that was turned down for the sake of news is taken again, as what
-// is shown now has it: an update counts like the prompt.
-func TestActionIsTakenAgainAfterNews(t *testing.T) {
+// An action that was rejected because of news is repeated in the light of it.
+func TestModel_repeatsAnActionAfterNews(t *testing.T) {
 	t.Parallel()
 	m := offline.New("a")
 	news := llm.Message{Role: llm.User, Content: prompt("", "agent2.2", "better")[1].Content}
@@ -75,11 +74,11 @@ func TestActionIsTakenAgainAfterNews(t *testing.T) {
 
 	_, names, arguments = ask(t, m, withdrawn(shown, news), tools...)
 	require.Equal(t, []string{"vote"}, names)
-	require.Equal(t, "agent2", arguments[0]["agent_id"], "the newest is preferred")
+	require.Equal(t, "agent2", arguments[0]["agent_id"], "the newest answer is preferred")
 
 	_, names, arguments = ask(t, m, withdrawn(shown, said), tools...)
 	require.Equal(t, []string{"vote"}, names)
-	require.Equal(t, "agent1", arguments[0]["agent_id"], "it stands")
+	require.Equal(t, "agent1", arguments[0]["agent_id"], "the vote is unchanged")
 
 	answered := withdrawn(prompt("q"), said)
 	_, names, arguments = ask(t, m, answered, newAnswer)

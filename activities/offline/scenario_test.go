@@ -12,7 +12,7 @@ import (
 	scenarioagent "conclave/engine/scenario/agent"
 )
 
-func TestAScenarioStepIsReportedAsUntested(t *testing.T) {
+func TestModel_reportsAScenarioStepAsUntested(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]scenario.Status{
 		"Open the page.":                      scenario.Pass,

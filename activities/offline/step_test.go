@@ -12,8 +12,7 @@ import (
 	pipelineagent "conclave/engine/pipeline/agent"
 )
 
-// play has the model carry a step of a pipeline out under the rules of the real
-// engine, until it ends or goes elsewhere.
+// play runs a step of a pipeline under the rules of the real engine, until it ends or leaves for another step.
 func play(t *testing.T, task pipelineagent.Task) (kind, to, text string, conversation []llm.Message) {
 	t.Helper()
 	task.Most = 10
@@ -37,7 +36,7 @@ func play(t *testing.T, task pipelineagent.Task) (kind, to, text string, convers
 	return "", "", "", nil
 }
 
-func TestAStepGoesWhereItsPromptSaysOnceEach(t *testing.T) {
+func TestStep_followsEachDirectiveOnce(t *testing.T) {
 	t.Parallel()
 	task := pipelineagent.Task{
 		Prompt: "You write.\noffline: call lint\n  offline: jump export\n", Request: "Greet the world.", Destinations: []string{"lint", "export"},
@@ -57,7 +56,7 @@ func TestAStepGoesWhereItsPromptSaysOnceEach(t *testing.T) {
 	require.Contains(t, text, "no language model was asked")
 }
 
-func TestAStepWithoutErrandsEndsWithAText(t *testing.T) {
+func TestStep_withoutDirectivesEndsWithAText(t *testing.T) {
 	t.Parallel()
 	for name, task := range map[string]pipelineagent.Task{
 		"none":        {Prompt: "You write."},

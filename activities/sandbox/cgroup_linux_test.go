@@ -13,7 +13,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-func TestACommandHasACgroupOfItsOwn(t *testing.T) {
+func TestRun_inItsOwnCgroup(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		groups := cgroupDir(t)
@@ -41,7 +41,7 @@ func TestACommandHasACgroupOfItsOwn(t *testing.T) {
 	})
 }
 
-// cgroupDir makes a directory in the v2 tree, where this machine lets us.
+// cgroupDir makes a directory in the v2 tree, if this machine allows it.
 func cgroupDir(t *testing.T) string {
 	t.Helper()
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {

@@ -12,7 +12,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-func TestReadOnlyParts(t *testing.T) {
+func TestReadOnly_protectsParts(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level, func(o *sandbox.Options) {
@@ -40,7 +40,7 @@ func TestReadOnlyParts(t *testing.T) {
 	})
 }
 
-func TestAReadOnlyPartThatBecameALinkIsNotFollowed(t *testing.T) {
+func TestReadOnly_doesNotFollowLinks(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, sandbox.Full, func(o *sandbox.Options) {
 		o.ReadOnly = []string{"peers"}
@@ -49,7 +49,7 @@ func TestAReadOnlyPartThatBecameALinkIsNotFollowed(t *testing.T) {
 	b.must(t, "true")
 }
 
-func TestTheEnvironmentIsBuiltByHand(t *testing.T) {
+func TestEnvironment_hasNoVariableOfTheWorker(t *testing.T) {
 	const secret = "in-the-worker's-environment"
 	t.Setenv("PROVIDER_KEY", secret)
 	for _, level := range append(confining(t), sandbox.Off) {
@@ -68,7 +68,7 @@ func TestTheEnvironmentIsBuiltByHand(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentOfACommand(t *testing.T) {
+func TestEnvironment_ofACommand(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, sandbox.Off)
 	var out strings.Builder
@@ -79,7 +79,7 @@ func TestTheEnvironmentOfACommand(t *testing.T) {
 	require.Equal(t, "true C\n", out.String())
 }
 
-func TestNothingElseIsInReach(t *testing.T) {
+func TestRun_nothingElseIsInReach(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		secret := filepath.Join(t.TempDir(), "secret")
@@ -112,7 +112,7 @@ func TestNothingElseIsInReach(t *testing.T) {
 		data, err := os.ReadFile(secret)
 		require.NoError(t, err)
 		require.Equal(t, "private", string(data))
-		// Nothing but the standard three descriptors and the one that lists them.
+		// The standard three descriptors and the one that lists them.
 		if level == sandbox.Full {
 			require.Equal(t, "0\n1\n2\n3\n", b.must(t, "exec ls /proc/self/fd"))
 			require.Equal(t, "lo:", strings.Fields(b.must(t, "tail -n +3 /proc/net/dev"))[0])

@@ -14,10 +14,10 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// host asks what this machine gives, once for all tests.
+// host is probed once for all tests.
 var host = sync.OnceValue(func() sandbox.Host { return sandbox.Probe(context.Background()) })
 
-// confining are the levels that confine, of those that this machine gives.
+// confining returns the confining levels that this machine gives.
 func confining(t *testing.T) []sandbox.Level {
 	t.Helper()
 	switch host().Level {
@@ -31,7 +31,7 @@ func confining(t *testing.T) []sandbox.Level {
 	}
 }
 
-// perLevel runs a test at each level that confines.
+// perLevel runs a test at each confining level.
 func perLevel(t *testing.T, test func(t *testing.T, level sandbox.Level)) {
 	t.Helper()
 	for _, level := range confining(t) {
@@ -47,7 +47,7 @@ type box struct {
 	workspace, temp string
 }
 
-// openBox opens a sandbox of a level in a new workspace.
+// openBox opens a sandbox at a level in a new workspace.
 func openBox(t *testing.T, level sandbox.Level, change ...func(*sandbox.Options)) box {
 	t.Helper()
 	if level != sandbox.Off && !slices.Contains(confining(t), level) {
@@ -70,7 +70,7 @@ func within(limits sandbox.Limits) func(*sandbox.Options) {
 	return func(o *sandbox.Options) { o.Limits = limits }
 }
 
-// sh runs a script and gives what it wrote.
+// sh runs a script and returns its output.
 func (b box) sh(t *testing.T, script string) (sandbox.Exit, string) {
 	t.Helper()
 	var out bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-func TestAHostThatGivesLessIsRefused(t *testing.T) {
+func TestOpen_refusesAWeakerHost(t *testing.T) {
 	t.Parallel()
 	lacking := sandbox.Host{Level: sandbox.Landlock, Landlock: 7, Missing: []string{
 		"user namespaces are off (user.max_user_namespaces is 0); set sysctl user.max_user_namespaces=15000",
@@ -30,7 +30,7 @@ func TestAHostThatGivesLessIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `unknown sandbox level "strong"; use one of full, landlock, off`)
 }
 
-func TestOptionsThatAreRefused(t *testing.T) {
+func TestOpen_refusesOptions(t *testing.T) {
 	t.Parallel()
 	workspace, private := t.TempDir(), t.TempDir()
 	home, err := os.UserHomeDir()

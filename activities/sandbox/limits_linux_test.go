@@ -20,18 +20,17 @@ import (
 const (
 	python = "/usr/bin/python3"
 
-	// raceMemory is enough for the race detector, which the child has to live with under the limit for a
-	// moment.
+	// raceMemory has room for the race detector, with which the child runs under the limit for a moment.
 	raceMemory = 1 << 30
 )
 
-// remove is a function that writes a file of 1 MiB that no directory has any more.
+// remove is a Python function that keeps a file of 1 MiB without a name.
 const remove = `import tempfile,time as clock
 def removed():
   f=tempfile.TemporaryFile(buffering=0); f.write(b"x"*(1<<20)); clock.sleep(0.01); return f
 `
 
-// headless is a process whose first thread ends, while another does something.
+// headless is a process whose first thread ends while another one acts.
 func headless(do string) string {
 	return python + ` -c 'import ctypes,threading,time,platform
 def run():
@@ -41,12 +40,12 @@ threading.Thread(target=run).start()
 ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)'`
 }
 
-// eat is a process with that many bytes of memory.
+// eat is a process that uses that many bytes of memory.
 func eat(bytes string) string {
 	return python + ` -c 'x=bytearray(` + bytes + `); import time; time.sleep(60)'`
 }
 
-// endings are commands that go beyond a limit, each its own way.
+// endings are commands that exceed a limit.
 var endings = []struct {
 	name   string
 	limits sandbox.Limits
@@ -125,7 +124,7 @@ var endings = []struct {
 	{"output to both", sandbox.Limits{Output: 100_000, Time: 30 * time.Second}, `yes >&2 & yes`, sandbox.EndedOutput},
 }
 
-func TestLimitsEndACommand(t *testing.T) {
+func TestLimits_endACommand(t *testing.T) {
 	t.Parallel()
 	for _, test := range endings {
 		t.Run(test.name, func(t *testing.T) {
@@ -145,7 +144,7 @@ func TestLimitsEndACommand(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooMuchCanBeRemoved(t *testing.T) {
+func TestLimits_excessCanBeRemoved(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]sandbox.Limits{"bytes": {Disk: 8 << 20}, "files": {Files: 10}} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +163,7 @@ func TestWhatIsTooMuchCanBeRemoved(t *testing.T) {
 	}
 }
 
-func TestOneProcessCannotHaveMoreMemory(t *testing.T) {
+func TestLimits_memoryOfOneProcess(t *testing.T) {
 	t.Parallel()
 	needs(t, python)
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
@@ -175,7 +174,7 @@ func TestOneProcessCannotHaveMoreMemory(t *testing.T) {
 	})
 }
 
-func TestMemoryWithoutAProcessIsOutOfReach(t *testing.T) {
+func TestLimits_memoryWithoutAProcessIsDenied(t *testing.T) {
 	t.Parallel()
 	needs(t, python)
 	if host().Cgroup != "" {
@@ -189,7 +188,7 @@ func TestMemoryWithoutAProcessIsOutOfReach(t *testing.T) {
 	})
 }
 
-func TestOneFileCannotBeLarger(t *testing.T) {
+func TestLimits_sizeOfOneFile(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level, within(sandbox.Limits{Disk: 4 << 20}))
@@ -200,7 +199,7 @@ func TestOneFileCannotBeLarger(t *testing.T) {
 	})
 }
 
-func TestProcessesAreBounded(t *testing.T) {
+func TestLimits_processes(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 60 * time.Second}))
@@ -217,8 +216,8 @@ func TestProcessesAreBounded(t *testing.T) {
 	})
 }
 
-// Threads are limited like processes, and however fast they are made there are never more.
-func TestThreadsAreBounded(t *testing.T) {
+// Threads never exceed the limit, however fast they are made.
+func TestLimits_threads(t *testing.T) {
 	t.Parallel()
 	needs(t, python)
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
@@ -232,8 +231,8 @@ for i in range(300):
 	})
 }
 
-// Shells have children that end while they make others: no signal may disturb that.
-func TestPipelinesDoNotFail(t *testing.T) {
+// A shell's children end while it starts others; their signals must not disturb it.
+func TestLimits_pipelinesDoNotFail(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level, within(sandbox.Limits{Processes: 200}))
@@ -241,8 +240,8 @@ func TestPipelinesDoNotFail(t *testing.T) {
 	})
 }
 
-// Commands of one worker have one user: none may use up what another is given.
-func TestSandboxesDoNotTakeProcessesFromEachOther(t *testing.T) {
+// All commands of a worker run as one user, but each has its own limit.
+func TestLimits_processesOfOtherSandboxesDoNotCount(t *testing.T) {
 	t.Parallel()
 	versions := map[sandbox.Level][]int{sandbox.Full: {1, host().Landlock}, sandbox.Landlock: {host().Landlock}}
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
@@ -279,8 +278,8 @@ func TestSandboxesDoNotTakeProcessesFromEachOther(t *testing.T) {
 	})
 }
 
-// The bomb is a bounded one, and stops by itself if nothing else stops it.
-func TestAForkBombIsBounded(t *testing.T) {
+// The bomb is bounded and ends by itself if no limit stops it.
+func TestLimits_forkBomb(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Time: 60 * time.Second}))
@@ -297,7 +296,7 @@ func TestAForkBombIsBounded(t *testing.T) {
 	})
 }
 
-func TestLimitsCannotBeLifted(t *testing.T) {
+func TestLimits_cannotBeLifted(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level, within(sandbox.Limits{Processes: 40, Memory: 1 << 30, Disk: 1 << 20, CPU: time.Minute}))
@@ -308,7 +307,7 @@ func TestLimitsCannotBeLifted(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheContextEndsTheCommand(t *testing.T) {
+func TestRun_endOfTheContextEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, level := range append(confining(t), sandbox.Off) {
 		t.Run(string(level), func(t *testing.T) {
@@ -325,7 +324,7 @@ func TestTheEndOfTheContextEndsTheCommand(t *testing.T) {
 	}
 }
 
-// watchful does something once a text was written.
+// watchful calls a function once a text was written.
 type watchful struct {
 	bytes.Buffer
 	until string
@@ -340,7 +339,7 @@ func (w *watchful) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func TestAnErrorOfTheWriterEndsTheCommand(t *testing.T) {
+func TestRun_errorOfTheWriterEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, level := range append(confining(t), sandbox.Off) {
 		t.Run(string(level), func(t *testing.T) {
@@ -355,7 +354,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
-func TestExit(t *testing.T) {
+func TestRun_exit(t *testing.T) {
 	t.Parallel()
 	for _, level := range append(confining(t), sandbox.Off) {
 		t.Run(string(level), func(t *testing.T) {

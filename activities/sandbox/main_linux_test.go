@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// holder is the name under which the tests start themselves as a worker that is to be killed.
+// holder is the variable that makes this binary a worker for a test to kill.
 const holder = "sandbox-holder"
 
-// childName is what the sandbox calls its child.
+// childName is the name of the sandbox's child.
 const childName = "conclave-sandbox"
 
 func TestMain(m *testing.M) {

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the child is told ends where one of its reads ends, too: no length of a command is taken for
-// the end of the worker.
-func TestACommandOfAnyLength(t *testing.T) {
+// The spec may end exactly at the end of one of the child's reads, which is not the end of the worker.
+func TestSpec_ofAnyLength(t *testing.T) {
 	t.Parallel()
 	host := Probe(t.Context())
 	for _, level := range []Level{Full, Landlock} {
@@ -34,9 +33,9 @@ func TestACommandOfAnyLength(t *testing.T) {
 	}
 }
 
-// A limit of the kernel on a user's processes is one for all that the user runs, unless there is a
-// user namespace: whoever else counts them, it is not set.
-func TestTheKernelLimitsOnlyWhatItCountsApart(t *testing.T) {
+// The kernel's limit on processes covers all processes of the user outside of a user namespace; the sandbox
+// must not set it there.
+func TestSpec_kernelLimitOnlyWithSeparateCounts(t *testing.T) {
 	t.Parallel()
 	limits := Limits{Processes: 10}
 	for _, test := range []struct {

@@ -18,7 +18,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// daemon leaves processes in every way that a shell knows, which count in a file.
+// daemon leaves background processes in every way that a shell has; they write to a file.
 const daemon = `
 tick() { while :; do echo x >> ticks; sleep 0.05; done; }
 tick & (tick &) ; (trap '' HUP TERM INT; tick) &
@@ -26,24 +26,24 @@ setsid sh -c 'while :; do echo x >> ticks; sleep 0.05; done' >/dev/null 2>&1 &
 while [ ! -s ticks ]; do sleep 0.02; done
 `
 
-func TestNothingIsLeftAfterRun(t *testing.T) {
+func TestRun_leavesNoProcess(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level)
 		start := time.Now()
 		b.must(t, daemon)
-		require.Less(t, time.Since(start), 10*time.Second, "a process that holds the output does not hold the call")
+		require.Less(t, time.Since(start), 10*time.Second, "a process that holds the output open does not block the call")
 		silent(t, b.workspace)
 	})
 }
 
-func TestACommandCannotEndItsGuard(t *testing.T) {
+func TestRun_commandCannotKillItsGuard(t *testing.T) {
 	t.Parallel()
 	needs(t, python)
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		versions := []int{host().Landlock}
 		if level == sandbox.Landlock {
-			versions = append(versions, 2) // what the kernel cannot tell, the filter has to
+			versions = append(versions, 2) // the filter has to replace the kernel's rule
 		}
 		for _, version := range versions {
 			b := openBox(t, level, within(sandbox.Limits{Time: 20 * time.Second}), func(o *sandbox.Options) { o.Host.Landlock = min(version, o.Host.Landlock) })
@@ -68,7 +68,7 @@ for s in signal.SIGSTOP, signal.SIGKILL:
 	})
 }
 
-func TestCloseEndsWhatRuns(t *testing.T) {
+func TestClose_endsCommands(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level)
@@ -81,7 +81,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	})
 }
 
-func TestNothingSurvivesAKilledWorker(t *testing.T) {
+func TestRun_nothingSurvivesAKilledWorker(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		dir := t.TempDir()
@@ -107,7 +107,7 @@ func TestNothingSurvivesAKilledWorker(t *testing.T) {
 	})
 }
 
-// hold is the worker that is killed: it runs a command that goes on for ever.
+// hold is the killed worker: it runs a command without an end.
 func hold() {
 	dir := os.Getenv("SANDBOX_DIR")
 	landlock, err := strconv.Atoi(os.Getenv("SANDBOX_LANDLOCK"))
@@ -129,8 +129,7 @@ func hold() {
 	os.Exit(1)
 }
 
-// silent says that nothing writes to the ticks any more. It waits several of their intervals, since
-// what does not happen has no event to wait for.
+// silent requires that no process writes to the ticks any more. It waits several of their intervals.
 func silent(t *testing.T, workspace string) {
 	t.Helper()
 	size := func() int64 {
@@ -146,8 +145,8 @@ func silent(t *testing.T, workspace string) {
 	require.Never(t, func() bool { now := size(); return now >= 0 && now != before }, 300*time.Millisecond, 50*time.Millisecond)
 }
 
-// processesOf lists the processes that have their working directory in a workspace, seen from the
-// host: by the real path, or by the mount of it in a namespace.
+// processesOf lists the host's processes with a workspace as their working directory, by its real path or
+// by a mount in a namespace.
 func processesOf(t *testing.T, workspace string) []string {
 	t.Helper()
 	var want syscall.Stat_t
@@ -176,8 +175,8 @@ func owner(t *testing.T, path string) int {
 	return int(st.Uid)
 }
 
-// The name alone makes no process a child: whoever calls a program so gets that program.
-func TestOnlyAChildIsOne(t *testing.T) {
+// A program with the child's name, but without its pipes or with an environment, runs as usual.
+func TestChild_needsMoreThanItsName(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*exec.Cmd){
 		"with an environment": func(cmd *exec.Cmd) { cmd.Env = []string{"A=B"} },

@@ -11,7 +11,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-func TestOrdinaryWorkRuns(t *testing.T) {
+func TestRun_ordinaryWork(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, program, script string
@@ -67,7 +67,7 @@ else: raise SystemExit(1)'`},
 			needs(t, test.program)
 			perLevel(t, func(t *testing.T, level sandbox.Level) {
 				if test.only != "" && test.only != level {
-					t.Skipf("level %s leaves no room for it", level)
+					t.Skipf("level %s does not allow it", level)
 				}
 				b := openBox(t, level, within(sandbox.Limits{Memory: 4 << 30, Processes: 512, Disk: 2 << 30, Files: 100_000, Output: 1 << 20}))
 				b.must(t, "set -e\n"+test.script)
@@ -76,7 +76,7 @@ else: raise SystemExit(1)'`},
 	}
 }
 
-// needs skips without a program of the system; those of the tests' user are not in the sandbox.
+// needs skips the test without a program of the system.
 func needs(t *testing.T, program string) {
 	t.Helper()
 	for _, dir := range []string{"", "/usr/bin", "/bin", "/usr/local/bin", "/usr/local/go/bin"} {
@@ -90,7 +90,7 @@ func needs(t *testing.T, program string) {
 	t.Skipf("%s is not installed", program)
 }
 
-func TestTheTemporaryDirectoryLastsAsLongAsTheSandbox(t *testing.T) {
+func TestSandbox_keepsTheTemporaryDirectory(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level)
@@ -103,7 +103,7 @@ func TestTheTemporaryDirectoryLastsAsLongAsTheSandbox(t *testing.T) {
 	})
 }
 
-func TestTheWorkerCanReadAndRemoveWhatCommandsMake(t *testing.T) {
+func TestSandbox_workerCanReadAndRemoveFiles(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		b := openBox(t, level)
@@ -127,7 +127,7 @@ func TestTheWorkerCanReadAndRemoveWhatCommandsMake(t *testing.T) {
 	})
 }
 
-func TestToolchains(t *testing.T) {
+func TestSandbox_toolchains(t *testing.T) {
 	t.Parallel()
 	perLevel(t, func(t *testing.T, level sandbox.Level) {
 		chain := t.TempDir()

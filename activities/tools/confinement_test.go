@@ -17,7 +17,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// every is each tool aimed at one path.
+// every calls each tool on one path.
 func (b bench) every(path string) map[string]string {
 	return map[string]string{
 		"read_file":      b.run("read_file", "path", path),
@@ -30,7 +30,7 @@ func (b bench) every(path string) map[string]string {
 	}
 }
 
-func TestNothingOutsideIsReached(t *testing.T) {
+func TestFiles_nothingOutsideIsReached(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "f"), []byte("secret"), 0o644))
@@ -46,12 +46,12 @@ func TestNothingOutsideIsReached(t *testing.T) {
 		"..", "../x", "dir/../../x", "/etc/passwd", outside + "/f", "out/f", "out/new", "outfile", "relative",
 		"dir/up/etc/passwd", "", " ", "a\x00b",
 	} {
-		for tool, told := range b.every(path) {
+		for tool, result := range b.every(path) {
 			if path == "" && (tool == "list_files" || tool == "search_files") {
 				continue // their path has a default
 			}
-			require.True(t, strings.HasPrefix(told, "error: "), "%s %q: %s", tool, path, told)
-			require.NotContains(t, told, "secret\n")
+			require.True(t, strings.HasPrefix(result, "error: "), "%s %q: %s", tool, path, result)
+			require.NotContains(t, result, "secret\n")
 		}
 	}
 	content, err := os.ReadFile(filepath.Join(outside, "f"))
@@ -66,7 +66,7 @@ func TestNothingOutsideIsReached(t *testing.T) {
 	require.Contains(t, b.run("list_files", "glob", "**"), "outfile -> ")
 }
 
-func TestPeersAreReadOnly(t *testing.T) {
+func TestFiles_peersAreReadOnly(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "peers/agent2/answer.md", "theirs", "a.txt", "mine")
 	require.NoError(t, os.Symlink("peers/agent2", b.at("theirs")))
@@ -89,8 +89,8 @@ func TestPeersAreReadOnly(t *testing.T) {
 	require.Equal(t, "theirs", b.run("read_file", "path", "link.md"), "reading by a link inside is fine")
 }
 
-// Opening a FIFO waits for a writer, and a device may do anything.
-func TestSpecialFilesAreRefusedWithoutWaiting(t *testing.T) {
+// Opening a FIFO blocks until there is a writer, and opening a device may have any effect.
+func TestFiles_specialFilesAreRefusedWithoutBlocking(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "a.txt", "x")
 	require.NoError(t, syscall.Mkfifo(b.at("fifo"), 0o644))
@@ -111,7 +111,7 @@ func TestSpecialFilesAreRefusedWithoutWaiting(t *testing.T) {
 	require.Contains(t, b.run("list_files"), "fifo (not a regular file)\n")
 }
 
-func TestHardLinkKeepsItsContent(t *testing.T) {
+func TestFiles_writesKeepTheContentOfHardLinks(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(outside, []byte("original"), 0o644))
@@ -127,13 +127,13 @@ func TestHardLinkKeepsItsContent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "original", string(content))
 	require.Equal(t, "changed", b.get("w"))
-	require.Equal(t, "original", b.get("e"), "what cannot be read cannot be edited")
+	require.Equal(t, "original", b.get("e"), "an unreadable file cannot be edited")
 	require.Equal(t, "mine", b.get("c"))
 }
 
-// A file with several names may be one outside of the workspace. In the sandbox
-// none can be made; a program beside it can.
-func TestHardLinksAreNotRead(t *testing.T) {
+// A file with several names may also lie outside of the workspace. Commands in the sandbox cannot make such
+// files, but programs outside can.
+func TestFiles_hardLinksAreNotRead(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o644))
@@ -155,12 +155,11 @@ func TestHardLinksAreNotRead(t *testing.T) {
 	require.NoFileExists(t, b.at("new"))
 
 	require.NoError(t, os.Remove(b.at("both")))
-	require.Equal(t, "mine", b.run("read_file", "path", "a.txt"), "one name is as good as any")
+	require.Equal(t, "mine", b.run("read_file", "path", "a.txt"), "a file with one name is readable")
 }
 
-// What a step is given can be read: restoring makes no hard links, not to the
-// cache of the machine either.
-func TestRestoredFilesHaveOneName(t *testing.T) {
+// The files of a step are readable: restoring them makes no hard links, not even to the cache.
+func TestFiles_restoredFilesHaveOneName(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)
@@ -180,8 +179,8 @@ func TestRestoredFilesHaveOneName(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, artifact.RemoveTree(b.at("peers"))) })
 }
 
-// Files of /proc have no size and as much content as they like.
-func TestFilesWithoutASizeAreBounded(t *testing.T) {
+// Files of /proc have the size 0 and content of any length.
+func TestFiles_withoutASizeAreBounded(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/kallsyms"); err != nil {
 		t.Skip("no /proc here")
@@ -195,8 +194,8 @@ func TestFilesWithoutASizeAreBounded(t *testing.T) {
 	require.Less(t, len(out.Text), 50<<10)
 }
 
-// A file that grows while it is read is read as far as a result goes.
-func TestAGrowingFile(t *testing.T) {
+// Reading a growing file ends at the limit of a result.
+func TestFiles_growingFileIsBounded(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "log", numbered(10))
 	grow, err := os.OpenFile(b.at("log"), os.O_APPEND|os.O_WRONLY, 0)
@@ -213,15 +212,15 @@ func TestAGrowingFile(t *testing.T) {
 			}
 		}
 	}()
-	told := b.run("read_file", "path", "log")
+	result := b.run("read_file", "path", "log")
 	close(stop)
 	<-stopped
 	require.NoError(t, grow.Close())
-	require.True(t, strings.HasPrefix(told, "line 1\n"))
-	require.LessOrEqual(t, strings.Count(told, "\n"), 2001)
+	require.True(t, strings.HasPrefix(result, "line 1\n"))
+	require.LessOrEqual(t, strings.Count(result, "\n"), 2001)
 }
 
-func TestDirectoriesAndFilesAreNotMistaken(t *testing.T) {
+func TestFiles_directoryInsteadOfFile(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "dir/f", "x", "a.txt", "y")
 	require.Contains(t, b.run("read_file", "path", "dir"), "dir is a directory; list_files")

@@ -33,7 +33,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, "copied peers/agent2/answer.md to answer.md (6 bytes)", b.run("copy_path", "from", "peers/agent2/answer.md", "to", "."))
 }
 
-func TestCopyRefuses(t *testing.T) {
+func TestCopy_refuses(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "a.txt", "x", "dir/sub/f", "x", "clash/dir", "a file", "peers/agent1/peers/f", "x")
 	require.NoError(t, os.Mkdir(b.at("void"), 0o755))
@@ -50,27 +50,27 @@ func TestCopyRefuses(t *testing.T) {
 		"leads out":                {"a.txt", "../x"},
 		"a.txt is a file":          {"dir", "a.txt"},
 	} {
-		told := b.run("copy_path", "from", pair[0], "to", pair[1])
-		require.Regexp(t, "^error: ", told)
-		require.Contains(t, told+" ", says)
+		result := b.run("copy_path", "from", pair[0], "to", pair[1])
+		require.Regexp(t, "^error: ", result)
+		require.Contains(t, result+" ", says)
 	}
 }
 
-func TestCopyLeavesOutWhatIsNotInside(t *testing.T) {
+func TestCopy_leavesOutLinksToTheOutside(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "peers/agent1/f", "x", "secret", "s")
 	for name, target := range map[string]string{"abs": "/etc/passwd", "up": "../../secret", "out": "../../../x", "self": "."} {
 		require.NoError(t, os.Symlink(target, b.at("peers/agent1/"+name)))
 	}
-	told := b.run("copy_path", "from", "peers/agent1", "to", "copy")
+	result := b.run("copy_path", "from", "peers/agent1", "to", "copy")
 	require.Equal(t, "copied 1 file from peers/agent1 to copy (1 bytes); left out 4 that are not files inside it: "+
-		"peers/agent1/abs, peers/agent1/out, peers/agent1/self, peers/agent1/up", told)
+		"peers/agent1/abs, peers/agent1/out, peers/agent1/self, peers/agent1/up", result)
 	entries, err := os.ReadDir(b.at("copy"))
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 }
 
-func TestFailedCopyLeavesNoHalf(t *testing.T) {
+func TestCopy_refusedCopyLeavesNoPart(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "tree/a", "x", "tree/z", "x", "to/z/in_the_way", "x")
 	require.Contains(t, b.run("copy_path", "from", "tree", "to", "to"), "to/z is a directory")

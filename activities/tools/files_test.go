@@ -18,14 +18,14 @@ import (
 
 var _ loop.Tools = (*tools.Opened)(nil)
 
-// bench is a workspace with tools on it.
+// bench is a workspace with the file tools.
 type bench struct {
 	t     *testing.T
 	dir   string
 	files *tools.Opened
 }
 
-// workspace makes one holding files given as path, content, path, content, …
+// workspace makes a bench with files, which alternate path and content.
 func workspace(t *testing.T, files ...string) bench {
 	t.Helper()
 	b := bench{t: t, dir: t.TempDir()}
@@ -54,7 +54,7 @@ func (b bench) get(name string) string {
 	return string(content)
 }
 
-// args builds arguments from name, value, name, value, …
+// args builds arguments from alternating names and values.
 func args(pairs ...any) string {
 	m := make(map[string]any)
 	for i := 0; i < len(pairs); i += 2 {
@@ -73,11 +73,11 @@ func (b bench) raw(tool, arguments string) string {
 	b.t.Helper()
 	out, err := b.files.Run(b.t.Context(), llm.ToolCall{ID: "1", Name: tool, Arguments: arguments})
 	require.NoError(b.t, err)
-	require.NotContains(b.t, out.Text, b.dir, "a model never sees where its workspace is")
+	require.NotContains(b.t, out.Text, b.dir, "a model never sees the path of its workspace")
 	return out.Text
 }
 
-func TestToolsAreTheContracts(t *testing.T) {
+func TestTools_matchTheContract(t *testing.T) {
 	t.Parallel()
 	b := workspace(t)
 	want := map[string]struct{ required, optional []string }{
@@ -115,36 +115,36 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "a.txt", "one\ntwo\n")
 	for name, tc := range map[string]struct{ tool, arguments, says string }{
-		"unknown tool":       {"read_fiel", `{}`, `there is no tool "read_fiel"; did you mean "read_file"?`},
-		"alien tool":         {"zzz", `{}`, `there is no tool "zzz"`},
-		"not JSON":           {"read_file", `{"path":`, `not a JSON object`},
-		"not an object":      {"read_file", `["a.txt"]`, `"path": string`},
-		"null":               {"read_file", `null`, `not a JSON object`},
-		"nothing":            {"read_file", ``, `needs the argument "path"`},
-		"missing":            {"write_file", `{"path":"x"}`, `needs the argument "content"`},
-		"unknown":            {"read_file", `{"file_path":"a.txt"}`, `has no argument "file_path"; did you mean "path"?`},
-		"misspelt":           {"edit_file", `{"path":"a.txt","oldstring":"x","new_string":"y"}`, `did you mean "old_string"?`},
-		"wrong type":         {"read_file", `{"path":"a.txt","offset":"2"}`, `offset`},
-		"wrong type, bool":   {"edit_file", `{"path":"a.txt","old_string":"x","new_string":"y","replace_all":"yes"}`, `want "boolean"`},
-		"number for a text":  {"write_file", `{"path":"a.txt","content":5}`, `want "string"`},
-		"null where needed":  {"read_file", `{"path":null}`, `path`},
-		"half a line":        {"read_file", `{"path":"a.txt","offset":1.5}`, `integer`},
-		"below the minimum":  {"read_file", `{"path":"a.txt","limit":0}`, `minimum`},
-		"negative":           {"read_file", `{"path":"a.txt","offset":-1}`, `minimum`},
-		"all takes are told": {"copy_path", `{}`, `{"from": string, "to": string}`},
+		"unknown tool":             {"read_fiel", `{}`, `there is no tool "read_fiel"; did you mean "read_file"?`},
+		"alien tool":               {"zzz", `{}`, `there is no tool "zzz"`},
+		"not JSON":                 {"read_file", `{"path":`, `not a JSON object`},
+		"not an object":            {"read_file", `["a.txt"]`, `"path": string`},
+		"null":                     {"read_file", `null`, `not a JSON object`},
+		"nothing":                  {"read_file", ``, `needs the argument "path"`},
+		"missing":                  {"write_file", `{"path":"x"}`, `needs the argument "content"`},
+		"unknown":                  {"read_file", `{"file_path":"a.txt"}`, `has no argument "file_path"; did you mean "path"?`},
+		"misspelt":                 {"edit_file", `{"path":"a.txt","oldstring":"x","new_string":"y"}`, `did you mean "old_string"?`},
+		"wrong type":               {"read_file", `{"path":"a.txt","offset":"2"}`, `offset`},
+		"wrong type, bool":         {"edit_file", `{"path":"a.txt","old_string":"x","new_string":"y","replace_all":"yes"}`, `want "boolean"`},
+		"number for a text":        {"write_file", `{"path":"a.txt","content":5}`, `want "string"`},
+		"null where needed":        {"read_file", `{"path":null}`, `path`},
+		"half a line":              {"read_file", `{"path":"a.txt","offset":1.5}`, `integer`},
+		"below the minimum":        {"read_file", `{"path":"a.txt","limit":0}`, `minimum`},
+		"negative":                 {"read_file", `{"path":"a.txt","offset":-1}`, `minimum`},
+		"all arguments are listed": {"copy_path", `{}`, `{"from": string, "to": string}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := bench{t, b.dir, b.files}.raw(tc.tool, tc.arguments)
-			require.True(t, strings.HasPrefix(told, "error: "), told)
-			require.Contains(t, told, tc.says)
+			result := bench{t, b.dir, b.files}.raw(tc.tool, tc.arguments)
+			require.True(t, strings.HasPrefix(result, "error: "), result)
+			require.Contains(t, result, tc.says)
 		})
 	}
 	require.Equal(t, "one\ntwo\n", b.raw("read_file", `{"path":"a.txt","offset":null,"limit":null}`), "null is absent")
 	require.Equal(t, "two\n", b.raw("read_file", `{"path":"a.txt","offset":2.0}`))
 }
 
-func TestEndedContextIsAFault(t *testing.T) {
+func TestRun_endedContextIsAnError(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "a.txt", "one")
 	stop := errors.New("fenced")
@@ -156,7 +156,7 @@ func TestEndedContextIsAFault(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheMachineryAreErrors(t *testing.T) {
+func TestRun_faultsOfTheHostAreErrors(t *testing.T) {
 	t.Parallel()
 	files, err := tools.Open(t.Context(), t.TempDir(), tools.Set{Files: true})
 	require.NoError(t, err)

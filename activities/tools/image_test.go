@@ -39,27 +39,27 @@ func encoded(t *testing.T, format string, width, height int) string {
 	return b.String()
 }
 
-func (b bench) look(path string) loop.Output {
+func (b bench) output(path string) loop.Output {
 	b.t.Helper()
 	out, err := b.files.Run(b.t.Context(), llm.ToolCall{Name: "read_file", Arguments: args("path", path)})
 	require.NoError(b.t, err)
 	return out
 }
 
-func TestReadShowsImages(t *testing.T) {
+func TestRead_showsImages(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"png", "jpeg", "gif", "webp"} {
 		data := encoded(t, format, 3, 2)
 		b := workspace(t, "a picture", data)
-		out := b.look("a picture")
-		require.Equal(t, []llm.Image{{MediaType: "image/" + format, Data: []byte(data)}}, out.Images, "whatever it is called")
+		out := b.output("a picture")
+		require.Equal(t, []llm.Image{{MediaType: "image/" + format, Data: []byte(data)}}, out.Images, "for any name")
 		require.Contains(t, out.Text, `["a picture" is an image (image/`+format)
 		require.Contains(t, out.Text, "it is shown below]")
 	}
 }
 
-// A provider that refuses a picture would end the step.
-func TestImagesThatNobodyTakesAreNotShown(t *testing.T) {
+// A provider that refuses an image would end the step.
+func TestRead_refusesUnusableImages(t *testing.T) {
 	t.Parallel()
 	whole := encoded(t, "png", 300, 200)
 	for name, tt := range map[string]struct{ content, says string }{
@@ -71,20 +71,20 @@ func TestImagesThatNobodyTakesAreNotShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out := workspace(t, "p", tt.content).look("p")
+			out := workspace(t, "p", tt.content).output("p")
 			require.Empty(t, out.Images)
 			require.Contains(t, out.Text, tt.says)
 		})
 	}
 }
 
-func TestOnlySoManyImagesAreShown(t *testing.T) {
+func TestRead_boundsTheNumberOfImages(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "p.png", encoded(t, "png", 1, 1))
 	shown := 0
 	for range 25 {
-		shown += len(b.look("p.png").Images)
+		shown += len(b.output("p.png").Images)
 	}
 	require.Equal(t, 20, shown)
-	require.Contains(t, b.look("p.png").Text, "the limit of 20 images in one turn is reached")
+	require.Contains(t, b.output("p.png").Text, "the limit of 20 images in one turn is reached")
 }

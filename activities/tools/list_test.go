@@ -45,20 +45,20 @@ func orDot(path string) string {
 	return path
 }
 
-func TestListIsBounded(t *testing.T) {
+func TestList_isBounded(t *testing.T) {
 	t.Parallel()
 	b := workspace(t)
 	for i := range 1100 {
 		b.put(fmt.Sprintf("f%04d", i), "")
 	}
-	told := b.run("list_files")
-	require.True(t, strings.HasPrefix(told, "f0000 (0 bytes)\n"))
-	require.True(t, strings.HasSuffix(told, "f0999 (0 bytes)\n[1000 of 1100 shown; list a directory further down, or use a narrower glob]\n"))
-	require.Equal(t, told, b.run("list_files", "glob", "f*"))
+	result := b.run("list_files")
+	require.True(t, strings.HasPrefix(result, "f0000 (0 bytes)\n"))
+	require.True(t, strings.HasSuffix(result, "f0999 (0 bytes)\n[1000 of 1100 shown; list a directory further down, or use a narrower glob]\n"))
+	require.Equal(t, result, b.run("list_files", "glob", "f*"))
 }
 
-// A matcher that backtracked over every ** would not finish this.
-func TestGlobIsLinear(t *testing.T) {
+// A matcher that backtracked over every ** would not end.
+func TestGlob_isLinear(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("a/", 100)
 	b := workspace(t, deep+"f", "x")

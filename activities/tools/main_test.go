@@ -14,7 +14,7 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// serve is the argument with which this program is an MCP server.
+// serve is the argument that makes this program an MCP server.
 const serve = "serve-mcp"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveMCP is a server with the tool greet, which, once called, has leave too.
+// serveMCP is a server with the tool greet, whose first call adds the tool leave.
 func serveMCP() error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "greeter", Version: "1"}, nil)
 	type who struct {
@@ -47,7 +47,7 @@ func serveMCP() error {
 	return server.Run(context.Background(), &sdk.StdioTransport{})
 }
 
-// greeter is that server.
+// greeter configures that server.
 func greeter(t *testing.T) mcp.Server {
 	t.Helper()
 	self, err := os.Executable()
@@ -55,5 +55,5 @@ func greeter(t *testing.T) mcp.Server {
 	return mcp.Server{Name: "greeter", Command: self, Args: []string{serve}}
 }
 
-// host is asked once for all tests.
+// host is probed once for all tests.
 var host = sync.OnceValue(func() sandbox.Host { return sandbox.Probe(context.Background()) })

@@ -36,17 +36,17 @@ func TestSearch(t *testing.T) {
 		"the path .. leads out":     {"pattern", "x", "path", ".."},
 		`needs the argument "patte`: {"path", "a"},
 	} {
-		told := b.run("search_files", arguments...)
-		require.True(t, strings.HasPrefix(told, "error: "), told)
-		require.Contains(t, told, says)
+		result := b.run("search_files", arguments...)
+		require.True(t, strings.HasPrefix(result, "error: "), result)
+		require.Contains(t, result, says)
 	}
 }
 
-func TestSearchIsBounded(t *testing.T) {
+func TestSearch_isBounded(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "many", strings.Repeat("hit\n", 500), "wide", strings.Repeat("w", 1<<20)+"\n", "z", "hit\n")
-	told := b.run("search_files", "pattern", "hit")
-	require.Equal(t, 201, strings.Count(told, "\n"))
-	require.True(t, strings.HasSuffix(told, "many:200: hit\n[200 matches shown, there are more; narrow the pattern, the path or the glob]\n"))
-	require.Less(t, len(b.run("search_files", "pattern", "w+")), 400, "a long line is cut")
+	result := b.run("search_files", "pattern", "hit")
+	require.Equal(t, 201, strings.Count(result, "\n"))
+	require.True(t, strings.HasSuffix(result, "many:200: hit\n[200 matches shown, there are more; narrow the pattern, the path or the glob]\n"))
+	require.Less(t, len(b.run("search_files", "pattern", "w+")), 400, "a long line is truncated")
 }

@@ -23,7 +23,7 @@ func (d desk) names() []string {
 	return names
 }
 
-func TestASetHasWhatIsAskedFor(t *testing.T) {
+func TestOpen_selectsTools(t *testing.T) {
 	t.Parallel()
 	files := []string{"read_file", "write_file", "edit_file", "list_files", "search_files", "copy_path"}
 	shell := &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}}
@@ -35,7 +35,7 @@ func TestASetHasWhatIsAskedFor(t *testing.T) {
 	require.Equal(t, append(files, "run_command", "mcp__greeter__greet"), all.names())
 }
 
-func TestASetRunsEachToolWhereItBelongs(t *testing.T) {
+func TestOpened_runsEachTool(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
 	require.Equal(t, "created a.txt (1 bytes)", d.run("write_file", "path", "a.txt", "content", "x"))
@@ -44,9 +44,8 @@ func TestASetRunsEachToolWhereItBelongs(t *testing.T) {
 	require.Equal(t, "Hello Ada, from "+dir+".", d.run("mcp__greeter__greet", "name", "Ada"))
 }
 
-// A tool that is not there is told with the nearest of all that are, whoever's
-// they are; one that is switched off is not there.
-func TestAnUnknownTool(t *testing.T) {
+// The error for an unknown tool suggests the nearest of all tools. A tool that is switched off is unknown.
+func TestOpened_unknownTool(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
 	require.Equal(t, `error: there is no tool "readfile"; did you mean "read_file"?`, d.run("readfile"))
@@ -61,7 +60,7 @@ func TestAnUnknownTool(t *testing.T) {
 	require.Contains(t, openDesk(t, tools.Set{}).run("mcp__greeter__greet"), "there is no tool")
 }
 
-func TestToolsOfServersComeAndGo(t *testing.T) {
+func TestOpened_followsChangesOfServerTools(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
 	require.Contains(t, d.run("mcp__greeter__leave"), "there is no tool")
@@ -70,7 +69,7 @@ func TestToolsOfServersComeAndGo(t *testing.T) {
 	require.Equal(t, "Goodbye.", d.run("mcp__greeter__leave"))
 }
 
-func TestASetThatCannotBeOpenedLeavesNothing(t *testing.T) {
+func TestOpen_failureLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	work := filepath.Join(dir, "work")
@@ -90,7 +89,7 @@ func TestASetThatCannotBeOpenedLeavesNothing(t *testing.T) {
 	require.ErrorContains(t, err, "open the workspace")
 }
 
-func TestClosingASetEndsIt(t *testing.T) {
+func TestOpened_closed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "work")
 	require.NoError(t, os.Mkdir(dir, 0o755))

@@ -18,7 +18,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// desk is a workspace with a set of tools on it.
+// desk is a workspace with opened tools.
 type desk struct {
 	t   *testing.T
 	dir string
@@ -43,14 +43,14 @@ func (d desk) run(tool string, pairs ...any) string {
 	return out.Text
 }
 
-// sh runs a command and returns how it ended and what it wrote.
+// sh runs a command and returns the description of its end and its output.
 func (d desk) sh(command string) (end, output string) {
 	d.t.Helper()
 	end, output, _ = strings.Cut(d.run("run_command", "command", command), "\n")
 	return end, output
 }
 
-// shells is a set with a shell at each level that this host gives.
+// shells runs a test with a shell at each level that this host gives.
 func shells(t *testing.T, limits sandbox.Limits, test func(*testing.T, desk)) {
 	t.Helper()
 	given := false
@@ -66,12 +66,12 @@ func shells(t *testing.T, limits sandbox.Limits, test func(*testing.T, desk)) {
 	}
 }
 
-// usual are limits within which every test has room.
+// usual are limits with room for every test.
 func usual() sandbox.Limits {
 	return sandbox.Limits{Time: time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 128, Disk: 256 << 20}
 }
 
-func TestACommand(t *testing.T) {
+func TestShell_command(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		end, output := d.sh("echo out; echo err >&2; echo again; exit 3")
@@ -93,8 +93,8 @@ func TestACommand(t *testing.T) {
 	})
 }
 
-// Commands and file tools see the same files, commands one another's too.
-func TestCommandsWorkInTheWorkspace(t *testing.T) {
+// Commands and file tools see the same files, including those of earlier commands.
+func TestShell_worksInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		d.run("write_file", "path", "src/a.txt", "content", "one\n")
@@ -103,11 +103,11 @@ func TestCommandsWorkInTheWorkspace(t *testing.T) {
 		require.Equal(t, "one\ntwo\n", d.run("read_file", "path", "src/b.txt"))
 		_, output = d.sh("cat $TMPDIR/x; rm -r src; ls -A")
 		require.Equal(t, "tmp\n", output)
-		require.Equal(t, "[nothing found in .]", d.run("list_files"), "nothing of ours is left there")
+		require.Equal(t, "[nothing found in .]", d.run("list_files"), "no file of the tools is left")
 	})
 }
 
-func TestPeersAreReadOnlyInTheShellToo(t *testing.T) {
+func TestShell_peersAreReadOnly(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		peer := filepath.Join(d.dir, "peers", "agent2")
@@ -125,7 +125,7 @@ func TestPeersAreReadOnlyInTheShellToo(t *testing.T) {
 	})
 }
 
-func TestTheRealPathIsNeverShown(t *testing.T) {
+func TestShell_hidesHostPaths(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		real, err := filepath.EvalSymlinks(filepath.Dir(d.dir))
@@ -144,7 +144,7 @@ func TestTheRealPathIsNeverShown(t *testing.T) {
 	})
 }
 
-func TestLongOutputIsKept(t *testing.T) {
+func TestShell_storesLongOutput(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		end, output := d.sh("seq 20000")
@@ -174,8 +174,8 @@ func TestLongOutputIsKept(t *testing.T) {
 	})
 }
 
-// An agent can put anything where outputs are kept.
-func TestOutputIsWrittenThroughNoLink(t *testing.T) {
+// An agent can replace the directory of outputs.
+func TestShell_storesOutputThroughNoLink(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		outside := t.TempDir()
@@ -191,7 +191,7 @@ func TestOutputIsWrittenThroughNoLink(t *testing.T) {
 	})
 }
 
-func TestACommandIsEndedAndTheNextOneWorks(t *testing.T) {
+func TestShell_worksAfterALimit(t *testing.T) {
 	t.Parallel()
 	limits := sandbox.Limits{Time: time.Minute, CPU: 6 * time.Second, Memory: 1 << 30, Processes: 40, Disk: 32 << 20} // the race detector takes a lot
 	shells(t, limits, func(t *testing.T, d desk) {
@@ -216,7 +216,7 @@ func TestACommandIsEndedAndTheNextOneWorks(t *testing.T) {
 	})
 }
 
-func TestACommandHasATime(t *testing.T) {
+func TestShell_timeLimit(t *testing.T) {
 	t.Parallel()
 	limits := usual()
 	limits.Time = 2 * time.Second
@@ -230,8 +230,8 @@ func TestACommandHasATime(t *testing.T) {
 	})
 }
 
-// What a command leaves in the background is ended with it.
-func TestNothingGoesOnAfterACommand(t *testing.T) {
+// Background processes end with their command.
+func TestShell_endsBackgroundProcesses(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		end, output := d.sh("(while :; do date +%N > alive; sleep 0.05; done) >/dev/null 2>&1 & sleep 0.3; echo started")
@@ -243,20 +243,20 @@ func TestNothingGoesOnAfterACommand(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheStepEndsACommand(t *testing.T) {
+func TestShell_endOfTheStepEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		cause := errors.New("the session is over")
 		ctx, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(200*time.Millisecond, func() { stop(cause) })
 		_, err := d.set.Run(ctx, llm.ToolCall{Name: "run_command", Arguments: `{"command": "sleep 60"}`})
-		require.ErrorIs(t, err, cause, "not a result: nobody is there to be told")
+		require.ErrorIs(t, err, cause, "an error, not a result for the model")
 		_, err = d.set.Run(ctx, llm.ToolCall{Name: "run_command", Arguments: `{"command": "true"}`})
 		require.ErrorIs(t, err, cause)
 	})
 }
 
-func TestArgumentsOfRunCommand(t *testing.T) {
+func TestShell_arguments(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		for given, says := range map[string]string{
@@ -279,7 +279,7 @@ func TestArgumentsOfRunCommand(t *testing.T) {
 	})
 }
 
-func TestTheModelIsToldWhatTheShellIs(t *testing.T) {
+func TestShell_description(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
 		list := d.set.Tools()
@@ -296,8 +296,8 @@ func TestTheModelIsToldWhatTheShellIs(t *testing.T) {
 	})
 }
 
-// Off confines nothing, and says nothing else.
-func TestAShellWithoutASandbox(t *testing.T) {
+// Level off confines nothing, and the description does not claim that it does.
+func TestShell_withoutASandbox(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh here")
@@ -309,7 +309,7 @@ func TestAShellWithoutASandbox(t *testing.T) {
 	require.Equal(t, ".\n", output)
 }
 
-func TestTheShellIsRefusedWhereItCannotBeConfined(t *testing.T) {
+func TestShell_refusedWithoutTheRequiredLevel(t *testing.T) {
 	t.Parallel()
 	_, err := tools.Open(t.Context(), t.TempDir(), tools.Set{Shell: &sandbox.Options{
 		Level: sandbox.Full, Host: sandbox.Host{Level: sandbox.Landlock, Missing: []string{"user namespaces are off"}}, Limits: usual(),

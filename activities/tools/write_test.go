@@ -19,10 +19,10 @@ func TestWrite(t *testing.T) {
 
 	entries, err := os.ReadDir(b.at("src/deep"))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "nothing is left of writing")
+	require.Len(t, entries, 1, "no temporary file is left")
 }
 
-func TestReplacedFileKeepsItsMode(t *testing.T) {
+func TestWrite_keepsTheMode(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "run.sh", "echo a")
 	require.NoError(t, os.Chmod(b.at("run.sh"), 0o755))
@@ -59,10 +59,10 @@ func TestEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := workspace(t, "f.go", code)
-			told := b.run("edit_file", "path", "f.go", "old_string", tc.old, "new_string", tc.new, "replace_all", tc.all)
-			require.Contains(t, told, tc.says)
+			result := b.run("edit_file", "path", "f.go", "old_string", tc.old, "new_string", tc.new, "replace_all", tc.all)
+			require.Contains(t, result, tc.says)
 			if tc.want == "" {
-				require.True(t, strings.HasPrefix(told, "error: "), told)
+				require.True(t, strings.HasPrefix(result, "error: "), result)
 				tc.want = code
 			}
 			require.Equal(t, tc.want, b.get("f.go"))
@@ -70,7 +70,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-func TestEditOfWhatIsNoText(t *testing.T) {
+func TestEdit_refusesBinaryAndLargeFiles(t *testing.T) {
 	t.Parallel()
 	b := workspace(t, "bin", "a\x00b", "big", strings.Repeat("x", 8<<20+1))
 	require.Contains(t, b.run("edit_file", "path", "bin", "old_string", "a", "new_string", "b"), "binary file of 3 bytes")
