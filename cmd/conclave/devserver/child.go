@@ -21,28 +21,28 @@ import (
 )
 
 const (
-	// grace is how long the stack outlives its last lease, so that commands
-	// typed one after the other share it.
+	// grace is the time that the stack outlives its last lease, so that consecutive
+	// commands share it.
 	grace = time.Second
-	// leasePoll is how often the child looks whether leases are held.
+	// leasePoll is the interval at which the child checks for leases.
 	leasePoll = 200 * time.Millisecond
-	// startLimit bounds a start, so that who waits for it hears of a failure.
+	// startLimit limits the start of the servers.
 	startLimit = time.Minute
-	// stopLimit bounds an orderly stop. What is stored survives a hard one.
+	// stopLimit limits an orderly stop. Stored data survives a hard one.
 	stopLimit = 3 * time.Second
 )
 
-// RunChild is the whole life of the child: it reads its order from stdin, serves until
-// the last lease is gone, ctx ends or the process is told to terminate, and logs to
-// stderr. Only localstack.Join starts it: the process must have inherited the lock of
-// its data directory. When RunChild returns, the process must end.
+// RunChild is the main function of the child: it reads its order from stdin, logs to
+// stderr, and serves until the last lease is released, ctx ends, or the process is
+// terminated. Only localstack.Join starts it: the process must have inherited the lock
+// of its data directory, and must exit when RunChild returns.
 func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	child, err := localstack.Adopt(stdin)
 	if err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(child) // it holds the locks until the process ends
-	// The server's own workers would hash the whole executable to name it.
+	defer runtime.KeepAlive(child) // it holds the locks until the process exits
+	// Otherwise the server's own workers hash the whole executable.
 	sdkworker.SetBinaryChecksum(headers.ServerVersion)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -61,8 +61,7 @@ func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	return err
 }
 
-// serve returns when no command has had a lease for the grace, ctx ends, or a server
-// fails.
+// serve returns after the grace without leases, when ctx ends, or when a server fails.
 func (s *servers) serve(ctx context.Context, child *localstack.Child) error {
 	tick := time.NewTicker(leasePoll)
 	defer tick.Stop()
@@ -88,9 +87,9 @@ func (s *servers) serve(ctx context.Context, child *localstack.Child) error {
 	}
 }
 
-// newLogger makes Temporal's logger: warnings and worse, one JSON object a
-// line. A fatal entry is Temporal's way to fail, also at start: it is told to
-// fatal, and then the process ends.
+// newLogger returns a logger for Temporal: warnings and errors, one JSON object a
+// line. Temporal reports failures, also at start, as fatal entries: newLogger passes
+// them to fatal and exits.
 func newLogger(w io.Writer, fatal func(error)) log.Logger {
 	core := zapcore.NewCore(
 		zapcore.NewJSONEncoder(log.DefaultZapEncoderConfig),
@@ -100,11 +99,11 @@ func newLogger(w io.Writer, fatal func(error)) log.Logger {
 	return log.NewZapLogger(zap.New(core, zap.WithFatalHook(fatalHook(fatal))))
 }
 
-// fatalHook ends the process after telling why.
+// fatalHook exits the process after reporting the error of a fatal entry.
 type fatalHook func(error)
 
 // OnWrite implements zapcore.CheckWriteHook.
-func (tell fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+func (report fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	reason := errors.New(entry.Message)
 	for _, field := range fields {
 		err, ok := field.Interface.(error)
@@ -116,6 +115,6 @@ func (tell fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Fiel
 			reason = fmt.Errorf("%w: %w", reason, localstack.ErrPortTaken)
 		}
 	}
-	tell(fmt.Errorf("start the Temporal server: %w", reason))
+	report(fmt.Errorf("start the Temporal server: %w", reason))
 	os.Exit(1)
 }

@@ -21,23 +21,22 @@ import (
 	"github.com/versity/versitygw/s3response"
 )
 
-// guard stands between the gateway and its files, for what the files' backend
-// does not promise by itself:
+// guard adds guarantees to the gateway's file backend:
 //
-//   - a body that ends early is refused instead of stored as far as it came;
-//   - what is acknowledged survives a loss of power;
+//   - a body that ends early is refused instead of stored in part;
+//   - acknowledged objects survive a power failure;
 //   - a write does not fail because a delete removes the directory that became
 //     empty under it;
-//   - a key names one object. Keys that a file system reads as another name of
+//   - a key names one object: keys that the file system reads as another name of
 //     the same file, and those of the backend's own files, are refused.
 //
-// Everything else goes straight to the backend.
+// Other methods are the backend's.
 type guard struct {
 	*posix.Posix
 	root string
-	// commits is held shared while an object is published, and alone while
-	// objects are deleted. Bodies are received outside of it, so that a slow
-	// client holds up nobody.
+	// commits is read-locked while an object is published and locked while objects
+	// are deleted. Bodies are received without it, so that a slow client blocks
+	// nobody.
 	commits sync.RWMutex
 }
 
@@ -54,8 +53,8 @@ var (
 	}
 )
 
-// canonical reports whether the key is the only name of its file. One trailing
-// slash is allowed: it marks a directory.
+// canonical reports whether the key is the only name of its file. A final slash
+// marks a directory.
 func canonical(key string) bool {
 	name := strings.TrimSuffix(key, "/")
 	return name != "" && name[0] != '/' && name != "." && name != ".." &&
@@ -63,7 +62,7 @@ func canonical(key string) bool {
 		name != posix.MetaTmpDir && !strings.HasPrefix(name, posix.MetaTmpDir+"/")
 }
 
-// PutObject stores an object whose body came in whole.
+// PutObject stores an object with a complete body.
 func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3response.PutObjectOutput, error) {
 	key := aws.ToString(in.Key)
 	if !canonical(key) {
@@ -72,7 +71,7 @@ func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3
 	p := g.publication(aws.ToString(in.Bucket), key)
 	defer p.end()
 	if strings.HasSuffix(key, "/") {
-		p.begin() // A directory has no body whose end could begin it.
+		p.begin() // a directory has no body
 	}
 	in.Body = receive(in.Body, in.ContentLength, p.begin)
 	out, err := g.PutObjectWithPostFunc(ctx, in, (*os.File).Sync)
@@ -82,13 +81,13 @@ func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3
 	return out, p.sync()
 }
 
-// UploadPart stores a part of an object, not yet visible, that came in whole.
+// UploadPart stores a complete part of an object, which is not visible yet.
 func (g *guard) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.UploadPartOutput, error) {
 	in.Body = receive(in.Body, in.ContentLength, nil)
 	return g.UploadPartWithPostFunc(ctx, in, (*os.File).Sync)
 }
 
-// CreateMultipartUpload begins an upload under a key that may be used.
+// CreateMultipartUpload begins an upload under a canonical key.
 func (g *guard) CreateMultipartUpload(ctx context.Context, in s3response.CreateMultipartUploadInput) (s3response.InitiateMultipartUploadResult, error) {
 	if !canonical(aws.ToString(in.Key)) {
 		return s3response.InitiateMultipartUploadResult{}, errBadKey
@@ -112,7 +111,7 @@ func (g *guard) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMult
 	return out, version, p.sync()
 }
 
-// CopyObject publishes a copy under a key that may be used.
+// CopyObject publishes a copy under a canonical key.
 func (g *guard) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (s3response.CopyObjectOutput, error) {
 	key := aws.ToString(in.Key)
 	if !canonical(key) {
@@ -128,7 +127,7 @@ func (g *guard) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (
 	return out, p.sync()
 }
 
-// DeleteObject deletes no object by another name than its own.
+// DeleteObject deletes the object of a canonical key.
 func (g *guard) DeleteObject(ctx context.Context, in *s3.DeleteObjectInput) (*s3.DeleteObjectOutput, error) {
 	if !canonical(aws.ToString(in.Key)) {
 		return nil, errBadKey
@@ -138,7 +137,7 @@ func (g *guard) DeleteObject(ctx context.Context, in *s3.DeleteObjectInput) (*s3
 	return g.Posix.DeleteObject(ctx, in)
 }
 
-// DeleteObjects deletes all or, if a key is not one, none.
+// DeleteObjects deletes all objects, or none if a key is not canonical.
 func (g *guard) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s3response.DeleteResult, error) {
 	if in.Delete != nil {
 		for _, object := range in.Delete.Objects {
@@ -152,13 +151,12 @@ func (g *guard) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s
 	return g.Posix.DeleteObjects(ctx, in)
 }
 
-// publication is the short last part of a write, in which an object appears
-// under its key.
+// publication is the short last part of a write, in which an object gets its key.
 type publication struct {
 	guard *guard
 	begun bool
-	// bucket and object are paths; above is the deepest directory on the way
-	// to the object that was there before.
+	// bucket and object are paths; above is the deepest existing directory above
+	// the object.
 	bucket, object, above string
 }
 
@@ -167,7 +165,7 @@ func (g *guard) publication(bucket, key string) *publication {
 	return &publication{guard: g, bucket: root, above: root, object: filepath.Join(root, filepath.FromSlash(key))}
 }
 
-// begin excludes deletes until end. Beginning twice is beginning once.
+// begin excludes deletes until end. Further calls do nothing.
 func (p *publication) begin() {
 	if p.begun {
 		return
@@ -183,22 +181,21 @@ func (p *publication) begin() {
 	}
 }
 
-// end lets deletes go on. A publication that never began has nothing to end.
+// end allows deletes again. It does nothing without begin.
 func (p *publication) end() {
 	if p.begun {
 		p.guard.commits.RUnlock()
 	}
 }
 
-// sync makes the published object survive a loss of power: its attributes, its
-// name, and the names of the directories that were made for it. The content
-// was synced before it was published.
+// sync makes the published object survive a power failure: its attributes, its name,
+// and the names of new directories. Its content was synced before.
 func (p *publication) sync() error {
 	if err := syncPath(p.object); err != nil {
 		return fmt.Errorf("sync the object: %w", err)
 	}
 	for dir := filepath.Dir(p.object); ; dir = filepath.Dir(dir) {
-		// A directory that somebody took away by hand needs no entry.
+		// A directory that somebody removed needs no entry.
 		if err := syncPath(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("sync the directory of the object: %w", err)
 		}
@@ -208,17 +205,17 @@ func (p *publication) sync() error {
 	}
 }
 
-// body is the body of an upload on its way in.
+// body reads the body of an upload.
 type body struct {
 	source io.Reader
-	// length is what the client announced, negative if it did not.
+	// length is the announced length, negative if there is none.
 	length, received int64
-	// whole is called once, when all of it has arrived.
+	// whole is called once, when the body is complete.
 	whole func()
 }
 
-// receive wraps a body. A checksum that trails it stays visible to the
-// backend, which would not verify it otherwise.
+// receive wraps a body. It keeps a trailing checksum visible to the backend, which
+// would not verify it otherwise.
 func receive(source io.Reader, length *int64, whole func()) io.Reader {
 	b := &body{source: source, length: -1, whole: whole}
 	if length != nil {
@@ -230,7 +227,7 @@ func receive(source io.Reader, length *int64, whole func()) io.Reader {
 	return b
 }
 
-// Read passes the body on and refuses an end that comes too early.
+// Read implements io.Reader and refuses an early end.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.source.Read(p)
 	b.received += int64(n)

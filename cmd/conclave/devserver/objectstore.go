@@ -23,25 +23,24 @@ import (
 
 const (
 	storeRegion = "us-east-1"
-	// storeOwner is the only account and its access key. Buckets belong to it,
-	// so it stays the same even if the secret is made anew.
+	// storeOwner is the only account and its access key. Buckets belong to it, so
+	// that it must not change.
 	storeOwner = "conclave"
-	// copyLimit is S3's own limit for one server-side copy. The gateway takes
-	// zero literally and would refuse every copy.
+	// copyLimit is S3's limit for one server-side copy. With zero the gateway would
+	// refuse every copy.
 	copyLimit = 5 << 30
-	// Bounds that the gateway insists on; far more than a session's steps use.
+	// The gateway requires limits; sessions stay far below these.
 	storeConnections = 4096
 	storeRequests    = 2048
-	// maxParts is S3's own limit for a multipart upload.
+	// maxParts is S3's limit for a multipart upload.
 	maxParts = 10000
-	// bucketOwner is the attribute without which the gateway serves no bucket.
+	// bucketOwner is the extended attribute that the gateway requires of a bucket.
 	bucketOwner = "acl"
 )
 
-// startObjectStore serves the directory as an S3 server and makes the bucket.
-//
-// The gateway changes the working directory of the process and keeps state in
-// globals: one more reason why the stack is a process of its own.
+// startObjectStore serves the directory as an S3 server and creates the bucket. The
+// gateway changes the working directory and has global state, which is one reason for
+// a process of its own.
 func (s *servers) startObjectStore(ctx context.Context, dir string, reserved net.Listener) error {
 	if err := prepareObjects(dir); err != nil {
 		return err
@@ -53,22 +52,11 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, reserved net
 	if err != nil {
 		return fmt.Errorf("open the object store %s: %w", dir, err)
 	}
-	config := &embedgw.Config{
-		RootUserAccess:    s.stack.S3AccessKey,
-		RootUserSecret:    s.stack.S3SecretKey,
-		Region:            s.stack.S3Region,
-		Ports:             []string{reserved.Addr().String()},
-		MaxConnections:    storeConnections,
-		MaxRequests:       storeRequests,
-		MultipartMaxParts: maxParts,
-		KeepAlive:         true,
-		Quiet:             true,
-		DisableACLs:       true,
-	}
-	if err := take(reserved); err != nil {
+	config := gatewayConfig(s.stack, reserved.Addr())
+	if err := release(reserved); err != nil {
 		return err
 	}
-	// Not ended by ctx, which is that of the start.
+	// ctx ends with the start.
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
@@ -86,8 +74,23 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, reserved net
 	return s.makeBucket(ctx)
 }
 
-// prepareObjects makes the directory and refuses one in which objects would
-// lose their metadata, which the gateway keeps in extended attributes.
+func gatewayConfig(stack localstack.Stack, address net.Addr) *embedgw.Config {
+	return &embedgw.Config{
+		RootUserAccess:    stack.S3AccessKey,
+		RootUserSecret:    stack.S3SecretKey,
+		Region:            stack.S3Region,
+		Ports:             []string{address.String()},
+		MaxConnections:    storeConnections,
+		MaxRequests:       storeRequests,
+		MultipartMaxParts: maxParts,
+		KeepAlive:         true,
+		Quiet:             true,
+		DisableACLs:       true,
+	}
+}
+
+// prepareObjects makes the directory and refuses a file system without extended
+// attributes, in which the gateway keeps metadata.
 func prepareObjects(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the object store: %w", err)
@@ -105,9 +108,9 @@ func prepareObjects(dir string) error {
 	return checkBucket(filepath.Join(dir, bucketName))
 }
 
-// checkBucket looks at a bucket's directory that was there before. Without its
-// attribute the gateway would refuse the bucket for ever: if it is empty, a
-// start was cut short; if not, a copy lost the attributes of all objects.
+// checkBucket checks the directory of an existing bucket, which the gateway refuses
+// without its attribute. An empty one is left from an interrupted start and removed;
+// otherwise a copy of the directory lost all attributes.
 func checkBucket(dir string) error {
 	_, err := (meta.XattrMeta{}).RetrieveAttribute(nil, dir, "", bucketOwner)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -123,15 +126,14 @@ func checkBucket(dir string) error {
 	return nil
 }
 
-// makeBucket also is the proof that the store answers.
+// makeBucket creates the bucket, which also shows that the store answers.
 func (s *servers) makeBucket(ctx context.Context) error {
 	client := s3.New(s3.Options{
 		BaseEndpoint:     aws.String(s.stack.S3Endpoint),
 		Region:           s.stack.S3Region,
 		UsePathStyle:     true,
 		RetryMaxAttempts: 1,
-		// The connection is closed after each answer: an idle one would hold up
-		// the end of the gateway.
+		// An idle connection would delay the end of the gateway.
 		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: s.stack.S3AccessKey, SecretAccessKey: s.stack.S3SecretKey}, nil
@@ -139,8 +141,7 @@ func (s *servers) makeBucket(ctx context.Context) error {
 	})
 	err := s.until(ctx, func(ctx context.Context) error {
 		_, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String(bucketName)})
-		var ours *types.BucketAlreadyOwnedByYou
-		if errors.As(err, &ours) {
+		if _, exists := errors.AsType[*types.BucketAlreadyOwnedByYou](err); exists {
 			return nil
 		}
 		return err

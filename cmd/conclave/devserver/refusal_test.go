@@ -50,7 +50,7 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 		},
 		"anybody may write to the data directory": {
 			prepare: func(t *testing.T, dir string) { require.NoError(t, os.Chmod(dir, 0o777)) },
-			says:    []string{"everybody may write to it", "chmod 700"},
+			says:    []string{"world-writable", "chmod 700"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

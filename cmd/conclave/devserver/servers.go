@@ -28,13 +28,13 @@ const (
 // servers are the running parts of the stack.
 type servers struct {
 	stack localstack.Stack
-	// failures gets the error of a server that ended without being told to.
+	// failures receives the error of a server that ended by itself.
 	failures chan error
-	// stops end the servers; each may take its time.
+	// stops stop the servers; each may block.
 	stops []func(context.Context)
 }
 
-// startServers returns when all servers answer.
+// startServers starts all servers and waits until they answer.
 func startServers(ctx context.Context, child *localstack.Child, logger log.Logger) (*servers, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit,
 		fmt.Errorf("the servers did not answer within %s; see %s", startLimit, child.LogFile()))
@@ -58,7 +58,7 @@ func startServers(ctx context.Context, child *localstack.Child, logger log.Logge
 	return s, s.startUI(reserved.ui)
 }
 
-// describe fills in the stack, with the secret of the last run if there is one.
+// describe returns the description of the stack, with the secret of the previous run.
 func describe(child *localstack.Child, ports localstack.Ports, last localstack.Stack) localstack.Stack {
 	stack := localstack.Stack{
 		TemporalAddress: fmt.Sprintf("%s:%d", loopback, ports.Temporal),
@@ -81,8 +81,7 @@ func describe(child *localstack.Child, ports localstack.Ports, last localstack.S
 	return stack
 }
 
-// stop ends all servers at once and waits for them, but not for ever: no
-// client is left, and what is stored survives a hard end as well.
+// stop stops all servers concurrently and waits up to stopLimit.
 func (s *servers) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
@@ -101,8 +100,8 @@ func (s *servers) stop() {
 	}
 }
 
-// failed records the end of a server. A server that was told to stop ends with
-// no error, and errors after the first few tell nothing new.
+// failed records the error of a server that ended, nil after an orderly stop. It
+// drops errors after the first few.
 func (s *servers) failed(server string, err error) {
 	if err == nil {
 		return
@@ -141,29 +140,29 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// startPoll is how often a server that is starting is asked again.
+// startPoll is the interval at which a starting server is checked.
 const startPoll = 10 * time.Millisecond
 
 // loopback is the only address that anything here listens on.
 const loopback = "127.0.0.1"
 
 const (
-	// portPatience is how long the child waits for a port it had before: the
-	// sockets of a child that was just killed may outlive its locks a little.
+	// portPatience is the time that the child waits for its previous port: the
+	// sockets of a killed child may briefly outlive its locks.
 	portPatience = 500 * time.Millisecond
 	portPoll     = 20 * time.Millisecond
 )
 
-// reservation holds listeners on all the ports of a stack, so that they are
-// known, and different, before the servers start. A server that can only
-// listen by itself gets its port by take, an instant before it does.
+// reservation holds listeners on all ports of a stack, so that they are known and
+// distinct before the servers start. For a server that must listen by itself,
+// release frees its port immediately before.
 type reservation struct {
 	temporal, ui, s3           net.Listener
 	history, matching, systems net.Listener
 }
 
-// reserve listens on the wanted ports, else on those of the last run, else on
-// any free ones. Temporal's inner services always get free ones.
+// reserve listens on the wanted ports, else on those of the previous run, else on
+// free ones. Temporal's internal services always get free ones.
 func reserve(ctx context.Context, wanted, recorded localstack.Ports) (*reservation, error) {
 	r := &reservation{}
 	for _, p := range []struct {
@@ -210,18 +209,18 @@ func listenOn(ctx context.Context, port int) (net.Listener, error) {
 	return config.Listen(ctx, "tcp4", net.JoinHostPort(loopback, strconv.Itoa(port)))
 }
 
-// ports are those that clients use.
+// ports returns the ports of the clients' servers.
 func (r *reservation) ports() localstack.Ports {
 	return localstack.Ports{Temporal: port(r.temporal), UI: port(r.ui), S3: port(r.s3)}
 }
 
-// port is the number that a listener of reserve listens on.
+// port returns the port of a listener.
 func port(l net.Listener) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// take frees a reserved port for a server that is about to listen on it.
-func take(l net.Listener) error {
+// release frees a reserved port for a server that is about to listen on it.
+func release(l net.Listener) error {
 	if err := l.Close(); err != nil {
 		return fmt.Errorf("hand over the port %s: %w", l.Addr(), err)
 	}

@@ -30,11 +30,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// archivalDisabled is how Temporal spells it.
+// archivalDisabled is Temporal's word for a disabled archive.
 const archivalDisabled = "disabled"
 
-// startTemporal starts all four services and waits until the namespace can be
-// described through the frontend.
+// startTemporal starts all four services and waits until the frontend describes the
+// namespace.
 func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reserved *reservation, logger log.Logger) error {
 	listeners := map[primitives.ServiceName]net.Listener{
 		primitives.FrontendService: reserved.temporal,
@@ -46,9 +46,9 @@ func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reser
 	for service, listener := range listeners {
 		hosts[service] = static.SingleLocalHost(listener.Addr().String())
 	}
-	// The services listen already when they are assembled.
+	// NewServer listens already.
 	for _, listener := range listeners {
-		if err := take(listener); err != nil {
+		if err := release(listener); err != nil {
 			return err
 		}
 	}
@@ -71,9 +71,9 @@ func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reser
 	return s.awaitNamespace(ctx)
 }
 
-// temporalConfig is one machine's configuration: no membership protocol, no
-// archive, no metrics, no profiler, and one shard, which may never change for
-// an existing database.
+// temporalConfig configures a single process: no membership protocol, archive,
+// metrics or profiler, and one shard, a number that must not change for an existing
+// database.
 func temporalConfig(database *config.SQL, listeners map[primitives.ServiceName]net.Listener) *config.Config {
 	services := make(map[string]config.Service, len(listeners))
 	for service, listener := range listeners {
@@ -109,19 +109,19 @@ func temporalConfig(database *config.SQL, listeners map[primitives.ServiceName]n
 	}
 }
 
-// dynamicSettings differ from Temporal's defaults for a reason each.
+// dynamicSettings returns the settings that differ from Temporal's defaults.
 func dynamicSettings() dynamicconfig.StaticClient {
 	return dynamicconfig.StaticClient{
-		// A cancelled activity hears of it in milliseconds instead of with its
-		// next heartbeat.
+		// Cancellations reach activities in milliseconds instead of at the next
+		// heartbeat.
 		dynamicconfig.WorkerCommandsEnabled.Key():             true,
 		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
-		// Nothing is told to or asked of the outside world.
+		// No requests to the outside world.
 		dynamicconfig.EnableServerVersionCheck.Key(): false,
-		// One process: partitions of a task queue would only forward to each other.
+		// In one process, partitions of a task queue would only forward to each other.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
-		// Memory for a laptop's sessions, not for a cluster's.
+		// The memory of a laptop.
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key(): 8192,
 		// Commands and the Web UI list sessions more often than ten times a second.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
@@ -150,18 +150,19 @@ func (s *servers) awaitNamespace(ctx context.Context) error {
 const (
 	databasePrefix = "temporal-"
 	databaseSuffix = ".db"
-	// retention is how long a closed workflow's history is kept. Artifacts are
-	// not subject to it.
+	// retention is the time for which histories of closed workflows are kept.
+	// Artifacts stay.
 	retention = 30 * 24 * time.Hour
-	// clusterName is part of what a database was made for and never changes.
+	// clusterName must not change for an existing database.
 	clusterName = "active"
 )
 
-// openDatabase returns how to reach the database, made anew if there is none.
+// openDatabase returns the configuration of the database, creating it if there is
+// none.
 //
-// Temporal cannot upgrade an SQLite file in place, so the file's name carries
-// the server version, and a directory with a file of another version is
-// refused rather than begun again beside it: sessions must not just vanish.
+// Temporal cannot upgrade an SQLite file, so the file name has the server version.
+// A directory with a database of another version is refused, because starting an
+// empty one would hide its sessions.
 func openDatabase(dataDir string) (*config.SQL, error) {
 	name := databasePrefix + headers.ServerVersion + databaseSuffix
 	others, err := filepath.Glob(filepath.Join(escapeGlob(dataDir), databasePrefix+"*"+databaseSuffix))
@@ -182,9 +183,9 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 		}
 	}
 	database := connect(file, map[string]string{
-		// Readers and the writer do not wait for each other, and a commit does
-		// not wait for the disk: a crash of the process loses nothing, a crash
-		// of the machine at most the last moments, which the artifacts repeat.
+		// Readers do not block the writer, and a commit does not wait for the
+		// disk: only a crash of the machine can lose the last moments, and the
+		// artifacts hold their results.
 		"journal_mode": "wal",
 		"synchronous":  "normal",
 		"busy_timeout": "10000",
@@ -195,7 +196,7 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 	return database, nil
 }
 
-// wrongVersion says what can be done about a database of another version.
+// wrongVersion is the error for a database of another version, with the remedies.
 func wrongVersion(file string) error {
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), databasePrefix), databaseSuffix)
 	return fmt.Errorf("open the database %s: it was written by Temporal server %s, this program embeds %s and cannot convert it; "+
@@ -203,8 +204,8 @@ func wrongVersion(file string) error {
 		file, version, headers.ServerVersion)
 }
 
-// createDatabase writes a database with the schema. It gets its name only when
-// it is complete, so that a crash leaves no half of one behind.
+// createDatabase writes a database with the schema under a temporary name and
+// renames it, so that a crash leaves no incomplete database.
 func createDatabase(file string) error {
 	next := file + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -222,8 +223,8 @@ func createDatabase(file string) error {
 	return syncPath(filepath.Dir(file))
 }
 
-// connect describes a connection. SQLite reads the name as a URI's path, the
-// attributes as pragmas.
+// connect returns a connection's configuration. SQLite reads the name as the path of
+// a URI, and the attributes as pragmas.
 func connect(file string, attributes map[string]string) *config.SQL {
 	attributes["mode"] = "rwc"
 	return &config.SQL{
@@ -233,7 +234,7 @@ func connect(file string, attributes map[string]string) *config.SQL {
 	}
 }
 
-// registerNamespace adds the namespace unless it is there.
+// registerNamespace creates the namespace unless it exists.
 func registerNamespace(database *config.SQL) error {
 	namespace, err := sqliteschema.NewNamespaceConfig(clusterName, namespaceName, false, nil)
 	if err != nil {
@@ -243,13 +244,12 @@ func registerNamespace(database *config.SQL) error {
 	return sqliteschema.CreateNamespaces(database, namespace)
 }
 
-// escapeGlob makes a path match only itself.
+// escapeGlob returns a pattern that matches only path.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// syncPath makes a file's content, or a directory's entries, survive a loss of
-// power.
+// syncPath makes a file's content or a directory's entries survive a power failure.
 func syncPath(path string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 
 // startUI serves the Web UI.
 //
-// ui-server's own server listens by itself and has no place for a Host check,
-// and a proxy before it would leave its port open to the page of any website
-// that points its name at 127.0.0.1. So its routes are served by us.
+// ui-server's own server cannot check the Host header, and its port would stay open
+// behind a proxy: a website whose name points at 127.0.0.1 could use it. So we serve
+// its routes.
 func (s *servers) startUI(listener net.Listener) error {
 	routes, err := uiRoutes(s.stack.TemporalAddress)
 	if err != nil {
@@ -46,7 +46,7 @@ func uiRoutes(temporalAddress string) (http.Handler, error) {
 		DefaultNamespace:    namespaceName,
 		DisableNewsFetch:    true,
 		HideLogs:            true,
-		// Plain HTTP on loopback: a cookie marked secure would not come back.
+		// Browsers do not send secure cookies over HTTP.
 		CORS: config.CORS{CookieInsecure: true},
 	})
 	if err != nil {
@@ -80,9 +80,9 @@ func uiRoutes(temporalAddress string) (http.Handler, error) {
 	return e, nil
 }
 
-// localOnly refuses requests that came here under another name than this
-// machine's own: a website may point its name at 127.0.0.1, and the browser
-// would then let its scripts read and control everything.
+// localOnly refuses requests for other host names than this machine's: a website may
+// point its name at 127.0.0.1, and browsers would then let its scripts read and
+// control everything.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

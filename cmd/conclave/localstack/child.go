@@ -12,18 +12,18 @@ import (
 	"conclave/engine/filelock"
 )
 
-// Child is the side of the child process in the agreement with the commands. It must
-// stay reachable as long as the process serves: a collected Child releases its locks.
+// Child holds the child's locks and reports to its starter. It must stay reachable
+// while the process serves: a collected Child releases its locks.
 type Child struct {
 	DataDir string
 	Ports   Ports // that the starter wants
 
 	dir     directory
-	owner   *os.File // stack.lock, locked as long as this process lives
+	owner   *os.File // stack.lock, locked for the life of the process
 	ready   *os.File // stack.ready, locked while it serves
-	unused  *os.File // stack.leases, locked once no command uses the stack
+	leases  *os.File // stack.leases, locked once no command uses the stack
 	report  sync.Once
-	reports *os.File // the pipe to the starter
+	reports *os.File // pipe to the starter
 }
 
 // Adopt reads the order from stdin and checks that the process inherited the lock.
@@ -40,16 +40,10 @@ func Adopt(stdin io.Reader) (*Child, error) {
 	if owner == nil || reports == nil {
 		return nil, fmt.Errorf("take over the data directory %s: its lock was not handed over", dir)
 	}
-	got, err := owner.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("take over the data directory: %w", err)
-	}
-	want, err := os.Stat(dir.lockFile())
-	if err != nil {
-		return nil, fmt.Errorf("take over the data directory: %w", err)
-	}
-	held, err := filelock.TryFile(owner, filelock.Exclusive)
-	if err != nil {
+	got, errGot := owner.Stat()
+	want, errWant := os.Stat(dir.lockFile())
+	held, errLock := filelock.TryFile(owner, filelock.Exclusive)
+	if err := errors.Join(errGot, errWant, errLock); err != nil {
 		return nil, fmt.Errorf("take over the data directory %s: %w", dir, err)
 	}
 	if !held || !os.SameFile(got, want) {
@@ -59,18 +53,18 @@ func Adopt(stdin io.Reader) (*Child, error) {
 	return &Child{DataDir: string(dir), Ports: o.Ports, dir: dir, owner: owner, reports: reports}, nil
 }
 
-// Last is the record of the last stack, for its ports and keys; the zero value if
+// Last returns the record of the previous stack, for its ports and keys, zero if
 // there is none.
 func (c *Child) Last() Stack {
 	last, _ := c.dir.recorded()
 	return last
 }
 
-// LogFile is where the servers log.
+// LogFile returns the path of the servers' log.
 func (c *Child) LogFile() string { return c.dir.logFile() }
 
-// Serve publishes a stack that answers: it writes the record, takes the lock that
-// makes it valid, and reports to the starter.
+// Serve publishes a ready stack: it writes the record, locks stack.ready, which makes
+// the record valid, and reports to the starter.
 func (c *Child) Serve(ctx context.Context, stack Stack) (err error) {
 	if err := c.dir.record(stack); err != nil {
 		return err
@@ -82,16 +76,16 @@ func (c *Child) Serve(ctx context.Context, stack Stack) (err error) {
 	return nil
 }
 
-// Withdraw makes the record invalid.
+// Withdraw invalidates the record.
 func (c *Child) Withdraw() { _ = c.ready.Close() }
 
-// Fail reports to the starter why the stack does not start. Only the first report
-// counts.
+// Fail reports the error of a failed start to the starter. Only the first report is
+// sent.
 func (c *Child) Fail(err error) {
 	c.send(report{Error: err.Error(), PortTaken: errors.Is(err, ErrPortTaken)})
 }
 
-// send ignores errors: the starter may have gone.
+// send ignores errors: the starter may be dead.
 func (c *Child) send(r report) {
 	c.report.Do(func() {
 		_ = json.NewEncoder(c.reports).Encode(r)
@@ -99,16 +93,16 @@ func (c *Child) send(r report) {
 	})
 }
 
-// Abandoned reports whether no command has a lease. With keep it then keeps the lock
-// of the leases, so that a new command waits for the end of this process.
+// Abandoned reports whether no command has a lease. With keep it then keeps
+// stack.leases locked, so that new commands wait for the end of the process.
 func (c *Child) Abandoned(keep bool) (bool, error) {
-	unused, err := filelock.Try(c.dir.leaseFile(), filelock.Exclusive)
-	if err != nil || unused == nil {
+	leases, err := filelock.Try(c.dir.leaseFile(), filelock.Exclusive)
+	if err != nil || leases == nil {
 		return false, err
 	}
 	if keep {
-		c.unused = unused
+		c.leases = leases
 		return true, nil
 	}
-	return true, unused.Close()
+	return true, leases.Close()
 }

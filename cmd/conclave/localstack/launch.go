@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// ChildCommand is the hidden argument on which a binary that imports this
-// package must call devserver.RunChild.
+// ChildCommand is the hidden argument for which a binary with this package must call
+// devserver.RunChild.
 const ChildCommand = "__stack"
 
 // The files that the child inherits, after the three standard ones.
 const (
 	lockFD   = 3 // stack.lock, locked
-	reportFD = 4 // a pipe for one report
+	reportFD = 4 // pipe for the report
 )
 
-// ErrPortTaken reports that another program took a port in between. Another start may
-// succeed.
+// ErrPortTaken reports a port that another program took after it was chosen. A new
+// start chooses another.
 var ErrPortTaken = errors.New("another program took the port between its being chosen and its being used")
 
 // startError is the child's own account of why it did not start.
@@ -38,21 +38,21 @@ func (e *startError) Error() string { return e.reason }
 // Is preserves ErrPortTaken across the pipe.
 func (e *startError) Is(target error) bool { return e.portTaken && target == ErrPortTaken }
 
-// order is what the child reads on its standard input.
+// order is the standard input of the child.
 type order struct {
 	DataDir string `json:"data_dir"`
 	Ports   Ports  `json:"ports"`
 }
 
-// report is the one thing the child tells its starter: the stack, or why not.
+// report is the child's message to its starter: the stack, or an error.
 type report struct {
 	Stack     *Stack `json:"stack,omitempty"`
 	Error     string `json:"error,omitempty"`
 	PortTaken bool   `json:"port_taken,omitempty"`
 }
 
-// launch starts the child, hands owner over to it and waits for its report. If
-// ctx ends first the child is left alone: without a lease it goes by itself.
+// launch starts the child, hands owner over to it and waits for its report. If ctx
+// ends first, the child runs on and stops by itself without leases.
 func (d directory) launch(ctx context.Context, owner *os.File, opts Options) (Stack, error) {
 	defer func() { _ = owner.Close() }()
 	if opts.Logf != nil {
@@ -79,13 +79,13 @@ func (d directory) launch(ctx context.Context, owner *os.File, opts Options) (St
 	return *r.Stack, nil
 }
 
-// spawn runs our own binary as the child and returns the pipe it reports on.
-func (d directory) spawn(owner *os.File, what order) (*os.File, error) {
+// spawn starts our own binary as the child and returns the pipe for its report.
+func (d directory) spawn(owner *os.File, o order) (*os.File, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
 	}
-	input, err := json.Marshal(what)
+	input, err := json.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode the child's order: %w", err)
 	}
@@ -111,13 +111,12 @@ func (d directory) spawn(owner *os.File, what order) (*os.File, error) {
 		_ = reports.Close()
 		return nil, fmt.Errorf("run %s %s: %w", self, ChildCommand, err)
 	}
-	// Reaped, so that it leaves no zombie should it end before this process.
-	// How it ended is in its report and its log.
+	// Wait prevents a zombie. The child's report and log have its errors.
 	go func() { _ = child.Wait() }()
 	return reports, nil
 }
 
-// openLog begins a new log and keeps the previous one beside it.
+// openLog opens a new log and renames the previous one to stack.log.1.
 func (d directory) openLog() (*os.File, error) {
 	name := d.logFile()
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -133,8 +132,8 @@ func (d directory) openLog() (*os.File, error) {
 	return file, nil
 }
 
-// childEnvironment keeps what any program needs and what tunes the Go runtime.
-// The servers get no keys, and no variable configures them behind our back.
+// childEnvironment returns the basic variables and those of the Go runtime. The
+// servers must not see keys or be configured by other variables.
 func childEnvironment(all []string) []string {
 	var kept []string
 	for _, entry := range all {
@@ -147,7 +146,7 @@ func childEnvironment(all []string) []string {
 	return kept
 }
 
-// tail returns the last lines of a log, for an error message.
+// tail returns the end of a log, for an error message.
 func tail(name string) string {
 	const most = 2000
 	file, err := os.Open(name)

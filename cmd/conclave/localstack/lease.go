@@ -11,40 +11,37 @@ import (
 )
 
 const (
-	// readyPoll is how often a command looks whether a stack that another
-	// command is starting has become ready.
+	// readyPoll is the interval at which a command checks whether the stack that
+	// another command starts is ready.
 	readyPoll = 20 * time.Millisecond
-	// maxLaunches bounds how often a start is repeated because a free port was
-	// taken between being chosen and being used.
+	// maxLaunches limits the starts after errPortTaken.
 	maxLaunches = 3
 )
 
-// Options adjust Join. The zero value is good.
+// Options adjust Join. The zero value is usable.
 type Options struct {
-	// Logf is told what Join is doing, for people. Nil is silence.
+	// Logf reports progress to people; nil reports nothing.
 	Logf func(format string, args ...any)
-	// Ports asks for particular ports. They count only if Join starts the
-	// stack, and are refused if taken. Where zero, the stack keeps the port it
-	// had the last time on this directory, if that is free.
+	// Ports are the ports of a stack that Join starts. A taken port is an error;
+	// for zero the stack uses the directory's previous port if it is free.
 	Ports Ports
 }
 
-// Lease keeps the stack alive. It must be kept until it is released; it is
-// also released when the process that holds it dies.
+// Lease keeps the stack running until it is released or its process dies.
 type Lease struct {
 	stack   Stack
 	started bool
 	lock    *os.File // shared
 }
 
-// Stack says what is served where.
+// Stack returns the addresses of the stack.
 func (l *Lease) Stack() Stack { return l.stack }
 
 // Started reports whether this lease's Join started the stack.
 func (l *Lease) Started() bool { return l.started }
 
-// Release gives the lease back. The child goes about a second after the last
-// one; Release does not wait for that. Releasing twice is harmless.
+// Release releases the lease. The child stops about a second after the last one,
+// without making Release wait. Further calls do nothing.
 func (l *Lease) Release() error {
 	if err := l.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("release the embedded stack: %w", err)
@@ -52,9 +49,9 @@ func (l *Lease) Release() error {
 	return nil
 }
 
-// Join returns a lease on the stack that serves dataDir, starting it if there
-// is none. Of any number of commands that join at once one starts it and all
-// wait until it is ready. If it cannot start, the error says why.
+// Join returns a lease on the stack that serves dataDir, starting it if there is
+// none. Of any number of concurrent commands one starts it and all wait until it is
+// ready.
 func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	dir, err := locate(dataDir)
 	if err != nil {
@@ -63,8 +60,7 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	if err := dir.prepare(); err != nil {
 		return nil, err
 	}
-	// The lease comes first: a stack seen while holding it does not stop for
-	// want of leases.
+	// The lease comes first: the stack does not stop while it is held.
 	lock, err := filelock.Wait(ctx, dir.leaseFile(), filelock.Shared)
 	if err != nil {
 		return nil, fmt.Errorf("join the embedded stack on %s: %w", dir, err)
@@ -78,8 +74,8 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	return lease, nil
 }
 
-// joinOrLaunch waits until a stack serves and reports whether it launched it.
-// The caller holds a lease.
+// joinOrLaunch waits until a stack serves and reports whether it launched it. The
+// caller holds a lease.
 func (d directory) joinOrLaunch(ctx context.Context, opts Options) (stack Stack, launched bool, err error) {
 	for launches := 0; ; {
 		stack, ok, err := d.serving()

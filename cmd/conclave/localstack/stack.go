@@ -11,8 +11,8 @@ import (
 	"conclave/engine/filelock"
 )
 
-// Stack says what a running stack serves and where. It holds a secret: it is
-// kept in a file that only its owner may read and must not be printed whole.
+// Stack describes a running stack. It holds a secret: its file is readable by the
+// owner only, and it must not be printed whole.
 type Stack struct {
 	// TemporalAddress is the gRPC frontend, host:port.
 	TemporalAddress string `json:"temporal_address"`
@@ -24,30 +24,30 @@ type Stack struct {
 	S3Endpoint  string `json:"s3_endpoint"`
 	S3AccessKey string `json:"s3_access_key"`
 	S3SecretKey string `json:"s3_secret_key"`
-	// S3Region is the region that requests are signed for.
+	// S3Region is the region in the signature of requests.
 	S3Region string `json:"s3_region"`
 	// Bucket exists when the stack is ready.
 	Bucket string `json:"bucket"`
 	// DataDir is the absolute directory of all files.
 	DataDir string `json:"data_dir"`
-	// LogFile is where the servers log.
+	// LogFile is the log of the servers.
 	LogFile string `json:"log_file"`
-	// ServerVersion is the Temporal server's.
+	// ServerVersion is the version of the Temporal server.
 	ServerVersion string `json:"server_version"`
-	// PID is for people and their tools. Nothing here judges by it.
+	// PID is only for people and their tools.
 	PID   int   `json:"pid"`
 	Ports Ports `json:"ports"`
 }
 
-// Ports are TCP ports on 127.0.0.1. Zero means no particular one.
+// Ports are TCP ports on 127.0.0.1. Zero means any.
 type Ports struct {
 	Temporal int `json:"temporal"`
 	UI       int `json:"ui"`
 	S3       int `json:"s3"`
 }
 
-// Find returns the stack that serves dataDir, if there is one. It starts
-// nothing and takes no lease: the stack may be gone the next moment.
+// Find returns the stack that serves dataDir, if there is one. Without a lease, the
+// stack may stop at any moment.
 func Find(dataDir string) (Stack, bool, error) {
 	dir, err := locate(dataDir)
 	if err != nil {
@@ -59,7 +59,7 @@ func Find(dataDir string) (Stack, bool, error) {
 	return dir.serving()
 }
 
-// serving reads the stack that is ready now.
+// serving returns the running stack, if there is one.
 func (d directory) serving() (Stack, bool, error) {
 	free, err := isFree(d.readyFile())
 	if err != nil || free {
@@ -78,7 +78,7 @@ func isFree(path string) (bool, error) {
 	return true, lock.Close()
 }
 
-// recorded reads the stack that ran last or runs now.
+// recorded reads the record of the running or the previous stack.
 func (d directory) recorded() (Stack, error) {
 	content, err := os.ReadFile(d.stackFile())
 	if err != nil {
@@ -91,7 +91,7 @@ func (d directory) recorded() (Stack, error) {
 	return stack, nil
 }
 
-// record replaces the record in one step, readable by its owner only.
+// record replaces the record atomically.
 func (d directory) record(stack Stack) error {
 	content, err := json.MarshalIndent(stack, "", "  ")
 	if err != nil {
@@ -107,7 +107,7 @@ func (d directory) record(stack Stack) error {
 	return nil
 }
 
-// directory is a data directory, absolute.
+// directory is the absolute path of a data directory.
 type directory string
 
 func (d directory) lockFile() string  { return filepath.Join(string(d), "stack.lock") }
@@ -127,8 +127,8 @@ func locate(dataDir string) (directory, error) {
 	return directory(path), nil
 }
 
-// prepare makes the directory, private if it is new. One that anybody may
-// write to is refused: its locks and its record could be anybody's.
+// prepare makes the directory, private if it is new. It refuses a world-writable
+// one, because anybody could write its locks and its record.
 func (d directory) prepare() error {
 	if err := supported(); err != nil {
 		return err
@@ -138,10 +138,10 @@ func (d directory) prepare() error {
 	}
 	info, err := os.Stat(string(d))
 	if err != nil {
-		return fmt.Errorf("look at the data directory: %w", err)
+		return fmt.Errorf("check the data directory: %w", err)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("use the data directory %s: everybody may write to it; choose another with --data-dir, or chmod 700 it", d)
+		return fmt.Errorf("use the data directory %s: it is world-writable; choose another with --data-dir, or chmod 700 it", d)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestTranscriptForAPerson(t *testing.T) {
 	}{
 		"committed": {1, []string{"agent_a · step 001", "    Why?\n", "results: accepted as vote", "\nvote · "}},
 		"failed":    {2, []string{"ended without an action", "failed: AuthFailed: no key"}},
-		"killed":    {3, []string{"not over", "    Because.\n", "this is what was kept so far"}},
+		"killed":    {3, []string{"not over", "    Because.\n", "this is its transcript so far"}},
 	} {
 		code, stdout, stderr := asked(t, hall.CLI{}, p, request{session: "s1", agent: "agent_a", step: tt.step})
 		require.Equal(t, hall.ExitOK, code, name)
