@@ -24,7 +24,7 @@ func coordinationConfig(t config.Team) coordination.Config {
 		SkipPresentation: o.SkipFinalPresentation,
 		Presenter:        value(o.PresenterAgent),
 		MaxRestarts:      o.MaxOrchestrationRestarts,
-		Budget:           coordination.Budget{USD: value(o.Budget.MaxCostUSD), Tokens: int64(value(o.Budget.MaxTotalTokens))},
+		Budget:           coordination.Allowance{USD: value(o.Budget.MaxCostUSD), Tokens: int64(value(o.Budget.MaxTotalTokens))},
 	}
 	for _, agent := range t.Agents {
 		c.Agents = append(c.Agents, agent.ID)

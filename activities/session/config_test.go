@@ -80,7 +80,7 @@ func TestCoordinationConfig_Keys(t *testing.T) {
 			func(t *testing.T, c coordination.Config) {
 				require.Equal(t, 3, c.AnswersPerAgent)
 				require.Equal(t, 3, c.AnswersGlobal)
-				require.Equal(t, coordination.Budget{USD: 1.5, Tokens: 3}, c.Budget)
+				require.Equal(t, coordination.Allowance{USD: 1.5, Tokens: 3}, c.Budget)
 			},
 		},
 		"the end": {

@@ -43,7 +43,7 @@ func randomConfig(choose pick) c.Config {
 		Strategy:         oneOf(choose, c.Reuse, c.WinnerPresent, c.Synthesize),
 		SkipPresentation: flag(),
 		MaxRestarts:      oneOf(choose, 0, 0, 1, 2, -1),
-		Budget: c.Budget{
+		Budget: c.Allowance{
 			Tokens: oneOf(choose, int64(0), 0, 0, 0, 0, 0, 10, 60, 300, -1),
 			USD:    oneOf(choose, 0.0, 0, 0, 0, 0, 0, 1, 2.3, 20, -1),
 		},

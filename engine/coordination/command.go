@@ -1,6 +1,6 @@
 package coordination
 
-// Command is something the driver must carry out, once, in the order given.
+// Command is an instruction to the driver, to be carried out once and in order.
 //
 //sumtype:decl
 type Command interface{ command() }
@@ -13,52 +13,51 @@ type Launch struct {
 	Round   int      `json:"round"`  // from 1
 	Purpose Purpose  `json:"purpose,omitempty"`
 
-	// After is the agent's last finished step number: the new step claims the
-	// first free number above it. It is 0 for an agent's first step.
+	// After is the number of the agent's last finished step, 0 before its first: the new
+	// step claims the first free number above it.
 	After int `json:"after"`
 
-	// Answers is how many accepted answers the agent has, in all attempts of the
-	// team: a new one bears the label agent<Number>.<Answers + 1>.
+	// Answers counts the agent's accepted answers in all attempts of the team: a new one
+	// has the label agent<Number>.<Answers + 1>.
 	Answers int `json:"answers,omitempty"`
 
-	// Given is how many of them are of the present attempt.
+	// Given counts those of the present attempt.
 	Given int `json:"given,omitempty"`
 
-	// Shown are the answers to put before the agent, its own included, by
-	// label. It is never more than what was accepted.
+	// Shown are the answers to show to the agent, including its own, by anonymous number.
+	// All of them are accepted.
 	Shown []Shown `json:"shown,omitempty"`
 
-	// Messages are what people have said to the agent so far, in order.
+	// Messages are the human messages to the agent, in order.
 	Messages []Message `json:"messages,omitempty"`
 
 	// Offered are the actions open to the step; never empty.
 	Offered []Action `json:"offered"`
 
-	// Updates says what the step may be told while it works.
+	// Updates limits the news that reaches the step while it works.
 	Updates Updates `json:"updates,omitzero"`
 
-	// Allowance is what the step may spend; zero for no limit.
+	// Allowance limits the spending of the step; zero is no limit.
 	Allowance Allowance `json:"allowance,omitzero"`
 
-	// Revote says that everyone's vote was fresh and split. The step is told
-	// so, but not how the votes fell.
+	// Revote tells the step that all votes were fresh and split, but not how.
 	Revote bool `json:"revote,omitempty"`
 
-	// Brief tells a presenter of the decision; nil for other steps.
+	// Brief is the decision as told to a presenter; nil for other steps.
 	Brief *Brief `json:"verdict,omitempty"`
 
 	// Final is the answer that an evaluating step judges; nil for other steps.
 	Final *Shown `json:"final,omitempty"`
 
-	// Previous is the attempt that the team begins again after; nil in the first.
+	// Previous is the last rejected attempt of the team; nil in the first attempt.
 	Previous *Attempt `json:"previous,omitempty"`
 
-	// ResumeFrom is the execution token of the step that this one goes on with:
-	// one that was suspended, or that failed and is retried. Empty for a new step.
+	// ResumeFrom is the execution token of the suspended or failed step that this launch
+	// goes on with; empty for a new step.
 	ResumeFrom string `json:"resume_from,omitempty"`
 }
 
-// Purpose is what a step is for.
+// Purpose is the purpose of a step.
 type Purpose string
 
 // The purposes of steps.
@@ -68,65 +67,65 @@ const (
 	Evaluate   Purpose = "evaluate" // judge the final answer: submit it, or begin again
 )
 
-// Updates says what reaches a step while it works. Human messages always do.
+// Updates limits the peers' answers that reach a running step. Human messages always
+// reach it.
 type Updates struct {
 	Mode UpdateMode `json:"mode,omitempty"`
 
-	// Most is how many peers' updates a step takes at most; 0 for any number.
+	// Most bounds the number of updates; 0 is no limit.
 	Most int `json:"most,omitempty"`
 
 	// UntilChecklist ends the updates with the first accepted checklist.
 	UntilChecklist bool `json:"until_checklist,omitempty"`
 }
 
-// Allowance is what a step may spend, input and output tokens together; zero
-// fields are no limit.
+// Allowance is the spending permitted to a step, input and output tokens together; a
+// zero field is no limit.
 type Allowance struct {
 	USD    float64 `json:"usd,omitempty"`
 	Tokens int64   `json:"tokens,omitempty"`
 }
 
-// Brief is a decision as told to a presenter. Voters and stops are in
-// the order of the anonymous numbers.
+// Brief is a decision as told to its presenter. Reasons and stops are in the order of
+// the anonymous numbers.
 type Brief struct {
-	// Strategy is how the final answer is made.
+	// Strategy is the way in which the final answer is made.
 	Strategy FinalStrategy `json:"strategy"`
 
-	// Label is the winning answer; empty where nothing was decided by votes.
+	// Label is the winning answer's; empty where nobody voted.
 	Label string `json:"label,omitempty"`
 
-	// Votes of Voters were fresh and for the winner; Tied says that another
-	// answer had as many. Reasons are those of its voters.
+	// Votes counts the fresh votes for the winner, Voters all fresh votes. Tied says that
+	// another answer had as many. Reasons are those of the winner's voters.
 	Votes   int      `json:"votes,omitempty"`
 	Voters  int      `json:"voters,omitempty"`
 	Tied    bool     `json:"tied,omitempty"`
-	Reasons []string `json:"reasons,omitempty"` // cut
+	Reasons []string `json:"reasons,omitempty"` // truncated
 
-	// Stops are how the owners of the parts ended, in decomposition.
+	// Stops are the stops of the owners of the parts, in decomposition.
 	Stops []StopNote `json:"stops,omitempty"`
 }
 
-// StopNote is how the owner of a part ended.
+// StopNote is the stop of the owner of a part.
 type StopNote struct {
 	Number  int        `json:"number"`
 	Status  StopStatus `json:"status"`
-	Summary string     `json:"summary"` // cut
+	Summary string     `json:"summary"` // truncated
 }
 
-// Attempt is an earlier attempt of the team, which its evaluation found wanting.
+// Attempt is an attempt of the team that its evaluation rejected.
 type Attempt struct {
 	Number int `json:"number"` // from 1
 
 	// Answer is the final answer of the attempt.
 	Answer Shown `json:"answer"`
 
-	// Evaluation is the step whose commit says why, and what to do better.
+	// Agent and Step name the evaluating step, whose commit has the reason.
 	Agent string `json:"agent"`
 	Step  int    `json:"step"`
 }
 
-// Cancel ends a running step: because its outcome no longer matters, or, with
-// Suspend, to go on with it later.
+// Cancel ends a running step, for good or, with Suspend, until it is resumed.
 type Cancel struct {
 	ID      LaunchID
 	Suspend bool
@@ -136,7 +135,7 @@ type Cancel struct {
 // numbers and labels; the texts are in the store.
 type Ring struct {
 	Epoch     int       `json:"epoch"`             // counts the rings, from 1
-	Earlier   int       `json:"earlier,omitempty"` // attempts of the team before the one that the answers belong to
+	Earlier   int       `json:"earlier,omitempty"` // rejected attempts of the team
 	Answers   []Shown   `json:"answers"`           // the latest of every agent, by anonymous number
 	Messages  []Message `json:"messages,omitempty"`
 	Directive Directive `json:"directive,omitempty"`
@@ -154,7 +153,7 @@ func (Ring) command()   {}
 func (Record) command() {}
 func (Done) command()   {}
 
-// Directive is what all running steps are asked to do.
+// Directive is a request to all running steps.
 type Directive string
 
 // The directives.
@@ -162,19 +161,19 @@ const (
 	CarryOn Directive = ""
 	WrapUp  Directive = "wrap_up" // the session's time is nearly over
 	Pausing Directive = "pause"   // the steps are suspended
-	Ending  Directive = "end"     // the session is decided, what still runs is cancelled
+	Ending  Directive = "end"     // the session is decided; running steps are cancelled
 )
 
-// Message is something a person said, by number: messages/<Number>.json has it.
+// Message is the number of a human message; its text is in messages/<Number>.json.
 type Message struct {
-	Number int    `json:"number"`          // from 1, over all messages of the session
-	Agent  string `json:"agent,omitempty"` // whom it is for; empty for everybody
+	Number int    `json:"number"`          // from 1, in the session
+	Agent  string `json:"agent,omitempty"` // the recipient; empty for all agents
 }
 
-// Action is what a step may end with.
+// Action is the end of a step, or the kind of a ledger entry.
 type Action string
 
-// The actions of a team member, and, in the ledger, what people said.
+// The actions of agents, and the ledger's entry for a human message.
 const (
 	NewAnswer Action = "new_answer"
 	Vote      Action = "vote"
@@ -184,11 +183,11 @@ const (
 	Submit      Action = "submit"
 	RestartTeam Action = "restart_orchestration"
 
-	// Say is no action of an agent: a ledger entry with what a person said.
+	// Say marks a human message in the ledger.
 	Say Action = "say"
 )
 
-// StopStatus is how the owner of a part sees it.
+// StopStatus is the state of a part according to its owner.
 type StopStatus string
 
 // The values of StopStatus.
@@ -197,18 +196,18 @@ const (
 	Blocked  StopStatus = "blocked"
 )
 
-// Shown is one answer put before an agent.
+// Shown is an answer shown to an agent.
 type Shown struct {
 	Agent  string `json:"agent"`
 	Number int    `json:"number"`
 	Label  string `json:"label"` // agent<N>.<M>
-	Step   int    `json:"step"`  // where it lies: agents/<Agent>/<Step>
+	Step   int    `json:"step"`  // its directory is agents/<Agent>/<Step>
 }
 
 // Accepted is one ledger entry: an action that counted, or a human message.
 type Accepted struct {
 	Seq         int        `json:"seq"`             // from 1
-	Agent       string     `json:"agent,omitempty"` // whose action; whom a message is for
+	Agent       string     `json:"agent,omitempty"` // the actor, or the recipient of a message
 	Step        int        `json:"step,omitempty"`
 	Action      Action     `json:"action"`
 	Label       string     `json:"label,omitempty"`        // of an answer; agent<N>.final of a presented one
@@ -218,7 +217,7 @@ type Accepted struct {
 	Message     int        `json:"message,omitempty"`      // number of a human message
 	Text        string     `json:"text,omitempty"`         // of a human message
 	Seen        []Seen     `json:"seen,omitempty"`
-	Attempt     int        `json:"attempt,omitempty"` // of the team, where it is not the first
+	Attempt     int        `json:"attempt,omitempty"` // of the team; 0 for the first
 }
 
 // Status is how a session ended; its values are the public contract's.
@@ -236,7 +235,7 @@ const (
 	FailedAll Status = "failed"
 )
 
-// Decision is the outcome. Winner is empty only when Status is FailedAll.
+// Decision is the outcome of a session. Winner is empty only if Status is FailedAll.
 type Decision struct {
 	Status      Status  `json:"status"`
 	Winner      string  `json:"winner,omitempty"`
@@ -244,16 +243,16 @@ type Decision struct {
 	WinnerStep  int     `json:"winner_step,omitempty"`
 	Votes       []Count `json:"votes"` // fresh votes, by target, in configured order
 
-	// Final is the presented answer; nil when the winner's stands as it is.
+	// Final is the presented answer; nil if the winner's answer stands.
 	Final *Shown `json:"final,omitempty"`
 
-	// Cause says why a session failed; empty for every other status. Asked is
-	// what called for the decision that nobody's answer could be taken for.
+	// Cause is the reason of a failed session, empty otherwise. Asked is the status that
+	// forced the decision of a session without answers.
 	Cause Cause  `json:"cause,omitempty"`
 	Asked Status `json:"asked,omitempty"`
 }
 
-// Cause is why a session ended without a winner.
+// Cause is the reason why a session has no winner.
 type Cause string
 
 // The causes of failure.
@@ -263,7 +262,7 @@ const (
 	CauseAgentFailed Cause = "AgentFailed" // an agent failed, and on_agent_failure is fail
 )
 
-// Count is how many fresh votes a target has.
+// Count is the number of fresh votes for a target.
 type Count struct {
 	Target string `json:"target"`
 	Votes  int    `json:"votes"`

@@ -1,17 +1,12 @@
 package coordination
 
-import (
-	"slices"
+import "slices"
 
-	"conclave/engine/llm"
-)
-
-// Config is what a session's protocol depends on. It is frozen in State.
+// Config has the settings of a session's protocol. It is frozen in State.
 //
-// New puts defaults in the place of missing or unknown values, so that every
-// Config is a valid one; refusing what a person wrote wrongly is the business
-// of package config. The zero value of every field but those with a default
-// switches its rule off: a Config of protocol 1 has nothing else.
+// New replaces missing and unknown values by defaults, so every Config is valid; package
+// config reports mistakes to people. The zero value of a field without a default
+// switches its rule off.
 type Config struct {
 	Agents           []string       `json:"agents"`              // IDs in configured order; an ID given twice counts once
 	OnSplit          OnSplit        `json:"on_split"`            // default revote
@@ -23,78 +18,72 @@ type Config struct {
 	Pacing Pacing `json:"pacing,omitempty"` // default rounds
 
 	Updates         UpdateMode `json:"updates,omitempty"`
-	DeferUpdates    bool       `json:"defer_updates,omitempty"`     // peers' updates wait for an agent's next step
-	BeforeChecklist bool       `json:"before_checklist,omitempty"`  // with DeferUpdates: not before the first checklist
-	UpdatesPerStep  int        `json:"updates_per_step,omitempty"`  // 0: any number
-	LeadCap         *int       `json:"lead_cap,omitempty"`          // answers ahead of the slowest peer; nil: any number
-	AnswersPerAgent int        `json:"answers_per_agent,omitempty"` // 0: any number; in decomposition a streak
-	AnswersGlobal   int        `json:"answers_global,omitempty"`    // 0: any number
-	DeferVoting     bool       `json:"defer_voting,omitempty"`      // no vote before all have answered
-	SkipVoting      bool       `json:"skip_voting,omitempty"`       // done when all have answered
+	DeferUpdates    bool       `json:"defer_updates,omitempty"`     // peers' answers wait for an agent's next step
+	BeforeChecklist bool       `json:"before_checklist,omitempty"`  // with DeferUpdates: they wait only after the first checklist
+	UpdatesPerStep  int        `json:"updates_per_step,omitempty"`  // 0: no limit
+	LeadCap         *int       `json:"lead_cap,omitempty"`          // answers ahead of the slowest peer; nil: no limit
+	AnswersPerAgent int        `json:"answers_per_agent,omitempty"` // 0: no limit; in decomposition without news between them
+	AnswersGlobal   int        `json:"answers_global,omitempty"`    // 0: no limit
+	DeferVoting     bool       `json:"defer_voting,omitempty"`      // no vote before every agent has answered
+	SkipVoting      bool       `json:"skip_voting,omitempty"`       // done when every agent has answered
 
 	Strategy         FinalStrategy `json:"strategy,omitempty"` // default winner_reuse
 	SkipPresentation bool          `json:"skip_presentation,omitempty"`
-	Presenter        string        `json:"presenter,omitempty"` // empty: the winner; in decomposition the agent configured last
+	Presenter        string        `json:"presenter,omitempty"` // empty: the winner; in decomposition the last configured agent
 	MaxRestarts      int           `json:"max_restarts,omitempty"`
 
-	Budget Budget `json:"budget,omitzero"`
+	Budget Allowance `json:"budget,omitzero"`
 }
 
-// Mode is how a team divides the work.
+// Mode is the division of the work.
 type Mode string
 
 // The values of Mode.
 const (
-	Voting        Mode = "voting"        // everybody answers the query, and the team votes
-	Decomposition Mode = "decomposition" // everybody owns a part, and a presenter joins them
+	Voting        Mode = "voting"        // every agent answers the query, and the team votes
+	Decomposition Mode = "decomposition" // every agent owns a part, and a presenter joins them
 )
 
-// Pacing says whether steps wait for one another.
+// Pacing is the timing of steps.
 type Pacing string
 
 // The values of Pacing.
 const (
 	Rounds     Pacing = "rounds"     // the next wave waits for this one
-	Continuous Pacing = "continuous" // an agent goes on as soon as it has something new to look at
+	Continuous Pacing = "continuous" // an agent is launched as soon as it has news
 )
 
-// UpdateMode says how a step learns of answers given while it works.
+// UpdateMode is the way in which a running step learns of new answers.
 type UpdateMode string
 
 // The values of UpdateMode.
 const (
-	NoUpdates UpdateMode = ""        // it does not
-	Inject    UpdateMode = "inject"  // it is told at its next safe point
+	NoUpdates UpdateMode = ""        // never
+	Inject    UpdateMode = "inject"  // in an update at its next safe point
 	Restart   UpdateMode = "restart" // it ends at its next safe point and is launched again
 )
 
-// FinalStrategy is how the final answer is made of what won.
+// FinalStrategy is the way in which the final answer is made.
 type FinalStrategy string
 
 // The values of FinalStrategy.
 const (
-	Reuse         FinalStrategy = "winner_reuse"   // it stands as it is
+	Reuse         FinalStrategy = "winner_reuse"   // the winning answer stands
 	WinnerPresent FinalStrategy = "winner_present" // its author presents it
-	Synthesize    FinalStrategy = "synthesize"     // it is joined with the strengths of the others
+	Synthesize    FinalStrategy = "synthesize"     // the presenter joins it with the strengths of the others
 )
 
-// Budget is what a session may spend; zero fields are no limit.
-type Budget struct {
-	USD    float64 `json:"usd,omitempty"`
-	Tokens int64   `json:"tokens,omitempty"` // input and output together
-}
-
-// OnSplit says what to do when every vote is fresh and no target has the majority.
+// OnSplit is the policy for fresh votes without a majority.
 type OnSplit string
 
 // The values of OnSplit.
 const (
-	SplitRevote    OnSplit = "revote"    // relaunch everybody, at most MaxRevotes times, then plurality
+	SplitRevote    OnSplit = "revote"    // launch everybody again, at most MaxRevotes times, then plurality
 	SplitPlurality OnSplit = "plurality" // most fresh votes win
 	SplitFail      OnSplit = "fail"      // the session fails
 )
 
-// OnAgentFailure says what to do when a step exhausts its retries.
+// OnAgentFailure is the policy for a step that exhausts its retries.
 type OnAgentFailure string
 
 // The values of OnAgentFailure.
@@ -107,7 +96,8 @@ const (
 // defaultMaxSteps is the public contract's default of max_steps_per_agent.
 const defaultMaxSteps = 12
 
-// normal returns c with defaults for what is missing, sharing nothing with c.
+// normal returns c with defaults for missing and unknown values. It shares nothing with
+// c.
 func (c Config) normal() Config {
 	agents := make([]string, 0, len(c.Agents))
 	for _, id := range c.Agents {
@@ -116,27 +106,14 @@ func (c Config) normal() Config {
 		}
 	}
 	c.Agents = agents
-	if c.OnSplit != SplitPlurality && c.OnSplit != SplitFail {
-		c.OnSplit = SplitRevote
-	}
-	if c.OnAgentFailure != FailureFail && c.OnAgentFailure != FailurePark {
-		c.OnAgentFailure = FailureContinue
-	}
-	c.MaxRevotes = max(c.MaxRevotes, 0)
+	c.OnSplit = oneOf(c.OnSplit, SplitRevote, SplitPlurality, SplitFail)
+	c.OnAgentFailure = oneOf(c.OnAgentFailure, FailureContinue, FailureFail, FailurePark)
+	c.Mode = oneOf(c.Mode, Voting, Decomposition)
+	c.Pacing = oneOf(c.Pacing, Rounds, Continuous)
+	c.Updates = oneOf(c.Updates, NoUpdates, Inject, Restart)
+	c.Strategy = oneOf(c.Strategy, Reuse, WinnerPresent, Synthesize)
 	if c.MaxStepsPerAgent <= 0 {
 		c.MaxStepsPerAgent = defaultMaxSteps
-	}
-	if c.Mode != Decomposition {
-		c.Mode = Voting
-	}
-	if c.Pacing != Continuous {
-		c.Pacing = Rounds
-	}
-	if c.Updates != Inject && c.Updates != Restart {
-		c.Updates = NoUpdates
-	}
-	if c.Strategy != WinnerPresent && c.Strategy != Synthesize {
-		c.Strategy = Reuse
 	}
 	if !slices.Contains(c.Agents, c.Presenter) {
 		c.Presenter = ""
@@ -145,12 +122,21 @@ func (c Config) normal() Config {
 		lead := max(*c.LeadCap, 0)
 		c.LeadCap = &lead
 	}
+	c.MaxRevotes = max(c.MaxRevotes, 0)
 	c.UpdatesPerStep = max(c.UpdatesPerStep, 0)
 	c.AnswersPerAgent = max(c.AnswersPerAgent, 0)
 	c.AnswersGlobal = max(c.AnswersGlobal, 0)
 	c.MaxRestarts = max(c.MaxRestarts, 0)
-	c.Budget.USD, c.Budget.Tokens = max(c.Budget.USD, 0), max(c.Budget.Tokens, 0)
+	c.Budget = Allowance{USD: max(c.Budget.USD, 0), Tokens: max(c.Budget.Tokens, 0)}
 	return c
+}
+
+// oneOf returns value if it is one of the others, else the default.
+func oneOf[T comparable](value, otherwise T, others ...T) T {
+	if slices.Contains(others, value) {
+		return value
+	}
+	return otherwise
 }
 
 // votes reports whether the session decides by votes. It does not where the
@@ -167,13 +153,4 @@ func (c Config) presents() bool {
 	wanted := c.Mode == Decomposition || c.Strategy != Reuse
 	skipped := c.SkipPresentation && (c.SkipVoting || c.Strategy == Reuse)
 	return wanted && !skipped
-}
-
-// spent reports whether the budget is used up. Calls of unknown cost count as
-// nothing: in a session with a cost limit they are those that a server did not count.
-func (b Budget) spent(u llm.Usage) bool {
-	if b.Tokens > 0 && u.InputTokens+u.OutputTokens >= b.Tokens {
-		return true
-	}
-	return b.USD > 0 && u.AtLeastUSD() >= b.USD
 }

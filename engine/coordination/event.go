@@ -2,12 +2,12 @@ package coordination
 
 import "conclave/engine/llm"
 
-// LaunchID names one launch of a step within a run, "l1", "l2", …; it is minted
-// by Drain and comes back on the event that ends the step. An event whose
-// launch is not the one running for its agent is stale and changes nothing.
+// LaunchID names a launch within a session: "l1", "l2", …. Drain mints it, and the event
+// that ends the step returns it. An event of any launch that is not running changes
+// nothing.
 type LaunchID string
 
-// Event is something that happened. Step takes it; it never fails.
+// Event is something that happened, for State.Step.
 //
 //sumtype:decl
 type Event interface{ event() }
@@ -75,16 +75,16 @@ type Evaluated struct {
 	Reason string
 }
 
-// TimeShort says that the session's time is nearly over.
+// TimeShort reports that the session's time is nearly over.
 type TimeShort struct{}
 
-// TimeUp says that the session's time ran out.
+// TimeUp reports that the session's time is over.
 type TimeUp struct{}
 
-// Finish asks for a decision now with what is there.
+// Finish asks for a decision with the present answers and votes.
 type Finish struct{}
 
-// Pause suspends what runs and holds back what would be launched.
+// Pause suspends running steps and holds back launches.
 type Pause struct{}
 
 // Resume ends a pause.
@@ -94,7 +94,7 @@ type Resume struct{}
 // is empty.
 type Retry struct{ Agent string }
 
-// Said is what a person says to Agent; to everybody if Agent is empty.
+// Said is a person's message to Agent, or to all agents if Agent is empty.
 type Said struct{ Agent, Text string }
 
 func (Answered) event()  {}
@@ -121,7 +121,7 @@ type ending interface {
 
 func (e End) end() End { return e }
 
-// request is an event that a person asks for, by its public name.
+// request is an event that a person asks for.
 type request interface {
 	Event
 	name() string
@@ -140,7 +140,7 @@ type Seen struct {
 	Step  int    `json:"step"`
 }
 
-// Failure is why an agent failed, in a stable type and a sentence.
+// Failure is the reason of an agent's failure: a stable type and a sentence.
 type Failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`

@@ -17,7 +17,7 @@ import (
 func TestWhoGoesOnAndWhoBeginsShareTheBudget(t *testing.T) {
 	t.Parallel()
 	p := start(c.Config{
-		Agents: []string{"a", "b", "d"}, Pacing: c.Continuous, Updates: c.Restart, Budget: c.Budget{Tokens: 900, USD: 9},
+		Agents: []string{"a", "b", "d"}, Pacing: c.Continuous, Updates: c.Restart, Budget: c.Allowance{Tokens: 900, USD: 9},
 	})
 	usd := 0.0
 	used := llm.Usage{InputTokens: 100, TotalUSD: &usd, ModelCalls: 1}

@@ -315,5 +315,10 @@ func (s *State) purse(n int) Allowance {
 	return left
 }
 
-// spent reports whether the budget is used up.
-func (s *State) spent() bool { return s.Config.Budget.spent(s.Cost()) }
+// spent reports whether the budget is used up. Calls of unknown cost count as nothing:
+// in a session with a cost limit they are those that a server did not count.
+func (s *State) spent() bool {
+	budget, cost := s.Config.Budget, s.Cost()
+	return budget.Tokens > 0 && cost.InputTokens+cost.OutputTokens >= budget.Tokens ||
+		budget.USD > 0 && cost.AtLeastUSD() >= budget.USD
+}

@@ -191,9 +191,9 @@ func TestLaunchOfWithinLimits(t *testing.T) {
 	require.False(t, ok)
 	_, ok = launch("a", c.Config{MaxStepsPerAgent: 2})
 	require.True(t, ok)
-	l, ok := launch("a", c.Config{Budget: c.Budget{Tokens: 100}})
+	l, ok := launch("a", c.Config{Budget: c.Allowance{Tokens: 100}})
 	require.True(t, ok)
 	require.Equal(t, c.Allowance{Tokens: 10}, l.Allowance)
-	_, ok = launch("a", c.Config{Budget: c.Budget{Tokens: 90}})
+	_, ok = launch("a", c.Config{Budget: c.Allowance{Tokens: 90}})
 	require.False(t, ok)
 }

@@ -138,7 +138,7 @@ func parseTeam(t *testing.T, text string) *player {
 		Presenter:        o.text("presenter_agent", ""),
 		MaxRestarts:      o.number(t, "max_orchestration_restarts", 0),
 
-		Budget: c.Budget{USD: o.dollars(t, "max_cost_usd"), Tokens: int64(o.number(t, "max_total_tokens", 0))},
+		Budget: c.Allowance{USD: o.dollars(t, "max_cost_usd"), Tokens: int64(o.number(t, "max_total_tokens", 0))},
 	}
 	if lead := o.number(t, "fairness_lead_cap_answers", -1); lead >= 0 {
 		config.LeadCap = &lead

@@ -16,7 +16,7 @@ func TestNewFillsDefaults(t *testing.T) {
 	s := c.New(c.Config{
 		Agents: []string{"b", "a", "b"}, OnSplit: "coin", OnAgentFailure: "despair", MaxRevotes: -1,
 		Mode: "duel", Pacing: "haste", Updates: "shout", UpdatesPerStep: -1, LeadCap: &negative, AnswersPerAgent: -1,
-		AnswersGlobal: -1, Strategy: "none", Presenter: "x", MaxRestarts: -1, Budget: c.Budget{USD: -1, Tokens: -1},
+		AnswersGlobal: -1, Strategy: "none", Presenter: "x", MaxRestarts: -1, Budget: c.Allowance{USD: -1, Tokens: -1},
 	})
 	none := 0
 	require.Equal(t, c.Config{

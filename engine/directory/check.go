@@ -147,7 +147,7 @@ func Rules(t config.Team) coordination.Config {
 		AnswersGlobal:    value(o.MaxNewAnswersGlobal),
 		DeferVoting:      o.DeferVotingUntilAllAnswered,
 		SkipVoting:       o.SkipVoting,
-		Budget:           coordination.Budget{USD: value(o.Budget.MaxCostUSD), Tokens: int64(value(o.Budget.MaxTotalTokens))},
+		Budget:           coordination.Allowance{USD: value(o.Budget.MaxCostUSD), Tokens: int64(value(o.Budget.MaxTotalTokens))},
 	}
 	for _, a := range t.Agents {
 		c.Agents = append(c.Agents, a.ID)

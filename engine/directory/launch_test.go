@@ -177,10 +177,10 @@ func TestLaunchWithinBudget(t *testing.T) {
 		"agents/b/001/action.json": acted(`{"input_tokens": -900, "output_tokens": 0, "total_usd": -1, "model_calls": 1}`),
 		"agents/c/001/action.json": acted(`"much"`), "agents/d/001/answer.json": answer("D"),
 	}).clean()
-	l, err := d.Launch("b", coordination.Config{Budget: coordination.Budget{Tokens: 1000, USD: 1}})
+	l, err := d.Launch("b", coordination.Config{Budget: coordination.Allowance{Tokens: 1000, USD: 1}})
 	require.NoError(t, err)
 	require.Equal(t, coordination.Allowance{Tokens: 50, USD: 0.75}, l.Allowance)
-	for _, budget := range []coordination.Budget{{Tokens: 950}, {USD: 0.25}} {
+	for _, budget := range []coordination.Allowance{{Tokens: 950}, {USD: 0.25}} {
 		_, err = d.Launch("b", coordination.Config{Budget: budget})
 		require.Equal(t, &directory.NothingOfferedError{Agent: "b", Spent: true}, err)
 		require.ErrorContains(t, err, "orchestrator.budget")
