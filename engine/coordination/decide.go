@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-// move is what follows when the events of a batch are in: a decision, launches
-// (none while steps run), never both.
+// move is the result of a batch of events: a decision, or launches, or neither.
 type move struct {
 	decision *Decision
 	launches []Command
 }
 
-// next asks the questions of a session in the order in which they are settled.
-// The order is the protocol's: see "Deciding" in the package comment.
+// next asks the questions of "Deciding" in the package comment, in their order.
 func (s *State) next() move {
 	idle := !s.running()
 	switch {
@@ -25,7 +23,7 @@ func (s *State) next() move {
 		return s.conclude(s.decide(Consensus, s.majority()))
 	case s.Forced != "":
 		return decided(s.decide(s.Forced, s.forced()))
-	case s.Paused || !idle && !s.affords():
+	case s.Paused || !idle && !s.Affords():
 		return move{}
 	case s.spent() && !s.parked():
 		return decided(s.decide(OverSpent, s.forced()))
@@ -45,14 +43,14 @@ func (s *State) next() move {
 	return s.quiescent()
 }
 
-// settled reports consensus: every active agent is done, no vote stale, and
-// one target has the majority. A stale vote at the step limit is an abstention.
+// settled reports a consensus: every active agent is done, no vote is stale, and one
+// target has the majority. A stale vote at the step limit is an abstention.
 func (s *State) settled() bool {
 	return s.Config.votes() && len(s.pick(s.wants)) == 0 && s.majority() != nil
 }
 
-// quiescent decides when nothing runs and nobody may be launched: every active
-// agent is done or at its step limit, and there is no majority.
+// quiescent decides when nothing runs and no agent can be launched: every active agent is
+// done or at its step limit, and there is no majority.
 func (s *State) quiescent() move {
 	switch {
 	case s.abstentions() > 0:
@@ -76,7 +74,7 @@ func (s *State) quiescent() move {
 	return s.conclude(s.decide(Plurality, s.plurality()))
 }
 
-// abstentions counts the active agents that have not done what was theirs.
+// abstentions counts the active agents that still owe something.
 func (s *State) abstentions() int {
 	n := 0
 	for i := range s.Agents {
@@ -87,8 +85,8 @@ func (s *State) abstentions() int {
 	return n
 }
 
-// unvoted is whose answer stands where nobody votes: the presenter's, and where
-// that is not to be had, that of the first configured agent with one.
+// unvoted returns the agent whose answer stands where nobody votes: the presenter, or the
+// first configured agent with an answer.
 func (s *State) unvoted() *Agent {
 	if a := s.presenter(nil); a != nil && a.answered() {
 		return a
@@ -101,8 +99,8 @@ func (s *State) unvoted() *Agent {
 	return nil
 }
 
-// decide settles on winner's latest answer. Without a winner there is what an
-// earlier attempt of the team came to; without that the session failed.
+// decide returns the decision for winner's latest answer. Without a winner the decision of
+// an earlier attempt of the team stands; without that the session has failed.
 func (s *State) decide(status Status, winner *Agent) Decision {
 	if winner == nil {
 		d := s.failure(CauseNoAnswer)
@@ -124,8 +122,8 @@ func (s *State) decide(status Status, winner *Agent) Decision {
 	}
 }
 
-// failure ends a session without a winner; but an answer that an earlier
-// attempt decided for is never lost.
+// failure returns the decision of a session without a winner: the one of an earlier
+// attempt, if there is one.
 func (s *State) failure(why Cause) Decision {
 	if s.Fallback != nil {
 		return s.Fallback.clone()
@@ -133,18 +131,16 @@ func (s *State) failure(why Cause) Decision {
 	return Decision{Status: FailedAll, Cause: why, Votes: s.Tally()}
 }
 
-// forced reports whether the decision was called for from outside the team, or
-// by a limit. Its status says which, whatever answer it comes to.
+// forced reports whether a person, the clock or a limit asked for the decision.
 func (s Status) forced() bool {
 	return s == Finished || s == Timeout || s == OverSpent || s == Limit
 }
 
 func decided(d Decision) move { return move{decision: &d} }
 
-// Drain decides what follows from the events stepped since the last one:
-// records in ledger order, a ring, cancels, and then either launches, or the
-// end, or nothing because steps are still running or the session is held. What
-// it returns is not returned again.
+// Drain returns the commands that follow from the events since the last Drain: records in
+// ledger order, a ring, cancels, and then launches, or the end, or nothing while steps
+// run or the session is held. Each command is returned once.
 func (s *State) Drain() []Command {
 	var commands []Command
 	for _, entry := range s.Pending {
@@ -165,18 +161,18 @@ func (s *State) Drain() []Command {
 	return append(commands, s.share(next.launches)...)
 }
 
-// end ends the session. The runs it cancels stay known, so that their usage
-// still counts when they report.
+// end ends the session. Cancelled runs stay in the state, so that their usage counts when
+// they report.
 func (s *State) end(d Decision) []Command {
 	s.Outcome = &d
 	s.Forced, s.Finale, s.Paused = "", nil, false
-	s.note(Entry{Kind: EntryDecided, Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel, Text: d.text()})
+	s.note(Entry{Kind: entryDecided, Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel, Text: d.text()})
 	commands := s.ring(s.directive())
 	commands = append(commands, s.cancel(false)...)
 	return append(commands, Done{Decision: s.Decision()})
 }
 
-// cancel ends the running steps that were not cancelled yet.
+// cancel ends the running steps that were not cancelled before.
 func (s *State) cancel(suspend bool) []Command {
 	var commands []Command
 	for i := range s.Agents {
@@ -206,8 +202,8 @@ func (d Decision) text() string {
 	return string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
 }
 
-// Tally counts the fresh votes by target, in configured order, targets without
-// a fresh vote left out. A failed agent casts none, but can be voted for.
+// Tally counts the fresh votes by target, in configured order, without targets that have
+// none. A failed agent has no vote, but can be voted for.
 func (s *State) Tally() []Count {
 	votes := make([]int, len(s.Agents))
 	for i := range s.Agents {
@@ -224,8 +220,7 @@ func (s *State) Tally() []Count {
 	return counts
 }
 
-// majority is the target with more than half of the active agents' votes; nil
-// if there is none. Two cannot have it, so there is no tie to break.
+// majority returns the target with more than half of the active agents' votes, or nil.
 func (s *State) majority() *Agent {
 	n := s.active()
 	for _, c := range s.Tally() {
@@ -236,25 +231,21 @@ func (s *State) majority() *Agent {
 	return nil
 }
 
-// plurality is the answer with most fresh votes; ties go to the one with more
-// votes from other agents, then to the agent configured first. Nil if nobody
-// answered.
+// plurality returns the agent elected by rule 40, or nil if there is no answer.
 func (s *State) plurality() *Agent {
 	return s.best(func(a, b standing) int {
 		return cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.others, b.others))
 	})
 }
 
-// forced is the answer with most fresh votes; ties go to the one whose latest
-// revision was named by more votes, stale ones included, then to the newest,
-// then to the agent configured first. Nil if nobody answered.
+// forced returns the agent elected by rule 41, or nil if there is no answer.
 func (s *State) forced() *Agent {
 	return s.best(func(a, b standing) int {
 		return cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.exact, b.exact), cmp.Compare(a.newest, b.newest))
 	})
 }
 
-// standing is what speaks for one agent's latest answer.
+// standing ranks one agent's latest answer.
 type standing struct {
 	agent  *Agent
 	fresh  int // fresh votes for the agent
@@ -263,8 +254,8 @@ type standing struct {
 	newest int // ledger entry of the answer
 }
 
-// best is the agent whose answer compares highest, the first one configured of
-// equals; nil if nobody answered.
+// best returns the agent whose answer compares highest, the first configured of equals.
+// It returns nil if there is no answer.
 func (s *State) best(compare func(a, b standing) int) *Agent {
 	var all []standing
 	for i := range s.Agents {

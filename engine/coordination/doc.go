@@ -45,7 +45,7 @@
 // # Agents and labels
 //
 //  1. An agent's anonymous number is the position of its ID in byte order, from 1,
-//     whatever the configured order. Its M-th accepted answer has the label
+//     independent of the configured order. Its M-th accepted answer has the label
 //     agent<number>.<M>; a final answer that it presents, agent<number>.final.
 //  2. An agent is active until one of its steps fails. After that it is launched
 //     again only if a person retries it; its vote or stop is void, and its accepted
@@ -222,7 +222,7 @@
 //     the reasons of its voters, or how the owners of the parts stopped, except those
 //     that the session stopped. It is offered new_answer only, and its step counts
 //     towards no limit. If the step fails or ends without an action, the winning
-//     answer stands, whatever on_agent_failure says; in decomposition, only if no
+//     answer stands, with any on_agent_failure; in decomposition, only if no
 //     other agent can present, or the step ended without failing. In decomposition
 //     the presenter is the winner; until one has presented, rule 38 names it.
 //  46. While max_orchestration_restarts allows another attempt, the same agent then

@@ -2,38 +2,37 @@ package coordination
 
 import "slices"
 
-// Finale is a decision on its way to the final answer.
+// Finale is a decision whose final answer is being made.
 type Finale struct {
 	Decision Decision `json:"decision"`
 	Stage    Stage    `json:"stage"`
-	By       string   `json:"by"` // who presents and judges
+	By       string   `json:"by"` // the presenter, who also judges
 }
 
-// Stage is what a finale waits for.
+// Stage is the progress of a finale.
 type Stage string
 
 // The stages of a finale.
 const (
-	StagePresent  Stage = "present"
-	StageEvaluate Stage = "evaluate"
-	StageOver     Stage = "over"
+	stagePresent  Stage = "present"
+	stageEvaluate Stage = "evaluate"
+	stageOver     Stage = "over"
 )
 
-// conclude makes the final answer of a decision that the team came to by
-// itself. A forced one stands at once: there is nothing left to make it with.
+// conclude starts the final answer of a decision that was not forced.
 func (s *State) conclude(d Decision) move {
 	by := s.presenter(s.agent(d.Winner))
 	switch {
-	case s.Forced != "": // asked for in the same batch: the consensus stands, and at once
+	case s.Forced != "": // in the same batch: the consensus stands at once
 		return decided(d)
-	case by == nil || s.spent() || len(s.shown()) == 0: // the last is an attempt that came to nothing
+	case by == nil || s.spent() || len(s.shown()) == 0: // the attempt has no answer
 		return decided(d)
 	}
-	f := &Finale{Decision: d, Stage: StagePresent, By: by.ID}
+	f := &Finale{Decision: d, Stage: stagePresent, By: by.ID}
 	if !s.Config.presents() {
 		f.Stage = s.afterPresenting()
 	}
-	if f.Stage == StageOver {
+	if f.Stage == stageOver {
 		return decided(d)
 	}
 	said := len(s.Messages)
@@ -41,9 +40,7 @@ func (s *State) conclude(d Decision) move {
 	return s.finale()
 }
 
-// presenter is who makes the final answer of winner, of those that have not
-// failed: the agent configured for it; else, in decomposition, the last one
-// configured, and otherwise the winner. Nil if there is none.
+// presenter returns the presenter of rule 44, or nil if every candidate has failed.
 func (s *State) presenter(winner *Agent) *Agent {
 	candidates := []*Agent{s.agent(s.Config.Presenter)}
 	if s.Config.Mode == Decomposition {
@@ -60,16 +57,16 @@ func (s *State) presenter(winner *Agent) *Agent {
 	return candidates[i]
 }
 
-// afterPresenting is what follows the final answer: it is judged as long as the
-// team may begin again.
+// afterPresenting returns the stage after the final answer: it is judged if the team may
+// begin again.
 func (s *State) afterPresenting() Stage {
 	if len(s.Earlier) < s.Config.MaxRestarts {
-		return StageEvaluate
+		return stageEvaluate
 	}
-	return StageOver
+	return stageOver
 }
 
-// finale is the next move of a session that is decided and not done.
+// finale returns the next move of a session with a finale.
 func (s *State) finale() move {
 	f := s.Finale
 	by := s.agent(f.By)
@@ -80,11 +77,11 @@ func (s *State) finale() move {
 		return decided(d)
 	case s.running() || s.Paused || s.parked() && !by.Retried:
 		return move{}
-	case f.Stage == StageOver || !by.active() || s.spent():
+	case f.Stage == stageOver || !by.active() || s.spent():
 		return decided(f.Decision.clone())
 	case by.Rest != nil && by.Rest.Launch.Purpose != Coordinate:
 		return move{launches: []Command{s.resume(by)}}
-	case f.Stage == StagePresent:
+	case f.Stage == stagePresent:
 		return move{launches: []Command{s.start(by, s.presenting(f.Decision))}}
 	}
 	final := f.Decision.answer(s)
@@ -93,7 +90,7 @@ func (s *State) finale() move {
 	})}}
 }
 
-// answer is what the decision comes to: the presented answer, or the winner's.
+// answer returns the presented answer, or the winner's.
 func (d Decision) answer(s *State) Shown {
 	if d.Final != nil {
 		return *d.Final
@@ -105,7 +102,7 @@ func (d Decision) answer(s *State) Shown {
 	return shown
 }
 
-// presenting is the launch of the step that makes the final answer.
+// presenting returns the launch of the step that makes the final answer.
 func (s *State) presenting(d Decision) Launch {
 	return Launch{
 		Purpose: Present, Round: s.Round, Shown: s.shown(), Offered: []Action{NewAnswer},
@@ -122,7 +119,7 @@ func (s *State) brief(d Decision) *Brief {
 	}
 	if s.Config.Mode == Decomposition {
 		for _, a := range s.byNumber() {
-			if a.Halt != nil && a.Halt.Step > 0 { // the others were not asked
+			if a.Halt != nil && a.Halt.Step > 0 { // the session stopped the others
 				v.Stops = append(v.Stops, StopNote{Number: a.Number, Status: a.Halt.Status, Summary: a.Halt.Summary})
 			}
 		}
@@ -145,7 +142,7 @@ func (s *State) count(v *Brief, d Decision) {
 	}
 }
 
-// byNumber are the agents in the order of the anonymous numbers.
+// byNumber returns the agents in the order of the anonymous numbers.
 func (s *State) byNumber() []*Agent {
 	agents := make([]*Agent, len(s.Agents))
 	for i := range s.Agents {
@@ -154,9 +151,8 @@ func (s *State) byNumber() []*Agent {
 	return agents
 }
 
-// finaleEnd takes the end of a presenting or judging step. Whatever it comes
-// to, the session goes on: without a presented answer the winning one stands,
-// without a judgement the final answer does.
+// finaleEnd takes the end of a presenting or evaluating step. Without a presented answer
+// the winning one stands; without a judgement the final answer is submitted.
 func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 	f := s.Finale
 	switch e := event.(type) {
@@ -174,7 +170,7 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 	case Failed:
 		s.failed(a, run, e)
 		if s.Config.OnAgentFailure == FailurePark {
-			return // it can be retried
+			return // a person can retry it
 		}
 		if s.standsIn(run, e) {
 			return
@@ -186,20 +182,19 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 	if s.joins(run) {
 		text = a.ID + " came to no final word; the parts were not joined, what there is stands"
 	}
-	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: step, Text: text})
-	if f.Stage = StageOver; run.Purpose == Present {
+	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: text})
+	if f.Stage = stageOver; run.Purpose == Present {
 		f.Stage = s.afterPresenting()
 	}
 }
 
-// joins reports whether a step was to join the parts. Where the team does not
-// divide the work there is an answer that can stand as it is.
+// joins reports whether a step joins the parts of a decomposition.
 func (s *State) joins(run *Launch) bool {
 	return run.Purpose == Present && s.Config.Mode == Decomposition
 }
 
-// standsIn has another agent join the parts when the presenter failed, if there
-// is one, and anything left to pay it with.
+// standsIn makes another agent the presenter of the parts, if there is one and the budget
+// is not spent.
 func (s *State) standsIn(run *Launch, e Failed) bool {
 	next := s.presenter(nil)
 	if !s.joins(run) || next == nil || s.spent() {
@@ -207,7 +202,7 @@ func (s *State) standsIn(run *Launch, e Failed) bool {
 	}
 	s.Finale.By = next.ID
 	s.note(Entry{
-		Kind: EntryRefused, Agent: run.Agent, Step: e.Step, Text: run.Agent + " came to no final word; " + next.ID + " presents instead",
+		Kind: entryRefused, Agent: run.Agent, Step: e.Step, Text: run.Agent + " came to no final word; " + next.ID + " presents instead",
 	})
 	return true
 }
@@ -217,21 +212,21 @@ func (s *State) presented(a *Agent, e Answered) {
 	final := Shown{Agent: a.ID, Number: a.Number, Label: a.finalLabel(), Step: e.Step}
 	d := &s.Finale.Decision
 	d.Final = &final
-	if s.Config.Mode == Decomposition { // the winner is the presenter
+	if s.Config.Mode == Decomposition { // the presenter wins
 		d.Winner, d.WinnerLabel, d.WinnerStep = a.ID, final.Label, e.Step
 	}
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: NewAnswer, Label: final.Label})
-	s.note(Entry{Kind: EntryPresented, Agent: a.ID, Step: e.Step, Label: final.Label, Text: a.ID + " presented the final answer"})
+	s.note(Entry{Kind: entryPresented, Agent: a.ID, Step: e.Step, Label: final.Label, Text: a.ID + " presented the final answer"})
 }
 
 func (s *State) evaluated(a *Agent, e Evaluated) {
 	a.Step = e.Step
 	if !e.Again {
-		s.Finale.Stage = StageOver
-		s.note(Entry{Kind: EntryJudged, Agent: a.ID, Step: e.Step, Text: a.ID + " submits the final answer"})
+		s.Finale.Stage = stageOver
+		s.note(Entry{Kind: entryJudged, Agent: a.ID, Step: e.Step, Text: a.ID + " submits the final answer"})
 		return
 	}
-	s.note(Entry{Kind: EntryJudged, Agent: a.ID, Step: e.Step, Reason: truncate(e.Reason), Text: a.ID + " wants the team to begin again"})
+	s.note(Entry{Kind: entryJudged, Agent: a.ID, Step: e.Step, Reason: truncate(e.Reason), Text: a.ID + " wants the team to begin again"})
 	d := s.Finale.Decision.clone()
 	s.Fallback = &d
 	s.Earlier = append(s.Earlier, Attempt{Number: s.attempt(), Answer: d.answer(s), Agent: a.ID, Step: e.Step})
@@ -241,8 +236,8 @@ func (s *State) evaluated(a *Agent, e Evaluated) {
 	}
 }
 
-// begin starts a new attempt for the agent. Its steps and labels count on, and
-// what it has spent; nothing that it said does.
+// begin starts a new attempt of the team for the agent: its step numbers, labels and usage
+// go on, its answers, vote and stop no longer count.
 func (a *Agent) begin() {
 	a.Base, a.Newest, a.Steps, a.Streak = len(a.Answers), 0, 0, 0
 	a.Ballot, a.Halt, a.Known, a.Rest = nil, nil, nil, nil

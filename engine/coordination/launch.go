@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// pick selects from the agents that may be launched at all, in configured order.
+// pick returns the wanted agents among those that may be launched, in configured order.
 func (s *State) pick(wanted func(*Agent) bool) []*Agent {
 	var picked []*Agent
 	for i := range s.Agents {
@@ -17,11 +17,9 @@ func (s *State) pick(wanted func(*Agent) bool) []*Agent {
 	return picked
 }
 
-// next agents: who is launched now, given that nothing forbids launching.
-//
-// In rounds it is everybody with something left to do, once nothing runs. With
-// continuous pacing it is whoever has something new to look at; an agent whose
-// own answer is the only news goes on when nobody else can.
+// wave returns the agents to launch. In rounds these are all agents that owe something,
+// once nothing runs. With continuous pacing they are those with news; an agent without
+// news is launched only if no other agent runs or can be launched.
 func (s *State) wave() []*Agent {
 	idle := !s.running()
 	if s.Config.Pacing == Rounds && !idle {
@@ -38,15 +36,14 @@ func (s *State) wave() []*Agent {
 	return news
 }
 
-// everybody are the agents that vote again after a split.
+// everybody returns the agents that vote again after a split.
 func (s *State) everybody() []*Agent {
 	return s.pick(func(a *Agent) bool { return len(s.offered(a)) > 0 })
 }
 
-// launchWave starts a step of each agent, as far as limits that they share
-// allow: who comes first in configured order has the first claim. Rounds are
-// waves; with continuous pacing they are counted by each agent, and the
-// session's is the highest.
+// launchWave starts a step of each agent, as far as shared limits allow, in configured
+// order. Rounds are waves; with continuous pacing each agent counts its own, and the
+// session's round is the highest.
 func (s *State) launchWave(agents []*Agent, revote bool) []Command {
 	if len(agents) == 0 {
 		return nil
@@ -74,14 +71,14 @@ func (s *State) launchWave(agents []*Agent, revote bool) []Command {
 	return commands
 }
 
-// noteRound counts a revote, and notes a round that has begun.
+// noteRound counts a revote and notes the beginning of a round.
 func (s *State) noteRound(before, launched int, revote bool) {
 	switch {
 	case revote:
 		s.Revotes++
 		s.note(Entry{Kind: EntryRevote, Text: "round " + strconv.Itoa(s.Round) + ": the vote was split, everybody votes again"})
 	case s.Round > before:
-		s.note(Entry{Kind: EntryRound, Text: "round " + strconv.Itoa(s.Round) + ": " + strconv.Itoa(launched) + " launched"})
+		s.note(Entry{Kind: entryRound, Text: "round " + strconv.Itoa(s.Round) + ": " + strconv.Itoa(launched) + " launched"})
 	}
 }
 
@@ -92,28 +89,27 @@ func (s *State) roundOf(a *Agent) int {
 	return a.Rounds
 }
 
-// again are the agents that go on at once, whatever the others do: with a step
-// that was suspended, or that failed and is retried, or that ended itself.
+// again returns the agents of rule 21 and the retried ones, which go on at once.
 func (s *State) again() []*Agent {
 	return s.pick(func(a *Agent) bool {
 		if a.Rest != nil && a.Rest.Launch.Purpose != Coordinate {
-			return false // the finale's own
+			return false // a step of the finale
 		}
 		return a.Retried || !s.parked() && (a.Rest != nil || a.Again)
 	})
 }
 
-// relaunch starts them. A step is gone on with where it may still do what it
-// might; otherwise a new one takes its place, in the same round.
+// relaunch resumes their steps. If an action is no longer open to a step, a new step
+// replaces it in the same round.
 func (s *State) relaunch(agents []*Agent) []Command {
-	if !s.affords() {
+	if !s.Affords() {
 		return nil
 	}
 	var commands []Command
 	for _, a := range agents {
 		offered := s.offered(a)
 		if len(offered) == 0 {
-			a.Again, a.Retried, a.Rest = false, false, nil // it waits like others do
+			a.Again, a.Retried, a.Rest = false, false, nil // it waits for the next wave
 			continue
 		}
 		if a.Rest != nil && a.Rest.Launch.within(offered) {
@@ -131,7 +127,7 @@ func (s *State) relaunch(agents []*Agent) []Command {
 	return commands
 }
 
-// inOrder sorts launches as their agents are configured.
+// inOrder sorts launches in configured order.
 func (s *State) inOrder(launches []Command) []Command {
 	place := func(c Command) int {
 		l, _ := c.(Launch)
@@ -141,9 +137,8 @@ func (s *State) inOrder(launches []Command) []Command {
 	return launches
 }
 
-// shown is what a step launched now sees: the latest accepted answer of every
-// agent, failed ones included, in the order of the anonymous numbers, so that
-// the order says nothing about the configuration.
+// shown returns the answers of rule 4, in the order of the anonymous numbers, which does
+// not reveal the configuration.
 func (s *State) shown() []Shown {
 	var all []Shown
 	for i := range s.Agents {
@@ -155,7 +150,7 @@ func (s *State) shown() []Shown {
 	return all
 }
 
-// asShown is the agent's latest answer as it is put before others.
+// asShown returns the agent's latest answer as others are shown it.
 func (a *Agent) asShown() Shown {
 	return Shown{Agent: a.ID, Number: a.Number, Label: a.latestLabel(), Step: a.latest()}
 }
@@ -163,12 +158,12 @@ func (a *Agent) asShown() Shown {
 // may reports whether an action was open to the step.
 func (l *Launch) may(action Action) bool { return slices.Contains(l.Offered, action) }
 
-// within reports whether offered has all that was open to the step.
+// within reports whether offered has every action that was open to the step.
 func (l *Launch) within(offered []Action) bool {
 	return !slices.ContainsFunc(l.Offered, func(action Action) bool { return !slices.Contains(offered, action) })
 }
 
-// seen is what the step is shown at its launch, in byte order of the IDs.
+// seen returns the answers shown to the step at its launch, in byte order of the IDs.
 func (l *Launch) seen() []Seen {
 	seen := make([]Seen, 0, len(l.Shown))
 	for _, shown := range l.Shown {
@@ -178,7 +173,7 @@ func (l *Launch) seen() []Seen {
 	return seen
 }
 
-// heard is the last human message that the step is told at its launch.
+// heard returns the number of the last human message in the launch, 0 without one.
 func (l *Launch) heard() int {
 	if len(l.Messages) == 0 {
 		return 0
@@ -201,9 +196,8 @@ func (s *State) start(a *Agent, l Launch) Launch {
 	return l.clone()
 }
 
-// resume launches the step that a has to go on with, under a new ID. What it
-// was shown stays what it was: the journal it goes on from begins with that.
-// What it may spend is settled anew: what it has spent is spent.
+// resume launches the suspended or failed step of a under a new ID. The shown answers stay
+// as they were, since its journal begins with them; its allowance is computed anew.
 func (s *State) resume(a *Agent) Launch {
 	l, token := a.Rest.Launch.clone(), a.Rest.Token
 	s.Launches++
@@ -216,7 +210,7 @@ func (s *State) resume(a *Agent) Launch {
 	return l.clone()
 }
 
-// messagesFor are the human messages that concern a.
+// messagesFor returns the human messages to a.
 func (s *State) messagesFor(a *Agent) []Message {
 	var mine []Message
 	for _, m := range s.Messages {
@@ -227,8 +221,7 @@ func (s *State) messagesFor(a *Agent) []Message {
 	return mine
 }
 
-// updates is what may reach a step of a while it works. An agent's first answer
-// is its own: until it has one, peers' answers do not reach it.
+// updates returns the limits of rule 23 for a step of a.
 func (s *State) updates(a *Agent) Updates {
 	c := s.Config
 	switch {
@@ -260,8 +253,8 @@ func (l Launch) clone() Launch {
 	return l
 }
 
-// left is what of the budget is neither spent nor promised to running steps;
-// zero fields are no limit, negative ones nothing left.
+// left returns the part of the budget that is neither spent nor granted to running steps.
+// A zero field is no limit, a negative one is overspent.
 func (s *State) left() Allowance {
 	budget, spent := s.Config.Budget, s.Cost()
 	left := Allowance{}
@@ -280,31 +273,31 @@ func (s *State) left() Allowance {
 	return left
 }
 
-// affords reports whether there is anything left to give to a new step.
-func (s *State) affords() bool {
+// Affords reports whether the budget, if there is one, leaves an allowance for a new step.
+func (s *State) Affords() bool {
 	left, budget := s.left(), s.Config.Budget
 	return (budget.Tokens <= 0 || left.Tokens > 0) && (budget.USD <= 0 || left.USD > 0)
 }
 
-// share gives every one of the steps launched together an equal share of what is
-// left. They were started with nothing, so that none of it is promised yet.
+// share grants each step of a group an equal share of the rest of the budget. The steps
+// were started without an allowance, so nothing is granted twice.
 func (s *State) share(launches []Command) []Command {
 	if len(launches) == 0 {
 		return nil
 	}
-	purse := s.purse(len(launches))
+	each := s.allowance(len(launches))
 	for i := range launches {
 		if l, ok := launches[i].(Launch); ok {
-			l.Allowance = purse
-			s.agent(l.Agent).Run.Launch.Allowance = purse
+			l.Allowance = each
+			s.agent(l.Agent).Run.Launch.Allowance = each
 			launches[i] = l
 		}
 	}
 	return launches
 }
 
-// purse is what each of n steps may spend.
-func (s *State) purse(n int) Allowance {
+// allowance returns the share of each of n steps.
+func (s *State) allowance(n int) Allowance {
 	left := s.left()
 	if s.Config.Budget.Tokens > 0 {
 		left.Tokens = max(1, left.Tokens/int64(n))

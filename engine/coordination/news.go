@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-// stale reports whether there is something that a vote or stop of a has not
-// seen: an answer of any agent, active or failed, or a human message to a.
-// Other votes and stops never make one stale.
+// stale reports whether a vote or stop of a has not seen a newer answer of any agent,
+// active or failed, or a human message to a.
 func (s *State) stale(a *Agent, seen []Seen, heard int) bool {
 	return s.unseen(seen, nil) || s.unheard(a, heard)
 }
 
-// unseen reports whether an agent has an answer newer than seen; but for the
-// answers of except, if that is given.
+// unseen reports whether an agent other than except has an answer newer than seen.
 func (s *State) unseen(seen []Seen, except *Agent) bool {
 	for i := range s.Agents {
 		a := &s.Agents[i]
@@ -25,18 +23,18 @@ func (s *State) unseen(seen []Seen, except *Agent) bool {
 	return false
 }
 
-// unheard reports whether people have said something to a since.
+// unheard reports whether there are messages to a after number heard.
 func (s *State) unheard(a *Agent, heard int) bool { return s.spoken(a, heard, s.counted()) }
 
-// spoken reports whether there are messages to a after one number, up to another.
+// spoken reports whether there are messages to a with numbers in (after, upTo].
 func (s *State) spoken(a *Agent, after, upTo int) bool {
 	return slices.ContainsFunc(s.Messages, func(m Message) bool {
 		return m.Number > after && m.Number <= upTo && (m.Agent == "" || m.Agent == a.ID)
 	})
 }
 
-// counted is the last message that a vote must have heard: what is said after
-// the decision does not undo it.
+// counted returns the number of the last message that a vote must have heard: messages
+// after the decision do not undo it.
 func (s *State) counted() int {
 	if s.Settled != nil {
 		return *s.Settled
@@ -44,8 +42,7 @@ func (s *State) counted() int {
 	return len(s.Messages)
 }
 
-// fresh reports whether a has a vote or a stop that counts. A failed agent has
-// none: its failure withdrew it.
+// fresh reports whether a has a vote or stop that is not stale.
 func (s *State) fresh(a *Agent) bool {
 	switch {
 	case a.Ballot != nil:
@@ -59,20 +56,18 @@ func (s *State) fresh(a *Agent) bool {
 // peersNew reports whether a's peers have answers that a has not been shown.
 func (s *State) peersNew(a *Agent) bool { return s.unseen(a.Known, a) }
 
-// news reports whether a has something new to look at: its first step of an
-// attempt, answers of its peers, or what people said. Its own answer is none.
+// news reports whether a has news: its first step of an attempt, an unseen answer of a peer
+// or an unread message.
 func (s *State) news(a *Agent) bool {
 	return !a.Ran || s.peersNew(a) || s.unheard(a, a.Heard)
 }
 
-// outdates reports whether there are answers that a running step was not shown
-// at its launch.
+// outdates reports whether a peer has answered since the launch of a running step.
 func (s *State) outdates(run *Launch) bool {
 	return s.unseen(run.seen(), s.agent(run.Agent))
 }
 
-// freshAgents are those whose votes or stops count, in configured order. None
-// of them can have seen an answer that is yet to come.
+// freshAgents returns the agents with a fresh vote or stop, in configured order.
 func (s *State) freshAgents() []*Agent {
 	var fresh []*Agent
 	for i := range s.Agents {
@@ -83,7 +78,7 @@ func (s *State) freshAgents() []*Agent {
 	return fresh
 }
 
-// outdated says for a person whose votes or stops an answer has made stale.
+// outdated tells a person which votes or stops an answer has made stale.
 func outdated(fresh []*Agent) string {
 	if len(fresh) == 0 {
 		return ""
@@ -103,9 +98,8 @@ func outdated(fresh []*Agent) string {
 	return "; the " + what + "s of " + strings.Join(ids[:last], ", ") + " and " + ids[last] + " are stale now"
 }
 
-// witnessed is seen in the form in which it is kept: one entry per agent with
-// an answer, in byte order of the IDs. Nobody can have seen more than was
-// accepted: a higher step would keep a vote fresh against answers to come.
+// witnessed returns seen by rule 17, with one entry for each agent, in byte order of the
+// IDs. A step above the latest answer would keep a vote fresh against later answers.
 func (s *State) witnessed(seen []Seen) []Seen {
 	var kept []Seen
 	for _, n := range seen {
@@ -124,7 +118,7 @@ func (s *State) witnessed(seen []Seen) []Seen {
 	return kept
 }
 
-// seenStep looks agent up in seen, which is sorted; absent counts as 0.
+// seenStep returns the step of agent in seen, which is sorted; 0 if it is absent.
 func seenStep(seen []Seen, agent string) int {
 	at, found := slices.BinarySearchFunc(seen, agent, byAgent)
 	if !found {
@@ -135,8 +129,8 @@ func seenStep(seen []Seen, agent string) int {
 
 func byAgent(n Seen, agent string) int { return cmp.Compare(n.Agent, agent) }
 
-// ring tells the running steps what is new, if there is something new that one
-// of them can use. Every ring costs an event of the history.
+// ring returns a ring if there is a new directive or news for a running step. Every ring
+// costs an event of the history.
 func (s *State) ring(directive Directive) []Command {
 	if !s.running() {
 		return nil
@@ -152,16 +146,14 @@ func (s *State) ring(directive Directive) []Command {
 	return []Command{bell.clone()}
 }
 
-// useful reports whether a running step could do something with what bell says
-// and the last one did not.
+// useful reports whether bell has news for a running step that the last ring did not have.
 func (s *State) useful(bell Ring) bool {
 	return slices.ContainsFunc(s.Agents, func(a Agent) bool {
 		return a.Run != nil && (s.tells(bell, &a.Run.Launch) || s.speaks(bell, &a.Run.Launch))
 	})
 }
 
-// tells reports answers that the step takes in and has neither been shown nor
-// told of.
+// tells reports whether bell has an answer that the step takes and does not know.
 func (s *State) tells(bell Ring, run *Launch) bool {
 	if run.Updates.Mode == NoUpdates {
 		return false
@@ -172,14 +164,14 @@ func (s *State) tells(bell Ring, run *Launch) bool {
 	})
 }
 
-// speaks reports human messages to the step that it was not told at its launch.
+// speaks reports whether bell has a message to the step that came after its launch.
 func (s *State) speaks(bell Ring, run *Launch) bool {
 	return slices.ContainsFunc(bell.Messages, func(m Message) bool {
 		return (m.Agent == "" || m.Agent == run.Agent) && m.Number > run.heard() && m.Number > len(s.Bell.Messages)
 	})
 }
 
-// latest is the answer of agent that the bell tells of, 0 for none.
+// latest returns the step of agent's answer in the ring, 0 without one.
 func (b Ring) latest(agent string) int {
 	for _, n := range b.Answers {
 		if n.Agent == agent {
@@ -194,7 +186,7 @@ func (b Ring) clone() Ring {
 	return b
 }
 
-// directive is what the running steps are asked for now.
+// directive returns the present directive to running steps.
 func (s *State) directive() Directive {
 	switch {
 	case s.Done():
@@ -207,8 +199,8 @@ func (s *State) directive() Directive {
 	return CarryOn
 }
 
-// suspending reports whether steps that a pause ended have yet to say so: until
-// they have, they must be able to learn why.
+// suspending reports whether a cancelled step has not reported: it must be able to read
+// why it was cancelled.
 func (s *State) suspending() bool {
 	return slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Run != nil && a.Run.Cancelled })
 }

@@ -2,9 +2,7 @@ package coordination
 
 import "slices"
 
-// owes reports whether a has something left to do in this attempt: a vote to
-// cast or cast again, a part to stop on, or, where nobody votes, an answer to
-// give.
+// owes reports whether a owes a fresh vote, a fresh stop or, where nobody votes, an answer.
 func (s *State) owes(a *Agent) bool {
 	if s.Config.Mode == Voting && !s.Config.votes() {
 		return !a.answered()
@@ -12,8 +10,8 @@ func (s *State) owes(a *Agent) bool {
 	return !s.fresh(a)
 }
 
-// wants reports whether a is to be launched if it can be: it owes something, or
-// it has an answer that does not know what people have said since.
+// wants reports whether a is to be launched if possible: it owes something or, where nobody
+// votes, has an unread message.
 func (s *State) wants(a *Agent) bool {
 	return s.owes(a) || s.Config.Mode == Voting && !s.Config.votes() && s.unheard(a, a.Heard) && !s.full(a)
 }
@@ -25,15 +23,13 @@ func (s *State) full(a *Agent) bool {
 		c.AnswersPerAgent > 0 && c.Mode == Voting && a.given() >= c.AnswersPerAgent
 }
 
-// able reports whether a may be launched at all.
+// able reports whether a is active, idle and below its step limit.
 func (s *State) able(a *Agent) bool {
 	return a.active() && a.Run == nil && a.Steps < s.Config.MaxStepsPerAgent
 }
 
-// offered are the actions that a step of a launched now may end with, beside
-// those that are launched together with it, if any. Where there is none, the
-// agent waits: for others to answer, or for an answer that somebody else may be
-// giving.
+// offered returns the actions open to a step of a that is launched together with beside.
+// Without any, the agent waits for answers of others.
 func (s *State) offered(a *Agent, beside ...*Agent) []Action {
 	var offered []Action
 	if s.mayAnswer(a, beside) {
@@ -59,7 +55,7 @@ func (s *State) mayAnswer(a *Agent, beside []*Agent) bool {
 	return !s.ahead(a, func(peer *Agent) bool { return s.contends(peer) || slices.Contains(beside, peer) })
 }
 
-// total is the number of answers given in this attempt.
+// total returns the number of answers of this attempt.
 func (s *State) total() int {
 	n := 0
 	for i := range s.Agents {
@@ -68,8 +64,8 @@ func (s *State) total() int {
 	return n
 }
 
-// reserved counts the running steps that may still answer. They have been
-// promised that they may, so that no work is refused for a limit.
+// reserved counts the running steps that may answer: none of their answers may be refused
+// for a limit.
 func (s *State) reserved() int {
 	n := 0
 	for i := range s.Agents {
@@ -80,8 +76,7 @@ func (s *State) reserved() int {
 	return n
 }
 
-// deferred reports whether votes wait for first answers: somebody can still
-// give one, and it is asked that all have.
+// deferred reports whether voting is deferred until an agent has given its first answer.
 func (s *State) deferred() bool {
 	c := s.Config
 	if !c.DeferVoting || c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
@@ -92,9 +87,8 @@ func (s *State) deferred() bool {
 	})
 }
 
-// ahead reports whether one more answer would take a further ahead of the
-// slowest of the peers that count than the cap allows. A first answer is never
-// held back.
+// ahead reports whether one more answer would put a over the lead cap against a peer that
+// counts. A first answer never does.
 func (s *State) ahead(a *Agent, counts func(*Agent) bool) bool {
 	if s.Config.LeadCap == nil || !a.answered() {
 		return false
@@ -108,20 +102,20 @@ func (s *State) ahead(a *Agent, counts func(*Agent) bool) bool {
 	return false
 }
 
-// contends reports whether a peer may still come up: it works, or will.
+// contends reports whether a peer runs or can still be launched.
 func (s *State) contends(a *Agent) bool {
 	goesOn := a.Rest != nil || a.Again || a.Retried
 	return a.Run != nil || s.able(a) && (goesOn || s.wants(a))
 }
 
-// waits reports whether a holds back for a slower peer at work: a step now would
-// be spent on a vote that the peer's answer makes stale.
+// waits reports whether a waits for a slower running peer, whose answer would make a vote
+// stale.
 func (s *State) waits(a *Agent) bool {
 	return s.ahead(a, func(peer *Agent) bool { return peer.Run != nil })
 }
 
-// capped reports whether a, in decomposition, has come to a limit of answers
-// and has heard everything that was said: it is stopped without being asked.
+// capped reports whether the session stops a: in decomposition, at a limit of answers and
+// without an unread message.
 func (s *State) capped(a *Agent) bool {
 	c := s.Config
 	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.unheard(a, a.Heard) {
@@ -133,21 +127,21 @@ func (s *State) capped(a *Agent) bool {
 	return c.AnswersPerAgent > 0 && a.Streak >= c.AnswersPerAgent && !s.peersNew(a)
 }
 
-// haltCapped stops the agents that are at a limit (seed 001: hit limits
-// auto-stop the agent instead of vote-only mode).
+// haltCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead of
+// vote-only mode).
 func (s *State) haltCapped() {
 	if s.Config.Pacing == Rounds && s.running() {
-		return // what the wave brings may be new to them
+		return // the running wave may bring them news
 	}
 	for i := range s.Agents {
 		if a := &s.Agents[i]; s.capped(a) {
 			a.Halt = &Halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.everything(), Heard: len(s.Messages)}
-			s.note(Entry{Kind: EntryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
+			s.note(Entry{Kind: entryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
 		}
 	}
 }
 
-// everything is what an agent that was shown all there is has seen.
+// everything returns the present answers as seen.
 func (s *State) everything() []Seen {
 	l := Launch{Shown: s.shown()}
 	return l.seen()

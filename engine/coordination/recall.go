@@ -7,33 +7,31 @@ import (
 	"conclave/engine/llm"
 )
 
-// OnRecord is what one agent has done as it is found on record: in a directory
-// of steps that somebody else launched, one at a time.
+// OnRecord is the record of one agent in a directory of steps that another program
+// launched, one at a time.
 type OnRecord struct {
 	Agent   string
-	Step    int   // the highest number that is taken
-	Steps   int   // steps that ended with an action; what the step limit counts
+	Step    int   // the highest claimed number
+	Steps   int   // steps that ended with an action; limited by MaxStepsPerAgent
 	Answers []int // steps of its answers
-	Base    int   // of them, answers of earlier attempts of the team, which no longer count
+	Base    int   // those of earlier attempts of the team, which no longer count
 
-	Usage llm.Usage // what its steps have cost
+	Usage llm.Usage // of its steps
 
-	// Vote and Stop are what stands of it: one of them at most, and none that an
-	// answer has withdrawn. Their Launch and Usage are not asked for.
+	// Vote or Stop is the one that no later answer has withdrawn; at most one is set. Their
+	// Launch and Usage are ignored.
 	Vote *Voted
 	Stop *Stopped
 
-	Running bool // a step of it is at work
+	Running bool // a step of it is running
 }
 
-// Recall builds the state of a team from what is on record of its members, and
-// of what people have said to them. It is the state after a Step of each of
-// these actions and before the next Drain, but for what no record tells: who
-// failed, and whose answer is how old (rule 41).
+// Recall builds the state of a team from the records of its members and the messages to
+// them. It equals the state after stepping each of these actions, before the next Drain,
+// except for facts that no record has: failures, and the order of answers (rule 41).
 //
-// Members that nothing is on record of have done nothing; a record of an agent
-// that is no member counts for nothing, as does a vote for an agent without an
-// answer.
+// A member without a record has done nothing. A record of another agent is ignored, as is
+// a vote for an agent without an answer.
 func Recall(c Config, record []OnRecord, said []Message) *State {
 	s := New(c)
 	s.Messages = slices.Clone(said)
@@ -42,7 +40,7 @@ func Recall(c Config, record []OnRecord, said []Message) *State {
 			s.recallAnswers(a, r)
 		}
 	}
-	// A vote is for an answer, and saw answers: these have to be there first.
+	// A vote names and has seen answers: they come first.
 	for _, r := range record {
 		if a := s.agent(r.Agent); a != nil {
 			s.recallEnd(a, r)
@@ -60,7 +58,7 @@ func (s *State) recallAnswers(a *Agent, r OnRecord) {
 	s.Round = max(s.Round, a.Rounds)
 }
 
-// recallEnd takes the vote or the stop of a, and whether it is at work.
+// recallEnd restores the vote or stop of a, and its running step.
 func (s *State) recallEnd(a *Agent, r OnRecord) {
 	if v := r.Vote; v != nil {
 		if target := s.agent(v.Target); target != nil && target.answered() {
@@ -86,17 +84,13 @@ func (s *State) recallEnd(a *Agent, r OnRecord) {
 	}
 }
 
-// Affords reports whether the budget, if there is one, leaves anything to spend.
-func (s *State) Affords() bool { return s.affords() }
-
-// LaunchOf launches a step of one agent where somebody else says whose turn it
-// is: what it is shown, what it may do, and what it may spend are the protocol's:
-// all that is left of the budget. Its round is the agent's own. It is false where no
-// action is open to the agent, at its step limit, where nothing is left to spend, and
-// where there is no such agent.
+// LaunchOf launches a step of one agent whose turn another program has decided, with the
+// rest of the budget as its allowance and the agent's own count of rounds. It returns
+// false if the team has no such agent, no action is open to it, it is at its step limit,
+// or the budget is spent.
 func (s *State) LaunchOf(id string) (Launch, bool) {
 	a := s.agent(id)
-	if a == nil || !s.able(a) || !s.affords() {
+	if a == nil || !s.able(a) || !s.Affords() {
 		return Launch{}, false
 	}
 	offered := s.offered(a)
@@ -104,5 +98,5 @@ func (s *State) LaunchOf(id string) (Launch, bool) {
 		return Launch{}, false
 	}
 	a.Rounds++
-	return s.start(a, Launch{Round: a.Rounds, Shown: s.shown(), Offered: offered, Allowance: s.purse(1)}), true
+	return s.start(a, Launch{Round: a.Rounds, Shown: s.shown(), Offered: offered, Allowance: s.allowance(1)}), true
 }

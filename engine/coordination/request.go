@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// Bounds of what people say.
+// Bounds of human messages.
 const (
 	MaxText     = 4 << 10 // bytes of a message
 	MaxMessages = 100     // of a session
 )
 
-// Held reports whether the session waits for a person: it is paused or parked.
-// Its time stands still meanwhile.
+// Held reports whether the session waits for a person: it is paused or parked. Its clock
+// stands still.
 func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parked()) }
 
-// parked reports whether a failed agent holds the session up.
+// parked reports whether the session waits for a failed agent to be retried.
 func (s *State) parked() bool {
 	return s.Config.OnAgentFailure == FailurePark && s.active() < len(s.Agents)
 }
 
-// parkedFor says what a parked session waits for; empty if it is not parked.
+// parkedFor returns the remedy and the failures of a parked session; empty if it is not
+// parked.
 func (s *State) parkedFor() string {
 	if s.Done() || !s.parked() {
 		return ""
@@ -35,8 +36,8 @@ func (s *State) parkedFor() string {
 	return "retry, finish or cancel: " + strings.Join(failed, "; ")
 }
 
-// Refuse says why an event that a person asks for makes no sense now, in words
-// for that person; nil if it does, and for every other event.
+// Refuse returns why a person's request makes no sense now, in words for that person. It
+// returns nil for other events.
 func (s *State) Refuse(event Event) error {
 	asked, ok := event.(request)
 	if !ok {
@@ -104,10 +105,10 @@ func (s *State) refuseSaid(e Said) error {
 	return nil
 }
 
-// stepRequest takes what a person asks for.
+// stepRequest takes a person's request.
 func (s *State) stepRequest(asked request) {
 	if err := s.Refuse(asked); err != nil {
-		s.note(Entry{Kind: EntryIgnored, Text: asked.name() + " ignored: " + err.Error()})
+		s.note(Entry{Kind: entryIgnored, Text: asked.name() + " ignored: " + err.Error()})
 		return
 	}
 	switch e := asked.(type) {
@@ -115,10 +116,10 @@ func (s *State) stepRequest(asked request) {
 		s.force(Finished, "a decision now was asked for")
 	case Pause:
 		s.Paused = true
-		s.note(Entry{Kind: EntryPaused, Text: "paused"})
+		s.note(Entry{Kind: entryPaused, Text: "paused"})
 	case Resume:
 		s.Paused = false
-		s.note(Entry{Kind: EntryResumed, Text: "resumed"})
+		s.note(Entry{Kind: entryResumed, Text: "resumed"})
 	case Retry:
 		s.retry(e.Agent)
 	case Said:
@@ -126,8 +127,7 @@ func (s *State) stepRequest(asked request) {
 	}
 }
 
-// retry makes failed agents active again. A retry is the same step: it is not
-// counted twice.
+// retry makes failed agents active again. Their steps are not counted twice.
 func (s *State) retry(id string) {
 	for i := range s.Agents {
 		a := &s.Agents[i]
@@ -139,12 +139,11 @@ func (s *State) retry(id string) {
 		if a.Rest != nil && a.Rest.Launch.Purpose == Coordinate {
 			a.Steps = max(a.Steps-1, 0)
 		}
-		s.note(Entry{Kind: EntryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
+		s.note(Entry{Kind: entryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
 	}
 }
 
-// said puts a message on the ledger. It is news: votes and stops that have not
-// heard it are stale.
+// said puts a message into the ledger. Votes and stops that have not heard it are stale.
 func (s *State) said(e Said) {
 	m := Message{Number: len(s.Messages) + 1, Agent: e.Agent}
 	s.Messages = append(s.Messages, m)
@@ -154,5 +153,5 @@ func (s *State) said(e Said) {
 	if e.Agent != "" {
 		whom = e.Agent
 	}
-	s.note(Entry{Kind: EntrySaid, Agent: e.Agent, Reason: truncate(text), Text: "somebody told " + whom + " something"})
+	s.note(Entry{Kind: entrySaid, Agent: e.Agent, Reason: truncate(text), Text: "somebody told " + whom + " something"})
 }

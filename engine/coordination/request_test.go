@@ -262,7 +262,7 @@ func TestRule29_Refuse(t *testing.T) {
 			after.Events = before.Events
 			require.Equal(t, before, after, "and changes nothing")
 			timeline := p.state.Timeline()
-			require.Equal(t, c.EntryIgnored, timeline[len(timeline)-1].Kind)
+			require.Equal(t, c.Kind("ignored"), timeline[len(timeline)-1].Kind)
 			require.Contains(t, timeline[len(timeline)-1].Text, test.why)
 		})
 	}

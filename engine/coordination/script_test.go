@@ -289,7 +289,7 @@ func (p *player) drainText() string {
 func (p *player) notes() []string {
 	var notes []string
 	for _, e := range p.state.Timeline() {
-		silent := e.Kind == c.EntryIgnored || e.Kind == c.EntryRefused || e.Kind == c.EntryStopped && e.Step == 0
+		silent := e.Kind == c.Kind("ignored") || e.Kind == c.Kind("refused") || e.Kind == c.Kind("stopped") && e.Step == 0
 		if e.Seq > p.noted && silent {
 			notes = append(notes, fmt.Sprintf("note: %s", e.Text))
 		}

@@ -12,18 +12,16 @@ import (
 // on State.Protocol. The package comment describes version 2, the first.
 const Protocol = 2
 
-// State is a session's coordination at one moment: plain data that survives
-// JSON unchanged at any point. It is the payload of continue-as-new, what the
-// queries show and what property tests drive.
+// State is the state of a session's coordination: plain data that survives JSON
+// unchanged at any point. It is the payload of continue-as-new.
 //
-// A State is not safe for concurrent use. Its size is bounded by the number of
-// agents, their step limits and the number of human messages, not by the length
-// of the session.
+// A State is not safe for concurrent use. Its size is bounded by the number of agents,
+// their step limits and the number of human messages, not by the length of the session.
 type State struct {
 	Protocol int     `json:"protocol"`
 	Config   Config  `json:"config"`
 	Agents   []Agent `json:"agents"` // in configured order
-	Round    int     `json:"round"`  // the newest round launched, from 1; 0 before the first
+	Round    int     `json:"round"`  // the newest round, from 1; 0 before the first
 	Revotes  int     `json:"revotes"`
 	Cast     int     `json:"cast,omitempty"` // votes accepted
 	Launches int     `json:"launches"`       // launch IDs minted
@@ -31,44 +29,44 @@ type State struct {
 	Accepted int        `json:"accepted"` // ledger entries written
 	Pending  []Accepted `json:"pending"`  // those the next Drain hands out
 
-	Messages []Message `json:"messages,omitempty"` // what people said
+	Messages []Message `json:"messages,omitempty"` // from people
 	Paused   bool      `json:"paused,omitempty"`
 	Short    bool      `json:"short,omitempty"` // the session's time is nearly over
-	Bell     Ring      `json:"bell,omitzero"`   // as it was rung last
+	Bell     Ring      `json:"bell,omitzero"`   // the last ring
 
-	Forced   Status    `json:"forced"`             // the decision asked for by Finish or TimeUp, until it is taken
-	Settled  *int      `json:"settled,omitempty"`  // messages there were at the decision; nil before it
-	Finale   *Finale   `json:"finale,omitempty"`   // a decision whose final answer is being made
-	Earlier  []Attempt `json:"earlier,omitempty"`  // attempts of the team that were found wanting
-	Fallback *Decision `json:"fallback,omitempty"` // what the last of them had come to
+	Forced   Status    `json:"forced"`             // the decision that Finish or TimeUp forces; empty once it is taken
+	Settled  *int      `json:"settled,omitempty"`  // number of messages at the decision; nil before it
+	Finale   *Finale   `json:"finale,omitempty"`   // nil unless a final answer is being made
+	Earlier  []Attempt `json:"earlier,omitempty"`  // rejected attempts of the team
+	Fallback *Decision `json:"fallback,omitempty"` // the decision of the last rejected attempt
 	Outcome  *Decision `json:"outcome"`            // nil until the session is done
 
 	Events int     `json:"events"` // timeline entries written
 	Recent []Entry `json:"recent"` // the last of them
 }
 
-// Agent is what the session knows of one member.
+// Agent is the state of one member of the team.
 type Agent struct {
 	ID      string   `json:"id"`
 	Number  int      `json:"number"`  // anonymous number, from 1
 	Run     *Run     `json:"run"`     // nil when no step runs
 	Step    int      `json:"step"`    // number of the last finished step, 0 before the first
-	Steps   int      `json:"steps"`   // steps of this attempt that ended, with or without an action; what the step limit counts
+	Steps   int      `json:"steps"`   // ended steps of this attempt, with or without an action; limited by MaxStepsPerAgent
 	Answers []int    `json:"answers"` // steps of its accepted answers; the M-th one is agent<N>.<M>
 	Newest  int      `json:"newest"`  // ledger entry of its latest answer, 0 without one
 	Ballot  *Ballot  `json:"ballot"`  // its vote, fresh or stale; nil without one
-	Error   *Failure `json:"error"`   // why it failed; nil while it is active
+	Error   *Failure `json:"error"`   // its failure; nil while it is active
 
 	Halt    *Halt  `json:"halt,omitempty"`    // its stop, fresh or stale; nil without one
-	Base    int    `json:"base,omitempty"`    // answers of earlier attempts, which no longer count
-	Rounds  int    `json:"rounds,omitempty"`  // launches that were not the same step again
+	Base    int    `json:"base,omitempty"`    // answers of earlier attempts of the team, which no longer count
+	Rounds  int    `json:"rounds,omitempty"`  // launches, without resumed steps
 	Ran     bool   `json:"ran,omitempty"`     // a step of this attempt has ended
-	Known   []Seen `json:"known,omitempty"`   // what its last finished step had been shown
-	Heard   int    `json:"heard,omitempty"`   // the last human message it was told
-	Streak  int    `json:"streak,omitempty"`  // answers since there was something new to it
-	Again   bool   `json:"again,omitempty"`   // its step ended itself, to see what is new
-	Rest    *Rest  `json:"rest,omitempty"`    // the step to go on with: suspended, or failed
-	Retried bool   `json:"retried,omitempty"` // somebody asked for its failed step again
+	Known   []Seen `json:"known,omitempty"`   // the answers shown to its last finished step
+	Heard   int    `json:"heard,omitempty"`   // the last human message it received
+	Streak  int    `json:"streak,omitempty"`  // its answers since the last news
+	Again   bool   `json:"again,omitempty"`   // its step ended itself for news
+	Rest    *Rest  `json:"rest,omitempty"`    // the suspended or failed step to go on with
+	Retried bool   `json:"retried,omitempty"` // a person has retried its failed step
 
 	Usage llm.Usage `json:"usage"` // of all its steps, failed ones included
 }
@@ -79,7 +77,7 @@ type Run struct {
 	Cancelled bool   `json:"cancelled,omitempty"` // its Cancel was handed out
 }
 
-// Rest is a step that ended without having had its chance.
+// Rest is a suspended or failed step that can be resumed.
 type Rest struct {
 	Launch Launch `json:"launch"`
 	Token  string `json:"token"` // its execution token
@@ -90,7 +88,7 @@ type Ballot struct {
 	Target      string `json:"target"`
 	TargetLabel string `json:"target_label"`
 	Step        int    `json:"step"`
-	Reason      string `json:"reason"` // cut
+	Reason      string `json:"reason"` // truncated
 	Seen        []Seen `json:"seen"`   // in byte order of the IDs
 	Heard       int    `json:"heard,omitempty"`
 }
@@ -98,8 +96,8 @@ type Ballot struct {
 // Halt is an accepted stop that has not been withdrawn.
 type Halt struct {
 	Status  StopStatus `json:"status"`
-	Summary string     `json:"summary"` // cut
-	Step    int        `json:"step"`    // 0 for an agent that was stopped at its limit
+	Summary string     `json:"summary"` // truncated
+	Step    int        `json:"step"`    // 0 if the session stopped the agent at its limit
 	Seen    []Seen     `json:"seen"`    // in byte order of the IDs
 	Heard   int        `json:"heard,omitempty"`
 }
@@ -107,8 +105,7 @@ type Halt struct {
 // New starts a session. The first Drain launches the first steps.
 func New(c Config) *State { return Start(Protocol, c) }
 
-// Start starts a session under the rules of the given protocol: the one that
-// was current when the session's first run began.
+// Start starts a session under the protocol that was current when its first run began.
 func Start(protocol int, c Config) *State {
 	s := &State{Protocol: protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
@@ -121,7 +118,7 @@ func Start(protocol int, c Config) *State {
 // Done reports whether the session has ended.
 func (s *State) Done() bool { return s.Outcome != nil }
 
-// Decision is the outcome, the zero Decision until the session is done.
+// Decision returns the outcome, or the zero Decision before the session is done.
 func (s *State) Decision() Decision {
 	if s.Outcome == nil {
 		return Decision{}
@@ -129,7 +126,7 @@ func (s *State) Decision() Decision {
 	return s.Outcome.clone()
 }
 
-// Cost is the usage of all agents together.
+// Cost returns the usage of all agents together.
 func (s *State) Cost() llm.Usage {
 	var sum llm.Usage
 	for i := range s.Agents {
@@ -138,7 +135,7 @@ func (s *State) Cost() llm.Usage {
 	return sum
 }
 
-// agent finds a member by ID; nil if there is none.
+// agent returns the member with the ID, or nil.
 func (s *State) agent(id string) *Agent {
 	for i := range s.Agents {
 		if s.Agents[i].ID == id {
@@ -148,12 +145,12 @@ func (s *State) agent(id string) *Agent {
 	return nil
 }
 
-// running reports whether any launched step has not ended.
+// running reports whether a launched step has not ended.
 func (s *State) running() bool {
 	return slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Run != nil })
 }
 
-// active is the N of the majority.
+// active returns the number of active agents, the N of the majority.
 func (s *State) active() int {
 	n := 0
 	for i := range s.Agents {
@@ -164,7 +161,7 @@ func (s *State) active() int {
 	return n
 }
 
-// attempt is the number of the team's present attempt, from 1.
+// attempt returns the number of the team's present attempt, from 1.
 func (s *State) attempt() int { return 1 + len(s.Earlier) }
 
 func (a *Agent) active() bool { return a.Error == nil }
@@ -172,10 +169,10 @@ func (a *Agent) active() bool { return a.Error == nil }
 // answered reports whether a has an answer in the present attempt.
 func (a *Agent) answered() bool { return len(a.Answers) > a.Base }
 
-// given counts the answers of the present attempt.
+// given returns the number of answers of the present attempt.
 func (a *Agent) given() int { return len(a.Answers) - a.Base }
 
-// latest is the step of the agent's latest accepted answer, 0 without one.
+// latest returns the step of the agent's latest accepted answer, 0 without one.
 func (a *Agent) latest() int {
 	if !a.answered() {
 		return 0
@@ -192,12 +189,12 @@ func (d Decision) clone() Decision {
 	return d
 }
 
-// label names the agent's m-th answer, from 1.
+// label returns the label of the agent's m-th answer, from 1.
 func (a *Agent) label(m int) string {
 	return "agent" + strconv.Itoa(a.Number) + "." + strconv.Itoa(m)
 }
 
-// latestLabel names the agent's latest accepted answer; empty without one.
+// latestLabel returns the label of the agent's latest accepted answer, empty without one.
 func (a *Agent) latestLabel() string {
 	if !a.answered() {
 		return ""
@@ -205,11 +202,11 @@ func (a *Agent) latestLabel() string {
 	return a.label(len(a.Answers))
 }
 
-// finalLabel names the final answer that the agent presented.
+// finalLabel returns the label of a final answer that the agent presents.
 func (a *Agent) finalLabel() string { return "agent" + strconv.Itoa(a.Number) + ".final" }
 
-// revision settles which of target's answers a vote named: named itself if it
-// is the label of one, else the one that the vote saw, else the latest.
+// revision returns the label of target's answer that a vote names: named, if that is a
+// label of target's, else the answer that the vote saw, else the latest.
 func revision(target *Agent, named string, seen []Seen) string {
 	for m := range target.Answers {
 		if target.label(m+1) == named {

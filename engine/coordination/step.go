@@ -4,9 +4,9 @@ import (
 	"slices"
 )
 
-// Step takes one event. It never fails: an event that is stale or impossible
-// is noted in the timeline and changes nothing else. Events that happened
-// together are stepped one after the other and drained once.
+// Step takes one event. It never fails: a stale or impossible event is noted in the
+// timeline and changes nothing else. Step all events that happened together before
+// Drain.
 func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Answered, Voted, Stopped, Failed, Suspended, Restarted, Exhausted, Evaluated:
@@ -18,7 +18,7 @@ func (s *State) Step(event Event) {
 	case TimeUp:
 		s.force(Timeout, "time is up")
 	default:
-		s.note(Entry{Kind: EntryIgnored, Text: "unknown event ignored"})
+		s.note(Entry{Kind: entryIgnored, Text: "unknown event ignored"})
 	}
 }
 
@@ -57,8 +57,8 @@ func (s *State) stepEnd(event ending) {
 	}
 }
 
-// ended closes the run that an event names and accounts for it. It is the one
-// door that stale events are stopped at: the launch is nil for those.
+// ended ends the run that an event names and counts its usage. The launch is nil if the
+// event is stale.
 func (s *State) ended(e End) (*Agent, *Launch) {
 	for i := range s.Agents {
 		a := &s.Agents[i]
@@ -68,22 +68,21 @@ func (s *State) ended(e End) (*Agent, *Launch) {
 		run := a.Run.Launch
 		a.Run = nil
 		a.Usage = a.Usage.Add(e.Usage)
-		if s.Done() { // it was cancelled; what it cost was spent all the same
-			s.note(Entry{Kind: EntryIgnored, Agent: a.ID, Text: a.ID + " ended after the decision; only its usage counts"})
+		if s.Done() { // a cancelled step
+			s.note(Entry{Kind: entryIgnored, Agent: a.ID, Text: a.ID + " ended after the decision; only its usage counts"})
 			return nil, nil
 		}
 		return a, &run
 	}
-	s.note(Entry{Kind: EntryIgnored, Text: "event of launch " + quoted(string(e.Launch)) + " ignored: it is not running"})
+	s.note(Entry{Kind: entryIgnored, Text: "event of launch " + quoted(string(e.Launch)) + " ignored: it is not running"})
 	return nil, nil
 }
 
-// suspended keeps a step that was ended from outside: the agent goes on with it
-// as soon as it may.
+// suspended keeps the step for its agent to go on with.
 func (s *State) suspended(a *Agent, run *Launch, e Suspended) {
 	a.Step = max(a.Step, e.Step)
 	a.Rest = &Rest{Launch: *run, Token: e.Token}
-	s.note(Entry{Kind: EntrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was stopped in the middle of a step"})
+	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was stopped in the middle of a step"})
 }
 
 func (s *State) failed(a *Agent, run *Launch, e Failed) {
@@ -91,12 +90,11 @@ func (s *State) failed(a *Agent, run *Launch, e Failed) {
 	a.Error = &Failure{Type: truncate(e.Cause.Type), Message: truncate(e.Cause.Message)}
 	a.Ballot, a.Halt = nil, nil
 	a.Rest = &Rest{Launch: *run, Token: e.Token}
-	s.note(Entry{Kind: EntryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
+	s.note(Entry{Kind: entryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
 }
 
-// restarted launches the agent again if there was something new to see. Every
-// restart takes an answer that was not there at the step's launch, so that they
-// are bounded by the answers.
+// restarted launches the agent again if there is news. Every restart needs an answer
+// that is newer than the step's launch, so the answers bound the restarts.
 func (s *State) restarted(a *Agent, run *Launch, e Restarted) {
 	if !s.outdates(run) {
 		s.refuse(a, e.Step, "it began again without anything new to see")
@@ -105,36 +103,36 @@ func (s *State) restarted(a *Agent, run *Launch, e Restarted) {
 	a.Step = max(a.Step, e.Step)
 	a.Steps--
 	a.Again = true
-	s.note(Entry{Kind: EntryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " begins again with what is new"})
+	s.note(Entry{Kind: entryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " begins again with what is new"})
 }
 
-// refuse ends a step without an action: the agent stays what it was, one step
-// nearer to its limit.
+// refuse ends a step without an action: its agent keeps its status and is one step nearer
+// to its limit.
 func (s *State) refuse(a *Agent, step int, why string) {
 	a.Step = max(a.Step, step)
-	s.note(Entry{Kind: EntryRefused, Agent: a.ID, Step: step, Text: a.ID + ": " + why})
+	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: a.ID + ": " + why})
 }
 
 func (s *State) timeShort() {
 	if s.Done() || s.Short {
-		s.note(Entry{Kind: EntryIgnored, Text: "time is short; known already"})
+		s.note(Entry{Kind: entryIgnored, Text: "time is short; known already"})
 		return
 	}
 	s.Short = true
-	s.note(Entry{Kind: EntryAsked, Text: "time is short: running steps are asked to finish"})
+	s.note(Entry{Kind: entryAsked, Text: "time is short: running steps are asked to finish"})
 }
 
-// force asks for a decision in the next Drain; the first to ask names it.
+// force has the next Drain decide; the first status given names the decision.
 func (s *State) force(status Status, why string) {
 	if s.Done() || s.Forced != "" {
-		s.note(Entry{Kind: EntryIgnored, Text: why + "; ignored, a decision was already taken or asked for"})
+		s.note(Entry{Kind: entryIgnored, Text: why + "; ignored, a decision was already taken or asked for"})
 		return
 	}
 	s.Forced = status
-	s.note(Entry{Kind: EntryAsked, Text: why})
+	s.note(Entry{Kind: entryAsked, Text: why})
 }
 
-// accept puts an entry on the ledger and returns its number.
+// accept puts an entry into the ledger and returns its number.
 func (s *State) accept(entry Accepted) int {
 	s.Accepted++
 	entry.Seq = s.Accepted
@@ -145,8 +143,8 @@ func (s *State) accept(entry Accepted) int {
 	return entry.Seq
 }
 
-// admits reports whether a step may end with the action under its number. One
-// that may not has ended without an action.
+// admits reports whether a step may end with the action and its number; otherwise it ends
+// the step without an action.
 func (s *State) admits(a *Agent, run *Launch, action Action, step int) bool {
 	what := string(action)
 	if action == NewAnswer {
@@ -163,7 +161,7 @@ func (s *State) admits(a *Agent, run *Launch, action Action, step int) bool {
 	return true
 }
 
-// answered takes a new answer. It withdraws the agent's own vote or stop.
+// answered accepts a new answer, which withdraws the agent's own vote or stop.
 func (s *State) answered(a *Agent, run *Launch, e Answered) {
 	if !s.admits(a, run, NewAnswer, e.Step) {
 		return
@@ -176,10 +174,10 @@ func (s *State) answered(a *Agent, run *Launch, e Answered) {
 	a.Streak++
 	label := a.latestLabel()
 	a.Newest = s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: NewAnswer, Label: label, Seen: seen})
-	s.note(Entry{Kind: EntryAnswer, Agent: a.ID, Step: e.Step, Label: label, Text: a.ID + " answered " + label + outdated(fresh)})
+	s.note(Entry{Kind: entryAnswer, Agent: a.ID, Step: e.Step, Label: label, Text: a.ID + " answered " + label + outdated(fresh)})
 }
 
-// voted takes a vote, which takes the place of the agent's earlier one.
+// voted accepts a vote, which replaces the agent's earlier one.
 func (s *State) voted(a *Agent, run *Launch, e Voted) {
 	if !s.admits(a, run, Vote, e.Step) {
 		return
@@ -202,11 +200,11 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 		text += ", stale already"
 	}
 	s.note(Entry{
-		Kind: EntryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: truncate(e.Reason), Text: text,
+		Kind: entryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: truncate(e.Reason), Text: text,
 	})
 }
 
-// stopped takes a stop, which takes the place of the agent's earlier one.
+// stopped accepts a stop, which replaces the agent's earlier one.
 func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	if !s.admits(a, run, Stop, e.Step) {
 		return
@@ -225,12 +223,11 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	if !s.fresh(a) {
 		text += ", stale already"
 	}
-	s.note(Entry{Kind: EntryStopped, Agent: a.ID, Step: e.Step, Reason: truncate(e.Summary), Text: text})
+	s.note(Entry{Kind: entryStopped, Agent: a.ID, Step: e.Step, Reason: truncate(e.Summary), Text: text})
 }
 
-// saw settles what a step that acted had been shown, and what the agent knows
-// by it: news of its peers, or of people, that reached it in mid-step end a
-// streak.
+// saw bounds the answers that a step claims to have seen and notes them for its agent.
+// News that reached the step while it ran ends the agent's streak.
 func (s *State) saw(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
 	kept := s.witnessed(seen)
 	before := run.seen()
@@ -246,5 +243,5 @@ func (s *State) saw(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
 	return slices.Clone(kept)
 }
 
-// heard bounds what a step claims to have been told.
+// heard bounds the number of the last message that a step claims to have received.
 func (s *State) heard(claimed int) int { return min(max(claimed, 0), len(s.Messages)) }

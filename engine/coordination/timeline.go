@@ -14,43 +14,43 @@ type Entry struct {
 	Kind   Kind   `json:"kind"`
 	Agent  string `json:"agent,omitempty"`
 	Step   int    `json:"step,omitempty"`
-	Label  string `json:"label,omitempty"`  // of the answer given or voted for
+	Label  string `json:"label,omitempty"`  // of the answer, or of the vote's target
 	Target string `json:"target,omitempty"` // of a vote
-	Reason string `json:"reason,omitempty"` // why it voted, stopped or failed, or what was said; cut at 280 characters
-	Text   string `json:"text"`             // the line for a person, without the reason
+	Reason string `json:"reason,omitempty"` // of the vote, stop or failure, or the message; truncated to 280 characters
+	Text   string `json:"text"`             // for people, without the reason
 }
 
-// Kind sorts timeline entries.
+// Kind is the kind of a timeline entry.
 type Kind string
 
 // The kinds of timeline entries.
 const (
-	EntryRound     Kind = "round"
+	entryRound     Kind = "round"
 	EntryRevote    Kind = "revote"
-	EntryAnswer    Kind = "answer"
-	EntryVote      Kind = "vote"
-	EntryStopped   Kind = "stopped"   // the agent has done its part, or is blocked
-	EntryRefused   Kind = "refused"   // the step ended with something that does not count
-	EntrySuspended Kind = "suspended" // the step was ended from outside
-	EntryRestarted Kind = "restarted" // the step ended itself, to see what is new
-	EntryFailed    Kind = "failed"
-	EntryRetried   Kind = "retried"
-	EntrySaid      Kind = "said" // by a person
-	EntryPaused    Kind = "paused"
-	EntryResumed   Kind = "resumed"
-	EntryAsked     Kind = "asked"
-	EntryPresented Kind = "presented"
-	EntryJudged    Kind = "judged"
-	EntryDecided   Kind = "decided"
-	EntryIgnored   Kind = "ignored" // stale or impossible; changed nothing
+	entryAnswer    Kind = "answer"
+	entryVote      Kind = "vote"
+	entryStopped   Kind = "stopped"   // the agent's part is complete or blocked
+	entryRefused   Kind = "refused"   // the step ended without an accepted action
+	entrySuspended Kind = "suspended" // the step was cancelled to go on later
+	entryRestarted Kind = "restarted" // the step ended itself for news
+	entryFailed    Kind = "failed"
+	entryRetried   Kind = "retried"
+	entrySaid      Kind = "said" // a person's message
+	entryPaused    Kind = "paused"
+	entryResumed   Kind = "resumed"
+	entryAsked     Kind = "asked"
+	entryPresented Kind = "presented"
+	entryJudged    Kind = "judged"
+	entryDecided   Kind = "decided"
+	entryIgnored   Kind = "ignored" // a stale or impossible event, which changed nothing
 )
 
 const (
 	keptEntries    = 50  // bounds the payload of continue-as-new
-	keptCharacters = 280 // of any text an agent wrote
+	keptCharacters = 280 // of an agent's text
 )
 
-// Timeline is the last 50 entries, oldest first.
+// Timeline returns the last 50 entries, oldest first.
 func (s *State) Timeline() []Entry {
 	if len(s.Recent) == 0 {
 		return []Entry{}
@@ -69,5 +69,5 @@ func (s *State) note(e Entry) {
 
 func quoted(text string) string { return strconv.Quote(truncate(text)) }
 
-// truncate keeps the first 280 characters of what an agent wrote.
+// truncate keeps the first 280 characters of an agent's text.
 func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }

@@ -20,7 +20,7 @@ func TestTimeline(t *testing.T) {
 	p.step(vote)
 	timeline := p.state.Timeline()
 	last := timeline[len(timeline)-1]
-	require.Equal(t, c.EntryVote, last.Kind)
+	require.Equal(t, c.Kind("vote"), last.Kind)
 	require.Equal(t, "a voted for a (agent1.1)", last.Text)
 	require.Equal(t, strings.Repeat("é", 280), last.Reason)
 	require.Equal(t, strings.Repeat("é", 280), p.state.View().Agents[0].Vote.Reason)
@@ -110,11 +110,11 @@ func TestTimelineOfEverything(t *testing.T) {
 	}, texts(p.state, 0))
 	for _, e := range p.state.Timeline() {
 		switch e.Kind {
-		case c.EntrySaid:
+		case c.Kind("said"):
 			require.NotEmpty(t, e.Reason, "what was said")
-		case c.EntryFailed:
+		case c.Kind("failed"):
 			require.Equal(t, "the model was overloaded", e.Reason)
-		case c.EntryJudged:
+		case c.Kind("judged"):
 			require.Equal(t, "the numbers are missing", e.Reason)
 		}
 	}

@@ -2,13 +2,12 @@ package coordination
 
 import "conclave/engine/llm"
 
-// View is the coordination state as people and programs see it: the state JSON
-// of the public contract without session_id and query, which the core does not
-// know. It is made to be embedded and marshalled; nothing is decided from it.
+// View is the state JSON of the public contract without session_id and query. It is made to
+// be embedded and marshalled.
 type View struct {
 	Phase  Phase          `json:"phase"`
 	Paused bool           `json:"paused"`
-	Parked *string        `json:"parked"` // what it waits for; null while it does not
+	Parked *string        `json:"parked"` // the remedy and the failures; null while it is not parked
 	Round  int            `json:"round"`
 	Agents []AgentView    `json:"agents"` // in configured order
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
@@ -16,12 +15,12 @@ type View struct {
 	Cost   llm.Usage      `json:"cost"`
 	Events int            `json:"events"`
 
-	// Superseded counts the votes that were accepted and no longer stand: cast
-	// again, withdrawn by an answer, or void. Votes has none of them.
+	// Superseded counts the accepted votes that were cast again, withdrawn by an answer, or
+	// are void. They are not in Votes.
 	Superseded int `json:"superseded_votes"`
 
-	// Completion is how much of the active agents have done what they owe, in
-	// percent; 100 only when the session is done.
+	// Completion is the percentage of active agents that owe nothing; 100 only when the
+	// session is done.
 	Completion int `json:"completion"`
 
 	Attempt  int `json:"attempt"`  // of the team, from 1
@@ -50,30 +49,30 @@ type VoteView struct {
 	TargetLabel string `json:"target_label"`
 	Step        int    `json:"step"`
 	Stale       bool   `json:"stale"`
-	Reason      string `json:"reason"` // cut at 280 characters
+	Reason      string `json:"reason"` // truncated to 280 characters
 }
 
 // StopView is an agent's stop in a View.
 type StopView struct {
 	Status  StopStatus `json:"status"`
-	Summary string     `json:"summary"` // cut at 280 characters
-	Step    int        `json:"step"`    // 0 for an agent that was stopped at its limit
+	Summary string     `json:"summary"` // truncated to 280 characters
+	Step    int        `json:"step"`    // 0 if the session stopped the agent at its limit
 	Stale   bool       `json:"stale"`
 }
 
-// Phase is how far a session is.
+// Phase is the progress of a session.
 type Phase string
 
 // The phases of a session.
 const (
-	PhasePreparing      Phase = "preparing"       // nothing launched yet
-	PhaseInitialAnswers Phase = "initial_answers" // the first wave, and any after it while nobody has an answer
+	PhasePreparing      Phase = "preparing"       // before the first launch
+	PhaseInitialAnswers Phase = "initial_answers" // the first wave, and later ones while there is no answer
 	PhaseCoordinating   Phase = "coordinating"
-	PhasePresenting     Phase = "presenting" // the final answer is made, or judged
+	PhasePresenting     Phase = "presenting" // the final answer is made or judged
 	PhaseDone           Phase = "done"
 )
 
-// AgentStatus is an agent's place in the cycle of the protocol.
+// AgentStatus is the status of an agent, as in the package comment.
 type AgentStatus string
 
 // The states of an agent.
@@ -85,7 +84,7 @@ const (
 	AgentFailed   AgentStatus = "failed"
 )
 
-// View shows the state as it is now. It shares nothing that changes.
+// View returns a copy of the state for people and programs.
 func (s *State) View() View {
 	v := View{
 		Phase:  s.phase(),
