@@ -40,7 +40,7 @@ func TestAHeldSessionNamesTheCommandThatReleasesIt(t *testing.T) {
 func TestARevoteIsOneOfThePresentRound(t *testing.T) {
 	t.Parallel()
 	state := sessionflow.State{Status: drive.Running, View: coordination.View{Round: 3}}
-	events := []coordination.Entry{{Kind: coordination.EntryRound, Round: 3}, {Kind: coordination.EntryRevote, Round: 2}}
+	events := []coordination.Entry{{Kind: coordination.Kind("round"), Round: 3}, {Kind: coordination.EntryRevote, Round: 2}}
 	require.False(t, revote(state, events))
 	events = append(events, coordination.Entry{Kind: coordination.EntryRevote, Round: 3})
 	require.True(t, revote(state, events))
