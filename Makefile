@@ -69,12 +69,13 @@ bench: build $(TOOLS)/benchstat ## measurements as tables; BENCHFLAGS=-count=6 f
 		> $(BIN)/bench.txt || { cat $(BIN)/bench.txt; exit 1; }
 	@$(TOOLS)/benchstat $(BIN)/bench.txt
 
-lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatting, vet, import rules, determinism
+lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatting, vet, import rules, determinism, plain English
 	go mod tidy -diff
 	@unformatted=$$($(TOOLS)/gofumpt -l .); test -z "$$unformatted" || { echo "run make fmt: $$unformatted"; exit 1; }
 	go vet -tags e2e,bench ./...
 	$(TOOLS)/golangci-lint run ./...
 	$(TOOLS)/workflowcheck ./workflows/...
+	go run ./.ci/house english
 
 size: ## lines, statements and names by package, as a table
 	@go run ./.ci/house size

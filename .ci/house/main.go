@@ -25,8 +25,11 @@ import (
 // maxRiddles is the number of comment lines of production code that may match riddle.
 const maxRiddles = 20
 
-// riddle matches the turns of phrase that stand where English has a noun.
+// riddle matches turns of phrase that stand where English has a noun.
 var riddle = regexp.MustCompile(`(?i)\b(what|whatever|that which|(is|are) (none|nothing)|makes? of)\b`)
+
+// what matches the most frequent one.
+var what = regexp.MustCompile(`(?i)\bwhat\b`)
 
 // room is the count of one package directory.
 type room struct {
@@ -78,8 +81,8 @@ func main() {
 	}
 }
 
-// measure reads every Go file and template below root, hidden directories and
-// testdata excepted.
+// measure reads every Go file and template of the module at root, except in hidden
+// directories and testdata.
 func measure(root string) ([]*room, []comment, error) {
 	byDir := map[string]*room{}
 	var comments []comment
@@ -88,9 +91,10 @@ func measure(root string) ([]*room, []comment, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules"):
-			return filepath.SkipDir
 		case d.IsDir():
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || isModule(path)) {
+				return filepath.SkipDir
+			}
 			return nil
 		}
 		dir := filepath.ToSlash(filepath.Dir(path))
@@ -123,6 +127,12 @@ func measure(root string) ([]*room, []comment, error) {
 	}
 	slices.SortFunc(rooms, func(a, b *room) int { return strings.Compare(a.dir, b.dir) })
 	return rooms, comments, err
+}
+
+// isModule reports whether dir is the root of a module.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
 // count adds one production file and returns the lines of its comments.
@@ -158,7 +168,7 @@ func (r *room) count(path string, data []byte) ([]comment, error) {
 			first := fset.Position(c.Pos()).Line
 			for i, line := range strings.Split(c.Text, "\n") {
 				r.comments++
-				if regexp.MustCompile(`(?i)\bwhat\b`).MatchString(line) {
+				if what.MatchString(line) {
 					r.whats++
 				}
 				found = append(found, comment{fmt.Sprintf("%s:%d", filepath.ToSlash(path), first+i), line})
