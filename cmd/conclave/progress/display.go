@@ -14,29 +14,29 @@ import (
 // Snapshot is a session at one moment.
 type Snapshot struct {
 	State   sessionflow.State
-	News    []coordination.Entry // what happened since the last snapshot, oldest first
-	Missed  int                  // how many events before those are known of only by number
-	Earlier bool                 // the news happened at a time not known
+	News    []coordination.Entry // events since the last snapshot, oldest first
+	Missed  int                  // number of earlier events that the news lack
+	Earlier bool                 // the news happened at an unknown time
 	Elapsed time.Duration
 	Offline bool // the models are the built-in deterministic one
 	Delays  []Delay
-	Holds   []Hold // none while it goes on by itself
-	Revote  bool   // the round repeats a vote that was split
+	Holds   []Hold
+	Revote  bool // the round repeats a split vote
 }
 
-// Display shows snapshots of one session. It has two implementations: Board
-// redraws a block on a terminal, Lines writes a line per event.
+// Display shows snapshots of one session. It has two implementations: board redraws
+// a block on a terminal, lines writes a line per event.
 type Display interface {
-	// Show is called at every look at the session, also without news.
+	// Show shows a snapshot, also one without news.
 	Show(s Snapshot)
 	// Note shows a line that is not an event of the session.
 	Note(line string)
 }
 
-// New makes a Board if out is a terminal, else Lines.
+// New returns a Display that redraws a block if out is a terminal, else NewLines.
 func New(out io.Writer) Display {
-	if f, ok := out.(*os.File); ok && IsTerminal(out) {
-		return &Board{
+	if f, ok := out.(*os.File); ok && isTerminal(f) {
+		return &board{
 			screen: screen{out: out, size: terminalSize(f)},
 			color:  os.Getenv("NO_COLOR") == "",
 		}
@@ -44,17 +44,17 @@ func New(out io.Writer) Display {
 	return NewLines(out)
 }
 
-// Lines writes one plain line per event.
-type Lines struct {
-	out  io.Writer
-	told map[string]bool // what was said of the delays and holds that last
+// lines writes one plain line per event.
+type lines struct {
+	out     io.Writer
+	printed map[string]bool // current delays and holds
 }
 
-// NewLines writes to out, terminal or not.
-func NewLines(out io.Writer) Lines { return Lines{out: out, told: map[string]bool{}} }
+// NewLines returns a Display that writes lines to out, terminal or not.
+func NewLines(out io.Writer) Display { return lines{out: out, printed: map[string]bool{}} }
 
 // Show writes the news.
-func (l Lines) Show(s Snapshot) {
+func (l lines) Show(s Snapshot) {
 	when := Clock(s.Elapsed)
 	if s.Earlier {
 		when = "earlier"
@@ -65,36 +65,35 @@ func (l Lines) Show(s Snapshot) {
 	for _, e := range s.News {
 		l.write(when, eventLine(e))
 	}
-	l.showStanding(s)
+	l.showObstacles(s)
 }
 
-// showStanding writes, once for as long as it lasts, why something does not get
-// on: delays that are new or have another reason, and what a person is waited
-// for.
-func (l Lines) showStanding(s Snapshot) {
-	lasting := map[string]bool{}
-	tell := func(what, text string) {
-		lasting[what] = true
-		if !l.told[what] {
-			l.told[what] = true
+// showObstacles writes delays and holds, each once while it lasts with the same
+// reason.
+func (l lines) showObstacles(s Snapshot) {
+	current := map[string]bool{}
+	show := func(key, text string) {
+		current[key] = true
+		if !l.printed[key] {
+			l.printed[key] = true
 			l.write(Clock(s.Elapsed), text)
 		}
 	}
 	for _, d := range s.Delays {
-		tell(d.who()+": "+d.Why, d.who()+": "+d.words())
+		show(d.subject()+": "+d.Why, d.subject()+": "+d.text())
 	}
 	for _, h := range s.Holds {
-		tell(h.words(), h.words())
+		show(h.text(), h.text())
 	}
-	maps.DeleteFunc(l.told, func(what string, _ bool) bool { return !lasting[what] })
+	maps.DeleteFunc(l.printed, func(key string, _ bool) bool { return !current[key] })
 }
 
 // Note writes the line.
-func (l Lines) Note(line string) { _, _ = fmt.Fprintln(l.out, Line(line)) }
+func (l lines) Note(line string) { _, _ = fmt.Fprintln(l.out, Line(line)) }
 
-func (l Lines) write(when, text string) { _, _ = fmt.Fprintf(l.out, "%s %s\n", when, text) }
+func (l lines) write(when, text string) { _, _ = fmt.Fprintf(l.out, "%s %s\n", when, text) }
 
-// eventLine is an event with its reason.
+// eventLine returns an event with its reason.
 func eventLine(e coordination.Entry) string {
 	text := Line(e.Text)
 	if e.Reason != "" {
@@ -103,9 +102,8 @@ func eventLine(e coordination.Entry) string {
 	return text
 }
 
-// Board redraws a block in place: who is at work, what they have, how the
-// votes stand.
-type Board struct {
+// board redraws a block in place: the agents, their answers, and the votes.
+type board struct {
 	screen screen
 	color  bool
 	last   Snapshot
@@ -113,38 +111,38 @@ type Board struct {
 }
 
 // Show redraws the block.
-func (b *Board) Show(s Snapshot) {
+func (b *board) Show(s Snapshot) {
 	b.last, b.drawn = s, true
 	width, height := b.screen.size()
 	b.screen.draw(frame(s, width, height, b.color))
 }
 
 // Note puts the line above the block.
-func (b *Board) Note(line string) {
+func (b *board) Note(line string) {
 	b.screen.print(Line(line))
 	if b.drawn {
 		b.Show(b.last)
 	}
 }
 
-// Delay says why something of a session does not get on.
+// Delay explains why a step or other work of a session makes no progress.
 type Delay struct {
-	Agent string        // whose step it is; empty for other work
-	Work  string        // what other work it is
-	Why   string        // the attempt and what went wrong with the last one
-	Next  time.Duration // until something is done about it; 0 or less if that is not known, or now
+	Agent string        // of the step; empty for other work
+	Work  string        // other work than a step
+	Why   string        // the attempt and the failure of the previous one
+	Next  time.Duration // time to the next attempt; 0 or less if it is unknown or now
 }
 
-// who is what is held up.
-func (d Delay) who() string {
+// subject is the agent or the work that is delayed.
+func (d Delay) subject() string {
 	if d.Agent != "" {
 		return Line(d.Agent)
 	}
 	return Line(d.Work)
 }
 
-// words say why, and what comes when.
-func (d Delay) words() string {
+// text returns the reason and the time to the next attempt.
+func (d Delay) text() string {
 	text := Line(d.Why)
 	if d.Next > 0 {
 		text += fmt.Sprintf(" in %d s", int((d.Next+time.Second-1)/time.Second))
@@ -152,17 +150,16 @@ func (d Delay) words() string {
 	return text
 }
 
-// Hold says why a session stands still until a person lets it go on.
+// Hold explains why a session waits for a person.
 type Hold struct {
-	Why     string // what it stands still for
-	Release string // the command that lets it go on, and what else does
+	Why     string
+	Release string // the command that resumes it, and alternatives
 }
 
-// words say both on one line.
-func (h Hold) words() string { return Line(h.Why) + "; " + Line(h.Release) }
+func (h Hold) text() string { return Line(h.Why) + "; " + Line(h.Release) }
 
-// holdLines are both on lines of their own, so that a narrow screen does not
-// cut the command off.
+// holdLines puts reason and command on separate lines, so that a narrow screen does
+// not truncate the command.
 func holdLines(holds []Hold, color bool) []string {
 	var lines []string
 	for _, h := range holds {

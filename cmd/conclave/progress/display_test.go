@@ -12,7 +12,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-func TestLinesWriteOnePlainLinePerEvent(t *testing.T) {
+func TestLines_oneLinePerEvent(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	l := NewLines(&out)
@@ -31,7 +31,7 @@ a note of two lines
 `, out.String())
 }
 
-func TestLinesTellADelayOncePerReason(t *testing.T) {
+func TestLines_delayOncePerReason(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	l := NewLines(&out)
@@ -48,7 +48,7 @@ func TestLinesTellADelayOncePerReason(t *testing.T) {
 `, out.String())
 }
 
-func TestLinesTellAHoldOnceForAsLongAsItLasts(t *testing.T) {
+func TestLines_holdOnceWhileItLasts(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	l := NewLines(&out)
@@ -62,13 +62,12 @@ func TestLinesTellAHoldOnceForAsLongAsItLasts(t *testing.T) {
 		"0:01 paused; `conclave resume s1` goes on\n", out.String())
 }
 
-func TestNewIsPlainWithoutATerminal(t *testing.T) {
+func TestNew_withoutTerminal(t *testing.T) {
 	t.Parallel()
-	require.IsType(t, Lines{}, New(&bytes.Buffer{}))
-	require.False(t, IsTerminal(&bytes.Buffer{}))
+	require.IsType(t, lines{}, New(&bytes.Buffer{}))
 }
 
-// tty counts rows the way a terminal does that wraps at width.
+// tty counts rows as a terminal that wraps lines at width.
 func rowsUp(text string) int {
 	const up = "\r\x1b["
 	i := strings.Index(text, up)
@@ -85,7 +84,7 @@ func rowsUp(text string) int {
 	return max(n, 1) // the one-row movement may leave its number out
 }
 
-func TestScreenRedrawsInPlace(t *testing.T) {
+func TestScreen_redrawsInPlace(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	width := 20
@@ -111,10 +110,10 @@ func TestScreenRedrawsInPlace(t *testing.T) {
 	require.Equal(t, 3, rowsUp(out.String()), "the terminal wrapped 19 characters into three rows of 7")
 }
 
-func TestBoardNotesGoAboveTheBlock(t *testing.T) {
+func TestBoard_noteAboveTheBlock(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	b := Board{screen: screen{out: &out, size: func() (int, int) { return 80, 24 }}}
+	b := board{screen: screen{out: &out, size: func() (int, int) { return 80, 24 }}}
 	b.Show(secondRound())
 	out.Reset()
 	b.Note("no worker polls")

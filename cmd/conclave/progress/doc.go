@@ -1,10 +1,9 @@
-// Package progress shows a person, or a log, how a session is getting on.
+// Package progress shows the progress of a session to a person or in a log.
 //
-// It only draws: it asks nobody, decides nothing and ends nothing. Whoever
-// follows a session hands it one Snapshot after the other. A Board keeps a
-// compact block up to date in place on a terminal; Lines writes one plain line
-// per event, for pipes, logs and scripts. Text that models wrote reaches either
-// only through Plain or Line, which leave nothing that a terminal would obey.
+// The caller passes a Snapshot to a Display at each interval. On a terminal a
+// Display redraws a compact block in place; for pipes, logs and scripts it writes one
+// plain line per event. Both print the text of models only through Line, which
+// removes control sequences.
 //
-// Start with Display; frame.go is what a Board looks like.
+// Start with Display; frame.go lays out the block.
 package progress

@@ -14,8 +14,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// paint colours a piece of text. Meaning never depends on it: marks and words
-// say the same.
+// paint is a colour. It only repeats the meaning of marks and words.
 type paint string
 
 const (
@@ -34,14 +33,14 @@ func (p paint) on(text string, color bool) string {
 	return "\x1b[" + string(p) + "m" + text + "\x1b[0m"
 }
 
-// Table is a session as a table for a single look, without colours.
+// Table returns a snapshot as lines without colours and limits.
 func Table(s Snapshot) []string {
 	const unlimited = 1 << 16
 	return frame(s, unlimited, unlimited, false)
 }
 
-// frame draws a session in at most height-1 lines, so that the line below the
-// block stays free. Lines may be wider than width; the screen cuts them.
+// frame lays out a session in at most height-1 lines, so that the line below the
+// block stays free. Lines may be wider than width; the screen truncates them.
 func frame(s Snapshot, width, height int, color bool) []string {
 	lines := []string{header(s, width, color)}
 	if query := Line(s.State.Query); query != "" {
@@ -61,8 +60,8 @@ func frame(s Snapshot, width, height int, color bool) []string {
 	return append(append(lines, rows...), foot...)
 }
 
-// withDelays puts each agent's delay under its row, and those of other work
-// under all of them.
+// withDelays adds each agent's delays under its row, and those of other work at the
+// end.
 func withDelays(s Snapshot, rows []string, color bool) []string {
 	var all []string
 	shown := map[string]bool{}
@@ -71,35 +70,34 @@ func withDelays(s Snapshot, rows []string, color bool) []string {
 		shown[a.ID] = true
 		for _, d := range s.Delays {
 			if d.Agent == a.ID {
-				all = append(all, "    "+yellow.on(d.words(), color))
+				all = append(all, "    "+yellow.on(d.text(), color))
 			}
 		}
 	}
 	for _, d := range s.Delays {
 		if !shown[d.Agent] {
-			all = append(all, "  "+yellow.on(d.who()+": "+d.words(), color))
+			all = append(all, "  "+yellow.on(d.subject()+": "+d.text(), color))
 		}
 	}
 	return all
 }
 
-// delaySummary is all delays where there is one line for them.
+// delaySummary describes all delays on one line.
 func delaySummary(delays []Delay) string {
-	text := delays[0].who() + ": " + delays[0].words()
+	text := delays[0].subject() + ": " + delays[0].text()
 	if more := len(delays) - 1; more > 0 {
 		text = fmt.Sprintf("%d held up; %s", len(delays), text)
 	}
 	return text
 }
 
-// slim is the width in columns below which the session's ID gives way to what
-// changes.
+// slim is the width, in columns, below which the session's ID is truncated.
 const slim = 50
 
 func header(s Snapshot, width int, color bool) string {
 	id, rest := Line(s.State.SessionID), headerWords(s, color)
 	if width < slim {
-		const least = 5 // of the ID: its end, which tells sessions of one day apart
+		const least = 5 // the end of the ID distinguishes sessions of one day
 		room := max(least, width-1-ansi.StringWidth(" · "+rest))
 		if over := ansi.StringWidth(id) - room; over > 0 {
 			id = ansi.TruncateLeft(id, over+1, "…")
@@ -108,7 +106,7 @@ func header(s Snapshot, width int, color bool) string {
 	return bold.on(id, color) + " · " + rest
 }
 
-// headerWords are what follows the ID.
+// headerWords returns the part of the header after the ID.
 func headerWords(s Snapshot, color bool) string {
 	parts := []string{stageWords(s.State)}
 	if s.State.Paused {
@@ -133,7 +131,7 @@ func headerWords(s Snapshot, color bool) string {
 	return strings.Join(parts, " · ")
 }
 
-// stageWords say how far a session is, or how it ended.
+// stageWords describes the phase of a session, or how it ended.
 func stageWords(s sessionflow.State) string {
 	if s.Status != "" && s.Status != drive.Running {
 		return Line(s.Status)
@@ -150,14 +148,14 @@ func stageWords(s sessionflow.State) string {
 	}
 }
 
-// agentRows are aligned by the widest ID; a narrow terminal does without the
-// last columns.
+// agentRows aligns the rows by the widest ID. A narrow terminal truncates the last
+// columns.
 func agentRows(s Snapshot, width int, color bool) []string {
 	idWidth, wordWidth := 0, 0
 	for _, a := range s.State.Agents {
 		_, words, _ := agentWords(a)
 		idWidth = max(idWidth, len(a.ID))
-		if !failed(a) { // nothing stands after an error
+		if !failed(a) { // a failed agent has no details
 			wordWidth = max(wordWidth, ansi.StringWidth(words))
 		}
 	}
@@ -174,10 +172,10 @@ func agentRows(s Snapshot, width int, color bool) []string {
 	return rows
 }
 
-// failed says whether an agent has failed and is not being retried.
+// failed reports an agent that has failed and is not being retried.
 func failed(a coordination.AgentView) bool { return a.Error != nil && !a.Running }
 
-// agentWords says what an agent is doing, or what it did last.
+// agentWords describes the current or the last step of an agent.
 func agentWords(a coordination.AgentView) (mark, words string, p paint) {
 	switch {
 	case failed(a):
@@ -197,7 +195,7 @@ func agentWords(a coordination.AgentView) (mark, words string, p paint) {
 	}
 }
 
-// workWords say what an agent at work is doing.
+// workWords describes a running step.
 func workWords(purpose coordination.Purpose, step int) string {
 	switch purpose {
 	case coordination.Present:
@@ -209,7 +207,7 @@ func workWords(purpose coordination.Purpose, step int) string {
 	}
 }
 
-// stopWords say how an agent that owns a part of the work left it.
+// stopWords describes a stop.
 func stopWords(stop *coordination.StopView) (mark, words string, p paint) {
 	switch {
 	case stop.Stale:
@@ -221,8 +219,8 @@ func stopWords(stop *coordination.StopView) (mark, words string, p paint) {
 	}
 }
 
-// agentDetail is what stands after an agent's words. A stop's summary is the
-// agent's own and may be long, so it comes last.
+// agentDetail returns the details of an agent. The summary of a stop, which may be
+// long, comes last.
 func agentDetail(a coordination.AgentView) string {
 	const gist = 120
 	var parts []string
@@ -260,8 +258,7 @@ func footer(s Snapshot, color bool) []string {
 	return append(lines, holdLines(s.Holds, color)...)
 }
 
-// standing is the tally, or, where a part of the work is done and nobody votes,
-// how many agents are done.
+// standing returns the votes, or in a decomposition the number of stops.
 func standing(s sessionflow.State) string {
 	if len(s.Votes) > 0 {
 		targets := slices.Sorted(maps.Keys(s.Votes))

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden frames; read the difference before committing it")
 
-// secondRound is a session in the middle: a fresh vote, a stale one, an agent
-// at work and one that failed.
+// secondRound is a running session: a fresh vote, a stale one, a running agent and a
+// failed one.
 func secondRound() Snapshot {
 	usd := 0.0421
 	usage := llm.Usage{InputTokens: 11_000, OutputTokens: 1_345, ModelCalls: 9, TotalUSD: &usd}
@@ -58,8 +58,8 @@ func decided() Snapshot {
 	return s
 }
 
-// divided is a session whose agents own parts: one is done, one is blocked, one
-// is outdated and one is at work again after a person retried it.
+// divided is a decomposition: one agent is done, one blocked, one has a stale stop,
+// and one runs again after a retry.
 func divided() Snapshot {
 	usage := llm.Usage{InputTokens: 1_100, OutputTokens: 134, ModelCalls: 2}
 	stop := func(status coordination.StopStatus, summary string, stale bool) *coordination.StopView {
@@ -76,7 +76,7 @@ func divided() Snapshot {
 	return s
 }
 
-// parked is a session that waits for a person, who paused it besides.
+// parked is a session that is parked and paused.
 func parked() Snapshot {
 	s := secondRound()
 	s.State.Paused, s.State.Parked = true, new("agent_c failed")
@@ -87,7 +87,7 @@ func parked() Snapshot {
 	return s
 }
 
-// presenting is a session at its final answer, after a vote that was repeated.
+// presenting is a session in its presentation, after a revote.
 func presenting() Snapshot {
 	s := secondRound()
 	s.State.Phase, s.Revote = coordination.PhasePresenting, true
@@ -105,7 +105,7 @@ func crowd() Snapshot {
 	return s
 }
 
-// heldUp is s with a step that waits, and other work that does.
+// heldUp adds the delays of a step and of other work to s.
 func heldUp(s Snapshot) Snapshot {
 	s.Delays = []Delay{
 		{Work: "Record", Why: "attempt 3, Storage: the store is down; again", Next: 4 * time.Second},
@@ -114,7 +114,7 @@ func heldUp(s Snapshot) Snapshot {
 	return s
 }
 
-func TestFrames(t *testing.T) {
+func TestFrame(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name          string
@@ -156,7 +156,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-func TestFrameHasNoEscapesWithoutColour(t *testing.T) {
+func TestFrame_withoutColour(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Snapshot{secondRound(), divided(), parked(), presenting()} {
 		for _, line := range Table(s) {

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/term"
 )
 
-// screen redraws a block of lines in place at the bottom of a terminal. The
-// cursor always rests on the line below the block and is never hidden, so that
-// a process killed at any moment leaves a usable terminal.
+// screen redraws a block of lines in place at the bottom of a terminal. The cursor
+// stays visible on the line below the block, so that a process killed at any moment
+// leaves a usable terminal.
 type screen struct {
 	out   io.Writer
 	size  func() (width, height int)
-	shown []int // the width of each line of the block
+	shown []int // width of each line of the block
 }
 
-// draw replaces the block. Lines wider than the terminal are cut.
+// draw replaces the block. It truncates lines wider than the terminal.
 func (s *screen) draw(lines []string) {
 	width, _ := s.size()
 	var b strings.Builder
@@ -35,16 +35,15 @@ func (s *screen) draw(lines []string) {
 	_, _ = io.WriteString(s.out, b.String())
 }
 
-// print puts lines above the block, which has to be drawn again.
+// print writes a line above the block, which must be drawn again.
 func (s *screen) print(line string) {
 	width, _ := s.size()
 	_, _ = fmt.Fprint(s.out, s.up(width), ansi.EraseScreenBelow, line, "\n")
 	s.shown = s.shown[:0]
 }
 
-// up moves to the first line of the block. A terminal that has become narrower
-// has wrapped the lines, one that has become wider may have joined none: only
-// we end lines.
+// up moves to the first line of the block. A terminal that became narrower has
+// wrapped the lines; one that became wider has joined none.
 func (s *screen) up(width int) string {
 	rows := 0
 	for _, w := range s.shown {
@@ -56,7 +55,7 @@ func (s *screen) up(width int) string {
 	return "\r" + ansi.CursorUp(rows)
 }
 
-// terminalSize reads the size of the terminal behind f.
+// terminalSize returns a function that reads the size of a terminal.
 func terminalSize(f *os.File) func() (int, int) {
 	return func() (int, int) {
 		width, height, err := term.GetSize(int(f.Fd()))
@@ -67,8 +66,7 @@ func terminalSize(f *os.File) func() (int, int) {
 	}
 }
 
-// IsTerminal reports whether w is a terminal that can redraw lines.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+// isTerminal reports whether f is a terminal that can redraw lines.
+func isTerminal(f *os.File) bool {
+	return term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }

@@ -8,10 +8,10 @@ import (
 	"conclave/engine/text"
 )
 
-// Line is s on one line, without anything that a terminal obeys.
+// Line returns s on one line, without control sequences.
 func Line(s string) string { return text.OneLine(text.Terminal(s)) }
 
-// Cost is a usage in words: tokens, and money if its price is known.
+// Cost describes a usage: tokens, and money if the price is known.
 func Cost(u llm.Usage) string {
 	tokens := Count(u.InputTokens+u.OutputTokens) + " tokens"
 	switch {
@@ -28,7 +28,7 @@ func Cost(u llm.Usage) string {
 	}
 }
 
-// Plural is a count of things whose name takes an s.
+// Plural returns a count with its noun, such as "2 votes".
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -36,7 +36,7 @@ func Plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Count is a number in at most five characters.
+// Count formats a number briefly, such as 1.5k.
 func Count(n int64) string {
 	switch {
 	case n < 1_000:
@@ -50,7 +50,7 @@ func Count(n int64) string {
 	}
 }
 
-// Clock is a duration as minutes and seconds, or hours, minutes and seconds.
+// Clock formats a duration as m:ss or h:mm:ss.
 func Clock(d time.Duration) string {
 	s := int(max(d, 0) / time.Second)
 	if s < 3600 {

@@ -1,6 +1,5 @@
-// Package storetest is the specification of artifact.Store in the form of
-// tests. Every store's own tests call Run; what it does not ask for is not
-// promised by the port.
+// Package storetest specifies artifact.Store by tests. The tests of every store call
+// Run; the port promises only the behaviour tested here.
 package storetest
 
 import (
@@ -20,32 +19,31 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Run holds a store to the behaviour of the port. Open returns an empty store;
-// it is called once for every test and cleans up with t.Cleanup. The tests of
-// one Run run in parallel.
+// Run tests a store. Open returns an empty store and cleans up with t.Cleanup; it is
+// called once for every test. The tests run in parallel.
 func Run(t *testing.T, open func(t *testing.T) artifact.Store) {
 	tests := []struct {
 		name string
 		test func(*testing.T, artifact.Store)
 	}{
-		{"an object is read back as it was put", putGet},
-		{"put takes the body from where it stands", putFromPosition},
+		{"get returns the bytes that were put", putGet},
+		{"put stores the body from its current position", putFromPosition},
 		{"put replaces", putReplaces},
 		{"a missing object is not found", notFound},
-		{"create refuses a taken key", createOnce},
+		{"create fails for a taken key", createOnce},
 		{"an empty body is an object", emptyBody},
 		{"a large object survives", largeObject},
-		{"copy leaves the source alone", copyObject},
-		{"delete can be repeated", deleteTwice},
+		{"copy keeps the source", copyObject},
+		{"delete succeeds for a free key", deleteTwice},
 		{"list yields the keys under a prefix in byte order", listOrder},
 		{"list yields more keys than fit on a page", listPages},
-		{"list can be left early", listLeft},
-		{"escaped names are names like others", escapedNames},
-		{"bad keys are refused by every method", badKeys},
-		{"an ended context ends every method", endedContext},
-		{"url names the object without host or port", urlOfObject},
-		{"of 64 creates one wins", createRace},
-		{"readers never see half an object", tornReads},
+		{"a caller can stop a list early", listLeft},
+		{"escaped names work as any others", escapedNames},
+		{"every method refuses invalid keys", badKeys},
+		{"every method fails after the end of its context", endedContext},
+		{"url names the object without host and port", urlOfObject},
+		{"one of 64 concurrent creates succeeds", createRace},
+		{"readers never see a partial object", tornReads},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,7 +148,7 @@ func emptyBody(t *testing.T, s artifact.Store) {
 }
 
 func largeObject(t *testing.T, s artifact.Store) {
-	// Not a multiple of a block, and different everywhere.
+	// Not a multiple of a block size, and without repetition.
 	body := make([]byte, 9<<20+17)
 	for i := range body {
 		body[i] = byte(i>>16 ^ i>>8 ^ i)
@@ -209,7 +207,7 @@ func endedContext(t *testing.T, s artifact.Store) {
 }
 
 func listOrder(t *testing.T, s artifact.Store) {
-	// In byte order "-" and "." come before "/": a walk by names would get it wrong.
+	// "-" and "." come before "/": a walk by file names yields another order.
 	keys := []string{"Z", "a-b", "a-b.c/x", "a.txt", "a/Y", "a/a", "a/b-c", "a/b/.hidden", "a/b/c", "a0", "b"}
 	require.True(t, slices.IsSorted(keys))
 	for _, i := range []int{5, 0, 10, 3, 8, 1, 9, 2, 7, 4, 6} {
