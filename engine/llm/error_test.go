@@ -10,7 +10,7 @@ import (
 	"conclave/engine/llm"
 )
 
-func TestErrorRetryable(t *testing.T) {
+func TestError_Retryable(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[llm.Kind]bool{
 		llm.AuthFailed:     false,
@@ -27,7 +27,7 @@ func TestErrorRetryable(t *testing.T) {
 	}
 }
 
-func TestErrorIsFoundThroughWrapping(t *testing.T) {
+func TestError_wrapped(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("step 3: %w", &llm.Error{Kind: llm.Network, Message: "cut off", Err: io.ErrUnexpectedEOF})
 

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/llm"
 )
 
-func TestUsageAdd(t *testing.T) {
+func TestUsage_Add(t *testing.T) {
 	t.Parallel()
 	usd := func(v float64) *float64 { return &v }
 	priced := llm.Usage{InputTokens: 10, CachedInputTokens: 4, OutputTokens: 2, ReasoningTokens: 1, TotalUSD: usd(0.5), ModelCalls: 1}
@@ -25,8 +25,8 @@ func TestUsageAdd(t *testing.T) {
 	require.Nil(t, unpriced.Add(priced).TotalUSD)
 }
 
-// What is known of a cost is not lost beside what is not.
-func TestWhatIsKnownOfACost(t *testing.T) {
+// Known costs stay beside unknown ones.
+func TestUsage_AtLeastUSD(t *testing.T) {
 	t.Parallel()
 	usd := func(v float64) *float64 { return &v }
 	priced := llm.Usage{InputTokens: 10, TotalUSD: usd(0.5), ModelCalls: 1}
@@ -49,8 +49,8 @@ func TestWhatIsKnownOfACost(t *testing.T) {
 	require.InDelta(t, math.MaxFloat64, most.Add(most).KnownUSD, 0, "JSON has no infinity")
 }
 
-// A count that is too large stays large: it must not turn negative and lift a limit.
-func TestUsageAddSaturates(t *testing.T) {
+// Overflowing counts saturate: a negative count would lift a limit.
+func TestUsage_Add_saturates(t *testing.T) {
 	t.Parallel()
 	usd := math.MaxFloat64
 	most := llm.Usage{

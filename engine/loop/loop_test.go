@@ -19,7 +19,7 @@ const (
 
 const twoMoons = `{"content": "Phobos and Deimos."}`
 
-func TestMember(t *testing.T) {
+func TestRun_member(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{news: []int{0}},
 		says("I'd say two."),
@@ -42,7 +42,7 @@ func TestMember(t *testing.T) {
 	requireAnswered(t, r.conv.Messages)
 }
 
-func TestPipeline(t *testing.T) {
+func TestRun_pipeline(t *testing.T) {
 	t.Parallel()
 	t.Run("a control action lets the ordinary tools of its reply run", func(t *testing.T) {
 		t.Parallel()
@@ -75,7 +75,7 @@ func TestPipeline(t *testing.T) {
 	})
 }
 
-func TestScenario(t *testing.T) {
+func TestRun_scenario(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), scenario{},
 		says("It works."),
@@ -89,7 +89,7 @@ func TestScenario(t *testing.T) {
 	requireAnswered(t, r.conv.Messages)
 }
 
-func TestRulesToolsAreOfferedBesideTheOrdinaryOnes(t *testing.T) {
+func TestRun_offersRulesTools(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), pipeline{}, says("", call("a", "read_file", "")), says("Done."))
 	for _, req := range r.model.requests {
@@ -101,14 +101,14 @@ func TestRulesToolsAreOfferedBesideTheOrdinaryOnes(t *testing.T) {
 	}
 }
 
-func TestUsageIsSummed(t *testing.T) {
+func TestRun_usage(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{}, says("Two."), says("", call("a", "read_file", "{}")), says("", call("b", "new_answer", twoMoons)))
 	require.NoError(t, r.err)
 	require.Equal(t, llm.Usage{InputTokens: 21, OutputTokens: 9, ModelCalls: 3}, r.conv.Usage)
 }
 
-func TestThirdRejectionEndsTheStep(t *testing.T) {
+func TestRun_thirdRejection(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{},
 		says("Two."),
@@ -125,7 +125,7 @@ func TestThirdRejectionEndsTheStep(t *testing.T) {
 	requireAnswered(t, r.conv.Messages)
 }
 
-func TestModelCallsAreBounded(t *testing.T) {
+func TestRun_modelCallsBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ limit, want int }{
 		"by the constant":       {0, maxModelCalls},
@@ -151,9 +151,9 @@ func TestModelCallsAreBounded(t *testing.T) {
 	}
 }
 
-// The API takes no images in a tool's result: they follow the results of all
-// calls of the reply, which have to follow it at once.
-func TestImagesAreToldAfterTheResults(t *testing.T) {
+// The API takes no images in a tool's result: they follow the results of all calls,
+// which must follow the reply at once.
+func TestRun_images(t *testing.T) {
 	t.Parallel()
 	image := llm.Image{MediaType: "image/png", Data: []byte("png")}
 	conv, model := &loop.Conversation{}, &script{replies: []llm.Reply{
@@ -172,7 +172,7 @@ func TestImagesAreToldAfterTheResults(t *testing.T) {
 	}, told)
 }
 
-func TestCancelledBeforeACall(t *testing.T) {
+func TestRun_cancelled(t *testing.T) {
 	t.Parallel()
 	fenced := errors.New("another attempt has taken over")
 	t.Run("of the model", func(t *testing.T) {
@@ -205,7 +205,7 @@ func (c *cancelling) Judge(reply llm.Message) loop.Ruling {
 	return c.Rules.Judge(reply)
 }
 
-func TestBrokenMachineryEndsTheAttempt(t *testing.T) {
+func TestRun_brokenMachinery(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("workspace is gone")
 	conv, journal := &loop.Conversation{}, &memory{failAt: -1}
@@ -214,25 +214,25 @@ func TestBrokenMachineryEndsTheAttempt(t *testing.T) {
 	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal}.Run(t.Context(), conv, &member{})
 	require.ErrorIs(t, err, broken)
 	require.EqualError(t, err, "running tool read_file: workspace is gone")
-	require.Len(t, journal.entries, 1, "a result that is none is not journaled")
+	require.Len(t, journal.entries, 1, "a failed run is not journaled")
 
 	r := play(t, t.Context(), &member{})
 	require.ErrorIs(t, r.err, errScriptOver, "the model's error comes through as it is")
 }
 
-// mute leaves replies without tool calls unanswered, which rules must not.
+// mute rules break the contract: they leave replies without tool calls unanswered.
 type mute struct{ pipeline }
 
 func (mute) Judge(llm.Message) loop.Ruling { return loop.Ruling{Rejected: "mute"} }
 
-func TestRulesMustAnswer(t *testing.T) {
+func TestRun_unansweredReply(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), mute{}, says("Two."), says("Two."))
 	require.ErrorContains(t, r.err, `left a reply without tool calls unanswered: "Two."`)
 	require.Len(t, r.model.requests, 1)
 }
 
-func TestCallsGetIDsOfTheirOwn(t *testing.T) {
+func TestRun_uniqueCallIDs(t *testing.T) {
 	t.Parallel()
 	for name, ids := range map[string][]string{
 		"none":                       {"", "", ""},

@@ -15,8 +15,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// rulesets draw the kinds of steps that the properties are checked on. The rules
-// that come out are made anew for every attempt.
+// rulesets draw the kinds of steps for the properties. Every attempt gets new rules.
 var rulesets = map[string]func(*rapid.T) func() loop.Rules{
 	"member":   members,
 	"pipeline": func(*rapid.T) func() loop.Rules { return func() loop.Rules { return pipeline{} } },
@@ -31,8 +30,8 @@ func members(t *rapid.T) func() loop.Rules {
 	return func() loop.Rules { return &member{news: news, endsAt: endsAt, ends: loop.EndRestart} }
 }
 
-// replies draws a script: sensible, senseless and hostile calls under missing
-// and repeated IDs.
+// replies draws a script of sensible, senseless and hostile calls under missing and
+// repeated IDs.
 func replies(t *rapid.T) []llm.Reply {
 	calls := rapid.SampledFrom([][2]string{
 		{"read_file", "{}"},
@@ -61,9 +60,9 @@ func replies(t *rapid.T) []llm.Reply {
 	return rapid.SliceOfN(one, 0, 12).Draw(t, "replies")
 }
 
-// TestEveryCallIsAnsweredOnce: in every request, and at the end of every step,
-// each tool call has its one result, and all that happened is in the journal.
-func TestEveryCallIsAnsweredOnce(t *testing.T) {
+// In every request, and at the end of every step, each tool call has one result, and the
+// journal is complete.
+func TestRun_everyCallAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	for name, rules := range rulesets {
 		t.Run(name, func(t *testing.T) {
@@ -89,8 +88,8 @@ func TestEveryCallIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// requireFolded checks that the conversation and what the rules learned are the
-// journal, and that the action is its last entry's.
+// requireFolded requires that the conversation and the entries learned equal the
+// journal, whose last entry has the action.
 func requireFolded(t require.TestingT, r *run) {
 	entries := slices.Concat([]loop.Entry{opening}, r.journal.entries)
 	require.Equal(t, entries, r.rules.learned)
@@ -111,9 +110,9 @@ func requireFolded(t require.TestingT, r *run) {
 	require.LessOrEqual(t, worked, r.conv.Worked)
 }
 
-// TestNewsIsNeverLost: whenever the model is asked, it has been told all there
-// is, once and in order; and an action counts only if there is nothing else.
-func TestNewsIsNeverLost(t *testing.T) {
+// Every model call has all news so far, once and in order; an action counts only without
+// further news.
+func TestRun_newsNeverLost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		rules := members(rt)().(*member)
@@ -130,7 +129,7 @@ func TestNewsIsNeverLost(t *testing.T) {
 	})
 }
 
-// toldOf counts the news in messages, which must come once and in order.
+// toldOf counts the news in messages, which must be in order and without repetition.
 func toldOf(t require.TestingT, messages []llm.Message) int {
 	told := 0
 	for _, m := range messages {
@@ -142,9 +141,9 @@ func toldOf(t require.TestingT, messages []llm.Message) int {
 	return told
 }
 
-// TestResume: a step that was lost after any entry of its journal and restored
-// ends as it would have, without asking for a reply that it already has.
-func TestResume(t *testing.T) {
+// A step lost after any journal entry and restored ends as it would have, without
+// repeating a reply.
+func TestResume_everyEntry(t *testing.T) {
 	t.Parallel()
 	for name, rules := range rulesets {
 		t.Run(name, func(t *testing.T) {
@@ -162,10 +161,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestJournalFailing: when an entry cannot be journaled, the attempt ends there,
-// the conversation holds what was journaled and no more, and the next attempt
-// ends as if nothing had happened.
-func TestJournalFailing(t *testing.T) {
+// A failing journal ends the attempt; the conversation holds the journaled entries, and
+// the next attempt ends as if nothing had happened.
+func TestResume_journalFails(t *testing.T) {
 	t.Parallel()
 	for name, rules := range rulesets {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +187,7 @@ func TestJournalFailing(t *testing.T) {
 	}
 }
 
-// requireSameEnd compares a step that went on after the journaled entries with
-// the same step in one go.
+// requireSameEnd compares a resumed step with the same step in one go.
 func requireSameEnd(t require.TestingT, whole *run, before []loop.Entry, again *run) {
 	require.Equal(t, whole.err, again.err)
 	require.Equal(t, whole.action, again.action)

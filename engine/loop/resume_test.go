@@ -9,8 +9,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// A step that was lost goes on from the last entry of its journal.
-func TestResumeFromAnAcceptedReply(t *testing.T) {
+// A lost step goes on from the last entry of its journal.
+func TestResume_acceptedReply(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "write_file", "{}"), call("b", "new_answer", twoMoons))}
 	whole := play(t, t.Context(), &member{}, script...)
@@ -24,8 +24,8 @@ func TestResumeFromAnAcceptedReply(t *testing.T) {
 	require.Equal(t, asJSON(t, whole.journal.entries[1:]), asJSON(t, again.journal.entries))
 }
 
-// News that came while the step was lost turns an unconfirmed action down.
-func TestResumeFromAnAcceptedReplyWithNews(t *testing.T) {
+// News that arrived meanwhile turns an unconfirmed action down.
+func TestResume_acceptedReplyWithNews(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "new_answer", twoMoons)), says("", call("b", "vote", `{"agent_id": "agent1"}`))}
 	whole := play(t, t.Context(), &member{}, script...)
@@ -35,9 +35,9 @@ func TestResumeFromAnAcceptedReplyWithNews(t *testing.T) {
 	require.Equal(t, []loop.EntryKind{loop.Updated, loop.Reply, loop.Results}, again.kinds())
 }
 
-// What was confirmed counts, whatever there is by now, and whatever the rules
-// would make of the reply given all that they have learned since.
-func TestResumeFromTheResultsOfAnAcceptedAction(t *testing.T) {
+// A confirmed action counts, whatever the present news and whatever the rules learned
+// since.
+func TestResume_confirmedAction(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("z", "draft", "{}")), says("", call("a", "draft", "{}"), call("b", "new_answer", twoMoons))}
 	whole := play(t, t.Context(), &member{}, script...)
@@ -52,7 +52,7 @@ func TestResumeFromTheResultsOfAnAcceptedAction(t *testing.T) {
 	require.Zero(t, again.rules.judged)
 }
 
-func TestResumeFromAnActionTurnedDown(t *testing.T) {
+func TestResume_withdrawnAction(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "write_file", "{}"), call("b", "new_answer", twoMoons)), says("", call("c", "vote", `{"agent_id": "agent1"}`))}
 	whole := play(t, t.Context(), &member{news: []int{1}}, script...)
@@ -66,8 +66,8 @@ func TestResumeFromAnActionTurnedDown(t *testing.T) {
 	require.Empty(t, again.tools.ran)
 }
 
-// Bounds count what earlier attempts used.
-func TestResumeAtABound(t *testing.T) {
+// Bounds include earlier attempts.
+func TestResume_bounds(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("One."), says("Two."), says("Three."), says("", call("a", "new_answer", twoMoons))}
 	whole := play(t, t.Context(), &member{}, script...)

@@ -10,8 +10,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// Three sets of Rules prove that the loop serves each kind of step: thin ones of
-// a team member's, of a pipeline's and of a scenario's.
+// Three small sets of Rules show that the loop serves each product: member, pipeline and
+// scenario.
 
 // Codes of a member's rejections.
 const (
@@ -22,11 +22,10 @@ const (
 	invalid     = "invalid_arguments"
 )
 
-// member ends by new_answer or by vote, and is told what others answered. All
-// that it remembers it learned from entries.
-//
-// The world goes on by moments: moment 2n is the safe point after n replies,
-// moment 2n-1 is when the action of the n-th reply is confirmed.
+// member ends by new_answer or vote, and gets others' answers as updates. Its state is
+// learned from entries.
+// Moment 2n is the safe point after n replies, moment 2n-1 the confirmation of the n-th
+// reply.
 type member struct {
 	news   []int  // moment at which each of the others' answers is there, rising
 	endsAt int    // moment from which the step is to end itself; 0 for never
@@ -35,7 +34,7 @@ type member struct {
 	replies, shown, drafts int
 }
 
-// memo is what a member notes in an entry.
+// memo is a member's note in an entry.
 type memo struct {
 	Shown  int `json:"shown,omitempty"`
 	Drafts int `json:"drafts,omitempty"`
@@ -61,7 +60,7 @@ func (m *member) Confirm(context.Context, loop.Action) (loop.Update, error) {
 	return m.at(2*m.replies - 1)
 }
 
-// due is how many answers are there at a moment.
+// due is the number of answers available at a moment.
 func (m *member) due(moment int) int {
 	n := 0
 	for _, at := range m.news {
@@ -90,7 +89,7 @@ func (m *member) at(moment int) (loop.Update, error) {
 
 func newsOf(n int) string { return fmt.Sprintf("agent%d has answered", n) }
 
-// Offer offers the vote once there is something to vote for.
+// Offer offers the vote once there is an answer to vote for.
 func (m *member) Offer() []llm.Tool {
 	offered := []llm.Tool{{Name: "new_answer"}, {Name: "draft"}}
 	if m.shown > 0 {
@@ -99,7 +98,7 @@ func (m *member) Offer() []llm.Tool {
 	return offered
 }
 
-// Judge knows of every reply what it has learned before it, and no more.
+// Judge depends on the entries learned alone.
 func (m *member) Judge(reply llm.Message) loop.Ruling {
 	code := m.refuses(reply)
 	told := map[string]string{}
@@ -154,7 +153,7 @@ func (m *member) refuses(reply llm.Message) string {
 	return ""
 }
 
-// quiet are rules to which nothing ever happens.
+// quiet are rules without updates.
 type quiet struct{}
 
 func (quiet) Updates(context.Context) (loop.Update, error) { return loop.Update{}, nil }
@@ -162,8 +161,8 @@ func (quiet) Updates(context.Context) (loop.Update, error) { return loop.Update{
 func (quiet) Confirm(context.Context, loop.Action) (loop.Update, error) { return loop.Update{}, nil }
 func (quiet) Learn(context.Context, loop.Entry) error                   { return nil }
 
-// pipeline ends a step by a control action or by text. Two control actions in
-// one reply cancel each other, while ordinary tools are run in any case.
+// pipeline ends a step by a control action or by text. Two control actions in one reply
+// cancel each other, while ordinary tools are run in any case.
 type pipeline struct{ quiet }
 
 func (pipeline) Offer() []llm.Tool {
@@ -191,7 +190,7 @@ func (pipeline) Judge(reply llm.Message) loop.Ruling {
 	return v
 }
 
-// scenario ends a step by a report, and by nothing else.
+// scenario ends a step by a report only.
 type scenario struct{ quiet }
 
 func (scenario) Offer() []llm.Tool { return []llm.Tool{{Name: "report_result"}} }

@@ -17,7 +17,7 @@ import (
 
 var errScriptOver = errors.New("the script is over")
 
-// clock is a clock that stands still but for what works by it.
+// clock advances only by passes.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
@@ -34,7 +34,7 @@ const (
 	running  = 250 * time.Millisecond
 )
 
-// script is a model that gives its replies in order.
+// script is a model that replies in order.
 type script struct {
 	clock    *clock
 	replies  []llm.Reply
@@ -64,7 +64,7 @@ func call(id, name, arguments string) llm.ToolCall {
 	return llm.ToolCall{ID: id, Name: name, Arguments: arguments}
 }
 
-// bench is a workbench of ordinary tools that note what was run.
+// bench are ordinary tools that record their runs.
 type bench struct {
 	clock  *clock
 	ran    []string
@@ -85,8 +85,8 @@ func (b *bench) Run(_ context.Context, c llm.ToolCall) (loop.Output, error) {
 	return loop.Output{Text: c.Name + " has run", Images: b.shown}, nil
 }
 
-// memory is a journal that fails once, at the append with the given number from
-// 0; never if that is negative.
+// memory is a journal that fails once, at the append with the given number from 0; never
+// if negative.
 type memory struct {
 	entries []loop.Entry
 	failAt  int
@@ -104,8 +104,8 @@ func (m *memory) Append(_ context.Context, e loop.Entry) error {
 	return nil
 }
 
-// watched are rules of which it is known what they learned. They insist that a
-// reply is judged when it was the last thing learned.
+// watched records the entries learned, and requires that a reply is judged right after
+// it is learned.
 type watched struct {
 	loop.Rules
 	t       require.TestingT
@@ -132,7 +132,7 @@ func (w *watched) Confirm(ctx context.Context, a loop.Action) (loop.Update, erro
 	return w.Rules.Confirm(ctx, a)
 }
 
-// run is one attempt at a step and all that it touched.
+// run is one attempt at a step with everything it touched.
 type run struct {
 	conv    loop.Conversation
 	rules   *watched
@@ -148,13 +148,13 @@ var opening = loop.Entry{Kind: loop.Opening, Messages: []llm.Message{
 	{Role: llm.User, Content: "How many moons has Mars?"},
 }}
 
-// play begins a step on rules with a model that gives replies.
+// play runs a step on rules with a model that gives replies.
 func play(t require.TestingT, ctx context.Context, rules loop.Rules, replies ...llm.Reply) *run {
 	return resume(t, ctx, rules, nil, replies, -1)
 }
 
-// resume goes on after the journaled entries, which were stored in between.
-// The model gives those of its replies that are not in the journal.
+// resume continues after the journaled entries, as restored from storage, with the
+// replies that are not in the journal.
 func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled []loop.Entry, replies []llm.Reply, failAt int) *run {
 	restored := restoredFrom(t, journaled)
 	now := &clock{now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
@@ -172,7 +172,7 @@ func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled
 	return r
 }
 
-// restoredFrom are entries as they come back from where they were stored.
+// restoredFrom passes entries through JSON.
 func restoredFrom(t require.TestingT, journaled []loop.Entry) []loop.Entry {
 	data, err := json.Marshal(journaled)
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func (r *run) kinds() []loop.EntryKind {
 	return kinds
 }
 
-// results are the contents of the tool results in the conversation, by call ID.
+// results are the tool results in the conversation, by call ID.
 func (r *run) results() map[string]string {
 	results := map[string]string{}
 	for _, m := range r.conv.Messages {
@@ -200,13 +200,13 @@ func (r *run) results() map[string]string {
 	return results
 }
 
-// requireAnswered checks what the API demands of a conversation.
+// requireAnswered requires the API's rule for conversations.
 func requireAnswered(t require.TestingT, messages []llm.Message) {
 	require.NoError(t, answered(messages))
 }
 
-// answered says where messages break the rule: right after a reply come the
-// results of its calls, one each, in order, under unique IDs.
+// answered reports a violation of the rule: a reply is followed by the results of its
+// calls, one each, in order, under unique IDs.
 func answered(messages []llm.Message) error {
 	var open []llm.ToolCall
 	for i, m := range messages {

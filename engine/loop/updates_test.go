@@ -14,9 +14,9 @@ import (
 
 func tells(n int) llm.Message { return llm.Message{Role: llm.User, Content: newsOf(n)} }
 
-// Seed 003, case 1: an agent in the middle of a tool call is told at a safe
+// Seed 003, case 1: an agent in the middle of a tool call gets the update at a safe
 // point, after the tool's result; case 2: rapid updates are batched into one.
-func TestUpdatesComeAtSafePoints(t *testing.T) {
+func TestUpdates_safePoints(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{news: []int{0, 4, 6, 6}},
 		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")),
@@ -35,12 +35,12 @@ func TestUpdatesComeAtSafePoints(t *testing.T) {
 		messages := r.model.requests[i].Messages
 		require.Equal(t, tells(last), messages[len(messages)-1], "the model sees it at once")
 	}
-	require.JSONEq(t, `{"shown": 2}`, string(r.journal.entries[8].Note), "the note is kept with what it is about")
+	require.JSONEq(t, `{"shown": 2}`, string(r.journal.entries[8].Note), "the note is in the entry of its ruling")
 	require.Equal(t, []llm.Message{tells(3), tells(4)}, r.journal.entries[8].Messages)
 }
 
-// What is offered may change with what was learned.
-func TestOfferFollowsWhatWasLearned(t *testing.T) {
+// The offer may change with the entries learned.
+func TestOffer_changes(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{news: []int{2}},
 		says("", call("a", "vote", `{"agent_id": "agent1"}`)),
@@ -51,8 +51,8 @@ func TestOfferFollowsWhatWasLearned(t *testing.T) {
 	require.Len(t, r.model.requests[1].Tools, 5)
 }
 
-// Notes of a judgement come back to the rules by the entry it led to.
-func TestNotesOfJudgements(t *testing.T) {
+// The note of a ruling returns to the rules in the entry of its outcome.
+func TestJudge_note(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{},
 		says("", call("a", "draft", "{}")),
@@ -66,9 +66,9 @@ func TestNotesOfJudgements(t *testing.T) {
 	require.Contains(t, string(r.action.Payload), `"drafts":2`)
 }
 
-// Seed 003, case 3: an agent that is about to answer is told before it submits,
+// Seed 003, case 3: an agent that is about to answer gets the update before it submits,
 // and can revise its decision.
-func TestConfirmTurnsAnActionDown(t *testing.T) {
+func TestConfirm_withdrawsAction(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{news: []int{1, 1}},
 		says("", call("a", "write_file", "{}"), call("b", "draft", "{}"), call("c", "new_answer", twoMoons), call("d", "read_file", "{}")),
@@ -94,7 +94,7 @@ func TestConfirmTurnsAnActionDown(t *testing.T) {
 	requireAnswered(t, r.conv.Messages)
 }
 
-// reluctant turns actions down as often as it has updates.
+// reluctant turns an action down for each of its updates.
 type reluctant struct {
 	loop.Rules
 	updates []loop.Update
@@ -116,7 +116,7 @@ func (r *reluctant) Confirm(context.Context, loop.Action) (loop.Update, error) {
 	return u, nil
 }
 
-func TestConfirmTurnsTextDown(t *testing.T) {
+func TestConfirm_withdrawsText(t *testing.T) {
 	t.Parallel()
 	wait := loop.Update{Messages: []llm.Message{tells(1)}}
 	t.Run("the news answers it", func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestConfirmTurnsTextDown(t *testing.T) {
 		require.Equal(t, loop.Action{Kind: "text", Payload: raw("Two.")}, r.action)
 		require.Equal(t, []llm.Message{tells(1)}, r.journal.entries[1].Messages)
 	})
-	t.Run("after what it is told", func(t *testing.T) {
+	t.Run("after its message", func(t *testing.T) {
 		t.Parallel()
 		r := play(t, t.Context(), &reluctant{Rules: pipeline{}, updates: []loop.Update{wait}, told: "Not yet."}, says("One."), says("Two."))
 		require.NoError(t, r.err)
@@ -138,7 +138,7 @@ func TestConfirmTurnsTextDown(t *testing.T) {
 		require.ErrorContains(t, r.err, "left a reply without tool calls unanswered")
 		require.Len(t, r.model.requests, 1)
 	})
-	t.Run("a note alone turns down what has results", func(t *testing.T) {
+	t.Run("a note alone withdraws an action with results", func(t *testing.T) {
 		t.Parallel()
 		r := play(t, t.Context(), &reluctant{Rules: pipeline{}, updates: []loop.Update{{Note: raw(1)}}, told: "Not yet."},
 			says("", call("a", "jump_to_step", "lint")), says("Two."))
@@ -148,8 +148,8 @@ func TestConfirmTurnsTextDown(t *testing.T) {
 	})
 }
 
-// Rules that never confirm cost no more than a model that never decides.
-func TestConfirmIsBounded(t *testing.T) {
+// Rules that never confirm are bounded like a model that never decides.
+func TestConfirm_bounded(t *testing.T) {
 	t.Parallel()
 	rules := &reluctant{Rules: &member{}}
 	var replies []llm.Reply
@@ -164,7 +164,7 @@ func TestConfirmIsBounded(t *testing.T) {
 	require.Zero(t, r.conv.Rejections)
 }
 
-func TestConfirmIsAskedAboutAcceptedActionsOnly(t *testing.T) {
+func TestConfirm_acceptedActionsOnly(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{},
 		says("Two."),
@@ -176,8 +176,8 @@ func TestConfirmIsAskedAboutAcceptedActionsOnly(t *testing.T) {
 	require.Equal(t, 4, r.rules.judged)
 }
 
-// A step may end itself, at either point where the world comes in.
-func TestStepsEndThemselves(t *testing.T) {
+// Updates and Confirm may end the step.
+func TestRun_endsItself(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		at   int
@@ -231,7 +231,7 @@ func (f *failing) Confirm(ctx context.Context, a loop.Action) (loop.Update, erro
 	return f.Rules.Confirm(ctx, a)
 }
 
-func TestUpdatesFailing(t *testing.T) {
+func TestUpdates_fails(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &failing{Rules: &member{}, err: errDisk}, says("Two."))
 	require.ErrorIs(t, r.err, errDisk)
@@ -251,7 +251,7 @@ func (f forgetful) Learn(ctx context.Context, e loop.Entry) error {
 	return f.Rules.Learn(ctx, e)
 }
 
-func TestLearningFailing(t *testing.T) {
+func TestLearn_fails(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []loop.EntryKind{loop.Updated, loop.Reply, loop.Results} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -265,8 +265,8 @@ func TestLearningFailing(t *testing.T) {
 	}
 }
 
-// Seconds are of the model and of the tools; what the rules do takes no time.
-func TestSeconds(t *testing.T) {
+// Seconds measure the model and the tools, but not the rules.
+func TestRun_seconds(t *testing.T) {
 	t.Parallel()
 	r := play(t, t.Context(), &member{news: []int{0, 3}},
 		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")),

@@ -17,9 +17,8 @@ import (
 	"conclave/engine/window"
 )
 
-// narrow is a model that takes so many tokens and refuses
-// what is longer. It works as long as it is told to, by what it has done itself,
-// and writes notes when it is asked for them.
+// narrow is a model with a context window of so many tokens, beyond which it refuses
+// requests. It replies by a list of work, and with notes to requests without tools.
 type narrow struct {
 	tokens  int
 	bytes   int  // of a token; 0 for four
@@ -68,7 +67,7 @@ func toolBytes(tools []llm.Tool) int {
 	return n
 }
 
-// sized are tools whose results are as long as the call asks for.
+// sized are tools with results of the length that the call asks for.
 type sized struct{}
 
 func (sized) Tools() []llm.Tool { return []llm.Tool{{Name: "read_file"}, {Name: "write_file"}} }
@@ -83,7 +82,7 @@ func reads(n int) llm.Message {
 	return llm.Message{ToolCalls: []llm.ToolCall{{Name: "read_file", Arguments: fmt.Sprintf(`{"n":%d}`, n)}}}
 }
 
-// carryOn goes on with a step after the journaled entries.
+// carryOn continues a step after the journaled entries.
 func carryOn(t require.TestingT, ctx context.Context, l loop.Loop, model *narrow, rules loop.Rules, journaled []loop.Entry) *run {
 	r := &run{journal: &memory{failAt: -1}, rules: &watched{Rules: rules, t: t}}
 	for _, e := range slices.Concat([]loop.Entry{opening}, restoredFrom(t, journaled)) {
@@ -113,7 +112,8 @@ func hundredTurns() []llm.Message {
 	return append(work, answers())
 }
 
-// What is fixed reaches the model as it was, in every request, in its order.
+// requireWhole requires that every request has the fixed messages unchanged and in
+// order.
 func requireWhole(t require.TestingT, r *run, requests []llm.Request) {
 	var told []string
 	for _, e := range r.rules.learned {
@@ -142,9 +142,9 @@ func requireWhole(t require.TestingT, r *run, requests []llm.Request) {
 	}
 }
 
-// A conversation far longer than the window comes to its action: with a window
-// that is known, and with one that the server's refusals teach.
-func TestAHundredTurnsInASmallWindow(t *testing.T) {
+// A conversation far longer than the window comes to its action, whether the window is
+// known or learned from refusals.
+func TestFit_smallWindow(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		window         int
@@ -180,9 +180,9 @@ func TestAHundredTurnsInASmallWindow(t *testing.T) {
 	}
 }
 
-// Text of which nobody could know how many tokens it has, such as another
-// script's, is learned by what is reported, or else by refusals.
-func TestTextOfAnotherDensity(t *testing.T) {
+// Text of unusual density, such as another script, is measured by reported usage or by
+// refusals.
+func TestFit_density(t *testing.T) {
 	t.Parallel()
 	for _, bytes := range []int{1, 2, 6} {
 		for _, reports := range []bool{true, false} {
@@ -197,8 +197,7 @@ func TestTextOfAnotherDensity(t *testing.T) {
 	}
 }
 
-// requireFoldedAgain checks that the journal, stored and read again, folds to the
-// conversation.
+// requireFoldedAgain requires that the stored journal folds to the conversation.
 func requireFoldedAgain(t require.TestingT, r *run) {
 	var folded loop.Conversation
 	for _, e := range slices.Concat([]loop.Entry{opening}, restoredFrom(t, r.journal.entries)) {
@@ -207,9 +206,9 @@ func requireFoldedAgain(t require.TestingT, r *run) {
 	require.Equal(t, asJSON(t, r.conv), asJSON(t, folded))
 }
 
-// Wherever a step is lost, it goes on as it would have: nothing is elided or
-// summarized again.
-func TestResumeAtEveryEntryOfALongConversation(t *testing.T) {
+// A step lost at any entry goes on as it would have, without repeating elisions or
+// summaries.
+func TestFit_resume(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{8192, 0} {
 		made := func() *narrow { return &narrow{tokens: 8192, names: true, reports: true, work: hundredTurns()[60:]} }
@@ -226,9 +225,9 @@ func TestResumeAtEveryEntryOfALongConversation(t *testing.T) {
 	}
 }
 
-// Whatever the tools say and the model calls, no request is over a window that
-// is known, and every one is whole.
-func TestNeverOverTheWindow(t *testing.T) {
+// Whatever the tools return and the model calls, no request exceeds a known window, and
+// every one is whole.
+func TestFit_neverOverTheWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(4096, 40000).Draw(rt, "window")
@@ -259,9 +258,9 @@ func TestNeverOverTheWindow(t *testing.T) {
 	})
 }
 
-// An opening that does not fit is an error that says so, without a model call
-// where the window is known, and after the one refusal where it is not.
-func TestAnOpeningThatDoesNotFit(t *testing.T) {
+// An opening that does not fit is an error: without a model call if the window is known,
+// else after one refusal.
+func TestFit_openingTooLong(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{4096, 0} {
 		model := &narrow{tokens: 4096, work: []llm.Message{answers()}}
@@ -283,7 +282,7 @@ func TestAnOpeningThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// stubborn refuses whatever is said to it.
+// stubborn is a server that refuses every request.
 type stubborn struct{ asked int }
 
 func (s *stubborn) Generate(context.Context, llm.Request) (llm.Reply, error) {
@@ -291,9 +290,9 @@ func (s *stubborn) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Usage: llm.Usage{ModelCalls: 1, InputTokens: 5}}, &llm.Error{Kind: llm.ContextTooLong, Message: "too long"}
 }
 
-// A server that finds everything too long is asked a few times only, each time
-// for less, and a restored step asks it no more.
-func TestRefusalsAreBounded(t *testing.T) {
+// A server that refuses everything is asked a few times, each time for less, and not
+// again by a restored step.
+func TestFit_refusalsBounded(t *testing.T) {
 	t.Parallel()
 	var conv loop.Conversation
 	entries := []loop.Entry{opening}
@@ -311,7 +310,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, llm.ContextTooLong, failed.Kind)
 	require.Equal(t, 3, model.asked)
-	require.EqualValues(t, 3, conv.Usage.ModelCalls, "what a refusal cost counts")
+	require.EqualValues(t, 3, conv.Usage.ModelCalls, "the cost of a refusal counts")
 	learned := 1 << 30
 	for _, e := range journal.entries {
 		if e.Kind == loop.Refused {
@@ -330,7 +329,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	require.NoError(t, err, "a later launch begins anew, perhaps with a larger window")
 }
 
-// summaryless fails where it is asked for a summary.
+// summaryless fails to summarize.
 type summaryless struct {
 	*narrow
 	reply llm.Reply
@@ -344,7 +343,7 @@ func (f summaryless) Generate(ctx context.Context, req llm.Request) (llm.Reply, 
 	return f.narrow.Generate(ctx, req)
 }
 
-func TestASummaryThatFails(t *testing.T) {
+func TestCompact_fails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	paid := llm.Usage{ModelCalls: 1, InputTokens: 11}
@@ -375,9 +374,9 @@ func TestASummaryThatFails(t *testing.T) {
 	}
 }
 
-// A summary that the token limit of a reply cuts off is one as far as it goes:
-// asked for it again, the model would be cut off again.
-func TestASummaryThatIsCutOff(t *testing.T) {
+// A summary cut off at the reply's token limit is used: another try would be cut off,
+// too.
+func TestCompact_cutOff(t *testing.T) {
 	t.Parallel()
 	cut := &llm.Error{Kind: llm.BadReply, Cut: true, Message: "cut off"}
 	for name, tt := range map[string]struct {
@@ -404,9 +403,8 @@ func TestASummaryThatIsCutOff(t *testing.T) {
 	}
 }
 
-// A summary is a model call like any other: it counts among them, and what it
-// cost is known to the rules before the next one.
-func TestSummariesAreBoundedAsModelCallsAre(t *testing.T) {
+// A summary counts as a model call, and the rules learn its cost before the next one.
+func TestCompact_countsAsModelCall(t *testing.T) {
 	t.Parallel()
 	model := &narrow{tokens: 8192, work: hundredTurns()}
 	r := carryOn(t, t.Context(), loop.Loop{Window: 8192, MaxModelCalls: 60}, model, &member{}, nil)
@@ -421,7 +419,7 @@ func TestSummariesAreBoundedAsModelCallsAre(t *testing.T) {
 	require.Equal(t, loop.Compacted, r.journal.entries[len(r.journal.entries)-1].Kind)
 }
 
-// thrifty end a step when a summary has been paid for.
+// thrifty rules end the step after a summary.
 type thrifty struct {
 	member
 	spent bool

@@ -20,7 +20,7 @@ import (
 
 var errScriptOver = errors.New("the script is over")
 
-// script is a model that gives its replies in order, each in two seconds.
+// script is a model that replies in order, each time after two seconds.
 type script struct {
 	bench    *bench
 	replies  []llm.Message
@@ -46,7 +46,7 @@ func read(path string) llm.Message { return call("read_file", map[string]string{
 // done is a reply that ends a step.
 func done(text string) llm.Message { return llm.Message{Role: llm.Assistant, Content: text} }
 
-// rules end a step by text, and do what the test says at the safe points.
+// rules end a step by text and run the test's functions at safe points.
 type rules struct {
 	learned []loop.Entry
 	updates func(ctx context.Context, replies int) (loop.Update, error) // nil for none
@@ -92,7 +92,7 @@ func (r *rules) Confirm(ctx context.Context, _ loop.Action) (loop.Update, error)
 	return r.confirm(ctx)
 }
 
-// bench is a store, and a place for workspaces, for one step.
+// bench is a store and a scratch directory for one step.
 type bench struct {
 	t       *testing.T
 	store   artifact.Store
@@ -144,7 +144,7 @@ func (b *bench) run(replies ...llm.Message) (step.Result, error) {
 	return step.Run(b.t.Context(), b.ports(replies...), b.spec)
 }
 
-// peer stores a workspace, given as names and contents in turn.
+// peer stores a workspace of alternating names and contents.
 func (b *bench) peer(number int, files ...string) step.Peer {
 	dir := b.t.TempDir()
 	for i := 0; i < len(files); i += 2 {
@@ -157,15 +157,15 @@ func (b *bench) peer(number int, files ...string) step.Peer {
 	return step.Peer{Number: number, Manifest: hash}
 }
 
-// results are what the tools answered, in order.
+// results are the tool results, in order.
 func results(entries []loop.Entry) []string {
-	var told []string
+	var outputs []string
 	for _, e := range entries {
 		for _, m := range e.Messages {
 			if m.Role == llm.ToolRole {
-				told = append(told, m.Content)
+				outputs = append(outputs, m.Content)
 			}
 		}
 	}
-	return told
+	return outputs
 }

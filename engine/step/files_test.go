@@ -9,9 +9,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// The files that a step begins with are its own: it can change and remove them,
-// also after it was interrupted, and what it commits is what they have become.
-func TestAStepBeginsWithFiles(t *testing.T) {
+// The initial files belong to the step: it can change and remove them, even after an
+// interruption, and commits the outcome.
+func TestInitialFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -30,7 +30,7 @@ func TestAStepBeginsWithFiles(t *testing.T) {
 	require.Equal(t, "new", string(body))
 }
 
-func TestAStepThatChangesNothingCommitsWhatItBeganWith(t *testing.T) {
+func TestInitialFiles_unchanged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	b.spec.Shown.Files = b.peer(0, "kept.md", "as it was").Manifest

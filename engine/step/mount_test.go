@@ -16,7 +16,7 @@ import (
 	"conclave/engine/step"
 )
 
-// at calls do at the safe point after so many replies, once each.
+// at runs each function once, at the safe point after that many replies.
 func at(do map[int]func(context.Context)) func(context.Context, int) (loop.Update, error) {
 	return func(ctx context.Context, replies int) (loop.Update, error) {
 		if now := do[replies]; now != nil {
@@ -26,9 +26,9 @@ func at(do map[int]func(context.Context)) func(context.Context, int) (loop.Updat
 	}
 }
 
-// Seed 003: "WORKSPACE UPDATE: your workspace files are preserved; temp
-// workspace may contain new files from other agents."
-func TestMountWhileAStepRuns(t *testing.T) {
+// Seed 003: "WORKSPACE UPDATE: your workspace files are preserved; temp workspace may
+// contain new files from other agents."
+func TestMount_whileRunning(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -52,17 +52,17 @@ func TestMountWhileAStepRuns(t *testing.T) {
 		done("Two."),
 	)
 	require.NoError(t, err)
-	told := results(r.learned)
-	require.Len(t, told, 7)
-	require.Equal(t, "first answer", told[1])
-	require.Contains(t, told[2], "peers/agent2/old.md", "what the older answer had is gone")
-	require.NotContains(t, told[2], "first answer")
-	require.Equal(t, "second answer", told[3])
-	require.Contains(t, told[4], "read-only")
-	require.Contains(t, told[5], "agent2")
-	require.Contains(t, told[5], "agent3")
-	require.NotContains(t, told[6], "agent2", "an answer without files takes the older ones away")
-	require.Contains(t, told[6], "agent3")
+	outputs := results(r.learned)
+	require.Len(t, outputs, 7)
+	require.Equal(t, "first answer", outputs[1])
+	require.Contains(t, outputs[2], "peers/agent2/old.md", "the older answer's files are gone")
+	require.NotContains(t, outputs[2], "first answer")
+	require.Equal(t, "second answer", outputs[3])
+	require.Contains(t, outputs[4], "read-only")
+	require.Contains(t, outputs[5], "agent2")
+	require.Contains(t, outputs[5], "agent3")
+	require.NotContains(t, outputs[6], "agent2", "an answer without files removes the older ones")
+	require.Contains(t, outputs[6], "agent3")
 
 	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, result.Commit.Manifest)
 	require.NoError(t, err)
@@ -73,9 +73,8 @@ func TestMountWhileAStepRuns(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// While a step runs nothing but peers/ is beside its own files, and what was
-// mounted cannot be written.
-func TestMountLeavesNothingElse(t *testing.T) {
+// A running step's workspace contains only its own files and peers/, which is read-only.
+func TestMount_nothingElse(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -100,7 +99,7 @@ func TestMountLeavesNothingElse(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestMountFailingKeepsTheOlderFiles(t *testing.T) {
+func TestMount_failureKeepsOldFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -120,15 +119,15 @@ func TestMountFailingKeepsTheOlderFiles(t *testing.T) {
 		require.ErrorIs(t, b.mount(ctx, step.Peer{Number: 2, Manifest: strings.Repeat("0", 64)}), artifact.ErrNotFound)
 		entries, err := os.ReadDir(filepath.Dir(b.work))
 		require.NoError(t, err)
-		require.Len(t, entries, 1, "of what was restored nothing stays")
+		require.Len(t, entries, 1, "nothing restored remains")
 	}})
 	_, err = b.run(read("peers/agent2/old.md"), read("peers/agent2.md"), done("Two."))
 	require.NoError(t, err)
 	require.Equal(t, []string{"first answer", "first text"}, results(r.learned))
 }
 
-// Links that a tool left where peers' files belong lead nowhere.
-func TestMountFollowsNoLinks(t *testing.T) {
+// Links that a tool left at the mount points are not followed.
+func TestMount_linksNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"peers", "peers/agent2"} {
 		for _, target := range []string{"outside", "inside"} {
@@ -163,10 +162,9 @@ func TestMountFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// A text that is too long to be shown whole can be read beside the files of its
-// answer, and cannot be written; it is no part of the step's own files, and goes
-// with the next answer of its agent.
-func TestMountBringsWholeTexts(t *testing.T) {
+// A text too long for the prompt is a read-only file beside the files of its answer. It
+// is not among the step's own files, and the agent's next answer removes it.
+func TestMount_wholeTexts(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -195,17 +193,17 @@ func TestMountBringsWholeTexts(t *testing.T) {
 		done("Two."),
 	)
 	require.NoError(t, err)
-	told := results(r.learned)
-	require.Len(t, told, 9)
-	require.Equal(t, long, told[0])
-	require.Contains(t, told[1], "read-only")
-	require.Contains(t, told[2], "read-only")
-	require.Contains(t, told[3], "peers/agent2.md")
-	require.Equal(t, "The third's.", told[5])
-	require.Equal(t, "of another", told[6])
-	require.Equal(t, "A newer one.", told[7])
-	require.NotContains(t, told[8], "agent2.md", "the newest answer is shown whole")
-	require.Contains(t, told[8], "agent3.md")
+	outputs := results(r.learned)
+	require.Len(t, outputs, 9)
+	require.Equal(t, long, outputs[0])
+	require.Contains(t, outputs[1], "read-only")
+	require.Contains(t, outputs[2], "read-only")
+	require.Contains(t, outputs[3], "peers/agent2.md")
+	require.Equal(t, "The third's.", outputs[5])
+	require.Equal(t, "of another", outputs[6])
+	require.Equal(t, "A newer one.", outputs[7])
+	require.NotContains(t, outputs[8], "agent2.md", "the newest answer is shown whole")
+	require.Contains(t, outputs[8], "agent3.md")
 
 	m, err := artifact.LoadManifest(t.Context(), b.store, b.spec.Layout, result.Commit.Manifest)
 	require.NoError(t, err)
@@ -213,8 +211,8 @@ func TestMountBringsWholeTexts(t *testing.T) {
 	require.Equal(t, "mine.md", m.Files[0].Path)
 }
 
-// No delta of the journal takes in what was mounted.
-func TestJournalHasNoPeersTexts(t *testing.T) {
+// The journal's file changes exclude mounted texts.
+func TestMount_notJournaled(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -232,8 +230,8 @@ func TestJournalHasNoPeersTexts(t *testing.T) {
 	require.Equal(t, 1, entries, "of all files only the step's own")
 }
 
-// What a tool left where a peer's text belongs leads nowhere and stays nowhere.
-func TestMountTextFollowsNoLinks(t *testing.T) {
+// Links that a tool left in place of a peer's text are not followed, and are removed.
+func TestMountText_linksNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, left := range []string{"a link", "a directory", "a file"} {
 		for _, text := range []string{"theirs", ""} {

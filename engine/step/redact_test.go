@@ -15,12 +15,12 @@ import (
 	"conclave/engine/step"
 )
 
-// without is a Redact of one secret as it is, which knows nothing of JSON.
+// without redacts one secret in plain text, without regard to JSON.
 func without(secret string) func([]byte) []byte {
 	return func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(secret), []byte("[redacted]")) }
 }
 
-// stored is every object of the store but the files of workspaces, by key.
+// stored has every object of the store except workspace files, by key.
 func (b *bench) stored() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
@@ -43,9 +43,9 @@ var secrets = map[string]string{
 	"like structure":     `"},{"role":"`,
 }
 
-// Contract, section 4: keys never appear in an artifact. That holds for a journal
-// that is left behind, too, from which the next attempt goes on.
-func TestNoSecretInAJournal(t *testing.T) {
+// Contract, section 4: keys never appear in an artifact. This includes the journal of an
+// interrupted step, and the conversation resumed from it.
+func TestRedact_journal(t *testing.T) {
 	t.Parallel()
 	for name, secret := range secrets {
 		t.Run(name, func(t *testing.T) {
@@ -79,9 +79,9 @@ func TestNoSecretInAJournal(t *testing.T) {
 			var arguments map[string]string
 			require.NoError(t, json.Unmarshal([]byte(unfinished.Lines[1].Messages[0].ToolCalls[0].Arguments), &arguments))
 			require.Equal(t, "[redacted]", arguments["path"])
-			require.Equal(t, "x", arguments["[redacted]"], "names, too, within what a model wrote")
+			require.Equal(t, "x", arguments["[redacted]"], "names, too, within the model's own JSON")
 
-			// The conversation goes on without it.
+			// The resumed conversation has no secret either.
 			r := &rules{}
 			b.spec.Attempt.Number = 2
 			b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
@@ -99,9 +99,9 @@ func TestNoSecretInAJournal(t *testing.T) {
 	}
 }
 
-// Contract, section 4: keys never appear in an artifact; a model that repeats one
-// does not get it into its action. Files are the agent's work, and stay.
-func TestNoSecretInAnAction(t *testing.T) {
+// Contract, section 4: keys never appear in an artifact, even if the model repeats one
+// in its action. Workspace files are left alone.
+func TestRedact_action(t *testing.T) {
 	t.Parallel()
 	for name, secret := range secrets {
 		t.Run(name, func(t *testing.T) {
@@ -126,15 +126,15 @@ func TestNoSecretInAnAction(t *testing.T) {
 	}
 }
 
-// A server may repeat the key that it refuses.
-func TestNoSecretInWhyAStepWasGivenUp(t *testing.T) {
+// A server's error may repeat the key that it refuses.
+func TestRedact_abandoned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ports := b.ports()
 	ports.Redact = without("sk-very-secret")
 	cause := artifact.Error{Type: "AuthFailed", Message: "incorrect key sk-very-secret"}
 	require.NoError(t, step.Abandon(t.Context(), ports, b.spec, step.Result{Step: 1}, cause))
-	told, err := artifact.ReadJSON[artifact.Error](t.Context(), b.store, b.spec.Layout.Agent("agent_a", "last_action.json"))
+	outputs, err := artifact.ReadJSON[artifact.Error](t.Context(), b.store, b.spec.Layout.Agent("agent_a", "last_action.json"))
 	require.NoError(t, err)
-	require.Equal(t, "incorrect key [redacted]", told.Message)
+	require.Equal(t, "incorrect key [redacted]", outputs.Message)
 }

@@ -20,8 +20,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// mortal is a store as a process sees it that is killed after so many calls,
-// the last of which may have had its effect.
+// mortal is the store of a process that is killed after a number of calls; the last one
+// may take effect.
 type mortal struct {
 	artifact.Store
 	life atomic.Int64
@@ -74,8 +74,8 @@ func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 	return m.Store.List(ctx, prefix)
 }
 
-// worked replies by what was said so far, as a model does: it writes files,
-// changes and removes them, and answers.
+// worked is a model that replies to the conversation so far: it writes, changes and
+// removes files, and answers.
 type worked struct{ calls atomic.Int64 }
 
 func (w *worked) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
@@ -101,9 +101,9 @@ func (w *worked) Generate(_ context.Context, req llm.Request) (llm.Reply, error)
 
 const workedCalls = 5
 
-// killed runs the step until its process is killed at the given store call, and
-// then again until it is over. It returns how often the model was asked, and how
-// many store calls the first attempt made.
+// killed runs the step until its process is killed at the given store call, and then
+// until it ends. It returns the number of model calls, and the store calls of the first
+// attempt.
 func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r step.Result) {
 	t.Helper()
 	model := &worked{}
@@ -113,7 +113,7 @@ func killed(t *testing.T, b *bench, life int64, late bool) (asked, used int64, r
 	return model.calls.Load(), used, r
 }
 
-// killedAt is killed, of any model.
+// killedAt is killed, for any model.
 func killedAt(t *testing.T, b *bench, ports step.Ports, life int64, late bool) (used int64, r step.Result) {
 	t.Helper()
 	dying := &mortal{Store: b.store, late: late}
@@ -139,10 +139,9 @@ func killedAt(t *testing.T, b *bench, ports step.Ports, life int64, late bool) (
 	return used, r
 }
 
-// Killed at any of its calls of the store, before it or after, a step is gone on
-// with by the next attempt: at most one model call is paid for twice, the files
-// are the same, and there is one action.
-func TestKilledAnywhere(t *testing.T) {
+// A step killed before or after any of its store calls is resumed by the next attempt:
+// at most one model call is repeated, the files are the same, and there is one action.
+func TestResume_killedAnywhere(t *testing.T) {
 	t.Parallel()
 	_, total, want := killed(t, newBench(t, &rules{}), 1<<30, false)
 	require.Greater(t, total, int64(20))
@@ -174,8 +173,8 @@ func (e ending) Create(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// After the commit the action is real: who ends the step then comes too late.
-func TestEndedAfterTheCommit(t *testing.T) {
+// A committed action is real, even if the step is ended immediately afterwards.
+func TestRun_endedAfterCommit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -187,13 +186,13 @@ func TestEndedAfterTheCommit(t *testing.T) {
 	require.Equal(t, "text", result.Commit.Kind)
 	there, err := b.store.Exists(t.Context(), b.spec.Dir(1)+"workspace.json")
 	require.NoError(t, err)
-	require.True(t, there, "what is made of it is there")
+	require.True(t, there, "the derived documents exist")
 	require.True(t, noJournal(t, b))
 }
 
-// A step that another one goes on from may still be at work: it ends with its
-// next entry, and pays for no further call.
-func TestTakenOverAtWork(t *testing.T) {
+// A step whose journal was taken over ends with its next entry, without another model
+// call.
+func TestResumeFrom_runningStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	old := &worked{}
@@ -233,8 +232,8 @@ func noJournal(t *testing.T, b *bench) bool {
 	return true
 }
 
-// A journal is for the step while it runs: the transcript is what stays.
-func TestJournalIsRemoved(t *testing.T) {
+// The commit deletes the journal; the transcript stays.
+func TestRun_journalDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	_, _, result := killed(t, b, 1<<30, false)
@@ -244,8 +243,8 @@ func TestJournalIsRemoved(t *testing.T) {
 	require.Equal(t, workedCalls, strings.Count(string(transcript), `"kind":"reply"`))
 }
 
-// Of two attempts at once the later goes on; the earlier ends at its next entry.
-func TestEarlierAttemptGivesWay(t *testing.T) {
+// Of two concurrent attempts the later goes on; the earlier ends at its next entry.
+func TestRun_concurrentAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	model := &worked{}
@@ -264,7 +263,7 @@ func TestEarlierAttemptGivesWay(t *testing.T) {
 		var err error
 		second, err = step.Run(t.Context(), later, spec)
 		require.NoError(t, err)
-		// Its journal is gone with its commit; another entry of it would be in the way.
+		// The commit deleted its journal; another entry would stay behind.
 		require.NoError(t, artifact.CreateJSON(t.Context(), b.store, b.spec.Layout.Journal(b.spec.Token, 5), map[string]any{"attempt": 2, "writer": "later"}))
 	}}
 	_, err := step.Run(t.Context(), ports, b.spec)
@@ -272,10 +271,10 @@ func TestEarlierAttemptGivesWay(t *testing.T) {
 	require.EqualValues(t, 3, model.calls.Load(), "it stops paying at its next entry")
 	again, err := step.Run(t.Context(), b.ports(), b.spec)
 	require.NoError(t, err)
-	require.Equal(t, second.Commit, again.Commit, "it adopts what the other committed")
+	require.Equal(t, second.Commit, again.Commit, "it adopts the other commit")
 }
 
-// meanwhile does something while the model thinks.
+// meanwhile runs a function during a model call.
 type meanwhile struct {
 	*worked
 	do func(turn int)
@@ -287,8 +286,8 @@ func (m meanwhile) Generate(ctx context.Context, req llm.Request) (llm.Reply, er
 	return reply, err
 }
 
-// A step goes on from another one, under its own number: with its conversation
-// and its files, and with nothing of it paid for again.
+// A resumed step has its own number, the conversation and files of the old one, and none
+// of its costs.
 func TestResumeFrom(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
@@ -316,7 +315,7 @@ func TestResumeFrom(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, result.Step)
 	require.EqualValues(t, workedCalls+1, model.calls.Load(), "the reply that was not kept is asked for again")
-	require.EqualValues(t, 3, result.Usage.ModelCalls, "what the other step paid is counted there")
+	require.EqualValues(t, 3, result.Usage.ModelCalls, "the other step counts its own usage")
 	require.Equal(t, 3, result.Files)
 	require.Equal(t, "How many moons has Mars?", r.learned[0].Messages[0].Content)
 	kinds := map[loop.EntryKind]int{}
@@ -326,7 +325,8 @@ func TestResumeFrom(t *testing.T) {
 	require.Equal(t, 1, kinds[loop.Resumed])
 }
 
-// What may have run and must not run twice is told to be unknown.
+// The model learns that the outcome of an interrupted call is unknown, if the call must
+// not run twice.
 func TestInterruptedCall(t *testing.T) {
 	t.Parallel()
 	for _, repeatable := range []bool{true, false} {
@@ -357,18 +357,18 @@ func TestInterruptedCall(t *testing.T) {
 			_, err = step.Run(t.Context(), ports, b.spec)
 			require.NoError(t, err)
 			require.EqualValues(t, workedCalls, model.calls.Load())
-			told := results(r.learned)[1]
+			outputs := results(r.learned)[1]
 			if repeatable {
-				require.NotContains(t, told, "not known")
+				require.NotContains(t, outputs, "not known")
 			} else {
-				require.Contains(t, told, "not known")
+				require.Contains(t, outputs, "not known")
 			}
 		})
 	}
 }
 
-// The files of an answer that cannot be stored are the agent's to mend.
-func TestUnstorableFilesAreTold(t *testing.T) {
+// The agent can correct files that cannot be stored.
+func TestConfirm_unstorableFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -382,23 +382,23 @@ func TestUnstorableFilesAreTold(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `"Two."`, string(result.Commit.Payload))
 	require.Equal(t, 1, result.Files)
-	var told []string
+	var outputs []string
 	for _, e := range r.learned {
 		if e.Kind == loop.Updated {
-			told = append(told, e.Messages[len(e.Messages)-1].Content)
+			outputs = append(outputs, e.Messages[len(e.Messages)-1].Content)
 		}
 	}
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], "cannot be stored")
+	require.Len(t, outputs, 1)
+	require.Contains(t, outputs[0], "cannot be stored")
 
 	_, err = newBench(t, &rules{}).run(call("write_file", map[string]string{"path": long, "content": "x"}), done("1"), done("2"), done("3"), done("4"))
 	var name *artifact.NameError
-	require.ErrorAs(t, err, &name, "it is not told for ever")
+	require.ErrorAs(t, err, &name, "updates about files are bounded")
 }
 
-// An ID tells apart the calls of one reply, no more: servers give the same ones
-// again. Only what was interrupted is not known.
-func TestACallWithTheIDOfAnInterruptedOne(t *testing.T) {
+// Call IDs are unique within a reply only: a later call with the ID of an interrupted
+// one runs.
+func TestInterruptedCall_reusedID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ports := b.ports(call("write_file", map[string]string{"path": "a", "content": "one"}))
@@ -423,14 +423,14 @@ func TestACallWithTheIDOfAnInterruptedOne(t *testing.T) {
 	ports.Repeatable = func(string) bool { return false }
 	_, err = step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)
-	told := results(r.learned)
-	require.Len(t, told, 3)
-	require.Contains(t, told[0], "not known")
-	require.NotContains(t, told[1], "not known")
-	require.Contains(t, told[2], "two")
+	outputs := results(r.learned)
+	require.Len(t, outputs, 3)
+	require.Contains(t, outputs[0], "not known")
+	require.NotContains(t, outputs[1], "not known")
+	require.Contains(t, outputs[2], "two")
 }
 
-func TestSecretsAreTakenOut(t *testing.T) {
+func TestRedact_toolResults(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -449,9 +449,8 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	require.Contains(t, string(transcript), "[redacted]")
 }
 
-// The transcript of an attempt that came to nothing does not replace that of the
-// action which another attempt committed.
-func TestLeaveKeepsTheTranscriptOfTheAction(t *testing.T) {
+// The transcript of a failed attempt does not replace that of another attempt's commit.
+func TestLeave_committedTranscriptStays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	result, err := b.run(done("Two."))
@@ -464,7 +463,7 @@ func TestLeaveKeepsTheTranscriptOfTheAction(t *testing.T) {
 	require.Equal(t, string(before), string(after))
 }
 
-// requireOvertaken: the attempt ended because a later one is running.
+// requireOvertaken requires that the attempt ended because of a later one.
 func requireOvertaken(t *testing.T, err error) {
 	t.Helper()
 	class, ok := step.Classify(err)

@@ -15,9 +15,9 @@ import (
 	"conclave/engine/step"
 )
 
-// Seed 001: a vote carries what was shown to the agent that casts it; what came
-// while it worked was shown, too.
-func TestCommitSaysWhatWasWitnessed(t *testing.T) {
+// Seed 001: a vote carries the answers shown to its agent, including those that arrived
+// while it worked.
+func TestCommit_witnessed(t *testing.T) {
 	t.Parallel()
 	t.Run("asked at the commit", func(t *testing.T) {
 		t.Parallel()
@@ -35,7 +35,7 @@ func TestCommitSaysWhatWasWitnessed(t *testing.T) {
 		require.Equal(t, 4, stored.Heard)
 		claim, err := artifact.ReadJSON[artifact.Claim](t.Context(), b.store, b.spec.Layout.Step("agent_a", 1, "step.json"))
 		require.NoError(t, err)
-		require.Equal(t, b.spec.Shown.Seen, claim.SeenSteps, "the claim says what was shown at the start")
+		require.Equal(t, b.spec.Shown.Seen, claim.SeenSteps, "the claim has the answers shown at the start")
 	})
 	t.Run("nobody to ask", func(t *testing.T) {
 		t.Parallel()
@@ -49,9 +49,8 @@ func TestCommitSaysWhatWasWitnessed(t *testing.T) {
 	})
 }
 
-// A step that ends itself leaves its number taken and its transcript, and no
-// trace of an action.
-func TestStepEndsItself(t *testing.T) {
+// A step that ends itself keeps its number and its transcript, and leaves no action.
+func TestRun_endsItself(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*rules{
 		"at a safe point": {updates: func(_ context.Context, replies int) (loop.Update, error) {
@@ -93,7 +92,7 @@ func TestStepEndsItself(t *testing.T) {
 	}
 }
 
-func TestLeaveWithoutAStep(t *testing.T) {
+func TestLeave_unclaimed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	b.spec.Dir = nil // there is nothing to name
@@ -101,8 +100,8 @@ func TestLeaveWithoutAStep(t *testing.T) {
 	require.NoError(t, step.Leave(t.Context(), b.ports(), b.spec, step.Result{Step: 1}))
 }
 
-// A step that was ended from outside says so, also if it was ending itself.
-func TestStepEndedFromOutside(t *testing.T) {
+// The cause of the context prevails over the step's own end.
+func TestRun_endedFromOutside(t *testing.T) {
 	t.Parallel()
 	paused := errors.New("the session is paused")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -116,7 +115,7 @@ func TestStepEndedFromOutside(t *testing.T) {
 	require.NotEmpty(t, result.Transcript)
 }
 
-func TestLearningFailingEndsTheAttempt(t *testing.T) {
+func TestRun_learnFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the peer's files are gone")
 	r := &rules{learn: func(context.Context, loop.Entry) error { return broken }}
@@ -127,8 +126,8 @@ func TestLearningFailingEndsTheAttempt(t *testing.T) {
 	require.Zero(t, result.Usage.ModelCalls)
 }
 
-// The transcript tells how long the model and the tools took.
-func TestTranscriptHasSeconds(t *testing.T) {
+// The transcript has the durations of model calls and tools.
+func TestTranscript_seconds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	_, err := b.run(call("list_files", nil), done("Two."))
@@ -144,9 +143,8 @@ func TestTranscriptHasSeconds(t *testing.T) {
 	require.Equal(t, []float64{0, 2, 0, 2, 0}, seconds)
 }
 
-// An action without files of its own may have those of another one; they are
-// committed and placed as its own.
-func TestFilesOtherwise(t *testing.T) {
+// An action without files of its own commits the fallback manifest as its own.
+func TestCommit_otherwise(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		own  []llm.Message

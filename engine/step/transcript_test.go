@@ -25,7 +25,7 @@ func kinds(lines []step.Line) []loop.EntryKind {
 	return all
 }
 
-func TestTranscriptOfACommittedStep(t *testing.T) {
+func TestReadTranscript_committed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	result, err := b.run(call("list_files", nil), done("Two."))
@@ -46,16 +46,15 @@ func TestTranscriptOfACommittedStep(t *testing.T) {
 	}
 	require.Equal(t, string(file), strings.Join(lines, "\n")+"\n", "the lines as they are")
 
-	// A worker that dies after the commit leaves no file: the commit names what it
-	// is made of.
+	// A worker that dies after the commit leaves no file: the commit names its blob.
 	require.NoError(t, b.store.Delete(t.Context(), b.spec.Dir(1)+"transcript.jsonl"))
 	again, err := b.transcript(1)
 	require.NoError(t, err)
 	require.Equal(t, got, again)
 }
 
-// A step that was killed has only its journal, and one that goes on adds to it.
-func TestTranscriptOfAStepThatIsNotOver(t *testing.T) {
+// A killed step has its journal only, and a later attempt adds to it.
+func TestReadTranscript_unfinished(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ports := b.ports()
@@ -78,7 +77,7 @@ func TestTranscriptOfAStepThatIsNotOver(t *testing.T) {
 	require.Equal(t, llm.Usage{InputTokens: 20, ModelCalls: 2}, got.Usage())
 	require.Equal(t, b.now, got.Lines[0].Time)
 
-	// Afterwards the same lines begin the transcript.
+	// The final transcript begins with the same lines.
 	ports.Alive = nil
 	b.spec.Attempt.Number = 2
 	_, err = step.Run(t.Context(), ports, b.spec)
@@ -90,7 +89,7 @@ func TestTranscriptOfAStepThatIsNotOver(t *testing.T) {
 	require.Equal(t, got.Lines, whole.Lines[:len(got.Lines)])
 }
 
-func TestTranscriptOfAStepThatHasJustBegun(t *testing.T) {
+func TestReadTranscript_started(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ports := b.ports()
@@ -106,9 +105,9 @@ func TestTranscriptOfAStepThatHasJustBegun(t *testing.T) {
 	require.ErrorIs(t, err, artifact.ErrNotFound, "nobody has claimed it")
 }
 
-// A step that was suspended is over; the one that goes on from it has its lines,
-// and counts only what it used itself.
-func TestTranscriptOfASuspendedStepAndItsSuccessor(t *testing.T) {
+// A suspended step is over; its successor repeats its lines and counts only its own
+// usage.
+func TestReadTranscript_suspended(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	ports := b.ports()
@@ -145,7 +144,7 @@ func TestTranscriptOfASuspendedStepAndItsSuccessor(t *testing.T) {
 	require.EqualValues(t, 1, second.Usage().ModelCalls)
 }
 
-func TestTranscriptThatCannotBeRead(t *testing.T) {
+func TestReadTranscript_malformed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	_, err := b.run(done("Two."))

@@ -17,9 +17,8 @@ import (
 	"conclave/engine/window"
 )
 
-// parts is a model that takes so many tokens. It works through a file part by
-// part, and goes on by what it sees of its work: what it has said, or the notes
-// that it has made of it.
+// parts is a model with a small context window. It reads a file part by part and decides
+// by the visible record of its work: its replies, or its notes about them.
 type parts struct {
 	tokens         int
 	asked, refused int
@@ -64,10 +63,9 @@ func (p *parts) Generate(_ context.Context, req llm.Request) (llm.Reply, error) 
 	return llm.Reply{Message: m, Usage: llm.Usage{InputTokens: int64(tokens), OutputTokens: 10, ModelCalls: 1}}, nil
 }
 
-// Killed anywhere, a step whose conversation does not fit into the window goes on
-// where it was: what was elided and summarized stays so, and at most one model
-// call, be it for a summary, is paid for twice.
-func TestKilledWhileAConversationIsMadeToFit(t *testing.T) {
+// A step killed while its conversation is shortened resumes where it was: elisions and
+// summaries stay, and at most one model call, a summary included, is repeated.
+func TestResume_longConversation(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{2048, 0} {
 		t.Run(fmt.Sprintf("window %d", known), func(t *testing.T) {
@@ -116,8 +114,8 @@ func transcriptKinds(t *testing.T, b *bench) map[loop.EntryKind]int {
 	return kinds
 }
 
-// The fence stands before a summary as before any model call.
-func TestNoSummaryIsPaidForByAnAttemptThatIsOver(t *testing.T) {
+// A fenced attempt asks for no summary.
+func TestFence_summary(t *testing.T) {
 	t.Parallel()
 	whole := &parts{tokens: 2048}
 	b := newBench(t, &rules{})

@@ -25,19 +25,19 @@ func write(path, content string) llm.Message {
 	return call("write_file", map[string]string{"path": path, "content": content})
 }
 
-// turned are what the agent was told instead of its action counting.
+// turned lists the updates that turned actions down.
 func turned(r *rules) []string {
-	var told []string
+	var outputs []string
 	for _, e := range r.learned {
 		if e.Kind == loop.Updated {
-			told = append(told, e.Messages[len(e.Messages)-1].Content)
+			outputs = append(outputs, e.Messages[len(e.Messages)-1].Content)
 		}
 	}
-	return told
+	return outputs
 }
 
-// again runs the step once more with rules of its own, after its first attempt
-// came to an end without an action.
+// again runs a second attempt with its own rules, after the first ended without an
+// action.
 func again(t *testing.T, b *bench, r *rules, replies ...llm.Message) step.Result {
 	t.Helper()
 	b.spec.Attempt.Number++
@@ -60,9 +60,8 @@ func manifest(t *testing.T, b *bench, r step.Result) []string {
 	return paths
 }
 
-// What was done survives a killed worker: a file that no answer can have costs
-// no other file.
-func TestUnstorableFileCostsNoOther(t *testing.T) {
+// A file that no answer can have does not prevent the journaling of others.
+func TestJournal_unstorableFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	_, err := b.run(write("before", "x"), write(unstorable, "x"), write("after", "x"), write("before", "changed"))
@@ -70,11 +69,11 @@ func TestUnstorableFileCostsNoOther(t *testing.T) {
 	r := &rules{}
 	result := again(t, b, r, read("before"), done("Two."))
 	require.Equal(t, []string{"after", "before"}, manifest(t, b, result))
-	told := results(r.learned)
-	require.Contains(t, told[len(told)-1], "changed")
+	outputs := results(r.learned)
+	require.Contains(t, outputs[len(outputs)-1], "changed")
 }
 
-// acting are rules that take any text for an action, with tool calls beside it.
+// acting are rules that accept any text as an action, with tool calls beside it.
 type acting struct{ *rules }
 
 func (a acting) Judge(reply llm.Message) loop.Ruling {
@@ -84,8 +83,8 @@ func (a acting) Judge(reply llm.Message) loop.Ruling {
 	return a.rules.Judge(done(reply.Content))
 }
 
-// Files that came with an action which was turned down are kept as all others.
-func TestTurnedDownActionKeepsItsFiles(t *testing.T) {
+// The files of a withdrawn action are journaled.
+func TestJournal_withdrawnAction(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -105,7 +104,7 @@ func TestTurnedDownActionKeepsItsFiles(t *testing.T) {
 	require.Equal(t, []string{"late", "more", "plan"}, manifest(t, b, result))
 }
 
-// linking is a model that does something before one of its replies.
+// linking is a model that runs a function before one of its replies.
 type linking struct {
 	loop.Model
 	at    int
@@ -122,8 +121,8 @@ func (l *linking) Generate(ctx context.Context, req llm.Request) (llm.Reply, err
 	return l.Model.Generate(ctx, req)
 }
 
-// What is kept does not depend on whether the step was interrupted.
-func TestIgnoreFileSurvivesResume(t *testing.T) {
+// The files of an answer do not depend on interruptions.
+func TestResume_ignoreFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	_, err := b.run(write(".conclaveignore", ".conclaveignore\nbuild/\n"), write("build/out", "x"), write("kept", "x"))
@@ -132,22 +131,22 @@ func TestIgnoreFileSurvivesResume(t *testing.T) {
 	require.Equal(t, []string{".conclaveignore", "kept"}, manifest(t, b, result))
 }
 
-// A model learns nothing of the worker's machine.
-func TestUnstorableFilesAreToldWithoutTheWorkersPath(t *testing.T) {
+// Paths of the worker's machine are not shown to the model.
+func TestConfirm_noLocalPaths(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
 	_, err := b.run(write(unstorable, "x"), done("One."), write(".conclaveignore", "é*\n"), done("Two."))
 	require.NoError(t, err)
-	told := turned(r)
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], unstorable)
-	require.NotContains(t, told[0], b.scratch)
-	require.NotContains(t, told[0], "scan workspace")
+	outputs := turned(r)
+	require.Len(t, outputs, 1)
+	require.Contains(t, outputs[0], unstorable)
+	require.NotContains(t, outputs[0], b.scratch)
+	require.NotContains(t, outputs[0], "scan workspace")
 }
 
-// An agent is told once which files its answer leaves out.
-func TestLeftOutFilesAreToldOnce(t *testing.T) {
+// The agent is told once which files its answer leaves out.
+func TestConfirm_filesLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		links int
@@ -167,18 +166,18 @@ func TestLeftOutFilesAreToldOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.JSONEq(t, `"Two."`, string(result.Commit.Payload))
 			require.Len(t, result.Warnings, tt.links)
-			told := turned(r)
-			require.Len(t, told, 1)
-			require.Contains(t, told[0], `"link00" (it is a link to "/etc/hosts", outside the workspace)`)
-			require.Equal(t, min(tt.links, 10), strings.Count(told[0], `"link`))
-			require.Equal(t, tt.more != "", strings.Contains(told[0], " more"))
-			require.Contains(t, told[0], tt.more)
+			outputs := turned(r)
+			require.Len(t, outputs, 1)
+			require.Contains(t, outputs[0], `"link00" (it is a link to "/etc/hosts", outside the workspace)`)
+			require.Equal(t, min(tt.links, 10), strings.Count(outputs[0], `"link`))
+			require.Equal(t, tt.more != "", strings.Contains(outputs[0], " more"))
+			require.Contains(t, outputs[0], tt.more)
 		})
 	}
 }
 
-// An action without files has none to leave out.
-func TestLeftOutFilesOfNoAnswer(t *testing.T) {
+// An action without files leaves none out.
+func TestConfirm_noFiles(t *testing.T) {
 	t.Parallel()
 	r := &rules{}
 	b := newBench(t, r)
@@ -192,7 +191,7 @@ func TestLeftOutFilesOfNoAnswer(t *testing.T) {
 	require.Empty(t, turned(r))
 }
 
-// spying looks around when a large content is stored.
+// spying runs a function when a large object is stored.
 type spying struct {
 	artifact.Store
 	look func()
@@ -206,9 +205,9 @@ func (s spying) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return errors.Join(err, s.Store.Put(ctx, key, body))
 }
 
-// Copies of files lie with the step's workspace while they are stored, and go
-// with it if the worker was killed.
-func TestCopiesLieWithTheWorkspace(t *testing.T) {
+// Temporary copies are inside the step's directory, so that they are removed with it
+// after a kill.
+func TestWorkspace_temporaryCopies(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	var beside []string

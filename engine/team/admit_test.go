@@ -10,14 +10,14 @@ import (
 	"conclave/engine/team/checklist"
 )
 
-// terms are what a launch says about updates. Closing is a step that cannot answer.
+// terms are a launch's rules for updates. Closing is a step that cannot answer.
 type terms struct {
 	coordination.Updates
 	Closing     bool
 	Soft, Grace time.Duration
 }
 
-// standing is how far the step has come.
+// standing is the progress of a step.
 type standing struct {
 	Shown    map[int]string // labels by agent number
 	Heard    map[int]bool   // messages by number
@@ -27,7 +27,7 @@ type standing struct {
 	Checked  bool // a checklist was accepted
 }
 
-// admitted asks the rules of such a step.
+// admitted asks the rules of a step with such terms and standing.
 func admitted(terms terms, s standing, n news) admission {
 	t := task{Offered: []coordination.Action{coordination.Vote}, limits: limits{Soft: terms.Soft, Grace: terms.Grace, Updates: terms.Updates}}
 	if !terms.Closing {
@@ -45,7 +45,7 @@ func admitted(terms terms, s standing, n news) admission {
 	return r.admit(n)
 }
 
-// admitCase is one line of the specification of what reaches a step at work.
+// admitCase is one line of the specification of updates.
 type admitCase struct {
 	terms    terms
 	standing standing
@@ -57,7 +57,7 @@ func arrived(number int, label string) arrival {
 	return arrival{Number: number, Label: label}
 }
 
-// injecting are the terms of a step that may be told, changed.
+// injecting are the terms of a step in mode inject, with changes.
 func injecting(changes ...func(*terms)) terms {
 	terms := terms{Updates: coordination.Updates{Mode: coordination.Inject}}
 	for _, change := range changes {
@@ -66,7 +66,7 @@ func injecting(changes ...func(*terms)) terms {
 	return terms
 }
 
-// much is a lot of news, to a step that was shown agent1.3 and agent3.1.
+// much is the news for a step that was shown agent1.3 and agent3.1.
 func much() news {
 	return news{
 		Arrivals: []arrival{arrived(1, "agent1.3"), arrived(2, "agent2.1"), arrived(3, "agent3.2"), arrived(4, "agent4.1")},
@@ -86,8 +86,8 @@ func requireAdmitted(t *testing.T, cases map[string]admitCase) {
 	}
 }
 
-// TestAdmitNews: what is news, and how much of it is told.
-func TestAdmitNews(t *testing.T) {
+// Which news is admitted, and how much of it.
+func TestAdmit_news(t *testing.T) {
 	t.Parallel()
 	shown, messages, all := shownBefore(), []int{1, 2}, much()
 	requireAdmitted(t, map[string]admitCase{
@@ -141,8 +141,8 @@ func TestAdmitNews(t *testing.T) {
 	})
 }
 
-// TestAdmitTerms: when it is told, and when the step begins again instead.
-func TestAdmitTerms(t *testing.T) {
+// When news is admitted, and when the step restarts instead.
+func TestAdmit_terms(t *testing.T) {
 	t.Parallel()
 	shown, messages, all := shownBefore(), []int{1, 2}, much()
 	soft := func(t *terms) { t.Soft, t.Grace = 10*time.Minute, 2*time.Minute }
@@ -210,7 +210,7 @@ func TestAdmitTerms(t *testing.T) {
 			admission{Messages: []int{3}},
 		},
 		// Seed 001: "Non-peer runtime payloads can also inject: runtime human input".
-		"a message is told once": {
+		"a message is shown once": {
 			injecting(),
 			standing{Heard: map[int]bool{1: true}},
 			news{Messages: []int{1, 2, 2}},

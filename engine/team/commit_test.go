@@ -13,9 +13,9 @@ import (
 	"conclave/engine/team"
 )
 
-// An answer that has no action.json in the store is shown as somebody else brings
-// it, and is voted for like any other.
-func TestAnswersBroughtBySomebodyElse(t *testing.T) {
+// Commits supplies answers without an action.json, which are shown and voted for like
+// any other.
+func TestStep_commits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var asked []coordination.Shown

@@ -11,9 +11,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// TestConfirm proves seed 003, case 3: "Agent already decided to answer: agent
-// sees update before submitting, can revise decision"; once per step, and not
-// as a rejection.
+// Seed 003, case 3: "Agent already decided to answer: agent sees update before
+// submitting, can revise decision"; once per step, and not as a rejection.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -40,15 +39,15 @@ func TestConfirm(t *testing.T) {
 			golden(t, "confirm_"+c.kind, p.updates()[0])
 			require.Contains(t, p.entries[2].Messages[1].Content, "Not submitted: something new came in")
 			seen, _ := p.rules.witnessed()
-			require.Equal(t, map[int]int{1: 0, 2: 10, 3: 0}, seen, "what it did not see it does not claim to have seen")
+			require.Equal(t, map[int]int{1: 0, 2: 10, 3: 0}, seen, "it claims only the answers shown")
 			p.requireRestores(t, task)
 		})
 	}
 }
 
-// TestConfirmHears: what people said while the agent made up its mind turns the
-// action down in every step, whatever it may be told of peers.
-func TestConfirmHears(t *testing.T) {
+// A message that arrived while the agent decided turns the action down in every step,
+// whatever its update mode.
+func TestConfirm_messages(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){
 		"inject":       func(*task) {},
@@ -74,9 +73,8 @@ func TestConfirmHears(t *testing.T) {
 	}
 }
 
-// TestActionsThatCountAtOnce: where answers may not reach the step, its action
-// counts with what it has truly seen.
-func TestActionsThatCountAtOnce(t *testing.T) {
+// Without admissible answers an action counts, with the answers that were shown.
+func TestConfirm_noNews(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){
 		"mode none":           func(t *task) { t.Updates.Mode = coordination.NoUpdates },
@@ -101,9 +99,9 @@ func TestActionsThatCountAtOnce(t *testing.T) {
 	}
 }
 
-// TestEveryActionHears proves DESIGN's "Human messages (say) are news": also to a
-// step that presents or judges, whose only call may be its last one.
-func TestEveryActionHears(t *testing.T) {
+// DESIGN, "Human messages (say) are news": they reach presenters and evaluations, too,
+// whose only call may be their last.
+func TestConfirm_everyAction(t *testing.T) {
 	t.Parallel()
 	again := call("restart_orchestration", `{"reason": "It has no source.", "instructions": "Find one."}`)
 	for name, c := range map[string]struct {

@@ -16,9 +16,9 @@ func userMessage(t require.TestingT, task task) string {
 	return messages[1].Content
 }
 
-// TestFrameHolds: whatever peers write, the delimiter stands only where we put
-// it, and no control character comes through.
-func TestFrameHolds(t *testing.T) {
+// Whatever peers write, their texts contain neither the delimiter nor control
+// characters.
+func TestFrame_holds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		task := evaluation()
@@ -47,9 +47,9 @@ func TestFrameHolds(t *testing.T) {
 	})
 }
 
-// TestShownIsBounded: all texts together fit; short ones are whole, long ones
-// share what is left, and every cut is told.
-func TestShownIsBounded(t *testing.T) {
+// All texts together fit: short ones are whole, long ones share the rest, and every cut
+// is marked.
+func TestFrame_bounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		task := evaluation()

@@ -12,9 +12,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// FuzzJudge: any reply, in any kind of step, is accepted, rejected whole, or
-// left to the ordinary tools; what is accepted is well formed, and what the
-// rules remember of it they can learn.
+// Any reply, in any kind of step, is accepted, rejected whole, or left to the ordinary
+// tools; accepted actions are well formed, and notes can be learned.
 func FuzzJudge(f *testing.F) {
 	f.Add("new_answer", `{"content": "Two."}`, "read_file", `{}`, uint8(0))
 	f.Add("vote", `{"agent_id": "agent1.2", "reason": "r"}`, "vote", `{"agent_id": "agent1", "reason": "r"}`, uint8(0))
@@ -40,7 +39,7 @@ func FuzzJudge(f *testing.F) {
 			if v.Rejected != "" || over {
 				require.True(t, told, "a rejected reply is refused whole, and a late one is denied")
 			} else {
-				require.NotEqual(t, slices.Contains(task.Tools, c.Name), told, "%q is told, or else ordinary", c.Name)
+				require.NotEqual(t, slices.Contains(task.Tools, c.Name), told, "%q has a result, or is ordinary", c.Name)
 			}
 		}
 		require.NoError(t, rules.Learn(t.Context(), loop.Entry{Kind: loop.Results, Note: v.Note}))
@@ -50,7 +49,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// fuzzedTask is one of the kinds of steps, and whether its time is over.
+// fuzzedTask is one of the kinds of steps; over reports that its time is over.
 func fuzzedTask(kind uint8) (task task, over bool) {
 	task = evaluation()
 	task.Novelty = strict

@@ -9,9 +9,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// TestChecklist proves seed 001, "Checklist mode is policy, not the core
-// coordination primitive": its calls are answered, the step goes on, and its
-// verdict forbids nothing.
+// Seed 001, "Checklist mode is policy, not the core coordination primitive": its calls
+// are answered, the step goes on, and its verdict forbids nothing.
 func TestChecklist(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), gated)
@@ -29,10 +28,9 @@ func TestChecklist(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// TestNoChecklist: seed 001, "default behavior blocks checklist before first
-// answer unless checklist_first_answer: true"; and a step without a choice has
-// nothing to gate.
-func TestNoChecklist(t *testing.T) {
+// Seed 001, "default behavior blocks checklist before first answer unless
+// checklist_first_answer: true"; and a step without a choice has no checklist.
+func TestChecklist_absent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*task)
@@ -60,10 +58,9 @@ func TestNoChecklist(t *testing.T) {
 	}
 }
 
-// TestUpdatesUntilChecklist proves seed 001,
-// "allow_midstream_peer_updates_before_checklist_submit: true keeps mid-stream
+// Seed 001, "allow_midstream_peer_updates_before_checklist_submit: true keeps mid-stream
 // peer updates enabled until the first accepted submit_checklist".
-func TestUpdatesUntilChecklist(t *testing.T) {
+func TestUpdates_untilChecklist(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w, gated, func(t *task) { t.Updates.UntilChecklist = true })
@@ -80,9 +77,9 @@ func TestUpdatesUntilChecklist(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// TestRecheck proves seed 001, "after injection updates arrive post-checklist,
-// one bounded recheck is allowed".
-func TestRecheck(t *testing.T) {
+// Seed 001, "after injection updates arrive post-checklist, one bounded recheck is
+// allowed".
+func TestChecklist_recheck(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w, gated)

@@ -20,7 +20,7 @@ import (
 	"conclave/engine/team"
 )
 
-// bell is a doorbell that anybody can ring.
+// bell is a doorbell for tests.
 type bell struct {
 	mu   sync.Mutex
 	rung step.Bell
@@ -39,8 +39,7 @@ func (b *bell) look(context.Context) (step.Bell, error) {
 	return b.rung, nil
 }
 
-// scene is agent_a at its second step, with both first answers before it, while
-// others may do things.
+// scene is agent_a's second step, after both first answers, with a doorbell.
 type scene struct {
 	*bench
 	bell   *bell
@@ -66,7 +65,7 @@ func newScene(t *testing.T, updates coordination.Updates, replies ...llm.Message
 	return s
 }
 
-// improve is agent_b's second answer, announced by the doorbell.
+// improve commits agent_b's second answer and rings.
 func (s *scene) improve() {
 	l := later("agent_b", 2, 1, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
 	_, _, err := s.run(l, "run-d", write("second.txt", "because 2"), answer("Two, improved."))
@@ -79,7 +78,7 @@ func (s *scene) improve() {
 	})
 }
 
-// say writes a message and announces it.
+// say stores a message and rings.
 func (s *scene) say(number int, agent, text string) {
 	m := step.Message{Number: number, Agent: agent, Text: text}
 	require.NoError(s.t, artifact.PutJSON(s.t.Context(), s.store, step.MessageKey(s.layout, number), m))
@@ -97,8 +96,8 @@ func (s *scene) play() error {
 	return err
 }
 
-// heard is everything that the model was sent with a call, as one text.
-func (s *scene) heard(call int) string {
+// sent is the text of all messages in a model call.
+func (s *scene) sent(call int) string {
 	s.t.Helper()
 	require.GreaterOrEqual(s.t, len(s.model.requests), call)
 	data, err := json.Marshal(s.model.requests[call-1].Messages)
@@ -110,10 +109,10 @@ func look() llm.Message { return call("list_files", map[string]string{"path": "p
 
 func inject() coordination.Updates { return coordination.Updates{Mode: coordination.Inject, Most: 2} }
 
-// Seed 003: "Inject information into other agents' ongoing work instead of
-// restarting them", "Full Context Preservation", "Can access other agents' new
-// files". Seed 000: seen_steps are the latest steps that the voter had seen.
-func TestAnswersReachAStepAtWork(t *testing.T) {
+// Seed 003: "Inject information into other agents' ongoing work instead of restarting
+// them", "Full Context Preservation", "Can access other agents' new files". Seed 000:
+// seen_steps are the latest steps that the voter had seen.
+func TestInbox_answers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, inject(),
 		write("mine.txt", "kept"),
@@ -124,15 +123,15 @@ func TestAnswersReachAStepAtWork(t *testing.T) {
 	s.model.during[1] = s.improve
 	require.NoError(t, s.play())
 
-	require.NotContains(t, s.heard(1), "Two, improved.")
-	require.Contains(t, s.heard(2), "Two, improved.")
-	require.Contains(t, s.heard(2), "agent2.2")
-	require.Contains(t, s.heard(2), "One.", "the conversation goes on")
-	require.NotContains(t, s.heard(3), "first.txt", "the older answer's files are gone")
-	require.Contains(t, s.heard(3), "second.txt")
-	require.Contains(t, s.heard(4), "because 2")
-	require.Contains(t, s.heard(5), "kept", "the agent's own files are still there")
-	require.NotContains(t, s.heard(5), "agent_b", "a model never sees an agent's ID")
+	require.NotContains(t, s.sent(1), "Two, improved.")
+	require.Contains(t, s.sent(2), "Two, improved.")
+	require.Contains(t, s.sent(2), "agent2.2")
+	require.Contains(t, s.sent(2), "One.", "the conversation goes on")
+	require.NotContains(t, s.sent(3), "first.txt", "the older answer's files are gone")
+	require.Contains(t, s.sent(3), "second.txt")
+	require.Contains(t, s.sent(4), "because 2")
+	require.Contains(t, s.sent(5), "kept", "the agent's own files are still there")
+	require.NotContains(t, s.sent(5), "agent_b", "a model never sees an agent's ID")
 
 	var v artifact.Vote
 	s.read("agents/agent_a/002/vote.json", &v)
@@ -141,13 +140,12 @@ func TestAnswersReachAStepAtWork(t *testing.T) {
 	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 2}, v.SeenSteps)
 }
 
-// What was not put before the agent was not seen, whatever there is: a vote made
-// without it is stale.
-func TestSeenStepsAreWhatWasShown(t *testing.T) {
+// Only answers that were shown count as seen: a vote without a newer one is stale.
+func TestInbox_seenSteps(t *testing.T) {
 	t.Parallel()
 	for name, updates := range map[string]coordination.Updates{
-		"no updates":       {},
-		"told once before": inject(),
+		"no updates":             {},
+		"shown an update before": inject(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,14 +164,14 @@ func TestSeenStepsAreWhatWasShown(t *testing.T) {
 	}
 }
 
-// Seed 003, case 3: "Agent composed answer, about to call new_answer, update
-// comes in: agent sees update before submitting, can revise decision".
-func TestADecisionMadeInIgnoranceIsAskedAgain(t *testing.T) {
+// Seed 003, case 3: "Agent composed answer, about to call new_answer, update comes in:
+// agent sees update before submitting, can revise decision".
+func TestInbox_confirm(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, inject(), vote("agent1", "Mine."), vote("agent2.2", "Better than mine."))
 	s.model.during[1] = s.improve
 	require.NoError(t, s.play())
-	require.Contains(t, s.heard(2), "Two, improved.")
+	require.Contains(t, s.sent(2), "Two, improved.")
 	o, err := team.ReadOutcome(s.result.Commit)
 	require.NoError(t, err)
 	require.Equal(t, "agent_b", o.Target)
@@ -181,9 +179,9 @@ func TestADecisionMadeInIgnoranceIsAskedAgain(t *testing.T) {
 	require.Equal(t, []coordination.Seen{{Agent: "agent_a", Step: 1}, {Agent: "agent_b", Step: 2}}, o.Seen)
 }
 
-// Seed 003: update_mode "restart" ends the step at its next safe point. It is
-// no failure, and the agent's last action stays what it was.
-func TestRestartEndsTheStepAtItsSafePoint(t *testing.T) {
+// Seed 003: update_mode "restart" ends the step at its next safe point, without a
+// failure and without a new last action.
+func TestInbox_restart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{Mode: coordination.Restart}, look())
 	s.model.during[1] = s.improve
@@ -207,9 +205,9 @@ func TestRestartEndsTheStepAtItsSafePoint(t *testing.T) {
 	require.Equal(t, 1, last.StepNumber)
 }
 
-// The doorbell keeps what it rang last. Answers of an earlier attempt of the team
-// are no news to a step of the next one.
-func TestAnswersOfAnEarlierAttemptAreNoNews(t *testing.T) {
+// The doorbell may still announce answers of an earlier attempt of the team; they are
+// not news to a step of the next one.
+func TestInbox_earlierAttempt(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, inject(), look(), vote("agent1", "Good."))
 	s.step.Launch.Shown = s.step.Launch.Shown[:1]
@@ -220,13 +218,12 @@ func TestAnswersOfAnEarlierAttemptAreNoNews(t *testing.T) {
 	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, s.layout.Step("agent_b", 7, "action.json"), again))
 	s.model.during[1] = s.improve
 	require.NoError(t, s.play())
-	require.NotContains(t, s.heard(2), "Two, improved.")
+	require.NotContains(t, s.sent(2), "Two, improved.")
 	require.Equal(t, map[string]int{"agent_a": 1}, s.result.Commit.SeenSteps)
 }
 
-// Seed 001: human input reaches agents through the same injection. Only those
-// whom it is for.
-func TestPeopleAreHeardAtWork(t *testing.T) {
+// Seed 001: human input reaches agents by the same injection, but only its recipients.
+func TestInbox_messages(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, look(), look(), vote("agent2", "As told."))
 	s.say(1, "", "Be brief.")
@@ -236,17 +233,17 @@ func TestPeopleAreHeardAtWork(t *testing.T) {
 		s.say(3, "agent_a", "Mind the edge cases.")
 	}
 	require.NoError(t, s.play())
-	require.Contains(t, s.heard(1), "Be brief.")
-	require.NotContains(t, s.heard(1), "edge cases")
-	require.Contains(t, s.heard(2), "Mind the edge cases.")
-	require.NotContains(t, s.heard(3), "the other one")
+	require.Contains(t, s.sent(1), "Be brief.")
+	require.NotContains(t, s.sent(1), "edge cases")
+	require.Contains(t, s.sent(2), "Mind the edge cases.")
+	require.NotContains(t, s.sent(3), "the other one")
 	require.Equal(t, 3, s.result.Commit.Heard)
 	o, err := team.ReadOutcome(s.result.Commit)
 	require.NoError(t, err)
 	require.Equal(t, 3, o.Heard)
 }
 
-// lateStore has an object only once it was looked for in vain, if at all.
+// lateStore has one object only after a first failed look-up, if arrives.
 type lateStore struct {
 	artifact.Store
 	key     string
@@ -262,9 +259,9 @@ func (l *lateStore) Open(ctx context.Context, key string) (io.ReadCloser, error)
 	return l.Store.Open(ctx, key)
 }
 
-// A message is announced before its record has run: it is waited for, but not
-// for ever, since the next attempt finds it.
-func TestAMessageIsWaitedFor(t *testing.T) {
+// A message is announced before its record has run: the step waits for it, up to a
+// limit, since the next attempt finds it.
+func TestInbox_lateMessage(t *testing.T) {
 	t.Parallel()
 	for name, arrives := range map[string]bool{"it comes": true, "it does not come": false} {
 		t.Run(name, func(t *testing.T) {
@@ -291,8 +288,8 @@ func TestAMessageIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A doorbell that fails ends the attempt; nothing is committed in ignorance.
-func TestABrokenDoorbellEndsTheAttempt(t *testing.T) {
+// A doorbell that fails ends the attempt without a commit.
+func TestInbox_brokenDoorbell(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no line")
 	s := newScene(t, inject(), vote("agent2", "Good."))

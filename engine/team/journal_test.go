@@ -9,9 +9,9 @@ import (
 	"conclave/engine/step"
 )
 
-// An attempt that ends at any model call is carried on by the next one: no reply
-// is asked for again, and the files are there.
-func TestJournalCarriesAStepOn(t *testing.T) {
+// An attempt that ends at any model call is continued by the next one: no reply is paid
+// for again, and the files are restored.
+func TestJournal_resume(t *testing.T) {
 	t.Parallel()
 	replies := []llm.Message{
 		write("a.txt", "x"),
@@ -39,9 +39,9 @@ func TestJournalCarriesAStepOn(t *testing.T) {
 	}
 }
 
-// Every injection is journaled: a step that is carried on knows what it was told,
-// has the files of it, and commits with it. The doorbell is not needed for that.
-func TestJournalKeepsWhatWasTold(t *testing.T) {
+// Updates are journaled: a resumed step keeps them and their files, and commits with
+// them, without the doorbell.
+func TestJournal_updates(t *testing.T) {
 	t.Parallel()
 	for name, resumed := range map[string]bool{"the next attempt": false, "a launch that goes on with it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestJournalKeepsWhatWasTold(t *testing.T) {
 				s.say(1, "", "Be brief.")
 			}
 			require.ErrorContains(t, s.play(), "the script has")
-			require.Contains(t, s.heard(3), "Two, improved.")
+			require.Contains(t, s.sent(3), "Two, improved.")
 
 			s.bell.ring(func(b *step.Bell) { b.Answers, b.Messages = nil, nil })
 			s.model = &script{replies: []llm.Message{look(), vote("agent2", "Better.")}}
@@ -63,8 +63,8 @@ func TestJournalKeepsWhatWasTold(t *testing.T) {
 				s.step.Token, s.step.Launch.ID, s.step.Launch.ResumeFrom = "run-c2", "l9", "run-c"
 			}
 			require.NoError(t, s.play())
-			require.Contains(t, s.heard(1), "Two, improved.")
-			require.Contains(t, s.heard(2), "second.txt")
+			require.Contains(t, s.sent(1), "Two, improved.")
+			require.Contains(t, s.sent(2), "second.txt")
 			require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 2}, s.result.Commit.SeenSteps)
 			require.Equal(t, 1, s.result.Commit.Heard)
 			var v struct {

@@ -10,8 +10,9 @@ import (
 	"conclave/engine/team"
 )
 
-// After a workflow was reset, what its new run accepted counts from there on.
-func TestLedgerAfterAReset(t *testing.T) {
+// After a workflow reset the entries of the new run replace those from its first number
+// on.
+func TestLedger_reset(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)

@@ -49,8 +49,8 @@ func takeStep(t *testing.T, seed, dir string, answers []answer) loop.Action {
 	return action
 }
 
-// A team of three plays the three rounds that the documentation shows: all
-// answer; one answers again while two vote; all vote for the newest.
+// A team of three plays the three rounds of the documentation: all answer; one answers
+// again while two vote; all vote for the newest.
 func TestOfflineTeamOfThree(t *testing.T) {
 	t.Parallel()
 	agents := []string{"agent_a", "agent_b", "agent_c"}

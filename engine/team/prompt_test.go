@@ -20,7 +20,7 @@ var rewrite = flag.Bool("update", false, "rewrite the golden files")
 
 const testFrame = "7d1f0c2ab94e"
 
-// evaluation is a step in which everything is open; the tests take away from it.
+// evaluation is a step with all actions open, for tests to change.
 func evaluation() task {
 	return task{
 		Query: "How many moons has Mars, and what are they called?",
@@ -83,7 +83,7 @@ func divided(t *task) {
 	t.Parts = []part{{Number: 1, Subtask: "Count the moons."}, {Number: 2, Subtask: "Name them."}, {Number: 3, Subtask: "Find sources."}}
 }
 
-// dividedAlone is divided work with one agent to do it.
+// dividedAlone is divided work with one agent.
 func dividedAlone(t *task) {
 	divided(t)
 	alone(t)
@@ -103,7 +103,7 @@ func evaluating(t *task) {
 	t.Final = &answer{Number: 1, Label: "agent1.final", Step: 4, Text: "Mars has two moons, Phobos and Deimos."}
 }
 
-// requireOpenings holds prompts and tools against golden files.
+// requireOpenings compares prompts and tools with golden files.
 func requireOpenings(t *testing.T, steps map[string]func(*task)) {
 	t.Helper()
 	for name, change := range steps {
@@ -114,7 +114,7 @@ func requireOpenings(t *testing.T, steps map[string]func(*task)) {
 	}
 }
 
-// TestOpening: the steps of a team that votes.
+// The steps of a voting team.
 func TestOpening(t *testing.T) {
 	t.Parallel()
 	requireOpenings(t, map[string]func(*task){
@@ -173,8 +173,8 @@ func TestOpening(t *testing.T) {
 	})
 }
 
-// TestOpeningOtherSteps: divided work, presenters and evaluations.
-func TestOpeningOtherSteps(t *testing.T) {
+// Divided work, presenters and evaluations.
+func TestOpening_otherSteps(t *testing.T) {
 	t.Parallel()
 	requireOpenings(t, map[string]func(*task){
 		"divided_first": func(t *task) { divided(t); t.Answers, t.Offered = nil, []coordination.Action{coordination.NewAnswer} },
@@ -239,7 +239,7 @@ func TestOpeningOtherSteps(t *testing.T) {
 	})
 }
 
-// printed is what a model sees of the rules at the start.
+// printed is the opening and the tools as the model gets them.
 func printed(t require.TestingT, rules *rules) string {
 	messages, err := rules.Opening()
 	require.NoError(t, err)
@@ -256,7 +256,7 @@ func printed(t require.TestingT, rules *rules) string {
 	return b.String()
 }
 
-// golden compares text with its file; the middle of long texts is left out.
+// golden compares text with its file; the middle of long texts is omitted.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	text = shortened(text)
@@ -289,8 +289,8 @@ func shortened(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestOpeningRefuses: what cannot be worked on, or would show more than labels.
-func TestOpeningRefuses(t *testing.T) {
+// Tasks that cannot be worked on or would break anonymity.
+func TestOpening_invalidTask(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*task){
 		"the query is empty":                                       func(t *task) { t.Query = " \n" },
@@ -332,8 +332,8 @@ func TestOpeningRefuses(t *testing.T) {
 	}
 }
 
-// TestAnonymous: a session's ids, models and providers reach neither a prompt
-// nor a schema nor anything a model is told, wherever a caller might put them.
+// IDs, models and providers reach neither prompts nor schemas nor results, in whatever
+// field a caller puts them.
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
 	secrets := []string{"agent_alice", "gpt-5.2", "openai"}
@@ -373,7 +373,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// arguments is the JSON object of the given names and values.
+// arguments is the JSON object of alternating names and values.
 func arguments(t require.TestingT, pairs ...string) string {
 	object := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -384,9 +384,8 @@ func arguments(t require.TestingT, pairs ...string) string {
 	return string(raw)
 }
 
-// TestAloneHasNoOthers: whatever the mode and the step, a team of one is told of
-// nobody else.
-func TestAloneHasNoOthers(t *testing.T) {
+// In every mode and step the prompts of a team of one mention no other agents.
+func TestOpening_alone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){
 		"first":             func(t *task) { first(t); t.Alone = true },

@@ -20,12 +20,11 @@ import (
 
 var shownForm = regexp.MustCompile(`(?m)^=== ` + testFrame + ` begin (agent([0-9]+)\.([0-9]+)) ===$`)
 
-// TestWhatIsShown: whatever happens around a step and whatever its agent does,
-// no answer is shown twice, none takes the place of a newer one, no more than
-// Most are told of, and what the step claims to have witnessed is exactly what
-// stands in its conversation. A step restored from any point of its journal
-// goes on as the first one did.
-func TestWhatIsShown(t *testing.T) {
+// Whatever happens around a step and whatever its agent does: no answer is shown twice,
+// none replaces a newer one, no more than Most are shown by updates, and the step has
+// witnessed exactly the contents of its conversation. A step restored at any point of
+// its journal goes on as the first one did.
+func TestRules_properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{}
@@ -76,7 +75,7 @@ func drawTask(t *rapid.T, task *task) {
 	}
 }
 
-// drawTurns are a model's replies, with what happens while it works on each.
+// drawTurns draws a model's replies, with the events during each.
 func drawTurns(t *rapid.T, w *world) []turn {
 	revisions := map[int]int{1: 2, 3: 1}
 	said := 0
@@ -113,7 +112,7 @@ func drawTurns(t *rapid.T, w *world) []turn {
 	return turns
 }
 
-// requireKnownEnd: a step ends with an action, or in one of the ways it may.
+// requireKnownEnd requires an action or a documented error.
 func requireKnownEnd(t *rapid.T, err error) {
 	var ended *loop.EndedError
 	var rejected *loop.RejectedError
@@ -124,9 +123,8 @@ func requireKnownEnd(t *rapid.T, err error) {
 	}
 }
 
-// readShown reads off the conversation what was shown: the newest step of each
-// agent, the last message, and how many answers updates told of. The answers of
-// the opening have no steps.
+// readShown extracts from the conversation the newest step of each agent, the last
+// message, and the number of answers in updates. Answers of the opening have no steps.
 func readShown(t *rapid.T, entries []loop.Entry) (steps map[int]int, heard, told int) {
 	steps = map[int]int{}
 	revisions := map[int]int{}
@@ -150,7 +148,7 @@ func readShown(t *rapid.T, entries []loop.Entry) (steps map[int]int, heard, told
 		}
 		for number := range 60 {
 			if strings.Contains(text, fmt.Sprintf("=== %s message %d ===", testFrame, number)) {
-				require.Greater(t, number, heard, "a message is told once, in its turn")
+				require.Greater(t, number, heard, "messages are shown once and in order")
 				heard = number
 			}
 		}
@@ -158,7 +156,7 @@ func readShown(t *rapid.T, entries []loop.Entry) (steps map[int]int, heard, told
 	return steps, heard, told
 }
 
-// requireVoteWasShown: a vote is for an answer that was shown.
+// requireVoteWasShown requires that a vote is for an answer that was shown.
 func requireVoteWasShown(t *rapid.T, p *played, seen map[int]int) {
 	if p.err != nil || p.action.Kind != "vote" {
 		return

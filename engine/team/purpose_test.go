@@ -14,16 +14,16 @@ import (
 	"conclave/engine/team"
 )
 
-// Seed 001: in decomposition mode agents own subtasks and use stop for
-// per-agent completion instead of vote.
-func TestStopSaysHowThePartStands(t *testing.T) {
+// Seed 001: in decomposition mode agents own subtasks and use stop for per-agent
+// completion instead of vote.
+func TestStep_stop(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, call("stop", map[string]string{"status": "blocked", "summary": "No access to the data."}))
 	s.step.Launch.Offered = []coordination.Action{coordination.NewAnswer, coordination.Stop}
 	s.step.Settings.Subtasks = map[string]string{"agent_a": "Gather the data.", "agent_b": "Draw the chart."}
 	require.NoError(t, s.play())
-	require.Contains(t, s.heard(1), "Gather the data.")
-	require.Contains(t, s.heard(1), "Draw the chart.")
+	require.Contains(t, s.sent(1), "Gather the data.")
+	require.Contains(t, s.sent(1), "Draw the chart.")
 
 	stopped, err := s.store.Get(t.Context(), "agents/agent_a/002/stop.json")
 	require.NoError(t, err)
@@ -45,17 +45,17 @@ func TestStopSaysHowThePartStands(t *testing.T) {
 	require.Equal(t, "No access to the data.", o.Summary)
 }
 
-// Seed 001: the winner presents the final answer; seed 001's anonymity holds for
-// presenters, too.
-func TestPresenterMakesTheFinalAnswer(t *testing.T) {
+// Seed 001: the winner presents the final answer, and anonymity holds for presenters,
+// too.
+func TestStep_presenter(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, write("final.md", "all of it"), answer("Two, and what One adds."))
 	l := &s.step.Launch
 	l.Purpose, l.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
 	l.Brief = &coordination.Brief{Strategy: coordination.Synthesize, Label: "agent2.1", Votes: 2, Voters: 2, Reasons: []string{"It is proved."}}
 	require.NoError(t, s.play())
-	require.Contains(t, s.heard(1), "It is proved.")
-	require.NotContains(t, s.heard(1), "agent_b")
+	require.Contains(t, s.sent(1), "It is proved.")
+	require.NotContains(t, s.sent(1), "agent_b")
 
 	var got artifact.Answer
 	s.read("agents/agent_a/002/answer.json", &got)
@@ -79,9 +79,9 @@ func evaluating(t *testing.T, replies ...llm.Message) *scene {
 	return s
 }
 
-// Seed 001: post-evaluation ends with submit or restart_orchestration. It is no
-// action of a team member: nothing but the commit and the transcript tells of it.
-func TestEvaluationLeavesTheLastActionAlone(t *testing.T) {
+// Seed 001: post-evaluation ends with submit or restart_orchestration. It is no action
+// of a team member and leaves only the commit and the transcript.
+func TestStep_evaluation(t *testing.T) {
 	t.Parallel()
 	again := call("restart_orchestration", map[string]string{"reason": "It has no proof.", "instructions": "Prove it."})
 	for name, tt := range map[string]struct {
@@ -95,8 +95,8 @@ func TestEvaluationLeavesTheLastActionAlone(t *testing.T) {
 			t.Parallel()
 			s := evaluating(t, call("read_file", map[string]string{"path": "peers/agent2/first.txt"}), tt.reply)
 			require.NoError(t, s.play())
-			require.Contains(t, s.heard(1), "Two.")
-			require.NotContains(t, s.heard(2), "not found")
+			require.Contains(t, s.sent(1), "Two.")
+			require.NotContains(t, s.sent(2), "not found")
 			o, err := team.ReadOutcome(s.result.Commit)
 			require.NoError(t, err)
 			o.Seen = nil
@@ -115,7 +115,7 @@ func TestEvaluationLeavesTheLastActionAlone(t *testing.T) {
 	}
 }
 
-func TestGivenUpEvaluationLeavesTheLastActionAlone(t *testing.T) {
+func TestStep_abandonedEvaluation(t *testing.T) {
 	t.Parallel()
 	text := llm.Message{Role: llm.Assistant, Content: "Hm."}
 	s := evaluating(t, text, text, text)
@@ -128,9 +128,9 @@ func TestGivenUpEvaluationLeavesTheLastActionAlone(t *testing.T) {
 	require.Equal(t, "new_answer", last.Action)
 }
 
-// Seed 001: on a restart the reason, the instructions and the earlier answer
-// are carried into the next attempt.
-func TestTheNextAttemptKnowsThePreviousOne(t *testing.T) {
+// Seed 001: on a restart the reason, the instructions and the earlier answer are carried
+// into the next attempt.
+func TestStep_previousAttempt(t *testing.T) {
 	t.Parallel()
 	s := evaluating(t, call("restart_orchestration", map[string]string{"reason": "It has no proof.", "instructions": "Prove it in one page."}))
 	require.NoError(t, s.play())
@@ -144,7 +144,7 @@ func TestTheNextAttemptKnowsThePreviousOne(t *testing.T) {
 	s.step = s.member(l, "run-e")
 	require.NoError(t, s.play())
 	for _, told := range []string{"It has no proof.", "Prove it in one page.", "Two."} {
-		require.Contains(t, s.heard(1), told)
+		require.Contains(t, s.sent(1), told)
 	}
 	require.Empty(t, s.result.Commit.SeenSteps, "an answer of an earlier attempt is not one of this")
 	var a artifact.Answer
@@ -152,7 +152,7 @@ func TestTheNextAttemptKnowsThePreviousOne(t *testing.T) {
 	require.Equal(t, "agent2.2", a.Label, "labels count on")
 }
 
-// presenting is agent_a presenting what agent_b won with.
+// presenting is agent_a presenting agent_b's winning answer.
 func presenting(t *testing.T, replies ...llm.Message) *scene {
 	t.Helper()
 	s := newScene(t, coordination.Updates{}, replies...)
@@ -162,10 +162,9 @@ func presenting(t *testing.T, replies ...llm.Message) *scene {
 	return s
 }
 
-// DESIGN: the commit is the one write that makes an action real. The files of a
-// presented answer are decided there, so that whoever reads it sees the same: the
-// winning answer's, unless the presenter leaves some.
-func TestAPresentedAnswerHasTheWinnersFiles(t *testing.T) {
+// DESIGN: the commit is the one write that makes an action real, so it decides the files
+// of a presented answer: the winner's, unless the presenter leaves some.
+func TestStep_presentedFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change  func(*team.Step)
@@ -196,7 +195,7 @@ func TestAPresentedAnswerHasTheWinnersFiles(t *testing.T) {
 			_, err := s.store.Get(t.Context(), "agents/agent_a/002/workspace/"+tt.file)
 			require.NoError(t, err)
 
-			// The judge sees them, and so does the next attempt.
+			// The evaluation and the next attempt see them.
 			final := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.final", Step: 2}
 			judge := later("agent_b", 2, 1)
 			judge.Purpose, judge.Final, judge.Offered = coordination.Evaluate, &final, []coordination.Action{coordination.Submit, coordination.RestartTeam}
@@ -215,10 +214,10 @@ func TestAPresentedAnswerHasTheWinnersFiles(t *testing.T) {
 	}
 }
 
-// DESIGN: what is shown of all peers together is bounded, the rest is read with
-// read_file: of answers at the opening and while the step runs, of the final
-// answer and of an earlier attempt's.
-func TestTheWholeOfLongAnswersCanBeRead(t *testing.T) {
+// DESIGN: the peers' texts in a prompt are bounded, and read_file reads the rest: of
+// answers in the opening and in updates, of the final answer and of an earlier
+// attempt's.
+func TestStep_longAnswers(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("Two is one and one, said once more.\n", 5000)
 	whole := func(file string) llm.Message {
@@ -263,7 +262,7 @@ func TestTheWholeOfLongAnswersCanBeRead(t *testing.T) {
 	require.NotContains(t, model.requests[0].Messages[1].Content, "peers/")
 }
 
-func TestTheWholeOfALongAnswerThatArrives(t *testing.T) {
+func TestStep_longAnswerArrives(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, inject(), look(), call("read_file", map[string]any{"path": "peers/agent2.md", "offset": 4990}), vote("agent2", "Long."))
 	s.model.during[1] = func() {
@@ -275,8 +274,8 @@ func TestTheWholeOfALongAnswerThatArrives(t *testing.T) {
 		})
 	}
 	require.NoError(t, s.play())
-	require.Contains(t, s.heard(2), "The whole text is in peers/agent2.md.")
-	require.NotContains(t, s.heard(2), "The end.")
-	require.Contains(t, s.heard(3), "The end.")
+	require.Contains(t, s.sent(2), "The whole text is in peers/agent2.md.")
+	require.NotContains(t, s.sent(2), "The end.")
+	require.Contains(t, s.sent(3), "The end.")
 	require.Equal(t, "agent2.2", func() string { o, _ := team.ReadOutcome(s.result.Commit); return o.TargetLabel }())
 }

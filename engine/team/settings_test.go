@@ -16,7 +16,7 @@ import (
 	"conclave/engine/team/checklist"
 )
 
-func TestSettingsAreTheConfiguration(t *testing.T) {
+func TestSettingsOf(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("team.yaml", []byte(`
 agents:
@@ -43,7 +43,7 @@ timeout_settings: {initial_round_timeout_seconds: 600, round_timeout_grace_secon
 }
 
 // Seed 001: the session's criteria take precedence over inline ones.
-func TestCriteriaOfTheSessionComeFirst(t *testing.T) {
+func TestStep_criteria(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		session []checklist.Criterion
@@ -58,13 +58,13 @@ func TestCriteriaOfTheSessionComeFirst(t *testing.T) {
 			s := newScene(t, coordination.Updates{}, vote("agent2", "Good."))
 			s.step.Settings.Criteria, s.step.Criteria = []checklist.Criterion{{Text: "Of the team."}}, tt.session
 			require.NoError(t, s.play())
-			require.Contains(t, s.heard(1), tt.want)
-			require.NotContains(t, s.heard(1), tt.not)
+			require.Contains(t, s.sent(1), tt.want)
+			require.NotContains(t, s.sent(1), tt.not)
 		})
 	}
 }
 
-func TestChecklistIsOfferedWhereItGates(t *testing.T) {
+func TestStep_checklist(t *testing.T) {
 	t.Parallel()
 	offered := func(s *scene) (names []string) {
 		for _, tool := range s.model.requests[0].Tools {
@@ -82,9 +82,8 @@ func TestChecklistIsOfferedWhereItGates(t *testing.T) {
 	require.NotContains(t, offered(open), "submit_checklist")
 }
 
-// Each launch carries a spend allowance, and what failed attempts of it spent
-// counts against it, too.
-func TestAllowanceEndsTheStep(t *testing.T) {
+// Each launch has an allowance, which includes the spending of its failed attempts.
+func TestStep_allowance(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, look())
 	s.step.Launch.Allowance = coordination.Allowance{Tokens: 150}
@@ -100,9 +99,9 @@ func TestAllowanceEndsTheStep(t *testing.T) {
 	require.Equal(t, int64(2), s.result.Usage.ModelCalls)
 }
 
-// Seed 001: max_new_answers_per_agent counts by attempt, and so does what the
-// checklist says is left; labels count on.
-func TestChecklistCountsTheAnswersOfThisAttempt(t *testing.T) {
+// Seed 001: max_new_answers_per_agent counts the answers of the team's present attempt,
+// and so does the checklist; labels count all.
+func TestStep_checklistAnswers(t *testing.T) {
 	t.Parallel()
 	fair := call("submit_checklist", map[string]any{"scores": map[string]any{
 		"agent1.1": map[string]int{"E1": 7}, "agent2.1": map[string]int{"E1": 7},
@@ -113,17 +112,16 @@ func TestChecklistCountsTheAnswersOfThisAttempt(t *testing.T) {
 		s.step.Criteria = []checklist.Criterion{{Text: "It is right."}}
 		s.step.Launch.Answers, s.step.Launch.Given = 7, given
 		require.NoError(t, s.play())
-		return s.heard(2)
+		return s.sent(2)
 	}
-	// The fewer answers are left, the less a score has to be.
+	// Fewer answers left lower the bar.
 	require.Contains(t, verdict(1), `\"verdict\":\"new_answer\"`)
 	require.Contains(t, verdict(4), `\"verdict\":\"vote\"`)
 }
 
-// Seed 001, "timeouts: initial and subsequent rounds": the first round of an
-// agent is the one that it is launched in first, also when it goes on with it, or
-// tries it again, under a higher number.
-func TestTheFirstRoundHasItsOwnTime(t *testing.T) {
+// Seed 001, "timeouts: initial and subsequent rounds": a launch keeps its round when it
+// is resumed or tried again under a higher number.
+func TestStep_firstRoundTime(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		launch coordination.Launch
@@ -157,9 +155,9 @@ func TestTheFirstRoundHasItsOwnTime(t *testing.T) {
 	}
 }
 
-// Seed 001: in decomposition mode stop takes the place of vote; so it does for a
-// team of one, whose checklist speaks of no others.
-func TestChecklistOfDividedWorkWithOneAgent(t *testing.T) {
+// Seed 001: in decomposition mode stop replaces vote, also for a team of one, whose
+// checklist mentions no others.
+func TestStep_checklistAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, _, err := b.run(first("agent_a", 1), "run-a", answer("One."))

@@ -24,8 +24,8 @@ import (
 	"conclave/engine/team"
 )
 
-// script is a model that gives its replies in order and remembers what it was
-// asked. Things may happen while it thinks.
+// script is a model that replies in order and records its requests. Functions may run
+// during a call.
 type script struct {
 	mu       sync.Mutex
 	replies  []llm.Message
@@ -62,7 +62,7 @@ func write(path, content string) llm.Message {
 	return call("write_file", map[string]string{"path": path, "content": content})
 }
 
-// bench is a session's store and what steps on it need.
+// bench is the store of a session.
 type bench struct {
 	t      *testing.T
 	store  artifact.Store
@@ -94,7 +94,7 @@ func (b *bench) member(l coordination.Launch, token string) team.Step {
 	}
 }
 
-// run runs a step of the given launch.
+// run runs a step of a launch.
 func (b *bench) run(l coordination.Launch, token string, replies ...llm.Message) (step.Result, *script, error) {
 	b.t.Helper()
 	model := &script{replies: replies}
@@ -122,7 +122,7 @@ func later(agent string, number, after int, shown ...coordination.Shown) coordin
 	}
 }
 
-func TestFirstAnswer(t *testing.T) {
+func TestStep_firstAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 
@@ -162,7 +162,7 @@ func TestFirstAnswer(t *testing.T) {
 	require.Equal(t, 5, strings.Count(string(transcript), "\n"), "opening, reply, results, reply, results:\n%s", transcript)
 }
 
-func TestVoteNamesTheAgentAndWhatWasShown(t *testing.T) {
+func TestStep_vote(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, _, err := b.run(first("agent_a", 1), "run-a", answer("One."))
@@ -202,7 +202,7 @@ func TestVoteNamesTheAgentAndWhatWasShown(t *testing.T) {
 	}, o)
 }
 
-func TestSecondAnswerHasTheNextLabel(t *testing.T) {
+func TestStep_nextLabel(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, _, err := b.run(first("agent_a", 1), "run-a", answer("One."))
@@ -215,7 +215,7 @@ func TestSecondAnswerHasTheNextLabel(t *testing.T) {
 }
 
 // A step whose completion was lost is found by its token and not run again.
-func TestFinishedStepIsFound(t *testing.T) {
+func TestStep_completionLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	done, _, err := b.run(first("agent_a", 1), "run-l1", write("a.txt", "x"), answer("Done."))
@@ -236,7 +236,7 @@ func TestFinishedStepIsFound(t *testing.T) {
 	}
 }
 
-func TestTakenNumberIsPassedOver(t *testing.T) {
+func TestStep_takenNumber(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, _, err := b.run(first("agent_a", 1), "run1-l1", answer("From before the reset."))
@@ -249,9 +249,8 @@ func TestTakenNumberIsPassedOver(t *testing.T) {
 	require.Equal(t, "From before the reset.", a.Answer, "nothing is overwritten")
 }
 
-// Attempts of one step: one commits, the others adopt it, at once or when they
-// are tried again.
-func TestRacingAttemptsHaveOneAction(t *testing.T) {
+// One of several attempts commits; the others adopt its commit.
+func TestStep_racingAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const attempts = 8
@@ -280,9 +279,8 @@ func TestRacingAttemptsHaveOneAction(t *testing.T) {
 	}
 }
 
-// Whatever call of the store fails, the next attempt ends with the same step's
-// one action.
-func TestStoreFailingAtEveryCall(t *testing.T) {
+// Whichever call of the store fails, the next attempt ends with the step's one action.
+func TestStep_storeFailures(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
 		b := newBench(t)
@@ -310,7 +308,7 @@ func TestStoreFailingAtEveryCall(t *testing.T) {
 	}
 }
 
-func TestGivenUpStepKeepsItsNumber(t *testing.T) {
+func TestStep_abandoned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	text := llm.Message{Role: llm.Assistant, Content: "I would rather chat."}
@@ -338,9 +336,9 @@ func TestGivenUpStepKeepsItsNumber(t *testing.T) {
 	require.Equal(t, 2, next.Step)
 }
 
-// What a step that came to nothing took is counted from its claim, also by an
-// attempt that knows no more than the number.
-func TestGivenUpStepHasADuration(t *testing.T) {
+// The duration of an abandoned step counts from its claim, even for an attempt that
+// knows only the number.
+func TestStep_abandonedDuration(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
@@ -364,8 +362,8 @@ func TestGivenUpStepHasADuration(t *testing.T) {
 	require.Zero(t, duration(step.Result{}, began.Add(20*time.Second)), "it was never claimed")
 }
 
-// An attempt that was cut off while its model answered must not commit.
-func TestCutOffAttemptDoesNotCommit(t *testing.T) {
+// An attempt that was fenced during a model call must not commit.
+func TestStep_fencedAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
@@ -383,9 +381,8 @@ func TestCutOffAttemptDoesNotCommit(t *testing.T) {
 	require.False(t, there)
 }
 
-// The fence is asked before everything that costs or shows, and whichever asking
-// is refused, nothing of that kind happens after it.
-func TestFenceIsAskedBeforeEverything(t *testing.T) {
+// The fence is checked before every effect, and after a refusal there is none.
+func TestStep_fence(t *testing.T) {
 	t.Parallel()
 	fenced := errors.New("fenced")
 	for refuse := 1; ; refuse++ {
@@ -426,7 +423,7 @@ func TestFenceIsAskedBeforeEverything(t *testing.T) {
 	}
 }
 
-// noted are tools that tell when one runs.
+// noted are tools that report each run.
 type noted struct {
 	opened step.Tools
 	run    func()
@@ -439,9 +436,8 @@ func (n noted) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) 
 	return n.opened.Run(ctx, call)
 }
 
-// A late attempt that projects its step again does not take last_action.json
-// back in time.
-func TestLastActionDoesNotGoBack(t *testing.T) {
+// A late attempt does not replace last_action.json by an older one.
+func TestStep_lastAction(t *testing.T) {
 	t.Parallel()
 	lastAction := func(b *bench) (last artifact.LastAction) {
 		b.read("agents/agent_a/last_action.json", &last)
@@ -504,7 +500,7 @@ func TestLastActionDoesNotGoBack(t *testing.T) {
 	})
 }
 
-func TestWorkspaceIsGoneAfterTheStep(t *testing.T) {
+func TestStep_workspaceRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	scratch := t.TempDir()

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhole: all of a text is there, in lines that a tool shows whole.
-func TestWhole(t *testing.T) {
+// The file has all of a text, in lines that a tool shows whole.
+func TestWholeText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"short":              {"Two.", ""},

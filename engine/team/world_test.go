@@ -12,7 +12,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// world is what there is around a running step.
+// world is the inbox of a step under test.
 type world struct {
 	available news
 	texts     map[string]answer
@@ -46,8 +46,7 @@ func (w *world) messages(_ context.Context, numbers []int) ([]message, error) {
 	return messages, nil
 }
 
-// answer has the agent with number give its answer of that revision; the step
-// that gives it has the number 10 times the revision.
+// answer adds an agent's answer of a revision, by step 10 × revision.
 func (w *world) answer(number, revision int, text string) answer {
 	a := answer{Number: number, Label: fmt.Sprintf("agent%d.%d", number, revision), Step: 10 * revision, Text: text}
 	if w.texts == nil {
@@ -65,7 +64,7 @@ func (w *world) answer(number, revision int, text string) answer {
 	return a
 }
 
-// say has a person say something.
+// say adds a human message.
 func (w *world) say(number int, text string) {
 	if w.said == nil {
 		w.said = map[int]string{}
@@ -84,7 +83,7 @@ type turn struct {
 
 func does(calls ...llm.ToolCall) turn { return turn{calls: calls} }
 
-// played is a step that was run by the real loop.
+// played is a step run by the real loop.
 type played struct {
 	rules    *rules
 	action   loop.Action
@@ -96,8 +95,8 @@ type played struct {
 	clock    time.Time
 }
 
-// play runs a step against a scripted model. A step that asks for more turns
-// than there are fails with errScript.
+// play runs a step with a scripted model. It fails with scriptError when the script is
+// over.
 func play(t require.TestingT, ctx context.Context, task task, turns ...turn) *played {
 	p := &played{rules: newRules(task), turns: turns, clock: time.Unix(0, 0)}
 	opening, err := p.rules.Opening()
@@ -143,7 +142,7 @@ func (p *played) Append(_ context.Context, e loop.Entry) error {
 	return nil
 }
 
-// updates are the texts of the updates that the step was told.
+// updates are the texts of the step's updates.
 func (p *played) updates() []string {
 	var texts []string
 	for _, e := range p.entries {
@@ -154,7 +153,7 @@ func (p *played) updates() []string {
 	return texts
 }
 
-// results are what the calls of the last answered reply were told.
+// results are the tool results of the last answered reply.
 func (p *played) results() []string {
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		var told []string
@@ -170,7 +169,7 @@ func (p *played) results() []string {
 	return nil
 }
 
-// offered are the names of the tools of a model call.
+// offered names the tools of a model call.
 func (p *played) offered(call int) []string {
 	var names []string
 	for _, tool := range p.requests[call].Tools {
@@ -179,7 +178,7 @@ func (p *played) offered(call int) []string {
 	return names
 }
 
-// restored are rules that have learned nothing but the journal.
+// restored are new rules that learned the journal.
 func (p *played) restored(t require.TestingT, task task) *rules {
 	rules := newRules(task)
 	for _, e := range p.entries {
@@ -188,8 +187,8 @@ func (p *played) restored(t require.TestingT, task task) *rules {
 	return rules
 }
 
-// requireRestores: a step that is restored from its journal knows, offers and
-// judges as the one that wrote it.
+// requireRestores requires that restored rules witness, offer and judge as the original
+// ones.
 func (p *played) requireRestores(t *testing.T, task task) {
 	t.Helper()
 	again := p.restored(t, task)
@@ -203,7 +202,7 @@ func (p *played) requireRestores(t *testing.T, task task) {
 	}
 }
 
-// reasons are those of the entries: empty for all that are no rejections.
+// reasons are the entries' reasons; empty except for rejections.
 func (p *played) reasons() []string {
 	var reasons []string
 	for _, e := range p.entries {

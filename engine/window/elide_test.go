@@ -28,7 +28,7 @@ func TestElide(t *testing.T) {
 	}
 	kept := asJSON(t, before)
 	after := Elide(before, []Elision{{Message: 0}, {Message: 1}, {Message: 2, Shown: 7}, {Message: 3, Shown: 900}, {Message: 4}, {Message: 5}, {Message: -1}, {Message: 99}})
-	require.Equal(t, kept, asJSON(t, before), "what was there is not changed in place")
+	require.Equal(t, kept, asJSON(t, before), "the messages are not changed in place")
 
 	require.JSONEq(t, `{"path":"a.md","content":"[12,347 bytes, left out of this record after the call was made with all of them]"}`, after[0].ToolCalls[0].Arguments)
 	require.Equal(t, before[0].ToolCalls[1:], after[0].ToolCalls[1:], "calls that are signed, or no JSON, stay")

@@ -73,15 +73,15 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestImagesHaveAFlatWeight(t *testing.T) {
+func TestWeigh_images(t *testing.T) {
 	t.Parallel()
 	small := weigh(llm.Message{Images: []llm.Image{{Data: []byte("x")}}})
 	require.Equal(t, small, weigh(llm.Message{Images: []llm.Image{{Data: make([]byte, 1<<20)}}}))
 	require.Greater(t, small, 4000)
 }
 
-// More text is never fewer tokens, whatever was measured.
-func TestTokensRiseWithTheWeight(t *testing.T) {
+// More text never has fewer tokens, whatever the measurement.
+func TestTokens_monotonic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		g := Gauge{Tokens: rapid.IntRange(0, 1<<30).Draw(rt, "tokens"), Weight: rapid.IntRange(0, 1<<22).Draw(rt, "weight")}

@@ -10,8 +10,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// The summary is asked for without tool calls, of a record that says what was
-// said by whom, and keeps earlier notes whole.
+// The request makes no tool calls; its record names the speakers and keeps earlier notes
+// whole.
 func TestSummaryRequest(t *testing.T) {
 	t.Parallel()
 	c := begun().add(llm.Message{Role: llm.User, Content: "NOTES " + strings.Repeat("n", 900)}).
@@ -45,8 +45,8 @@ func TestSummary(t *testing.T) {
 	require.Contains(t, m.Content, "cut here", "nothing is left out without a word")
 }
 
-// Whatever is to be summarized, the question fits.
-func TestSummaryRequestFits(t *testing.T) {
+// The request fits, whatever the conversation.
+func TestSummaryRequest_fits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		tokens := rapid.IntRange(4096, 1<<16).Draw(rt, "window")

@@ -10,9 +10,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// FuzzCalls: no arguments break anything; every checklist is accepted with a
-// verdict or refused with a code, every proposal is valid with tasks or refused
-// with a code, and what was told folds as what was said.
+// Any arguments give a checklist that is accepted with a verdict or refused with a code,
+// a proposal that is valid with tasks or refused with a code, and a text that folds like
+// the result.
 func FuzzCalls(f *testing.F) {
 	f.Add(uint8(0), scores(good), scores(poor), goodPlan)
 	f.Add(uint8(1), scores(`{"E1":  1e999}`), scores(`{"E1": {"score": null}}`), `{"improvements": {"E1": [null, [], {"plan": 1}]}}`)

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The criteria are numbered in order, with what helps to judge them, and the
-// calls are in the order of the common flow of seed 001: submit_checklist, then
-// propose_improvements, implement, submit via new_answer or the terminal action.
+// The criteria are numbered in order, with their hints, and the calls are in the order
+// of the common flow of seed 001: submit_checklist, then propose_improvements,
+// implement, submit via new_answer or the terminal action.
 func TestInstructions(t *testing.T) {
 	t.Parallel()
 	p := pair()
@@ -54,9 +54,8 @@ The order:
 	require.Contains(t, Instructions(twice), "Up to 2 are accepted in this turn.")
 }
 
-// The first round, without an own answer, has no checklist text at all, and no
-// tools of it.
-func TestClosed(t *testing.T) {
+// The first round, without an own answer, has neither the section nor the tools.
+func TestInstructions_closed(t *testing.T) {
 	t.Parallel()
 	p := first()
 	p.FirstAnswer = false
@@ -65,8 +64,8 @@ func TestClosed(t *testing.T) {
 	require.Empty(t, Tools(p))
 }
 
-// Nothing that a model reads tells which of the answers is its own.
-func TestOwnIsNotMarked(t *testing.T) {
+// No text for the model tells which of the answers is its own.
+func TestInstructions_anonymous(t *testing.T) {
 	t.Parallel()
 	said := func(own string) string {
 		p := pair()
@@ -84,8 +83,8 @@ func TestOwnIsNotMarked(t *testing.T) {
 	require.Equal(t, said("agent1.1"), said("agent2.1"))
 }
 
-// Five criteria of our own where the team brought none; in decomposition about
-// the owned part, which is cut.
+// A team without criteria gets five default ones; in decomposition they are about the
+// owned part, which is truncated.
 func TestDefaultCriteria(t *testing.T) {
 	t.Parallel()
 	p := Policy{Own: "agent1.1"}

@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goodPlan is a good proposal after a checklist in which E2 failed.
+// goodPlan is a valid proposal after a checklist in which E2 failed.
 const goodPlan = `{
 	"improvements": {"E2": [{"plan": "Add the missing half.", "sources": ["agent1.1", 7], "impact": "structural"}, "Mend the table."]},
 	"preserve": {"E1": {"what": "The proof.", "source": "agent1.1"}}
 }`
 
-// "propose_improvements is only valid after the latest accepted iterate
-// checklist result" (seed 001), and only when nothing is pending.
-func TestProposeAfterIterate(t *testing.T) {
+// "propose_improvements is only valid after the latest accepted iterate checklist
+// result" (seed 001), and only when nothing is pending.
+func TestPropose_afterIterate(t *testing.T) {
 	t.Parallel()
 	p := pair()
 	p.CallsPerRound = 2
@@ -38,8 +38,8 @@ func TestProposeAfterIterate(t *testing.T) {
 	require.True(t, s.propose(goodPlan).Valid)
 }
 
-// Every failed criterion needs a plan, something has to be preserved, and one
-// improvement has to be more than incremental.
+// Every failed criterion needs a plan, one part must be preserved, and one improvement
+// must be more than incremental.
 func TestPropose(t *testing.T) {
 	t.Parallel()
 	const keep = `, "preserve": {"E1": "The proof."}}`
@@ -84,9 +84,9 @@ func TestPropose(t *testing.T) {
 	}
 }
 
-// The plan: an improve task for each improvement of a failed criterion, in the
-// order of the criteria, and one check of all that has to stay.
-func TestPlan(t *testing.T) {
+// The plan has an improve task for each improvement of a failed criterion, in the order
+// of the criteria, and one check of the preserved parts.
+func TestPropose_plan(t *testing.T) {
 	t.Parallel()
 	s := New(pair())
 	submit(t, s, poor)
@@ -110,8 +110,8 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, []kept{{CriterionID: "E1", What: "x"}, {CriterionID: "E1", What: "z"}, {CriterionID: "E2", What: "y"}}, p.TaskPlan[2].Preserve)
 }
 
-// A draft that passes everything is told to go on, and has nothing to improve.
-func TestProposeNothingFailed(t *testing.T) {
+// A draft that passes everything goes on, and has nothing to improve.
+func TestPropose_nothingFailed(t *testing.T) {
 	t.Parallel()
 	s := New(first())
 	submit(t, s, `{"E1": 9, "E2": 9}`)

@@ -85,8 +85,8 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// A flat checklist of the only answer counts on when a peer's answer comes.
-func TestRecheckAfterFlat(t *testing.T) {
+// A flat checklist of the only answer remains valid when a peer's answer arrives.
+func TestRecheck_afterFlat(t *testing.T) {
 	t.Parallel()
 	s := New(alone())
 	require.Equal(t, "agent2.1", submit(t, s, `{"E1": 9, "E2": 9}`).BestAgent)
@@ -97,7 +97,7 @@ func TestRecheckAfterFlat(t *testing.T) {
 }
 
 // In decomposition a flat score of the own work is the recheck.
-func TestRecheckOfPart(t *testing.T) {
+func TestRecheck_part(t *testing.T) {
 	t.Parallel()
 	s := New(part())
 	submit(t, s, `{"E1": 9, "E2": 9}`)
@@ -109,8 +109,8 @@ func TestRecheckOfPart(t *testing.T) {
 	require.Equal(t, quotaUsed, s.submit(scores(`{"E1": 9, "E2": 9}`)).ErrorCode)
 }
 
-// An update before the checklist is scored by it, and needs no recheck.
-func TestUpdateBeforeChecklist(t *testing.T) {
+// An update before the checklist is scored by it and needs no recheck.
+func TestRecheck_updateBefore(t *testing.T) {
 	t.Parallel()
 	s := New(pair())
 	s.Injected([]string{"agent1.2"})
@@ -123,7 +123,7 @@ func TestUpdateBeforeChecklist(t *testing.T) {
 }
 
 // An update that a draft's checklist left out stays pending, for one recheck.
-func TestUpdateBesideDraft(t *testing.T) {
+func TestRecheck_draft(t *testing.T) {
 	t.Parallel()
 	s := New(first())
 	s.Injected([]string{"agent1.2"})
@@ -133,9 +133,9 @@ func TestUpdateBesideDraft(t *testing.T) {
 	require.True(t, s.propose(goodPlan).Valid)
 }
 
-// Only a recheck lets earlier scores count on: a second checklist within the
-// quota stands for itself.
-func TestEarlierScoresWithoutRecheck(t *testing.T) {
+// Earlier scores remain in a recheck only: a second checklist within the quota stands
+// alone.
+func TestRecheck_secondChecklist(t *testing.T) {
 	t.Parallel()
 	p := first()
 	p.CallsPerRound = 2

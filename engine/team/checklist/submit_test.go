@@ -11,8 +11,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// pair is a step of an agent with an answer, beside a peer's; two criteria, and
-// a bar of 8.
+// pair is a step with an own answer and a peer's; two criteria, and a bar of 8.
 func pair() Policy {
 	return Policy{
 		Criteria: []Criterion{{Text: "Correct.", Category: "primary"}, {Text: "Complete.", Category: "standard"}},
@@ -36,7 +35,7 @@ func part() Policy {
 	return p
 }
 
-// first is a step of an agent that has no answer and may have a checklist.
+// first is a step without an own answer whose checklist is open.
 func first() Policy {
 	p := pair()
 	p.Own, p.Answers, p.FirstAnswer = "", 0, true
@@ -46,7 +45,7 @@ func first() Policy {
 // scores wraps the JSON of scores into arguments.
 func scores(object string) string { return `{"scores": ` + object + `}` }
 
-// submit gives the state a checklist that has to be accepted.
+// submit has the state learn a checklist that must be accepted.
 func submit(t *testing.T, s *State, object string) Result {
 	t.Helper()
 	r := s.submit(scores(object))
@@ -61,8 +60,8 @@ const (
 )
 
 // "submit_checklist: accepted path: status=accepted + verdict; invalid path:
-// status=validation_error, requires_resubmission=true, no verdict" (seed 001),
-// and each way in which a payload is invalid.
+// status=validation_error, requires_resubmission=true, no verdict" (seed 001), and every
+// way in which a payload is invalid.
 func TestSubmit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -131,10 +130,10 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// "Default behavior blocks checklist before first answer unless
-// checklist_first_answer: true" (seed 001). Scores that are no object are told
-// first; the block itself cannot be mended.
-func TestFirstAnswerBlocks(t *testing.T) {
+// "Default behavior blocks checklist before first answer unless checklist_first_answer:
+// true" (seed 001). The error for scores that are no object comes first; the block
+// cannot be corrected.
+func TestSubmit_firstAnswer(t *testing.T) {
 	t.Parallel()
 	p := first()
 	p.FirstAnswer = false
@@ -145,9 +144,9 @@ func TestFirstAnswerBlocks(t *testing.T) {
 	require.False(t, r.RequiresResubmission)
 }
 
-// "max_checklist_calls_per_round prevents in-round checklist loops" (seed 001):
-// only accepted checklists count.
-func TestQuota(t *testing.T) {
+// "max_checklist_calls_per_round prevents in-round checklist loops" (seed 001): only
+// accepted checklists count.
+func TestSubmit_quota(t *testing.T) {
 	t.Parallel()
 	for calls := range 4 {
 		p := pair()
@@ -168,9 +167,9 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// The strongest answer decides: the highest sum of scores, the first one on a
-// tie, and nothing but its own scores.
-func TestStrongestDecides(t *testing.T) {
+// The answer with the highest sum decides, the first one on a tie, by its own scores
+// alone.
+func TestSubmit_bestAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		scores, best string
@@ -192,9 +191,8 @@ func TestStrongestDecides(t *testing.T) {
 	}
 }
 
-// What is guidance stays guidance: categories do not weigh, and report_path is
-// noted without being looked at.
-func TestGuidanceDecidesNothing(t *testing.T) {
+// Categories and report_path have no effect on the verdict.
+func TestSubmit_guidance(t *testing.T) {
 	t.Parallel()
 	p := pair()
 	p.Criteria[1].Category = "stretch"
@@ -204,8 +202,8 @@ func TestGuidanceDecidesNothing(t *testing.T) {
 	require.Equal(t, accepted, New(p).submit(`{"scores": `+poor+`, "report_path": 7}`).Status)
 }
 
-// A result says what the model needs, in the agreed keys.
-func TestTold(t *testing.T) {
+// The result has the agreed keys.
+func TestResult_String(t *testing.T) {
 	t.Parallel()
 	told := New(pair()).submit(scores(poor)).String()
 	require.JSONEq(t, `{
@@ -228,9 +226,9 @@ func TestTold(t *testing.T) {
 	require.Contains(t, New(first()).submit(scores(`{"E1": 9, "E2": 9}`)).Explanation, "Submit your work with new_answer.")
 }
 
-// Plateaued is a failed criterion that is not more than a point above either of
-// the last two accepted results.
-func TestPlateau(t *testing.T) {
+// A failed criterion has plateaued if it is not more than a point above either of the
+// last two accepted results.
+func TestSubmit_plateau(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		history   []float64
@@ -271,7 +269,7 @@ func TestPlateau(t *testing.T) {
 }
 
 // Accepted results of this step join the history.
-func TestPlateauWithinStep(t *testing.T) {
+func TestSubmit_plateauWithinStep(t *testing.T) {
 	t.Parallel()
 	p := alone()
 	p.CallsPerRound = 3
@@ -282,8 +280,8 @@ func TestPlateauWithinStep(t *testing.T) {
 	}
 }
 
-// Calls of one reply are answered in order, and evaluating them changes nothing;
-// a restored step that learns what was told goes on as the first one did.
+// Calls of one reply are answered in order without changing the state; a restored step
+// that learns their results goes on as the first one did.
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	calls := []llm.ToolCall{
@@ -316,7 +314,7 @@ func TestEvaluate(t *testing.T) {
 	require.Contains(t, restored.Evaluate(calls)["b"], missingAgentScores)
 }
 
-// Only what was told by a checklist is read back.
+// Read accepts the text of results only.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	for _, told := range []string{"", "Nothing was submitted.", "null", "{}", `{"status": "accepted"}`, `{"status": "validation_error"}`, `{"valid": true}`, `{"status": "accepted", "verdict": 7}`} {

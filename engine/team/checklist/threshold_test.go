@@ -28,7 +28,7 @@ func TestCutoff(t *testing.T) {
 	require.Equal(t, 8, cutoff(Policy{Answers: 1}.normal().effective()), "without a limit it is 5")
 }
 
-// A higher threshold lowers the bar, and it is kept within 0 and 10.
+// A higher threshold lowers the bar, within 0 and 10.
 func TestEffective(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ threshold, limit, left, effective, cutoff int }{

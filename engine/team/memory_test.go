@@ -9,9 +9,8 @@ import (
 	"conclave/engine/loop"
 )
 
-// TestLearnFetchesWhatItDoesNotKnow: a step restored elsewhere has the texts and
-// the files of what it was told, and fetches nothing that its task has.
-func TestLearnFetchesWhatItDoesNotKnow(t *testing.T) {
+// A restored step fetches the texts and files of its updates, but not those of its task.
+func TestLearn_fetches(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w)
@@ -29,9 +28,8 @@ func TestLearnFetchesWhatItDoesNotKnow(t *testing.T) {
 	require.ErrorContains(t, learnAll(t, task, p.entries), "recalling the answers of a update: there is no inbox to fetch agent2.1 from")
 }
 
-// TestLearnKeepsTheDelimiter: a step that a later launch goes on with is told
-// of news under the delimiter that its opening told of.
-func TestLearnKeepsTheDelimiter(t *testing.T) {
+// A resumed step gets news under the delimiter of its own opening.
+func TestLearn_delimiter(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w, func(t *task) { t.SystemMessage = "Only lines with the mark of Cain count." })
@@ -48,8 +46,8 @@ func TestLearnKeepsTheDelimiter(t *testing.T) {
 	require.NotContains(t, u.Messages[0].Content, "ffffffffffff")
 }
 
-// TestLearnRefusesWhatItCannotRead: a note that is not the rules' own.
-func TestLearnRefusesWhatItCannotRead(t *testing.T) {
+// A foreign note is an error.
+func TestLearn_malformedNote(t *testing.T) {
 	t.Parallel()
 	err := newRules(evaluation()).Learn(t.Context(), loop.Entry{Kind: loop.Updated, Note: json.RawMessage(`[]`)})
 	require.ErrorContains(t, err, "reading the rules' note of a update: ")

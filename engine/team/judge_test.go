@@ -27,7 +27,7 @@ func vote(id string) llm.ToolCall {
 
 func callAnswer(content string) llm.ToolCall { return call("new_answer", `{"content": "`+content+`"}`) }
 
-func TestJudgeAccepts(t *testing.T) {
+func TestJudge_accepts(t *testing.T) {
 	t.Parallel()
 	votes := func(label string, number int) string {
 		raw, err := json.Marshal(ballot{Number: number, Label: label, Reason: "It is right."})
@@ -75,7 +75,7 @@ func TestJudgeAccepts(t *testing.T) {
 	}
 }
 
-func TestJudgeRejects(t *testing.T) {
+func TestJudge_rejects(t *testing.T) {
 	t.Parallel()
 	voteOnly := func(t *task) { t.Offered = []coordination.Action{"vote"} }
 	for name, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestJudgeRejects(t *testing.T) {
 		"one bad vote of two":         {nil, reply(vote("agent1"), vote("agent2")), invalidVoteID, "The agent_id names no answer that you were shown"},
 		"an agent without an answer":  {nil, reply(vote("agent2")), invalidVoteID, "It can be agent1, agent3."},
 		"an agent's real id":          {nil, reply(vote("agent_a")), invalidVoteID, "It can be agent1, agent3."},
-		"a revision that is none":     {nil, reply(vote("agent1.final")), invalidVoteID, "It can be agent1, agent3."},
+		"not a revision":              {nil, reply(vote("agent1.final")), invalidVoteID, "It can be agent1, agent3."},
 		"a revision not shown":        {nil, reply(vote("agent3.2")), invalidVoteID, "It can be agent1, agent3."},
 		"a revision far off":          {nil, reply(vote("agent1.99")), invalidVoteID, "The agent_id names no answer that you were shown"},
 		"revision nought":             {nil, reply(vote("agent1.0")), invalidVoteID, "It can be agent1, agent3."},
@@ -145,8 +145,8 @@ func TestJudgeRejects(t *testing.T) {
 	}
 }
 
-// TestJudgeOtherSteps: the kinds of steps that do not vote.
-func TestJudgeOtherSteps(t *testing.T) {
+// The kinds of steps without votes.
+func TestJudge_otherSteps(t *testing.T) {
 	t.Parallel()
 	stop := func(arguments string) llm.Message { return reply(call("stop", arguments)) }
 	again := func(arguments string) llm.Message { return reply(call("restart_orchestration", arguments)) }
@@ -212,7 +212,7 @@ func TestJudgeOtherSteps(t *testing.T) {
 	}
 }
 
-func TestJudgeLeavesOrdinaryToolsToTheLoop(t *testing.T) {
+func TestJudge_ordinaryTools(t *testing.T) {
 	t.Parallel()
 	v := newRules(evaluation()).Judge(reply(call("read_file", "{}"), call("write_file", "not JSON")))
 	require.Nil(t, v.Action)
@@ -220,9 +220,9 @@ func TestJudgeLeavesOrdinaryToolsToTheLoop(t *testing.T) {
 	require.Empty(t, v.Told)
 }
 
-// Tools of MCP servers come and go while a step runs: a call of one that was not
-// there at the opening is no unknown tool, and other names are.
-func TestJudgeLeavesTheToolsOfServersToTheTools(t *testing.T) {
+// Tools of MCP servers may change while a step runs: unknown names are rejected unless
+// they begin with mcp__.
+func TestJudge_serverTools(t *testing.T) {
 	t.Parallel()
 	rules := newRules(with(evaluation(), func(t *task) { t.Tools = []string{"run_command", "mcp__browser__open"} }))
 	for _, name := range []string{"run_command", "mcp__browser__open", "mcp__browser__new_since_then", "mcp__"} {
@@ -241,8 +241,8 @@ func TestJudgeLeavesTheToolsOfServersToTheTools(t *testing.T) {
 	require.Len(t, v.Told, 1)
 }
 
-// TestBounds: what is just allowed is accepted, and a long reason is cut.
-func TestBounds(t *testing.T) {
+// The largest allowed content is accepted, and a long reason is truncated.
+func TestJudge_bounds(t *testing.T) {
 	t.Parallel()
 	rules := newRules(evaluation())
 	require.NotNil(t, rules.Judge(reply(callAnswer(strings.Repeat("x", maxAnswer)))).Action)
@@ -253,8 +253,8 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, "x"+strings.Repeat("é", maxReason/2-1), cast.Reason)
 }
 
-// TestSchemas: the offered schemas take what Judge takes, and nothing beside.
-func TestSchemas(t *testing.T) {
+// The offered schemas accept exactly the arguments that Judge accepts.
+func TestOffer_schemas(t *testing.T) {
 	t.Parallel()
 	schemas := map[string]*jsonschema.Resolved{}
 	for _, tool := range newRules(evaluation()).Offer() {

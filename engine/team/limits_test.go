@@ -15,9 +15,9 @@ func timed(t *task) { t.Soft, t.Grace = 10*time.Minute, 2*time.Minute }
 
 func reads(takes time.Duration) turn { return turn{calls: reply(reading).ToolCalls, takes: takes} }
 
-// TestSoftTimeout proves seed 001, "soft timeout: injects wrap-up guidance",
-// once, and "hard timeout: blocks non-terminal tools after grace period".
-func TestSoftTimeout(t *testing.T) {
+// Seed 001, "soft timeout: injects wrap-up guidance", once, and "hard timeout: blocks
+// non-terminal tools after grace period".
+func TestLimits_softTimeout(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w, timed)
@@ -32,7 +32,7 @@ func TestSoftTimeout(t *testing.T) {
 	require.NoError(t, p.err)
 	require.Len(t, p.updates(), 1)
 	require.Contains(t, p.requests[2].Messages[len(p.requests[2].Messages)-1].Content, "After 120 more seconds of work every other call is denied.")
-	require.Len(t, p.ran, 4, "what is denied is not run")
+	require.Len(t, p.ran, 4, "denied calls are not run")
 	require.Equal(t, "vote", p.action.Kind, "a terminal call still counts, and the last look is left out")
 	require.Equal(t, []string{
 		"Denied (2 of 10): your time for this turn is over. Only new_answer or vote can be called now; submit the best you have.",
@@ -41,9 +41,8 @@ func TestSoftTimeout(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// TestGraceBeginsWithTheGuidance: a model call that goes on beyond the soft limit
-// does not use up the grace before the step was told.
-func TestGraceBeginsWithTheGuidance(t *testing.T) {
+// A model call that exceeds the soft limit does not use up the grace.
+func TestLimits_grace(t *testing.T) {
 	t.Parallel()
 	p := play(t, t.Context(), with(evaluation(), timed), reads(time.Hour), reads(119*time.Second), reads(time.Second))
 	require.ErrorIs(t, p.err, scriptError{})
@@ -51,9 +50,9 @@ func TestGraceBeginsWithTheGuidance(t *testing.T) {
 	require.Len(t, p.ran, 2)
 }
 
-// TestDenials proves seed 001, "repeated denied tool calls after hard timeout
-// can force agent turn termination": ten of them, by call.
-func TestDenials(t *testing.T) {
+// Seed 001, "repeated denied tool calls after hard timeout can force agent turn
+// termination": ten of them, by call.
+func TestLimits_denials(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), timed)
 	turns := []turn{reads(10 * time.Minute), reads(2 * time.Minute)}
@@ -69,8 +68,8 @@ func TestDenials(t *testing.T) {
 	require.EqualError(t, p.err, "no action: the step's time was over, and 10 calls that could not be made any more were denied; timeout_settings can give it more time")
 }
 
-// TestDenialsInAnEvaluation: what is left depends on the step.
-func TestDenialsInAnEvaluation(t *testing.T) {
+// The open calls depend on the kind of step.
+func TestLimits_evaluation(t *testing.T) {
 	t.Parallel()
 	p := play(t, t.Context(), with(with(evaluation(), timed), evaluating),
 		reads(10*time.Minute), reads(2*time.Minute), turn{calls: reply(call("submit", "")).ToolCalls})
@@ -78,9 +77,9 @@ func TestDenialsInAnEvaluation(t *testing.T) {
 	require.Contains(t, p.requests[2].Messages[len(p.requests[2].Messages)-1].Content, "Only submit or restart_orchestration can be called now")
 }
 
-// TestWrapUp: the session's end is told like a soft limit, once, and nothing
-// of peers is told with it. Without times given nothing is denied.
-func TestWrapUp(t *testing.T) {
+// The end of the session is announced once, like a soft limit, without peers' answers.
+// Without limits nothing is denied.
+func TestLimits_wrapUp(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w, gated)
@@ -96,8 +95,8 @@ func TestWrapUp(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// TestTimeOverTakesTheChecklistAway: its tools are no terminal ones.
-func TestTimeOverTakesTheChecklistAway(t *testing.T) {
+// The checklist's tools do not end a step, so they are denied.
+func TestLimits_checklist(t *testing.T) {
 	t.Parallel()
 	task := with(with(evaluation(), timed), gated)
 	p := play(t, t.Context(), task,
@@ -109,10 +108,9 @@ func TestTimeOverTakesTheChecklistAway(t *testing.T) {
 	require.Contains(t, p.requests[3].Messages[len(p.requests[3].Messages)-1].Content, "Denied (2 of 10)")
 }
 
-// TestAllowance: told once when the budget is nearly used, ended before a call
-// that it cannot pay for; a price that is not known counts as nothing, and does
-// not make nothing of those that are.
-func TestAllowance(t *testing.T) {
+// The step is warned once when the budget is nearly used, and ends before a call that it
+// cannot pay for. Calls of unknown price count as free beside the known ones.
+func TestLimits_allowance(t *testing.T) {
 	t.Parallel()
 	usd := func(v float64) llm.Usage { return llm.Usage{TotalUSD: &v, ModelCalls: 1} }
 	for name, c := range map[string]struct {
@@ -121,16 +119,16 @@ func TestAllowance(t *testing.T) {
 		calls     int       // until the step ends itself; 0: it does not
 		told      int
 	}{
-		"none":              {coordination.Allowance{}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
-		"tokens":            {coordination.Allowance{Tokens: 10}, llm.Usage{InputTokens: 1, OutputTokens: 1}, 5, 1},
-		"tokens, at once":   {coordination.Allowance{Tokens: 10}, llm.Usage{OutputTokens: 10}, 1, 0},
-		"tokens, told once": {coordination.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 165}, 0, 1},
-		"tokens, just less": {coordination.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 133}, 0, 0},
-		"money":             {coordination.Allowance{USD: 1}, usd(0.25), 4, 0},
-		"money, told":       {coordination.Allowance{USD: 1}, usd(0.2), 5, 1},
-		"unknown price":     {coordination.Allowance{USD: 1}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
-		"known in part":     {coordination.Allowance{USD: 1}, usd(0.25).Add(llm.Usage{ModelCalls: 1}), 4, 0},
-		"both, money first": {coordination.Allowance{USD: 1, Tokens: 1000}, llm.Usage{InputTokens: 1, TotalUSD: usd(0.5).TotalUSD}, 2, 0},
+		"none":                {coordination.Allowance{}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
+		"tokens":              {coordination.Allowance{Tokens: 10}, llm.Usage{InputTokens: 1, OutputTokens: 1}, 5, 1},
+		"tokens, at once":     {coordination.Allowance{Tokens: 10}, llm.Usage{OutputTokens: 10}, 1, 0},
+		"tokens, warned once": {coordination.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 165}, 0, 1},
+		"tokens, just less":   {coordination.Allowance{Tokens: 1000}, llm.Usage{OutputTokens: 133}, 0, 0},
+		"money":               {coordination.Allowance{USD: 1}, usd(0.25), 4, 0},
+		"money, warned":       {coordination.Allowance{USD: 1}, usd(0.2), 5, 1},
+		"unknown price":       {coordination.Allowance{USD: 1}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
+		"known in part":       {coordination.Allowance{USD: 1}, usd(0.25).Add(llm.Usage{ModelCalls: 1}), 4, 0},
+		"both, money first":   {coordination.Allowance{USD: 1, Tokens: 1000}, llm.Usage{InputTokens: 1, TotalUSD: usd(0.5).TotalUSD}, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,17 +152,17 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// updatesError is how restored rules end the step.
+// updatesError is the error of Updates.
 func updatesError(t *testing.T, rules *rules) error {
 	t.Helper()
 	_, err := rules.Updates(t.Context())
 	return err
 }
 
-// The time of a round is summed over attempts: a step that was paused goes on
-// with what is left of it. One that failed for want of time, and is retried, has
-// its time again: it is told once more, and nothing is denied before that.
-func TestTimeOfAResumedStep(t *testing.T) {
+// The time of a round is summed over attempts: a paused step goes on with the rest of
+// it. A step that failed for lack of time starts anew when it is retried: it is warned
+// again, and nothing is denied before that.
+func TestLimits_resumed(t *testing.T) {
 	t.Parallel()
 	r := newRules(with(evaluation(), timed))
 	_, err := r.Opening()

@@ -11,10 +11,9 @@ import (
 	"conclave/engine/step"
 )
 
-// DESIGN: what is shown of all peers together is bounded to a share of the context
-// window. In a small one an answer is cut that is shown whole otherwise, and it can
-// be read.
-func TestAnswersInASmallWindow(t *testing.T) {
+// DESIGN: the peers' texts share a part of the context window. A small window truncates
+// an answer that others show whole, and its file has the rest.
+func TestOpening_smallWindow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, _, err := b.run(first("agent_b", 2), "run-b", answer(strings.Repeat("Two is one and one.\n", 180)+"The end."))

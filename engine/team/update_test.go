@@ -15,7 +15,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// at work is a step that news may reach.
+// atWork is a step with an inbox.
 func atWork(w *world, changes ...func(*task)) task {
 	task := evaluation()
 	w.reach(&task)
@@ -28,9 +28,9 @@ func atWork(w *world, changes ...func(*task)) task {
 
 var reading = call("read_file", "{}")
 
-// TestInjection proves seed 003: "Replace kill and restart with inject update
-// and continue"; the conversation is kept, and the agent goes on with the news.
-func TestInjection(t *testing.T) {
+// Seed 003: "Replace kill and restart with inject update and continue"; the conversation
+// stays, and the agent goes on with the news.
+func TestUpdates_inject(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w)
@@ -59,8 +59,8 @@ func TestInjection(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// TestUpdateMessages holds every kind of update against a golden file.
-func TestUpdateMessages(t *testing.T) {
+// Golden files of every kind of update.
+func TestUpdates_messages(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		task func(*task)
@@ -142,7 +142,7 @@ func TestUpdateMessages(t *testing.T) {
 	}
 }
 
-// scores is a checklist that gives everything in the answers the same score.
+// scores is a checklist with the same score for every criterion of the answers.
 func scores(score int, labels ...string) llm.ToolCall {
 	var entries []string
 	for _, label := range labels {
@@ -151,10 +151,10 @@ func scores(score int, labels ...string) llm.ToolCall {
 	return call("submit_checklist", `{"scores": {`+strings.Join(entries, ", ")+`}}`)
 }
 
-// TestFirstAnswerIsProtected proves seed 001, "If an agent has not produced a
-// first answer yet, peer-answer restart/injection is deferred": such a launch
-// has no mode, and neither a safe point nor the last look brings an answer.
-func TestFirstAnswerIsProtected(t *testing.T) {
+// Seed 001, "If an agent has not produced a first answer yet, peer-answer
+// restart/injection is deferred": such a launch has no update mode, and no answer
+// arrives before or at its end.
+func TestUpdates_firstAnswer(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w, first, func(t *task) { t.Updates.Mode = coordination.NoUpdates })
@@ -168,9 +168,8 @@ func TestFirstAnswerIsProtected(t *testing.T) {
 	require.Empty(t, seen)
 }
 
-// TestMostUpdates proves seed 001, "max_midstream_injections_per_round caps
-// unseen-update fanout per round".
-func TestMostUpdates(t *testing.T) {
+// Seed 001, "max_midstream_injections_per_round caps unseen-update fanout per round".
+func TestUpdates_most(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	task := atWork(w, func(t *task) { t.Updates.Most = 2 })
@@ -187,10 +186,10 @@ func TestMostUpdates(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// TestRestart proves seed 001, "vote-only mode forces restart instead of
-// mid-stream injection", and the update mode restart: the step ends at its next
-// safe point, without an action and without a failure.
-func TestRestart(t *testing.T) {
+// Seed 001, "vote-only mode forces restart instead of mid-stream injection", and update
+// mode restart: the step ends at its next safe point, without an action and without a
+// failure.
+func TestUpdates_restart(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){
 		"mode restart": func(t *task) { t.Updates.Mode = coordination.Restart },
@@ -237,8 +236,8 @@ func (b *broken) messages(ctx context.Context, numbers []int) ([]message, error)
 	return b.world.messages(ctx, numbers)
 }
 
-// An inbox that fails ends the attempt, and a wrong answer is never shown.
-func TestInboxFailures(t *testing.T) {
+// An inbox that fails ends the attempt, and an answer in the wrong place is never shown.
+func TestUpdates_inboxFails(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for want, change := range map[string]func(*broken, *world){
@@ -275,9 +274,8 @@ func TestInboxFailures(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreBounded: what a step's updates show together is bounded, and
-// what comes late is not left out altogether.
-func TestUpdatesAreBounded(t *testing.T) {
+// All updates of a step together are bounded, and late answers are shown in part.
+func TestUpdates_bounded(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	var turns []turn
@@ -299,9 +297,9 @@ func TestUpdatesAreBounded(t *testing.T) {
 	require.LessOrEqual(t, total, maxShown+5*minShown)
 }
 
-// TestUpdatesInASmallWindow: they get a share of it, too; what is cut lies beside
-// the files, however short it is.
-func TestUpdatesInASmallWindow(t *testing.T) {
+// Updates share a small window, too; the file of a truncated answer has the whole text,
+// however short it is.
+func TestUpdates_smallWindow(t *testing.T) {
 	t.Parallel()
 	const window = 8192
 	w := &world{}
@@ -314,17 +312,17 @@ func TestUpdatesInASmallWindow(t *testing.T) {
 	total := 0
 	for _, update := range p.updates() {
 		shown := strings.Count(update, "é") * 2
-		require.Positive(t, shown, "what comes late is not left out")
-		require.NotEmpty(t, wholeText(text[:shown+2], window), "what is longer than what is shown can be read")
+		require.Positive(t, shown, "late answers are shown in part")
+		require.NotEmpty(t, wholeText(text[:shown+2], window), "a truncated text has a file")
 		total += shown
 	}
 	require.Less(t, total, window*3/4*6/5)
 	require.Empty(t, wholeText(text[:minShown], 1_000_000), "in a large one nothing so short is cut")
 }
 
-// TestShortTextsAreNeverCut: what is not placed beside the files is shown whole,
-// however little room is left and however many there are.
-func TestShortTextsAreNeverCut(t *testing.T) {
+// A text without a file of its own is shown whole, however little room is left and
+// however many there are.
+func TestUpdates_shortTexts(t *testing.T) {
 	t.Parallel()
 	short := strings.Repeat("é", minShown/2)
 	require.Empty(t, wholeText(short, 0))

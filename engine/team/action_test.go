@@ -8,7 +8,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-// TestOverlap: the Jaccard similarity of the sets of lower-cased words.
+// The Jaccard similarity of the sets of lower-cased words.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	overlapOf := func(a, b string) float64 { return overlap(words(a), words(b)) }
@@ -29,9 +29,9 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestNovelty proves seed 001, "Enforcement checks: new_answer limits, novelty,
-// duplicate constraints": above 0.5 (strict) and above 0.7 (balanced) is too
-// close, exactly that is not, and the agent's own answer counts like any other.
+// Seed 001, "Enforcement checks: new_answer limits, novelty, duplicate constraints":
+// above 0.5 (strict) and above 0.7 (balanced) is too close, exactly that is not, and the
+// agent's own answer counts like any other.
 func TestNovelty(t *testing.T) {
 	t.Parallel()
 	const there = "a b c d e f g h i j"
@@ -61,9 +61,8 @@ func TestNovelty(t *testing.T) {
 	}
 }
 
-// TestNoveltyOfInjectedAnswers: what an update showed counts, and what it took
-// the place of still does.
-func TestNoveltyOfInjectedAnswers(t *testing.T) {
+// Answers shown by an update count, and so do those that they replaced.
+func TestNovelty_updates(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	w.answer(3, 2, "Mars has Phobos and Deimos.")
@@ -79,8 +78,8 @@ func TestNoveltyOfInjectedAnswers(t *testing.T) {
 	p.requireRestores(t, task)
 }
 
-// TestPresenterMayPresentAnAnswerAsItIs: novelty is for answers that compete.
-func TestPresenterMayPresentAnAnswerAsItIs(t *testing.T) {
+// Novelty is required of competing answers only.
+func TestNovelty_presenter(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), presenting)
 	task.Novelty = strict
