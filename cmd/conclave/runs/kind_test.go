@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,13 +12,6 @@ import (
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
 )
-
-func TestFirstRunes(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "äö", firstRunes("äöü", 2))
-	require.Equal(t, "äöü", firstRunes("äöü", 3))
-	require.Equal(t, strings.Repeat("x", 200), firstRunes(strings.Repeat("x", 300), 200))
-}
 
 // session is a kind for tests.
 var session = &Kind{Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: "failed"}

@@ -32,7 +32,7 @@ type Order struct {
 func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
-	memo := map[string]any{o.Kind.MemoID: o.ID, drive.MemoQuery: firstRunes(o.Query, MaxMemoQuery)}
+	memo := map[string]any{o.Kind.MemoID: o.ID, drive.MemoQuery: text.HeadRunes(o.Query, MaxMemoQuery)}
 	options := Options(conn, o.ID, o.Query, memo, o.Offline)
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	_, err := conn.Client.ExecuteWorkflow(starting, options, o.Kind.Type, o.Input)
@@ -65,14 +65,4 @@ func Options(conn *hall.Connection, workflow, summary string, memo map[string]an
 		StaticSummary:                            text.Truncate(progress.Line(summary), maxSummary),
 		Memo:                                     memo,
 	}
-}
-
-func firstRunes(text string, n int) string {
-	for i := range text {
-		if n == 0 {
-			return text[:i]
-		}
-		n--
-	}
-	return text
 }

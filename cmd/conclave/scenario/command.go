@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/hall"
-
 	"conclave/engine/scenario"
 )
 
@@ -14,12 +13,12 @@ func Command(c *hall.CLI) *cobra.Command {
 		Use:   "scenario",
 		Short: "Test an application by user journeys: create, run, status, list, …",
 		Long: `Test an application by user journeys. A scenario is an ordered list of steps, each
-in a file; each step is carried out by an agent of its own with a fresh
-conversation and the tools of the team file, a browser above all. It records
-evidence and returns pass or fail. The first step that does not pass ends the run.
+in a file of its own. For each step a new agent, with a fresh conversation and the
+tools of the team file (a browser above all), records evidence and returns pass or
+fail. The first step that does not pass ends the run.
 
-Scenarios are in DIR/scenarios, what agents are told of the application is in
-DIR/prd.md, and results and evidence appear beside each scenario under runs.`,
+Scenarios are in DIR/scenarios. DIR/prd.md tells agents about the application.
+Results and evidence appear beside each scenario, in runs.`,
 		Example: `  conclave scenario create shop buy --step "Open: go to the start page" --step "Buy: buy the lamp"
   conclave scenario create shop sign-in --from journey.md
   conclave scenario run shop --all --config tester.yaml --junit report.xml
@@ -33,24 +32,21 @@ DIR/prd.md, and results and evidence appear beside each scenario under runs.`,
 	return cmd
 }
 
-// workflow is the ID of the workflow of a run.
-func workflow(slug, run string) string { return "scenario-" + slug + "-" + run }
-
-// commandLine is the command line with which a person gets back to a run.
-func commandLine(c *hall.CLI, command, dir, slug, run string) string {
-	return c.CommandLine("scenario "+command, hall.ShellQuote(dir), slug, run)
+// commandLine is the command line of a subcommand for a run.
+func commandLine(c *hall.CLI, command, dir string, r *run) string {
+	return c.CommandLine("scenario "+command, hall.ShellQuote(dir), r.slug, r.id)
 }
 
-// checkNames refuses names that would leave their folder, before anything is
-// looked for.
-func checkNames(slug, run string) error {
+// checkNames refuses names that could lead out of their folder. Empty names are
+// accepted.
+func checkNames(slug, id string) error {
 	if slug != "" {
 		if err := scenario.CheckSlug(slug); err != nil {
 			return err
 		}
 	}
-	if run != "" {
-		return scenario.CheckRunID(run)
+	if id != "" {
+		return scenario.CheckRunID(id)
 	}
 	return nil
 }

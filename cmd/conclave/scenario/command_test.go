@@ -92,7 +92,7 @@ func TestScenarioCreateStatusList(t *testing.T) {
 	code, stdout, stderr := s.Run("scenario", "create", "shop", "buy", "--from", "journey.md", "--tag", "smoke", "--tag", "daily")
 	require.Equal(t, hall.ExitOK, code, stderr)
 	require.Contains(t, stdout, "scenario buy written: 2 steps in "+filepath.Join(s.Home, "shop/scenarios/buy"))
-	require.Contains(t, stderr, "prd.md is what agents are told of the application")
+	require.Contains(t, stderr, "prd.md tells agents about the application")
 	require.Contains(t, stderr, "the text before the first step of journey.md is for people")
 
 	code, stdout, _ = s.Run("scenario", "create", "shop", "buy", "--step", "Only: One step.", "--title", "Shorter", "--json")
@@ -113,7 +113,7 @@ func TestScenarioCreateStatusList(t *testing.T) {
 	code, stdout, stderr = s.Run("scenario", "status", "shop", "buy", "--json")
 	require.Equal(t, hall.ExitOK, code)
 	require.Contains(t, stderr, "left out: ")
-	var status detail
+	var status scenarioStatus
 	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
 	require.Equal(t, []string{"smoke", "daily"}, status.Tags, "kept")
 	require.Equal(t, "Shorter", status.Title)
@@ -128,7 +128,7 @@ func TestScenarioCreateStatusList(t *testing.T) {
 	require.Regexp(t, `(?m)^buy +pass +2026-11-21T10:00:03Z +3 +67 % +1 +Shorter +smoke daily$`, stdout)
 	require.Contains(t, stdout, "1 scenario: 1 passing, 0 failing, 0 never run")
 	_, stdout, _ = s.Run("scenario", "list", "shop", "--json")
-	var list []brief
+	var list []summary
 	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
 	require.Len(t, list, 1)
 	s.StartedNothing()
@@ -138,15 +138,15 @@ func TestScenarioCreateStatusList(t *testing.T) {
 // before anything is paid for.
 func TestScenarioCautions(t *testing.T) {
 	t.Parallel()
-	const tester = "agents: [{id: a, backend: {type: offline}}]\n"
+	const agent = "agents: [{id: a, backend: {type: offline}}]\n"
 	for name, tt := range map[string]struct {
 		team, prd string
 		exposed   bool // there is no store
 		says      []string
 	}{
-		"nothing": {tester, "## Base URL\nhttp://127.0.0.1:3000\n", false, nil},
+		"nothing": {agent, "## Base URL\nhttp://127.0.0.1:3000\n", false, nil},
 		"voting and time": {
-			tester + "orchestrator: {voting_sensitivity: strict, coordination: {persona_generator: {enabled: false}, task_decomposer: {enabled: false}}}\n" +
+			agent + "orchestrator: {voting_sensitivity: strict, coordination: {persona_generator: {enabled: false}, task_decomposer: {enabled: false}}}\n" +
 				"timeout_settings: {initial_round_timeout_seconds: 60}\n",
 			"## Application Type\nweb\n", false,
 			[]string{
@@ -155,26 +155,26 @@ func TestScenarioCautions(t *testing.T) {
 				"team.yaml: timeout_settings.initial_round_timeout_seconds has no effect on scenarios; --step-timeout bounds each step",
 			},
 		},
-		"no prd.md":       {tester, "", false, []string{"prd.md is missing or empty: agents are told neither what the application is nor where"}},
-		"a template":      {tester, "## Base URL\n" + project.Unfilled + "\n", false, []string{"prd.md has the address http://HOST:PORT, as it was made"}},
-		"no section":      {tester, "A shop.\n", false, []string{"it has none of the sections Application Type"}},
-		"a cluster":       {tester, "## Credentials\n- site: http://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
-		"nothing to hide": {tester, "## Base URL\nhttp://example.org\n", true, nil},
+		"no prd.md":       {agent, "", false, []string{"prd.md is missing or empty: agents know neither the application nor its address"}},
+		"a template":      {agent, "## Base URL\n" + project.Unfilled + "\n", false, []string{"prd.md still has the address http://HOST:PORT of the template"}},
+		"no section":      {agent, "A shop.\n", false, []string{"it has none of the sections Application Type"}},
+		"a cluster":       {agent, "## Credentials\n- site: http://ada:hunter2@example.org\n", true, []string{"prd.md is in the input of the workflow, with its credentials"}},
+		"nothing to hide": {agent, "## Base URL\nhttp://example.org\n", true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			team, err := config.ParseSingle("team.yaml", []byte(tt.team))
+			tester, err := config.ParseSingle("team.yaml", []byte(tt.team))
 			require.NoError(t, err)
 			from, err := project.Open(t.TempDir())
 			require.NoError(t, err)
 			defer from.Close()
 			var stderr bytes.Buffer
 			c := &hall.CLI{Stderr: &stderr}
-			w := &order{from: from, team: team, source: "team.yaml", trials: []*trial{{input: scenarioflow.Input{PRD: tt.prd}}}}
-			sayIdle(c, w)
-			sayPRD(c, w)
+			o := &order{project: from, tester: tester, source: "team.yaml", runs: []*run{{input: scenarioflow.Input{PRD: tt.prd}}}}
+			warnIgnored(c, o)
+			warnPRD(c, o)
 			if tt.exposed {
-				sayExposed(c, w)
+				warnExposed(c, o)
 			}
 			require.Len(t, strings.Split(stderr.String(), "\n"), len(tt.says)+1, stderr.String())
 			for _, says := range tt.says {
@@ -194,20 +194,20 @@ func TestScenarioStoresPRD(t *testing.T) {
 	from, err := project.Open(t.TempDir())
 	require.NoError(t, err)
 	defer from.Close()
-	run := &trial{slug: "buy", id: "r1", input: scenarioflow.Input{PRD: "Password: hunter2"}}
+	r := &run{slug: "buy", id: "r1", input: scenarioflow.Input{PRD: "Password: hunter2"}}
 	p := &hall.Connection{Store: store}
 	_, err = from.Begin("buy", "r1", time.Now())
 	require.NoError(t, err)
-	require.NoError(t, run.storePRD(t.Context(), p))
-	input, err := json.Marshal(run.input)
+	require.NoError(t, r.storePRD(t.Context(), p))
+	input, err := json.Marshal(r.input)
 	require.NoError(t, err)
 	require.NotContains(t, string(input), "hunter2")
-	require.Equal(t, acts.PRDHash("Password: hunter2"), run.input.PRDHash)
+	require.Equal(t, acts.PRDHash("Password: hunter2"), r.input.PRDHash)
 	there, err := store.Get(t.Context(), "scenarios/buy/runs/r1/definition/prd.md")
 	require.NoError(t, err)
 	require.Equal(t, "Password: hunter2", string(there))
 
-	require.NoError(t, run.unstarted(t.Context(), p, from))
+	require.NoError(t, r.discard(t.Context(), p, from))
 	_, err = store.Get(t.Context(), "scenarios/buy/runs/r1/definition/prd.md")
 	require.ErrorIs(t, err, artifact.ErrNotFound)
 	require.NoDirExists(t, from.Path("buy", "runs", "r1"))

@@ -23,9 +23,9 @@ cut off goes on.`, func(ctx context.Context, conn *hall.Connection, o *order) er
 			return err
 		}
 		defer stop()
-		t := o.trials[0]
-		t.problem = followTrial(ctx, conn, o.from, o.dir, t, &trialBoard{cli: c})
-		return reportTrials(ctx, c, o)
+		r := o.runs[0]
+		r.problem = follow(ctx, conn, o, r, &board{cli: c})
+		return report(ctx, c, o)
 	})
 }
 
@@ -47,19 +47,19 @@ completed. What was recorded is kept. It runs no steps.`, func(ctx context.Conte
 			return err
 		}
 		defer stop()
-		t := o.trials[0]
-		if err := runs.Cancel(ctx, conn, t.workflow()); err != nil {
-			return fmt.Errorf("cancel run %s of scenario %s: %w", t.id, t.slug, err)
+		r := o.runs[0]
+		if err := runs.Cancel(ctx, conn, r.workflow()); err != nil {
+			return fmt.Errorf("cancel %s: %w", r, err)
 		}
-		t.problem = followTrial(ctx, conn, o.from, o.dir, t, &trialBoard{cli: c})
-		if err := reportTrials(ctx, c, o); hall.ExitCode(err) != hall.ExitNoAnswer || t.problem != nil {
+		r.problem = follow(ctx, conn, o, r, &board{cli: c})
+		if err := report(ctx, c, o); hall.ExitCode(err) != hall.ExitNoAnswer || r.problem != nil {
 			return err
 		}
-		return nil // a cancelled run is what the command was for
+		return nil // the cancelled run is the success of this command
 	})
 }
 
-// controlCommand is a command about one run: the named one, else the newest that has
+// controlCommand is a subcommand for one run: the named one, else the newest that has
 // not ended.
 func controlCommand(c *hall.CLI, name, short, long string, do func(context.Context, *hall.Connection, *order) error) *cobra.Command {
 	return &cobra.Command{
@@ -78,7 +78,7 @@ func controlCommand(c *hall.CLI, name, short, long string, do func(context.Conte
 				return err
 			}
 			defer from.Close()
-			run, err := findTrial(from, slug, id)
+			r, err := findRun(from, slug, id)
 			if err != nil {
 				return err
 			}
@@ -86,30 +86,30 @@ func controlCommand(c *hall.CLI, name, short, long string, do func(context.Conte
 			if err != nil {
 				return err
 			}
-			o := &order{dir: args[0], from: from, trials: []*trial{run}}
+			o := &order{dir: args[0], project: from, runs: []*run{r}}
 			return c.With(cmd.Context(), t, func(conn *hall.Connection) error { return do(cmd.Context(), conn, o) })
 		},
 	}
 }
 
-// findTrial finds a run of a scenario in its folder; without an ID, the newest that
-// has not ended.
-func findTrial(from *project.Project, slug, id string) (*trial, error) {
+// findRun finds a run of a scenario in its folder; without an ID, the newest that has
+// not ended.
+func findRun(from *project.Project, slug, id string) (*run, error) {
 	d, err := from.Describe(slug)
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{slug: slug, id: id, title: d.Plan.Title}
-	t.input.Plan = d.Plan
+	r := &run{slug: slug, id: id, title: d.Plan.Title}
+	r.input.Plan = d.Plan
 	if id != "" {
 		_, err := from.Run(slug, id)
-		return t, err
+		return r, err
 	}
 	all, _, err := from.Runs(slug)
-	for _, r := range all {
-		if !r.Over() {
-			t.id = r.RunID
-			return t, nil
+	for _, result := range all {
+		if !result.Over() {
+			r.id = result.RunID
+			return r, nil
 		}
 	}
 	if err == nil {
@@ -118,7 +118,7 @@ func findTrial(from *project.Project, slug, id string) (*trial, error) {
 	return nil, err
 }
 
-// update sends an update to a run. Next is the command that shows its effect.
+// update sends an update to a run. Next is the subcommand that shows its effect.
 func update(name, next, accepted string) func(context.Context, *hall.Connection, *order) error {
 	return func(ctx context.Context, conn *hall.Connection, o *order) error {
 		stop, err := team.RunObserver(conn)
@@ -126,25 +126,25 @@ func update(name, next, accepted string) func(context.Context, *hall.Connection,
 			return err
 		}
 		defer stop()
-		t := o.trials[0]
+		r := o.runs[0]
 		asking, cancel := context.WithTimeout(ctx, runs.UpdateTimeout)
 		defer cancel()
-		if err := runs.Send(asking, conn, t.workflow(), name, nil); err != nil {
-			return cmp.Or(o.ended(t), withoutResult(t, err))
+		if err := runs.Send(asking, conn, r.workflow(), name, nil); err != nil {
+			return cmp.Or(o.ended(r), withoutResult(r, err))
 		}
 		if conn.Scripted() {
-			return conn.PrintJSON(map[string]any{"run_id": t.id, "accepted": true})
+			return conn.PrintJSON(map[string]any{"run_id": r.id, "accepted": true})
 		}
-		conn.Infof("run %s of scenario %s: "+accepted, t.id, t.slug, commandLine(conn.CLI, next, o.dir, t.slug, t.id))
+		conn.Infof("%s: "+accepted, r, commandLine(conn.CLI, next, o.dir, r))
 		return nil
 	}
 }
 
-// ended is the error for a run that has ended, by its folder; nil if it goes on.
-func (o *order) ended(t *trial) error {
-	run, err := o.from.Run(t.slug, t.id)
-	if err != nil || !run.Over() {
+// ended is the error for a run that has ended by its folder; nil if it has not.
+func (o *order) ended(r *run) error {
+	result, err := o.project.Run(r.slug, r.id)
+	if err != nil || !result.Over() {
 		return nil
 	}
-	return fmt.Errorf("run %s of scenario %s has ended: %s", t.id, t.slug, run.Status)
+	return fmt.Errorf("%s has ended: %s", r, result.Status)
 }

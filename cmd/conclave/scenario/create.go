@@ -17,7 +17,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// source is what a scenario is made of.
+// source are the flags that define a scenario.
 type source struct {
 	title, from string
 	steps, tags []string
@@ -29,12 +29,12 @@ func createCommand(c *hall.CLI) *cobra.Command {
 		Use:   "create DIR SLUG [flags]",
 		Short: "Write a scenario, from flags or from a Markdown file",
 		Long: `Write the scenario SLUG to DIR/scenarios/SLUG: meta.yaml, and a file for each step.
-DIR and a prd.md to fill in are made if they are not there. A scenario that is
-there gets the new steps; its statistics and runs are kept, and files of steps that
-it does not have any more are removed.
+DIR and a prd.md to fill in are created if they are missing. An existing scenario
+gets the new steps; its statistics and runs are kept, and the files of removed steps
+are deleted.
 
-The Markdown file has a heading ## for each step; below it ### Description,
-### Preconditions, ### Actions and ### Expected Outcome may stand.`,
+The Markdown file has a heading ## for each step, with the optional headings
+### Description, ### Preconditions, ### Actions and ### Expected Outcome below it.`,
 		Example: `  conclave scenario create shop buy --title "Buying a lamp" \
       --step "Open the shop: go to the start page" --step "Buy: press Buy and look at the basket" --tag smoke
   conclave scenario create shop sign-in --from journey.md`,
@@ -50,7 +50,7 @@ The Markdown file has a heading ## for each step; below it ### Description,
 	return cmd
 }
 
-// created is what --json prints.
+// created is the output of create for programs.
 type created struct {
 	Slug    string             `json:"slug"`
 	New     bool               `json:"new"`
@@ -85,7 +85,7 @@ func create(c *hall.CLI, dir, slug string, source source) error {
 		return err
 	}
 	if definition.Before != "" {
-		c.Infof("note: the text before the first step of %s is for people, agents are not told of it", source.from)
+		c.Infof("note: the text before the first step of %s is for people, agents do not see it", source.from)
 	}
 	if c.Scripted() {
 		return c.PrintJSON(created{slug, saved.New, p.Path(slug), plan.Steps, append([]string{}, saved.Removed...)})
@@ -96,12 +96,12 @@ func create(c *hall.CLI, dir, slug string, source source) error {
 	}
 	_, err = fmt.Fprintf(c.Stdout, "scenario %s %s: %s in %s\n", slug, did, progress.Plural(len(plan.Steps), "step"), p.Path(slug))
 	if template {
-		c.Infof("%s is what agents are told of the application: fill it in", p.PRD())
+		c.Infof("%s tells agents about the application: fill it in", p.PRD())
 	}
 	return hall.PrintError(err)
 }
 
-// read is the definition that the flags make.
+// read is the definition that the flags describe.
 func (s source) read() (scenario.Definition, error) {
 	d := scenario.Definition{}
 	switch {

@@ -17,151 +17,151 @@ import (
 	"conclave/engine/text"
 )
 
-// allRuns is what --json prints of several scenarios.
+// maxReason is how much of a step's error is shown on a line, in bytes.
+const maxReason = 300
+
+// allRuns is the output of several runs for programs.
 type allRuns struct {
 	Status scenario.Status   `json:"status"` // pass if all passed, else fail
-	Runs   []json.RawMessage `json:"runs"`   // of each scenario its result.json
-	Errors []string          `json:"errors"` // of scenarios that were not run to their end
+	Runs   []json.RawMessage `json:"runs"`   // each result.json
+	Errors []string          `json:"errors"` // of runs that did not get to their end
 }
 
-// reportTrials folds the statistics, and prints and writes what came out. Its error
-// is the exit code.
-func reportTrials(ctx context.Context, c *hall.CLI, w *order) error {
+// report updates the statistics, prints the results and writes the JUnit report. Its
+// error is the exit code.
+func report(ctx context.Context, c *hall.CLI, o *order) error {
 	var problems []error
-	for _, t := range w.trials {
-		if t.run.Over() {
-			// The command may have been interrupted: what has ended counts.
-			_, err := w.from.Fold(context.WithoutCancel(ctx), t.slug)
+	for _, r := range o.runs {
+		if r.result.Over() {
+			// An ended run counts even if the command was interrupted.
+			_, err := o.project.Fold(context.WithoutCancel(ctx), r.slug)
 			problems = append(problems, err)
 		}
 	}
-	if w.flags.junit != "" {
-		problems = append(problems, writeJUnit(w.flags.junit, w.trials))
+	if o.flags.junit != "" {
+		problems = append(problems, writeJUnit(o.flags.junit, o.runs))
 	}
-	if !c.Scripted() {
-		problems = append(problems, printTrials(c, w))
+	if c.Scripted() {
+		problems = append(problems, printJSON(c, o))
 	} else {
-		problems = append(problems, printTrialsJSON(c, w))
+		problems = append(problems, printTable(c, o))
 	}
-	for _, t := range w.trials {
-		if t.problem != nil && !errors.Is(t.problem, context.Canceled) {
-			c.Warnf("%v", t.problem)
+	for _, r := range o.runs {
+		if r.problem != nil && !errors.Is(r.problem, context.Canceled) {
+			c.Warnf("%v", r.problem)
 		}
 	}
-	code := trialsCode(ctx, w.trials)
+	code := exitCode(ctx, o.runs)
 	if err := errors.Join(problems...); err != nil {
 		return hall.Exitf(cmp.Or(code, hall.ExitNoAnswer), "%w", err)
 	}
 	return hall.Exit(code)
 }
 
-// trialsCode is the exit code of runs: that of the worst.
-func trialsCode(ctx context.Context, trials []*trial) int {
+// exitCode is the exit code of the worst run.
+func exitCode(ctx context.Context, all []*run) int {
+	if ctx.Err() != nil {
+		return hall.ExitInterrupted
+	}
 	code := hall.ExitOK
-	for _, t := range trials {
-		var told *hall.ExitError
-		switch {
-		case ctx.Err() != nil:
-			return hall.ExitInterrupted
-		case t.problem != nil && errors.As(t.problem, &told) && len(trials) == 1:
-			return told.Code
-		case t.problem != nil, t.run.Status != scenario.Pass:
+	for _, r := range all {
+		if coded, ok := errors.AsType[*hall.ExitError](r.problem); ok && len(all) == 1 {
+			return coded.Code
+		}
+		if r.problem != nil || r.result.Status != scenario.Pass {
 			code = hall.ExitNoAnswer
 		}
 	}
 	return code
 }
 
-// printTrials prints one table of all runs, and where the results are.
-func printTrials(c *hall.CLI, w *order) error {
+// printTable prints a table of all runs, and the places of their results.
+func printTable(c *hall.CLI, o *order) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tRUN\tSTATUS\tSTEPS\tTIME\tWHY")
-	for _, t := range w.trials {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.slug, t.number(), t.status(), t.steps(), tookMS(t.run.DurationMS), text.Truncate(progress.Line(t.why()), maxWhy))
+	for _, r := range o.runs {
+		steps := fmt.Sprintf("%d/%d", r.result.Passed(), max(len(r.input.Plan.Steps), len(r.result.Steps)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.slug, number(r.result.RunNumber), r.status(), steps,
+			duration(r.result.DurationMS), text.Truncate(progress.Line(r.reason()), maxReason))
 	}
-	_ = table.Flush() // into memory
-	for _, t := range w.trials {
-		if t.id != "" {
-			fmt.Fprintln(&b, "results and evidence: "+w.from.Path(t.slug, "runs", t.id))
+	_ = table.Flush() // a builder does not fail
+	for _, r := range o.runs {
+		if r.id != "" {
+			fmt.Fprintln(&b, "results and evidence: "+o.project.Path(r.slug, "runs", r.id))
 		}
 	}
-	_, err := fmt.Fprint(c.Stdout, hall.TrimLines(b.String()))
-	return hall.PrintError(err)
+	return c.Print(hall.TrimLines(b.String()))
 }
 
-// number is the run's among those of its scenario, as far as it is known.
-func (t *trial) number() string { return numbered(t.run.RunNumber) }
-
-func numbered(n int) string {
+// number is the number of a run among those of its scenario; 0 is unknown.
+func number(n int) string {
 	if n == 0 {
 		return "–"
 	}
 	return "#" + strconv.Itoa(n)
 }
 
-func (t *trial) status() string {
+func duration(ms int64) string { return fmt.Sprintf("%.1f s", float64(ms)/1000) }
+
+func (r *run) status() string {
 	switch {
-	case t.run.Status != "":
-		return string(t.run.Status)
-	case t.id == "" || t.problem != nil:
+	case r.result.Status != "":
+		return string(r.result.Status)
+	case r.id == "" || r.problem != nil:
 		return "not run"
 	}
 	return string(scenario.Running)
 }
 
-// steps is how many of the steps passed.
-func (t *trial) steps() string {
-	all := max(len(t.input.Plan.Steps), len(t.run.Steps))
-	return fmt.Sprintf("%d/%d", t.run.Passed(), all)
-}
-
-// why is what kept the run from passing; empty if nothing did.
-func (t *trial) why() string {
-	if s, ok := t.run.Failed(); ok {
+// reason is why the run did not pass; empty if it passed or goes on.
+func (r *run) reason() string {
+	if s, ok := r.result.Failed(); ok {
 		text := s.ID + " " + s.Title
 		if s.Error != nil {
 			text += ": " + *s.Error
 		}
 		return text
 	}
-	if t.problem != nil {
-		return firstLine(t.problem)
-	}
-	return ""
+	return firstLine(r.problem)
 }
 
-// printTrialsJSON prints the result of one run, or of all.
-func printTrialsJSON(c *hall.CLI, w *order) error {
-	if !w.flags.all {
-		if t := w.trials[0]; t.document != nil {
-			return c.PrintJSON(json.RawMessage(t.document))
+// firstLine is the first line of an error; empty for nil.
+func firstLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// printJSON prints the result of one run, or of all with --all.
+func printJSON(c *hall.CLI, o *order) error {
+	if !o.flags.all {
+		if r := o.runs[0]; r.document != nil {
+			return c.PrintJSON(json.RawMessage(r.document))
 		}
-		return nil // the error says why there is none
+		return nil // the error explains the missing result
 	}
 	all := allRuns{Status: scenario.Pass, Runs: []json.RawMessage{}, Errors: []string{}}
-	for _, t := range w.trials {
-		if t.document != nil {
-			all.Runs = append(all.Runs, t.document)
+	for _, r := range o.runs {
+		if r.document != nil {
+			all.Runs = append(all.Runs, r.document)
 		}
-		if t.problem != nil {
-			all.Errors = append(all.Errors, t.slug+": "+firstLine(t.problem))
+		if r.problem != nil {
+			all.Errors = append(all.Errors, r.slug+": "+firstLine(r.problem))
 		}
-		if t.problem != nil || t.run.Status != scenario.Pass {
+		if r.problem != nil || r.result.Status != scenario.Pass {
 			all.Status = scenario.Fail
 		}
 	}
 	return c.PrintJSON(all)
 }
 
-func writeJUnit(file string, trials []*trial) error {
+func writeJUnit(file string, all []*run) error {
 	var suites []scenario.Suite
-	for _, t := range trials {
-		s := scenario.Suite{Slug: t.slug, Title: t.title, Run: t.run}
-		if t.problem != nil {
-			s.Problem = firstLine(t.problem)
-		}
-		suites = append(suites, s)
+	for _, r := range all {
+		suites = append(suites, scenario.Suite{Slug: r.slug, Title: r.title, Run: r.result, Problem: firstLine(r.problem)})
 	}
 	data, err := scenario.JUnit(suites)
 	if err == nil {

@@ -6,23 +6,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
-
-	"conclave/cmd/conclave/hall"
-	"conclave/cmd/conclave/runs"
-	"conclave/cmd/conclave/team"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
+	"golang.org/x/sync/errgroup"
 
+	acts "conclave/activities/scenario"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
+	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
 	"conclave/engine/scenario"
 	"conclave/worker"
 	scenarioflow "conclave/workflows/scenario"
 )
 
-// flags are what `scenario run` takes beyond the common flags.
+// flags are the flags of run besides the common ones.
 type flags struct {
 	all, offline bool
 	retry, junit string
@@ -31,18 +34,18 @@ type flags struct {
 }
 
 func runCommand(c *hall.CLI) *cobra.Command {
-	var flags flags
+	var f flags
 	cmd := &cobra.Command{
 		Use:   "run DIR SLUG | DIR --all [flags]",
 		Short: "Run a scenario, or all of them",
 		Long: `Run the scenario SLUG of DIR, or all scenarios of DIR, several at once. Each step
 gets an agent of its own, with the tools of the team file, which names exactly one
-agent (--config, else DIR/conclave.yaml, else ./conclave.yaml). What runs is the
+agent (--config, else DIR/conclave.yaml, else ./conclave.yaml). A run uses the
 definition as it is when the run begins.
 
 Results and evidence appear in DIR/scenarios/SLUG/runs/RUN_ID after every step.
-Ctrl-C stops looking: the run is kept, and goes on whenever a worker runs.
---retry goes on with a run that did not pass from the step that failed, with the
+Ctrl-C stops watching: the run is kept, and goes on whenever a worker runs.
+--retry continues a run that did not pass from the step that failed, with the
 definition that it began with.
 
 Exit codes: 0 all passed, 1 wrong usage or configuration and nothing started,
@@ -53,65 +56,18 @@ Exit codes: 0 all passed, 1 wrong usage or configuration and nothing started,
   conclave scenario run shop buy --automation | tail -n 1 | jq -r .status`,
 		Args: hall.OptionalLast("DIR", "SLUG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return run(cmd.Context(), c, flags, args[0], append(args, "")[1])
+			return runScenarios(cmd.Context(), c, f, args[0], append(args, "")[1])
 		},
 	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.BoolVar(&flags.all, "all", false, "run all scenarios of DIR")
-	f.IntVar(&flags.parallel, "parallel", 4, "how many scenarios run at once, with --all")
-	f.StringVar(&flags.retry, "retry", "", "go on with the run `RUN_ID` from the step that failed")
-	f.StringVar(&flags.junit, "junit", "", "write a JUnit report for CI systems to `FILE`")
-	f.DurationVar(&flags.stepTimeout, "step-timeout", scenarioflow.DefaultStepSeconds*time.Second, "how long a step may take")
-	f.BoolVar(&flags.offline, "offline", false, "replace the model by the built-in deterministic one: no key, no network, nothing is tested")
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.BoolVar(&f.all, "all", false, "run all scenarios of DIR")
+	set.IntVar(&f.parallel, "parallel", 4, "how many scenarios run at once, with --all")
+	set.StringVar(&f.retry, "retry", "", "continue the run `RUN_ID` from the step that failed")
+	set.StringVar(&f.junit, "junit", "", "write a JUnit report for CI systems to `FILE`")
+	set.DurationVar(&f.stepTimeout, "step-timeout", scenarioflow.DefaultStepSeconds*time.Second, "how long a step may take")
+	set.BoolVar(&f.offline, "offline", false, "replace the model by the built-in deterministic one: no key, no network, nothing is tested")
 	return cmd
-}
-
-// order is a checked wish to run scenarios.
-type order struct {
-	flags  flags
-	dir    string // as it was given
-	from   *project.Project
-	team   config.Team
-	source string // of the team
-	tools  *worker.Tools
-	trials []*trial
-}
-
-func run(ctx context.Context, c *hall.CLI, flags flags, dir, slug string) error {
-	if err := flags.check(slug); err != nil {
-		return err
-	}
-	t, err := c.Target()
-	if err != nil {
-		return err
-	}
-	from, err := project.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	w := &order{flags: flags, dir: dir, from: from}
-	if err := w.load(slug); err != nil {
-		return err
-	}
-	if w.team, w.source, err = tester(c, t, flags.offline, dir); err != nil {
-		return err
-	}
-	if !t.Cluster {
-		w.tools = team.NewTools()
-		if err := team.CheckTools(ctx, w.tools, w.team, team.ThisProcess); err != nil {
-			return err
-		}
-	}
-	sayIdle(c, w)
-	sayPRD(c, w)
-	return c.With(ctx, t, func(conn *hall.Connection) error {
-		if err := conn.CheckBucket(ctx); err != nil {
-			return err
-		}
-		return try(ctx, conn, w)
-	})
 }
 
 func (f flags) check(slug string) error {
@@ -138,42 +94,113 @@ func (f flags) check(slug string) error {
 	return checkNames(slug, f.retry)
 }
 
-// load reads what is to be run. Nothing is started while one of them cannot be.
-func (w *order) load(slug string) error {
+// order is the checked input of the runs of one command.
+type order struct {
+	flags   flags
+	dir     string // as the command line has it
+	project *project.Project
+	tester  config.Team
+	source  string // of the tester
+	tools   *worker.Tools
+	runs    []*run
+}
+
+// run is one run of a scenario.
+type run struct {
+	slug, id, title string
+	input           scenarioflow.Input
+
+	copy     *project.Copy // nil on a cluster without a bucket
+	document []byte        // the newest result.json; nil before the first
+	result   scenario.Run  // the same, parsed
+	shown    int           // steps whose end was printed
+	problem  error         // why the run was not started, or not followed to its end
+}
+
+func (r *run) workflow() string { return "scenario-" + r.slug + "-" + r.id }
+
+// String names the run in messages.
+func (r *run) String() string { return "run " + r.id + " of scenario " + r.slug }
+
+func runScenarios(ctx context.Context, c *hall.CLI, f flags, dir, slug string) error {
+	if err := f.check(slug); err != nil {
+		return err
+	}
+	t, err := c.Target()
+	if err != nil {
+		return err
+	}
+	from, err := project.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	o := &order{flags: f, dir: dir, project: from}
+	if err := o.load(slug); err != nil {
+		return err
+	}
+	if o.tester, o.source, err = loadTester(c, t, f.offline, dir); err != nil {
+		return err
+	}
+	if !t.Cluster {
+		o.tools = team.NewTools()
+		if err := team.CheckTools(ctx, o.tools, o.tester, team.ThisProcess); err != nil {
+			return err
+		}
+	}
+	warnIgnored(c, o)
+	warnPRD(c, o)
+	return c.With(ctx, t, func(conn *hall.Connection) error {
+		if err := conn.CheckBucket(ctx); err != nil {
+			return err
+		}
+		return execute(ctx, conn, o)
+	})
+}
+
+// load reads the definitions of all runs. Nothing is started while one is wrong.
+func (o *order) load(slug string) error {
 	slugs := []string{slug}
-	if w.flags.all {
+	if o.flags.all {
 		var err error
-		if slugs, err = w.from.Slugs(); err != nil {
+		if slugs, err = o.project.Slugs(); err != nil {
 			return err
 		}
 		if len(slugs) == 0 {
-			return fmt.Errorf("there is no scenario in %s; `conclave scenario create` makes one", w.from.Dir())
+			return fmt.Errorf("there is no scenario in %s; `conclave scenario create` makes one", o.project.Dir())
 		}
 	}
 	var problems []error
 	for _, slug := range slugs {
-		t, err := w.trial(slug)
+		load := o.newRun
+		if o.flags.retry != "" {
+			load = o.retriedRun
+		}
+		r, err := load(slug)
 		problems = append(problems, err)
-		w.trials = append(w.trials, t)
+		o.runs = append(o.runs, r)
 	}
 	return errors.Join(problems...)
 }
 
-func (w *order) trial(slug string) (*trial, error) {
-	t := &trial{slug: slug, id: w.flags.retry}
-	if w.flags.retry != "" {
-		d, err := w.from.Describe(slug)
-		if err != nil {
-			return nil, err
-		}
-		run, err := w.from.Run(slug, t.id)
-		if err == nil && run.Over() && run.Status == scenario.Pass {
-			err = fmt.Errorf("go on with run %s of scenario %s: it passed; start a new one without --retry", t.id, slug)
-		}
-		t.title, t.input.Resume, t.input.Plan.Slug = d.Plan.Title, true, slug
-		return t, err
+// retriedRun is the run that --retry names.
+func (o *order) retriedRun(slug string) (*run, error) {
+	d, err := o.project.Describe(slug)
+	if err != nil {
+		return nil, err
 	}
-	d, err := w.from.Load(slug)
+	r := &run{slug: slug, id: o.flags.retry, title: d.Plan.Title}
+	r.input.Resume, r.input.Plan.Slug = true, slug
+	last, err := o.project.Run(slug, r.id)
+	if err == nil && last.Over() && last.Status == scenario.Pass {
+		err = fmt.Errorf("go on with %s: it passed; start a new one without --retry", r)
+	}
+	return r, err
+}
+
+// newRun is a new run of the scenario as it is now.
+func (o *order) newRun(slug string) (*run, error) {
+	d, err := o.project.Load(slug)
 	if err != nil {
 		return nil, err
 	}
@@ -184,59 +211,167 @@ func (w *order) trial(slug string) (*trial, error) {
 	if size > scenarioflow.MaxDefinition {
 		return nil, fmt.Errorf("the steps of scenario %s and prd.md have %d bytes together, at most %d are accepted; put large material where the agents can read it", slug, size, scenarioflow.MaxDefinition)
 	}
-	runs, _, err := w.from.Runs(slug)
+	earlier, _, err := o.project.Runs(slug)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range runs {
-		t.input.After = max(t.input.After, r.RunNumber)
+	r := &run{slug: slug, id: hall.NewRunID(time.Now()), title: d.Plan.Title, input: scenarioflow.Input{
+		Plan: d.Plan, Files: d.Files, PRD: d.PRD, Project: filepath.Base(o.project.Dir()),
+	}}
+	for _, e := range earlier {
+		r.input.After = max(r.input.After, e.RunNumber)
 	}
-	t.id, t.title = hall.NewRunID(time.Now()), d.Plan.Title
-	t.input.Plan, t.input.Files, t.input.PRD = d.Plan, d.Files, d.PRD
-	t.input.Project = filepath.Base(w.from.Dir())
-	return t, nil
+	return r, nil
 }
 
-// beginTrial starts the workflow of a run. Its folder is there before it, so that the
-// run is known whatever happens to this process.
-func beginTrial(ctx context.Context, conn *hall.Connection, w *order, t *trial) error {
-	t.input.RunID = t.id
-	t.input.StepTimeoutSeconds = int(w.flags.stepTimeout / time.Second)
-	if !t.input.Resume {
-		document, err := w.from.Begin(t.slug, t.id, time.Now())
-		if err = errors.Join(err, t.take(document)); err != nil {
-			return err
+// execute starts the runs, follows them and reports their results.
+func execute(ctx context.Context, conn *hall.Connection, o *order) error {
+	catchUp(ctx, conn, o.project, o.slugs())
+	if r := o.runs[0]; r.input.Resume {
+		if last, err := o.project.Run(r.slug, r.id); err == nil && !last.Over() && isOpen(ctx, conn, r) {
+			return hall.Exitf(hall.ExitUsage, "go on with %s: it goes on still; `%s` follows it", r, commandLine(conn.CLI, "watch", o.dir, r))
 		}
 	}
-	if err := t.storePRD(ctx, conn); err != nil {
-		return errors.Join(err, t.unstarted(ctx, conn, w.from))
+	if err := o.placeTester(conn); err != nil {
+		return err
 	}
-	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
-	defer cancel()
-	options := runs.Options(conn, t.workflow(), t.title, map[string]any{scenarioflow.MemoScenario: t.slug, scenarioflow.MemoRun: t.id}, w.flags.offline)
-	_, err := conn.Client.ExecuteWorkflow(starting, options, scenarioflow.Type, t.input)
-	if err == nil {
-		return nil
+	introduce(conn, o)
+	stop, err := team.RunWorker(conn, o.tools)
+	if err != nil {
+		return err
 	}
-	var taken *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &taken) {
-		return fmt.Errorf("run %s of scenario %s goes on already; `%s` follows it", t.id, t.slug, commandLine(conn.CLI, "watch", w.dir, t.slug, t.id))
+	defer stop()
+	if conn.Cluster {
+		conn.WarnIdle(ctx)
+		if conn.Store == nil {
+			conn.Infof("evidence stays in the cluster's bucket; name it with --bucket (and --prefix) to have it in %s", o.dir)
+			warnExposed(conn.CLI, o)
+		}
 	}
-	return fmt.Errorf("start scenario %s %s: %w", t.slug, conn.Target, errors.Join(err, t.unstarted(ctx, conn, w.from)))
+	b := &board{cli: conn.CLI}
+	var group errgroup.Group
+	group.SetLimit(o.flags.parallel)
+	for _, r := range o.runs {
+		group.Go(func() error {
+			if r.problem = ctx.Err(); r.problem != nil {
+				return nil
+			}
+			if err := o.start(ctx, conn, r); err != nil {
+				r.problem, r.id = hall.Exitf(hall.ExitUsage, "%w", err), "" // nothing was started
+				return nil
+			}
+			r.problem = follow(ctx, conn, o, r, b)
+			return nil
+		})
+	}
+	_ = group.Wait() // each run has its own problem
+	return report(ctx, conn.CLI, o)
 }
 
-// place puts the team where the workers find it.
-func (w *order) place(conn *hall.Connection) error {
-	for _, t := range w.trials {
+func (o *order) slugs() []string {
+	var slugs []string
+	for _, r := range o.runs {
+		slugs = append(slugs, r.slug)
+	}
+	return slugs
+}
+
+// isOpen reports whether the workflow of a run exists and has not closed. The result
+// of a terminated workflow stays at running, so only Temporal knows.
+func isOpen(ctx context.Context, conn *hall.Connection, r *run) bool {
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	reply, err := conn.Client.DescribeWorkflowExecution(ctx, r.workflow(), "")
+	if err != nil {
+		_, missing := errors.AsType[*serviceerror.NotFound](err)
+		return !missing
+	}
+	return reply.GetWorkflowExecutionInfo().GetCloseTime() == nil
+}
+
+// placeTester puts the tester into the inputs, or registers it for local workers.
+func (o *order) placeTester(conn *hall.Connection) error {
+	for _, r := range o.runs {
 		var err error
 		if conn.Cluster {
-			t.input.Config, err = w.team.Canonical()
+			r.input.Config, err = o.tester.Canonical()
 		} else {
-			t.input.Team, err = team.Registry(conn.Target).Register(w.team)
+			r.input.Team, err = team.Registry(conn.Target).Register(o.tester)
 		}
 		if err != nil {
-			return fmt.Errorf("encode the team of %s: %w", w.source, err)
+			return fmt.Errorf("encode the team of %s: %w", o.source, err)
 		}
 	}
 	return nil
+}
+
+func introduce(conn *hall.Connection, o *order) {
+	if o.flags.offline {
+		conn.Infof("offline: the built-in deterministic model plays the agent; no language model is asked and nothing is tested")
+	}
+	if conn.Scripted() {
+		return
+	}
+	conn.Infof("%s %s, agent from %s: %s", progress.Plural(len(o.runs), "scenario"), conn.Target, o.source, team.Describe(o.tester))
+	if !conn.Cluster {
+		conn.Infof("in the browser: %s", conn.Stack.UIAddress)
+	}
+}
+
+// start starts the workflow of a run. The folder of the run is made first, so that the
+// run is known if this process dies.
+func (o *order) start(ctx context.Context, conn *hall.Connection, r *run) error {
+	r.input.RunID = r.id
+	r.input.StepTimeoutSeconds = int(o.flags.stepTimeout / time.Second)
+	if !r.input.Resume {
+		document, err := o.project.Begin(r.slug, r.id, time.Now())
+		if err = errors.Join(err, r.setResult(document)); err != nil {
+			return err
+		}
+	}
+	if err := r.storePRD(ctx, conn); err != nil {
+		return errors.Join(err, r.discard(ctx, conn, o.project))
+	}
+	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	memo := map[string]any{scenarioflow.MemoScenario: r.slug, scenarioflow.MemoRun: r.id}
+	options := runs.Options(conn, r.workflow(), r.title, memo, o.flags.offline)
+	_, err := conn.Client.ExecuteWorkflow(starting, options, scenarioflow.Type, r.input)
+	if err == nil {
+		return nil
+	}
+	if _, open := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); open {
+		return fmt.Errorf("%s goes on already; `%s` follows it", r, commandLine(conn.CLI, "watch", o.dir, r))
+	}
+	return fmt.Errorf("start scenario %s %s: %w", r.slug, conn.Target, errors.Join(err, r.discard(ctx, conn, o.project)))
+}
+
+// storePRD moves prd.md from the input to the store, if there is one, because the
+// input of a workflow is part of its history.
+func (r *run) storePRD(ctx context.Context, conn *hall.Connection) error {
+	if conn.Store == nil || r.input.PRD == "" {
+		return nil
+	}
+	key := acts.PRDKey(r.slug, r.id)
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	if err := conn.Store.Put(ctx, key, strings.NewReader(r.input.PRD)); err != nil {
+		return fmt.Errorf("store prd.md for %s in %s: %w", r, conn.Store.URL(key), err)
+	}
+	r.input.PRD, r.input.PRDHash = "", acts.PRDHash(r.input.PRD)
+	return nil
+}
+
+// discard removes the folder and the stored prd.md of a run that did not start. After
+// an interrupt they stay, because the run may have started.
+func (r *run) discard(ctx context.Context, conn *hall.Connection, from *project.Project) error {
+	if ctx.Err() != nil || r.input.Resume {
+		return nil
+	}
+	var err error
+	if r.input.PRDHash != "" {
+		err = conn.Store.Delete(ctx, acts.PRDKey(r.slug, r.id))
+	}
+	r.document, r.result = nil, scenario.Run{}
+	return errors.Join(err, from.Forget(r.slug, r.id))
 }

@@ -15,28 +15,40 @@ import (
 	"conclave/engine/text"
 )
 
-// maxRecent is how many runs the status of a scenario shows.
-const maxRecent = 10
-
-// projectStatus is what `scenario status DIR --json` prints.
-type projectStatus struct {
-	Project       string  `json:"project"`
-	ScenarioCount int     `json:"scenario_count"`
-	Passing       int     `json:"passing"` // by their newest runs
-	Failing       int     `json:"failing"`
-	NeverRun      int     `json:"never_run"`
-	Scenarios     []brief `json:"scenarios"`
+// summary is a scenario in a list.
+type summary struct {
+	Slug       string           `json:"slug"`
+	Title      string           `json:"title"`
+	Tags       []string         `json:"tags"`
+	StepCount  int              `json:"step_count"`
+	LastResult *scenario.Status `json:"last_result"`
+	LastRun    *string          `json:"last_run"`
+	TotalRuns  int              `json:"total_runs"`
+	PassRate   int              `json:"pass_rate"` // of runs with a verdict, 0 to 100
+	Running    int              `json:"running"`
 }
 
-// detail is what `scenario status DIR SLUG --json` prints.
-type detail struct {
-	brief
+// projectStatus is the output of status for a project.
+type projectStatus struct {
+	Project       string    `json:"project"`
+	ScenarioCount int       `json:"scenario_count"`
+	Passing       int       `json:"passing"` // by their newest runs
+	Failing       int       `json:"failing"`
+	NeverRun      int       `json:"never_run"`
+	Scenarios     []summary `json:"scenarios"`
+}
+
+// scenarioStatus is the output of status for one scenario.
+type scenarioStatus struct {
+	summary
 	Steps      []scenario.StepRef  `json:"steps"`
 	Statistics scenario.Statistics `json:"statistics"`
-	RecentRuns []recentRun         `json:"recent_runs"` // newest first
+	RecentRuns []recentRun         `json:"recent_runs"` // newest first, at most maxRecent
 }
 
-// recentRun is a run in a list.
+const maxRecent = 10
+
+// recentRun is a run in the status of its scenario.
 type recentRun struct {
 	RunID       string          `json:"run_id"`
 	RunNumber   int             `json:"run_number"`
@@ -50,23 +62,52 @@ type recentRun struct {
 	passed, steps int
 }
 
-func statusCommand(c *hall.CLI) *cobra.Command {
+func listCommand(c *hall.CLI) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status DIR [SLUG]",
-		Short: "How the scenarios stand, or one of them and its runs",
-		Long: `How the scenarios of DIR stand by their newest runs, or one of them with its
-statistics and its last runs. Of runs that were cut off it brings what the store
-has. It never runs a step.`,
-		Example: `  conclave scenario status shop
-  conclave scenario status shop buy --json | jq '.recent_runs[0].error'`,
-		Args: hall.OptionalLast("DIR", "SLUG"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return status(cmd.Context(), c, args[0], append(args, "")[1])
+		Use:   "list DIR",
+		Short: "The scenarios of a directory",
+		Long:  "List the scenarios of DIR with their steps, tags and statistics. It reads only DIR, and starts nothing.",
+		Example: `  conclave scenario list shop
+  conclave scenario list shop --json | jq -r '.[] | select(.tags | index("smoke")) | .slug'`,
+		Args: hall.Arguments("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := project.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			all, err := summaries(c, p)
+			switch {
+			case err != nil:
+				return err
+			case c.Scripted():
+				return c.PrintJSON(all)
+			case len(all) == 0:
+				c.Infof("no scenarios in %s", p.Dir())
+				return nil
+			}
+			return printSummaries(c, all)
 		},
 	}
 }
 
-func status(ctx context.Context, c *hall.CLI, dir, slug string) error {
+func statusCommand(c *hall.CLI) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status DIR [SLUG]",
+		Short: "The results of all scenarios, or of one and its runs",
+		Long: `Show the scenarios of DIR with the results of their newest runs, or one of them with
+its statistics and its last runs. Results of interrupted runs are first brought from
+the store. It never runs a step.`,
+		Example: `  conclave scenario status shop
+  conclave scenario status shop buy --json | jq '.recent_runs[0].error'`,
+		Args: hall.OptionalLast("DIR", "SLUG"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return showStatus(cmd.Context(), c, args[0], append(args, "")[1])
+		},
+	}
+}
+
+func showStatus(ctx context.Context, c *hall.CLI, dir, slug string) error {
 	if err := checkNames(slug, ""); err != nil {
 		return err
 	}
@@ -83,8 +124,8 @@ func status(ctx context.Context, c *hall.CLI, dir, slug string) error {
 	} else if _, err := p.Describe(slug); err != nil {
 		return err
 	}
-	if err := catchUp(ctx, c, p, slugs); err != nil {
-		c.Infof("what the store has of runs that have not ended here is not shown: %v", err)
+	if err := catchUpOpen(ctx, c, p, slugs); err != nil {
+		c.Infof("results in the store of runs that have not ended here are not shown: %v", err)
 	}
 	if slug != "" {
 		return printScenario(c, p, slug)
@@ -92,68 +133,69 @@ func status(ctx context.Context, c *hall.CLI, dir, slug string) error {
 	return printProject(c, p)
 }
 
-// catchUp brings what the store has of runs that were cut off. Without any, no
-// stack is started.
-func catchUp(ctx context.Context, c *hall.CLI, p *project.Project, slugs []string) error {
+// catchUpOpen is catchUp with a connection of its own, made only if a run has not
+// ended, because it may start a stack.
+func catchUpOpen(ctx context.Context, c *hall.CLI, p *project.Project, slugs []string) error {
 	open := false
 	for _, slug := range slugs {
-		runs, _, err := p.Runs(slug)
+		all, _, err := p.Runs(slug)
 		if err != nil {
 			return err
 		}
-		for _, r := range runs {
+		for _, r := range all {
 			open = open || !r.Over()
 		}
 	}
 	if !open {
 		return nil
 	}
-	at, err := c.ConnectStore(ctx)
+	conn, err := c.ConnectStore(ctx)
 	if err != nil {
 		return err
 	}
-	defer at.Close()
-	pickUp(ctx, at, p, slugs)
+	defer conn.Close()
+	catchUp(ctx, conn, p, slugs)
 	return nil
 }
 
-// statusOf is how a scenario stands by the results in its folder.
-func statusOf(c *hall.CLI, p *project.Project, slug string) (detail, error) {
+// statusOf is the status of a scenario by the results in its folder.
+func statusOf(c *hall.CLI, p *project.Project, slug string) (scenarioStatus, error) {
 	d, err := p.Describe(slug)
 	if err != nil {
-		return detail{}, err
+		return scenarioStatus{}, err
 	}
-	runs, problems, err := p.Runs(slug)
+	all, problems, err := p.Runs(slug)
 	if err != nil {
-		return detail{}, err
+		return scenarioStatus{}, err
 	}
 	for _, problem := range problems {
 		c.Warnf("left out: %s", problem)
 	}
-	s := detail{Steps: d.Plan.Steps, Statistics: scenario.Fold(runs), RecentRuns: []recentRun{}}
-	s.brief = brief{
+	s := scenarioStatus{Steps: d.Plan.Steps, Statistics: scenario.Fold(all), RecentRuns: []recentRun{}}
+	s.summary = summary{
 		Slug: slug, Title: d.Plan.Title, Tags: append([]string{}, d.Tags...), StepCount: len(d.Plan.Steps),
 		LastResult: s.Statistics.LastResult, LastRun: s.Statistics.LastRun, TotalRuns: s.Statistics.TotalRuns, PassRate: s.Statistics.PassRate(),
 	}
-	for i, r := range runs {
+	for i, r := range all {
 		if !r.Over() {
 			s.Running++
 		}
 		if i < maxRecent {
-			short := recent(r)
-			if !r.Over() {
-				short.steps = max(short.steps, len(d.Plan.Steps)) // its result has those that ended
-			}
-			s.RecentRuns = append(s.RecentRuns, short)
+			s.RecentRuns = append(s.RecentRuns, recent(r, len(d.Plan.Steps)))
 		}
 	}
 	return s, nil
 }
 
-func recent(r scenario.Run) recentRun {
+// recent shortens a result. The result of an open run lacks the steps to come, which
+// planned adds.
+func recent(r scenario.Run, planned int) recentRun {
 	short := recentRun{
 		RunID: r.RunID, RunNumber: r.RunNumber, Status: r.Status, StartedAt: r.StartedAt, CompletedAt: r.CompletedAt,
 		DurationMS: r.DurationMS, passed: r.Passed(), steps: len(r.Steps),
+	}
+	if !r.Over() {
+		short.steps = max(short.steps, planned)
 	}
 	if s, ok := r.Failed(); ok {
 		short.FailedStep, short.Error = &s.ID, s.Error
@@ -161,8 +203,45 @@ func recent(r scenario.Run) recentRun {
 	return short
 }
 
+// summaries are the scenarios of a project. Unreadable ones are reported and skipped.
+func summaries(c *hall.CLI, p *project.Project) ([]summary, error) {
+	slugs, err := p.Slugs()
+	if err != nil {
+		return nil, err
+	}
+	all := []summary{}
+	for _, slug := range slugs {
+		status, err := statusOf(c, p, slug)
+		if err != nil {
+			c.Warnf("%v", err)
+			continue
+		}
+		all = append(all, status.summary)
+	}
+	return all, nil
+}
+
+func printSummaries(c *hall.CLI, all []summary) error {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SCENARIO\tLAST\tWHEN\tRUNS\tPASSED\tSTEPS\tTITLE\tTAGS")
+	for _, s := range all {
+		last, when := "never run", ""
+		if s.LastResult != nil {
+			last, when = string(*s.LastResult), progress.Line(*s.LastRun)
+		}
+		if s.Running > 0 {
+			last = string(scenario.Running)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d %%\t%d\t%s\t%s\n", s.Slug, last, when, s.TotalRuns, s.PassRate, s.StepCount,
+			text.Truncate(progress.Line(s.Title), hall.MaxEcho), progress.Line(strings.Join(s.Tags, " ")))
+	}
+	_ = table.Flush() // a builder does not fail
+	return c.Print(hall.TrimLines(b.String()))
+}
+
 func printProject(c *hall.CLI, p *project.Project) error {
-	all, err := briefs(c, p)
+	all, err := summaries(c, p)
 	if err != nil {
 		return err
 	}
@@ -180,11 +259,10 @@ func printProject(c *hall.CLI, p *project.Project) error {
 	if c.Scripted() {
 		return c.PrintJSON(status)
 	}
-	if err := printBriefs(c, all); err != nil {
+	if err := printSummaries(c, all); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.Stdout, "%s: %d passing, %d failing, %d never run\n", progress.Plural(len(all), "scenario"), status.Passing, status.Failing, status.NeverRun)
-	return hall.PrintError(err)
+	return c.Print(fmt.Sprintf("%s: %d passing, %d failing, %d never run\n", progress.Plural(len(all), "scenario"), status.Passing, status.Failing, status.NeverRun))
 }
 
 // printScenario prints one scenario with its last runs.
@@ -202,7 +280,7 @@ func printScenario(c *hall.CLI, p *project.Project, slug string) error {
 		fmt.Fprintf(&b, "  %s %s\n", step.ID, progress.Line(step.Title))
 	}
 	n := s.Statistics
-	fmt.Fprintf(&b, "%s: %d passed, %d failed, %d cancelled; %s on average\n", progress.Plural(n.TotalRuns, "run"), n.PassCount, n.FailCount, n.CancelledCount, tookMS(n.AvgDurationMS))
+	fmt.Fprintf(&b, "%s: %d passed, %d failed, %d cancelled; %s on average\n", progress.Plural(n.TotalRuns, "run"), n.PassCount, n.FailCount, n.CancelledCount, duration(n.AvgDurationMS))
 	if len(s.RecentRuns) > 0 {
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "RUN\tRUN ID\tSTATUS\tWHEN\tSTEPS\tTIME\tWHY")
@@ -214,11 +292,10 @@ func printScenario(c *hall.CLI, p *project.Project, slug string) error {
 			if r.Error != nil {
 				why += ": " + *r.Error
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", numbered(r.RunNumber), r.RunID, r.Status, progress.Line(r.StartedAt),
-				r.passed, r.steps, tookMS(r.DurationMS), text.Truncate(progress.Line(why), maxWhy))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", number(r.RunNumber), r.RunID, r.Status, progress.Line(r.StartedAt),
+				r.passed, r.steps, duration(r.DurationMS), text.Truncate(progress.Line(why), maxReason))
 		}
-		_ = table.Flush() // into memory
+		_ = table.Flush() // a builder does not fail
 	}
-	_, err = fmt.Fprint(c.Stdout, hall.TrimLines(b.String()))
-	return hall.PrintError(err)
+	return c.Print(hall.TrimLines(b.String()))
 }

@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/directory"
 	"conclave/worker"
 )
 
-// flags are what step takes beyond the common flags.
+// flags are the flags of step besides the common ones.
 type flags struct {
 	dir, criteria  string
 	fresh, offline bool
@@ -29,17 +31,17 @@ func Command(c *hall.CLI) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "step --session-dir DIR (--config FILE QUERY | --check)",
-		Short: "Run one step of one agent in a directory, or say who is next",
-		Long: `Run one step of one agent, without a server, and exit: the agent is shown every
-answer in the session directory, and answers, votes or stops. Who runs when is for
-the caller: a script, a CI job, another agent. --check says where everybody is, who
-is to be launched next, and whether there is a consensus.
+		Short: "Run one step of one agent in a directory, or print who is next",
+		Long: `Run one step of one agent, without a server, and exit: the agent sees every answer
+in the session directory, and answers, votes or stops. The caller decides who runs
+when: a script, a CI job, another agent. --check prints the state of all agents, the
+agents to launch next, and the consensus if there is one.
 
 The configuration has exactly one agent. With an id it is that agent of the
-directory, without one the next free of agent_a to agent_z. A step of the agent
-that was interrupted goes on where it was, unless --fresh is given.
+directory, without one the next free of agent_a to agent_z. An interrupted step of
+the agent is continued, unless --fresh is given.
 
-Exit codes of a step: 0 it came to its action, 1 wrong usage or configuration and
+Exit codes of a step: 0 the agent took its action, 1 wrong usage or configuration and
 nothing started, 2 no action, 3 its time ran out, 4 interrupted.
 Exit codes of --check: 0 consensus, 2 not yet.`,
 		Example: `  conclave step --session-dir s1 --config agent_a.yaml "Tabs or spaces?"
@@ -63,12 +65,12 @@ Exit codes of --check: 0 consensus, 2 not yet.`,
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
-	set.StringVar(&f.dir, "session-dir", "", "session directory `DIR`, made if it is not there")
+	set.StringVar(&f.dir, "session-dir", "", "session directory `DIR`, created if it is missing")
 	set.StringVar(&f.criteria, "eval-criteria", "", "evaluation criteria `FILE` (JSON; default eval_criteria.json of the directory)")
-	set.BoolVar(&f.fresh, "fresh", false, "begin anew, also if a step of the agent was interrupted")
+	set.BoolVar(&f.fresh, "fresh", false, "start a new step even if one of the agent was interrupted")
 	set.BoolVar(&f.offline, "offline", false, "replace the model by the built-in deterministic one: no key, no network")
-	set.BoolVar(&f.check, "check", false, "run nothing; print where everybody is, as JSON")
-	set.BoolVar(&f.next, "next", false, "with --check: print nothing but who is to be launched next, one a line")
+	set.BoolVar(&f.check, "check", false, "run nothing; print the state of all agents as JSON")
+	set.BoolVar(&f.next, "next", false, "with --check: print only the agents to launch next, one a line")
 	return cmd
 }
 
@@ -145,4 +147,72 @@ func withName(single config.Team) config.Team {
 		single.Agents = []config.Agent{agent}
 	}
 	return single
+}
+
+// check prints the state of a session directory as JSON, or with --next the agents to
+// launch next, one a line. Its exit code is ExitOK for a consensus and ExitNoAnswer
+// without one. The team is every agent with a step there, and that of --config, whose
+// rules apply.
+func check(c *hall.CLI, f flags) error {
+	root, err := openSession(f.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var rules coordination.Config
+	if c.Config != "" {
+		team, _, err := team.Read(c.Config, config.Local)
+		if err != nil {
+			return err
+		}
+		rules = directory.Rules(team)
+	}
+	found, warnings, err := directory.Read(root)
+	if err != nil {
+		return fmt.Errorf("check the session directory %s: %w", f.dir, err)
+	}
+	report := found.Check(rules, found.Running(root))
+	report.Warnings = append(report.Warnings, warnings...)
+	for _, w := range warnings {
+		c.Warnf("%s", w)
+	}
+	if err := printReport(c, report, f.next); err != nil {
+		return err
+	}
+	if report.Consensus == nil {
+		return hall.Exit(hall.ExitNoAnswer)
+	}
+	return nil
+}
+
+func printReport(c *hall.CLI, report directory.Report, next bool) error {
+	if !next {
+		return c.PrintJSON(report)
+	}
+	for _, agent := range report.Next {
+		if _, err := fmt.Fprintln(c.Stdout, agent); err != nil {
+			return hall.PrintError(err)
+		}
+	}
+	return nil
+}
+
+// openSession opens an existing session directory. The root's name is its absolute
+// path.
+func openSession(dir string) (*os.Root, error) {
+	if dir == "" {
+		return nil, errors.New("no session directory is named; name one with --session-dir DIR")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the session directory %s: %w", dir, err)
+	}
+	root, err := os.OpenRoot(abs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no session directory %s; name one with --session-dir DIR", dir)
+	case err != nil:
+		return nil, fmt.Errorf("open the session directory %s: %w; name one with --session-dir DIR", dir, err)
+	}
+	return root, nil
 }

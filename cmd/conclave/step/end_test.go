@@ -28,8 +28,8 @@ func TestStepFails(t *testing.T) {
 
 	code, last, stderr := s.steps(file)
 	require.Equal(t, hall.ExitNoAnswer, code)
-	require.Contains(t, stderr, "agent_a came to no action")
-	require.Contains(t, stderr, "the same command goes on with step 2")
+	require.Contains(t, stderr, "agent_a took no action")
+	require.Contains(t, stderr, "the same command continues step 2")
 	require.Equal(t, "none", last.Action)
 	require.Equal(t, 2, last.StepNumber)
 	require.Nil(t, last.AnswerText)
@@ -125,7 +125,7 @@ func TestStepAllowance(t *testing.T) {
 		require.Equal(t, hall.ExitNoAnswer, code)
 		require.Equal(t, "BudgetSpent", last.Error.Type)
 		require.Contains(t, last.Error.Message, "orchestrator.budget")
-		require.Contains(t, stderr, "with more the same command goes on with step 2")
+		require.Contains(t, stderr, "with a higher budget the same command continues step 2")
 		require.Equal(t, 3, m.calls("agent_a"))
 	}
 	code, last, _ := s.steps(budget(1000))

@@ -27,8 +27,8 @@ import (
 	"conclave/worker"
 )
 
-// stepSession is a session directory that a step is to be run in.
-type stepSession struct {
+// runner runs one step of an agent in a session directory.
+type runner struct {
 	order
 	cli    *hall.CLI
 	root   *os.Root
@@ -38,14 +38,14 @@ type stepSession struct {
 	agent  config.Agent
 	judged config.Criteria
 	found  directory.Directory
-	asked  string // fingerprint of what the agent is asked
-	named  bool   // the agent has its ID of the configuration
+	prefix string // of the tokens of steps with the same prompt
+	named  bool   // the configuration has the agent's ID
 }
 
-// openStep opens the directory and settles which agent it is. An error is a usage
-// error: nothing has begun.
-func openStep(c *hall.CLI, o order) (*stepSession, error) {
-	s := &stepSession{order: o, cli: c, agent: o.team.Agents[0], named: o.team.Agents[0].ID != ""}
+// newRunner opens the directory and chooses the agent's ID. Its errors are usage errors:
+// nothing has begun.
+func newRunner(c *hall.CLI, o order) (*runner, error) {
+	s := &runner{order: o, cli: c, agent: o.team.Agents[0], named: o.team.Agents[0].ID != ""}
 	if err := s.open(); err != nil {
 		s.close()
 		return nil, err
@@ -53,7 +53,7 @@ func openStep(c *hall.CLI, o order) (*stepSession, error) {
 	return s, nil
 }
 
-func (s *stepSession) open() (err error) {
+func (s *runner) open() (err error) {
 	if s.store, err = artifact.NewDir(s.dir); err != nil {
 		return fmt.Errorf("open the session directory %s: %w", s.dir, err)
 	}
@@ -79,11 +79,11 @@ func (s *stepSession) open() (err error) {
 		return err
 	}
 	s.ports.Store = s.store
-	s.asked = s.fingerprint()
+	s.prefix = s.fingerprint()
 	return s.read()
 }
 
-func (s *stepSession) close() {
+func (s *runner) close() {
 	if s.local != nil {
 		s.local.Close()
 	}
@@ -95,8 +95,8 @@ func (s *stepSession) close() {
 	}
 }
 
-// read reads the directory, and says what in it is not what it should be.
-func (s *stepSession) read() error {
+// read reads the directory, and warns of malformed files.
+func (s *runner) read() error {
 	found, warnings, err := directory.Read(s.root)
 	if err != nil {
 		return fmt.Errorf("read the session directory %s: %w", s.dir, err)
@@ -108,75 +108,74 @@ func (s *stepSession) read() error {
 	return nil
 }
 
-// readCriteria settles what answers are judged by: what this step is given, else
-// what the directory has. The first criteria that are given are the directory's.
-func (s *stepSession) readCriteria() error {
-	there, err := directory.Criteria(s.root)
+// readCriteria takes the criteria of --eval-criteria, else those of the directory. The
+// first criteria of a directory are written there.
+func (s *runner) readCriteria() error {
+	stored, err := directory.Criteria(s.root)
 	if err != nil {
-		return fmt.Errorf("read the evaluation criteria in %s: %w; remove the file, or mend it", s.dir, err)
+		return fmt.Errorf("read the evaluation criteria in %s: %w; remove the file, or repair it", s.dir, err)
 	}
 	switch {
-	case s.criteria == nil && there == nil:
+	case s.criteria == nil && stored == nil:
 		return nil
 	case s.criteria == nil:
-		s.criteria = there
-	case there == nil:
+		s.criteria = stored
+	case stored == nil:
 		err := s.store.Create(context.Background(), directory.CriteriaFile, s.criteria)
 		if err != nil && !errors.Is(err, artifact.ErrExists) {
 			return fmt.Errorf("write the evaluation criteria: %w", err)
 		}
-	case !bytes.Equal(there, s.criteria):
+	case !bytes.Equal(stored, s.criteria):
 		s.cli.Warnf("%s of the directory has other criteria than --eval-criteria; those of --eval-criteria count for this step", directory.CriteriaFile)
 	}
 	s.judged, err = config.ParseCriteria(filepath.Join(s.dir, directory.CriteriaFile), s.criteria)
 	return err
 }
 
-// tokenPrefix begins the execution tokens of steps that this command launched.
+// tokenPrefix begins the execution tokens of this command.
 const tokenPrefix = "step-"
 
-// fingerprint stands for what the agent is asked: a step that was asked something
-// else is not gone on with.
-func (s *stepSession) fingerprint() string {
-	data, _ := json.Marshal([]string{s.query, s.agent.SystemMessage, s.agent.Subtask, string(s.criteria)}) // strings have a JSON form
+// fingerprint is the prefix of tokens for this query, agent and criteria. A step with
+// another prefix was asked something else, and is not continued.
+func (s *runner) fingerprint() string {
+	data, _ := json.Marshal([]string{s.query, s.agent.SystemMessage, s.agent.Subtask, string(s.criteria)}) // strings always encode
 	sum := sha256.Sum256(data)
 	return tokenPrefix + hex.EncodeToString(sum[:6]) + "-"
 }
 
-// launched is a step that this process has the lock of.
-type launched struct {
+// prepared is a step that is ready to run, locked by this process.
+type prepared struct {
 	launch  coordination.Launch
-	agents  []string // whom the numbers in it stand for
+	agents  []string // in the order of the launch's numbers
 	spec    step.Spec
 	token   string
-	lock    *directory.Lock
-	resumed int // the number of the step that is gone on with; 0 for a fresh one
+	lock    *directory.Lock // nil if the step could not be prepared
+	resumed int             // the number of the interrupted step; 0 for a new one
 
-	last *artifact.LastAction // once the step has ended
+	last *artifact.LastAction // set when the step ends
 }
 
-// launch is the step that was interrupted, or a fresh one.
-func (s *stepSession) launch(ctx context.Context) (launched, error) {
-	l, found, err := s.resume(ctx)
+// prepare prepares the interrupted step of the agent, or a new one.
+func (s *runner) prepare(ctx context.Context) (prepared, error) {
+	l, found, err := s.resumeNewest(ctx)
 	if err != nil || found {
 		return l, err
 	}
 	launch, err := s.found.Launch(s.agent.ID, directory.Rules(s.team))
 	if err != nil {
-		return launched{}, err
+		return prepared{}, err
 	}
-	token := s.asked + strings.ToLower(rand.Text())
+	token := s.prefix + strings.ToLower(rand.Text())
 	lock, err := directory.Hold(ctx, s.root, token)
 	if err != nil {
-		return launched{}, err
+		return prepared{}, err
 	}
-	return s.specify(ctx, launched{launch: launch, agents: s.agents(), token: token, lock: lock})
+	return s.specify(ctx, prepared{launch: launch, agents: s.agents(), token: token, lock: lock})
 }
 
-// resume looks for a step of the agent that was begun and is not over: the newest
-// that nobody is at work on. Of what came before the agent's last action nothing
-// is gone on with: it would come too late.
-func (s *stepSession) resume(ctx context.Context) (launched, bool, error) {
+// resumeNewest prepares the newest unfinished step of the agent that no process works
+// on. Unfinished steps before the agent's last action are skipped as outdated.
+func (s *runner) resumeNewest(ctx context.Context) (prepared, bool, error) {
 	a, _ := s.found.Agent(s.agent.ID)
 	begun := slices.Clone(a.Uncleared)
 	for _, u := range a.Unfinished {
@@ -191,62 +190,62 @@ func (s *stepSession) resume(ctx context.Context) (launched, bool, error) {
 		}
 		lock, err := directory.Hold(ctx, s.root, u.Token)
 		if err != nil {
-			return launched{}, false, err
+			return prepared{}, false, err
 		}
 		if lock == nil {
-			s.cli.Infof("step %d of %s is at work in another process; this is another step", u.Step, s.agent.ID)
+			s.cli.Infof("step %d of %s runs in another process; this is another step", u.Step, s.agent.ID)
 			continue
 		}
 		acted := slices.ContainsFunc(a.Uncleared, func(v directory.Unfinished) bool { return v.Step == u.Step })
-		l, found, err := s.take(ctx, u, lock, acted, a.Last)
+		l, found, err := s.resume(ctx, u, lock, acted, a.Last)
 		if err != nil || found {
 			return l, found, err
 		}
 	}
-	return launched{}, false, nil
+	return prepared{}, false, nil
 }
 
-// journaled reports whether something of a step is kept that can be gone on from.
-func (s *stepSession) journaled(token string) bool { return directory.HasJournal(s.root, token) }
+// journaled reports whether a step has a journal to continue from.
+func (s *runner) journaled(token string) bool { return directory.HasJournal(s.root, token) }
 
-// take goes on with a step whose lock is held, if it should. One that has its
-// action is brought to its end in any case, and is this one if it is the last.
-func (s *stepSession) take(ctx context.Context, u directory.Unfinished, lock *directory.Lock, acted bool, last int) (launched, bool, error) {
-	if !s.journaled(u.Token) { // it ended meanwhile
+// resume prepares an unfinished, locked step, if it can be continued. A step that has
+// acted is completed in any case; it is the step to run only if it is the last one.
+func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *directory.Lock, acted bool, last int) (prepared, bool, error) {
+	if !s.journaled(u.Token) { // another process ended it
 		lock.Remove()
-		return launched{}, false, nil
+		return prepared{}, false, nil
 	}
 	if s.fresh && !acted {
 		step.ForgetAll(ctx, s.store, artifact.InDir().Journals(u.Token))
 		s.forget(u.Token, lock)
-		return launched{}, false, nil
+		return prepared{}, false, nil
 	}
-	same := strings.HasPrefix(u.Token, s.asked)
+	same := strings.HasPrefix(u.Token, s.prefix)
 	if !same && !acted {
-		s.cli.Warnf("step %d of %s was interrupted and is not gone on with: it was asked something else", u.Step, s.agent.ID)
+		s.cli.Warnf("step %d of %s was interrupted and is not continued: its question was another one", u.Step, s.agent.ID)
 		lock.Release()
-		return launched{}, false, nil
+		return prepared{}, false, nil
 	}
 	launch, agents, err := s.found.Resume(s.agent.ID, u, directory.Rules(s.team))
 	if err != nil && !acted {
 		s.cli.Warnf("%v", err)
 		lock.Release()
-		return launched{}, false, nil
+		return prepared{}, false, nil
 	}
 	if err != nil {
 		launch, agents = coordination.Launch{Agent: s.agent.ID, After: u.Step - 1}, s.agents()
 	}
-	l, err := s.specify(ctx, launched{launch: launch, agents: agents, token: u.Token, lock: lock, resumed: u.Step})
+	l, err := s.specify(ctx, prepared{launch: launch, agents: agents, token: u.Token, lock: lock, resumed: u.Step})
 	if err != nil || same && !s.fresh && u.Step >= last {
 		return l, true, err
 	}
 	_, err = step.Find(ctx, s.ports, l.spec)
 	s.forget(u.Token, lock)
-	return launched{}, false, err
+	return prepared{}, false, err
 }
 
-// specify builds the step. Without it the lock is let go.
-func (s *stepSession) specify(ctx context.Context, l launched) (launched, error) {
+// specify builds the specification of a step, or releases its lock.
+func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 	answers := s.found.Answers(s.root, s.store, s.dir, l.agents, s.local.Scratch())
 	spec, err := team.Step{
 		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
@@ -261,15 +260,15 @@ func (s *stepSession) specify(ctx context.Context, l launched) (launched, error)
 		if l.lock != nil {
 			l.lock.Release()
 		}
-		return launched{}, err
+		return prepared{}, err
 	}
 	l.last = &artifact.LastAction{}
-	l.spec = watched(directory.AdaptSpec(s.store, spec, l.launch, s.local.Scratch()), l.last)
+	l.spec = capture(directory.AdaptSpec(s.store, spec, l.launch, s.local.Scratch()), l.last)
 	return l, nil
 }
 
-// watched has last be what the step writes as last_action.json.
-func watched(spec step.Spec, last *artifact.LastAction) step.Spec {
+// capture keeps in last the last_action.json that the step writes.
+func capture(spec step.Spec, last *artifact.LastAction) step.Spec {
 	note := func(documents []step.Document) []step.Document {
 		for _, d := range documents {
 			if written, ok := d.Body.(artifact.LastAction); ok {
@@ -289,11 +288,11 @@ func watched(spec step.Spec, last *artifact.LastAction) step.Spec {
 	return spec
 }
 
-// bare is a step that came to no launch, for what is to be written of it.
-func (s *stepSession) bare(ctx context.Context) (launched, error) {
+// unlaunched specifies a step that could not be launched, to record its failure.
+func (s *runner) unlaunched(ctx context.Context) (prepared, error) {
 	a, _ := s.found.Agent(s.agent.ID)
-	return s.specify(ctx, launched{launch: coordination.Launch{Agent: s.agent.ID, After: a.Steps}, agents: s.agents()})
+	return s.specify(ctx, prepared{launch: coordination.Launch{Agent: s.agent.ID, After: a.Steps}, agents: s.agents()})
 }
 
-// agents are those that the numbers of a fresh step stand for.
-func (s *stepSession) agents() []string { return s.found.With(s.agent.ID).IDs() }
+// agents are all agents of the directory, with the one of this step.
+func (s *runner) agents() []string { return s.found.With(s.agent.ID).IDs() }

@@ -46,7 +46,7 @@ func TestStepGoesOn(t *testing.T) {
 
 	code, stdout, stderr := s.until(file, func(cancel context.CancelFunc) { interrupt = cancel })
 	require.Equal(t, hall.ExitInterrupted, code, stderr)
-	require.Contains(t, stderr, "the same command goes on with step 2, with --fresh it begins anew")
+	require.Contains(t, stderr, "the same command continues step 2, --fresh starts a new one")
 	var last seedAction
 	s.read("agents/agent_a/last_action.json", &last)
 	require.Equal(t, "none", last.Action)
@@ -89,7 +89,7 @@ func TestStepGoesOnUnderItsID(t *testing.T) {
 	agent("")
 	code, _, stderr := s.until("agent.yaml", func(cancel context.CancelFunc) { interrupt = cancel })
 	require.Equal(t, hall.ExitInterrupted, code)
-	require.Contains(t, stderr, "with the id agent_a in the configuration the same command goes on with step 1")
+	require.Contains(t, stderr, "with the id agent_a in the configuration the same command continues step 1")
 	agent("id: agent_a, ")
 	code, last, stderr := s.steps("agent.yaml")
 	require.Equal(t, hall.ExitOK, code, stderr)
@@ -226,7 +226,7 @@ func TestStepAtWork(t *testing.T) {
 	code, last, stderr := s.steps(file, "--fresh")
 	require.Equal(t, hall.ExitOK, code)
 	require.Equal(t, 2, last.StepNumber)
-	require.Contains(t, stderr, "step 1 of agent_a is at work in another process")
+	require.Contains(t, stderr, "step 1 of agent_a runs in another process")
 	close(release)
 	require.Equal(t, hall.ExitOK, <-first)
 	var a seedAnswer

@@ -7,21 +7,25 @@ import (
 	"strings"
 	"time"
 
+	"conclave/activities"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/team"
 
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/artifact"
+	"conclave/engine/coordination"
 	"conclave/engine/directory"
+	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
-// errStepTime says that the time of a step is over.
-var errStepTime = errors.New("timeout_settings.orchestrator_timeout_seconds are over, and the step has no action; they can be more")
+// errStepTime is the cause of a step that ran out of time.
+var errStepTime = errors.New("timeout_settings.orchestrator_timeout_seconds have passed without an action; set a higher value")
 
-// errStepBudget says that a step has nothing left to spend.
-var errStepBudget = errors.New("what orchestrator.budget allows is spent, and the step has no action")
+// errStepBudget is the error of a step without allowance.
+var errStepBudget = errors.New("the allowance of orchestrator.budget is spent without an action")
 
 // run runs one step and prints its action.
 func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
@@ -32,7 +36,7 @@ func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	if err := team.CheckTools(ctx, o.tools, withName(o.team), team.ThisProcess); err != nil {
 		return err
 	}
-	s, err := openStep(c, o)
+	s, err := newRunner(c, o)
 	if err != nil {
 		return err
 	}
@@ -40,35 +44,35 @@ func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	limit := time.Duration(o.team.Timeouts.OrchestratorTimeoutSeconds) * time.Second
 	limited, stop := context.WithTimeoutCause(ctx, limit, errStepTime)
 	defer stop()
-	l, err := s.launch(limited)
+	l, err := s.prepare(limited)
 	if err != nil {
-		return s.ended(ctx, launched{}, step.Result{}, err)
+		return s.conclude(ctx, prepared{}, step.Result{}, err)
 	}
 	s.introduce(l)
 	result, err := step.Run(limited, s.ports, l.spec)
-	if err != nil && result.Step == 0 && limited.Err() == nil { // it could not even be claimed
+	if err != nil && result.Step == 0 && limited.Err() == nil { // it could not be claimed
 		err = &directory.UnwritableError{Err: err}
 	}
 	for _, warning := range result.Warnings {
 		c.Warnf("%s", warning)
 	}
-	return s.ended(ctx, l, result, err)
+	return s.conclude(ctx, l, result, err)
 }
 
-// introduce says on stderr what has begun; a script is told only what it could
-// mistake.
-func (s *stepSession) introduce(l launched) {
+// introduce prints which step begins. Programs get only the note on the built-in
+// model, whose output could be mistaken for an answer.
+func (s *runner) introduce(l prepared) {
 	if s.offline {
 		s.cli.Infof("%s", team.OfflineNote)
 	}
 	if s.cli.Scripted() {
 		return
 	}
-	what := "begins a step"
+	action := "begins a step"
 	if l.resumed > 0 {
-		what = fmt.Sprintf("goes on with step %d", l.resumed)
+		action = fmt.Sprintf("goes on with step %d", l.resumed)
 	}
-	s.cli.Infof("%s %s in %s · shown %s", s.agent.ID, what, s.dir, progress.Plural(len(l.launch.Shown), "answer"))
+	s.cli.Infof("%s %s in %s · shown %s", s.agent.ID, action, s.dir, progress.Plural(len(l.launch.Shown), "answer"))
 	s.ports.Progress = func(p step.Progress) {
 		if p.Last == loop.Reply {
 			s.cli.Infof("step %d · %s", p.Step, progress.Cost(p.Usage))
@@ -76,14 +80,13 @@ func (s *stepSession) introduce(l launched) {
 	}
 }
 
-// ended keeps and prints how the step ended, and returns the exit code as an
-// error.
-func (s *stepSession) ended(ctx context.Context, l launched, r step.Result, err error) error {
+// conclude records and prints the end of a step, and returns the exit code as an error.
+func (s *runner) conclude(ctx context.Context, l prepared, r step.Result, err error) error {
 	if err == nil {
 		s.forget(l.token, l.lock)
 		return s.print(l.last)
 	}
-	end := endOf(ctx, err)
+	end := outcomeOf(ctx, err)
 	if end.code == hall.ExitUsage {
 		if l.lock != nil {
 			l.lock.Remove()
@@ -92,18 +95,18 @@ func (s *stepSession) ended(ctx context.Context, l launched, r step.Result, err 
 	}
 	saving, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer stop()
-	if l.lock == nil { // it came to no launch: there is nothing to go on with
+	if l.lock == nil { // it was not launched, so there is nothing to continue
 		var bareErr error
-		if l, bareErr = s.bare(saving); bareErr != nil {
+		if l, bareErr = s.unlaunched(saving); bareErr != nil {
 			return errors.Join(err, bareErr)
 		}
 	}
 	if end.kind == budgetSpent {
 		err = errStepBudget
 	}
-	kept := s.keep(saving, l, r, end)
+	kept := s.release(saving, l, r, end)
 	cause := artifact.Error{Type: end.kind, Message: err.Error()}
-	l.spec.Abandoned(kept, cause, artifact.Timestamp(s.ports.Now())) // what is printed, should it not be written
+	l.spec.Abandoned(kept, cause, artifact.Timestamp(s.ports.Now())) // sets l.last, which is printed even if it cannot be written
 	if saveErr := step.Abandon(saving, s.ports, l.spec, kept, cause); saveErr != nil {
 		s.cli.Warnf("last_action.json was not written: %v", saveErr)
 	}
@@ -115,12 +118,12 @@ func (s *stepSession) ended(ctx context.Context, l launched, r step.Result, err 
 	return &hall.ExitError{Code: end.code, Err: s.explain(l, r, end, err)}
 }
 
-// saveTime bounds the recording of a step that came to nothing.
+// saveTime bounds the recording of a step without an action.
 const saveTime = 10 * time.Second
 
-// keep settles whether the step can be gone on with. Only of one that cannot the
-// transcript is made: of the other it is in the journal.
-func (s *stepSession) keep(ctx context.Context, l launched, r step.Result, end stepEnd) step.Result {
+// release keeps the journal of a step that can be continued, and deletes that of a
+// final one. Only the final one gets a transcript now; the journal has the other's.
+func (s *runner) release(ctx context.Context, l prepared, r step.Result, end outcome) step.Result {
 	if l.lock == nil {
 		return r
 	}
@@ -134,25 +137,102 @@ func (s *stepSession) keep(ctx context.Context, l launched, r step.Result, end s
 	return r
 }
 
-// forget lets go of a step that is over.
-func (s *stepSession) forget(token string, lock *directory.Lock) {
-	_ = s.root.Remove(strings.TrimSuffix(artifact.InDir().Journals(token), "/")) // empty by now
+// forget removes the empty journal directory and the lock of a step that is over.
+func (s *runner) forget(token string, lock *directory.Lock) {
+	_ = s.root.Remove(strings.TrimSuffix(artifact.InDir().Journals(token), "/"))
 	lock.Remove()
 }
 
-// explain says why there is no action, and what the next launch does.
-func (s *stepSession) explain(l launched, r step.Result, end stepEnd, err error) error {
-	why := fmt.Errorf("%s came to no action: %w", s.agent.ID, err)
+// explain is the error of a step without an action, with the way to continue it.
+func (s *runner) explain(l prepared, r step.Result, end outcome, err error) error {
+	why := fmt.Errorf("%s took no action: %w", s.agent.ID, err)
 	if end.code == hall.ExitInterrupted {
-		why = fmt.Errorf("interrupted: %s came to no action", s.agent.ID)
+		why = fmt.Errorf("interrupted: %s took no action", s.agent.ID)
 	}
 	switch {
 	case l.lock == nil || r.Step == 0 || end.final || !s.journaled(l.token):
 		return why
 	case !s.named:
-		return fmt.Errorf("%w; with the id %s in the configuration the same command goes on with step %d", why, s.agent.ID, r.Step)
+		return fmt.Errorf("%w; with the id %s in the configuration the same command continues step %d", why, s.agent.ID, r.Step)
 	case end.kind == budgetSpent:
-		return fmt.Errorf("%w; with more the same command goes on with step %d", why, r.Step)
+		return fmt.Errorf("%w; with a higher budget the same command continues step %d", why, r.Step)
 	}
-	return fmt.Errorf("%w; the same command goes on with step %d, with --fresh it begins anew", why, r.Step)
+	return fmt.Errorf("%w; the same command continues step %d, --fresh starts a new one", why, r.Step)
+}
+
+// print prints the action of a step; programs get last_action.json.
+func (s *runner) print(last *artifact.LastAction) error {
+	if s.cli.Scripted() {
+		return s.cli.PrintJSON(last)
+	}
+	action := ""
+	switch coordination.Action(last.Action) {
+	case coordination.NewAnswer:
+		action = *last.AnswerText
+	case coordination.Vote:
+		action = fmt.Sprintf("%s votes for %s: %s", last.AgentID, *last.VoteTarget, *last.VoteReason)
+	default:
+		action = last.AgentID + " stops"
+	}
+	if err := s.cli.Print(strings.TrimRight(text.Terminal(action), "\n") + "\n"); err != nil {
+		return err
+	}
+	s.cli.Infof("\n%s · step %d · %s · %s", last.AgentID, last.StepNumber, last.Action, progress.Cost(last.Cost))
+	if last.WorkspacePath != nil {
+		s.cli.Infof("files: %s", *last.WorkspacePath)
+	}
+	return nil
+}
+
+// Types of errors in last_action.json that steps under Temporal do not have.
+const (
+	stepInterrupted = "Interrupted"
+	stepTimeout     = "Timeout"
+	budgetSpent     = "BudgetSpent"
+	nothingOffered  = "NothingOffered"
+)
+
+// outcome is the end of a step without an action.
+type outcome struct {
+	code  int
+	kind  string // the error's type in last_action.json
+	final bool   // continuing the step would end the same way
+}
+
+// outcomeOf classifies the error of a step. Faults of the directory before the step
+// began are usage errors.
+func outcomeOf(ctx context.Context, err error) outcome {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return outcome{code: hall.ExitInterrupted, kind: stepInterrupted}
+	case errors.Is(err, errStepTime):
+		return outcome{code: hall.ExitTimeout, kind: stepTimeout}
+	case is[*directory.UnreadableError](err), is[*directory.UnwritableError](err), is[*directory.ObstructedError](err):
+		return outcome{code: hall.ExitUsage}
+	case is[*directory.NothingOfferedError](err):
+		return outcome{code: hall.ExitNoAnswer, kind: nothingOffered, final: true}
+	case activities.Lacks(err, activities.ToolsUnavailable):
+		return outcome{code: hall.ExitNoAnswer, kind: activities.ToolsUnavailable}
+	}
+	if ended, ok := errors.AsType[*loop.EndedError](err); ok && ended.Why == loop.EndAllowance {
+		return outcome{code: hall.ExitNoAnswer, kind: budgetSpent}
+	}
+	class, ok := step.Classify(err)
+	if !ok {
+		return outcome{code: hall.ExitNoAnswer, kind: activities.Internal}
+	}
+	o := outcome{code: hall.ExitNoAnswer, kind: class.Type, final: class.Final}
+	if class.Type == step.TimeOver {
+		o.code = hall.ExitTimeout
+	}
+	if model, ok := errors.AsType[*llm.Error](err); ok {
+		// The key or the address may be corrected before the next launch.
+		o.final = model.Kind == llm.ContextTooLong || model.Kind == llm.ContentPolicy
+	}
+	return o
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

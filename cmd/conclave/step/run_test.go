@@ -376,11 +376,11 @@ func TestStepKnowsTheModelsWindow(t *testing.T) {
 		c := &hall.CLI{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Config: "one.yaml"}
 		o, err := newOrder(c, flags{dir: "d", offline: true}, "Which of us is right?")
 		require.NoError(t, err)
-		opened, err := openStep(c, o)
+		opened, err := newRunner(c, o)
 		require.NoError(t, err)
 		t.Cleanup(opened.close)
 		opened.ports.Window = window
-		l, err := opened.launch(t.Context())
+		l, err := opened.prepare(t.Context())
 		require.NoError(t, err)
 		_, err = step.Run(t.Context(), opened.ports, l.spec)
 		require.NoError(t, err)

@@ -1,0 +1,222 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/project"
+	"conclave/cmd/conclave/runs"
+	"conclave/engine/scenario"
+	"conclave/engine/text"
+	"conclave/workflows/drive"
+	scenarioflow "conclave/workflows/scenario"
+)
+
+// follow waits for the end of a run, and brings its results and evidence to the
+// project after every step.
+func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *board) error {
+	if conn.Store != nil {
+		var err error
+		if r.copy, err = o.project.Copy(conn.Store, r.slug, r.id); err != nil {
+			return err
+		}
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	var result json.RawMessage
+	go func() { ended <- conn.Client.GetWorkflow(waiting, r.workflow(), "").Get(waiting, &result) }()
+	tick := time.NewTicker(runs.PollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			interrupted := ctx.Err() != nil
+			if !interrupted {
+				err = r.finish(ctx, conn, o.project, result, err)
+			}
+			b.show(r)
+			if interrupted {
+				return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost; `%s` goes on with it", r, commandLine(conn.CLI, "watch", o.dir, r))
+			}
+			return err
+		case <-tick.C:
+			_ = r.refresh(waiting, conn, o.project) // finish reports an error that lasts
+			b.show(r)
+		}
+	}
+}
+
+// setResult parses and keeps a newer result.json.
+func (r *run) setResult(document []byte) error {
+	result, err := scenario.ParseRun(document, r.slug, r.id)
+	if err == nil {
+		r.document, r.result = document, result
+	}
+	return err
+}
+
+// refresh reads the current result from the store, else from the workflow.
+func (r *run) refresh(ctx context.Context, conn *hall.Connection, to *project.Project) error {
+	if r.copy != nil {
+		document, err := r.copy.Update(ctx)
+		if document == nil {
+			return err
+		}
+		return errors.Join(err, r.setResult(document))
+	}
+	var state scenarioflow.State
+	if err := runs.Query(ctx, conn, r.workflow(), drive.StateQuery, &state); err != nil {
+		return err
+	}
+	document, err := json.Marshal(state.Result)
+	same := r.result.RunNumber > 0 && len(state.Steps) == len(r.result.Steps) && state.Status == r.result.Status
+	if err != nil || same || r.result.Over() {
+		return err
+	}
+	return errors.Join(r.setResult(document), to.Note(r.slug, r.id, document))
+}
+
+// finish reads the final result from the store, else takes that of the workflow.
+func (r *run) finish(ctx context.Context, conn *hall.Connection, to *project.Project, result json.RawMessage, ended error) error {
+	err := r.refresh(ctx, conn, to)
+	if ended == nil && !r.result.Over() {
+		err = errors.Join(r.setResult(result), to.Note(r.slug, r.id, result))
+	}
+	if errors.Is(err, project.ErrNoRun) {
+		err = nil // it ended before its first result
+	}
+	if r.result.Over() {
+		return err
+	}
+	why := withoutResult(r, ended)
+	if refusal(ended) != nil && r.result.RunNumber == 0 {
+		// The folder of a run that never began would stay at running.
+		err, r.id = errors.Join(err, r.discard(ctx, conn, to)), ""
+	}
+	return errors.Join(why, err)
+}
+
+// refusal is the error of a worker that refused the input of a run, else nil.
+func refusal(err error) *temporal.ApplicationError {
+	if refused, ok := errors.AsType[*temporal.ApplicationError](err); ok && runs.RefusedInput(refused.Type()) {
+		return refused
+	}
+	return nil
+}
+
+// withoutResult is the error of a run that ended without a result.
+func withoutResult(r *run, err error) error {
+	if err == nil {
+		return fmt.Errorf("%s has ended without a result", r)
+	}
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
+		return fmt.Errorf("there is no %s where this command looks; check --address and --data-dir", r)
+	}
+	if refused := refusal(err); refused != nil {
+		return hall.Exitf(hall.ExitUsage, "%s: %s", r, refused.Message())
+	}
+	if failed, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return fmt.Errorf("%s: %s", r, failed.Message())
+	}
+	if ended, ok := errors.AsType[*temporal.WorkflowExecutionError](err); ok {
+		return fmt.Errorf("%s was ended from outside: %w; `conclave scenario run DIR %s --retry %s` goes on with it", r, errors.Unwrap(ended), r.slug, r.id)
+	}
+	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, `conclave scenario watch` goes on with it", r, err)
+}
+
+// catchUp brings from the store the results of runs that have not ended in the
+// project. Errors are printed, because the command can do without.
+func catchUp(ctx context.Context, conn *hall.Connection, to *project.Project, slugs []string) {
+	if conn.Store == nil {
+		return
+	}
+	for _, slug := range slugs {
+		all, _, err := to.Runs(slug)
+		if err != nil {
+			continue // the next reader reports it
+		}
+		changed := false
+		for _, result := range all {
+			if result.Over() {
+				continue
+			}
+			r := &run{slug: slug, id: result.RunID}
+			over, err := catchUpRun(ctx, conn, to, r)
+			if err != nil {
+				conn.Infof("%s: %v", r, err)
+			}
+			changed = changed || over
+		}
+		if changed {
+			if _, err := to.Fold(ctx, slug); err != nil {
+				conn.Infof("%v", err)
+			}
+		}
+	}
+}
+
+func catchUpRun(ctx context.Context, conn *hall.Connection, to *project.Project, r *run) (over bool, err error) {
+	from, err := to.Copy(conn.Store, r.slug, r.id)
+	if err != nil {
+		return false, err
+	}
+	document, err := from.Update(ctx)
+	switch {
+	case errors.Is(err, project.ErrNoRun):
+		return false, fmt.Errorf("%w: it was started elsewhere (--address, --bucket, --data-dir), or has not begun; %s is all there is", err, to.Path(r.slug, "runs", r.id))
+	case err != nil:
+		return false, err
+	}
+	err = r.setResult(document)
+	if err == nil && !r.result.Over() {
+		conn.Infof("%s has not ended; `%s` goes on with it", r, commandLine(conn.CLI, "watch", to.Dir(), r))
+	}
+	return r.result.Over(), err
+}
+
+// board prints the steps of several runs as they end.
+type board struct {
+	cli *hall.CLI
+	mu  sync.Mutex
+}
+
+// show prints the steps of a run that have ended since the last call.
+func (b *board) show(r *run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ; r.shown < len(r.result.Steps); r.shown++ {
+		s := r.result.Steps[r.shown]
+		if s.Status == scenario.Running {
+			return
+		}
+		line := fmt.Sprintf("%s %s %s: %s", r.slug, s.ID, s.Title, s.Status)
+		if s.Status != scenario.Skipped {
+			line += " (" + duration(s.DurationMS) + ")"
+		}
+		if s.Error != nil {
+			line += ": " + text.Truncate(*s.Error, maxReason)
+		}
+		b.print(line)
+		for _, w := range s.Warnings {
+			b.print(fmt.Sprintf("%s %s warning: %s", r.slug, s.ID, w))
+		}
+	}
+}
+
+func (b *board) print(line string) {
+	out := b.cli.Stderr
+	if b.cli.Automation {
+		out = b.cli.Stdout
+	}
+	fmt.Fprintln(out, progress.Line(line))
+}

@@ -1,0 +1,144 @@
+package scenario
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	acts "conclave/activities/scenario"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/project"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/config"
+	"conclave/engine/scenario"
+)
+
+// defaultTesterID is the ID of an agent whose file gives it none.
+const defaultTesterID = "tester"
+
+// loadTester is the configuration of the one agent that executes the steps: --config,
+// else that of the project, else that of the working directory.
+func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester config.Team, source string, err error) {
+	source = c.Config
+	for _, file := range []string{filepath.Join(dir, team.ProjectFile), team.ProjectFile} {
+		if source != "" {
+			break
+		}
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			source = file
+		}
+	}
+	if source == "" && offline {
+		tester = config.Default()
+		tester.Agents = tester.Agents[:1]
+		return tester.Offline(), "the built-in agent", nil
+	}
+	if source == "" {
+		return tester, "", fmt.Errorf("scenarios need a configuration with exactly one agent; name its file with --config FILE, or put it into %s", filepath.Join(dir, team.ProjectFile))
+	}
+	data, err := team.ReadConfig(source)
+	if err != nil {
+		return tester, source, err
+	}
+	if t.Cluster {
+		tester, err = config.Parse(source, data, config.Cluster)
+	} else {
+		tester, err = config.ParseSingle(source, data)
+	}
+	if err != nil {
+		return tester, source, err
+	}
+	if err := acts.CheckTester(tester); err != nil {
+		return tester, source, fmt.Errorf("%s: %w", source, err)
+	}
+	if tester.Agents[0].ID == "" {
+		tester.Agents[0].ID = defaultTesterID
+	}
+	switch {
+	case offline:
+		return tester.Offline(), source, nil
+	case t.Cluster:
+		return tester, source, nil
+	}
+	tester = team.Resolve(tester)
+	return tester, source, team.Startable(tester)
+}
+
+// warnIgnored warns of settings that scenarios ignore: those of decisions and those of
+// a session's time.
+func warnIgnored(c *hall.CLI, o *order) {
+	set := append(changed("orchestrator", o.tester.Orchestrator), changed("timeout_settings", o.tester.Timeouts)...)
+	if o.tester.Agents[0].Subtask != "" {
+		set = append(set, "agents[0].subtask")
+	}
+	for _, key := range set {
+		instead := ""
+		if strings.HasPrefix(key, "timeout_settings.") {
+			instead = "; --step-timeout bounds each step"
+		}
+		c.Warnf("%s: %s has no effect on scenarios%s", o.source, key, instead)
+	}
+}
+
+// changed are the keys of a section that differ from their defaults, sorted.
+func changed[T any](section string, value T) []string {
+	return differing(section, fields(value), fields(config.Defaults[T]()))
+}
+
+func differing(at string, values, defaults map[string]any) []string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		inner, nested := values[key].(map[string]any)
+		innerDefaults, both := defaults[key].(map[string]any)
+		switch {
+		case nested && both:
+			keys = append(keys, differing(at+"."+key, inner, innerDefaults)...)
+		case !reflect.DeepEqual(values[key], defaults[key]):
+			keys = append(keys, at+"."+key)
+		}
+	}
+	return keys
+}
+
+// fields are the keys and values of a section of a configuration.
+func fields(section any) map[string]any {
+	var m map[string]any
+	if data, err := json.Marshal(section); err == nil { // a section without params always encodes
+		_ = json.Unmarshal(data, &m)
+	}
+	return m
+}
+
+// warnPRD warns of a prd.md that does not tell agents about the application. A
+// continued run keeps the prd.md that it began with.
+func warnPRD(c *hall.CLI, o *order) {
+	input := o.runs[0].input // all runs have the same prd.md
+	if input.Resume {
+		return
+	}
+	file := o.project.PRD()
+	parsed, _ := scenario.ParseProject(input.PRD) // loading has checked it
+	switch {
+	case strings.TrimSpace(input.PRD) == "":
+		c.Warnf("%s is missing or empty: agents know neither the application nor its address; write its Application Type and Base URL there", file)
+	case strings.Contains(input.PRD, project.Unfilled):
+		c.Warnf("%s still has the address %s of the template: agents do not know where the application is; write its Base URL there", file, project.Unfilled)
+	case parsed.Summary(true) == "":
+		c.Warnf("agents get nothing from %s: it has none of the sections Application Type, Base URL, Tech Stack and Credentials", file)
+	}
+}
+
+// warnExposed warns that without a store the credentials of prd.md are in the input of
+// the workflow.
+func warnExposed(c *hall.CLI, o *order) {
+	if parsed, _ := scenario.ParseProject(o.runs[0].input.PRD); len(parsed.Secrets()) > 0 {
+		c.Warnf("without --bucket, %s is in the input of the workflow, with its credentials, for everybody who may read that", o.project.PRD())
+	}
+}
