@@ -14,8 +14,8 @@
 // the input and result of its child sessions.
 //
 // The code is replayed: no clock, no randomness, no range over maps, no state of the
-// process. A run keeps the protocol that it began with, and whatever changes the order
-// of commands is gated on it. workflowcheck, the histories in testdata and runs
+// process. A run keeps the protocol that it began with; every change of the order of
+// commands is gated on it. workflowcheck, the histories in testdata and runs
 // without the workflow cache guard that. The tests in this directory run each workflow
 // with the real activities and scripted models.
 package workflows

@@ -10,7 +10,7 @@ import (
 // overwrite each other.
 type Books struct{ writing workflow.Future }
 
-// Bookkeeper knows what is not on record.
+// Bookkeeper has the entries that are not on record.
 type Bookkeeper interface {
 	// StartRecord starts an activity that writes everything not yet on record.
 	StartRecord(workflow.Context) workflow.Future

@@ -1,5 +1,11 @@
 // Package drive has the parts that every wing of workflows uses. Each wing keeps its
-// own loop and calls them: names.go has the names and limits that other programs rely
-// on, activity.go the options of activities, outcome.go converts their results and
-// errors, board.go writes Markdown for the Web UI, grace.go bounds an ending.
+// own loop and calls them:
+//
+//   - names.go has the names and limits that other programs rely on.
+//   - activity.go has the options of activities, outcome.go converts their results.
+//   - Ears receives the verbs of people, as signals and updates.
+//   - Books writes records, one at a time.
+//   - Memo sets the memo, one upsert for each change.
+//   - AwaitCancelled and FlushInTime bound the end of a cancelled run.
+//   - Board builds Markdown for the Web UI.
 package drive

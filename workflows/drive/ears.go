@@ -105,7 +105,7 @@ func (e *Ears[E]) refusal(event E) error {
 	return nil
 }
 
-// receive takes one signal; false if there is none.
+// receive takes one signal, and returns false without one.
 func (e *Ears[E]) receive(s signal[E]) bool {
 	var in Request
 	var into any

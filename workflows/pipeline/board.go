@@ -52,8 +52,8 @@ func (p *run) state() State {
 	return now
 }
 
-// glance is the state without what may be large: an update's result, and the
-// input of an activity, are in the history for ever.
+// glance returns the state without its large fields: the result of an update and the
+// input of an activity stay in the history.
 func (p *run) glance() State {
 	now := p.state()
 	now.Request, now.Trace = "", []pipeline.Segment{}
@@ -67,13 +67,12 @@ func (p *run) timeline() ([]pipeline.Entry, error) {
 	return p.core.Timeline(), nil
 }
 
-// shownSegments is how many segments the board shows: the newest.
+// shownSegments is the number of segments on the board, the newest.
 const shownSegments = 30
 
-// board is the Markdown in the making.
 type board struct{ drive.Board }
 
-// markdown is the run as Markdown.
+// markdown formats the run for the Web UI.
 func markdown(s acts.State, p acts.Prepared) string {
 	var b board
 	headline := s.Status
@@ -104,7 +103,7 @@ func markdown(s acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// trace is the table of what has ended.
+// trace prints a table of ended segments.
 func (b *board) trace(trace []pipeline.Segment) {
 	if len(trace) == 0 {
 		return
@@ -119,7 +118,7 @@ func (b *board) trace(trace []pipeline.Segment) {
 		if g.Action != pipeline.NoAction {
 			then = string(g.Action) + " " + g.To
 		}
-		number := "–" // of one that came to an end without a directory
+		number := "–" // the segment has no directory
 		if g.Number > 0 {
 			number = strconv.Itoa(g.Number)
 		}

@@ -23,18 +23,18 @@ type Input struct {
 	Request string `json:"request"`
 	ID      string `json:"id,omitempty"` // default: the workflow ID
 
-	// Pipeline names one that was registered on this machine's stack. Config is one
-	// as JSON; it can name the worker's providers, never define them.
+	// Pipeline names a pipeline that is registered on the local stack; Config is one as
+	// JSON. Config can name the worker's providers, never define them.
 	Pipeline string          `json:"pipeline,omitempty"`
 	Config   json.RawMessage `json:"config,omitempty"`
 
-	// Continued carries a run over continue-as-new; a client that sets it is refused.
+	// Continued carries a run over continue-as-new; validate refuses it from clients.
 	Continued *Continued `json:"continued,omitempty"`
 
 	malformed string
 }
 
-// UnmarshalJSON never fails; what is wrong with the input is said by validate.
+// UnmarshalJSON never fails; validate reports a malformed input.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
 	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
@@ -43,8 +43,7 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Continued is what a run carries over continue-as-new. Nothing is running
-// then.
+// Continued carries a run without running steps over continue-as-new.
 type Continued struct {
 	Core     *pipeline.State `json:"core"`
 	Prepared acts.Prepared   `json:"prepared"`
@@ -52,10 +51,10 @@ type Continued struct {
 	Traced   int             `json:"traced"`   // entries of the trace on record
 }
 
-// State is the answer to StateQuery of a pipeline.
+// State is the answer to drive.StateQuery.
 type State = acts.State
 
-// Result is how a run ended.
+// Result is the result of a run.
 type Result = acts.Result
 
 // validate refuses an input that cannot become a run.

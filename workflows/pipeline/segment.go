@@ -18,29 +18,29 @@ import (
 	"conclave/workflows/session"
 )
 
-// segmentTime bounds one attempt of a segment. A pipeline has no clock of its own:
-// what bounds a step is its model calls.
+// segmentTime bounds one attempt of a segment. A pipeline has no clock: model calls bound
+// its steps.
 const segmentTime = 24 * time.Hour
 
-// segment is a segment under way: an activity, or the session of a team and the
-// activity that keeps what it came to.
+// segment is a running segment: an activity, or for a session step three in turn: the
+// activity that asks the team, the team's session, and the activity that stores its
+// decision.
 type segment struct {
 	p       *run
 	launch  pipeline.Launch
 	cancel  workflow.CancelFunc
 	stopped bool
 
-	asking   workflow.Future              // the question of a session step; nil if there is none
-	team     workflow.ChildWorkflowFuture // its session; nil before it is asked, and after it has answered
-	session  string                       // ID of that session
-	renamed  bool                         // its first ID was another's
-	waiting  []teamSignal                 // what people asked of the run meanwhile, for each session that is tried
-	spent    llm.Usage                    // by it, once it has decided
-	activity workflow.Future              // nil until the session has answered
+	question workflow.Future              // nil unless the team's question is being written
+	team     workflow.ChildWorkflowFuture // nil unless the session is running
+	session  string                       // ID of the session
+	renamed  bool                         // the first ID belonged to another session
+	verbs    []teamVerb                   // asked of the run since the segment began
+	spent    llm.Usage                    // by the session, once it has decided
+	activity workflow.Future              // nil until the segment's own activity runs
 	ctx      workflow.Context
 }
 
-// launch starts a segment.
 func (p *run) launch(l pipeline.Launch) {
 	s := &segment{p: p, launch: l}
 	s.ctx, s.cancel = workflow.WithCancel(p.ctx)
@@ -52,23 +52,23 @@ func (p *run) launch(l pipeline.Launch) {
 	s.ask()
 }
 
-// ask has the question of a session step put together.
+// ask starts the activity that writes the team's question.
 func (s *segment) ask() {
 	ctx := drive.Preparing(s.ctx, s.launch.Step+" · the team's question")
-	s.asking = workflow.ExecuteActivity(ctx, acts.AskTeamName, s.input(nil))
+	s.question = workflow.ExecuteActivity(ctx, acts.AskTeamName, s.input(nil))
 }
 
 func (s *segment) input(d *acts.TeamDecision) acts.SegmentInput {
 	return acts.SegmentInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
 }
 
-// begin starts the activity. Its ID is typable, for `temporal activity …`.
+// begin starts the activity of the segment.
 func (s *segment) begin(d *acts.TeamDecision) {
 	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), segmentSummary(s.launch), segmentTime)
 	s.activity = workflow.ExecuteActivity(ctx, acts.RunSegmentName, s.input(d))
 }
 
-// segmentSummary is the segment in the Web UI's event list.
+// segmentSummary describes a segment in the event list of the Web UI.
 func segmentSummary(l pipeline.Launch) string {
 	text := fmt.Sprintf("%s · %s", l.Step, l.Kind)
 	switch {
@@ -80,44 +80,42 @@ func segmentSummary(l pipeline.Launch) string {
 	return text
 }
 
-// stop ends the segment. Whether it is to go on later is the core's business.
+// stop cancels the segment, for good or until the core launches it again.
 func (s *segment) stop() {
 	s.stopped = true
 	s.cancel()
 }
 
-// signal passes on to a session step's team what a person asked of the run.
+// signal passes a verb on to the team of a session step.
 func (s *segment) signal(ctx workflow.Context, name string, input any) {
-	if s.team == nil && s.asking == nil {
+	if s.team == nil && s.question == nil {
 		return
 	}
-	s.waiting = append(s.waiting, teamSignal{name, input}) // also for a session that takes its place
+	s.verbs = append(s.verbs, teamVerb{name, input}) // for a session that replaces this one, too
 	if s.team != nil {
-		// A session that has just ended takes no signal, and needs none.
 		s.team.SignalChildWorkflow(ctx, name, input)
 	}
 }
 
-// teamSignal is what a person asked of the run while its team was to be asked, or at
-// work.
-type teamSignal struct {
+// teamVerb is a verb for the team of a session step.
+type teamVerb struct {
 	name  string
 	input any
 }
 
-// hear waits for what the segment waits for.
-func (s *segment) hear(selector workflow.Selector) {
+// addTo has the selector take the next result of the segment.
+func (s *segment) addTo(selector workflow.Selector) {
 	switch {
 	case s.activity != nil:
 		selector.AddFuture(s.activity, func(f workflow.Future) { s.ended(s.p.ctx, f) })
 	case s.team != nil:
 		selector.AddFuture(s.team, func(f workflow.Future) { s.answered(f) })
-	case s.asking != nil:
-		selector.AddFuture(s.asking, func(f workflow.Future) { s.asked(f) })
+	case s.question != nil:
+		selector.AddFuture(s.question, func(f workflow.Future) { s.asked(f) })
 	}
 }
 
-// asked starts the session of the team.
+// asked starts the team's session with its question.
 func (s *segment) asked(f workflow.Future) {
 	var q acts.TeamQuestion
 	if err := f.Get(s.p.ctx, &q); err != nil {
@@ -129,25 +127,24 @@ func (s *segment) asked(f workflow.Future) {
 		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + s.launch.Step,
 	})
 	s.team = workflow.ExecuteChildWorkflow(ctx, session.Type, session.Input{Query: q.Query, Team: q.Team, Config: q.Config})
-	s.asking = nil
-	for _, sig := range s.waiting {
+	s.question = nil
+	for _, sig := range s.verbs {
 		s.team.SignalChildWorkflow(s.p.ctx, sig.name, sig.input)
 	}
 }
 
-// answered has the team's decision kept as the step's.
+// answered stores the team's decision as the result of the step.
 func (s *segment) answered(f workflow.Future) {
 	var r session.Result
 	err := f.Get(s.p.ctx, &r)
 	s.team = nil
 	switch {
 	case err != nil && !s.stopped && !s.renamed && taken(err):
-		// A reset to where the session began kept its ID, which is that of the one
-		// before the reset.
+		// A reset run asks for the ID that the run before the reset has used.
 		s.renamed = true
 		s.ask()
 	case err != nil && !s.stopped && temporal.IsCanceledError(err):
-		// Not the run was cancelled, but the session: to ask again would undo that.
+		// A person cancelled the session, not the run: asking again would undo that.
 		s.over(pipeline.Broke{Launch: s.launch.ID, Usage: s.details(err).Usage, Cause: pipeline.Failure{
 			Type: activities.Cancelled, Message: "the session " + s.session + " was cancelled",
 		}})
@@ -165,14 +162,14 @@ func (s *segment) answered(f workflow.Future) {
 	}
 }
 
-// taken reports of a session that it could not begin because there is one with its
-// ID: one that has ended, or one that is at work.
+// taken reports whether the error of a child says that its session ID is in use, by a
+// running session or an ended one.
 func taken(err error) bool {
-	var running *temporal.ChildWorkflowExecutionAlreadyStartedError
-	return errors.As(err, &running) || drive.Failure(err).Type == activities.SessionTaken
+	_, running := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
+	return running || drive.Failure(err).Type == activities.SessionTaken
 }
 
-// ended feeds the outcome of the activity to the core.
+// ended steps the core with the end of the activity.
 func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
 	var r acts.SegmentResult
 	if err := f.Get(ctx, &r); err != nil {
@@ -192,16 +189,16 @@ func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
 	})
 }
 
-// over tells the core how the segment ended.
+// over steps the core with the end of the segment.
 func (s *segment) over(e pipeline.Event) {
 	s.p.segment = nil
 	s.p.core.Step(e)
 }
 
-// unfinished is a final error as an event.
+// unfinished converts a final error to an event.
 func (s *segment) unfinished(err error) pipeline.Event {
 	detail := s.details(err)
-	if detail.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // it did not come to saying what its team spent
+	if detail.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // the activity did not report its team's usage
 		detail.Usage = s.spent
 	}
 	if s.stopped || temporal.IsCanceledError(err) {

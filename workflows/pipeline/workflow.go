@@ -9,9 +9,9 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Pipeline runs a step graph: one durable activity, or the session of a team, for
-// each segment. A run that ends with the status error completes the workflow;
-// only invalid input fails it.
+// Workflow runs a step graph: one durable activity, or the session of a team, for each
+// segment. A run with the status error completes the workflow; only invalid input fails
+// it.
 func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	p, err := newRun(ctx, in)
 	if err != nil {
@@ -104,8 +104,8 @@ func (p *run) prepare() error {
 	return nil
 }
 
-// carryOut does what the core decided. The memo is set before a segment is
-// stopped: what a step is told outruns its end.
+// carryOut carries out the commands of the core. The memo, with the doorbell in it, is set
+// before a segment is stopped, so that the step can read why.
 func (p *run) carryOut(commands []pipeline.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -118,7 +118,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			p.memo.Bell.Directive = p.directive()
 		case pipeline.Done:
 			p.outcome = &c.Outcome
-		case pipeline.Launch, pipeline.Hold, pipeline.Release: // act
+		case pipeline.Launch, pipeline.Hold, pipeline.Release: // below
 		}
 	}
 	p.show()
@@ -136,12 +136,12 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			if p.segment != nil {
 				p.segment.signal(p.ctx, drive.SaySignal, drive.Request{Text: c.Text})
 			}
-		case pipeline.Ring, pipeline.Done: // noted
+		case pipeline.Ring, pipeline.Done: // above
 		}
 	}
 }
 
-// ring tells the running step how many human messages there are.
+// ring rings the doorbell with the numbers of the human messages.
 func (p *run) ring(messages int) {
 	p.memo.Bell.Epoch++
 	p.memo.Bell.Messages = nil
@@ -150,7 +150,7 @@ func (p *run) ring(messages int) {
 	}
 }
 
-// directive is what a step that is stopped is told by the doorbell.
+// directive returns the directive to a step that is being stopped.
 func (p *run) directive() step.Directive {
 	if p.core.Paused {
 		return step.Pausing
@@ -173,7 +173,7 @@ func (p *run) selectSegment(selector workflow.Selector) bool {
 	if p.segment == nil {
 		return false
 	}
-	p.segment.hear(selector)
+	p.segment.addTo(selector)
 	return true
 }
 

@@ -50,10 +50,9 @@ func (s *run) state() State {
 	return now
 }
 
-// board is the Markdown in the making.
 type board struct{ drive.Board }
 
-// markdown is the run as Markdown.
+// markdown formats the run for the Web UI.
 func markdown(r State, p acts.Prepared) string {
 	var b board
 	headline := string(r.Status)
@@ -77,7 +76,7 @@ func markdown(r State, p acts.Prepared) string {
 	return b.String()
 }
 
-// steps is the table of the steps, those that have not begun included.
+// steps prints a table of all steps.
 func (b *board) steps(r State) {
 	b.WriteString("| step | | status | time | evidence |\n|---|---|---|---|---|\n")
 	for i, ref := range r.Plan {

@@ -74,13 +74,13 @@ func (s *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	return nil
 }
 
-// same reports whether a result is on record as it is. What a cancelled step has
-// spent is learnt last.
+// same reports whether a result is unchanged since its record. The usage of a cancelled
+// step is reported last.
 func same(a, b scenario.Result) bool {
 	return a.ID == b.ID && a.Status == b.Status && a.Cost.ModelCalls == b.Cost.ModelCalls
 }
 
-// result is the run as it stands.
+// result returns the present state of the run as its result.
 func (s *run) result() Result {
 	r := Result{
 		RunID: s.id, Scenario: s.in.Plan.Slug, Title: s.in.Plan.Title, Status: scenario.Running, StartedAt: s.begun.UTC(), Steps: []scenario.Result{},

@@ -23,30 +23,26 @@ const (
 
 // Bounds of a run's input.
 const (
-	// MaxDefinition is the most that the files of the steps and prd.md have together, in
-	// bytes.
+	// MaxDefinition bounds the files of the steps and prd.md together, in bytes.
 	MaxDefinition = 512 << 10
 
-	// DefaultStepSeconds is how long a step may take, unless told otherwise;
-	// MaxStepSeconds is the most that can be asked for.
+	// DefaultStepSeconds is the default time limit of a step, MaxStepSeconds the highest.
 	DefaultStepSeconds = 30 * 60
 	MaxStepSeconds     = 24 * 60 * 60
 )
 
 // Input starts a run of a scenario.
 type Input struct {
-	// Project names where the scenario comes from, for people.
+	// Project is the scenario's origin, for people.
 	Project string `json:"project,omitempty"`
 
-	// Plan, Files (by the names in the plan) and PRD are the definition. The run keeps
-	// them as they are.
+	// Plan, Files (by their names in the plan) and PRD are the definition of the run.
 	Plan  scenario.Plan     `json:"plan"`
 	Files map[string]string `json:"files,omitempty"`
 	PRD   string            `json:"prd,omitempty"`
 
-	// PRDHash is given instead of PRD if prd.md has credentials, which everybody sees
-	// who sees the input: acts.PRDHash of what was put into the workers' store at
-	// acts.PRDKey before.
+	// PRDHash replaces PRD if prd.md has credentials, since an input is not secret. It is
+	// the acts.PRDHash of a file that the client has stored at acts.PRDKey.
 	PRDHash string `json:"prd_sha256,omitempty"`
 
 	// Team names a team of one agent; Config is one as JSON. It can name the worker's
@@ -56,23 +52,21 @@ type Input struct {
 
 	RunID string `json:"run_id,omitempty"` // default: the workflow ID
 
-	// After is a run number above which the run's has to be: the highest that whoever
-	// starts it knows.
+	// After is the highest run number that the client knows: the run gets a higher one.
 	After int `json:"after,omitempty"`
 
-	// Resume goes on with the run RunID of the scenario Plan.Slug, from its first step
-	// that did not pass, with the definition that it began with. Of the rest, only Team
-	// or Config and StepTimeoutSeconds may be given.
+	// Resume goes on with the run RunID of the scenario Plan.Slug from its first step that
+	// did not pass, by its original definition. Only Team or Config and
+	// StepTimeoutSeconds may be set with it.
 	Resume bool `json:"resume,omitempty"`
 
-	// StepTimeoutSeconds bounds each step, from when its agent begins;
-	// DefaultStepSeconds if 0.
+	// StepTimeoutSeconds bounds each step; 0 is DefaultStepSeconds.
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"`
 
 	malformed string
 }
 
-// UnmarshalJSON never fails; what is wrong with the input is said by validate.
+// UnmarshalJSON never fails; validate reports a malformed input.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
 	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
@@ -81,14 +75,13 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// State is the answer to StateQuery of a scenario, and of its updates.
+// State is the answer to drive.StateQuery, and of updates.
 type State = acts.State
 
-// Event is an entry of the answer to TimelineQuery of a scenario.
+// Event is an entry of the answer to drive.TimelineQuery.
 type Event = acts.Event
 
-// Result is how a run ended: the content of result.json, and the result of
-// the workflow of a run that was not cancelled.
+// Result is the content of result.json, and the result of a run that was not cancelled.
 type Result = acts.Result
 
 // validate refuses an input that cannot become a run.
@@ -118,7 +111,7 @@ func (in Input) validate(id string) error {
 // hashForm is a SHA-256 in hex.
 var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// validateResume refuses what is not looked at when a run is gone on with.
+// validateResume refuses the fields that a resumed run ignores.
 func (in Input) validateResume() error {
 	if err := scenario.CheckSlug(in.Plan.Slug); err != nil {
 		return drive.Invalid("%s", err.Error())
@@ -132,7 +125,7 @@ func (in Input) validateResume() error {
 	return nil
 }
 
-// validateFiles holds the files to the plan.
+// validateFiles refuses files that do not match the plan.
 func (in Input) validateFiles() error {
 	switch {
 	case in.PRD != "" && in.PRDHash != "":

@@ -13,7 +13,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// maxReason bounds why a step came to no verdict, in bytes.
+// maxReason bounds the reason of a step without a verdict, in bytes.
 const maxReason = 2000
 
 // step is a running step.
@@ -26,7 +26,6 @@ type step struct {
 	future  workflow.Future
 }
 
-// launch starts a step. Its activity ID is typable, for `temporal activity …`.
 func (s *run) launch(l scenario.Launch) {
 	t := &step{s: s, launch: l, began: workflow.Now(s.ctx)}
 	ctx, cancel := workflow.WithCancel(s.ctx)
@@ -43,7 +42,7 @@ func (s *run) launch(l scenario.Launch) {
 	})
 }
 
-// stop ends the step. Whether it is to go on later is the core's business.
+// stop cancels the step, for good or until the core launches it again.
 func (t *step) stop() {
 	t.stopped = true
 	t.cancel()
@@ -59,17 +58,17 @@ func (s *run) selectStep(selector workflow.Selector) bool {
 	return true
 }
 
-// worked is how long the step was worked on, before it was suspended, too.
+// spent returns the time that the step has taken, including that before a suspension.
 func (t *step) spent() time.Duration {
 	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
-// ended feeds the outcome of the step to the core.
+// ended steps the core with the end of the step.
 func (t *step) ended(f workflow.Future) {
 	s := t.s
 	event := t.event(f)
 	s.step, s.rest = nil, t.spent()
-	over := s.core.Over // it is the one that was cancelled
+	over := s.core.Over // the run was cancelled
 	s.core.Step(event)
 	switch e := event.(type) {
 	case scenario.Suspended:
@@ -81,7 +80,7 @@ func (t *step) ended(f workflow.Future) {
 		s.noteEnd(over, t.launch.Step, e.Status, e.Error)
 	case scenario.Broke:
 		s.noteEnd(over, t.launch.Step, scenario.Errored, &e.Reason)
-	case scenario.Pause, scenario.Resume, scenario.Cancel: // no ends of steps
+	case scenario.Pause, scenario.Resume, scenario.Cancel: // not ends of steps
 	}
 	s.rest = 0
 }
@@ -97,7 +96,7 @@ func (s *run) noteEnd(over bool, step scenario.StepRef, status scenario.Status, 
 	s.note("step_ended", step.ID, line)
 }
 
-// event is how the step ended, in the core's terms.
+// event converts the end of the step to an event.
 func (t *step) event(f workflow.Future) scenario.Event {
 	id, ms := t.launch.ID, t.spent().Milliseconds()
 	var r acts.StepResult
@@ -107,7 +106,7 @@ func (t *step) event(f workflow.Future) scenario.Event {
 	if !drive.IsToken(t.s.ctx, r.Token, string(id)) || r.Status != scenario.Pass && r.Status != scenario.Fail {
 		return scenario.Broke{
 			Launch: id, Token: drive.Token(t.s.ctx, string(id)), DurationMS: ms,
-			Reason: drive.CompletedByHand + ": the activity was completed from outside with a result that no step came to",
+			Reason: drive.ByHand().Type + ": " + drive.ByHand().Message,
 		}
 	}
 	return scenario.Reported{
@@ -115,7 +114,7 @@ func (t *step) event(f workflow.Future) scenario.Event {
 	}
 }
 
-// unfinished is a final error as an event.
+// unfinished converts a final error to an event.
 func (t *step) unfinished(err error) scenario.Event {
 	detail := drive.Details(err, drive.Token(t.s.ctx, string(t.launch.ID)))
 	if t.stopped || temporal.IsCanceledError(err) {

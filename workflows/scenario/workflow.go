@@ -10,8 +10,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Scenario runs a scenario: one durable activity for each step. A run that fails
-// completes the workflow; only invalid input fails it.
+// Workflow runs a scenario: one durable activity for each step. A failed run completes the
+// workflow; only invalid input fails it.
 func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	s, err := newRun(ctx, in)
 	if err != nil {
@@ -96,9 +96,8 @@ func (s *run) execute() (Result, error) {
 	}
 }
 
-// prepare claims the run and starts the core. It is finished also if the run is
-// cancelled meanwhile, so that what was begun can be completed; but a store that is
-// away does not keep the run from ending.
+// prepare claims the run and starts the core. Cancellation does not interrupt it, so that
+// a claimed run can be completed, unless the store is away.
 func (s *run) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
@@ -125,7 +124,7 @@ func (s *run) prepare() error {
 	return nil
 }
 
-// start makes the core.
+// start makes the core from the prepared run.
 func (s *run) start() {
 	p := s.prepared
 	s.core = scenario.New(p.Plan, p.Earlier)
@@ -140,7 +139,7 @@ func (s *run) start() {
 	}
 }
 
-// carryOut does what the core decided.
+// carryOut carries out the commands of the core.
 func (s *run) carryOut(commands []scenario.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -157,7 +156,7 @@ func (s *run) carryOut(commands []scenario.Command) {
 	s.show()
 }
 
-// finish notes that the run is over.
+// finish notes the end of the run.
 func (s *run) finish(status scenario.Status) {
 	if s.over {
 		return

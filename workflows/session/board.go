@@ -12,7 +12,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show makes the Web UI, the CLI and describe readable without reading JSON.
+// show makes the session readable without JSON: in the Web UI, and in the memo, which
+// needs no worker.
 func (s *session) show() {
 	workflow.SetCurrentDetails(s.ctx, scoreboard(s.stateNow(), s.prepared))
 	s.setMemo(s.ctx, s.memoStatus())
@@ -80,7 +81,7 @@ func (s *session) stateNow() State {
 	return now
 }
 
-// status is how the session stands: running, held or not, or how it ended.
+// status returns the status of the session: running, or the end.
 func (s *session) status() string {
 	switch {
 	case s.ctx.Err() != nil:
@@ -92,10 +93,9 @@ func (s *session) status() string {
 	}
 }
 
-// board is the Markdown in the making.
 type board struct{ drive.Board }
 
-// scoreboard is the session as Markdown.
+// scoreboard formats the session for the Web UI.
 func scoreboard(s acts.State, p acts.Prepared) string {
 	var b board
 	b.Print("**%s** · round %d%s · %s\n\n", headline(s), s.Round, restart(s), drive.Cost(s.Cost))
@@ -112,7 +112,7 @@ func scoreboard(s acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// held says what a held session waits for, and which commands release it.
+// held prints why the session is held, and the commands that release it.
 func (b *board) held(s acts.State) {
 	if s.Status != drive.Running {
 		return
@@ -127,17 +127,17 @@ func (b *board) held(s acts.State) {
 	}
 }
 
-// commands are what releases a held session, the one that lets it go on first.
+// commands prints the commands that release a held session.
 func (b *board) commands(id, goOn string) {
 	b.Print("`conclave %s %s` · `conclave finish %s` · `conclave cancel %s`\n\n", goOn, id, id, id)
 }
 
-// agents is the table of who is where, and below it what went wrong.
+// agents prints a table of the agents, and their failures and stops.
 func (b *board) agents(s acts.State) {
 	if len(s.Agents) == 0 {
 		return
 	}
-	// Half a browser window wide: short columns, or every cell is wrapped.
+	// Short columns fit half a browser window without wrapping.
 	b.WriteString("| agent | state | answer | vote | step | tokens |\n|---|---|---|---|---|---|\n")
 	for _, a := range s.Agents {
 		b.Print("| %s (agent%d) | %s | %s | %s | %d | %d |\n",
@@ -154,7 +154,7 @@ func (b *board) agents(s acts.State) {
 	}
 }
 
-// stopWord makes of blocked what catches the eye: a person can help.
+// stopWord emphasizes blocked, since a person can help.
 func stopWord(status coordination.StopStatus) string {
 	if status == coordination.Blocked {
 		return "**blocked**"
@@ -170,7 +170,7 @@ func restart(s acts.State) string {
 	return fmt.Sprintf(" · attempt %d", s.Attempt)
 }
 
-// messages counts what people have said.
+// messages prints the number of human messages.
 func messages(s acts.State) string {
 	switch s.Messages {
 	case 0:
@@ -181,7 +181,7 @@ func messages(s acts.State) string {
 	return fmt.Sprintf(" · %d human messages", s.Messages)
 }
 
-// freshVotes is the tally, in configured order.
+// freshVotes prints the tally in configured order.
 func freshVotes(s acts.State) string {
 	var counts []string
 	for _, a := range s.Agents {
@@ -224,7 +224,7 @@ func agentState(phase coordination.Phase, a coordination.AgentView) string {
 	return strings.ReplaceAll(string(a.Status), "_", " ")
 }
 
-// voteCell is the agent's vote or, where parts of the work are divided, its stop.
+// voteCell prints the agent's vote or stop.
 func voteCell(a coordination.AgentView) string {
 	switch {
 	case a.Stop != nil:

@@ -8,33 +8,32 @@ import (
 	"conclave/engine/coordination"
 )
 
-// clock is the session's time. It stands still while the session is held.
+// clock is the session's clock. It stands still while the session is held.
 type clock struct {
-	left   time.Duration // when it last began to run, or what it stands at
+	left   time.Duration // when it last began to run, or while it stands still
 	since  time.Time     // when it began to run
-	grace  time.Duration // how long before the end the core is warned; 0 for never
+	grace  time.Duration // time before the end at which the core is warned; 0 for never
 	warned bool
 	over   bool
 
-	up   workflow.Future     // the end; nil if it stands still or has come
-	near workflow.Future     // the warning; nil if there is none to come
-	stop workflow.CancelFunc // nil if it stands still
+	up   workflow.Future     // the end; nil if the clock stands still or is over
+	near workflow.Future     // the warning; nil if none is due
+	stop workflow.CancelFunc // nil if the clock stands still
 }
 
-// setClock gives the session its time. However short that is, the warning leaves
-// most of it.
+// setClock sets the clock and starts it. The warning comes at most a quarter of the
+// session's time before the end.
 func (s *session) setClock(seconds int, warned bool) {
 	s.clock.left, s.clock.warned = time.Duration(seconds)*time.Second, warned
-	const most = 4 // a quarter of the session's time
 	total := time.Duration(s.prepared.TimeoutSeconds) * time.Second
-	s.clock.grace = min(time.Duration(s.prepared.GraceSeconds)*time.Second, total/most)
+	s.clock.grace = min(time.Duration(s.prepared.GraceSeconds)*time.Second, total/4)
 	if !s.core.Held() {
 		s.runClock()
 	}
 }
 
-// windClock stops the clock of a held session, and lets it run on afterwards.
-// Both are worth a status.json.
+// windClock stops the clock of a held session and starts it again afterwards. Either
+// needs a record.
 func (s *session) windClock() {
 	c := &s.clock
 	switch held := s.core.Held(); {
@@ -63,7 +62,7 @@ func (s *session) runClock() {
 	}
 }
 
-// timeLeft of the session.
+// timeLeft returns the rest of the session's time.
 func (s *session) timeLeft() time.Duration {
 	if s.clock.stop == nil {
 		return s.clock.left
@@ -71,8 +70,8 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// selectClock has the selector step the core when the time is nearly over, and
-// when it is.
+// selectClock has the selector step the core when the time is nearly over and when it is
+// over.
 func (s *session) selectClock(selector workflow.Selector) {
 	c := &s.clock
 	if c.near != nil {

@@ -1,8 +1,8 @@
 // Package session is the workflow in which a team takes a query to a decision, by the
 // rules of engine/coordination.
 //
-// Start with Workflow in workflow.go. step.go launches steps and outcome.go converts
-// their ends to events, person.go has the verbs, clock.go the session's time, record.go
-// the ledger, memo.go and board.go make the session readable from outside, end.go
-// completes it. messages.go has the input and the result.
+// Start with Workflow in workflow.go, which also has the verbs. step.go launches steps and
+// converts their ends to events, clock.go has the session's time, record.go the ledger,
+// board.go makes the session readable from outside, end.go completes it. messages.go has
+// the input and the result.
 package session

@@ -45,7 +45,7 @@ func (s *session) end() (Result, error) {
 	return result, nil
 }
 
-// finalOf is where the final answer of a decision is.
+// finalOf locates the final answer of a decision.
 func finalOf(d coordination.Decision, path string) *acts.FinalAnswer {
 	final := &acts.FinalAnswer{Agent: d.Winner, Label: finalAnswer(d), Path: path}
 	if d.Final != nil {
@@ -54,7 +54,7 @@ func finalOf(d coordination.Decision, path string) *acts.FinalAnswer {
 	return final
 }
 
-// finalAnswer is the label of what the session came to.
+// finalAnswer returns the label of the final answer.
 func finalAnswer(d coordination.Decision) string {
 	if d.Final != nil {
 		return d.Final.Label
@@ -62,7 +62,7 @@ func finalAnswer(d coordination.Decision) string {
 	return d.WinnerLabel
 }
 
-// whyFailed says why a session has no winner.
+// whyFailed explains a session without a winner.
 func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	var causes []string
 	for _, a := range v.Agents {
@@ -80,8 +80,7 @@ func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	return why
 }
 
-// whyEmpty says what ended a session in which nobody failed and nobody answered,
-// and what to do about it.
+// whyEmpty explains a session without answers and failures, with the remedy.
 func whyEmpty(d coordination.Decision, v coordination.View) string {
 	switch d.Asked {
 	case coordination.Timeout:

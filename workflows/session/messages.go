@@ -21,31 +21,28 @@ const (
 	MemoWinner  = "winner" // label
 )
 
-// Input starts a session. Unknown fields are tolerated, so that stock
-// clients of any version can start one.
+// Input starts a session. Unknown fields are ignored, so that stock clients of any version
+// can start one.
 type Input struct {
 	Query     string `json:"query"`
 	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
 
-	// Team names a team of the worker, "default" if neither it nor Config is given.
-	Team string `json:"team,omitempty"`
-	// Config is a team as JSON. It can name the worker's providers, never define them.
+	// Team names a team of the worker; Config is one as JSON, which can name the worker's
+	// providers, never define them. Without both the team is "default".
+	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
 	EvalCriteria json.RawMessage `json:"eval_criteria,omitempty"`
 	// History holds earlier turns; not available in this version.
 	History json.RawMessage `json:"history,omitempty"`
 
-	// Continued carries a session over continue-as-new; a client that sets it is
-	// refused.
+	// Continued carries a session over continue-as-new; validate refuses it from clients.
 	Continued *Continued `json:"continued,omitempty"`
 
-	// malformed is why the input could not be decoded: a session that cannot be
-	// understood fails with a reason instead of hanging in its first task.
-	malformed string
+	malformed string // the error of decoding, which would otherwise hang the first task
 }
 
-// UnmarshalJSON never fails; what is wrong with the input is said by validate.
+// UnmarshalJSON never fails; validate reports a malformed input.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
 	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
@@ -54,40 +51,34 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Result is how a session ended.
+// Result is the result of a session.
 type Result struct {
 	SessionID       string         `json:"session_id"`
 	Status          string         `json:"status"`
 	Winner          string         `json:"winner"`
 	WinnerLabel     string         `json:"winner_label"`
-	Answer          string         `json:"answer"` // cut at 8 KB
+	Answer          string         `json:"answer"` // truncated to 8 KB
 	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
 	AnswerPath      *string        `json:"answer_path"` // null without an answer
 	Votes           map[string]int `json:"votes"`       // target to count
 	Rounds          int            `json:"rounds"`
 	Cost            llm.Usage      `json:"cost"`
 
-	// Error says why a failed session has no answer.
+	// Error is the reason of a session without an answer.
 	Error *artifact.Error `json:"error,omitempty"`
 }
 
-// State is the answer to StateQuery.
+// State is the answer to drive.StateQuery.
 type State = acts.State
 
-// Continued is what a session carries over continue-as-new. No step is running
-// then.
+// Continued carries a session without running steps over continue-as-new.
 type Continued struct {
 	Core     *coordination.State `json:"core"`
 	Prepared acts.Prepared       `json:"prepared"`
 
-	// Recorded is the number of the last event that Record has written.
-	Recorded int `json:"recorded"`
-
-	// SecondsLeft of the session's time.
-	SecondsLeft int `json:"seconds_left"`
-
-	// Warned says that the core has been told that the time is nearly over.
-	Warned bool `json:"warned,omitempty"`
+	Recorded    int  `json:"recorded"`         // number of the last event on record
+	SecondsLeft int  `json:"seconds_left"`     // of the session's time
+	Warned      bool `json:"warned,omitempty"` // TimeShort was stepped
 }
 
 // validate refuses an input that cannot become a session. id is its session ID;

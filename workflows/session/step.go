@@ -21,8 +21,8 @@ type running struct {
 	future workflow.Future
 	cancel workflow.CancelFunc
 
-	// cancelled says that the core wanted the step ended. Unless it acted before, it is
-	// suspended, whatever its error says.
+	// cancelled says that the core has cancelled the step. Unless it acted before, any error
+	// counts as a suspension.
 	cancelled bool
 }
 
