@@ -94,7 +94,7 @@ func TestRule07_StopIsForDecomposition(t *testing.T) {
 
 // 8. Seed 001: "missing workflow decision after tool/text output is rejected and
 // retried": what is not accepted ends the step, and an earlier vote stays.
-func TestRule08_NotAcceptedLeavesTheAgentAsItWas(t *testing.T) {
+func TestRule08_RefusedActionKeepsTheStatus(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	p.batch(p.vote("a", "a"), p.vote("b", "b")) // split: everybody votes again
@@ -156,7 +156,7 @@ func TestRule10_Usage(t *testing.T) {
 }
 
 // 10. DESIGN: "a step ended so is suspended: no failure, no counted step". It costs.
-func TestRule10_SuspendedStepOnlyCosts(t *testing.T) {
+func TestRule10_SuspendedStepCountsOnlyUsage(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
 	for range 5 {

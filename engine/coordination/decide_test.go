@@ -214,7 +214,7 @@ func TestRule34_Shares(t *testing.T) {
 }
 
 // 34. Nor are they when steps go on: each has an equal share of what is left then.
-func TestRule34_SharesOfStepsThatGoOn(t *testing.T) {
+func TestRule34_SharesOfResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.Budget.Tokens = 900 }, "a", "b", "c"))
 	p.batch(c.Pause{})
@@ -243,7 +243,7 @@ func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
 
 // 35. DESIGN: "A forced decision (..., no active agent left)". CONTRACT: its status is
 // plurality, the answers that are there decide.
-func TestRule35_NobodyActive(t *testing.T) {
+func TestRule35_NoActiveAgent(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	d := decision(t, p.batch(p.fail("a"), p.fail("b")))
@@ -277,7 +277,7 @@ func TestRule37_Limit(t *testing.T) {
 // 38. CONTRACT: "skip_voting and decomposition end presented"; "Decomposition's winner
 // is the presenter". Where the presenter has no answer of its own, the first
 // configured agent's stands until it has presented.
-func TestRule38_WhoseAnswerStands(t *testing.T) {
+func TestRule38_StandingAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		set  func(*c.Config)
@@ -331,7 +331,7 @@ func TestRule39_Revotes(t *testing.T) {
 }
 
 // 39. Only agents below the limit vote again; if nobody is, limit.
-func TestRule39_RevoteOfThoseWithStepsLeft(t *testing.T) {
+func TestRule39_RevoteBelowTheStepLimit(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 3 }, "a", "b"))
 	missed := c.Voted{End: c.End{Launch: p.latest["a"], Step: 2}, Target: "a"}

@@ -20,7 +20,7 @@ func rings(commands []c.Command) []c.Ring {
 
 // 22. Seed 003: "When an agent provides a new answer, inject that information into
 // other agents' ongoing work instead of restarting them." The bell tells them.
-func TestRule22_RungForAnAnswer(t *testing.T) {
+func TestRule22_RingsForAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(injecting, "b", "a", "c"))
 	require.Equal(t, []c.Ring{{Epoch: 1, Answers: []c.Shown{
@@ -43,7 +43,7 @@ func TestRule22_OneRingForABatch(t *testing.T) {
 
 // 22. DESIGN: the doorbell costs "one event per change": it is not rung when nobody
 // who works has anything from it.
-func TestRule22_NeverForNothing(t *testing.T) {
+func TestRule22_NoRingWithoutNews(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		set  func(*c.Config)
@@ -95,7 +95,7 @@ func TestRule22_Directives(t *testing.T) {
 }
 
 // 22. When nobody works there is nobody to be told.
-func TestRule22_NobodyToTell(t *testing.T) {
+func TestRule22_NoRingWithoutARunningStep(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a"))
 	require.Empty(t, rings(p.batch(c.Pause{})))

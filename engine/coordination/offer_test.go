@@ -40,7 +40,7 @@ func TestRule11_AnswersPerAgent(t *testing.T) {
 // 11. Seed 001: "max_new_answers_global". DESIGN: "Permitted actions are computed at
 // launch": a running step that may answer keeps its place, so the last place is not
 // promised twice.
-func TestRule11_AnswersOfAllAreReserved(t *testing.T) {
+func TestRule11_GlobalLimitIsReserved(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *c.Config) { o.AnswersGlobal, o.Pacing = 4, c.Continuous }, "a", "b", "c")
 	p := answered(config)
@@ -54,7 +54,7 @@ func TestRule11_AnswersOfAllAreReserved(t *testing.T) {
 
 // 11. The global limit holds for first answers, too: who has none may vote, but not
 // before there is something to vote for.
-func TestRule11_NobodyIsLaunchedWithoutAnAction(t *testing.T) {
+func TestRule11_NoLaunchWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *c.Config) { o.AnswersGlobal = 1 }, "a", "b"))
 	require.Equal(t, map[string][]c.Action{"a": answerOnly}, offers(p.drain()), "DESIGN: no step is launched with none")
@@ -101,7 +101,7 @@ func TestRule12_LeadCap(t *testing.T) {
 
 // 12. Seed 001: "max revision lead over slowest active peer": one who has voted,
 // failed or reached its limit of steps holds nobody back.
-func TestRule12_OnlyPeersThatWillComeUpCount(t *testing.T) {
+func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 	t.Parallel()
 	one := 1
 	config := teamWith(func(o *c.Config) { o.LeadCap, o.MaxStepsPerAgent = &one, 4 }, "a", "slow")
@@ -127,7 +127,7 @@ func TestRule12_OnlyPeersThatWillComeUpCount(t *testing.T) {
 
 // 12. Seed 001: "pre-start fairness pause: prevents expensive rounds that would fail
 // fairness anyway". It lasts only while such a peer works.
-func TestRule12_PauseWhileASlowerPeerWorks(t *testing.T) {
+func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 	t.Parallel()
 	one := 1
 	p := start(teamWith(func(o *c.Config) { o.LeadCap, o.Pacing = &one, c.Continuous }, "a", "b", "slow"))
@@ -138,7 +138,7 @@ func TestRule12_PauseWhileASlowerPeerWorks(t *testing.T) {
 
 // 12. DESIGN: "over the cap means vote-only". With cap 0, where everybody would wait
 // for everybody, nobody waits for ever.
-func TestRule12_CapZeroComesToADecision(t *testing.T) {
+func TestRule12_CapZeroDecides(t *testing.T) {
 	t.Parallel()
 	for _, pacing := range []c.Pacing{c.Rounds, c.Continuous} {
 		none := 0
@@ -260,7 +260,7 @@ func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 }
 
 // 15. An agent that cannot give what it owes is no reason to wait for ever.
-func TestRule15_OwedButNotToBeHad(t *testing.T) {
+func TestRule15_OwedButImpossible(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *c.Config) { o.SkipVoting, o.AnswersGlobal = true, 1 }, "a", "b"))
 	require.Equal(t, []string{"a"}, launched(p.drain()))

@@ -14,8 +14,8 @@ import (
 // from it is found by reading the book again from the beginning. It shares
 // nothing with the package but the types of its seams.
 //
-// It is in three files: this one knows what the book says, take_test.go writes
-// into it what happened, foretell_test.go says what the next Drain must give.
+// It is in three files: this one knows what the book says, oracle_step_test.go writes
+// into it what happened, oracle_drain_test.go says what the next Drain must give.
 type oracle struct {
 	config c.Config // as Start reads it
 

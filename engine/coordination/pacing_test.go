@@ -22,7 +22,7 @@ func TestRule18_WhoIsLaunched(t *testing.T) {
 
 // 18. Seed 000: "ALL agents have completed their current step" with a stop, in
 // decomposition, as with a vote.
-func TestRule18_FreshStopIsLeftAlone(t *testing.T) {
+func TestRule18_FreshStopIsNotLaunched(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
 	require.Equal(t, []string{"b"}, launched(p.batch(p.stop("a", c.Complete), p.exhaust("b"))))
@@ -63,7 +63,7 @@ func continuous(o *c.Config) { o.Pacing = c.Continuous }
 // 20. DESIGN: "an agent is launched as soon as it has something new to look at; an
 // agent whose own answer is the only news waits, but only while another agent is
 // running or launchable".
-func TestRule20_SomethingNew(t *testing.T) {
+func TestRule20_News(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(continuous, "a", "b", "slow"))
 	require.Empty(t, launches(p.batch(p.answer("a"))), "its own answer is no news")
@@ -88,7 +88,7 @@ func TestRule20_FirstStepsOfAnAttempt(t *testing.T) {
 }
 
 // 20. What an agent was told while it worked is nothing new afterwards.
-func TestRule20_WhatWasToldIsNotNew(t *testing.T) {
+func TestRule20_InjectedAnswersAreNotNews(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = c.Continuous, c.Inject }, "a", "b", "slow"))
 	p.batch(p.answer("b"))
@@ -104,7 +104,7 @@ func TestRule20_WhatWasToldIsNotNew(t *testing.T) {
 }
 
 // 20. Nobody is passed over because others go on with a step in the same moment.
-func TestRule20_LaunchedBesideThoseThatGoOn(t *testing.T) {
+func TestRule20_LaunchedWithResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(continuous, "a", "b", "c"))
 	p.batch(p.vote("a", "a"))

@@ -16,7 +16,7 @@ import (
 
 // TestProperties plays random sessions of random teams, with honest, late,
 // impossible and invented events, and holds them to the protocol after every
-// batch: to what the oracle foretells, and to the laws.
+// batch: to what the oracle foretells, and to the invariants.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -28,9 +28,9 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// TestPropertiesOfEvenChance is the same with all choices equally likely, which
+// TestPropertiesWithUniformChoices is the same with all choices equally likely, which
 // splits votes more often; a failure names the seed that it comes from.
-func TestPropertiesOfEvenChance(t *testing.T) {
+func TestPropertiesWithUniformChoices(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
 		chance := rand.New(rand.NewPCG(seed, 0))
@@ -77,10 +77,10 @@ type pick func(n int) int
 // session is a random session under observation.
 type session struct {
 	*player
-	pick   pick
-	temper temper
-	oracle *oracle
-	laws   *laws
+	pick       pick
+	temper     temper
+	oracle     *oracle
+	invariants *invariants
 
 	fed   [][]c.Event   // all batches so far
 	given [][]c.Command // what each of them led to
@@ -106,14 +106,14 @@ func startRandom(choose pick) (*c.State, func(rename func(string) string) *c.Sta
 
 func playRandom(t require.TestingT, choose pick, more func() bool) {
 	state, again := startRandom(choose)
-	s := &session{player: playerOf(state), pick: choose, temper: randomTemper(choose), oracle: newOracle(state), laws: newLaws()}
+	s := &session{player: playerOf(state), pick: choose, temper: randomTemper(choose), oracle: newOracle(state), invariants: newInvariants()}
 	s.feed(t, nil)
 	for more() && !s.state.Done() {
 		s.feed(t, s.randomBatch())
 	}
 	// Every session whose steps end, and that is not held for ever, ends. (The
 	// bound on its launches is a law; this one is on what leads to none.)
-	for rest := 10 * s.laws.bound(s); !s.state.Done(); rest-- {
+	for rest := 10 * s.invariants.bound(s); !s.state.Done(); rest-- {
 		require.Positive(t, rest, "the session goes on for ever")
 		s.feed(t, s.release(t))
 	}
@@ -132,14 +132,14 @@ func (s *session) feed(t require.TestingT, events []c.Event) {
 	for _, e := range events {
 		twin := revived(t, s.state)
 		s.request(t, e)
-		s.laws.observe(s, e)
+		s.invariants.observe(s, e)
 		s.oracle.take(e)
 		s.step(e)
 		twin.Step(e)
 		require.Equal(t, marshal(t, s.state), marshal(t, twin), "after %#v", e)
 	}
 	twin := revived(t, s.state)
-	before := s.laws.before(s)
+	before := s.invariants.before(s)
 	commands := s.drain()
 	require.Equal(t, commands, twin.Drain())
 	require.Equal(t, marshal(t, s.state), marshal(t, twin))
@@ -147,7 +147,7 @@ func (s *session) feed(t require.TestingT, events []c.Event) {
 	s.fed, s.given = append(s.fed, events), append(s.given, commands)
 
 	s.compare(t, commands)
-	s.laws.check(t, s, before, commands)
+	s.invariants.check(t, s, before, commands)
 	s.checkView(t)
 }
 
@@ -174,7 +174,7 @@ func (s *session) request(t require.TestingT, e c.Event) {
 }
 
 // compare holds a Drain to what the oracle foretells, command by command (rule
-// 50). What launches may spend is judged by the laws, and noted by the oracle.
+// 50). What launches may spend is judged by the invariants, and noted by the oracle.
 func (s *session) compare(t require.TestingT, commands []c.Command) {
 	told := len(s.ledger) - len(only[c.Record](commands))
 	want := []c.Command{}

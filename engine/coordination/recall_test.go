@@ -111,7 +111,7 @@ func gist(commands []c.Command) []string {
 	return lines
 }
 
-func TestRecallRecordsOfNobody(t *testing.T) {
+func TestRecallIgnoresUnknownAgents(t *testing.T) {
 	t.Parallel()
 	s := c.Recall(c.Config{Agents: []string{"a", "b"}}, []c.OnRecord{
 		{Agent: "stranger", Step: 1, Steps: 1, Answers: []int{1}},
@@ -151,7 +151,7 @@ func TestRecallStopsAndMessages(t *testing.T) {
 	require.Equal(t, []string{"b"}, launched(s.Drain()))
 }
 
-func TestRecallOfAStepAtWork(t *testing.T) {
+func TestRecallOfARunningStep(t *testing.T) {
 	t.Parallel()
 	s := c.Recall(c.Config{Agents: []string{"a", "b"}}, []c.OnRecord{{Agent: "a", Step: 1, Running: true}}, nil)
 	require.True(t, s.View().Agents[0].Running)

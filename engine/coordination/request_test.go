@@ -37,7 +37,7 @@ func TestRule25_PauseSuspends(t *testing.T) {
 // 25. DESIGN: "A retry is the same step: retry, resume after pause and
 // continue-as-new launch with resume_from": what it may do is what it might, though
 // more has become possible since.
-func TestRule25_GoesOnWithWhatItMight(t *testing.T) {
+func TestRule25_ResumedWithItsActions(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
 	p.batch(c.Pause{})
@@ -50,7 +50,7 @@ func TestRule25_GoesOnWithWhatItMight(t *testing.T) {
 }
 
 // 25. What it might is not always still to be had: then a new step takes its place.
-func TestRule25_ANewStepWhereItMayNot(t *testing.T) {
+func TestRule25_NewStepIfAnActionIsClosed(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.AnswersGlobal = 3 }, "a", "b"))
 	require.Equal(t, answerOrVote, p.last("a").Offered)
@@ -115,7 +115,7 @@ func TestRule27_Park(t *testing.T) {
 func parking(o *c.Config) { o.OnAgentFailure = c.FailurePark }
 
 // 27. A forced decision ends a parked session, its budget does not.
-func TestRule27_WhatReleasesAParkedSession(t *testing.T) {
+func TestRule27_ReleasingAParkedSession(t *testing.T) {
 	t.Parallel()
 	for status, event := range map[c.Status]c.Event{c.Finished: c.Finish{}, c.Timeout: c.TimeUp{}} {
 		p := start(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Budget.Tokens = c.FailurePark, 10 }, "a", "b"))
@@ -140,7 +140,7 @@ func TestRule27_OneOfTwoRetried(t *testing.T) {
 }
 
 // 27. Nor does a step go on meanwhile that was ended from outside, or ended itself.
-func TestRule27_OthersDoNotGoOn(t *testing.T) {
+func TestRule27_ParkedLaunchesNothing(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Updates = c.FailurePark, c.Restart }, "a", "b", "c", "d"))
 	p.batch(p.fail("a"), p.answer("d"))
@@ -179,7 +179,7 @@ func TestRule28_RetryIsTheSameStep(t *testing.T) {
 }
 
 // 28. Whoever failed without so much as a number is retried like the others.
-func TestRule28_RetryWithoutANumber(t *testing.T) {
+func TestRule28_RetryOfAnUnclaimedStep(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
 	p.batch(c.Failed{End: c.End{Launch: "l1"}, Cause: c.Failure{Type: "no_worker", Message: "nobody took it"}})

@@ -165,7 +165,7 @@ func TestRule04_Shown(t *testing.T) {
 }
 
 // 4. Seed 001: "Non-peer runtime payloads can also inject: runtime human input."
-func TestRule04_MessagesOfOnesOwn(t *testing.T) {
+func TestRule04_MessagesToTheAgent(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a", "b"))
 	p.batch(c.Said{Text: "for all"}, c.Said{Agent: "b", Text: "for b"})

@@ -84,7 +84,7 @@ func TestRule16_MessagesMakeStale(t *testing.T) {
 }
 
 // 16. A vote that has heard the message, at its launch or on the way, is fresh.
-func TestRule16_HeardMessagesDoNot(t *testing.T) {
+func TestRule16_HeardMessagesDoNotMakeStale(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	p.batch(c.Said{Text: "be brief"})
@@ -96,7 +96,7 @@ func TestRule16_HeardMessagesDoNot(t *testing.T) {
 
 // 17. DESIGN: "seen_steps is recorded from what was actually placed in the agent's
 // context"; a report that goes beyond what there is would keep a vote fresh for ever.
-func TestRule17_SeenIsBoundedByWhatWasAccepted(t *testing.T) {
+func TestRule17_SeenIsBoundedByAcceptedAnswers(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
 	p.batch(p.answer("a"), p.fail("b"))
@@ -110,7 +110,7 @@ func TestRule17_SeenIsBoundedByWhatWasAccepted(t *testing.T) {
 }
 
 // 17. The same of messages: nobody has heard what is yet to be said.
-func TestRule17_HeardIsBoundedByWhatWasSaid(t *testing.T) {
+func TestRule17_HeardIsBoundedByTheMessages(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	vote := p.vote("a", "b").(c.Voted)

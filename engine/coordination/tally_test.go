@@ -56,7 +56,7 @@ func TestRule41_ForcedRanking(t *testing.T) {
 // 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error", whoever
 // asked; and who asked, where it was not the team, is said. CONTRACT, exit codes: "3 the
 // session's time ran out".
-func TestRule42_NobodyAnswered(t *testing.T) {
+func TestRule42_NoAnswers(t *testing.T) {
 	t.Parallel()
 	want := c.Decision{Status: c.FailedAll, Cause: c.CauseNoAnswer, Votes: []c.Count{}}
 	asked := func(by c.Status) c.Decision {

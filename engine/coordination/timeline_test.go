@@ -65,7 +65,7 @@ func texts(s *c.State, seq int) []string {
 }
 
 // The timeline of a session of everything, as a person reads it.
-func TestTimelineOfEverything(t *testing.T) {
+func TestTimelineOfEveryKind(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) {
 		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = c.FailurePark, c.Restart, c.WinnerPresent, 1

@@ -63,7 +63,7 @@ func TestRule14_AMessageEndsAStreak(t *testing.T) {
 }
 
 // 14. Also at the launch of a step that takes the place of one that was suspended.
-func TestRule14_AMessageEndsAStreakOfWhoGoesOn(t *testing.T) {
+func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	t.Parallel()
 	one := 1
 	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent, o.LeadCap = c.Decomposition, 2, &one }, "a", "b"))
@@ -133,7 +133,7 @@ func TestRule18_OneAnswerLeftForAMessage(t *testing.T) {
 
 // What people say to a team that does not vote is no more than what it owes: who has
 // answered has done its part, though it is asked once more.
-func TestRule18_MessagesAreNoPartOfWhatIsOwed(t *testing.T) {
+func TestRule18_MessagesAreNotOwed(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.SkipVoting = true }, "a", "b"))
 	p.batch(c.Said{Text: "in metres"})

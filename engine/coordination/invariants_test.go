@@ -8,9 +8,9 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// laws hold of every session, whatever the rules make of it in detail. They are
+// invariants hold of every session, whatever the rules make of it in detail. They are
 // judged by what went in and came out.
-type laws struct {
+type invariants struct {
 	launched  map[c.LaunchID]bool
 	cancelled map[c.LaunchID]bool
 	epoch     int
@@ -19,12 +19,12 @@ type laws struct {
 	suspended, retried int
 }
 
-func newLaws() *laws {
-	return &laws{launched: map[c.LaunchID]bool{}, cancelled: map[c.LaunchID]bool{}}
+func newInvariants() *invariants {
+	return &invariants{launched: map[c.LaunchID]bool{}, cancelled: map[c.LaunchID]bool{}}
 }
 
 // observe counts what is about to be stepped.
-func (l *laws) observe(s *session, e c.Event) {
+func (l *invariants) observe(s *session, e c.Event) {
 	switch e := e.(type) {
 	case c.Suspended:
 		if slices.Contains(s.runningIDs(), e.Launch) {
@@ -41,14 +41,14 @@ func (l *laws) observe(s *session, e c.Event) {
 // attempt each agent's steps, a restart for every answer of its peers, and the
 // final answer, tried by everybody at most, and its judgement; and what people
 // and workers ask for again.
-func (l *laws) bound(s *session) int {
+func (l *invariants) bound(s *session) int {
 	k := s.oracle.config
 	n := len(k.Agents)
 	attempt := n*k.MaxStepsPerAgent + n*(n-1)*k.MaxStepsPerAgent + n + 1
 	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried
 }
 
-// past is what the laws need to know of the moment before a Drain.
+// past is what the invariants need to know of the moment before a Drain.
 type past struct {
 	done    bool
 	running []string
@@ -58,7 +58,7 @@ type past struct {
 	last    int      // records before
 }
 
-func (l *laws) before(s *session) past {
+func (l *invariants) before(s *session) past {
 	o := s.oracle
 	those := func(which func(string) bool) []string {
 		return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return !which(a) })
@@ -69,8 +69,8 @@ func (l *laws) before(s *session) past {
 	}
 }
 
-// check holds one Drain to the laws.
-func (l *laws) check(t require.TestingT, s *session, before past, commands []c.Command) {
+// check holds one Drain to the invariants.
+func (l *invariants) check(t require.TestingT, s *session, before past, commands []c.Command) {
 	if before.done {
 		require.Empty(t, commands, "nothing follows a decision")
 		return
@@ -94,7 +94,7 @@ func (l *laws) check(t require.TestingT, s *session, before past, commands []c.C
 		l.checkLaunch(t, s, before, launch)
 	}
 	require.LessOrEqual(t, len(l.launched), l.bound(s))
-	l.checkPurse(t, s, launches(commands))
+	l.checkAllowances(t, s, launches(commands))
 	done := only[c.Done](commands)
 	require.Equal(t, len(done) > 0, s.state.Done())
 	if len(done) > 0 {
@@ -107,7 +107,7 @@ func (l *laws) check(t require.TestingT, s *session, before past, commands []c.C
 
 // checkRecord says that what is on the ledger was possible when it came there,
 // and keeps the limits.
-func (l *laws) checkRecord(t require.TestingT, s *session, entry c.Accepted) {
+func (l *invariants) checkRecord(t require.TestingT, s *session, entry c.Accepted) {
 	k := s.oracle.config
 	earlier := s.ledger[:entry.Seq-1]
 	answers := func(of string) []c.Accepted {
@@ -141,7 +141,7 @@ func (l *laws) checkRecord(t require.TestingT, s *session, entry c.Accepted) {
 	}
 }
 
-func (l *laws) checkLaunch(t require.TestingT, s *session, before past, launch c.Launch) {
+func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, launch c.Launch) {
 	o, k := s.oracle, s.oracle.config
 	require.NotEmpty(t, launch.Offered)
 	require.NotContains(t, before.running, launch.Agent, "one step at a time")
@@ -177,8 +177,8 @@ func (l *laws) checkLaunch(t require.TestingT, s *session, before past, launch c
 	require.True(t, k.AnswersGlobal == 0 || o.total()+may <= k.AnswersGlobal, "more may answer than there are answers left")
 }
 
-// checkPurse is rule 34: equal shares, and nothing promised that is not there.
-func (l *laws) checkPurse(t require.TestingT, s *session, together []c.Launch) {
+// checkAllowances is rule 34: equal shares, and nothing promised that is not there.
+func (l *invariants) checkAllowances(t require.TestingT, s *session, together []c.Launch) {
 	if len(together) == 0 {
 		return
 	}
@@ -198,7 +198,7 @@ func (l *laws) checkPurse(t require.TestingT, s *session, together []c.Launch) {
 }
 
 // checkDecision says that there is a winner, with an answer, if there can be one.
-func (l *laws) checkDecision(t require.TestingT, s *session, d c.Decision) {
+func (l *invariants) checkDecision(t require.TestingT, s *session, d c.Decision) {
 	require.Equal(t, d.Status == c.FailedAll, d.Winner == "", "a failed session, and no other, is without a winner")
 	require.Equal(t, d.Status == c.FailedAll, d.Cause != "")
 	onLedger := func(agent, label string, step int) bool {

@@ -14,7 +14,7 @@ import (
 
 // "What is left of it is shared equally by the steps launched together": also
 // when one of them begins again and the other is a new one.
-func TestWhoGoesOnAndWhoBeginsShareTheBudget(t *testing.T) {
+func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 	t.Parallel()
 	p := start(c.Config{
 		Agents: []string{"a", "b", "d"}, Pacing: c.Continuous, Updates: c.Restart, Budget: c.Allowance{Tokens: 900, USD: 9},
@@ -50,7 +50,7 @@ func TestConsensusStandsUnpresented(t *testing.T) {
 
 // Fairness counts "the slowest peer that works or will": in a revote everybody
 // works, also those who are launched after the agent.
-func TestRevoteIsFairToThoseLaunchedLater(t *testing.T) {
+func TestRevoteIsFairToLaterLaunches(t *testing.T) {
 	t.Parallel()
 	never := 0
 	p := start(c.Config{Agents: []string{"a", "b"}, MaxRevotes: 1, LeadCap: &never})
@@ -65,7 +65,7 @@ func TestRevoteIsFairToThoseLaunchedLater(t *testing.T) {
 
 // "Rounds are counted by each agent; the session's is the highest": an agent for
 // whom there is no place under the global limit has begun none.
-func TestRoundsOfAgentsWithoutAPlace(t *testing.T) {
+func TestRoundsOfAgentsWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1})
 	require.Len(t, p.launches, 1)

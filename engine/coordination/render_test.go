@@ -104,7 +104,7 @@ func describeLaunch(l c.Launch) string {
 		parts = append(parts, describeAllowance(l.Allowance))
 	}
 	if l.Brief != nil {
-		parts = append(parts, describeBrief(*l.Brief))
+		parts = append(parts, renderBrief(*l.Brief))
 	}
 	if l.Final != nil {
 		parts = append(parts, fmt.Sprintf("judges %s (step %d)", l.Final.Label, l.Final.Step))
@@ -173,7 +173,7 @@ func describeAllowance(a c.Allowance) string {
 	return "has " + strings.Join(may, " and ")
 }
 
-func describeBrief(v c.Brief) string {
+func renderBrief(v c.Brief) string {
 	text := "by " + string(v.Strategy)
 	if v.Label != "" {
 		text += fmt.Sprintf(" of %s with %d of %d votes", v.Label, v.Votes, v.Voters)

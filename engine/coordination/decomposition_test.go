@@ -9,9 +9,107 @@ import (
 	"conclave/engine/llm"
 )
 
+// 14. Seed 001, the binary decision: "terminal branch: submit vote (or stop in
+// decomposition mode)". A stop needs no answer: an agent may be blocked at once.
+func TestRule14_StopReplacesTheVote(t *testing.T) {
+	t.Parallel()
+	p := newPlayer(teamWith(decomposed, "a", "b"))
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(p.drain()))
+	commands := p.batch(p.stop("a", c.Blocked), p.answer("b"))
+	require.Equal(t, c.Blocked, only[c.Record](commands)[0].Entry.Status)
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
+}
+
+// 14. Seed 001: "per-agent limit is treated as a consecutive streak limit; streak
+// resets when agent observes unseen external updates; hit limits auto-stop the agent
+// instead of vote-only mode".
+func TestRule14_StreakAndAutoStop(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 2 }, "a", "b"))
+	p.batch(p.answer("a"), p.stop("b", c.Complete)) // a's first since it saw agent2.1
+	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.exhaust("a"), p.exhaust("b"))), "b's stop is stale")
+	commands := p.batch(p.answer("a"), p.stop("b", c.Complete))
+	require.Equal(t, []string{"b"}, launched(commands), "a's second, and nothing new of b: it is stopped")
+	stop := p.state.View().Agents[0].Stop
+	require.Equal(t, c.StopView{Status: c.Complete, Summary: "stopped at its limit of answers"}, *stop)
+
+	commands = p.batch(p.answer("b")) // wakes it up
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
+	require.True(t, p.state.View().Agents[0].Stop.Stale)
+	commands = p.batch(p.answer("a"), p.stop("b", c.Complete))
+	require.Equal(t, []string{"a", "b"}, launched(commands), "the first of a new row")
+}
+
+// 14. Seed 001: "streak resets when agent observes unseen external updates", also
+// those that reach it while it works.
+func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
+	t.Parallel()
+	for _, heard := range []bool{true, false} {
+		p := answered(teamWith(func(o *c.Config) {
+			o.Mode, o.AnswersPerAgent, o.Updates = c.Decomposition, 2, c.Inject
+		}, "a", "b"))
+		p.batch(p.answer("a"), p.stop("b", c.Complete))
+		p.batch(p.answer("b"))
+		e := p.answer("a").(c.Answered)
+		if heard {
+			e.Seen, _ = p.told(e.Launch)
+		}
+		p.batch(e)
+		// In either case b's answer was something new, at once or with the next step.
+		require.Equal(t, map[bool]int{true: 1, false: 0}[heard], p.state.Agents[0].Streak, heard)
+		require.Nil(t, p.state.View().Agents[0].Stop)
+	}
+}
+
+// 14. Seed 001, limits: "max_new_answers_global"; at it, everybody in decomposition is
+// stopped, and the session goes on to its presenter.
+func TestRule14_GlobalLimitStopsEveryAgent(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 2 }, "a", "b"))
+	l := theLaunch(t, p.batch(p.answer("a"), p.answer("b")))
+	require.Equal(t, c.Present, l.Purpose)
+	for _, a := range p.state.View().Agents {
+		require.Equal(t, c.StopView{Status: c.Complete, Summary: "stopped at its limit of answers"}, *a.Stop)
+	}
+}
+
+// 14. In rounds nobody is stopped while others of the wave still work: what they bring
+// may be something new.
+func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
+	t.Parallel()
+	config := teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b")
+	p := start(config)
+	p.batch(p.answer("a"))
+	require.Nil(t, p.state.View().Agents[0].Stop, "b still works")
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(p.batch(p.answer("b"))))
+
+	config.Pacing = c.Continuous
+	p = start(config)
+	p.batch(p.answer("a"))
+	require.NotNil(t, p.state.View().Agents[0].Stop, "nobody waits for a wave; b's answer wakes it up")
+}
+
+// 14. Nor while one of them goes on with its step.
+func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
+	t.Parallel()
+	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b"))
+	p.batch(c.Pause{})
+	p.batch(p.answer("a"), p.suspend("b"))
+	require.Equal(t, []string{"b"}, launched(p.batch(c.Resume{})))
+	require.Nil(t, p.state.View().Agents[0].Stop)
+}
+
+// 14. A step that may answer keeps its place under the global limit; the others can
+// always stop.
+func TestRule14_StopIsAlwaysOffered(t *testing.T) {
+	t.Parallel()
+	p := newPlayer(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 1 }, "a", "b"))
+	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": stopOnly}, offers(p.drain()))
+}
+
 // 45. Whoever was stopped by the session was not asked: the presenter is not told of it
 // as if it were that agent's word.
-func TestRule45_StopsByTheSessionAreNotTold(t *testing.T) {
+func TestRule45_StopsByTheSessionAreNotInTheBrief(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b"))
 	l := theLaunch(t, p.batch(p.answer("a"), p.stop("b", c.Complete)))
@@ -37,7 +135,7 @@ func joining(t *testing.T, set func(*c.Config)) *player {
 // 44. Seed 001, finalization: "decomposition mode -> configured presenter (or fallback)":
 // one part is no answer to the query, so the next joins them when the presenter fails,
 // whatever happens to agents that fail elsewhere.
-func TestRule44_AnotherJoinsTheParts(t *testing.T) {
+func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []c.OnAgentFailure{c.FailureContinue, c.FailureFail} {
 		p := joining(t, func(o *c.Config) { o.OnAgentFailure = policy })
@@ -62,7 +160,7 @@ func TestRule44_AnotherJoinsTheParts(t *testing.T) {
 }
 
 // 44. "presenter_agent; else, in decomposition, the agent configured last": in this order.
-func TestRule44_WhoStandsIn(t *testing.T) {
+func TestRule44_SubstitutePresenter(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Mode, o.Presenter = c.Decomposition, "b" }, "a", "b", "c"))
 	p.batch(p.stop("a", c.Complete), p.stop("b", c.Complete), p.stop("c", c.Complete))
@@ -73,7 +171,7 @@ func TestRule44_WhoStandsIn(t *testing.T) {
 
 // 45. Only when nobody is left the part that is there stands, and the timeline says
 // that it is no more than that.
-func TestRule45_NobodyIsLeftToJoinTheParts(t *testing.T) {
+func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 	t.Parallel()
 	p := joining(t, func(*c.Config) {})
 	p.batch(p.fail("c"))
@@ -91,7 +189,7 @@ func TestRule45_NobodyIsLeftToJoinTheParts(t *testing.T) {
 
 // 45. A step that ended without failing has had its say, and what there is stands; with
 // the last of the money spent nobody could be launched.
-func TestRule45_NobodyStandsIn(t *testing.T) {
+func TestRule45_NoSubstituteOutsideDecomposition(t *testing.T) {
 	t.Parallel()
 	last := "refused: c came to no final word; the parts were not joined, what there is stands"
 	p := joining(t, func(*c.Config) {})
@@ -117,7 +215,7 @@ func TestRule44_ParkedForThePresenterOfTheParts(t *testing.T) {
 
 // 46. "The same agent then judges the final answer": whoever stood in; and when nobody
 // judges, what was joined stands.
-func TestRule46_WhoStandsInJudges(t *testing.T) {
+func TestRule46_SubstituteJudges(t *testing.T) {
 	t.Parallel()
 	p := joining(t, restartable)
 	p.batch(p.fail("c"))
