@@ -32,8 +32,7 @@ type guard struct {
 	peak   atomic.Int64 // memory
 	spent  atomic.Int64 // processor time at the last measurement
 
-	threads int // of the command, at the last measurement
-
+	threads int          // of the command, at the last measurement
 	command atomic.Int64 // process ID of the command until it is reaped
 }
 
@@ -133,7 +132,7 @@ func (g *guard) watch() {
 	}
 }
 
-// pause waits for the next measurement and returns false if there is none.
+// pause waits for the next measurement and returns false at the end.
 func (g *guard) pause() bool {
 	before := hostThreads()
 	next := time.NewTimer(watchInterval)

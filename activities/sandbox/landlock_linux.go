@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -100,14 +99,11 @@ func (s spec) allow(allow func(uint64, ...string) error) error {
 			allow(canWrite, workspacePath, "/tmp", "/dev/shm"),
 			allow(canUseDevice, devicePaths()...))
 	}
-	readable := append([]string{"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"}, harmlessProc...)
-	for _, pattern := range systemFiles {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return err
-		}
-		readable = append(readable, found...)
+	readable, err := existingSystemFiles()
+	if err != nil {
+		return err
 	}
+	readable = append(append(readable, "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"), harmlessProc...)
 	return errors.Join(
 		allow(canRun, systemDirs...),
 		allow(canRun, s.Toolchains...),

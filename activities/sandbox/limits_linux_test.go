@@ -227,7 +227,7 @@ for i in range(300):
   threading.Thread(target=time.sleep,args=(30,),daemon=True).start(); print(i,flush=True)'`)
 		require.NotZero(t, exit.Code)
 		require.Contains(t, out, "can't start new thread")
-		require.LessOrEqual(t, strings.Count(out, "\n"), 40+16+20) // and what Python says of it
+		require.LessOrEqual(t, strings.Count(out, "\n"), 40+16+20) // and Python's message
 	})
 }
 

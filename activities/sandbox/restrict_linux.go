@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,15 +62,7 @@ var softLimits = []uint32{unix.RLIMIT_NPROC, unix.RLIMIT_DATA}
 // withForkLimits calls fork under the forkLimits, which an unconfined thread sets and lifts.
 func (s spec) withForkLimits(fork func() error) error {
 	old := map[int]unix.Rlimit{}
-	lift := func() error {
-		for resource, limit := range old {
-			if err := unix.Prlimit(0, resource, &limit, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	set := func() error {
+	err := elsewhere(func() error {
 		for resource, value := range s.forkLimits() {
 			var before unix.Rlimit
 			if err := unix.Prlimit(0, resource, nil, &before); err != nil {
@@ -82,15 +75,19 @@ func (s spec) withForkLimits(fork func() error) error {
 			}
 		}
 		return nil
+	})
+	if err == nil {
+		err = fork()
 	}
-	if err := elsewhere(set); err != nil {
-		return err
-	}
-	err := fork()
-	if liftErr := elsewhere(lift); liftErr != nil {
-		return liftErr
-	}
-	return err
+	liftErr := elsewhere(func() error {
+		for resource, limit := range old {
+			if err := unix.Prlimit(0, resource, &limit, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return cmp.Or(liftErr, err)
 }
 
 // elsewhere calls f on another thread than the caller's, which is locked to its goroutine.

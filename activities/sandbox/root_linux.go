@@ -259,25 +259,22 @@ type tree struct {
 
 // hostTrees returns detached mounts of the host's files, and the links among them.
 func (s spec) hostTrees() ([]tree, map[string]string, error) {
-	links := map[string]string{}
-	wanted := append([]string{}, systemDirs...)
-	for _, pattern := range systemFiles {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, nil, err
-		}
-		wanted = append(wanted, found...)
-	}
-	for _, dir := range s.Toolchains {
-		if !strings.HasPrefix(dir, "/usr/") {
-			wanted = append(wanted, dir)
-		}
-	}
 	trees, err := s.ownTrees() // first, since a toolchain may lie in the host's /tmp
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, name := range wanted {
+	readable, err := existingSystemFiles()
+	if err != nil {
+		return nil, nil, err
+	}
+	readable = append(readable, systemDirs...)
+	for _, dir := range s.Toolchains {
+		if !strings.HasPrefix(dir, "/usr/") {
+			readable = append(readable, dir)
+		}
+	}
+	links := map[string]string{}
+	for _, name := range readable {
 		if target, err := os.Readlink(name); err == nil {
 			links[name[1:]] = target
 			continue
@@ -299,6 +296,19 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 		trees = append(trees, tree{fd, "dev/" + name})
 	}
 	return trees, links, nil
+}
+
+// existingSystemFiles expands the patterns of systemFiles.
+func existingSystemFiles() ([]string, error) {
+	var all []string
+	for _, pattern := range systemFiles {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", pattern, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // ownTrees returns detached mounts of the workspace and the temporary directory.

@@ -47,7 +47,7 @@ func (l Level) require(h Host) error {
 type LevelError struct {
 	Required Level
 	Given    Level    // the host's
-	Missing  []string // what the host lacks and the remedy, a sentence each
+	Missing  []string // missing features of the host with their remedies, a sentence each
 }
 
 // Error names the missing features of the host and their remedies.
@@ -88,7 +88,7 @@ const (
 // Host describes the features of a host.
 type Host struct {
 	Level    Level    // the strongest that works
-	Missing  []string // what the host lacks for level full and the remedy, a sentence each
+	Missing  []string // features missing for level full, with their remedies, a sentence each
 	Landlock int      // the kernel's Landlock version; 0 without
 	Cgroup   string   // a cgroup v2 directory in which groups can limit memory and processes; empty without
 	IDMap    bool     // mounts can change the owners of files, which a worker that is root uses

@@ -109,9 +109,9 @@ func (f *fileTools) load(name string) (string, fs.FileInfo, error) {
 	return string(content), info, nil
 }
 
-// ReadFile reads a regular file of a workspace, of at most limit bytes, under the rules of the file
-// tools: nothing outside of the workspace whatever the path and the links are, no file with hard links,
-// no blocking. The objection, if any, is a sentence for the model; an error is a fault of the host.
+// ReadFile reads a regular file of a workspace, of at most limit bytes. Like the file tools it refuses
+// paths and links that lead out of the workspace, files with hard links, and files that could block. The
+// objection, if any, is a sentence for the model; an error is a fault of the host.
 func ReadFile(workspace, name string, limit int64) (content []byte, objection string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {

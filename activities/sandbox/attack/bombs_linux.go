@@ -127,29 +127,32 @@ func touch(data []byte) {
 	}
 }
 
-// diskUsed measures the workspace after the attack.
 func diskUsed(s *scene, t trial) string {
 	s.measured(blocks(s.workspace))
 	return atLeast(seenDisk, "bytes on disk")(s, t)
 }
 
+func filesMade(s *scene, t trial) string {
+	s.measured(walk(s.workspace, func(string) int64 { return 1 }))
+	return atLeast(seenFiles, "files")(s, t)
+}
+
 // blocks returns the bytes on disk of the files below dir.
-func blocks(dir string) (sum int64) {
-	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
+func blocks(dir string) int64 {
+	return walk(dir, func(path string) int64 {
 		var st unix.Stat_t
-		if unix.Lstat(path, &st) == nil {
-			sum += st.Blocks * 512
-		}
+		_ = unix.Lstat(path, &st) // a file that is gone has no blocks
+		return st.Blocks * 512
+	})
+}
+
+// walk adds up a measure of the files below dir.
+func walk(dir string, measure func(path string) int64) (sum int64) {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
+		sum += measure(path)
 		return nil
 	})
 	return sum
-}
-
-func filesMade(s *scene, t trial) string {
-	var n int64
-	_ = filepath.WalkDir(s.workspace, func(string, fs.DirEntry, error) error { n++; return nil })
-	s.measured(n)
-	return atLeast(seenFiles, "files")(s, t)
 }
 
 // fill makes n files of the given size in subdirectories of the working directory.

@@ -194,8 +194,12 @@ func stolen(s *scene, t trial) string {
 func claimed(_ *scene, t trial) string { return t.report.Proof }
 
 func preyChanged(s *scene, _ trial) string {
-	if data, err := os.ReadFile(s.target.Prey); err != nil || string(data) != preyText {
+	data, err := os.ReadFile(s.target.Prey)
+	if err != nil || string(data) != preyText {
 		return "the host's file has changed"
+	}
+	if info, err := os.Stat(s.target.Prey); err == nil && info.Mode().Perm() != preyMode {
+		return "the host's file has the mode " + info.Mode().String()
 	}
 	return ""
 }

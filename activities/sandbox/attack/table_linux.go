@@ -59,7 +59,7 @@ var table = []attack{
 		try: func(t target) (string, error) { return done(os.Remove(t.Prey)) },
 	},
 	{
-		name: "chmod_outside", what: "change the mode of a file beside the workspace", known: noRule, proof: modeChanged,
+		name: "chmod_outside", what: "change the mode of a file beside the workspace", known: noRule, proof: preyChanged,
 		try: func(t target) (string, error) { return done(os.Chmod(t.Prey, 0o751)) },
 	},
 	{

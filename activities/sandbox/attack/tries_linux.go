@@ -104,13 +104,6 @@ func fileMade(s *scene, _ trial) string {
 	return ""
 }
 
-func modeChanged(s *scene, _ trial) string {
-	if info, err := os.Stat(s.target.Prey); err == nil && info.Mode().Perm() != preyMode {
-		return "the host's file has the mode " + info.Mode().String()
-	}
-	return ""
-}
-
 // changePeer tries every way to change a file below peers.
 func changePeer(target) (string, error) {
 	dir, file := peers+"/agent1", peers+"/agent1/"+preyName
