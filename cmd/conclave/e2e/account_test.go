@@ -18,8 +18,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// account is all that is left of a session, without times and without whose
-// turn it was when.
+// account is everything that a session leaves, without times and without the order of the agents' turns.
 type account struct {
 	result sessionflow.Result
 	calls  map[string]int    // of models
@@ -27,7 +26,7 @@ type account struct {
 	ledger []string          // what was accepted
 }
 
-// accountOf reads what the store keeps.
+// accountOf reads the account from the store.
 func accountOf(t *testing.T, store artifact.Store, id string) account {
 	t.Helper()
 	a := account{files: map[string]string{}, ledger: ledger(t, store, id)}
@@ -50,7 +49,7 @@ func accountOf(t *testing.T, store artifact.Store, id string) account {
 	return a
 }
 
-// timeless is a document without its timestamp.
+// timeless returns a document without its timestamp.
 func timeless(t *testing.T, store artifact.Store, key string) string {
 	t.Helper()
 	document, err := artifact.ReadJSON[map[string]any](t.Context(), store, key)
@@ -61,8 +60,8 @@ func timeless(t *testing.T, store artifact.Store, key string) string {
 	return string(data)
 }
 
-// ledger is what was accepted, checked: one entry a step, every entry with its
-// step's action, and no step with an action that is not in it.
+// ledger reads the accepted actions and checks them: one entry a step, every entry equal to its step's
+// action, and no action without an entry.
 func ledger(t *testing.T, store artifact.Store, id string) []string {
 	t.Helper()
 	layout := artifact.InBucket(id)
@@ -88,8 +87,7 @@ func ledger(t *testing.T, store artifact.Store, id string) []string {
 	return accepted
 }
 
-// started lists how the attempts that counted began, by activity ID, for
-// activities of the named type.
+// started lists the started events of the final attempts of activities of a type, by activity ID.
 func started(h *historypb.History, activity string) map[string]*historypb.ActivityTaskStartedEventAttributes {
 	ids := map[int64]string{}
 	all := map[string]*historypb.ActivityTaskStartedEventAttributes{}
