@@ -16,7 +16,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// chatty is a team of two that answers, and then looks at its files for ever.
+// chatty is a team of two that answers, and then lists its files for ever.
 func chatty() map[string][]reply {
 	script := map[string][]reply{}
 	for _, letter := range []string{"a", "b"} {
@@ -33,8 +33,8 @@ func budget(limit string, amount any) map[string]any {
 	return orchestrator(map[string]any{"budget": map[string]any{limit: amount}})
 }
 
-// A budget of tokens ends a session, with an answer: nothing new is launched,
-// running steps are told and end, and it is exceeded by one call of each at most.
+// A token budget ends a session with an answer: no step is launched, running steps are informed and end,
+// and each exceeds the budget by at most one call.
 func TestTokensRunOut(t *testing.T) {
 	t.Parallel()
 	const limit, call = 2000, 120 // tokens
@@ -60,7 +60,7 @@ func TestTokensRunOut(t *testing.T) {
 	require.Contains(t, out.stdout+out.stderr, "budget")
 }
 
-// The same in dollars, at the price that the operator's file has.
+// A budget in dollars, at the price in the operator's file.
 func TestDollarsRunOut(t *testing.T) {
 	t.Parallel()
 	const limit, call = 0.05, (100*10 + 20*100) / 1e6 // dollars
@@ -91,7 +91,7 @@ providers:
 	require.GreaterOrEqual(t, *result.Cost.TotalUSD, limit-2*call)
 	require.LessOrEqual(t, *result.Cost.TotalUSD, limit+2*call)
 
-	// A price that is missing could not keep the limit.
+	// The limit cannot be enforced without a price.
 	calls := model.calls("model-a")
 	run, err := s.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "unpriced", TaskQueue: "dollars"},
 		sessionflow.Type, sessionflow.Input{Query: "For how much?", Config: team("hotel")})
@@ -105,7 +105,7 @@ providers:
 	require.Equal(t, calls, model.calls("model-a"), "nothing was paid for")
 }
 
-// On one's own machine nothing is started.
+// The local stack is not started.
 func TestALimitInDollarsWithoutAPrice(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, nil)
