@@ -19,7 +19,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// useless is a reply that has to be paid for and says nothing.
+// useless is an empty reply that costs money.
 func useless(model string) reply {
 	return reply{body: fmt.Sprintf(`{"id":"x","object":"chat.completion","model":%q,"choices":[]}`, model)}
 }
@@ -30,8 +30,7 @@ func plain(model, text string) reply {
 		"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, model, text)}
 }
 
-// costs of the documents of a session: of what was committed, by agent, and of
-// each agent's last action.
+// costs are those in the documents of a session: of the commits, by agent, and of each agent's last action.
 func (s *site) costs(id string) (committed map[string]llm.Usage, last map[string]llm.Usage) {
 	s.t.Helper()
 	committed, last = map[string]llm.Usage{}, map[string]llm.Usage{}
@@ -53,8 +52,7 @@ func (s *site) costs(id string) (committed map[string]llm.Usage, last map[string
 	return committed, last
 }
 
-// Every call that the server was paid for is in the session's cost, however the
-// step ended that made it.
+// The session's cost includes every paid call, however its step ended.
 func TestEveryCallIsCounted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -105,7 +103,7 @@ func TestEveryCallIsCounted(t *testing.T) {
 	}
 }
 
-// worker starts a worker of a queue of its own with this default team.
+// worker starts a worker with its own queue and this default team.
 func (s *site) worker(file string) (queue string) {
 	s.t.Helper()
 	team, err := config.Parse("team", []byte(file), config.Local)
@@ -121,9 +119,8 @@ func (s *site) worker(file string) (queue string) {
 	return queue
 }
 
-// What a suspended step and the one that goes on from it cost is counted once, as
-// is what a retried one had cost.
-func TestHeldStepsAreCountedOnce(t *testing.T) {
+// The cost of a suspended step and of its continuation is counted once, and so is that of a retried step.
+func TestSuspendedStepsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	lost, asked, hold := held(answer("Lost."))
@@ -153,8 +150,7 @@ func TestHeldStepsAreCountedOnce(t *testing.T) {
 	require.EqualValues(t, 3, committed["agent_a"].ModelCalls, "the first call is the suspended step's")
 }
 
-// What the journal of a killed worker holds is counted, although nobody could
-// report it.
+// The calls in the journal of a killed worker are counted, although the worker could not report them.
 func TestTheCostOfAKilledWorker(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(answer("Lost."))
