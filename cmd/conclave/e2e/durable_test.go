@@ -21,15 +21,14 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// held is a model's reply that waits: asked is closed when it is asked for, and
-// it comes when hold is closed.
+// held is a model's reply that waits: asked is closed by the request, and closing hold releases it.
 func held(r reply) (_ reply, asked, hold chan struct{}) {
 	asked, hold = make(chan struct{}), make(chan struct{})
 	return r.during(func() { close(asked); <-hold }), asked, hold
 }
 
-// A worker that is killed with -9 loses the call that was under way, and nothing
-// else: the next one has the conversation and the files.
+// A worker that is killed with -9 loses only the model call in flight: the next worker has the conversation
+// and the files.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(answer("Lost."))
@@ -62,7 +61,7 @@ func TestKilledWorker(t *testing.T) {
 	require.Contains(t, transcript.stdout, "plan.md")
 }
 
-// People hold, restart and end single steps with the Temporal CLI.
+// Operators pause, reset and end single steps with the Temporal CLI.
 func TestOperatorsOfActivities(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"pause", "reset"} {
@@ -131,8 +130,7 @@ func TestOperatorsOfActivities(t *testing.T) {
 	}
 }
 
-// A workflow that is reset runs its steps again, under new numbers; the ledger
-// says what counts.
+// A workflow that is reset runs its steps again under new numbers; the ledger lists the steps that count.
 func TestUncachedReset(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
