@@ -18,7 +18,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// meeting is where everybody waits for everybody.
+// meeting is a barrier for all agents.
 func meeting(of int) (arrive func(), all <-chan struct{}) {
 	var mu sync.Mutex
 	complete := make(chan struct{})
@@ -33,8 +33,7 @@ func meeting(of int) (arrive func(), all <-chan struct{}) {
 	}, complete
 }
 
-// again makes a model repeat the reply that it is thinking about: nobody will
-// hear this one.
+// again makes a model repeat its current reply, because the present one will be lost.
 func (m *modelServer) again(model string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,8 +41,8 @@ func (m *modelServer) again(model string) {
 	m.script[model] = slices.Insert(m.script[model], n, m.script[model][n-1].during(nil))
 }
 
-// fleet is a session of four whose first two waves need two workers of two
-// steps each, all at work at the same time. The second wave lasts until release.
+// fleet is a session of four agents. Its first two waves need two workers with two concurrent steps each, and
+// the second wave lasts until release.
 func fleet(release <-chan struct{}) (script map[string][]reply, second <-chan struct{}) {
 	atFirst, _ := meeting(4)
 	atSecond, second := meeting(4)
@@ -56,7 +55,7 @@ func fleet(release <-chan struct{}) (script map[string][]reply, second <-chan st
 	}, second
 }
 
-// steps says which agents are at work on which worker process.
+// steps maps worker processes to their working agents.
 func (s *site) steps(id string) map[string]string {
 	s.t.Helper()
 	d, err := s.client.DescribeWorkflowExecution(s.t.Context(), id, "")
@@ -74,8 +73,7 @@ func (s *site) steps(id string) map[string]string {
 // crew are two worker processes of one queue, on one bucket.
 type crew struct{ doomed, survivor *background }
 
-// join starts two workers with room for two steps each, whose default team is
-// that of the fleet.
+// join starts two workers with room for two steps each and the fleet as their default team.
 func join(c *cli, s *site) crew {
 	c.t.Helper()
 	team := "agents:\n"
@@ -93,7 +91,7 @@ func join(c *cli, s *site) crew {
 	return crew{doomed: start(), survivor: start()}
 }
 
-// is reports whether an identity, as histories have it, is that of a worker.
+// is reports whether an identity in a history is that of a worker.
 func is(w *background, identity string) bool {
 	return strings.HasPrefix(identity, fmt.Sprintf("%d@", w.Process.Pid))
 }
@@ -114,8 +112,7 @@ func (w crew) kill(t *testing.T, s *site, id string) []string {
 	return lost
 }
 
-// requireShared checks who ran the steps of the three waves: both, and again
-// only what was lost.
+// requireShared checks that both workers ran steps of the three waves, and that only lost steps ran again.
 func (w crew) requireShared(t *testing.T, s *site, id string, lost []string) {
 	t.Helper()
 	steps := started(s.history(id), acts.RunStepName)
@@ -138,9 +135,8 @@ func (w crew) requireShared(t *testing.T, s *site, id string, lost []string) {
 	require.ElementsMatch(t, lost, again)
 }
 
-// Two worker processes share the steps of a session on a store of another make.
-// One is killed in mid-step: what it had under way is run again by the other,
-// what was finished is not.
+// Two worker processes share the steps of a session on a MinIO store. When one is killed in the middle of a
+// step, the other runs its unfinished steps again, and only those.
 func TestTwoWorkersOnMinIO(t *testing.T) {
 	t.Parallel()
 	minio := s3test.StartMinIO(t)
