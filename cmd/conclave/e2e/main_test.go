@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// binary is an executable that `make e2e` built, by the variable that names it.
+// binary returns an executable built by `make e2e`, whose path is in an environment variable.
 func binary(t *testing.T, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -26,8 +26,7 @@ func binary(t *testing.T, variable string) string {
 	return path
 }
 
-// cli is a user's shell: a home of its own and nothing in the environment that
-// the tests did not put there.
+// cli is a user's shell with its own home and an environment that only the tests set.
 type cli struct {
 	t    *testing.T
 	home string
@@ -42,7 +41,7 @@ func newCLI(t *testing.T, env ...string) *cli {
 	return c
 }
 
-// output is what a command printed and how it ended.
+// output is the output and the exit code of a command.
 type output struct {
 	stdout, stderr string
 	code           int
@@ -68,8 +67,7 @@ func (c *cli) temporal(args ...string) output {
 	return c.run(binary(c.t, "TEMPORAL_BIN"), args...)
 }
 
-// runTime bounds a command that is waited for: one that never ends fails its own
-// test, and not all of them when their time is over.
+// runTime bounds a command: one that never ends fails its own test instead of all tests at their timeout.
 const runTime = 4 * time.Minute
 
 func (c *cli) run(name string, args ...string) output {
@@ -154,7 +152,7 @@ func (o output) lastLine(t *testing.T, v any) {
 	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), v), o.stdout)
 }
 
-// gone waits until no process with this home is left, whatever it is called.
+// gone waits until no process with this home is left.
 func (c *cli) gone() {
 	c.t.Helper()
 	mine := []byte("HOME=" + c.home + "\x00")
