@@ -40,14 +40,13 @@ func write(path, content string) reply {
 
 func fails(status int) reply { return reply{status: status} }
 
-// garbage is a reply that says nothing.
+// garbage is a reply without content.
 func garbage() reply { return reply{body: `{"id":"x","object":"chat.completion","choices":[]}`} }
 
 // during runs f while the model thinks about this reply.
 func (r reply) during(f func()) reply { r.before = f; return r }
 
-// modelServer is a Chat Completions server that follows a script. Agents are
-// told apart by the name of their model.
+// modelServer is a Chat Completions server that follows a script for each model name, and so for each agent.
 type modelServer struct {
 	*httptest.Server
 	t *testing.T
@@ -114,7 +113,7 @@ func (m *modelServer) next(model, body string) (reply, int) {
 	return m.script[model][n-1], n
 }
 
-// request is the n-th request, from 1, that the model of that name got.
+// request returns the n-th request, from 1, to the model of that name.
 func (m *modelServer) request(model string, n int) string {
 	m.t.Helper()
 	m.mu.Lock()
@@ -123,14 +122,14 @@ func (m *modelServer) request(model string, n int) string {
 	return m.asked[model][n-1]
 }
 
-// calls is how often the model of that name was asked.
+// calls returns the number of requests to the model of that name.
 func (m *modelServer) calls(model string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.asked[model])
 }
 
-// prompts are all requests that any model got.
+// prompts returns the requests to all models.
 func (m *modelServer) prompts() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,16 +142,15 @@ func (m *modelServer) prompts() string {
 	return b.String()
 }
 
-// team is a team file whose agents use this server; agent_x has the model
-// model-x. They are told of nothing while they work: a script's replies come in
-// its order, whoever is faster.
+// team is a team file whose agents use this server; agent_x has the model model-x. News does not interrupt
+// their steps, so that the replies follow the script in any timing.
 func (m *modelServer) team(agents ...string) string {
 	m.t.Helper()
 	return m.teamWith(orchestrator(map[string]any{"disable_injection": true}), agents...)
 }
 
-// teamWith is a team with sections of its own, such as orchestrator; of an
-// agent's subtask the section subtasks tells by ID.
+// teamWith is a team with further sections, such as orchestrator; the section subtasks sets the agents'
+// subtasks by ID.
 func (m *modelServer) teamWith(sections map[string]any, agents ...string) string {
 	m.t.Helper()
 	team := map[string]any{"agents": []any{}}
@@ -179,9 +177,8 @@ func (m *modelServer) teamWith(sections map[string]any, agents ...string) string
 	return string(data)
 }
 
-// threeRounds is the worked session of the protocol: everybody answers; two
-// vote for agent_b while agent_c answers again, which makes both votes stale;
-// everybody votes for agent_c.
+// threeRounds is the example session of the protocol: all agents answer; two vote for agent_b while agent_c
+// answers again, which makes both votes stale; all agents vote for agent_c.
 func threeRounds() map[string][]reply {
 	return map[string][]reply{
 		"model-a": {write("plan.md", "# Plan A\n"), answer("Answer A."), vote("agent2", "B is thorough."), vote("agent3", "C is better now.")},
