@@ -18,7 +18,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// behind puts a proxy before the store of workers that are started from now on.
+// behind puts a proxy before the store of future workers.
 func (s *site) behind(decide func(*http.Request) s3test.Fault) *s3test.Proxy {
 	s.t.Helper()
 	p := s3test.NewProxy(s.t, s.stack.S3Endpoint, decide)
@@ -31,8 +31,7 @@ func (s *site) behind(decide func(*http.Request) s3test.Fault) *s3test.Proxy {
 	return p
 }
 
-// outage is a time in which the whole store is down. It begins with the first
-// write to a key that ends in at.
+// outage is a period in which the whole store is down. It begins with the first write to a key that ends in at.
 type outage struct {
 	at    string
 	lasts time.Duration
@@ -40,7 +39,7 @@ type outage struct {
 	then  s3test.Fault // of all others
 }
 
-// outages come one after the other, each once.
+// outages occur once each, in order.
 func outages(list ...outage) func(*http.Request) s3test.Fault {
 	var mu sync.Mutex
 	var until time.Time
@@ -62,7 +61,7 @@ func outages(list ...outage) func(*http.Request) s3test.Fault {
 	}
 }
 
-// everywhere are outages of the same kind in all that a session does.
+// everywhere returns outages of one kind in all phases of a session.
 func everywhere(lasts time.Duration, first, then s3test.Fault) []outage {
 	var list []outage
 	for _, at := range []string{
@@ -78,8 +77,8 @@ func everywhere(lasts time.Duration, first, then s3test.Fault) []outage {
 	return list
 }
 
-// falling makes the first writes to a few keys silent, and then refused for
-// some seconds: longer than a step may go without a heartbeat.
+// falling makes the first writes to a few keys hang, and then fail for some seconds, which is longer than a
+// step may go without a heartbeat.
 func falling(keys ...string) func(*http.Request) s3test.Fault {
 	var mu sync.Mutex
 	writes := map[string]int{}
@@ -102,7 +101,7 @@ func falling(keys ...string) func(*http.Request) s3test.Fault {
 	}
 }
 
-// weathered takes the three rounds through a store with faults.
+// weathered runs the three rounds on a store with faults.
 func weathered(t *testing.T, decide func(*http.Request) s3test.Fault) (account, *s3test.Proxy) {
 	t.Helper()
 	s := newSite(t)
@@ -122,9 +121,8 @@ func weathered(t *testing.T, decide func(*http.Request) s3test.Fault) (account, 
 	return a, proxy
 }
 
-// A store that is down or silent for a while delays a session and changes
-// nothing: the result, the files, the ledger and the number of model calls are
-// those of a session that nothing happened to, and no attempt was lost.
+// A store that fails or hangs for a while only delays a session: the result, the files, the ledger and the
+// number of model calls are those of an undisturbed session, and no attempt is lost.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	calm, _ := weathered(t, func(*http.Request) s3test.Fault { return s3test.None })
@@ -165,8 +163,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// An outage that outlasts the patience of a step costs the attempt, and with it
-// the model call that was not on record: that one is paid for twice, no other.
+// An outage longer than a step's timeout costs the attempt and the model call that was not recorded: only that
+// call is paid for twice.
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
