@@ -38,8 +38,8 @@ func jumps(step string) reply {
 	return reply{tool: "jump_to_step", arguments: map[string]any{"step_name": step}}
 }
 
-// pipeline is a pipeline file whose agents agent_a and agent_b use this server.
-// There is model-a behind agent_a. The graph follows as YAML.
+// pipeline is a pipeline file with a graph in YAML. Its agents agent_a and agent_b use model-a and model-b of
+// this server.
 func (m *modelServer) pipeline(graph string) string {
 	m.t.Helper()
 	var b strings.Builder
@@ -59,7 +59,7 @@ steps:
   - {name: export, agent: agent_b, history: true}
 `
 
-// endOf is the result that an --automation run ended with.
+// endOf returns the result of an --automation run.
 func endOf(t *testing.T, o output) pipelineflow.Result {
 	t.Helper()
 	var r pipelineflow.Result
@@ -126,8 +126,7 @@ func TestPipelineExampleLint(t *testing.T) {
 	readFile(t, filepath.Join(dir, "status.json"), &status)
 	require.Equal(t, r.Trace, status.Trace, "the trace is whole, piece by piece")
 
-	// The same with a mistake that compiles: the linter is a real one. And without a
-	// linter: it is said what is missing.
+	// The real linter finds a mistake that compiles. Without a linter, the error names the missing program.
 	text, err := os.ReadFile(example(t, "lint.yaml"))
 	require.NoError(t, err)
 	linted := func(old, changed string) string {
@@ -170,7 +169,7 @@ func TestPipelineExampleDecide(t *testing.T) {
 	require.Contains(t, c.conclave("pause", "decide").stderr, "has ended already (completed)")
 }
 
-// Somebody with nothing but the Temporal CLI.
+// A user has only the Temporal CLI.
 func TestPipelineStockClient(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -209,7 +208,7 @@ func TestPipelineStockClient(t *testing.T) {
 	dev.ends(t)
 }
 
-// pause, say, resume, retry: the running step is held without loss, and told.
+// pause, say, resume, retry: the running step is suspended without loss, and receives the message.
 func TestPipelinePeople(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(says("Lost."))
@@ -272,7 +271,7 @@ steps:
 	require.Equal(t, []string{"main"}, state.Stack, "who waited is on record")
 }
 
-// Ctrl-C loses nothing and says how to follow the run.
+// Ctrl-C loses no work and prints the command that follows the run.
 func TestPipelineInterrupt(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(says("Lost."))
@@ -292,8 +291,8 @@ func TestPipelineInterrupt(t *testing.T) {
 	require.Equal(t, "Exported.\n", out.stdout)
 }
 
-// A worker that is killed with -9, in every kind of segment: the run goes on, no
-// finished step is run again, and a caller's messages are what they were.
+// A worker is killed with -9 in every kind of step: the run continues, no finished step runs again, and a
+// caller keeps its messages.
 func TestPipelineKilledWorker(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -359,8 +358,8 @@ steps:
 	}
 }
 
-// restored demands that agent_a's first model call after its call of a step has the
-// messages of the one before it, its own reply and the result of that, and one note.
+// restored requires that agent_a's first model call after its call of a step has the messages of the previous
+// one, its own reply with the result, and one note.
 func restored(t *testing.T, model *modelServer, dir string) {
 	t.Helper()
 	messages := func(n int) []json.RawMessage {
@@ -387,8 +386,7 @@ func restored(t *testing.T, model *modelServer, dir string) {
 	require.Equal(t, "[Called step completed with result: "+p.Text+"]", note.Content)
 }
 
-// A step without a model that is killed runs a command again at most, and its files
-// are those that it had.
+// A killed step without a model repeats at most one command, and keeps its files.
 func TestPipelineKilledTools(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -412,7 +410,7 @@ steps:
 	require.Equal(t, endOf(t, first).Final, endOf(t, out).Final, "appended once")
 }
 
-// Everything wrong is found before anything starts.
+// All errors are found before anything starts.
 func TestPipelineRefusals(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
