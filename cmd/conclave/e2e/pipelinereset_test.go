@@ -28,10 +28,10 @@ steps:
   - {name: export, agent: agent_b, history: true}
 `
 
-// moment finds the end of a workflow task in a history; 0 if it is not there yet.
+// moment finds the end of a workflow task in a history; 0 if it has not ended yet.
 type moment func(*historypb.History) int64
 
-// scheduled is the task that scheduled the first activity of the type.
+// scheduled finds the task that scheduled the first activity of the type.
 func scheduled(activity string) moment {
 	return func(h *historypb.History) int64 {
 		for _, e := range h.Events {
@@ -43,7 +43,7 @@ func scheduled(activity string) moment {
 	}
 }
 
-// teamBegun is the task that started the first session of a team.
+// teamBegun finds the task that started the first session of a team.
 func teamBegun(h *historypb.History) int64 {
 	for _, e := range h.Events {
 		if n := e.GetStartChildWorkflowExecutionInitiatedEventAttributes().GetWorkflowTaskCompletedEventId(); n > 0 {
@@ -53,7 +53,7 @@ func teamBegun(h *historypb.History) int64 {
 	return 0
 }
 
-// signalled is the task after the first signal.
+// signalled finds the task after the first signal.
 func signalled(h *historypb.History) int64 {
 	seen := false
 	for _, e := range h.Events {
@@ -69,7 +69,7 @@ func signalled(h *historypb.History) int64 {
 	return 0
 }
 
-// reset takes a run back to before a workflow task, once that has ended.
+// reset resets a run to the time before a workflow task, once that has ended.
 func (s *site) reset(run client.WorkflowRun, at moment) client.WorkflowRun {
 	s.t.Helper()
 	var task int64
@@ -85,8 +85,8 @@ func (s *site) reset(run client.WorkflowRun, at moment) client.WorkflowRun {
 	return s.client.GetWorkflow(s.t.Context(), run.GetID(), reset.RunId)
 }
 
-// A workflow that is reset in the step of a team: what the team had not come to by
-// then it is asked again, in a session of its own, and what it had is kept.
+// After a reset in the step of a team, an undecided question is asked again in a new session, and finished work
+// is kept.
 func TestUncachedPipelineTeamReset(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -135,9 +135,8 @@ func TestUncachedPipelineTeamReset(t *testing.T) {
 	}
 }
 
-// A reset while the team is at work: back to before it began there is a second team,
-// and the first one goes on by itself; back to a moment when it was at work it is the
-// same one.
+// A reset while the team works: a reset to before its start begins a second session, and the first one continues
+// on its own; a reset to a later time keeps the session.
 func TestUncachedPipelineTeamResetAtWork(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -161,7 +160,7 @@ func TestUncachedPipelineTeamResetAtWork(t *testing.T) {
 			t.Cleanup(release)
 			run := s.startPipeline(s.workPipelines(), tt.name, strings.ReplaceAll(model.pipeline(decided), "URL", model.URL))
 			<-asked
-			// It makes no sense, and changes nothing.
+			// The signal is invalid here and has no effect.
 			require.NoError(t, s.client.SignalWorkflow(t.Context(), tt.name, "", drive.ResumeSignal, nil))
 			again := s.reset(run, tt.at)
 			if !tt.second {
