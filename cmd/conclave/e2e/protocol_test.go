@@ -35,7 +35,7 @@ func stop(status, summary string) reply {
 	return reply{tool: "stop", arguments: map[string]any{"status": status, "summary": summary}}
 }
 
-// memo decodes a key of the session's memo; false if it is not there.
+// memo decodes a key of the session's memo; false if it is missing.
 func (s *site) memo(ctx context.Context, id, key string, v any) bool {
 	d, err := s.client.DescribeWorkflowExecution(ctx, id, "")
 	if err != nil {
@@ -45,16 +45,15 @@ func (s *site) memo(ctx context.Context, id, key string, v any) bool {
 	return ok && converter.GetDefaultDataConverter().FromPayload(payload, v) == nil
 }
 
-// until waits for something that the session is to come to. Models wait by it
-// in other goroutines: it gives up without failing the test, which fails by what
-// follows.
+// until waits for a condition of the session. Models use it in other goroutines, so it does not fail the test
+// when it gives up; a later assertion does.
 func until(ok func() bool) {
 	for deadline := time.Now().Add(20 * time.Second); !ok() && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// rung waits until the doorbell tells of the label.
+// rung waits until the doorbell announces the label.
 func (s *site) rung(id, label string) func() {
 	ctx := s.t.Context()
 	return func() {
@@ -77,8 +76,8 @@ func (s *site) state(id string) sessionflow.State {
 	s.t.Helper()
 	value, err := s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	for tries := 1; tries < 10 && err != nil && strings.Contains(err.Error(), "TMPRL1100"); tries++ {
-		// The workflow went on while a worker without it in its cache replayed it
-		// (temporalio/sdk-go issue 755); only the query fails.
+		// The workflow continued while a worker without it in its cache replayed it (temporalio/sdk-go issue
+		// 755); only the query fails.
 		value, err = s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	}
 	require.NoError(s.t, err)
@@ -87,7 +86,7 @@ func (s *site) state(id string) sessionflow.State {
 	return state
 }
 
-// update asks the session for something and returns what it said.
+// update sends an update to the session and returns its result.
 func (s *site) update(id, name string, args ...any) error {
 	s.t.Helper()
 	h, err := s.client.UpdateWorkflow(s.t.Context(), client.UpdateWorkflowOptions{
@@ -99,8 +98,7 @@ func (s *site) update(id, name string, args ...any) error {
 	return h.Get(s.t.Context(), nil)
 }
 
-// Seed 003: the running agent is told of the new answer and keeps its
-// conversation and files; the files of the answer are there at the same moment.
+// Seed 003: the running agent receives the new answer, with its files, and keeps its conversation and files.
 func TestUncachedInjection(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -132,8 +130,7 @@ func TestUncachedInjection(t *testing.T) {
 	s.replay("inject", "injection")
 }
 
-// A decision made in ignorance is not lost, and not taken either: the agent
-// looks at what is new and decides again.
+// An action without knowledge of the news is withheld: the agent reads the news and decides again.
 func TestUncachedConfirm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -152,8 +149,7 @@ func TestUncachedConfirm(t *testing.T) {
 	s.replay("confirm", "confirmed")
 }
 
-// update_mode restart: the step ends at its next safe point and is launched
-// again with what is new.
+// update_mode restart: the step ends at its next safe point and is launched again with the news.
 func TestUncachedRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -207,7 +203,7 @@ func TestUncachedSay(t *testing.T) {
 	s.replay("say", "said")
 }
 
-// A paused session keeps the work of its running steps and goes on with it.
+// A paused session keeps the work of its running steps and continues it.
 func TestUncachedPause(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -238,8 +234,7 @@ func TestUncachedPause(t *testing.T) {
 	s.replay("pause", "paused")
 }
 
-// on_agent_failure park: the session waits, visibly, until the failed step is
-// retried.
+// on_agent_failure park: the session waits, visibly, until the failed step is retried.
 func TestUncachedParkAndRetry(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -296,8 +291,7 @@ func TestUncachedRoundTimeouts(t *testing.T) {
 	s.replay("slow", "round_timeouts")
 }
 
-// Seed 001, decomposition: everybody owns a part and stops; the configured
-// presenter joins them.
+// Seed 001, decomposition: each agent answers its part and stops; the configured presenter joins the parts.
 func TestUncachedDecomposition(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -325,8 +319,8 @@ func TestUncachedDecomposition(t *testing.T) {
 	s.replay("parts", "decomposition")
 }
 
-// Seed 001: a final answer that its evaluation finds wanting is worked out
-// again, as often as max_orchestration_restarts says.
+// Seed 001: a final answer that fails its evaluation restarts the orchestration, at most
+// max_orchestration_restarts times.
 func TestUncachedBeginAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
