@@ -42,8 +42,8 @@ const trio = `{"agents": [
   {"id": "agent_b", "backend": {"provider": "house", "model": "model-b"}},
   {"id": "agent_c", "backend": {"provider": "house", "model": "model-c"}}]}`
 
-// A worker's own configuration says where models are, with which key and at what
-// price; sessions name providers and teams, and cannot define any.
+// The worker's configuration has the addresses, keys and prices of models; sessions name providers and teams,
+// but cannot define them.
 func TestProvidersOfAWorker(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -125,14 +125,14 @@ func (s *site) begin(t *testing.T, queue, id string, in sessionflow.Input) clien
 	return run
 }
 
-// rewind begins the script anew.
+// rewind restarts the script.
 func (m *modelServer) rewind() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.asked)
 }
 
-// keepsSecret looks for a secret in everything that is left of a session.
+// keepsSecret requires that nothing that a session leaves contains a secret.
 func (s *site) keepsSecret(t *testing.T, id, secret string) {
 	t.Helper()
 	events := s.client.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
