@@ -14,9 +14,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// A step that waits for its turn at a provider lives: its heartbeats go on for
-// longer than the server would wait, it stays the first attempt, and its round's
-// time stands still.
+// A step that waits for a provider sends heartbeats, stays in its first attempt beyond the heartbeat timeout,
+// and does not use up the time of its round.
 func TestWaitingForATurn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
