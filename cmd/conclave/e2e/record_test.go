@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// record keeps a history as workflows/testdata/histories has them.
+// record stores a history in the format of workflows/testdata/histories.
 func record(t *testing.T, dir, name string, h *historypb.History) {
 	t.Helper()
 	data, err := protojson.Marshal(h)
