@@ -15,7 +15,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// The protocol's worked session, over HTTP, on the embedded stack.
+// The protocol's example session, over HTTP, on the embedded stack.
 func TestThreeRounds(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, threeRounds())
@@ -51,7 +51,7 @@ func TestThreeRounds(t *testing.T) {
 	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 1, "agent_c": 1}, v.SeenSteps)
 }
 
-// Rate limits and overload are waited for inside the step.
+// The step waits during rate limits and overload.
 func TestModelFailsAndRecovers(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{
@@ -67,7 +67,7 @@ func TestModelFailsAndRecovers(t *testing.T) {
 	require.Equal(t, 5, model.calls("model-a"))
 }
 
-// A model that refuses for good fails its agent; the others decide.
+// A permanent error of a model fails its agent; the others decide.
 func TestFailedAgentDoesNotFailTheSession(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t, map[string][]reply{
@@ -94,15 +94,15 @@ func TestNobodyAnswers(t *testing.T) {
 	require.Contains(t, out.stdout+out.stderr, "agent_a", "the agent's error is told")
 }
 
-// The process is killed between two waves: the session goes on with the next
-// command that runs steps, and no finished step is run again.
+// The process is killed between two waves: the next command that runs steps continues the session, and no
+// finished step runs again.
 func TestKilledBetweenSteps(t *testing.T) {
 	t.Parallel()
 	script := threeRounds()
 	killed := make(chan struct{})
 	atWork := make(chan struct{})
 	script["model-c"][1] = script["model-c"][1].during(func() { close(atWork); <-killed })
-	// The reply that was given to the killed process is asked for once more.
+	// The reply to the killed process is requested once more.
 	script["model-c"] = append(script["model-c"][:2:2], script["model-c"][1:]...)
 	script["model-c"][2] = answer("Answer C, improved.")
 	model := newModelServer(t, script)
@@ -127,7 +127,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 	require.Equal(t, 4, model.calls("model-c"))
 }
 
-// Ctrl-C loses nothing and says how to follow the session.
+// Ctrl-C loses no work and prints the command that follows the session.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	atWork := make(chan struct{})
@@ -152,7 +152,7 @@ func TestInterrupt(t *testing.T) {
 	require.Equal(t, 0, c.conclave("result", "stopped").code)
 }
 
-// The first command of the README, as a newcomer types it.
+// The first command of the README.
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
