@@ -24,8 +24,8 @@ const (
 	secret      = "light-of-1843"  // of the example's prd.md
 )
 
-// shop is the example of scenarios in a user's home: the page and the scripted
-// model that it comes with, and Playwright's MCP server with the system's Chromium.
+// shop is the example of scenarios in a user's home: its page and scripted model, and Playwright's MCP server
+// with the system's Chromium.
 type shop struct {
 	*cli
 	site    string // its binary
@@ -53,7 +53,7 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// opens serves the shop, and has the project's files name its address.
+// opens serves the shop and writes its address into the project's files.
 func (s *shop) opens(flags ...string) *background {
 	s.t.Helper()
 	at := s.address
@@ -87,7 +87,7 @@ func content(t *testing.T, file string) string {
 	return string(data)
 }
 
-// runs is the folder of a scenario's runs, and the runs in it.
+// runs returns the folder of a scenario's runs, and the runs.
 func (s *shop) runs(slug string) (folder string, ids []string) {
 	s.t.Helper()
 	folder = filepath.Join(s.home, "shop", "scenarios", slug, "runs")
@@ -109,7 +109,7 @@ func statuses(r scenario.Run) string {
 	return strings.Join(all, " ")
 }
 
-// The example as its README has it: a browser, screenshots, all scenarios at once.
+// The example of the README: a browser, screenshots, all scenarios at once.
 func TestScenariosInABrowser(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -141,7 +141,7 @@ func TestScenariosInABrowser(t *testing.T) {
 	require.Contains(t, content(t, filepath.Join(s.home, "report.xml")), `tests="5" failures="0" errors="0" skipped="0"`)
 	require.Contains(t, s.conclave("scenario", "status", "shop").stdout, "2 scenarios: 2 passing, 0 failing, 0 never run")
 
-	// The password was used, and is nowhere but in prd.md.
+	// The password was used, and is only in prd.md.
 	require.NoError(t, filepath.WalkDir(filepath.Join(s.home, "shop", "scenarios"), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
 			require.NotContains(t, content(t, path), secret, path)
@@ -151,8 +151,8 @@ func TestScenariosInABrowser(t *testing.T) {
 	require.NotContains(t, out.stdout+out.stderr, secret)
 }
 
-// A page that does not do what the step expects: exit 2, the rest is skipped, and
-// once the page is mended the run goes on from there.
+// A page that fails a step: exit code 2, the other steps are skipped, and the run continues from that step once
+// the page is fixed.
 func TestScenarioOfABrokenPage(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
