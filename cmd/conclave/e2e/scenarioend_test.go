@@ -29,8 +29,8 @@ func pass(summary string) reply {
 	}}
 }
 
-// The process is killed in a step: what came before is in the project already, what
-// the store has is brought by status, and the run goes on with watch.
+// The process is killed in a step: earlier steps are already in the project, status copies the rest from the
+// store, and watch continues the run.
 func TestScenarioIsKilled(t *testing.T) {
 	t.Parallel()
 	atWork, killed := make(chan struct{}), make(chan struct{})
@@ -60,7 +60,7 @@ func TestScenarioIsKilled(t *testing.T) {
 	close(killed)
 	c.gone()
 
-	// What the killed process had not copied is brought by a look.
+	// status copies the files that the killed process had not copied.
 	require.NoError(t, os.RemoveAll(filepath.Join(folder, id, "step-01")))
 	look := c.conclave("scenario", "status", "shop", "buy", "--json")
 	require.Equal(t, 0, look.code)
@@ -77,7 +77,7 @@ func TestScenarioIsKilled(t *testing.T) {
 	require.Equal(t, "All quiet.", content(t, filepath.Join(folder, id, "step-01", "evidence", "console.txt")))
 	require.Contains(t, look.stderr, "conclave scenario watch")
 
-	// The definition may change meanwhile: the run is of the one that it began with.
+	// The run keeps its definition if that changes meanwhile.
 	require.Equal(t, 0, c.conclave("scenario", "create", "shop", "buy", "--step", "Open: Another thing.").code)
 	out := c.conclave("scenario", "watch", "shop", "buy", "--automation")
 	require.Equal(t, 0, out.code)
@@ -93,7 +93,7 @@ func TestScenarioIsKilled(t *testing.T) {
 	require.Contains(t, content(t, filepath.Join(c.home, "shop/scenarios/buy/meta.yaml")), "pass_count: 1")
 }
 
-// A run that is cancelled is completed, too, and counted.
+// A cancelled run is completed and counted, too.
 func TestScenarioIsCancelled(t *testing.T) {
 	t.Parallel()
 	atWork, over := make(chan struct{}), make(chan struct{})
@@ -119,7 +119,7 @@ func TestScenarioIsCancelled(t *testing.T) {
 	require.Contains(t, late.stderr, "run "+result.RunID+" of scenario buy has ended: cancelled")
 }
 
-// Ctrl-C loses nothing and says how to go on.
+// Ctrl-C loses no work and prints the command that continues.
 func TestScenarioIsInterrupted(t *testing.T) {
 	t.Parallel()
 	atWork, over := make(chan struct{}), make(chan struct{})
@@ -138,11 +138,10 @@ func TestScenarioIsInterrupted(t *testing.T) {
 	require.Contains(t, c.conclave("scenario", "status", "shop").stdout, "1 passing")
 }
 
-// payload is what the Temporal CLI shows of an argument or a result in a history.
+// payload is an argument or a result in a history as the Temporal CLI prints it.
 var payload = regexp.MustCompile(`"data": "([A-Za-z0-9+/=]+)"`)
 
-// payloads are all arguments and results in the histories of the two runs that a
-// workflow has had.
+// payloads returns all arguments and results in the histories of a workflow's two runs.
 func (c *cli) payloads(at, workflow string) string {
 	c.t.Helper()
 	var found []struct {
@@ -166,8 +165,7 @@ func (c *cli) payloads(at, workflow string) string {
 	return all.String()
 }
 
-// Who is terminated cannot complete anything: the run looks as if it went on, until
-// it is gone on with.
+// A terminated run cannot be completed: it looks as if it were running until it is continued.
 func TestScenarioIsTerminated(t *testing.T) {
 	t.Parallel()
 	atWork, over := make(chan struct{}), make(chan struct{})
@@ -205,14 +203,13 @@ func TestScenarioIsTerminated(t *testing.T) {
 	require.Contains(t, past, "Log in and do it.", "the history can be read")
 	require.NotContains(t, past, "1843")
 
-	// On a cluster without a bucket the workflow says what came out.
+	// On a cluster without a bucket the result is the workflow's.
 	seen := c.conclave("scenario", "watch", "shop", "buy", id, "--address", at, "--automation")
 	require.Equal(t, 0, seen.code)
 	seen.lastLine(t, &result)
 	require.Equal(t, "pass pass", statuses(result))
 
-	// A worker refuses what it cannot do: nothing was started, and nothing is left that
-	// looks as if it were.
+	// The worker refuses a run that it cannot execute: no run is started or recorded.
 	elsewhere := c.file("elsewhere.yaml", "agents: [{id: a, backend: {model: m, provider: nowhere}}]\n")
 	refused := c.conclave("scenario", "run", "shop", "buy", "--config", elsewhere, "--address", at)
 	require.Equal(t, 1, refused.code)
