@@ -17,7 +17,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// one is the team file of a step: one agent, of this server.
+// one is the team file of a step: one agent with this server.
 func (m *modelServer) one(id, more string) string {
 	return fmt.Sprintf("agent: {id: %s, backend: {model: %s, base_url: %q}}\n%s\n", id, strings.Replace(id, "agent_", "model-", 1), m.URL+"/v1", more)
 }
@@ -27,7 +27,7 @@ func (c *cli) stepLine(config string, more ...string) []string {
 	return append(append(line, more...), "Which of us is right?")
 }
 
-// The example takes three agents to consensus, and is small.
+// The example brings three agents to consensus, and is small.
 func TestStepModeExample(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, "CONCLAVE="+binary(t, "CONCLAVE_BIN"))
@@ -55,8 +55,8 @@ func TestStepModeExample(t *testing.T) {
 	require.NotContains(t, again.stderr, "round")
 }
 
-// A step that is killed leaves its journal; the next launch goes on with it. One
-// that is asked to end does so at once.
+// A killed step leaves its journal, from which the next launch continues. A step that is asked to end does so
+// immediately.
 func TestStepModeKilled(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -96,12 +96,12 @@ func TestStepModeKilled(t *testing.T) {
 	}
 }
 
-// Eight launches of one agent at once are eight steps; killed, and launched
-// again at once, each goes on with another one of them.
+// Eight concurrent launches of one agent are eight steps. After a kill, eight new launches each continue a
+// different one.
 func TestStepModeParallel(t *testing.T) {
 	t.Parallel()
 	const launches = 8
-	// Nobody gets the n-th reply of a step before all have asked for theirs.
+	// No step gets its n-th reply before all steps have requested theirs.
 	together := func() func() {
 		var all sync.WaitGroup
 		all.Add(launches)
