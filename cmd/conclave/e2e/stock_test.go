@@ -15,7 +15,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// address finds where the stack of a running `conclave dev` listens.
+// address returns the address of the stack of a running `conclave dev`.
 func address(t *testing.T, dev *background) string {
 	t.Helper()
 	dev.prints(t, "--address")
@@ -24,7 +24,7 @@ func address(t *testing.T, dev *background) string {
 	return match
 }
 
-// People start, watch and stop sessions with the Temporal CLI alone.
+// Users start, watch and stop sessions with the Temporal CLI alone.
 func TestStockTemporalClient(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
