@@ -13,8 +13,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// till is a model server that keeps its own account: what it has been paid for,
-// by model. No two calls use the same number of tokens.
+// till is a model server that records the paid cost by model. No two calls use the same number of tokens.
 type till struct {
 	*modelServer
 
@@ -31,8 +30,7 @@ func newTill(t *testing.T, script map[string][]reply) *till {
 	return m
 }
 
-// sell passes the script's replies on with a usage of its own, the price among
-// it. Who has hung up is not charged.
+// sell adds usage and price to the script's replies. A client that has disconnected is not charged.
 func (m *till) sell(w http.ResponseWriter, r *http.Request) {
 	scripted := httptest.NewRecorder()
 	m.serve(scripted, r)
@@ -67,14 +65,14 @@ func (m *till) charge(model string) map[string]any {
 	}
 }
 
-// of is what was paid for a model's calls.
+// of returns the cost of a model's calls.
 func (m *till) of(model string) llm.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.spent[model]
 }
 
-// all is what was paid for the calls of all models.
+// all returns the cost of the calls of all models.
 func (m *till) all() llm.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
