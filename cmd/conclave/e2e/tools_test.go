@@ -25,16 +25,15 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// serve is the argument with which this program is an MCP server.
+// serve is the argument that makes this program an MCP server.
 const serve = "serve-mcp"
 
-// painting are the arguments of its tool.
+// painting is the arguments of its tool.
 type painting struct {
 	Name string `json:"name"`
 }
 
-// draw is a server with one tool, which leaves a file where it runs and returns a
-// text and an image.
+// draw is a server with one tool, which writes a file to its working directory and returns a text and an image.
 func draw() error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "painter", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "draw"}, func(_ context.Context, _ *sdk.CallToolRequest, in painting) (*sdk.CallToolResult, any, error) {
@@ -51,7 +50,7 @@ func draw() error {
 	return server.Run(context.Background(), &sdk.StdioTransport{})
 }
 
-// sandboxed skips where no host of this kind can give a sandbox.
+// sandboxed skips the test on systems without a sandbox.
 func sandboxed(t *testing.T) {
 	t.Helper()
 	if host := sandbox.Probe(t.Context()); host.Level != sandbox.Full {
@@ -74,7 +73,7 @@ func (m *modelServer) armed(servers ...any) string {
 	return string(data)
 }
 
-// An agent works with a shell and MCP servers, and comes by nothing else.
+// An agent works with a shell and MCP servers, and reaches nothing else.
 func TestShellAndServers(t *testing.T) {
 	t.Parallel()
 	sandboxed(t)
@@ -120,7 +119,7 @@ func TestShellAndServers(t *testing.T) {
 	require.FileExists(t, filepath.Join(pulled, "agents/agent_a/001/workspace/drawing.png"))
 }
 
-// asleep are the processes that sleep for exactly so long.
+// asleep returns the processes that sleep for exactly that time.
 func asleep(seconds string) []string {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	return slices.DeleteFunc(lines, func(name string) bool {
@@ -129,8 +128,8 @@ func asleep(seconds string) []string {
 	})
 }
 
-// A worker that is killed with -9 takes its commands with it, daemons included,
-// and the next one runs the command again.
+// The commands of a worker that is killed with -9 end with it, daemons included, and the next worker runs the
+// command again.
 func TestKilledWorkerWithACommand(t *testing.T) {
 	t.Parallel()
 	sandboxed(t)
