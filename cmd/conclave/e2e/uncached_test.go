@@ -30,9 +30,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// TestMain makes the test binary what the stack re-executes, and an MCP server, and turns the
-// workflow cache off for the workers in this process: every workflow task
-// replays the whole history.
+// TestMain lets the stack execute the test binary again, also as an MCP server, and turns off the workflow cache
+// of the workers in this process: every workflow task replays the whole history.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
 		if err := devserver.RunChild(context.Background(), os.Stdin, os.Stderr); err != nil {
@@ -52,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// site is an embedded stack with clients of it.
+// site is an embedded stack with its clients.
 type site struct {
 	t      *testing.T
 	client client.Client
@@ -67,7 +66,7 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, lease.Release())
-		// The directory can be removed once the stack is out of it.
+		// The directory can be removed once the stack has ended.
 		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, 20*time.Second, 50*time.Millisecond)
 	})
 	s := &site{t: t, stack: lease.Stack()}
@@ -82,7 +81,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// work starts a worker whose default team is that of the given model server.
+// work starts a worker with a default team that uses the model server.
 func (s *site) work(m *modelServer, agents ...string) *worker.Worker {
 	s.t.Helper()
 	return s.workTeam(m.team(agents...))
@@ -109,7 +108,7 @@ func (s *site) start(id string) client.WorkflowRun {
 	return run
 }
 
-// running is how many steps are under way.
+// running returns the number of running steps.
 func (s *site) running(id string) int {
 	s.t.Helper()
 	n := 0
@@ -141,14 +140,14 @@ func (s *site) history(id string) *historypb.History {
 	return &h
 }
 
-// replay checks that the code makes of a session's history what made it.
+// replay checks that the code reproduces a session's history.
 func (s *site) replay(id, name string) {
 	s.t.Helper()
 	s.replayAs(sessionflow.Workflow, sessionflow.Type, "protocol2", id, name)
 }
 
-// replayAs checks that the code makes of a history what made it, and keeps the
-// history among those of the same kind, for the replay tests, if asked to.
+// replayAs checks that the code reproduces a history, and on request stores it with those of its kind for the
+// replay tests.
 func (s *site) replayAs(definition any, workflowType, kind, id, name string) {
 	s.t.Helper()
 	h := s.history(id)
@@ -162,7 +161,7 @@ func (s *site) replayAs(definition any, workflowType, kind, id, name string) {
 	}
 }
 
-// Every ending of a session, each workflow task replayed from the first event.
+// Every ending of a session, with each workflow task replayed from the first event.
 func TestUncached(t *testing.T) {
 	t.Parallel()
 	split := map[string][]reply{
@@ -212,7 +211,7 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	w := s.work(model, agents...)
 	run := s.start("replaced")
 	<-asked
-	// The others' steps of this wave are in, or they would be lost as well.
+	// The others' steps of this wave have ended, or they would be lost as well.
 	require.Eventually(t, func() bool { return s.running("replaced") == 1 }, 20*time.Second, 20*time.Millisecond)
 	w.Stop()
 	close(stopped)
@@ -226,8 +225,8 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	s.replay("replaced", "worker_replaced")
 }
 
-// What attempts of a step know of one another survives on a real server: two
-// attempts without progress are mended by the third, three end the step.
+// The count of attempts without progress survives on a real server: the third attempt recovers after two, and
+// three end the step.
 func TestUncachedAttempts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -250,8 +249,8 @@ func TestUncachedAttempts(t *testing.T) {
 	s.replay("attempts", "attempts_without_progress")
 }
 
-// A decision cuts a running step short: what it spent counts, its transcript
-// stays, and its model call ends at once.
+// A decision ends a running step early: its cost counts, its transcript stays, and its model call ends
+// immediately.
 func TestUncachedFinish(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -284,7 +283,7 @@ func TestUncachedFinish(t *testing.T) {
 	s.replay("finish", "finished_early")
 }
 
-// A session's history stays small: what is large is in the store.
+// A session's history stays small: large values are in the store.
 func TestHistoryPerStep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
