@@ -20,8 +20,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// workPipelines starts a worker that knows the pipelines registered in the
-// returned place.
+// workPipelines starts a worker with the pipelines registered in the returned directory.
 func (s *site) workPipelines() activities.Teams {
 	s.t.Helper()
 	teams := activities.Teams{Named: map[string]config.Team{}, Dir: s.t.TempDir()}
@@ -60,7 +59,7 @@ steps:
   - {name: export, agent: agent_b, history: true}
 `
 
-// What runs can come to, each workflow task replayed from the first event.
+// Every ending of a run, with each workflow task replayed from the first event.
 func TestUncachedPipeline(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -121,7 +120,7 @@ steps:
 	}
 }
 
-// A person pauses a step, says something, goes on, and cancels.
+// A user pauses a step, sends a message, resumes, and cancels.
 func TestUncachedPipelinePeople(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -156,8 +155,7 @@ func TestUncachedPipelinePeople(t *testing.T) {
 	s.replayPipeline("people", "paused_told_cancelled")
 }
 
-// The team of a step is held with the run, keeps what it has, and is told what a
-// person says.
+// The team of a step is paused with the run, keeps its work, and receives a user's messages.
 func TestUncachedPipelineTeamIsHeld(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -187,7 +185,7 @@ steps:
 	s.replayPipeline("held", "team_held")
 }
 
-// A failed step is parked, and retried by a person.
+// A failed step is parked until a user retries it.
 func TestUncachedPipelineRetry(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -206,8 +204,8 @@ func TestUncachedPipelineRetry(t *testing.T) {
 	s.replayPipeline("parked", "parked_and_retried")
 }
 
-// A workflow that is reset runs its steps again, under new numbers; what was
-// written once stays, and a caller's messages are there still.
+// A workflow that is reset runs its steps again under new numbers; committed documents and a caller's messages
+// stay.
 func TestUncachedPipelineReset(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -242,8 +240,7 @@ func TestUncachedPipelineReset(t *testing.T) {
 	s.replayPipeline("reset", "reset")
 }
 
-// A run of 200 transitions with conversations of a megabyte: its history has
-// references.
+// The history of 200 transitions with conversations of a megabyte has only references.
 func TestPipelineHistoryIsSmall(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
