@@ -61,8 +61,7 @@ func stepsOf(r scenarioflow.Result) string {
 	return strings.Join(all, " ")
 }
 
-// A run that fails and is gone on with, each workflow task replayed from the first
-// event.
+// A run that fails and is continued, with each workflow task replayed from the first event.
 func TestUncachedScenario(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -87,8 +86,8 @@ func TestUncachedScenario(t *testing.T) {
 	require.Equal(t, r, onRecord)
 }
 
-// A worker that is gone in mid-step is replaced; the step is paused, goes on with
-// what it had, and the run is cancelled.
+// A worker that ends in the middle of a step is replaced; the step is paused, continues its work, and the run is
+// cancelled.
 func TestUncachedScenarioPeople(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
