@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"conclave/engine/artifact"
+	"conclave/engine/step"
 )
 
 // BookkeepingTimeout is the heartbeat timeout of all activities but steps. It is
@@ -67,6 +68,20 @@ func Claim[T any](ctx context.Context, store artifact.Store, key string, claim T
 	return made, false, nil
 }
 
+// CreateOnce creates a file of a session or run, unless an earlier attempt has.
+func CreateOnce(ctx context.Context, store artifact.Store, key string, document any) error {
+	if err := artifact.CreateJSON(ctx, store, key, document); !errors.Is(err, artifact.ErrExists) {
+		return err
+	}
+	return nil
+}
+
+// WriteMessage writes a human message to the file from which running steps read it.
+func WriteMessage(ctx context.Context, store artifact.Store, layout artifact.Layout, m step.Message, now time.Time) error {
+	m.SaidAt = artifact.Timestamp(now)
+	return artifact.PutJSON(ctx, store, step.MessageKey(layout, m.Number), m)
+}
+
 // AppendEvents makes events.jsonl end with the given events, numbered by seq.
 // Existing lines from the first one's number on are replaced: their record's
 // completion was lost, or their workflow was reset. The records of one workflow
@@ -78,7 +93,7 @@ func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artif
 	key := layout.File("events.jsonl")
 	old, err := store.Get(ctx, key)
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
-		return fmt.Errorf("reading %s: %w", key, err)
+		return err
 	}
 	lines := bytes.NewBuffer(linesBefore(old, seq(events[0])))
 	for _, e := range events {
@@ -88,10 +103,7 @@ func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artif
 		}
 		lines.Write(append(line, '\n'))
 	}
-	if err := store.Put(ctx, key, bytes.NewReader(lines.Bytes())); err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	return nil
+	return store.Put(ctx, key, bytes.NewReader(lines.Bytes()))
 }
 
 // linesBefore returns the leading lines that are events numbered below seq.

@@ -75,7 +75,7 @@ func TestPipeline_ADecisionThatIsLost(t *testing.T) {
 	})
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Who?", ID: "p1", Config: json.RawMessage(deciding)})
 	require.Equal(t, "decide/error", traceOf(result))
-	require.Contains(t, result.Error.Message, "reading what the team of step decide decided")
+	require.Contains(t, result.Error.Message, "reading the decision of step decide's team")
 	require.Equal(t, int64(9), result.Usage.ModelCalls)
 }
 

@@ -4,26 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
+	"conclave/engine/artifact"
 	"conclave/engine/step"
 )
 
-// noProgressError says that attempts of a step died without a word.
+// noProgressError reports that attempts of a step died silently.
 type noProgressError struct{ attempts int }
 
 func (e *noProgressError) Error() string {
 	return fmt.Sprintf("%d attempts died without progress", e.attempts)
 }
 
-// Delays before a retry that has to wait for somebody.
+// Delays before retries that depend on another worker.
 const (
 	lackDelay = 10 * time.Second // until a better equipped worker may have taken the step
-	stopDelay = time.Second      // until another worker is up
+	stopDelay = time.Second      // until another worker may be up
 )
 
 // classify returns the type of an error and how it is retried.
@@ -73,29 +76,88 @@ func applicationError(err error, c step.Class, details ...any) error {
 // Error returns an error that follows a completed step as the activity's.
 func (a *Attempt) Error(err error) error { return applicationError(err, classify(err), a.Failure()) }
 
-// message is the error's text without what the SDK adds to its own errors.
+// message returns an error's text, without the SDK's additions to its own errors.
 func message(err error) string {
-	var classified *temporal.ApplicationError
-	if errors.As(err, &classified) {
-		return classified.Message()
+	if carried, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return carried.Message()
 	}
 	return err.Error()
 }
 
-// endedByServer reports whether err is the server's wish that the activity ends:
-// cancelled, paused or reset. It is returned as it is.
+// endedByServer reports whether the server ended the activity: it was cancelled,
+// paused or reset.
 func endedByServer(ctx context.Context, err error) bool {
 	cause := context.Cause(ctx)
 	return cause != nil && errors.Is(err, cause) && (isCancel(cause) || isHold(cause))
 }
 
-// isCancel reports a cancellation: pushed by the server through the SDK, or
-// learnt from a heartbeat.
+// isCancel reports a cancellation, pushed by the server through the SDK or returned
+// by a heartbeat.
 func isCancel(cause error) bool {
 	return errors.Is(cause, context.Canceled) || temporal.IsCanceledError(cause)
 }
 
-// isHold reports that the attempt ends and the step goes on later.
+// isHold reports that an operator paused or reset the activity: the step resumes later.
 func isHold(cause error) bool {
 	return errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset)
 }
+
+// storage is a store whose faults are *storageErrors. Attempts wait for the end of an
+// outage, but a bug must not be retried for ever.
+type storage struct{ store artifact.Store }
+
+type storageError struct{ err error }
+
+func (e *storageError) Error() string { return e.err.Error() }
+func (e *storageError) Unwrap() error { return e.err }
+
+// fault wraps err unless it is a store's regular answer or a name that no key can hold.
+func fault(err error) error {
+	if err == nil || errors.Is(err, artifact.ErrNotFound) || errors.Is(err, artifact.ErrExists) || is[*artifact.NameError](err) {
+		return err
+	}
+	return &storageError{err}
+}
+
+func (s storage) Get(ctx context.Context, key string) ([]byte, error) {
+	body, err := s.store.Get(ctx, key)
+	return body, fault(err)
+}
+
+func (s storage) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	body, err := s.store.Open(ctx, key)
+	return body, fault(err)
+}
+
+func (s storage) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return fault(s.store.Put(ctx, key, body))
+}
+
+func (s storage) Create(ctx context.Context, key string, body []byte) error {
+	return fault(s.store.Create(ctx, key, body))
+}
+
+func (s storage) Copy(ctx context.Context, src, dst string) error {
+	return fault(s.store.Copy(ctx, src, dst))
+}
+
+func (s storage) Exists(ctx context.Context, key string) (bool, error) {
+	there, err := s.store.Exists(ctx, key)
+	return there, fault(err)
+}
+
+func (s storage) Delete(ctx context.Context, key string) error {
+	return fault(s.store.Delete(ctx, key))
+}
+
+func (s storage) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range s.store.List(ctx, prefix) {
+			if !yield(key, fault(err)) {
+				return
+			}
+		}
+	}
+}
+
+func (s storage) URL(key string) string { return s.store.URL(key) }

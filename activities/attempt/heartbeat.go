@@ -13,18 +13,18 @@ import (
 
 // Timing of heartbeats.
 const (
-	// HeartbeatTimeout is after how much silence the server gives a step to
-	// another worker.
+	// HeartbeatTimeout is the silence after which the server gives a step to another
+	// worker.
 	HeartbeatTimeout = 30 * time.Second
 
 	heartbeatInterval = 5 * time.Second
 
-	// fenceAfter is when an attempt that nobody acknowledges stops itself: before
-	// the server may have started the next one.
+	// fenceAfter is the silence after which an attempt stops itself, before the server
+	// may have started the next one.
 	fenceAfter = HeartbeatTimeout * 8 / 10
 )
 
-// Causes with which a step's context ends.
+// Causes for which a step's context ends.
 var (
 	errFenced  = errors.New("no heartbeat was acknowledged for too long: another attempt may be running")
 	errStopped = errors.New("the worker is shutting down")
@@ -68,25 +68,25 @@ func Waiting(ctx context.Context, why string) (over func()) {
 	return func() { h.update(func(d *details) { d.Waiting = "" }) }
 }
 
-// heart beats while a step runs, and ends the step's context when the server
-// wishes it, when the worker stops, or when it has not been heard for too long.
+// heart heartbeats while a step runs. It ends the step's context when the server
+// demands it, when the worker stops, or when the server has been silent for too long.
 type heart struct {
 	beat   func(ctx context.Context, d details) error
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
 	details details
-	heard   time.Time // when the last acknowledged report was sent
+	acked   time.Time // when the last acknowledged report was sent
 }
 
-// newHeart makes a heart that was heard just now: the server counts from the
-// attempt's start.
+// newHeart returns a heart that counts as acknowledged now: the server counts from
+// the attempt's start.
 func newHeart(d details, cancel context.CancelCauseFunc, beat func(context.Context, details) error) *heart {
-	return &heart{beat: beat, cancel: cancel, details: d, heard: time.Now()}
+	return &heart{beat: beat, cancel: cancel, details: d, acked: time.Now()}
 }
 
-// startHeart begins to beat. It returns the step's context; stop ends the beating
-// and waits for its goroutine.
+// startHeart begins to heartbeat. It returns the step's context; stop ends the
+// heartbeats and waits for their goroutine.
 func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	token := activity.GetInfo(ctx).TaskToken
@@ -110,8 +110,8 @@ func (h *heart) run(ctx context.Context, stop <-chan struct{}) {
 		case err == nil:
 		case ctx.Err() != nil:
 			return
-		case unwanted(err) != nil:
-			h.cancel(unwanted(err))
+		case endCause(err) != nil:
+			h.cancel(endCause(err))
 			return
 		case h.alive() != nil:
 			return
@@ -131,36 +131,35 @@ func (h *heart) run(ctx context.Context, stop <-chan struct{}) {
 func (h *heart) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatInterval)
 	defer cancel()
-	// The server counts from when it was told. Its answer may lie unread while
-	// the process is stopped.
+	// The server counts from the report's arrival. Its answer may remain unread while
+	// the process is suspended.
 	sent := time.Now()
 	if err := h.beat(ctx, h.current()); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heard = sent
+	h.acked = sent
 	return nil
 }
 
 // alive is the fence: it ends the step when the last acknowledged report is too
-// long ago, whether or not the ticker has found out.
+// old, even if the ticker has not fired yet.
 func (h *heart) alive() error {
 	h.mu.Lock()
-	heard := h.heard
+	acked := h.acked
 	h.mu.Unlock()
-	if silence(heard, time.Now()) <= fenceAfter {
+	if silence(acked, time.Now()) <= fenceAfter {
 		return nil
 	}
 	h.cancel(errFenced)
 	return errFenced
 }
 
-// silence is the time between two readings of the clock, the time that the
-// machine slept included: the monotonic clock stands still meanwhile, the wall
-// clock does not, but that one can be set back.
-func silence(heard, now time.Time) time.Duration {
-	return max(now.Sub(heard), now.Round(0).Sub(heard.Round(0)))
+// silence returns the time between two readings of the clock, including time that the
+// machine slept: the monotonic clock stops then, and the wall clock can be set back.
+func silence(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 func (h *heart) current() details {
@@ -177,16 +176,15 @@ func (h *heart) update(change func(*details)) details {
 	return h.details
 }
 
-// unwanted translates the server's answers that end an attempt into the cause
-// of its context; nil for an answer, or a silence, that does not.
-func unwanted(err error) error {
-	var missing *serviceerror.NotFound
+// endCause translates a server's answer that ends an attempt into the cause of its
+// context; nil for any other.
+func endCause(err error) error {
 	switch {
 	case temporal.IsCanceledError(err):
 		return context.Canceled
 	case errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
 		return err
-	case errors.As(err, &missing):
+	case is[*serviceerror.NotFound](err):
 		return errFenced
 	default:
 		return nil

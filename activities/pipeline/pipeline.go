@@ -40,7 +40,7 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(a.ConcludePipeline, activity.RegisterOptions{Name: ConcludeName})
 }
 
-// PrepareInput is what a run of a pipeline was started with.
+// PrepareInput is the input with which a run was started.
 type PrepareInput struct {
 	Protocol   int             `json:"protocol"`
 	ID         string          `json:"id"`
@@ -59,31 +59,26 @@ type File struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Prepared is what the workflow needs of a resolved pipeline.
+// Prepared is a resolved pipeline as the workflow needs it.
 type Prepared struct {
 	Protocol   int            `json:"protocol"`
 	ConfigHash string         `json:"config_hash"`
 	Graph      pipeline.Graph `json:"graph"`
-
-	// URL is where the run's directory is, for people.
-	URL string `json:"url"`
-
-	// Offline says that the built-in model plays agents of the pipeline.
-	Offline bool `json:"offline,omitempty"`
+	URL        string         `json:"url"`               // of the run's directory, for people
+	Offline    bool           `json:"offline,omitempty"` // the built-in model plays agents
 }
 
-// SegmentInput is one launch. What is large is read from the run's directory.
+// SegmentInput is one launch. Large values are read from the run's directory.
 type SegmentInput struct {
 	Run        string          `json:"run"`
 	ConfigHash string          `json:"config_hash"`
 	Launch     pipeline.Launch `json:"launch"`
 
-	// Decision is what the team of a session step came to; nil for other steps.
+	// Decision is the decision of a session step's team; nil for other steps.
 	Decision *TeamDecision `json:"decision,omitempty"`
 }
 
-// TeamSession is the ID of the session of a session step, unless there is one with
-// it already.
+// TeamSession returns the preferred ID of the session of a session step.
 func (in SegmentInput) TeamSession() string {
 	return fmt.Sprintf("%s-%s-%s", in.Run, in.Launch.Step, in.Launch.ID)
 }
@@ -96,7 +91,7 @@ type TeamDecision struct {
 	Cost    llm.Usage `json:"cost"`
 }
 
-// SegmentResult is what a segment came to, in references and short text.
+// SegmentResult is the outcome of a segment in references and short text.
 type SegmentResult struct {
 	Token      string          `json:"token"`
 	Number     int             `json:"number"`
@@ -105,50 +100,46 @@ type SegmentResult struct {
 	To         string          `json:"to,omitempty"`
 	Messages   string          `json:"messages,omitempty"`
 	Iterations int             `json:"iterations,omitempty"`
-	Text       string          `json:"text,omitempty"` // cut
-	Said       bool            `json:"said,omitempty"`
+	Text       string          `json:"text,omitempty"` // truncated
+	Said       bool            `json:"said,omitempty"` // the text is part of the run's history
 	Workspace  string          `json:"workspace,omitempty"`
-	Heard      int             `json:"heard,omitempty"`
+	Heard      int             `json:"heard,omitempty"` // messages that were shown
 	Usage      llm.Usage       `json:"usage"`
 }
 
-// TeamQuestion is what the team of a session step is asked: the input of its
-// session.
+// TeamQuestion is the input of the session of a session step.
 type TeamQuestion struct {
 	Query  string          `json:"query"`
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// Session is the ID of the session: one that nobody has. A workflow that was
-	// reset finds the session of the run before under the first one that it thinks of.
+	// Session is a free session ID. A workflow that was reset finds the session of the
+	// run before under its preferred ID.
 	Session string `json:"session,omitempty"`
 }
 
-// RecordInput is what has happened since the last record.
+// RecordInput is the part of the history since the last record.
 type RecordInput struct {
 	Run      string           `json:"run"`
 	Messages []pipeline.Keep  `json:"messages,omitempty"`
 	Events   []pipeline.Entry `json:"events,omitempty"`
 	Status   State            `json:"status"` // without the request and the trace
 
-	// Trace is what was added to the trace, after its first Traced entries.
+	// Trace is the continuation of the trace after its first Traced entries.
 	Traced int                `json:"traced,omitempty"`
 	Trace  []pipeline.Segment `json:"trace,omitempty"`
 
-	// Over says that the run has ended: no step of it goes on any more.
+	// Over means that the run has ended: its steps no longer run.
 	Over bool `json:"over,omitempty"`
 }
 
-// State is a run at a glance: the answer to the state query and the
-// content of status.json.
+// State is a run at a glance: the answer to the state query and the content of
+// status.json.
 type State struct {
 	ID      string `json:"id"`
 	Request string `json:"request"`
-
-	// Status is "running" or how the run ended; Reason says why, if it did not just
-	// end.
-	Status string `json:"status"`
-	Reason string `json:"reason,omitempty"`
+	Status  string `json:"status"`           // "running" or how the run ended
+	Reason  string `json:"reason,omitempty"` // of an irregular end
 	pipeline.View
 }
 
@@ -157,7 +148,7 @@ type ConcludeInput struct {
 	Run     string         `json:"run"`
 	Final   *pipeline.Ref  `json:"final,omitempty"`
 	History []pipeline.Ref `json:"history"`
-	Result  Result         `json:"result"` // but for what is read from the store
+	Result  Result         `json:"result"` // without the texts
 }
 
 // Result is how a run ended: the result of the workflow and the content of
@@ -165,22 +156,20 @@ type ConcludeInput struct {
 type Result struct {
 	ID     string          `json:"id"`
 	Status pipeline.Status `json:"status"`
-
-	// Error says why a run did not just end.
-	Error *artifact.Error `json:"error,omitempty"`
+	Error  *artifact.Error `json:"error,omitempty"` // the reason of an irregular end
 
 	Trace       []pipeline.Segment `json:"trace"`
 	History     []HistoryEntry     `json:"history"`
 	Transitions int                `json:"transitions"` // how often control was passed on
 	Usage       llm.Usage          `json:"usage"`
 
-	// Final is the text of the run, cut at 8 KB; the whole is at FinalPath.
+	// Final is the text of the run, truncated to maxAnswer; FinalPath has the whole.
 	Final          string  `json:"final"`
 	FinalTruncated bool    `json:"final_truncated,omitempty"`
 	FinalPath      *string `json:"final_path"` // null without a text
 }
 
-// HistoryEntry is the text of one step, cut at 280 characters; the whole is at Path.
+// HistoryEntry is the text of one step, truncated to maxEntry; Path has the whole.
 type HistoryEntry struct {
 	Step string `json:"step"`
 	Text string `json:"text"`

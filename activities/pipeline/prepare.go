@@ -12,8 +12,8 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// PreparePipeline resolves the pipeline, checks everything that can be wrong with
-// the input, and claims the run's directory for this workflow.
+// PreparePipeline resolves the pipeline, validates the input and claims the run's
+// directory for this workflow.
 func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
 	p, err := a.resolve(in)
@@ -23,7 +23,7 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prep
 	if err := a.check(ctx, p); err != nil {
 		return Prepared{}, err
 	}
-	if err := roomForTeams(in.ID, p); err != nil {
+	if err := checkID(in.ID, p); err != nil {
 		return Prepared{}, activities.Invalid(err)
 	}
 	layout := artifact.InPipeline(in.ID)
@@ -50,8 +50,7 @@ func (a *Activities) resolve(in PrepareInput) (config.Pipeline, error) {
 	return config.Pipeline{}, errors.New(`the input has no pipeline: give one as config, as in {"request":"…","config":{"start":…,"steps":[…]}}`)
 }
 
-// check checks every agent, and every team of a session step, as those of a
-// session are.
+// check validates all agents and the teams of session steps.
 func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 	if err := a.Check(ctx, config.Team{Agents: p.Agents}); err != nil {
 		return err
@@ -71,12 +70,12 @@ func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 	return nil
 }
 
-// roomForTeams refuses a run's ID from which no ID of a session can be made for
-// some step: that would be known when the step is due, and those before it paid for.
-func roomForTeams(id string, p config.Pipeline) error {
-	const numbers = "-l9999-99" // of the launch, and beside a session of the same name
+// checkID refuses a run's ID that is too long for the IDs of its steps' sessions, before
+// any step is paid for.
+func checkID(id string, p config.Pipeline) error {
+	const suffix = "-l9999-99" // the launch, and a number beside a session of the same name
 	for _, s := range p.Steps {
-		most := artifact.MaxSessionID - len("-"+s.Name+numbers)
+		most := artifact.MaxSessionID - len("-"+s.Name+suffix)
 		if s.Kind == config.SessionStep && len(id) > most {
 			return fmt.Errorf("the run's id has %d bytes, and that of step %s's session is longer: give one of at most %d", len(id), s.Name, most)
 		}
@@ -84,7 +83,7 @@ func roomForTeams(id string, p config.Pipeline) error {
 	return nil
 }
 
-// teamOf is the team of a session step.
+// teamOf returns the team of a session step.
 func (a *Activities) teamOf(s config.PipelineStep) (config.Team, error) {
 	if s.Config != nil {
 		return *s.Config, nil
@@ -92,7 +91,7 @@ func (a *Activities) teamOf(s config.PipelineStep) (config.Team, error) {
 	return a.Teams.ByName(s.Team)
 }
 
-// graphOf is what the machine needs of a definition.
+// graphOf returns the graph of a definition.
 func graphOf(p config.Pipeline) pipeline.Graph {
 	g := pipeline.Graph{
 		Start: p.Start, MaxTransitions: p.Limits.MaxTransitions, MaxDepth: p.Limits.MaxCallDepth, Park: p.OnStepFailure == "park",
@@ -112,7 +111,7 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 	return g
 }
 
-// claim writes the run's first files, once.
+// claim creates the run's first files.
 func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, p config.Pipeline) error {
 	canonical, err := p.Canonical()
 	if err != nil {
@@ -124,9 +123,5 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 	if err != nil {
 		return err
 	}
-	err = artifact.CreateJSON(ctx, a.Store, layout.File("config.json"), json.RawMessage(canonical))
-	if err != nil && !errors.Is(err, artifact.ErrExists) {
-		return fmt.Errorf("writing config.json of run %s: %w", in.ID, err)
-	}
-	return nil
+	return activities.CreateOnce(ctx, a.Store, layout.File("config.json"), json.RawMessage(canonical))
 }

@@ -15,8 +15,8 @@ import (
 	"conclave/engine/text"
 )
 
-// RunSegment runs one segment of a pipeline's step, or finds it run, as RunStep
-// does with a step of an agent.
+// RunSegment runs one segment of a pipeline's step, or returns the result of its
+// commit, as RunStep does with a step of an agent.
 func (a *Activities) RunSegment(ctx context.Context, in SegmentInput) (SegmentResult, error) {
 	run := attempt.New(ctx, a.Process, string(in.Launch.ID))
 	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
@@ -26,73 +26,73 @@ func (a *Activities) RunSegment(ctx context.Context, in SegmentInput) (SegmentRe
 	return result(run)
 }
 
-// assemble reads what the segment is about.
-func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in SegmentInput) error {
-	layout := artifact.InPipeline(in.Run)
-	store := run.Ports.Store
-	p, err := a.Teams.PipelineByHash(ctx, store, layout, in.ConfigHash)
-	if err != nil {
-		return err
-	}
-	file, err := artifact.ReadJSON[File](ctx, store, layout.File("pipeline.json"))
-	if err != nil {
-		return fmt.Errorf("reading pipeline.json: %w", err)
+// definition reads the step of a launch, its pipeline and the run's request.
+func (a *Activities) definition(ctx context.Context, store artifact.Store, layout artifact.Layout, in SegmentInput) (p config.Pipeline, s config.PipelineStep, request string, err error) {
+	if p, err = a.Teams.PipelineByHash(ctx, store, layout, in.ConfigHash); err != nil {
+		return p, s, "", err
 	}
 	s, ok := p.Step(in.Launch.Step)
 	if !ok {
-		return activities.Invalid(fmt.Errorf("the pipeline has no step %s", in.Launch.Step))
+		return p, s, "", activities.Invalid(fmt.Errorf("the pipeline has no step %s", in.Launch.Step))
 	}
-	one := pipelineagent.Step{
+	file, err := artifact.ReadJSON[File](ctx, store, layout.File("pipeline.json"))
+	return p, s, file.Request, err
+}
+
+// assemble reads the definition of a segment and equips it.
+func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in SegmentInput) error {
+	layout := artifact.InPipeline(in.Run)
+	p, s, request, err := a.definition(ctx, run.Ports.Store, layout, in)
+	if err != nil {
+		return err
+	}
+	segment := pipelineagent.Step{
 		Layout: layout, Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
-		Prompt: s.Prompt, Destinations: s.Destinations, Request: file.Request,
+		Prompt: s.Prompt, Destinations: s.Destinations, Request: request,
 	}
 	if run.Look != nil {
-		one.Messages = func(ctx context.Context) (int, error) {
+		segment.Messages = func(ctx context.Context) (int, error) {
 			bell, err := run.Look(ctx)
 			return len(bell.Messages), err
 		}
 	}
-	if err := play(ctx, run, p, s, in, &one); err != nil {
+	if err := equip(ctx, run, p, s, in, &segment); err != nil {
 		return err
 	}
-	run.Spec, err = one.Spec(ctx, store)
+	run.Spec, err = segment.Spec(ctx, run.Ports.Store)
 	return err
 }
 
-// play gives the segment what carries it out.
-func play(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in SegmentInput, one *pipelineagent.Step) error {
+// equip gives the segment its model and tools: an agent's, or stand-ins that make the
+// configured calls or state a team's decision.
+func equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in SegmentInput, segment *pipelineagent.Step) error {
 	if s.Kind == config.SessionStep {
-		return playTeam(ctx, run, s, in, one)
+		return equipDecision(ctx, run, s, in, segment)
 	}
 	agent, ok := p.Player(s)
 	if !ok {
 		return activities.Invalid(fmt.Errorf("step %s: the pipeline has no agent %s", s.Name, s.Agent))
 	}
 	if s.Kind == config.AgentStep {
-		one.Agent, one.Prompt = agent.ID, joined(agent.SystemMessage, s.Prompt)
+		segment.Agent = agent.ID
+		if segment.Prompt = agent.SystemMessage + s.Prompt; agent.SystemMessage != "" && s.Prompt != "" {
+			segment.Prompt = agent.SystemMessage + "\n\n" + s.Prompt
+		}
 		return run.Equip(ctx, agent)
 	}
 	var calls pipelineagent.Calls
 	for _, use := range s.Calls {
-		args, err := json.Marshal(use.Args)
-		if use.Args == nil {
-			args = []byte("{}")
-		}
-		if err != nil {
-			return activities.Invalid(fmt.Errorf("step %s: the arguments of %s: %w", s.Name, use.Tool, err))
+		args := []byte("{}")
+		if use.Args != nil {
+			var err error
+			if args, err = json.Marshal(use.Args); err != nil {
+				return activities.Invalid(fmt.Errorf("step %s: the arguments of %s: %w", s.Name, use.Tool, err))
+			}
 		}
 		calls = append(calls, pipelineagent.ToolUse{Tool: use.Tool, Args: args})
 	}
 	run.Ports.Model = calls
 	return run.EquipTools(ctx, agent)
-}
-
-// joined puts an agent's own instructions before those of the step.
-func joined(system, prompt string) string {
-	if system == "" || prompt == "" {
-		return system + prompt
-	}
-	return system + "\n\n" + prompt
 }
 
 // result translates the commit for the workflow.

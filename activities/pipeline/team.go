@@ -14,108 +14,80 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/pipeline"
 	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
 )
 
-// AskTeam says what the team of a session step is asked: the step's prompt, the
-// request, and, of a step that is shown them, what earlier steps said.
+// AskTeam returns the input of the session of a session step: the query composed of the
+// step's prompt, the request and the visible texts of earlier steps, the team, and a
+// free session ID.
 func (a *Activities) AskTeam(ctx context.Context, in SegmentInput) (TeamQuestion, error) {
 	defer activities.Beat(ctx)()
-	layout := artifact.InPipeline(in.Run)
-	p, err := a.Teams.PipelineByHash(ctx, a.Store, layout, in.ConfigHash)
+	layout, l := artifact.InPipeline(in.Run), in.Launch
+	_, s, request, err := a.definition(ctx, a.Store, layout, in)
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	s, ok := p.Step(in.Launch.Step)
-	if !ok {
-		return TeamQuestion{}, activities.Invalid(fmt.Errorf("the pipeline has no step %s", in.Launch.Step))
-	}
-	q, err := a.question(ctx, layout, in.Launch, s)
+	texts, err := pipelineagent.Texts(ctx, a.Store, layout, l.History)
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	if q.Session, err = a.freeSession(ctx, in.TeamSession()); err != nil {
+	messages, err := pipelineagent.ReadMessages(ctx, a.Store, layout, 0, l.Messages)
+	if err != nil {
 		return TeamQuestion{}, err
 	}
-	if s.Config == nil {
-		q.Team = s.Team
-		return q, nil
+	q := TeamQuestion{Team: s.Team, Query: pipelineagent.Question(pipelineagent.Task{
+		Prompt: s.Prompt, Request: request, History: texts, Omitted: l.Omitted, Messages: messages,
+		Frame: pipelineagent.Frame(activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(l.ID)),
+	})}
+	if q.Session, err = a.freeSession(ctx, in.TeamSession()); err != nil || s.Config == nil {
+		return q, err
 	}
-	return a.withTeam(q, *s.Config)
+	// Where a team can be registered, the session names it: its definition may then
+	// contain more than an input's.
+	if a.Teams.Dir != "" {
+		q.Team, err = a.Teams.Register(s.Config)
+	} else {
+		q.Config, err = s.Config.Canonical()
+	}
+	return q, err
 }
 
-// maxSessions bounds how many sessions of others are passed over.
+// maxSessions bounds how many existing sessions are skipped.
 const maxSessions = 99
 
-// freeSession is an ID that no session has: the given one, or it and the first
-// number that is free. The session of this step is not there yet.
+// freeSession returns the ID if no session has it, else the ID with the first free
+// number.
 func (a *Activities) freeSession(ctx context.Context, id string) (string, error) {
 	free := id
 	for n := 2; n <= maxSessions; n++ {
 		taken, err := a.Store.Exists(ctx, artifact.InBucket(free).File("session.json"))
-		if err != nil {
-			return "", fmt.Errorf("looking for session %s: %w", free, err)
-		}
-		if !taken {
-			return free, nil
+		if err != nil || !taken {
+			return free, err
 		}
 		free = fmt.Sprintf("%s-%d", id, n)
 	}
 	return "", activities.Invalid(fmt.Errorf("there are %d sessions with the ID %s and a number: start the run with another ID", maxSessions-1, id))
 }
 
-// withTeam names the team of a step where it can be registered, and sends it along
-// where it cannot: there it may not define anything.
-func (a *Activities) withTeam(q TeamQuestion, t config.Team) (TeamQuestion, error) {
-	var err error
-	if a.Teams.Dir != "" {
-		q.Team, err = a.Teams.Register(t)
-	} else {
-		q.Config, err = t.Canonical()
-	}
-	return q, err
-}
-
-// question puts together what the team is asked.
-func (a *Activities) question(ctx context.Context, layout artifact.Layout, l pipeline.Launch, s config.PipelineStep) (TeamQuestion, error) {
-	file, err := artifact.ReadJSON[File](ctx, a.Store, layout.File("pipeline.json"))
-	if err != nil {
-		return TeamQuestion{}, fmt.Errorf("reading pipeline.json: %w", err)
-	}
-	texts, err := pipelineagent.Texts(ctx, a.Store, layout, l.History)
-	if err != nil {
-		return TeamQuestion{}, err
-	}
-	said, err := pipelineagent.ReadMessages(ctx, a.Store, layout, 0, l.Messages)
-	if err != nil {
-		return TeamQuestion{}, err
-	}
-	frame := pipelineagent.Frame(activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(l.ID))
-	return TeamQuestion{Query: pipelineagent.Question(pipelineagent.Task{
-		Prompt: s.Prompt, Request: file.Request, History: texts, Omitted: l.Omitted, Messages: said, Frame: frame,
-	})}, nil
-}
-
-// playTeam has what a team decided said as the step's text, and its files put into
-// the shared workspace, in a directory of the step's name: nothing is overwritten.
-func playTeam(ctx context.Context, r *attempt.Attempt, s config.PipelineStep, in SegmentInput, one *pipelineagent.Step) error {
+// equipDecision makes a team's decision the segment's text, and copies its files into
+// the shared workspace, below a directory with the step's name.
+func equipDecision(ctx context.Context, run *attempt.Attempt, s config.PipelineStep, in SegmentInput, segment *pipelineagent.Step) error {
 	if in.Decision == nil {
-		return activities.Invalid(fmt.Errorf("step %s: what its team decided is missing", s.Name))
+		return activities.Invalid(fmt.Errorf("step %s: its team's decision is missing", s.Name))
 	}
 	from, final := artifact.InBucket(in.Decision.Session), path.Base(path.Dir(in.Decision.Path))
-	answer, err := artifact.ReadJSON[artifact.Answer](ctx, r.Ports.Store, from.Final(final, "answer.json"))
+	answer, err := artifact.ReadJSON[artifact.Answer](ctx, run.Ports.Store, from.Final(final, "answer.json"))
 	if err != nil {
-		return fmt.Errorf("reading what the team of step %s decided: %w", s.Name, err)
+		return fmt.Errorf("reading the decision of step %s's team: %w", s.Name, err)
 	}
-	r.Ports.Model = says{text: answer.Answer, usage: in.Decision.Cost}
-	r.Ports.Tools = func(context.Context, string) (step.Tools, error) { return noTools{}, nil }
-	one.Launch.Workspace, err = graft(ctx, r.Ports.Store, from, final, in.Launch.Workspace, one.Layout, s.Name)
+	run.Ports.Model = statement{text: answer.Answer, usage: in.Decision.Cost}
+	run.Ports.Tools = func(context.Context, string) (step.Tools, error) { return noTools{}, nil }
+	segment.Launch.Workspace, err = graft(ctx, run.Ports.Store, from, final, in.Launch.Workspace, segment.Layout, s.Name)
 	return err
 }
 
-// graft puts the files of a final answer below a directory of the shared workspace.
+// graft copies the files of a final answer to a directory of the shared workspace.
 func graft(ctx context.Context, store artifact.Store, from artifact.Layout, agent, workspace string, to artifact.Layout, dir string) (string, error) {
 	files, err := artifact.ReadJSON[artifact.Manifest](ctx, store, from.Final(agent, "workspace.json"))
 	if errors.Is(err, artifact.ErrNotFound) {
@@ -131,17 +103,17 @@ func graft(ctx context.Context, store artifact.Store, from artifact.Layout, agen
 	return artifact.Graft(ctx, store, from, files, to, base, dir)
 }
 
-// says is a model that has one thing to say, which was paid for elsewhere.
-type says struct {
+// statement is a model whose only reply is a text that was paid for elsewhere.
+type statement struct {
 	text  string
 	usage llm.Usage
 }
 
-func (s says) Generate(context.Context, llm.Request) (llm.Reply, error) {
+func (s statement) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: llm.Message{Role: llm.Assistant, Content: s.text}, Usage: s.usage}, nil
 }
 
-// noTools are the ordinary tools of a step that needs none.
+// noTools is an empty set of tools.
 type noTools struct{}
 
 func (noTools) Tools() []llm.Tool { return nil }

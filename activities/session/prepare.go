@@ -3,18 +3,17 @@ package session
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
+	"conclave/engine/team"
 )
 
-// Prepare resolves the team, checks everything that can be wrong with the
-// input, and claims the session's directory for this workflow.
+// Prepare resolves the team, validates the input and claims the session's directory
+// for this workflow.
 func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
 	t, err := a.Teams.Resolve(in.Team, in.Config)
@@ -44,8 +43,8 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	}, nil
 }
 
-// claim writes the session's first files. They are written once: a retry finds its
-// own, another workflow with the same session ID is refused.
+// claim creates the session's first files. A retry finds its own; another workflow
+// with the same session ID is an error.
 func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) error {
 	_, _, err := activities.Claim(ctx, a.Store, layout.File("session.json"), artifact.Session{
 		Query: in.Query, ConfigHash: t.Hash(), WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID, CreatedAt: artifact.Timestamp(a.Now()),
@@ -59,14 +58,58 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 	if err != nil {
 		return activities.Invalid(err)
 	}
-	documents := map[string]json.RawMessage{"config.json": canonical}
-	if len(in.Criteria) > 0 {
-		documents["eval_criteria.json"] = in.Criteria
+	if err := activities.CreateOnce(ctx, a.Store, layout.File("config.json"), json.RawMessage(canonical)); err != nil || len(in.Criteria) == 0 {
+		return err
 	}
-	for name, body := range documents {
-		if err := artifact.CreateJSON(ctx, a.Store, layout.File(name), body); err != nil && !errors.Is(err, artifact.ErrExists) {
-			return fmt.Errorf("writing %s: %w", name, err)
-		}
+	return activities.CreateOnce(ctx, a.Store, layout.File("eval_criteria.json"), in.Criteria)
+}
+
+// coordinationConfig returns the protocol's part of a team's configuration.
+func coordinationConfig(t config.Team) coordination.Config {
+	o := t.Orchestrator
+	c := coordination.Config{
+		OnSplit:          o.OnSplit,
+		MaxRevotes:       o.MaxRevotes,
+		MaxStepsPerAgent: o.MaxStepsPerAgent,
+		OnAgentFailure:   o.OnAgentFailure,
+		Mode:             o.CoordinationMode,
+		Pacing:           o.Pacing,
+		AnswersPerAgent:  value(o.MaxNewAnswersPerAgent),
+		AnswersGlobal:    value(o.MaxNewAnswersGlobal),
+		DeferVoting:      o.DeferVotingUntilAllAnswered,
+		SkipVoting:       o.SkipVoting,
+		Strategy:         o.FinalAnswerStrategy,
+		SkipPresentation: o.SkipFinalPresentation,
+		Presenter:        value(o.PresenterAgent),
+		MaxRestarts:      o.MaxOrchestrationRestarts,
+		Budget:           coordination.Allowance{USD: value(o.Budget.MaxCostUSD), Tokens: int64(value(o.Budget.MaxTotalTokens))},
 	}
-	return nil
+	for _, agent := range t.Agents {
+		c.Agents = append(c.Agents, agent.ID)
+	}
+	setUpdates(&c, o)
+	return c
+}
+
+// setUpdates configures the news that reach a running step, and how far agents may
+// run ahead.
+func setUpdates(c *coordination.Config, o config.Orchestrator) {
+	if !o.DisableInjection {
+		c.Updates = o.UpdateMode
+	}
+	c.DeferUpdates = o.DeferPeerUpdatesUntilRestart
+	// The window before the first checklist exists only with checklists.
+	c.BeforeChecklist = c.DeferUpdates && value(o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit) && o.VotingSensitivity == team.ChecklistGated
+	if o.FairnessEnabled {
+		c.LeadCap = &o.FairnessLeadCapAnswers
+		c.UpdatesPerStep = o.MaxMidstreamInjectionsPerRound
+	}
+}
+
+// value returns *p, or the zero value for nil.
+func value[T any](p *T) T {
+	if p == nil {
+		p = new(T)
+	}
+	return *p
 }

@@ -17,8 +17,8 @@ import (
 // maxAnswer bounds the answer in a session's result, in bytes.
 const maxAnswer = 8 << 10
 
-// Present makes final/<agent>/ from the presented answer, or from the winning
-// one as it stands.
+// Present writes final/<agent>/ with the presented answer, or else with the winning
+// one.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
@@ -34,20 +34,20 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 		AgentID: f.agent, Answer: f.text, Timestamp: f.at, Label: f.label,
 	})
 	if err != nil {
-		return Presented{}, fmt.Errorf("writing %s: %w", key, err)
+		return Presented{}, err
 	}
-	text, cut := text.Head(f.text, maxAnswer)
-	return Presented{Answer: text, Truncated: cut, Path: a.Store.URL(key)}, nil
+	head, truncated := text.Head(f.text, maxAnswer)
+	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key)}, nil
 }
 
-// final is the answer that the session ends with.
+// final is the session's final answer.
 type final struct {
 	agent, label, text string
-	manifest           string // of its files; empty without any
+	manifest           string // of its files; empty for none
 	at                 time.Time
 }
 
-// finalAnswer reads it from its commit. What files it has was decided there.
+// finalAnswer reads the final answer from its commit.
 func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (final, error) {
 	shown := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
 	if d.Final != nil {
@@ -67,8 +67,8 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	}, nil
 }
 
-// placeFinal makes final/ hold the answer's files and no others. What an earlier
-// end of the session left goes first: a path of it may be a directory now.
+// placeFinal makes final/ hold exactly the answer's files. The files of an earlier end
+// of the session are removed first: one of their paths may be a directory now.
 func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, agent, manifest string) error {
 	m, err := artifact.LoadManifest(ctx, a.Store, layout, manifest)
 	if err == nil {
@@ -86,8 +86,7 @@ func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, age
 	return nil
 }
 
-// clearFinal deletes what is under final/ and not of this answer. What is
-// replaced anyway stays until then.
+// clearFinal deletes the files under final/ that the answer does not replace.
 func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, agent string, m artifact.Manifest) error {
 	kept := map[string]bool{layout.Final(agent, "answer.json"): true}
 	if len(m.Files) > 0 {
@@ -117,7 +116,7 @@ func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, age
 	return nil
 }
 
-// finalLabel is agent<N>.final for an answer of agent<N>.
+// finalLabel returns agent<N>.final for the label of an answer of agent<N>.
 func finalLabel(label string) string {
 	agent, _, _ := strings.Cut(label, ".")
 	return agent + ".final"

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.temporal.io/sdk/activity"
 
@@ -14,16 +13,19 @@ import (
 	"conclave/engine/team"
 )
 
-// Record writes what people said where steps read it, accepted actions to the
-// ledger, then the files derived from the history. It can be repeated: the
-// ledger is written once, and an event is in events.jsonl once.
+// Record writes human messages where running steps read them, accepted actions to the
+// ledger, and then the files derived from the history. It can be repeated: each
+// ledger entry and each event is written once.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
-	// Steps that run wait for these.
-	for _, e := range in.Entries {
-		if err := a.deliver(ctx, layout, e); err != nil {
+	for _, e := range in.Entries { // first of all: running steps wait for messages
+		if e.Action != coordination.Say {
+			continue
+		}
+		m := step.Message{Number: e.Message, Agent: e.Agent, Text: e.Text}
+		if err := activities.WriteMessage(ctx, a.Store, layout, m, a.Now()); err != nil {
 			return err
 		}
 	}
@@ -37,12 +39,11 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))
 	if err != nil {
-		return fmt.Errorf("reading session.json: %w", err)
+		return err
 	}
 	in.Status.Query = session.Query
-	key := layout.File("status.json")
-	if err := artifact.PutJSON(ctx, a.Store, key, in.Status); err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
+	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
+		return err
 	}
 	if in.Over {
 		step.ForgetAll(ctx, a.Store, layout.File("journal/"))
@@ -50,38 +51,20 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	return nil
 }
 
-// deliver writes what a person said, if that is what e is about.
-func (a *Activities) deliver(ctx context.Context, layout artifact.Layout, e coordination.Accepted) error {
-	if e.Action != coordination.Say {
-		return nil
-	}
-	key := step.MessageKey(layout, e.Message)
-	err := artifact.PutJSON(ctx, a.Store, key, step.Message{
-		Number: e.Message, Agent: e.Agent, Text: e.Text, SaidAt: artifact.Timestamp(a.Now()),
-	})
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	return nil
-}
-
-// enter writes one ledger entry, at its own number or, when another run of the
-// session has taken that, at the next free one.
+// enter writes a ledger entry, at its own number or, if another run of the session
+// has used that, at the next free one.
 func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.Entry) error {
 	for seq := e.Seq; ; seq++ {
 		key := layout.Ledger(seq)
 		err := artifact.CreateJSON(ctx, a.Store, key, e)
 		if !errors.Is(err, artifact.ErrExists) {
-			if err != nil {
-				return fmt.Errorf("writing %s: %w", key, err)
-			}
-			return nil
+			return err
 		}
-		there, err := artifact.ReadJSON[team.Entry](ctx, a.Store, key)
+		existing, err := artifact.ReadJSON[team.Entry](ctx, a.Store, key)
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", key, err)
+			return err
 		}
-		if there.Run == e.Run && there.Seq == e.Seq {
+		if existing.Run == e.Run && existing.Seq == e.Seq {
 			return nil
 		}
 	}

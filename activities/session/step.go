@@ -12,9 +12,9 @@ import (
 	"conclave/engine/team"
 )
 
-// RunStep runs one step of an agent, or finds it run. An error is final, with an
-// attempt.Failure in its details, or is retried on any worker; the step's number,
-// its claim and what was spent survive the attempt.
+// RunStep runs one step of an agent, or returns the result of its commit. An error is
+// final, with an attempt.Failure in its details, or is retried on any worker; the
+// step's number, its claim and its usage survive the attempt.
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
 	run := attempt.New(ctx, a.Process, string(in.Launch.ID))
 	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
@@ -28,7 +28,7 @@ func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, err
 	return result(run)
 }
 
-// assemble reads what the step of a team member is about.
+// assemble reads the step's team, query and criteria, and equips its agent.
 func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in StepInput) error {
 	layout := artifact.InBucket(in.Session)
 	store := run.Ports.Store
@@ -38,7 +38,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 	}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, store, layout.File("session.json"))
 	if err != nil {
-		return fmt.Errorf("reading session.json: %w", err)
+		return err
 	}
 	criteria, err := readCriteria(ctx, store, layout)
 	if err != nil {
@@ -62,7 +62,7 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading eval_criteria.json: %w", err)
+		return nil, err
 	}
 	parsed, err := config.ParseCriteria("eval_criteria.json", data)
 	if err != nil {
@@ -71,8 +71,8 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return parsed, nil
 }
 
-// memberStep returns the step of the launch. Messages of people reach it whatever
-// else is kept from it.
+// memberStep returns the step of the launch. It reads human messages whatever the
+// updates that it receives from peers.
 func memberStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) team.Step {
 	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
