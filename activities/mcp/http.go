@@ -60,7 +60,7 @@ func newHTTP(life context.Context, end context.CancelCauseFunc, s Server) (*sdk.
 	return &sdk.StreamableClientTransport{
 		Endpoint: s.URL,
 		HTTPClient: &http.Client{
-			Transport:     &carrier{endpoint: endpoint, token: s.Token, patient: patient, hasty: hasty, life: life.Done(), end: end},
+			Transport:     &carrier{endpoint: endpoint, token: s.Token, patient: patient, hasty: hasty, life: life, end: end},
 			CheckRedirect: refuseRedirect,
 		},
 		MaxRetries:   streamRetries,
@@ -78,7 +78,7 @@ type carrier struct {
 	endpoint       *url.URL
 	token          string
 	patient, hasty http.RoundTripper // for calls, which have a deadline; for other requests
-	life           <-chan struct{}
+	life           context.Context
 	end            context.CancelCauseFunc
 }
 
@@ -89,15 +89,11 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 		limit = goodbyeTimeout
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), limit)
-	done := make(chan struct{})
-	release := func() { cancel(); close(done) }
-	go func() {
-		select {
-		case <-c.life:
-			cancel()
-		case <-done:
-		}
-	}()
+	stop := context.AfterFunc(c.life, cancel)
+	release := func() {
+		stop()
+		cancel()
+	}
 	called := trackOf(ctx)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { called.sent.Store(true) }})
 	sent := req.Clone(ctx)

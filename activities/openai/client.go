@@ -81,10 +81,14 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("params of model %s cannot be written as JSON: %w", o.Model, err)
 	}
 	params := maps.Clone(o.Params)
-	streams := true
+	wanted := streamPart | usagePart | thoughtsPart | imagesPart
 	if value, ok := params["stream"]; ok {
-		if streams, ok = value.(bool); !ok {
+		streams, ok := value.(bool)
+		if !ok {
 			return nil, fmt.Errorf("stream in params of model %s is neither true nor false", o.Model)
+		}
+		if !streams {
+			wanted &^= streamPart | usagePart
 		}
 		delete(params, "stream")
 	}
@@ -96,7 +100,7 @@ func New(o Options) (*Client, error) {
 			option.WithHTTPClient(httpClient(o.HTTPClient)),
 		),
 		host: base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
-		server: server{o.BaseURL, o.Model}, wanted: parts{stream: streams, usage: streams, thoughts: true, images: true},
+		server: server{o.BaseURL, o.Model}, wanted: wanted,
 		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
 	}, nil
 }
@@ -139,12 +143,12 @@ func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error
 		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
 		part := sent.refusedBy(err, req)
-		if part != (parts{}) {
-			sent = sent.without(part)
+		if part != 0 {
+			sent &^= part
 			continue
 		}
 		if err == nil {
-			c.remember(wanted.without(sent))
+			c.remember(wanted &^ sent)
 		}
 		return reply, err
 	}

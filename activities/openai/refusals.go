@@ -32,16 +32,17 @@ var (
 // refuse although they sent them.
 var thoughts = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"}
 
-// parts are the optional parts of a request.
-type parts struct{ stream, usage, thoughts, images bool }
+// parts is a set of optional parts of a request.
+type parts uint8
 
-// without returns the parts that are not in q.
-func (p parts) without(q parts) parts {
-	return parts{
-		stream: p.stream && !q.stream, usage: p.usage && !q.usage,
-		thoughts: p.thoughts && !q.thoughts, images: p.images && !q.images,
-	}
-}
+const (
+	streamPart   parts = 1 << iota // the reply as a stream
+	usagePart                      // usage in a stream
+	thoughtsPart                   // the model's own thoughts
+	imagesPart
+)
+
+func (p parts) has(q parts) bool { return p&q != 0 }
 
 // Refusals remembers the parts of requests that servers refuse, by server and
 // model. Clients that share it do not send them again. The zero value is empty and
@@ -66,44 +67,39 @@ func (r *Refusals) of(s server) parts {
 func (r *Refusals) add(s server, refused parts) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.seen[s]
+	all := r.seen[s] | refused
 	if r.seen == nil || len(r.seen) >= maxServers {
 		r.seen = map[server]parts{}
 	}
-	r.seen[s] = parts{
-		stream: before.stream || refused.stream, usage: before.usage || refused.usage,
-		thoughts: before.thoughts || refused.thoughts, images: before.images || refused.images,
-	}
+	r.seen[s] = all
 }
 
 // acceptedParts returns the wanted parts that the server is not known to refuse.
 func (c *Client) acceptedParts() parts {
-	return c.wanted.without(c.refusals.of(c.server)).without(c.images.of(c.server))
+	return c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
 }
 
 // remember records the parts without which the server has accepted a request.
 func (c *Client) remember(refused parts) {
-	if refused == (parts{}) {
-		return
+	if refused != 0 {
+		c.images.add(c.server, refused&imagesPart)
+		c.refusals.add(c.server, refused&^imagesPart)
 	}
-	c.images.add(c.server, parts{images: refused.images})
-	refused.images = false
-	c.refusals.add(c.server, refused)
 }
 
 // refusedBy returns the part that a refusal is about, if the request contains it.
 func (p parts) refusedBy(err error, req llm.Request) parts {
 	switch {
 	case errors.Is(err, errUsage):
-		return parts{usage: p.usage}
+		return p & usagePart
 	case errors.Is(err, errStream):
-		return parts{stream: p.stream, usage: p.stream && p.usage}
-	case errors.Is(err, errThoughts):
-		return parts{thoughts: p.thoughts && slices.ContainsFunc(req.Messages, thoughtful)}
-	case errors.Is(err, errImages):
-		return parts{images: p.images && slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 })}
+		return p & (streamPart | usagePart)
+	case errors.Is(err, errThoughts) && slices.ContainsFunc(req.Messages, thoughtful):
+		return p & thoughtsPart
+	case errors.Is(err, errImages) && slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }):
+		return p & imagesPart
 	}
-	return parts{}
+	return 0
 }
 
 func thoughtful(m llm.Message) bool {

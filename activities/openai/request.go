@@ -30,10 +30,10 @@ func (c *Client) request(req llm.Request, sent parts) sdk.ChatCompletionNewParam
 		delete(extra, "tool_choice")
 		delete(extra, "parallel_tool_calls")
 	}
-	if sent.stream {
+	if sent.has(streamPart) {
 		extra["stream"] = true
 	}
-	if sent.stream && sent.usage {
+	if sent.has(streamPart) && sent.has(usagePart) {
 		params.StreamOptions.IncludeUsage = param.NewOpt(true)
 	}
 	if len(extra) > 0 {
@@ -47,14 +47,14 @@ func message(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUnion {
 	case llm.System:
 		return sdk.SystemMessage(m.Content)
 	case llm.Assistant:
-		if !sent.thoughts {
+		if !sent.has(thoughtsPart) {
 			m.Extra = withoutThoughts(m.Extra)
 		}
 		return assistant(m)
 	case llm.ToolRole:
 		return sdk.ToolMessage(m.Content, m.ToolCallID)
 	default:
-		return user(m, sent.images)
+		return user(m, sent.has(imagesPart))
 	}
 }
 

@@ -20,6 +20,7 @@ type Decoder struct {
 	file     string
 	reach    Reach
 	document reflect.Type
+	inTeam   bool // a team is being decoded, maybe within another document
 	single   bool // exactly one agent, which needs no ID
 
 	problems  Problems
@@ -120,6 +121,8 @@ func (d *Decoder) team(n *node, key string, v reflect.Value) {
 		d.report(n.position, key, "expected a mapping with the key agents, found %s", n.found())
 		return
 	}
+	d.inTeam = true
+	defer func() { d.inTeam = false }()
 	d.listAgent(n, key)
 	t := Defaults[Team]()
 	d.mapping(n, key, reflect.ValueOf(&t).Elem(), rule{})
@@ -196,9 +199,12 @@ func (d *Decoder) unknown(f field, parent string, valid []string) {
 		return
 	}
 	hint := suggestion(f.key, valid)
-	if _, near := text.Nearest(f.key, valid); !near && (d.document == teamType || parent == "") {
-		elsewhere := ""
-		walk(d.document, "", func(pattern string, r rule) {
+	if _, near := text.Nearest(f.key, valid); !near && (d.inTeam || parent == "") {
+		document, elsewhere := d.document, ""
+		if d.inTeam {
+			document = teamType
+		}
+		walk(document, "", func(pattern string, r rule) {
 			if r.key == f.key && elsewhere == "" {
 				elsewhere = pattern
 			}
@@ -212,7 +218,7 @@ func (d *Decoder) unknown(f field, parent string, valid []string) {
 
 // keyField names the key for the variable of an API key, for remedies.
 func (d *Decoder) keyField() string {
-	if d.document == teamType {
+	if d.inTeam {
 		return "backend.api_key_env"
 	}
 	return "api_key_env"

@@ -76,6 +76,11 @@ func TestDecode_reportsEveryProblemAtItsPosition(t *testing.T) {
 			"shop.yaml:5:18: teams.one.agents[0].backend.model: missing; name the model as the server knows it, such as gpt-5.2\n" +
 				"shop.yaml:5:19: teams.one.agents[0].backend.models: unknown key; did you mean model?",
 		},
+		"a key of another place in a team": {
+			"teams: {one: {agents: [{id: a, model: m, backend: {type: offline, params: {token: x}}}]}}",
+			"shop.yaml:1:32: teams.one.agents[0].model: unknown key; did you mean agents[].backend.model?\n" +
+				"shop.yaml:1:83: teams.one.agents[0].backend.params.token: a literal secret does not belong in a configuration; name the variable that holds the key in backend.api_key_env",
+		},
 		"an empty team": {"teams:\n  one:\n", "shop.yaml:2:7: teams.one: the configuration is empty; `conclave config init` writes a starter file"},
 	} {
 		t.Run(name, func(t *testing.T) {
