@@ -60,7 +60,7 @@ func TestModel_repeatsAnActionAfterNews(t *testing.T) {
 	t.Parallel()
 	m := offline.New("a")
 	news := llm.Message{Role: llm.User, Content: prompt("", "agent2.2", "better")[1].Content}
-	said := llm.Message{Role: llm.User, Content: "# What people said\n\nBe brief."}
+	said := llm.Message{Role: llm.User, Content: "# Messages from people\n\nBe brief."}
 	tools := []llm.Tool{newAnswer, vote("agent1", "agent2")}
 	withdrawn := func(conversation []llm.Message, more llm.Message) []llm.Message {
 		message, _, _ := ask(t, m, conversation, tools...)

@@ -74,12 +74,12 @@ func (s *storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, err
 	case err != nil:
 		return loop.Update{}, err
 	case problem != nil && s.refused < maxUnstorable:
-		return withdraw(unstorable, "Nothing was submitted: the files of your workspace cannot be stored. "+problem.Error()+". Mend that ("+ignoreHint+"), then submit again.")
+		return withdraw(unstorable, "Nothing was submitted: the files of your workspace cannot be stored. "+problem.Error()+". Correct that ("+ignoreHint+"), then submit again.")
 	case problem != nil:
 		return loop.Update{}, nil // the commit fails for it
 	}
 	if left := s.ws.copy.Warnings(); len(left) > 0 && !s.warned {
-		return withdraw(leftOut, "Nothing was submitted yet: these files are left out of your answer: "+list(left)+". Submit again if that is as it should be, or mend it first.")
+		return withdraw(leftOut, "Nothing was submitted yet: these files are left out of your answer: "+list(left)+". Submit again if that is as it should be, or correct it first.")
 	}
 	return loop.Update{}, nil
 }

@@ -19,7 +19,7 @@ func Instructions(p Policy) string {
 	for i, c := range p.Criteria {
 		b.WriteString("- " + c.describe(id(i)))
 	}
-	b.WriteString("\nScore what you have checked, not what is claimed: read it all, run it, recompute it. A score that is too kind costs the team a better answer.\n\nThe order:\n\n")
+	b.WriteString("\nScore by your own checks, not by claims: read it all, run it, recompute it. A score that is too kind costs the team a better answer.\n\nThe order:\n\n")
 	for i, call := range p.order() {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, call)
 	}
@@ -64,14 +64,14 @@ func (p Policy) order() []string {
 	}
 	calls := []string{
 		strings.TrimSuffix(first, ",") + ".",
-		fmt.Sprintf("Call `submit_checklist`, as %s, with all of %s to %s. %s When it is refused with an error, mend the scores and call it again; that does not count.", p.form(), id(0), id(len(p.Criteria)-1), p.quota()),
+		fmt.Sprintf("Call `submit_checklist`, as %s, with all of %s to %s. %s When it is refused with an error, correct the scores and call it again; that does not count.", p.form(), id(0), id(len(p.Criteria)-1), p.quota()),
 	}
 	if p.Own != "" {
 		calls = append(calls, fmt.Sprintf("If the verdict is `%s`, call `%s` and you are done.", p.Terminal, p.Terminal))
 	}
 	calls = append(
 		calls,
-		"If the verdict is `new_answer`, call `propose_improvements`: for each failed criterion what you will do, at least one thing of all being structural or transformative, and under `preserve` what is good and must stay. A criterion that has plateaued needs another approach, not more of the same.",
+		"If the verdict is `new_answer`, call `propose_improvements`: for each failed criterion your plan, at least one of them structural or transformative, and under `preserve` the good parts that must stay. A criterion that has plateaued needs another approach, not more of the same.",
 		"Do the tasks that it returns, and check each.",
 		"Submit the result with `new_answer`.",
 	)

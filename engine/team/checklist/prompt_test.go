@@ -28,14 +28,14 @@ Before you end your turn, score every answer shown by these criteria, each from 
   To avoid: A promise to do it later.
   To avoid: A summary.
 
-Score what you have checked, not what is claimed: read it all, run it, recompute it. A score that is too kind costs the team a better answer.
+Score by your own checks, not by claims: read it all, run it, recompute it. A score that is too kind costs the team a better answer.
 
 The order:
 
 1. Check every answer shown.
-2. Call `+"`submit_checklist`, as "+`{"scores": {"agent1.1": {"E1": 7, "E2": 5}, "agent2.1": {"E1": 7, "E2": 5}}}`+`, with all of E1 to E2. One is accepted in this turn. When it is refused with an error, mend the scores and call it again; that does not count.
+2. Call `+"`submit_checklist`, as "+`{"scores": {"agent1.1": {"E1": 7, "E2": 5}, "agent2.1": {"E1": 7, "E2": 5}}}`+`, with all of E1 to E2. One is accepted in this turn. When it is refused with an error, correct the scores and call it again; that does not count.
 3. If the verdict is `+"`vote`, call `vote`"+` and you are done.
-4. If the verdict is `+"`new_answer`, call `propose_improvements`"+`: for each failed criterion what you will do, at least one thing of all being structural or transformative, and under `+"`preserve`"+` what is good and must stay. A criterion that has plateaued needs another approach, not more of the same.
+4. If the verdict is `+"`new_answer`, call `propose_improvements`"+`: for each failed criterion your plan, at least one of them structural or transformative, and under `+"`preserve`"+` the good parts that must stay. A criterion that has plateaued needs another approach, not more of the same.
 5. Do the tasks that it returns, and check each.
 6. Submit the result with `+"`new_answer`"+`.
 7. If newer answers reach you after your checklist, score them with one more `+"`submit_checklist`"+`; your other scores still count.

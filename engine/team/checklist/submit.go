@@ -208,7 +208,7 @@ func (s *State) next(r Result) string {
 func (s *State) invalid(f fault) Result {
 	r := s.result(validationError)
 	r.ErrorCode, r.RequiresResubmission, r.IncompleteScores = f.code, true, f.missing
-	r.Explanation = f.why + " Mend it and call submit_checklist again."
+	r.Explanation = f.why + " Correct it and call submit_checklist again."
 	return r
 }
 

@@ -217,7 +217,7 @@ func TestResult_String(t *testing.T) {
 	told = New(pair()).submit(scores(`{"agent1.1": {"E1": 9}, "agent2.1": {}}`)).String()
 	require.JSONEq(t, `{
 		"status": "validation_error", "error_code": "incomplete_agent_criteria", "requires_resubmission": true,
-		"explanation": "Every answer needs a score for every criterion. Missing: agent1.1 E2, agent2.1 E1, agent2.1 E2. Mend it and call submit_checklist again.",
+		"explanation": "Every answer needs a score for every criterion. Missing: agent1.1 E2, agent2.1 E1, agent2.1 E2. Correct it and call submit_checklist again.",
 		"incomplete_scores": ["agent1.1 E2", "agent2.1 E1", "agent2.1 E2"],
 		"true_count": 0, "required": 2, "items": [], "failed_criteria": [], "plateaued_criteria": []
 	}`, told)
