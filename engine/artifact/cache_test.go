@@ -24,8 +24,7 @@ func cacheOf(t *testing.T, s artifact.Store, maxBytes int64) (artifact.Store, st
 	return c, dir
 }
 
-// A cached store is a store like any other.
-func TestCacheIsAStore(t *testing.T) {
+func TestCache_isAStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) artifact.Store {
 		c, _ := cacheOf(t, openDir(t, t.TempDir()), 1<<20)
@@ -43,7 +42,7 @@ func open(t *testing.T, s artifact.Store, key string) string {
 	return string(data)
 }
 
-func TestCacheFetchesOnce(t *testing.T) {
+func TestCache_fetchesOnce(t *testing.T) {
 	t.Parallel()
 	s := &counting{Store: openDir(t, t.TempDir())}
 	hash, err := artifact.PutBlob(t.Context(), s, layout, []byte("content"))
@@ -62,11 +61,11 @@ func TestCacheFetchesOnce(t *testing.T) {
 	own, err := artifact.PutBlob(t.Context(), c, layout, []byte("own"))
 	require.NoError(t, err)
 	require.Equal(t, "own", open(t, c, layout.Blob(own)))
-	require.EqualValues(t, 1, s.opened.Load(), "what was stored need not be fetched")
+	require.EqualValues(t, 1, s.opened.Load(), "stored content is not fetched")
 }
 
-// The cache never vouches for the session.
-func TestCacheSaysNothingAboutSessions(t *testing.T) {
+// A cached blob does not exist in sessions that lack it.
+func TestCache_existsAsksTheStore(t *testing.T) {
 	t.Parallel()
 	c, _ := cacheOf(t, openDir(t, t.TempDir()), 1<<20)
 	hash, err := artifact.PutBlob(t.Context(), c, layout, []byte("content"))
@@ -76,7 +75,7 @@ func TestCacheSaysNothingAboutSessions(t *testing.T) {
 	require.False(t, there)
 }
 
-func TestCacheChecksWhatItKeeps(t *testing.T) {
+func TestCache_verifiesBlobs(t *testing.T) {
 	t.Parallel()
 	c, dir := cacheOf(t, openDir(t, t.TempDir()), 1<<20)
 	hash, err := artifact.PutBlob(t.Context(), c, layout, []byte("content"))
@@ -85,8 +84,7 @@ func TestCacheChecksWhatItKeeps(t *testing.T) {
 	require.Equal(t, "content", open(t, c, layout.Blob(hash)))
 }
 
-// A cache that cannot be written is slow, and nothing worse.
-func TestCacheOutOfOrder(t *testing.T) {
+func TestCache_unwritableDirectory(t *testing.T) {
 	t.Parallel()
 	s := openDir(t, t.TempDir())
 	hash, err := artifact.PutBlob(t.Context(), s, layout, []byte("content"))
@@ -99,7 +97,7 @@ func TestCacheOutOfOrder(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestCacheIsBounded(t *testing.T) {
+func TestCache_evicts(t *testing.T) {
 	t.Parallel()
 	c, dir := cacheOf(t, openDir(t, t.TempDir()), 10_000)
 	var last string
@@ -117,7 +115,7 @@ func TestCacheIsBounded(t *testing.T) {
 		return nil
 	}))
 	require.LessOrEqual(t, size, int64(10_000))
-	require.FileExists(t, filepath.Join(dir, last[:2], last), "the newest stays")
+	require.FileExists(t, filepath.Join(dir, last[:2], last), "the newest blob stays")
 }
 
 // broken fails in the middle of a stream.
@@ -131,8 +129,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
-// A transfer that breaks off leaves nothing that looks like content.
-func TestCacheKeepsNothingHalf(t *testing.T) {
+func TestCache_dropsPartialBlobs(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	hash, err := artifact.PutBlob(t.Context(), d, layout, []byte("content"))

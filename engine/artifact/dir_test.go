@@ -43,12 +43,12 @@ func listAll(t *testing.T, s artifact.Store, prefix string) []string {
 	return keys
 }
 
-func TestDirIsAStore(t *testing.T) {
+func TestDir_isAStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) artifact.Store { return openDir(t, t.TempDir()) })
 }
 
-func TestDirShowsFilesUnderTheirOwnNames(t *testing.T) {
+func TestDir_unescapesNames(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	d := openDir(t, path)
@@ -62,7 +62,7 @@ func TestDirShowsFilesUnderTheirOwnNames(t *testing.T) {
 		d.URL("agents/a/001/workspace/my=20notes.txt"))
 }
 
-func TestDirIsNotLedOutside(t *testing.T) {
+func TestDir_followsNoLinkOut(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "outside")
 	writeFile(t, filepath.Join(outside, "secret"), "secret")
@@ -92,7 +92,7 @@ func TestDirIsNotLedOutside(t *testing.T) {
 	require.Equal(t, "secret", string(data))
 }
 
-func TestDirTakesOnlyRegularFilesForObjects(t *testing.T) {
+func TestDir_objectsAreRegularFiles(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	d := openDir(t, path)
@@ -103,12 +103,12 @@ func TestDirTakesOnlyRegularFilesForObjects(t *testing.T) {
 		require.ErrorIs(t, err, artifact.ErrNotFound, key)
 		err = d.Create(t.Context(), key, nil)
 		require.Error(t, err, key)
-		require.NotErrorIs(t, err, artifact.ErrExists, "nobody could read what won: %s", key)
+		require.NotErrorIs(t, err, artifact.ErrExists, "nobody could read the object: %s", key)
 	}
 	require.Empty(t, listAll(t, d, ""))
 }
 
-func TestDirLeavesNoTemporaryFiles(t *testing.T) {
+func TestDir_removesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	d := openDir(t, path)
@@ -129,7 +129,7 @@ type failingBody struct{}
 func (failingBody) Read(p []byte) (int, error)     { return copy(p, "half"), errors.New("torn") }
 func (failingBody) Seek(int64, int) (int64, error) { return 0, nil }
 
-func TestDirSweepsOldTemporaryFilesOnly(t *testing.T) {
+func TestNewDir_removesOldTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	crashed, running := filepath.Join(path, ".conclave-tmp/crashed"), filepath.Join(path, ".conclave-tmp/running")
@@ -146,7 +146,7 @@ func TestDirSweepsOldTemporaryFilesOnly(t *testing.T) {
 
 const writerDir = "CONCLAVE_TEST_WRITER_DIR"
 
-// TestMain lets the test binary play a second program on the same directory.
+// TestMain makes the test binary a second program on the same directory.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		fmt.Fprintln(os.Stderr, writeUntilKilled(dir))
@@ -155,8 +155,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled creates numbered objects and prints the number of each that
-// was acknowledged.
+// writeUntilKilled creates numbered objects and prints the number of each
+// acknowledged one.
 func writeUntilKilled(dir string) error {
 	d, err := artifact.NewDir(dir)
 	if err != nil {
@@ -171,7 +171,7 @@ func writeUntilKilled(dir string) error {
 	}
 }
 
-func TestDirKeepsWhatAKilledWriterWasPromised(t *testing.T) {
+func TestDir_acknowledgedObjectsSurviveAKilledWriter(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	writer := exec.CommandContext(t.Context(), os.Args[0])
@@ -200,8 +200,7 @@ func TestDirKeepsWhatAKilledWriterWasPromised(t *testing.T) {
 	require.False(t, slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, "tmp") }))
 }
 
-// A directory is made by one of those who want it.
-func TestDirMakeDir(t *testing.T) {
+func TestDir_MakeDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d, err := artifact.NewDir(dir)
@@ -215,8 +214,7 @@ func TestDirMakeDir(t *testing.T) {
 	require.Error(t, d.MakeDir(t.Context(), "../x/step.json"))
 }
 
-// Nothing that lies where its temporary files should is waited for.
-func TestNewDirDoesNotWait(t *testing.T) {
+func TestNewDir_doesNotBlockOnAFIFO(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, artifact.TempDir), 0o644))

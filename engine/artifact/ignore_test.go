@@ -17,8 +17,7 @@ func paths(m artifact.Manifest) []string {
 	return paths
 }
 
-// What tools make and can make again is no part of an answer.
-func TestIgnoredByDefault(t *testing.T) {
+func TestIgnoreFile_defaults(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
@@ -31,7 +30,7 @@ func TestIgnoredByDefault(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "src/.git"), "a file of that name")
 	writeFile(t, filepath.Join(dir, "src/app.py"), "print()")
 	writeFile(t, filepath.Join(dir, "src/tool-results/kept"), "the agent's own")
-	m, _, warnings := snapshot(t, d, dir)
+	m, _, warnings := seal(t, d, dir)
 	require.Empty(t, warnings)
 	require.Equal(t, []string{"src/.git", "src/app.py", "src/tool-results/kept"}, paths(m))
 }
@@ -44,12 +43,12 @@ func TestIgnoreFile(t *testing.T) {
 	for _, name := range []string{"build/out", "sub/build/kept", "a.log", "sub/b.log", "keep.log", "node_modules/kept.js"} {
 		writeFile(t, filepath.Join(dir, name), "x")
 	}
-	m, _, _ := snapshot(t, d, dir)
+	m, _, _ := seal(t, d, dir)
 	require.Equal(t, []string{artifact.IgnoreFile, "keep.log", "node_modules/kept.js", "sub/build/kept"}, paths(m))
 }
 
-// An agent writes the file: anything in it is at worst no pattern.
-func TestIgnoreFileIsUntrusted(t *testing.T) {
+// Malformed patterns match nothing.
+func TestIgnoreFile_untrusted(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
 		"binary":    "\x00\xff\xfe[[[\n",
@@ -62,15 +61,14 @@ func TestIgnoreFileIsUntrusted(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, filepath.Join(dir, artifact.IgnoreFile), content)
 			writeFile(t, filepath.Join(dir, "kept"), "x")
-			m, _, _ := snapshot(t, d, dir)
+			m, _, _ := seal(t, d, dir)
 			require.Contains(t, paths(m), "kept")
 		})
 	}
 }
 
-// The rules are restored with the files they are about: an ignore file at the
-// top is kept whatever it says.
-func TestIgnoreFileIsNeverIgnored(t *testing.T) {
+// The ignore file at the top cannot exclude itself.
+func TestIgnoreFile_cannotExcludeItself(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{"by name": ".conclaveignore\n*.log\n", "by pattern": ".*\n*.log\n", "all": "*\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +78,7 @@ func TestIgnoreFileIsNeverIgnored(t *testing.T) {
 			writeFile(t, filepath.Join(dir, artifact.IgnoreFile), content)
 			writeFile(t, filepath.Join(dir, "sub.log", artifact.IgnoreFile), content)
 			writeFile(t, filepath.Join(dir, "a.log"), "x")
-			m, _, _ := snapshot(t, d, dir)
+			m, _, _ := seal(t, d, dir)
 			require.Contains(t, paths(m), artifact.IgnoreFile)
 			require.NotContains(t, paths(m), "a.log")
 			require.NotContains(t, paths(m), "sub.log/"+artifact.IgnoreFile)

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// counting counts what is asked of a store.
+// counting counts the calls of a store.
 type counting struct {
 	artifact.Store
 	asked, stored, opened atomic.Int64
@@ -46,7 +46,7 @@ func scan(t *testing.T, w *artifact.WorkingCopy) artifact.Delta {
 
 func changed(d artifact.Delta) []string { return paths(artifact.Manifest{Files: d.Changed}) }
 
-// settle makes files old enough for the file system's clock to tell changes apart.
+// settle makes files older than grain.
 func settle(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
@@ -58,7 +58,7 @@ func settle(t *testing.T, dir string) {
 	}))
 }
 
-func TestWorkingCopyFollowsChanges(t *testing.T) {
+func TestWorkingCopy_findsChanges(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
@@ -69,9 +69,9 @@ func TestWorkingCopyFollowsChanges(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "sub/b"), "two")
 	require.NoError(t, os.Symlink("a", filepath.Join(dir, "link")))
 	require.Equal(t, []string{"a", "link", "sub/b"}, changed(scan(t, w)))
-	require.Empty(t, scan(t, w), "nothing was touched")
+	require.Empty(t, scan(t, w), "nothing has changed")
 
-	writeFile(t, filepath.Join(dir, "a"), "ONE") // the same size, within the clock's grain
+	writeFile(t, filepath.Join(dir, "a"), "ONE") // the same size, within grain
 	require.NoError(t, os.Chmod(filepath.Join(dir, "sub/b"), 0o755))
 	require.Equal(t, []string{"a", "sub/b"}, changed(scan(t, w)))
 
@@ -84,8 +84,8 @@ func TestWorkingCopyFollowsChanges(t *testing.T) {
 	require.Equal(t, []string{"link", "sub/b"}, paths(w.Manifest()))
 }
 
-// Another worker comes to the same workspace from the deltas alone.
-func TestWorkingCopyApply(t *testing.T) {
+// Another worker restores the workspace from the deltas alone.
+func TestWorkingCopy_Apply(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := workspace(t)
@@ -99,7 +99,7 @@ func TestWorkingCopyApply(t *testing.T) {
 	again := artifact.OpenWorkingCopy(d, layout, elsewhere, "")
 	require.NoError(t, again.Apply(t.Context(), deltas...))
 	requireFiles(t, w.Manifest(), elsewhere)
-	require.Empty(t, scan(t, again), "it goes on from there")
+	require.Empty(t, scan(t, again), "the scan continues from the applied state")
 
 	m, hash, err := again.Seal(t.Context())
 	require.NoError(t, err)
@@ -109,15 +109,14 @@ func TestWorkingCopyApply(t *testing.T) {
 	require.Equal(t, hash2, hash)
 }
 
-// What travels follows what changed, not what is there.
-func TestWorkingCopyStoresOnlyWhatIsNew(t *testing.T) {
+func TestWorkingCopy_storesOnlyNewContent(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	peer := t.TempDir()
 	for i := range 50 {
 		writeFile(t, filepath.Join(peer, fmt.Sprintf("f%02d", i)), fmt.Sprintf("content %d", i))
 	}
-	shown, _, _ := snapshot(t, d, peer)
+	shown, _, _ := seal(t, d, peer)
 
 	s := &counting{Store: d}
 	dir := t.TempDir()
@@ -125,7 +124,7 @@ func TestWorkingCopyStoresOnlyWhatIsNew(t *testing.T) {
 	w := artifact.OpenWorkingCopy(s, layout, dir, "")
 	w.Has(shown)
 	scan(t, w)
-	require.Zero(t, s.stored.Load()+s.asked.Load(), "the session has it all")
+	require.Zero(t, s.stored.Load()+s.asked.Load(), "the session has all content")
 
 	settle(t, dir)
 	writeFile(t, filepath.Join(dir, "f07"), "changed")
@@ -135,9 +134,7 @@ func TestWorkingCopyStoresOnlyWhatIsNew(t *testing.T) {
 	require.EqualValues(t, 2, s.asked.Load())
 }
 
-// Work that is not finished is kept but for what no answer can have; an answer
-// is all or nothing.
-func TestWorkingCopyScanStorable(t *testing.T) {
+func TestWorkingCopy_ScanStorable(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
@@ -160,12 +157,11 @@ func TestWorkingCopyScanStorable(t *testing.T) {
 	require.NoError(t, artifact.OpenWorkingCopy(d, layout, t.TempDir(), "").Apply(t.Context(), delta))
 	require.NoError(t, os.Remove(filepath.Join(dir, long)))
 	require.NoError(t, os.Truncate(filepath.Join(dir, "big"), 1))
-	require.Equal(t, []string{"big"}, changed(scan(t, w)), "it goes on from there")
+	require.Equal(t, []string{"big"}, changed(scan(t, w)), "the scan continues from the applied state")
 	require.Empty(t, w.Warnings())
 }
 
-// Copies of large files lie where the caller says, and nothing of them stays.
-func TestWorkingCopyScratch(t *testing.T) {
+func TestWorkingCopy_removesCopiesFromScratch(t *testing.T) {
 	t.Parallel()
 	dir, scratch := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(dir, "large"), strings.Repeat("a", 2<<20))
@@ -182,8 +178,8 @@ func TestWorkingCopyScratch(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// What a warning says is left out is not there as it once was.
-func TestWorkingCopyOfAFileThatBecameUnreadable(t *testing.T) {
+// An unreadable file is removed, although an earlier version was stored.
+func TestWorkingCopy_unreadableFile(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
 		t.Skip("root reads everything")
@@ -197,4 +193,55 @@ func TestWorkingCopyOfAFileThatBecameUnreadable(t *testing.T) {
 	require.Equal(t, []string{"closed"}, scan(t, w).Removed)
 	require.Len(t, w.Warnings(), 1)
 	require.Equal(t, []string{"open"}, paths(w.Manifest()))
+}
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	store := openDir(t, t.TempDir())
+	dir := workspace(t)
+	outside := t.TempDir()
+	writeFile(t, filepath.Join(outside, "secret"), "secret")
+	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "leaving")))
+	require.NoError(t, os.Symlink("leaving", filepath.Join(dir, "around")))
+	unstorable := strings.Repeat("é", 90)
+	writeFile(t, filepath.Join(dir, unstorable), "no key holds its name")
+	writeFile(t, filepath.Join(dir, "docs/.tool/log"), "of another program")
+	writeFile(t, filepath.Join(dir, ".tool/log"), "of another program")
+	writeFile(t, filepath.Join(dir, artifact.IgnoreFile), "!.tool/\n*.sh\n")
+
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	hash, warnings, err := artifact.Adopt(t.Context(), store, layout, root, "", ".tool/")
+	require.NoError(t, err)
+	m, err := artifact.LoadManifest(t.Context(), store, layout, hash)
+	require.NoError(t, err)
+	var names []string
+	for _, f := range m.Files {
+		names = append(names, f.Path)
+	}
+	require.Equal(t, []string{
+		artifact.IgnoreFile, "dangling", "docs/empty", "docs/link", "docs/loop", "docs/my notes.txt", "docs/peers/x", "docs/same", "large", "main.go",
+	}, names)
+	var left []string
+	for _, w := range warnings {
+		left = append(left, w.Path)
+	}
+	require.Equal(t, []string{"around", "leaving", unstorable}, left)
+
+	restored := filepath.Join(t.TempDir(), "restored")
+	require.NoError(t, artifact.Restore(t.Context(), store, layout, m, restored, true))
+	require.NoFileExists(t, filepath.Join(restored, "leaving"))
+	require.NoError(t, artifact.RemoveTree(restored))
+}
+
+func TestAdopt_emptyWorkspace(t *testing.T) {
+	t.Parallel()
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer root.Close()
+	hash, warnings, err := artifact.Adopt(t.Context(), openDir(t, t.TempDir()), layout, root, "")
+	require.NoError(t, err)
+	require.Empty(t, hash)
+	require.Empty(t, warnings)
 }

@@ -13,9 +13,9 @@ import (
 	"conclave/engine/directory"
 )
 
-// told is a report in one line: every agent's state, who is next, and what the
-// votes come to.
-func told(r directory.Report) string {
+// summarize returns a report in one line: the agents' states, the next agents, and
+// the result of the votes.
+func summarize(r directory.Report) string {
 	var agents []string
 	for _, a := range r.Agents {
 		state := string(a.Status)
@@ -44,13 +44,12 @@ func told(r directory.Report) string {
 	return strings.Join(agents, " ") + " | " + strings.TrimSpace(end)
 }
 
-// The session of three agents in seed 000, from outside: after every action who
-// is where, which votes are stale, and who is next.
+// A session of three agents: the state after every action.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
 	team := coordination.Config{Agents: []string{"agent_a", "agent_b", "agent_c"}}
-	require.Equal(t, "a=no_action b=no_action c=no_action | next a,b,c", told(s.clean().Check(team, nil)))
+	require.Equal(t, "a=no_action b=no_action c=no_action | next a,b,c", summarize(s.clean().Check(team, nil)))
 	first := []string{"agent_a:1", "agent_b:1", "agent_c:1"}
 	second := []string{"agent_a:1", "agent_b:1", "agent_c:2"}
 	for _, action := range []struct{ file, content, want string }{
@@ -67,7 +66,7 @@ func TestLifecycle(t *testing.T) {
 		{"agent_c/003/vote.json", vote("agent_c", second...), "a=voted:agent_c b=voted:agent_c c=voted:agent_c | consensus agent3.2 with 3"},
 	} {
 		s.write("agents/"+action.file, action.content)
-		require.Equal(t, action.want, told(s.clean().Check(team, nil)), action.file)
+		require.Equal(t, action.want, summarize(s.clean().Check(team, nil)), action.file)
 	}
 	r := s.clean().Check(coordination.Config{}, nil)
 	require.Equal(t, &directory.Consensus{Winner: "agent_c", WinnerLabel: "agent3.2", WinnerStep: 2, Votes: 3}, r.Consensus)
@@ -75,18 +74,18 @@ func TestLifecycle(t *testing.T) {
 	require.Empty(t, r.Reason)
 }
 
-// A directory of MassGen in the middle of the session.
-func TestCheckDirectoryOfAnotherProgram(t *testing.T) {
+// MassGen wrote the directory.
+func TestCheck_directoryOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	root, err := os.OpenRoot("testdata/massgen")
 	require.NoError(t, err)
 	defer root.Close()
 	d, _, err := directory.Read(root)
 	require.NoError(t, err)
-	require.Equal(t, "a=voted:agent_b:stale b=voted:agent_b:stale c=answered:agent3.2 | next a,b,c", told(d.Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=voted:agent_b:stale b=voted:agent_b:stale c=answered:agent3.2 | next a,b,c", summarize(d.Check(coordination.Config{}, nil)))
 }
 
-// checked is a directory and what it comes to.
+// checked is a directory with the expected summary.
 type checked struct {
 	files  map[string]string // below agents/
 	rules  coordination.Config
@@ -105,7 +104,7 @@ func checkAll(t *testing.T, cases map[string]checked) {
 			}
 			d, _ := newSession(t, files).read()
 			r := d.Check(tt.rules, nil)
-			require.Equal(t, tt.want, strings.TrimSpace(told(r)))
+			require.Equal(t, tt.want, strings.TrimSpace(summarize(r)))
 			if tt.reason != "" {
 				require.Equal(t, tt.reason, r.Reason)
 			}
@@ -114,7 +113,7 @@ func checkAll(t *testing.T, cases map[string]checked) {
 	}
 }
 
-func TestCheckVotes(t *testing.T) {
+func TestCheck_votes(t *testing.T) {
 	t.Parallel()
 	all := []string{"a:1", "b:1", "c:1"}
 	three := func(files map[string]string) map[string]string {
@@ -187,7 +186,7 @@ func TestCheckVotes(t *testing.T) {
 	})
 }
 
-func TestCheckWithoutVotesAndLimits(t *testing.T) {
+func TestCheck_stopsAndLimits(t *testing.T) {
 	t.Parallel()
 	checkAll(t, map[string]checked{
 		"stops and no votes: the work is divided": {
@@ -234,23 +233,22 @@ func TestCheckWithoutVotesAndLimits(t *testing.T) {
 	})
 }
 
-// A step that is at work holds the decision up, and nobody is launched beside it.
-// One that was interrupted does not.
-func TestCheckWithUnfinishedSteps(t *testing.T) {
+// A running step blocks decisions and launches; an interrupted one does not.
+func TestCheck_unfinishedSteps(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
 		"agents/a/001/answer.json": answer("A"), "agents/a/002/vote.json": vote("a", "a:1"), "agents/a/003/step.json": `{"token": "t"}`,
 	})
 	r := s.clean().Check(coordination.Config{}, nil)
-	require.Equal(t, "a=voted:a | consensus agent1.1 with 1", told(r))
+	require.Equal(t, "a=voted:a | consensus agent1.1 with 1", summarize(r))
 	require.Equal(t, []int{3}, r.Agents[0].Unfinished)
 	require.Equal(t, 3, r.Agents[0].Step)
 	r = s.clean().Check(coordination.Config{}, func(agent string, step int) bool { return agent == "a" && step == 3 })
-	require.Equal(t, "a=voted:a:running | next", told(r))
+	require.Equal(t, "a=voted:a:running | next", summarize(r))
 	require.Equal(t, "a is at work", r.Reason)
 }
 
-func TestReportAsJSON(t *testing.T) {
+func TestReport_JSON(t *testing.T) {
 	t.Parallel()
 	d, warnings := newSession(t, map[string]string{
 		"agents/a/001/answer.json": answer("A"), "agents/b/001/vote.json": vote("a", "a:1"), "agents/c/001/vote.json": "",

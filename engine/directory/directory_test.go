@@ -19,8 +19,8 @@ type session struct {
 	root *os.Root
 }
 
-// newSession makes a session directory with files, by path; the content of a
-// path that ends in "/" does not matter.
+// newSession makes a session directory with files by path. A path that ends in "/" is
+// a directory.
 func newSession(t *testing.T, files map[string]string) session {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func (s session) link(target, name string) {
 	require.NoError(s.t, os.Symlink(target, s.path(name)))
 }
 
-// read reads the directory; every warning as "path: problem".
+// read reads the directory and returns the warnings as "path: problem".
 func (s session) read() (directory.Directory, []string) {
 	s.t.Helper()
 	d, warnings, err := directory.Read(s.root)
@@ -64,7 +64,7 @@ func (s session) read() (directory.Directory, []string) {
 	return d, told
 }
 
-// clean reads a directory that there is nothing to say about.
+// clean reads a directory and requires that there are no warnings.
 func (s session) clean() directory.Directory {
 	s.t.Helper()
 	d, warnings := s.read()
@@ -89,7 +89,7 @@ func stop(status string, seen ...string) string {
 	return fmt.Sprintf(`{"status": %q, "summary": "done", %s`, status, v[strings.Index(v, `"seen_steps"`):])
 }
 
-// latest is the text of an agent's latest answer.
+// latest returns the text of an agent's latest answer.
 func latest(t *testing.T, d directory.Directory, id string) string {
 	t.Helper()
 	a, ok := d.Agent(id)

@@ -17,11 +17,11 @@ import (
 	"conclave/engine/directory"
 )
 
-// canary is what lies outside the directory, wherever a link could lead.
+// canary is the content outside the directory, wherever a link could lead.
 const canary = "outside-canary"
 
-// builder makes a directory of the bytes of a fuzzer: any file, of any kind, at
-// any of the places that are looked at.
+// builder makes a directory from a fuzzer's bytes: any kind of file under any name
+// that is read.
 type builder struct {
 	s      session
 	script []byte
@@ -36,7 +36,7 @@ func (b *builder) next(n int) int {
 	return int(c) % n
 }
 
-// content is a document, or the next bytes as they are.
+// content returns a document, or the next bytes.
 func (b *builder) content() string {
 	documents := []string{
 		answer("text"), vote("agent_a", "agent_a:1", "agent_b:2"), vote("agent_b"), stop("complete"), "", "null", "[]", `{"answer": 1}`, `{"answer": "x", "answer": "y"}`,
@@ -67,7 +67,7 @@ func (b *builder) name() string {
 	return "agents/" + agents[b.next(len(agents))] + "/" + steps[b.next(len(steps))] + "/" + files[b.next(len(files))]
 }
 
-// entry puts one thing somewhere, where there is nothing yet.
+// entry makes one file, link or directory under a free name.
 func (b *builder) entry(outside string) {
 	name := b.name()
 	path := b.s.path(name)
@@ -92,8 +92,8 @@ func (b *builder) entry(outside string) {
 	}
 }
 
-// Whatever a directory holds, reading it ends, says what is wrong, stays inside
-// and hides no older answer behind a broken newer one; and it can be checked.
+// Reading any directory terminates, warns, stays inside, and prefers an older answer
+// to a malformed newer one; Check accepts the result.
 func FuzzRead(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, script, newer []byte) {
@@ -117,7 +117,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Whatever it holds, nothing of what lies outside comes before a step.
+// No step is shown content from outside the directory.
 func FuzzAnswers(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, script, newer []byte) {
@@ -140,7 +140,7 @@ func seeds(f *testing.F) {
 	}
 }
 
-// scripted puts what a script says into the directory and reads it.
+// scripted makes a directory from a script and reads it.
 func (s session) scripted(script []byte) (directory.Directory, []string) {
 	outside := newSession(s.t, map[string]string{
 		"answer.json": answer(canary), "001/answer.json": answer(canary), "file": canary, "step.json": `{"token": "` + canary + `"}`,
@@ -155,7 +155,7 @@ func (s session) scripted(script []byte) (directory.Directory, []string) {
 	return s.read()
 }
 
-// inOrder holds a directory to what every directory is.
+// inOrder checks the invariants of a Directory.
 func inOrder(t *testing.T, d directory.Directory) {
 	t.Helper()
 	require.True(t, slices.IsSorted(d.IDs()))
@@ -176,8 +176,7 @@ func inOrder(t *testing.T, d directory.Directory) {
 	}
 }
 
-// shownInside launches steps, and looks for what lies outside in what they are
-// shown.
+// shownInside launches steps and searches their answers for the canary.
 func shownInside(t *testing.T, s session, d directory.Directory) {
 	t.Helper()
 	store := s.store()

@@ -89,7 +89,7 @@ func TestLaunchWithinLimits(t *testing.T) {
 	}
 }
 
-func TestLaunchOfNobody(t *testing.T) {
+func TestLaunch_invalidAgent(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "Agent", "../x", "a/b"} {
 		_, err := newSession(t, nil).clean().Launch(id, coordination.Config{})
@@ -110,7 +110,7 @@ func TestRules(t *testing.T) {
 	}, directory.Rules(team))
 }
 
-// A step that is gone on with is shown what it was shown, whatever came since.
+// A resumed step is shown the same answers, whatever came since.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
@@ -128,7 +128,7 @@ func TestResume(t *testing.T) {
 		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1}, {Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
 	}, l.Shown)
 
-	// Nobody has written down whose the labels were, and they are others' now.
+	// The claim does not record the agents, and the labels have changed.
 	s.write("agents/a0/001/answer.json", answer("0"))
 	d = s.clean()
 	_, _, err = d.Resume("b", b.Unfinished[0], coordination.Config{})
@@ -136,9 +136,9 @@ func TestResume(t *testing.T) {
 	require.ErrorAs(t, err, &renumbered)
 }
 
-// The conversation of a step that is gone on with speaks of labels: whoever has
-// joined since, they stay those of its claim.
-func TestResumeAfterAnotherJoined(t *testing.T) {
+// A resumed step keeps the labels of its claim, which its conversation uses, whoever
+// has joined since.
+func TestResume_afterAnotherJoined(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
 		"agents/b/001/answer.json": answer("B"), "agents/c/001/answer.json": answer("C"),
@@ -155,7 +155,7 @@ func TestResumeAfterAnotherJoined(t *testing.T) {
 		{Agent: "b", Number: 1, Label: "agent1.1", Step: 1}, {Agent: "c", Number: 2, Label: "agent2.1", Step: 1},
 	}, l.Shown)
 
-	// What others may have written is not taken for a team.
+	// Invalid agents in a claim are ignored.
 	for _, agents := range []string{`["c", "b"]`, `["b", "../x"]`, `{"b": 1}`, `["b"]`} {
 		s.write("agents/c/002/step.json", `{"token": "t", "seen_steps": {"b": 1, "c": 1}, "labels": ["agent1.1", "agent2.1"], "agents": `+agents+`}`)
 		d := s.clean()
@@ -165,9 +165,9 @@ func TestResumeAfterAnotherJoined(t *testing.T) {
 	}
 }
 
-// What the actions on record have cost is spent of the budget; what is left is for
-// the step. A cost that cannot have been leaves no more than there was.
-func TestLaunchWithinBudget(t *testing.T) {
+// The usage on record is spent from the budget. An impossible usage does not extend
+// it.
+func TestLaunch_budget(t *testing.T) {
 	t.Parallel()
 	acted := func(usage string) string {
 		return `{"token": "t", "kind": "new_answer", "payload": {"answer": "A"}, "usage": ` + usage + `}`
@@ -187,9 +187,8 @@ func TestLaunchWithinBudget(t *testing.T) {
 	}
 }
 
-// The numbers that something else has taken stay taken, also of an agent that has
-// no step: a link there leads to another agent's.
-func TestLaunchAfterWhatIsNoStep(t *testing.T) {
+// Numbers taken by files and links stay taken, also for an agent without a step.
+func TestLaunch_afterForeignFiles(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{"agents/b/001/answer.json": answer("B"), "agents/a/002": "a file"})
 	s.link("../b/001", "agents/a/001")
@@ -201,8 +200,8 @@ func TestLaunchAfterWhatIsNoStep(t *testing.T) {
 	require.Equal(t, 2, l.After)
 }
 
-// A step that saw no answer has none to vote for.
-func TestResumeOfAFirstStep(t *testing.T) {
+// A step that was shown no answer cannot vote.
+func TestResume_firstStep(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
 		"agents/a/001/answer.json": answer("A"), "agents/b/001/step.json": `{"token": "t", "seen_steps": {}, "labels": null}`,

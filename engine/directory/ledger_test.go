@@ -15,8 +15,8 @@ func commit(token, kind, payload string) string {
 	return fmt.Sprintf(`{"token": %q, "kind": %q, "payload": %s, "seen_steps": {"a": 1, "b": 1}}`, token, kind, payload)
 }
 
-// pulled is a session of the workflow as `conclave pull` brings it: a answered
-// twice, and the second answer came too late to be accepted; b's vote decided.
+// pulled is a session as `conclave pull` copies it: a answered twice, but the second
+// answer was not accepted, because b's vote had decided.
 func pulled() map[string]string {
 	return map[string]string{
 		"session.json":             "{}",
@@ -34,21 +34,21 @@ func pulled() map[string]string {
 	}
 }
 
-func TestLedgerSaysWhatWasAccepted(t *testing.T) {
+func TestLedger_acceptedActions(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, pulled())
 	d, warnings := s.read()
 	require.Equal(t, []string{"agents/a/003: is not on the ledger: the session has not accepted it; the step is ignored"}, warnings)
-	require.Equal(t, "a=voted:b b=voted:b | consensus agent2.1 with 2", told(d.Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=voted:b b=voted:b | consensus agent2.1 with 2", summarize(d.Check(coordination.Config{}, nil)))
 
-	// What others add to it counts as it is.
+	// Steps of other programs count.
 	s.write("agents/a/004/answer.json", answer("by hand"))
 	d, _ = s.read()
 	require.Equal(t, "by hand", latest(t, d, "a"))
-	require.Equal(t, "a=answered:agent1.2 b=voted:b:stale | next a,b", told(d.Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=answered:agent1.2 b=voted:b:stale | next a,b", summarize(d.Check(coordination.Config{}, nil)))
 }
 
-func TestLedgerThatCannotBeFollowed(t *testing.T) {
+func TestLedger_malformed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ content, say string }{
 		"torn":      {`{"run`, "ledger/000003.json: is not valid JSON"},
@@ -64,52 +64,52 @@ func TestLedgerThatCannotBeFollowed(t *testing.T) {
 			require.Len(t, warnings, 1)
 			require.Contains(t, warnings[0], tt.say)
 			require.Contains(t, warnings[0], "the ledger is ignored, and all actions count")
-			require.Equal(t, "a=answered:agent1.2 b=voted:b:stale | next a,b", told(d.Check(coordination.Config{}, nil)))
+			require.Equal(t, "a=answered:agent1.2 b=voted:b:stale | next a,b", summarize(d.Check(coordination.Config{}, nil)))
 		})
 	}
 }
 
-func TestLedgerAndStepDisagree(t *testing.T) {
+func TestLedger_disagreesWithAStep(t *testing.T) {
 	t.Parallel()
 	files := pulled()
 	files["ledger/000003.json"] = `{"run": "r", "seq": 3, "agent": "a", "step": 2, "action": "stop"}`
 	d, warnings := newSession(t, files).read()
 	require.Contains(t, warnings, "agents/a/002: ended with vote, and the ledger says stop; the step is ignored")
-	require.Equal(t, "a=answered:agent1.1 b=voted:b | next a", told(d.Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=answered:agent1.1 b=voted:b | next a", summarize(d.Check(coordination.Config{}, nil)))
 }
 
-// After a workflow reset later files take the place of earlier ones.
-func TestLedgerAfterAReset(t *testing.T) {
+// After a workflow reset later files replace earlier ones.
+func TestLedger_afterAReset(t *testing.T) {
 	t.Parallel()
 	files := pulled()
 	files["ledger/000006.json"] = `{"run": "r2", "seq": 3, "agent": "b", "step": 2, "action": "vote", "target": "b"}`
 	d, _ := newSession(t, files).read()
-	require.Equal(t, "a=answered:agent1.1 b=voted:b | next a", told(d.Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=answered:agent1.1 b=voted:b | next a", summarize(d.Check(coordination.Config{}, nil)))
 }
 
-// Answers of an attempt that the team began again after count for labels only.
-func TestLedgerOfASecondAttempt(t *testing.T) {
+// Answers before a restart of the team count for labels only.
+func TestLedger_secondAttempt(t *testing.T) {
 	t.Parallel()
 	files := pulled()
 	files["agents/a/004/action.json"] = commit("r-l7", "new_answer", `{"answer": "A again"}`)
 	files["ledger/000006.json"] = `{"run": "r", "seq": 6, "agent": "a", "step": 4, "action": "new_answer", "label": "agent1.2", "attempt": 2}`
 	d, _ := newSession(t, files).read()
-	require.Equal(t, "a=answered:agent1.2 b=no_action | next a,b", told(d.Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=answered:agent1.2 b=no_action | next a,b", summarize(d.Check(coordination.Config{}, nil)))
 	l, err := d.Launch("b", coordination.Config{})
 	require.NoError(t, err)
 	require.Equal(t, []coordination.Shown{{Agent: "a", Number: 1, Label: "agent1.2", Step: 4}}, l.Shown)
 }
 
-// What a person has said makes votes stale that have not heard it, as long as a
-// step can be told.
-func TestLedgerWithMessages(t *testing.T) {
+// A human message makes votes stale that did not receive it, unless its text is
+// missing.
+func TestLedger_messages(t *testing.T) {
 	t.Parallel()
 	files := pulled()
 	files["ledger/000006.json"] = `{"run": "r", "seq": 6, "action": "say", "agent": "b", "message": 1, "text": "Think again."}`
 	files["messages/001.json"] = `{"number": 1, "agent": "b", "text": "Think again."}`
 	s := newSession(t, files)
 	d, _ := s.read()
-	require.Equal(t, "a=voted:b b=voted:b:stale | next b", told(d.Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=voted:b b=voted:b:stale | next b", summarize(d.Check(coordination.Config{}, nil)))
 	l, err := d.Launch("b", coordination.Config{})
 	require.NoError(t, err)
 	require.Equal(t, []coordination.Message{{Number: 1, Agent: "b"}}, l.Messages)
@@ -119,7 +119,7 @@ func TestLedgerWithMessages(t *testing.T) {
 		d, warnings := s.read()
 		require.Contains(t, warnings[0], "messages/001.json: "+say)
 		require.Contains(t, warnings[0], "the messages of people are ignored")
-		require.Equal(t, "a=voted:b b=voted:b | consensus agent2.1 with 2", told(d.Check(coordination.Config{}, nil)))
+		require.Equal(t, "a=voted:b b=voted:b | consensus agent2.1 with 2", summarize(d.Check(coordination.Config{}, nil)))
 	}
 	require.NoError(t, os.Remove(s.path("messages/001.json")))
 	d, warnings := s.read()

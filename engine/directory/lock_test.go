@@ -11,7 +11,7 @@ import (
 
 const claimed = `{"token": "one", "seen_steps": {}, "labels": []}`
 
-// A claim is at work as long as its lock is held.
+// A step is running while its lock is held.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{"agents/a/001/step.json": claimed})
@@ -23,7 +23,7 @@ func TestLock(t *testing.T) {
 	require.False(t, s.clean().Running(s.root)("a", 2))
 	other, err := directory.Hold(t.Context(), s.root, "one")
 	require.NoError(t, err)
-	require.Nil(t, other, "of two, one has it")
+	require.Nil(t, other, "one process holds the lock")
 	another, err := directory.Hold(t.Context(), s.root, "two")
 	require.NoError(t, err)
 	another.Remove()
@@ -40,8 +40,8 @@ func TestLock(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// Neither a token nor a link makes a lock outside the directory.
-func TestLockStaysInside(t *testing.T) {
+// Neither tokens nor links create a lock outside the directory.
+func TestLock_staysInside(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, nil)
 	s := newSession(t, map[string]string{"agents/a/001/step.json": `{"token": "../../x", "seen_steps": {}, "labels": []}`})
@@ -59,9 +59,8 @@ func TestLockStaysInside(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// What is over has no journal; what has both an action and a journal was cut off
-// between the two.
-func TestUnsettled(t *testing.T) {
+// A step with an action and a journal was interrupted after its commit.
+func TestAgent_uncleared(t *testing.T) {
 	t.Parallel()
 	commit := `{"token": "one", "kind": "new_answer", "payload": {"answer": "A"}}`
 	s := newSession(t, map[string]string{"agents/a/001/step.json": claimed, "agents/a/001/action.json": commit})

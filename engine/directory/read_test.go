@@ -14,8 +14,8 @@ import (
 	"conclave/engine/directory"
 )
 
-// A directory that MassGen's step mode has written.
-func TestDirectoryOfAnotherProgram(t *testing.T) {
+// MassGen's step mode wrote the directory.
+func TestRead_directoryOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	root, err := os.OpenRoot("testdata/massgen")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestDirectoryOfAnotherProgram(t *testing.T) {
 	require.Nil(t, c.Vote)
 }
 
-func TestNothingYet(t *testing.T) {
+func TestRead_emptyDirectory(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, newSession(t, nil).clean().Agents)
 	require.Empty(t, newSession(t, map[string]string{"agents/": ""}).clean().Agents)
@@ -55,9 +55,9 @@ func TestNothingYet(t *testing.T) {
 	require.Empty(t, d.Agents)
 }
 
-// A step that cannot be read is ignored and named; the answer before it is the
-// latest one, as is the vote; its number stays taken.
-func TestBrokenStepHidesNoOlderAnswer(t *testing.T) {
+// An unreadable step gives a warning. The previous answer and vote stand, and the
+// number stays taken.
+func TestRead_malformedStep(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		files map[string]string
@@ -135,8 +135,8 @@ func TestBrokenStepHidesNoOlderAnswer(t *testing.T) {
 	}
 }
 
-// What other programs may leave out, add, or write in another way.
-func TestAcceptedForms(t *testing.T) {
+// Other programs may omit, add and change fields.
+func TestRead_acceptedForms(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
 		"only the answer":    `{"answer": "x"}`,
@@ -161,7 +161,7 @@ func TestAcceptedForms(t *testing.T) {
 	require.Empty(t, latest(t, empty, "agent_a"))
 }
 
-func TestNames(t *testing.T) {
+func TestRead_names(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
 		"agents/README":                                           "",
@@ -209,9 +209,8 @@ func TestNames(t *testing.T) {
 	require.ErrorAs(t, err, &unreadable)
 }
 
-// A step of which only the number is taken, or only its files are there, has no
-// action; there is nothing to say about it.
-func TestNumberIsTaken(t *testing.T) {
+// A step with only a number or only files has no action and gives no warning.
+func TestRead_stepWithoutAction(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
 		"agents/a/001/answer.json": answer("one"), "agents/a/002/": "", "agents/a/003/workspace/x": "",
@@ -220,7 +219,7 @@ func TestNumberIsTaken(t *testing.T) {
 	require.Equal(t, "one", latest(t, d, "a"))
 }
 
-func TestCommitIsTheAction(t *testing.T) {
+func TestRead_commitIsTheAction(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
 		// As it is after a crash between the commit and what is made of it.
@@ -248,8 +247,7 @@ func TestCommitIsTheAction(t *testing.T) {
 	require.Equal(t, 3, b.Steps)
 }
 
-// The 1000th step comes after the 999th, though not by its name.
-func TestStepsAreInTheOrderOfTheirNumbers(t *testing.T) {
+func TestRead_ordersStepsByNumber(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
 		"agents/a/999/answer.json": answer("999"), "agents/a/1000/answer.json": answer("1000"), "agents/a/1001/vote.json": vote("a", "a:1000"),
@@ -259,7 +257,7 @@ func TestStepsAreInTheOrderOfTheirNumbers(t *testing.T) {
 	require.Equal(t, 1001, d.Agents[0].Steps)
 }
 
-func TestUnfinished(t *testing.T) {
+func TestRead_unfinishedSteps(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
 		"agents/a/001/answer.json": answer("one"),
@@ -287,8 +285,8 @@ func TestUnfinished(t *testing.T) {
 	require.Equal(t, 2, b.Number, "an agent whose first step is at work has its number")
 }
 
-// What a vote claims to have seen is not taken for more than it can have seen.
-func TestSeenSteps(t *testing.T) {
+// A vote cannot have seen steps that are not taken.
+func TestRead_seenSteps(t *testing.T) {
 	t.Parallel()
 	a1 := []coordination.Seen{{Agent: "a", Step: 1}}
 	for name, tt := range map[string]struct {
@@ -335,7 +333,7 @@ func TestSeenSteps(t *testing.T) {
 	}
 }
 
-// crowd is seen_steps of n agents.
+// crowd returns seen_steps with n agents.
 func crowd(n int) string {
 	pairs := make([]string, n)
 	for i := range pairs {
@@ -344,8 +342,8 @@ func crowd(n int) string {
 	return strings.Join(pairs, ", ")
 }
 
-// A vote for nobody is none, and the one before it stands.
-func TestVoteForNobody(t *testing.T) {
+// A vote for an agent without an answer is ignored, and the previous one stands.
+func TestRead_voteForNobody(t *testing.T) {
 	t.Parallel()
 	d, warnings := newSession(t, map[string]string{
 		"agents/a/001/answer.json": answer("x"),
@@ -362,7 +360,7 @@ func TestVoteForNobody(t *testing.T) {
 	require.Equal(t, 1, v.Vote.Step)
 }
 
-func TestLaterActionTakesThePlaceOfAnEarlier(t *testing.T) {
+func TestRead_laterActionReplacesEarlier(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
 		"agents/a/001/answer.json": answer("x"), "agents/a/002/vote.json": vote("a"), "agents/a/003/answer.json": answer("y"),
@@ -377,7 +375,7 @@ func TestLaterActionTakesThePlaceOfAnEarlier(t *testing.T) {
 }
 
 // Labels number the agents with a numbered directory, and the runner.
-func TestLabelsWithTheRunner(t *testing.T) {
+func TestDirectory_With(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
 		"agents/agent_b/001/answer.json": answer("b"), "agents/agent_d/002/answer.json": answer("d"), "agents/agent_d/007/answer.json": answer("d2"),
@@ -392,8 +390,7 @@ func TestLabelsWithTheRunner(t *testing.T) {
 	require.Equal(t, with.IDs(), with.With("agent_b").IDs())
 }
 
-// Links are followed nowhere, whether they lead outside or not.
-func TestLinksAreNotFollowed(t *testing.T) {
+func TestRead_followsNoLinks(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{
 		"answer.json": answer("secret"), "001/answer.json": answer("secret"), "agents/x/001/answer.json": answer("secret"), "secret": "secret",
@@ -427,8 +424,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}, warnings)
 }
 
-// Where nothing can be read or written, nothing is read as if it were empty.
-func TestAgentsIsNoDirectory(t *testing.T) {
+func TestRead_agentsIsNoDirectory(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(s session){
 		"a file":        func(s session) { s.write("agents", "") },
@@ -447,8 +443,7 @@ func TestAgentsIsNoDirectory(t *testing.T) {
 	}
 }
 
-// A FIFO without a writer would hold a reader up for ever.
-func TestNothingWaits(t *testing.T) {
+func TestRead_doesNotBlockOnAFIFO(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
 		"agents/agent_a/001/answer.json": answer("older"), "agents/agent_a/002/": "", "agents/agent_a/003/": "", "agents/agent_a/004/answer.json": answer("newest"),
@@ -467,7 +462,7 @@ func TestNothingWaits(t *testing.T) {
 	}
 }
 
-func TestWhatMayNotBeRead(t *testing.T) {
+func TestRead_permissionDenied(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
 		t.Skip("root may read everything")

@@ -42,7 +42,7 @@ func storeClient(stack localstack.Stack, secret string) *s3.Client {
 	})
 }
 
-// requireHealthy makes sure that all three servers answer.
+// requireHealthy requires that all three servers answer.
 func requireHealthy(t *testing.T, stack localstack.Stack) {
 	t.Helper()
 	_, err := temporalClient(t, stack).CheckHealth(t.Context(), &client.CheckHealthRequest{})
@@ -52,7 +52,7 @@ func requireHealthy(t *testing.T, stack localstack.Stack) {
 	require.Equal(t, http.StatusOK, get(t, stack.UIAddress+"/healthz", "").StatusCode)
 }
 
-// get asks under another host name if one is given.
+// get sends a request, with another Host header unless host is empty.
 func get(t *testing.T, url, host string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -65,7 +65,7 @@ func get(t *testing.T, url, host string) *http.Response {
 	return response
 }
 
-// statusOf is the HTTP status that S3 refused with, zero for no error.
+// statusOf returns the HTTP status of an S3 error, zero for nil.
 func statusOf(t *testing.T, err error) int {
 	t.Helper()
 	if err == nil {
@@ -76,7 +76,7 @@ func statusOf(t *testing.T, err error) int {
 	return answer.HTTPStatusCode()
 }
 
-// codeOf is S3's own name for the error.
+// codeOf returns the S3 code of an error.
 func codeOf(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

@@ -50,8 +50,8 @@ func read(t *testing.T, c *s3.Client, stack localstack.Stack, key string) string
 	return string(content)
 }
 
-// breakOff sends a request that announces more than it sends, and hangs up. It
-// returns when the server has closed its side: then it has decided.
+// breakOff sends a request with an incomplete body and hangs up. It returns when the
+// server has closed its side.
 func breakOff(t *testing.T, signed string, announced, sent int) {
 	t.Helper()
 	target, err := url.Parse(signed)
@@ -70,7 +70,7 @@ func breakOff(t *testing.T, signed string, announced, sent int) {
 func keepsTheOldObject(t *testing.T, stack localstack.Stack, c *s3.Client) {
 	old := strings.Repeat("o", 1<<20)
 	require.NoError(t, put(t, c, stack, "abort/object", old))
-	// No checksum and no signature of the body: only its length can tell.
+	// Without checksum and signature, only the length shows the incomplete body.
 	signed, err := s3.NewPresignClient(c).PresignPutObject(t.Context(), &s3.PutObjectInput{Bucket: &stack.Bucket, Key: ptr("abort/object")})
 	require.NoError(t, err)
 	for _, sent := range []int{0, 1 << 10, 1 << 20, 5 << 20} {

@@ -18,13 +18,13 @@ import (
 	"conclave/engine/filelock"
 )
 
-func TestTheStackLivesAsLongAsItsLeases(t *testing.T) {
+func TestStack_livesAsLongAsItsLeases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, running, err := localstack.Find(dir)
 	require.NoError(t, err)
 	require.False(t, running)
-	require.Empty(t, names(t, dir), "looking must leave no traces")
+	require.Empty(t, names(t, dir), "Find creates no files")
 
 	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestTheStackLivesAsLongAsItsLeases(t *testing.T) {
 	require.NotContains(t, string(log), "DATA RACE")
 }
 
-func TestACommandThatComesWhileTheStackStopsStartsAnother(t *testing.T) {
+func TestJoin_whileTheStackStops(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
@@ -79,7 +79,7 @@ func TestACommandThatComesWhileTheStackStopsStartsAnother(t *testing.T) {
 	requireHealthy(t, second.Stack())
 }
 
-func TestAKilledStackIsReplacedWithItsPortsAndData(t *testing.T) {
+func TestJoin_afterAKilledStack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
@@ -114,7 +114,7 @@ func TestAKilledStackIsReplacedWithItsPortsAndData(t *testing.T) {
 	require.Equal(t, "Session", described.GetWorkflowExecutionInfo().GetType().GetName())
 }
 
-func TestTheDeathOfTheStarterTakesNothingFromOthers(t *testing.T) {
+func TestStack_survivesItsStarter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	starter := startHolder(t, dir)
@@ -131,7 +131,7 @@ func TestTheDeathOfTheStarterTakesNothingFromOthers(t *testing.T) {
 	requireGone(t, dir)
 }
 
-func TestAKilledHolderReleasesItsLease(t *testing.T) {
+func TestLease_endsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	holder := startHolder(t, dir)
@@ -140,7 +140,7 @@ func TestAKilledHolderReleasesItsLease(t *testing.T) {
 	requireGone(t, dir)
 }
 
-func TestOfManyCommandsOneStartsTheStack(t *testing.T) {
+func TestJoin_oneOfManyStartsTheStack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	holders := make([]*holder, 8)
@@ -164,7 +164,7 @@ func TestOfManyCommandsOneStartsTheStack(t *testing.T) {
 	requireGone(t, dir)
 }
 
-func TestJoinEndsWithItsContext(t *testing.T) {
+func TestJoin_endsWithItsContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	owner, err := filelock.Try(filepath.Join(dir, "stack.lock"), filelock.Exclusive)

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// holderCommand makes the test binary a command that joins a data directory
-// and holds its lease until its standard input ends.
+// holderCommand makes the test binary a command that holds a lease until its standard
+// input ends.
 const holderCommand = "__holder"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// joined is what a holder prints when it has its lease.
+// joined is the output of a holder that has its lease.
 type joined struct {
 	Stack   localstack.Stack `json:"stack"`
 	Started bool             `json:"started"`
@@ -64,7 +64,7 @@ func hold(dataDir string) error {
 // holder is another command with a lease.
 type holder struct {
 	process *os.Process
-	// leave ends it in good order.
+	// leave makes it release its lease and exit.
 	leave func()
 	out   *bufio.Reader
 }
@@ -93,8 +93,8 @@ func (h *holder) joined(t *testing.T) joined {
 	return j
 }
 
-// join joins for the length of the test, and waits at its end until the stack
-// is gone, so that its directory can be removed.
+// join joins until the end of the test and then waits until the stack has stopped, so
+// that its directory can be removed.
 func join(t *testing.T, dataDir string, opts localstack.Options) *localstack.Lease {
 	t.Helper()
 	lease, err := localstack.Join(t.Context(), dataDir, opts)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAStartThatFailsSaysWhy(t *testing.T) {
+func TestJoin_failedStart(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -70,13 +70,13 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 	}
 }
 
-func TestTheChildIsStartedByJoinOnly(t *testing.T) {
+func TestRunChild_withoutJoin(t *testing.T) {
 	t.Parallel()
 	err := RunChild(t.Context(), strings.NewReader(""), os.Stderr)
 	require.ErrorContains(t, err, "started by other commands only")
 }
 
-func TestARecordedPortThatIsTakenIsReplaced(t *testing.T) {
+func TestJoin_replacesATakenPort(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestARecordedPortThatIsTakenIsReplaced(t *testing.T) {
 	require.NotEqual(t, port(taken), port(r.s3))
 }
 
-func TestABucketWhoseMakingWasCutShortIsMadeAgain(t *testing.T) {
+func TestJoin_repairsAnIncompleteBucket(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "s3")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, bucketName), 0o700))

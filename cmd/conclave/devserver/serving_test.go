@@ -21,10 +21,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// TestAServingStack looks at one stack from all sides.
-func TestAServingStack(t *testing.T) {
+// The cases share one stack.
+func TestStack_serving(t *testing.T) {
 	t.Parallel()
-	// A name that SQLite would misread if it were not escaped.
+	// SQLite would misread the name without escapes.
 	dir := filepath.Join(t.TempDir(), "50% of what? #1")
 	lease := join(t, dir, localstack.Options{})
 	stack := lease.Stack()
@@ -46,8 +46,8 @@ func keepsHistoriesForAMonth(t *testing.T, stack localstack.Stack) {
 	require.Equal(t, info.GetServerVersion(), stack.ServerVersion)
 }
 
-// cancelsWithoutHeartbeat needs the worker commands: a cancelled activity that
-// never sends a heartbeat would not hear of it otherwise.
+// cancelsWithoutHeartbeat needs the worker commands: without them only a heartbeat
+// tells an activity of its cancellation.
 func cancelsWithoutHeartbeat(t *testing.T, stack localstack.Stack) {
 	c := temporalClient(t, stack)
 	w := worker.New(c, "cancel", worker.Options{})
@@ -77,7 +77,7 @@ func cancelsWithoutHeartbeat(t *testing.T, stack localstack.Stack) {
 	t.Logf("cancelled after %s", time.Since(begin))
 }
 
-// writesAhead reads the two bytes of the file's header that say so.
+// writesAhead checks the two bytes for write-ahead logging in the file's header.
 func writesAhead(t *testing.T, stack localstack.Stack) {
 	content, err := os.ReadFile(filepath.Join(stack.DataDir, "temporal-"+stack.ServerVersion+".db"))
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func keepsFilesPrivate(t *testing.T, stack localstack.Stack) {
 	require.GreaterOrEqual(t, len(stack.S3SecretKey), 32)
 }
 
-// listensOnLoopbackOnly reads from the kernel what the child listens on.
+// listensOnLoopbackOnly reads the child's listeners from the kernel.
 func listensOnLoopbackOnly(t *testing.T, stack localstack.Stack) {
 	sockets, err := filepath.Glob("/proc/" + strconv.Itoa(stack.PID) + "/fd/*")
 	require.NoError(t, err)

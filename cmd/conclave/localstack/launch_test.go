@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheChildGetsNoKeys(t *testing.T) {
+func TestChildEnvironment_withoutKeys(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"PATH=/bin", "HOME=/home/me"}, childEnvironment([]string{
 		"PATH=/bin", "OPENAI_API_KEY=secret", "AWS_SECRET_ACCESS_KEY=secret", "HOME=/home/me", "TEMPORAL_ADDRESS=far.example:7233",
 	}))
 }
 
-func TestADataDirectoryMustBeADirectory(t *testing.T) {
+func TestJoin_invalidDataDirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

@@ -18,7 +18,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// answered is a store with a session in which agent_a has answered with a file.
+// answered is a store with a session in which agent_a answered with a file.
 func answered(t *testing.T) *hall.Connection {
 	t.Helper()
 	store, err := artifact.NewDir(t.TempDir())
@@ -54,7 +54,7 @@ func pulled(t *testing.T, c hall.CLI, p *hall.Connection, dir string, verify boo
 	return code, out.String(), errs.String()
 }
 
-func TestPullVerifies(t *testing.T) {
+func TestPull_verifies(t *testing.T) {
 	t.Parallel()
 	p, dir := answered(t), t.TempDir()
 	code, stdout, stderr := pulled(t, hall.CLI{}, p, dir, true)
@@ -72,7 +72,7 @@ func TestPullVerifies(t *testing.T) {
 	require.NotContains(t, stdout, "verified")
 }
 
-func TestPullTellsWhatDoesNotVerify(t *testing.T) {
+func TestPull_printsProblems(t *testing.T) {
 	t.Parallel()
 	p, dir := answered(t), t.TempDir()
 	_, _, _ = pulled(t, hall.CLI{}, p, dir, false)
@@ -94,8 +94,8 @@ func TestPullTellsWhatDoesNotVerify(t *testing.T) {
 	require.Equal(t, "agents/agent_a/001/answer.json", summary.Verified.Problems[1].Path)
 }
 
-// A workspace that is damaged in the store is no reason to say nothing of the rest.
-func TestPullOfADamagedSession(t *testing.T) {
+// Damage in the store does not prevent the verification of the rest.
+func TestPull_damagedSession(t *testing.T) {
 	t.Parallel()
 	p := answered(t)
 	require.NoError(t, p.Store.Delete(t.Context(), artifact.InBucket("s1").Step("agent_a", 1, "workspace/notes.md")))
@@ -112,7 +112,7 @@ func TestPullOfADamagedSession(t *testing.T) {
 	require.Contains(t, stdout, "\nagents/agent_a/001/workspace/notes.md is missing: the manifest lists it\n")
 }
 
-func TestPullOfAnUnknownSessionSaysSo(t *testing.T) {
+func TestPull_unknownSession(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	c := hall.CLI{Stderr: &errs, Queue: drive.TaskQueue}
@@ -122,7 +122,7 @@ func TestPullOfAnUnknownSessionSaysSo(t *testing.T) {
 	require.Contains(t, errs.String(), "there is no session s2 in ")
 }
 
-func TestAnInterruptedPullSaysHowItGoesOn(t *testing.T) {
+func TestPull_interrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

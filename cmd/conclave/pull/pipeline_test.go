@@ -46,7 +46,7 @@ func pipelineOf(t *testing.T) *hall.Connection {
 	return &hall.Connection{Store: store}
 }
 
-func TestPullOfAPipeline(t *testing.T) {
+func TestPull_pipeline(t *testing.T) {
 	t.Parallel()
 	p, dir := pipelineOf(t), t.TempDir()
 	pulledRun := func() (int, string) {

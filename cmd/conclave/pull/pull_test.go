@@ -108,7 +108,7 @@ func tree(t *testing.T, dir string) []string {
 	return list
 }
 
-func TestPullMakesTheSessionDirectory(t *testing.T) {
+func TestCopySession(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	dir := filepath.Join(t.TempDir(), "new", "dir")
@@ -136,7 +136,7 @@ func TestPullMakesTheSessionDirectory(t *testing.T) {
 	require.Equal(t, "running", summary.Status)
 	require.Equal(t, dir, summary.Dir)
 
-	// The copy is a directory that other programs continue.
+	// last_action.json names the local workspace.
 	copied, err := artifact.NewDir(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, copied.Close()) })
@@ -145,7 +145,7 @@ func TestPullMakesTheSessionDirectory(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "agents/agent_a/001/workspace"), *last.WorkspacePath)
 }
 
-func TestPullAgainBringsWhatIsNew(t *testing.T) {
+func TestCopySession_againCopiesNewFiles(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	dir := t.TempDir()
@@ -167,7 +167,7 @@ func TestPullAgainBringsWhatIsNew(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "ledger/000002.json"))
 }
 
-func TestPullRepairsAWorkspace(t *testing.T) {
+func TestCopySession_repairsAWorkspace(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	dir := t.TempDir()
@@ -188,7 +188,7 @@ func TestPullRepairsAWorkspace(t *testing.T) {
 	require.Equal(t, "#!/bin/sh\n", string(content))
 }
 
-func TestPullResumesWhereItWasInterrupted(t *testing.T) {
+func TestCopySession_resumesAnInterruptedCopy(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	dir := t.TempDir()
@@ -205,7 +205,7 @@ func TestPullResumesWhereItWasInterrupted(t *testing.T) {
 	require.Equal(t, tree(t, whole), tree(t, dir))
 }
 
-func TestPullRefusesDirectoriesOfOthers(t *testing.T) {
+func TestCopySession_refusesOtherDirectories(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	for name, content := range map[string]map[string]string{
@@ -228,7 +228,7 @@ func TestPullRefusesDirectoriesOfOthers(t *testing.T) {
 	}
 }
 
-func TestPullOfAnUnknownSession(t *testing.T) {
+func TestCopySession_unknownSession(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "never")
 	_, err := copySession(t.Context(), newBucket(t).store, "s2", dir, func(int, int) {})
@@ -237,8 +237,7 @@ func TestPullOfAnUnknownSession(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// A link that somebody put into DIR leads to an error, not out of it.
-func TestPullStaysInItsDirectory(t *testing.T) {
+func TestCopySession_followsNoLinkOut(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	outside, dir := t.TempDir(), t.TempDir()
@@ -251,7 +250,7 @@ func TestPullStaysInItsDirectory(t *testing.T) {
 	require.Empty(t, tree(t, outside))
 }
 
-func TestPullRefusesAManifestThatLeadsOut(t *testing.T) {
+func TestCopySession_refusesAManifestThatLeadsOut(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	b.put("agents/agent_a/001/workspace.json", artifact.Manifest{Files: []artifact.File{{Path: "evil", Link: "../../../../../etc/passwd"}}})
@@ -261,7 +260,7 @@ func TestPullRefusesAManifestThatLeadsOut(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "agents/agent_a/001/workspace/evil"))
 }
 
-func TestPullTellsOfCorruptContent(t *testing.T) {
+func TestCopySession_corruptContent(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	key := b.layout.File("agents/agent_a/001/workspace/run.sh")
@@ -272,7 +271,7 @@ func TestPullTellsOfCorruptContent(t *testing.T) {
 
 var errOutage = errors.New("outage")
 
-// unsteady is a store that breaks down in mid-session.
+// unsteady is a store that fails for one object.
 type unsteady struct{ artifact.Store }
 
 func (u unsteady) Open(ctx context.Context, key string) (io.ReadCloser, error) {

@@ -33,9 +33,8 @@ func (o once) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	}, nil
 }
 
-// decided is a store with a whole session: agent_a and agent_b have answered,
-// agent_a with files, agent_a has voted, agent_b has stopped, agent_a has
-// submitted, and its answer is the final one.
+// decided is a store with a complete session: agent_a answered with files, agent_b
+// without, agent_a voted, agent_b stopped, agent_a submitted, and its answer is final.
 type decided struct {
 	t      *testing.T
 	store  *artifact.Dir
@@ -82,8 +81,8 @@ func (d *decided) put(name string, doc any) {
 	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, d.layout.File(name), doc))
 }
 
-// step takes a real step, with a script, a name to be escaped and a link in its
-// workspace if there are to be files.
+// step runs a step; with files its workspace has a script, a name that needs escaping
+// and a link.
 func (d *decided) step(l coordination.Launch, files bool, tool string, arguments any) {
 	d.t.Helper()
 	data, err := json.Marshal(arguments)
@@ -131,7 +130,7 @@ func (d *decided) pull() string {
 	return dir
 }
 
-// problems verifies a directory and returns what is wrong with it.
+// problems verifies a directory.
 func problems(t *testing.T, dir string) []string {
 	t.Helper()
 	v, err := verifyDir(t.Context(), dir)
@@ -143,7 +142,7 @@ func problems(t *testing.T, dir string) []string {
 	return found
 }
 
-func TestACopyVerifies(t *testing.T) {
+func TestVerify(t *testing.T) {
 	t.Parallel()
 	v, err := verifyDir(t.Context(), newDecided(t).pull())
 	require.NoError(t, err)
@@ -172,14 +171,14 @@ func (d directory) replace(name, old, with string) {
 	require.NoError(d.t, os.WriteFile(d.path(name), []byte(strings.ReplaceAll(string(data), old, with)), 0o600))
 }
 
-// tampering changes a copy; want is how the problems begin that it makes, in order.
+// tampering changes a copy; want are the beginnings of the resulting problems, in order.
 type tampering struct {
 	tamper func(d directory)
 	want   []string
 }
 
-// tell tampers with copies of a session, in one way each.
-func tell(t *testing.T, cases map[string]tampering) {
+// testTampering applies each tampering to its own copy of a session.
+func testTampering(t *testing.T, cases map[string]tampering) {
 	t.Helper()
 	copied := newDecided(t).pull()
 	for name, tt := range cases {
@@ -202,10 +201,9 @@ const (
 	files = step1 + "workspace/"
 )
 
-// Every manifest verifies, and what does not is told by path.
-func TestVerifyWorkspaces(t *testing.T) {
+func TestVerify_workspaces(t *testing.T) {
 	t.Parallel()
-	tell(t, map[string]tampering{
+	testTampering(t, map[string]tampering{
 		"a byte":            {func(d directory) { d.replace(files+"my notes.md", "n", "m") }, []string{files + "my notes.md has other content"}},
 		"a length":          {func(d directory) { d.write(files+"my notes.md", "") }, []string{files + "my notes.md has 0 bytes, the manifest lists 5"}},
 		"not executable":    {func(d directory) { require.NoError(t, os.Chmod(d.path(files+"run.sh"), 0o600)) }, []string{files + "run.sh is not executable"}},
@@ -258,10 +256,10 @@ func TestVerifyWorkspaces(t *testing.T) {
 	})
 }
 
-// What is made of a commit agrees with it.
-func TestVerifySteps(t *testing.T) {
+// Derived documents agree with the commit.
+func TestVerify_steps(t *testing.T) {
 	t.Parallel()
-	tell(t, map[string]tampering{
+	testTampering(t, map[string]tampering{
 		"no answer":      {func(d directory) { d.remove(step1 + "answer.json") }, []string{step1 + "answer.json is missing: action.json commits a new_answer"}},
 		"no vote":        {func(d directory) { d.remove("agents/agent_a/002/vote.json") }, []string{"agents/agent_a/002/vote.json is missing: action.json commits a vote"}},
 		"no stop":        {func(d directory) { d.remove("agents/agent_b/002/stop.json") }, []string{"agents/agent_b/002/stop.json is missing: action.json commits a stop"}},
@@ -270,7 +268,7 @@ func TestVerifySteps(t *testing.T) {
 			d.replace("agents/agent_a/002/vote.json", `"target": "agent_a"`, `"target": "agent_b"`)
 		}, []string{"agents/agent_a/002/vote.json does not agree with action.json: target"}},
 		"another stop":              {func(d directory) { d.replace("agents/agent_b/002/stop.json", "complete", "blocked") }, []string{"agents/agent_b/002/stop.json does not agree with action.json: status"}},
-		"what the vote was shown":   {func(d directory) { d.replace("agents/agent_a/002/vote.json", `"agent_b": 1`, `"agent_b": 2`) }, []string{"agents/agent_a/002/vote.json does not agree with action.json: seen_steps"}},
+		"seen steps of a vote":      {func(d directory) { d.replace("agents/agent_a/002/vote.json", `"agent_b": 1`, `"agent_b": 2`) }, []string{"agents/agent_a/002/vote.json does not agree with action.json: seen_steps"}},
 		"an answer that is no JSON": {func(d directory) { d.write(step1+"answer.json", "{") }, []string{step1 + "answer.json is malformed"}},
 		"two actions":               {func(d directory) { d.write(step1+"vote.json", "{}") }, []string{step1 + "vote.json is there, and action.json commits a new_answer"}},
 		"a vote where none belongs": {func(d directory) { d.write("agents/agent_a/003/vote.json", "{}") }, []string{"agents/agent_a/003/vote.json is there, and action.json commits a submit"}},
@@ -281,10 +279,10 @@ func TestVerifySteps(t *testing.T) {
 	})
 }
 
-// The final answer is one of a step, with its files.
-func TestVerifyFinal(t *testing.T) {
+// The final answer is an answer of a step, with its files.
+func TestVerify_final(t *testing.T) {
 	t.Parallel()
-	tell(t, map[string]tampering{
+	testTampering(t, map[string]tampering{
 		"no final answer":            {func(d directory) { d.remove("final") }, []string{"final is missing: by status.json the session ended as consensus, for agent_a"}},
 		"final without its text":     {func(d directory) { d.remove("final/agent_a/answer.json") }, []string{"final/agent_a/answer.json is missing"}},
 		"another final answer":       {func(d directory) { d.replace("final/agent_a/answer.json", "Because", "Since") }, []string{"final/agent_a/answer.json is none of the answers of agent_a"}},
@@ -334,9 +332,8 @@ func copyTree(to, from string) error {
 	})
 }
 
-// A presenter's answer is the final one, with the files of the winning answer if
-// it left none.
-func TestAPresentedAnswerVerifies(t *testing.T) {
+// A presenter without files presents those of the winning answer.
+func TestVerify_presentedAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDecided(t)
 	winner := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1}
@@ -357,7 +354,7 @@ func TestAPresentedAnswerVerifies(t *testing.T) {
 }
 
 // Steps of other programs have neither commits nor manifests.
-func TestStepsOfOtherProgramsVerify(t *testing.T) {
+func TestVerify_stepsOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	d := directory{t: t, root: newDecided(t).pull()}
 	d.write("agents/agent_c/001/answer.json", `{"agent_id": "agent_c", "answer": "Maybe.", "timestamp": "2026-03-20T22:31:22.915180+00:00", "label": "agent3.1"}`)
@@ -369,7 +366,7 @@ func TestStepsOfOtherProgramsVerify(t *testing.T) {
 	require.Len(t, problems(t, d.root), 2)
 }
 
-func TestVerifyNeedsADirectory(t *testing.T) {
+func TestVerify_missingDirectory(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "never")
 	_, err := verifyDir(t.Context(), missing)
@@ -382,8 +379,8 @@ func TestVerifyNeedsADirectory(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// What is damaged in the store is told together, when all else has been copied.
-func TestPullCopiesAllThatIsNotDamaged(t *testing.T) {
+// Damage in the store is reported after everything else has been copied.
+func TestCopySession_copiesUndamagedFiles(t *testing.T) {
 	t.Parallel()
 	d := newDecided(t)
 	require.NoError(t, d.store.Delete(t.Context(), d.layout.File(files+"run.sh")))
@@ -400,8 +397,8 @@ func TestPullCopiesAllThatIsNotDamaged(t *testing.T) {
 	require.Len(t, problems(t, dir), 2)
 }
 
-// What the ledger counts has to be there, and has to be what the ledger says.
-func TestVerifyFollowsTheLedger(t *testing.T) {
+// Each entry of the ledger has a step with its action.
+func TestVerify_ledger(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		tamper func(d directory)

@@ -18,8 +18,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// stepsOf is a store with a session of one agent: it has voted in step 1, was
-// given up in step 2, and was killed in step 3; step 4 is of another program.
+// stepsOf is a store with one agent: step 1 voted, step 2 failed, step 3 was killed,
+// and another program wrote step 4.
 func stepsOf(t *testing.T) *hall.Connection {
 	t.Helper()
 	store, err := artifact.NewDir(t.TempDir())
@@ -64,7 +64,7 @@ type entryAt struct {
 	loop.Entry
 }
 
-// asked asks for a transcript.
+// asked runs the command.
 func asked(t *testing.T, c hall.CLI, p *hall.Connection, want request) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -74,7 +74,7 @@ func asked(t *testing.T, c hall.CLI, p *hall.Connection, want request) (code int
 	return code, out.String(), errs.String()
 }
 
-func TestTranscriptForAPerson(t *testing.T) {
+func TestTranscript_text(t *testing.T) {
 	t.Parallel()
 	p := stepsOf(t)
 	for name, tt := range map[string]struct {
@@ -95,7 +95,7 @@ func TestTranscriptForAPerson(t *testing.T) {
 	}
 }
 
-func TestTranscriptForAProgram(t *testing.T) {
+func TestTranscript_JSON(t *testing.T) {
 	t.Parallel()
 	p := stepsOf(t)
 	for name, c := range map[string]hall.CLI{"json": {JSON: true}, "automation": {Automation: true}} {
@@ -114,7 +114,7 @@ func TestTranscriptForAProgram(t *testing.T) {
 	require.Equal(t, "Because.\u009b", last.Messages[0].Content)
 }
 
-func TestATranscriptThatIsNotThereSaysWhatIs(t *testing.T) {
+func TestTranscript_missing(t *testing.T) {
 	t.Parallel()
 	p := stepsOf(t)
 	for name, tt := range map[string]struct {
@@ -136,7 +136,7 @@ func TestATranscriptThatIsNotThereSaysWhatIs(t *testing.T) {
 	}
 }
 
-func TestTheLastStepIsTheNewest(t *testing.T) {
+func TestTranscript_lastStep(t *testing.T) {
 	t.Parallel()
 	p := stepsOf(t)
 	require.NoError(t, p.Store.Delete(t.Context(), artifact.InBucket("s1").Step("agent_a", 4, "answer.json")))
@@ -145,7 +145,7 @@ func TestTheLastStepIsTheNewest(t *testing.T) {
 	require.Contains(t, stdout, "step 003")
 }
 
-func TestStepsAreNumbersOrTheLast(t *testing.T) {
+func TestParseStep(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"3": 3, "003": 3, "1000": 1000, "last": 0} {
 		got, err := parseStep(text)
@@ -158,7 +158,7 @@ func TestStepsAreNumbersOrTheLast(t *testing.T) {
 	}
 }
 
-func TestAnOutageIsNoMissingSession(t *testing.T) {
+func TestTranscript_outage(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

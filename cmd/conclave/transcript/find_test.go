@@ -9,7 +9,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-func TestAgentsAndTheirSteps(t *testing.T) {
+func TestAgentIDs_andStepNumbers(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)

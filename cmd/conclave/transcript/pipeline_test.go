@@ -42,7 +42,7 @@ func pipelineOf(t *testing.T) *hall.Connection {
 	return &hall.Connection{Store: store}
 }
 
-func TestTranscriptOfAPipeline(t *testing.T) {
+func TestTranscript_pipeline(t *testing.T) {
 	t.Parallel()
 	p := pipelineOf(t)
 	shown := func(step string, number int) (int, string, string) {

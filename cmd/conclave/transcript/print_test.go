@@ -42,7 +42,7 @@ func shown(t *testing.T, s shownStep, o options) string {
 
 var began = time.Date(2026, 11, 21, 5, 30, 48, 0, time.UTC)
 
-// script makes lines, a second apart.
+// script returns lines a second apart.
 type script []step.Line
 
 func (s *script) add(e loop.Entry) {
@@ -96,7 +96,7 @@ func everything() script {
 	return s
 }
 
-func TestEveryKindOfEntry(t *testing.T) {
+func TestPrintStep_everyKindOfEntry(t *testing.T) {
 	t.Parallel()
 	lines := everything()
 	for i := 6; i < len(lines); i++ {
@@ -109,9 +109,8 @@ func TestEveryKindOfEntry(t *testing.T) {
 	}}, options{}))
 }
 
-// What was done to keep a conversation within the model's window is told in its
-// place; what the model no longer sees stands above, whole.
-func TestAConversationThatWasMadeToFit(t *testing.T) {
+// Elisions are printed where they happened; the elided messages stay complete above.
+func TestPrintStep_elided(t *testing.T) {
 	t.Parallel()
 	lines := everything()[:3]
 	lines.add(loop.Entry{Kind: loop.Refused, Reason: "the prompt is too long:\x1b[2J 9000 > 8192", Window: 8192})
@@ -125,9 +124,8 @@ func TestAConversationThatWasMadeToFit(t *testing.T) {
 	}}, options{}))
 }
 
-// A step that still runs, or was killed: what there is so far, and that it is
-// not over.
-func TestAStepThatIsNotOver(t *testing.T) {
+// A running or killed step is printed as unfinished, with its transcript so far.
+func TestPrintStep_unfinished(t *testing.T) {
 	t.Parallel()
 	golden(t, "running", shown(t, shownStep{Agent: "agent_a", Number: 12, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Lines: everything()[:3],
@@ -137,7 +135,7 @@ func TestAStepThatIsNotOver(t *testing.T) {
 	}}, options{}))
 }
 
-func TestAStepThatCameToNothing(t *testing.T) {
+func TestPrintStep_withoutAction(t *testing.T) {
 	t.Parallel()
 	golden(t, "failed", shown(t, shownStep{
 		Agent: "agent_a", Number: 1, Failure: &artifact.Error{Type: "NoAction", Message: "3 replies without\x1b[2J an action"},
@@ -145,9 +143,8 @@ func TestAStepThatCameToNothing(t *testing.T) {
 	}, options{}))
 }
 
-// A step whose attempts died without a word is given up without a transcript: it
-// is over, and nothing that is shown says otherwise.
-func TestAStepGivenUpWithoutATranscript(t *testing.T) {
+// A step that failed before its first reply is printed as ended.
+func TestPrintStep_failedWithoutTranscript(t *testing.T) {
 	t.Parallel()
 	s := shownStep{
 		Agent: "agent_a", Number: 1, Failure: &artifact.Error{Type: "NoProgress", Message: "3 attempts without progress"},
@@ -167,7 +164,7 @@ func TestAStepGivenUpWithoutATranscript(t *testing.T) {
 	require.NotContains(t, text, "not over")
 }
 
-func TestTimesAreThoseOfTheZone(t *testing.T) {
+func TestPrintStep_timeZone(t *testing.T) {
 	t.Parallel()
 	text := shown(t, shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Lines: everything()[:1],
@@ -176,7 +173,7 @@ func TestTimesAreThoseOfTheZone(t *testing.T) {
 	require.Contains(t, text, "\n06:30:49 opening\n")
 }
 
-func TestLongTextsAreCut(t *testing.T) {
+func TestPrintStep_truncatesLongTexts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 600) + "bcd" // an odd number of bytes is cut within a character
 	var lines script
@@ -195,9 +192,8 @@ func TestLongTextsAreCut(t *testing.T) {
 	require.Contains(t, full, "      x"+long+"\n")
 }
 
-// Text of models reaches the terminal without what a terminal obeys, wherever it
-// stands, and cannot pass for a block.
-func TestNothingThatATerminalObeys(t *testing.T) {
+// No text of a model contains control sequences or imitates a block.
+func TestPrintStep_sanitizes(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2J\x1b]0;title\x07\u009b31m\u202eb\r\n05:30:48 results: accepted as vote"
 	quoted, err := json.Marshal(evil)

@@ -34,7 +34,7 @@ func TestEscapePath(t *testing.T) {
 	}
 }
 
-func TestEscapePathRefuses(t *testing.T) {
+func TestEscapePath_refuses(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"", ".", "..", "/etc/passwd", "a//b", "a/", "./a", "a/../b", "../a", "a\x00b",
@@ -50,7 +50,7 @@ func TestEscapePathRefuses(t *testing.T) {
 	}
 }
 
-func TestEscapedPathsAreKeysOneToOne(t *testing.T) {
+func TestEscapePath_oneToOne(t *testing.T) {
 	t.Parallel()
 	names := rapid.Custom(func(t *rapid.T) string {
 		segment := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOfN(rapid.Byte(), 1, 12).Draw(t, "bytes")) })
@@ -69,7 +69,7 @@ func TestEscapedPathsAreKeysOneToOne(t *testing.T) {
 	})
 }
 
-func TestEveryUnescapableNameIsWhatEscapeWrites(t *testing.T) {
+func TestUnescapePath_acceptsOnlyEscapedPaths(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		escaped := rapid.StringMatching(`[a-c=0-9A-F./]{1,20}`).Draw(t, "escaped")
@@ -83,14 +83,14 @@ func TestEveryUnescapableNameIsWhatEscapeWrites(t *testing.T) {
 	})
 }
 
-func TestLongestKeysFitEverywhere(t *testing.T) {
+func TestMaxKey_fitsTheLongestPath(t *testing.T) {
 	t.Parallel()
 	layout := artifact.InBucket(strings.Repeat("s", artifact.MaxSessionID))
 	longest := layout.Step(strings.Repeat("a", 32), 999_999, "workspace/"+strings.Repeat("x", artifact.MaxPath))
 	require.LessOrEqual(t, artifact.MaxStorePrefix+len("/")+len(longest), artifact.MaxKey)
 }
 
-func TestIDs(t *testing.T) {
+func TestCheckIDs(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"s1", "2026-03-20_a.b", "A", ".x", strings.Repeat("a", 128)} {
 		require.NoError(t, artifact.CheckSessionID(id), id)

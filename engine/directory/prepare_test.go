@@ -10,7 +10,6 @@ import (
 	"conclave/engine/directory"
 )
 
-// What would break a step off at its end is found before it begins.
 func TestUsable(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, directory.Usable(newSession(t, nil).root, "a"))
@@ -31,4 +30,37 @@ func TestUsable(t *testing.T) {
 	s := newSession(t, map[string]string{"agents/a/last_action.json/": ""})
 	require.ErrorContains(t, directory.Usable(s.root, "a"), "agents/a/last_action.json is a directory: remove it")
 	require.NoError(t, directory.Usable(s.root, "b"))
+}
+
+// IDs with a directory are taken, with or without a step.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, nil)
+	id, err := directory.Reserve(s.root)
+	require.NoError(t, err)
+	require.Equal(t, "agent_a", id)
+	s.write("agents/agent_b/001/answer.json", answer("x"))
+	s.link("nowhere", "agents/agent_c")
+	id, err = directory.Reserve(s.root)
+	require.NoError(t, err)
+	require.Equal(t, "agent_d", id)
+	got := make(chan string)
+	for range 8 {
+		go func() {
+			id, _ := directory.Reserve(s.root)
+			got <- id
+		}()
+	}
+	ids := map[string]bool{}
+	for range 8 {
+		ids[<-got] = true
+	}
+	require.Len(t, ids, 8, "at once, each gets another one")
+	for {
+		if id, err = directory.Reserve(s.root); err != nil {
+			break
+		}
+	}
+	require.Empty(t, id)
+	require.ErrorContains(t, err, "give the agent an id of its own")
 }

@@ -17,7 +17,7 @@ import (
 
 var layout = artifact.InBucket("s1")
 
-func snapshot(t *testing.T, s artifact.Store, dir string) (artifact.Manifest, string, []artifact.Warning) {
+func seal(t *testing.T, s artifact.Store, dir string) (artifact.Manifest, string, []artifact.Warning) {
 	t.Helper()
 	w := artifact.OpenWorkingCopy(s, layout, dir, "")
 	m, hash, err := w.Seal(t.Context())
@@ -39,11 +39,11 @@ func requireFiles(t *testing.T, want artifact.Manifest, dir string) {
 		}
 		return found
 	}
-	got, _, _ := snapshot(t, openDir(t, t.TempDir()), dir)
+	got, _, _ := seal(t, openDir(t, t.TempDir()), dir)
 	require.Equal(t, files(want), files(got))
 }
 
-// workspace has a bit of everything that is kept.
+// workspace returns a directory with all kinds of stored files.
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,12 +61,12 @@ func workspace(t *testing.T) string {
 	return dir
 }
 
-func TestSnapshotRestoreVerify(t *testing.T) {
+func TestWorkspace_sealAndRestore(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := workspace(t)
 	writeFile(t, filepath.Join(dir, "peers/agent1/secret"), "not ours")
-	m, hash, warnings := snapshot(t, d, dir)
+	m, hash, warnings := seal(t, d, dir)
 	require.Empty(t, warnings)
 
 	var paths []string
@@ -95,14 +95,14 @@ func TestSnapshotRestoreVerify(t *testing.T) {
 
 	require.NoError(t, artifact.Restore(t.Context(), d, layout, loaded, copied, false), "again, over the first")
 	requireFiles(t, m, copied)
-	_, again, _ := snapshot(t, d, copied)
+	_, again, _ := seal(t, d, copied)
 	require.Equal(t, hash, again, "the same files give the same manifest")
 }
 
-func TestSnapshotOfNothingHasNoHash(t *testing.T) {
+func TestSeal_emptyWorkspaceHasNoHash(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
-	m, hash, warnings := snapshot(t, d, t.TempDir())
+	m, hash, warnings := seal(t, d, t.TempDir())
 	require.Empty(t, m.Files)
 	require.Empty(t, hash)
 	require.Empty(t, warnings)
@@ -112,7 +112,7 @@ func TestSnapshotOfNothingHasNoHash(t *testing.T) {
 	require.Empty(t, listAll(t, d, ""))
 }
 
-func TestSnapshotLeavesOutWhatCannotBeKept(t *testing.T) {
+func TestSeal_leavesOutUnstorableEntries(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
@@ -127,7 +127,7 @@ func TestSnapshotLeavesOutWhatCannotBeKept(t *testing.T) {
 		require.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 
-	m, _, warnings := snapshot(t, d, dir)
+	m, _, warnings := seal(t, d, dir)
 	require.Len(t, m.Files, 2)
 	require.Equal(t, "here", m.Files[0].Path)
 	require.Equal(t, "kept", m.Files[1].Path)
@@ -141,7 +141,7 @@ func TestSnapshotLeavesOutWhatCannotBeKept(t *testing.T) {
 	}, left)
 }
 
-func TestSnapshotLimits(t *testing.T) {
+func TestSeal_limits(t *testing.T) {
 	t.Parallel()
 	sparse := func(path string, size int64) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -176,12 +176,12 @@ func TestSnapshotLimits(t *testing.T) {
 			var limit *artifact.LimitError
 			require.ErrorAs(t, err, &limit)
 			require.Equal(t, tt.want, limit.What)
-			require.Empty(t, listAll(t, d, ""), "nothing is stored of a workspace that is refused")
+			require.Empty(t, listAll(t, d, ""), "a refused workspace stores nothing")
 		})
 	}
 }
 
-func TestSnapshotRefusesNamesThatCannotBeProjected(t *testing.T) {
+func TestSeal_refusesLongNames(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
@@ -192,7 +192,7 @@ func TestSnapshotRefusesNamesThatCannotBeProjected(t *testing.T) {
 	require.Contains(t, bad.Problem, "shorter name")
 }
 
-func TestSnapshotOfUnreadableFiles(t *testing.T) {
+func TestSeal_unreadableFiles(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
 		t.Skip("root reads everything")
@@ -202,13 +202,13 @@ func TestSnapshotOfUnreadableFiles(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "open"), "x")
 	writeFile(t, filepath.Join(dir, "closed"), "x")
 	require.NoError(t, os.Chmod(filepath.Join(dir, "closed"), 0))
-	m, _, warnings := snapshot(t, d, dir)
+	m, _, warnings := seal(t, d, dir)
 	require.Len(t, m.Files, 1)
 	require.Len(t, warnings, 1)
 	require.Equal(t, "closed", warnings[0].Path)
 }
 
-// growing is a store under which the workspace changes, as if a process still ran in it.
+// growing is a store whose calls change the workspace, as a running process would.
 type growing struct {
 	artifact.Store
 	grow func()
@@ -219,7 +219,7 @@ func (g growing) Exists(ctx context.Context, key string) (bool, error) {
 	return g.Store.Exists(ctx, key)
 }
 
-func TestSnapshotStoresWhatItHashed(t *testing.T) {
+func TestSeal_storesTheHashedBytes(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	dir := t.TempDir()
@@ -237,7 +237,7 @@ func TestSnapshotStoresWhatItHashed(t *testing.T) {
 func TestProject(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
-	m, _, _ := snapshot(t, d, workspace(t))
+	m, _, _ := seal(t, d, workspace(t))
 	prefix := layout.Step("agent_a", 1, "workspace/")
 	for range 2 {
 		require.NoError(t, artifact.Project(t.Context(), d, layout, m, prefix))
@@ -249,4 +249,63 @@ func TestProject(t *testing.T) {
 	data, err := os.ReadFile(d.URL(prefix + "docs/my=20notes.txt"))
 	require.NoError(t, err)
 	require.Equal(t, "notes", string(data))
+}
+
+// A Dir gets modes and links; projecting again changes nothing.
+func TestProject_intoADirectory(t *testing.T) {
+	t.Parallel()
+	work, dir := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(work, "bin"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(work, "bin/run me.sh"), []byte("#!/bin/sh\n"), 0o750))
+	require.NoError(t, os.Chmod(filepath.Join(work, "bin/run me.sh"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(work, "secret"), []byte("x"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(work, "readonly"), []byte("x"), 0o600))
+	require.NoError(t, os.Chmod(filepath.Join(work, "readonly"), 0o444))
+	require.NoError(t, os.Symlink("bin/run me.sh", filepath.Join(work, "run")))
+	require.NoError(t, os.Symlink("../secret", filepath.Join(work, "bin/up")))
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(work, "outside")))
+	store, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	w := artifact.OpenWorkingCopy(store, artifact.InDir(), work, "")
+	m, _, err := w.Seal(t.Context())
+	require.NoError(t, err)
+	require.Len(t, w.Warnings(), 1)
+
+	for range 2 {
+		require.NoError(t, artifact.Project(t.Context(), store, artifact.InDir(), m, "agents/a/001/workspace"))
+		placed := filepath.Join(dir, "agents/a/001/workspace")
+		requireFiles(t, m, placed)
+		for name, mode := range map[string]os.FileMode{"bin/run me.sh": 0o750, "secret": 0o600, "readonly": 0o444} {
+			info, err := os.Stat(filepath.Join(placed, name))
+			require.NoError(t, err)
+			require.Equal(t, mode, info.Mode().Perm(), name)
+		}
+		target, err := os.Readlink(filepath.Join(placed, "bin/up"))
+		require.NoError(t, err)
+		require.Equal(t, "../secret", target)
+		_, err = os.Lstat(filepath.Join(placed, "outside"))
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, ".conclave-tmp"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestProject_followsNoLinkOut(t *testing.T) {
+	t.Parallel()
+	work, dir, outside := t.TempDir(), t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(work, "file"), []byte("x"), 0o600))
+	require.NoError(t, os.Symlink("file", filepath.Join(work, "link")))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents/a/001"), 0o755))
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "agents/a/001/workspace")))
+	store, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	m, _, err := artifact.OpenWorkingCopy(store, artifact.InDir(), work, "").Seal(t.Context())
+	require.NoError(t, err)
+	require.Error(t, artifact.Project(t.Context(), store, artifact.InDir(), m, "agents/a/001/workspace"))
+	left, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

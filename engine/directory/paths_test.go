@@ -15,9 +15,9 @@ import (
 	"conclave/engine/team"
 )
 
-// Paths of workspaces in an answer are where those stay, the longest first; what
-// only looks like one stays as it is.
-func TestPathsInASavedAnswer(t *testing.T) {
+// Temporary paths of workspaces become final paths, the longest match first. Similar
+// paths stay.
+func TestAdaptSpec_paths(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
 	store := s.store()
@@ -78,9 +78,8 @@ func lastAction(t *testing.T, documents []step.Document) artifact.LastAction {
 	return last
 }
 
-// A commit names the workspace by where it lay, on whichever machine: who reads it
-// finds the files under peers/.
-func TestPathsInACommit(t *testing.T) {
+// The temporary path in a commit of any machine becomes a path below peers/.
+func TestAnswers_pathsInACommit(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
 	for text, want := range map[string]string{

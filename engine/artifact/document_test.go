@@ -10,7 +10,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-func TestDocumentsAreReadableAndTheSameEveryTime(t *testing.T) {
+func TestCreateJSON_stableEncoding(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	local := time.Date(2026, 3, 20, 23, 32, 3, 123_456_789, time.FixedZone("CET", 3600))
@@ -42,7 +42,7 @@ func TestDocumentsAreReadableAndTheSameEveryTime(t *testing.T) {
 	require.ErrorIs(t, artifact.CreateJSON(t.Context(), d, "agents/a/001/step.json", claim), artifact.ErrExists)
 }
 
-func TestPutJSONReplaces(t *testing.T) {
+func TestPutJSON_replaces(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	for _, text := range []string{"first", "second"} {
@@ -53,7 +53,7 @@ func TestPutJSONReplaces(t *testing.T) {
 	require.Equal(t, "second", read.Message)
 }
 
-func TestReadJSONOfOtherPrograms(t *testing.T) {
+func TestReadJSON_otherPrograms(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	put := func(body string) {
@@ -76,7 +76,7 @@ func TestReadJSONOfOtherPrograms(t *testing.T) {
 	}
 }
 
-func TestReadJSONIsBounded(t *testing.T) {
+func TestReadJSON_bounded(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	require.NoError(t, d.Put(t.Context(), "huge", strings.NewReader(strings.Repeat(" ", artifact.MaxDocument)+"{}")))

@@ -13,7 +13,7 @@ import (
 
 const sumOfX = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
 
-func TestManifestsAreNotTrusted(t *testing.T) {
+func TestManifest_untrusted(t *testing.T) {
 	t.Parallel()
 	file := func(path string) artifact.File {
 		return artifact.File{Path: path, Mode: 0o644, Size: 1, SHA256: sumOfX}
@@ -59,7 +59,7 @@ func TestManifestsAreNotTrusted(t *testing.T) {
 	}
 }
 
-func TestRestoreChecksContent(t *testing.T) {
+func TestRestore_verifiesContent(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"y", "", "xx"} {
 		d := openDir(t, t.TempDir())
@@ -73,7 +73,7 @@ func TestRestoreChecksContent(t *testing.T) {
 	}
 }
 
-func TestRestoreStaysInItsDirectory(t *testing.T) {
+func TestRestore_staysInItsDirectory(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
 	require.NoError(t, d.Put(t.Context(), layout.Blob(sumOfX), strings.NewReader("x")))
@@ -102,10 +102,10 @@ func TestRestoreStaysInItsDirectory(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-func TestRestoreReadOnly(t *testing.T) {
+func TestRestore_readOnly(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
-	m, _, _ := snapshot(t, d, workspace(t))
+	m, _, _ := seal(t, d, workspace(t))
 	dir := filepath.Join(t.TempDir(), "agent1")
 	require.NoError(t, artifact.Restore(t.Context(), d, layout, m, dir, true))
 	requireFiles(t, m, dir)
@@ -123,10 +123,10 @@ func TestRestoreReadOnly(t *testing.T) {
 	require.NoError(t, artifact.RemoveTree(dir), "a missing directory is no error")
 }
 
-func TestLoadManifestChecksItsHash(t *testing.T) {
+func TestLoadManifest_verifiesItsHash(t *testing.T) {
 	t.Parallel()
 	d := openDir(t, t.TempDir())
-	_, hash, _ := snapshot(t, d, workspace(t))
+	_, hash, _ := seal(t, d, workspace(t))
 	require.NoError(t, d.Put(t.Context(), layout.Blob(hash), strings.NewReader(`{"files": []}`)))
 	_, err := artifact.LoadManifest(t.Context(), d, layout, hash)
 	require.ErrorIs(t, err, artifact.ErrCorrupt)

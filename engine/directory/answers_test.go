@@ -29,8 +29,8 @@ func (s session) store() *artifact.Dir {
 	return store
 }
 
-// shown brings an agent's latest answer before a step of runner: its text, its
-// files, and what is said about it.
+// shown returns an agent's latest answer as a step of runner is shown it: text, files
+// and warnings.
 func (s session) shown(agent, runner string) (text string, files []artifact.File, warnings []string) {
 	s.t.Helper()
 	d, _ := s.read()
@@ -67,9 +67,8 @@ func paths(files []artifact.File) []string {
 	return names
 }
 
-// The files of an answer may be anything: what leaves the workspace, or is no
-// file, is left out, and said.
-func TestForeignWorkspace(t *testing.T) {
+// Links that leave the workspace and special files are left out with a warning.
+func TestAnswers_foreignWorkspace(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{"secret": "secret"})
 	s := newSession(t, map[string]string{
@@ -110,9 +109,8 @@ func TestForeignWorkspace(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// A workspace that is a link is none, whether it was one from the beginning or
-// was exchanged for one.
-func TestForeignWorkspaceIsALink(t *testing.T) {
+// A link instead of a workspace is ignored, also if it replaces one later.
+func TestAnswers_workspaceIsALink(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{"secret": "secret"})
 	s := newSession(t, map[string]string{"agents/a/001/answer.json": answer("A"), "other/file": "x"})
@@ -125,9 +123,9 @@ func TestForeignWorkspaceIsALink(t *testing.T) {
 	require.Empty(t, files)
 }
 
-// A commit's own files are taken as long as the directory has them all; those of
-// a directory that came without its blobs are the ones beside the answer.
-func TestCommittedWorkspace(t *testing.T) {
+// A commit's manifest is used while all its blobs exist, else the files beside the
+// answer.
+func TestAnswers_committedWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{"agents/a/001/workspace/changed.txt": "changed since"})
 	work := newSession(t, map[string]string{"as-committed.txt": "x"})
@@ -147,9 +145,9 @@ func TestCommittedWorkspace(t *testing.T) {
 	require.Equal(t, []string{"changed.txt"}, paths(files))
 }
 
-// Paths of workspaces in a text become what the step finds under peers/, wherever
-// the directory was when it was written. No agent's ID stays in them.
-func TestPathsInAnAnswer(t *testing.T) {
+// Paths of workspaces become paths below peers/, wherever the directory was when the
+// answer was written. No agent's ID remains.
+func TestAnswers_paths(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"agents/agent_a/001/answer.json": answer("A"), "agents/agent_b/012/answer.json": answer("B")}
 	s := newSession(t, files)
@@ -177,8 +175,8 @@ func TestPathsInAnAnswer(t *testing.T) {
 	}
 }
 
-// An agent that joins shifts the numbers of others. What an answer says by those of
-// its own step it says by those of now.
+// An agent that joins shifts the numbers of others. Numbers in older answers become
+// the current ones.
 func TestNumbersInAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
@@ -204,8 +202,8 @@ func TestNumbersInAnAnswer(t *testing.T) {
 	require.Equal(t, "peers/agent1 and agent1.1", got)
 }
 
-// A program that takes numbers by making their directories, and whoever is first,
-// has its own: nothing is written beside its action.
+// A number whose directory another program made first is taken: nothing is written
+// beside its action.
 func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
@@ -240,7 +238,7 @@ func TestAnswerThatIsGone(t *testing.T) {
 	require.ErrorContains(t, err, "agents/a/001/ has no answer any more")
 }
 
-// noTools is a step's tools where it has none.
+// noTools are the tools of a step without tools.
 type noTools struct{}
 
 func (noTools) Tools() []llm.Tool { return nil }
@@ -249,7 +247,7 @@ func (noTools) Run(context.Context, llm.ToolCall) (loop.Output, error) { return 
 
 func (noTools) Close() error { return nil }
 
-// once is a model that ends its step with one call, and keeps what it was asked.
+// once is a model that ends its step with one call and records the request.
 type once struct {
 	name, arguments string
 	asked           llm.Request
@@ -261,8 +259,8 @@ func (m *once) Generate(_ context.Context, r llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: llm.Message{Role: llm.Assistant, ToolCalls: calls}, Usage: llm.Usage{ModelCalls: 1}}, nil
 }
 
-// run is one step of an agent by the round engine as it is, and what the prompt
-// said. look sees the workspace before the model is asked.
+// run runs one step of an agent and returns the prompt. look inspects the workspace
+// before the model call.
 func (s session) run(agent string, m *once, look func(workspace string)) string {
 	s.t.Helper()
 	d, _ := s.read()
@@ -290,9 +288,8 @@ func (s session) run(agent string, m *once, look func(workspace string)) string 
 	return prompt.String()
 }
 
-// A directory of another program is continued: the agent is shown everybody's
-// answer and files, its own among them and not told apart, and its vote ends in
-// the directory as that of any other.
+// A step continues the directory of another program: it is shown every answer with
+// its files, including its own, anonymously, and its vote is written to the directory.
 func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
@@ -327,5 +324,5 @@ func TestStepInADirectoryOfAnotherProgram(t *testing.T) {
 
 	prompt = s.run("agent_b", &once{name: "new_answer", arguments: `{"content": "Phobos and Deimos, two moons."}`}, func(string) {})
 	require.Contains(t, prompt, "agent2.1")
-	require.Equal(t, "a=voted:agent_c:stale b=answered:agent2.2 c=answered:agent3.2 | next a,b,c", told(s.clean().Check(coordination.Config{}, nil)))
+	require.Equal(t, "a=voted:agent_c:stale b=answered:agent2.2 c=answered:agent3.2 | next a,b,c", summarize(s.clean().Check(coordination.Config{}, nil)))
 }
