@@ -122,13 +122,9 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 	return redacting{opened, redact.New(redact.Environment(secrets))}, nil
 }
 
-// repeatable reports whether a call that may have run already can run again. An
-// unconfined command may have had any effect.
+// repeatable reports whether a call that may have run already can run again.
 func (t *Tools) repeatable(tool string) bool {
-	if tool == tools.RunCommand && t.sandbox.Level == string(sandbox.Off) {
-		return false
-	}
-	return tools.Repeatable(tool)
+	return tools.Repeatable(tool, sandbox.Level(t.sandbox.Level))
 }
 
 // confines returns an error if this host cannot give a shell at the level that the

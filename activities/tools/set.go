@@ -90,7 +90,7 @@ func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 		return o.servers.Run(ctx, call)
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case call.Name == RunCommand:
+	case call.Name == runCommand:
 		out.Text, err = o.shell.run(ctx, call)
 	default:
 		out, err = o.files.run(ctx, call)
@@ -126,9 +126,12 @@ func (o *Opened) Close() error {
 }
 
 // Repeatable reports whether a call that may already have run does no harm if it runs again in a
-// restored workspace. The file tools and run_command are repeatable: they have no effect outside the
-// workspace. Other tools, such as those of MCP servers, are assumed not to be.
-func Repeatable(name string) bool {
+// restored workspace. The file tools and confined commands are repeatable: they have no effect outside
+// the workspace. Other tools, such as those of MCP servers, are assumed not to be.
+func Repeatable(tool string, level sandbox.Level) bool {
+	if tool == runCommand {
+		return level != sandbox.Off
+	}
 	own, err := describeFiles()
-	return err == nil && (name == RunCommand || slices.ContainsFunc(own, func(t llm.Tool) bool { return t.Name == name }))
+	return err == nil && slices.ContainsFunc(own, func(t llm.Tool) bool { return t.Name == tool })
 }

@@ -16,8 +16,8 @@ import (
 	"conclave/engine/llm"
 )
 
-// RunCommand is the name of the shell tool.
-const RunCommand = "run_command"
+// runCommand is the name of the shell tool.
+const runCommand = "run_command"
 
 //go:embed run_command.json
 var shellDescription []byte
@@ -56,7 +56,7 @@ func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, e
 	o.Limits.Output, o.Limits.Files = maxDelivered, maxFiles
 	s := &shell{limits: o.Limits, program: shellProgram(), masked: hostPaths(workspace), outputs: outputs{files: files, spool: o.Temp}}
 	if err := json.Unmarshal(shellDescription, &s.tool); err != nil {
-		return nil, fmt.Errorf("read the description of %s: %w", RunCommand, err)
+		return nil, fmt.Errorf("read the description of %s: %w", runCommand, err)
 	}
 	s.tool.Description = describeShell(s.program, o.Level, o.Limits)
 	var err error
