@@ -2,12 +2,17 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/config"
 )
 
 // Command is `conclave pipeline`.
@@ -15,12 +20,12 @@ func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pipeline",
 		Short: "Step graphs with jump and call: run, validate, list",
-		Long: `Run a pipeline: a graph of named steps, each of them an agent, a list of tool calls,
-or a whole team. A step leads on by a rule of the file, or an agent decides itself
-where to go: it jumps to another step, or calls one and goes on when that returns.
+		Long: `Run a pipeline: a graph of named steps, each an agent, a list of tool calls, or a
+whole team. Rules of the file choose the next step, or the agent does: it jumps to
+another step, or calls one and continues when that returns.
 
-A run has an ID, and watch, status, result, say, pause, resume, retry, cancel, pull
-and transcript work with it as they do with that of a session.`,
+A run has an ID, with which watch, status, result, say, pause, resume, retry, cancel,
+pull and transcript work as they do for a session.`,
 		Example: `  conclave pipeline validate pipeline.yaml --graph
   conclave pipeline run --offline pipeline.yaml "A script that greets the world"
   conclave pipeline list`,
@@ -35,18 +40,18 @@ func runCommand(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] FILE REQUEST",
 		Short: "Run a pipeline and print its final text",
-		Long: `Run the pipeline in FILE and print the text of the step that it ends with. REQUEST
-is the first thing that every step is told.
+		Long: `Run the pipeline in FILE and print the text of its last step. REQUEST opens the prompt
+of every step.
 
 Without an address it runs on this machine, as ` + "`conclave run`" + ` does: Ctrl-C stops
-looking, and the run goes on with the next run, watch, dev or worker on the same
+watching, and the run goes on with the next run, watch, dev or worker on the same
 data directory. With an address it is started on that cluster and followed.
 
-A session step that names no team has the one of --config, else the one that
+A session step without a team gets the one of --config, else the one that
 ` + "`conclave run`" + ` would use.
 
-Exit codes: 0 the last step completed, or used its model calls up (max_iterations);
-1 wrong usage or configuration and nothing started, 2 a step failed for good, or the
+Exit codes: 0 the last step completed, or used up its model calls (max_iterations);
+1 wrong usage or configuration and nothing started, 2 a step failed finally, or the
 run was cancelled; 4 interrupted.`,
 		Example: `  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
   conclave pipeline run --id release-42 pipeline.yaml "Write the release notes"
@@ -68,12 +73,12 @@ func validateCommand(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a pipeline, or draw it with --graph",
-		Long: `Check the file of a pipeline, without starting anything. All problems are printed,
-with their places; steps that no run comes to are warned about. Whether keys are set,
-and named teams and servers are there, is checked by ` + "`pipeline run`" + `.
+		Long: `Check the file of a pipeline, without starting anything. All problems are printed with
+their places, and unreachable steps are warned about. Only ` + "`pipeline run`" + ` checks
+that keys are set and that named teams and servers exist.
 
 With --graph the graph is printed for Mermaid: solid arrows are rules, dotted ones
-are where agents may jump to and what they may call.`,
+are jumps and calls of agents.`,
 		Example: `  conclave pipeline validate pipeline.yaml
   conclave pipeline validate --graph pipeline.yaml > pipeline.mmd`,
 		Args: hall.Arguments("FILE"),
@@ -88,8 +93,8 @@ func listCommand(c *hall.CLI) *cobra.Command {
 		Use:   "list",
 		Short: "Runs of pipelines, newest first",
 		Long: `List the runs of pipelines of the local data directory, or of a cluster's namespace,
-newest first. One that waits for a person is paused or parked here, with --json it
-is running. It never runs a step.`,
+newest first. Runs that wait for a person are shown as paused or parked; with --json
+they are running. It never runs a step.`,
 		Example: "  conclave pipeline list",
 		Args:    hall.Arguments(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), c) },
@@ -108,4 +113,40 @@ func list(ctx context.Context, c *hall.CLI) error {
 	return runs.PrintList(ctx, c, Kind(), [2]string{"RUN", "REQUEST"}, func(r runs.Listed) any {
 		return listed{ID: r.ID, Status: r.Status, Request: r.Query, CreatedAt: r.CreatedAt}
 	})
+}
+
+// checked is the result of checking a pipeline's file.
+type checked struct {
+	team.Checked
+	Warnings []team.Problem `json:"warnings"`
+	Graph    string         `json:"graph,omitempty"`
+}
+
+func validate(c *hall.CLI, name string, graph bool) error {
+	f, err := readFile(name, config.Local)
+	if c.Scripted() {
+		v := checked{Checked: team.Checked{File: name, Valid: err == nil, Problems: team.Problems(err)}, Warnings: []team.Problem{}}
+		if len(f.warnings) > 0 {
+			v.Warnings = team.Problems(f.warnings)
+		}
+		if graph && err == nil {
+			v.Graph = f.Mermaid()
+		}
+		if printErr := c.PrintJSON(v); printErr != nil || err == nil {
+			return printErr
+		}
+		return hall.Exit(hall.ExitUsage)
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range f.warnings {
+		c.Infof("warning: %v", w)
+	}
+	text := fmt.Sprintf("%s: ok, %s: %s\n", name, progress.Plural(len(f.Steps), "step"), describe(f.Pipeline))
+	if graph {
+		text = f.Mermaid()
+	}
+	_, err = io.WriteString(c.Stdout, text)
+	return hall.PrintError(err)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
@@ -12,6 +14,7 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/pipeline"
 	"conclave/engine/text"
+	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
 )
 
@@ -106,4 +109,112 @@ func noFinal(r pipelineflow.Result) error {
 		why = r.Error.Type
 	}
 	return fmt.Errorf("pipeline run %s failed%s: %s", r.ID, at, why)
+}
+
+// status prints the state of a run.
+func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
+	var state pipelineflow.State
+	if err := runs.Query(ctx, conn, r.Workflow, drive.StateQuery, &state); err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case r.Running():
+			return fmt.Errorf("ask pipeline run %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more",
+				r.ID, err, r.Status, conn.Queue)
+		}
+		result, err := await(ctx, conn, r)
+		if err != nil {
+			return err
+		}
+		state = closedState(r, result)
+	}
+	if !r.Running() {
+		// Temporal ends a workflow without its knowledge.
+		state.Status, state.Paused, state.Parked, state.Step = r.Status, false, nil, ""
+	}
+	if conn.Scripted() {
+		if r.Offline {
+			conn.Infof("%s", offlineNote)
+		}
+		return conn.PrintJSON(state)
+	}
+	lines := stateTable(state, r)
+	for _, h := range holds(conn.CLI, state, r.Workflow) {
+		lines = append(lines, "  "+h.Why, "    "+h.Release)
+	}
+	if r.Running() {
+		lines = append(lines, "  follow it: "+conn.CommandLine("watch", r.Workflow))
+	} else {
+		lines = append(lines, "  its result: "+conn.CommandLine("result", r.Workflow))
+	}
+	if !conn.Cluster {
+		lines = append(lines, "  in the browser while a stack runs: "+conn.URL(r.Workflow))
+	}
+	return conn.Print(text.Terminal(strings.Join(lines, "\n") + "\n"))
+}
+
+// closedState is the part of a state that follows from the result and the memo.
+func closedState(r runs.Run, result pipelineflow.Result) pipelineflow.State {
+	state := pipelineflow.State{ID: r.ID, Request: r.Query, Status: string(result.Status)}
+	if result.Error != nil {
+		state.Reason = result.Error.Message
+	}
+	state.Stack, state.Trace, state.Transitions, state.Usage = []string{}, result.Trace, result.Transitions, result.Usage
+	return state
+}
+
+// stateTable shows the state of a run, a line for each step that ended.
+func stateTable(s pipelineflow.State, r runs.Run) []string {
+	parts := []string{r.ID, strings.ReplaceAll(s.Status, "_", " ")}
+	if s.Paused {
+		parts = append(parts, "paused")
+	}
+	if s.Parked != nil {
+		parts = append(parts, "parked")
+	}
+	parts = append(parts, progress.Clock(r.Elapsed().Round(time.Second)))
+	if r.Offline {
+		parts = append(parts, "offline models")
+	}
+	lines := []string{strings.Join(parts, " · ")}
+	if request := progress.Line(s.Request); request != "" {
+		lines = append(lines, "  "+text.Truncate(request, runs.MaxMemoQuery))
+	}
+	lines = append(lines, traceTable(s.Trace)...)
+	if s.Step != "" && s.Status == drive.Running {
+		lines = append(lines, "  at "+s.Step)
+	}
+	if len(s.Stack) > 0 {
+		lines = append(lines, "  waiting for a step they called: "+strings.Join(s.Stack, ", "))
+	}
+	if s.Reason != "" {
+		lines = append(lines, "  "+progress.Line(s.Reason))
+	}
+	return append(lines, "  "+progress.Plural(s.Transitions, "transition")+" · "+progress.Cost(s.Usage))
+}
+
+// traceTable shows the steps that have ended.
+func traceTable(trace []pipeline.Segment) []string {
+	if len(trace) == 0 {
+		return nil
+	}
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, g := range trace {
+		then := text.Truncate(progress.Line(g.Text), 60)
+		switch {
+		case g.Error != nil:
+			then = text.Truncate(progress.Line(g.Error.Type+": "+g.Error.Message), runs.MaxFailure)
+		case g.Action != pipeline.NoAction:
+			then = string(g.Action) + " " + progress.Line(g.To)
+		}
+		number := fmt.Sprintf("%03d", g.Number)
+		if g.Number == 0 { // it came to an end without a directory
+			number = "–"
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s tokens\t%s\n", number, progress.Line(g.Step),
+			strings.ReplaceAll(string(g.Status), "_", " "), progress.Count(g.Usage.InputTokens+g.Usage.OutputTokens), then)
+	}
+	_ = table.Flush() // a builder takes everything
+	return strings.Split(hall.TrimLines(strings.TrimRight(out.String(), "\n")), "\n")
 }

@@ -28,9 +28,9 @@ func Commands(cli *hall.CLI, kinds []*Kind) []*cobra.Command {
 	}
 }
 
-// with connects to the run with an ID for as long as use runs. On a local stack a
-// worker of this process answers for the run; it runs steps if that is asked for and
-// the run has not ended.
+// with finds the run with an ID and calls use while connected to it. On a local stack
+// a worker of this process answers queries and updates, and with runSteps also runs
+// the steps of a run that has not ended.
 func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*hall.Connection, Run) error) error {
 	t, err := c.cli.Target()
 	if err != nil {
@@ -59,8 +59,8 @@ func (c commands) watch() *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a session live",
-		Long: `Follow a session live and print its answer when it has one. Ctrl-C stops looking
-and leaves the session as it is.
+		Long: `Follow a session live and print its answer at the end. Ctrl-C stops watching and
+leaves the session as it is.
 
 Without an address, watch joins the local stack as a worker, so that an
 unfinished session goes on.`,
@@ -81,9 +81,9 @@ unfinished session goes on.`,
 func (c commands) status() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status ID",
-		Short: "One look at a session",
-		Long: `One look at a session, running or ended: who is where, the votes, what is stale,
-the cost, and what a paused or parked session waits for. With --json the whole
+		Short: "The state of a session",
+		Long: `Show the state of a session, running or ended: its agents, the votes, stale votes,
+the cost, and why a paused or parked session waits. With --json it prints the whole
 coordination state. It never runs a step.`,
 		Example: `  conclave status 20261121-153012-k3f9
   conclave status --json 20261121-153012-k3f9 | jq '.agents[] | {id, status}'`,
@@ -140,11 +140,11 @@ func (c commands) cancel() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID",
 		Short: "Cancel a session",
-		Long: `Ask a session to end without a decision, and wait until it has. Running steps are
-ended; what was accepted stays on record and can be pulled.
+		Long: `Ask a session to end without a decision, and wait until it has ended. Running steps
+are ended; accepted answers and votes stay on record and can be pulled.
 
-Without an address, cancel joins the local stack and puts the last things on
-record itself; it runs no steps.`,
+Without an address, cancel joins the local stack and records the end itself; it runs
+no steps.`,
 		Example: `  conclave cancel 20261121-153012-k3f9`,
 		Args:    hall.Arguments("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -200,8 +200,8 @@ func (c commands) pause() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause ID",
 		Short: "Suspend a session until it is resumed",
-		Long: `Suspend a session: running steps are held where they are, nothing new is begun,
-and its time stands still. Nothing is lost; resume goes on where it was.
+		Long: `Suspend a session: running steps are suspended, no step is started, and its time
+stands still. Nothing is lost; resume continues where it stopped.
 
 Without an address, pause joins the local stack; it runs no steps.`,
 		Example: `  conclave pause 20261121-153012-k3f9
@@ -219,9 +219,9 @@ Without an address, pause joins the local stack; it runs no steps.`,
 func (c commands) resume() *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume ID",
-		Short: "Go on with a paused session",
-		Long: `Go on with a paused session. Steps that were held go on with the conversations
-and files they had.
+		Short: "Continue a paused session",
+		Long: `Continue a paused session. Suspended steps continue with their conversations and
+files.
 
 Without an address, resume joins the local stack; it runs no steps itself.`,
 		Example: `  conclave resume 20261121-153012-k3f9
@@ -239,10 +239,10 @@ Without an address, resume joins the local stack; it runs no steps itself.`,
 func (c commands) finish() *cobra.Command {
 	return &cobra.Command{
 		Use:   "finish ID",
-		Short: "Decide a session now, with what is there",
-		Long: `Ask a session, paused or parked ones too, to decide now: running steps are ended,
-and the best answer so far wins, by its fresh votes first. Without any answer the
-session fails. To end a session without a decision, cancel it.
+		Short: "Decide a session now, with the answers so far",
+		Long: `Ask a session, even a paused or parked one, to decide now: running steps are ended,
+and the answer with the most fresh votes wins. Without any answer the session fails.
+To end a session without a decision, cancel it.
 
 Without an address, finish joins the local stack; it runs no steps.`,
 		Example: `  conclave finish 20261121-153012-k3f9
@@ -251,7 +251,7 @@ Without an address, finish joins the local stack; it runs no steps.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.update(cmd, args[0], Update{
 				Name: drive.FinishSignal, Action: "finish", Next: "result --wait",
-				Accepted: "decides with what is there; %s prints the answer",
+				Accepted: "decides with the answers so far; %s prints the answer",
 			})
 		},
 	}
@@ -262,9 +262,9 @@ func (c commands) retry() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry ID",
 		Short: "Run failed steps again",
-		Long: `Run the failed step of every agent that has one again, or of one agent with
---agent. The session must be open, parked or not; what the step had paid for is
-kept. Of a parked run of a pipeline, the step that failed is run again.
+		Long: `Run the failed steps of all agents again, or with --agent that of one. The session
+must be open, parked or not. Model replies that were paid for are kept. In a parked
+run of a pipeline, the failed step is run again.
 
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9
@@ -287,10 +287,10 @@ func (c commands) say() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "say ID TEXT",
 		Short: "A human message to all agents, or one with --agent",
-		Long: `Tell the agents of a running session something. Whoever is at work reads it
-between two calls of the model, everybody else at the next step; votes that were
-cast without it are cast again. The message is kept on record. In a run of a
-pipeline, the running step and all later ones read it.
+		Long: `Send a message to the agents of a running session. Running steps read it between two
+model calls, other agents at their next step; votes that were cast without it are
+cast again. The message stays on record. In a run of a pipeline, the running step
+and all later ones read it.
 
 Without an address, say joins the local stack; it runs no steps.`,
 		Example: `  conclave say 20261121-153012-k3f9 "The budget is 2000 euros."
@@ -311,6 +311,6 @@ Without an address, say joins the local stack; it runs no steps.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&agent, "agent", "", "tell only the agent `ID`")
+	cmd.Flags().StringVar(&agent, "agent", "", "send it only to the agent `ID`")
 	return cmd
 }

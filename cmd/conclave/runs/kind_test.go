@@ -2,11 +2,14 @@ package runs
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
@@ -59,4 +62,19 @@ func TestNewsAreShownOnce(t *testing.T) {
 	require.Equal(t, 5, missed, "6 to 10 are no longer kept")
 	news, _ = f.News(entries(11, 60))
 	require.Empty(t, news)
+}
+
+func TestAListSaysWhoIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	info := func(status string) *workflowpb.WorkflowExecutionInfo {
+		return &workflowpb.WorkflowExecutionInfo{Memo: memoOf(t, map[string]any{drive.MemoStatus: status})}
+	}
+	require.Equal(t, "paused", waitingOf(info(drive.Paused)))
+	require.Equal(t, "parked", waitingOf(info(drive.Parked)))
+	require.Empty(t, waitingOf(info(drive.Running)))
+	require.Empty(t, waitingOf(&workflowpb.WorkflowExecutionInfo{}))
+
+	terminated := info(drive.Parked)
+	terminated.CloseTime = timestamppb.New(time.Unix(1, 0))
+	require.Empty(t, waitingOf(terminated), "what was ended from outside waits for nobody")
 }

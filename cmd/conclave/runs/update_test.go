@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
-
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/hall/halltest"
@@ -210,4 +210,48 @@ func sourceHas(t *testing.T, module, text string) bool {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	require.NoError(t, err)
 	return exec.CommandContext(t.Context(), "grep", "-rqF", "--include=*.go", text, strings.TrimSpace(string(dir))).Run() == nil
+}
+
+// failing is a service that fails the first queries, one with each of these errors.
+type failing struct {
+	client.Client
+	errs  []error
+	asked int
+}
+
+func (f *failing) QueryWorkflow(context.Context, string, string, string, ...any) (converter.EncodedValue, error) {
+	f.asked++
+	if f.asked <= len(f.errs) {
+		return nil, f.errs[f.asked-1]
+	}
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads("here")
+	return client.NewValue(payloads), err
+}
+
+// A worker that was outrun by the workflow while it replayed it is asked again.
+func TestQuery(t *testing.T) {
+	t.Parallel()
+	outrun := serviceerror.NewQueryFailed("[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent")
+	other := serviceerror.NewQueryFailed("unknown queryType state")
+	for name, tt := range map[string]struct {
+		errs  []error
+		asked int
+		err   error
+	}{
+		"at once":       {nil, 1, nil},
+		"outrun twice":  {[]error{outrun, outrun}, 3, nil},
+		"outrun always": {[]error{outrun, outrun, outrun, outrun, outrun, outrun}, queryTries, outrun},
+		"another cause": {[]error{other}, 1, other},
+		"out of reach":  {[]error{errors.ErrUnsupported}, 1, errors.ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			service := &failing{errs: tt.errs}
+			var got string
+			err := Query(t.Context(), &hall.Connection{Client: service}, "s1", "state", &got)
+			require.ErrorIs(t, err, tt.err)
+			require.Equal(t, tt.asked, service.asked)
+			require.Equal(t, err == nil, got == "here")
+		})
+	}
 }

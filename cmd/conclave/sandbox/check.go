@@ -22,7 +22,7 @@ func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sandbox",
 		Short:   "The sandbox of the agents' shell: check",
-		Long:    "Look at the sandbox in which agents run commands, as far as this host gives it.",
+		Long:    "Check the sandbox in which agents run commands on this host.",
 		Example: "  conclave sandbox check",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -35,7 +35,7 @@ func Command(c *hall.CLI) *cobra.Command {
 	return cmd
 }
 
-// checkFlags are what `sandbox check` takes.
+// checkFlags are the flags of check besides the common ones.
 type checkFlags struct {
 	level    string
 	only     []string
@@ -46,20 +46,19 @@ func checkCommand(c *hall.CLI) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "What this host gives, and attacks run against it",
-		Long: `Say how well this host can confine the commands of agents, what it lacks for the
-level full, and how to get it. Then run a list of attacks in a sandbox and see
-from outside which of them work. They are bounded and harmless, also where
-nothing stops them, and take a minute or two.
+		Short: "Report the sandbox of this host, and attack it",
+		Long: `Report the sandbox level of this host, the parts it lacks for the level full, and
+how to get them. Then run attacks in a sandbox and observe from outside which of
+them succeed. The attacks are bounded and harmless even if nothing stops them, and
+take a minute or two.
 
 The level is that of --level, else of the worker's configuration, else full. The
-toolchains of the configuration are there for the attackers, too; one that shows
-more than programs is refused.
-Attacks that the level is known not to stop are marked as known; docs/sandbox.md
-says why.
+attackers can use the toolchains of the configuration; a toolchain directory with
+more than programs is refused. Attacks that the level cannot stop are marked as
+known; docs/sandbox.md explains them.
 
-Exit code 0: this host gives the level, and every attack that the level promises
-to stop was stopped. 1: it does not give the level; no attack was run. 2: an
+Exit code 0: this host offers the level, and every attack that the level promises
+to stop was stopped. 1: it does not offer the level; no attack was run. 2: an
 attack got through. 4: interrupted.`,
 		Example: `  conclave sandbox check
   conclave sandbox check --level landlock
@@ -78,7 +77,7 @@ attack got through. 4: interrupted.`,
 			return check(cmd.Context(), c, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.level, "level", "", "`LEVEL` that is wanted: full, landlock or off (default from --worker-config, else full)")
+	cmd.Flags().StringVar(&f.level, "level", "", "required `LEVEL`: full, landlock or off (default from --worker-config, else full)")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "run only the attacks of these `NAMES`")
 	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`, for its sandbox.level and sandbox.toolchains")
 	return cmd
@@ -103,15 +102,15 @@ func check(ctx context.Context, c *hall.CLI, f checkFlags) error {
 	}
 	o.Host, o.Each = host, func(a attack.Result) { showAttack(c, a) }
 	result.Attacks, err = attack.Run(ctx, o)
-	var less *sandbox.LevelError
+	_, unavailable := errors.AsType[*sandbox.LevelError](err)
 	switch {
-	case errors.As(err, &less) && c.Scripted():
+	case unavailable && c.Scripted():
 		result.Attacks = []attack.Result{}
 		return errors.Join(c.PrintJSON(result), err)
 	case err != nil && len(result.Attacks) == 0:
 		return err
 	case ctx.Err() != nil:
-		return hall.Exitf(hall.ExitInterrupted, "interrupted after %d attacks, of which nothing is left", len(result.Attacks))
+		return hall.Exitf(hall.ExitInterrupted, "interrupted after %d attacks; all their traces are removed", len(result.Attacks))
 	case err != nil:
 		return hall.Exitf(hall.ExitNoAnswer, "run the attacks: %w", err)
 	}
@@ -120,13 +119,13 @@ func check(ctx context.Context, c *hall.CLI, f checkFlags) error {
 		return err
 	}
 	if failed := result.failed(); len(failed) > 0 {
-		return hall.Exitf(hall.ExitNoAnswer, "level %s does not keep what it promises on this host: %s", o.Level, strings.Join(failed, ", "))
+		return hall.Exitf(hall.ExitNoAnswer, "level %s does not stop all that it promises on this host: %s", o.Level, strings.Join(failed, ", "))
 	}
 	return nil
 }
 
-// options are those of the configuration, with the level of the flag, if there is
-// one, and full without either.
+// options are those of the configuration; --level overrides its level, and full is the
+// default.
 func (f checkFlags) options() (attack.Options, error) {
 	o := attack.Options{Level: sandbox.Full, Only: f.only}
 	if f.settings != "" {
@@ -158,24 +157,24 @@ func AttackCommand(c *hall.CLI) *cobra.Command {
 	}
 }
 
-// report is what `sandbox check --json` prints.
+// report is the output of check for programs.
 type report struct {
-	Level     sandbox.Level   `json:"level"` // that is wanted
+	Level     sandbox.Level   `json:"level"` // required
 	Host      hostReport      `json:"host"`
-	Attacks   []attack.Result `json:"attacks"` // none if the host does not give the level
+	Attacks   []attack.Result `json:"attacks"` // empty if the host does not offer the level
 	Stopped   int             `json:"stopped"`
 	Open      int             `json:"open"`
-	Known     int             `json:"known"` // of those that are open, those that the level does not promise to stop
+	Known     int             `json:"known"` // open attacks that the level does not promise to stop
 	NotTried  int             `json:"not_tried"`
 	NoVerdict int             `json:"no_verdict"`
 }
 
-// hostReport is what this host gives.
+// hostReport is the sandbox of this host.
 type hostReport struct {
 	Level       sandbox.Level `json:"level"`
 	Missing     []string      `json:"missing"`
 	LandlockABI int           `json:"landlock_abi"`
-	Cgroup      string        `json:"cgroup"` // empty if a watchdog does what control groups would
+	Cgroup      string        `json:"cgroup"` // empty if a watchdog replaces control groups
 }
 
 func describeHost(h sandbox.Host) hostReport {
@@ -215,30 +214,30 @@ func (r *report) failed() []string {
 	return names
 }
 
-// showHost says what the host gives, to a person.
+// showHost prints the sandbox of the host for a person.
 func showHost(c *hall.CLI, r report) error {
 	if c.Scripted() {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "This host gives the sandbox level %s.\n", r.Host.Level)
+	fmt.Fprintf(&b, "This host offers the sandbox level %s.\n", r.Host.Level)
 	for _, m := range r.Host.Missing {
-		fmt.Fprintf(&b, "  full lacks: %s\n", m)
+		fmt.Fprintf(&b, "  missing for full: %s\n", m)
 	}
 	landlock := "none"
 	if r.Host.LandlockABI > 0 {
 		landlock = fmt.Sprintf("version %d of its interface", r.Host.LandlockABI)
 	}
-	limits := "watched by the worker (no control group v2 is delegated to it)"
+	limits := "watched by the worker (it has no delegated control group v2)"
 	if r.Host.Cgroup != "" {
-		limits = "kept by control groups, in " + r.Host.Cgroup
+		limits = "enforced by control groups, in " + r.Host.Cgroup
 	}
 	fmt.Fprintf(&b, "  Landlock:  %s\n  limits:    %s\n", landlock, limits)
 	_, err := fmt.Fprintln(c.Stdout, text.Terminal(b.String()))
 	return hall.PrintError(err)
 }
 
-// showAttack prints one result, when it is there.
+// showAttack prints a result as soon as its attack ends.
 func showAttack(c *hall.CLI, a attack.Result) {
 	if c.JSON {
 		return
@@ -253,11 +252,11 @@ func showAttack(c *hall.CLI, a attack.Result) {
 	if a.Outcome != attack.Stopped {
 		a.What += ": " + a.Detail
 	}
-	// What cannot be printed now is missed when the total is printed.
+	// Printing the total reports a broken stdout.
 	fmt.Fprintln(c.Stdout, text.Terminal(fmt.Sprintf("%-12s  %-19s  %s", verdict, a.Name, a.What)))
 }
 
-// showTotal prints the last line, or everything as JSON.
+// showTotal prints the last line, or the whole report as JSON.
 func showTotal(c *hall.CLI, r report) error {
 	if c.Scripted() {
 		return c.PrintJSON(r)

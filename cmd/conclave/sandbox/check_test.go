@@ -56,7 +56,7 @@ func TestSandboxCheckSeesWhatIsOpen(t *testing.T) {
 
 	code, stdout, stderr = s.Run("sandbox", "check", "--level", "off", "--only", "env_secret,read_hostfile")
 	require.Equal(t, hall.ExitOK, code, stderr)
-	require.Contains(t, stdout, "This host gives the sandbox level ")
+	require.Contains(t, stdout, "This host offers the sandbox level ")
 	require.Regexp(t, `(?m)^stopped +env_secret +read the worker's API key`, stdout)
 	require.Regexp(t, `(?m)^open \(known\) +read_hostfile +.*: the secret is in the output$`, stdout)
 	require.Contains(t, stdout, "\n2 attacks at level off: 1 stopped, 1 open (1 of them known)\n")
@@ -104,7 +104,7 @@ func TestSandboxCheckSaysWhatTheHostLacks(t *testing.T) {
 	s := newShell(t)
 	code, stdout, stderr := s.Run("sandbox", "check")
 	require.Equal(t, hall.ExitUsage, code)
-	require.Contains(t, stdout, "full lacks: "+host.Missing[0])
+	require.Contains(t, stdout, "missing for full: "+host.Missing[0])
 	require.Contains(t, stderr, `sandbox level "full"`)
 	code, stdout, _ = s.Run("sandbox", "check", "--json")
 	require.Equal(t, hall.ExitUsage, code)

@@ -25,7 +25,7 @@ func runCommand(c *hall.CLI) *cobra.Command {
 		Long: `Take QUERY to a decision and print the answer.
 
 Without an address the session runs on this machine, on an embedded Temporal
-server and S3 store with a worker in this process. Ctrl-C stops looking: the
+server and S3 store with a worker in this process. Ctrl-C stops watching: the
 session is kept, and goes on with the next run, watch, dev or worker on the same
 data directory. With an address the session is started on that cluster and
 followed.
@@ -76,8 +76,8 @@ func listCommand(c *hall.CLI) *cobra.Command {
 		Use:   "list",
 		Short: "Sessions, newest first",
 		Long: `List the sessions of the local data directory, or of a cluster's namespace, newest
-first. One that waits for a person is paused or parked here, with --json it is
-running. It never runs a step.`,
+first. Sessions that wait for a person are shown as paused or parked; with --json
+they are running. It never runs a step.`,
 		Example: `  conclave list
   conclave list --json | jq -r '.[] | select(.status == "running") | .session_id'`,
 		Args: hall.Arguments(),

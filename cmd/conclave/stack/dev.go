@@ -43,10 +43,10 @@ func devCommand(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Embedded Temporal, web UI, S3 store and worker, until interrupted",
-		Long: `Run everything a session needs on this machine until interrupted: a Temporal
-server, its Web UI, an S3 store and a worker. It joins the stack that runs on the
-data directory already, if there is one. Ctrl-C is its normal end: whatever is
-unfinished goes on the next time.`,
+		Long: `Run everything that a session needs on this machine until interrupted: a Temporal
+server, its Web UI, an S3 store and a worker. It joins the stack of the data
+directory if one runs. Ctrl-C is its normal end: unfinished sessions go on the next
+time.`,
 		Example: `  conclave dev
   conclave dev --offline
   conclave dev --config team.yaml --data-dir /srv/conclave`,
@@ -152,8 +152,8 @@ func (w plainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// served is what dev prints with --json. It holds no secret: the store's keys
-// are in stack.json, which only its owner may read.
+// served is the output of dev for programs. The keys of the store are only in
+// stack.json, which only its owner may read.
 type served struct {
 	TemporalAddress string `json:"temporal_address"`
 	Namespace       string `json:"namespace"`

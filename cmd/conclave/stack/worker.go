@@ -17,7 +17,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// workerFlags are what a worker takes beyond the common flags.
+// workerFlags are the flags of worker besides the common ones.
 type workerFlags struct {
 	settings string // file
 	maxSteps int
@@ -29,15 +29,15 @@ func workerCommand(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Worker process for a cluster",
-		Long: `Run sessions and their steps for a cluster until interrupted. The workspaces and
-answers are kept in --bucket, which must honour conditional writes: the worker
-tries that before it takes any work. Credentials and endpoint of the store come
-from AWS_*, keys of models from the variables that teams and providers name.
+		Long: `Run sessions and their steps for a cluster until interrupted. Workspaces and answers
+are stored in --bucket, which must support conditional writes; the worker checks
+that before it takes any work. Credentials and endpoint of the store come from
+AWS_*, keys of models from the variables that teams and providers name.
 
---worker-config says which providers teams can name, which teams sessions can
-name, and how much this worker may use. --config is the default team, of sessions
-that name none and bring none, unless the worker configuration has one. On a
-cluster neither may contain addresses of models outside of providers.
+--worker-config defines the providers that teams can name, the teams that sessions
+can name, and the limits of this worker. --config is the default team, for sessions
+without a team, unless the worker configuration has one. On a cluster only providers
+may contain addresses of models.
 Without an address the worker joins the local stack.`,
 		Example: `  AWS_REGION=eu-central-1 conclave worker --address temporal.example.com:7233 --bucket sessions --worker-config worker.yaml
   AWS_ENDPOINT_URL_S3=http://127.0.0.1:9000 conclave worker --address 127.0.0.1:7233 --bucket sessions --config team.yaml

@@ -1,17 +1,22 @@
 package team
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"conclave/activities"
 	"conclave/cmd/conclave/hall"
 	"conclave/engine/config"
 	"conclave/worker"
+	"conclave/workflows/drive"
 )
 
 // ProjectFile is the team configuration of the working directory.
@@ -115,3 +120,150 @@ func Describe(team config.Team) string {
 
 // OfflineNote is printed wherever the built-in model answers.
 const OfflineNote = "offline: the built-in deterministic model answers and votes; no language model is asked"
+
+// maxInputFile bounds a file that is named on the command line, in bytes.
+const maxInputFile = 1 << 20
+
+// ReadFile reads a file that is named on the command line. Pipes and devices are
+// refused before they are opened, because reading them may never end.
+func ReadFile(name string) ([]byte, error) {
+	if name == "-" {
+		return nil, errors.New("- stands for no file here, standard input is not read; name a file")
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is %s; name a regular file", name, kindOf(info.Mode()))
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxInputFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxInputFile {
+		return nil, fmt.Errorf("%s has more than %d bytes, the most that is read", name, maxInputFile)
+	}
+	return data, nil
+}
+
+// kindOf names the type of a file that is not regular.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	default:
+		return "a device"
+	}
+}
+
+// ReadConfig reads the file of a team configuration; the error for a missing one
+// names the command that writes it.
+func ReadConfig(name string) ([]byte, error) {
+	data, err := ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("read the team configuration: %w; `conclave config init %s` writes a starter file", err, hall.ShellQuote(name))
+	case err != nil:
+		return nil, fmt.Errorf("read the team configuration: %w", err)
+	}
+	return data, nil
+}
+
+// ReadCriteria reads and checks a file of evaluation criteria; no name is no criteria.
+func ReadCriteria(file string) (json.RawMessage, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the evaluation criteria: %w", err)
+	}
+	if _, err := config.ParseCriteria(file, data); err != nil {
+		return nil, err
+	}
+	if len(data) > drive.MaxConfig {
+		return nil, fmt.Errorf("the evaluation criteria in %s have %d bytes, at most %d are accepted", file, len(data), drive.MaxConfig)
+	}
+	return data, nil
+}
+
+// Dir is where the teams of a local stack are registered.
+func Dir(t hall.Target) string { return filepath.Join(t.DataDir, "teams") }
+
+// Registry is the registered teams of a local stack.
+func Registry(t hall.Target) activities.Teams { return activities.Teams{Dir: Dir(t)} }
+
+// defaultFile holds the name of the registered team that sessions without a team
+// get. Only dev and worker write it, because they serve the data directory.
+func defaultFile(t hall.Target) string { return filepath.Join(Dir(t), activities.DefaultTeam) }
+
+// SetDefault makes a team the default of the data directory. On a cluster each
+// worker has its own default.
+func SetDefault(t hall.Target, team config.Team) error {
+	if t.Cluster {
+		return nil
+	}
+	name, err := Registry(t).Register(team)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(Dir(t), ".default-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write the default team: %w", err)
+	}
+	_, err = tmp.WriteString(name + "\n")
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), defaultFile(t))
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return fmt.Errorf("write the default team in %s: %w", Dir(t), err)
+	}
+	return nil
+}
+
+// Default is the default team of the data directory, if one was set.
+func Default(t hall.Target) (team config.Team, found bool, err error) {
+	name, err := ReadFile(defaultFile(t))
+	if errors.Is(err, fs.ErrNotExist) {
+		return team, false, nil
+	}
+	var data []byte
+	if err == nil {
+		data, err = ReadFile(filepath.Join(Dir(t), filepath.Base(strings.TrimSpace(string(name)))+".json"))
+	}
+	if err == nil {
+		team, err = config.Parse("its file", data, config.Local)
+	}
+	if err != nil {
+		return config.Team{}, false, fmt.Errorf("read the default team of %s: %w; `conclave dev` sets it anew", t.DataDir, err)
+	}
+	return team, true, nil
+}
+
+// ForOthers is the default team of a worker that a command runs for its own
+// session: that of the data directory, else the implicit one, never that of
+// --config. The zero value stands for no usable default.
+func ForOthers(c *hall.CLI, t hall.Target) config.Team {
+	team, found, err := Default(t)
+	if err == nil && !found {
+		team, _, err = implicit(config.Local)
+		team = Resolve(team)
+	}
+	if err != nil {
+		c.Infof("warning: this worker has no default team for sessions that name none: %v", err)
+		return config.Team{}
+	}
+	return team
+}

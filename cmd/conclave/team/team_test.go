@@ -2,6 +2,7 @@ package team
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,4 +78,15 @@ func TestOfflineNeedsNoKey(t *testing.T) {
 	for _, a := range team.Agents {
 		require.Equal(t, config.Backend{Type: config.Offline}, a.Backend)
 	}
+}
+
+func TestReadFile_limit(t *testing.T) {
+	s := newShell(t)
+	s.File("largest.yaml", strings.Repeat("#", maxInputFile))
+	s.File("large.yaml", strings.Repeat("#", maxInputFile+1))
+	data, err := ReadFile("largest.yaml")
+	require.NoError(t, err)
+	require.Len(t, data, maxInputFile)
+	_, err = ReadFile("large.yaml")
+	require.ErrorContains(t, err, "more than 1048576 bytes")
 }
