@@ -2,37 +2,32 @@ package pipeline
 
 import "conclave/engine/llm"
 
-// LaunchID names one launch of a segment within a run, "l1", "l2", …. An event
-// whose launch is not the one that runs is stale and changes nothing.
-type LaunchID string
-
-// Event is something that happened. Step takes it; it never fails.
+// Event is an input of State.Step.
 //
 //sumtype:decl
 type Event interface{ event() }
 
-// Ended says that a segment came to its end.
+// Ended reports the end of a segment. Events of a launch other than the running one
+// are stale and change nothing.
 type Ended struct {
-	Launch LaunchID
+	Launch string
 	Number int    // of the segment's directory
 	Status Status // Completed, MaxIterations or CallPending
-	Action Action // its own, if any
-	To     string // of the action
+	Action Action
+	To     string // destination of a jump or call
 
-	// Messages is the SHA-256, in hex, of the blob with the conversation of a step
-	// that called another one; Iterations is how many model calls it has made, in
-	// all its segments.
+	// Messages is the SHA-256, in hex, of the blob with the conversation of a
+	// caller; Iterations counts the step's model calls in all segments.
 	Messages   string
 	Iterations int
 
-	Text      string // the beginning of the step's text, for people; cut
-	Said      bool   // whether there is any text
-	Workspace string // hash of the manifest of its files; empty for none
-	Heard     int    // number of the last human message it was told
+	Text      string // the beginning of the step's text, for people
+	Said      bool   // there is a text
+	Workspace string // hash of the manifest of its files; empty without files
 	Usage     llm.Usage
 }
 
-// Action is what a step decided for itself.
+// Action is a step's own choice of the next step.
 type Action string
 
 // The actions of steps.
@@ -42,41 +37,39 @@ const (
 	Call     Action = "call"
 )
 
-// Broke says that a segment failed, its retries exhausted. Number is 0 if it had
-// none yet. Token is its execution token.
+// Broke reports a segment that failed, its retries exhausted.
 type Broke struct {
-	Launch LaunchID
-	Number int
-	Token  string
+	Launch string
+	Number int    // 0 before it had one
+	Token  string // execution token
 	Cause  Failure
 	Usage  llm.Usage
 }
 
-// Failure is why a segment failed, in a stable type and a sentence.
+// Failure is the reason why a segment failed: a stable type and a sentence.
 type Failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 }
 
-// Suspended says that a segment was ended from outside: what it spent counts, and
-// nothing else.
+// Suspended reports a segment that was stopped; only its usage counts.
 type Suspended struct {
-	Launch LaunchID
+	Launch string
 	Number int
 	Token  string
 	Usage  llm.Usage
 }
 
-// Pause suspends what runs and holds back what would be launched.
+// Pause suspends the running segment and holds back launches.
 type Pause struct{}
 
 // Resume ends a pause.
 type Resume struct{}
 
-// Retry goes on with the step that failed, in a run that is parked.
+// Retry continues the failed step of a parked run.
 type Retry struct{}
 
-// Said is what a person says to the steps.
+// Said is a human message to the steps.
 type Said struct{ Text string }
 
 // Cancel ends the run.
@@ -91,14 +84,95 @@ func (Retry) event()     {}
 func (Said) event()      {}
 func (Cancel) event()    {}
 
-// request is an event that a person asks for.
-type request interface {
-	Event
-	request()
+// Command is an output of State.Drain, to be carried out once and in order.
+//
+//sumtype:decl
+type Command interface{ command() }
+
+// Launch starts a segment.
+type Launch struct {
+	ID   string `json:"id"` // unique in the run: "l1", "l2", …
+	Step string `json:"step"`
+	Kind Kind   `json:"kind"`
+
+	// After is the highest number of a segment: this one claims the first free
+	// number above it.
+	After int `json:"after"`
+
+	// Used counts the model calls of the step's earlier segments; Most is the limit.
+	Used int `json:"used,omitempty"`
+	Most int `json:"most"`
+
+	// Deepest refuses calls: the stack is full.
+	Deepest bool `json:"deepest,omitempty"`
+
+	// Return is set for a segment that continues after a call.
+	Return *Return `json:"return,omitempty"`
+
+	// History lists the segments with texts to show, and Omitted counts earlier ones.
+	History []Ref `json:"history,omitempty"`
+	Omitted int   `json:"omitted,omitempty"`
+
+	// Workspace is the hash of the manifest of the segment's first files; empty
+	// without files.
+	Workspace string `json:"workspace,omitempty"`
+
+	// Messages counts the human messages.
+	Messages int `json:"messages,omitempty"`
+
+	// ResumeFrom is the execution token of the suspended or failed attempt that this
+	// one continues; empty for a new segment.
+	ResumeFrom string `json:"resume_from,omitempty"`
 }
 
-func (Pause) request()  {}
-func (Resume) request() {}
-func (Retry) request()  {}
-func (Said) request()   {}
-func (Cancel) request() {}
+// Return is the input of a caller that continues.
+type Return struct {
+	Messages string `json:"messages"` // SHA-256 of the blob with its conversation
+	Called   Ref    `json:"called"`   // the segment that ended the call
+	Status   Status `json:"status"`   // of that segment
+}
+
+// Ref names the directory of a segment.
+type Ref struct {
+	Number int    `json:"n"`
+	Step   string `json:"step"`
+}
+
+// Stop ends the running segment, which can continue later.
+type Stop struct{ ID string }
+
+// Hold pauses the team of a running session step, and Release resumes it. A session
+// keeps its progress, so it is not stopped.
+type (
+	Hold    struct{ ID string }
+	Release struct{ ID string }
+)
+
+// Ring tells the running segment the number of human messages.
+type Ring struct{ Messages int }
+
+// Keep writes a human message to the store, before any command that announces it.
+type Keep struct {
+	Number int
+	Text   string
+}
+
+// Done ends the run.
+type Done struct{ Outcome Outcome }
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Status Status `json:"status"`
+	Reason string `json:"reason,omitempty"` // for a person; empty for a regular end
+
+	// Final is the segment with the run's text; nil without a text.
+	Final *Ref `json:"final,omitempty"`
+}
+
+func (Launch) command()  {}
+func (Stop) command()    {}
+func (Hold) command()    {}
+func (Release) command() {}
+func (Ring) command()    {}
+func (Keep) command()    {}
+func (Done) command()    {}

@@ -2,23 +2,18 @@ package pipeline
 
 import "slices"
 
-// Limits of a graph, and what they are if it names none.
-const (
-	DefaultIterations  = 50
-	DefaultTransitions = 100
-	DefaultDepth       = 8
-)
+// DefaultIterations is the limit of model calls of a step that sets none.
+const DefaultIterations = 50
 
-// Graph is what the machine needs of a pipeline's definition, which was checked
-// before anything started: every name in it is that of a step.
+// Graph is a checked pipeline definition: every name in it is a step's.
 type Graph struct {
 	Start string `json:"start"`
 	Steps []Node `json:"steps"`
 
-	MaxTransitions int `json:"max_transitions"` // how often control is passed on, at most
-	MaxDepth       int `json:"max_call_depth"`  // how many callers wait, at most
+	MaxTransitions int `json:"max_transitions"`
+	MaxDepth       int `json:"max_call_depth"` // waiting callers
 
-	// Park has a run wait for a person when a step failed.
+	// Park makes a run wait for a person when a step fails.
 	Park bool `json:"park,omitempty"`
 }
 
@@ -27,26 +22,26 @@ type Node struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 
-	// Destinations are what the step may jump to and call; for agents only.
+	// Destinations are the steps that an agent may jump to and call.
 	Destinations []string `json:"destinations,omitempty"`
 
-	// Next is the static rule: the first branch that fits says where to go.
+	// Next is the static rule: the first matching branch applies.
 	Next []Branch `json:"next,omitempty"`
 
 	MaxIterations int `json:"max_iterations"` // model calls, at least 1
 
-	// History says that the step is shown the texts of those before it.
+	// History shows the step the texts of earlier ones.
 	History bool `json:"history,omitempty"`
 }
 
-// Branch leads on from a step that ended with the status When, or with any status
-// if that is empty.
+// Branch leads from a step that ended with the status When, or any status if that
+// is empty, to another step.
 type Branch struct {
 	When Status `json:"when,omitempty"`
 	To   string `json:"to"`
 }
 
-// Kind is what carries a step out.
+// Kind is who carries out a step.
 type Kind string
 
 // The kinds of steps.
@@ -59,7 +54,7 @@ const (
 // Status is how a step, or a whole run, ended.
 type Status string
 
-// The statuses of steps. Those of a run are the same but for CallPending.
+// The statuses of steps. A run has the same except for CallPending.
 const (
 	Completed     Status = "completed"
 	Cancelled     Status = "cancelled"
@@ -68,7 +63,7 @@ const (
 	CallPending   Status = "call_pending"
 )
 
-// node finds a step by name; nil if there is none.
+// node finds a step by name; nil if there is no such step.
 func (g *Graph) node(name string) *Node {
 	i := slices.IndexFunc(g.Steps, func(n Node) bool { return n.Name == name })
 	if i < 0 {
@@ -77,10 +72,7 @@ func (g *Graph) node(name string) *Node {
 	return &g.Steps[i]
 }
 
-// leads reports whether the step may jump to and call another one.
-func (n *Node) leads(to string) bool { return slices.Contains(n.Destinations, to) }
-
-// next is where the static rule leads; empty for nowhere.
+// next returns the destination of the static rule; empty to end the run.
 func (n *Node) next(s Status) string {
 	for _, b := range n.Next {
 		if b.When == "" || b.When == s {

@@ -11,8 +11,8 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// For random graphs and random agents every run ends within its limits, and the
-// stack is empty unless it ended by error or cancel.
+// Every run ends within its limits, and its stack is empty unless it ended by error
+// or cancel.
 func TestEveryRunEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,10 +26,10 @@ func TestEveryRunEnds(t *testing.T) {
 					launch = &l
 				}
 			}
-			require.NotNil(t, launch, "a run that is not over, not held and runs nothing")
+			require.NotNil(t, launch, "a run that has neither ended nor a segment")
 			segments++
 			require.LessOrEqual(t, len(s.Stack), g.MaxDepth)
-			require.Less(t, launch.Used, launch.Most, "a step is launched only if it has a model call left")
+			require.Less(t, launch.Used, launch.Most, "a launched step has a model call left")
 			s.Step(randomEnd(t, g, *launch))
 		}
 		require.LessOrEqual(t, s.Transitions, g.MaxTransitions)
@@ -90,9 +90,9 @@ func randomEnd(t *rapid.T, g pipeline.Graph, l pipeline.Launch) pipeline.Event {
 	return e
 }
 
-// Whatever people do meanwhile, and whatever comes late, a run that somebody looks
-// after ends, and nothing runs beside the one segment that does.
-func TestEveryRunEndsWhateverPeopleDo(t *testing.T) {
+// With random requests and stale events, a run ends once people resume and retry it,
+// and never runs two segments at a time.
+func TestEveryRunEnds_withRequests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := randomGraph(t)
@@ -109,7 +109,7 @@ func TestEveryRunEndsWhateverPeopleDo(t *testing.T) {
 				switch c := c.(type) {
 				case pipeline.Launch:
 					require.Nil(t, running, "two segments at once")
-					require.False(t, s.Held(), "launched while a person is waited for")
+					require.False(t, s.Held(), "launched while the run waits for a person")
 					running, stopped = &c, false
 				case pipeline.Stop:
 					require.Equal(t, before.ID, c.ID)
@@ -131,7 +131,7 @@ func TestEveryRunEndsWhateverPeopleDo(t *testing.T) {
 				if rapid.IntRange(0, 60).Draw(t, "cancel") == 0 {
 					s.Step(pipeline.Cancel{})
 				}
-			} else { // somebody looks after it
+			} else { // people resume and retry
 				s.Step(pipeline.Resume{})
 				s.Step(pipeline.Retry{})
 			}

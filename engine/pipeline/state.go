@@ -1,68 +1,74 @@
 package pipeline
 
-import "conclave/engine/llm"
+import (
+	"slices"
+	"strconv"
 
-// Protocol is the version of the rules that New starts a run with. State keeps
-// the one it was started with, and any later change of behaviour asks it.
+	"conclave/engine/llm"
+	"conclave/engine/text"
+)
+
+// Protocol is the version of the rules for new runs. A change of behaviour depends
+// on the version in State.
 const Protocol = 1
 
-// State is a run at one moment: plain data that survives JSON unchanged. It is
-// not safe for concurrent use.
+// State is a run: plain data that survives JSON unchanged. It is not safe for
+// concurrent use.
 type State struct {
 	Protocol int   `json:"protocol"`
 	Graph    Graph `json:"graph"`
 
-	Stack    []Frame `json:"stack"`             // callers that wait, the innermost last
-	Pending  *Launch `json:"pending,omitempty"` // decided, not handed out
-	Running  *Run    `json:"running,omitempty"`
-	Launches int     `json:"launches"` // launch IDs minted
-	Newest   int     `json:"newest"`   // highest number of a segment
+	Stack    []Frame `json:"stack"`             // waiting callers, the innermost last
+	Pending  *Launch `json:"pending,omitempty"` // the next segment
+	Running  *Run    `json:"running,omitempty"` // the launched segment
+	Launches int     `json:"launches"`          // launch IDs minted
+	Newest   int     `json:"newest"`            // highest number of a segment
 
 	Transitions int       `json:"transitions"`
-	Trace       []Segment `json:"trace"` // what ended, in order; only the newest 50 have texts
+	Trace       []Segment `json:"trace"` // ended segments; only the newest 50 have texts
 	History     []Ref     `json:"history"`
 	Workspace   string    `json:"workspace,omitempty"`
 	Usage       llm.Usage `json:"usage"` // of all segments, failed and suspended ones included
 
-	Messages []Keep   `json:"messages,omitempty"` // texts only until they are handed out
-	Rung     int      `json:"rung,omitempty"`     // messages that the running segment was told of
+	Messages []Keep   `json:"messages,omitempty"` // texts only until they are drained
+	Rung     int      `json:"rung,omitempty"`     // messages announced to the running segment
 	Paused   bool     `json:"paused,omitempty"`
-	Parked   *Failure `json:"parked,omitempty"` // the failure that a person has to do something about
+	Parked   *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
 	Outcome *Outcome `json:"outcome,omitempty"` // nil until the run is over
-	Told    bool     `json:"told,omitempty"`    // Done was handed out
+	Told    bool     `json:"told,omitempty"`    // Done was drained
 
 	Events int     `json:"events"`
 	Recent []Entry `json:"recent"`
 }
 
-// Frame is a caller that waits.
+// Frame is a waiting caller.
 type Frame struct {
 	Step       string `json:"step"`
 	Messages   string `json:"messages"`   // SHA-256 of the blob with its conversation
-	Iterations int    `json:"iterations"` // model calls it has made
+	Iterations int    `json:"iterations"` // its model calls
 }
 
-// Run is the launched segment.
+// Run is a launched segment.
 type Run struct {
 	Launch  Launch `json:"launch"`
-	Stopped bool   `json:"stopped,omitempty"` // its Stop was handed out
-	Holding bool   `json:"held,omitempty"`    // its Hold was handed out, and no Release
+	Stopped bool   `json:"stopped,omitempty"` // Stop was drained
+	Holding bool   `json:"held,omitempty"`    // Hold was drained, and Release was not
 }
 
 // Segment is one entry of the trace.
 type Segment struct {
-	Number int       `json:"number"` // 0 of a segment that never began
+	Number int       `json:"number"` // 0 for a caller that ended on its return
 	Step   string    `json:"step"`
 	Status Status    `json:"status"`
-	Action Action    `json:"action"` // empty for none
+	Action Action    `json:"action"` // empty without one
 	To     string    `json:"to,omitempty"`
-	Text   string    `json:"text,omitempty"` // cut
+	Text   string    `json:"text,omitempty"` // truncated
 	Error  *Failure  `json:"error,omitempty"`
 	Usage  llm.Usage `json:"usage"`
 }
 
-// New starts a run of the graph. The first Drain launches its first step.
+// New starts a run of the graph; the first Drain launches the first step.
 func New(g Graph) *State {
 	s := &State{Protocol: Protocol, Graph: g, Stack: []Frame{}, Trace: []Segment{}, History: []Ref{}, Recent: []Entry{}}
 	s.enter(g.Start)
@@ -72,10 +78,10 @@ func New(g Graph) *State {
 // Done reports whether the run is over.
 func (s *State) Done() bool { return s.Outcome != nil }
 
-// Held reports whether the run waits for a person.
+// Held reports whether the run is paused or parked.
 func (s *State) Held() bool { return !s.Done() && (s.Paused || s.Parked != nil) }
 
-// Drain returns what is to be done now.
+// Drain returns the commands that are due, each once.
 func (s *State) Drain() []Command {
 	var commands []Command
 	for i := range s.Messages {
@@ -106,12 +112,11 @@ func (s *State) Drain() []Command {
 	return commands
 }
 
-// launch hands the pending segment out. What people said meanwhile is told at its
-// beginning.
+// launch starts the pending segment, which reads all messages at its start.
 func (s *State) launch() Launch {
 	l := *s.Pending
 	s.Launches++
-	l.ID = launchID(s.Launches)
+	l.ID = "l" + strconv.Itoa(s.Launches)
 	l.After, l.Messages = s.Newest, len(s.Messages)
 	s.Pending, s.Running, s.Rung = nil, &Run{Launch: l}, len(s.Messages)
 	switch {
@@ -125,7 +130,7 @@ func (s *State) launch() Launch {
 	return l
 }
 
-// stop ends what runs, once.
+// stop ends the running segment, once.
 func (s *State) stop() []Command {
 	if s.Running == nil || s.Running.Stopped {
 		return nil
@@ -134,7 +139,7 @@ func (s *State) stop() []Command {
 	return []Command{Stop{s.Running.Launch.ID}}
 }
 
-// hold has the team of the running session step pause or go on, once.
+// hold pauses or resumes the team of the running session step, once.
 func (s *State) hold(on bool) []Command {
 	r := s.Running
 	if r.Holding == on {
@@ -147,7 +152,7 @@ func (s *State) hold(on bool) []Command {
 	return []Command{Release{r.Launch.ID}}
 }
 
-// Current is the step that runs, or would be launched next; empty for none.
+// Current returns the running or pending step; empty if there is neither.
 func (s *State) Current() string {
 	switch {
 	case s.Running != nil:
@@ -157,3 +162,74 @@ func (s *State) Current() string {
 	}
 	return ""
 }
+
+// View is the answer to the state query.
+type View struct {
+	Step        string    `json:"step"`  // running or next; empty if there is neither
+	Stack       []string  `json:"stack"` // waiting callers, the innermost last
+	Trace       []Segment `json:"trace"`
+	Transitions int       `json:"transitions"`
+	Paused      bool      `json:"paused"`
+	Parked      *string   `json:"parked"` // null, or the remedy and the failure
+	Messages    int       `json:"messages"`
+	Usage       llm.Usage `json:"usage"`
+	Events      int       `json:"events"`
+}
+
+// View describes the run. It shares no memory with the state.
+func (s *State) View() View {
+	v := View{
+		Step: s.Current(), Stack: []string{}, Trace: append([]Segment{}, s.Trace...),
+		Transitions: s.Transitions, Paused: s.Paused, Messages: len(s.Messages), Usage: s.Usage, Events: s.Events,
+	}
+	for _, f := range s.Stack {
+		v.Stack = append(v.Stack, f.Step)
+	}
+	if s.Parked != nil && !s.Done() {
+		why := "retry or cancel: " + s.Current() + " failed, " + s.Parked.Type + ": " + s.Parked.Message
+		v.Parked = &why
+	}
+	return v
+}
+
+// Entry is one line of the timeline.
+type Entry struct {
+	Seq  int    `json:"seq"` // from 1
+	Step string `json:"step,omitempty"`
+	Text string `json:"text"`
+}
+
+const (
+	keptEntries    = 50  // of the timeline, which continue-as-new carries
+	keptCharacters = 280 // of a text
+)
+
+// Timeline returns the last 50 entries, oldest first.
+func (s *State) Timeline() []Entry { return append([]Entry{}, s.Recent...) }
+
+func (s *State) note(step, text string) {
+	s.Events++
+	if len(s.Recent) == keptEntries {
+		s.Recent = slices.Delete(s.Recent, 0, 1)
+	}
+	s.Recent = append(s.Recent, Entry{Seq: s.Events, Step: step, Text: text})
+}
+
+// trace appends an ended segment.
+func (s *State) trace(g Segment) {
+	s.Trace = append(s.Trace, g)
+	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
+		s.Trace[old].Text = "" // the result and continue-as-new carry the whole trace
+	}
+	text := g.Step + " ended: " + string(g.Status)
+	switch g.Action {
+	case Jump:
+		text = g.Step + " jumped to " + truncate(g.To)
+	case Call:
+		text = g.Step + " called " + truncate(g.To)
+	case NoAction:
+	}
+	s.note(g.Step, text)
+}
+
+func truncate(s string) string { return text.HeadRunes(s, keptCharacters) }

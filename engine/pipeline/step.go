@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Step takes an event.
+// Step applies an event. It never fails.
 func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Ended:
@@ -23,26 +23,17 @@ func (s *State) Step(event Event) {
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
 			s.suspended(r.Launch, e)
 		}
-	case Pause:
-		s.person(e)
-	case Resume:
-		s.person(e)
-	case Retry:
-		s.person(e)
-	case Said:
-		s.person(e)
-	case Cancel:
-		s.person(e)
+	case Pause, Resume, Retry, Said, Cancel:
+		s.request(e)
 	}
 }
 
-// ended takes note of the end of a segment, and returns it if the run goes on. An
-// event of another launch than the running one is stale; what it spent is in the
-// event of the one that went on with it.
-func (s *State) ended(id LaunchID, number int, usage llm.Usage) *Run {
+// ended counts the usage of a segment and returns it if the run continues. A stale
+// event counts nothing: the segment that continued it reports its usage.
+func (s *State) ended(id string, number int, usage llm.Usage) *Run {
 	r := s.Running
 	if r == nil || r.Launch.ID != id {
-		s.note("", "an event of launch "+string(id)+", which does not run, changed nothing")
+		s.note("", "an event of launch "+id+", which does not run, changed nothing")
 		return nil
 	}
 	s.Running = nil
@@ -55,8 +46,7 @@ func (s *State) ended(id LaunchID, number int, usage llm.Usage) *Run {
 	return r
 }
 
-// arrive decides where the run goes on when a segment has ended: its own action
-// before a caller that waits, that before the static rule (rule 2).
+// arrive chooses the next step: by the segment's action, else by leave (rule 2).
 func (s *State) arrive(l Launch, e Ended) {
 	at := Ref{e.Number, l.Step}
 	s.Workspace = e.Workspace
@@ -77,17 +67,15 @@ func (s *State) arrive(l Launch, e Ended) {
 	}
 }
 
-// may checks an action once more. The rules of the step have refused already what
-// it must not do.
+// may checks an action again: the segment's own rules have refused a forbidden one.
 func (s *State) may(l Launch, e Ended) bool {
 	from := s.Graph.node(l.Step)
-	return from != nil && from.leads(e.To) && s.Graph.node(e.To) != nil &&
+	return from != nil && slices.Contains(from.Destinations, e.To) && s.Graph.node(e.To) != nil &&
 		(e.Action == Jump || e.Action == Call && !s.deepest() && e.Messages != "")
 }
 
-// leave goes on from a step that ended without an action of its own: to the caller
-// that waits for it, else by its static rule, else nowhere. A caller without model
-// calls left has ended, too.
+// leave continues after a step without an action: with its caller, else by its
+// static rule; else the run ends. A caller without model calls left ends as well.
 func (s *State) leave(at Ref, status Status) {
 	if len(s.Stack) == 0 {
 		if to := s.Graph.node(at.Step).next(status); to != "" {
@@ -110,22 +98,22 @@ func (s *State) leave(at Ref, status Status) {
 		return
 	}
 	l := s.fresh(node)
-	l.History, l.Omitted = nil, 0 // what it was shown is among its messages
+	l.History, l.Omitted = nil, 0 // its messages contain them
 	l.Used, l.Return = frame.Iterations, &Return{Messages: frame.Messages, Called: at, Status: status}
 	s.Pending = &l
 }
 
-// pass gives control to a step that begins anew.
+// pass enters a step, if the run has a transition left.
 func (s *State) pass(to string) {
 	if s.transit() {
 		s.enter(to)
 	}
 }
 
-// transit counts a passing of control, and ends the run that has no more of them.
+// transit counts a transition, and ends a run that has none left.
 func (s *State) transit() bool {
 	if s.Transitions >= s.Graph.MaxTransitions {
-		s.end(Failed, fmt.Sprintf("control was passed on %d times, as often as max_transitions allows", s.Transitions), nil)
+		s.end(Failed, fmt.Sprintf("the run made %d transitions, as many as max_transitions allows", s.Transitions), nil)
 		return false
 	}
 	s.Transitions++
@@ -137,11 +125,10 @@ func (s *State) enter(step string) {
 	s.Pending = &l
 }
 
-// maxShown bounds how many texts a step is shown: a launch is in the history of
-// its workflow for ever.
+// maxShown bounds the texts that a launch lists: it stays in the workflow's history.
 const maxShown = 100
 
-// fresh is a launch of the step with nothing behind it.
+// fresh returns the launch of a step from its start.
 func (s *State) fresh(n *Node) Launch {
 	l := Launch{Step: n.Name, Kind: n.Kind, Most: n.MaxIterations, Deepest: s.deepest(), Workspace: s.Workspace}
 	if n.History {
@@ -153,14 +140,14 @@ func (s *State) fresh(n *Node) Launch {
 
 func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 
-// broke ends or parks the run. The step's journal is kept: a retry goes on with it,
-// but for that of a team.
+// broke ends or parks the run. A retry continues from the step's journal, except for
+// a team, which decides anew.
 func (s *State) broke(l Launch, e Broke) {
 	e.Cause.Message = truncate(e.Cause.Message)
 	s.trace(Segment{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
 	if s.Graph.Park {
 		s.Parked = &e.Cause
-		if l.Kind == Session { // a team that is asked again decides anew
+		if l.Kind == Session {
 			e.Token = ""
 		}
 		s.again(l, e.Token)
@@ -175,7 +162,7 @@ func (s *State) suspended(l Launch, e Suspended) {
 	s.again(l, e.Token)
 }
 
-// again makes the same segment the pending one: it goes on where it was.
+// again makes the same segment pending.
 func (s *State) again(l Launch, token string) {
 	if token != "" {
 		l.ResumeFrom = token
@@ -183,11 +170,10 @@ func (s *State) again(l Launch, token string) {
 	s.Pending = &l
 }
 
-// end decides the run. Frames of a run that did not just end stay, for whoever
-// wants to know who waited.
+// end ends the run. After an error or a cancel the stack still shows who waited.
 func (s *State) end(status Status, reason string, final *Ref) {
 	s.Pending, s.Parked = nil, nil
-	if final != nil && !s.said(*final) {
+	if final != nil && !slices.Contains(s.History, *final) { // it has no text
 		final = nil
 	}
 	s.Outcome = &Outcome{Status: status, Reason: truncate(reason), Final: final}
@@ -196,23 +182,4 @@ func (s *State) end(status Status, reason string, final *Ref) {
 		text += ", " + truncate(reason)
 	}
 	s.note("", text)
-}
-
-// said reports whether a segment has a text.
-func (s *State) said(at Ref) bool { return slices.Contains(s.History, at) }
-
-func (s *State) trace(g Segment) {
-	s.Trace = append(s.Trace, g)
-	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
-		s.Trace[old].Text = "" // the trace is a part of the result, and of what continue-as-new carries
-	}
-	text := g.Step + " ended: " + string(g.Status)
-	switch g.Action {
-	case Jump:
-		text = g.Step + " jumped to " + truncate(g.To)
-	case Call:
-		text = g.Step + " called " + truncate(g.To)
-	case NoAction:
-	}
-	s.note(g.Step, text)
 }

@@ -13,14 +13,13 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// run plays a script against the machine: one line for each segment that is
-// launched, in order.
+// run plays a script against a State: one line for each launched segment, in order.
 //
-//	main call lint        main → call lint
+//	main call lint        main calls lint
 //	lint says 3 issues    lint ends with a text
-//	main done             ends without a text
-//	main max              its model calls are used up
-//	main breaks           its retries are exhausted
+//	main done             main ends without a text
+//	main max              main has used up its model calls
+//	main breaks           main has exhausted its retries
 type run struct {
 	t     *testing.T
 	state *pipeline.State
@@ -42,10 +41,10 @@ func start(t *testing.T, g pipeline.Graph) *run {
 		}
 	}
 	if g.MaxTransitions == 0 {
-		g.MaxTransitions = pipeline.DefaultTransitions
+		g.MaxTransitions = 100
 	}
 	if g.MaxDepth == 0 {
-		g.MaxDepth = pipeline.DefaultDepth
+		g.MaxDepth = 8
 	}
 	r := &run{t: t, state: pipeline.New(g)}
 	r.drain()
@@ -54,7 +53,7 @@ func start(t *testing.T, g pipeline.Graph) *run {
 
 func (r *run) drain() []pipeline.Command {
 	r.t.Helper()
-	// Whatever the moment, the state is plain data.
+	// The state is plain data at any point.
 	data, err := json.Marshal(r.state)
 	require.NoError(r.t, err)
 	var copied pipeline.State
@@ -88,15 +87,15 @@ func (r *run) play(lines string) *run {
 func (r *run) line(line string) {
 	r.t.Helper()
 	step, rest, _ := strings.Cut(line, " ")
-	what, arg, _ := strings.Cut(rest, " ")
-	require.NotNil(r.t, r.at, "nothing runs, but: %s", line)
+	verb, arg, _ := strings.Cut(rest, " ")
+	require.NotNil(r.t, r.at, "no segment runs for: %s", line)
 	require.Equal(r.t, step, r.at.Step, "launched instead of: %s", line)
 	r.count++
 	e := pipeline.Ended{
 		Launch: r.at.ID, Number: r.at.After + 1, Status: pipeline.Completed, Iterations: r.at.Used + 1,
 		Workspace: fmt.Sprint("w", r.count), Usage: llm.Usage{InputTokens: 10, OutputTokens: 1, ModelCalls: 1},
 	}
-	switch what {
+	switch verb {
 	case "says":
 		e.Text, e.Said = arg, true
 	case "done":
@@ -109,7 +108,7 @@ func (r *run) line(line string) {
 	case "calls-last": // with its last model call
 		e.Status, e.Action, e.To, e.Messages, e.Iterations = pipeline.CallPending, pipeline.Call, arg, "last", r.at.Most
 	case "breaks":
-		r.state.Step(pipeline.Broke{Launch: r.at.ID, Number: e.Number, Token: "t" + string(r.at.ID), Usage: e.Usage, Cause: pipeline.Failure{Type: "Network", Message: arg}})
+		r.state.Step(pipeline.Broke{Launch: r.at.ID, Number: e.Number, Token: "t" + r.at.ID, Usage: e.Usage, Cause: pipeline.Failure{Type: "Network", Message: arg}})
 		r.drain()
 		return
 	default:
@@ -119,10 +118,10 @@ func (r *run) line(line string) {
 	r.drain()
 }
 
-// ended demands the outcome, and the invariants of every end.
+// ended requires the outcome and trace, and the invariants of every end.
 func (r *run) ended(status pipeline.Status, trace string) *run {
 	r.t.Helper()
-	require.NotNil(r.t, r.done, "the run goes on with %v", r.at)
+	require.NotNil(r.t, r.done, "the run continues with %v", r.at)
 	require.Equal(r.t, status, r.done.Status, r.done.Reason)
 	var names []string
 	var calls int64
@@ -148,7 +147,7 @@ var graph = pipeline.Graph{
 	},
 }
 
-func TestTheStaticRule(t *testing.T) {
+func TestStaticRule(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play(`
 		main says drafted
@@ -156,30 +155,29 @@ func TestTheStaticRule(t *testing.T) {
 	require.Equal(t, &pipeline.Ref{Number: 2, Step: "export"}, r.done.Final)
 	require.Equal(t, []pipeline.Ref{{Number: 1, Step: "main"}, {Number: 2, Step: "export"}}, r.state.History)
 
-	t.Run("leads on from max_iterations", func(t *testing.T) {
+	t.Run("applies after max_iterations", func(t *testing.T) {
 		t.Parallel()
 		start(t, graph).play("main max\nexport max").ended(pipeline.MaxIterations, "main/max_iterations export/max_iterations")
 	})
-	t.Run("can tell the statuses apart", func(t *testing.T) {
+	t.Run("distinguishes statuses", func(t *testing.T) {
 		t.Parallel()
 		start(t, graph).play("main jump lint\nlint max\ndeep done").ended(pipeline.Completed, "main/completed lint/max_iterations deep/completed")
 		start(t, graph).play("main jump lint\nlint done").ended(pipeline.Completed, "main/completed lint/completed")
 	})
 }
 
-// The worked sequence of a call and its return: segment by segment.
-func TestACallReturns(t *testing.T) {
+func TestCall_returns(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint")
 	require.Equal(t, "lint", r.at.Step)
-	require.Nil(t, r.at.Return, "the step called has a conversation of its own")
-	require.Empty(t, r.state.History, "a suspended caller adds nothing")
+	require.Nil(t, r.at.Return, "the called step has a conversation of its own")
+	require.Empty(t, r.state.History, "a suspended caller adds no text")
 
 	r.play("lint says 3 issues")
 	require.Equal(t, "main", r.at.Step)
 	require.Equal(t, &pipeline.Return{Messages: "m1", Called: pipeline.Ref{Number: 2, Step: "lint"}, Status: pipeline.Completed}, r.at.Return)
 	require.Equal(t, 1, r.at.Used)
-	require.Equal(t, "w2", r.at.Workspace, "the files of the step called are there")
+	require.Equal(t, "w2", r.at.Workspace, "the caller sees the files of the called step")
 
 	r.play("main says done\nexport done").ended(pipeline.Completed, "main/call_pending lint/completed main/completed export/completed")
 	require.Equal(t, []pipeline.Ref{{Number: 2, Step: "lint"}, {Number: 3, Step: "main"}}, r.state.History)
@@ -188,15 +186,15 @@ func TestACallReturns(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, trace string }{
-		"a return comes before the rule of the step called": {
+		"a return precedes the static rule of the called step": {
 			"main call lint\nlint max\nmain done\nexport done",
 			"main/call_pending lint/max_iterations main/completed export/completed",
 		},
-		"an own action comes before a return": {
+		"an action precedes a return": {
 			"main call lint\nlint jump deep\ndeep says found\nmain done\nexport done",
 			"main/call_pending lint/completed deep/completed main/completed export/completed",
 		},
-		"an own action comes before the static rule": {
+		"an action precedes the static rule": {
 			"main jump deep\ndeep done", "main/completed deep/completed",
 		},
 		"calls nest": {
@@ -207,7 +205,7 @@ func TestPrecedence(t *testing.T) {
 			"main call main\nmain says inner\nmain says outer\nexport done",
 			"main/call_pending main/completed main/completed export/completed",
 		},
-		"a caller that jumps after its return is gone": {
+		"a caller that jumps after its return has left the stack": {
 			"main call lint\nlint done\nmain jump deep\ndeep done",
 			"main/call_pending lint/completed main/completed deep/completed",
 		},
@@ -219,8 +217,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// "frames keyed to their caller": what waits is given to nobody else.
-func TestFramesAreTheirCallers(t *testing.T) {
+// "frames keyed to their caller"
+func TestFrames_belongToTheirCallers(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint\nlint call deep")
 	require.Equal(t, []pipeline.Frame{{Step: "main", Messages: "m1", Iterations: 1}, {Step: "lint", Messages: "m2", Iterations: 1}}, r.state.Stack)
@@ -232,9 +230,9 @@ func TestFramesAreTheirCallers(t *testing.T) {
 	require.Equal(t, "m1", r.at.Return.Messages)
 }
 
-// What earlier steps said is shown to a step when it begins, and not again when it
-// is returned to: those texts are among its messages.
-func TestHistoryIsShownAtTheBeginning(t *testing.T) {
+// A step reads earlier texts at its start, and not again after a call: its messages
+// contain them.
+func TestHistory_atTheStart(t *testing.T) {
 	t.Parallel()
 	r := start(t, pipeline.Graph{Start: "draft", Steps: []pipeline.Node{
 		{Name: "draft", Next: []pipeline.Branch{{To: "main"}}},
@@ -243,7 +241,7 @@ func TestHistoryIsShownAtTheBeginning(t *testing.T) {
 	}}).play("draft says a frog")
 	require.Equal(t, []pipeline.Ref{{Number: 1, Step: "draft"}}, r.at.History)
 	r.play("main call lint")
-	require.Empty(t, r.at.History, "lint is not shown it")
+	require.Empty(t, r.at.History, "lint does not ask for history")
 	r.play("lint says clean")
 	require.NotNil(t, r.at.Return)
 	require.Empty(t, r.at.History)
@@ -251,12 +249,12 @@ func TestHistoryIsShownAtTheBeginning(t *testing.T) {
 	require.Len(t, r.state.History, 3)
 }
 
-func TestIterationsAreCumulative(t *testing.T) {
+func TestIterations_addUpOverSegments(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint\nlint done\nmain call lint\nlint done")
 	require.Equal(t, 2, r.at.Used)
 	r.play("main calls-last lint\nlint says late")
-	require.Equal(t, "export", r.at.Step, "a caller that has none left has ended")
+	require.Equal(t, "export", r.at.Step, "a caller without iterations has ended")
 	r.play("export done").ended(pipeline.Completed, "main/call_pending lint/completed main/call_pending lint/completed main/call_pending lint/completed main/max_iterations export/completed")
 }
 
@@ -269,7 +267,7 @@ func TestLimits(t *testing.T) {
 		r := start(t, g)
 		require.False(t, r.at.Deepest)
 		r.play("main call lint")
-		require.True(t, r.at.Deepest, "the next one is refused by the rules of the step")
+		require.True(t, r.at.Deepest, "the rules of the step refuse another call")
 		r.play("lint call deep").ended(pipeline.Failed, "main/call_pending lint/call_pending")
 	})
 	t.Run("of transitions", func(t *testing.T) {
@@ -282,22 +280,22 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-func TestAnActionThatTheGraphDoesNotHave(t *testing.T) {
+func TestAction_outsideTheGraph(t *testing.T) {
 	t.Parallel()
 	start(t, graph).play("main jump export").ended(pipeline.Failed, "main/completed")
 	start(t, graph).play("main call nowhere").ended(pipeline.Failed, "main/call_pending")
 }
 
-func TestAFailedStep(t *testing.T) {
+func TestFailedStep(t *testing.T) {
 	t.Parallel()
-	t.Run("ends the run, and nobody is returned to", func(t *testing.T) {
+	t.Run("ends the run without a return", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, graph).play("main call lint\nlint breaks no line").ended(pipeline.Failed, "main/call_pending lint/error")
 		require.Equal(t, "Network: no line", r.done.Reason)
 		require.Len(t, r.state.Stack, 1)
-		require.Equal(t, int64(2), r.state.Usage.ModelCalls, "what it spent counts")
+		require.Equal(t, int64(2), r.state.Usage.ModelCalls, "its usage counts")
 	})
-	t.Run("parks it", func(t *testing.T) {
+	t.Run("parks the run", func(t *testing.T) {
 		t.Parallel()
 		g := graph
 		g.Park = true
@@ -310,13 +308,13 @@ func TestAFailedStep(t *testing.T) {
 		r.state.Step(pipeline.Retry{})
 		r.drain()
 		require.Equal(t, "lint", r.at.Step)
-		require.Equal(t, "tl2", r.at.ResumeFrom, "a retry is the same step")
+		require.Equal(t, "tl2", r.at.ResumeFrom, "a retry continues the step")
 		r.play("lint done\nmain done\nexport done").ended(pipeline.Completed, "main/call_pending lint/error lint/completed main/completed export/completed")
 	})
 }
 
-// A team is asked again, so the step has nothing to go on with.
-func TestARetryOfASessionStepBeginsAnew(t *testing.T) {
+// A team decides anew, so its step has no journal to continue.
+func TestRetry_ofASessionStep(t *testing.T) {
 	t.Parallel()
 	g := pipeline.Graph{Start: "decide", Park: true, Steps: []pipeline.Node{{Name: "decide", Kind: pipeline.Session}}}
 	r := start(t, g).play("decide breaks no line")
@@ -345,7 +343,7 @@ func TestPause(t *testing.T) {
 	require.NotEqual(t, l.ID, r.at.ID)
 	require.Equal(t, int64(1), r.state.Usage.ModelCalls)
 
-	// An end that was quicker than the pause counts.
+	// A segment may end before the pause reaches it.
 	r.state.Step(pipeline.Pause{})
 	r.drain()
 	r.line("main says done")
@@ -356,8 +354,8 @@ func TestPause(t *testing.T) {
 	require.NotNil(t, r.done)
 }
 
-// A session is paused itself: its agents go on with what they have.
-func TestPauseOfASessionStep(t *testing.T) {
+// The team of a session step is paused, not stopped: its agents keep their progress.
+func TestPause_ofASessionStep(t *testing.T) {
 	t.Parallel()
 	r := start(t, pipeline.Graph{Start: "decide", Steps: []pipeline.Node{{Name: "decide", Kind: pipeline.Session}}})
 	id := r.at.ID
@@ -370,16 +368,16 @@ func TestPauseOfASessionStep(t *testing.T) {
 	r.play("decide says yes").ended(pipeline.Completed, "decide/completed")
 }
 
-func TestWhatPeopleSay(t *testing.T) {
+func TestHumanMessages(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph)
 	r.state.Step(pipeline.Said{Text: "use tabs"})
 	require.Equal(t, []pipeline.Command{pipeline.Keep{Number: 1, Text: "use tabs"}, pipeline.Ring{Messages: 1}}, r.drain())
 	require.Empty(t, r.drain(), "once")
 	r.play("main done")
-	require.Equal(t, 1, r.at.Messages, "later steps are told at their beginning")
+	require.Equal(t, 1, r.at.Messages, "later steps read them at their start")
 	require.ErrorContains(t, r.state.Refuse(pipeline.Said{Text: " "}), "empty")
-	require.ErrorContains(t, r.state.Refuse(pipeline.Said{Text: strings.Repeat("x", pipeline.MaxText+1)}), "4096")
+	require.ErrorContains(t, r.state.Refuse(pipeline.Said{Text: strings.Repeat("x", 4097)}), "4096")
 }
 
 func TestCancel(t *testing.T) {
@@ -390,12 +388,12 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, []pipeline.Command{pipeline.Stop{ID: l.ID}, pipeline.Done{Outcome: pipeline.Outcome{Status: pipeline.Cancelled, Reason: "the run was cancelled"}}}, r.drain())
 	r.state.Step(pipeline.Suspended{Launch: l.ID, Number: 2, Usage: llm.Usage{ModelCalls: 3}})
 	require.Empty(t, r.drain())
-	require.Equal(t, int64(4), r.state.Usage.ModelCalls, "what was spent until then counts")
+	require.Equal(t, int64(4), r.state.Usage.ModelCalls, "usage until the cancel counts")
 	require.ErrorContains(t, r.state.Refuse(pipeline.Resume{}), "over")
 	require.Len(t, r.state.Stack, 1)
 }
 
-func TestStaleEventsChangeNothing(t *testing.T) {
+func TestStaleEvents_changeNothing(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph)
 	old := r.at.ID

@@ -185,7 +185,7 @@ func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
 	}
 	s.over(pipeline.Ended{
 		Launch: s.launch.ID, Number: r.Number, Status: r.Status, Action: r.Action, To: r.To, Messages: r.Messages, Iterations: r.Iterations,
-		Text: r.Text, Said: r.Said, Workspace: r.Workspace, Heard: r.Heard, Usage: r.Usage,
+		Text: r.Text, Said: r.Said, Workspace: r.Workspace, Usage: r.Usage,
 	})
 }
 

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// Bounds of what people say.
+// Bounds of human messages.
 const (
-	MaxText     = 4 << 10 // bytes of a message
-	MaxMessages = 100     // of a run
+	maxText     = 4 << 10 // bytes of one
+	maxMessages = 100     // in a run
 )
 
-// Refuse says why an event that a person asks for makes no sense now, in words
-// for that person; nil if it does, and for every other event.
+// Refuse returns the reason, for a person, why their request has no effect now. It
+// is nil for other events.
 func (s *State) Refuse(event Event) error {
-	asked, ok := event.(request)
-	if !ok {
+	if s.Done() {
+		switch event.(type) {
+		case Pause, Resume, Retry, Said, Cancel:
+			return errors.New("the run is over")
+		case Ended, Broke, Suspended:
+		}
 		return nil
 	}
-	if s.Done() {
-		return errors.New("the run is over")
-	}
-	switch e := asked.(type) {
+	switch e := event.(type) {
 	case Pause:
 		if s.Paused {
 			return errors.New("the run is paused already")
@@ -41,6 +42,7 @@ func (s *State) Refuse(event Event) error {
 		}
 	case Said:
 		return s.refuseSaid(e)
+	case Cancel, Ended, Broke, Suspended:
 	}
 	return nil
 }
@@ -49,21 +51,21 @@ func (s *State) refuseSaid(e Said) error {
 	switch {
 	case strings.TrimSpace(e.Text) == "":
 		return errors.New("the text is empty")
-	case len(e.Text) > MaxText:
-		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(e.Text), MaxText)
-	case len(s.Messages) >= MaxMessages:
-		return fmt.Errorf("the run has %d messages, as many as it can have", MaxMessages)
+	case len(e.Text) > maxText:
+		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(e.Text), maxText)
+	case len(s.Messages) >= maxMessages:
+		return fmt.Errorf("the run has %d messages, as many as it can have", maxMessages)
 	}
 	return nil
 }
 
-// person takes what a person asks for.
-func (s *State) person(asked request) {
-	if err := s.Refuse(asked); err != nil {
+// request applies a person's request, or notes why it has no effect.
+func (s *State) request(event Event) {
+	if err := s.Refuse(event); err != nil {
 		s.note("", "ignored: "+err.Error())
 		return
 	}
-	switch e := asked.(type) {
+	switch e := event.(type) {
 	case Pause:
 		s.Paused = true
 		s.note("", "paused")
@@ -75,8 +77,9 @@ func (s *State) person(asked request) {
 		s.note(s.Current(), "the failed step is retried")
 	case Said:
 		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD")})
-		s.note("", "somebody said: "+truncate(e.Text))
+		s.note("", "human message: "+truncate(e.Text))
 	case Cancel:
 		s.end(Cancelled, "the run was cancelled", nil)
+	case Ended, Broke, Suspended:
 	}
 }
