@@ -18,7 +18,7 @@ import (
 // RunSegment runs one segment of a pipeline's step, or returns the result of its
 // commit, as RunStep does with a step of an agent.
 func (a *Activities) RunSegment(ctx context.Context, in SegmentInput) (SegmentResult, error) {
-	run := attempt.New(ctx, a.Process, string(in.Launch.ID))
+	run := attempt.New(ctx, a.Process, in.Launch.ID)
 	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
 	if err != nil || ended != nil {
 		return SegmentResult{}, err

@@ -28,18 +28,14 @@ func (a *Activities) AskTeam(ctx context.Context, in SegmentInput) (TeamQuestion
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	texts, err := pipelineagent.Texts(ctx, a.Store, layout, l.History)
+	asked := pipelineagent.Step{
+		Layout: layout, Launch: l, Token: activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + l.ID, Prompt: s.Prompt, Request: request,
+	}
+	query, err := asked.Question(ctx, a.Store)
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	messages, err := pipelineagent.ReadMessages(ctx, a.Store, layout, 0, l.Messages)
-	if err != nil {
-		return TeamQuestion{}, err
-	}
-	q := TeamQuestion{Team: s.Team, Query: pipelineagent.Question(pipelineagent.Task{
-		Prompt: s.Prompt, Request: request, History: texts, Omitted: l.Omitted, Messages: messages,
-		Frame: pipelineagent.Frame(activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + string(l.ID)),
-	})}
+	q := TeamQuestion{Team: s.Team, Query: query}
 	if q.Session, err = a.freeSession(ctx, in.TeamSession()); err != nil || s.Config == nil {
 		return q, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -67,4 +68,17 @@ func ForgetAll(ctx context.Context, store artifact.Store, prefix string) {
 		})
 	}
 	_ = group.Wait()
+}
+
+// AbandonedDocuments returns the last_action.json, in the step's directory, of a step
+// that was given up; nil for a step that never began.
+func AbandonedDocuments(dir func(number int) string, agent string, r Result, cause artifact.Error, at time.Time) []Document {
+	if r.Step == 0 {
+		return nil
+	}
+	last := artifact.LastAction{AgentID: agent, Action: "none", Timestamp: at, StepNumber: r.Step, Cost: r.Usage, Error: &cause}
+	if !r.StartedAt.IsZero() {
+		last.DurationSeconds = max(0, at.Sub(r.StartedAt).Seconds()) // clocks of workers differ
+	}
+	return []Document{{Key: dir(r.Step) + "last_action.json", Body: last, Replace: true}}
 }

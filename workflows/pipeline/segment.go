@@ -176,9 +176,9 @@ func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
 		s.over(s.unfinished(err))
 		return
 	}
-	if !drive.IsToken(s.p.ctx, r.Token, string(s.launch.ID)) {
+	if !drive.IsToken(s.p.ctx, r.Token, s.launch.ID) {
 		s.over(pipeline.Broke{
-			Launch: s.launch.ID, Token: drive.Token(s.p.ctx, string(s.launch.ID)), Usage: s.spent,
+			Launch: s.launch.ID, Token: drive.Token(s.p.ctx, s.launch.ID), Usage: s.spent,
 			Cause: pipeline.Failure(drive.ByHand()),
 		})
 		return
@@ -212,5 +212,5 @@ func (s *segment) unfinished(err error) pipeline.Event {
 }
 
 func (s *segment) details(err error) attempt.Failure {
-	return drive.Details(err, drive.Token(s.p.ctx, string(s.launch.ID)))
+	return drive.Details(err, drive.Token(s.p.ctx, s.launch.ID))
 }

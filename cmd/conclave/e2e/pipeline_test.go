@@ -16,7 +16,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	pipelineagent "conclave/engine/pipeline/agent"
 	pipelineflow "conclave/workflows/pipeline"
 )
 
@@ -380,7 +379,7 @@ func restored(t *testing.T, model *modelServer, dir string) {
 	data, err := filepath.Glob(filepath.Join(dir, "steps/002-*/action.json"))
 	require.NoError(t, err)
 	readFile(t, data[0], &last)
-	var p pipelineagent.Payload
+	var p struct{ Text string }
 	require.NoError(t, json.Unmarshal(last.Payload, &p))
 	require.Equal(t, string(llm.User), note.Role)
 	require.Equal(t, "[Called step completed with result: "+p.Text+"]", note.Content)

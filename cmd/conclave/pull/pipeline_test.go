@@ -15,8 +15,8 @@ import (
 	"conclave/cmd/conclave/hall/halltest"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/pipeline"
 	"conclave/engine/loop"
-	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/workflows/drive"
 )
 
@@ -38,8 +38,8 @@ func pipelineOf(t *testing.T) *hall.Connection {
 		require.NoError(t, err)
 		require.NoError(t, store.Put(t.Context(), layout.Segment(n, step, "transcript.jsonl"), bytes.NewReader(append(data, '\n'))))
 	}
-	put(layout.Segment(1, "main", "action.json"), artifact.Commit{Token: "main", Kind: pipelineagent.KindCall, Payload: json.RawMessage(`{"text":"a moment","to":"lint","iterations":1}`)})
-	put(layout.Segment(2, "lint", "action.json"), artifact.Commit{Token: "lint", Kind: pipelineagent.KindCompleted, Payload: json.RawMessage(`{"text":"clean","iterations":2}`)})
+	put(layout.Segment(1, "main", "action.json"), artifact.Commit{Token: "main", Kind: string(pipeline.Call), Payload: json.RawMessage(`{"text":"a moment","to":"lint","iterations":1}`)})
+	put(layout.Segment(2, "lint", "action.json"), artifact.Commit{Token: "lint", Kind: string(pipeline.Completed), Payload: json.RawMessage(`{"text":"clean","iterations":2}`)})
 	put(layout.Segment(2, "lint", "answer.json"), artifact.Answer{AgentID: "lint", Answer: "clean", Label: "lint"})
 	url := store.URL(layout.Segment(2, "lint", "workspace"))
 	put(layout.Segment(2, "lint", "last_action.json"), artifact.LastAction{AgentID: "lint", Action: "completed", StepNumber: 2, WorkspacePath: &url})

@@ -1,4 +1,4 @@
-package agent_test
+package agent
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	"conclave/engine/pipeline/agent"
 )
 
 // suspended is a run in which main wrote a draft and called lint; with it come the
@@ -25,7 +24,7 @@ func suspended(t *testing.T) (*desk, pipeline.Launch, []llm.Message) {
 	require.Equal(t, pipeline.Call, o.Action)
 	require.Equal(t, "lint", o.To)
 	kept := append(append([]llm.Message{}, model.requests[1]...), first, llm.Message{
-		Role: llm.ToolRole, ToolCallID: "c1", Content: `{"message":"lint is called; what it comes to is told to you next","success":true}`,
+		Role: llm.ToolRole, ToolCallID: "c1", Content: `{"message":"lint is called; its result is your next message","success":true}`,
 	})
 	back := launch("main", 2)
 	back.ID, back.Used = "l3", o.Iterations
@@ -117,7 +116,7 @@ func TestAReturnThatCannotBeRead(t *testing.T) {
 		},
 		"a called step that came to nothing": {
 			damage: func(*desk, *pipeline.Launch) {},
-			is:     artifact.ErrNotFound, says: "what the step called came to",
+			is:     artifact.ErrNotFound, says: "reading the result of the called step",
 		},
 		"a commit of something else": {
 			damage: func(d *desk, _ *pipeline.Launch) {
@@ -143,19 +142,19 @@ func TestAReturnThatCannotBeRead(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	payload := json.RawMessage(`{"text":"A moment.","to":"lint","messages":"m","iterations":4}`)
-	for kind, want := range map[string]agent.Outcome{
-		agent.KindCompleted:     {Status: pipeline.Completed},
-		agent.KindMaxIterations: {Status: pipeline.MaxIterations},
-		agent.KindJump:          {Status: pipeline.Completed, Action: pipeline.Jump},
-		agent.KindCall:          {Status: pipeline.CallPending, Action: pipeline.Call},
+	for kind, want := range map[string]Outcome{
+		kindCompleted:     {Status: pipeline.Completed},
+		kindMaxIterations: {Status: pipeline.MaxIterations},
+		kindJump:          {Status: pipeline.Completed, Action: pipeline.Jump},
+		kindCall:          {Status: pipeline.CallPending, Action: pipeline.Call},
 	} {
 		want.To, want.Messages, want.Iterations, want.Text, want.Heard = "lint", "m", 4, "A moment.", 2
-		got, err := agent.ReadOutcome(artifact.Commit{Kind: kind, Payload: payload, Heard: 2})
+		got, err := ReadOutcome(artifact.Commit{Kind: kind, Payload: payload, Heard: 2})
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	_, err := agent.ReadOutcome(artifact.Commit{Kind: "vote", Payload: payload})
+	_, err := ReadOutcome(artifact.Commit{Kind: "vote", Payload: payload})
 	require.ErrorContains(t, err, `unknown kind "vote"`)
-	_, err = agent.ReadOutcome(artifact.Commit{Kind: agent.KindCall, Payload: json.RawMessage(`"lint"`)})
+	_, err = ReadOutcome(artifact.Commit{Kind: kindCall, Payload: json.RawMessage(`"lint"`)})
 	require.ErrorContains(t, err, "reading a committed call")
 }

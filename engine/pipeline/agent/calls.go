@@ -16,14 +16,14 @@ type ToolUse struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// Calls carry out a step without a model: in the place of one they make the
-// configured calls, in one reply, and then say what came of them. That way such a
-// step is journaled, fenced and resumed like every other one. It costs nothing.
+// Calls are the model of a tools step: one reply makes the configured calls, the
+// next has their results. Like every other step it is journaled, fenced and resumed;
+// it costs nothing.
 type Calls []ToolUse
 
 var _ loop.Model = Calls(nil)
 
-// Generate implements loop.Model. What it replies depends on the conversation only.
+// Generate implements loop.Model. The reply depends only on the conversation.
 func (c Calls) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
 	reply := llm.Message{Role: llm.Assistant}
 	results := c.results(req.Messages)
@@ -37,24 +37,24 @@ func (c Calls) Generate(_ context.Context, req llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: reply}, nil
 }
 
-// results are what the calls came to, in their order; none before they were made.
+// results returns the results of the calls in their order; nil before the calls.
 func (c Calls) results(messages []llm.Message) []string {
-	told := map[string]string{}
+	byCall := map[string]string{}
 	for _, m := range messages {
 		if m.Role == llm.ToolRole {
-			told[m.ToolCallID] = m.Content
+			byCall[m.ToolCallID] = m.Content
 		}
 	}
-	if len(told) == 0 {
+	if len(byCall) == 0 {
 		return nil
 	}
 	var results []string
 	for i, use := range c {
-		text := told[callID(i)]
+		result := byCall[callID(i)]
 		if len(c) > 1 {
-			text = fmt.Sprintf("%s:\n%s", use.Tool, text)
+			result = fmt.Sprintf("%s:\n%s", use.Tool, result)
 		}
-		results = append(results, text)
+		results = append(results, result)
 	}
 	return results
 }

@@ -4,58 +4,44 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"conclave/engine/artifact"
+	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
 )
 
-// Commit is the committed payload of a segment.
-type Commit struct {
-	Payload
-
-	// Messages is the SHA-256 of the blob with the conversation of a step that
-	// called another one.
-	Messages string `json:"messages,omitempty"`
-
-	// Iterations is how many model calls the step has made, in all its segments.
-	Iterations int `json:"iterations"`
+// committed is the payload of a segment's commit.
+type committed struct {
+	payload
+	Messages   string `json:"messages,omitempty"` // SHA-256 of the blob with a caller's conversation
+	Iterations int    `json:"iterations"`         // the step's model calls in all its segments
 }
 
-// ReadCommit reads what a segment committed.
-func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (Commit, error) {
-	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.Segment(ref.Number, ref.Step, "action.json"))
-	if err != nil {
-		return Commit{}, err
-	}
-	return payload(c)
+// caller is the blob with the conversation of a caller.
+type caller struct {
+	Messages []llm.Message `json:"messages"`
+	Heard    int           `json:"heard"`
 }
 
-func payload(c artifact.Commit) (Commit, error) {
-	var p Commit
-	if err := json.Unmarshal(c.Payload, &p); err != nil {
-		return Commit{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
-	}
-	return p, nil
-}
-
-// seal makes of an accepted action what is committed. The conversation of a
-// caller is stored before that, by its content: it is never changed.
+// seal builds the commit payload of an action. The conversation of a caller is
+// stored first, as a blob.
 func (o *opened) seal(ctx context.Context) func(loop.Action) (step.Sealed, error) {
 	return func(a loop.Action) (step.Sealed, error) {
-		var c Commit
-		if err := json.Unmarshal(a.Payload, &c.Payload); err != nil {
+		var c committed
+		if err := json.Unmarshal(a.Payload, &c.payload); err != nil {
 			return step.Sealed{}, err
 		}
-		c.Iterations = o.rules.Iterations()
-		if a.Kind == KindCall {
-			data, err := json.Marshal(caller{Messages: o.rules.Messages(), Heard: o.rules.Heard()})
-			if err != nil {
-				return step.Sealed{}, fmt.Errorf("writing the conversation of the caller: %w", err)
+		c.Iterations = o.rules.iterations()
+		if a.Kind == kindCall {
+			data, err := json.Marshal(caller{Messages: o.rules.conv.Messages, Heard: o.rules.heard})
+			if err == nil {
+				c.Messages, err = artifact.PutBlob(ctx, o.store, o.Layout, data)
 			}
-			if c.Messages, err = artifact.PutBlob(ctx, o.store, o.Layout, data); err != nil {
-				return step.Sealed{}, fmt.Errorf("keeping the conversation of the caller: %w", err)
+			if err != nil {
+				return step.Sealed{}, fmt.Errorf("storing the conversation of the caller: %w", err)
 			}
 		}
 		sealed, err := json.Marshal(c)
@@ -63,7 +49,7 @@ func (o *opened) seal(ctx context.Context) func(loop.Action) (step.Sealed, error
 	}
 }
 
-// Outcome is a commit in the terms of the machine.
+// Outcome is a commit in the terms of package pipeline.
 type Outcome struct {
 	Status     pipeline.Status
 	Action     pipeline.Action
@@ -74,24 +60,71 @@ type Outcome struct {
 	Heard      int
 }
 
-// ReadOutcome translates a commit.
-func ReadOutcome(c artifact.Commit) (Outcome, error) {
-	p, err := payload(c)
+// ReadCommit reads the outcome of a committed segment.
+func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (Outcome, error) {
+	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.Segment(ref.Number, ref.Step, "action.json"))
 	if err != nil {
 		return Outcome{}, err
 	}
+	return ReadOutcome(c)
+}
+
+// ReadOutcome converts a commit.
+func ReadOutcome(c artifact.Commit) (Outcome, error) {
+	var p committed
+	if err := json.Unmarshal(c.Payload, &p); err != nil {
+		return Outcome{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
+	}
 	o := Outcome{To: p.To, Messages: p.Messages, Iterations: p.Iterations, Text: p.Text, Heard: c.Heard}
 	switch c.Kind {
-	case KindCompleted:
+	case kindCompleted:
 		o.Status = pipeline.Completed
-	case KindMaxIterations:
+	case kindMaxIterations:
 		o.Status = pipeline.MaxIterations
-	case KindJump:
+	case kindJump:
 		o.Status, o.Action = pipeline.Completed, pipeline.Jump
-	case KindCall:
+	case kindCall:
 		o.Status, o.Action = pipeline.CallPending, pipeline.Call
 	default:
 		return Outcome{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}
 	return o, nil
+}
+
+// documents lists the documents of a commit in its directory: answer.json, if the
+// segment has a text, and last_action.json.
+func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
+	o, err := ReadOutcome(c)
+	if err != nil {
+		return nil, err
+	}
+	last := artifact.LastAction{
+		AgentID: s.owner(), Action: c.Kind, Timestamp: c.Timestamp, StepNumber: number,
+		DurationSeconds: c.Timestamp.Sub(c.StartedAt).Seconds(), Cost: c.Usage,
+	}
+	if c.Manifest != "" {
+		path := store.URL(s.dir(number) + "workspace")
+		last.WorkspacePath = &path
+	}
+	var documents []step.Document
+	if o.Text != "" && o.Action != pipeline.Call {
+		last.AnswerText = &o.Text
+		documents = append(documents, step.Document{
+			Key:  s.dir(number) + "answer.json",
+			Body: artifact.Answer{AgentID: s.owner(), Answer: o.Text, Timestamp: c.Timestamp, Label: s.Launch.Step},
+		})
+	}
+	return append(documents, step.Document{Key: s.dir(number) + "last_action.json", Body: last, Replace: true}), nil
+}
+
+// owner returns the agent's ID, or the step's name without an agent.
+func (s Step) owner() string {
+	if s.Agent == "" {
+		return s.Launch.Step
+	}
+	return s.Agent
+}
+
+func (s Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
+	return step.AbandonedDocuments(s.dir, s.owner(), r, cause, at)
 }

@@ -1,12 +1,9 @@
-// Package segment is one segment of a pipeline's step on durable storage: what a
-// launch shows is read from the run's directory, rules are made of it, and what
-// the segment came to is committed there. It is to package pipeline what member is
-// to coordination and team, and knows no Temporal.
+// Package agent runs one segment of a pipeline's step on durable storage: it reads
+// the texts that a launch shows, judges replies, and commits the result in the
+// run's directory.
 //
-// Segments of agents, of configured tool calls and of sessions differ in who
-// replies (package step's Model) and in nothing else: they are claimed, journaled,
-// resumed and committed in the same way.
-//
-// Start with Step.Spec. What a commit holds is in commit.go, the files made of it
-// in document.go, and what people said in message.go.
+// Segments of agents, of configured tool calls and of sessions differ only in the
+// model (package step's Model): they are claimed, journaled, resumed and committed
+// in the same way. Start with Step.Spec; the rules are in rules.go, the commit and
+// its documents in commit.go.
 package agent

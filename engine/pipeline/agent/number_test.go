@@ -1,4 +1,4 @@
-package agent_test
+package agent
 
 import (
 	"testing"
@@ -32,5 +32,5 @@ func TestNumbersAreTakenOnce(t *testing.T) {
 
 	d.put(d.layout.File("claims/006.json"), []byte("{"))
 	_, err := d.step(launch("main", 5), "run-l6").Spec(t.Context(), d.store)
-	require.ErrorContains(t, err, "reading who has the number 6")
+	require.ErrorContains(t, err, "reading the claim of the number 6")
 }

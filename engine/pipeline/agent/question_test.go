@@ -1,25 +1,23 @@
-package agent_test
+package agent
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/pipeline/agent"
 )
 
 // Of more than there is room for, the request stays whole.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	const request = "Which database?"
-	require.Equal(t, "Decide.\n\n"+request, agent.Question(agent.Task{Prompt: "Decide.", Request: request}))
+	require.Equal(t, "Decide.\n\n"+request, task{Prompt: "Decide.", Request: request}.question())
 	for _, over := range []int{-3, -2, -1, 0, 1, 1000} {
-		prompt := strings.Repeat("p", agent.MaxQuestion-len(request)+over)
-		asked := agent.Question(agent.Task{Prompt: prompt, Request: request, History: []agent.Told{{Step: "brief", Text: "Small."}}})
-		require.LessOrEqual(t, len(asked), agent.MaxQuestion)
+		prompt := strings.Repeat("p", maxQuestion-len(request)+over)
+		asked := task{Prompt: prompt, Request: request, History: []earlier{{Step: "brief", Text: "Small."}}}.question()
+		require.LessOrEqual(t, len(asked), maxQuestion)
 		require.Contains(t, asked, "p\n\n"+request, "a prompt of %d more bytes than there is room for", over)
 	}
-	whole := strings.Repeat("r", agent.MaxQuestion)
-	require.Equal(t, whole, agent.Question(agent.Task{Prompt: "Decide.", Request: whole}))
+	whole := strings.Repeat("r", maxQuestion)
+	require.Equal(t, whole, task{Prompt: "Decide.", Request: whole}.question())
 }

@@ -4,88 +4,204 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/pipeline"
 )
 
-// Rules are the rules of one segment of an agent's step: a fold of its journal,
-// and a task.
-type Rules struct {
-	task  Task
-	conv  loop.Conversation
-	asked int // model calls of this segment
-	heard int // number of the last human message
-	late  bool
+// The control tools: each ends the segment.
+const (
+	jumpTool = "jump_to_step"
+	callTool = "call_step"
+)
+
+// mcpPrefix begins the names of tools that come and go while a step runs.
+const mcpPrefix = "mcp__"
+
+// The kinds of loop.Action that end a segment.
+const (
+	kindCompleted     = string(pipeline.Completed)
+	kindMaxIterations = string(pipeline.MaxIterations)
+	kindJump          = string(pipeline.Jump)
+	kindCall          = string(pipeline.Call)
+)
+
+// payload is the JSON of every loop.Action of a segment.
+type payload struct {
+	Text string `json:"text"`         // beside the action; the step's text except for a call
+	To   string `json:"to,omitempty"` // of a jump or a call
 }
 
-var _ loop.Rules = (*Rules)(nil)
+// rules judge one segment of an agent's step: a fold of its journal, and a task.
+type rules struct {
+	task    task
+	conv    loop.Conversation
+	asked   int  // model calls of this segment
+	heard   int  // number of the last human message
+	delayed bool // an action was withdrawn for messages
+}
 
-// NewRules returns the rules of a segment on task, which begins with task.Opening.
-func NewRules(task Task) *Rules {
-	r := &Rules{task: task}
+var _ loop.Rules = (*rules)(nil)
+
+// newRules returns the rules of a segment whose conversation starts with
+// task.opening.
+func newRules(task task) *rules {
+	r := &rules{task: task}
 	if task.Return != nil {
 		r.heard = task.Return.Heard
 	}
 	return r
 }
 
-// Messages is the conversation so far. Once an action was accepted, every tool
-// call in it has its result: it is what a caller goes on with.
-func (r *Rules) Messages() []llm.Message { return r.conv.Messages }
+// iterations counts the step's model calls in all its segments.
+func (r *rules) iterations() int { return r.task.Used + r.asked }
 
-// Iterations is how many model calls the step has made, in all its segments.
-func (r *Rules) Iterations() int { return r.task.Used + r.asked }
-
-// Heard is the number of the last human message that the step was told.
-func (r *Rules) Heard() int { return r.heard }
-
-// Offer returns the tools by which the step can go elsewhere.
-func (r *Rules) Offer() []llm.Tool {
+// Offer implements loop.Rules: it returns the control tools.
+func (r *rules) Offer() []llm.Tool {
 	if len(r.task.Destinations) == 0 {
 		return nil
 	}
-	tools := []llm.Tool{control(JumpTool, "Hand over to another step, for good: this step ends with this call.", r.task.Destinations)}
+	tools := []llm.Tool{controlTool(jumpTool, "Hand over to another step, for good: this step ends with this call.", r.task.Destinations)}
 	if !r.task.Deepest {
-		tools = append(tools, control(CallTool, "Have another step do its work now. Its result comes back to you, and you go on from here.", r.task.Destinations))
+		tools = append(tools, controlTool(callTool, "Have another step do its work now. Its result comes back to you, and you go on from here.", r.task.Destinations))
 	}
 	return tools
 }
 
-// memory is what the rules keep with an update.
-type memory struct {
-	Heard int  `json:"heard"`
-	Late  bool `json:"late,omitempty"` // it turned an action down
+func controlTool(name, description string, destinations []string) llm.Tool {
+	schema, _ := json.Marshal(map[string]any{ // strings cannot fail
+		"type":     "object",
+		"required": []string{"step_name"},
+		"properties": map[string]any{
+			"step_name": map[string]any{"type": "string", "enum": destinations, "description": "The step to go to."},
+		},
+		"additionalProperties": false,
+	})
+	return llm.Tool{Name: name, Description: description, Parameters: schema}
 }
 
-// Updates brings what people said at a safe point.
-func (r *Rules) Updates(ctx context.Context) (loop.Update, error) { return r.news(ctx, false) }
+// withdrawn is the result of a control call whose action has to wait for messages.
+const withdrawn = "Not done: a message arrived before it counted. Read it below, then decide again."
 
-// Confirm brings what people said before an action counts, once.
-func (r *Rules) Confirm(ctx context.Context, _ loop.Action) (loop.Update, error) {
-	if r.late || r.Iterations() >= r.task.Most {
+// Judge implements loop.Rules. A reply without tool calls is the step's text and
+// ends it; refusals have no effect.
+func (r *rules) Judge(reply llm.Message) loop.Ruling {
+	if len(reply.ToolCalls) == 0 {
+		return loop.Ruling{Action: action(kindCompleted, payload{Text: reply.Content})}
+	}
+	v := loop.Ruling{Told: map[string]string{}, Withdrawn: withdrawn}
+	controls := r.refuse(reply.ToolCalls, v.Told)
+	if len(controls) == 1 {
+		v.Action = r.control(controls[0], reply.Content, v.Told)
+	}
+	if len(controls) > 1 {
+		for _, call := range controls {
+			v.Told[call.ID] = answer(false, "one of "+jumpTool+" and "+callTool+" in a reply, once: none of them was done")
+		}
+	}
+	if v.Action == nil && r.iterations() >= r.task.Most {
+		v.Action = action(kindMaxIterations, payload{Text: reply.Content})
+	}
+	return v
+}
+
+// refuse adds the results of calls of unknown tools, and returns the control calls.
+func (r *rules) refuse(calls []llm.ToolCall, results map[string]string) []llm.ToolCall {
+	var controls []llm.ToolCall
+	for _, call := range calls {
+		switch {
+		case call.Name == jumpTool || call.Name == callTool:
+			controls = append(controls, call)
+		case !slices.Contains(r.task.Tools, call.Name) && !strings.HasPrefix(call.Name, mcpPrefix):
+			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, r.names())
+		}
+	}
+	return controls
+}
+
+// control adds the result of a control call, and returns its action; nil if it is
+// refused.
+func (r *rules) control(call llm.ToolCall, text string, results map[string]string) *loop.Action {
+	var arguments struct {
+		Step string `json:"step_name"`
+	}
+	err := json.Unmarshal([]byte(call.Arguments), &arguments)
+	choice := "one of " + strings.Join(r.task.Destinations, ", ")
+	switch {
+	case len(r.task.Destinations) == 0:
+		results[call.ID] = answer(false, "this step leads nowhere: end it with your answer, without a tool call")
+	case err != nil || arguments.Step == "":
+		results[call.ID] = answer(false, "the argument step_name is missing: give "+choice)
+	case !slices.Contains(r.task.Destinations, arguments.Step):
+		results[call.ID] = answer(false, fmt.Sprintf("%.64q is no step to go to from here: give %s", arguments.Step, choice))
+	case call.Name == callTool && r.task.Deepest:
+		results[call.ID] = answer(false, "too many steps wait for one they called: do it yourself, or use "+jumpTool)
+	case call.Name == callTool:
+		results[call.ID] = answer(true, arguments.Step+" is called; its result is your next message")
+		return action(kindCall, payload{Text: text, To: arguments.Step})
+	default:
+		results[call.ID] = answer(true, arguments.Step+" takes over")
+		return action(kindJump, payload{Text: text, To: arguments.Step})
+	}
+	return nil
+}
+
+// answer returns the JSON result of a control call.
+func answer(success bool, message string) string {
+	data, _ := json.Marshal(map[string]any{"success": success, "message": message}) // cannot fail
+	return string(data)
+}
+
+func action(kind string, p payload) *loop.Action {
+	data, _ := json.Marshal(p) // strings cannot fail
+	return &loop.Action{Kind: kind, Payload: data}
+}
+
+func (r *rules) names() string {
+	var names []string
+	for _, tool := range r.Offer() {
+		names = append(names, tool.Name)
+	}
+	return strings.Join(append(names, r.task.Tools...), ", ")
+}
+
+// memory is the journaled note of an update.
+type memory struct {
+	Heard int  `json:"heard"`
+	Late  bool `json:"late,omitempty"` // it withdrew an action
+}
+
+// Updates implements loop.Rules with the human messages at a safe point.
+func (r *rules) Updates(ctx context.Context) (loop.Update, error) { return r.news(ctx, false) }
+
+// Confirm implements loop.Rules: new messages withdraw an action, once.
+func (r *rules) Confirm(ctx context.Context, _ loop.Action) (loop.Update, error) {
+	if r.delayed || r.iterations() >= r.task.Most {
 		return loop.Update{}, nil
 	}
 	return r.news(ctx, true)
 }
 
-func (r *Rules) news(ctx context.Context, late bool) (loop.Update, error) {
-	if r.task.Hear == nil {
+func (r *rules) news(ctx context.Context, late bool) (loop.Update, error) {
+	if r.task.News == nil {
 		return loop.Update{}, nil
 	}
-	messages, err := r.task.Hear(ctx, r.heard)
+	messages, err := r.task.News(ctx, r.heard)
 	if err != nil {
-		return loop.Update{}, fmt.Errorf("hearing what people said: %w", err)
+		return loop.Update{}, fmt.Errorf("reading human messages: %w", err)
 	}
 	if len(messages) == 0 {
 		return loop.Update{}, nil
 	}
 	note, err := json.Marshal(memory{Heard: messages[len(messages)-1].Number, Late: late})
-	return loop.Update{Messages: []llm.Message{said(messages)}, Note: note}, err
+	return loop.Update{Messages: []llm.Message{tell(messages)}, Note: note}, err
 }
 
 // Learn implements loop.Rules.
-func (r *Rules) Learn(_ context.Context, e loop.Entry) error {
+func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 	r.conv.Add(e)
 	switch e.Kind {
 	case loop.Reply:
@@ -96,9 +212,9 @@ func (r *Rules) Learn(_ context.Context, e loop.Entry) error {
 		}
 		var m memory
 		if err := json.Unmarshal(e.Note, &m); err != nil {
-			return fmt.Errorf("reading what was told before: %w", err)
+			return fmt.Errorf("reading the note of an update: %w", err)
 		}
-		r.heard, r.late = max(r.heard, m.Heard), r.late || m.Late
+		r.heard, r.delayed = max(r.heard, m.Heard), r.delayed || m.Late
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"conclave/engine/artifact"
@@ -16,29 +17,26 @@ import (
 
 // Step is one launch of a segment.
 type Step struct {
-	Layout artifact.Layout
-	Launch pipeline.Launch
-	Token  string
+	Layout  artifact.Layout
+	Launch  pipeline.Launch
+	Token   string    // execution token
+	Attempt int       // counts the executions of the launch
+	Spent   llm.Usage // by earlier attempts
 
-	// Attempt counts the executions of the launch, and Spent is what the earlier
-	// ones used.
-	Attempt int
-	Spent   llm.Usage
-
-	// Agent is whose model and tools the segment uses; empty for none.
+	// Agent is the ID of the agent with the segment's model and tools; empty for a
+	// step without one.
 	Agent string
 
-	// Prompt, Destinations and Request are those of the definition and of the run.
-	Prompt       string
-	Destinations []string
-	Request      string
+	Prompt       string   // of the definition
+	Destinations []string // of the definition
+	Request      string   // of the run
 
-	// Messages tells how many human messages there are by now; nil where nothing
-	// reaches a running segment.
+	// Messages returns the number of human messages; nil if none reach a running
+	// segment.
 	Messages func(ctx context.Context) (int, error)
 }
 
-// Spec reads what the launch shows and builds the step from it.
+// Spec reads the texts that the launch shows and builds the step from them.
 func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	o := &opened{Step: s, store: store}
 	if err := o.load(ctx); err != nil {
@@ -53,119 +51,162 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom},
 		Shown:   step.Shown{Seen: map[string]int{}, Files: s.Launch.Workspace},
 		Open:    o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
-		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.project(store, number, c) },
+		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.documents(store, number, c) },
 		Abandoned: s.abandoned,
 	}, nil
 }
 
+// Question reads the texts that the launch of a session step shows and returns the
+// question for its team.
+func (s Step) Question(ctx context.Context, store artifact.Store) (string, error) {
+	o := &opened{Step: s, store: store}
+	if err := o.load(ctx); err != nil {
+		return "", err
+	}
+	messages, err := readMessages(ctx, store, s.Layout, 0, s.Launch.Messages)
+	if err != nil {
+		return "", err
+	}
+	o.task.Messages = messages
+	return o.task.question(), nil
+}
+
 func (s Step) dir(number int) string { return s.Layout.Segment(number, s.Launch.Step, "") }
 
-// opened is a segment with the texts that it begins with.
+// maxNumbers bounds the taken numbers that reserve skips: a workflow that was reset
+// finds those of its earlier execution.
+const maxNumbers = 10_000
+
+// reserve claims the first free number above that of the newest segment, or finds
+// the one that an earlier attempt claimed. Directories have the names of steps beside
+// their numbers: without this, two steps could have the same number.
+func (s Step) reserve(ctx context.Context, store artifact.Store) (int, error) {
+	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
+		key := s.Layout.File(fmt.Sprintf("claims/%03d.json", n))
+		err := artifact.CreateJSON(ctx, store, key, artifact.Claim{Token: s.Token})
+		if err == nil {
+			return n, nil
+		}
+		if !errors.Is(err, artifact.ErrExists) {
+			return 0, fmt.Errorf("reserving the number %d: %w", n, err)
+		}
+		claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, key)
+		if err != nil {
+			return 0, fmt.Errorf("reading the claim of the number %d: %w", n, err)
+		}
+		if claim.Token == s.Token {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("no free number after %d tries", maxNumbers)
+}
+
+// opened is a segment with its loaded task.
 type opened struct {
 	Step
 	store artifact.Store
-	task  Task
-	rules *Rules // once it is open
+	task  task
+	rules *rules // nil before open
 }
 
-// load reads everything that the launch shows.
+// load reads the texts that the launch shows.
 func (o *opened) load(ctx context.Context) error {
 	l := o.Launch
-	o.task = Task{
-		Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Used: l.Used, Most: l.Most, Frame: Frame(o.Token),
-		Omitted: l.Omitted,
+	o.task = task{
+		Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
+		Frame: frame(o.Token),
+	}
+	for _, ref := range l.History {
+		c, err := ReadCommit(ctx, o.store, o.Layout, ref)
+		if err != nil {
+			return fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
+		}
+		o.task.History = append(o.task.History, earlier{Step: ref.Step, Text: c.Text})
+	}
+	if l.Return == nil {
+		return nil
 	}
 	var err error
-	if o.task.History, err = Texts(ctx, o.store, o.Layout, l.History); err != nil {
-		return err
-	}
-	if l.Return != nil {
-		o.task.Return, err = o.returned(ctx, *l.Return)
-	}
+	o.task.Return, err = o.returned(ctx, *l.Return)
 	return err
 }
 
-// Texts reads what earlier segments said.
-func Texts(ctx context.Context, store artifact.Store, layout artifact.Layout, refs []pipeline.Ref) ([]Told, error) {
-	var told []Told
-	for _, ref := range refs {
-		c, err := ReadCommit(ctx, store, layout, ref)
-		if err != nil {
-			return nil, fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
-		}
-		told = append(told, Told{Step: ref.Step, Text: c.Text})
-	}
-	return told, nil
+// frame derives the delimiter of texts of others from an execution token, which
+// their authors could not know.
+func frame(token string) string {
+	sum := sha256.Sum256([]byte("segment " + token))
+	return "=====" + hex.EncodeToString(sum[:6]) + "====="
 }
 
-// returned reads what a caller goes on with.
-func (o *opened) returned(ctx context.Context, r pipeline.Return) (*Returned, error) {
+// returned reads the conversation of a caller and the result of its call.
+func (o *opened) returned(ctx context.Context, r pipeline.Return) (*returned, error) {
 	data, err := o.store.Get(ctx, o.Layout.Blob(r.Messages))
+	var saved caller
+	if err == nil {
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != r.Messages {
+			err = artifact.ErrCorrupt
+		} else {
+			err = json.Unmarshal(data, &saved)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
 	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != r.Messages {
-		return nil, fmt.Errorf("reading the conversation of the caller: %w", artifact.ErrCorrupt)
-	}
-	var kept caller
-	if err := json.Unmarshal(data, &kept); err != nil {
-		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
-	}
-	var called Commit
-	// A caller whose model calls were used up ended without a segment. Whoever else
-	// returns has committed.
-	if r.Called.Number > 0 {
+	var called Outcome
+	if r.Called.Number > 0 { // else a caller without iterations, which ended without a segment
 		if called, err = ReadCommit(ctx, o.store, o.Layout, r.Called); err != nil {
-			return nil, fmt.Errorf("reading what the step called came to: %w", err)
+			return nil, fmt.Errorf("reading the result of the called step: %w", err)
 		}
 	}
-	return &Returned{Messages: kept.Messages, Heard: kept.Heard, Status: r.Status, Text: called.Text}, nil
+	return &returned{Messages: saved.Messages, Heard: saved.Heard, Status: r.Status, Text: called.Text}, nil
 }
 
-// caller is the blob of a suspended caller.
-type caller struct {
-	Messages []llm.Message `json:"messages"`
-	Heard    int           `json:"heard"`
-}
-
-// open makes the rules. What earlier attempts did, they learn from the journal.
+// open builds the rules, which then learn from the journal of earlier attempts.
 func (o *opened) open(ordinary []llm.Tool, _ func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
 	task := o.task
 	for _, tool := range ordinary {
 		task.Tools = append(task.Tools, tool.Name)
 	}
-	if o.Launch.Kind == pipeline.Agent { // nobody else listens
-		task.Hear = o.hear
+	if o.Launch.Kind == pipeline.Agent { // tools and teams read no messages here
+		task.News = o.news
 	}
-	o.rules = NewRules(task)
-	return o.rules, task.Opening(), nil
+	o.rules = newRules(task)
+	return o.rules, task.opening(), nil
 }
 
-// hear reads what people said after the message with the given number: before the
-// launch, and since.
-func (o *opened) hear(ctx context.Context, after int) ([]Message, error) {
-	there := o.Launch.Messages
+// news reads the human messages after a number, including later ones than the
+// launch's.
+func (o *opened) news(ctx context.Context, after int) ([]message, error) {
+	last := o.Launch.Messages
 	if o.Messages != nil {
-		rung, err := o.Messages(ctx)
+		announced, err := o.Messages(ctx)
 		if err != nil {
 			return nil, err
 		}
-		there = max(there, rung)
+		last = max(last, announced)
 	}
-	return ReadMessages(ctx, o.store, o.Layout, after, there)
+	return readMessages(ctx, o.store, o.Layout, after, last)
 }
 
-// witnessed is the last human message that the step was told.
+// readMessages reads the human messages after the number after, up to last. The
+// error is a *step.UnwrittenError while one is not stored.
+func readMessages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]message, error) {
+	var numbers []int
+	for n := after + 1; n <= last; n++ {
+		numbers = append(numbers, n)
+	}
+	stored, err := step.ReadMessages(ctx, store, layout, numbers)
+	var messages []message
+	for _, m := range stored {
+		messages = append(messages, message{Number: m.Number, Text: m.Text})
+	}
+	return messages, err
+}
+
+// witnessed returns the number of the last human message that the step read.
 func (o *opened) witnessed() (map[string]int, int) {
 	if o.rules == nil {
 		return map[string]int{}, 0
 	}
-	return map[string]int{}, o.rules.Heard()
-}
-
-// Frame delimits texts of others in what the launch with the given token is told:
-// nobody who wrote one could know it.
-func Frame(token string) string {
-	sum := sha256.Sum256([]byte("segment " + token))
-	return "=====" + hex.EncodeToString(sum[:6]) + "====="
+	return map[string]int{}, o.rules.heard
 }

@@ -1,4 +1,4 @@
-package agent_test
+package agent
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
-	"conclave/engine/pipeline/agent"
 	"conclave/engine/step"
 )
 
@@ -47,7 +46,7 @@ func writes(path, content string) llm.Message {
 }
 
 func calls(name string) llm.Message {
-	return uses(agent.CallTool, map[string]string{"step_name": name})
+	return uses(callTool, map[string]string{"step_name": name})
 }
 
 var now = time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)
@@ -72,8 +71,8 @@ func launch(name string, n int) pipeline.Launch {
 	return pipeline.Launch{ID: "l1", Step: name, Kind: pipeline.Agent, After: n, Most: 5}
 }
 
-func (d *desk) step(l pipeline.Launch, token string) agent.Step {
-	return agent.Step{
+func (d *desk) step(l pipeline.Launch, token string) Step {
+	return Step{
 		Layout: d.layout, Launch: l, Token: token, Agent: "agent_a",
 		Prompt: "You write.", Destinations: []string{"lint", "export"}, Request: "A haiku.",
 	}
@@ -89,7 +88,7 @@ func (d *desk) ports(model loop.Model) step.Ports {
 }
 
 // attempt runs a segment, which may fail.
-func (d *desk) attempt(s agent.Step, replies ...llm.Message) (step.Result, *script, error) {
+func (d *desk) attempt(s Step, replies ...llm.Message) (step.Result, *script, error) {
 	d.t.Helper()
 	model := &script{replies: replies}
 	spec, err := s.Spec(d.t.Context(), d.store)
@@ -99,16 +98,16 @@ func (d *desk) attempt(s agent.Step, replies ...llm.Message) (step.Result, *scri
 }
 
 // run runs a segment to its commit.
-func (d *desk) run(s agent.Step, replies ...llm.Message) (step.Result, *script) {
+func (d *desk) run(s Step, replies ...llm.Message) (step.Result, *script) {
 	d.t.Helper()
 	r, model, err := d.attempt(s, replies...)
 	require.NoError(d.t, err)
 	return r, model
 }
 
-func (d *desk) outcome(r step.Result) agent.Outcome {
+func (d *desk) outcome(r step.Result) Outcome {
 	d.t.Helper()
-	o, err := agent.ReadOutcome(r.Commit)
+	o, err := ReadOutcome(r.Commit)
 	require.NoError(d.t, err)
 	return o
 }
@@ -145,7 +144,7 @@ func TestTheFilesOfASegment(t *testing.T) {
 	r, model := d.run(d.step(launch("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
 	require.Equal(t, 1, r.Step)
 	require.Equal(t, []llm.Message{{Role: llm.System, Content: "You write."}, {Role: llm.User, Content: "A haiku."}}, model.requests[0])
-	require.Equal(t, agent.Outcome{Status: pipeline.Completed, Iterations: 2, Text: "Written."}, d.outcome(r))
+	require.Equal(t, Outcome{Status: pipeline.Completed, Iterations: 2, Text: "Written."}, d.outcome(r))
 	require.Equal(t, []string{
 		"claims/001.json",
 		"steps/001-main/action.json",
@@ -197,16 +196,15 @@ func TestASegmentWithoutAText(t *testing.T) {
 	s.Agent, s.Prompt = "", ""
 	r, model := d.run(s, says(""))
 	require.Equal(t, []llm.Message{{Role: llm.User, Content: "A haiku."}}, model.requests[0], "no prompt is no message")
-	require.Equal(t, agent.Outcome{Status: pipeline.Completed, Iterations: 1}, d.outcome(r))
+	require.Equal(t, Outcome{Status: pipeline.Completed, Iterations: 1}, d.outcome(r))
 	require.NotContains(t, d.keys(), "steps/001-main/answer.json")
 	last := read[artifact.LastAction](d, "steps/001-main/last_action.json")
 	require.Nil(t, last.AnswerText)
 	require.Equal(t, "main", last.AgentID, "without an agent it is the step's own")
 }
 
-// What earlier steps said is shown as it was committed; a text that is not there is
-// a fault.
-func TestTheTextsOfEarlierSegments(t *testing.T) {
+// A step reads earlier texts as they were committed; a missing text is an error.
+func TestStep_history(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.run(d.step(launch("main", 0), "run-l1"), says("A frog."))
@@ -214,9 +212,9 @@ func TestTheTextsOfEarlierSegments(t *testing.T) {
 	export.History, export.Omitted = []pipeline.Ref{{Number: 1, Step: "main"}}, 2
 	_, model := d.run(d.step(export, "run-l2"), says("Exported."))
 	require.Len(t, model.requests[0], 3)
-	require.Contains(t, model.requests[0][2].Content, agent.Frame("run-l2")+" main\nA frog.\n")
+	require.Contains(t, model.requests[0][2].Content, frame("run-l2")+" main\nA frog.\n")
 	require.Contains(t, model.requests[0][2].Content, "2 earlier texts are left out")
-	require.NotEqual(t, agent.Frame("run-l1"), agent.Frame("run-l2"), "nobody can know the delimiter")
+	require.NotEqual(t, frame("run-l1"), frame("run-l2"), "the delimiter cannot be known before")
 
 	export.History = []pipeline.Ref{{Number: 7, Step: "main"}}
 	_, err := d.step(export, "run-l3").Spec(t.Context(), d.store)

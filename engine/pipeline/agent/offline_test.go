@@ -1,4 +1,4 @@
-package offline_test
+package agent
 
 import (
 	"encoding/json"
@@ -9,15 +9,14 @@ import (
 	"conclave/activities/offline"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	pipelineagent "conclave/engine/pipeline/agent"
 )
 
-// play runs a step of a pipeline under the rules of the real engine, until it ends or leaves for another step.
-func play(t *testing.T, task pipelineagent.Task) (kind, to, text string, conversation []llm.Message) {
+// play runs a step with the offline model until it ends, jumps or calls.
+func play(t *testing.T, task task) (kind, to, text string, conversation []llm.Message) {
 	t.Helper()
 	task.Most = 10
-	rules := pipelineagent.NewRules(task)
-	conversation = task.Opening()
+	rules := newRules(task)
+	conversation = task.opening()
 	for range 5 {
 		reply, err := offline.New("writer").Generate(t.Context(), llm.Request{Messages: conversation, Tools: rules.Offer()})
 		require.NoError(t, err)
@@ -27,7 +26,7 @@ func play(t *testing.T, task pipelineagent.Task) (kind, to, text string, convers
 			conversation = append(conversation, llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Content: v.Told[c.ID]})
 		}
 		if v.Action != nil {
-			var p pipelineagent.Payload
+			var p payload
 			require.NoError(t, json.Unmarshal(v.Action.Payload, &p))
 			return v.Action.Kind, p.To, p.Text, conversation
 		}
@@ -36,29 +35,29 @@ func play(t *testing.T, task pipelineagent.Task) (kind, to, text string, convers
 	return "", "", "", nil
 }
 
-func TestStep_followsEachDirectiveOnce(t *testing.T) {
+func TestOffline_followsItsPrompt(t *testing.T) {
 	t.Parallel()
-	task := pipelineagent.Task{
+	errands := task{
 		Prompt: "You write.\noffline: call lint\n  offline: jump export\n", Request: "Greet the world.", Destinations: []string{"lint", "export"},
 	}
-	kind, to, _, conversation := play(t, task)
+	kind, to, _, conversation := play(t, errands)
 	require.Equal(t, "call lint", kind+" "+to)
 
-	task.Return = &pipelineagent.Returned{Messages: conversation, Status: pipeline.Completed, Text: "3 issues"}
-	kind, to, _, conversation = play(t, task)
+	errands.Return = &returned{Messages: conversation, Status: pipeline.Completed, Text: "3 issues"}
+	kind, to, _, conversation = play(t, errands)
 	require.Equal(t, "jump export", kind+" "+to, "lint was called")
 
-	task.Return = &pipelineagent.Returned{Messages: conversation, Status: pipeline.Completed, Text: "exported"}
-	kind, _, text, _ := play(t, task)
-	require.Equal(t, pipelineagent.KindCompleted, kind)
+	errands.Return = &returned{Messages: conversation, Status: pipeline.Completed, Text: "exported"}
+	kind, _, text, _ := play(t, errands)
+	require.Equal(t, kindCompleted, kind)
 	require.Contains(t, text, "3 issues")
 	require.Contains(t, text, "Greet the world.")
 	require.Contains(t, text, "no language model was asked")
 }
 
-func TestStep_withoutDirectivesEndsWithAText(t *testing.T) {
+func TestOffline_endsWithText(t *testing.T) {
 	t.Parallel()
-	for name, task := range map[string]pipelineagent.Task{
+	for name, task := range map[string]task{
 		"none":        {Prompt: "You write."},
 		"elsewhere":   {Prompt: "offline: call nowhere", Destinations: []string{"lint"}},
 		"not offered": {Prompt: "offline: call lint", Destinations: []string{"lint"}, Deepest: true},
@@ -68,7 +67,7 @@ func TestStep_withoutDirectivesEndsWithAText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kind, _, text, _ := play(t, task)
-			require.Equal(t, pipelineagent.KindCompleted, kind)
+			require.Equal(t, kindCompleted, kind)
 			require.Contains(t, text, "Offline model")
 		})
 	}
