@@ -206,7 +206,7 @@ const (
 	maxShown = 2 << 10 // bytes of them shown in an error
 )
 
-// tail is a writer that keeps the last maxTail bytes.
+// tail is a writer that keeps at least the last maxTail bytes.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -216,8 +216,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, p[max(0, len(p)-maxTail):]...)
-	if over := len(t.kept) - maxTail; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
+	if len(t.kept) > 2*maxTail { // not at every write: a flood has very many lines
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-maxTail:]...)
 	}
 	return len(p), nil
 }

@@ -79,7 +79,7 @@ func (s *stdio) readMessages() error {
 	for noise := 0; lines.Scan(); {
 		line := bytes.TrimSpace(lines.Bytes())
 		if !bytes.HasPrefix(line, []byte("{")) {
-			fmt.Fprintf(&s.process.tail, "%s\n", line)
+			_, _ = s.process.tail.Write(append(bytes.Clone(line), '\n'))
 			if noise += len(line) + 1; noise > maxNoise {
 				return errors.New("it writes lines to standard output that are not MCP messages")
 			}

@@ -72,25 +72,9 @@ func New(o Options) (*Client, error) {
 	case o.Model == "":
 		return nil, fmt.Errorf("no model named for %s; set model", base.Host)
 	}
-	for _, name := range reserved() {
-		if _, ok := o.Params[name]; ok {
-			return nil, fmt.Errorf("params of model %s contain %q, which is not a parameter to set; remove it", o.Model, name)
-		}
-	}
-	if _, err := json.Marshal(o.Params); err != nil {
-		return nil, fmt.Errorf("params of model %s cannot be written as JSON: %w", o.Model, err)
-	}
-	params := maps.Clone(o.Params)
-	wanted := streamPart | usagePart | thoughtsPart | imagesPart
-	if value, ok := params["stream"]; ok {
-		streams, ok := value.(bool)
-		if !ok {
-			return nil, fmt.Errorf("stream in params of model %s is neither true nor false", o.Model)
-		}
-		if !streams {
-			wanted &^= streamPart | usagePart
-		}
-		delete(params, "stream")
+	params, wanted, err := o.parameters()
+	if err != nil {
+		return nil, err
 	}
 	return &Client{
 		chat: sdk.NewChatCompletionService(
@@ -103,6 +87,31 @@ func New(o Options) (*Client, error) {
 		server: server{o.BaseURL, o.Model}, wanted: wanted,
 		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
 	}, nil
+}
+
+// parameters validates the params, and returns them without stream, with the parts
+// of requests that follow from it.
+func (o Options) parameters() (map[string]any, parts, error) {
+	for _, name := range reserved() {
+		if _, ok := o.Params[name]; ok {
+			return nil, 0, fmt.Errorf("params of model %s contain %q, which is not a parameter to set; remove it", o.Model, name)
+		}
+	}
+	if _, err := json.Marshal(o.Params); err != nil {
+		return nil, 0, fmt.Errorf("params of model %s cannot be written as JSON: %w", o.Model, err)
+	}
+	params := maps.Clone(o.Params)
+	wanted := streamPart | usagePart | thoughtsPart | imagesPart
+	value, set := params["stream"]
+	streams, ok := value.(bool)
+	switch {
+	case set && !ok:
+		return nil, 0, fmt.Errorf("stream in params of model %s is neither true nor false", o.Model)
+	case set && !streams:
+		wanted &^= streamPart | usagePart
+	}
+	delete(params, "stream")
+	return params, wanted, nil
 }
 
 // reserved lists the request fields that belong to the client; n would change the
