@@ -40,8 +40,8 @@ func TestRule14_StreakAndAutoStop(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(commands), "the first of a new row")
 }
 
-// 14. Seed 001: "streak resets when agent observes unseen external updates", also
-// those that reach it while it works.
+// 14. Seed 001: "streak resets when agent observes unseen external updates", including
+// updates that reach a running step.
 func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
 	t.Parallel()
 	for _, heard := range []bool{true, false} {
@@ -55,14 +55,14 @@ func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
 			e.Seen, _ = p.told(e.Launch)
 		}
 		p.batch(e)
-		// In either case b's answer was something new, at once or with the next step.
+		// Either way b's answer was news, at once or with the next step.
 		require.Equal(t, map[bool]int{true: 1, false: 0}[heard], p.state.Agents[0].Streak, heard)
 		require.Nil(t, p.state.View().Agents[0].Stop)
 	}
 }
 
-// 14. Seed 001, limits: "max_new_answers_global"; at it, everybody in decomposition is
-// stopped, and the session goes on to its presenter.
+// 14. Seed 001, limits: "max_new_answers_global": at the limit every agent in
+// decomposition is stopped, and the session goes on to its presenter.
 func TestRule14_GlobalLimitStopsEveryAgent(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 2 }, "a", "b"))
@@ -73,8 +73,8 @@ func TestRule14_GlobalLimitStopsEveryAgent(t *testing.T) {
 	}
 }
 
-// 14. In rounds nobody is stopped while others of the wave still work: what they bring
-// may be something new.
+// 14. In rounds no agent is stopped while a step of the wave runs, since the step may
+// bring it news.
 func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b")
@@ -89,7 +89,7 @@ func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 	require.NotNil(t, p.state.View().Agents[0].Stop, "nobody waits for a wave; b's answer wakes it up")
 }
 
-// 14. Nor while one of them goes on with its step.
+// 14. No agent is stopped while a resumed step runs.
 func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b"))
@@ -99,16 +99,15 @@ func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
 	require.Nil(t, p.state.View().Agents[0].Stop)
 }
 
-// 14. A step that may answer keeps its place under the global limit; the others can
-// always stop.
+// 14. A step that may answer reserves its place under the global limit; other steps
+// can always stop.
 func TestRule14_StopIsAlwaysOffered(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 1 }, "a", "b"))
 	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": stopOnly}, offers(p.drain()))
 }
 
-// 45. Whoever was stopped by the session was not asked: the presenter is not told of it
-// as if it were that agent's word.
+// 45. The brief omits the stops by the session, since they are not the agents' own.
 func TestRule45_StopsByTheSessionAreNotInTheBrief(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b"))
@@ -123,7 +122,7 @@ func TestRule45_StopsByTheSessionAreNotInTheBrief(t *testing.T) {
 	require.Equal(t, []c.StopNote{{Number: 1, Status: c.Complete, Summary: "a's part"}}, l.Brief.Stops)
 }
 
-// joining is a team of three that has stopped on its parts: c joins them.
+// joining plays a team of three until every part has a stop and c joins them.
 func joining(t *testing.T, set func(*c.Config)) *player {
 	t.Helper()
 	p := answered(teamWith(func(o *c.Config) { o.Mode = c.Decomposition; set(o) }, "a", "b", "c"))
@@ -132,9 +131,9 @@ func joining(t *testing.T, set func(*c.Config)) *player {
 	return p
 }
 
-// 44. Seed 001, finalization: "decomposition mode -> configured presenter (or fallback)":
-// one part is no answer to the query, so the next joins them when the presenter fails,
-// whatever happens to agents that fail elsewhere.
+// 44. Seed 001, finalization: "decomposition mode -> configured presenter (or
+// fallback)": one part does not answer the query, so the next agent joins the parts if
+// the presenter fails.
 func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []c.OnAgentFailure{c.FailureContinue, c.FailureFail} {
@@ -169,8 +168,8 @@ func TestRule44_SubstitutePresenter(t *testing.T) {
 	require.Equal(t, "a", theLaunch(t, p.batch(p.fail("c"))).Agent)
 }
 
-// 45. Only when nobody is left the part that is there stands, and the timeline says
-// that it is no more than that.
+// 45. If no agent is left, the existing part stands, and the timeline says that the
+// parts were not joined.
 func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 	t.Parallel()
 	p := joining(t, func(*c.Config) {})
@@ -187,8 +186,8 @@ func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 	}, texts(p.state, seq))
 }
 
-// 45. A step that ended without failing has had its say, and what there is stands; with
-// the last of the money spent nobody could be launched.
+// 45. If the presenting step ends without failing, or the budget is spent, no other
+// agent presents and the existing part stands.
 func TestRule45_NoSubstituteOutsideDecomposition(t *testing.T) {
 	t.Parallel()
 	last := "refused: c came to no final word; the parts were not joined, what there is stands"
@@ -203,7 +202,7 @@ func TestRule45_NoSubstituteOutsideDecomposition(t *testing.T) {
 	require.Contains(t, texts(p.state, 0), last)
 }
 
-// 44. A session that is parked for its presenter waits for it: nobody stands in.
+// 44. A session that is parked for its presenter waits for it.
 func TestRule44_ParkedForThePresenterOfTheParts(t *testing.T) {
 	t.Parallel()
 	p := joining(t, parking)
@@ -213,8 +212,8 @@ func TestRule44_ParkedForThePresenterOfTheParts(t *testing.T) {
 	require.NotEmpty(t, l.ResumeFrom)
 }
 
-// 46. "The same agent then judges the final answer": whoever stood in; and when nobody
-// judges, what was joined stands.
+// 46. "The same agent then judges the final answer": the substitute judges, too;
+// without a judgement the joined answer stands.
 func TestRule46_SubstituteJudges(t *testing.T) {
 	t.Parallel()
 	p := joining(t, restartable)

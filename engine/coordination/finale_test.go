@@ -9,8 +9,8 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// agreed is a session whose agents have answered and, where there is a vote, voted
-// for the first of them, which is a consensus; and what followed.
+// agreed plays a session until its agents have answered and, where they vote, voted
+// for the first of them. It returns the commands of the consensus.
 func agreed(config c.Config) (*player, []c.Command) {
 	p := answered(config)
 	for _, id := range config.Agents {
@@ -23,7 +23,8 @@ func agreed(config c.Config) (*player, []c.Command) {
 
 // 44. Seed 001, finalization: "Presenter selected (vote winner or configured
 // decomposition presenter)"; "skip_final_presentation can short-circuit the extra
-// presentation LLM call in compatible modes". Nobody presents where it says "".
+// presentation LLM call in compatible modes". An empty presenter means no
+// presentation.
 func TestRule44_Presenter(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -58,7 +59,7 @@ func TestRule44_Presenter(t *testing.T) {
 	}
 }
 
-// 44. Of those that have not failed: the next in line presents.
+// 44. A failed presenter is replaced by the next candidate.
 func TestRule44_PresenterHasFailed(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Strategy, o.Presenter = c.Synthesize, "c" }, "a", "b", "c"))
@@ -78,8 +79,7 @@ func TestRule44_PresenterHasFailed(t *testing.T) {
 	require.Nil(t, d.Final, "nobody speaks for a winner that has failed")
 }
 
-// 44. DESIGN: a forced decision is for want of time, money or steps; nothing is left to
-// present it with.
+// 44. DESIGN: a forced decision lacks the time, money or steps to present it.
 func TestRule44_ForcedDecisionsAreNotPresented(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *c.Config) {
@@ -100,7 +100,8 @@ func TestRule44_ForcedDecisionsAreNotPresented(t *testing.T) {
 }
 
 // 45. Seed 001: "Presenter runs with final-presentation instructions and
-// new_answer-only workflow tool"; the synthesize strategy is told what won and why.
+// new_answer-only workflow tool"; with synthesize, its brief names the winner and the
+// reasons.
 func TestRule45_ThePresentersLaunch(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) {
@@ -130,7 +131,8 @@ func TestRule45_ThePresentersLaunch(t *testing.T) {
 	require.Equal(t, c.Shown{Agent: "c", Number: 3, Label: "agent3.final", Step: 3}, *d.Final)
 }
 
-// 45. Seed 001: decomposition's presenter is given how the owners of the parts stopped.
+// 45. Seed 001: the brief of decomposition's presenter has the stops of the owners of
+// the parts.
 func TestRule45_DecompositionsPresenter(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "b", "a"))
@@ -147,7 +149,7 @@ func TestRule45_DecompositionsPresenter(t *testing.T) {
 }
 
 // 45. Seed 001: "submitted snapshots are never overwritten by incomplete in-flight
-// workspace content"; whatever the presenting step comes to, the winning answer stands.
+// workspace content": without a presented answer the winning answer stands.
 func TestRule45_FailedPresentation(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(p *player) c.Event{
@@ -171,8 +173,8 @@ func TestRule45_FailedPresentation(t *testing.T) {
 	}
 }
 
-// 45. DESIGN: with park the session waits, visibly, also for its presenter, and goes on
-// with the presenting step.
+// 45. DESIGN: with park the session also waits for its presenter, and goes on with the
+// presenting step.
 func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy, o.OnAgentFailure = c.WinnerPresent, c.FailurePark }, "a", "b"))
@@ -186,7 +188,7 @@ func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	require.Equal(t, "agent1.final", decision(t, p.batch(p.answer("a"))).Final.Label)
 }
 
-// 45. Paused, the presenting step goes on later as well.
+// 45. A paused presenting step goes on after the pause.
 func TestRule45_PresentingIsPaused(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
@@ -213,7 +215,7 @@ func TestRule46_Evaluation(t *testing.T) {
 	require.Equal(t, c.Consensus, decision(t, p.batch(p.evaluate("a", false))).Status)
 }
 
-// 46. The same agent judges what it presented; without restarts nobody judges.
+// 46. The presenter judges its own answer; without restarts there is no judgement.
 func TestRule46_ThePresenterJudges(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy, o.Presenter, o.MaxRestarts = c.Synthesize, "b", 1 }, "a", "b"))
@@ -248,8 +250,8 @@ func TestRule46_FailedEvaluation(t *testing.T) {
 	}
 }
 
-// 48. DESIGN: a forced decision "is taken, marked as such", with what is there: the
-// presented answer, or else the winning one.
+// 48. DESIGN: a forced decision "is taken, marked as such": with the presented answer,
+// or else the winning one.
 func TestRule48_ForcedInTheFinale(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *c.Config) { o.Strategy, o.MaxRestarts = c.WinnerPresent, 1 }, "a", "b")
@@ -268,7 +270,7 @@ func TestRule48_ForcedInTheFinale(t *testing.T) {
 	require.Equal(t, "agent1.final", d.Final.Label)
 }
 
-// 48. The budget is no hurry once there is a decision: it stands as it is.
+// 48. A spent budget leaves an existing decision as it is.
 func TestRule48_BudgetSpentInTheFinale(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy, o.MaxRestarts, o.Budget.Tokens = c.WinnerPresent, 1, 10 }, "a", "b"))
@@ -277,9 +279,9 @@ func TestRule48_BudgetSpentInTheFinale(t *testing.T) {
 	require.Equal(t, "agent1.final", d.Final.Label)
 }
 
-// 47. Seed 001: "optional post-evaluation/restart decision": answers, votes and stops of
-// the earlier attempt count no longer, steps and labels count on, and every step is told
-// what it came to and whose commit says why that will not do.
+// 47. Seed 001: "optional post-evaluation/restart decision": answers, votes and stops
+// of the earlier attempt no longer count, steps and labels go on, and every step is
+// told the attempt's answer and whose commit has the reason.
 func TestRule47_BeginAgain(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.MaxRestarts, o.MaxStepsPerAgent = 2, 2 }, "a", "b"))
@@ -311,7 +313,7 @@ func TestRule47_BeginAgain(t *testing.T) {
 }
 
 // 47. "bounded by max_orchestration_restarts": the attempt after the last restart is
-// not judged, and a team that is never content comes to an end.
+// not judged, so a team that always rejects its answer ends.
 func TestRule47_AttemptsAreBounded(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.MaxRestarts = 3 }, "a", "b"))
@@ -327,8 +329,8 @@ func TestRule47_AttemptsAreBounded(t *testing.T) {
 	require.Equal(t, "agent1.4", p.state.Decision().WinnerLabel)
 }
 
-// 47. Seed 001, snapshot preservation: what was submitted is never overwritten by what
-// is incomplete. If the new attempt comes to nothing, what the last one decided stands.
+// 47. Seed 001, snapshot preservation: an incomplete attempt never overwrites a
+// submitted answer: the last decision stands.
 func TestRule47_TheEarlierAnswerIsNeverLost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -361,8 +363,8 @@ func TestRule47_TheEarlierAnswerIsNeverLost(t *testing.T) {
 	}
 }
 
-// 47. Nor is it when the second attempt ends split, or with every part blocked: it is
-// not presented a second time out of nothing.
+// 47. The earlier answer also stands, and is not presented again, if the second
+// attempt ends split or with every part blocked.
 func TestRule47_SplitOrBlockedAttemptKeepsTheEarlierAnswer(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.OnSplit, o.MaxRestarts = c.SplitFail, 1 }, "a", "b"))
@@ -381,7 +383,7 @@ func TestRule47_SplitOrBlockedAttemptKeepsTheEarlierAnswer(t *testing.T) {
 	require.Equal(t, "agent2.final", d.Final.Label)
 }
 
-// 47. But an answer of the new attempt is one: it has not come to nothing.
+// 47. An answer of the new attempt replaces the earlier one.
 func TestRule47_NewAnswerWins(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(restartable, "a", "b"))

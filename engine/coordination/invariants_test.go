@@ -8,14 +8,14 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// invariants hold of every session, whatever the rules make of it in detail. They are
-// judged by what went in and came out.
+// invariants hold in every session, independently of the rules. They compare events
+// and commands only.
 type invariants struct {
 	launched  map[c.LaunchID]bool
 	cancelled map[c.LaunchID]bool
 	epoch     int
 
-	// what gives the session more steps than its limits: asked for from outside
+	// requests from outside that allow steps beyond the limits
 	suspended, retried int
 }
 
@@ -23,7 +23,7 @@ func newInvariants() *invariants {
 	return &invariants{launched: map[c.LaunchID]bool{}, cancelled: map[c.LaunchID]bool{}}
 }
 
-// observe counts what is about to be stepped.
+// observe counts the next event.
 func (l *invariants) observe(s *session, e c.Event) {
 	switch e := e.(type) {
 	case c.Suspended:
@@ -37,10 +37,10 @@ func (l *invariants) observe(s *session, e c.Event) {
 	}
 }
 
-// bound is on the launches of a session, by rules 9, 24, 25 and 47: in every
-// attempt each agent's steps, a restart for every answer of its peers, and the
-// final answer, tried by everybody at most, and its judgement; and what people
-// and workers ask for again.
+// bound returns the highest number of launches by rules 9, 24, 25 and 47: in every
+// attempt the agents' steps, a restart for every answer of a peer, and a final answer
+// by every agent and its judgement; and the steps that people and workers ask to
+// repeat.
 func (l *invariants) bound(s *session) int {
 	k := s.oracle.config
 	n := len(k.Agents)
@@ -48,7 +48,7 @@ func (l *invariants) bound(s *session) int {
 	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried
 }
 
-// past is what the invariants need to know of the moment before a Drain.
+// past is the state before a Drain, as far as the invariants need it.
 type past struct {
 	done    bool
 	running []string
@@ -69,7 +69,7 @@ func (l *invariants) before(s *session) past {
 	}
 }
 
-// check holds one Drain to the invariants.
+// check compares the commands of one Drain with the invariants.
 func (l *invariants) check(t require.TestingT, s *session, before past, commands []c.Command) {
 	if before.done {
 		require.Empty(t, commands, "nothing follows a decision")
@@ -105,8 +105,7 @@ func (l *invariants) check(t require.TestingT, s *session, before past, commands
 	require.True(t, s.state.Held() || len(s.runningIDs()) > 0, "not done, not held, and nothing runs (rule 52)")
 }
 
-// checkRecord says that what is on the ledger was possible when it came there,
-// and keeps the limits.
+// checkRecord requires that a ledger entry was possible and within the limits.
 func (l *invariants) checkRecord(t require.TestingT, s *session, entry c.Accepted) {
 	k := s.oracle.config
 	earlier := s.ledger[:entry.Seq-1]
@@ -177,7 +176,7 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 	require.True(t, k.AnswersGlobal == 0 || o.total()+may <= k.AnswersGlobal, "more may answer than there are answers left")
 }
 
-// checkAllowances is rule 34: equal shares, and nothing promised that is not there.
+// checkAllowances is rule 34: equal shares, and nothing granted twice.
 func (l *invariants) checkAllowances(t require.TestingT, s *session, together []c.Launch) {
 	if len(together) == 0 {
 		return
@@ -197,7 +196,7 @@ func (l *invariants) checkAllowances(t require.TestingT, s *session, together []
 	}
 }
 
-// checkDecision says that there is a winner, with an answer, if there can be one.
+// checkDecision requires a winner with an answer, if there is an answer.
 func (l *invariants) checkDecision(t require.TestingT, s *session, d c.Decision) {
 	require.Equal(t, d.Status == c.FailedAll, d.Winner == "", "a failed session, and no other, is without a winner")
 	require.Equal(t, d.Status == c.FailedAll, d.Cause != "")

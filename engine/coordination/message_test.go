@@ -8,8 +8,8 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// 14. DESIGN: "Human messages (say) are news". Whoever has not heard one is asked, at a
-// limit, too: at the global one it may only stop, and has heard it then, whatever it does.
+// 14. DESIGN: "Human messages (say) are news". An agent with an unread message is
+// launched, even at a limit: at the global limit it may only stop.
 func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b", "c"))
@@ -22,7 +22,7 @@ func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
 	require.Equal(t, c.Present, l.Purpose, "now that a has heard it")
 }
 
-// 14. The same of an agent that was stopped by the session: a message wakes it up.
+// 14. A message also launches an agent that the session has stopped.
 func TestRule14_MessagesWakeStoppedAgents(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) {
@@ -33,8 +33,8 @@ func TestRule14_MessagesWakeStoppedAgents(t *testing.T) {
 	require.Equal(t, map[string][]c.Action{"a": answerOrStop}, offers(p.batch(c.Said{Text: "mind the gap"})))
 }
 
-// 14. "streak resets when agent observes unseen external updates": a message is one, at
-// a launch or on the way.
+// 14. "streak resets when agent observes unseen external updates", by a message, too,
+// at a launch or during a step.
 func TestRule14_AMessageEndsAStreak(t *testing.T) {
 	t.Parallel()
 	twoInARow := teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 2 }, "a", "b")
@@ -62,7 +62,8 @@ func TestRule14_AMessageEndsAStreak(t *testing.T) {
 	}
 }
 
-// 14. Also at the launch of a step that takes the place of one that was suspended.
+// 14. A message also ends a streak at the launch of a step that replaces a suspended
+// one.
 func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	t.Parallel()
 	one := 1
@@ -78,9 +79,8 @@ func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	require.Zero(t, p.state.Agents[0].Streak)
 }
 
-// 15, 18. DESIGN: "Human messages (say) are news". Where nobody votes, an answer that
-// knows nothing of one is given again; whoever the message is not for is left alone, and
-// so is whoever has heard it.
+// 15, 18. DESIGN: "Human messages (say) are news". Where nobody votes, an agent with
+// an unread message answers again; other agents are not launched.
 func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 	t.Parallel()
 	for _, pacing := range []c.Pacing{c.Rounds, c.Continuous} {
@@ -97,8 +97,8 @@ func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 	}
 }
 
-// 15, 18. A limit that leaves it no answer, or no step, is respected, and what is owed
-// has been given: the session is presented as if nothing had been said.
+// 15, 18. A message does not lift a limit of answers or steps, and an answer is all
+// that is owed: the session is presented as without the message.
 func TestRule18_NoAnswerLeftForAMessage(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*c.Config){
@@ -122,7 +122,7 @@ func TestRule18_NoAnswerLeftForAMessage(t *testing.T) {
 	}
 }
 
-// 11. The last place under the global limit goes to whoever is configured first.
+// 11. The last place under the global limit goes to the agent configured first.
 func TestRule18_OneAnswerLeftForAMessage(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.SkipVoting, o.AnswersGlobal = true, 3 }, "a", "b"))
@@ -131,8 +131,8 @@ func TestRule18_OneAnswerLeftForAMessage(t *testing.T) {
 	require.Equal(t, c.Presented, decision(t, p.batch(p.answer("a"))).Status)
 }
 
-// What people say to a team that does not vote is no more than what it owes: who has
-// answered has done its part, though it is asked once more.
+// 15. An agent that has answered owes nothing for a message, though it is launched
+// once more.
 func TestRule18_MessagesAreNotOwed(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.SkipVoting = true }, "a", "b"))
@@ -143,7 +143,7 @@ func TestRule18_MessagesAreNotOwed(t *testing.T) {
 }
 
 // 26. DESIGN: "Human messages (say) are news". After the decision they reach the
-// presenter, and leave the votes what they were.
+// presenter and leave votes fresh.
 func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
@@ -157,7 +157,8 @@ func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 2}, p.state.View().Votes)
 }
 
-// 26. The same of stops, and whoever stands in for the presenter hears it, too.
+// 26. After the decision stops stay fresh, and a substitute presenter receives the
+// message, too.
 func TestRule26_StopsStandAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p := joining(t, func(*c.Config) {})
@@ -168,7 +169,7 @@ func TestRule26_StopsStandAfterTheDecision(t *testing.T) {
 	require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
 }
 
-// 26. When the team begins again, what was said meanwhile counts like everything else.
+// 26. When the team begins again, messages from the finale count like others.
 func TestRule26_SaidBeforeBeginningAgain(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(restartable, "a", "b"))

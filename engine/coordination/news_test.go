@@ -41,8 +41,8 @@ func TestRule22_OneRingForABatch(t *testing.T) {
 	require.Empty(t, rings(p.drain()), "nothing is told twice")
 }
 
-// 22. DESIGN: the doorbell costs "one event per change": it is not rung when nobody
-// who works has anything from it.
+// 22. DESIGN: the doorbell costs "one event per change": it does not ring without news
+// for a running step.
 func TestRule22_NoRingWithoutNews(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -94,7 +94,7 @@ func TestRule22_Directives(t *testing.T) {
 	require.Equal(t, []c.Directive{c.Ending}, directive(c.TimeUp{}))
 }
 
-// 22. When nobody works there is nobody to be told.
+// 22. Without a running step there is no ring.
 func TestRule22_NoRingWithoutARunningStep(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a"))
@@ -102,7 +102,7 @@ func TestRule22_NoRingWithoutARunningStep(t *testing.T) {
 	require.Empty(t, rings(p.batch(c.Finish{})))
 }
 
-// 23. What reaches a step while it works.
+// 23. The updates that may reach a running step.
 func TestRule23_Updates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -143,8 +143,8 @@ func TestRule23_Updates(t *testing.T) {
 	}
 }
 
-// 23. Seed 001: "Non-peer runtime payloads can also inject: runtime human input":
-// whatever the settings, and whether or not the agent has an answer.
+// 23. Seed 001: "Non-peer runtime payloads can also inject: runtime human input": with
+// every setting, and before an agent's first answer.
 func TestRule23_MessagesReachEveryStep(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -154,7 +154,7 @@ func TestRule23_MessagesReachEveryStep(t *testing.T) {
 }
 
 // 24. Seed 001: "vote-only mode forces restart instead of mid-stream injection so vote
-// options/tool schema refresh correctly". Such a restart is none of the agent's steps.
+// options/tool schema refresh correctly". Such a restart is not counted as a step.
 func TestRule24_RestartForNewsIsFree(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Updates, o.MaxStepsPerAgent = c.Restart, 3 }, "a", "b"))
@@ -166,8 +166,8 @@ func TestRule24_RestartForNewsIsFree(t *testing.T) {
 	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status)
 }
 
-// 24. Seed 003, success criteria: "No infinite loops (existing limits apply)". A step
-// that restarts without anything new has ended without an action.
+// 24. Seed 003, success criteria: "No infinite loops (existing limits apply)". A
+// restart without news has ended without an action.
 func TestRule24_RestartsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Updates = c.Restart }, "a", "b"))
@@ -178,7 +178,7 @@ func TestRule24_RestartsAreBounded(t *testing.T) {
 	require.Equal(t, c.Limit, p.state.Decision().Status)
 }
 
-// 24. The agent's own answers are no reason to restart: it gives one a step at most.
+// 24. An agent's own answer is not news: a step has at most one.
 func TestRule24_OneRestartForOneAnswer(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Updates, o.MaxStepsPerAgent = c.Restart, 3 }, "a", "b"))

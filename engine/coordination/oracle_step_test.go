@@ -9,7 +9,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// take writes into the book what happened.
+// take writes an event into the book.
 func (o *oracle) take(event c.Event) {
 	switch e := event.(type) {
 	case nil:
@@ -32,7 +32,7 @@ func (o *oracle) force(status c.Status) {
 	}
 }
 
-// senseless is rule 29, for each request.
+// senseless is rule 29.
 func (o *oracle) senseless(event c.Event) bool {
 	if o.over != nil {
 		return true
@@ -84,7 +84,7 @@ func (o *oracle) obey(event c.Event) {
 	}
 }
 
-// write puts a line into the book.
+// write adds a line to the book.
 func (o *oracle) write(l line) {
 	if !l.silent {
 		l.Seq = len(o.ledger()) + 1
@@ -124,7 +124,7 @@ func (o *oracle) takeEnd(event c.Event) {
 	}
 }
 
-// end is what the ends of steps have in common.
+// end has the common fields of the events that end a step.
 type end struct {
 	launch c.LaunchID
 	step   int
@@ -202,8 +202,7 @@ func (o *oracle) takeAction(agent string, run *c.Launch, event c.Event, before i
 	}
 }
 
-// shows says whether the step was shown that answer, or a newer one, at its
-// launch.
+// shows reports whether the step was shown that answer, or a newer one, at its launch.
 func shows(run *c.Launch, answer c.Shown) bool {
 	return slices.ContainsFunc(run.Shown, func(s c.Shown) bool { return s.Agent == answer.Agent && s.Step >= answer.Step })
 }
@@ -214,8 +213,7 @@ func (o *oracle) fail(agent string, run *c.Launch, e c.Failed) {
 	m.rest, m.token = run, e.Token
 }
 
-// believe is rule 17. What the step's agent was told on the way, by peers or by
-// people, ends a row of answers.
+// believe is rule 17. News that reached the step ends a streak of answers.
 func (o *oracle) believe(agent string, claims []c.Seen, heard int) []c.Seen {
 	m := o.members[agent]
 	var seen []c.Seen
@@ -246,7 +244,7 @@ func (o *oracle) believe(agent string, claims []c.Seen, heard int) []c.Seen {
 	return seen
 }
 
-// kept is what is kept of a text: valid, and its first 280 characters.
+// kept returns the first 280 characters of a text as valid UTF-8.
 func kept(text string) string {
 	runes := []rune(strings.ToValidUTF8(text, string(utf8.RuneError)))
 	return string(runes[:min(len(runes), 280)])
@@ -254,8 +252,8 @@ func kept(text string) string {
 
 func (o *oracle) believeHeard(claim int) int { return max(0, min(claim, len(o.said))) }
 
-// revision is which of the target's answers a vote is for (rule 7). The answers
-// of earlier attempts are still its own, by name.
+// revision returns the label of the target's answer that a vote names (rule 7).
+// Answers of earlier attempts keep their labels.
 func (o *oracle) revision(target line, named string, seen []c.Seen) string {
 	for _, a := range o.answers(target.Agent, 0) {
 		if a.Label == named {
@@ -313,7 +311,7 @@ func (o *oracle) afterPresenting() string {
 	return "over"
 }
 
-// final is what a decision comes to.
+// final returns the answer of a decision.
 func (o *oracle) final(d c.Decision) c.Shown {
 	if d.Final != nil {
 		return *d.Final

@@ -9,13 +9,11 @@ import (
 	"conclave/engine/llm"
 )
 
-// oracle is a second reading of the package comment, as somebody with a pencil
-// would follow it: everything accepted is a line in a book, and what follows
-// from it is found by reading the book again from the beginning. It shares
-// nothing with the package but the types of its seams.
-//
-// It is in three files: this one knows what the book says, oracle_step_test.go writes
-// into it what happened, oracle_drain_test.go says what the next Drain must give.
+// oracle is a second implementation of the package comment, which reads every accepted
+// action as a line of a book and derives all facts by reading the book again from its
+// first line. It shares only the exported types with the package. This file derives
+// facts, oracle_step_test.go adds lines, and oracle_drain_test.go predicts the next
+// Drain.
 type oracle struct {
 	config c.Config // as Start reads it
 
@@ -36,8 +34,7 @@ type oracle struct {
 	over          *c.Decision
 }
 
-// line is one accepted action, or a stop by the session itself, which is not on
-// the ledger.
+// line is one accepted action, or a stop by the session, which is not in the ledger.
 type line struct {
 	c.Accepted
 	heard  int
@@ -46,7 +43,7 @@ type line struct {
 	silent bool   // not on the ledger
 }
 
-// member is what the book does not say of an agent.
+// member has the facts about an agent that are not in the book.
 type member struct {
 	runs      *c.Launch
 	cancelled bool
@@ -95,7 +92,7 @@ func (o *oracle) number(agent string) int {
 
 func (o *oracle) byNumber() []string { return slices.Sorted(slices.Values(o.config.Agents)) }
 
-// ledger is the book without what the session wrote for itself.
+// ledger returns the book without stops by the session.
 func (o *oracle) ledger() []c.Accepted {
 	var ledger []c.Accepted
 	for _, l := range o.book {
@@ -106,7 +103,7 @@ func (o *oracle) ledger() []c.Accepted {
 	return ledger
 }
 
-// answers are the agent's answers, from a line of the book on.
+// answers returns the agent's answers from a line of the book on.
 func (o *oracle) answers(agent string, from int) []line {
 	var answers []line
 	for _, l := range o.book[from:] {
@@ -156,7 +153,7 @@ func (o *oracle) messages(agent string) []c.Message {
 	return messages
 }
 
-// standing is the agent's vote or stop: its last action of this attempt, unless
+// standing returns the agent's vote or stop: its last action of this attempt, unless
 // it has failed since.
 func (o *oracle) standing(agent string) *line {
 	var last *line
@@ -188,8 +185,8 @@ func (o *oracle) stale(agent string, l *line) bool {
 	return o.unheard(agent, l.heard)
 }
 
-// unheard says whether something was said to the agent since, before the team
-// decided.
+// unheard reports whether there is an unread message to the agent from before the
+// decision.
 func (o *oracle) unheard(agent string, heard int) bool {
 	counted := len(o.said)
 	if o.closing != nil {
@@ -217,7 +214,7 @@ func (o *oracle) parked() bool {
 	return o.config.OnAgentFailure == c.FailurePark && len(o.active()) < len(o.config.Agents)
 }
 
-// voting is rule 15: whether anybody votes.
+// voting is rule 15.
 func (o *oracle) voting() bool {
 	k := o.config
 	if k.Mode == c.Decomposition || k.SkipVoting {
@@ -234,8 +231,8 @@ func (o *oracle) owes(agent string) bool {
 	return o.given(agent) == 0
 }
 
-// due is rule 18: who owes something, and, where an answer is all that is owed,
-// who has one that knows nothing of what was said, and may give another.
+// due is rule 18: agents that owe something or, where nobody votes, have an unread
+// message and may answer again.
 func (o *oracle) due(agent string) bool {
 	k := o.config
 	if o.owes(agent) || o.voting() || k.Mode == c.Decomposition {
@@ -262,8 +259,8 @@ func (o *oracle) deferring() bool {
 	})
 }
 
-// over the cap is rule 12: whether an answer of agent would lead one of the
-// peers by more than the cap.
+// over is rule 12: one more answer would put agent over the cap against one of the
+// peers.
 func (o *oracle) leads(agent string, peers []string) bool {
 	if o.config.LeadCap == nil || o.given(agent) == 0 {
 		return false
@@ -273,8 +270,7 @@ func (o *oracle) leads(agent string, peers []string) bool {
 	})
 }
 
-// working are the agents that work or will: those that run, those that have to
-// go on, and those of rule 18.
+// working returns the agents that run or can be launched: those of rules 18 and 21.
 func (o *oracle) working() []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		m := o.members[a]
@@ -283,7 +279,7 @@ func (o *oracle) working() []string {
 	})
 }
 
-// offered is rules 11 to 14, for an agent launched beside others.
+// offered is rules 11 to 14 for an agent that is launched together with others.
 func (o *oracle) offered(agent string, beside []string) []c.Action {
 	k := o.config
 	reserved := 0
@@ -310,7 +306,7 @@ func (o *oracle) offered(agent string, beside []string) []c.Action {
 	return offered
 }
 
-// peersNew says whether peers have answers that the agent's last step was not
+// peersNew reports whether peers have answers that the agent's last step was not
 // shown.
 func (o *oracle) peersNew(agent string) bool {
 	return slices.ContainsFunc(o.shown(), func(s c.Shown) bool {
@@ -324,7 +320,7 @@ func (o *oracle) news(agent string) bool {
 	return !m.ran || o.peersNew(agent) || o.unheard(agent, m.heard)
 }
 
-// count is how many votes for target satisfy.
+// count returns the number of votes for target that satisfy a condition.
 func (o *oracle) count(target string, satisfy func(voter string, vote *line) bool) int {
 	n := 0
 	for _, voter := range o.config.Agents {
@@ -349,7 +345,7 @@ func (o *oracle) tally() []c.Count {
 	return counts
 }
 
-// majority is more than half of N.
+// majority returns the target with more than half of N.
 func (o *oracle) majority() string {
 	for _, target := range o.config.Agents {
 		if o.freshVotes(target)*2 > len(o.active()) {
@@ -375,8 +371,7 @@ func (o *oracle) forcedChoice() string {
 	})
 }
 
-// elect finds the agent with an answer that scores highest, the first
-// configured of equals.
+// elect returns the agent with the highest score, the first configured of equals.
 func (o *oracle) elect(score func(agent string, answer line) []int) string {
 	best, top := "", []int(nil)
 	for _, agent := range o.config.Agents {
@@ -400,7 +395,7 @@ func (o *oracle) cost() llm.Usage {
 	return sum
 }
 
-// left is what of the budget is neither spent nor promised.
+// left returns the part of the budget that is neither spent nor granted.
 func (o *oracle) left() c.Allowance {
 	cost, budget := o.cost(), o.config.Budget
 	left := c.Allowance{}
@@ -418,7 +413,7 @@ func (o *oracle) left() c.Allowance {
 	return left
 }
 
-// affords says whether something is left for another step.
+// affords reports whether the budget leaves an allowance for another step.
 func (o *oracle) affords() bool {
 	left, budget := o.left(), o.config.Budget
 	return (budget.Tokens == 0 || left.Tokens > 0) && (budget.USD == 0 || left.USD > 0)
@@ -430,7 +425,7 @@ func (o *oracle) spent() bool {
 		budget.USD > 0 && known(cost) >= budget.USD
 }
 
-// known is what is known of a cost.
+// known returns the known part of a cost.
 func known(u llm.Usage) float64 {
 	if u.TotalUSD != nil {
 		return *u.TotalUSD

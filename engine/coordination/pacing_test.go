@@ -10,8 +10,9 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// 18. Seed 000: "Stale voters + new answerers re-launch": a stale vote, no vote and an
-// answer are something to go on with, a fresh vote is not. Configured order.
+// 18. Seed 000: "Stale voters + new answerers re-launch": agents with a stale vote,
+// without a vote or with an answer only are launched, in configured order; agents with
+// a fresh vote are not.
 func TestRule18_WhoIsLaunched(t *testing.T) {
 	t.Parallel()
 	p := answered(team("d", "c", "b", "a"))
@@ -20,8 +21,8 @@ func TestRule18_WhoIsLaunched(t *testing.T) {
 	require.Equal(t, []string{"c", "b"}, launched(commands), "a stale vote and no vote; fresh votes are left alone")
 }
 
-// 18. Seed 000: "ALL agents have completed their current step" with a stop, in
-// decomposition, as with a vote.
+// 18. Seed 000: "ALL agents have completed their current step": in decomposition with
+// a stop.
 func TestRule18_FreshStopIsNotLaunched(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -75,8 +76,8 @@ func TestRule20_News(t *testing.T) {
 	require.Equal(t, []string{"b"}, launched(p.batch(p.fail("slow"))), "nobody works any more: b goes on without news")
 }
 
-// 20. A first step is something new, in every attempt; that somebody else has more to
-// look at is no reason to leave it for later.
+// 20. A first step is news in every attempt, and does not wait for agents with more
+// news.
 func TestRule20_FirstStepsOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *c.Config) { o.Pacing, o.MaxRestarts = c.Continuous, 1 }, "a", "b"))
@@ -87,7 +88,7 @@ func TestRule20_FirstStepsOfAnAttempt(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.evaluate("a", true))))
 }
 
-// 20. What an agent was told while it worked is nothing new afterwards.
+// 20. An answer that was injected into a step is not news for the next one.
 func TestRule20_InjectedAnswersAreNotNews(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = c.Continuous, c.Inject }, "a", "b", "slow"))
@@ -103,7 +104,7 @@ func TestRule20_InjectedAnswersAreNotNews(t *testing.T) {
 	require.Empty(t, launches(p.batch(first)), "a has heard it")
 }
 
-// 20. Nobody is passed over because others go on with a step in the same moment.
+// 20. An agent with news is launched together with resumed steps.
 func TestRule20_LaunchedWithResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(continuous, "a", "b", "c"))
@@ -117,7 +118,7 @@ func TestRule20_LaunchedWithResumedSteps(t *testing.T) {
 }
 
 // 21. DESIGN: with restart "the step ends at its next safe point and is launched
-// again", and one that is suspended goes on. Neither waits for others, in any pacing.
+// again"; suspended steps go on. Neither waits for other agents, in any pacing.
 func TestRule21_GoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Updates = c.Restart }, "a", "b", "c"))
@@ -134,9 +135,9 @@ func TestRule21_GoesOnAtOnce(t *testing.T) {
 	require.Equal(t, 2, p.state.View().Round)
 }
 
-// race plays a team whose agents work at their own speed. Everybody answers, the
-// author answers a second time, and otherwise they vote for its latest answer. It
-// returns the launches, which are the steps paid for, and the time it took.
+// race plays a team whose agents work at their own speed. Each agent answers, the
+// author answers a second time, and then all vote for its latest answer. It returns
+// the launches, which are the paid steps, and the time.
 func race(t *testing.T, pacing c.Pacing, speed map[string]int) (calls map[string]int, took int) {
 	t.Helper()
 	const author = "c"
@@ -171,7 +172,7 @@ func race(t *testing.T, pacing c.Pacing, speed map[string]int) (calls map[string
 	return calls, now
 }
 
-// latestOf is author if it has an answer, else the first who has one.
+// latestOf returns author if it has an answer, else the first agent with one.
 func latestOf(shown []c.Shown, author string) string {
 	if slices.ContainsFunc(shown, func(n c.Shown) bool { return n.Agent == author }) {
 		return author
@@ -180,9 +181,9 @@ func latestOf(shown []c.Shown, author string) string {
 }
 
 // 18, 20. DESIGN: "Never restart an agent that has nothing new to see: tests count
-// model calls." Both pacings on the same script: agents that are equally fast cost the
-// same either way. Beside a slow voter the fast ones go on, and the slow one looks
-// only once; with a slow author they pay for looks at what is there before it.
+// model calls." Equally fast agents cost the same in both pacings. With continuous
+// pacing a slow voter runs once, while a slow author costs the others a vote on
+// earlier answers.
 func TestRule20_LaunchesOfBothPacings(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

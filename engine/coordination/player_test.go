@@ -9,8 +9,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// player drives a State as a driver would, keeping what it launched, what it was
-// told to tell, and what went on the ledger.
+// player drives a State and keeps its launches, rings and records.
 type player struct {
 	state    *c.State
 	launches map[c.LaunchID]c.Launch
@@ -63,8 +62,7 @@ func (p *player) drain() []c.Command {
 	return commands
 }
 
-// launchOf finds the latest launch of an agent; anything else is taken for a
-// launch ID.
+// launchOf returns the latest launch of an agent; any other text is a launch ID.
 func (p *player) launchOf(who string) c.LaunchID {
 	if id, found := p.latest[who]; found {
 		return id
@@ -72,7 +70,7 @@ func (p *player) launchOf(who string) c.LaunchID {
 	return c.LaunchID(who)
 }
 
-// last is the latest launch of an agent.
+// last returns the latest launch of an agent.
 func (p *player) last(agent string) c.Launch { return p.launches[p.latest[agent]] }
 
 func (p *player) nextStep(launch c.LaunchID) int { return p.launches[launch].After + 1 }
@@ -85,7 +83,7 @@ func (p *player) sees(launch c.LaunchID) []c.Seen {
 	return seen
 }
 
-// hears is the last human message that a step was told at its launch.
+// hears returns the number of the last human message of a launch.
 func (p *player) hears(launch c.LaunchID) int {
 	last := 0
 	for _, m := range p.launches[launch].Messages {
@@ -94,7 +92,7 @@ func (p *player) hears(launch c.LaunchID) int {
 	return last
 }
 
-// told is what a step has seen and heard that has also answered the bell.
+// told returns the answers and messages known to a step that has read the bell.
 func (p *player) told(launch c.LaunchID) (seen []c.Seen, heard int) {
 	seen, heard = p.sees(launch), p.hears(launch)
 	for _, shown := range p.bell.Answers {
@@ -106,7 +104,7 @@ func (p *player) told(launch c.LaunchID) (seen []c.Seen, heard int) {
 	return seen, heard
 }
 
-// What follows are the honest ends of an agent's latest launch.
+// The following methods end an agent's latest launch honestly.
 
 func (p *player) answer(agent string) c.Event {
 	id := p.launchOf(agent)
@@ -151,12 +149,12 @@ func (p *player) exhaust(agent string) c.Event {
 	return c.Exhausted{End: c.End{Launch: id, Step: p.nextStep(id)}}
 }
 
-// tokenOf is the execution token of a launch's step.
+// tokenOf returns the execution token of a launch.
 func tokenOf(launch c.LaunchID) string { return "run-" + string(launch) }
 
 func launches(commands []c.Command) []c.Launch { return only[c.Launch](commands) }
 
-// only is the commands of one type, in order.
+// only returns the commands of one type, in order.
 func only[T c.Command](commands []c.Command) []T {
 	var some []T
 	for _, command := range commands {
@@ -173,7 +171,7 @@ func marshal(t require.TestingT, v any) string {
 	return string(text)
 }
 
-// spending is the event of a step that has used tokens.
+// spending returns an event with a usage in tokens.
 func spending(e c.Event, tokens int64) c.Event {
 	used := llm.Usage{InputTokens: tokens, ModelCalls: 1}
 	switch e := e.(type) {
@@ -193,7 +191,7 @@ func spending(e c.Event, tokens int64) c.Event {
 	return e
 }
 
-// latestLaunched is the agent of the newest launch of that purpose.
+// latestLaunched returns the agent of the newest launch with that purpose.
 func (p *player) latestLaunched(purpose c.Purpose) string {
 	agent := ""
 	for _, id := range p.state.Config.Agents {

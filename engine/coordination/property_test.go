@@ -14,9 +14,8 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// TestProperties plays random sessions of random teams, with honest, late,
-// impossible and invented events, and holds them to the protocol after every
-// batch: to what the oracle foretells, and to the invariants.
+// TestProperties plays random sessions of random teams with honest, late, impossible
+// and invented events, and compares every batch with the oracle and the invariants.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -28,8 +27,8 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// TestPropertiesWithUniformChoices is the same with all choices equally likely, which
-// splits votes more often; a failure names the seed that it comes from.
+// TestPropertiesWithUniformChoices makes all choices equally likely, which splits
+// votes more often. A failure names its seed.
 func TestPropertiesWithUniformChoices(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -45,7 +44,7 @@ func TestPropertiesWithUniformChoices(t *testing.T) {
 	}
 }
 
-// FuzzSession is the same over a script of bytes: one byte for every choice.
+// FuzzSession plays a script of bytes, one byte for every choice.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 0, 1, 3, 0})
@@ -111,8 +110,8 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 	for more() && !s.state.Done() {
 		s.feed(t, s.randomBatch())
 	}
-	// Every session whose steps end, and that is not held for ever, ends. (The
-	// bound on its launches is a law; this one is on what leads to none.)
+	// Every session ends if its steps end and it is not held for ever. The number of
+	// launches is bounded by an invariant; this bounds the batches without launches.
 	for rest := 10 * s.invariants.bound(s); !s.state.Done(); rest-- {
 		require.Positive(t, rest, "the session goes on for ever")
 		s.feed(t, s.release(t))
@@ -126,8 +125,8 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 	s.rename(t, again(renamed))
 }
 
-// feed steps a batch and drains once. Beside the state goes a twin that comes
-// back from JSON before every event: nothing that follows may differ.
+// feed steps a batch and drains once. A twin of the state, restored from JSON before
+// every event, must lead to the same commands.
 func (s *session) feed(t require.TestingT, events []c.Event) {
 	for _, e := range events {
 		twin := revived(t, s.state)
@@ -151,8 +150,8 @@ func (s *session) feed(t require.TestingT, events []c.Event) {
 	s.checkView(t)
 }
 
-// request holds Refuse to rule 29: what is refused is told why and changes
-// nothing but the timeline.
+// request compares Refuse with rule 29: a refused request changes nothing but the
+// timeline.
 func (s *session) request(t require.TestingT, e c.Event) {
 	switch e.(type) {
 	case c.Pause, c.Resume, c.Finish, c.Retry, c.Said:
@@ -173,8 +172,8 @@ func (s *session) request(t require.TestingT, e c.Event) {
 	require.Equal(t, marshal(t, s.state), marshal(t, other), "%#v was refused", e)
 }
 
-// compare holds a Drain to what the oracle foretells, command by command (rule
-// 50). What launches may spend is judged by the invariants, and noted by the oracle.
+// compare compares a Drain with the oracle's, command by command (rule 50). The
+// invariants check allowances, which the oracle only notes.
 func (s *session) compare(t require.TestingT, commands []c.Command) {
 	told := len(s.ledger) - len(only[c.Record](commands))
 	want := []c.Command{}
@@ -197,7 +196,7 @@ func (s *session) compare(t require.TestingT, commands []c.Command) {
 	require.Equal(t, want, got)
 }
 
-// checkView holds what people see to the book.
+// checkView compares the View with the book.
 func (s *session) checkView(t require.TestingT) {
 	o := s.oracle
 	require.Equal(t, o.tally(), s.state.Tally())
@@ -253,7 +252,7 @@ func (s *session) checkAgent(t require.TestingT, a c.AgentView) {
 	}
 }
 
-// replay feeds the same events to a new session: the same commands follow.
+// replay requires the same commands from a new session with the same events.
 func (s *session) replay(t require.TestingT, again *c.State) {
 	for i, batch := range s.fed {
 		for _, e := range batch {
@@ -272,8 +271,7 @@ func renamed(id string) string {
 	return "q" + id
 }
 
-// rename plays the session with other names in the same order: the same
-// happens, under those names.
+// rename requires the same session under other IDs in the same order.
 func (s *session) rename(t require.TestingT, other *c.State) {
 	for i, batch := range s.fed {
 		for _, e := range batch {

@@ -13,8 +13,8 @@ import (
 // oneOf chooses one of some.
 func oneOf[T any](choose pick, some ...T) T { return some[choose(len(some))] }
 
-// randomConfig has any value in any field, limits mostly tight, and a value that
-// makes no sense now and then.
+// randomConfig sets every field at random, mostly to tight limits and now and then to
+// an invalid value.
 func randomConfig(choose pick) c.Config {
 	ids := []string{"b", "agent_a", "zed", "a", "m1", "B", "x-2"}[:oneOf(choose, 3, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7)]
 	if len(ids) > 1 && choose(16) == 1 {
@@ -58,7 +58,7 @@ func randomConfig(choose pick) c.Config {
 	return config
 }
 
-// temper is what the agents of a session, and the people around it, are like.
+// temper is the behaviour of a session's agents and people.
 type temper struct {
 	single    bool // most votes are for one answer
 	agreeable int  // of 4 choices, how many are not for another answer
@@ -73,7 +73,7 @@ func randomTemper(choose pick) temper {
 	}
 }
 
-// randomBatch is what might reach a session at one moment.
+// randomBatch returns events that reach a session together.
 func (s *session) randomBatch() []c.Event {
 	events := make([]c.Event, 0, 4)
 	for range 1 + s.pick(4) {
@@ -82,7 +82,7 @@ func (s *session) randomBatch() []c.Event {
 	return events
 }
 
-// randomEvent is mostly the honest end of a running step.
+// randomEvent returns mostly the honest end of a running step.
 func (s *session) randomEvent() c.Event {
 	choice := s.pick(40)
 	if s.temper.quiet && choice < 10 && s.pick(8) > 0 {
@@ -115,7 +115,7 @@ func (s *session) randomEvent() c.Event {
 	return s.end(id, s.pick(20))
 }
 
-// end is how a step might end: mostly with something that it was offered.
+// end returns the end of a step, mostly with an offered action.
 func (s *session) end(id c.LaunchID, choice int) c.Event {
 	others := []string{
 		"fail", "suspend", "restart", "exhaust", string(c.NewAnswer), string(c.Vote), string(c.Stop), string(c.Submit),
@@ -167,8 +167,7 @@ func (s *session) endWith(id c.LaunchID, action string) c.Event {
 	return c.Answered{End: c.End{Launch: id, Step: step, Usage: used}, Seen: seen, Heard: heard}
 }
 
-// release lets the session go on: what holds it up is ended, what runs ends, and
-// what is not an end comes to an end.
+// release returns events that end every pause, parking and running step.
 func (s *session) release(t require.TestingT) []c.Event {
 	ids := s.runningIDs()
 	switch {
@@ -212,8 +211,8 @@ func (s *session) randomAgent() string {
 	return s.oracle.config.Agents[choice/8]
 }
 
-// randomTarget is mostly the author of an answer that the step was shown, and
-// in some sessions mostly the first, so that a team can agree.
+// randomTarget returns mostly the author of a shown answer and, in some sessions,
+// mostly the first, so that a team can agree.
 func (s *session) randomTarget(id c.LaunchID) string {
 	shown := s.launches[id].Shown
 	if len(shown) == 0 || s.pick(8) == 1 {
@@ -225,8 +224,8 @@ func (s *session) randomTarget(id c.LaunchID) string {
 	return oneOf(s.pick, shown...).Agent
 }
 
-// randomSeen is mostly what the step was shown at its launch, or also what the
-// bell told it, and now and then a lie.
+// randomSeen returns mostly the shown answers, sometimes with those of the bell, and
+// now and then a lie.
 func (s *session) randomSeen(id c.LaunchID) (seen []c.Seen, heard int) {
 	seen, heard = s.sees(id), s.hears(id)
 	if s.launches[id].Updates.Mode != c.NoUpdates && s.pick(2) == 1 {

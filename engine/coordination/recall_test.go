@@ -11,7 +11,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// book is the record of a session as a directory of its steps would have it.
+// book is the record of a session in the form of a directory of steps.
 type book struct{ pages []c.OnRecord }
 
 func newBook(ids ...string) *book {
@@ -22,7 +22,7 @@ func newBook(ids ...string) *book {
 	return b
 }
 
-// take writes down what a step ended with.
+// take records the end of a step.
 func (b *book) take(event c.Event, agent string) {
 	for i := range b.pages {
 		p := &b.pages[i]
@@ -39,8 +39,8 @@ func (b *book) take(event c.Event, agent string) {
 	}
 }
 
-// What is recalled of a session from its record is what the session itself is:
-// who is where, which votes count, and what follows.
+// A recalled session equals the session that was played: agents, votes and the next
+// commands.
 func TestRecallIsTheSession(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -96,7 +96,7 @@ func showsTo(l c.Launch, agent string) bool {
 	return false
 }
 
-// gist is what commands ask for that follows from the protocol alone.
+// gist returns the parts of commands that follow from the protocol alone.
 func gist(commands []c.Command) []string {
 	var lines []string
 	for _, command := range commands {
@@ -124,7 +124,7 @@ func TestRecallIgnoresUnknownAgents(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(s.Drain()))
 }
 
-// Nobody has seen more than there is, and earlier attempts count for labels only.
+// Seen answers are bounded by the record, and earlier attempts count for labels only.
 func TestRecallBounds(t *testing.T) {
 	t.Parallel()
 	config := c.Config{Agents: []string{"a", "b"}}
@@ -179,7 +179,7 @@ func TestLaunchOf(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The steps and the costs on record count, of everybody.
+// Recorded steps and usage of all agents count.
 func TestLaunchOfWithinLimits(t *testing.T) {
 	t.Parallel()
 	record := []c.OnRecord{{Agent: "b", Step: 5, Steps: 2, Answers: []int{2}, Usage: llm.Usage{InputTokens: 80, OutputTokens: 10, ModelCalls: 1}}}

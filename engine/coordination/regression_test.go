@@ -9,11 +9,10 @@ import (
 	"conclave/engine/llm"
 )
 
-// What follows are the shortest forms of sessions in which the properties once
-// failed.
+// These are the shortest sessions in which the properties once failed.
 
-// "What is left of it is shared equally by the steps launched together": also
-// when one of them begins again and the other is a new one.
+// "What is left of it is shared equally by the steps launched together", including a
+// restarted and a new step.
 func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 	t.Parallel()
 	p := start(c.Config{
@@ -34,8 +33,8 @@ func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 	require.InDelta(t, 4.5, got[0].Allowance.USD, 1e-9)
 }
 
-// "A consensus reached in the same batch as Finish or TimeUp stands": with the
-// answer that won, for there is no time to present it.
+// "A consensus reached in the same batch as Finish or TimeUp stands", without
+// presentation.
 func TestConsensusStandsUnpresented(t *testing.T) {
 	t.Parallel()
 	for _, forced := range []c.Event{c.Finish{}, c.TimeUp{}} {
@@ -48,8 +47,8 @@ func TestConsensusStandsUnpresented(t *testing.T) {
 	}
 }
 
-// Fairness counts "the slowest peer that works or will": in a revote everybody
-// works, also those who are launched after the agent.
+// Fairness counts "the slowest peer that works or will": in a revote that includes
+// agents that are launched later.
 func TestRevoteIsFairToLaterLaunches(t *testing.T) {
 	t.Parallel()
 	never := 0
@@ -63,8 +62,8 @@ func TestRevoteIsFairToLaterLaunches(t *testing.T) {
 	}
 }
 
-// "Rounds are counted by each agent; the session's is the highest": an agent for
-// whom there is no place under the global limit has begun none.
+// "Rounds are counted by each agent; the session's is the highest": an agent without a
+// place under the global limit has not begun a round.
 func TestRoundsOfAgentsWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1})

@@ -8,7 +8,7 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// describe says in words what a command is.
+// describe renders a command in the language of the scripts.
 func describe(command c.Command) []string {
 	switch d := command.(type) {
 	case c.Launch:
@@ -87,7 +87,7 @@ func describeBell(b c.Ring) string {
 	return fmt.Sprintf("ring %d: %s", b.Epoch, strings.Join(parts, ", "))
 }
 
-// describeLaunch says what every launch has, and then what only some have.
+// describeLaunch renders the common fields of a launch, then the optional ones.
 func describeLaunch(l c.Launch) string {
 	head := fmt.Sprintf("round %d: launch %s of %s after step %d", l.Round, l.ID, l.Agent, l.After)
 	parts := []string{head, "sees " + describeShown(l.Shown), describeOffered(l)}

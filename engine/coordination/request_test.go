@@ -34,9 +34,8 @@ func TestRule25_PauseSuspends(t *testing.T) {
 	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status, "two steps each: the suspended ones were none")
 }
 
-// 25. DESIGN: "A retry is the same step: retry, resume after pause and
-// continue-as-new launch with resume_from": what it may do is what it might, though
-// more has become possible since.
+// 25. DESIGN: "A retry is the same step: retry, resume after pause and continue-as-new
+// launch with resume_from": its actions stay the same, though more are open now.
 func TestRule25_ResumedWithItsActions(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -49,7 +48,7 @@ func TestRule25_ResumedWithItsActions(t *testing.T) {
 	require.Empty(t, l.Shown, "its first answer is its own")
 }
 
-// 25. What it might is not always still to be had: then a new step takes its place.
+// 25. If one of its actions is no longer open, a new step replaces it.
 func TestRule25_NewStepIfAnActionIsClosed(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.AnswersGlobal = 3 }, "a", "b"))
@@ -67,8 +66,7 @@ func TestRule25_NewStepIfAnActionIsClosed(t *testing.T) {
 	require.Empty(t, l.ResumeFrom)
 }
 
-// 25. A pause outlasts the outcome of its steps, and a step that is paused twice is
-// suspended twice.
+// 25. A pause outlasts the ends of its steps, and a step can be suspended twice.
 func TestRule25_PausedTwice(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))
@@ -81,7 +79,7 @@ func TestRule25_PausedTwice(t *testing.T) {
 }
 
 // 26. Seed 001: "Non-peer runtime payloads can also inject: runtime human input".
-// DESIGN: "What was accepted is on record", what was said included, in order.
+// DESIGN: "What was accepted is on record", including messages, in order.
 func TestRule26_SayIsOnTheLedger(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -114,7 +112,7 @@ func TestRule27_Park(t *testing.T) {
 
 func parking(o *c.Config) { o.OnAgentFailure = c.FailurePark }
 
-// 27. A forced decision ends a parked session, its budget does not.
+// 27. A forced decision ends a parked session, a spent budget does not.
 func TestRule27_ReleasingAParkedSession(t *testing.T) {
 	t.Parallel()
 	for status, event := range map[c.Status]c.Event{c.Finished: c.Finish{}, c.Timeout: c.TimeUp{}} {
@@ -128,7 +126,7 @@ func TestRule27_ReleasingAParkedSession(t *testing.T) {
 	}
 }
 
-// 27. While anybody is parked for, only what is retried is launched.
+// 27. While another agent has failed, only the retried one is launched.
 func TestRule27_OneOfTwoRetried(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(parking, "a", "b", "c"))
@@ -139,7 +137,7 @@ func TestRule27_OneOfTwoRetried(t *testing.T) {
 	require.Equal(t, []string{"b"}, launched(p.batch(c.Retry{})))
 }
 
-// 27. Nor does a step go on meanwhile that was ended from outside, or ended itself.
+// 27. A suspended or restarted step does not go on while the session is parked.
 func TestRule27_ParkedLaunchesNothing(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Updates = c.FailurePark, c.Restart }, "a", "b", "c", "d"))
@@ -178,7 +176,7 @@ func TestRule28_RetryIsTheSameStep(t *testing.T) {
 	}
 }
 
-// 28. Whoever failed without so much as a number is retried like the others.
+// 28. A step that failed before it claimed a number is retried like others.
 func TestRule28_RetryOfAnUnclaimedStep(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -188,7 +186,7 @@ func TestRule28_RetryOfAnUnclaimedStep(t *testing.T) {
 	require.Empty(t, l.ResumeFrom, "there is nothing to go on from")
 }
 
-// 28. Retried in the middle of a pause it waits for the end of that.
+// 28. A step retried during a pause waits for its end.
 func TestRule28_RetryWhilePaused(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(parking, "a", "b"))

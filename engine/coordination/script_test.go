@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected commands of the scripted sessions")
 
-// TestScripts plays the sessions of testdata. A script is a sequence of blocks:
-// what happened together, "----", and what the core made of it. Its language is
-// described in testdata/README.md.
+// TestScripts plays the sessions of testdata. A script is a sequence of blocks: events
+// that happened together, "----", and the resulting commands. testdata/README.md
+// describes its language.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -73,8 +73,8 @@ func playScript(t *testing.T, text string) string {
 	return out.String()
 }
 
-// options are the key=value words of a line. Each may be read once; what is left
-// is a mistake in the script.
+// options are the key=value words of a line. Each is read once; unread ones are
+// mistakes in the script.
 type options map[string]string
 
 func (o options) text(key, otherwise string) string {
@@ -107,10 +107,10 @@ func (o options) flag(t *testing.T, key string) bool {
 	return yes
 }
 
-// words are the option's parts, with blanks where the script has underscores.
+// words returns an option with blanks for its underscores.
 func (o options) words(key string) string { return strings.ReplaceAll(o.text(key, ""), "_", " ") }
 
-// parseTeam reads the settings under the names that a team's file has for them.
+// parseTeam reads settings under their names in a team's file.
 func parseTeam(t *testing.T, text string) *player {
 	t.Helper()
 	agents, o := parseWords(text)
@@ -173,7 +173,7 @@ func parseEvent(t *testing.T, p *player, verb, text string) c.Event {
 	return e
 }
 
-// parseEnd reads how a step ended.
+// parseEnd reads the end of a step.
 func parseEnd(t *testing.T, p *player, verb string, words []string, o options) c.Event {
 	t.Helper()
 	id := p.launchOf(words[0])
@@ -211,8 +211,8 @@ func parseEnd(t *testing.T, p *player, verb string, words []string, o options) c
 	return nil
 }
 
-// parseWitness is what a step saw and heard: what it was launched with, and with
-// saw=bell what the bell told of, too.
+// parseWitness returns the answers and messages known to a step: those of its launch
+// and, with saw=bell, those of the bell.
 func parseWitness(t *testing.T, p *player, id c.LaunchID, o options) (seen []c.Seen, heard int) {
 	t.Helper()
 	seen, heard = p.sees(id), p.hears(id)
@@ -262,8 +262,8 @@ func parseWords(text string) (words []string, o options) {
 	return words, o
 }
 
-// drainText drains and prints the commands, after notes on what did not count or
-// happened of itself, and says what a session without commands waits for.
+// drainText drains and prints the commands, preceded by notes, and why a session
+// without commands waits.
 func (p *player) drainText() string {
 	before := p.notes()
 	commands := p.drain()
@@ -285,7 +285,7 @@ func (p *player) drainText() string {
 	return strings.Join(slices.Concat(notes, out), "\n") + "\n"
 }
 
-// notes are the new lines of the timeline that no command tells of.
+// notes returns the new lines of the timeline that no command reports.
 func (p *player) notes() []string {
 	var notes []string
 	for _, e := range p.state.Timeline() {

@@ -9,23 +9,22 @@ import (
 	"conclave/engine/llm"
 )
 
-// The files whose tests are called TestRuleNN_… follow the numbered rules of the
-// package comment, and name for each the sentence that it makes good: of seed
-// 000 (step mode), 001 (coordination workflow), 003 (preempt with injection), or,
-// where a rule is the project's own, of its design.
+// Tests named TestRuleNN_… follow the numbered rules of the package comment. Each
+// quotes the sentence that it verifies: of seed 000 (step mode), 001 (coordination
+// workflow), 003 (preempt with injection), or of the project's design.
 
 func team(ids ...string) c.Config {
 	return c.Config{Agents: ids, OnSplit: c.SplitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
 }
 
-// teamWith is a team with some settings of its own.
+// teamWith returns a team with its own settings.
 func teamWith(set func(*c.Config), ids ...string) c.Config {
 	config := team(ids...)
 	set(&config)
 	return config
 }
 
-// answered is a session in which everybody has answered once, in the order given.
+// answered plays a session until every agent has answered once, in the given order.
 func answered(config c.Config) *player {
 	p := start(config)
 	for _, id := range config.Agents {
@@ -50,7 +49,7 @@ func launched(commands []c.Command) []string {
 	return ids
 }
 
-// theLaunch is the only launch among the commands.
+// theLaunch returns the only launch among the commands.
 func theLaunch(t *testing.T, commands []c.Command) c.Launch {
 	t.Helper()
 	require.Len(t, launches(commands), 1)
@@ -95,7 +94,7 @@ func TestRule02_FailedAgentIsOut(t *testing.T) {
 	require.Equal(t, c.Decision{Status: c.Consensus, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []c.Count{{Target: "c", Votes: 2}}}, d)
 }
 
-// 2. The same of the stop of one who fails: it says nothing any more.
+// 2. A failed agent's stop is void, too.
 func TestRule02_FailureVoidsAStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -174,7 +173,7 @@ func TestRule04_MessagesToTheAgent(t *testing.T) {
 }
 
 // 5. Seed 000: "Append-only: Each step creates a new numbered directory. No
-// overwrites." A launch goes on after the agent's last finished step, gaps included.
+// overwrites." A launch follows the agent's last finished step, with gaps.
 func TestRule05_After(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))

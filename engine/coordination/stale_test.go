@@ -60,7 +60,7 @@ func TestRule16_VotesAndStopsDoNotMakeStale(t *testing.T) {
 }
 
 // 16. DESIGN: "Human messages (say) are news: votes that have not seen them are
-// stale." A message to somebody else is none of a vote's business.
+// stale." A message to another agent does not count.
 func TestRule16_MessagesMakeStale(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -83,7 +83,7 @@ func TestRule16_MessagesMakeStale(t *testing.T) {
 	}
 }
 
-// 16. A vote that has heard the message, at its launch or on the way, is fresh.
+// 16. A vote that has heard the message, at its launch or later, is fresh.
 func TestRule16_HeardMessagesDoNotMakeStale(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
@@ -95,7 +95,7 @@ func TestRule16_HeardMessagesDoNotMakeStale(t *testing.T) {
 }
 
 // 17. DESIGN: "seen_steps is recorded from what was actually placed in the agent's
-// context"; a report that goes beyond what there is would keep a vote fresh for ever.
+// context"; a report beyond that would keep a vote fresh for ever.
 func TestRule17_SeenIsBoundedByAcceptedAnswers(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -109,7 +109,7 @@ func TestRule17_SeenIsBoundedByAcceptedAnswers(t *testing.T) {
 	require.Empty(t, only[c.Record](p.batch(vote))[0].Entry.Seen, "step 0 is no answer")
 }
 
-// 17. The same of messages: nobody has heard what is yet to be said.
+// 17. A step cannot have heard a later message.
 func TestRule17_HeardIsBoundedByTheMessages(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))

@@ -53,9 +53,9 @@ func TestRule41_ForcedRanking(t *testing.T) {
 	require.Equal(t, "b", decision(t, p.batch(p.vote("c", "b"), c.Finish{})).Winner, "one fresh vote before two stale ones")
 }
 
-// 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error", whoever
-// asked; and who asked, where it was not the team, is said. CONTRACT, exit codes: "3 the
-// session's time ran out".
+// 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error"; the
+// decision names the status that forced it. CONTRACT, exit codes: "3 the session's
+// time ran out".
 func TestRule42_NoAnswers(t *testing.T) {
 	t.Parallel()
 	want := c.Decision{Status: c.FailedAll, Cause: c.CauseNoAnswer, Votes: []c.Count{}}

@@ -10,7 +10,8 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// The timeline keeps 50 entries, numbered from the first, and cuts what agents wrote.
+// The timeline keeps 50 entries, numbered from the first, and truncates the agents'
+// texts.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	require.NotNil(t, c.New(team("a")).Timeline())
@@ -36,7 +37,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// The timeline says which votes an answer makes stale, and which come too late.
+// The timeline names the votes that an answer makes stale, and votes that are stale at
+// once.
 func TestTimelineTellsOfStaleVotes(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c", "d"))
@@ -53,7 +55,7 @@ func TestTimelineTellsOfStaleVotes(t *testing.T) {
 	}, texts[len(texts)-4:])
 }
 
-// texts are the lines of the timeline from the one after seq.
+// texts returns the lines of the timeline after seq.
 func texts(s *c.State, seq int) []string {
 	var lines []string
 	for _, e := range s.Timeline() {
@@ -64,7 +66,7 @@ func texts(s *c.State, seq int) []string {
 	return lines
 }
 
-// The timeline of a session of everything, as a person reads it.
+// The timeline of a session with every kind of entry.
 func TestTimelineOfEveryKind(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) {
@@ -120,7 +122,8 @@ func TestTimelineOfEveryKind(t *testing.T) {
 	}
 }
 
-// And of decomposition: blocked is shown to the operator, and so is who was stopped.
+// In decomposition the timeline shows blocked agents and those that the session
+// stopped.
 func TestTimelineOfStops(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b"))

@@ -56,8 +56,8 @@ func TestViewJSON(t *testing.T) {
 		marshal(t, p.state.View()))
 }
 
-// The phases of a session, in order; a team that begins again is back at its first
-// answers as soon as nobody has one.
+// The phases of a session, in order; a team that begins again is at its first answers
+// again.
 func TestViewPhases(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *c.Config) { o.Strategy, o.MaxRestarts = c.WinnerPresent, 1 }, "a"))
@@ -89,7 +89,7 @@ func TestViewPhases(t *testing.T) {
 	require.Equal(t, "a", p.state.View().Winner)
 }
 
-// A paused session keeps its phase: it is a session that stands still.
+// A paused session keeps its phase.
 func TestViewPaused(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a"))
@@ -105,8 +105,7 @@ func TestViewPaused(t *testing.T) {
 	require.False(t, p.state.View().Agents[0].Running)
 }
 
-// What a parked session waits for is said in a sentence, with everyone it waits for and
-// what releases it; nothing that is not parked says anything.
+// parked names every failed agent and the remedies; it is null otherwise.
 func TestViewParked(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(parking, "b", "a", "c"))
@@ -125,7 +124,7 @@ func TestViewParked(t *testing.T) {
 	require.Nil(t, p.state.View().Parked, "the rest goes on")
 }
 
-// When a session is over nobody runs, though what was cancelled has not ended yet.
+// After the decision no agent is shown as running, even before cancelled steps end.
 func TestViewOver(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
@@ -138,8 +137,8 @@ func TestViewOver(t *testing.T) {
 	require.Empty(t, view.Agents[0].Purpose)
 }
 
-// A stop is shown as a vote is: with whether it still holds. Seed 001: "decomposition
-// stop stores stop summary/status".
+// A stop is shown like a vote, fresh or stale. Seed 001: "decomposition stop stores
+// stop summary/status".
 func TestViewStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
@@ -159,7 +158,7 @@ func TestViewStop(t *testing.T) {
 	require.Empty(t, p.state.View().Votes, "stops are no votes")
 }
 
-// Current votes and superseded ones are told apart: only fresh ones are counted.
+// Only fresh votes are counted; superseded ones are counted separately.
 func TestViewVotes(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c"))
@@ -183,8 +182,7 @@ func TestViewIsACopy(t *testing.T) {
 	require.Equal(t, "b", p.state.View().Agents[0].Vote.Target)
 }
 
-// Current votes and superseded ones are told apart, and a session is complete
-// when it is done: never before, and never more.
+// Superseded votes are counted, and completion is 100 only when the session is done.
 func TestViewOfSupersededVotes(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c"))
