@@ -18,8 +18,8 @@ import (
 	pipelineflow "conclave/workflows/pipeline"
 )
 
-// A run goes over to a new execution between two segments, with the callers that
-// wait and what is on record; the caller has its messages there, too.
+// A run continues as new between two segments, with its waiting callers, their
+// messages and the numbers on record.
 func TestPipeline_ContinuesAsNewBetweenSegments(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, map[string][]any{
@@ -52,7 +52,7 @@ func TestPipeline_ContinuesAsNewBetweenSegments(t *testing.T) {
 	require.Equal(t, result.Trace, status.Trace)
 }
 
-// What a record is sent with does not grow with the run.
+// A record has new entries only, so its size does not grow with the run.
 func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
 	t.Parallel()
 	const calls = 45
@@ -77,7 +77,7 @@ func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
 	require.Len(t, status.Trace, 2*calls+2)
 }
 
-// What was said before a team is asked is a part of the question.
+// A message sent before a team is asked is part of the question.
 func TestPipeline_ATeamIsToldWhatWasSaid(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, seed())

@@ -20,7 +20,7 @@ import (
 
 const deciding = `{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`
 
-// What the team of a step spent counts, also if the run is cancelled before it has
+// The usage of a step's team counts, even if the run is cancelled before the team has
 // decided.
 func TestPipeline_ACancelledTeamHasSpent(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestPipeline_ACancelledTeamHasSpent(t *testing.T) {
 	require.Equal(t, team.Cost, status.Usage)
 }
 
-// Who cancels the session of a team wants no second one: the step has failed.
+// A team's session that a person cancels is not repeated: the step fails.
 func TestPipeline_ATeamThatIsCancelledItself(t *testing.T) {
 	t.Parallel()
 	var s *stage
@@ -63,7 +63,7 @@ func TestPipeline_ATeamThatIsCancelledItself(t *testing.T) {
 	require.False(t, there)
 }
 
-// What a team spent counts, also if its decision cannot be kept.
+// The usage of a team counts, even if its decision cannot be stored.
 func TestPipeline_ADecisionThatIsLost(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, seed())
@@ -90,8 +90,7 @@ func TestPipeline_CancelledBeforeItBegins(t *testing.T) {
 	require.Zero(t, s.cast["agent_a"].asked)
 }
 
-// What a step is about and cannot be read is a failure of that step, not of the
-// workflow.
+// An unreadable question fails its step, not the workflow.
 func TestPipeline_AStepThatCannotBePutTogether(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, map[string][]any{

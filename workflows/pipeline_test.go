@@ -31,7 +31,7 @@ const writing = `{
 	]
 }`
 
-// run plays a pipeline to its end.
+// runPipeline plays a pipeline to its end.
 func runPipeline(t *testing.T, s *stage, in pipelineflow.Input) pipelineflow.Result {
 	t.Helper()
 	s.ExecuteWorkflow(pipelineflow.Type, in)
@@ -59,8 +59,8 @@ func traceOf(r pipelineflow.Result) string {
 	return strings.Join(all, " ")
 }
 
-// The worked sequence: main writes, calls lint, which reads what main wrote, and
-// goes on with its own conversation; export is shown what was said.
+// main writes and calls lint, which reads main's files and returns to main's
+// conversation; export receives the message.
 func TestPipeline_CallAndReturn(t *testing.T) {
 	t.Parallel()
 	var resumed []llm.Message
@@ -161,8 +161,8 @@ func TestPipeline_ATeamAsAStep(t *testing.T) {
 	require.Equal(t, "Decide well.\n\nWho?", session.Query)
 }
 
-// A workflow that was reset finds the session of the run before it: its team has one
-// of its own all the same.
+// After a reset, the team gets a session of its own, since the run before the reset
+// has used the first ID.
 func TestPipeline_ATeamHasASessionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, seed())
@@ -180,15 +180,15 @@ func TestPipeline_ATeamHasASessionOfItsOwn(t *testing.T) {
 	require.Equal(t, before.Query, kept.Query)
 }
 
-// A reset to where the session began keeps the answer to what its ID is: it is that
-// of the run before, and another is found.
+// A reset to the start of the session keeps the question's answer, which names the
+// used ID: another ID is chosen.
 func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, seed())
 	asked := 0
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, err error) {
 		if info.ActivityType.Name == sessionacts.PrepareName && err != nil {
-			// To the session that will not begin, and no less to the one in its place.
+			// The messages reach the session that cannot begin and the one that replaces it.
 			s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
 		}
 		if info.ActivityType.Name != pipelineacts.AskTeamName {
@@ -211,8 +211,8 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	require.Contains(t, string(said), "Use tabs.")
 }
 
-// Signals that come before the first step: nothing is launched before it goes on,
-// and the first step is told what was said.
+// Signals that arrive before the first step: a pause prevents its launch, and the
+// first step receives the message.
 func TestPipeline_PauseSayAndResume(t *testing.T) {
 	t.Parallel()
 	var opening []llm.Message
@@ -257,7 +257,7 @@ func TestPipeline_Cancel(t *testing.T) {
 	require.Equal(t, pipeline.Cancelled, result.Status)
 }
 
-// 200 transitions with conversations of a megabyte: the history has references only.
+// A history of 200 transitions with conversations of a megabyte has references only.
 func TestPipeline_HistoriesHoldReferences(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -15,10 +15,9 @@ import (
 	"conclave/workflows/session"
 )
 
-// The code makes of every recorded history what made it. A history is recorded
-// from a real session, or run, by `make record` and named for what happens in it and the
-// protocol it ran under; it is never recorded again, a change that breaks it is
-// gated on the protocol.
+// Every recorded history replays. `make record` records a history from a real run and
+// names it for its events and protocol. It is never recorded again: a change that
+// breaks it is gated on the protocol.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/histories/*/*.json")

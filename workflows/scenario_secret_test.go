@@ -14,8 +14,8 @@ import (
 	scenarioflow "conclave/workflows/scenario"
 )
 
-// "Credentials of prd.md never appear in evidence metadata, results or events", and
-// a step that goes on has them again.
+// "Credentials of prd.md never appear in evidence metadata, results or events"; a
+// resumed step has them again.
 func TestScenario_CredentialsAreNowhere(t *testing.T) {
 	t.Parallel()
 	leak := "signed in as alice@example.com with hunter2!"
@@ -56,8 +56,8 @@ func TestScenario_CredentialsAreNowhere(t *testing.T) {
 	require.NotContains(t, string(all), "hunter2!")
 }
 
-// A prd.md that is in the store already is not in the input: histories do not have
-// it, and the step that signs in does.
+// A stored prd.md is not in the input: histories lack it, and the step that signs in
+// has it.
 func TestScenario_CredentialsAreNotInTheInput(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"), ends("pass"))
@@ -79,7 +79,7 @@ func TestScenario_CredentialsAreNotInTheInput(t *testing.T) {
 	require.Equal(t, aboutShop, string(kept))
 }
 
-// What was put into the store is what the run was started with.
+// The stored prd.md must be the one that the run was started with.
 func TestScenario_AnotherPRD(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"))
@@ -90,7 +90,7 @@ func TestScenario_AnotherPRD(t *testing.T) {
 	require.ErrorContains(t, s.GetWorkflowError(), "is not the prd.md that run r1 was started with")
 }
 
-// What a server says of a request that it refuses may have some of it.
+// A server's message about a refused request may quote the request.
 func TestScenario_CredentialsInErrors(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"), &llm.Error{Kind: llm.BadRequest, Message: "bad content: Password: hunter2!"})
@@ -108,8 +108,8 @@ func TestScenario_OddCredentials(t *testing.T) {
 	require.Equal(t, "pass pass pass", statuses(runScenario(t, s, in)))
 }
 
-// holdsNo requires that nothing below a prefix, other than the definition and the
-// files of the agent itself, has the text.
+// holdsNo requires that no object below a prefix, except the definition and the
+// agent's own files, has the text.
 func (s *stage) holdsNo(t *testing.T, prefix string, secrets ...string) {
 	t.Helper()
 	for key, err := range s.store.List(t.Context(), prefix) {

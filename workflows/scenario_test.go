@@ -41,7 +41,7 @@ Web shop, base URL http://127.0.0.1:3000
 Go
 `
 
-// journey is a scenario of so many steps, the second of which signs in.
+// journey returns a scenario of several steps, the second of which signs in.
 func journey(id string, steps int) scenarioflow.Input {
 	in := scenarioflow.Input{RunID: id, PRD: aboutShop, Files: map[string]string{}, Plan: scenario.Plan{Slug: "buy", Title: "Buy a thing"}}
 	for n := 1; n <= steps; n++ {
@@ -55,7 +55,7 @@ func journey(id string, steps int) scenarioflow.Input {
 	return in
 }
 
-// ends is a report.
+// ends returns a report of a step.
 func ends(status string, claimed ...string) llm.Message {
 	report := map[string]any{"status": status, "evidence_paths": append([]string{}, claimed...), "error": nil, "summary": "Done."}
 	if status == "fail" {
@@ -76,8 +76,8 @@ func newScenario(t *testing.T, replies ...any) *stage {
 	return s
 }
 
-// under runs a scenario as the workflow with an ID, and a run ID of its own, which
-// the test environment gives to children only.
+// under runs a scenario as a child with a workflow ID and its own run ID, which the
+// test environment gives to children only.
 func under(ctx workflow.Context, id string, in scenarioflow.Input) (scenarioflow.Result, error) {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
 	var r scenarioflow.Result
@@ -85,7 +85,7 @@ func under(ctx workflow.Context, id string, in scenarioflow.Input) (scenarioflow
 	return r, err
 }
 
-// on gives a stage the store of another one.
+// on returns a stage with the store of another one.
 func on(t *testing.T, earlier *stage, replies ...any) *stage {
 	t.Helper()
 	s := newStageOn(t, earlier.store, map[string][]any{"agent_a": replies}, nil)
@@ -116,7 +116,7 @@ func (s *stage) ended(t *testing.T, in scenarioflow.Input) scenarioflow.Result {
 	return result
 }
 
-// result is result.json of a run.
+// result reads result.json of a run.
 func (s *stage) result(t *testing.T, id string) scenarioflow.Result {
 	t.Helper()
 	r, err := artifact.ReadJSON[scenarioflow.Result](t.Context(), s.store, "scenarios/buy/runs/"+id+"/result.json")
@@ -201,8 +201,8 @@ func TestScenario_WhatStopsARun(t *testing.T) {
 	}
 }
 
-// "Each agent receives only …": the file of its step, the summary, and what became
-// of the step before it. What that came to makes no difference.
+// "Each agent receives only …": the file of its step, the summary, and the status of
+// the step before it, which may be any.
 func TestScenario_EachAgentReceivesOnly(t *testing.T) {
 	t.Parallel()
 	first := map[int]llm.Request{}
@@ -245,7 +245,7 @@ step 02: pass
 	require.Equal(t, strings.ReplaceAll(opening(first[4]), "03", "04"), strings.ReplaceAll(opening(first[6]), "step 03: pass", "step 02: pass"))
 }
 
-// What is not there is a warning, however often the agent says so.
+// A missing file is one warning, however often the agent claims it.
 func TestScenario_GhostsAreWarnings(t *testing.T) {
 	t.Parallel()
 	ghosts := []string{"step-01/evidence/after.txt"}
@@ -260,7 +260,7 @@ func TestScenario_GhostsAreWarnings(t *testing.T) {
 	require.Equal(t, "and 20 more", result.Steps[0].Warnings[10])
 }
 
-// An attempt that is cut off and retried has its evidence once.
+// The evidence of an interrupted and retried attempt is listed once.
 func TestScenario_EvidenceOfARetriedAttempt(t *testing.T) {
 	t.Parallel()
 	cut := &llm.Error{Kind: llm.Network, Message: "cut off"}
@@ -289,7 +289,7 @@ func TestScenario_Cancel(t *testing.T) {
 	require.Equal(t, []string{"step-02/evidence/before.txt"}, result.Steps[1].EvidencePaths)
 }
 
-// A run that is cancelled while it is prepared is completed, too.
+// A run that is cancelled during its preparation is completed, too.
 func TestScenario_CancelAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, never())
@@ -336,8 +336,8 @@ func TestScenario_PauseAndResume(t *testing.T) {
 	require.Equal(t, len(events), strings.Count(string(lines), "\n"))
 }
 
-// A run that is paused before its first step launches nothing; what makes no sense
-// is refused with a reason.
+// A run that is paused before its first step launches nothing; a senseless request is
+// refused with a reason.
 func TestScenario_Updates(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"))
@@ -365,7 +365,7 @@ func TestScenario_Updates(t *testing.T) {
 	require.Equal(t, 2, answers)
 }
 
-// Whoever completes a step's activity by hand has no verdict in the store.
+// A step's activity that is completed by hand has no verdict in the store.
 func TestScenario_CompletedByHand(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t)
@@ -376,8 +376,8 @@ func TestScenario_CompletedByHand(t *testing.T) {
 	require.Contains(t, *result.Error, drive.CompletedByHand)
 }
 
-// "retry resumes a run from the failed step": with the definition that it began
-// with, its number, and a verdict made anew.
+// "retry resumes a run from the failed step": with its definition, its number, and a
+// new verdict.
 func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("pass"), records("error", "stdout", "x"), ends("fail"))
@@ -427,8 +427,7 @@ func TestScenario_ResumeFromTheJournal(t *testing.T) {
 	require.Equal(t, int64(3), result.Cost.ModelCalls)
 }
 
-// A run belongs to one workflow; one that was terminated is gone on with under its
-// ID only.
+// A run belongs to one workflow ID; a terminated run goes on under that ID only.
 func TestScenario_ARunBelongsToOneWorkflow(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("fail"))

@@ -31,7 +31,7 @@ import (
 	"conclave/workflows/session"
 )
 
-// player is an agent's model: it gives its replies in order.
+// player is an agent's model with scripted replies.
 type player struct {
 	mu      sync.Mutex
 	replies []any // llm.Message or error
@@ -63,10 +63,10 @@ func (p *player) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	}
 }
 
-// block is a model that never replies. It tells when it is asked.
+// block is a model call that never returns and reports its beginning.
 type block struct{ reached func() }
 
-// never is a block that nobody waits for.
+// never is a block without a report.
 func never() block { return block{reached: func() {}} }
 
 func call(name string, arguments map[string]string) llm.Message {
@@ -80,8 +80,8 @@ func vote(label string) llm.Message {
 	return call("vote", map[string]string{"agent_id": label, "reason": "because"})
 }
 
-// stage is a session on the SDK's test environment: the real workflow, the real
-// activities, a store in a directory, scripted models.
+// stage runs a workflow in the SDK's test environment with the real activities, a
+// local store and scripted models.
 type stage struct {
 	*testsuite.TestWorkflowEnvironment
 	store *artifact.Dir
@@ -96,7 +96,7 @@ func newStage(t *testing.T, scripts map[string][]any, change func(*config.Team))
 	return newStageOn(t, store, scripts, change)
 }
 
-// newStageOn makes a stage with a store that has something.
+// newStageOn makes a stage with an existing store.
 func newStageOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change func(*config.Team)) *stage {
 	t.Helper()
 	team := config.Default()
@@ -234,8 +234,8 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 	}
 }
 
-// An input that is no session fails with a reason instead of hanging in its
-// first task.
+// An input that cannot be decoded fails with a reason instead of hanging in its first
+// task.
 func TestSession_UndecodableInput(t *testing.T) {
 	t.Parallel()
 	for _, in := range []any{"hello", 5, []string{"q"}, map[string]any{"query": 5}, nil} {
@@ -330,8 +330,8 @@ func TestSession_CancelKeepsWhatWasAccepted(t *testing.T) {
 	}
 }
 
-// A model that is away for a while costs retries, not the agent; one that stays
-// away ends the step after three attempts.
+// An unavailable model costs retries; after three attempts without progress the step
+// fails.
 func TestSession_AttemptsWithoutProgress(t *testing.T) {
 	t.Parallel()
 	away := &llm.Error{Kind: llm.Overloaded, Message: "overloaded"}

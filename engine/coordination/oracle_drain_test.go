@@ -7,9 +7,9 @@ import (
 	c "conclave/engine/coordination"
 )
 
-// foretell says what the next Drain must give, and carries it out: the ring, the
-// cancels or the launches, and Done. Records are the ledger's. What launches may
-// spend is left open: it is judged by what there is to share.
+// foretell predicts the commands of the next Drain and carries them out: the ring,
+// then cancels or launches, then Done. The ledger has the records. Allowances are left
+// open; the invariants check them.
 func (o *oracle) foretell() []c.Command {
 	if o.over != nil {
 		return nil
@@ -31,8 +31,8 @@ func (o *oracle) foretell() []c.Command {
 	return commands
 }
 
-// directive is what all are asked for. A step that a pause has ended must be able
-// to learn so until it has ended.
+// directive returns the directive to running steps. A cancelled step must be able to
+// read the pause until it has ended.
 func (o *oracle) directive() c.Directive {
 	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.members[a].cancelled })
 	switch {
@@ -53,8 +53,8 @@ func (o *oracle) ring(directive c.Directive) []c.Command {
 	return []c.Command{o.bell}
 }
 
-// listens says whether the agent's running step takes something that it has
-// neither been shown nor told of.
+// listens reports whether the agent's running step takes an answer or message that it
+// does not know.
 func (o *oracle) listens(agent string) bool {
 	run := o.members[agent].runs
 	told := func(s c.Shown) bool {
@@ -115,7 +115,7 @@ func (o *oracle) decide() (*c.Decision, []c.Launch) {
 	return o.settle()
 }
 
-// settle is rules 37 to 39: nothing runs and nobody can be launched.
+// settle is rules 37 to 39: nothing runs and no agent can be launched.
 func (o *oracle) settle() (*c.Decision, []c.Launch) {
 	k := o.config
 	switch {
@@ -164,8 +164,8 @@ func (o *oracle) elected(status c.Status, winner string) *c.Decision {
 	return &c.Decision{Status: status, Winner: winner, WinnerLabel: answer.Label, WinnerStep: answer.Step, Votes: o.tally()}
 }
 
-// nothing is a session without a winner; what an earlier attempt came to stands
-// (rule 47).
+// nothing returns the decision of a session without a winner; that of an earlier
+// attempt stands (rule 47).
 func (o *oracle) nothing(why c.Cause) *c.Decision {
 	if o.stands != nil {
 		d := *o.stands
@@ -192,8 +192,8 @@ func (o *oracle) presenter(winner string) string {
 	return ""
 }
 
-// conclude is rules 44 to 46. A consensus that stands although a decision was
-// forced in the same batch is final.
+// conclude is rules 44 to 46. A consensus in the same batch as a forced decision is
+// final.
 func (o *oracle) conclude(d *c.Decision) (*c.Decision, []c.Launch) {
 	k := o.config
 	by := o.presenter(d.Winner)
@@ -212,7 +212,7 @@ func (o *oracle) conclude(d *c.Decision) (*c.Decision, []c.Launch) {
 	return o.close()
 }
 
-// close is the next move towards the final answer.
+// close returns the next move of the finale.
 func (o *oracle) close() (*c.Decision, []c.Launch) {
 	f := o.closing
 	by := o.members[f.by]
@@ -264,7 +264,7 @@ func (o *oracle) brief(d c.Decision) *c.Brief {
 	return v
 }
 
-// goOn is rules 21, 24, 25 and 28: who goes on whatever the others do.
+// goOn is rules 21, 24, 25 and 28: the agents that go on at once.
 func (o *oracle) goOn() []c.Launch {
 	var launches []c.Launch
 	for _, a := range o.config.Agents {
@@ -387,7 +387,7 @@ func (o *oracle) launch(agent string, l c.Launch) c.Launch {
 	return l
 }
 
-// resume goes on with a step that has been suspended, or failed and is retried.
+// resume goes on with a suspended step, or a failed one that is retried.
 func (o *oracle) resume(agent string) c.Launch {
 	m := o.members[agent]
 	o.launched++

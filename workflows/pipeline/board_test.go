@@ -12,8 +12,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// The Web UI says where a run is, who waits, what has ended, what it cost, and what a
-// person can do.
+// The Web UI shows the current step, its callers, ended segments, the cost, and the
+// commands for a person.
 func TestPipelineBoard(t *testing.T) {
 	t.Parallel()
 	why, price := "retry or cancel: lint failed, AuthFailed: the key | was refused", 0.25

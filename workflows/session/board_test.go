@@ -10,7 +10,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// A held session says what it waits for and which command releases it.
+// A held session shows the reason and the commands that release it.
 func TestScoreboard(t *testing.T) {
 	t.Parallel()
 	why := "retry, finish or cancel: agent_b failed, AuthFailed: the key | was refused"
@@ -60,7 +60,7 @@ Files: `+"`s3://bucket/sessions/s1/`"+`
 	require.NotContains(t, board, "conclave retry", "nothing is held when it is over")
 }
 
-// A step's line in the event list says what it is for.
+// The event list shows the purpose of a step.
 func TestLaunchSummary(t *testing.T) {
 	t.Parallel()
 	shown := make([]coordination.Shown, 10)

@@ -11,8 +11,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Whoever completes a step's activity by hand has no answer in the store: it is
-// no action, and the others decide.
+// A step's activity that is completed by hand has no answer in the store: it is no
+// action, and the others decide.
 func TestCompletedByHand(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "x", "x-l2"} {
@@ -35,7 +35,7 @@ func TestCompletedByHand(t *testing.T) {
 	}
 }
 
-// What the step had kept is not lost by it: a retry goes on from there.
+// A retry goes on from the step's journal.
 func TestCompletedByHandAndRetried(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{

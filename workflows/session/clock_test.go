@@ -24,8 +24,8 @@ func TestClock_StandsStill(t *testing.T) {
 	require.Equal(t, time.Duration(until+sessionTime-from)*time.Second, p.Now().Sub(start).Truncate(time.Second))
 }
 
-// "A session that runs out of time wraps up what is running": it is told grace
-// seconds before, and at most a quarter of its time.
+// "A session that runs out of time wraps up what is running": the warning comes grace
+// seconds before the end, or a quarter of the session's time.
 func TestClock_Warning(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ seconds, warned int }{
@@ -50,7 +50,7 @@ func TestClock_Warning(t *testing.T) {
 	}
 }
 
-// A pause moves the warning with the end, and there is one.
+// A pause moves the one warning together with the end.
 func TestClock_WarningAfterAPause(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), hangs(), hangs()}})

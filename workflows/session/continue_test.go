@@ -12,15 +12,15 @@ import (
 	"conclave/workflows/session"
 )
 
-// nextRun is the run after the one that was continued.
+// nextRun returns the run that follows a continued one.
 func nextRun(p *play) *play {
 	next := newPlay(p.prepared.Coordination, p.scripts)
 	next.SetContinuedExecutionRunID(runID)
 	return next
 }
 
-// "Continue as new only while no step is running": a paused session goes over
-// with what it is paused in, and with the time it has left.
+// "Continue as new only while no step is running": a paused session takes its
+// suspended steps and the rest of its time along.
 func TestContinue_Paused(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, duo())
@@ -81,8 +81,8 @@ func TestContinue_Parked(t *testing.T) {
 	require.Contains(t, third.steps(), "agent_b tok")
 }
 
-// What is asked of a session while it goes over is not lost: not what comes
-// while the last records are written, nor what comes to the new run first of all.
+// A session that continues as new loses no verb: neither those that arrive while the
+// last records are written nor the first ones of the new run.
 func TestContinue_NothingAskedIsLost(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 3)}})

@@ -10,8 +10,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// "The doorbell is a memo, one event per change": an answer that a running step
-// can use is in the same upsert as whatever else changed then.
+// "The doorbell is a memo, one event per change": an answer for a running step is in
+// the same upsert as every other change.
 func TestDoorbell_NewAnswer(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{Updates: coordination.Inject}, map[string][]outcome{

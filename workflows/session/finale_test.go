@@ -11,8 +11,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// The final answer is presented by a step of its own, and judged by another; the
-// result names the winner's answer, final/ has the presented one.
+// One step presents the final answer and another judges it; the result names the
+// winner's answer, final/ has the presented one.
 func TestFinale(t *testing.T) {
 	t.Parallel()
 	judged := gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Submit}})
@@ -51,7 +51,7 @@ func TestFinale_AnotherAttempt(t *testing.T) {
 	require.Equal(t, "The answer.", result.Answer)
 }
 
-// A presenter that is paused is as any step.
+// A presenter is paused like any step.
 func TestFinale_Paused(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{Strategy: coordination.WinnerPresent}, map[string][]outcome{
@@ -66,8 +66,7 @@ func TestFinale_Paused(t *testing.T) {
 	require.Contains(t, p.steps(), "agent_a present"+runID+"-l3")
 }
 
-// `stop` in decomposition: the presenter joins the parts, and `blocked` is shown
-// to the operator.
+// In decomposition the presenter joins the parts, and the operator sees blocked parts.
 func TestDecomposition(t *testing.T) {
 	t.Parallel()
 	stop := func(status coordination.StopStatus, summary string) outcome {

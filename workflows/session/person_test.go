@@ -13,7 +13,7 @@ import (
 	"conclave/workflows/session"
 )
 
-// duo are two agents whose first steps last until somebody asks for something.
+// duo is a team of two whose first steps run until a verb arrives.
 func duo() map[string][]outcome {
 	return map[string][]outcome{
 		"agent_a": {hangs(), answers(), votesFor("agent_b", 2, 0)},
@@ -21,7 +21,7 @@ func duo() map[string][]outcome {
 	}
 }
 
-// runID is the run of every play.
+// runID is the run ID of every play.
 const runID = "default-test-run-id"
 
 // "Pause, finish and cancel upsert the memo and then cancel the activity in the
@@ -67,7 +67,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A step whose worker is gone cannot say that it was suspended.
+// A step of a lost worker cannot report its suspension.
 func TestPause_WorkerGone(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailureFail}, map[string][]outcome{
@@ -106,9 +106,8 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, "failed", p.run(t).Status, "nobody had answered")
 }
 
-// The ledger has what was said at once, also while a step runs, and the bell
-// tells that step. "Human messages (say) are news: votes that have not seen them
-// are stale."
+// The ledger has a message at once, and the bell tells running steps. "Human messages
+// (say) are news: votes that have not seen them are stale."
 func TestSay(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), votesFor("agent_a", 1, 2)}})
@@ -212,8 +211,8 @@ func TestSignals_NoSense(t *testing.T) {
 	require.Equal(t, "failed", p.run(t).Status, "nobody had answered")
 }
 
-// While a session is prepared an update is refused, and a signal waits. Of what
-// waited nothing said is lost, and a pause stands.
+// During the preparation an update is refused and a signal waits. Waiting messages are
+// not lost, and a pause overrules a resume.
 func TestWhilePreparing(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 1)}})
@@ -237,8 +236,8 @@ func TestWhilePreparing(t *testing.T) {
 	require.Equal(t, []coordination.Message{{Number: 1}}, p.launched[0].Messages)
 }
 
-// "Signals that make no sense are logged and ignored": an update of a session
-// that is over, though not yet written down, is refused.
+// "Signals that make no sense are logged and ignored": an update of a decided session
+// is refused, even before its last record.
 func TestAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), votesFor("agent_a", 1, 0)}})

@@ -30,10 +30,10 @@ import (
 	"conclave/workflows/session"
 )
 
-// outcome is what comes of a step.
+// outcome is the scripted end of a step.
 type outcome func(acts.StepInput) (acts.StepResult, error)
 
-// gives ends a step with a result. Its number is the agent's next one.
+// gives ends a step with a result, under the agent's next number.
 func gives(r acts.StepResult) outcome {
 	return func(in acts.StepInput) (acts.StepResult, error) {
 		r.Token, r.Step, r.Usage = "default-test-run-id-"+string(in.Launch.ID), in.Launch.After+1, llm.Usage{ModelCalls: 1}
@@ -48,8 +48,8 @@ func answers() outcome {
 	return gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.NewAnswer}})
 }
 
-// votesFor votes for an agent that has not revised its answer. heard is the last
-// human message that the step was told.
+// votesFor votes for an agent's first answer, having heard the messages up to a
+// number.
 func votesFor(agent string, number, heard int) outcome {
 	return gives(acts.StepResult{Outcome: team.Outcome{
 		Action: coordination.Vote, Target: agent, TargetLabel: fmt.Sprintf("agent%d.1", number), Heard: heard,
@@ -65,15 +65,15 @@ func fails(kind, token string) outcome {
 	}
 }
 
-// hangs is a step that goes on until it is cancelled.
+// hangs is a step that runs until it is cancelled.
 func hangs() outcome {
 	return func(acts.StepInput) (acts.StepResult, error) {
 		return acts.StepResult{}, activity.ErrResultPending
 	}
 }
 
-// play is a session whose steps are scripted, agent by agent. Time is the test
-// environment's: it jumps to the next timer when nothing runs.
+// play is a session with scripted steps for each agent. The test environment's time
+// jumps to the next timer when nothing runs.
 type play struct {
 	*testsuite.TestWorkflowEnvironment
 	prepared acts.Prepared
@@ -149,14 +149,14 @@ func (p *play) present(_ context.Context, in acts.PresentInput) (acts.Presented,
 	return acts.Presented{Answer: "The answer.", Path: "s3://bucket/final"}, nil
 }
 
-// at does something so many seconds from now. The session must last so long.
+// at calls do after a number of seconds, which the session must outlast.
 func (p *play) at(seconds int, do func()) {
 	p.waiting++
 	p.RegisterDelayedCallback(func() { p.waiting--; do() }, time.Duration(seconds)*time.Second)
 }
 
-// asks sends an update and requires that it is accepted. The State it answers
-// is shown to check.
+// asks sends an update, requires that it is accepted, and passes the resulting State
+// to check.
 func (p *play) asks(t *testing.T, name string, in any, check func(session.State)) {
 	t.Helper()
 	p.update(name, in, func(state any, err error) {
@@ -167,8 +167,8 @@ func (p *play) asks(t *testing.T, name string, in any, check func(session.State)
 	})
 }
 
-// isRefused sends an update and requires that it is refused with the type, and
-// a reason that says so much.
+// isRefused sends an update and requires that it is refused with the type and a
+// reason.
 func (p *play) isRefused(t *testing.T, name string, in any, kind, reason string) {
 	t.Helper()
 	p.update(name, in, func(_ any, err error) {
@@ -209,8 +209,8 @@ func (p *play) runFrom(t *testing.T, in session.Input) session.Result {
 	return result
 }
 
-// runOn plays a session until it is continued as new, and gives the input of
-// the run that follows.
+// runOn plays a session until it continues as new, and returns the input of the next
+// run.
 func (p *play) runOn(t *testing.T, in session.Input) session.Input {
 	t.Helper()
 	p.ExecuteWorkflow(session.Type, in)
@@ -232,7 +232,7 @@ func (p *play) state(t *testing.T) session.State {
 	return state
 }
 
-// details are what the Web UI shows of the session.
+// details returns the Markdown in the Web UI.
 func (p *play) details(t *testing.T) string {
 	t.Helper()
 	value, err := p.QueryWorkflow("__temporal_workflow_metadata")
@@ -242,7 +242,7 @@ func (p *play) details(t *testing.T) string {
 	return metadata.GetCurrentDetails()
 }
 
-// steps are the launches so far, as agent and purpose or token.
+// steps returns the launches as agent and purpose or token.
 func (p *play) steps() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +254,7 @@ func (p *play) steps() []string {
 	return list
 }
 
-// recorded is the last Record.
+// recorded returns the last Record.
 func (p *play) recorded() acts.RecordInput {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,7 +264,7 @@ func (p *play) recorded() acts.RecordInput {
 	return p.records[len(p.records)-1]
 }
 
-// texts are the timeline, for a person.
+// texts returns the timeline's lines for people.
 func (p *play) texts(t *testing.T) []string {
 	t.Helper()
 	value, err := p.QueryWorkflow(drive.TimelineQuery)
@@ -278,10 +278,9 @@ func (p *play) texts(t *testing.T) []string {
 	return list
 }
 
-// log is what a workflow asks the SDK for, in order.
+// log records the workflow's calls of the SDK in order.
 type log struct {
-	// dead says that the worker of the steps is gone: a cancelled step ends with
-	// its heartbeat's timeout.
+	// dead simulates a lost worker: a cancelled step ends with a heartbeat timeout.
 	dead bool
 
 	interceptor.WorkerInterceptorBase
@@ -296,7 +295,7 @@ type upsert struct {
 	cancelled int // how many steps were cancelled before it
 }
 
-// bells are the doorbells rung.
+// bells returns the doorbells in order.
 func (l *log) bells() []step.Bell {
 	var list []step.Bell
 	for _, u := range l.upserts {
@@ -307,7 +306,7 @@ func (l *log) bells() []step.Bell {
 	return list
 }
 
-// memo is what the memo says of a key now.
+// memo returns the present value of a key of the memo.
 func (l *log) memo(key string) any {
 	for _, u := range slices.Backward(l.upserts) {
 		if value, ok := u.values[key]; ok {
@@ -362,7 +361,7 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 	return o.Next.ExecuteActivity(ctx, name, args...)
 }
 
-// died is a step that ends with a timeout once it is cancelled.
+// died returns a step that ends with a timeout once it is cancelled.
 func died(ctx workflow.Context) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {

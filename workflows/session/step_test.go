@@ -15,7 +15,7 @@ import (
 	"conclave/engine/team"
 )
 
-// Everything a step can end with has its event.
+// Every result of a step has its event.
 func TestResultEvent(t *testing.T) {
 	t.Parallel()
 	l := coordination.Launch{ID: "l3", Agent: "agent_a"}
@@ -61,8 +61,8 @@ func TestResultEvent(t *testing.T) {
 	}
 }
 
-// "A step ended so is suspended: no failure, no counted step." Whatever a step
-// dies of after its cancellation, and wherever it can be gone on with.
+// "A step ended so is suspended: no failure, no counted step", with any error after
+// its cancellation.
 func TestFailedEvent(t *testing.T) {
 	t.Parallel()
 	used := llm.Usage{ModelCalls: 2}

@@ -8,8 +8,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// A session without an answer says which limit it met, and what to do about it;
-// what its agents were blocked by is told to the operator.
+// A session without an answer names the limit that ended it and the remedy, or why its
+// agents were blocked.
 func TestWhyFailed(t *testing.T) {
 	t.Parallel()
 	blocked := coordination.View{Agents: []coordination.AgentView{{
