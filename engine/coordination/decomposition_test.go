@@ -148,7 +148,7 @@ func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 			{Number: 1, Status: c.Complete, Summary: "a's part"}, {Number: 2, Status: c.Blocked, Summary: "b's part"},
 		}, l.Brief.Stops, "c's stop is void")
 		require.Equal(t, []string{
-			"failed: c failed: overloaded", "refused: c came to no final word; b presents instead",
+			"failed: c failed: overloaded", "refused: c presented nothing; b presents instead",
 		}, texts(p.state, seq))
 		d := decision(t, p.batch(p.answer("b")))
 		require.Equal(t, c.Presented, d.Status)
@@ -181,7 +181,7 @@ func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 	}, decision(t, p.batch(p.fail("a"))))
 	require.Equal(t, []string{
 		"failed: a failed: overloaded",
-		"refused: a came to no final word; the parts were not joined, what there is stands",
+		"refused: a ended without an action; the parts were not joined, the present answer stands",
 		"decided: presented: c (agent3.1)",
 	}, texts(p.state, seq))
 }
@@ -190,7 +190,7 @@ func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 // agent presents and the existing part stands.
 func TestRule45_NoSubstituteOutsideDecomposition(t *testing.T) {
 	t.Parallel()
-	last := "refused: c came to no final word; the parts were not joined, what there is stands"
+	last := "refused: c ended without an action; the parts were not joined, the present answer stands"
 	p := joining(t, func(*c.Config) {})
 	require.Equal(t, "agent3.1", decision(t, p.batch(p.exhaust("c"))).WinnerLabel)
 	require.Contains(t, texts(p.state, 0), last)

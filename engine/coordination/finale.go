@@ -178,9 +178,9 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 	}
 	step := event.end().Step
 	a.Step = max(a.Step, step)
-	text := a.ID + " came to no final word; what there is stands"
+	text := a.ID + " ended without an action; the present answer stands"
 	if s.joins(run) {
-		text = a.ID + " came to no final word; the parts were not joined, what there is stands"
+		text = a.ID + " ended without an action; the parts were not joined, the present answer stands"
 	}
 	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: text})
 	if f.Stage = stageOver; run.Purpose == Present {
@@ -202,7 +202,7 @@ func (s *State) standsIn(run *Launch, e Failed) bool {
 	}
 	s.Finale.By = next.ID
 	s.note(Entry{
-		Kind: entryRefused, Agent: run.Agent, Step: e.Step, Text: run.Agent + " came to no final word; " + next.ID + " presents instead",
+		Kind: entryRefused, Agent: run.Agent, Step: e.Step, Text: run.Agent + " presented nothing; " + next.ID + " presents instead",
 	})
 	return true
 }

@@ -113,7 +113,7 @@ func (s *State) stepRequest(asked request) {
 	}
 	switch e := asked.(type) {
 	case Finish:
-		s.force(Finished, "a decision now was asked for")
+		s.force(Finished, "a decision was requested")
 	case Pause:
 		s.Paused = true
 		s.note(Entry{Kind: entryPaused, Text: "paused"})
@@ -153,5 +153,5 @@ func (s *State) said(e Said) {
 	if e.Agent != "" {
 		whom = e.Agent
 	}
-	s.note(Entry{Kind: entrySaid, Agent: e.Agent, Reason: truncate(text), Text: "somebody told " + whom + " something"})
+	s.note(Entry{Kind: entrySaid, Agent: e.Agent, Reason: truncate(text), Text: "message to " + whom})
 }

@@ -82,7 +82,7 @@ func (s *State) ended(e End) (*Agent, *Launch) {
 func (s *State) suspended(a *Agent, run *Launch, e Suspended) {
 	a.Step = max(a.Step, e.Step)
 	a.Rest = &Rest{Launch: *run, Token: e.Token}
-	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was stopped in the middle of a step"})
+	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was suspended"})
 }
 
 func (s *State) failed(a *Agent, run *Launch, e Failed) {
@@ -97,13 +97,13 @@ func (s *State) failed(a *Agent, run *Launch, e Failed) {
 // that is newer than the step's launch, so the answers bound the restarts.
 func (s *State) restarted(a *Agent, run *Launch, e Restarted) {
 	if !s.outdates(run) {
-		s.refuse(a, e.Step, "it began again without anything new to see")
+		s.refuse(a, e.Step, "it restarted without news")
 		return
 	}
 	a.Step = max(a.Step, e.Step)
 	a.Steps--
 	a.Again = true
-	s.note(Entry{Kind: entryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " begins again with what is new"})
+	s.note(Entry{Kind: entryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " restarts with the news"})
 }
 
 // refuse ends a step without an action: its agent keeps its status and is one step nearer
@@ -115,7 +115,7 @@ func (s *State) refuse(a *Agent, step int, why string) {
 
 func (s *State) timeShort() {
 	if s.Done() || s.Short {
-		s.note(Entry{Kind: entryIgnored, Text: "time is short; known already"})
+		s.note(Entry{Kind: entryIgnored, Text: "time is short; ignored, it was reported before"})
 		return
 	}
 	s.Short = true

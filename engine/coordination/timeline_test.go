@@ -88,18 +88,18 @@ func TestTimelineOfEveryKind(t *testing.T) {
 	require.Equal(t, []string{
 		"round: round 1: 2 launched",
 		"paused: paused",
-		"suspended: a was stopped in the middle of a step",
-		"suspended: b was stopped in the middle of a step",
+		"suspended: a was suspended",
+		"suspended: b was suspended",
 		"resumed: resumed",
-		"said: somebody told a something",
-		"said: somebody told all agents something",
+		"said: message to a",
+		"said: message to all agents",
 		"failed: a failed: overloaded",
 		"answer: b answered agent2.1",
 		"retried: the failed step of a is retried",
 		"answer: a answered agent1.1",
 		"round: round 2: 2 launched",
 		"answer: b answered agent2.2",
-		"restarted: a begins again with what is new",
+		"restarted: a restarts with the news",
 		"asked: time is short: running steps are asked to finish",
 		"vote: a voted for b (agent2.2)",
 		"round: round 3: 1 launched",
@@ -107,7 +107,7 @@ func TestTimelineOfEveryKind(t *testing.T) {
 		"presented: b presented the final answer",
 		"judged: b wants the team to begin again",
 		"round: round 4: 2 launched",
-		"asked: a decision now was asked for",
+		"asked: a decision was requested",
 		"decided: finished: b (agent2.2)",
 	}, texts(p.state, 0))
 	for _, e := range p.state.Timeline() {
@@ -138,7 +138,7 @@ func TestTimelineOfStops(t *testing.T) {
 	seq = p.state.Events
 	p.batch(p.exhaust("b"))
 	require.Equal(t, []string{
-		"refused: b came to no final word; the parts were not joined, what there is stands",
+		"refused: b ended without an action; the parts were not joined, the present answer stands",
 		"decided: presented: b (agent2.1)",
 	}, texts(p.state, seq))
 }
