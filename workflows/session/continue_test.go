@@ -117,3 +117,24 @@ func TestContinue_NothingAskedIsLost(t *testing.T) {
 	}
 	require.Len(t, events, next.state(t).Events)
 }
+
+// A session that is cancelled while its last record is written writes it again: the
+// interrupted activity may not have written its entries.
+func TestCancel_DuringTheLastRecord(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{SkipVoting: true}, map[string][]outcome{"agent_a": {answers()}})
+	cancelled := false
+	p.recording = func(in acts.RecordInput) {
+		if in.Over && !cancelled {
+			cancelled = true
+			p.CancelWorkflow()
+		}
+	}
+	p.ExecuteWorkflow(session.Type, session.Input{Query: "Who?", SessionID: "s1"})
+	require.True(t, p.IsWorkflowCompleted())
+	require.Error(t, p.GetWorkflowError())
+	last := p.recorded()
+	require.True(t, last.Over)
+	require.Equal(t, drive.Cancelled, last.Status.Status)
+	require.Len(t, last.Entries, 1, "the answer is in the ledger")
+}
