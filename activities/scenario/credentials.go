@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -16,15 +15,6 @@ import (
 	"conclave/engine/step"
 )
 
-// readProject reads prd.md as it was when the run began.
-func readProject(ctx context.Context, store artifact.Store, layout artifact.Layout) (scenario.Project, error) {
-	prd, err := readPRD(ctx, store, layout)
-	if err != nil {
-		return scenario.Project{}, err
-	}
-	return scenario.ParseProject(prd)
-}
-
 // vaultOf returns the vault of a run's credentials, with the seed of its first claim.
 func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, project scenario.Project) (*redact.Vault, error) {
 	secrets := project.Secrets()
@@ -33,7 +23,7 @@ func vaultOf(ctx context.Context, store artifact.Store, layout artifact.Layout, 
 	}
 	first, err := artifact.ReadJSON[claim](ctx, store, claimOf(layout, 1))
 	if err != nil {
-		return nil, fmt.Errorf("reading the claim of the run: %w", err)
+		return nil, err
 	}
 	return redact.NewVault(first.Seed, secrets), nil
 }

@@ -1,9 +1,9 @@
 // Package scenario has the activities of the Scenario workflow.
 //
 //   - PrepareScenario checks the team, claims the run and keeps its definition
-//     (claim.go, definition.go); resume.go goes on with a run that is over.
+//     (definition.go); resume.go continues a run that is over.
 //   - RunScenarioStep runs one step. evidence.go has the tool by which it keeps
-//     evidence, and credentials.go keeps credentials out of all that is stored of it.
+//     evidence, and credentials.go keeps credentials out of everything stored.
 //   - RecordScenario writes result.json and the events.
 //
 // Names, inputs and results are in scenario.go. The activities' methods keep their

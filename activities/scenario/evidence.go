@@ -23,11 +23,11 @@ import (
 	"conclave/engine/step"
 )
 
-// maxPieces is how many pieces of evidence a step has at most.
+// maxPieces is the maximal number of pieces of evidence of a step.
 const maxPieces = 50
 
-// recorder is record_evidence beside the other tools of a step. It is bound to its
-// run and step: there is nothing to name another one with.
+// recorder offers record_evidence with the other tools of a step. The tool cannot name
+// another run or step.
 type recorder struct {
 	others    step.Tools
 	workspace string
@@ -41,7 +41,7 @@ type recorder struct {
 
 // Tools implements loop.Tools.
 func (r recorder) Tools() []llm.Tool {
-	types, _ := json.Marshal(scenario.EvidenceTypes()) // names always can be written
+	types, _ := json.Marshal(scenario.EvidenceTypes()) // strings cannot fail
 	return append(slices.Clone(r.others.Tools()), llm.Tool{
 		Name: scenario.EvidenceTool,
 		Description: "Keep a piece of evidence of this step: a file of your workspace (path), or text (data). " +
@@ -64,21 +64,20 @@ func (r recorder) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 		return r.others.Run(ctx, call)
 	}
 	said, err := r.record(ctx, call.Arguments)
-	var wrong evidenceError
-	if errors.As(err, &wrong) {
-		return loop.Output{Text: "error: " + wrong.Error()}, nil
+	if refusal, ok := errors.AsType[evidenceError](err); ok {
+		return loop.Output{Text: "error: " + refusal.Error()}, nil
 	}
 	return loop.Output{Text: said}, err
 }
 
-// evidenceError is what the agent is told instead of a path.
+// evidenceError is the agent's answer if its evidence is refused.
 type evidenceError string
 
 func (e evidenceError) Error() string { return string(e) }
 
-func object(format string, args ...any) error { return evidenceError(fmt.Sprintf(format, args...)) }
+func refuse(format string, args ...any) error { return evidenceError(fmt.Sprintf(format, args...)) }
 
-// piece is one piece of evidence that an agent wants to keep.
+// piece is one piece of evidence, as the agent hands it in.
 type piece struct {
 	Name string  `json:"name"`
 	Type string  `json:"type"`
@@ -86,8 +85,8 @@ type piece struct {
 	Data *string `json:"data"`
 }
 
-// record keeps a piece of evidence, its description last: what has none is no
-// evidence.
+// record stores a piece of evidence and then its description, without which it does
+// not count.
 func (r recorder) record(ctx context.Context, arguments string) (string, error) {
 	p, err := readPiece(arguments)
 	if err != nil {
@@ -96,9 +95,9 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 	file, kind, err := scenario.CheckEvidence(p.Name, p.Type)
 	switch {
 	case err != nil:
-		return "", object("%s", err.Error())
+		return "", refuse("%s", err.Error())
 	case r.vault.Redact(p.Name) != p.Name:
-		return "", object("the name holds a credential: choose another one")
+		return "", refuse("the name holds a credential: choose another one")
 	}
 	base := strings.TrimSuffix(file, path.Ext(file))
 	if err := r.free(ctx, base, p.Type); err != nil {
@@ -109,7 +108,7 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 		return "", err
 	}
 	if err := r.store.Put(ctx, r.layout.Evidence(r.step, file), bytes.NewReader(content)); err != nil {
-		return "", fmt.Errorf("keeping the evidence %s: %w", file, err)
+		return "", err
 	}
 	sum := sha256.Sum256(content)
 	described := scenario.Evidence{
@@ -117,7 +116,7 @@ func (r recorder) record(ctx context.Context, arguments string) (string, error) 
 		Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]), ContentType: kind,
 	}
 	if err := artifact.PutJSON(ctx, r.store, r.layout.Evidence(r.step, base+".meta.json"), described); err != nil {
-		return "", fmt.Errorf("describing the evidence %s: %w", file, err)
+		return "", err
 	}
 	return fmt.Sprintf("recorded %s (%d bytes)", evidencePath(r.step, file), len(content)), nil
 }
@@ -127,41 +126,42 @@ func readPiece(arguments string) (piece, error) {
 	decoder := json.NewDecoder(strings.NewReader(arguments))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
-		return p, object(`the arguments are not {"name": string, "type": string, "path"?: string, "data"?: string}: %s`, err.Error())
+		return p, refuse(`the arguments are not {"name": string, "type": string, "path"?: string, "data"?: string}: %s`, err.Error())
 	}
 	if p.Path != nil && *p.Path == "" {
 		p.Path = nil
 	}
 	switch {
 	case p.Path != nil && p.Data != nil && *p.Data != "":
-		return p, object("there are both a path and data: give one")
+		return p, refuse("there are both a path and data: give one")
 	case p.Path == nil && p.Data == nil:
-		return p, object("there is neither a path nor data: give one")
+		return p, refuse("there is neither a path nor data: give one")
 	case p.Path == nil && p.Type == "screenshot":
-		return p, object("a screenshot takes the path of its file in the workspace")
+		return p, refuse("a screenshot takes the path of its file in the workspace")
 	}
 	return p, nil
 }
 
-// free refuses a name that evidence of another type has, and a piece too many.
+// free refuses the name of evidence of another type, and a piece too many.
 func (r recorder) free(ctx context.Context, base, kind string) error {
 	there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.layout.Evidence(r.step, base+".meta.json"))
 	switch {
 	case err == nil && there.Type == kind:
 		return nil
 	case err == nil:
-		return object("the name %s is that of a %s already: choose another one", base, there.Type)
+		return refuse("the name %s is that of a %s already: choose another one", base, there.Type)
 	case !errors.Is(err, artifact.ErrNotFound):
-		return fmt.Errorf("looking for the evidence %s: %w", base, err)
+		return err
 	}
 	kept, err := evidenceOf(ctx, r.store, r.layout, r.step)
 	if err == nil && len(kept) >= maxPieces {
-		return object("the step has %d pieces of evidence, which is as many as it may have", len(kept))
+		return refuse("the step has %d pieces of evidence, which is as many as it may have", len(kept))
 	}
 	return err
 }
 
-// content is what is kept: text without credentials, and JSON that can be read.
+// content returns the content to store: an image, or text without credentials, as JSON
+// where the type demands it.
 func (r recorder) content(p piece, file string) ([]byte, error) {
 	var content []byte
 	if p.Path == nil {
@@ -174,12 +174,12 @@ func (r recorder) content(p piece, file string) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case objection != "":
-			return nil, object("%s", objection)
+			return nil, refuse("%s", objection)
 		}
 	}
 	if p.Type == "screenshot" {
 		if kind := http.DetectContentType(content); kind != "image/png" {
-			return nil, object("the file is no PNG image but %s: take the screenshot as PNG", kind)
+			return nil, refuse("the file is no PNG image but %s: take the screenshot as PNG", kind)
 		}
 		return content, nil
 	}
@@ -192,13 +192,13 @@ func (r recorder) content(p piece, file string) ([]byte, error) {
 		text = string(whole)
 	}
 	if len(text) > scenario.MaxEvidence {
-		return nil, object("the evidence has %d bytes, at most %d are kept: keep the part that matters", len(text), scenario.MaxEvidence)
+		return nil, refuse("the evidence has %d bytes, at most %d are kept: keep the part that matters", len(text), scenario.MaxEvidence)
 	}
 	return []byte(text), nil
 }
 
-// within makes of an absolute path in the workspace, as other programs tell it, one
-// relative to it.
+// within returns an absolute path in the workspace, as other programs report it,
+// relative to the workspace.
 func (r recorder) within(name string) string {
 	if !filepath.IsAbs(name) {
 		return name
@@ -218,35 +218,33 @@ func resolved(dir string) string {
 	return dir
 }
 
-// evidencePath is where evidence is, from the run's directory.
+// evidencePath returns the path of evidence, relative to the run's directory.
 func evidencePath(step, file string) string { return "step-" + step + "/evidence/" + file }
 
-// evidenceOf are the paths of the evidence that the store has of a step: files with
-// their descriptions.
+// evidenceOf returns the paths of a step's stored evidence: files with descriptions.
 func evidenceOf(ctx context.Context, store artifact.Store, layout artifact.Layout, step string) ([]string, error) {
-	there, described := map[string]bool{}, []string{}
+	stored, described := map[string]bool{}, []string{}
 	prefix := layout.Evidence(step, "")
 	for key, err := range store.List(ctx, prefix) {
 		if err != nil {
-			return nil, fmt.Errorf("looking for the evidence of step %s: %w", step, err)
+			return nil, err
 		}
 		name := strings.TrimPrefix(key, prefix)
 		if base, ok := strings.CutSuffix(name, ".meta.json"); ok {
 			described = append(described, base)
 		}
-		there[name] = true
+		stored[name] = true
 	}
 	paths := []string{}
 	for _, base := range described {
 		meta, err := artifact.ReadJSON[scenario.Evidence](ctx, store, prefix+base+".meta.json")
-		var malformed *artifact.MalformedError
-		switch {
-		case errors.Is(err, artifact.ErrNotFound), errors.As(err, &malformed):
+		if _, malformed := errors.AsType[*artifact.MalformedError](err); malformed || errors.Is(err, artifact.ErrNotFound) {
 			continue
-		case err != nil:
-			return nil, fmt.Errorf("reading the evidence of step %s: %w", step, err)
 		}
-		if there[meta.File] && strings.TrimSuffix(meta.File, path.Ext(meta.File)) == base {
+		if err != nil {
+			return nil, err
+		}
+		if stored[meta.File] && strings.TrimSuffix(meta.File, path.Ext(meta.File)) == base {
 			paths = append(paths, evidencePath(step, meta.File))
 		}
 	}

@@ -3,7 +3,13 @@ package scenario
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -11,9 +17,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// PrepareScenario checks everything that can be wrong with the team, claims the run
-// for this workflow, keeps the definition as it is now, gives the run its number,
-// and writes that it runs.
+// PrepareScenario validates the team and the definition, claims the run for this
+// workflow, stores the definition, numbers the run, and writes its first result.json.
 func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InScenario(in.Plan.Slug, in.RunID)
@@ -27,55 +32,43 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	if err := a.checkDefinition(ctx, layout, in); err != nil {
 		return Prepared{}, err
 	}
-	claim, fresh, err := a.claimRun(ctx, layout, 1, in, claim{ConfigHash: team.Hash()})
+	claim, created, err := a.claimRun(ctx, layout, 1, in, claim{ConfigHash: team.Hash()})
 	if err != nil {
 		return Prepared{}, err
 	}
 	if err := a.keepDefinition(ctx, layout, in); err != nil {
 		return Prepared{}, err
 	}
-	if err := a.keepTeam(ctx, layout, team); err != nil {
+	p := Prepared{StartedAt: claim.ClaimedAt}
+	if p.RunNumber, err = a.runNumber(ctx, in, created); err != nil {
 		return Prepared{}, err
 	}
-	p := a.prepared(layout, in.Plan, team, 1)
-	p.StartedAt = claim.ClaimedAt
-	if p.RunNumber, err = a.runNumber(ctx, in, fresh); err != nil {
+	return a.begin(ctx, layout, in.RunID, p, in.Plan, team, 1)
+}
+
+// begin stores the team, completes what the workflow gets, and writes that the run is
+// running.
+func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run string, p Prepared, plan scenario.Plan, team config.Team, execution int) (Prepared, error) {
+	canonical, err := team.Canonical()
+	if err != nil {
+		return Prepared{}, activities.Invalid(err)
+	}
+	if err := a.Store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
 		return Prepared{}, err
 	}
-	return p, a.begin(ctx, layout, in, p)
-}
-
-// prepared is what is known of a run by its definition.
-func (a *Activities) prepared(layout artifact.Layout, plan scenario.Plan, team config.Team, execution int) Prepared {
-	return Prepared{
-		Protocol: scenario.Protocol, ConfigHash: team.Hash(), Plan: plan, Execution: execution,
-		URL: a.Store.URL(layout.File("result.json")), Offline: team.Agents[0].Backend.Type == config.Offline,
-	}
-}
-
-// begin writes that the run is under way.
-func (a *Activities) begin(ctx context.Context, layout artifact.Layout, in PrepareInput, p Prepared) error {
+	p.Protocol, p.ConfigHash, p.Plan, p.Execution = scenario.Protocol, team.Hash(), plan, execution
+	p.URL, p.Offline = a.Store.URL(layout.File("result.json")), team.Agents[0].Backend.Type == config.Offline
 	result := Result{
-		RunID: in.RunID, RunNumber: p.RunNumber, Scenario: p.Plan.Slug, Title: p.Plan.Title, Status: scenario.Running,
-		StartedAt: p.StartedAt, DurationMS: p.WorkedMS, Steps: p.Earlier, Execution: p.Execution,
-	}
-	if result.Steps == nil {
-		result.Steps = []scenario.Result{}
+		RunID: run, RunNumber: p.RunNumber, Scenario: plan.Slug, Title: plan.Title, Status: scenario.Running,
+		StartedAt: p.StartedAt, DurationMS: p.WorkedMS, Steps: append([]scenario.Result{}, p.Earlier...), Execution: execution,
 	}
 	for _, s := range result.Steps {
 		result.Cost = result.Cost.Add(s.Cost)
 	}
-	return a.writeResult(ctx, layout, result)
+	return p, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
 }
 
-func (a *Activities) writeResult(ctx context.Context, layout artifact.Layout, r Result) error {
-	if err := artifact.PutJSON(ctx, a.Store, layout.File("result.json"), r); err != nil {
-		return fmt.Errorf("writing result.json of run %s: %w", r.RunID, err)
-	}
-	return nil
-}
-
-// tester resolves the team of one agent, and checks it as a session's is.
+// tester resolves and validates the team of one agent.
 func (a *Activities) tester(ctx context.Context, in PrepareInput) (config.Team, error) {
 	team, err := a.Teams.Resolve(in.Team, in.Config)
 	if err != nil {
@@ -91,33 +84,84 @@ func (a *Activities) checkTester(ctx context.Context, team config.Team) error {
 	return a.Check(ctx, team)
 }
 
-// CheckTester refuses a team that cannot carry out a scenario: one of several
-// agents, and one with a budget, which binds sessions only. A limit that nobody
-// keeps is worse than none.
+// CheckTester refuses a team that cannot run a scenario: one of several agents, or one
+// with a budget, which is enforced only in sessions.
 func CheckTester(team config.Team) error {
-	budget := team.Orchestrator.Budget
+	key, budget := "", team.Orchestrator.Budget
 	switch n := len(team.Agents); {
 	case n != 1:
-		return fmt.Errorf("the team has %d agents: a scenario takes one of exactly one agent, of which every step gets one of its own", n)
+		return fmt.Errorf("the team has %d agents: a scenario takes a team of exactly one agent, which runs every step", n)
 	case budget.MaxCostUSD != nil:
-		return unbudgeted("max_cost_usd")
+		key = "max_cost_usd"
 	case budget.MaxTotalTokens != nil:
-		return unbudgeted("max_total_tokens")
+		key = "max_total_tokens"
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("orchestrator.budget.%s is set: budgets are enforced only in sessions, not in scenarios; leave it out (--step-timeout, or step_timeout_seconds, bounds each step)", key)
 }
 
-func unbudgeted(key string) error {
-	return fmt.Errorf("orchestrator.budget.%s is set: a budget is that of a session, nothing would hold a scenario to it; leave it out (--step-timeout, or step_timeout_seconds, bounds each step)", key)
+// claim is claims/<NNN>.json: a workflow owns the run from then on, the first one or
+// one that resumed the run.
+type claim struct {
+	activities.Owner
+	ConfigHash string    `json:"config_hash"`
+	ClaimedAt  time.Time `json:"claimed_at"`
+
+	// Seed of the vault of credentials, in the first claim.
+	Seed string `json:"seed,omitempty"`
+
+	// Before is the result before the run was resumed; nil in the first claim.
+	Before *Result `json:"before,omitempty"`
 }
 
-func (a *Activities) keepTeam(ctx context.Context, layout artifact.Layout, team config.Team) error {
-	canonical, err := team.Canonical()
-	if err != nil {
-		return activities.Invalid(err)
+func claimOf(layout artifact.Layout, number int) string {
+	return layout.File(fmt.Sprintf("claims/%03d.json", number))
+}
+
+func ownerOf(in PrepareInput) activities.Owner {
+	return activities.Owner{WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID}
+}
+
+// claimRun creates a claim, or returns the one that the same workflow has made before.
+func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, number int, in PrepareInput, c claim) (made claim, created bool, err error) {
+	c.Owner, c.ClaimedAt = ownerOf(in), artifact.Timestamp(a.Now())
+	if number == 1 {
+		c.Seed = rand.Text()
 	}
-	if err := a.Store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
-		return fmt.Errorf("keeping the team of a run: %w", err)
+	return activities.Claim(ctx, a.Store, claimOf(layout, number), c, func(c claim) activities.Owner { return c.Owner },
+		fmt.Sprintf("run %s of scenario %s", in.RunID, in.Plan.Slug), "choose another run_id, or resume it once it is over")
+}
+
+// runNumber gives the run the first free number of its scenario above In.After, or
+// returns the number that it has. Numbers are never reused, even of deleted runs.
+func (a *Activities) runNumber(ctx context.Context, in PrepareInput, created bool) (int, error) {
+	prefix := "scenarios/" + in.Plan.Slug + "/numbers/"
+	highest := in.After
+	for key, err := range a.Store.List(ctx, prefix) {
+		if err != nil {
+			return 0, err
+		}
+		n, err := strconv.Atoi(path.Base(key))
+		if err != nil || n < 1 || strings.Contains(strings.TrimPrefix(key, prefix), "/") {
+			continue
+		}
+		highest = max(highest, n)
+		if created { // the run has no number yet
+			continue
+		}
+		if owner, err := a.Store.Get(ctx, key); err != nil || string(owner) == in.RunID {
+			return n, err
+		}
 	}
-	return nil
+	for n := highest + 1; ; n++ {
+		key := prefix + strconv.Itoa(n)
+		err := a.Store.Create(ctx, key, []byte(in.RunID))
+		if err == nil || !errors.Is(err, artifact.ErrExists) {
+			return n, err
+		}
+		if owner, err := a.Store.Get(ctx, key); err == nil && string(owner) == in.RunID {
+			return n, nil // the response of Create was lost
+		}
+	}
 }

@@ -1,16 +1,18 @@
 package scenario
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/scenario"
-	"context"
-	"errors"
-	"fmt"
 )
 
-// resume goes on with a run that is over, or whose workflow is.
+// resume prepares the continuation of a run that is over, or whose workflow is.
 func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in PrepareInput) (Prepared, error) {
 	last, number, err := a.lastClaim(ctx, layout)
 	if err != nil {
@@ -28,7 +30,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 		return Prepared{}, err
 	}
 	before := last.Before
-	if last.Owner != ownerOf(in) || before == nil { // else this is another attempt of ours
+	if last.Owner != ownerOf(in) || before == nil { // otherwise an earlier attempt has claimed the run
 		if before, err = a.resumable(ctx, layout, last, number, in); err != nil {
 			return Prepared{}, err
 		}
@@ -37,30 +39,41 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	if _, _, err := a.claimRun(ctx, layout, number, in, claim{ConfigHash: team.Hash(), Before: before}); err != nil {
 		return Prepared{}, err
 	}
-	if err := a.keepTeam(ctx, layout, team); err != nil {
-		return Prepared{}, err
-	}
-	p := a.prepared(layout, plan, team, number)
-	p.RunNumber, p.StartedAt, p.WorkedMS = before.RunNumber, before.StartedAt, before.DurationMS
-	if err := a.goOn(ctx, layout, &p, *before); err != nil {
+	p := Prepared{RunNumber: before.RunNumber, StartedAt: before.StartedAt, WorkedMS: before.DurationMS}
+	if err := a.findRest(ctx, layout, plan, &p, *before); err != nil {
 		return Prepared{}, err
 	}
 	if p.Events, err = a.countEvents(ctx, layout); err != nil {
 		return Prepared{}, err
 	}
-	return p, a.begin(ctx, layout, in, p)
+	return a.begin(ctx, layout, in.RunID, p, plan, team, number)
 }
 
-// unresumable tells a run that is not whole from a store that is away.
-func unresumable(in PrepareInput, err error) error {
-	var malformed *artifact.MalformedError
-	if errors.Is(err, artifact.ErrNotFound) || errors.As(err, &malformed) {
-		return activities.Invalid(fmt.Errorf("run %s of scenario %s had hardly begun and cannot be gone on with: start a new one (%w)", in.RunID, in.Plan.Slug, err))
+// lastClaim returns the newest claim of a run and its number, 0 for none.
+func (a *Activities) lastClaim(ctx context.Context, layout artifact.Layout) (last claim, number int, err error) {
+	for {
+		c, err := artifact.ReadJSON[claim](ctx, a.Store, claimOf(layout, number+1))
+		if errors.Is(err, artifact.ErrNotFound) {
+			return last, number, nil
+		}
+		if err != nil {
+			return last, number, err
+		}
+		last, number = c, number+1
 	}
-	return fmt.Errorf("reading run %s: %w", in.RunID, err)
 }
 
-// resumedTester is the team that is given, else the one that the run had.
+// unresumable returns the final error of an incomplete run; other errors are the
+// store's.
+func unresumable(in PrepareInput, err error) error {
+	_, malformed := errors.AsType[*artifact.MalformedError](err)
+	if malformed || errors.Is(err, artifact.ErrNotFound) {
+		return activities.Invalid(fmt.Errorf("run %s of scenario %s had hardly begun and cannot be resumed: start a new one (%w)", in.RunID, in.Plan.Slug, err))
+	}
+	return err
+}
+
+// resumedTester returns the input's team, or else the run's.
 func (a *Activities) resumedTester(ctx context.Context, layout artifact.Layout, hash string, in PrepareInput) (config.Team, error) {
 	if in.Team != "" || activities.Given(in.Config) {
 		return a.tester(ctx, in)
@@ -72,9 +85,9 @@ func (a *Activities) resumedTester(ctx context.Context, layout artifact.Layout, 
 	return team, a.checkTester(ctx, team)
 }
 
-// resumable reads what the run has come to, and refuses one that has passed, or
-// that goes on elsewhere. A workflow with the same ID as its owner's shows that the
-// owner is gone: there is never more than one of an ID.
+// resumable returns the run's result, or an error if it has passed or still runs. If
+// this workflow has the ID of the run's owner, the owner is gone: Temporal runs at
+// most one workflow of an ID.
 func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last claim, number int, in PrepareInput) (*Result, error) {
 	r, err := artifact.ReadJSON[Result](ctx, a.Store, layout.File("result.json"))
 	if err != nil {
@@ -91,27 +104,27 @@ func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last
 	return &r, nil
 }
 
-// goOn finds where a run is gone on with. A step without a verdict goes on with its
-// journal, if it has one; one that is made anew begins without evidence.
-func (a *Activities) goOn(ctx context.Context, layout artifact.Layout, p *Prepared, before Result) error {
-	for i, s := range p.Plan.Steps {
-		if i < len(before.Steps) && before.Steps[i].ID == s.ID && before.Steps[i].Status == scenario.Pass {
-			p.Earlier = append(p.Earlier, before.Steps[i])
+// findRest finds the first step that has not passed. Without a verdict it resumes from
+// its journal, if it has one; otherwise it runs again without its earlier evidence.
+func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan scenario.Plan, p *Prepared, before Result) error {
+	for i, s := range plan.Steps {
+		var earlier scenario.Result
+		if i < len(before.Steps) {
+			earlier = before.Steps[i]
+		}
+		if earlier.ID == s.ID && earlier.Status == scenario.Pass {
+			p.Earlier = append(p.Earlier, earlier)
 			continue
 		}
-		var was scenario.Result
-		if i < len(before.Steps) {
-			was = before.Steps[i]
-		}
-		p.Spent = was.Cost
-		if was.Status != scenario.Fail {
+		p.Spent = earlier.Cost
+		if earlier.Status != scenario.Fail {
 			var err error
-			if p.Rest, err = a.rest(ctx, layout, s.ID); err != nil {
+			if p.Rest, err = a.restToken(ctx, layout, s.ID); err != nil {
 				return err
 			}
 		}
 		if p.Rest != "" {
-			p.SpentMS = was.DurationMS
+			p.SpentMS = earlier.DurationMS
 			return nil
 		}
 		return a.setAside(ctx, layout, s.ID, before.Execution)
@@ -119,9 +132,9 @@ func (a *Activities) goOn(ctx context.Context, layout artifact.Layout, p *Prepar
 	return nil
 }
 
-// rest is the execution token of a step that was cut off, which has left a journal;
-// empty if there is none, or if it has come to a verdict since.
-func (a *Activities) rest(ctx context.Context, layout artifact.Layout, step string) (string, error) {
+// restToken returns the execution token of a step's launch that ended without a
+// verdict and left a journal; empty if there is none.
+func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step string) (string, error) {
 	var tokens []string
 	for n := 1; ; n++ {
 		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.Store, layout.Trial(step, n, "step.json"))
@@ -129,7 +142,7 @@ func (a *Activities) rest(ctx context.Context, layout artifact.Layout, step stri
 			break
 		}
 		if err != nil {
-			return "", fmt.Errorf("looking for where step %s was cut off: %w", step, err)
+			return "", err
 		}
 		tokens = append(tokens, c.Token)
 	}
@@ -138,20 +151,20 @@ func (a *Activities) rest(ctx context.Context, layout artifact.Layout, step stri
 		if err != nil || committed {
 			return "", err
 		}
-		if there, err := a.Store.Exists(ctx, layout.Journal(tokens[n-1], 1)); err != nil || there {
+		if journal, err := a.Store.Exists(ctx, layout.Journal(tokens[n-1], 1)); err != nil || journal {
 			return tokens[n-1], err
 		}
 	}
 	return "", nil
 }
 
-// setAside moves the evidence of a verdict that is made anew out of the way.
+// setAside moves the evidence of a step that runs again to earlier/.
 func (a *Activities) setAside(ctx context.Context, layout artifact.Layout, step string, execution int) error {
 	prefix := layout.Evidence(step, "")
 	var keys []string
 	for key, err := range a.Store.List(ctx, prefix) {
 		if err != nil {
-			return fmt.Errorf("setting the evidence of step %s aside: %w", step, err)
+			return err
 		}
 		keys = append(keys, key)
 	}
@@ -162,8 +175,17 @@ func (a *Activities) setAside(ctx context.Context, layout artifact.Layout, step 
 			err = a.Store.Delete(ctx, key)
 		}
 		if err != nil {
-			return fmt.Errorf("setting the evidence of step %s aside: %w", step, err)
+			return err
 		}
 	}
 	return nil
+}
+
+// countEvents returns the number of recorded events.
+func (a *Activities) countEvents(ctx context.Context, layout artifact.Layout) (int, error) {
+	lines, err := a.Store.Get(ctx, layout.File("events.jsonl"))
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+		return 0, err
+	}
+	return bytes.Count(lines, []byte("\n")), nil
 }

@@ -39,61 +39,54 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(a.RecordScenario, activity.RegisterOptions{Name: RecordName})
 }
 
-// PrepareInput is what a run of a scenario was started with.
+// PrepareInput is the input with which a run was started.
 type PrepareInput struct {
 	Protocol   int    `json:"protocol"`
 	RunID      string `json:"run_id"`
 	WorkflowID string `json:"workflow_id"`
 	FirstRunID string `json:"first_run_id"`
 
-	Plan  scenario.Plan     `json:"plan"`
-	Files map[string]string `json:"files,omitempty"` // of the steps, by name
-	PRD   string            `json:"prd,omitempty"`
+	Plan    scenario.Plan     `json:"plan"`
+	Files   map[string]string `json:"files,omitempty"` // of the steps, by name
+	PRD     string            `json:"prd,omitempty"`
+	PRDHash string            `json:"prd_sha256,omitempty"` // of the prd.md stored at PRDKey, instead of PRD
 
-	// PRDHash is that of the prd.md at PRDKey, given instead of PRD.
-	PRDHash string `json:"prd_sha256,omitempty"`
-
-	After int `json:"after,omitempty"` // the run's number is above it
+	After int `json:"after,omitempty"` // lower bound of the run's number, exclusive
 
 	Team   string          `json:"team,omitempty"` // a registered or an operator's
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// Resume goes on with the run of that ID: Files and PRD are those that it began
-	// with, and so is the team, if none is given.
+	// Resume continues the run with RunID, with its Files and PRD and, by default, its
+	// team.
 	Resume bool `json:"resume,omitempty"`
 }
 
-// Prepared is what the workflow needs of a run that can begin.
+// Prepared is a run that can begin, as the workflow needs it.
 type Prepared struct {
 	Protocol   int           `json:"protocol"`
 	ConfigHash string        `json:"config_hash"`
 	Plan       scenario.Plan `json:"plan"`
 	RunNumber  int           `json:"run_number"`
+	Execution  int           `json:"execution"` // of the run's workflows, from 1
+	StartedAt  time.Time     `json:"started_at"`
 
-	// Execution counts the workflows that have worked on the run, this one included.
-	Execution int       `json:"execution"`
-	StartedAt time.Time `json:"started_at"`
-
-	// Earlier are the results that stay, WorkedMS is how long the run was worked on
-	// before, and Events how many events are on record.
+	// Of a resumed run: the results that stay, the working time before, and the number
+	// of recorded events.
 	Earlier  []scenario.Result `json:"earlier,omitempty"`
 	WorkedMS int64             `json:"worked_ms,omitempty"`
 	Events   int               `json:"events,omitempty"`
 
-	// Rest is the execution token that the first step goes on with, empty for none,
-	// Spent what was spent on it before, and SpentMS how long it was worked on.
+	// Of its first step: the execution token from whose journal it resumes, empty for
+	// none, and its usage and working time before.
 	Rest    string    `json:"rest,omitempty"`
 	Spent   llm.Usage `json:"spent,omitzero"`
 	SpentMS int64     `json:"spent_ms,omitempty"`
 
-	// URL is where result.json is, for people.
-	URL string `json:"url"`
-
-	// Offline says that the built-in model plays the agent.
-	Offline bool `json:"offline,omitempty"`
+	URL     string `json:"url"`               // of result.json, for people
+	Offline bool   `json:"offline,omitempty"` // the built-in model plays the agent
 }
 
-// StepInput is one launch. What is large is read from the run's directory.
+// StepInput is one launch. Large values are read from the run's directory.
 type StepInput struct {
 	Scenario       string          `json:"scenario"` // slug
 	Run            string          `json:"run"`
@@ -102,10 +95,10 @@ type StepInput struct {
 	TimeoutSeconds int             `json:"timeout_seconds"`
 }
 
-// StepResult is what a step came to, in paths and short text.
+// StepResult is the outcome of a step in paths and short text.
 type StepResult struct {
 	Token    string          `json:"token"`
-	Number   int             `json:"number"` // of the launch, among those of its step
+	Number   int             `json:"number"` // of the launch, among its step's
 	Status   scenario.Status `json:"status"`
 	Evidence []string        `json:"evidence"` // paths, as in result.json
 	Error    *string         `json:"error,omitempty"`
@@ -114,7 +107,7 @@ type StepResult struct {
 	Usage    llm.Usage       `json:"usage"`
 }
 
-// Result is a run as result.json has it, and the result of its workflow.
+// Result is the content of result.json and the result of the workflow.
 type Result struct {
 	RunID     string          `json:"run_id"`
 	RunNumber int             `json:"run_number"`
@@ -124,36 +117,26 @@ type Result struct {
 
 	StartedAt   time.Time  `json:"started_at"`
 	CompletedAt *time.Time `json:"completed_at"` // null while it runs
+	DurationMS  int64      `json:"duration_ms"`  // working time of all its workflows
 
-	// DurationMS is how long the run was worked on, by all its workflows.
-	DurationMS int64 `json:"duration_ms"`
+	Steps      []scenario.Result `json:"steps"`       // that have ended, in order
+	FailedStep *string           `json:"failed_step"` // the first that did not pass; null for none
+	Error      *string           `json:"error"`       // of FailedStep
 
-	// Steps are those that have ended, in order: all of them when the run is over.
-	Steps []scenario.Result `json:"steps"`
-
-	// FailedStep is the first step that did not pass, and Error says why; null if all
-	// did, or while the run goes on.
-	FailedStep *string `json:"failed_step"`
-	Error      *string `json:"error"`
-
-	Cost llm.Usage `json:"cost"`
-
-	// Execution counts the workflows that have worked on the run.
-	Execution int `json:"execution"`
+	Cost      llm.Usage `json:"cost"`
+	Execution int       `json:"execution"` // of the run's workflows, from 1
 }
 
 // State is a run at a glance: the answer to the state query.
 type State struct {
 	Result
 
-	Paused bool   `json:"paused,omitempty"`
-	Step   string `json:"step,omitempty"` // the id of the one that runs
-
-	// Plan are the steps, those that have not begun included.
-	Plan []scenario.StepRef `json:"plan"`
+	Paused bool               `json:"paused,omitempty"`
+	Step   string             `json:"step,omitempty"` // id of the running one
+	Plan   []scenario.StepRef `json:"plan"`           // all steps
 }
 
-// Event is one thing that happened in a run.
+// Event is an entry of events.jsonl.
 type Event struct {
 	Seq  int       `json:"seq"` // from 1
 	At   time.Time `json:"at"`
@@ -162,16 +145,14 @@ type Event struct {
 	Text string    `json:"text"`
 }
 
-// RecordInput is a run as it stands. Its workflow's latest record has its
-// first Kept steps already: Steps are those after them.
+// RecordInput is the present state of a run.
 type RecordInput struct {
-	Result Result  `json:"result"`
-	Kept   int     `json:"kept,omitempty"`
+	Result Result  `json:"result"`           // Steps continue the recorded ones
+	Kept   int     `json:"kept,omitempty"`   // number of recorded steps
 	Events []Event `json:"events,omitempty"` // since the last record
 }
 
-// Recorded is the evidence that the store has of steps that came to no
-// verdict, by their IDs.
+// Recorded is the stored evidence of steps without a verdict, by their IDs.
 type Recorded struct {
 	Evidence map[string][]string `json:"evidence,omitempty"`
 }

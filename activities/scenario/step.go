@@ -18,9 +18,9 @@ import (
 	"conclave/engine/text"
 )
 
-// Bounds of what a step's result has, beside its evidence.
+// Bounds of a step's result.
 const (
-	maxTold     = 2000 // bytes of an error or a summary
+	maxText     = 2000 // bytes of an error or a summary
 	maxWarnings = 10
 )
 
@@ -33,23 +33,23 @@ type stepRun struct {
 	vault      *redact.Vault
 }
 
-// RunScenarioStep runs one step of a scenario, or finds it run. A verdict is a result,
-// whatever it is; an error says that there is none.
+// RunScenarioStep runs one step of a scenario, or returns the result of its commit.
+// Both verdicts are results; an error means that there is none.
 func (a *Activities) RunScenarioStep(ctx context.Context, in StepInput) (StepResult, error) {
 	run := &stepRun{Attempt: attempt.New(ctx, a.Process, string(in.Launch.ID)), activities: a, in: in, layout: artifact.InScenario(in.Scenario, in.Run)}
-	run.Look = nil // nothing reaches a step
+	run.Look = nil // no messages reach a scenario's steps
 	run.Limit(time.Duration(in.TimeoutSeconds) * time.Second)
 	ended, err := run.Perform(ctx, run.assemble)
 	switch {
 	case err != nil:
-		return StepResult{}, run.cleaned(err)
+		return StepResult{}, run.redacted(err)
 	case ended != nil:
 		return StepResult{}, ended
 	}
 	return run.outcome(ctx)
 }
 
-// assemble reads what the step is about.
+// assemble reads the step's definition and equips its agent.
 func (t *stepRun) assemble(ctx context.Context) error {
 	store := t.Ports.Store
 	team, err := t.activities.Teams.ByHash(ctx, store, t.layout, t.in.ConfigHash)
@@ -59,7 +59,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	agent := team.Agents[0]
 	content, err := store.Get(ctx, definitionOf(t.layout, t.in.Launch.Step.File))
 	if err != nil {
-		return fmt.Errorf("reading the file of step %s: %w", t.in.Launch.Step.ID, err)
+		return err
 	}
 	asks, err := scenario.AsksForCredentials(string(content))
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 		return err
 	}
 	protect(&t.Ports, t.vault)
-	t.witness()
+	t.offerEvidence()
 	t.Spec = scenarioagent.Step{
 		Layout: t.layout, Launch: t.in.Launch, Token: t.Token, Attempt: t.Number, Spent: t.Result.Usage, Agent: agent.ID,
 		Task: scenarioagent.Task{
@@ -87,8 +87,8 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	return nil
 }
 
-// witness puts record_evidence beside the agent's tools.
-func (t *stepRun) witness() {
+// offerEvidence adds record_evidence to the agent's tools.
+func (t *stepRun) offerEvidence() {
 	open, repeatable := t.Ports.Tools, t.Ports.Repeatable
 	t.Ports.Tools = func(ctx context.Context, workspace string) (step.Tools, error) {
 		opened, err := open(ctx, workspace)
@@ -100,14 +100,14 @@ func (t *stepRun) witness() {
 			run: t.in.Run, step: t.in.Launch.Step.ID, vault: t.vault, now: t.activities.Now, read: t.activities.ReadFile,
 		}, nil
 	}
-	// The same evidence recorded twice is there once.
+	// Recording the same evidence twice keeps it once.
 	t.Ports.Repeatable = func(tool string) bool {
 		return tool == scenario.EvidenceTool || repeatable == nil || repeatable(tool)
 	}
 }
 
-// outcome translates the commit for the workflow. What the store has is the
-// evidence, whatever the agent says.
+// outcome translates the commit for the workflow. Only stored evidence counts, not the
+// agent's list.
 func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	commit := t.Result.Commit
 	commit.Payload = []byte(t.vault.RestoreJSON(string(commit.Payload)))
@@ -122,11 +122,10 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	evidence, warnings := scenario.Reconcile(report.EvidencePaths, stored)
 	result := StepResult{
 		Token: t.Token, Number: t.Result.Step, Status: report.Status, Evidence: evidence,
-		Summary: text.Truncate(t.vault.Redact(report.Summary), maxTold), Usage: t.Result.Usage,
+		Summary: text.Truncate(t.vault.Redact(report.Summary), maxText), Usage: t.Result.Usage,
 	}
 	if report.Error != nil {
-		text := text.Truncate(t.vault.Redact(*report.Error), maxTold)
-		result.Error = &text
+		result.Error = new(text.Truncate(t.vault.Redact(*report.Error), maxText))
 	}
 	for i, w := range warnings {
 		if i == maxWarnings {
@@ -138,11 +137,11 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	return result, nil
 }
 
-// cleaned is the activity's error without credentials: what a server answers may
-// have some of what it was sent.
-func (t *stepRun) cleaned(err error) error {
-	var application *temporal.ApplicationError
-	if !errors.As(err, &application) || t.vault.Redact(err.Error()) == err.Error() {
+// redacted removes credentials from the activity's error: a server's answer may repeat
+// parts of a request.
+func (t *stepRun) redacted(err error) error {
+	application, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok || t.vault.Redact(err.Error()) == err.Error() {
 		return err
 	}
 	return temporal.NewApplicationErrorWithOptions(t.vault.Redact(application.Message()), application.Type(), temporal.ApplicationErrorOptions{

@@ -152,7 +152,7 @@ func TestPrepareScenario_FindsThePRDThatWasStored(t *testing.T) {
 	}{
 		"the same":   {prd, ""},
 		"another":    {prd + "Password: hunter2\n", "is not the prd.md that run r2 was started with"},
-		"not there":  {"", "bucket and prefix of who started it have to be those of the workers"},
+		"not there":  {"", "whoever starts a run has to use the bucket and prefix of the workers"},
 		"cut in two": {prd[:10], "is not the prd.md that run r2 was started with"},
 	} {
 		t.Run(name, func(t *testing.T) {
