@@ -127,7 +127,7 @@ func TestHTTP_reconnectsARestartedServer(t *testing.T) {
 	require.Contains(t, got, `MCP server "web"`)
 
 	serveAt(t, address, streamable("ordinary", nil))
-	require.Contains(t, run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text, "hello\n[MCP server \"web\" was connected anew")
+	require.Contains(t, run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text, "hello\n[MCP server \"web\" was reconnected")
 	require.Equal(t, "hello", run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text)
 }
 
@@ -150,7 +150,7 @@ func TestHTTP_doesNotRepeatACallThatMayHaveRun(t *testing.T) {
 	c := open(t, t.TempDir(), mcp.Server{Name: "web", URL: web.URL})
 	got := run(t, c, "mcp__web__count", "{}").Text
 	require.Contains(t, got, "Whether the call was carried out is not known")
-	require.Contains(t, got, "The server was connected anew")
+	require.Contains(t, got, "The server was reconnected")
 	require.Equal(t, int64(1), calls.Load())
 }
 
@@ -168,7 +168,7 @@ func TestHTTP_repeatsACallRefusedForItsSession(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	c := open(t, t.TempDir(), mcp.Server{Name: "web", URL: web.URL})
-	require.Contains(t, run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text, "hello\n[MCP server \"web\" was connected anew")
+	require.Contains(t, run(t, c, "mcp__web__echo", `{"text": "hello"}`).Text, "hello\n[MCP server \"web\" was reconnected")
 	require.Equal(t, int64(2), calls.Load())
 }
 

@@ -165,7 +165,7 @@ func (l *link) call(ctx context.Context, t tool, arguments json.RawMessage) (*ou
 		case failed == nil:
 			o := toOutput(result)
 			if reconnected {
-				o.add("[MCP server %q was connected anew before this call: what it held from earlier calls, such as an open page, may be gone]", l.server.Name)
+				o.add("[MCP server %q was reconnected before this call: state from earlier calls, such as an open page, may be lost]", l.server.Name)
 			}
 			return o, nil
 		case ctx.Err() != nil:
@@ -193,10 +193,10 @@ func (l *link) rejection(t tool, f *fault) *output {
 	reason := text.Terminal(f.err.Error())
 	switch {
 	case f.kind == late:
-		return l.failure("%q of MCP server %q took longer than %s; the server goes on with it. Look at what it has done before you call it again",
+		return l.failure("%q of MCP server %q took longer than %s; the server continues. Check the effect of the call before you repeat it",
 			t.own, l.server.Name, l.server.CallTimeout)
 	case f.kind == busy && !f.unsent:
-		return l.failure("MCP server %q gave no usable answer to %q: %s. Whether the call was carried out is not known; look before you repeat it",
+		return l.failure("MCP server %q gave no usable answer to %q: %s. Whether the call was carried out is not known; check before you repeat it",
 			l.server.Name, t.own, reason)
 	}
 	return l.failure("MCP server %q refused the call of %q: %s", l.server.Name, t.own, reason)
@@ -205,10 +205,10 @@ func (l *link) rejection(t tool, f *fault) *output {
 // interruption reports a connection that broke during a call. It reconnects the
 // server, to report the result of that as well.
 func (l *link) interruption(ctx context.Context, t tool, about string) *output {
-	now := "The server was connected anew; what it held from earlier calls, such as an open page, may be gone"
+	now := "The server was reconnected; state from earlier calls, such as an open page, may be lost"
 	if _, _, err := l.ready(ctx); err != nil {
-		now = "Connecting it anew failed: " + err.Error()
+		now = "Reconnecting failed: " + err.Error()
 	}
-	return l.failure("the connection to MCP server %q broke during the call of %q: %s\nWhether the call was carried out is not known; look before you repeat it. %s",
+	return l.failure("the connection to MCP server %q broke during the call of %q: %s\nWhether the call was carried out is not known; check before you repeat it. %s",
 		l.server.Name, t.own, about, now)
 }

@@ -24,7 +24,7 @@ func TestRun_reportsACrashAndReconnects(t *testing.T) {
 	require.True(t, strings.HasPrefix(got, `error: the connection to MCP server "fake" broke during the call of "crash": `), got)
 	require.Contains(t, got, "the program ended (exit status 7); it wrote last:\nfatal: out of cheese\n")
 	require.Contains(t, got, "Whether the call was carried out is not known")
-	require.Contains(t, got, "The server was connected anew")
+	require.Contains(t, got, "The server was reconnected")
 	require.Equal(t, "2", run(t, c, "mcp__fake__count", "{}").Text, "the crash was called once")
 }
 
@@ -37,7 +37,7 @@ func TestRun_sendsAnUnsentCallToTheNextConnection(t *testing.T) {
 	gone(t, pid.Pid)
 
 	got := run(t, c, "mcp__fake__count", "{}").Text
-	require.Equal(t, "1\n[MCP server \"fake\" was connected anew before this call: what it held from earlier calls, such as an open page, may be gone]", got)
+	require.Equal(t, "1\n[MCP server \"fake\" was reconnected before this call: state from earlier calls, such as an open page, may be lost]", got)
 	require.Equal(t, "2", run(t, c, "mcp__fake__count", "{}").Text)
 }
 
@@ -45,7 +45,7 @@ func TestRun_reportsAServerThatDoesNotRestart(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir(), fake(t, "fake", "once"))
 	got := run(t, c, "mcp__fake__crash", "{}").Text
-	require.Contains(t, got, `Connecting it anew failed: connecting MCP server "fake": `)
+	require.Contains(t, got, `Reconnecting failed: connecting MCP server "fake": `)
 	require.Contains(t, got, "exit status 4")
 	got = run(t, c, "mcp__fake__count", "{}").Text
 	require.True(t, strings.HasPrefix(got, `error: connecting MCP server "fake": `), got)
@@ -57,7 +57,7 @@ func TestRun_keepsTheConnectionAfterALateCall(t *testing.T) {
 	s.CallTimeout = 500 * time.Millisecond
 	c := open(t, t.TempDir(), s)
 	before := run(t, c, "mcp__fake__env", "{}").Text
-	require.Equal(t, `error: "sleep" of MCP server "fake" took longer than 500ms; the server goes on with it. Look at what it has done before you call it again`,
+	require.Equal(t, `error: "sleep" of MCP server "fake" took longer than 500ms; the server continues. Check the effect of the call before you repeat it`,
 		run(t, c, "mcp__fake__sleep", `{"ms": 2000}`).Text)
 	require.Equal(t, before, run(t, c, "mcp__fake__env", "{}").Text, "the same process answers")
 }

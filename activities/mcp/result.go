@@ -50,7 +50,7 @@ func toOutput(result *sdk.CallToolResult) *output {
 		}
 	}
 	if result.NeedsInput() {
-		o.add("the tool asks for input from a person; there is nobody to ask")
+		o.add("the tool asks for input from a person; no person is available")
 		result.IsError = true
 	}
 	if len(o.parts) == 0 {

@@ -130,7 +130,7 @@ func TestLlamaServer(t *testing.T) {
 		require.Equal(t, llm.ContextTooLong, failed.Kind)
 		require.Equal(t, 4096, failed.Window)
 	})
-	t.Run("an image is told in words", func(t *testing.T) {
+	t.Run("an image is replaced by a placeholder", func(t *testing.T) {
 		transport := &counting{}
 		client, err := openai.New(openai.Options{BaseURL: base, APIKey: "sk-test", Model: "any", HTTPClient: transport.client()})
 		require.NoError(t, err)

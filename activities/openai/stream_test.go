@@ -79,7 +79,7 @@ func TestStream_text(t *testing.T) {
 				"data: {\"choices\":[{\"index\":0,\r\n:\r\ndata: \"delta\":{\"content\":\"i\"}}]}\r\n\r\ndata:[DONE]\r\n\r\n",
 			llm.Message{Content: "hi"},
 		},
-		"what follows the end mark is not read": {
+		"data after the end mark is not read": {
 			events(delta(`"content":"hi"`)) + "data: bye\n\n", llm.Message{Content: "hi"},
 		},
 		"content in parts": {
@@ -146,7 +146,7 @@ func TestStream_calls(t *testing.T) {
 			events(calls(`{"id":"a","function":{"name":"add","arguments":"{"}}`), calls(`{"id":"x","function":{"arguments":"}"}}`), end("tool_calls")),
 			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`)}},
 		},
-		"fragments of two calls in turn, told apart by id": {
+		"fragments of two calls in turn, distinguished by ID": {
 			events(calls(`{"id":"a","function":{"name":"add","arguments":"{"}},{"id":"b","function":{"name":"add","arguments":"[1"}}`),
 				calls(`{"id":"a","function":{"arguments":"}"}}`), calls(`{"id":"b","function":{"arguments":"]"}}`), end("tool_calls")),
 			llm.Message{ToolCalls: []llm.ToolCall{add("a", `{}`), add("b", `[1]`)}},

@@ -72,7 +72,7 @@ func testOutage(t *testing.T, g gateway) {
 	}
 }
 
-// testLostAnswers checks that winners and losers of Create are told apart.
+// testLostAnswers checks that Create distinguishes winners from losers.
 func testLostAnswers(t *testing.T, g gateway) {
 	t.Helper()
 	require.NoError(t, open(t, g.options("bucket", "")).EnsureBucket(t.Context()))

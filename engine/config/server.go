@@ -142,7 +142,7 @@ func (d *Decoder) checkServerURL(key, raw string) {
 		return
 	}
 	if hasSecret(u.Query()) {
-		d.Report(key, "the URL contains what looks like a key (not shown); %s", instead)
+		d.Report(key, "the URL seems to contain a key (not shown); %s", instead)
 	}
 }
 

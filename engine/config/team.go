@@ -64,17 +64,17 @@ type Tools struct {
 type Orchestrator struct {
 	CoordinationMode                               coordination.Mode           `json:"coordination_mode" default:"voting" enum:"voting,decomposition" doc:"voting: every agent answers the query and the team votes; decomposition: every agent owns a part of the work, its subtask, and says when it is done; a presenter joins the parts."`
 	Pacing                                         coordination.Pacing         `json:"pacing" default:"rounds" enum:"rounds,continuous" doc:"rounds: a wave of steps waits for the one before; continuous: an agent goes on as soon as it has something new to see."`
-	UpdateMode                                     coordination.UpdateMode     `json:"update_mode" default:"inject" enum:"inject,restart" doc:"How an agent at work learns of new answers: inject tells it at its next safe point, restart ends its step there and begins it again."`
+	UpdateMode                                     coordination.UpdateMode     `json:"update_mode" default:"inject" enum:"inject,restart" doc:"How an agent at work learns of new answers: inject shows them at its next safe point, restart ends its step there and begins it again."`
 	OnSplit                                        coordination.OnSplit        `json:"on_split" default:"revote" enum:"revote,plurality,fail" doc:"When all votes are fresh and no answer has the majority: revote repeats the vote, plurality takes the answer with most votes, fail fails the session."`
 	MaxRevotes                                     int                         `json:"max_revotes" default:"1" min:"0" doc:"How often a session repeats a split vote before the plurality decides."`
 	MaxStepsPerAgent                               int                         `json:"max_steps_per_agent" default:"12" min:"1" doc:"How many steps an agent may take; at the limit the session decides with the answers it has."`
 	VotingSensitivity                              string                      `json:"voting_sensitivity" default:"lenient" enum:"lenient,balanced,strict,checklist_gated" doc:"When an agent votes instead of improving on the answers. lenient: the best answer does the task; balanced: it does all of the task, and nothing substantial is left to improve; strict: a hard search for improvements found nothing that matters; checklist_gated: a scored checklist of criteria decides."`
-	DisableInjection                               bool                        `json:"disable_injection" default:"false" doc:"Never tell an agent at work of new answers: it sees them at its next step."`
+	DisableInjection                               bool                        `json:"disable_injection" default:"false" doc:"Do not show new answers to an agent at work: it sees them at its next step."`
 	FairnessEnabled                                bool                        `json:"fairness_enabled" default:"true" doc:"Keep fast agents from running ahead of slow ones, and limit updates: the two keys below hold only with it."`
 	FairnessLeadCapAnswers                         int                         `json:"fairness_lead_cap_answers" default:"2" min:"0" doc:"How many answers an agent may be ahead of the slowest one still at work, counting the answer it is about to give; 0: never ahead. First answers are exempt."`
-	MaxMidstreamInjectionsPerRound                 int                         `json:"max_midstream_injections_per_round" default:"2" min:"1" doc:"How many new answers of others a step is told of at most while it works."`
+	MaxMidstreamInjectionsPerRound                 int                         `json:"max_midstream_injections_per_round" default:"2" min:"1" doc:"How many new answers of others a step receives at most while it works."`
 	DeferPeerUpdatesUntilRestart                   bool                        `json:"defer_peer_updates_until_restart" default:"false" doc:"Keep the new answers of others for an agent's next step."`
-	AllowMidstreamPeerUpdatesBeforeChecklistSubmit *bool                       `json:"allow_midstream_peer_updates_before_checklist_submit" doc:"With checklist_gated and defer_peer_updates_until_restart: true still tells an agent at work of new answers until its first accepted checklist; null: as false."`
+	AllowMidstreamPeerUpdatesBeforeChecklistSubmit *bool                       `json:"allow_midstream_peer_updates_before_checklist_submit" doc:"With checklist_gated and defer_peer_updates_until_restart: true still shows new answers to an agent at work until its first accepted checklist; null: as false."`
 	MaxNewAnswersPerAgent                          *int                        `json:"max_new_answers_per_agent" min:"1" doc:"How many answers an agent may give; then it votes. In decomposition: how many in a row without anything new from the others; then it is done. null: any number."`
 	MaxNewAnswersGlobal                            *int                        `json:"max_new_answers_global" min:"1" doc:"How many answers the team may give together; then it votes, or in decomposition is done. null: any number."`
 	DeferVotingUntilAllAnswered                    bool                        `json:"defer_voting_until_all_answered" default:"false" doc:"Offer no vote before every active agent has answered."`
@@ -126,9 +126,9 @@ type taskDecomposer struct {
 // timeouts are time limits in seconds.
 type timeouts struct {
 	OrchestratorTimeoutSeconds    int  `json:"orchestrator_timeout_seconds" default:"7200" min:"1" max:"31536000" doc:"How long a session may take, without the time it is paused or parked; then it decides with the answers it has."`
-	InitialRoundTimeoutSeconds    *int `json:"initial_round_timeout_seconds" min:"1" max:"31536000" doc:"How long the model and the tools of an agent's first step may take before it is told to come to an end; null: no limit of its own."`
+	InitialRoundTimeoutSeconds    *int `json:"initial_round_timeout_seconds" min:"1" max:"31536000" doc:"How long the model and the tools of an agent's first step may take before it is asked to finish; null: no limit of its own."`
 	SubsequentRoundTimeoutSeconds *int `json:"subsequent_round_timeout_seconds" min:"1" max:"31536000" doc:"The same for every later step; null: no limit of its own."`
-	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was told to come to an end; then it may only answer, vote or stop. 0: at once."`
+	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was asked to finish; then it may only answer, vote or stop. 0: at once."`
 }
 
 // Agent returns the agent with the given ID.
