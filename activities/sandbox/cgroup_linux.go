@@ -36,7 +36,7 @@ func (g *groups) create(limits Limits) (*cgroup, error) {
 		return nil, fmt.Errorf("make a cgroup in %s: %w", g.dir, err)
 	}
 	group := &cgroup{dir: dir}
-	controllers := controllersIn(filepath.Join(dir, "cgroup.controllers"))
+	controllers := strings.Fields(content(filepath.Join(dir, "cgroup.controllers")))
 	values := map[string]string{}
 	if limits.Memory > 0 && slices.Contains(controllers, "memory") {
 		values["memory.max"] = strconv.FormatInt(limits.Memory, 10)
@@ -73,10 +73,8 @@ func (g *cgroup) account(e *Exit) error {
 	if usec, ok := field(filepath.Join(g.dir, "cpu.stat"), "usage_usec"); ok {
 		e.CPU = max(e.CPU, time.Duration(usec)*time.Microsecond)
 	}
-	if peak, err := os.ReadFile(filepath.Join(g.dir, "memory.peak")); err == nil {
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(peak)), 10, 64); err == nil {
-			e.MaxMemory = n
-		}
+	if n, err := strconv.ParseInt(strings.TrimSpace(content(filepath.Join(g.dir, "memory.peak"))), 10, 64); err == nil {
+		e.MaxMemory = n
 	}
 	if kills, ok := field(filepath.Join(g.dir, "memory.events"), "oom_kill"); ok && kills > 0 && e.Ended == "" {
 		e.Ended = EndedMemory
@@ -98,27 +96,21 @@ func (g *cgroup) remove() error {
 	return fmt.Errorf("remove the cgroup of a command: %w", err)
 }
 
+// content reads a file of the kernel; an unreadable one is empty.
+func content(path string) string {
+	data, _ := os.ReadFile(path)
+	return string(data)
+}
+
 // field reads the number of a name from a file with a pair on each line.
 func field(path, name string) (int64, bool) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(content(path)) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
 			n, err := strconv.ParseInt(f[1], 10, 64)
 			return n, err == nil
 		}
 	}
 	return 0, false
-}
-
-func controllersIn(path string) []string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(data))
 }
 
 // delegated finds a cgroup directory that can limit memory and processes, or returns nothing. It is the
@@ -130,7 +122,7 @@ func delegated() string {
 		return ""
 	}
 	for _, dir := range []string{filepath.Join(mount, own), filepath.Join(mount, filepath.Dir(own))} {
-		control := controllersIn(filepath.Join(dir, "cgroup.subtree_control"))
+		control := strings.Fields(content(filepath.Join(dir, "cgroup.subtree_control")))
 		if slices.Contains(control, "memory") && slices.Contains(control, "pids") && isDelegated(dir, own == "/") {
 			return dir
 		}
@@ -153,11 +145,7 @@ func isDelegated(dir string, top bool) bool {
 
 // ownCgroup returns the worker's path in the v2 tree.
 func ownCgroup() string {
-	data, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(content("/proc/self/cgroup")) {
 		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
 			return path
 		}
@@ -167,11 +155,7 @@ func ownCgroup() string {
 
 // cgroupMount returns the mount point of the v2 tree.
 func cgroupMount() string {
-	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(content("/proc/self/mountinfo")) {
 		before, after, ok := strings.Cut(line, " - ")
 		if f := strings.Fields(before); ok && len(f) > 4 && strings.HasPrefix(after, "cgroup2 ") {
 			return f[4]

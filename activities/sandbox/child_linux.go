@@ -101,7 +101,11 @@ func serve(control, report *os.File) int {
 	if err := json.NewDecoder(control).Decode(&s); err != nil {
 		return 1 // the worker is gone
 	}
-	if err := json.NewEncoder(report).Encode(s.execute(control)); err != nil {
+	st, err := s.execute(control)
+	if err != nil {
+		st.Error = err.Error()
+	}
+	if err := json.NewEncoder(report).Encode(st); err != nil {
 		return 1
 	}
 	return 0
@@ -109,39 +113,43 @@ func serve(control, report *os.File) int {
 
 // execute confines the thread, runs the command and waits for its end. The order matters: each step
 // removes rights that the steps before it needed.
-func (s spec) execute(control *os.File) status {
+func (s spec) execute(control *os.File) (status, error) {
 	tasks, err := s.isolate()
 	if err != nil {
-		return status{Error: err.Error()}
+		return status{}, err
 	}
 	g, err := newGuard(s, tasks, control)
 	if err != nil {
-		return status{Error: err.Error()}
+		return status{}, err
 	}
 	restore := s.protectParts()
 	defer restore()
 	program, dir, err := s.program()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return status{Refused: refusalCode(err)}
+		return refuse(err), nil
 	}
 	listener, err := s.confine()
 	if err != nil {
-		return status{Error: err.Error()}
+		return status{}, err
 	}
 	if s.AskThreads {
 		t := &threads{listener: listener, tasks: tasks, limit: s.Limits.Processes, dying: g.dying}
 		go t.answer()
 	}
 	pid, err := s.fork(program, dir)
-	if err != nil {
-		if !isRefusal(err) {
-			return status{Error: fmt.Sprintf("start %s: %v", program, err)}
-		}
-		fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
-		return status{Refused: refusalCode(err)}
+	switch {
+	case isRefusal(err):
+		return refuse(fmt.Errorf("%s: %w", program, err)), nil
+	case err != nil:
+		return status{}, fmt.Errorf("start %s: %w", program, err)
 	}
-	return g.wait(pid)
+	return g.wait(pid), nil
+}
+
+// refuse prints, like a shell, why a program cannot be started.
+func refuse(err error) status {
+	fmt.Fprintln(os.Stderr, err)
+	return status{Refused: refusalCode(err)}
 }
 
 // isolate hides the child's descriptors from the command and, at level full, enters the new root. It

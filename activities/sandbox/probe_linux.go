@@ -127,13 +127,7 @@ func missing(trial error, landlock int) []string {
 }
 
 // setting reads a value of /proc/sys; empty if it does not exist.
-func setting(name string) string {
-	data, err := os.ReadFile("/proc/sys/" + name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
+func setting(name string) string { return strings.TrimSpace(content("/proc/sys/" + name)) }
 
 // contained reports whether this process seems to run in a container.
 func contained() bool {

@@ -185,7 +185,7 @@ func explain(name string, err error) error {
 	pathError, _ := errors.AsType[*fs.PathError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(name, outputDir+"/"):
-		return refuse("there is no %s; only the newest outputs are kept, and none when the work goes on elsewhere: run the command again", quote(name))
+		return refuse("there is no %s; only the newest outputs are kept, and only as long as the step stays on its worker: run the command again", quote(name))
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse("there is no %s; list_files shows what is there", quote(name))
 	case errors.Is(err, fs.ErrPermission):

@@ -53,12 +53,12 @@ func (d desk) sh(command string) (end, output string) {
 // shells runs a test with a shell at each level that this host gives.
 func shells(t *testing.T, limits sandbox.Limits, test func(*testing.T, desk)) {
 	t.Helper()
-	given := false
+	available := false
 	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Landlock} {
-		given = given || host().Level == level
+		available = available || host().Level == level
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
-			if !given {
+			if !available {
 				t.Skipf("this host gives no sandbox of this level: %v", host().Missing)
 			}
 			test(t, openDesk(t, tools.Set{Files: true, Shell: &sandbox.Options{Level: level, Host: host(), Limits: limits}}))
@@ -259,7 +259,7 @@ func TestShell_endOfTheStepEndsTheCommand(t *testing.T) {
 func TestShell_arguments(t *testing.T) {
 	t.Parallel()
 	shells(t, usual(), func(t *testing.T, d desk) {
-		for given, says := range map[string]string{
+		for arguments, says := range map[string]string{
 			`{}`:                      `run_command needs the argument "command"; it takes {"command": string, "timeout_seconds"?: integer}`,
 			`{"command": ""}`:         "the command is empty",
 			`{"command": "a\u0000b"}`: "contains a NUL character",
@@ -270,7 +270,7 @@ func TestShell_arguments(t *testing.T) {
 			`{"command": "ls", "timeout_seconds": "5"}`:           "wrong arguments for run_command",
 			`{"command": "` + strings.Repeat("x", 200_000) + `"}`: "write it to a file as a script",
 		} {
-			out, err := d.set.Run(t.Context(), llm.ToolCall{Name: "run_command", Arguments: given})
+			out, err := d.set.Run(t.Context(), llm.ToolCall{Name: "run_command", Arguments: arguments})
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(out.Text, "error: "), out.Text)
 			require.Contains(t, out.Text, says)
