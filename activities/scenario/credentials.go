@@ -53,8 +53,7 @@ var words = []string{
 	string(llm.System), string(llm.User), string(llm.Assistant), string(llm.ToolRole),
 	string(loop.Opening), string(loop.Updated), string(loop.Reply), string(loop.Results), string(loop.Rejection), string(loop.Wasted),
 	string(loop.Resumed), string(loop.Refused), string(loop.Elided), string(loop.Compacted),
-	string(scenario.Pass), string(scenario.Fail), scenarioagent.KindReported, scenarioagent.ReportTool, scenario.EvidenceTool,
-	scenarioagent.NoReport, scenarioagent.InvalidReport, scenarioagent.SeveralReports, scenarioagent.UnknownTool,
+	scenario.EvidenceTool,
 }
 
 // encodedImage matches the content of an image.
@@ -63,7 +62,7 @@ var encodedImage = regexp.MustCompile(`^[A-Za-z0-9+/]{200,}={0,2}$`)
 // reserved reports whether a string is a word of the program, a time or an image,
 // each of which can contain a short credential by chance.
 func reserved(text string) bool {
-	if slices.Contains(words, text) || encodedImage.MatchString(text) {
+	if slices.Contains(words, text) || slices.Contains(scenarioagent.Words(), text) || encodedImage.MatchString(text) {
 		return true
 	}
 	_, err := time.Parse(time.RFC3339Nano, text)

@@ -6,18 +6,15 @@ import (
 	"conclave/engine/llm"
 )
 
-// LaunchID names one launch of a step within a run. An event of another launch
-// than the one that runs changes nothing.
-type LaunchID string
-
-// Event is something that happened. Step takes it; it never fails.
+// Event is an input of State.Step. An event of a launch other than the running one is
+// stale and changes nothing.
 //
 //sumtype:decl
 type Event interface{ event() }
 
-// Reported says that a step's agent came to a verdict.
+// Reported is the verdict of a step.
 type Reported struct {
-	Launch     LaunchID
+	Launch     string
 	Status     Status // Pass or Fail
 	Evidence   []string
 	Error      *string
@@ -27,31 +24,33 @@ type Reported struct {
 	Usage      llm.Usage
 }
 
-// Broke says that a step ended without a verdict. Token is its execution token.
+// Broke reports a step that ended without a verdict.
 type Broke struct {
-	Launch     LaunchID
-	Token      string
+	Launch     string
+	Token      string // execution token
 	Reason     string
 	Evidence   []string
 	DurationMS int64
 	Usage      llm.Usage
 }
 
-// Suspended says that a step was ended from outside.
+// Suspended reports a step that was stopped.
 type Suspended struct {
-	Launch LaunchID
+	Launch string
 	Token  string
 	Usage  llm.Usage
 }
 
-// Pause suspends what runs and holds back what would be launched.
+// Pause suspends the running step and holds back launches.
 type Pause struct{}
 
 // Resume ends a pause.
 type Resume struct{}
 
-// Cancel ends the run. DurationMS is how long its step was worked on.
-type Cancel struct{ DurationMS int64 }
+// Cancel ends the run.
+type Cancel struct {
+	DurationMS int64 // of the running step
+}
 
 func (Reported) event()  {}
 func (Broke) event()     {}
@@ -60,34 +59,34 @@ func (Pause) event()     {}
 func (Resume) event()    {}
 func (Cancel) event()    {}
 
-// Command is something the driver must carry out, once, in the order given.
+// Command is an output of State.Drain, to be carried out once and in order.
 //
 //sumtype:decl
 type Command interface{ command() }
 
 // Launch starts a step.
 type Launch struct {
-	ID       LaunchID  `json:"id"`
+	ID       string    `json:"id"` // unique in the run: "l1", "l2", …
 	Step     StepRef   `json:"step"`
 	Previous *Previous `json:"previous,omitempty"` // nil for the first step
 
-	// ResumeFrom is the execution token of the attempt that this one goes on with.
+	// ResumeFrom is the execution token of the attempt that this one continues.
 	ResumeFrom string `json:"resume_from,omitempty"`
 }
 
-// Previous is all that a step is told of the one before it.
+// Previous is everything that a step reads of the one before it.
 type Previous struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`
 }
 
 // Stop ends the running step.
-type Stop struct{ ID LaunchID }
+type Stop struct{ ID string }
 
-// Record has result.json rewritten.
+// Record rewrites result.json.
 type Record struct{}
 
-// Done ends the run. It comes when no step runs any more.
+// Done ends the run; no step is running.
 type Done struct{ Status Status }
 
 func (Launch) command() {}
@@ -95,29 +94,27 @@ func (Stop) command()   {}
 func (Record) command() {}
 func (Done) command()   {}
 
-// Refuse says why an event that a person asks for makes no sense now; nil if it
-// does, and for every other event.
+// Refuse returns the reason why a person's request has no effect now. It is nil for
+// other events.
 func (s *State) Refuse(event Event) error {
 	switch event.(type) {
+	case Reported, Broke, Suspended:
+		return nil
+	case Pause, Resume, Cancel:
+	}
+	if s.Over {
+		return errors.New("the run is over")
+	}
+	switch event.(type) {
 	case Pause:
-		switch {
-		case s.Over:
-			return errors.New("the run is over")
-		case s.Paused:
+		if s.Paused {
 			return errors.New("the run is paused already")
 		}
 	case Resume:
-		switch {
-		case s.Over:
-			return errors.New("the run is over")
-		case !s.Paused:
+		if !s.Paused {
 			return errors.New("the run is not paused")
 		}
-	case Cancel:
-		if s.Over {
-			return errors.New("the run is over")
-		}
-	case Reported, Broke, Suspended:
+	case Cancel, Reported, Broke, Suspended:
 	}
 	return nil
 }

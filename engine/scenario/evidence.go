@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// EvidenceTool is the name of the ordinary tool that records evidence.
+// EvidenceTool records evidence.
 const EvidenceTool = "record_evidence"
 
 // MaxEvidence bounds one piece of evidence, in bytes.
@@ -34,7 +34,7 @@ var kinds = []kind{
 
 var evidenceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// EvidenceTypes are the types of evidence, by name.
+// EvidenceTypes returns the names of the types of evidence.
 func EvidenceTypes() []string {
 	var names []string
 	for _, k := range kinds {
@@ -43,8 +43,7 @@ func EvidenceTypes() []string {
 	return names
 }
 
-// Evidence is the description of one piece of evidence, <name>.meta.json. What it
-// says of the content is read off the content.
+// Evidence describes one piece of evidence, in <name>.meta.json.
 type Evidence struct {
 	RunID       string `json:"run_id"`
 	StepID      string `json:"step_id"`
@@ -71,14 +70,14 @@ func CheckEvidence(name, typ string) (file, contentType string, err error) {
 	if ext := "." + k.extension; strings.EqualFold(path.Ext(name), ext) {
 		name = strings.TrimSuffix(name, path.Ext(name))
 	}
-	if strings.HasSuffix(strings.ToLower(name), ".meta") { // <name>.meta.json describes another one
+	if strings.HasSuffix(strings.ToLower(name), ".meta") { // the name of a description
 		return "", "", fmt.Errorf("the name %.80q: names that end in .meta are taken", name)
 	}
 	return name + "." + k.extension, k.content, nil
 }
 
-// Reconcile compares the paths that an agent named with those that the store has
-// of its step: what is there is the evidence, the rest are warnings.
+// Reconcile compares claimed paths with stored ones: the stored ones are the evidence,
+// and the others become warnings.
 func Reconcile(claimed, stored []string) (evidence, warnings []string) {
 	evidence = slices.Sorted(slices.Values(stored))
 	if evidence == nil {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Suite is a scenario in a report: its run, or why there is none.
+// Suite is a scenario in a report.
 type Suite struct {
 	Slug    string
 	Title   string
 	Run     Run
-	Problem string // why it was not run, or not to its end; empty if it was
+	Problem string // the reason why it did not run to its end; empty if it did
 }
 
 type (
@@ -57,8 +57,8 @@ type (
 	}
 )
 
-// JUnit is a report that CI systems read: a test suite for each scenario, a test
-// for each step. A step without a verdict is an error.
+// JUnit returns a JUnit report: a test suite for each scenario and a test for each
+// step. A step without a verdict is an error.
 func JUnit(suites []Suite) ([]byte, error) {
 	all := xmlSuites{Name: "conclave scenarios"}
 	var took int64
@@ -125,17 +125,17 @@ func (r Result) xml(slug string) xmlCase {
 	case Skipped:
 		c.Skipped = &xmlWhy{Message: "an earlier step did not pass"}
 	}
-	said := []string{}
+	output := []string{}
 	if r.Summary != "" {
-		said = append(said, r.Summary)
+		output = append(output, r.Summary)
 	}
 	for _, path := range r.EvidencePaths {
-		said = append(said, "evidence: "+path)
+		output = append(output, "evidence: "+path)
 	}
 	for _, w := range r.Warnings {
-		said = append(said, "warning: "+w)
+		output = append(output, "warning: "+w)
 	}
-	c.Out = strings.Join(said, "\n")
+	c.Out = strings.Join(output, "\n")
 	return c
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Draft is a step as its author describes it. Only title and actions are required.
+// Draft is a step as its author writes it. Only title and actions are required.
 type Draft struct {
 	Title         string
 	Credentials   bool // the step reads the project's credentials
@@ -18,12 +18,11 @@ type Draft struct {
 	Expected      string
 }
 
-// Definition is a scenario as its author describes it.
+// Definition is a scenario as its author writes it.
 type Definition struct {
-	Title string
-	Steps []Draft
-	// Before is text that stands before the first step, and belongs to none.
-	Before string
+	Title  string
+	Steps  []Draft
+	Before string // text before the first step
 }
 
 // Bounds of a definition.
@@ -32,19 +31,18 @@ const (
 	maxFile  = 64 << 10 // bytes of a step's file
 )
 
-// numbered is the number that a heading of a step begins with: ids are given by
+// numbered matches the number of a step's heading, which is dropped: ids follow the
 // position.
 var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\s+`)
 
-// ParseMarkdown reads a scenario from one file: "# title", which may be missing,
-// and for each step "## title", below which "### Description", "### Preconditions",
-// "### Actions" and "### Expected Outcome" may stand. What is below none of them
-// are the actions of a step that names no actions, else its description. Another
-// heading belongs to the part that it stands in.
+// ParseMarkdown reads a scenario from one file: an optional "# title", and for each
+// step "## title" with any of the parts "### Description", "### Preconditions",
+// "### Actions" and "### Expected Outcome". Text outside of them is the actions, or
+// the description of a step that has actions. Other headings belong to their part.
 func ParseMarkdown(text string) (Definition, error) {
 	var d Definition
 	var step *Draft
-	part := (*string)(nil) // of the step that is read; nil before the first section
+	var part *string // of the step; nil before its first part
 	loose := ""
 	finish := func() {
 		if step != nil {
@@ -66,7 +64,7 @@ func ParseMarkdown(text string) (Definition, error) {
 				d.Before += strings.TrimSpace(s.whole())
 			}
 		case s.level == 1:
-			return d, fmt.Errorf("the heading %q comes after a step: a file holds one scenario, with a heading of two # for each step", "# "+s.heading)
+			return d, fmt.Errorf("the heading %q comes after a step: a file contains one scenario, with a heading of two # for each step", "# "+s.heading)
 		default:
 			if named := step.part(s.heading); named != nil {
 				part = named
@@ -80,7 +78,7 @@ func ParseMarkdown(text string) (Definition, error) {
 	}
 	finish()
 	if len(d.Steps) == 0 {
-		return d, errors.New("there is no step in it: a step begins with a heading of two #, such as ## Open the shop")
+		return d, errors.New("the file has no step: a step begins with a heading of two #, such as ## Open the shop")
 	}
 	for i := range d.Steps {
 		d.Steps[i].trim()
@@ -146,7 +144,7 @@ func (s section) whole() string {
 	return strings.Repeat("#", s.level) + " " + s.heading + "\n" + s.body
 }
 
-// part is the field that a section with this heading fills; nil for none.
+// part returns the field for a section with this heading; nil for other headings.
 func (d *Draft) part(heading string) *string {
 	switch strings.ToLower(strings.Trim(heading, " :*")) {
 	case "description":
@@ -161,7 +159,7 @@ func (d *Draft) part(heading string) *string {
 	return nil
 }
 
-// place puts text that is below no section where it belongs.
+// place adds the text outside of the parts.
 func (d *Draft) place(loose string) {
 	if rest, asks := strings.CutPrefix(loose+"\n", "credentials: true\n"); asks {
 		d.Credentials, loose = true, strings.TrimSpace(rest)
@@ -181,19 +179,19 @@ func (d *Draft) trim() {
 	}
 }
 
-// ParseStep reads a step from one line, "title: actions".
+// ParseStep reads "title: actions".
 func ParseStep(line string) (Draft, error) {
 	title, actions, _ := strings.Cut(line, ":")
 	d := Draft{Title: title, Actions: actions}
 	d.trim()
 	if d.Title == "" || d.Actions == "" {
-		return d, fmt.Errorf("the step %.80q: it takes a title and what to do, such as %q", line, "Open the shop: go to the start page")
+		return d, fmt.Errorf("the step %.80q: it takes a title and actions, such as %q", line, "Open the shop: go to the start page")
 	}
 	return d, nil
 }
 
-// Markdown is the file of the step.
-func (d Draft) Markdown(id string) string {
+// markdown returns the file of the step.
+func (d Draft) markdown(id string) string {
 	var b strings.Builder
 	if d.Credentials {
 		b.WriteString("---\ncredentials: true\n---\n\n")
@@ -209,8 +207,8 @@ func (d Draft) Markdown(id string) string {
 	return b.String()
 }
 
-// Plan gives the steps their ids and files, by position, and returns the files by
-// name. It refuses what could not be run.
+// Plan numbers the steps and returns their files by name. It refuses a scenario that
+// could not run.
 func (d Definition) Plan(slug string) (Plan, map[string]string, error) {
 	p := Plan{Slug: slug, Title: cmp.Or(d.Title, slug)}
 	if err := checkTitle("the scenario", p.Title); err != nil {
@@ -218,18 +216,18 @@ func (d Definition) Plan(slug string) (Plan, map[string]string, error) {
 	}
 	files := map[string]string{}
 	for i, step := range d.Steps {
-		what := fmt.Sprintf("step %d", i+1)
-		if err := checkTitle(what, step.Title); err != nil {
+		name := fmt.Sprintf("step %d", i+1)
+		if err := checkTitle(name, step.Title); err != nil {
 			return p, nil, err
 		}
 		if step.Actions == "" {
-			return p, nil, fmt.Errorf("%s (%s) has no actions: say what to do", what, step.Title)
+			return p, nil, fmt.Errorf("%s (%s) has no actions: describe them", name, step.Title)
 		}
 		id := fmt.Sprintf("%02d", i+1)
-		ref := StepRef{ID: id, Title: step.Title, File: FileName(id, step.Title)}
-		content := step.Markdown(id)
+		ref := StepRef{ID: id, Title: step.Title, File: fileName(id, step.Title)}
+		content := step.markdown(id)
 		if len(content) > maxFile {
-			return p, nil, fmt.Errorf("%s (%s) has %d bytes, at most %d are accepted", what, step.Title, len(content), maxFile)
+			return p, nil, fmt.Errorf("%s (%s) has %d bytes, at most %d are accepted", name, step.Title, len(content), maxFile)
 		}
 		p.Steps = append(p.Steps, ref)
 		files[ref.File] = content
@@ -237,24 +235,24 @@ func (d Definition) Plan(slug string) (Plan, map[string]string, error) {
 	return p, files, p.Check()
 }
 
-func checkTitle(what, title string) error {
+func checkTitle(owner, title string) error {
 	switch n := len([]rune(title)); {
 	case n == 0:
-		return fmt.Errorf("%s has no title", what)
+		return fmt.Errorf("%s has no title", owner)
 	case n > maxTitle:
-		return fmt.Errorf("the title of %s has %d characters, at most %d are accepted", what, n, maxTitle)
+		return fmt.Errorf("the title of %s has %d characters, at most %d are accepted", owner, n, maxTitle)
 	case strings.ContainsAny(title, "\r\n"):
-		return fmt.Errorf("the title of %s has several lines; it takes one", what)
+		return fmt.Errorf("the title of %s has several lines; it takes one", owner)
 	}
 	return nil
 }
 
-// maxWords bounds what a file is named after a title, in bytes.
+// maxWords bounds the part of a file name from a title, in bytes.
 const maxWords = 48
 
-// FileName is the file of a step: its id and the words of its title that a file
-// name can hold, or "step" if there are none.
-func FileName(id, title string) string {
+// fileName returns a step's id and the words of its title, or "step" if it has no
+// letters or digits of ASCII.
+func fileName(id, title string) string {
 	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	name := strings.Join(words, "-")
 	if len(name) > maxWords {

@@ -41,8 +41,8 @@ One lamp in the basket.
 Look.
 `
 
-// A byte order mark hides no step, and code of either kind has none.
-func TestWhatEditorsWrite(t *testing.T) {
+// A byte order mark hides no step, and fenced code has none.
+func TestParseMarkdown_editors(t *testing.T) {
 	t.Parallel()
 	d, err := scenario.ParseMarkdown("\ufeff## Open\nGo.\n~~~\n## code\n```\n## code\n~~~\n## Buy\nBuy.\n")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestWhatEditorsWrite(t *testing.T) {
 	require.Equal(t, "Open Buy", d.Steps[0].Title+" "+d.Steps[1].Title)
 }
 
-func TestAMarkdownFileIsAScenario(t *testing.T) {
+func TestParseMarkdown(t *testing.T) {
 	t.Parallel()
 	d, err := scenario.ParseMarkdown(strings.ReplaceAll(journey, "\n", "\r\n"))
 	require.NoError(t, err)
@@ -77,14 +77,14 @@ func TestAMarkdownFileIsAScenario(t *testing.T) {
 	require.Contains(t, files["02-buy.md"], "\n## Expected Outcome\n\nOne lamp in the basket.\n")
 }
 
-func TestWhatIsNoScenario(t *testing.T) {
+func TestParseMarkdown_refuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"no step":           {"# Title\n\nDo it.\n", "there is no step in it"},
+		"no step":           {"# Title\n\nDo it.\n", "the file has no step"},
 		"a step of nothing": {"## Open\n\n## Buy\nBuy it.\n", "step 1 (Open) has no actions"},
 		"no title":          {"## \nDo it.\n", "step 1 has no title"},
 		"a long title":      {"## " + strings.Repeat("x", 201) + "\nDo it.\n", "201 characters"},
-		"two scenarios":     {"# One\n## Open\nGo.\n# Two\n## Buy\nGo.\n", "a file holds one scenario"},
+		"two scenarios":     {"# One\n## Open\nGo.\n# Two\n## Buy\nGo.\n", "a file contains one scenario"},
 		"100 steps":         {strings.Repeat("## Open\nGo.\n", 100), "100 steps"},
 		"a large step":      {"## Open\n" + strings.Repeat("Go on. ", 10<<10), "bytes, at most"},
 	} {
@@ -95,12 +95,12 @@ func TestWhatIsNoScenario(t *testing.T) {
 		require.ErrorContains(t, err, c.want, name)
 	}
 	_, _, err := scenario.Definition{Steps: []scenario.Draft{{Title: "Open", Actions: "Go."}}}.Plan("../up")
-	require.ErrorContains(t, err, "no slug")
+	require.ErrorContains(t, err, "not a slug")
 	_, _, err = scenario.Definition{Title: "a\nb", Steps: []scenario.Draft{{Title: "Open", Actions: "Go."}}}.Plan("up")
 	require.ErrorContains(t, err, "several lines")
 }
 
-func TestAStepOnOneLine(t *testing.T) {
+func TestParseStep(t *testing.T) {
 	t.Parallel()
 	d, err := scenario.ParseStep(" Open the shop : go to http://127.0.0.1:3000 ")
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestAStepOnOneLine(t *testing.T) {
 	}
 }
 
-func TestFilesAreNamedAfterTitles(t *testing.T) {
+func TestPlan_fileNames(t *testing.T) {
 	t.Parallel()
 	for title, want := range map[string]string{
 		"Open the shop":                            "01-open-the-shop.md",
@@ -121,12 +121,15 @@ func TestFilesAreNamedAfterTitles(t *testing.T) {
 		strings.Repeat("word ", 40):                "01-word-word-word-word-word-word-word-word-word-wor.md",
 		strings.Repeat("x", 47) + " cut at a dash": "01-" + strings.Repeat("x", 47) + ".md",
 	} {
-		require.Equal(t, want, scenario.FileName("01", title))
+		p, files, err := scenario.Definition{Steps: []scenario.Draft{{Title: title, Actions: "Go."}}}.Plan("slug")
+		require.NoError(t, err)
+		require.Equal(t, want, p.Steps[0].File)
+		require.Contains(t, files, want)
 		require.True(t, scenario.IsStepFile(want))
 	}
 }
 
-// A definition that was accepted can be run, whatever its author wrote.
+// An accepted definition can run.
 func FuzzParseMarkdown(f *testing.F) {
 	f.Add(journey)
 	f.Add("## a\n### Actions\n")

@@ -5,10 +5,10 @@ import (
 	"regexp"
 )
 
-// MaxSteps is how many steps a scenario has at most: their ids have two digits.
-const MaxSteps = 99
+// maxSteps bounds the steps of a scenario: their ids have two digits.
+const maxSteps = 99
 
-// Plan is a scenario as it is when a run begins.
+// Plan is the list of a scenario's steps at the start of a run.
 type Plan struct {
 	Slug  string    `json:"slug"`
 	Title string    `json:"title"`
@@ -32,29 +32,29 @@ var (
 // maxSlug bounds a slug, in bytes: it is part of file names.
 const maxSlug = 64
 
-// CheckSlug refuses a name that is no folder's.
+// CheckSlug refuses a slug that cannot name a folder.
 func CheckSlug(slug string) error {
 	if len(slug) > maxSlug || !slugForm.MatchString(slug) {
-		return fmt.Errorf("%.80q is no slug: it takes up to %d lower-case letters and digits, in words joined by hyphens, such as sign-in", slug, maxSlug)
+		return fmt.Errorf("%.80q is not a slug: it takes up to %d lower-case letters and digits, in words joined by hyphens, such as sign-in", slug, maxSlug)
 	}
 	return nil
 }
 
-// CheckRunID refuses an id that would leave the folder of runs.
+// CheckRunID refuses an id that could leave the folder of runs.
 func CheckRunID(id string) error {
 	if !runIDForm.MatchString(id) {
-		return fmt.Errorf("%.80q is no run id: it takes up to 64 letters, digits, _ or -, the first a letter or digit", id)
+		return fmt.Errorf("%.80q is not a run id: it takes up to 64 letters, digits, _ or -, the first a letter or digit", id)
 	}
 	return nil
 }
 
-// Check refuses a plan that cannot be run.
+// Check refuses a plan that cannot run.
 func (p Plan) Check() error {
 	if err := CheckSlug(p.Slug); err != nil {
 		return err
 	}
-	if n := len(p.Steps); n == 0 || n > MaxSteps {
-		return fmt.Errorf("scenario %s has %d steps; it takes 1 to %d", p.Slug, n, MaxSteps)
+	if n := len(p.Steps); n == 0 || n > maxSteps {
+		return fmt.Errorf("scenario %s has %d steps; it takes 1 to %d", p.Slug, n, maxSteps)
 	}
 	seen := map[string]bool{}
 	for i, s := range p.Steps {
@@ -62,7 +62,7 @@ func (p Plan) Check() error {
 		case !idForm.MatchString(s.ID):
 			return fmt.Errorf("steps[%d].id %.20q of scenario %s: it takes two digits, such as 01", i, s.ID, p.Slug)
 		case seen[s.ID]:
-			return fmt.Errorf("steps[%d].id %s of scenario %s is there twice", i, s.ID, p.Slug)
+			return fmt.Errorf("steps[%d].id %s of scenario %s occurs twice", i, s.ID, p.Slug)
 		case !fileForm.MatchString(s.File) || s.File[:2] != s.ID:
 			return fmt.Errorf("steps[%d].file %.80q of scenario %s: it takes a name such as %s-open.md, in the folder steps", i, s.File, p.Slug, s.ID)
 		}
@@ -71,5 +71,5 @@ func (p Plan) Check() error {
 	return nil
 }
 
-// IsStepFile reports whether a file is named like that of a step.
+// IsStepFile reports whether a file has the name of a step's.
 func IsStepFile(name string) bool { return fileForm.MatchString(name) }

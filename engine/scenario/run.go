@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -12,17 +13,16 @@ type Run struct {
 	Scenario    string   `json:"scenario"` // its slug
 	Status      Status   `json:"status"`
 	StartedAt   string   `json:"started_at"`
-	CompletedAt *string  `json:"completed_at"` // nil while it runs
+	CompletedAt *string  `json:"completed_at"` // nil until it ends
 	DurationMS  int64    `json:"duration_ms"`
 	Steps       []Result `json:"steps"`
 }
 
-// ParseRun reads a result.json that anybody may have written, and holds it to the
-// folder that it is in.
+// ParseRun reads an untrusted result.json, which has to match its folder.
 func ParseRun(data []byte, slug, id string) (Run, error) {
 	var r Run
 	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("no result of a run: %w", err)
+		return r, fmt.Errorf("not the result of a run: %w", err)
 	}
 	if r.Scenario != slug || r.RunID != id {
 		return r, fmt.Errorf("the result of another run, %.64q of scenario %.64q", r.RunID, r.Scenario)
@@ -30,25 +30,25 @@ func ParseRun(data []byte, slug, id string) (Run, error) {
 	switch r.Status {
 	case Running, Pass, Fail, Cancelled:
 	default:
-		return r, fmt.Errorf("no status of a run: %.40q", r.Status)
+		return r, fmt.Errorf("not the status of a run: %.40q", r.Status)
 	}
 	for i, s := range r.Steps {
 		switch s.Status {
 		case Running, Pass, Fail, Skipped, Errored, Cancelled:
 		default:
-			return r, fmt.Errorf("no status of a step: steps[%d].status %.40q", i, s.Status)
+			return r, fmt.Errorf("not the status of a step: steps[%d].status %.40q", i, s.Status)
 		}
 		if r.Status == Pass && s.Status != Pass {
-			return r, fmt.Errorf("no result of a run: its status is pass, and steps[%d].status %s", i, s.Status)
+			return r, fmt.Errorf("not the result of a run: its status is pass, and steps[%d].status %s", i, s.Status)
 		}
 	}
 	return r, nil
 }
 
-// Over reports whether the run has ended. One of which nothing is known has not.
+// Over reports whether the run has ended; false for a run without a status.
 func (r Run) Over() bool { return r.Status != Running && r.Status != "" }
 
-// Passed is how many steps passed.
+// Passed counts the steps that passed.
 func (r Run) Passed() int {
 	n := 0
 	for _, s := range r.Steps {
@@ -59,7 +59,7 @@ func (r Run) Passed() int {
 	return n
 }
 
-// Failed is the step that ended the run; false if none did.
+// Failed returns the step that ended the run; false if all passed.
 func (r Run) Failed() (Result, bool) {
 	for _, s := range r.Steps {
 		switch s.Status {
@@ -69,4 +69,64 @@ func (r Run) Failed() (Result, bool) {
 		}
 	}
 	return Result{}, false
+}
+
+// Statistics summarize a scenario's ended runs.
+type Statistics struct {
+	TotalRuns      int     `json:"total_runs" yaml:"total_runs"`
+	PassCount      int     `json:"pass_count" yaml:"pass_count"`
+	FailCount      int     `json:"fail_count" yaml:"fail_count"`
+	CancelledCount int     `json:"cancelled_count" yaml:"cancelled_count"`
+	LastRun        *string `json:"last_run" yaml:"last_run"`       // start of the newest run
+	LastResult     *Status `json:"last_result" yaml:"last_result"` // of the newest run
+	AvgDurationMS  int64   `json:"avg_duration_ms" yaml:"avg_duration_ms"`
+}
+
+// Fold summarizes runs, in any order. The average duration ignores cancelled runs.
+func Fold(runs []Run) Statistics {
+	var s Statistics
+	var newest Run
+	var sum int64
+	for _, r := range runs {
+		switch r.Status {
+		case Pass:
+			s.PassCount++
+		case Fail:
+			s.FailCount++
+		case Cancelled:
+			s.CancelledCount++
+		case Running, Skipped, Errored: // not over, or not the status of a run
+			continue
+		}
+		s.TotalRuns++
+		if r.Status != Cancelled {
+			sum += r.DurationMS
+		}
+		if s.TotalRuns == 1 || Newer(r, newest) < 0 {
+			newest = r
+		}
+	}
+	if s.TotalRuns > 0 {
+		s.LastRun, s.LastResult = &newest.StartedAt, &newest.Status
+	}
+	if n := int64(s.PassCount + s.FailCount); n > 0 {
+		s.AvgDurationMS = (sum + n/2) / n
+	}
+	return s
+}
+
+// Newer orders runs, the newest first, by the second of their start, then by number.
+func Newer(a, b Run) int {
+	const second = len("2006-01-02T15:04:05") // RFC 3339 in UTC compares as text until there
+	start := func(r Run) string { return r.StartedAt[:min(len(r.StartedAt), second)] }
+	return cmp.Or(cmp.Compare(start(b), start(a)), cmp.Compare(b.RunNumber, a.RunNumber))
+}
+
+// PassRate returns the share of passed runs in those with a verdict, 0 to 100.
+func (s Statistics) PassRate() int {
+	n := s.PassCount + s.FailCount
+	if n == 0 {
+		return 0
+	}
+	return (100*s.PassCount + n/2) / n
 }

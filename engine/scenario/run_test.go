@@ -16,7 +16,7 @@ const stored = `{"run_id":"r1","run_number":3,"scenario":"sign-in","status":"fai
 {"id":"02","title":"Sign in","status":"fail","duration_ms":500,"evidence_paths":[],"error":"no button\nin <form>","summary":"","warnings":["odd"]},
 {"id":"03","title":"Leave","status":"skipped","duration_ms":0,"evidence_paths":[],"error":null,"summary":""}]}`
 
-func TestAResultIsHeldToItsFolder(t *testing.T) {
+func TestParseRun(t *testing.T) {
 	t.Parallel()
 	r, err := scenario.ParseRun([]byte(stored), "sign-in", "r1")
 	require.NoError(t, err)
@@ -39,14 +39,14 @@ func TestAResultIsHeldToItsFolder(t *testing.T) {
 	}
 }
 
-func TestARunIsOverWhenItsResultSaysSo(t *testing.T) {
+func TestRun_Over(t *testing.T) {
 	t.Parallel()
 	for status, over := range map[scenario.Status]bool{"": false, scenario.Running: false, scenario.Pass: true, scenario.Fail: true, scenario.Cancelled: true} {
 		require.Equal(t, over, scenario.Run{Status: status}.Over(), status)
 	}
 }
 
-func TestStatisticsAreFolded(t *testing.T) {
+func TestFold(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, scenario.Statistics{}, scenario.Fold(nil))
 	runs := []scenario.Run{

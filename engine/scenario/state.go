@@ -1,12 +1,15 @@
 package scenario
 
-import "conclave/engine/llm"
+import (
+	"strconv"
 
-// Status is how a step, or a run, stands.
+	"conclave/engine/llm"
+)
+
+// Status is the status of a step or a run.
 type Status string
 
-// The statuses. Running is a run's or a step's that has not ended; Skipped and
-// Errored are steps' only.
+// The statuses. Skipped and Errored are only of steps.
 const (
 	Running   Status = "running"
 	Pass      Status = "pass"
@@ -16,33 +19,33 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Protocol is the version of the rules that New starts a run with.
+// Protocol is the version of the rules for new runs.
 const Protocol = 1
 
-// State is a run at one moment: plain data that survives JSON unchanged. It is
-// not safe for concurrent use.
+// State is a run: plain data that survives JSON unchanged. It is not safe for
+// concurrent use.
 type State struct {
 	Protocol int      `json:"protocol"`
 	Plan     Plan     `json:"plan"`
-	Results  []Result `json:"results"` // of the steps that ended, in order
+	Results  []Result `json:"results"` // of the ended steps, in order
 
-	Launched *Launch `json:"launched,omitempty"` // the step that runs
-	Stopped  bool    `json:"stopped,omitempty"`  // its Stop was handed out
+	Launched *Launch `json:"launched,omitempty"` // the running step
+	Stopped  bool    `json:"stopped,omitempty"`  // its Stop was drained
 	Launches int     `json:"launches"`
 
-	// Rest is the execution token that the next launch goes on with, and Carried
-	// what was spent until then.
+	// Rest is the execution token that the next launch continues, and Carried is the
+	// usage until then.
 	Rest    string    `json:"rest,omitempty"`
 	Carried llm.Usage `json:"carried,omitzero"`
 
 	Paused bool      `json:"paused,omitempty"`
-	Unsaid bool      `json:"unsaid,omitempty"` // a result has not been recorded
+	Unsaid bool      `json:"unsaid,omitempty"` // a result is not recorded
 	Over   bool      `json:"over,omitempty"`
-	Told   bool      `json:"told,omitempty"`
+	Told   bool      `json:"told,omitempty"` // Done was drained
 	Usage  llm.Usage `json:"usage"`
 }
 
-// Result is how a step ended. Its JSON is that of a step in result.json.
+// Result is how a step ended, with the JSON of result.json.
 type Result struct {
 	ID            string    `json:"id"`
 	Title         string    `json:"title"`
@@ -55,9 +58,8 @@ type Result struct {
 	Warnings      []string  `json:"warnings,omitempty"`
 }
 
-// New starts a run of a plan that was checked. Earlier are results of steps that
-// passed in the run that this one goes on with, from the first step on; what
-// follows them is made anew.
+// New starts a run of a checked plan. It keeps the leading earlier results that
+// passed, of the run that this one resumes.
 func New(p Plan, earlier []Result) *State {
 	s := &State{Protocol: Protocol, Plan: p, Results: []Result{}, Unsaid: true}
 	for i, r := range earlier {
@@ -71,16 +73,16 @@ func New(p Plan, earlier []Result) *State {
 	return s
 }
 
-// Status is that of the run.
+// Status returns the status of the run.
 func (s *State) Status() Status {
 	if !s.Over {
 		return Running
 	}
-	return Derive(s.Plan, s.Results)
+	return derive(s.Plan, s.Results)
 }
 
-// Derive makes the status of a run that is over from those of its steps.
-func Derive(p Plan, results []Result) Status {
+// derive returns the status of an ended run.
+func derive(p Plan, results []Result) Status {
 	status := Pass
 	passed := 0
 	for _, r := range results {
@@ -97,4 +99,120 @@ func Derive(p Plan, results []Result) Status {
 		status = Fail
 	}
 	return status
+}
+
+// Step applies an event. It never fails.
+func (s *State) Step(event Event) {
+	if s.Refuse(event) != nil {
+		return
+	}
+	switch e := event.(type) {
+	case Reported:
+		if l := s.ended(e.Launch, e.Usage); l != nil {
+			s.settle(Result{
+				ID: l.Step.ID, Title: l.Step.Title, Status: e.Status, DurationMS: e.DurationMS, EvidencePaths: e.Evidence,
+				Error: e.Error, Summary: e.Summary, Warnings: e.Warnings, Cost: e.Usage,
+			})
+		}
+	case Broke:
+		if l := s.ended(e.Launch, e.Usage); l != nil {
+			s.settle(Result{
+				ID: l.Step.ID, Title: l.Step.Title, Status: Errored, DurationMS: e.DurationMS, EvidencePaths: e.Evidence,
+				Error: &e.Reason, Cost: e.Usage,
+			})
+		}
+	case Suspended:
+		if l := s.ended(e.Launch, e.Usage); l != nil {
+			s.Rest = e.Token
+			s.Carried = s.Carried.Add(e.Usage)
+		}
+	case Pause:
+		s.Paused = true
+	case Resume:
+		s.Paused = false
+	case Cancel:
+		s.cancel(e)
+	}
+}
+
+// ended counts the usage of a step and returns its launch if the run continues.
+func (s *State) ended(id string, usage llm.Usage) *Launch {
+	l := s.Launched
+	if l == nil || l.ID != id {
+		return nil
+	}
+	s.Launched, s.Stopped = nil, false
+	s.Usage = s.Usage.Add(usage)
+	if s.Over {
+		// It was cancelled, and its result is on record without this usage.
+		for i := range s.Results {
+			if r := &s.Results[i]; r.ID == l.Step.ID {
+				r.Cost = r.Cost.Add(usage)
+				s.Unsaid = true
+			}
+		}
+		return nil
+	}
+	return l
+}
+
+// settle adds the result of a step. The first that did not pass ends the run.
+func (s *State) settle(r Result) {
+	if r.EvidencePaths == nil {
+		r.EvidencePaths = []string{}
+	}
+	r.Cost = s.Carried.Add(r.Cost)
+	s.Rest, s.Carried = "", llm.Usage{}
+	s.Results = append(s.Results, r)
+	s.Unsaid = true
+	if r.Status != Pass {
+		s.skip()
+	}
+	s.Over = len(s.Results) == len(s.Plan.Steps)
+}
+
+// skip marks the remaining steps.
+func (s *State) skip() {
+	for _, left := range s.Plan.Steps[len(s.Results):] {
+		s.Results = append(s.Results, Result{ID: left.ID, Title: left.Title, Status: Skipped, EvidencePaths: []string{}})
+	}
+}
+
+func (s *State) cancel(e Cancel) {
+	why := "the run was cancelled"
+	next := s.Plan.Steps[len(s.Results)]
+	s.settle(Result{ID: next.ID, Title: next.Title, Status: Cancelled, Error: &why, DurationMS: e.DurationMS})
+	s.Paused = false
+}
+
+// Drain returns the commands that are due, each once.
+func (s *State) Drain() []Command {
+	var commands []Command
+	if s.Launched != nil && !s.Stopped && (s.Paused || s.Over) {
+		s.Stopped = true
+		commands = append(commands, Stop{s.Launched.ID})
+	}
+	if s.Unsaid {
+		s.Unsaid = false
+		commands = append(commands, Record{})
+	}
+	switch {
+	case s.Launched != nil || s.Paused:
+	case !s.Over:
+		commands = append(commands, s.launch())
+	case !s.Told:
+		s.Told = true
+		commands = append(commands, Done{s.Status()})
+	}
+	return commands
+}
+
+func (s *State) launch() Launch {
+	s.Launches++
+	l := Launch{ID: "l" + strconv.Itoa(s.Launches), Step: s.Plan.Steps[len(s.Results)], ResumeFrom: s.Rest}
+	if n := len(s.Results); n > 0 {
+		l.Previous = &Previous{ID: s.Results[n-1].ID, Status: s.Results[n-1].Status}
+	}
+	s.Launched, s.Rest = &l, ""
+	return l
 }

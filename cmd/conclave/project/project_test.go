@@ -145,7 +145,7 @@ func TestDefinitionsThatCannotBeRun(t *testing.T) {
 	p := open(t, t.TempDir())
 	for _, slug := range []string{"..", "../x", "a/b", "", "A"} {
 		_, err := p.Load(slug)
-		require.ErrorContains(t, err, "no slug")
+		require.ErrorContains(t, err, "not a slug")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestRunsThatAreNone(t *testing.T) {
 	require.Len(t, runs, 1)
 	require.Len(t, problems, 2)
 	_, err = p.Run("buy", "../../x")
-	require.ErrorContains(t, err, "no run id")
+	require.ErrorContains(t, err, "not a run id")
 	_, err = p.Run("buy", "empty")
 	require.ErrorAs(t, err, new(*project.UnknownRunError))
 

@@ -16,17 +16,16 @@ import (
 // ReportTool ends a step.
 const ReportTool = "report_result"
 
-// KindReported is the kind of the loop.Action that a step ends with.
-const KindReported = "reported"
+// kindReported is the kind of the loop.Action that ends a step.
+const kindReported = "reported"
 
 // Bounds of a report.
 const (
-	maxReported = 2000 // characters of an error or a summary that are kept
+	maxReported = 2000 // characters of an error or a summary
 	maxPaths    = 200  // evidence paths
 )
 
-// Report is what a step's agent came to: the arguments of report_result, and the
-// payload of the action.
+// Report is a step's verdict: the arguments of report_result, and the commit's payload.
 type Report struct {
 	Status        scenario.Status `json:"status"`
 	EvidencePaths []string        `json:"evidence_paths"`
@@ -34,116 +33,163 @@ type Report struct {
 	Summary       string          `json:"summary"`
 }
 
-// The reasons of rejections. They are stable: they go into journals.
+// The reasons of rejections, which journals contain.
 const (
-	NoReport       = "no_report"
-	InvalidReport  = "invalid_report"
-	SeveralReports = "several_reports"
-	UnknownTool    = "unknown_tool"
+	noReport       = "no_report"
+	invalidReport  = "invalid_report"
+	severalReports = "several_reports"
+	unknownTool    = "unknown_tool"
 )
 
-// Rules are the rules of one step.
-type Rules struct{ task Task }
+// Words returns the fixed strings of this package in journals and commits.
+func Words() []string {
+	return []string{
+		ReportTool, kindReported, string(scenario.Pass), string(scenario.Fail), noReport, invalidReport, severalReports, unknownTool,
+	}
+}
 
-var _ loop.Rules = Rules{}
+// Task is everything that a step's agent reads.
+type Task struct {
+	Scenario string // slug
+	Step     scenario.StepRef
+	Content  string // of the step's file
+	Project  string // its summary
+	Previous *scenario.Previous
+	System   string   // the agent's own system message; may be empty
+	Tools    []string // names of the ordinary tools, with record_evidence
+}
 
-// NewRules returns the rules of a step on task, which begins with task.Opening.
-func NewRules(task Task) Rules { return Rules{task} }
+const instructions = `You carry out one step of a user-journey test, with the tools you have, and report your findings. You are a tester: a step passes only if you saw its expected outcome yourself.
 
-// Offer returns report_result.
-func (Rules) Offer() []llm.Tool {
+1. Do what the step says, as a user would. Do nothing that belongs to other steps.
+2. Record evidence with record_evidence: before you begin (name "before") and when you are done (name "after"), a screenshot if there is something to see. Other evidence gets a name of its own: lower-case letters, digits, hyphens, such as "console" or "db-orders". Large output belongs into evidence, not into your report.
+3. End with report_result, once: status "pass" or "fail", the paths that record_evidence gave you, the error if it failed (the expected and the actual outcome; else null), and a summary of one or two sentences.
+
+Never put passwords or other credentials into evidence names, errors or summaries.`
+
+// opening returns the first messages of the conversation.
+func (t Task) opening() []llm.Message {
+	system := instructions
+	if t.System != "" {
+		system = t.System + "\n\n" + instructions
+	}
+	previous := "first step"
+	if t.Previous != nil {
+		previous = fmt.Sprintf("step %s: %s", t.Previous.ID, t.Previous.Status)
+	}
+	project := t.Project
+	if project == "" {
+		project = "(not described)"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Execute step %s of scenario %s.\n", t.Step.ID, t.Scenario)
+	for _, part := range []struct{ heading, text string }{
+		{"Step content", t.Content}, {"Project context", project}, {"Previous step", previous},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.heading, strings.TrimSpace(part.text))
+	}
+	return []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: b.String()}}
+}
+
+// rules judge one step, whose conversation starts with task.opening.
+type rules struct{ task Task }
+
+var _ loop.Rules = rules{}
+
+// Offer implements loop.Rules with report_result.
+func (rules) Offer() []llm.Tool {
 	return []llm.Tool{{
 		Name:        ReportTool,
-		Description: "End the step and report what you found.",
+		Description: "End the step and report your findings.",
 		Parameters: json.RawMessage(`{"type":"object","required":["status","evidence_paths","error","summary"],"properties":{` +
 			`"status":{"type":"string","enum":["pass","fail"]},` +
 			`"evidence_paths":{"type":"array","items":{"type":"string"},"description":"The paths that record_evidence gave you."},` +
-			`"error":{"type":["string","null"],"description":"What was expected and what happened instead; null if the step passed."},` +
+			`"error":{"type":["string","null"],"description":"The expected and the actual outcome; null if the step passed."},` +
 			`"summary":{"type":"string","description":"One or two sentences."}},"additionalProperties":false}`),
 	}}
 }
 
-// Updates implements loop.Rules: nothing reaches a step.
-func (Rules) Updates(context.Context) (loop.Update, error) { return loop.Update{}, nil }
+// Updates implements loop.Rules: no news reach a step.
+func (rules) Updates(context.Context) (loop.Update, error) { return loop.Update{}, nil }
 
 // Confirm implements loop.Rules.
-func (Rules) Confirm(context.Context, loop.Action) (loop.Update, error) { return loop.Update{}, nil }
+func (rules) Confirm(context.Context, loop.Action) (loop.Update, error) { return loop.Update{}, nil }
 
-// Learn implements loop.Rules: a reply is judged by itself.
-func (Rules) Learn(context.Context, loop.Entry) error { return nil }
+// Learn implements loop.Rules: every reply is judged alone.
+func (rules) Learn(context.Context, loop.Entry) error { return nil }
 
-// Judge decides what a reply means. A reply that is nothing but the object is a
-// report, too: agents that were told of one return it so.
-func (r Rules) Judge(reply llm.Message) loop.Ruling {
+// Judge implements loop.Rules. A reply with only the JSON object is a report as well:
+// some models answer so.
+func (r rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
-		report, problem := read(strings.TrimSpace(reply.Content))
+		report, problem := parse(strings.TrimSpace(reply.Content))
 		if problem != "" {
-			return loop.Ruling{Rejected: NoReport, Say: "That is no report. End the step by calling " + ReportTool + "."}
+			return loop.Ruling{Rejected: noReport, Say: "That is not a report. End the step by calling " + ReportTool + "."}
 		}
 		return loop.Ruling{Action: accepted(report)}
 	}
-	told := map[string]string{}
+	results := map[string]string{}
 	var reports []llm.ToolCall
 	for _, call := range reply.ToolCalls {
 		switch {
 		case call.Name == ReportTool:
 			reports = append(reports, call)
 		case !slices.Contains(r.task.Tools, call.Name) && !strings.HasPrefix(call.Name, "mcp__"):
-			told[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, strings.Join(append([]string{ReportTool}, r.task.Tools...), ", "))
+			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, strings.Join(append([]string{ReportTool}, r.task.Tools...), ", "))
 		}
 	}
 	switch len(reports) {
 	case 0:
-		if len(told) == len(reply.ToolCalls) {
-			return loop.Ruling{Rejected: UnknownTool, Told: told}
+		if len(results) == len(reply.ToolCalls) {
+			return loop.Ruling{Rejected: unknownTool, Told: results}
 		}
-		return loop.Ruling{Told: told}
+		return loop.Ruling{Told: results}
 	case 1:
 	default:
 		for _, call := range reports {
-			told[call.ID] = "error: " + ReportTool + " was called several times in one reply: none of them counts, call it once"
+			results[call.ID] = "error: " + ReportTool + " was called several times in one reply: none of them counts, call it once"
 		}
-		return loop.Ruling{Rejected: SeveralReports, Told: told}
+		return loop.Ruling{Rejected: severalReports, Told: results}
 	}
-	report, problem := read(reports[0].Arguments)
+	report, problem := parse(reports[0].Arguments)
 	if problem != "" {
-		told[reports[0].ID] = "error: " + problem
-		return loop.Ruling{Rejected: InvalidReport, Told: told}
+		results[reports[0].ID] = "error: " + problem
+		return loop.Ruling{Rejected: invalidReport, Told: results}
 	}
-	told[reports[0].ID] = "reported"
-	return loop.Ruling{Told: told, Action: accepted(report)}
+	results[reports[0].ID] = "reported"
+	return loop.Ruling{Told: results, Action: accepted(report)}
 }
 
 func accepted(r Report) *loop.Action {
-	payload, _ := json.Marshal(r) // text and a list of it always can be written
-	return &loop.Action{Kind: KindReported, Payload: payload}
+	payload, _ := json.Marshal(r) // strings cannot fail
+	return &loop.Action{Kind: kindReported, Payload: payload}
 }
 
-// read reads a report, and says what is wrong with it in words for the model.
-func read(arguments string) (Report, string) {
-	var given struct {
+// parse returns a report, or the problem with it, for the model.
+func parse(arguments string) (Report, string) {
+	var fields struct {
 		Status        scenario.Status `json:"status"`
 		EvidencePaths *[]string       `json:"evidence_paths"`
-		Camel         *[]string       `json:"evidencePaths"` // as seed 004 writes it
+		Camel         *[]string       `json:"evidencePaths"` // the spelling of some agents
 		Error         *string         `json:"error"`
 		Summary       string          `json:"summary"`
 	}
-	if err := json.Unmarshal([]byte(arguments), &given); err != nil {
-		return Report{}, "the report is no JSON object with status, evidence_paths, error and summary: " + err.Error()
+	if err := json.Unmarshal([]byte(arguments), &fields); err != nil {
+		return Report{}, "the report is not a JSON object with status, evidence_paths, error and summary: " + err.Error()
 	}
-	report := Report{Status: given.Status, EvidencePaths: []string{}, Summary: text.HeadRunes(strings.TrimSpace(given.Summary), maxReported)}
-	if paths := firstOf(given.EvidencePaths, given.Camel); paths != nil {
+	report := Report{Status: fields.Status, EvidencePaths: []string{}, Summary: text.HeadRunes(strings.TrimSpace(fields.Summary), maxReported)}
+	if paths := firstOf(fields.EvidencePaths, fields.Camel); paths != nil {
 		report.EvidencePaths = (*paths)[:min(len(*paths), maxPaths)]
 	}
-	if given.Error != nil && strings.TrimSpace(*given.Error) != "" {
-		problem := text.HeadRunes(strings.TrimSpace(*given.Error), maxReported)
+	if fields.Error != nil && strings.TrimSpace(*fields.Error) != "" {
+		problem := text.HeadRunes(strings.TrimSpace(*fields.Error), maxReported)
 		report.Error = &problem
 	}
 	switch {
 	case report.Status != scenario.Pass && report.Status != scenario.Fail:
 		return Report{}, `status is neither "pass" nor "fail"`
 	case report.Status == scenario.Fail && report.Error == nil:
-		return Report{}, "the step failed, and error does not say why: what was expected, and what happened instead"
+		return Report{}, "the step failed, and error does not say why: give the expected and the actual outcome"
 	case report.Status == scenario.Pass && report.Error != nil:
 		return Report{}, `there is an error, but the status is "pass": decide for one of them, and leave error null if the step passed`
 	}

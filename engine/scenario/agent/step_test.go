@@ -1,4 +1,4 @@
-package agent_test
+package agent
 
 import (
 	"testing"
@@ -8,14 +8,13 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	"conclave/engine/scenario/agent"
 )
 
-func newStep() agent.Step {
+func newStep() Step {
 	ref := scenario.StepRef{ID: "07", Title: "Pay", File: "07-pay.md"}
-	return agent.Step{
+	return Step{
 		Layout: artifact.InScenario("buy", "r1"), Launch: scenario.Launch{ID: "l3", Step: ref}, Token: "run-l3",
-		Task: agent.Task{Scenario: "buy", Step: ref, Content: "Pay."},
+		Task: Task{Scenario: "buy", Step: ref, Content: "Pay."},
 	}
 }
 
@@ -31,22 +30,22 @@ func TestStep_Directories(t *testing.T) {
 // The agent is judged by the tools that it truly has.
 func TestStep_KnowsItsTools(t *testing.T) {
 	t.Parallel()
-	rules, opening, err := newStep().Spec().Open([]llm.Tool{{Name: "list_files"}}, nil)
+	opened, opening, err := newStep().Spec().Open([]llm.Tool{{Name: "list_files"}}, nil)
 	require.NoError(t, err)
 	require.Len(t, opening, 2)
-	known := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "list_files"}}})
+	known := opened.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "list_files"}}})
 	require.Empty(t, known.Rejected)
-	unknown := rules.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "write_file"}}})
-	require.Equal(t, agent.UnknownTool, unknown.Rejected)
+	unknown := opened.Judge(llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: "write_file"}}})
+	require.Equal(t, unknownTool, unknown.Rejected)
 }
 
 func TestReadReport(t *testing.T) {
 	t.Parallel()
-	r, err := agent.ReadReport(artifact.Commit{Kind: agent.KindReported, Payload: []byte(`{"status":"pass","summary":"Fine."}`)})
+	r, err := ReadReport(artifact.Commit{Kind: kindReported, Payload: []byte(`{"status":"pass","summary":"Fine."}`)})
 	require.NoError(t, err)
 	require.Equal(t, scenario.Pass, r.Status)
-	for _, c := range []artifact.Commit{{Kind: "vote", Payload: []byte(`{}`)}, {Kind: agent.KindReported, Payload: []byte(`{`)}} {
-		_, err := agent.ReadReport(c)
+	for _, c := range []artifact.Commit{{Kind: "vote", Payload: []byte(`{}`)}, {Kind: kindReported, Payload: []byte(`{`)}} {
+		_, err := ReadReport(c)
 		require.Error(t, err)
 	}
 }

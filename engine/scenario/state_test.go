@@ -21,7 +21,7 @@ func plan(steps int) scenario.Plan {
 	return p
 }
 
-// drain hands out the commands as text, after a round trip through JSON.
+// drain returns the commands as text, after a round trip of the state through JSON.
 func drain(t require.TestingT, s *scenario.State) (string, *scenario.Launch) {
 	data, err := json.Marshal(s)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func drain(t require.TestingT, s *scenario.State) (string, *scenario.Launch) {
 			}
 			said, launched = append(said, text), &c
 		case scenario.Stop:
-			said = append(said, "stop "+string(c.ID))
+			said = append(said, "stop "+c.ID)
 		case scenario.Record:
 			said = append(said, "record")
 		case scenario.Done:
@@ -51,7 +51,7 @@ func drain(t require.TestingT, s *scenario.State) (string, *scenario.Launch) {
 	return strings.Join(said, ", "), launched
 }
 
-func expect(t *testing.T, s *scenario.State, want string) scenario.LaunchID {
+func expect(t *testing.T, s *scenario.State, want string) string {
 	t.Helper()
 	got, launched := drain(t, s)
 	require.Equal(t, want, got)
@@ -63,7 +63,7 @@ func expect(t *testing.T, s *scenario.State, want string) scenario.LaunchID {
 
 var usage = llm.Usage{InputTokens: 5, ModelCalls: 1}
 
-func passed(id scenario.LaunchID) scenario.Reported {
+func passed(id string) scenario.Reported {
 	return scenario.Reported{Launch: id, Status: scenario.Pass, Usage: usage}
 }
 
@@ -75,7 +75,7 @@ func statuses(s *scenario.State) string {
 	return strings.Join(all, " ")
 }
 
-func TestAllPass(t *testing.T) {
+func TestRun_passes(t *testing.T) {
 	t.Parallel()
 	s := scenario.New(plan(2), nil)
 	require.Equal(t, scenario.Running, s.Status())
@@ -90,7 +90,7 @@ func TestAllPass(t *testing.T) {
 }
 
 // "The run stops at the first failure, later steps are skipped."
-func TestTheFirstFailureEndsTheRun(t *testing.T) {
+func TestRun_endsWithTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	why := "no button"
 	s := scenario.New(plan(3), nil)
@@ -101,7 +101,7 @@ func TestTheFirstFailureEndsTheRun(t *testing.T) {
 	require.Equal(t, "no button", *s.Results[1].Error)
 }
 
-func TestNoVerdictIsAnError(t *testing.T) {
+func TestRun_withoutVerdict(t *testing.T) {
 	t.Parallel()
 	s := scenario.New(plan(2), nil)
 	s.Step(scenario.Broke{Launch: expect(t, s, "record, launch 01"), Reason: "no result within 600 s", Usage: usage})
@@ -125,7 +125,7 @@ func TestCancel(t *testing.T) {
 	require.ErrorContains(t, s.Refuse(scenario.Pause{}), "over")
 }
 
-func TestPauseIsTheSameStep(t *testing.T) {
+func TestPause_continuesTheStep(t *testing.T) {
 	t.Parallel()
 	s := scenario.New(plan(1), nil)
 	id := expect(t, s, "record, launch 01")
@@ -140,7 +140,7 @@ func TestPauseIsTheSameStep(t *testing.T) {
 	require.Equal(t, int64(2), s.Results[0].Cost.ModelCalls)
 }
 
-func TestARunGoesOnFromItsFirstStepThatDidNotPass(t *testing.T) {
+func TestNew_resumes(t *testing.T) {
 	t.Parallel()
 	earlier := []scenario.Result{{ID: "01", Status: scenario.Pass, Cost: usage}, {ID: "02", Status: scenario.Fail}, {ID: "03", Status: scenario.Skipped}}
 	s := scenario.New(plan(3), earlier)
@@ -151,9 +151,9 @@ func TestARunGoesOnFromItsFirstStepThatDidNotPass(t *testing.T) {
 	expect(t, s, "record, done pass")
 }
 
-// For random ends every run is completed: every step has a status, in order, one
-// launch for each step that has one of its own, and the run's status is theirs.
-func TestEveryRunIsCompleted(t *testing.T) {
+// Every run is completed with random events: each step has a status, in order, steps
+// run one at a time, and the run's status follows from theirs.
+func TestRun_completesAlways(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := plan(rapid.IntRange(1, 6).Draw(t, "steps"))
@@ -183,12 +183,12 @@ func TestEveryRunIsCompleted(t *testing.T) {
 		if done == "" {
 			return // paused and resumed all the time
 		}
-		require.Equal(t, string(scenario.Derive(p, s.Results)), done)
+		require.Equal(t, string(s.Status()), done)
 		require.Len(t, s.Results, len(p.Steps))
 		failed := false
 		for i, r := range s.Results {
 			require.Equal(t, p.Steps[i].ID, r.ID)
-			require.Equal(t, failed, r.Status == scenario.Skipped, "what follows a failure is skipped, and nothing else")
+			require.Equal(t, failed, r.Status == scenario.Skipped, "the steps after a failure are skipped, and no others")
 			failed = failed || r.Status != scenario.Pass
 		}
 		require.Equal(t, !failed, done == "pass")
@@ -213,7 +213,7 @@ func randomEvent(t *rapid.T, running *scenario.Launch) scenario.Event {
 	}).Draw(t, "event")
 }
 
-func TestPlansThatLeaveTheirFolder(t *testing.T) {
+func TestPlan_refusesPaths(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, plan(3).Check())
 	for name, change := range map[string]func(*scenario.Plan){

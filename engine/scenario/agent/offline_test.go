@@ -1,4 +1,4 @@
-package offline_test
+package agent
 
 import (
 	"encoding/json"
@@ -9,18 +9,17 @@ import (
 	"conclave/activities/offline"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	scenarioagent "conclave/engine/scenario/agent"
 )
 
-func TestModel_reportsAScenarioStepAsUntested(t *testing.T) {
+func TestOffline_reportsAScenarioStepAsUntested(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]scenario.Status{
 		"Open the page.":                      scenario.Pass,
 		"Open the page.\n\n  offline: fail\n": scenario.Fail,
 	} {
-		rules := scenarioagent.NewRules(scenarioagent.Task{Tools: []string{scenario.EvidenceTool}})
-		opening := scenarioagent.Task{Scenario: "buy", Step: scenario.StepRef{ID: "01"}, Content: content}.Opening()
-		offers := append(rules.Offer(), llm.Tool{Name: scenario.EvidenceTool})
+		judge := rules{Task{Tools: []string{scenario.EvidenceTool}}}
+		opening := Task{Scenario: "buy", Step: scenario.StepRef{ID: "01"}, Content: content}.opening()
+		offers := append(judge.Offer(), llm.Tool{Name: scenario.EvidenceTool})
 		reply, err := offline.New("tester").Generate(t.Context(), llm.Request{Messages: opening, Tools: offers})
 		require.NoError(t, err)
 		require.Len(t, reply.Message.ToolCalls, 2)
@@ -30,9 +29,9 @@ func TestModel_reportsAScenarioStepAsUntested(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, piece.Data, "nothing was tested")
 
-		v := rules.Judge(reply.Message)
+		v := judge.Judge(reply.Message)
 		require.NotNil(t, v.Action, v)
-		var report scenarioagent.Report
+		var report Report
 		require.NoError(t, json.Unmarshal(v.Action.Payload, &report))
 		require.Equal(t, want, report.Status)
 		require.Contains(t, report.Summary, "nothing was tested")
