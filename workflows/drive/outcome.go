@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,58 +18,64 @@ func Invalid(format string, args ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), InvalidInput, nil)
 }
 
-// Token returns the execution token of a launch in this run, as its activity derives
-// it.
-func Token(ctx workflow.Context, launch string) string {
-	return workflow.GetInfo(ctx).WorkflowExecution.RunID + "-" + launch
+// Failure is the end of a step without a result.
+type Failure struct {
+	attempt.Failure // step, token and usage; zero fields are unknown, but for the token
+
+	Suspended bool // the step was cancelled and can go on
+	Cause     coordination.Failure
 }
 
-// IsToken reports whether t is an execution token of the launch, in this run or in the
-// reset run that it repeats, of whose ID only the length is known.
-func IsToken(ctx workflow.Context, t, launch string) bool {
+// Await gets the result of a step's activity, which has the execution token at token. It
+// returns a Failure if the step failed, was suspended or was completed from outside: then
+// the store has nothing behind the result.
+func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled bool, result any, token *string) *Failure {
 	const uuid = 36 // characters of a run ID
-	run, found := strings.CutSuffix(t, "-"+launch)
-	return found && (run == workflow.GetInfo(ctx).WorkflowExecution.RunID || len(run) == uuid)
+	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
+	if err := f.Get(ctx, result); err != nil {
+		failure := FailureOf(err, run+"-"+launch, cancelled)
+		return &failure
+	}
+	// A reset run repeats the results of another run, of whose ID only the length is known.
+	if of, found := strings.CutSuffix(*token, "-"+launch); found && (of == run || len(of) == uuid) {
+		return nil
+	}
+	return ByHand(run + "-" + launch)
 }
 
-// Details returns the step, token and usage in the error of a step; zero fields are
-// unknown. A missing token is the given one.
-func Details(err error, token string) attempt.Failure {
-	var detail attempt.Failure
+// ByHand returns the failure of a step whose activity was completed from outside.
+func ByHand(token string) *Failure {
+	return &Failure{Failure: attempt.Failure{Token: token}, Cause: coordination.Failure{
+		Type:    CompletedByHand,
+		Message: "the activity was completed from outside with a result that no step produced",
+	}}
+}
+
+// FailureOf converts the final error of a step. An error without a token gets the given
+// one, which the activity derives in the same way.
+func FailureOf(err error, token string, cancelled bool) Failure {
+	failure := Failure{Suspended: cancelled || temporal.IsCanceledError(err), Cause: causeOf(err)}
+	// Details of another shape leave the usage unknown.
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok && application.HasDetails() {
-		_ = application.Details(&detail) // details of another shape leave the usage unknown
+		_ = application.Details(&failure.Failure)
 	} else if cancelled, ok := errors.AsType[*temporal.CanceledError](err); ok && cancelled.HasDetails() {
-		_ = cancelled.Details(&detail)
+		_ = cancelled.Details(&failure.Failure)
 	} else if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok && timeout.HasLastHeartbeatDetails() {
-		_ = timeout.LastHeartbeatDetails(&detail)
+		_ = timeout.LastHeartbeatDetails(&failure.Failure)
 	}
-	if detail.Token == "" {
-		detail.Token = token
-	}
-	return detail
+	failure.Token = cmp.Or(failure.Token, token)
+	return failure
 }
 
-// Failure describes the error of an activity by its stable type.
-func Failure(err error) coordination.Failure {
+// causeOf names an error by its stable type.
+func causeOf(err error) coordination.Failure {
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
-		if application.Type() == "" {
-			return coordination.Failure{Type: "FailedByHand", Message: application.Message()}
-		}
-		return coordination.Failure{Type: application.Type(), Message: application.Message()}
+		return coordination.Failure{Type: cmp.Or(application.Type(), "FailedByHand"), Message: application.Message()}
 	}
 	if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
 		return coordination.Failure{Type: "Timeout", Message: timeout.Error()}
 	}
 	return coordination.Failure{Type: "Unknown", Message: err.Error()}
-}
-
-// ByHand describes an activity that was completed from outside. The store has nothing
-// behind such a result.
-func ByHand() coordination.Failure {
-	return coordination.Failure{
-		Type:    CompletedByHand,
-		Message: "the activity was completed from outside with a result that no step produced",
-	}
 }
 
 // FinalError turns the error of an activity into the error that fails its workflow.

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
-	"conclave/activities/attempt"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
@@ -107,11 +106,11 @@ type teamVerb struct {
 func (s *segment) addTo(selector workflow.Selector) {
 	switch {
 	case s.activity != nil:
-		selector.AddFuture(s.activity, func(f workflow.Future) { s.ended(s.p.ctx, f) })
+		selector.AddFuture(s.activity, s.ended)
 	case s.team != nil:
-		selector.AddFuture(s.team, func(f workflow.Future) { s.answered(f) })
+		selector.AddFuture(s.team, s.answered)
 	case s.question != nil:
-		selector.AddFuture(s.question, func(f workflow.Future) { s.asked(f) })
+		selector.AddFuture(s.question, s.asked)
 	}
 }
 
@@ -119,7 +118,7 @@ func (s *segment) addTo(selector workflow.Selector) {
 func (s *segment) asked(f workflow.Future) {
 	var q acts.TeamQuestion
 	if err := f.Get(s.p.ctx, &q); err != nil {
-		s.over(s.unfinished(err))
+		s.failed(s.failure(err))
 		return
 	}
 	s.session = cmp.Or(q.Session, s.input(nil).TeamSession())
@@ -145,11 +144,11 @@ func (s *segment) answered(f workflow.Future) {
 		s.ask()
 	case err != nil && !s.stopped && temporal.IsCanceledError(err):
 		// A person cancelled the session, not the run: asking again would undo that.
-		s.over(pipeline.Broke{Launch: s.launch.ID, Usage: s.details(err).Usage, Cause: pipeline.Failure{
+		s.over(pipeline.Broke{Launch: s.launch.ID, Usage: s.failure(err).Usage, Cause: pipeline.Failure{
 			Type: activities.Cancelled, Message: "the session " + s.session + " was cancelled",
 		}})
 	case err != nil:
-		s.over(s.unfinished(err))
+		s.failed(s.failure(err))
 	case r.Winner == "" || r.AnswerPath == nil:
 		cause := pipeline.Failure{Type: "NoDecision", Message: "the session " + s.session + " ended " + r.Status + " without an answer"}
 		if r.Error != nil {
@@ -162,25 +161,24 @@ func (s *segment) answered(f workflow.Future) {
 	}
 }
 
+// failure converts the error of the team's question or session. The launch keeps its token.
+func (s *segment) failure(err error) drive.Failure {
+	token := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID + "-" + s.launch.ID
+	return drive.FailureOf(err, token, s.stopped)
+}
+
 // taken reports whether the error of a child says that its session ID is in use, by a
 // running session or an ended one.
 func taken(err error) bool {
 	_, running := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
-	return running || drive.Failure(err).Type == activities.SessionTaken
+	return running || drive.FailureOf(err, "", false).Cause.Type == activities.SessionTaken
 }
 
 // ended steps the core with the end of the activity.
-func (s *segment) ended(ctx workflow.Context, f workflow.Future) {
+func (s *segment) ended(f workflow.Future) {
 	var r acts.SegmentResult
-	if err := f.Get(ctx, &r); err != nil {
-		s.over(s.unfinished(err))
-		return
-	}
-	if !drive.IsToken(s.p.ctx, r.Token, s.launch.ID) {
-		s.over(pipeline.Broke{
-			Launch: s.launch.ID, Token: drive.Token(s.p.ctx, s.launch.ID), Usage: s.spent,
-			Cause: pipeline.Failure(drive.ByHand()),
-		})
+	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, &r.Token); failure != nil {
+		s.failed(*failure)
 		return
 	}
 	s.over(pipeline.Ended{
@@ -195,22 +193,14 @@ func (s *segment) over(e pipeline.Event) {
 	s.p.core.Step(e)
 }
 
-// unfinished converts a final error to an event.
-func (s *segment) unfinished(err error) pipeline.Event {
-	detail := s.details(err)
-	if detail.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // the activity did not report its team's usage
-		detail.Usage = s.spent
+// failed steps the core with the end of a segment without a result.
+func (s *segment) failed(f drive.Failure) {
+	if f.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // the activity did not report its team's usage
+		f.Usage = s.spent
 	}
-	if s.stopped || temporal.IsCanceledError(err) {
-		return pipeline.Suspended{Launch: s.launch.ID, Number: detail.Step, Token: detail.Token, Usage: detail.Usage}
+	if f.Suspended {
+		s.over(pipeline.Suspended{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage})
+		return
 	}
-	cause := drive.Failure(err)
-	return pipeline.Broke{
-		Launch: s.launch.ID, Number: detail.Step, Token: detail.Token, Usage: detail.Usage,
-		Cause: pipeline.Failure{Type: cause.Type, Message: cause.Message},
-	}
-}
-
-func (s *segment) details(err error) attempt.Failure {
-	return drive.Details(err, drive.Token(s.p.ctx, s.launch.ID))
+	s.over(pipeline.Broke{Launch: s.launch.ID, Number: f.Step, Token: f.Token, Usage: f.Usage, Cause: pipeline.Failure(f.Cause)})
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/scenario"
@@ -96,33 +95,25 @@ func (s *run) noteEnd(over bool, step scenario.StepRef, status scenario.Status, 
 	s.note("step_ended", step.ID, line)
 }
 
-// event converts the end of the step to an event.
+// event converts the end of the step to an event. A result without a verdict is not the
+// step's own.
 func (t *step) event(f workflow.Future) scenario.Event {
 	id, ms := t.launch.ID, t.spent().Milliseconds()
 	var r acts.StepResult
-	if err := f.Get(t.s.ctx, &r); err != nil {
-		return t.unfinished(err)
+	failure := drive.Await(t.s.ctx, f, string(id), t.stopped, &r, &r.Token)
+	if failure == nil && r.Status != scenario.Pass && r.Status != scenario.Fail {
+		failure = drive.ByHand(r.Token)
 	}
-	if !drive.IsToken(t.s.ctx, r.Token, string(id)) || r.Status != scenario.Pass && r.Status != scenario.Fail {
-		return scenario.Broke{
-			Launch: id, Token: drive.Token(t.s.ctx, string(id)), DurationMS: ms,
-			Reason: drive.ByHand().Type + ": " + drive.ByHand().Message,
+	switch {
+	case failure == nil:
+		return scenario.Reported{
+			Launch: id, Status: r.Status, Evidence: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, DurationMS: ms, Usage: r.Usage,
 		}
+	case failure.Suspended:
+		return scenario.Suspended{Launch: id, Token: failure.Token, Usage: failure.Usage}
 	}
-	return scenario.Reported{
-		Launch: id, Status: r.Status, Evidence: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, DurationMS: ms, Usage: r.Usage,
-	}
-}
-
-// unfinished converts a final error to an event.
-func (t *step) unfinished(err error) scenario.Event {
-	detail := drive.Details(err, drive.Token(t.s.ctx, string(t.launch.ID)))
-	if t.stopped || temporal.IsCanceledError(err) {
-		return scenario.Suspended{Launch: t.launch.ID, Token: detail.Token, Usage: detail.Usage}
-	}
-	cause := drive.Failure(err)
 	return scenario.Broke{
-		Launch: t.launch.ID, Token: detail.Token, DurationMS: t.spent().Milliseconds(), Usage: detail.Usage,
-		Reason: text.Truncate(cause.Type+": "+cause.Message, maxReason),
+		Launch: id, Token: failure.Token, DurationMS: ms, Usage: failure.Usage,
+		Reason: text.Truncate(failure.Cause.Type+": "+failure.Cause.Message, maxReason),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
@@ -92,17 +91,17 @@ func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workfl
 	r := s.running[i]
 	s.running = slices.Delete(s.running, i, i+1)
 	var result acts.StepResult
-	if err := f.Get(ctx, &result); err != nil {
-		s.core.Step(failedEvent(r, drive.Token(s.ctx, string(id)), err))
+	failure := drive.Await(ctx, f, string(id), r.cancelled, &result, &result.Token)
+	if failure == nil {
+		s.core.Step(resultEvent(id, result))
 		return
 	}
-	if !drive.IsToken(s.ctx, result.Token, string(id)) {
-		cause := drive.ByHand()
-		cause.Message += "; retry the agent, or let the others decide"
-		s.core.Step(coordination.Failed{End: coordination.End{Launch: id}, Token: drive.Token(s.ctx, string(id)), Cause: cause})
+	end := coordination.End{Launch: id, Step: failure.Step, Usage: failure.Usage}
+	if failure.Suspended {
+		s.core.Step(coordination.Suspended{End: end, Token: failure.Token})
 		return
 	}
-	s.core.Step(resultEvent(id, result))
+	s.core.Step(coordination.Failed{End: end, Cause: failure.Cause, Token: failure.Token})
 }
 
 // resultEvent converts the result of a step to an event.
@@ -124,15 +123,4 @@ func resultEvent(id coordination.LaunchID, r acts.StepResult) coordination.Event
 	default:
 		return coordination.Answered{End: end, Seen: r.Seen, Heard: r.Heard}
 	}
-}
-
-// failedEvent converts the final error of a step to an event. An error without a token
-// gets the given one.
-func failedEvent(r running, token string, err error) coordination.Event {
-	detail := drive.Details(err, token)
-	end := coordination.End{Launch: r.launch.ID, Step: detail.Step, Usage: detail.Usage}
-	if r.cancelled || temporal.IsCanceledError(err) {
-		return coordination.Suspended{End: end, Token: detail.Token}
-	}
-	return coordination.Failed{End: end, Cause: drive.Failure(err), Token: detail.Token}
 }

@@ -1,13 +1,10 @@
 package session
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 
-	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
@@ -57,59 +54,6 @@ func TestResultEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.event, resultEvent(l.ID, tc.result))
-		})
-	}
-}
-
-// "A step ended so is suspended: no failure, no counted step", with any error after
-// its cancellation.
-func TestFailedEvent(t *testing.T) {
-	t.Parallel()
-	used := llm.Usage{ModelCalls: 2}
-	detail := attempt.Failure{Step: 2, Token: "run0-l3", Usage: used}
-	final := temporal.NewNonRetryableApplicationError("the key was refused", "AuthFailed", nil, detail)
-	for name, tc := range map[string]struct {
-		cancelled bool
-		err       error
-		event     coordination.Event
-	}{
-		"it fails": {
-			false, final,
-			coordination.Failed{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3", Cause: coordination.Failure{Type: "AuthFailed", Message: "the key was refused"}},
-		},
-		"its worker is gone for good": {
-			false, temporal.NewHeartbeatTimeoutError(),
-			coordination.Failed{End: coordination.End{Launch: "l3"}, Token: "run1-l3", Cause: coordination.Failure{Type: "Timeout", Message: temporal.NewHeartbeatTimeoutError().Error()}},
-		},
-		"it fails in a way of its own": {
-			false, errors.New("odd"),
-			coordination.Failed{End: coordination.End{Launch: "l3"}, Token: "run1-l3", Cause: coordination.Failure{Type: "Unknown", Message: "odd"}},
-		},
-		"it is cancelled": {
-			true, temporal.NewCanceledError(detail),
-			coordination.Suspended{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3"},
-		},
-		"it is cancelled before it began": {
-			true, temporal.NewCanceledError(),
-			coordination.Suspended{End: coordination.End{Launch: "l3"}, Token: "run1-l3"},
-		},
-		"it is cancelled by somebody else": {
-			false, temporal.NewCanceledError(detail),
-			coordination.Suspended{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3"},
-		},
-		"it is cancelled and its worker is gone": {
-			true, temporal.NewHeartbeatTimeoutError(),
-			coordination.Suspended{End: coordination.End{Launch: "l3"}, Token: "run1-l3"},
-		},
-		"it is cancelled and fails": {
-			true, final,
-			coordination.Suspended{End: coordination.End{Launch: "l3", Step: 2, Usage: used}, Token: "run0-l3"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := running{launch: coordination.Launch{ID: "l3", Agent: "agent_a"}, cancelled: tc.cancelled}
-			require.Equal(t, tc.event, failedEvent(r, "run1-l3", tc.err))
 		})
 	}
 }
