@@ -2,7 +2,7 @@
 // own loop and calls them:
 //
 //   - names.go has the names and limits that other programs rely on.
-//   - activity.go has the options of activities, outcome.go converts their results.
+//   - activity.go has the options of activities, outcome.go converts their results and waits for cancelled steps.
 //   - Ears receives the verbs of people, as signals and updates.
 //   - Books writes records, one at a time.
 //   - Memo sets the memo, one upsert for each change.

@@ -61,9 +61,9 @@ type Result = acts.Result
 func (in Input) validate(id string, continued bool) error {
 	switch {
 	case in.malformed != "":
-		return drive.Invalid(`the input is no run of a pipeline: %s; give an object like {"request":"…","config":{…}}`, in.malformed)
+		return drive.Invalid(`the input cannot be decoded as a run of a pipeline: %s; give an object like {"request":"…","config":{…}}`, in.malformed)
 	case in.Continued != nil && !continued:
-		return drive.Invalid("continued is the workflow's own: leave it out")
+		return drive.Invalid("continued is reserved for the workflow: leave it out")
 	case strings.TrimSpace(in.Request) == "":
 		return drive.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
 	case len(in.Request) > drive.MaxQuery:

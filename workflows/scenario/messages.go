@@ -88,7 +88,7 @@ type Result = acts.Result
 func (in Input) validate(id string) error {
 	switch {
 	case in.malformed != "":
-		return drive.Invalid(`the input is no run of a scenario: %s; give an object like {"plan":{…},"files":{…},"config":{…}}`, in.malformed)
+		return drive.Invalid(`the input cannot be decoded as a run of a scenario: %s; give an object like {"plan":{…},"files":{…},"config":{…}}`, in.malformed)
 	case len(in.Config) > drive.MaxConfig:
 		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxConfig)
 	case in.StepTimeoutSeconds < 0 || in.StepTimeoutSeconds > MaxStepSeconds:
@@ -120,7 +120,7 @@ func (in Input) validateResume() error {
 		return drive.Invalid("run_id is missing: it names the run to resume")
 	}
 	if len(in.Plan.Steps) > 0 || len(in.Files) > 0 || in.PRD != "" || in.PRDHash != "" {
-		return drive.Invalid("a run is gone on with by the definition that it began with: leave plan.steps, files, prd and prd_sha256 out, or start a new run")
+		return drive.Invalid("a resumed run keeps its definition: leave plan.steps, files, prd and prd_sha256 out, or start a new run")
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (in Input) validateFiles() error {
 		case !ok:
 			return drive.Invalid("files lacks %s, the file of step %s", s.File, s.ID)
 		case strings.TrimSpace(text) == "":
-			return drive.Invalid("%s, the file of step %s, is empty: say what the step does", s.File, s.ID)
+			return drive.Invalid("%s, the file of step %s, is empty: describe the step", s.File, s.ID)
 		}
 		size += len(text) + len(s.Title)
 	}

@@ -86,9 +86,9 @@ type Continued struct {
 func (in Input) validate(id string, continued bool) error {
 	switch {
 	case in.malformed != "":
-		return drive.Invalid(`the input is no session: %s; give an object like {"query":"…"}`, in.malformed)
+		return drive.Invalid(`the input cannot be decoded as a session: %s; give an object like {"query":"…"}`, in.malformed)
 	case in.Continued != nil && !continued:
-		return drive.Invalid("continued is the workflow's own: leave it out")
+		return drive.Invalid("continued is reserved for the workflow: leave it out")
 	case strings.TrimSpace(in.Query) == "":
 		return drive.Invalid(`the input has no query: give {"query":"…"}`)
 	case len(in.History) > 0 && string(in.History) != "null":
