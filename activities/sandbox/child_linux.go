@@ -185,8 +185,8 @@ func hideDescriptors(trees bool) error {
 	return nil
 }
 
-// confine removes the rights that the command must not have from this thread, and returns the listener
-// of the filter, if it has one.
+// confine drops the rights of this thread that the command must not have, and returns the listener of the
+// filter, if it has one.
 func (s spec) confine() (int, error) {
 	if err := s.limitResources(); err != nil {
 		return -1, fmt.Errorf("limit resources: %w", err)
@@ -245,7 +245,7 @@ func (s spec) fork(program, dir string) (int, error) {
 // closeFD closes a descriptor without written data.
 func closeFD(fd int) { _ = unix.Close(fd) }
 
-// isRefusal distinguishes a program that cannot be run from a host that cannot run programs.
+// isRefusal reports whether the program cannot be run, as opposed to a fault of the host.
 func isRefusal(err error) bool {
 	number, ok := errors.AsType[syscall.Errno](err)
 	return ok && slices.Contains([]syscall.Errno{

@@ -42,7 +42,7 @@ func newGuard(s spec, tasks *tasks, control *os.File) (*guard, error) {
 	}
 	g := &guard{spec: s, tasks: tasks, dying: make(chan struct{})}
 	go func() {
-		// The decoder may have left a rest of the spec; the end of the pipe is the signal.
+		// Part of the spec may still be unread; the end of the pipe is the signal.
 		_, _ = io.Copy(io.Discard, control)
 		g.die("")
 		if s.Level == Full {
