@@ -168,11 +168,11 @@ func (r running) bounds() error {
 // record journals an entry, adds it to the conversation and has the rules learn it.
 func (r running) record(ctx context.Context, e Entry) error {
 	if err := r.Journal.Append(ctx, e); err != nil {
-		return fmt.Errorf("journaling a %s: %w", e.Kind, err)
+		return fmt.Errorf("journaling the %s: %w", e.Kind, err)
 	}
 	r.conv.Add(e)
 	if err := r.rules.Learn(ctx, e); err != nil {
-		return fmt.Errorf("learning a %s: %w", e.Kind, err)
+		return fmt.Errorf("learning the %s: %w", e.Kind, err)
 	}
 	return nil
 }

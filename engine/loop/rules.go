@@ -35,7 +35,7 @@ type Rules interface {
 	Learn(ctx context.Context, e Entry) error
 }
 
-// Update is news brought by the rules; the zero Update is none.
+// Update is news brought by the rules; the zero Update is empty.
 type Update struct {
 	// Messages are for the model. Those of Confirm must not be empty if the reply made no
 	// tool call.

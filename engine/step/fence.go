@@ -97,7 +97,7 @@ func (p Ports) redactLines(lines []line) ([]line, error) {
 			return nil, err
 		}
 		if err := json.Unmarshal(data, &clean[i]); err != nil {
-			return nil, fmt.Errorf("redacting a %s: %w", l.Kind, err)
+			return nil, fmt.Errorf("redacting the %s: %w", l.Kind, err)
 		}
 	}
 	return clean, nil

@@ -1,8 +1,6 @@
 package team
 
 import (
-	"math"
-	"slices"
 	"strings"
 
 	"conclave/engine/text"
@@ -54,7 +52,7 @@ func frameAnswers(answers []answer, frame string, files bool, total int) []frame
 		all = append(all, f)
 		sizes = append(sizes, len(clean))
 	}
-	limit := share(sizes, total)
+	limit := text.Share(sizes, total)
 	for i := range all {
 		if head, cut := text.Head(all[i].Text, limit); cut {
 			all[i].Text, all[i].Cut = head, len(head)
@@ -67,20 +65,6 @@ func frameAnswers(answers []answer, frame string, files bool, total int) []frame
 func bounded(s string) string {
 	head, _ := text.Head(s, maxReason)
 	return head
-}
-
-// share returns the size to which each text is truncated so that all fit into total.
-// Room left by short texts goes to long ones.
-func share(sizes []int, total int) int {
-	sizes = slices.Sorted(slices.Values(sizes))
-	for i, size := range sizes {
-		level := total / (len(sizes) - i)
-		if size > level {
-			return level
-		}
-		total -= size
-	}
-	return math.MaxInt
 }
 
 // wholeLine is the length, in bytes, at which wholeText breaks lines: file tools show

@@ -50,10 +50,8 @@ type note struct {
 
 // answerNote refers to an answer that an update showed.
 type answerNote struct {
-	Number int    `json:"number"`
-	Label  string `json:"label"`
-	Step   int    `json:"step"`
-	Bytes  int    `json:"bytes,omitempty"` // of its text, as far as shown
+	arrival
+	Bytes int `json:"bytes,omitempty"` // of its text, as far as shown
 }
 
 // newMemory is the memory after the opening of t.
@@ -88,11 +86,11 @@ func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
 	}
 	var n note
 	if err := json.Unmarshal(e.Note, &n); err != nil {
-		return fmt.Errorf("reading the rules' note of a %s: %w", e.Kind, err)
+		return fmt.Errorf("reading the rules' note of the %s: %w", e.Kind, err)
 	}
 	answers, err := r.recall(ctx, n.Answers)
 	if err != nil {
-		return fmt.Errorf("recalling the answers of a %s: %w", e.Kind, err)
+		return fmt.Errorf("recalling the answers of the %s: %w", e.Kind, err)
 	}
 	m.show(answers, n.Answers)
 	for _, number := range n.Messages {
@@ -167,10 +165,10 @@ func (r *rules) recall(ctx context.Context, notes []answerNote) ([]answer, error
 	var missing []arrival
 	for _, n := range notes {
 		a := answer{Number: n.Number, Label: n.Label, Step: n.Step}
-		if at := slices.IndexFunc(r.texts, func(b answer) bool { return a.arrival() == b.arrival() }); at >= 0 {
+		if at := slices.IndexFunc(r.texts, func(b answer) bool { return b.arrival() == n.arrival }); at >= 0 {
 			a = r.texts[at]
 		} else {
-			missing = append(missing, a.arrival())
+			missing = append(missing, n.arrival)
 		}
 		answers = append(answers, a)
 	}

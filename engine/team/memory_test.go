@@ -25,7 +25,7 @@ func TestLearn_fetches(t *testing.T) {
 	require.Equal(t, answerDuplicate, again.Judge(reply(callAnswer("Phobos."))).Rejected)
 
 	task.Inbox = nil
-	require.ErrorContains(t, learnAll(t, task, p.entries), "recalling the answers of a update: there is no inbox to fetch agent2.1 from")
+	require.ErrorContains(t, learnAll(t, task, p.entries), "recalling the answers of the update: there is no inbox to fetch agent2.1 from")
 }
 
 // A resumed step gets news under the delimiter of its own opening.
@@ -50,7 +50,7 @@ func TestLearn_delimiter(t *testing.T) {
 func TestLearn_malformedNote(t *testing.T) {
 	t.Parallel()
 	err := newRules(evaluation()).Learn(t.Context(), loop.Entry{Kind: loop.Updated, Note: json.RawMessage(`[]`)})
-	require.ErrorContains(t, err, "reading the rules' note of a update: ")
+	require.ErrorContains(t, err, "reading the rules' note of the update: ")
 }
 
 func learnAll(t *testing.T, task task, entries []loop.Entry) error {

@@ -127,9 +127,9 @@ type news struct {
 
 // arrival refers to an answer.
 type arrival struct {
-	Number int
-	Label  string
-	Step   int
+	Number int    `json:"number"`
+	Label  string `json:"label"`
+	Step   int    `json:"step"`
 }
 
 // The values of task.Sensitivity, and all but the last those of task.Novelty.

@@ -153,9 +153,7 @@ func (r *rules) gather(ctx context.Context, a admission) (update, error) {
 			n.Replaces = r.memory.answers[at].Label
 		}
 		u.Answers = append(u.Answers, n)
-		u.note.Answers = append(u.note.Answers, answerNote{
-			Number: answers[i].Number, Label: answers[i].Label, Step: answers[i].Step, Bytes: len(f.Text),
-		})
+		u.note.Answers = append(u.note.Answers, answerNote{arrival: answers[i].arrival(), Bytes: len(f.Text)})
 	}
 	u.Said, err = r.readMessages(ctx, a.Messages)
 	u.note.Messages = a.Messages

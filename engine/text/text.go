@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -119,4 +120,17 @@ func Tail(s string, limit int) string {
 		at++
 	}
 	return s[at:]
+}
+
+// Share returns the limit to which each text is cut so that texts of these sizes fit
+// into total. Room left by short texts goes to long ones.
+func Share(sizes []int, total int) int {
+	limit := 0
+	for i, size := range slices.Sorted(slices.Values(sizes)) {
+		if limit = max(0, total) / (len(sizes) - i); size > limit {
+			return limit
+		}
+		total -= size
+	}
+	return limit
 }

@@ -118,3 +118,19 @@ func TestTail(t *testing.T) {
 	require.Equal(t, "c", text.Tail("aéc", 2))
 	require.Empty(t, text.Tail("日本", 2))
 }
+
+func TestShare(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		sizes       []int
+		total, want int
+	}{
+		{nil, 10, 0},
+		{[]int{3, 4}, 10, 7},
+		{[]int{8, 8}, 10, 5},
+		{[]int{9, 1, 9}, 11, 5},
+		{[]int{1, 2}, -5, 0},
+	} {
+		require.Equal(t, tt.want, text.Share(tt.sizes, tt.total), "%v in %d", tt.sizes, tt.total)
+	}
+}

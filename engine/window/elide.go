@@ -145,7 +145,7 @@ func (h History) shorten(from, excess int) []Elision {
 			total += len(m.Content)
 		}
 	}
-	level := max(longResult, share(sizes, total-excess-len(sizes)*placeholderRoom))
+	level := max(longResult, text.Share(sizes, total-excess-len(sizes)*placeholderRoom))
 	var elisions []Elision
 	freed := 0
 	add := func(e Elision) {
@@ -164,20 +164,6 @@ func (h History) shorten(from, excess int) []Elision {
 		}
 	}
 	return elisions
-}
-
-// share returns the size to which each text is cut so that all fit into total. Room left
-// by short texts goes to long ones.
-func share(sizes []int, total int) int {
-	sizes = slices.Sorted(slices.Values(sizes))
-	level := 0
-	for i, size := range sizes {
-		if level = max(0, total) / (len(sizes) - i); size > level {
-			return level
-		}
-		total -= size
-	}
-	return level
 }
 
 // Compact returns messages with summary in place of the turns before a position. Fixed

@@ -13,7 +13,7 @@ type History struct {
 	Gauge    Gauge  // the last measurement
 }
 
-// Plan is the next step to shorten a conversation; the zero Plan is none.
+// Plan is the next step to shorten a conversation; the zero Plan leaves it alone.
 type Plan struct {
 	Elide  []Elision
 	Before int // compact the turns before this message; 0 for none

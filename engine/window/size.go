@@ -47,7 +47,7 @@ func weighTools(tools []llm.Tool) int {
 }
 
 // Gauge is a measurement: the tokens of a conversation of this weight and of its tools.
-// The zero Gauge is none.
+// The zero Gauge stands for no measurement.
 type Gauge struct{ Tokens, Weight int }
 
 // Measure reads a gauge from the usage of the reply that ends messages. Usage that sums

@@ -142,7 +142,7 @@ func record(b *strings.Builder, pieces []piece, limit int) {
 			sizes = append(sizes, len(p.text))
 		}
 	}
-	level := share(sizes, limit)
+	level := text.Share(sizes, limit)
 	for _, p := range pieces {
 		shown, cut := p.text, false
 		if !p.whole {
