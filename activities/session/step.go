@@ -76,7 +76,7 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 func memberStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) team.Step {
 	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
-		Query: query, SystemMessage: agent.SystemMessage, Criteria: team.CriteriaOf(criteria),
+		Query: query, SystemMessage: agent.SystemMessage, Criteria: criteria,
 		Files: agent.Tools.Files || agent.Tools.Shell, Window: run.Ports.Window, Settings: team.SettingsOf(t), Bell: run.Look,
 	}
 	for _, a := range t.Agents {

@@ -6,9 +6,10 @@ import (
 )
 
 // Criteria are the criteria that answers are judged by.
-type Criteria []criterion
+type Criteria []Criterion
 
-type criterion struct {
+// Criterion is one thing that answers are judged by. Only Text is required.
+type Criterion struct {
 	Text         string         `json:"text"`
 	Category     string         `json:"category"` // primary, standard or stretch
 	VerifyBy     string         `json:"verify_by,omitempty"`
@@ -57,7 +58,7 @@ func (d *Decoder) criteria(n *node, key string) Criteria {
 			d.report(item.position, key, "item %d: expected an object with the key text, found %s", i+1, item.found())
 			continue
 		}
-		c := criterion{Text: item.first("text", "description", "name"), Category: category(item.first("category")), VerifyBy: item.first("verify_by")}
+		c := Criterion{Text: item.first("text", "description", "name"), Category: category(item.first("category")), VerifyBy: item.first("verify_by")}
 		if c.Text == "" {
 			d.report(item.position, key, "item %d: no text; every criterion needs a non-empty text, description or name", i+1)
 			continue

@@ -103,6 +103,18 @@ func (r *rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
 	return calls, mixed(calls)
 }
 
+// open returns the actions that the step can take now. A vote needs an answer to
+// vote for.
+func (r *rules) open() []coordination.Action {
+	var open []coordination.Action
+	for _, action := range r.task.actions() {
+		if r.task.offers(action) && (action != coordination.Vote || len(r.memory.answers) > 0) {
+			open = append(open, action)
+		}
+	}
+	return open
+}
+
 // ends reports whether the call is of a workflow tool of this kind of step.
 func (t task) ends(call llm.ToolCall) bool {
 	return slices.Contains(t.actions(), coordination.Action(call.Name))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/team/checklist"
@@ -52,9 +53,9 @@ func files(t *task) {
 
 func gated(t *task) {
 	t.Sensitivity = ChecklistGated
-	t.Criteria = []checklist.Criterion{{Text: "Names both moons."}}
+	t.Criteria = config.Criteria{{Text: "Names both moons."}}
 	t.Checklist = &checklist.Policy{
-		Criteria: []checklist.Criterion{{Text: "Names both moons."}, {Text: "Gives a source."}},
+		Criteria: config.Criteria{{Text: "Names both moons."}, {Text: "Gives a source."}},
 		Labels:   []string{"agent1.2", "agent3.1"},
 		Own:      "agent1.2",
 		Answers:  2,
@@ -123,7 +124,7 @@ func TestOpening(t *testing.T) {
 			first(t)
 			files(t)
 			t.SystemMessage = "You are a careful astronomer."
-			t.Criteria = []checklist.Criterion{
+			t.Criteria = config.Criteria{
 				{Text: "Names both moons."},
 				{Text: "Gives a source.", Category: "must", VerifyBy: "Look the source up.", AntiPatterns: []string{"A source that does not exist."}},
 			}

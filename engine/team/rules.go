@@ -105,15 +105,3 @@ func (r *rules) Offer() []llm.Tool {
 	}
 	return tools
 }
-
-// open returns the actions that the step can take now. A vote needs an answer to
-// vote for.
-func (r *rules) open() []coordination.Action {
-	var open []coordination.Action
-	for _, action := range r.task.actions() {
-		if r.task.offers(action) && (action != coordination.Vote || len(r.memory.answers) > 0) {
-			open = append(open, action)
-		}
-	}
-	return open
-}

@@ -5,15 +5,14 @@ import (
 
 	"conclave/engine/config"
 	"conclave/engine/coordination"
-	"conclave/engine/team/checklist"
 )
 
 // Settings are the team configuration of its members' steps.
 type Settings struct {
-	Sensitivity string                // of voting; empty means lenient
-	Novelty     string                // required of new answers; empty means lenient
-	Criteria    []checklist.Criterion // for sessions without their own
-	Subtasks    map[string]string     // parts of divided work by agent ID; else nil
+	Sensitivity string            // of voting; empty means lenient
+	Novelty     string            // required of new answers; empty means lenient
+	Criteria    config.Criteria   // for sessions without their own
+	Subtasks    map[string]string // parts of divided work by agent ID; else nil
 
 	// FirstRound and LaterRound are the soft limits of an agent's first and later steps,
 	// as work; 0 for none. Grace is the time left after them.
@@ -33,7 +32,7 @@ func SettingsOf(t config.Team) Settings {
 		FirstRound:     seconds(t.Timeouts.InitialRoundTimeoutSeconds),
 		LaterRound:     seconds(t.Timeouts.SubsequentRoundTimeoutSeconds),
 		Grace:          seconds(&t.Timeouts.RoundTimeoutGraceSeconds),
-		Criteria:       CriteriaOf(o.Coordination.ChecklistCriteriaInline),
+		Criteria:       o.Coordination.ChecklistCriteriaInline,
 		ChecklistCalls: o.MaxChecklistCallsPerRound,
 		ChecklistFirst: o.ChecklistFirstAnswer,
 	}
@@ -47,17 +46,6 @@ func SettingsOf(t config.Team) Settings {
 		}
 	}
 	return s
-}
-
-// CriteriaOf converts configured criteria.
-func CriteriaOf(configured config.Criteria) []checklist.Criterion {
-	var criteria []checklist.Criterion
-	for _, c := range configured {
-		criteria = append(criteria, checklist.Criterion{
-			Text: c.Text, Category: c.Category, VerifyBy: c.VerifyBy, AntiPatterns: c.AntiPatterns,
-		})
-	}
-	return criteria
 }
 
 // seconds converts a configured limit; nil is 0.

@@ -13,7 +13,6 @@ import (
 	"conclave/engine/loop"
 	"conclave/engine/step"
 	"conclave/engine/team"
-	"conclave/engine/team/checklist"
 )
 
 func TestSettingsOf(t *testing.T) {
@@ -37,7 +36,7 @@ timeout_settings: {initial_round_timeout_seconds: 600, round_timeout_grace_secon
 		Sensitivity: "checklist_gated", Novelty: "strict",
 		Subtasks:   map[string]string{"agent_a": "one", "agent_b": "two"},
 		FirstRound: 10 * time.Minute, Grace: time.Minute,
-		Criteria:       []checklist.Criterion{{Text: "It is right.", Category: "standard", VerifyBy: "Run it."}},
+		Criteria:       config.Criteria{{Text: "It is right.", Category: "standard", VerifyBy: "Run it."}},
 		ChecklistCalls: 2, ChecklistFirst: true, AnswersPerAgent: 3,
 	}, team.SettingsOf(c))
 }
@@ -46,17 +45,17 @@ timeout_settings: {initial_round_timeout_seconds: 600, round_timeout_grace_secon
 func TestStep_criteria(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		session []checklist.Criterion
+		session config.Criteria
 		want    string
 		not     string
 	}{
 		"the team's own": {nil, "Of the team.", "Of the session."},
-		"the session's":  {[]checklist.Criterion{{Text: "Of the session."}}, "Of the session.", "Of the team."},
+		"the session's":  {config.Criteria{{Text: "Of the session."}}, "Of the session.", "Of the team."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, coordination.Updates{}, vote("agent2", "Good."))
-			s.step.Settings.Criteria, s.step.Criteria = []checklist.Criterion{{Text: "Of the team."}}, tt.session
+			s.step.Settings.Criteria, s.step.Criteria = config.Criteria{{Text: "Of the team."}}, tt.session
 			require.NoError(t, s.play())
 			require.Contains(t, s.sent(1), tt.want)
 			require.NotContains(t, s.sent(1), tt.not)
@@ -109,7 +108,7 @@ func TestStep_checklistAnswers(t *testing.T) {
 	verdict := func(given int) string {
 		s := newScene(t, coordination.Updates{}, fair, vote("agent2", "Good."))
 		s.step.Settings.Sensitivity, s.step.Settings.AnswersPerAgent = team.ChecklistGated, 5
-		s.step.Criteria = []checklist.Criterion{{Text: "It is right."}}
+		s.step.Criteria = config.Criteria{{Text: "It is right."}}
 		s.step.Launch.Answers, s.step.Launch.Given = 7, given
 		require.NoError(t, s.play())
 		return s.sent(2)
@@ -165,7 +164,7 @@ func TestStep_checklistAlone(t *testing.T) {
 	l := later("agent_a", 1, 1, coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1})
 	l.Offered, l.Given = []coordination.Action{coordination.NewAnswer, coordination.Stop}, 1
 	m := b.member(l, "run-b")
-	m.Agents, m.Criteria = []string{"agent_a"}, []checklist.Criterion{{Text: "It is right."}}
+	m.Agents, m.Criteria = []string{"agent_a"}, config.Criteria{{Text: "It is right."}}
 	m.Settings.Sensitivity, m.Settings.Subtasks = team.ChecklistGated, map[string]string{"agent_a": ""}
 	model := &script{replies: []llm.Message{
 		call("submit_checklist", map[string]any{"scores": map[string]int{"E1": 10}}),

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"conclave/engine/artifact"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -25,10 +26,10 @@ type Step struct {
 	Query  string
 
 	Settings      Settings
-	SystemMessage string                // the agent's own; may be empty
-	Criteria      []checklist.Criterion // the session's; if empty, those of Settings
-	Files         bool                  // the agent has file tools or a shell
-	Window        int                   // context window of the agent's model in tokens; 0 if unknown
+	SystemMessage string          // the agent's own; may be empty
+	Criteria      config.Criteria // the session's; if empty, those of Settings
+	Files         bool            // the agent has file tools or a shell
+	Window        int             // context window of the agent's model in tokens; 0 if unknown
 
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // by earlier attempts

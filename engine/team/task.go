@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/team/checklist"
 )
@@ -22,12 +23,12 @@ type task struct {
 	Frame   string                // random delimiter of this step, unknown to the authors of answers; letters, digits, "-", "_"
 
 	Purpose       coordination.Purpose
-	SystemMessage string                // the agent's own, from the configuration; may be empty
-	Sensitivity   string                // of voting; empty means lenient
-	Novelty       string                // required difference of a new answer from those shown; empty means lenient: none
-	Criteria      []checklist.Criterion // may be empty
-	Checklist     *checklist.Policy     // nil where voting is not gated by one
-	Revote        bool                  // all votes were fresh and split
+	SystemMessage string            // the agent's own, from the configuration; may be empty
+	Sensitivity   string            // of voting; empty means lenient
+	Novelty       string            // required difference of a new answer from those shown; empty means lenient: none
+	Criteria      config.Criteria   // may be empty
+	Checklist     *checklist.Policy // nil where voting is not gated by one
+	Revote        bool              // all votes were fresh and split
 
 	ownership
 	shown

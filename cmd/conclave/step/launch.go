@@ -250,7 +250,7 @@ func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 	spec, err := team.Step{
 		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
 		Agents: l.agents, Query: s.query, SystemMessage: s.agent.SystemMessage,
-		Criteria: team.CriteriaOf(s.judged), Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
+		Criteria: s.judged, Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
 		Settings: team.SettingsOf(s.team), Commits: answers.Commit,
 	}.Spec(ctx, s.store)
 	for _, w := range answers.Warnings() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/text"
 )
@@ -19,7 +20,7 @@ const (
 // Policy configures the checklist of one step, which is one round of the agent.
 type Policy struct {
 	// Criteria are numbered E1 to En; empty means the default ones.
-	Criteria []Criterion
+	Criteria config.Criteria
 
 	// Terminal is the ending verdict, vote or stop; empty means stop in decomposition,
 	// else vote.
@@ -57,14 +58,6 @@ type Policy struct {
 	// History has the agent's accepted results of earlier steps, oldest first, to detect
 	// plateaus.
 	History []Result
-}
-
-// Criterion is one thing to score. Only Text is required.
-type Criterion struct {
-	Text         string
-	Category     string
-	VerifyBy     string
-	AntiPatterns []string
 }
 
 // Open reports whether the step has a checklist at all: not before the agent's first
@@ -121,7 +114,7 @@ func agent(label string) string {
 const maxScope = 140
 
 // defaults are the criteria of a team that configured none.
-func (p Policy) defaults() []Criterion {
+func (p Policy) defaults() config.Criteria {
 	texts := []string{
 		"It does all that the task asks for, stated or plainly meant, and nothing that the task rules out.",
 		"What it says is true and what it delivers works: facts, sums, code and sources were checked, not assumed.",
@@ -142,9 +135,9 @@ func (p Policy) defaults() []Criterion {
 			"It is a real step beyond the last version, not other words or small polish.",
 		}
 	}
-	criteria := make([]Criterion, len(texts))
+	criteria := make(config.Criteria, len(texts))
 	for i, t := range texts {
-		criteria[i] = Criterion{Text: t, Category: "standard"}
+		criteria[i] = config.Criterion{Text: t, Category: "standard"}
 	}
 	return criteria
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"conclave/engine/config"
 	"conclave/engine/llm"
 )
 
@@ -17,7 +18,7 @@ func Instructions(p Policy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The checklist\n\nBefore you end your turn, score %s by these criteria, each from 0 (not at all) to 10 (nothing left to wish for):\n\n", p.subject())
 	for i, c := range p.Criteria {
-		b.WriteString("- " + c.describe(id(i)))
+		b.WriteString("- " + describe(c, id(i)))
 	}
 	b.WriteString("\nScore by your own checks, not by claims: read it all, run it, recompute it. A score that is too kind costs the team a better answer.\n\nThe order:\n\n")
 	for i, call := range p.order() {
@@ -27,7 +28,7 @@ func Instructions(p Policy) string {
 }
 
 // describe is the criterion in the prompt.
-func (c Criterion) describe(name string) string {
+func describe(c config.Criterion, name string) string {
 	var b strings.Builder
 	b.WriteString(name)
 	if c.Category != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 )
@@ -14,7 +15,7 @@ import (
 // pair is a step with an own answer and a peer's; two criteria, and a bar of 8.
 func pair() Policy {
 	return Policy{
-		Criteria: []Criterion{{Text: "Correct.", Category: "primary"}, {Text: "Complete.", Category: "standard"}},
+		Criteria: config.Criteria{{Text: "Correct.", Category: "primary"}, {Text: "Complete.", Category: "standard"}},
 		Answers:  1,
 		Labels:   []string{"agent1.1", "agent2.1"},
 		Own:      "agent2.1",
