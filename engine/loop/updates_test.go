@@ -313,7 +313,7 @@ func TestWastedReplies(t *testing.T) {
 	require.Equal(t, thinking, conv.Worked)
 }
 
-// hasty rules accept what they reject.
+// hasty rules accept an action that they reject.
 type hasty struct{ pipeline }
 
 func (hasty) Judge(reply llm.Message) loop.Ruling {

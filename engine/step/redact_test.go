@@ -33,7 +33,7 @@ func (b *bench) stored() map[string]string {
 	return all
 }
 
-// secrets are awkward within JSON: quotes and backslashes, what HTML escapes, the
+// secrets are awkward within JSON: quotes and backslashes, HTML characters, the
 // end of an escape at their beginning, the beginning of one at their end.
 var secrets = map[string]string{
 	"plain":              "sk-very-secret",

@@ -126,7 +126,7 @@ func killedAt(t *testing.T, b *bench, ports step.Ports, life int64, late bool) (
 		require.NoError(t, err)
 		return used, r
 	}
-	if err != nil { // what is only tidied up has no error
+	if err != nil { // deletions have no error
 		require.ErrorIs(t, err, errKilled)
 	}
 	ports.Store = b.store

@@ -75,7 +75,7 @@ func (w *world) say(number int, text string) {
 
 // turn is one reply of the scripted model.
 type turn struct {
-	while func() // what happens in the world while the model works
+	while func() // runs during the model call
 	takes time.Duration
 	usage llm.Usage
 	calls []llm.ToolCall

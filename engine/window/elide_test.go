@@ -38,7 +38,7 @@ func TestElide(t *testing.T) {
 	require.Equal(t, "short", after[3].Content)
 	require.Empty(t, after[4].Images)
 	require.Equal(t, "[Images from screenshot, call c] [2 elided to make room; have them made anew if you need them]", after[4].Content)
-	require.Equal(t, before[5], after[5], "a reply with what must be sent back unchanged stays")
+	require.Equal(t, before[5], after[5], "a reply with provider fields stays")
 	require.Equal(t, before[6], after[6])
 	require.Equal(t, asJSON(t, after), asJSON(t, Elide(after, []Elision{{Message: 0}, {Message: 4}, {Message: 5}})), "twice is once")
 }

@@ -58,7 +58,7 @@ func TestNext(t *testing.T) {
 		"eliding is not enough":                      {begun().turns(40, 390), 8192, "compact before 70"},
 		"one result crowds out the rest":             {begun().turns(3, 100).turns(1, 60000), 8192, "elide 9"},
 		"one turn, and nothing that could be elided": {begun().add(llm.Message{Role: llm.Assistant, Content: strings.Repeat("x", 60000)}), 8192, ""},
-		"what is fixed is not touched":               {begun().fixed(llm.User, strings.Repeat("x", 60000)), 8192, ""},
+		"fixed messages are not touched":             {begun().fixed(llm.User, strings.Repeat("x", 60000)), 8192, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

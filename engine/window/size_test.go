@@ -26,13 +26,13 @@ func TestMeasure(t *testing.T) {
 		messages []llm.Message
 		tokens   int
 	}{
-		"what was asked and what was said": {usage(2500, 10, 0), replied, 2510},
-		"thoughts are not sent back":       {usage(2500, 500, 490), replied, 2510},
-		"unless they are kept":             {usage(2500, 500, 490), thought, 3000},
-		"nothing reported":                 {llm.Usage{ModelCalls: 1}, replied, 0},
-		"the sum of several calls":         {llm.Usage{InputTokens: 5000, ModelCalls: 2}, replied, 0},
-		"too little to be true":            {usage(10, 10, 0), replied, 0},
-		"too much to be counted with":      {usage(1<<62, 1<<62, 0), replied, 1 << 30},
+		"request and reply":           {usage(2500, 10, 0), replied, 2510},
+		"thoughts are not sent back":  {usage(2500, 500, 490), replied, 2510},
+		"unless they are kept":        {usage(2500, 500, 490), thought, 3000},
+		"nothing reported":            {llm.Usage{ModelCalls: 1}, replied, 0},
+		"the sum of several calls":    {llm.Usage{InputTokens: 5000, ModelCalls: 2}, replied, 0},
+		"too little to be true":       {usage(10, 10, 0), replied, 0},
+		"too much to be counted with": {usage(1<<62, 1<<62, 0), replied, 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,12 +56,12 @@ func TestTokens(t *testing.T) {
 		want   int
 	}{
 		"a third of the bytes while nothing is measured": {Gauge{}, 9000, nil, 3000},
-		"tools count":                  {Gauge{}, 9000, tools, 3133},
-		"as measured":                  {Gauge{Tokens: 2000, Weight: 9000}, 9000, nil, 2000},
-		"the tools were measured, too": {Gauge{Tokens: 2000, Weight: 9000}, 9000, tools, 2000},
-		"what is new has a quarter more than usual":        {Gauge{Tokens: 2000, Weight: 9000}, 9000 + 1600, nil, 2500},
+		"tools count":                                      {Gauge{}, 9000, tools, 3133},
+		"as measured":                                      {Gauge{Tokens: 2000, Weight: 9000}, 9000, nil, 2000},
+		"the tools were measured, too":                     {Gauge{Tokens: 2000, Weight: 9000}, 9000, tools, 2000},
+		"new text has a quarter more than usual":           {Gauge{Tokens: 2000, Weight: 9000}, 9000 + 1600, nil, 2500},
 		"or as much as the rest, if that is dense":         {Gauge{Tokens: 9000, Weight: 9000}, 10000, nil, 10000},
-		"what is gone is as dense as the rest":             {Gauge{Tokens: 2000, Weight: 9000}, 4500, nil, 1000},
+		"removed text is as dense as the rest":             {Gauge{Tokens: 2000, Weight: 9000}, 4500, nil, 1000},
 		"what is gone takes no tools with it":              {Gauge{Tokens: 2100, Weight: 8000}, 4000, tools, 1100},
 		"a measurement that tools alone would have passed": {Gauge{Tokens: 100, Weight: 800}, 800, tools, 200},
 	} {

@@ -71,7 +71,7 @@
 // is pending after an accepted checklist, one more may be submitted beyond CallsPerRound. It must score the pending
 // answers only (in decomposition: the own work again); the scores given before
 // to answers still shown remain, so that a weak newcomer does not overturn a
-// strong answer. Accepting it clears what is pending, and so does a first
+// strong answer. Accepting it clears the pending answers, and so does a first
 // checklist that scores the pending answers.
 //
 // # propose_improvements, in this order

@@ -41,7 +41,7 @@ func TestRecheck(t *testing.T) {
 			after:   `{"agent1.2": {"E1": 2, "E2": 2}}`,
 			verdict: coordination.NewAnswer, best: "agent2.1",
 		},
-		"what is pending has to be scored": {
+		"pending answers have to be scored": {
 			before: good, injected: []string{"agent3.1", "agent4.1"},
 			after: `{"agent3.1": {"E1": 9, "E2": 9}}`,
 			code:  missingAgentScores,

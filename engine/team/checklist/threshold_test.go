@@ -60,5 +60,5 @@ func TestRequired(t *testing.T) {
 			require.Equal(t, n, required(n, threshold))
 		}
 	}
-	require.Equal(t, 2, required(3, 60), "what the relaxation is for, out of reach")
+	require.Equal(t, 2, required(3, 60), "the relaxation needs a threshold out of reach")
 }
