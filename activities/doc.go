@@ -8,10 +8,10 @@
 //     ConcludePipeline.
 //   - scenario has PrepareScenario, RunScenarioStep and RecordScenario, and the tool
 //     by which a step keeps evidence.
-//   - openai and offline are models, tools, mcp and sandbox what agents work with,
-//     and s3store is the store. They import no Temporal.
+//   - The adapters import no Temporal: openai and offline are models; tools, mcp and
+//     sandbox are the agents' tools; s3store is the store.
 //
-// This package has what the products share: the teams and tools of a worker
+// This package has the parts that the products share: the teams and tools of a worker
 // (equipment.go, teams.go), claims, events and heartbeats of bookkeeping
 // (bookkeeping.go), and error types (errors.go). The products import neither each
 // other nor the adapters; package worker assembles them.

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/step"
 )
 
-// Equipment is what a worker gives agents: their teams, models and tools. Its
-// functions are called concurrently, at every attempt of a step.
+// Equipment is the teams, models and tools that a worker gives to agents. Its functions
+// are called concurrently, at every attempt of a step.
 type Equipment struct {
 	Teams Teams
 

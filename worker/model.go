@@ -210,8 +210,7 @@ func missingKey(agent, variable string) error {
 	return lack(activities.MissingKey, "agent %s needs the environment variable %s, which is not set for this worker", agent, variable)
 }
 
-// others lists the configured names for an error; if there are none, it returns the
-// given text.
+// others lists the configured names for an error, or returns the given text.
 func others[V any](configured map[string]V, none string) string {
 	if len(configured) == 0 {
 		return none

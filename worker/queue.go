@@ -166,7 +166,7 @@ func (q *queue) wake() {
 	q.changed = make(chan struct{})
 }
 
-// correct charges what a call used beyond its first request and expected tokens.
+// correct charges a call's usage beyond its first request and expected tokens.
 func (q *queue) correct(requests, tokens int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // maxFruitless is how many attempts without progress end a step.
 const maxFruitless = 3
 
-// Process is what the steps of this process need. Its functions are called
-// concurrently by all of them.
+// Process has the dependencies of all steps of this process, which call its functions
+// concurrently.
 type Process struct {
 	activities.Equipment
 

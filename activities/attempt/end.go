@@ -59,8 +59,8 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	return err
 }
 
-// find reads the step's committed action. The error is artifact.ErrNotFound if
-// there is none.
+// find reads the step's committed action. Without one, the error is
+// artifact.ErrNotFound.
 func (a *Attempt) find(ctx context.Context) error {
 	found, err := step.Find(ctx, a.Ports, a.Spec)
 	if err != nil {
@@ -112,8 +112,8 @@ func (a *Attempt) interrupt(ctx context.Context, cause error) error {
 	return cause
 }
 
-// cancelled records a cancelled step's partial work, and tells the workflow what it
-// cost. A step that a pause has suspended goes on later: its agent's last action
+// cancelled records a cancelled step's partial work, and reports its cost to the
+// workflow. A step that a pause has suspended goes on later: its agent's last action
 // stays the one before.
 func (a *Attempt) cancelled(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)

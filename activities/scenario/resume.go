@@ -133,7 +133,7 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 }
 
 // restToken returns the execution token of a step's launch that ended without a
-// verdict and left a journal; empty if there is none.
+// verdict and left a journal; empty without one.
 func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step string) (string, error) {
 	var tokens []string
 	for n := 1; ; n++ {

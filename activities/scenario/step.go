@@ -34,7 +34,7 @@ type stepRun struct {
 }
 
 // RunScenarioStep runs one step of a scenario, or returns the result of its commit.
-// Both verdicts are results; an error means that there is none.
+// Both verdicts are results; an error means that the step has no verdict.
 func (a *Activities) RunScenarioStep(ctx context.Context, in StepInput) (StepResult, error) {
 	run := &stepRun{Attempt: attempt.New(ctx, a.Process, string(in.Launch.ID)), activities: a, in: in, layout: artifact.InScenario(in.Scenario, in.Run)}
 	run.Look = nil // no messages reach a scenario's steps

@@ -71,8 +71,8 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return parsed, nil
 }
 
-// memberStep returns the step of the launch. It reads human messages whatever the
-// updates that it receives from peers.
+// memberStep returns the step of the launch. Human messages reach it even if peers'
+// updates do not.
 func memberStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) team.Step {
 	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
