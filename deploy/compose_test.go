@@ -9,8 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// compose is what is looked at of compose.yaml. Its keys are known to compose;
-// others are a mistake.
+// compose is the checked part of compose.yaml. Unknown keys are mistakes.
 type compose struct {
 	Name     string
 	Services map[string]service
@@ -57,7 +56,7 @@ func readCompose(t *testing.T) compose {
 	return c
 }
 
-// after is the argument that follows a flag.
+// after returns the argument that follows a flag.
 func after(t *testing.T, args []string, flag string) string {
 	t.Helper()
 	i := slices.Index(args, flag)

@@ -1,6 +1,6 @@
-// Package deploy_test checks the files of this directory as far as that goes
-// without a container engine: what they name exists, the image's build line
-// builds, and the worker takes the command line that they give it.
+// Package deploy_test checks the files of this directory without a container engine:
+// the files that they name exist, the image's build line builds, and the worker
+// accepts their command line.
 package deploy_test
 
 import (
@@ -23,10 +23,10 @@ import (
 	"conclave/worker/settings"
 )
 
-// pinned is an image with the tag of a version.
+// pinned matches an image with the tag of a version.
 var pinned = regexp.MustCompile(`^[a-z0-9./-]+:(v?\d+\.\d+[\w.-]*|RELEASE\.[\dTZ-]+)$`)
 
-func TestComposeNamesWhatExists(t *testing.T) {
+func TestCompose_namesExistingFilesAndServices(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 	for name, s := range c.Services {
@@ -55,7 +55,7 @@ func TestComposeNamesWhatExists(t *testing.T) {
 	}
 }
 
-func TestEveryDefaultIsTheSameEverywhere(t *testing.T) {
+func TestCompose_defaultsAreConsistent(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("compose.yaml")
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestEveryDefaultIsTheSameEverywhere(t *testing.T) {
 	require.Empty(t, defaults["OPENAI_API_KEY"])
 }
 
-func TestWorkersFindTheirCluster(t *testing.T) {
+func TestCompose_workersFindTheirCluster(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 	w := c.Services["worker"]
@@ -82,12 +82,12 @@ func TestWorkersFindTheirCluster(t *testing.T) {
 	require.Equal(t, c.Services["s3"].Environment["MINIO_ROOT_PASSWORD"], w.Environment["AWS_SECRET_ACCESS_KEY"])
 }
 
-func TestTheExampleOfAWorkerConfiguration(t *testing.T) {
+func TestWorkerConfiguration(t *testing.T) {
 	t.Parallel()
 	s, err := settings.Load("worker.yaml")
 	require.NoError(t, err)
 	require.Contains(t, s.Teams, activities.DefaultTeam)
-	require.Contains(t, s.Teams, "trial", "the README tells of it")
+	require.Contains(t, s.Teams, "trial", "the README mentions it")
 	environment := readCompose(t).Services["worker"].Environment
 	for name, p := range s.Providers {
 		if p.APIKeyEnv != "" {
@@ -96,7 +96,7 @@ func TestTheExampleOfAWorkerConfiguration(t *testing.T) {
 	}
 }
 
-func TestTheImage(t *testing.T) {
+func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	d := readDockerfile(t)
 	require.Equal(t, []string{"golang:" + goVersion(t) + " AS build", "scratch"}, d.all("FROM"), "the compiler of go.mod, and nothing")
@@ -106,7 +106,7 @@ func TestTheImage(t *testing.T) {
 	require.Contains(t, d.all("COPY"), "--from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/")
 }
 
-func TestTheBuildLineMakesAStaticWorkerThatTakesTheCommandLine(t *testing.T) {
+func TestDockerfile_buildsAStaticWorkerThatAcceptsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds a binary")
@@ -135,7 +135,8 @@ func TestTheBuildLineMakesAStaticWorkerThatTakesTheCommandLine(t *testing.T) {
 	require.Contains(t, stderr, "the server cannot be reached")
 }
 
-// run runs a worker as a service of compose.yaml says, without its cluster.
+// run runs a worker with the command line of a service of compose.yaml, without its
+// cluster.
 func run(t *testing.T, binary string, s service) (code int, stderr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// instruction is one of a Dockerfile, on one line.
+// instruction is an instruction of a Dockerfile, on one line.
 type instruction struct{ name, rest string }
 
 type dockerfile []instruction
@@ -30,7 +30,7 @@ func readDockerfile(t *testing.T) dockerfile {
 	return d
 }
 
-// all are the arguments of every instruction of that name.
+// all returns the arguments of the instructions of that name.
 func (d dockerfile) all(name string) []string {
 	var all []string
 	for _, i := range d {
@@ -41,7 +41,7 @@ func (d dockerfile) all(name string) []string {
 	return all
 }
 
-// build is the shell command that builds the worker.
+// build returns the shell command that builds the worker.
 func (d dockerfile) build(t *testing.T) string {
 	t.Helper()
 	for _, line := range d.all("RUN") {
@@ -54,7 +54,7 @@ func (d dockerfile) build(t *testing.T) string {
 	return ""
 }
 
-// copyContext copies what the build may see of the repository into dir.
+// copyContext copies the build context into dir.
 func copyContext(t *testing.T, dir string) {
 	t.Helper()
 	rules, err := os.ReadFile("Dockerfile.dockerignore")
@@ -68,7 +68,7 @@ func copyContext(t *testing.T, dir string) {
 		kept++
 		source, target := filepath.Join("..", path), filepath.Join(dir, path)
 		info, err := os.Stat(source)
-		require.NoError(t, err, "the build is to see %s", path)
+		require.NoError(t, err, "the build context has %s", path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o700))
 		if info.IsDir() {
 			require.NoError(t, os.CopyFS(target, os.DirFS(source)))
@@ -81,7 +81,7 @@ func copyContext(t *testing.T, dir string) {
 	require.Positive(t, kept, "everything is ignored but what is named")
 }
 
-// goVersion is the version of Go that go.mod names.
+// goVersion returns the version of Go in go.mod.
 func goVersion(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "go.mod"))

@@ -39,7 +39,7 @@ func (d described) DescribeWorkflowExecution(_ context.Context, id, run string) 
 	}, nil
 }
 
-func TestDoorbellIsInTheMemo(t *testing.T) {
+func TestDoorbell_isReadFromTheMemo(t *testing.T) {
 	t.Parallel()
 	rung := step.Bell{
 		Epoch: 3, Answers: []step.BellAnswer{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: step.WrapUp,

@@ -21,7 +21,7 @@ func behind(p settings.Provider, m loop.Model) loop.Model {
 	return NewProviders(map[string]settings.Provider{"p": p})["p"].limit(m)
 }
 
-func TestRequestsPerMinute(t *testing.T) {
+func TestLimit_requestsPerMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := behind(settings.Provider{RequestsPerMinute: count(60)}, says{})
@@ -37,7 +37,7 @@ func TestRequestsPerMinute(t *testing.T) {
 	})
 }
 
-func TestAllModelsOfAProviderShareItsLimits(t *testing.T) {
+func TestLimit_isSharedByTheProvidersModels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
@@ -56,7 +56,7 @@ func TestAllModelsOfAProviderShareItsLimits(t *testing.T) {
 	})
 }
 
-func TestTokensPerMinute(t *testing.T) {
+func TestLimit_tokensPerMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// 100 tokens a second, 1000 at once. A call's own count is what is charged.
@@ -71,7 +71,7 @@ func TestTokensPerMinute(t *testing.T) {
 	})
 }
 
-func TestALargeRequestWaitsUntilItsInputFits(t *testing.T) {
+func TestLimit_largeRequestWaitsUntilItsInputFits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := behind(settings.Provider{TokensPerMinute: count(6000)}, says{usage: llm.Usage{InputTokens: 800, ModelCalls: 1}})
@@ -85,7 +85,7 @@ func TestALargeRequestWaitsUntilItsInputFits(t *testing.T) {
 	})
 }
 
-func TestACancelledWaitGivesItsTurnBack(t *testing.T) {
+func TestLimit_cancelledWaitGivesItsTurnBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -107,7 +107,7 @@ func TestACancelledWaitGivesItsTurnBack(t *testing.T) {
 	})
 }
 
-// counting counts its calls.
+// counting is a model that counts its calls.
 type counting struct{ calls *int }
 
 func (c counting) Generate(context.Context, llm.Request) (llm.Reply, error) {

@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,8 +13,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// A step without a worker has what a worker's steps have, and leaves nothing.
-func TestLocal(t *testing.T) {
+func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("SOME_API_KEY", "a-secret-that-is-long")
 	l, err := worker.OpenLocal(worker.Models{}, worker.NewTools(settings.Default()))
@@ -30,4 +31,28 @@ func TestLocal(t *testing.T) {
 	require.True(t, activities.Lacks(err, activities.NoProvider))
 	l.Close()
 	require.NoDirExists(t, l.Scratch())
+}
+
+func TestScratch_ofADeadProcessIsRemoved(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	living, err := openScratch(parent)
+	require.NoError(t, err)
+	dead, err := openScratch(parent)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dead.dir, "left.txt"), nil, 0o600))
+	require.NoError(t, dead.lock.Close()) // as the kernel does for a killed process
+
+	next, err := openScratch(parent)
+	require.NoError(t, err)
+	require.NoDirExists(t, dead.dir)
+	require.NoFileExists(t, dead.lock.Name())
+	require.DirExists(t, living.dir)
+	require.NotEqual(t, living.dir, next.dir)
+
+	living.close()
+	next.close()
+	left, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

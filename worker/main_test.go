@@ -10,7 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serve is the argument with which this program is an MCP server.
+// serve is the argument that makes this program an MCP server.
 const serve = "serve-mcp"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveMCP is a server that tells its whole environment.
+// serveMCP serves a tool that returns the program's environment.
 func serveMCP() error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "teller", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "tell"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {

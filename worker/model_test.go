@@ -18,7 +18,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// asked is what an API server was asked for.
+// asked is a request to an API server.
 type asked struct {
 	path, authorization string
 	body                map[string]any
@@ -61,7 +61,7 @@ func ask(t *testing.T, m Models, b config.Backend) llm.Usage {
 	return reply.Usage
 }
 
-func TestAProviderSaysWhereAModelIsAndWhatItCosts(t *testing.T) {
+func TestModel_ofAProviderHasItsAddressKeyAndPrice(t *testing.T) {
 	t.Parallel()
 	url, last := newAPI(t)
 	m := Models{
@@ -83,7 +83,7 @@ func TestAProviderSaysWhereAModelIsAndWhatItCosts(t *testing.T) {
 	require.InDelta(t, (600*2+400*0.5+100*10)/1e6, *usage.TotalUSD, 1e-12)
 }
 
-func TestAProviderWithoutAKeyOrAPrice(t *testing.T) {
+func TestModel_ofAProviderWithoutKeyOrPrice(t *testing.T) {
 	t.Parallel()
 	url, last := newAPI(t)
 	m := Models{
@@ -95,7 +95,7 @@ func TestAProviderWithoutAKeyOrAPrice(t *testing.T) {
 	require.Nil(t, usage.TotalUSD, "an unknown price is not 0")
 }
 
-func TestASessionCannotMoveAProvider(t *testing.T) {
+func TestModel_sessionCannotChangeAProvidersAddress(t *testing.T) {
 	t.Parallel()
 	url, last := newAPI(t)
 	m := Models{
@@ -108,7 +108,7 @@ func TestASessionCannotMoveAProvider(t *testing.T) {
 	require.Equal(t, "Bearer the-house-key", last.authorization)
 }
 
-func TestWhatAWorkerLacks(t *testing.T) {
+func TestModel_lacks(t *testing.T) {
 	t.Parallel()
 	m := Models{Getenv: environment(nil), Providers: NewProviders(map[string]settings.Provider{
 		"b": {BaseURL: "http://h/v1", APIKeyEnv: "B_KEY"}, "a": {BaseURL: "http://h/v1"},
@@ -130,9 +130,9 @@ func TestWhatAWorkerLacks(t *testing.T) {
 	require.True(t, activities.Lacks(Models{}.CheckProviders(team), activities.NoProvider))
 }
 
-// A step makes its model anew. What its worker has learnt of the server, and its
-// connection to it, are those of the step before, with a provider or without.
-func TestStepsShareWhatTheWorkerKnowsOfServers(t *testing.T) {
+// Every step builds its model anew, but shares connections and known refusals of the
+// server with earlier steps.
+func TestModels_shareConnectionsAndRefusals(t *testing.T) {
 	t.Parallel()
 	for name, provider := range map[string]string{"a provider's": "house", "without a provider": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestStepsShareWhatTheWorkerKnowsOfServers(t *testing.T) {
 	}
 }
 
-func TestConfigureKeepsWhatIsSetAlready(t *testing.T) {
+func TestConfigure_keepsExistingValues(t *testing.T) {
 	t.Parallel()
 	file := settings.Settings{
 		Teams:              map[string]config.Team{"default": config.Default(), "other": config.Default()},

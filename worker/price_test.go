@@ -14,7 +14,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// says is a model that always says the same.
+// says is a model with a constant reply.
 type says struct {
 	usage llm.Usage
 	err   error
@@ -24,7 +24,7 @@ func (s says) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Usage: s.usage}, s.err
 }
 
-func TestWhatACallCosts(t *testing.T) {
+func TestPriceOf(t *testing.T) {
 	t.Parallel()
 	full := priceOf(config.Backend{}, at(settings.Price{Input: number(1.25), CachedInput: number(0.125), Output: number(10)}))
 	uncached := priceOf(config.Backend{}, at(settings.Price{Input: number(3), Output: number(15)}))
@@ -47,12 +47,12 @@ func TestWhatACallCosts(t *testing.T) {
 	}
 }
 
-// at is a provider with a price.
+// at returns a provider with a price.
 func at(p settings.Price) *Provider { return &Provider{settings: settings.Provider{Price: p}} }
 
-// The operator's price comes before the table's, which is for the providers' own
-// addresses only. What neither knows is unknown.
-func TestWhoseModelsHaveAPrice(t *testing.T) {
+// The operator's price takes precedence over the table's, which applies only to the
+// providers' own addresses. All other prices are unknown.
+func TestPriced(t *testing.T) {
 	t.Parallel()
 	const own = "https://api.openai.com/v1"
 	m := Models{
@@ -98,7 +98,7 @@ func TestWhoseModelsHaveAPrice(t *testing.T) {
 	require.Zero(t, m.Window(offline), "it takes anything")
 }
 
-func TestALimitInDollarsNeedsPrices(t *testing.T) {
+func TestCheckPrices_limitInDollarsNeedsPrices(t *testing.T) {
 	t.Parallel()
 	m := Models{Getenv: environment(nil)}
 	usd := 2.0
@@ -117,9 +117,8 @@ func TestALimitInDollarsNeedsPrices(t *testing.T) {
 	require.NoError(t, m.CheckPrices(team))
 }
 
-// A server that reports what a call cost is believed, with a price in the table
-// or without.
-func TestTheServersOwnFigure(t *testing.T) {
+// A cost that the server reports takes precedence, whether or not the price is known.
+func TestModel_serverReportsTheCost(t *testing.T) {
 	t.Parallel()
 	server := newCharging(t, `{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"cost":0.5}`)
 	for name, p := range map[string]settings.Provider{
@@ -136,7 +135,7 @@ func TestTheServersOwnFigure(t *testing.T) {
 	}
 }
 
-// newCharging is an API server that sends this usage.
+// newCharging returns an API server that reports a usage.
 func newCharging(t *testing.T, usage string) (url string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

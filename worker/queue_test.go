@@ -19,7 +19,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// arrivals notes who gets to the model, and when.
+// arrivals records the callers that reach the model, with times.
 type arrivals struct {
 	mu    sync.Mutex
 	order []int
@@ -27,7 +27,7 @@ type arrivals struct {
 	start time.Time
 }
 
-// by is the model as one caller has it.
+// by returns the model of one caller.
 func (a *arrivals) by(caller int) loop.Model { return visit{a, caller} }
 
 type visit struct {
@@ -50,9 +50,9 @@ func upTo(n int) []int {
 	return all
 }
 
-// A hundred agents at once: none fails, each has its turn in the order of
-// arrival, at the pace of the limit.
-func TestAHundredQueue(t *testing.T) {
+// A hundred agents at once: each passes in the order of arrival, at the pace of the
+// limit, and none fails.
+func TestQueue_passesAHundredInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(120)}})["p"]
@@ -75,14 +75,14 @@ func TestAHundredQueue(t *testing.T) {
 		for i := 20; i < 100; i++ {
 			require.Equal(t, time.Duration(i-19)*time.Second/2, a.at[i])
 		}
-		require.Equal(t, a.at, waited, "waiting is told apart from the model's time")
+		require.Equal(t, a.at, waited, "waiting is not part of the model's time")
 		require.Empty(t, p.queue.line)
 	})
 }
 
-// A wait of more than a minute is not made inside a step: it is told when to come
-// back, and has kept its place.
-func TestALongWaitKeepsItsPlace(t *testing.T) {
+// A step does not wait for more than a minute: it is told when to return, and keeps its
+// position.
+func TestQueue_longWaitKeepsItsPosition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("p", count(6), nil) // every ten seconds
@@ -106,13 +106,13 @@ func TestALongWaitKeepsItsPlace(t *testing.T) {
 		time.Sleep(65 * time.Second)
 		wg.Go(func() { _ = a.attempt(t.Context(), q, 99) }) // somebody new goes to the end
 		wg.Wait()
-		require.Equal(t, upTo(30), a.order, "the new one is told to come back")
+		require.Equal(t, upTo(30), a.order, "the new one is sent away")
 		require.Equal(t, 290*time.Second, a.at[29], "no turn is lost")
 		require.Equal(t, 260*time.Second, longest)
 	})
 }
 
-// attempt is one of a step's, which has a name by which it comes back.
+// attempt is one attempt of a step, whose name identifies it when it returns.
 func (a *arrivals) attempt(ctx context.Context, q *queue, caller int) error {
 	if err := q.enter(ctx, string(rune('a'+caller)), 0); err != nil {
 		return err
@@ -121,8 +121,7 @@ func (a *arrivals) attempt(ctx context.Context, q *queue, caller int) error {
 	return err
 }
 
-// Who does not come back holds nobody up.
-func TestAPlaceIsNotKeptForEver(t *testing.T) {
+func TestQueue_stepThatDoesNotReturnHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("p", count(1), nil)
@@ -136,14 +135,14 @@ func TestAPlaceIsNotKeptForEver(t *testing.T) {
 		require.Equal(t, "this worker's limit of 1 requests per minute at the provider p is used up for 2m0s; "+
 			"raise it in the worker configuration, or run more workers", limited.Error())
 		time.Sleep(150 * time.Second)
-		require.NoError(t, q.enter(t.Context(), "c", 0), "nobody waits for those who are away")
+		require.NoError(t, q.enter(t.Context(), "c", 0), "steps that are away hold nobody up")
 		time.Sleep(time.Hour)
 		require.NoError(t, q.enter(t.Context(), "d", 0))
 		require.Empty(t, q.line)
 	})
 }
 
-func TestNobodyComesBackWithoutAName(t *testing.T) {
+func TestQueue_callWithoutAStepKeepsNoPosition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("p", count(1), nil)
@@ -159,8 +158,7 @@ func TestNobodyComesBackWithoutAName(t *testing.T) {
 	})
 }
 
-// The end of a step leaves the line, and those behind move up.
-func TestAnEndLeavesTheLine(t *testing.T) {
+func TestQueue_cancelledCallLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(6)}})["p"]
@@ -189,8 +187,7 @@ func TestAnEndLeavesTheLine(t *testing.T) {
 	})
 }
 
-// What was taken for a call is given back when it used less.
-func TestTokensAreCorrected(t *testing.T) {
+func TestLimit_isCorrectedByTheUsage(t *testing.T) {
 	t.Parallel()
 	large := llm.Request{Messages: []llm.Message{{Role: llm.User, Content: strings.Repeat("word", 999)}}}
 	refused := &llm.Error{Kind: llm.RateLimited}
@@ -218,8 +215,7 @@ func TestTokensAreCorrected(t *testing.T) {
 	}
 }
 
-// A server that counts nonsense holds nobody up for ever.
-func TestNonsenseIsNotPaidBack(t *testing.T) {
+func TestLimit_absurdUsageIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("p", nil, count(6000))
@@ -232,8 +228,7 @@ func TestNonsenseIsNotPaidBack(t *testing.T) {
 	})
 }
 
-// asks is a model whose server answers with these statuses, one by one, as the
-// client of the real thing meets them.
+// asks is a model whose server gives these responses one by one.
 type asks struct {
 	transport
 	answers *[]*http.Response
@@ -265,8 +260,8 @@ func response(status int, header ...string) *http.Response {
 	return r
 }
 
-// A server that asks one call to wait is left alone by all of them.
-func TestAllHearWhatTheServerAsksFor(t *testing.T) {
+// When a server asks one call to wait, all calls pause.
+func TestQueue_pausesWhenTheServerAsks(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		asked *http.Response
@@ -301,8 +296,7 @@ func TestAllHearWhatTheServerAsksFor(t *testing.T) {
 	}
 }
 
-// What the client sends again for a call counts, too.
-func TestRetriesCountAsRequests(t *testing.T) {
+func TestLimit_retriesCountAsRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
@@ -324,8 +318,7 @@ func TestRetriesCountAsRequests(t *testing.T) {
 	})
 }
 
-// A step comes back under the same name.
-func TestTheNameOfAStep(t *testing.T) {
+func TestCallerOf_isTheSameInAllAttempts(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	names := func() string {
@@ -344,8 +337,7 @@ func TestTheNameOfAStep(t *testing.T) {
 	require.Empty(t, callerOf(t.Context()), "a call outside of a step has none")
 }
 
-// What a call waits for is told, of waits that are worth it.
-func TestWhatIsToldOfAWait(t *testing.T) {
+func TestQueue_reportsTheReasonOfALongWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("house", count(12), nil) // 2 at once, then one in 5 seconds

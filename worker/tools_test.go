@@ -18,7 +18,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// without is a worker without a configuration, on a host that gives a level.
+// without returns the tools of a worker on a host that supports a level.
 func without(s settings.Settings, level sandbox.Level) *Tools {
 	t := NewTools(s)
 	t.probed.Do(func() {
@@ -34,7 +34,7 @@ func named(servers ...config.MCPServer) config.Agent {
 
 func shell() config.Agent { return config.Agent{ID: "agent_s", Tools: config.Tools{Shell: true}} }
 
-func TestAnAgentGetsTheServersThatItNames(t *testing.T) {
+func TestServersOf_areTheNamedOnes(t *testing.T) {
 	t.Parallel()
 	s := settings.Default()
 	s.MCPServers = map[string]settings.MCPServer{
@@ -59,7 +59,7 @@ func TestAnAgentGetsTheServersThatItNames(t *testing.T) {
 	require.Equal(t, []mcp.Server{{Name: "browser", URL: "http://mine/"}}, servers, "a definition of its own comes first")
 }
 
-func TestWhatToolsLack(t *testing.T) {
+func TestLacks(t *testing.T) {
 	t.Parallel()
 	s := settings.Default()
 	s.MCPServers = map[string]settings.MCPServer{"browser": {Command: "npx"}, "tickets": {URL: "https://h/mcp", TokenEnv: "TICKETS_TOKEN"}}
@@ -98,7 +98,7 @@ func TestWhatToolsLack(t *testing.T) {
 	require.Contains(t, c.Lacking(t.Context())[0], "sessions of the team builders cannot work here: agent agent_s: no shell")
 }
 
-func TestTheLevelIsTheOperators(t *testing.T) {
+func TestOptions_levelIsTheOperators(t *testing.T) {
 	t.Parallel()
 	s := settings.Default()
 	require.Error(t, without(s, sandbox.Landlock).Lacks(t.Context(), shell()), "without a word full is required")
@@ -117,7 +117,7 @@ func TestTheLevelIsTheOperators(t *testing.T) {
 	require.ErrorContains(t, without(s, sandbox.Full).Lacks(t.Context(), shell()), "toolchain", "before any step")
 }
 
-func TestNoToolchainIsAmongTheWorkersFiles(t *testing.T) {
+func TestOptions_toolchainsExcludeTheWorkersFiles(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	s := settings.Default()
@@ -129,15 +129,15 @@ func TestNoToolchainIsAmongTheWorkersFiles(t *testing.T) {
 	require.Len(t, tools.private, 1)
 }
 
-func TestLimitsAreTheOperators(t *testing.T) {
+func TestOptions_limitsAreTheOperators(t *testing.T) {
 	t.Parallel()
 	s := settings.Default()
 	require.Equal(t, sandbox.Limits{Time: 600 * time.Second, CPU: 600 * time.Second, Memory: 2 << 30, Disk: 1 << 30, Processes: 256}, NewTools(s).options().Limits)
 	require.Equal(t, sandbox.Full, NewTools(s).options().Level)
 }
 
-// The whole way, on whatever this host gives.
-func TestOpenedTools(t *testing.T) {
+// The whole way, at the level that this host supports.
+func TestOpen(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestOpenedTools(t *testing.T) {
 	require.Equal(t, "x [redacted]", redact.New(redact.Environment(tools.secrets())).String("x verysecret"))
 }
 
-func TestAServerThatDoesNotStart(t *testing.T) {
+func TestOpen_serverThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "work")
 	require.NoError(t, os.Mkdir(dir, 0o755))

@@ -19,13 +19,13 @@ import (
 	"conclave/worker/cluster"
 )
 
-// alone takes away whatever the environment of the test would tell a worker.
+// alone clears the environment variables that configure a worker.
 func alone(t *testing.T) (home string) {
 	t.Helper()
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "OPENAI_") || strings.HasPrefix(name, "XDG_") {
-			t.Setenv(name, "") // which puts the old value back afterwards
+			t.Setenv(name, "") // restores the value after the test
 			require.NoError(t, os.Unsetenv(name))
 		}
 	}
@@ -35,7 +35,7 @@ func alone(t *testing.T) (home string) {
 	return home
 }
 
-// does runs one command line.
+// does runs a command line.
 func does(t *testing.T, args ...string) (int, error) {
 	t.Helper()
 	cmd := command(&bytes.Buffer{})
@@ -44,7 +44,7 @@ func does(t *testing.T, args ...string) (int, error) {
 	return exitCode(t.Context(), err), err
 }
 
-func TestWrongUsageStartsNothing(t *testing.T) {
+func TestCommand_wrongUsageStartsNothing(t *testing.T) {
 	home := alone(t)
 	file := func(name, text string) string {
 		path := filepath.Join(home, name)
@@ -78,7 +78,7 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 	}
 }
 
-func TestAClusterOutOfReach(t *testing.T) {
+func TestCommand_unreachableCluster(t *testing.T) {
 	alone(t)
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func TestAClusterOutOfReach(t *testing.T) {
 	require.Contains(t, cluster.Explain(err), "cannot be reached")
 }
 
-func TestExitCodes(t *testing.T) {
+func TestExitCode(t *testing.T) {
 	t.Parallel()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -103,7 +103,7 @@ func TestExitCodes(t *testing.T) {
 	require.Equal(t, exitEnded, exitCode(t.Context(), fmt.Errorf("%w: the namespace is gone", worker.ErrEnded)))
 }
 
-func TestTheDefaultTeam(t *testing.T) {
+func TestConfig_defaultTeam(t *testing.T) {
 	home := alone(t)
 	path := filepath.Join(home, "worker.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("providers: {p: {base_url: http://h/v1}}\nmax_concurrent_steps: 4\n"+
@@ -127,7 +127,7 @@ func TestTheDefaultTeam(t *testing.T) {
 	require.Equal(t, 2, cfg.MaxConcurrentSteps, "a flag comes before the file")
 }
 
-func TestNoServerIsLinkedIn(t *testing.T) {
+func TestBinary_linksNoServer(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	require.NoError(t, err)

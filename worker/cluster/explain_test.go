@@ -12,7 +12,7 @@ import (
 	"conclave/worker/cluster"
 )
 
-func TestErrorsOfTemporalAreSentences(t *testing.T) {
+func TestExplain(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		"list: the namespace x does not exist there; check --namespace": fmt.Errorf("list: %w", serviceerror.NewNamespaceNotFound("x")),

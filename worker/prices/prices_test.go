@@ -57,7 +57,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestTheDefaultTeamHasAPrice(t *testing.T) {
+func TestFind_defaultTeamHasAPrice(t *testing.T) {
 	t.Parallel()
 	for _, a := range config.Default().Agents {
 		m, ok := Find(openai, a.Backend.Model)
@@ -66,8 +66,8 @@ func TestTheDefaultTeamHasAPrice(t *testing.T) {
 	}
 }
 
-// A price is never 0 and never plainly mistyped.
-func TestTheTable(t *testing.T) {
+// Prices are positive and plausible.
+func TestTable(t *testing.T) {
 	t.Parallel()
 	table, err := read(source)
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestTheTable(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestCost(t *testing.T) {
+func TestModel_Cost(t *testing.T) {
 	t.Parallel()
 	cached := 0.5
 	m := Model{

@@ -40,7 +40,7 @@ sandbox: {level: landlock, timeout_seconds: 60, memory_mb: 512, toolchains: [/op
 metrics_address: ""
 `
 
-func TestAWholeFile(t *testing.T) {
+func TestParse_wholeFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "worker.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(whole), 0o600))
@@ -86,9 +86,9 @@ func TestDefaults(t *testing.T) {
 	require.ErrorContains(t, err, "read the worker configuration")
 }
 
-// What is refused is in testdata/broken.txt: a line of === and a title, the text,
-// and after a line of >>> the messages. `go test -run Broken -update` writes them.
-func TestBrokenFilesAreRefusedWithEveryProblemAtItsPlace(t *testing.T) {
+// testdata/broken.txt has the refused files: a line of === and a title, the text, and
+// after a line of >>> the messages. `go test -run broken -update` writes them.
+func TestParse_brokenFileIsRefusedWithAllProblems(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/broken.txt"
 	data, err := os.ReadFile(file)
