@@ -1,4 +1,4 @@
-package worker_test
+package worker
 
 import (
 	"os"
@@ -9,14 +9,13 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/config"
-	"conclave/worker"
 	"conclave/worker/settings"
 )
 
 func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("SOME_API_KEY", "a-secret-that-is-long")
-	l, err := worker.OpenLocal(worker.Models{}, worker.NewTools(settings.Default()))
+	l, err := OpenLocal(Models{}, NewTools(settings.Default()))
 	require.NoError(t, err)
 	require.DirExists(t, l.Scratch())
 	p, err := l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.Offline}, Tools: config.Tools{Files: true}})

@@ -24,8 +24,8 @@ type asked struct {
 	body                map[string]any
 }
 
-// newAPI is an API server that votes for nobody and counts tokens, and what it
-// was asked last.
+// newAPI returns an API server that abstains and counts tokens, and the last request to
+// it.
 func newAPI(t *testing.T) (url string, last *asked) {
 	t.Helper()
 	last = &asked{}
