@@ -25,7 +25,7 @@ func TestTeams_RegisteredTeamIsFoundByEveryWorker(t *testing.T) {
 
 	info, err := os.Stat(filepath.Join(dir, name+".json"))
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it may say where models are")
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it may name addresses of models")
 
 	found, err := Teams{Dir: dir}.ByName(name)
 	require.NoError(t, err)
@@ -42,8 +42,8 @@ func TestTeams_NameCannotLeaveTheDirectory(t *testing.T) {
 	}
 }
 
-// The copy of the configuration in the session's directory is somebody else's
-// word: it must be what the session began with, and can only name providers.
+// The stored copy of a configuration is untrusted: it must have the recorded hash, and
+// may only name providers.
 func TestTeams_StoredConfigurationIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())

@@ -11,7 +11,7 @@ import (
 
 // Wasted replies and refusals are kept in the journal, but an attempt that ends with
 // one is counted as one without progress.
-func TestAttempt_WastedRepliesAndRefusalsAreNoProgress(t *testing.T) {
+func TestAttempt_wastedRepliesAndRefusalsAreNoProgress(t *testing.T) {
 	t.Parallel()
 	for kind, counted := range map[loop.EntryKind]bool{
 		loop.Opening: false, loop.Reply: false, loop.Results: false, loop.Rejection: false, loop.Compacted: false,

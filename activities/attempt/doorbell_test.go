@@ -15,8 +15,8 @@ import (
 	"conclave/engine/step"
 )
 
-// asActivity gives do what an activity's context holds, and none of its timers,
-// which are of another bubble than those of a test's.
+// asActivity calls do with an activity's context, without its timers, which do not
+// belong to the test's synctest bubble.
 func asActivity(t *testing.T, do func(ctx context.Context)) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -29,17 +29,16 @@ func asActivity(t *testing.T, do func(ctx context.Context)) {
 	require.NoError(t, err)
 }
 
-// Before an action counts the step looks once more: what was heard a moment ago
-// will not do.
-func TestDoorbell_AskedAtEverySafePoint(t *testing.T) {
+// Before an action counts, the step reads the doorbell again; no answer is cached.
+func TestDoorbell_isReadAtEverySafePoint(t *testing.T) {
 	t.Parallel()
 	asActivity(t, func(ctx context.Context) {
-		asked := 0
+		reads := 0
 		d := &doorbell{workflow: workflow.Execution{ID: "w", RunID: "r"}, read: func(_ context.Context, id, run string) (step.Bell, error) {
 			require.Equal(t, "w", id)
 			require.Equal(t, "r", run, "a reset's run has another bell")
-			asked++
-			return step.Bell{Epoch: asked, Directive: step.Pausing}, nil
+			reads++
+			return step.Bell{Epoch: reads, Directive: step.Pausing}, nil
 		}}
 		for n := range 3 {
 			bell, err := d.look(ctx)
@@ -47,12 +46,12 @@ func TestDoorbell_AskedAtEverySafePoint(t *testing.T) {
 			require.Equal(t, n+1, bell.Epoch)
 		}
 		require.True(t, (&Attempt{Look: d.look}).pausing(ctx))
-		require.Equal(t, 4, asked)
+		require.Equal(t, 4, reads)
 	})
 }
 
-// A doorbell that is not heard means that nothing is new.
-func TestDoorbell_SilenceIsNoNews(t *testing.T) {
+// A doorbell that cannot be read means that nothing is new.
+func TestDoorbell_keepsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	asActivity(t, func(ctx context.Context) {
 		synctest.Test(t, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestDoorbell_SilenceIsNoNews(t *testing.T) {
 
 			answer = func(context.Context) (step.Bell, error) { return step.Bell{}, errors.New("refused") }
 			epoch, _ = look()
-			require.Equal(t, 7, epoch, "what was heard stays so")
+			require.Equal(t, 7, epoch, "the last answer stays")
 
 			answer = func(ctx context.Context) (step.Bell, error) {
 				<-ctx.Done()

@@ -16,7 +16,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Every error of a step has one class, however deeply it is wrapped.
+// The class of an error does not depend on its wrapping.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	model := func(kind llm.Kind, after time.Duration) error {

@@ -12,10 +12,11 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 )
 
-// beating runs a heart whose reports are answered by answer, until its context
-// ends, and returns the cause and after how long it ended.
+// beating runs a heart whose reports get answers from answer, until its context ends,
+// and returns the cause and the time until then.
 func beating(t *testing.T, stop <-chan struct{}, answer func(n int) error) (cause error, after time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -30,9 +31,9 @@ func beating(t *testing.T, stop <-chan struct{}, answer func(n int) error) (caus
 	return context.Cause(ctx), time.Since(began)
 }
 
-// An attempt that the server does not hear ends itself before the server may
-// have started another one.
-func TestHeart_UnheardAttemptFencesItself(t *testing.T) {
+// An attempt without acknowledged heartbeats ends itself before the server may have
+// started another one.
+func TestHeart_unacknowledgedAttemptFencesItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		away := errors.New("connection refused")
@@ -43,13 +44,13 @@ func TestHeart_UnheardAttemptFencesItself(t *testing.T) {
 			return away
 		})
 		require.ErrorIs(t, cause, errFenced)
-		const heard = 2 * heartbeatInterval // the third report
-		require.Greater(t, after, heard+fenceAfter-heartbeatInterval)
-		require.Less(t, after, heard+HeartbeatTimeout, "the server would have given up by then")
+		const acked = 2 * heartbeatInterval // the third report
+		require.Greater(t, after, acked+fenceAfter-heartbeatInterval)
+		require.Less(t, after, acked+HeartbeatTimeout, "the server would have given up by then")
 	})
 }
 
-func TestHeart_ShortSilenceIsForgiven(t *testing.T) {
+func TestHeart_toleratesAShortSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
@@ -60,12 +61,12 @@ func TestHeart_ShortSilenceIsForgiven(t *testing.T) {
 			}
 			return errors.New("a blip")
 		})
-		require.ErrorIs(t, cause, errStopped, "it lives until the worker stops")
+		require.ErrorIs(t, cause, errStopped, "it beats until the worker stops")
 	})
 }
 
-// A server that accepts and never answers is as silent as one that is away.
-func TestHeart_StalledServerFences(t *testing.T) {
+// A server that accepts requests but never answers counts as silent.
+func TestHeart_stalledServerFences(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -79,7 +80,7 @@ func TestHeart_StalledServerFences(t *testing.T) {
 	})
 }
 
-func TestHeart_ServerEndsTheAttempt(t *testing.T) {
+func TestHeart_serverEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ answer, cause error }{
 		"cancelled": {temporal.NewCanceledError(), context.Canceled},
@@ -103,9 +104,9 @@ func TestHeart_ServerEndsTheAttempt(t *testing.T) {
 	}
 }
 
-// What the next attempt must know is in the first report already: an attempt
-// that is killed counts.
-func TestHeart_ReportsVitals(t *testing.T) {
+// The first report has the details for the next attempt, so that a killed attempt
+// counts.
+func TestHeart_reportsDetailsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var reported atomic.Int64
@@ -122,9 +123,8 @@ func TestHeart_ReportsVitals(t *testing.T) {
 	})
 }
 
-// The reason for waiting is in the heartbeat details while a step waits, and gone
-// afterwards.
-func TestHeart_ReportsTheReasonForWaiting(t *testing.T) {
+// The reason for waiting is in the heartbeat details only while the step waits.
+func TestWaiting_isInTheHeartbeatDetails(t *testing.T) {
 	t.Parallel()
 	h := newHeart(details{}, nil, nil)
 	ctx := context.WithValue(t.Context(), heartKey{}, h)
@@ -136,9 +136,22 @@ func TestHeart_ReportsTheReasonForWaiting(t *testing.T) {
 	Waiting(t.Context(), "outside of a step")()
 }
 
-// A process that was stopped goes on before its ticker has fired: whoever asks
-// is told at once.
-func TestHeart_AsksTheClock(t *testing.T) {
+// The reason for which an earlier attempt waited is not this one's.
+func TestPrevious_dropsTheReasonForWaiting(t *testing.T) {
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetHeartbeatDetails(details{Fruitless: 2, Waiting: "rate limited"})
+	env.RegisterActivityWithOptions(func(ctx context.Context) error {
+		require.Equal(t, details{Fruitless: 2}, previous(ctx))
+		return nil
+	}, activity.RegisterOptions{Name: "do"})
+	_, err := env.ExecuteActivity("do")
+	require.NoError(t, err)
+}
+
+// After a suspension the process runs before its ticker fires, so alive reads the clock.
+func TestHeart_aliveReadsTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -149,7 +162,7 @@ func TestHeart_AsksTheClock(t *testing.T) {
 		require.NoError(t, h.alive())
 		require.NoError(t, h.report(ctx))
 		time.Sleep(fenceAfter)
-		require.NoError(t, h.alive(), "it was heard in between")
+		require.NoError(t, h.alive(), "a report was acknowledged in between")
 		time.Sleep(time.Nanosecond)
 		require.NoError(t, ctx.Err())
 		require.ErrorIs(t, h.alive(), errFenced)
@@ -158,9 +171,9 @@ func TestHeart_AsksTheClock(t *testing.T) {
 	})
 }
 
-// An acknowledgment says that the server had heard the attempt when it was
-// asked. It may be read much later: after a stop, the answer is still there.
-func TestHeart_AcknowledgmentCountsFromItsReport(t *testing.T) {
+// An acknowledgment proves only that the server had the report when it was sent: after
+// a suspension it may be read much later.
+func TestHeart_acknowledgmentCountsFromItsReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -174,7 +187,7 @@ func TestHeart_AcknowledgmentCountsFromItsReport(t *testing.T) {
 	})
 }
 
-func TestHeart_RefusalIsNoAcknowledgment(t *testing.T) {
+func TestHeart_refusalIsNoAcknowledgment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())

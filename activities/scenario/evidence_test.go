@@ -23,7 +23,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// newRecorder is record_evidence of step 02 of a run, on an empty workspace.
+// newRecorder returns record_evidence of step 02 of a run, with an empty workspace.
 func newRecorder(t *testing.T, secrets ...string) (r recorder, say func(map[string]any) string) {
 	t.Helper()
 	store, err := artifact.NewDir(t.TempDir())
@@ -60,7 +60,7 @@ func (r recorder) kept(t *testing.T, file string) string {
 	return string(body)
 }
 
-func TestEvidence_OfFilesAndText(t *testing.T) {
+func TestEvidence_filesAndText(t *testing.T) {
 	t.Parallel()
 	r, say := newRecorder(t)
 	require.NoError(t, os.WriteFile(filepath.Join(r.workspace, "shot.png"), picture(t), 0o600))
@@ -83,8 +83,8 @@ func TestEvidence_OfFilesAndText(t *testing.T) {
 	}, evidence)
 }
 
-// Everything that is refused, and in words for the agent. Nothing is kept of it.
-func TestEvidence_Refusals(t *testing.T) {
+// Refusals name the reason to the agent and store nothing.
+func TestEvidence_refusals(t *testing.T) {
 	t.Parallel()
 	r, say := newRecorder(t, "hunter2")
 	outside := filepath.Join(t.TempDir(), "secret.txt")
@@ -129,7 +129,7 @@ func TestEvidence_Refusals(t *testing.T) {
 }
 
 // "same name+type again replaces, other type refused"
-func TestEvidence_NamesAreTakenOnce(t *testing.T) {
+func TestEvidence_nameBelongsToOneType(t *testing.T) {
 	t.Parallel()
 	r, say := newRecorder(t)
 	for _, text := range []string{"first", "second"} {
@@ -147,7 +147,7 @@ func TestEvidence_NamesAreTakenOnce(t *testing.T) {
 	require.Contains(t, say(map[string]any{"name": "log", "type": "stdout", "data": "x"}), "recorded", "what is there can be replaced")
 }
 
-func TestEvidence_HasNoCredentials(t *testing.T) {
+func TestEvidence_hasNoCredentials(t *testing.T) {
 	t.Parallel()
 	r, say := newRecorder(t, `pa"ss`, "12345")
 	require.Contains(t, say(map[string]any{"name": "a", "type": "html_snapshot", "data": `<input value='pa"ss'>`}), "recorded")
@@ -167,8 +167,8 @@ func TestEvidence_HasNoCredentials(t *testing.T) {
 	require.Equal(t, "it is [redacted]", r.kept(t, "d.txt"))
 }
 
-// What is there without a description, or described by another name, is no evidence.
-func TestEvidence_IsWhatIsDescribed(t *testing.T) {
+// A file without a description, or with one by another name, does not count.
+func TestEvidence_needsItsDescription(t *testing.T) {
 	t.Parallel()
 	r, _ := newRecorder(t)
 	put := func(name, body string) {

@@ -95,9 +95,9 @@ func (f *floor) try(in StepInput) (StepResult, error) {
 	return result, err
 }
 
-// The time of a step runs from when its first attempt began, and what is over is
-// not tried again; but what was committed in time is found, however late.
-func TestRunScenarioStep_TimeIsOver(t *testing.T) {
+// The time of a step counts from the beginning of its first attempt, and a late attempt
+// is final; but it still finds an action that was committed in time.
+func TestRunScenarioStep_timeIsOver(t *testing.T) {
 	t.Parallel()
 	f, in := newFloor(t)
 	f.SetHeartbeatDetails(heartbeatDetails{Began: time.Now().Add(-time.Hour)})
@@ -116,8 +116,8 @@ func TestRunScenarioStep_TimeIsOver(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-// Attempts that die without a word end the step.
-func TestRunScenarioStep_AttemptsThatDied(t *testing.T) {
+// Attempts that die silently end the step.
+func TestRunScenarioStep_deadAttempts(t *testing.T) {
 	t.Parallel()
 	f, in := newFloor(t)
 	f.SetHeartbeatDetails(heartbeatDetails{Fruitless: 3, Began: time.Now()})
@@ -127,8 +127,8 @@ func TestRunScenarioStep_AttemptsThatDied(t *testing.T) {
 	require.Equal(t, activities.NoProgress, failed.Type())
 }
 
-// A run that has begun is on record, before its first step is.
-func TestPrepareScenario_WritesThatItRuns(t *testing.T) {
+// result.json of a running run exists before its first step.
+func TestPrepareScenario_writesTheFirstResult(t *testing.T) {
 	t.Parallel()
 	before := artifact.Timestamp(time.Now())
 	f, _ := newFloor(t)
@@ -141,9 +141,8 @@ func TestPrepareScenario_WritesThatItRuns(t *testing.T) {
 	require.Equal(t, []scenario.Result{}, r.Steps)
 }
 
-// A prd.md that was put into the store before the start has to be there, and the
-// same: a run is of what its starter saw.
-func TestPrepareScenario_FindsThePRDThatWasStored(t *testing.T) {
+// A prd.md that was stored before the start must exist and have the given hash.
+func TestPrepareScenario_findsTheStoredPRD(t *testing.T) {
 	t.Parallel()
 	const prd = "## Base URL\nhttp://127.0.0.1:8080\n"
 	for name, tt := range map[string]struct {
@@ -177,9 +176,9 @@ func TestPrepareScenario_FindsThePRDThatWasStored(t *testing.T) {
 	}
 }
 
-// PrepareScenario and RecordScenario can be repeated, and change nothing of a run
-// that belongs to another workflow by now.
-func TestScenario_CanBeRepeated(t *testing.T) {
+// PrepareScenario and RecordScenario can be repeated, and do not change a run that
+// belongs to another workflow.
+func TestScenario_canBeRepeated(t *testing.T) {
 	t.Parallel()
 	f, in := newFloor(t)
 	f.RegisterBookkeeping(f.TestActivityEnvironment)

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/coordination"
 )
 
-func TestCoordinationConfig_Defaults(t *testing.T) {
+func TestCoordinationConfig_defaults(t *testing.T) {
 	t.Parallel()
 	lead := 2
 	require.Equal(t, coordination.Config{
@@ -27,7 +27,7 @@ func TestCoordinationConfig_Defaults(t *testing.T) {
 	}, coordinationConfig(config.Default()))
 }
 
-func TestCoordinationConfig_Keys(t *testing.T) {
+func TestCoordinationConfig_keys(t *testing.T) {
 	t.Parallel()
 	yes, three, usd, presenter := true, 3, 1.5, "agent_b"
 	for name, tt := range map[string]struct {
@@ -66,7 +66,7 @@ func TestCoordinationConfig_Keys(t *testing.T) {
 				require.True(t, c.BeforeChecklist)
 			},
 		},
-		"a window before a checklist that is none": {
+		"a window without checklists": {
 			func(o *config.Orchestrator) {
 				o.DeferPeerUpdatesUntilRestart, o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit = true, &yes
 			},

@@ -24,9 +24,9 @@ func (f *floor) prepare(in PrepareInput) (Prepared, error) {
 	return p, err
 }
 
-// The protocol is frozen in the result: neither a workflow nor a worker plays
-// rules that it does not know.
-func TestPrepare_EchoesTheProtocol(t *testing.T) {
+// The result fixes the protocol: the newest version that both the workflow and the
+// worker implement.
+func TestPrepare_fixesTheProtocol(t *testing.T) {
 	t.Parallel()
 	for asked, want := range map[int]int{0: 0, 1: 1, coordination.Protocol: coordination.Protocol, coordination.Protocol + 1: coordination.Protocol} {
 		p, err := newFloor(t).prepare(PrepareInput{Protocol: asked})
@@ -36,8 +36,8 @@ func TestPrepare_EchoesTheProtocol(t *testing.T) {
 	}
 }
 
-// A cost limit with a model of unknown price is a start-up error.
-func TestPrepare_CostLimitNeedsPrices(t *testing.T) {
+// A cost limit with a model of unknown price fails the session at its start.
+func TestPrepare_costLimitNeedsPrices(t *testing.T) {
 	t.Parallel()
 	limited := func(f *floor) {
 		usd := 2.0
@@ -63,12 +63,12 @@ func TestPrepare_CostLimitNeedsPrices(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = newFloor(t).prepare(PrepareInput{})
-	require.NoError(t, err, "without a limit nobody asks for prices")
+	require.NoError(t, err, "without a limit prices are not needed")
 }
 
-// What the tools of a team need and this worker lacks fails the session before
-// anything is paid for; a variable may be another worker's.
-func TestPrepare_RefusesWhatToolsLack(t *testing.T) {
+// A missing MCP server or sandbox fails the session before anything is paid for; a
+// missing variable may be another worker's.
+func TestPrepare_refusesMissingTools(t *testing.T) {
 	t.Parallel()
 	lack := func(kind string) error {
 		return &activities.LackError{Type: kind, Err: errors.New(kind + " is lacking")}

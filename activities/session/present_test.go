@@ -14,7 +14,7 @@ import (
 	"conclave/engine/team"
 )
 
-// stage is a session's directory with Present on it.
+// stage is a session's directory with the activity Present.
 type stage struct {
 	*testsuite.TestActivityEnvironment
 	t      *testing.T
@@ -34,7 +34,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// win commits an answer with files of the given content and presents it.
+// win commits an answer with files and presents it.
 func (s *stage) win(agent string, number int, text string, files map[string]string) {
 	s.t.Helper()
 	s.commit(agent, number, text, files)
@@ -90,9 +90,9 @@ func (s *stage) final() []string {
 	return keys
 }
 
-// A session that was reset may end differently: final/ holds its last answer,
-// never a mixture of two.
-func TestPresent_FinalIsOfOneAnswer(t *testing.T) {
+// A session that was reset may end differently: final/ holds only the files of its last
+// answer.
+func TestPresent_finalIsOfOneAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		winner string
@@ -123,7 +123,7 @@ func TestPresent_FinalIsOfOneAnswer(t *testing.T) {
 	}
 }
 
-func TestPresent_DirectoryWhereAFileWas(t *testing.T) {
+func TestPresent_directoryReplacesAFile(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.win("agent_a", 1, "One.", map[string]string{"a": "1"})
@@ -133,8 +133,7 @@ func TestPresent_DirectoryWhereAFileWas(t *testing.T) {
 	}, s.final())
 }
 
-// Presenting again is harmless: what belongs there is not taken away.
-func TestPresent_Again(t *testing.T) {
+func TestPresent_canBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.win("agent_a", 1, "One.", map[string]string{"a/b.txt": "1"})
@@ -144,9 +143,8 @@ func TestPresent_Again(t *testing.T) {
 	require.Equal(t, before, s.final())
 }
 
-// A presented answer is the final one, with the files that its commit has, and no
-// others.
-func TestPresent_PresentedAnswer(t *testing.T) {
+// A presented answer is final, with exactly the files of its commit.
+func TestPresent_presentedAnswerIsFinal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		presented map[string]string
@@ -178,7 +176,7 @@ func TestPresent_PresentedAnswer(t *testing.T) {
 }
 
 // In decomposition the presenter's answer is the winner's.
-func TestPresent_PresenterIsTheWinner(t *testing.T) {
+func TestPresent_presenterIsTheWinner(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.commit("agent_b", 4, "All of it.", nil)

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/team"
 )
 
-// books is a session's directory with Record on it.
+// books is a session's directory with the activity Record.
 type books struct {
 	*testsuite.TestActivityEnvironment
 	t     *testing.T
@@ -57,8 +57,8 @@ func event(seq int) coordination.Entry {
 	return coordination.Entry{Seq: seq, Kind: coordination.Kind("answer"), Text: "answered"}
 }
 
-// A Record whose completion was lost is repeated and changes nothing.
-func TestRecord_RepeatedChangesNothing(t *testing.T) {
+// A Record whose completion was lost is repeated without effect.
+func TestRecord_repetitionChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	in := RecordInput{
@@ -91,7 +91,7 @@ func TestRecord_RepeatedChangesNothing(t *testing.T) {
 
 // After a reset the new run's entries follow the old run's; nothing is
 // overwritten.
-func TestRecord_AnotherRunGoesOn(t *testing.T) {
+func TestRecord_anotherRunContinues(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	old := team.Entry{Run: "an-earlier-run", Accepted: accepted(1, "old")}
@@ -101,7 +101,7 @@ func TestRecord_AnotherRunGoesOn(t *testing.T) {
 	b.record(RecordInput{Entries: []coordination.Accepted{accepted(1, "new")}, Events: []coordination.Entry{event(2)}})
 	events, err := b.store.Get(t.Context(), "sessions/s1/events.jsonl")
 	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(string(events), "\n"), "what the reset undid is gone:\n%s", events)
+	require.Equal(t, 2, strings.Count(string(events), "\n"), "the events that the reset undid are gone:\n%s", events)
 	require.Equal(t, old, b.ledger(1))
 	require.Equal(t, "new", b.ledger(2).Agent)
 	require.Equal(t, 1, b.ledger(2).Seq, "its number in its own run")
@@ -110,9 +110,8 @@ func TestRecord_AnotherRunGoesOn(t *testing.T) {
 	require.False(t, there)
 }
 
-// What people say is written where running steps read it, before anything that
-// could hold them up.
-func TestRecord_MessagesAreWritten(t *testing.T) {
+// Human messages are written where running steps read them.
+func TestRecord_writesMessages(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	say := coordination.Accepted{Seq: 1, Agent: "agent_b", Action: coordination.Say, Message: 1, Text: "Be brief."}
@@ -130,8 +129,7 @@ func TestRecord_MessagesAreWritten(t *testing.T) {
 	require.True(t, there)
 }
 
-// When the session is over nothing of it goes on: its journals go.
-func TestRecordForgetsJournalsAtTheEnd(t *testing.T) {
+func TestRecord_deletesJournalsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	key := artifact.InBucket("s1").Journal("run-l1", 1)

@@ -53,7 +53,7 @@ type heartbeatDetails struct {
 	attempt.Failure
 }
 
-// floor is a session's directory with RunStep on it.
+// floor is a session's directory with the activities of steps.
 type floor struct {
 	*testsuite.TestActivityEnvironment
 	*Activities
@@ -111,7 +111,7 @@ func answering() coordination.Launch {
 	return coordination.Launch{Offered: []coordination.Action{coordination.NewAnswer}}
 }
 
-func TestRunStep_StopIsToldInShort(t *testing.T) {
+func TestRunStep_stop(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, calls("stop", map[string]string{"status": "blocked", "summary": "No data."}))
 	f.team.Orchestrator.CoordinationMode = coordination.Decomposition
@@ -128,7 +128,7 @@ func TestRunStep_StopIsToldInShort(t *testing.T) {
 	require.Equal(t, StepResult{Token: result.Token, Step: 1, Outcome: team.Outcome{Action: coordination.Stop, Status: coordination.Blocked, Summary: "No data."}}, result)
 }
 
-func TestRunStep_HearsWhatIsSaid(t *testing.T) {
+func TestRunStep_readsHumanMessages(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, calls("new_answer", map[string]string{"content": "Because."}))
 	f.Bell = func(context.Context, string, string) (step.Bell, error) {
@@ -142,9 +142,9 @@ func TestRunStep_HearsWhatIsSaid(t *testing.T) {
 	require.Equal(t, 1, result.Heard)
 }
 
-// A step that ends itself without an action is no failure: what it cost is in
-// its result, its transcript is kept, and no last action is made of it.
-func TestRunStep_EndsItself(t *testing.T) {
+// A step that ends itself without an action is not a failure: its result has the cost,
+// and its transcript is kept, but last_action.json is not written.
+func TestRunStep_endsItself(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, calls("list_files", map[string]string{}))
 	l := answering()
@@ -159,9 +159,9 @@ func TestRunStep_EndsItself(t *testing.T) {
 	require.False(t, f.exists("agents/agent_a/last_action.json"))
 }
 
-// Pausing suspends a running step: it is no failure and no action. A step that is
-// cancelled for another reason tells its reader that it came to nothing.
-func TestRunStep_Suspended(t *testing.T) {
+// A pause suspends a running step, which is neither a failure nor an action. A step that
+// is cancelled for another reason writes last_action.json.
+func TestRunStep_cancelled(t *testing.T) {
 	t.Parallel()
 	for directive, tells := range map[step.Directive]bool{step.Pausing: false, step.Ending: true} {
 		t.Run(string(directive), func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestRunStep_Suspended(t *testing.T) {
 	}
 }
 
-func TestRunStep_FailureHasItsToken(t *testing.T) {
+func TestRunStep_failureHasItsToken(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, func(context.Context) (llm.Message, error) {
 		return llm.Message{}, &llm.Error{Kind: llm.AuthFailed, Message: "no"}
@@ -212,8 +212,8 @@ func TestRunStep_FailureHasItsToken(t *testing.T) {
 	require.Equal(t, claim.Token, detail.Token)
 }
 
-// An attempt that an operator holds has not failed to make progress.
-func TestRunStep_HeldAttemptsAreNotCounted(t *testing.T) {
+// An attempt that an operator paused is not counted as one without progress.
+func TestRunStep_pausedAttemptsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	thinking := make(chan struct{})
 	f := newFloor(t, func(ctx context.Context) (llm.Message, error) {
@@ -246,8 +246,8 @@ func TestRunStep_HeldAttemptsAreNotCounted(t *testing.T) {
 	require.Zero(t, reported[len(reported)-1].Fruitless)
 }
 
-// What this worker lacks another one may have: the step is not begun here.
-func TestRunStep_WaitsForAWorkerThatIsEquipped(t *testing.T) {
+// Another worker may have the missing tools: the step does not begin here.
+func TestRunStep_waitsForAnEquippedWorker(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{activities.NoServer, activities.NoSandbox} {
 		f := newFloor(t)
@@ -264,9 +264,8 @@ func TestRunStep_WaitsForAWorkerThatIsEquipped(t *testing.T) {
 	}
 }
 
-// An MCP server that does not start is tried again a few times, visibly, and then
-// the step fails.
-func TestRunStep_ToolsThatDoNotOpen(t *testing.T) {
+// If an MCP server does not start, the step is retried a few times and then fails.
+func TestRunStep_toolsThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	for earlier, final := range map[int]bool{0: false, 1: false, 2: true} {
 		f := newFloor(t)
@@ -283,13 +282,13 @@ func TestRunStep_ToolsThatDoNotOpen(t *testing.T) {
 	}
 }
 
-func TestMemberStep_HasTheModelsWindow(t *testing.T) {
+func TestMemberStep_hasTheModelsWindow(t *testing.T) {
 	t.Parallel()
 	run := &attempt.Attempt{Ports: step.Ports{Window: 8192}}
 	require.Equal(t, 8192, memberStep(run, StepInput{}, config.Default(), config.Agent{}, "Why?", nil).Window)
 }
 
-func TestMemberStep_ShellAloneHasAWorkspace(t *testing.T) {
+func TestMemberStep_shellAloneHasAWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		tools config.Tools
@@ -300,15 +299,15 @@ func TestMemberStep_ShellAloneHasAWorkspace(t *testing.T) {
 	}
 }
 
-// Attempts that die without a word have cost what their journal holds, although
-// no heartbeat told of it.
-func TestRunStep_CostOfAttemptsThatDied(t *testing.T) {
+// The cost of attempts that died silently is in their journal, even if no heartbeat
+// reported it.
+func TestRunStep_costOfDeadAttempts(t *testing.T) {
 	t.Parallel()
 	broken := &llm.Error{Kind: llm.Network, Message: "cut off"}
 	f := newFloor(t, calls("list_files", map[string]string{}),
 		func(context.Context) (llm.Message, error) { return llm.Message{}, broken })
 	_, err := f.run(answering())
-	require.ErrorContains(t, err, "cut off", "it would be tried again")
+	require.ErrorContains(t, err, "cut off", "it would be retried")
 
 	f.SetHeartbeatDetails(heartbeatDetails{Fruitless: 3, Failure: attempt.Failure{Step: 1}})
 	_, err = f.run(answering())
@@ -317,7 +316,7 @@ func TestRunStep_CostOfAttemptsThatDied(t *testing.T) {
 	require.Equal(t, activities.NoProgress, failed.Type())
 	var detail attempt.Failure
 	require.NoError(t, failed.Details(&detail))
-	require.Equal(t, llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2}, detail.Usage, "the reply that was of no use, too")
+	require.Equal(t, llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2}, detail.Usage, "including the wasted reply")
 	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), f.store, "sessions/s1/agents/agent_a/last_action.json")
 	require.NoError(t, err)
 	require.Equal(t, detail.Usage, last.Cost)
