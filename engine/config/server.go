@@ -1,13 +1,14 @@
 package config
 
 import (
-	"conclave/engine/redact"
 	"maps"
 	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"conclave/engine/redact"
 )
 
 // MCPServer names an MCP server or, with more than Name set, defines one.
