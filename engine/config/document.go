@@ -212,8 +212,8 @@ func (r *reader) document(data []byte) (*node, error) {
 
 // unprintable reports whether YAML forbids a character.
 func unprintable(c rune) bool {
-	switch {
-	case c == '\t', c == '\n', c == '\r', c == '\u0085', c == '\ufeff':
+	switch c {
+	case '\t', '\n', '\r', '\u0085', '\ufeff':
 		return false
 	}
 	return c < 0x20 || c >= 0x7f && c < 0xa0 || c == 0xfffe || c == 0xffff

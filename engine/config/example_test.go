@@ -30,13 +30,13 @@ func ExampleParse_problems() {
 	_, err := config.Parse("team.yaml", []byte(`
 agents:
   - id: agent_a
-    backend: {modle: gpt-5.2}
+    backend: {model_name: gpt-5.2}
 orchestrator:
   pacing: round
 `), config.Local)
 	fmt.Println(err)
 	// Output:
 	// team.yaml:4:14: agents[0].backend.model: missing; name the model as the server knows it, such as gpt-5.2
-	// team.yaml:4:15: agents[0].backend.modle: unknown key; did you mean model?
+	// team.yaml:4:15: agents[0].backend.model_name: unknown key; did you mean model?
 	// team.yaml:6:11: orchestrator.pacing: unknown value "round"; did you mean rounds? valid: rounds, continuous
 }
