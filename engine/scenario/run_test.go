@@ -58,7 +58,7 @@ func TestFold(t *testing.T) {
 	for range 10 {
 		rand.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
 		s := scenario.Fold(runs)
-		require.Equal(t, 3, s.TotalRuns, "one goes on still")
+		require.Equal(t, 3, s.TotalRuns, "one is running")
 		require.Equal(t, []int{1, 1, 1}, []int{s.PassCount, s.FailCount, s.CancelledCount})
 		require.Equal(t, int64(151), s.AvgDurationMS)
 		require.Equal(t, scenario.Cancelled, *s.LastResult, "within a second numbers tell")

@@ -121,7 +121,7 @@ func TestCancel(t *testing.T) {
 	s.Step(scenario.Suspended{Launch: id, Usage: usage})
 	expect(t, s, "record, done cancelled")
 	require.Equal(t, "pass cancelled skipped", statuses(s))
-	require.Equal(t, int64(1), s.Results[1].Cost.ModelCalls, "what it spent until then is its own")
+	require.Equal(t, int64(1), s.Results[1].Cost.ModelCalls, "the usage until the cancel counts")
 	require.ErrorContains(t, s.Refuse(scenario.Pause{}), "over")
 }
 

@@ -12,10 +12,10 @@ import (
 	"conclave/engine/scenario"
 )
 
-// ErrNoRun says that the store has no such run.
+// ErrNoRun reports that the store does not have the run.
 var ErrNoRun = errors.New("the store has no such run")
 
-// Copy brings one run from the store, again and again while it goes on.
+// Copy mirrors one run of the store while it goes on.
 type Copy struct {
 	project *Project
 	store   artifact.Store
@@ -23,11 +23,11 @@ type Copy struct {
 	slug    string
 	id      string
 
-	said  string          // the result.json that was copied last
-	whole map[string]bool // steps whose files are all here
+	last  string          // the newest copied result.json
+	whole map[string]bool // steps with all files copied
 }
 
-// Copy copies the run of the scenario from the store, when it is told to.
+// Copy returns a mirror of a scenario's run; Update copies.
 func (p *Project) Copy(store artifact.Store, slug, id string) (*Copy, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return nil, err
@@ -36,9 +36,8 @@ func (p *Project) Copy(store artifact.Store, slug, id string) (*Copy, error) {
 	return &Copy{project: p, store: store, prefix: prefix, slug: slug, id: id, whole: map[string]bool{}}, nil
 }
 
-// Update copies what is new: the files of the steps that have ended since the last
-// time, then the result that names them. It returns the result as the store has it,
-// and ErrNoRun if there is none.
+// Update copies the files of the steps that ended since the last call, then the
+// result that names them. It returns the result, or ErrNoRun.
 func (c *Copy) Update(ctx context.Context) ([]byte, error) {
 	data, err := c.store.Get(ctx, c.prefix+resultFile)
 	if errors.Is(err, artifact.ErrNotFound) {
@@ -51,7 +50,7 @@ func (c *Copy) Update(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.store.URL(c.prefix+resultFile), err)
 	}
-	if string(data) == c.said {
+	if string(data) == c.last {
 		return data, nil
 	}
 	for _, s := range run.Steps {
@@ -61,60 +60,59 @@ func (c *Copy) Update(ctx context.Context) ([]byte, error) {
 		if err := c.step(ctx, s.ID); err != nil {
 			return data, err
 		}
-		// A run that goes on later makes a step anew that did not pass.
+		// A resumed run repeats a step that did not pass.
 		c.whole[s.ID] = s.Status == scenario.Pass
 	}
 	if err := c.project.writeBytes(name(c.slug, "runs", c.id, resultFile), data); err != nil {
 		return data, err
 	}
-	c.said = string(data)
+	c.last = string(data)
 	return data, nil
 }
 
-// brought are the files of a step that people look at: its evidence, and what
-// happened in it.
-var brought = regexp.MustCompile(`^(evidence/[A-Za-z0-9][A-Za-z0-9._-]*|(launch-[0-9]+/)?transcript\.jsonl)$`)
+// copied matches the files of a step for people: evidence and transcripts.
+var copied = regexp.MustCompile(`^(evidence/[A-Za-z0-9][A-Za-z0-9._-]*|(launch-[0-9]+/)?transcript\.jsonl)$`)
 
-// stepIDs are what a step's folder may be called after.
-var stepIDs = regexp.MustCompile(`^[0-9]{2}$`)
+// stepID matches the ids of steps, which name folders.
+var stepID = regexp.MustCompile(`^[0-9]{2}$`)
 
-// step copies the files of a step. Evidence that the store does not have any more is
-// that of a verdict that was made anew: it is removed here, too.
+// step copies the files of a step, and removes evidence that the store no longer has:
+// it belongs to an earlier verdict.
 func (c *Copy) step(ctx context.Context, id string) error {
-	if !stepIDs.MatchString(id) {
-		return fmt.Errorf("the result of run %s names the step %.40q, which is no id", c.id, id)
+	if !stepID.MatchString(id) {
+		return fmt.Errorf("the result of run %s names the step %.40q, which is not an id", c.id, id)
 	}
 	folder := "step-" + id + "/"
-	there := map[string]bool{}
+	stored := map[string]bool{}
 	for key, err := range c.store.List(ctx, c.prefix+folder) {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", c.store.URL(c.prefix+folder), err)
 		}
 		file := strings.TrimPrefix(key, c.prefix+folder)
-		if !brought.MatchString(file) {
+		if !copied.MatchString(file) {
 			continue
 		}
-		there[file] = true
+		stored[file] = true
 		if err := c.file(ctx, key, name(c.slug, "runs", c.id, folder+file)); err != nil {
 			return err
 		}
 	}
-	return c.remove(folder, there)
+	return c.remove(folder, stored)
 }
 
-// remove removes the evidence of a step that is not there.
-func (c *Copy) remove(folder string, there map[string]bool) error {
+// remove removes the evidence of a step that is not stored.
+func (c *Copy) remove(folder string, stored map[string]bool) error {
 	entries, err := c.project.entries(name(c.slug, "runs", c.id, folder+"evidence"))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		file := "evidence/" + e.Name()
-		if !e.Type().IsRegular() || !brought.MatchString(file) || there[file] {
+		if !e.Type().IsRegular() || !copied.MatchString(file) || stored[file] {
 			continue
 		}
 		if err := c.project.root.Remove(name(c.slug, "runs", c.id, folder+file)); err != nil {
-			return fmt.Errorf("remove %s, which is no evidence any more: %w", c.project.Path(c.slug, "runs", c.id, folder+file), unpathed(err))
+			return fmt.Errorf("remove %s, which is no longer evidence: %w", c.project.Path(c.slug, "runs", c.id, folder+file), unpathed(err))
 		}
 	}
 	return nil
@@ -123,7 +121,7 @@ func (c *Copy) remove(folder string, there map[string]bool) error {
 func (c *Copy) file(ctx context.Context, key, file string) error {
 	body, err := c.store.Open(ctx, key)
 	if errors.Is(err, artifact.ErrNotFound) {
-		return nil // removed since it was listed
+		return nil // removed after it was listed
 	}
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", c.store.URL(key), err)

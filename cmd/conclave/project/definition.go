@@ -13,15 +13,15 @@ import (
 	"conclave/engine/scenario"
 )
 
-// Definition is a scenario as it is in its folder.
+// Definition is a scenario in its folder.
 type Definition struct {
 	Plan  scenario.Plan
 	Tags  []string
 	Files map[string]string // of steps, by name
-	PRD   string            // prd.md of the project; empty if there is none
+	PRD   string            // prd.md of the project; empty if missing
 }
 
-// Load reads a scenario with everything that a run of it takes.
+// Load reads a scenario with its files and prd.md, and checks its credentials.
 func (p *Project) Load(slug string) (Definition, error) {
 	d, err := p.Describe(slug)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Project) Load(slug string) (Definition, error) {
 			return d, fmt.Errorf("step %s of scenario %s: %w", s.ID, slug, err)
 		}
 		if strings.TrimSpace(content) == "" {
-			return d, fmt.Errorf("step %s of scenario %s: %s is empty; say in it what to do", s.ID, slug, p.Path(slug, "steps", s.File))
+			return d, fmt.Errorf("step %s of scenario %s: %s is empty; describe its actions there", s.ID, slug, p.Path(slug, "steps", s.File))
 		}
 		d.Files[s.File] = content
 		if _, err := scenario.AsksForCredentials(content); err != nil {
@@ -83,7 +83,7 @@ func (p *Project) Describe(slug string) (Definition, error) {
 	return d, nil
 }
 
-// unknown says that there is no such scenario, and which there are.
+// unknown returns the error for a missing scenario, with the existing ones.
 func (p *Project) unknown(slug string) error {
 	slugs, err := p.Slugs()
 	switch {
@@ -103,16 +103,15 @@ func (p *Project) text(file string) (string, error) {
 	return string(data), err
 }
 
-// Saved is what became of a definition.
+// Saved is the effect of Save.
 type Saved struct {
-	New     bool     // there was none before
-	Files   []string // that were written, absolute
-	Removed []string // step files that no step has any more
+	New     bool     // the scenario did not exist
+	Files   []string // written ones, absolute
+	Removed []string // files of removed steps
 }
 
-// Save writes a scenario's definition. Of one that is there it replaces steps and
-// title; what else its meta.yaml says, its statistics and its runs stay. Nil tags
-// leave those that it has.
+// Save writes a scenario's definition. It keeps the statistics, the runs and other
+// keys of an existing one, and its tags if tags is nil.
 func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []string) (Saved, error) {
 	var s Saved
 	if err := plan.Check(); err != nil {
@@ -143,7 +142,7 @@ func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []strin
 		}
 		s.Files = append(s.Files, p.Path(plan.Slug, "steps", step.File))
 	}
-	// From here on the scenario is the new one.
+	// meta.yaml makes the new definition valid.
 	if err := p.writeBytes(file, after); err != nil {
 		return s, err
 	}
@@ -152,7 +151,7 @@ func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []strin
 	return s, err
 }
 
-// removeOrphans removes files that are named like those of steps and are none's.
+// removeOrphans removes the files of steps that the plan no longer has.
 func (p *Project) removeOrphans(plan scenario.Plan) ([]string, error) {
 	entries, err := p.entries(name(plan.Slug, "steps"))
 	if err != nil {
@@ -160,8 +159,8 @@ func (p *Project) removeOrphans(plan scenario.Plan) ([]string, error) {
 	}
 	var removed []string
 	for _, e := range entries {
-		mine := slices.ContainsFunc(plan.Steps, func(s scenario.StepRef) bool { return s.File == e.Name() })
-		if mine || !e.Type().IsRegular() || !scenario.IsStepFile(e.Name()) {
+		planned := slices.ContainsFunc(plan.Steps, func(s scenario.StepRef) bool { return s.File == e.Name() })
+		if planned || !e.Type().IsRegular() || !scenario.IsStepFile(e.Name()) {
 			continue
 		}
 		if err := p.root.Remove(name(plan.Slug, "steps", e.Name())); err != nil {
@@ -171,4 +170,37 @@ func (p *Project) removeOrphans(plan scenario.Plan) ([]string, error) {
 	}
 	slices.Sort(removed)
 	return removed, nil
+}
+
+// Unfilled is the address in the template of prd.md.
+const Unfilled = "http://HOST:PORT"
+
+const prdTemplate = `# Project
+
+Every step reads the sections Application Type, Base URL and Tech Stack. A step whose file begins with the lines
+"---", "credentials: true" and "---" also reads Credentials: lines such as "- password: hunter2", of which no value
+appears in results. Other sections are for people.
+
+## Application Type
+
+web
+
+## Base URL
+
+` + Unfilled + `
+
+## Tech Stack
+
+## Credentials
+`
+
+// PRD returns the absolute path of prd.md.
+func (p *Project) PRD() string { return filepath.Join(p.dir, prdFile) }
+
+// Template writes a prd.md to fill in, unless there is one.
+func (p *Project) Template() (written bool, err error) {
+	if _, err := p.root.Lstat(prdFile); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return true, p.writeBytes(prdFile, []byte(prdTemplate))
 }

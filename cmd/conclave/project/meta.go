@@ -10,7 +10,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// meta is a scenario's meta.yaml, as far as it is read.
+// meta is the part of meta.yaml that is read.
 type meta struct {
 	Slug  string             `yaml:"slug"`
 	Title string             `yaml:"title"`
@@ -18,28 +18,25 @@ type meta struct {
 	Tags  []string           `yaml:"tags"`
 }
 
-// readMeta reads a meta.yaml. What has the wrong shape is told in words of the file,
-// not of this program.
+// readMeta reads a meta.yaml. Its errors describe the file instead of Go types.
 func readMeta(data []byte) (meta, error) {
 	var m meta
 	err := yaml.Unmarshal(data, &m)
-	var shape *yaml.LoadErrors
-	if errors.As(err, &shape) && len(shape.Errors) > 0 {
-		err = fmt.Errorf(`line %d: what stands there does not belong there; the file takes title: TEXT, slug: TEXT, steps: [{id: "01", title: TEXT, file: 01-open.md}] and tags: [TEXT]`,
+	if shape, ok := errors.AsType[*yaml.LoadErrors](err); ok && len(shape.Errors) > 0 {
+		err = fmt.Errorf(`line %d: a value of the wrong type; the file takes title: TEXT, slug: TEXT, steps: [{id: "01", title: TEXT, file: 01-open.md}] and tags: [TEXT]`,
 			shape.Errors[0].Mark.Line)
 	}
 	return m, err
 }
 
-// field is a key of meta.yaml and what is to be its value.
+// field is a key of meta.yaml with its new value.
 type field struct {
 	key   string
 	value any
 }
 
-// edit sets fields of a meta.yaml and leaves all else as it stands, comments
-// included: its author may keep keys of their own there. Nothing stands for a new
-// file.
+// edit sets fields of a meta.yaml, empty for a new file, and keeps everything else:
+// comments and the author's own keys.
 func edit(data []byte, fields []field) ([]byte, error) {
 	var document yaml.Node
 	if len(bytes.TrimSpace(data)) > 0 {
@@ -52,7 +49,7 @@ func edit(data []byte, fields []field) ([]byte, error) {
 	}
 	top := document.Content[0]
 	if top.Kind != yaml.MappingNode {
-		return nil, errors.New("it is no mapping of keys to values")
+		return nil, errors.New("not a mapping of keys to values")
 	}
 	for _, f := range fields {
 		value := &yaml.Node{}

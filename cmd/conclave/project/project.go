@@ -1,10 +1,13 @@
 package project
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -23,7 +26,7 @@ type Project struct {
 	dir  string // absolute
 }
 
-// Open opens a directory that is there.
+// Open opens an existing directory.
 func Open(dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -39,7 +42,7 @@ func Open(dir string) (*Project, error) {
 	return &Project{root, abs}, nil
 }
 
-// Make opens a directory, and makes it if it is not there.
+// Make opens a directory, which it creates if missing.
 func Make(dir string) (*Project, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the project %s: %w", dir, err)
@@ -47,24 +50,23 @@ func Make(dir string) (*Project, error) {
 	return Open(dir)
 }
 
-// Close closes it.
-func (p *Project) Close() { _ = p.root.Close() } // nothing is written through it any more
+// Close releases the directory.
+func (p *Project) Close() { _ = p.root.Close() } // all writes are complete
 
-// Dir is the directory, absolute.
+// Dir returns the absolute path of the directory.
 func (p *Project) Dir() string { return p.dir }
 
-// Path is where something of a scenario is, for people and other programs.
+// Path returns the absolute path of a file in a scenario's folder.
 func (p *Project) Path(slug string, names ...string) string {
 	return filepath.Join(append([]string{p.dir, scenariosDir, slug}, names...)...)
 }
 
-// name is a path in a scenario's folder, relative to the directory.
+// name returns a path in a scenario's folder, relative to the project.
 func name(slug string, names ...string) string {
 	return filepath.ToSlash(filepath.Join(append([]string{scenariosDir, slug}, names...)...))
 }
 
-// Slugs are the scenarios there are, in byte order: the folders whose names are
-// slugs and that hold a meta.yaml.
+// Slugs lists the scenarios in byte order: folders named by a slug, with a meta.yaml.
 func (p *Project) Slugs() ([]string, error) {
 	entries, err := p.entries(scenariosDir)
 	if err != nil {
@@ -83,7 +85,7 @@ func (p *Project) Slugs() ([]string, error) {
 	return slugs, nil
 }
 
-// entries are those of a folder; none if there is no such folder.
+// entries lists a folder; a missing one is empty.
 func (p *Project) entries(folder string) ([]fs.DirEntry, error) {
 	f, err := p.root.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,4 +100,71 @@ func (p *Project) entries(folder string) ([]fs.DirEntry, error) {
 		return nil, fmt.Errorf("look into %s: %w", filepath.Join(p.dir, folder), err)
 	}
 	return entries, nil
+}
+
+// maxDocument bounds a file that is read whole, in bytes.
+const maxDocument = 1 << 20
+
+// read reads a regular file. It does not follow links.
+func (p *Project) read(file string) ([]byte, error) {
+	info, err := p.root.Lstat(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(p.dir, file), unpathed(err))
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read %s: not a regular file", filepath.Join(p.dir, file))
+	}
+	f, err := p.root.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(p.dir, file), unpathed(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(p.dir, file), err)
+	case len(data) > maxDocument:
+		return nil, fmt.Errorf("read %s: it has more than %d bytes", filepath.Join(p.dir, file), maxDocument)
+	}
+	return data, nil
+}
+
+// write replaces a file atomically.
+func (p *Project) write(file string, fill func(io.Writer) error) error {
+	err := p.root.MkdirAll(path.Dir(file), 0o755)
+	if err == nil {
+		err = p.replace(file, fill)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Join(p.dir, file), unpathed(err))
+	}
+	return nil
+}
+
+func (p *Project) replace(file string, fill func(io.Writer) error) error {
+	temp := path.Dir(file) + "/.tmp-" + rand.Text()
+	f, err := p.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.root.Remove(temp) }() // fails after the rename, which is fine
+	if err := errors.Join(fill(f), f.Close()); err != nil {
+		return err
+	}
+	return p.root.Rename(temp, file)
+}
+
+func (p *Project) writeBytes(file string, data []byte) error {
+	return p.write(file, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// unpathed returns the cause of an error that names a relative path.
+func unpathed(err error) error {
+	if at, ok := errors.AsType[*os.PathError](err); ok {
+		return at.Err
+	}
+	return err
 }

@@ -85,9 +85,9 @@ func TestSaveAndLoad(t *testing.T) {
 	require.Equal(t, "## Base URL\nhttp://x\n", d.PRD)
 }
 
-// An update replaces the definition; statistics, runs and what the author keeps in
-// meta.yaml stay, step files of no step go.
-func TestUpdate(t *testing.T) {
+// Saving again replaces the definition and removes files of removed steps; statistics,
+// runs and the author's own keys stay.
+func TestSave_again(t *testing.T) {
 	t.Parallel()
 	p := open(t, t.TempDir())
 	save(t, p, "buy", "Open", "Look", "Buy")
@@ -107,7 +107,7 @@ func TestUpdate(t *testing.T) {
 	require.NotContains(t, text, "03")
 }
 
-func TestDefinitionsThatCannotBeRun(t *testing.T) {
+func TestLoad_refuses(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	write(t, outside+"/secret.md", "a secret")
@@ -122,15 +122,15 @@ func TestDefinitionsThatCannotBeRun(t *testing.T) {
 		"another's slug":   {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "slug: sell\n") }, "of its folder"},
 		"no steps":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\n") }, "has 0 steps"},
 		"no YAML":          {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "steps: [\n") }, "meta.yaml"},
-		"a list":           {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "- 1\n") }, "meta.yaml: line 1: what stands there"},
-		"a number":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\nsteps: 7\n") }, "meta.yaml: line 2: what stands there"},
+		"a list":           {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "- 1\n") }, "meta.yaml: line 1: a value of the wrong type"},
+		"a number":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\nsteps: 7\n") }, "meta.yaml: line 2: a value of the wrong type"},
 		"a step elsewhere": {func(p *project.Project) {
 			write(t, p.Path("buy", "meta.yaml"), "steps: [{id: '01', title: x, file: ../../../prd.md}]\n")
 		}, "steps[0].file"},
 		"a link": {func(p *project.Project) {
 			require.NoError(t, os.Remove(p.Path("buy", "steps", "01-open.md")))
 			require.NoError(t, os.Symlink(outside+"/secret.md", p.Path("buy", "steps", "01-open.md")))
-		}, "no regular file"},
+		}, "not a regular file"},
 		"a linked folder": {func(p *project.Project) {
 			require.NoError(t, os.RemoveAll(p.Path("buy", "steps")))
 			require.NoError(t, os.Symlink(outside, p.Path("buy", "steps")))
@@ -149,8 +149,8 @@ func TestDefinitionsThatCannotBeRun(t *testing.T) {
 	}
 }
 
-// Runs that end at the same moment are all counted, whoever folds last.
-func TestParallelRunsLoseNothing(t *testing.T) {
+// Runs that end at the same moment are all counted.
+func TestFold_parallel(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	save(t, open(t, dir), "buy", "Open")
@@ -180,7 +180,7 @@ func TestParallelRunsLoseNothing(t *testing.T) {
 	}
 }
 
-func TestRunsThatAreNone(t *testing.T) {
+func TestRuns_reportsInvalid(t *testing.T) {
 	t.Parallel()
 	p := open(t, t.TempDir())
 	save(t, p, "buy", "Open")
@@ -205,8 +205,7 @@ func TestRunsThatAreNone(t *testing.T) {
 	require.NoDirExists(t, p.Path("buy", "runs", "gone"))
 }
 
-// After every step what the store has of it is here, and then the result that
-// names it.
+// A step's files are copied before the result that names them.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())
@@ -260,7 +259,7 @@ func TestCopy(t *testing.T) {
 
 	put("result.json", strings.Replace(result(t, run), `"id":"02"`, `"id":"../02"`, 1))
 	_, err = from.Update(t.Context())
-	require.ErrorContains(t, err, "no id")
+	require.ErrorContains(t, err, "not an id")
 	_, err = p.Copy(store, "../buy", "r1")
 	require.Error(t, err)
 	_, err = p.Copy(store, "buy", "../r1")

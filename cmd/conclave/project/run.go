@@ -17,8 +17,8 @@ import (
 
 const resultFile = "result.json"
 
-// Begin notes that a run is being started, so that it is known here whatever
-// happens to this process. It returns the result that it wrote.
+// Begin writes a result for a run before its start, so that a crash does not lose it,
+// and returns it.
 func (p *Project) Begin(slug, id string, at time.Time) ([]byte, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return nil, err
@@ -27,26 +27,25 @@ func (p *Project) Begin(slug, id string, at time.Time) ([]byte, error) {
 		RunID: id, Scenario: slug, Status: scenario.Running, StartedAt: at.UTC().Format(time.RFC3339), Steps: []scenario.Result{},
 	}, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("note run %s: %w", id, err)
+		return nil, fmt.Errorf("write the result of run %s: %w", id, err)
 	}
 	return data, p.writeBytes(name(slug, "runs", id, resultFile), append(data, '\n'))
 }
 
-// Note keeps a result that was not copied from the store, as of a run on a cluster
-// whose bucket is not known: its evidence is not here.
+// Note writes a result without its evidence: the bucket of a cluster may be unknown.
 func (p *Project) Note(slug, id string, document []byte) error {
 	if _, err := scenario.ParseRun(document, slug, id); err != nil {
-		return fmt.Errorf("note the result of run %s: %w", id, err)
+		return fmt.Errorf("write the result of run %s: %w", id, err)
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, document, "", "  "); err != nil {
-		return fmt.Errorf("note the result of run %s: %w", id, err)
+		return fmt.Errorf("write the result of run %s: %w", id, err)
 	}
 	b.WriteByte('\n')
 	return p.writeBytes(name(slug, "runs", id, resultFile), b.Bytes())
 }
 
-// Forget takes back the note of a run that was not started.
+// Forget removes the result of a run that was not started.
 func (p *Project) Forget(slug, id string) error {
 	folder := name(slug, "runs", id)
 	err := errors.Join(p.root.Remove(folder+"/"+resultFile), p.root.Remove(folder))
@@ -56,7 +55,7 @@ func (p *Project) Forget(slug, id string) error {
 	return nil
 }
 
-// UnknownRunError says that a scenario has no such run here.
+// UnknownRunError reports a run that the directory does not have.
 type UnknownRunError struct{ Slug, ID, Folder string }
 
 func (e *UnknownRunError) Error() string {
@@ -82,8 +81,7 @@ func (p *Project) Run(slug, id string) (scenario.Run, error) {
 	return r, nil
 }
 
-// Runs are the runs of a scenario, the newest first, and sentences about results
-// that are none.
+// Runs reads the runs of a scenario, the newest first, and reports invalid results.
 func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err error) {
 	entries, err := p.entries(name(slug, "runs"))
 	if err != nil {
@@ -106,12 +104,11 @@ func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err
 	return runs, problems, nil
 }
 
-// lockWait bounds how long another process may fold.
+// lockWait bounds the wait for another process that folds.
 const lockWait = 10 * time.Second
 
-// Fold makes the statistics of a scenario from the results in its folder, and
-// writes them to its meta.yaml. Processes do it one after the other: the last one
-// sees the results of all.
+// Fold computes a scenario's statistics from the results in its folder and writes
+// them to meta.yaml. Processes take turns, so the last one sees all results.
 func (p *Project) Fold(ctx context.Context, slug string) (scenario.Statistics, error) {
 	if err := p.root.MkdirAll(name(slug, "runs"), 0o755); err != nil {
 		return scenario.Statistics{}, fmt.Errorf("fold the statistics of scenario %s: %w", slug, err)

@@ -39,7 +39,7 @@ func TestScenarioUsage(t *testing.T) {
 		{"scenario create shop sell", "a scenario needs steps"},
 		{"scenario create shop sell --step Open", "a title and actions"},
 		{"scenario create shop sell --step a:b --from empty.md", "exclude each other"},
-		{"scenario create shop sell --from empty.md", "there is no step in it"},
+		{"scenario create shop sell --from empty.md", "the file has no step"},
 		{"scenario create shop sell --from latin.md", "not UTF-8"},
 		{"scenario create shop sell --from nowhere.md", "nowhere.md"},
 		{"scenario create shop sell --step a:LONG", "at most 65536"},

@@ -11,8 +11,8 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// suspended is a run in which main wrote a draft and called lint; with it come the
-// launch that goes on, and the messages of main.
+// suspended returns a run in which main wrote a draft and called lint, the launch that
+// continues main, and its messages.
 func suspended(t *testing.T) (*desk, pipeline.Launch, []llm.Message) {
 	t.Helper()
 	d := newDesk(t)
@@ -34,7 +34,7 @@ func suspended(t *testing.T) (*desk, pipeline.Launch, []llm.Message) {
 
 // "On return from a call the caller's messages are exactly as saved, followed by one
 // user message."
-func TestACallerGoesOnWithItsMessages(t *testing.T) {
+func TestReturn_continuesTheConversation(t *testing.T) {
 	t.Parallel()
 	d, back, kept := suspended(t)
 	require.NotContains(t, d.keys(), "steps/001-main/answer.json", "what stands beside a call is no text of the step")
@@ -62,7 +62,7 @@ func TestACallerGoesOnWithItsMessages(t *testing.T) {
 }
 
 // The result is the called step's own, never an older text.
-func TestACalledStepWithoutATextHasNoResult(t *testing.T) {
+func TestReturn_withoutText(t *testing.T) {
 	t.Parallel()
 	d, back, _ := suspended(t)
 	d.run(d.step(launch("lint", 1), "run-l2"), says("old news"))
@@ -76,13 +76,13 @@ func TestACalledStepWithoutATextHasNoResult(t *testing.T) {
 	back.Return.Called = pipeline.Ref{Number: 3, Step: "deep"}
 	require.Equal(t, "[Called step completed with result: no result]", note(back, "run-l4"))
 
-	// A caller whose model calls were used up has ended without a segment.
+	// A caller without iterations has ended without a segment.
 	back.Return.Called, back.Return.Status = pipeline.Ref{Step: "deep"}, pipeline.MaxIterations
 	require.Equal(t, "[Called step completed with result: (max_iterations) no result]", note(back, "run-l5"))
 }
 
-// A caller never goes on with something else than what was kept.
-func TestAReturnThatCannotBeRead(t *testing.T) {
+// A caller continues only with its own saved conversation.
+func TestReturn_unreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		damage func(d *desk, back *pipeline.Launch)
@@ -114,7 +114,7 @@ func TestAReturnThatCannotBeRead(t *testing.T) {
 			},
 			says: "the conversation of the caller",
 		},
-		"a called step that came to nothing": {
+		"a called step without a commit": {
 			damage: func(*desk, *pipeline.Launch) {},
 			is:     artifact.ErrNotFound, says: "reading the result of the called step",
 		},
@@ -139,7 +139,7 @@ func TestAReturnThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestOutcomes(t *testing.T) {
+func TestReadOutcome(t *testing.T) {
 	t.Parallel()
 	payload := json.RawMessage(`{"text":"A moment.","to":"lint","messages":"m","iterations":4}`)
 	for kind, want := range map[string]Outcome{

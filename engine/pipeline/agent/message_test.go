@@ -13,16 +13,16 @@ import (
 	"conclave/engine/step"
 )
 
-// say stores what a person said.
+// say stores a human message.
 func (d *desk) say(number int, text string) {
 	d.t.Helper()
 	key := step.MessageKey(d.layout, number)
 	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, key, step.Message{Number: number, Text: text, SaidAt: now}))
 }
 
-// What people said before a segment began, and while it runs, is told once, and the
-// commit says how far.
-func TestASegmentHearsWhatPeopleSay(t *testing.T) {
+// A segment reads each message once, of before its start and since, and its commit has
+// the number of the last one.
+func TestMessages(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.say(1, "Use tabs.")
@@ -42,7 +42,7 @@ func TestASegmentHearsWhatPeopleSay(t *testing.T) {
 	require.NotContains(t, model.requests[1][5].Content, "tabs", "once")
 	require.Equal(t, 2, d.outcome(r).Heard)
 
-	// The caller that goes on is told what is new alone.
+	// A caller that continues reads only the new message.
 	d.run(d.step(launch("lint", 1), "run-l2"), says("clean"))
 	d.say(3, "No frogs.")
 	back := launch("main", 2)
@@ -55,9 +55,9 @@ func TestASegmentHearsWhatPeopleSay(t *testing.T) {
 	require.Equal(t, 3, d.outcome(r).Heard)
 }
 
-// A segment waits for what is announced and not written yet, and does not go on
-// where the count cannot be had.
-func TestASegmentMissesNothing(t *testing.T) {
+// A segment waits for an announced message that is not stored, and ends if the count
+// cannot be read.
+func TestMessages_areNotMissed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	l := launch("main", 0)
@@ -82,12 +82,12 @@ func TestASegmentMissesNothing(t *testing.T) {
 	require.ErrorIs(t, err, deaf)
 }
 
-// A step without a model is told nothing.
-func TestAToolsStepHearsNothing(t *testing.T) {
+// A step without a model reads no messages.
+func TestMessages_toolsStep(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	l := launch("lint", 0)
-	l.Kind, l.Messages = pipeline.Tools, 1 // which is not written yet
+	l.Kind, l.Messages = pipeline.Tools, 1 // and not stored
 	r, _ := d.run(d.step(l, "run-l1"), says("clean"))
 	require.Zero(t, d.outcome(r).Heard)
 }

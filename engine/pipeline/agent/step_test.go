@@ -19,7 +19,7 @@ import (
 	"conclave/engine/step"
 )
 
-// script is a model that gives its replies in order, and fails where there is none.
+// script is a model that gives its replies in order, then fails.
 type script struct {
 	replies  []llm.Message
 	requests [][]llm.Message
@@ -66,7 +66,7 @@ func newDesk(t *testing.T) *desk {
 	return &desk{t: t, store: store, layout: artifact.InPipeline("p1")}
 }
 
-// launch is the launch of an agent's step after n segments.
+// launch returns the launch of an agent's step after n segments.
 func launch(name string, n int) pipeline.Launch {
 	return pipeline.Launch{ID: "l1", Step: name, Kind: pipeline.Agent, After: n, Most: 5}
 }
@@ -112,7 +112,7 @@ func (d *desk) outcome(r step.Result) Outcome {
 	return o
 }
 
-// keys are the names of everything there is, but for blobs.
+// keys returns the names of all objects except blobs.
 func (d *desk) keys() []string {
 	d.t.Helper()
 	var keys []string
@@ -138,7 +138,7 @@ func (d *desk) put(key string, data []byte) {
 }
 
 // A segment leaves the files of an agent's step, and no journal.
-func TestTheFilesOfASegment(t *testing.T) {
+func TestStep_documents(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	r, model := d.run(d.step(launch("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
@@ -172,8 +172,8 @@ func TestTheFilesOfASegment(t *testing.T) {
 	require.Equal(t, r.Commit, again.Commit)
 }
 
-// The next segment begins with the files of the one before it.
-func TestSegmentsShareAWorkspace(t *testing.T) {
+// A segment starts with the files of the previous one.
+func TestStep_workspace(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	first, _ := d.run(d.step(launch("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
@@ -188,8 +188,8 @@ func TestSegmentsShareAWorkspace(t *testing.T) {
 	require.Len(t, read[artifact.Manifest](d, "steps/001-main/workspace.json").Files, 1, "what was written once stays")
 }
 
-// An empty text is none: there is no answer, and nothing for the history.
-func TestASegmentWithoutAText(t *testing.T) {
+// A segment with an empty text has no answer.json and does not join the history.
+func TestStep_withoutText(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	s := d.step(launch("main", 0), "run-l1")
@@ -222,9 +222,9 @@ func TestStep_history(t *testing.T) {
 	require.ErrorContains(t, err, "reading the text of step main")
 }
 
-// A segment that was broken off goes on with what was paid for: another attempt of
-// it under its number, another launch under the next one.
-func TestASegmentGoesOn(t *testing.T) {
+// An interrupted segment continues from its journal: another attempt under the same
+// number, another launch under the next one.
+func TestStep_resumes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	s := d.step(launch("main", 0), "run-l1")
@@ -255,7 +255,7 @@ func (d *desk) get(name string) []byte {
 	return data
 }
 
-// A segment that is given up says so in its directory.
+// An abandoned segment has a last_action.json with the error.
 func TestASegmentThatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -273,4 +273,30 @@ func TestASegmentThatIsGivenUp(t *testing.T) {
 	require.NotContains(t, d.keys(), "steps/001-main/action.json")
 
 	require.Empty(t, spec.Abandoned(step.Result{}, cause, now), "one that never had a number has no directory")
+}
+
+// No two segments have the same number, even with other step names or after a reset of
+// the workflow.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	r, _ := d.run(d.step(launch("main", 0), "run-l1"), says("x"))
+	require.Equal(t, 1, r.Step)
+	r, _ = d.run(d.step(launch("export", 0), "reset-l1"), says("y"))
+	require.Equal(t, 2, r.Step)
+	r, _ = d.run(d.step(launch("main", 0), "third-l1"), says("z"))
+	require.Equal(t, 3, r.Step)
+	require.Contains(t, d.keys(), "steps/003-main/answer.json")
+
+	// An attempt finds the number that an earlier one reserved.
+	require.NoError(t, artifact.CreateJSON(t.Context(), d.store, d.layout.File("claims/004.json"), artifact.Claim{Token: "run-l4"}))
+	require.NoError(t, artifact.CreateJSON(t.Context(), d.store, d.layout.File("claims/005.json"), artifact.Claim{Token: "run-l5"}))
+	r, _ = d.run(d.step(launch("lint", 3), "run-l5"), says("x"))
+	require.Equal(t, 5, r.Step)
+	r, _ = d.run(d.step(launch("lint", 3), "run-l4"), says("y"))
+	require.Equal(t, 4, r.Step)
+
+	d.put(d.layout.File("claims/006.json"), []byte("{"))
+	_, err := d.step(launch("main", 5), "run-l6").Spec(t.Context(), d.store)
+	require.ErrorContains(t, err, "reading the claim of the number 6")
 }
