@@ -40,11 +40,26 @@ func Restore(ctx context.Context, store Store, layout Layout, m Manifest, dir st
 	}
 	defer root.Close()
 	r := &restoring{store: store, layout: layout, root: root, readOnly: readOnly}
-	group, gctx := errgroup.WithContext(ctx)
+	if err := r.run(ctx, m); err != nil || !readOnly {
+		return err
+	}
+	return r.sealDirs(m)
+}
+
+// restoring restores one manifest.
+type restoring struct {
+	store    Store
+	layout   Layout
+	root     *os.Root
+	readOnly bool
+}
+
+func (r *restoring) run(ctx context.Context, m Manifest) error {
+	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, f := range m.Files {
 		if f.Link == "" {
-			group.Go(func() error { return r.file(gctx, f) })
+			group.Go(func() error { return r.file(groupCtx, f) })
 		}
 	}
 	if err := group.Wait(); err != nil {
@@ -58,17 +73,7 @@ func Restore(ctx context.Context, store Store, layout Layout, m Manifest, dir st
 			}
 		}
 	}
-	if readOnly {
-		return r.sealDirs(m)
-	}
 	return nil
-}
-
-type restoring struct {
-	store    Store
-	layout   Layout
-	root     *os.Root
-	readOnly bool
 }
 
 func (r *restoring) file(ctx context.Context, f File) error {

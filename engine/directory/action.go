@@ -33,13 +33,15 @@ type action struct {
 	seen []coordination.Seen
 }
 
-// actionFiles are the documents derived from action.json. In a step without it, one
-// of them is the action.
-var actionFiles = []struct {
+// actionFile is a document derived from action.json. In a step without it, the only
+// actionFile is the action.
+type actionFile struct {
 	kind coordination.Action
 	name string
 	read func(*action, document) error
-}{
+}
+
+var actionFiles = []actionFile{
 	{coordination.NewAnswer, "answer.json", (*action).readAnswer},
 	{coordination.Vote, "vote.json", (*action).readVote},
 	{coordination.Stop, "stop.json", (*action).readStop},
@@ -48,71 +50,53 @@ var actionFiles = []struct {
 // readAction reads the action of the step in dir, nil with a warning if it cannot
 // be read. It reports whether the step has ended.
 func readAction(root *os.Root, dir string, w *warnings) (a *action, ended bool) {
-	var existing []string
-	for _, f := range actionFiles {
-		if _, err := root.Lstat(dir + f.name); err == nil {
-			existing = append(existing, f.name)
-		}
-	}
-	data, err := readFile(root, dir+"action.json")
+	existing := slices.DeleteFunc(slices.Clone(actionFiles), func(f actionFile) bool {
+		_, err := root.Lstat(dir + f.name)
+		return err != nil
+	})
+	name := dir + "action.json"
+	d, err := readDocument(root, name)
 	switch {
 	case err != nil:
-		w.add(dir+"action.json", "%v; the step is ignored", err)
-		return nil, true
-	case data != nil:
-		return readCommit(dir, data, existing, w), true
+	case d != nil:
+		a = &action{committed: true}
+		err = a.readCommit(d)
+	case len(existing) == 0:
+		return nil, false
 	case len(existing) > 1:
-		w.add(strings.TrimSuffix(dir, "/"), "has %s, and a step has one action; the step is ignored", strings.Join(existing, " and "))
+		w.add(strings.TrimSuffix(dir, "/"), "has %s, and a step has one action; the step is ignored", fileNames(existing))
+		return nil, true
+	default:
+		name, a = dir+existing[0].name, &action{kind: existing[0].kind}
+		if d, err = readDocument(root, name); err == nil {
+			err = existing[0].read(a, d)
+		}
+	}
+	if err != nil {
+		w.add(name, "%v; the step is ignored", err)
 		return nil, true
 	}
-	for _, f := range actionFiles {
-		if !slices.Contains(existing, f.name) {
-			continue
+	a.seen = readSeen(d, name, w)
+	for _, f := range existing {
+		if f.kind != a.kind {
+			w.add(dir+f.name, "is ignored: action.json says that the step ended with %s", a.kind)
 		}
-		a, name := &action{kind: f.kind}, dir+f.name
-		data, err := readFile(root, name)
-		var d document
-		if err == nil {
-			d, err = decode(data)
-		}
-		if err == nil {
-			err = f.read(a, d)
-		}
-		if err != nil {
-			w.add(name, "%v; the step is ignored", err)
-			return nil, true
-		}
-		a.seen = readSeen(d, name, w)
-		return a, true
 	}
-	return nil, false
+	return a, true
+}
+
+func fileNames(files []actionFile) string {
+	var names []string
+	for _, f := range files {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, " and ")
 }
 
 // isFinale reports an action outside the team's coordination: presenting an answer
 // or evaluating it.
 func (a *action) isFinale() bool {
 	return a.final || a.kind == coordination.Submit || a.kind == coordination.RestartTeam
-}
-
-// readCommit reads action.json and warns about documents of other actions.
-func readCommit(dir string, data []byte, existing []string, w *warnings) *action {
-	name := dir + "action.json"
-	a := &action{committed: true}
-	d, err := decode(data)
-	if err == nil {
-		err = a.readCommit(d)
-	}
-	if err != nil {
-		w.add(name, "%v; the step is ignored", err)
-		return nil
-	}
-	a.seen = readSeen(d, name, w)
-	for _, f := range actionFiles {
-		if f.kind != a.kind && slices.Contains(existing, f.name) {
-			w.add(dir+f.name, "is ignored: action.json says that the step ended with %s", a.kind)
-		}
-	}
-	return a
 }
 
 func (a *action) readCommit(d document) error {

@@ -186,13 +186,9 @@ func parseStepName(dir, name string, w *warnings) (int, bool) {
 // readClaim reads the claim of a step, nil if it is missing or, with a warning,
 // unreadable.
 func readClaim(root *os.Root, dir string, w *warnings) *artifact.Claim {
-	data, err := readFile(root, dir+"step.json")
-	if data == nil && err == nil {
+	d, err := readDocument(root, dir+"step.json")
+	if d == nil && err == nil {
 		return nil
-	}
-	var d document
-	if err == nil {
-		d, err = decode(data)
 	}
 	c := &artifact.Claim{SeenSteps: map[string]int{}}
 	if err == nil {

@@ -142,6 +142,30 @@ func decode(data []byte) (document, error) {
 	return d, nil
 }
 
+// readDocument reads and decodes a file, and returns nil if it does not exist.
+func readDocument(root *os.Root, name string) (document, error) {
+	data, err := readFile(root, name)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	return decode(data)
+}
+
+// readInto is readDocument into a struct. It reports whether the file exists.
+func readInto(root *os.Root, name string, doc any) (bool, error) {
+	data, err := readFile(root, name)
+	if data == nil || err != nil {
+		return false, err
+	}
+	if _, err := decode(data); err != nil {
+		return true, err
+	}
+	if err := json.Unmarshal(data, doc); err != nil {
+		return true, fmt.Errorf("is malformed: %w", err)
+	}
+	return true, nil
+}
+
 // checkSyntax refuses duplicate keys and deep nesting.
 func checkSyntax(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))

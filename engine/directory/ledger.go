@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +32,8 @@ func readLedger(root *os.Root, w *warnings) ledger {
 	var entries []team.Entry
 	for file := 1; ; file++ {
 		name := artifact.InDir().Ledger(file)
-		e, found, err := readEntry(root, name)
+		var e team.Entry
+		found, err := readInto(root, name, &e)
 		if err == nil && found {
 			entries, err = team.Follow(entries, e)
 		}
@@ -47,20 +47,6 @@ func readLedger(root *os.Root, w *warnings) ledger {
 			return l
 		}
 	}
-}
-
-func readEntry(root *os.Root, name string) (e team.Entry, found bool, err error) {
-	data, err := readFile(root, name)
-	if data == nil || err != nil {
-		return e, false, err
-	}
-	if _, err := decode(data); err != nil {
-		return e, false, err
-	}
-	if err := json.Unmarshal(data, &e); err != nil {
-		return e, false, fmt.Errorf("is no entry of a ledger: %w", err)
-	}
-	return e, true, nil
 }
 
 func newLedger(entries []team.Entry) ledger {
@@ -86,17 +72,13 @@ func newLedger(entries []team.Entry) ledger {
 func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 	for i, m := range l.messages {
 		name := step.MessageKey(artifact.InDir(), m.Number)
-		data, err := readFile(root, name)
+		found, err := readInto(root, name, &step.Message{}) // as the step will read it
 		switch {
 		case err != nil:
-		case data == nil:
+		case !found:
 			err = errors.New("is missing")
 		case m.Number != i+1:
 			err = fmt.Errorf("is message %d of the ledger", i+1)
-		default:
-			if _, err = decode(data); err == nil {
-				err = json.Unmarshal(data, &step.Message{}) // as the step will read it
-			}
 		}
 		if err != nil {
 			w.add(name, "%v; the messages of people are ignored", err)

@@ -54,7 +54,7 @@ func TestLedger_malformed(t *testing.T) {
 		"torn":      {`{"run`, "ledger/000003.json: is not valid JSON"},
 		"a gap":     {`{"run": "r", "seq": 7, "agent": "a", "step": 2, "action": "vote"}`, "ledger/000003.json: has entry 7 after 2 entries"},
 		"no number": {`{"run": "r", "agent": "a"}`, "ledger/000003.json: has entry 0 after 2 entries"},
-		"a string":  {`{"seq": "3"}`, "ledger/000003.json: is no entry of a ledger"},
+		"a string":  {`{"seq": "3"}`, "ledger/000003.json: is malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestLedger_messages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []coordination.Message{{Number: 1, Agent: "b"}}, l.Messages)
 
-	for content, say := range map[string]string{"torn": "is not valid JSON", `{"text": 1}`: "json: cannot unmarshal number"} {
+	for content, say := range map[string]string{"torn": "is not valid JSON", `{"text": 1}`: "is malformed: json: cannot unmarshal number"} {
 		s.write("messages/001.json", content)
 		d, warnings := s.read()
 		require.Contains(t, warnings[0], "messages/001.json: "+say)
