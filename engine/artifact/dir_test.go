@@ -222,3 +222,18 @@ func TestNewDir_doesNotBlockOnAFIFO(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 }
+
+func TestDir_Link(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	d := openDir(t, path)
+	require.NoError(t, d.Put(t.Context(), "dir/my=20link", strings.NewReader("replaced")))
+	for _, target := range []string{"one", "two"} {
+		require.NoError(t, d.Link(t.Context(), "dir/my=20link", target))
+		got, err := os.Readlink(filepath.Join(path, "dir/my link"))
+		require.NoError(t, err)
+		require.Equal(t, target, got)
+	}
+	require.Empty(t, listAll(t, d, ""), "links are not objects")
+	require.Error(t, d.Link(t.Context(), "../out", "one"))
+}
