@@ -28,14 +28,14 @@ func (s *State) next() move {
 	case s.spent() && !s.parked():
 		return decided(s.decide(OverSpent, s.forced()))
 	}
-	launches := s.relaunch(s.again())
+	launches := s.relaunch(s.resumable())
 	switch {
 	case s.parked():
 		return move{launches: launches}
 	case idle && s.active() == 0:
 		return s.conclude(s.decide(Plurality, s.forced()))
 	}
-	s.haltCapped()
+	s.stopCapped()
 	launches = append(launches, s.launchWave(s.wave(), false)...)
 	if len(launches) > 0 || !idle {
 		return move{launches: s.inOrder(launches)}
@@ -65,7 +65,7 @@ func (s *State) quiescent() move {
 		if s.Revotes >= s.Config.MaxRevotes {
 			break
 		}
-		if launches := s.launchWave(s.everybody(), true); len(launches) > 0 {
+		if launches := s.launchWave(s.revoters(), true); len(launches) > 0 {
 			return move{launches: launches}
 		}
 		return decided(s.decide(Limit, s.forced()))

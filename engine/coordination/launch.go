@@ -25,19 +25,19 @@ func (s *State) wave() []*Agent {
 	if s.Config.Pacing == Rounds && !idle {
 		return nil
 	}
-	ready := s.pick(func(a *Agent) bool { return s.wants(a) && !s.waits(a) && len(s.offered(a)) > 0 })
+	ready := s.pick(func(a *Agent) bool { return s.wants(a) && !s.waitsForPeer(a) && len(s.offered(a)) > 0 })
 	if s.Config.Pacing == Rounds {
 		return ready
 	}
-	news := slices.DeleteFunc(slices.Clone(ready), func(a *Agent) bool { return !s.news(a) })
+	news := slices.DeleteFunc(slices.Clone(ready), func(a *Agent) bool { return !s.hasNews(a) })
 	if len(news) == 0 && idle {
 		return ready
 	}
 	return news
 }
 
-// everybody returns the agents that vote again after a split.
-func (s *State) everybody() []*Agent {
+// revoters returns the agents that vote again after a split.
+func (s *State) revoters() []*Agent {
 	return s.pick(func(a *Agent) bool { return len(s.offered(a)) > 0 })
 }
 
@@ -59,7 +59,7 @@ func (s *State) launchWave(agents []*Agent, revote bool) []Command {
 		if s.Round = max(s.Round, a.Rounds); s.Config.Pacing == Rounds {
 			s.Round = before + 1
 		}
-		if s.news(a) {
+		if s.hasNews(a) {
 			a.Streak = 0
 		}
 		commands = append(commands, s.start(a, Launch{
@@ -89,8 +89,8 @@ func (s *State) roundOf(a *Agent) int {
 	return a.Rounds
 }
 
-// again returns the agents of rule 21 and the retried ones, which go on at once.
-func (s *State) again() []*Agent {
+// resumable returns the agents of rule 21 and the retried ones, which go on at once.
+func (s *State) resumable() []*Agent {
 	return s.pick(func(a *Agent) bool {
 		if a.Rest != nil && a.Rest.Launch.Purpose != Coordinate {
 			return false // a step of the finale
@@ -116,7 +116,7 @@ func (s *State) relaunch(agents []*Agent) []Command {
 			commands = append(commands, s.resume(a))
 			continue
 		}
-		if s.news(a) {
+		if s.hasNews(a) {
 			a.Streak = 0
 		}
 		commands = append(commands, s.start(a, Launch{
@@ -185,7 +185,7 @@ func (l *Launch) heard() int {
 func (s *State) start(a *Agent, l Launch) Launch {
 	s.Launches++
 	l.ID, l.Agent, l.Number, l.After = LaunchID("l"+strconv.Itoa(s.Launches)), a.ID, a.Number, a.Step
-	l.Answers, l.Given = len(a.Answers), a.given()
+	l.Answers, l.Given = len(a.Answers), a.answerCount()
 	l.Messages = s.messagesFor(a)
 	if len(s.Earlier) > 0 {
 		previous := s.Earlier[len(s.Earlier)-1]

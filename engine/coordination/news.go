@@ -9,7 +9,7 @@ import (
 // stale reports whether a vote or stop of a has not seen a newer answer of any agent,
 // active or failed, or a human message to a.
 func (s *State) stale(a *Agent, seen []Seen, heard int) bool {
-	return s.unseen(seen, nil) || s.unheard(a, heard)
+	return s.unseen(seen, nil) || s.hasUnread(a, heard)
 }
 
 // unseen reports whether an agent other than except has an answer newer than seen.
@@ -23,19 +23,21 @@ func (s *State) unseen(seen []Seen, except *Agent) bool {
 	return false
 }
 
-// unheard reports whether there are messages to a after number heard.
-func (s *State) unheard(a *Agent, heard int) bool { return s.spoken(a, heard, s.counted()) }
+// hasUnread reports whether there are messages to a after number heard.
+func (s *State) hasUnread(a *Agent, heard int) bool {
+	return s.hasMessages(a, heard, s.countedMessages())
+}
 
-// spoken reports whether there are messages to a with numbers in (after, upTo].
-func (s *State) spoken(a *Agent, after, upTo int) bool {
+// hasMessages reports whether there are messages to a with numbers in (after, upTo].
+func (s *State) hasMessages(a *Agent, after, upTo int) bool {
 	return slices.ContainsFunc(s.Messages, func(m Message) bool {
 		return m.Number > after && m.Number <= upTo && (m.Agent == "" || m.Agent == a.ID)
 	})
 }
 
-// counted returns the number of the last message that a vote must have heard: messages
+// countedMessages returns the number of the last message that a vote must have heard: messages
 // after the decision do not undo it.
-func (s *State) counted() int {
+func (s *State) countedMessages() int {
 	if s.Settled != nil {
 		return *s.Settled
 	}
@@ -53,17 +55,17 @@ func (s *State) fresh(a *Agent) bool {
 	return false
 }
 
-// peersNew reports whether a's peers have answers that a has not been shown.
-func (s *State) peersNew(a *Agent) bool { return s.unseen(a.Known, a) }
+// hasPeerNews reports whether a's peers have answers that a has not been shown.
+func (s *State) hasPeerNews(a *Agent) bool { return s.unseen(a.Known, a) }
 
-// news reports whether a has news: its first step of an attempt, an unseen answer of a peer
+// hasNews reports whether a has news: its first step of an attempt, an unseen answer of a peer
 // or an unread message.
-func (s *State) news(a *Agent) bool {
-	return !a.Ran || s.peersNew(a) || s.unheard(a, a.Heard)
+func (s *State) hasNews(a *Agent) bool {
+	return !a.Ran || s.hasPeerNews(a) || s.hasUnread(a, a.Heard)
 }
 
-// outdates reports whether a peer has answered since the launch of a running step.
-func (s *State) outdates(run *Launch) bool {
+// isOutdated reports whether a peer has answered since the launch of a running step.
+func (s *State) isOutdated(run *Launch) bool {
 	return s.unseen(run.seen(), s.agent(run.Agent))
 }
 
@@ -98,9 +100,9 @@ func outdated(fresh []*Agent) string {
 	return "; the " + what + "s of " + strings.Join(ids[:last], ", ") + " and " + ids[last] + " are stale now"
 }
 
-// witnessed returns seen by rule 17, with one entry for each agent, in byte order of the
+// boundSeen returns seen by rule 17, with one entry for each agent, in byte order of the
 // IDs. A step above the latest answer would keep a vote fresh against later answers.
-func (s *State) witnessed(seen []Seen) []Seen {
+func (s *State) boundSeen(seen []Seen) []Seen {
 	var kept []Seen
 	for _, n := range seen {
 		a := s.agent(n.Agent)
@@ -139,22 +141,22 @@ func (s *State) ring(directive Directive) []Command {
 		Epoch: s.Bell.Epoch + 1, Earlier: len(s.Earlier),
 		Answers: s.shown(), Messages: slices.Clone(s.Messages), Directive: directive,
 	}
-	if directive == s.Bell.Directive && !s.useful(bell) {
+	if directive == s.Bell.Directive && !s.bringsNews(bell) {
 		return nil
 	}
 	s.Bell = bell
 	return []Command{bell.clone()}
 }
 
-// useful reports whether bell has news for a running step that the last ring did not have.
-func (s *State) useful(bell Ring) bool {
+// bringsNews reports whether bell has news for a running step that the last ring did not have.
+func (s *State) bringsNews(bell Ring) bool {
 	return slices.ContainsFunc(s.Agents, func(a Agent) bool {
-		return a.Run != nil && (s.tells(bell, &a.Run.Launch) || s.speaks(bell, &a.Run.Launch))
+		return a.Run != nil && (s.bringsAnswer(bell, &a.Run.Launch) || s.bringsMessage(bell, &a.Run.Launch))
 	})
 }
 
-// tells reports whether bell has an answer that the step takes and does not know.
-func (s *State) tells(bell Ring, run *Launch) bool {
+// bringsAnswer reports whether bell has an answer that the step takes and does not know.
+func (s *State) bringsAnswer(bell Ring, run *Launch) bool {
 	if run.Updates.Mode == NoUpdates {
 		return false
 	}
@@ -164,8 +166,8 @@ func (s *State) tells(bell Ring, run *Launch) bool {
 	})
 }
 
-// speaks reports whether bell has a message to the step that came after its launch.
-func (s *State) speaks(bell Ring, run *Launch) bool {
+// bringsMessage reports whether bell has a message to the step that came after its launch.
+func (s *State) bringsMessage(bell Ring, run *Launch) bool {
 	return slices.ContainsFunc(bell.Messages, func(m Message) bool {
 		return (m.Agent == "" || m.Agent == run.Agent) && m.Number > run.heard() && m.Number > len(s.Bell.Messages)
 	})

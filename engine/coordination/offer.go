@@ -13,14 +13,14 @@ func (s *State) owes(a *Agent) bool {
 // wants reports whether a is to be launched if possible: it owes something or, where nobody
 // votes, has an unread message.
 func (s *State) wants(a *Agent) bool {
-	return s.owes(a) || s.Config.Mode == Voting && !s.Config.votes() && s.unheard(a, a.Heard) && !s.full(a)
+	return s.owes(a) || s.Config.Mode == Voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }
 
 // full reports whether a limit leaves a no further answer.
 func (s *State) full(a *Agent) bool {
 	c := s.Config
 	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||
-		c.AnswersPerAgent > 0 && c.Mode == Voting && a.given() >= c.AnswersPerAgent
+		c.AnswersPerAgent > 0 && c.Mode == Voting && a.answerCount() >= c.AnswersPerAgent
 }
 
 // able reports whether a is active, idle and below its step limit.
@@ -52,14 +52,14 @@ func (s *State) mayAnswer(a *Agent, beside []*Agent) bool {
 	case a.answered() && s.deferred():
 		return false
 	}
-	return !s.ahead(a, func(peer *Agent) bool { return s.contends(peer) || slices.Contains(beside, peer) })
+	return !s.overLeadCap(a, func(peer *Agent) bool { return s.mayCatchUp(peer) || slices.Contains(beside, peer) })
 }
 
 // total returns the number of answers of this attempt.
 func (s *State) total() int {
 	n := 0
 	for i := range s.Agents {
-		n += s.Agents[i].given()
+		n += s.Agents[i].answerCount()
 	}
 	return n
 }
@@ -87,62 +87,62 @@ func (s *State) deferred() bool {
 	})
 }
 
-// ahead reports whether one more answer would put a over the lead cap against a peer that
+// overLeadCap reports whether one more answer would put a over the lead cap against a peer that
 // counts. A first answer never does.
-func (s *State) ahead(a *Agent, counts func(*Agent) bool) bool {
+func (s *State) overLeadCap(a *Agent, counts func(*Agent) bool) bool {
 	if s.Config.LeadCap == nil || !a.answered() {
 		return false
 	}
 	for i := range s.Agents {
 		peer := &s.Agents[i]
-		if peer.ID != a.ID && counts(peer) && a.given()+1-peer.given() > *s.Config.LeadCap {
+		if peer.ID != a.ID && counts(peer) && a.answerCount()+1-peer.answerCount() > *s.Config.LeadCap {
 			return true
 		}
 	}
 	return false
 }
 
-// contends reports whether a peer runs or can still be launched.
-func (s *State) contends(a *Agent) bool {
+// mayCatchUp reports whether a peer runs or can still be launched.
+func (s *State) mayCatchUp(a *Agent) bool {
 	goesOn := a.Rest != nil || a.Again || a.Retried
 	return a.Run != nil || s.able(a) && (goesOn || s.wants(a))
 }
 
-// waits reports whether a waits for a slower running peer, whose answer would make a vote
+// waitsForPeer reports whether a waits for a slower running peer, whose answer would make a vote
 // stale.
-func (s *State) waits(a *Agent) bool {
-	return s.ahead(a, func(peer *Agent) bool { return peer.Run != nil })
+func (s *State) waitsForPeer(a *Agent) bool {
+	return s.overLeadCap(a, func(peer *Agent) bool { return peer.Run != nil })
 }
 
 // capped reports whether the session stops a: in decomposition, at a limit of answers and
 // without an unread message.
 func (s *State) capped(a *Agent) bool {
 	c := s.Config
-	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.unheard(a, a.Heard) {
+	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.hasUnread(a, a.Heard) {
 		return false
 	}
 	if c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
 		return true
 	}
-	return c.AnswersPerAgent > 0 && a.Streak >= c.AnswersPerAgent && !s.peersNew(a)
+	return c.AnswersPerAgent > 0 && a.Streak >= c.AnswersPerAgent && !s.hasPeerNews(a)
 }
 
-// haltCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead of
+// stopCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead of
 // vote-only mode).
-func (s *State) haltCapped() {
+func (s *State) stopCapped() {
 	if s.Config.Pacing == Rounds && s.running() {
 		return // the running wave may bring them news
 	}
 	for i := range s.Agents {
 		if a := &s.Agents[i]; s.capped(a) {
-			a.Halt = &Halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.everything(), Heard: len(s.Messages)}
+			a.Halt = &Halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.allSeen(), Heard: len(s.Messages)}
 			s.note(Entry{Kind: entryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
 		}
 	}
 }
 
-// everything returns the present answers as seen.
-func (s *State) everything() []Seen {
+// allSeen returns the present answers as seen.
+func (s *State) allSeen() []Seen {
 	l := Launch{Shown: s.shown()}
 	return l.seen()
 }

@@ -62,17 +62,17 @@ func (s *State) recallAnswers(a *Agent, r OnRecord) {
 func (s *State) recallEnd(a *Agent, r OnRecord) {
 	if v := r.Vote; v != nil {
 		if target := s.agent(v.Target); target != nil && target.answered() {
-			seen := s.witnessed(v.Seen)
+			seen := s.boundSeen(v.Seen)
 			a.Ballot = &Ballot{
 				Target: target.ID, TargetLabel: revision(target, v.TargetLabel, seen), Step: v.Step,
-				Reason: truncate(v.Reason), Seen: seen, Heard: s.heard(v.Heard),
+				Reason: truncate(v.Reason), Seen: seen, Heard: s.boundHeard(v.Heard),
 			}
 			a.Known, a.Heard = seen, a.Ballot.Heard
 			s.Cast++
 		}
 	}
 	if e := r.Stop; e != nil {
-		a.Halt = &Halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: s.witnessed(e.Seen), Heard: s.heard(e.Heard)}
+		a.Halt = &Halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: s.boundSeen(e.Seen), Heard: s.boundHeard(e.Heard)}
 		if e.Status == Blocked {
 			a.Halt.Status = Blocked
 		}

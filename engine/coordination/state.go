@@ -169,8 +169,8 @@ func (a *Agent) active() bool { return a.Error == nil }
 // answered reports whether a has an answer in the present attempt.
 func (a *Agent) answered() bool { return len(a.Answers) > a.Base }
 
-// given returns the number of answers of the present attempt.
-func (a *Agent) given() int { return len(a.Answers) - a.Base }
+// answerCount returns the number of answers of the present attempt.
+func (a *Agent) answerCount() int { return len(a.Answers) - a.Base }
 
 // latest returns the step of the agent's latest accepted answer, 0 without one.
 func (a *Agent) latest() int {

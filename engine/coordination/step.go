@@ -96,7 +96,7 @@ func (s *State) failed(a *Agent, run *Launch, e Failed) {
 // restarted launches the agent again if there is news. Every restart needs an answer
 // that is newer than the step's launch, so the answers bound the restarts.
 func (s *State) restarted(a *Agent, run *Launch, e Restarted) {
-	if !s.outdates(run) {
+	if !s.isOutdated(run) {
 		s.refuse(a, e.Step, "it restarted without news")
 		return
 	}
@@ -166,7 +166,7 @@ func (s *State) answered(a *Agent, run *Launch, e Answered) {
 	if !s.admits(a, run, NewAnswer, e.Step) {
 		return
 	}
-	seen := s.saw(a, run, e.Seen, e.Heard)
+	seen := s.noteSeen(a, run, e.Seen, e.Heard)
 	a.Step = e.Step
 	a.Ballot, a.Halt = nil, nil
 	fresh := s.freshAgents()
@@ -187,11 +187,11 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 		s.refuse(a, e.Step, "vote not accepted: "+quoted(e.Target)+" has no answer")
 		return
 	}
-	seen := s.saw(a, run, e.Seen, e.Heard)
+	seen := s.noteSeen(a, run, e.Seen, e.Heard)
 	label := revision(target, e.TargetLabel, seen)
 	a.Step = e.Step
 	a.Ballot = &Ballot{
-		Target: target.ID, TargetLabel: label, Step: e.Step, Reason: truncate(e.Reason), Seen: seen, Heard: s.heard(e.Heard),
+		Target: target.ID, TargetLabel: label, Step: e.Step, Reason: truncate(e.Reason), Seen: seen, Heard: s.boundHeard(e.Heard),
 	}
 	s.Cast++
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
@@ -212,9 +212,9 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	if e.Status != Blocked {
 		e.Status = Complete
 	}
-	seen := s.saw(a, run, e.Seen, e.Heard)
+	seen := s.noteSeen(a, run, e.Seen, e.Heard)
 	a.Step = e.Step
-	a.Halt = &Halt{Status: e.Status, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.heard(e.Heard)}
+	a.Halt = &Halt{Status: e.Status, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.boundHeard(e.Heard)}
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Stop, Status: e.Status, Seen: seen})
 	text := a.ID + " has done its part"
 	if e.Status == Blocked {
@@ -226,22 +226,22 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	s.note(Entry{Kind: entryStopped, Agent: a.ID, Step: e.Step, Reason: truncate(e.Summary), Text: text})
 }
 
-// saw bounds the answers that a step claims to have seen and notes them for its agent.
+// noteSeen bounds the answers that a step claims to have seen and notes them for its agent.
 // News that reached the step while it ran ends the agent's streak.
-func (s *State) saw(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
-	kept := s.witnessed(seen)
+func (s *State) noteSeen(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
+	kept := s.boundSeen(seen)
 	before := run.seen()
 	for _, n := range kept {
 		if n.Agent != a.ID && n.Step > seenStep(before, n.Agent) {
 			a.Streak = 0
 		}
 	}
-	if s.spoken(a, a.Heard, s.heard(heard)) {
+	if s.hasMessages(a, a.Heard, s.boundHeard(heard)) {
 		a.Streak = 0
 	}
-	a.Known, a.Heard = kept, max(a.Heard, s.heard(heard))
+	a.Known, a.Heard = kept, max(a.Heard, s.boundHeard(heard))
 	return slices.Clone(kept)
 }
 
-// heard bounds the number of the last message that a step claims to have received.
-func (s *State) heard(claimed int) int { return min(max(claimed, 0), len(s.Messages)) }
+// boundHeard bounds the number of the last message that a step claims to have received.
+func (s *State) boundHeard(claimed int) int { return min(max(claimed, 0), len(s.Messages)) }
