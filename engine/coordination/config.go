@@ -4,9 +4,9 @@ import "slices"
 
 // Config has the settings of a session's protocol. It is frozen in State.
 //
-// New replaces missing and unknown values by defaults, so every Config is valid; package
-// config reports mistakes to people. The zero value of a field without a default
-// switches its rule off.
+// New replaces missing and unknown values by defaults, so every Config is valid;
+// package config reports mistakes to people. The zero value of a field without a
+// default switches its rule off.
 type Config struct {
 	Agents           []string       `json:"agents"`              // IDs in configured order; an ID given twice counts once
 	OnSplit          OnSplit        `json:"on_split"`            // default revote

@@ -49,8 +49,8 @@ func (s *State) settled() bool {
 	return s.Config.votes() && len(s.pick(s.wants)) == 0 && s.majority() != nil
 }
 
-// quiescent decides when nothing runs and no agent can be launched: every active agent is
-// done or at its step limit, and there is no majority.
+// quiescent decides when nothing runs and no agent can be launched: every active agent
+// is done or at its step limit, and there is no majority.
 func (s *State) quiescent() move {
 	switch {
 	case s.abstentions() > 0:
@@ -85,8 +85,8 @@ func (s *State) abstentions() int {
 	return n
 }
 
-// unvoted returns the agent whose answer stands where nobody votes: the presenter, or the
-// first configured agent with an answer.
+// unvoted returns the agent whose answer stands where nobody votes: the presenter, or
+// the first configured agent with an answer.
 func (s *State) unvoted() *Agent {
 	if a := s.presenter(nil); a != nil && a.answered() {
 		return a
@@ -99,8 +99,9 @@ func (s *State) unvoted() *Agent {
 	return nil
 }
 
-// decide returns the decision for winner's latest answer. Without a winner the decision of
-// an earlier attempt of the team stands; without that the session has failed.
+// decide returns the decision for winner's latest answer. Without a winner the
+// decision of an earlier attempt of the team stands; without that the session has
+// failed.
 func (s *State) decide(status Status, winner *Agent) Decision {
 	if winner == nil {
 		d := s.failure(CauseNoAnswer)
@@ -138,9 +139,9 @@ func (s Status) forced() bool {
 
 func decided(d Decision) move { return move{decision: &d} }
 
-// Drain returns the commands that follow from the events since the last Drain: records in
-// ledger order, a ring, cancels, and then launches, or the end, or nothing while steps
-// run or the session is held. Each command is returned once.
+// Drain returns the commands that follow from the events since the last Drain: records
+// in ledger order, a ring, cancels, and then launches, or the end, or nothing while
+// steps run or the session is held. Each command is returned once.
 func (s *State) Drain() []Command {
 	var commands []Command
 	for _, entry := range s.Pending {
@@ -161,8 +162,8 @@ func (s *State) Drain() []Command {
 	return append(commands, s.share(next.launches)...)
 }
 
-// end ends the session. Cancelled runs stay in the state, so that their usage counts when
-// they report.
+// end ends the session. Cancelled runs stay in the state, so that their usage counts
+// when they report.
 func (s *State) end(d Decision) []Command {
 	s.Outcome = &d
 	s.Forced, s.Finale, s.Paused = "", nil, false
@@ -202,8 +203,8 @@ func (d Decision) text() string {
 	return string(d.Status) + ": " + d.Winner + " (" + d.WinnerLabel + ")"
 }
 
-// Tally counts the fresh votes by target, in configured order, without targets that have
-// none. A failed agent has no vote, but can be voted for.
+// Tally counts the fresh votes by target, in configured order, without targets that
+// have none. A failed agent has no vote, but can be voted for.
 func (s *State) Tally() []Count {
 	votes := make([]int, len(s.Agents))
 	for i := range s.Agents {

@@ -2,9 +2,9 @@ package coordination
 
 import "conclave/engine/llm"
 
-// LaunchID names a launch within a session: "l1", "l2", …. Drain mints it, and the event
-// that ends the step returns it. An event of any launch that is not running changes
-// nothing.
+// LaunchID names a launch within a session: "l1", "l2", …. Drain mints it, and the
+// event that ends the step returns it. An event of any launch that is not running
+// changes nothing.
 type LaunchID string
 
 // Event is something that happened, for State.Step.

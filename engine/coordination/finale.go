@@ -57,8 +57,8 @@ func (s *State) presenter(winner *Agent) *Agent {
 	return candidates[i]
 }
 
-// afterPresenting returns the stage after the final answer: it is judged if the team may
-// begin again.
+// afterPresenting returns the stage after the final answer: it is judged if the team
+// may begin again.
 func (s *State) afterPresenting() Stage {
 	if len(s.Earlier) < s.Config.MaxRestarts {
 		return stageEvaluate
@@ -151,8 +151,8 @@ func (s *State) byNumber() []*Agent {
 	return agents
 }
 
-// finaleEnd takes the end of a presenting or evaluating step. Without a presented answer
-// the winning one stands; without a judgement the final answer is submitted.
+// finaleEnd takes the end of a presenting or evaluating step. Without a presented
+// answer the winning one stands; without a judgement the final answer is submitted.
 func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 	f := s.Finale
 	switch e := event.(type) {
@@ -193,8 +193,8 @@ func (s *State) joins(run *Launch) bool {
 	return run.Purpose == Present && s.Config.Mode == Decomposition
 }
 
-// standsIn makes another agent the presenter of the parts, if there is one and the budget
-// is not spent.
+// standsIn makes another agent the presenter of the parts, if there is one and the
+// budget is not spent.
 func (s *State) standsIn(run *Launch, e Failed) bool {
 	next := s.presenter(nil)
 	if !s.joins(run) || next == nil || s.spent() {
@@ -236,8 +236,8 @@ func (s *State) evaluated(a *Agent, e Evaluated) {
 	}
 }
 
-// begin starts a new attempt of the team for the agent: its step numbers, labels and usage
-// go on, its answers, vote and stop no longer count.
+// begin starts a new attempt of the team for the agent: its step numbers, labels and
+// usage go on, its answers, vote and stop no longer count.
 func (a *Agent) begin() {
 	a.Base, a.Newest, a.Steps, a.Streak = len(a.Answers), 0, 0, 0
 	a.Ballot, a.Halt, a.Known, a.Rest = nil, nil, nil, nil

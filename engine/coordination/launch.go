@@ -137,8 +137,8 @@ func (s *State) inOrder(launches []Command) []Command {
 	return launches
 }
 
-// shown returns the answers of rule 4, in the order of the anonymous numbers, which does
-// not reveal the configuration.
+// shown returns the answers of rule 4, in the order of the anonymous numbers, which
+// does not reveal the configuration.
 func (s *State) shown() []Shown {
 	var all []Shown
 	for i := range s.Agents {
@@ -196,8 +196,9 @@ func (s *State) start(a *Agent, l Launch) Launch {
 	return l.clone()
 }
 
-// resume launches the suspended or failed step of a under a new ID. The shown answers stay
-// as they were, since its journal begins with them; its allowance is computed anew.
+// resume launches the suspended or failed step of a under a new ID. The shown answers
+// stay as they were, since its journal begins with them; its allowance is computed
+// anew.
 func (s *State) resume(a *Agent) Launch {
 	l, token := a.Rest.Launch.clone(), a.Rest.Token
 	s.Launches++
@@ -253,8 +254,8 @@ func (l Launch) clone() Launch {
 	return l
 }
 
-// left returns the part of the budget that is neither spent nor granted to running steps.
-// A zero field is no limit, a negative one is overspent.
+// left returns the part of the budget that is neither spent nor granted to running
+// steps. A zero field is no limit, a negative one is overspent.
 func (s *State) left() Allowance {
 	budget, spent := s.Config.Budget, s.Cost()
 	left := Allowance{}
@@ -273,7 +274,8 @@ func (s *State) left() Allowance {
 	return left
 }
 
-// Affords reports whether the budget, if there is one, leaves an allowance for a new step.
+// Affords reports whether the budget, if there is one, leaves an allowance for a new
+// step.
 func (s *State) Affords() bool {
 	left, budget := s.left(), s.Config.Budget
 	return (budget.Tokens <= 0 || left.Tokens > 0) && (budget.USD <= 0 || left.USD > 0)

@@ -35,8 +35,8 @@ func (s *State) hasMessages(a *Agent, after, upTo int) bool {
 	})
 }
 
-// countedMessages returns the number of the last message that a vote must have heard: messages
-// after the decision do not undo it.
+// countedMessages returns the number of the last message that a vote must have heard:
+// messages after the decision do not undo it.
 func (s *State) countedMessages() int {
 	if s.Settled != nil {
 		return *s.Settled
@@ -58,8 +58,8 @@ func (s *State) fresh(a *Agent) bool {
 // hasPeerNews reports whether a's peers have answers that a has not been shown.
 func (s *State) hasPeerNews(a *Agent) bool { return s.unseen(a.Known, a) }
 
-// hasNews reports whether a has news: its first step of an attempt, an unseen answer of a peer
-// or an unread message.
+// hasNews reports whether a has news: its first step of an attempt, an unseen answer
+// of a peer or an unread message.
 func (s *State) hasNews(a *Agent) bool {
 	return !a.Ran || s.hasPeerNews(a) || s.hasUnread(a, a.Heard)
 }
@@ -100,8 +100,9 @@ func outdated(fresh []*Agent) string {
 	return "; the " + what + "s of " + strings.Join(ids[:last], ", ") + " and " + ids[last] + " are stale now"
 }
 
-// boundSeen returns seen by rule 17, with one entry for each agent, in byte order of the
-// IDs. A step above the latest answer would keep a vote fresh against later answers.
+// boundSeen returns seen by rule 17, with one entry for each agent, in byte order of
+// the IDs. A step above the latest answer would keep a vote fresh against later
+// answers.
 func (s *State) boundSeen(seen []Seen) []Seen {
 	var kept []Seen
 	for _, n := range seen {
@@ -131,8 +132,8 @@ func seenStep(seen []Seen, agent string) int {
 
 func byAgent(n Seen, agent string) int { return cmp.Compare(n.Agent, agent) }
 
-// ring returns a ring if there is a new directive or news for a running step. Every ring
-// costs an event of the history.
+// ring returns a ring if there is a new directive or news for a running step. Every
+// ring costs an event of the history.
 func (s *State) ring(directive Directive) []Command {
 	if !s.running() {
 		return nil
@@ -148,14 +149,16 @@ func (s *State) ring(directive Directive) []Command {
 	return []Command{bell.clone()}
 }
 
-// bringsNews reports whether bell has news for a running step that the last ring did not have.
+// bringsNews reports whether bell has news for a running step that the last ring did
+// not have.
 func (s *State) bringsNews(bell Ring) bool {
 	return slices.ContainsFunc(s.Agents, func(a Agent) bool {
 		return a.Run != nil && (s.bringsAnswer(bell, &a.Run.Launch) || s.bringsMessage(bell, &a.Run.Launch))
 	})
 }
 
-// bringsAnswer reports whether bell has an answer that the step takes and does not know.
+// bringsAnswer reports whether bell has an answer that the step takes and does not
+// know.
 func (s *State) bringsAnswer(bell Ring, run *Launch) bool {
 	if run.Updates.Mode == NoUpdates {
 		return false
@@ -166,7 +169,8 @@ func (s *State) bringsAnswer(bell Ring, run *Launch) bool {
 	})
 }
 
-// bringsMessage reports whether bell has a message to the step that came after its launch.
+// bringsMessage reports whether bell has a message to the step that came after its
+// launch.
 func (s *State) bringsMessage(bell Ring, run *Launch) bool {
 	return slices.ContainsFunc(bell.Messages, func(m Message) bool {
 		return (m.Agent == "" || m.Agent == run.Agent) && m.Number > run.heard() && m.Number > len(s.Bell.Messages)

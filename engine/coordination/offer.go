@@ -2,7 +2,8 @@ package coordination
 
 import "slices"
 
-// owes reports whether a owes a fresh vote, a fresh stop or, where nobody votes, an answer.
+// owes reports whether a owes a fresh vote, a fresh stop or, where nobody votes, an
+// answer.
 func (s *State) owes(a *Agent) bool {
 	if s.Config.Mode == Voting && !s.Config.votes() {
 		return !a.answered()
@@ -10,8 +11,8 @@ func (s *State) owes(a *Agent) bool {
 	return !s.fresh(a)
 }
 
-// wants reports whether a is to be launched if possible: it owes something or, where nobody
-// votes, has an unread message.
+// wants reports whether a is to be launched if possible: it owes something or, where
+// nobody votes, has an unread message.
 func (s *State) wants(a *Agent) bool {
 	return s.owes(a) || s.Config.Mode == Voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }
@@ -28,8 +29,8 @@ func (s *State) able(a *Agent) bool {
 	return a.active() && a.Run == nil && a.Steps < s.Config.MaxStepsPerAgent
 }
 
-// offered returns the actions open to a step of a that is launched together with beside.
-// Without any, the agent waits for answers of others.
+// offered returns the actions open to a step of a that is launched together with
+// beside. Without any, the agent waits for answers of others.
 func (s *State) offered(a *Agent, beside ...*Agent) []Action {
 	var offered []Action
 	if s.mayAnswer(a, beside) {
@@ -64,8 +65,8 @@ func (s *State) total() int {
 	return n
 }
 
-// reserved counts the running steps that may answer: none of their answers may be refused
-// for a limit.
+// reserved counts the running steps that may answer: none of their answers may be
+// refused for a limit.
 func (s *State) reserved() int {
 	n := 0
 	for i := range s.Agents {
@@ -76,7 +77,8 @@ func (s *State) reserved() int {
 	return n
 }
 
-// deferred reports whether voting is deferred until an agent has given its first answer.
+// deferred reports whether voting is deferred until an agent has given its first
+// answer.
 func (s *State) deferred() bool {
 	c := s.Config
 	if !c.DeferVoting || c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
@@ -87,8 +89,8 @@ func (s *State) deferred() bool {
 	})
 }
 
-// overLeadCap reports whether one more answer would put a over the lead cap against a peer that
-// counts. A first answer never does.
+// overLeadCap reports whether one more answer would put a over the lead cap against a
+// peer that counts. A first answer never does.
 func (s *State) overLeadCap(a *Agent, counts func(*Agent) bool) bool {
 	if s.Config.LeadCap == nil || !a.answered() {
 		return false
@@ -108,14 +110,14 @@ func (s *State) mayCatchUp(a *Agent) bool {
 	return a.Run != nil || s.able(a) && (goesOn || s.wants(a))
 }
 
-// waitsForPeer reports whether a waits for a slower running peer, whose answer would make a vote
-// stale.
+// waitsForPeer reports whether a waits for a slower running peer, whose answer would
+// make a vote stale.
 func (s *State) waitsForPeer(a *Agent) bool {
 	return s.overLeadCap(a, func(peer *Agent) bool { return peer.Run != nil })
 }
 
-// capped reports whether the session stops a: in decomposition, at a limit of answers and
-// without an unread message.
+// capped reports whether the session stops a: in decomposition, at a limit of answers
+// and without an unread message.
 func (s *State) capped(a *Agent) bool {
 	c := s.Config
 	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.hasUnread(a, a.Heard) {
@@ -127,8 +129,8 @@ func (s *State) capped(a *Agent) bool {
 	return c.AnswersPerAgent > 0 && a.Streak >= c.AnswersPerAgent && !s.hasPeerNews(a)
 }
 
-// stopCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead of
-// vote-only mode).
+// stopCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead
+// of vote-only mode).
 func (s *State) stopCapped() {
 	if s.Config.Pacing == Rounds && s.running() {
 		return // the running wave may bring them news

@@ -26,12 +26,13 @@ type OnRecord struct {
 	Running bool // a step of it is running
 }
 
-// Recall builds the state of a team from the records of its members and the messages to
-// them. It equals the state after stepping each of these actions, before the next Drain,
-// except for facts that no record has: failures, and the order of answers (rule 41).
+// Recall builds the state of a team from the records of its members and the messages
+// to them. It equals the state after stepping each of these actions, before the next
+// Drain, except for facts that no record has: failures, and the order of answers (rule
+// 41).
 //
-// A member without a record has done nothing. A record of another agent is ignored, as is
-// a vote for an agent without an answer.
+// A member without a record has done nothing. A record of another agent is ignored, as
+// is a vote for an agent without an answer.
 func Recall(c Config, record []OnRecord, said []Message) *State {
 	s := New(c)
 	s.Messages = slices.Clone(said)
@@ -84,10 +85,10 @@ func (s *State) recallEnd(a *Agent, r OnRecord) {
 	}
 }
 
-// LaunchOf launches a step of one agent whose turn another program has decided, with the
-// rest of the budget as its allowance and the agent's own count of rounds. It returns
-// false if the team has no such agent, no action is open to it, it is at its step limit,
-// or the budget is spent.
+// LaunchOf launches a step of one agent whose turn another program has decided, with
+// the rest of the budget as its allowance and the agent's own count of rounds. It
+// returns false if the team has no such agent, no action is open to it, it is at its
+// step limit, or the budget is spent.
 func (s *State) LaunchOf(id string) (Launch, bool) {
 	a := s.agent(id)
 	if a == nil || !s.able(a) || !s.Affords() {

@@ -12,8 +12,8 @@ const (
 	MaxMessages = 100     // of a session
 )
 
-// Held reports whether the session waits for a person: it is paused or parked. Its clock
-// stands still.
+// Held reports whether the session waits for a person: it is paused or parked. Its
+// clock stands still.
 func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parked()) }
 
 // parked reports whether the session waits for a failed agent to be retried.
@@ -36,8 +36,8 @@ func (s *State) parkedFor() string {
 	return "retry, finish or cancel: " + strings.Join(failed, "; ")
 }
 
-// Refuse returns why a person's request makes no sense now, in words for that person. It
-// returns nil for other events.
+// Refuse returns why a person's request makes no sense now, in words for that person.
+// It returns nil for other events.
 func (s *State) Refuse(event Event) error {
 	asked, ok := event.(request)
 	if !ok {
@@ -143,7 +143,8 @@ func (s *State) retry(id string) {
 	}
 }
 
-// said puts a message into the ledger. Votes and stops that have not heard it are stale.
+// said puts a message into the ledger. Votes and stops that have not heard it are
+// stale.
 func (s *State) said(e Said) {
 	m := Message{Number: len(s.Messages) + 1, Agent: e.Agent}
 	s.Messages = append(s.Messages, m)

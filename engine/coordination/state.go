@@ -194,7 +194,8 @@ func (a *Agent) label(m int) string {
 	return "agent" + strconv.Itoa(a.Number) + "." + strconv.Itoa(m)
 }
 
-// latestLabel returns the label of the agent's latest accepted answer, empty without one.
+// latestLabel returns the label of the agent's latest accepted answer, empty without
+// one.
 func (a *Agent) latestLabel() string {
 	if !a.answered() {
 		return ""

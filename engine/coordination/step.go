@@ -106,8 +106,8 @@ func (s *State) restarted(a *Agent, run *Launch, e Restarted) {
 	s.note(Entry{Kind: entryRestarted, Agent: a.ID, Step: e.Step, Text: a.ID + " restarts with the news"})
 }
 
-// refuse ends a step without an action: its agent keeps its status and is one step nearer
-// to its limit.
+// refuse ends a step without an action: its agent keeps its status and is one step
+// nearer to its limit.
 func (s *State) refuse(a *Agent, step int, why string) {
 	a.Step = max(a.Step, step)
 	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: a.ID + ": " + why})
@@ -143,8 +143,8 @@ func (s *State) accept(entry Accepted) int {
 	return entry.Seq
 }
 
-// admits reports whether a step may end with the action and its number; otherwise it ends
-// the step without an action.
+// admits reports whether a step may end with the action and its number; otherwise it
+// ends the step without an action.
 func (s *State) admits(a *Agent, run *Launch, action Action, step int) bool {
 	what := string(action)
 	if action == NewAnswer {
@@ -226,8 +226,8 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	s.note(Entry{Kind: entryStopped, Agent: a.ID, Step: e.Step, Reason: truncate(e.Summary), Text: text})
 }
 
-// noteSeen bounds the answers that a step claims to have seen and notes them for its agent.
-// News that reached the step while it ran ends the agent's streak.
+// noteSeen bounds the answers that a step claims to have seen and notes them for its
+// agent. News that reached the step while it ran ends the agent's streak.
 func (s *State) noteSeen(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
 	kept := s.boundSeen(seen)
 	before := run.seen()

@@ -8,8 +8,8 @@ import (
 	"conclave/engine/text"
 )
 
-// View is the state JSON of the public contract without session_id and query. It is made to
-// be embedded and marshalled.
+// View is the state JSON of the public contract without session_id and query. It is
+// made to be embedded and marshalled.
 type View struct {
 	Phase  Phase          `json:"phase"`
 	Paused bool           `json:"paused"`

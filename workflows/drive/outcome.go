@@ -27,9 +27,9 @@ type Failure struct {
 	Cause     coordination.Failure
 }
 
-// Await gets the result of a step's activity, which has the execution token at token. It
-// returns a Failure if the step failed, was suspended or was completed from outside: then
-// the store has nothing behind the result.
+// Await gets the result of a step's activity, which has the execution token at token.
+// It returns a Failure if the step failed, was suspended or was completed from
+// outside: then the store has nothing behind the result.
 func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled bool, result any, token *string) *Failure {
 	const uuid = 36 // characters of a run ID
 	run := workflow.GetInfo(ctx).WorkflowExecution.RunID

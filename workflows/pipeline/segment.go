@@ -17,8 +17,8 @@ import (
 	"conclave/workflows/session"
 )
 
-// segmentTime bounds one attempt of a segment. A pipeline has no clock: model calls bound
-// its steps.
+// segmentTime bounds one attempt of a segment. A pipeline has no clock: model calls
+// bound its steps.
 const segmentTime = 24 * time.Hour
 
 // segment is a running segment: an activity, or for a session step three in turn: the
@@ -161,7 +161,8 @@ func (s *segment) answered(f workflow.Future) {
 	}
 }
 
-// failure converts the error of the team's question or session. The launch keeps its token.
+// failure converts the error of the team's question or session. The launch keeps its
+// token.
 func (s *segment) failure(err error) drive.Failure {
 	token := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID + "-" + s.launch.ID
 	return drive.FailureOf(err, token, s.stopped)

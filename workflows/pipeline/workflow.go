@@ -62,8 +62,8 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	return p, err
 }
 
-// execute drains the core, carries out its commands, waits, and steps the core, until the
-// run is over.
+// execute drains the core, carries out its commands, waits, and steps the core, until
+// the run is over.
 func (p *run) execute() (Result, error) {
 	p.show()
 	if p.in.Continued == nil {
@@ -104,8 +104,8 @@ func (p *run) prepare() error {
 	return nil
 }
 
-// carryOut carries out the commands of the core. The memo, with the doorbell in it, is set
-// before a segment is stopped, so that the step can read why.
+// carryOut carries out the commands of the core. The memo, with the doorbell in it, is
+// set before a segment is stopped, so that the step can read why.
 func (p *run) carryOut(commands []pipeline.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {

@@ -10,8 +10,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Workflow runs a scenario: one durable activity for each step. A failed run completes the
-// workflow; only invalid input fails it.
+// Workflow runs a scenario: one durable activity for each step. A failed run completes
+// the workflow; only invalid input fails it.
 func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	s, err := newRun(ctx, in)
 	if err != nil {
@@ -65,8 +65,8 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	return s, err
 }
 
-// execute drains the core, carries out its commands, waits, and steps the core, until the
-// run is over.
+// execute drains the core, carries out its commands, waits, and steps the core, until
+// the run is over.
 func (s *run) execute() (Result, error) {
 	s.show()
 	if err := s.prepare(); err != nil {
@@ -96,8 +96,8 @@ func (s *run) execute() (Result, error) {
 	}
 }
 
-// prepare claims the run and starts the core. Cancellation does not interrupt it, so that
-// a claimed run can be completed, unless the store is away.
+// prepare claims the run and starts the core. Cancellation does not interrupt it, so
+// that a claimed run can be completed, unless the store is away.
 func (s *run) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{

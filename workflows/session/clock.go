@@ -70,8 +70,8 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// selectClock has the selector step the core when the time is nearly over and when it is
-// over.
+// selectClock has the selector step the core when the time is nearly over and when it
+// is over.
 func (s *session) selectClock(selector workflow.Selector) {
 	c := &s.clock
 	if c.near != nil {

@@ -21,8 +21,8 @@ const (
 	MemoWinner  = "winner" // label
 )
 
-// Input starts a session. Unknown fields are ignored, so that stock clients of any version
-// can start one.
+// Input starts a session. Unknown fields are ignored, so that stock clients of any
+// version can start one.
 type Input struct {
 	Query     string `json:"query"`
 	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
