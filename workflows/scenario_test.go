@@ -277,8 +277,8 @@ func TestScenario_EvidenceOfARetriedAttempt(t *testing.T) {
 // "result.json is … always completed, on cancel …"
 func TestScenario_Cancel(t *testing.T) {
 	t.Parallel()
-	s := newScenario(t, ends("pass"), records("before", "stdout", "x"), never())
-	s.RegisterDelayedCallback(s.CancelWorkflow, time.Second)
+	var s *stage
+	s = newScenario(t, ends("pass"), records("before", "stdout", "x"), block{func() { s.CancelWorkflow() }})
 	s.ExecuteWorkflow(scenarioflow.Type, journey("r1", 4))
 	var cancelled *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
