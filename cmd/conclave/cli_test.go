@@ -18,7 +18,7 @@ func newShell(t *testing.T) halltest.Shell {
 	return halltest.New(t, func(c *hall.CLI) []*cobra.Command { return rootCommand(c).Commands() })
 }
 
-func TestWrongUsageStartsNothing(t *testing.T) {
+func TestUsageErrors_startNothing(t *testing.T) {
 	s := newShell(t)
 	s.File("full.txt", "")
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func TestWrongUsageStartsNothing(t *testing.T) {
 	s.StartedNothing()
 }
 
-func TestWithoutAKeyThereAreThreeWaysOut(t *testing.T) {
+func TestMissingKey_namesThreeRemedies(t *testing.T) {
 	s := newShell(t)
 	for _, command := range []string{"run", "start"} {
 		code, stdout, stderr := s.Run(command, "Why?")
@@ -115,7 +115,7 @@ func TestWithoutAKeyThereAreThreeWaysOut(t *testing.T) {
 	s.StartedNothing()
 }
 
-func TestANamedKeyThatIsNotSet(t *testing.T) {
+func TestMissingKey_named(t *testing.T) {
 	s := newShell(t)
 	t.Setenv("OPENAI_API_KEY", "sk-not-this-one")
 	s.File("team.yaml", `
@@ -133,7 +133,7 @@ agents:
 	s.StartedNothing()
 }
 
-func TestUnreachableAddress(t *testing.T) {
+func TestConnect_unreachableAddress(t *testing.T) {
 	s := newShell(t)
 	for _, line := range [][]string{
 		{"run", "--offline", "--address", "127.0.0.1:1", "q"},
@@ -151,7 +151,7 @@ func TestUnreachableAddress(t *testing.T) {
 	s.StartedNothing()
 }
 
-func TestUnreachableBucket(t *testing.T) {
+func TestConnect_unreachableBucket(t *testing.T) {
 	s := newShell(t)
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
@@ -163,7 +163,7 @@ func TestUnreachableBucket(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(s.Home, "out"))
 }
 
-func TestHelpHasExamples(t *testing.T) {
+func TestHelp_hasExamples(t *testing.T) {
 	s := newShell(t)
 	for _, c := range rootCommand(&hall.CLI{}).Commands() {
 		if c.Hidden || c.Name() == "completion" || c.Name() == "help" {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFilesOnTheCommandLine_regularAndBounded(t *testing.T) {
+func TestInputFiles_regularAndBounded(t *testing.T) {
 	s := newShell(t)
 	s.File("large.yaml", strings.Repeat("#", 1<<20+1))
 	require.NoError(t, syscall.Mkfifo("pipe.yaml", 0o600))
@@ -42,7 +42,7 @@ func TestFilesOnTheCommandLine_regularAndBounded(t *testing.T) {
 	s.StartedNothing()
 }
 
-func TestAFileThatIsMissingCanBeStarted(t *testing.T) {
+func TestMissingConfig_namesConfigInit(t *testing.T) {
 	s := newShell(t)
 	code, _, stderr := s.Run("run", "--offline", "--config", "my team.yaml", "q")
 	require.Equal(t, hall.ExitUsage, code)

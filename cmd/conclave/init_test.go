@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The child of a sandbox does its part before most packages of the program are
-// initialised: whatever is initialised before it is paid for by every command.
-func TestTheSandboxComesBeforeMostOfTheProgram(t *testing.T) {
+// The child of a sandbox runs before most packages of the program are initialised,
+// because each sandboxed command pays for the packages before it.
+func TestSandboxChild_initialisedEarly(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the sandbox needs Linux")
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Contract, section 3: what tools need and is not there is exit 1, and nothing is
-// started.
-func TestToolsThatCannotBeOpenedAreRefusedBeforeAnythingStarts(t *testing.T) {
+// Contract, section 3: missing servers, variables and sandboxes are exit code 1, and
+// nothing is started.
+func TestMissingTools_startNothing(t *testing.T) {
 	s := newShell(t)
 	s.File("unknown.yaml", "agent: {id: agent_a, backend: {type: offline}, mcp_servers: [browser]}\n")
 	s.File("unset.yaml", "agent: {id: agent_a, backend: {type: offline}, mcp_servers: [{name: b, command: x, env: {A: \"${NO_SUCH_TOKEN}\"}}]}\n")

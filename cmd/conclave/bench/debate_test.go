@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// debate are three models of different speed that go by what they are shown, so
-// that they come to a decision however they are paced.
+// debate is a team of three models of different speed whose replies depend on the
+// prompt, so that the team decides with any pacing.
 func debate() minds {
-	// Uneven, so that what one does between two calls of another stays there.
+	// The delays are uneven, so that an answer of one model arrives between two calls
+	// of another.
 	return minds{
 		"model-a": debater{number: 1, delay: 600 * time.Millisecond}.think,
 		"model-b": debater{number: 2, delay: 1300 * time.Millisecond}.think,
@@ -20,9 +21,9 @@ func debate() minds {
 	}
 }
 
-// debater looks around first in every step. Then it gives an answer if it has
-// none, improves it once if it does that and sees another's, and otherwise votes
-// for the newest answer of agent 3, or, if it sees none, of somebody else.
+// debater lists files first in every step. Then it answers if it has no answer,
+// improves its answer once if it is the improving one and sees another, and otherwise
+// votes for the newest answer of agent 3, else of any agent.
 type debater struct {
 	number   int // of its agent
 	delay    time.Duration
@@ -51,7 +52,7 @@ func (d debater) reply(r request) call {
 // beginning is the line before an answer's text.
 var beginning = regexp.MustCompile(`(?m)^=== \w+ begin agent(\d+)\.(\d+) ===$`)
 
-// answersIn are the newest answers that a request shows, by agent.
+// answersIn are the newest answers in a request, by agent.
 func answersIn(r request) map[int]int {
 	shown := map[int]int{}
 	for _, text := range r.said("user") {

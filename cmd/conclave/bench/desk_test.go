@@ -23,14 +23,14 @@ import (
 	"conclave/engine/team"
 )
 
-// The workspace of the answer that others go on from.
+// The size of the workspace that other steps start from.
 const (
 	files     = 1000
 	fileBytes = 50 << 10
 )
 
-// desk is where steps of one session are run: agent_a has answered with files,
-// and what is measured are steps of agent_b.
+// desk runs steps of one session: agent_a has answered with files, and the steps of
+// agent_b are measured.
 type desk struct {
 	stack    *stack
 	proxy    *countingProxy
@@ -55,10 +55,10 @@ func newDesk(b *testing.B, s *stack) *desk {
 	return d
 }
 
-// cached is the store of a worker that has been at work for a while.
+// cached is the store of a worker with a warm cache.
 func (d *desk) cached() artifact.Store { return d.filled }
 
-// cache is the store of a worker that has just begun.
+// cache is the store of a worker with an empty cache.
 func (d *desk) cache(b *testing.B) artifact.Store {
 	b.Helper()
 	const room = 1 << 30
@@ -80,8 +80,8 @@ func (d *desk) launch(shown bool) coordination.Launch {
 	return l
 }
 
-// step reads what a launch shows and runs it, as a worker does. The workspace
-// may be prepared.
+// step reads the prompt of a launch and runs the step, as a worker does. Prepare may
+// change the workspace before.
 func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, replies []llm.Message, prepare func(dir string) error) step.Result {
 	b.Helper()
 	spec, err := team.Step{
@@ -104,8 +104,8 @@ func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, r
 	return result
 }
 
-// project copies the answer's files within the store, as every step does that
-// keeps them, and returns how long that alone takes.
+// project copies the answer's files within the store, as every step with files does,
+// and returns the time.
 func (d *desk) project(b *testing.B, store artifact.Store) time.Duration {
 	b.Helper()
 	began := time.Now()
@@ -113,7 +113,7 @@ func (d *desk) project(b *testing.B, store artifact.Store) time.Duration {
 	return time.Since(began)
 }
 
-// fill writes texts of which no two are the same.
+// fill writes files with different texts.
 func fill(dir string) error {
 	random := rand.NewChaCha8([32]byte{})
 	content := make([]byte, fileBytes/2)
@@ -128,12 +128,12 @@ func fill(dir string) error {
 	return nil
 }
 
-// mark is how a file begins.
+// mark is the beginning of a file.
 func mark(n int) string { return fmt.Sprintf("file %03d", n) }
 
 func fileName(n int) string { return fmt.Sprintf("part%02d/%03d.dat", n%20, n) }
 
-// recital is a model that gives its replies in order, at once.
+// recital is a model that replies without delay, in order.
 type recital struct {
 	replies []llm.Message
 	given   int
@@ -147,7 +147,7 @@ func (r *recital) Generate(context.Context, llm.Request) (llm.Reply, error) {
 	return llm.Reply{Message: r.replies[r.given-1], Usage: llm.Usage{InputTokens: 100, ModelCalls: 1}}, nil
 }
 
-// replies are those of a step: one for each batch of tool calls, and an answer.
+// replies are those of a step: one for each batch of tool calls, then an answer.
 func replies(answer string, batches ...[]llm.ToolCall) []llm.Message {
 	var all []llm.Message
 	for _, calls := range append(batches, toolCall("new_answer", map[string]string{"content": answer})) {
@@ -161,12 +161,12 @@ func toolCall(name string, arguments map[string]string) []llm.ToolCall {
 	return []llm.ToolCall{{ID: name, Name: name, Arguments: string(data)}}
 }
 
-// copyAll goes on from the other answer's files.
+// copyAll copies the other answer's files into the workspace.
 func copyAll() []llm.ToolCall {
 	return toolCall("copy_path", map[string]string{"from": "peers/agent1", "to": "."})
 }
 
-// edit changes a word in some of the files, to what no step before had.
+// edit changes a word in some of the files, to a new one in every step.
 func (d *desk) edit(some int) []llm.ToolCall {
 	var calls []llm.ToolCall
 	for n := range some {

@@ -25,10 +25,9 @@ const (
 	stepsAtOnce    = sessionsAtOnce * agentsEach
 )
 
-// BenchmarkFleet runs 200 steps at the same time in one worker, each of three
-// calls of a model that takes about two seconds. It measures the most memory that
-// the worker had, and what a step takes from when it is scheduled until it is
-// done, beyond its model's time: with all the others, and alone.
+// BenchmarkFleet runs 200 steps at once in one worker, each with three model calls of
+// about two seconds. It measures the worker's peak memory, and the time of a step from
+// its schedule to its end, less that of its model: among the others, and alone.
 func BenchmarkFleet(b *testing.B) {
 	const queue = "fleet"
 	f := &fleet{spent: map[string]time.Duration{}}
@@ -66,7 +65,7 @@ func BenchmarkFleet(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime is what a process has used of the processors so far.
+// processorTime is the processor time of a process so far.
 func processorTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	const tick = 10 * time.Millisecond // the kernel's, on all its architectures
@@ -81,8 +80,8 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// fleet are the models of many agents, told apart by their names. Each writes a
-// file, looks at it and answers.
+// fleet is the models of many agents, told apart by name. Each writes a file, reads it
+// and answers.
 type fleet struct {
 	mu       sync.Mutex
 	expected int
@@ -90,7 +89,7 @@ type fleet struct {
 	spent    map[string]time.Duration
 }
 
-// meet makes the models wait with their first reply until so many are asked.
+// meet delays the first replies until this many models were asked.
 func (f *fleet) meet(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +127,7 @@ func (f *fleet) think(r request) (call, time.Duration) {
 	return reply, delay
 }
 
-// arrive waits for everybody.
+// arrive waits for all models.
 func (f *fleet) arrive() {
 	f.mu.Lock()
 	f.expected--
@@ -140,8 +139,8 @@ func (f *fleet) arrive() {
 	<-all
 }
 
-// pace is between one and a half and two and a half seconds, and for each model
-// another: agents who have begun together do not stay together.
+// pace is a delay of 1.5 to 2.5 s that depends on the model, so that agents that start
+// together drift apart.
 func (f *fleet) pace(model string, calls int) time.Duration {
 	var session, agent int
 	_, _ = fmt.Sscanf(model, "model-%d-%d", &session, &agent)
@@ -149,8 +148,8 @@ func (f *fleet) pace(model string, calls int) time.Duration {
 	return 1500*time.Millisecond + time.Duration(n*377%1000)*time.Millisecond
 }
 
-// run takes sessions to their end, all at once, and returns what each step took
-// beyond its model's time, in milliseconds.
+// run runs sessions at once, and returns the time of each step less its model's, in
+// milliseconds.
 func (f *fleet) run(b *testing.B, s *stack, queue string, sessions, agents int) samples {
 	b.Helper()
 	var runs []client.WorkflowRun
@@ -186,8 +185,7 @@ func teamOf(session, agents int) json.RawMessage {
 	return data
 }
 
-// took is how long each agent's step of a session took, from when it was
-// scheduled.
+// took is the duration of each agent's step in a session, from its schedule.
 func (s *stack) took(id string) map[string]time.Duration {
 	s.b.Helper()
 	took := map[string]time.Duration{}

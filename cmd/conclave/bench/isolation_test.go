@@ -23,12 +23,12 @@ import (
 	scenarioflow "conclave/workflows/scenario"
 )
 
-// journey is how many steps the scenario has.
+// journey is the number of steps of the scenario.
 const journey = 10
 
-// BenchmarkIsolation carries the same ten steps out twice by the same script: with
-// an agent for each, as scenarios do, and with one agent that is told all ten. What
-// is counted are the bytes of the requests that the model gets, four to a token.
+// BenchmarkIsolation runs the same ten steps twice with the same script: with an agent
+// for each, as scenarios do, and with one agent for all ten. It counts the bytes of
+// the requests to the model, four to a token.
 func BenchmarkIsolation(b *testing.B) {
 	m := newModelServer(b, minds{"model-a": tester})
 	var sent atomic.Int64
@@ -48,7 +48,7 @@ func BenchmarkIsolation(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// counting adds up the sizes of requests.
+// counting sums the sizes of requests.
 func counting(next http.Handler, sent *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -61,7 +61,7 @@ func counting(next http.Handler, sent *atomic.Int64) http.Handler {
 	})
 }
 
-// tokens runs a scenario, which must pass, and returns how many were sent for it.
+// tokens runs a scenario, which must pass, and returns the tokens of its requests.
 func (s *stack) tokens(b *testing.B, sent *atomic.Int64, in scenarioflow.Input) float64 {
 	b.Helper()
 	s.sessions++
@@ -77,12 +77,12 @@ func (s *stack) tokens(b *testing.B, sent *atomic.Int64, in scenarioflow.Input) 
 	return float64(sent.Load()-before) / 4
 }
 
-// words are a step's file.
+// words are the content of a step's file.
 func words(number int) string {
 	return fmt.Sprintf("# %02d Look at page %d\n\n## Actions\n\nKeep page %d, and look at it until you know it.\n\n## Expected Outcome\n\nIt is there.\n", number, number, number)
 }
 
-// apart is the scenario as it is.
+// apart is the scenario with its steps.
 func apart() scenarioflow.Input {
 	in := scenarioflow.Input{Plan: scenario.Plan{Slug: "apart", Title: "An agent for each step"}, Files: map[string]string{}}
 	for n := 1; n <= journey; n++ {
@@ -94,7 +94,7 @@ func apart() scenarioflow.Input {
 	return in
 }
 
-// together is one step that is all of them.
+// together is one step with the text of all steps.
 func together() scenarioflow.Input {
 	var all strings.Builder
 	for n := 1; n <= journey; n++ {
@@ -109,7 +109,7 @@ func together() scenarioflow.Input {
 
 var pages = regexp.MustCompile(`Keep page (\d+),`)
 
-// tester looks at the pages that it is told of, one after the other, and reports.
+// tester visits the pages of its prompt in order, and reports.
 func tester(r request) (call, time.Duration) {
 	told := pages.FindAllStringSubmatch(strings.Join(r.said("user"), "\n"), -1)
 	turn := len(r.said("assistant"))
@@ -124,8 +124,8 @@ func tester(r request) (call, time.Duration) {
 	return call{"report_result", map[string]string{"status": "pass", "summary": "All pages are there."}}, 0
 }
 
-// look is what a step does: a page of two kilobytes, about a snapshot of a small
-// one, is kept and looked at four times; then there is evidence.
+// look is one step: it writes a page of two kilobytes, the size of a small snapshot,
+// reads it four times, and records evidence.
 func look(page int) []call {
 	name := fmt.Sprintf("page-%d.txt", page)
 	calls := []call{write(name, strings.Repeat(fmt.Sprintf("What page %02d says. ", page), 100))}

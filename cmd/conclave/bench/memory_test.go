@@ -14,8 +14,7 @@ import (
 )
 
 // BenchmarkMemory measures the resident memory of the embedded stack and of the
-// command with the worker: a second after their start, and the most they had
-// in a session.
+// command with the worker: a second after the start, and the peak in a session.
 func BenchmarkMemory(b *testing.B) {
 	m := newModelServer(b, threeRounds.minds(100*time.Millisecond))
 	s := newStack(b, m)
@@ -37,8 +36,8 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(ofWorker.median(), "worker-session-MiB")
 }
 
-// memory reads one of the kernel's figures of a process, in MiB: VmRSS for now,
-// VmHWM for the most since forget.
+// memory reads one of the kernel's figures of a process, in MiB: VmRSS is the current
+// size, VmHWM the peak since forget.
 func memory(b *testing.B, pid int, figure string) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -50,7 +49,7 @@ func memory(b *testing.B, pid int, figure string) float64 {
 	return kib / 1024
 }
 
-// forget makes the kernel count a process's peak anew.
+// forget resets a process's peak.
 func forget(b *testing.B, pid int) {
 	b.Helper()
 	const peak = "5"

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// call is a tool call with which a model replies.
+// call is a tool call in a model's reply.
 type call struct {
 	tool      string
 	arguments map[string]string
@@ -30,7 +30,7 @@ func write(path, content string) call {
 	return call{"write_file", map[string]string{"path": path, "content": content}}
 }
 
-// request is what a model is asked, as far as its reply depends on it.
+// request is the part of a request on which replies depend.
 type request struct {
 	Model    string `json:"model"`
 	Messages []struct {
@@ -50,7 +50,7 @@ func (r request) said(role string) []string {
 	return texts
 }
 
-// think is a model: what it replies, and how long it takes for that.
+// think is a model: it returns the reply and its delay.
 type think func(request) (call, time.Duration)
 
 // minds are the models of a team by name.
@@ -99,7 +99,7 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// note counts a call.
+// note records a call.
 func (m *modelServer) note(received time.Time) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,6 +133,6 @@ func (m *modelServer) team(orchestrator map[string]any) string {
 	return string(data)
 }
 
-// deaf are told of nothing while they work: a script's replies come in its
-// order, whoever is faster.
+// deaf are orchestrator settings without updates during a step, so that the replies of
+// a script do not depend on speed.
 var deaf = map[string]any{"disable_injection": true}

@@ -15,9 +15,9 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// BenchmarkPacing takes the same team of slow models to a consensus with both
-// pacings and both ways of telling agents of new answers. The ratios are to
-// rounds with inject, the default, measured in turn with the others.
+// BenchmarkPacing measures the same team of slow models with both pacings and both
+// ways of delivering new answers. Ratios are to rounds with inject, the default; the
+// settings take turns.
 func BenchmarkPacing(b *testing.B) {
 	m := newModelServer(b, debate())
 	s := newStack(b, m)
@@ -44,14 +44,14 @@ func BenchmarkPacing(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // four sessions
 }
 
-// setting is how a team works, and what its sessions came to.
+// setting is a pacing and delivery, with the measurements of its sessions.
 type setting struct {
 	pacing, updates string
 
 	calls, seconds, stale samples
 }
 
-// measure takes one session to its end.
+// measure runs one session to its end.
 func (o *setting) measure(s *stack, m *modelServer) {
 	s.b.Helper()
 	team := m.team(map[string]any{"pacing": o.pacing, "update_mode": o.updates})
@@ -62,8 +62,8 @@ func (o *setting) measure(s *stack, m *modelServer) {
 	o.stale.add(float64(s.votes() - len(m.minds)))
 }
 
-// votes is how many votes are in the ledger of the newest session. All but one
-// for each agent were stale in the end.
+// votes is the number of votes in the ledger of the newest session. All but one for
+// each agent were stale in the end.
 func (s *stack) votes() int {
 	s.b.Helper()
 	store, layout := s.store(s.b, s.S3Endpoint), artifact.InBucket(s.name())

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// traffic is what passed between a client and the store.
+// traffic is the requests and bytes between a client and the store.
 type traffic struct {
 	requests map[string]int // by kind: GET, PUT, COPY, …
 	up, down int64          // bytes of bodies
 }
 
-// since is what has passed after t was taken.
+// since is the traffic after t.
 func (now traffic) since(t traffic) traffic {
 	d := traffic{requests: map[string]int{}, up: now.up - t.up, down: now.down - t.down}
 	for kind, n := range now.requests {
@@ -30,7 +30,7 @@ func (now traffic) since(t traffic) traffic {
 	return d
 }
 
-// all are the requests of every kind.
+// all is the number of requests of every kind.
 func (now traffic) all() int {
 	all := 0
 	for _, n := range now.requests {
@@ -56,10 +56,10 @@ func newCountingProxy(b *testing.B, endpoint string) *countingProxy {
 	c.forward = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(store)
-			// The signature is over the name by which the client knows the store.
+			// The signature covers the host name that the client uses.
 			r.Out.Host = r.In.Host
 		},
-		// The client's connections are kept, so these are.
+		// The proxy keeps connections, as the client does.
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 	}
 	c.Server = httptest.NewServer(c)
@@ -78,8 +78,8 @@ func (c *countingProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.forward.ServeHTTP(download{ResponseWriter: w, proxy: c}, r)
 }
 
-// kind is the method of a request, but for copies, in which no content travels,
-// and for listings.
+// kind is the method of a request, except for copies, which transfer no content, and
+// for listings.
 func kind(r *http.Request) string {
 	switch {
 	case r.Header.Get("X-Amz-Copy-Source") != "":
@@ -90,7 +90,7 @@ func kind(r *http.Request) string {
 	return r.Method
 }
 
-// traffic is what has passed so far.
+// traffic is the traffic so far.
 func (c *countingProxy) traffic() traffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// BenchmarkResume kills a worker while a step waits for its fourth model call,
-// and starts another one at once. It measures how long the step is left alone,
-// and how many model calls are made that had been made before.
+// BenchmarkResume kills a worker while a step waits for its fourth model call, and
+// starts another one. It measures the time until the step continues, and the number of
+// repeated model calls.
 func BenchmarkResume(b *testing.B) {
 	w := &writer{calls: 6, fatal: 4, called: make(chan struct{})}
 	m := newModelServer(b, minds{"model-a": w.think})
@@ -43,8 +43,8 @@ func BenchmarkResume(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// writer is a model that writes a file with every call, answers with the last,
-// and votes for its answer when it is shown it. It tells of one of its calls.
+// writer is a model that writes a file with every call, answers with the last, and
+// votes for its answer when it sees it. It signals one of its calls.
 type writer struct {
 	calls  int
 	fatal  int // the call that it tells of, from 1

@@ -4,13 +4,12 @@ package bench
 
 import "slices"
 
-// samples are measurements of the same thing.
+// samples are measurements of one quantity.
 type samples []float64
 
 func (s *samples) add(v float64) { *s = append(*s, v) }
 
-// median is what is reported: one slow session on a busy machine does not
-// count.
+// median is the reported value; it ignores one slow session on a busy machine.
 func (s *samples) median() float64 {
 	slices.Sort(*s)
 	n := len(*s)

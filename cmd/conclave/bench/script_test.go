@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// script is what the model of each name replies in one session. It is
-// played again and again, for sessions one after the other.
+// script is the replies of the models, by name, in one session. It repeats for session
+// after session.
 type script map[string][]call
 
-// threeRounds is the session of the protocol's example: nine steps, and in each
-// of its three waves every agent has one.
+// threeRounds is the session of the protocol's example: nine steps in three waves of
+// all three agents.
 var threeRounds = script{
 	"model-a": {write("plan.md", "# Plan A\n"), answer("Answer A."), vote("agent2"), vote("agent3")},
 	"model-b": {answer("Answer B."), vote("agent2"), vote("agent3")},
@@ -22,14 +22,14 @@ var threeRounds = script{
 const (
 	steps = 9 // of threeRounds
 	waves = 3
-	// callsInARow is how many model calls of threeRounds wait for one another.
+	// callsInARow is the number of sequential model calls of threeRounds.
 	callsInARow = 4
 )
 
 // alone is the shortest session: one agent answers and votes for itself.
 var alone = script{"model-a": {answer("Answer A."), vote("agent1")}}
 
-// minds play the script, with the same delay before every reply.
+// minds replay the script, with the same delay before every reply.
 func (s script) minds(delay time.Duration) minds {
 	all := minds{}
 	for model, replies := range s {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkSession takes a team of three through the nine steps of three waves,
-// on an embedded stack that is up, one session after the other.
+// BenchmarkSession runs a team of three through nine steps in three waves, on a
+// running embedded stack, session after session.
 func BenchmarkSession(b *testing.B) {
 	b.Run("model=100ms", func(b *testing.B) { session(b, 100*time.Millisecond) })
 	b.Run("model=2s", func(b *testing.B) { session(b, 2*time.Second) })

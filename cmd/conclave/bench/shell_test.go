@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shell is a user's: a home of its own, and nothing else in its environment.
+// shell is a user's environment: an empty home, and nothing else.
 type shell struct {
 	b    *testing.B
 	home string
@@ -38,13 +38,13 @@ func (s *shell) file(name, content string) string {
 	return path
 }
 
-// process is a conclave command under way.
+// process is a running conclave command.
 type process struct {
 	*exec.Cmd
 	output bytes.Buffer // to be read after the end
 }
 
-// start runs the binary that `make bench` has built.
+// start runs the binary of `make bench`.
 func (s *shell) start(env, args []string) *process {
 	s.b.Helper()
 	binary := os.Getenv("CONCLAVE_BIN")
@@ -56,7 +56,7 @@ func (s *shell) start(env, args []string) *process {
 	return p
 }
 
-// ended waits for the end of a process, which must be a good one.
+// ended waits for the end of a process, which must succeed.
 func (s *shell) ended(p *process) {
 	s.b.Helper()
 	require.NoError(s.b, p.Wait(), "%s\n%s", p.Args, &p.output)
@@ -73,8 +73,7 @@ func (s *shell) background(env, args []string) *process {
 	return p
 }
 
-// gone waits until no process with this home is left, the embedded stack among
-// them.
+// gone waits until no process with this home runs, the embedded stack included.
 func (s *shell) gone() {
 	s.b.Helper()
 	mine := []byte("HOME=" + s.home + "\x00")

@@ -23,7 +23,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// stack is an embedded stack that `conclave dev` keeps up, and a client of it.
+// stack is an embedded stack that `conclave dev` serves, with a client.
 type stack struct {
 	*shell
 	serves
@@ -33,7 +33,7 @@ type stack struct {
 	sessions int
 }
 
-// serves is the part of stack.json that is used here.
+// serves is the part of stack.json that benchmarks use.
 type serves struct {
 	PID             int    `json:"pid"`
 	TemporalAddress string `json:"temporal_address"`
@@ -66,8 +66,8 @@ func newStack(b *testing.B, m *modelServer) *stack {
 	return s
 }
 
-// work is the environment and the arguments of a worker of another queue that
-// reaches the store at a URL.
+// work is the environment and the arguments of a worker on another queue, with the
+// store at a URL.
 func (s *stack) work(queue, store string) (env, args []string) {
 	env = []string{
 		"AWS_ENDPOINT_URL_S3=" + store, "AWS_REGION=" + s.S3Region,
@@ -79,7 +79,7 @@ func (s *stack) work(queue, store string) (env, args []string) {
 	return env, args
 }
 
-// store is the stack's, reached at a URL.
+// store is the store of the stack, at a URL.
 func (s *stack) store(b *testing.B, url string) artifact.Store {
 	b.Helper()
 	store, err := s3store.New(b.Context(), s3store.Options{
@@ -90,8 +90,8 @@ func (s *stack) store(b *testing.B, url string) artifact.Store {
 	return store
 }
 
-// awaitWorker waits until somebody polls the task queue for workflows and the
-// one of its steps.
+// awaitWorker waits until a worker polls the task queue for workflows and that for
+// steps.
 func (s *stack) awaitWorker(queue string) {
 	s.b.Helper()
 	polled := func(queue string, kind enumspb.TaskQueueType) bool {
@@ -103,7 +103,7 @@ func (s *stack) awaitWorker(queue string) {
 	}, time.Minute, 20*time.Millisecond, "nobody polls %s", queue)
 }
 
-// session takes one session to its end and returns how long that took.
+// session runs one session and returns its duration.
 func (s *stack) session(queue string) time.Duration {
 	s.b.Helper()
 	began := time.Now()
@@ -122,7 +122,7 @@ func (s *stack) begin(queue string, in sessionflow.Input) client.WorkflowRun {
 	return run
 }
 
-// decided waits for the end of a session, which must be a consensus.
+// decided waits for a session, which must end with a consensus.
 func (s *stack) decided(run client.WorkflowRun) {
 	s.b.Helper()
 	var result sessionflow.Result
@@ -133,7 +133,7 @@ func (s *stack) decided(run client.WorkflowRun) {
 // name is the workflow ID of the newest session.
 func (s *stack) name() string { return fmt.Sprintf("session-%d", s.sessions) }
 
-// describe is what the server knows of the newest session.
+// describe is the description of the newest session by the server.
 func (s *stack) describe() *workflowpb.WorkflowExecutionInfo {
 	s.b.Helper()
 	d, err := s.client.DescribeWorkflowExecution(s.b.Context(), s.name(), "")

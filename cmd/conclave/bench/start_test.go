@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkStart measures from the start of `conclave run` to its first model
-// call, the embedded stack started on the way.
+// BenchmarkStart measures the time from the start of `conclave run` to its first model
+// call; it starts the embedded stack on the way.
 func BenchmarkStart(b *testing.B) {
 	m := newModelServer(b, alone.minds(0))
-	// The first run reads the binary from the disk and leaves a data directory.
+	// The first run loads the binary from the disk and creates a data directory.
 	used := newShell(b, m.setting())
 	firstCall(b, m, used)
 
@@ -35,8 +35,7 @@ func start(b *testing.B, m *modelServer, home func() *shell) {
 	b.ReportMetric(0, "ns/op") // the end of a session and of the stack is in it
 }
 
-// firstCall takes a session to its end and returns how long its first model
-// call was in coming.
+// firstCall runs a session and returns the time to its first model call.
 func firstCall(b *testing.B, m *modelServer, s *shell) time.Duration {
 	b.Helper()
 	config := s.file("team.yaml", m.team(deaf))

@@ -12,9 +12,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// BenchmarkStep runs single steps in this process, on the store of an embedded
-// stack, with a model that takes no time. The agent of a step with files copies
-// another answer's into its workspace, and changes some of them.
+// BenchmarkStep runs single steps in this process, on the store of an embedded stack,
+// with a model without delay. A step with files copies another answer's into its
+// workspace, and changes some of them.
 func BenchmarkStep(b *testing.B) {
 	s := newStack(b, newModelServer(b, alone.minds(0)))
 	d := newDesk(b, s)
@@ -34,12 +34,12 @@ func BenchmarkStep(b *testing.B) {
 	})
 }
 
-// looked is another answer than the one that is shown: the same one again would
-// not be accepted.
+// looked is an answer different from the one shown, because an equal one would be
+// rejected.
 const looked = "There is nothing to add."
 
-// measure runs steps, each on a store that it is given, that end with so many
-// files; if there are to be any, the step is shown the answer with them.
+// measure runs steps that end with this many files, each on the given store; with
+// files, the prompt shows the answer that has them.
 func (d *desk) measure(b *testing.B, files int, store func() artifact.Store, replies func() []llm.Message) {
 	b.Helper()
 	var took, ratio, all, up, down samples

@@ -4,8 +4,8 @@ package bench
 
 import "testing"
 
-// BenchmarkStorage counts what a session asks of the S3 store, with a proxy
-// between a worker and the store.
+// BenchmarkStorage counts the S3 requests of a session, with a proxy between a worker
+// and the store.
 func BenchmarkStorage(b *testing.B) {
 	const queue = "counted"
 	s := newStack(b, newModelServer(b, threeRounds.minds(0)))

@@ -9,7 +9,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-func TestNewSessionIDs(t *testing.T) {
+func TestNewRunID(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 16, 30, 12, 0, time.FixedZone("", 3600))
 	id := NewRunID(at)

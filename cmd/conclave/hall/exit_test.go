@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestExitCodeOfAnError(t *testing.T) {
+func TestExitCode(t *testing.T) {
 	t.Parallel()
 	for want, errs := range map[int][]error{
 		ExitOK:          {nil, Exit(ExitOK)},

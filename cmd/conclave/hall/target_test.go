@@ -12,7 +12,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-func TestWithoutAnAddressTheTargetIsTheDataDirectory(t *testing.T) {
+func TestTarget_dataDirectory(t *testing.T) {
 	s := halltest.New(t, nil)
 	for name, tt := range map[string]struct{ flag, xdg, want string }{
 		"home":               {"", "", filepath.Join(s.Home, ".local/share/conclave")},
@@ -35,7 +35,7 @@ func TestWithoutAnAddressTheTargetIsTheDataDirectory(t *testing.T) {
 	require.False(t, got.Cluster)
 }
 
-func TestAnAddressMakesItACluster(t *testing.T) {
+func TestTarget_cluster(t *testing.T) {
 	s := halltest.New(t, nil)
 	s.File("temporal.toml", `
 [profile.default]
@@ -73,7 +73,7 @@ api_key = "secret"
 	require.ErrorContains(t, err, "temporal.toml")
 }
 
-func TestNoHomeNamesTheFlag(t *testing.T) {
+func TestTarget_noHomeNamesTheFlag(t *testing.T) {
 	halltest.New(t, nil)
 	require.NoError(t, os.Unsetenv("HOME"))
 	_, err := (&hall.CLI{}).Target()

@@ -28,7 +28,7 @@ steps:
   - {name: export}
 `
 
-func TestPipelineValidate(t *testing.T) {
+func TestValidate(t *testing.T) {
 	s := newShell(t)
 	s.File("p.yaml", graph)
 	code, stdout, stderr := s.Run("pipeline", "validate", "p.yaml")
@@ -65,8 +65,8 @@ func TestPipelineValidate(t *testing.T) {
 	s.StartedNothing()
 }
 
-// Everything that is wrong is said before anything starts.
-func TestPipelineRunRefuses(t *testing.T) {
+// All errors are reported before anything starts.
+func TestRun_refusesBeforeStarting(t *testing.T) {
 	s := newShell(t)
 	s.File("p.yaml", graph)
 	s.File("wrong.yaml", strings.Replace(graph, "start: main", "start: man", 1))
@@ -104,9 +104,8 @@ func TestPipelineRunRefuses(t *testing.T) {
 	s.StartedNothing()
 }
 
-// A session step without a team of its own has the one that run would use, and
-// plays offline, too.
-func TestPipelineSessionStepsGetATeam(t *testing.T) {
+// A session step without a team gets the team of `conclave run`, also offline.
+func TestRun_sessionStepsGetATeam(t *testing.T) {
 	s := newShell(t)
 	s.File("default.yaml", "start: d\nsteps: [{name: d, kind: session}]\n")
 	c := &hall.CLI{Queue: drive.TaskQueue}
@@ -116,7 +115,7 @@ func TestPipelineSessionStepsGetATeam(t *testing.T) {
 	require.True(t, r.file.PlaysOffline())
 }
 
-func TestPipelineResultsAndExitCodes(t *testing.T) {
+func TestPrintResult(t *testing.T) {
 	t.Parallel()
 	path := "s3://b/pipelines/p1/steps/001-main/answer.json"
 	for name, tt := range map[string]struct {
@@ -161,7 +160,7 @@ func TestPipelineResultsAndExitCodes(t *testing.T) {
 	}
 }
 
-func TestPipelineTable(t *testing.T) {
+func TestStateTable(t *testing.T) {
 	t.Parallel()
 	s := pipelineflow.State{ID: "p1", Request: "A haiku", Status: drive.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main"}, Transitions: 1,
@@ -183,7 +182,7 @@ p1 · running · 1:05
   1 transition · no tokens yet`, "\n"), strings.Join(stateTable(s, k), "\n"))
 }
 
-func TestPipelineRunsTakeNoFinishAndNoAgent(t *testing.T) {
+func TestAdapt(t *testing.T) {
 	t.Parallel()
 	conn := &hall.Connection{CLI: &hall.CLI{Queue: drive.TaskQueue}}
 	k := runs.Run{Kind: Kind(), ID: "p1", Workflow: "p1"}

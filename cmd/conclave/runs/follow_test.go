@@ -15,7 +15,7 @@ import (
 	"conclave/cmd/conclave/progress"
 )
 
-func TestWhatDoesNotGetOn(t *testing.T) {
+func TestDelaysOf(t *testing.T) {
 	t.Parallel()
 	const (
 		scheduled = enumspb.PENDING_ACTIVITY_STATE_SCHEDULED

@@ -30,7 +30,7 @@ func memoOf(t *testing.T, values map[string]any) *commonpb.Memo {
 	return m
 }
 
-func TestStatusOfASession(t *testing.T) {
+func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	with := func(values map[string]any) *commonpb.Memo { return memoOf(t, values) }
 	stale := with(map[string]any{drive.MemoStatus: drive.Running, drive.MemoOffline: true})
@@ -42,7 +42,7 @@ func TestStatusOfASession(t *testing.T) {
 	require.False(t, memo(with(map[string]any{drive.MemoOffline: "yes"}), drive.MemoOffline, false), "another type is as good as nothing")
 }
 
-func TestNewsAreShownOnce(t *testing.T) {
+func TestNews_shownOnce(t *testing.T) {
 	t.Parallel()
 	entries := func(from, to int) (list []coordination.Entry) {
 		for seq := from; seq <= to; seq++ {
@@ -64,7 +64,7 @@ func TestNewsAreShownOnce(t *testing.T) {
 	require.Empty(t, news)
 }
 
-func TestAListSaysWhoIsWaitedFor(t *testing.T) {
+func TestWaitingOf(t *testing.T) {
 	t.Parallel()
 	info := func(status string) *workflowpb.WorkflowExecutionInfo {
 		return &workflowpb.WorkflowExecutionInfo{Memo: memoOf(t, map[string]any{drive.MemoStatus: status})}

@@ -25,8 +25,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// answering is a Temporal server that answers updates with the outcomes it was
-// given, one after the other and the last one again, and has no pollers.
+// answering is a Temporal server without pollers that answers updates with these
+// outcomes in order, repeating the last one.
 type answering struct {
 	client.Client
 	outcomes []error
@@ -74,7 +74,7 @@ func delivered(t *testing.T, c hall.CLI, u Update, outcomes ...error) (code int,
 
 var pauseIt = Update{Name: drive.PauseSignal, Action: "pause", Next: "resume", Accepted: "paused; %s goes on"}
 
-func TestAnUpdateThatIsTakenSaysWhatComesNext(t *testing.T) {
+func TestUpdate_accepted(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr, sent := delivered(t, hall.CLI{}, pauseIt, nil)
 	require.Equal(t, hall.ExitOK, code)
@@ -85,7 +85,7 @@ func TestAnUpdateThatIsTakenSaysWhatComesNext(t *testing.T) {
 	}}, sent)
 }
 
-func TestScriptsAreToldThatAnUpdateWasTaken(t *testing.T) {
+func TestUpdate_acceptedJSON(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]hall.CLI{"json": {JSON: true}, "automation": {Automation: true}} {
 		code, stdout, stderr, _ := delivered(t, c, pauseIt, nil)
@@ -95,7 +95,7 @@ func TestScriptsAreToldThatAnUpdateWasTaken(t *testing.T) {
 	}
 }
 
-func TestAnUpdateCarriesThePayloadOfTheContract(t *testing.T) {
+func TestUpdate_payload(t *testing.T) {
 	t.Parallel()
 	for want, payload := range map[string]any{
 		`{"text": "Be brief."}`:                     drive.Request{Text: "Be brief."},
@@ -111,7 +111,7 @@ func TestAnUpdateCarriesThePayloadOfTheContract(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsAStepWorkerSaysThatThereIsNone(t *testing.T) {
+func TestUpdate_warnsWithoutWorker(t *testing.T) {
 	t.Parallel()
 	u := pauseIt
 	u.NeedsSteps = true
@@ -119,7 +119,7 @@ func TestWhatNeedsAStepWorkerSaysThatThereIsNone(t *testing.T) {
 	require.Contains(t, stderr, "no worker polls the task queue conclave")
 }
 
-func TestARefusedUpdatePrintsTheReason(t *testing.T) {
+func TestUpdate_refused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		outcome error
@@ -157,7 +157,7 @@ func TestARefusedUpdatePrintsTheReason(t *testing.T) {
 	}
 }
 
-func TestASessionInPreparationIsAskedAgain(t *testing.T) {
+func TestUpdate_retriedDuringPreparation(t *testing.T) {
 	t.Parallel()
 	early := refused(drive.TooEarly, "the session is still being prepared")
 	code, _, _, sent := delivered(t, hall.CLI{}, pauseIt, early, early, nil)
@@ -165,7 +165,7 @@ func TestASessionInPreparationIsAskedAgain(t *testing.T) {
 	require.Len(t, sent, 3)
 }
 
-func TestASessionThatIsOverTakesNothing(t *testing.T) {
+func TestUpdate_endedSession(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	c := hall.CLI{Stderr: &errs, Queue: drive.TaskQueue}
@@ -174,7 +174,7 @@ func TestASessionThatIsOverTakesNothing(t *testing.T) {
 	require.Contains(t, errs.String(), "pause session s1: it has ended already (consensus); `conclave result s1` prints what came out")
 }
 
-func TestAnInterruptedUpdateSaysThatItIsNotKnown(t *testing.T) {
+func TestUpdate_interrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -184,9 +184,8 @@ func TestAnInterruptedUpdateSaysThatItIsNotKnown(t *testing.T) {
 	require.ErrorContains(t, err, "`conclave status s1` shows it")
 }
 
-// The texts that refusals are told by are those of the SDK and of the server that
-// this program is built with.
-func TestRefusalTextsOfTheSDKAndTheServer(t *testing.T) {
+// The matched texts are still those of the SDK and the server of go.mod.
+func TestRefusalTexts(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
@@ -212,7 +211,7 @@ func sourceHas(t *testing.T, module, text string) bool {
 	return exec.CommandContext(t.Context(), "grep", "-rqF", "--include=*.go", text, strings.TrimSpace(string(dir))).Run() == nil
 }
 
-// failing is a service that fails the first queries, one with each of these errors.
+// failing is a service whose first queries fail with these errors, in order.
 type failing struct {
 	client.Client
 	errs  []error
@@ -228,7 +227,7 @@ func (f *failing) QueryWorkflow(context.Context, string, string, string, ...any)
 	return client.NewValue(payloads), err
 }
 
-// A worker that was outrun by the workflow while it replayed it is asked again.
+// A query that lost a race with its workflow is repeated.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	outrun := serviceerror.NewQueryFailed("[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent")

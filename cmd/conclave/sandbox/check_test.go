@@ -14,7 +14,7 @@ import (
 	"conclave/cmd/conclave/hall"
 )
 
-func TestSandboxCheckRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestCheck_usage(t *testing.T) {
 	s := newShell(t)
 	s.File("worker.yaml", "sandbox: {level: ful}\n")
 	for _, tt := range []struct {
@@ -37,7 +37,7 @@ func TestSandboxCheckRefusesWhatItDoesNotKnow(t *testing.T) {
 	s.StartedNothing()
 }
 
-func TestSandboxCheckSeesWhatIsOpen(t *testing.T) {
+func TestCheck_openAttacks(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the attacks need Linux")
 	}
@@ -70,7 +70,7 @@ func TestSandboxCheckSeesWhatIsOpen(t *testing.T) {
 	require.Contains(t, stderr, `no attack "sneeze"`)
 }
 
-func TestSandboxCheckShowsTheToolchains(t *testing.T) {
+func TestCheck_toolchains(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the attacks need Linux")
 	}
@@ -96,7 +96,7 @@ func TestSandboxCheckShowsTheToolchains(t *testing.T) {
 	}
 }
 
-func TestSandboxCheckSaysWhatTheHostLacks(t *testing.T) {
+func TestCheck_hostLacksLevel(t *testing.T) {
 	host := sandbox.Probe(t.Context())
 	if host.Level == sandbox.Full {
 		t.Skip("this host gives everything")
@@ -111,7 +111,7 @@ func TestSandboxCheckSaysWhatTheHostLacks(t *testing.T) {
 	require.Contains(t, stdout, `"attacks": []`)
 }
 
-func TestTheVerdictOnTheSandbox(t *testing.T) {
+func TestReport_counts(t *testing.T) {
 	t.Parallel()
 	r := report{Attacks: []attack.Result{
 		{Name: "a", Outcome: attack.Stopped},

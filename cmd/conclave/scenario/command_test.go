@@ -20,7 +20,7 @@ import (
 	scenarioflow "conclave/workflows/scenario"
 )
 
-func TestScenarioUsage(t *testing.T) {
+func TestUsageErrors_startNothing(t *testing.T) {
 	s := newShell(t)
 	s.File("two.yaml", "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: offline}}]")
 	s.File("money.yaml", "agent: {backend: {type: offline}}\norchestrator: {budget: {max_cost_usd: 1}}")
@@ -86,7 +86,7 @@ func TestScenarioUsage(t *testing.T) {
 	s.StartedNothing()
 }
 
-func TestScenarioCreateStatusList(t *testing.T) {
+func TestCreate_statusAndList(t *testing.T) {
 	s := newShell(t)
 	s.File("journey.md", "# Buying\n\nFor people.\n\n## Open\nGo.\n\n## Buy\n### Actions\nBuy it.\n### Expected Outcome\nIt is mine.\n")
 	code, stdout, stderr := s.Run("scenario", "create", "shop", "buy", "--from", "journey.md", "--tag", "smoke", "--tag", "daily")
@@ -134,9 +134,8 @@ func TestScenarioCreateStatusList(t *testing.T) {
 	s.StartedNothing()
 }
 
-// What is set and not heeded, and what agents would need and are not told, is said
-// before anything is paid for.
-func TestScenarioCautions(t *testing.T) {
+// Ignored settings and an uninformative prd.md are reported before any model call.
+func TestRun_warnings(t *testing.T) {
 	t.Parallel()
 	const agent = "agents: [{id: a, backend: {type: offline}}]\n"
 	for name, tt := range map[string]struct {
@@ -185,9 +184,9 @@ func TestScenarioCautions(t *testing.T) {
 	}
 }
 
-// Where there is a store, prd.md is there and not in what a workflow is started with;
-// of a run that is not started nothing is left.
-func TestScenarioStoresPRD(t *testing.T) {
+// prd.md goes to the store, if there is one, instead of the workflow's input; a run that
+// does not start leaves nothing behind.
+func TestRun_storesPRD(t *testing.T) {
 	t.Parallel()
 	store, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ agents:
     backend: {type: openai, model: m, base_url: "http://127.0.0.1:1/v1", api_key_env: VLLM_API_KEY}
 `
 
-func TestAClusterGetsTheTeamInline(t *testing.T) {
+func TestNewOrder_clusterTeamInline(t *testing.T) {
 	s := newShell(t)
 	cluster := hall.Target{Cluster: true}
 
@@ -50,7 +50,7 @@ func TestAClusterGetsTheTeamInline(t *testing.T) {
 	require.ErrorContains(t, err, "local.yaml:6", "a cluster accepts no base_url of ours")
 }
 
-func TestEvaluationCriteria(t *testing.T) {
+func TestNewOrder_criteria(t *testing.T) {
 	s := newShell(t)
 	s.File("criteria.json", `[{"text":"It is short."}]`)
 	s.File("bad.json", `[{"txt":"?"}]`)
@@ -61,16 +61,15 @@ func TestEvaluationCriteria(t *testing.T) {
 	require.ErrorContains(t, err, "bad.json")
 }
 
-// memoOf is a memo as the server returns it.
-// keys of a listed session are a contract.
-func TestListedKeys(t *testing.T) {
+// The keys of a listed session are part of the contract.
+func TestListed_keys(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(listed{SessionID: "s", Status: "running", Query: "q", CreatedAt: time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC)})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"session_id":"s","status":"running","query":"q","created_at":"2026-11-21T15:00:00Z"}`, string(data))
 }
 
-func TestTheDefaultTeamCanBeNamed(t *testing.T) {
+func TestNewOrder_defaultTeamByName(t *testing.T) {
 	newShell(t)
 	here := hall.Target{DataDir: t.TempDir()}
 	require.NoError(t, team.SetDefault(here, config.Default().Offline()))

@@ -12,7 +12,7 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-func TestAHeldSessionNamesTheCommandThatReleasesIt(t *testing.T) {
+func TestHolds_nameTheReleasingCommand(t *testing.T) {
 	t.Parallel()
 	c := &hall.CLI{Queue: drive.TaskQueue, DataDir: "/data"}
 	running := sessionflow.State{Status: drive.Running}
@@ -37,7 +37,7 @@ func TestAHeldSessionNamesTheCommandThatReleasesIt(t *testing.T) {
 	require.Empty(t, holds(c, ended, "s1"), "an end needs no release")
 }
 
-func TestARevoteIsOneOfThePresentRound(t *testing.T) {
+func TestRevote_currentRound(t *testing.T) {
 	t.Parallel()
 	state := sessionflow.State{Status: drive.Running, View: coordination.View{Round: 3}}
 	events := []coordination.Entry{{Kind: coordination.Kind("round"), Round: 3}, {Kind: coordination.EntryRevote, Round: 2}}

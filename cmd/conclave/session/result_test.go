@@ -36,7 +36,7 @@ func printed(t *testing.T, c hall.CLI, k runs.Run, r sessionflow.Result) (code i
 	return code, out.String(), errs.String()
 }
 
-func TestAPersonGetsTheAnswerOnStdoutAndNothingElse(t *testing.T) {
+func TestPrintResult_onlyAnswerOnStdout(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, consensus())
 	require.Equal(t, hall.ExitOK, code)
@@ -45,7 +45,7 @@ func TestAPersonGetsTheAnswerOnStdoutAndNothingElse(t *testing.T) {
 	require.Contains(t, stderr, "conclave pull s1 DIR --bucket bkt --prefix team-a")
 }
 
-func TestAnAnswerWithoutAVoteSaysSo(t *testing.T) {
+func TestPrintResult_presentation(t *testing.T) {
 	t.Parallel()
 	r := consensus()
 	r.Status, r.WinnerLabel, r.Votes = "presented", "agent2.final", map[string]int{}
@@ -54,7 +54,7 @@ func TestAnAnswerWithoutAVoteSaysSo(t *testing.T) {
 	require.Contains(t, stderr, "agent_b (agent2.final) by presentation, without a vote · 2 rounds")
 }
 
-func TestAnAnswerThatIsTheBestSoFarSaysWhatRanOut(t *testing.T) {
+func TestPrintResult_outOfTimeOrBudget(t *testing.T) {
 	t.Parallel()
 	for status, tt := range map[string]struct {
 		code int
@@ -72,7 +72,7 @@ func TestAnAnswerThatIsTheBestSoFarSaysWhatRanOut(t *testing.T) {
 	}
 }
 
-func TestScriptsGetOneJSONObject(t *testing.T) {
+func TestPrintResult_json(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]hall.CLI{"json": {JSON: true}, "automation": {Automation: true}} {
 		code, stdout, stderr := printed(t, c, runs.Run{}, consensus())
@@ -89,12 +89,12 @@ func TestScriptsGetOneJSONObject(t *testing.T) {
 	}
 }
 
-// lost is a reader that has gone away.
+// lost is a closed pipe.
 type lost struct{}
 
 func (lost) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-func TestAnAnswerThatCannotBePrintedIsNone(t *testing.T) {
+func TestPrintResult_brokenPipe(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]hall.CLI{"person": {}, "json": {JSON: true}, "automation": {Automation: true}} {
 		var errs bytes.Buffer
@@ -105,7 +105,7 @@ func TestAnAnswerThatCannotBePrintedIsNone(t *testing.T) {
 	}
 }
 
-func TestStateOfASessionThatAnswersNoQuestions(t *testing.T) {
+func TestClosedState(t *testing.T) {
 	t.Parallel()
 	k := runs.Run{ID: "s1", Workflow: "s1", Query: "Why?", Status: "failed"}
 	data, err := json.Marshal(closedState(k, sessionflow.Result{Error: &artifact.Error{Type: drive.InvalidInput, Message: "no query"}}))
@@ -116,7 +116,7 @@ func TestStateOfASessionThatAnswersNoQuestions(t *testing.T) {
 	require.Contains(t, string(data), `"votes":{}`)
 }
 
-func TestEverythingOfflineSaysSo(t *testing.T) {
+func TestPrintResult_offlineNote(t *testing.T) {
 	t.Parallel()
 	for _, c := range []hall.CLI{{}, {JSON: true}, {Automation: true}} {
 		_, _, stderr := printed(t, c, runs.Run{Offline: true}, consensus())
@@ -124,7 +124,7 @@ func TestEverythingOfflineSaysSo(t *testing.T) {
 	}
 }
 
-func TestEndsWithoutAnAnswer(t *testing.T) {
+func TestPrintResult_withoutAnswer(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, sessionflow.Result{
 		SessionID: "s1", Status: "failed", Error: &artifact.Error{Type: "NoAnswer", Message: "agent_a: AuthFailed: the key is refused"},
@@ -139,7 +139,7 @@ func TestEndsWithoutAnAnswer(t *testing.T) {
 	require.Contains(t, stderr, "session s1 was cancelled")
 }
 
-func TestATimeoutPrintsTheBestAnswerSoFar(t *testing.T) {
+func TestPrintResult_timeout(t *testing.T) {
 	t.Parallel()
 	r := consensus()
 	r.Status = "timeout"
@@ -149,7 +149,7 @@ func TestATimeoutPrintsTheBestAnswerSoFar(t *testing.T) {
 	require.Contains(t, stderr, "time ran out")
 }
 
-func TestACutAnswerSaysWhereTheRestIs(t *testing.T) {
+func TestPrintResult_truncatedAnswer(t *testing.T) {
 	t.Parallel()
 	r := consensus()
 	r.AnswerTruncated = true
@@ -159,7 +159,7 @@ func TestACutAnswerSaysWhereTheRestIs(t *testing.T) {
 	require.Contains(t, stderr, *r.AnswerPath)
 }
 
-func TestExitCodeOfAStatus(t *testing.T) {
+func TestExitCode_status(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]int{
 		"consensus": 0, "plurality": 0, "presented": 0, "limit": 0, "budget": 0, "finished": 0,
@@ -170,7 +170,7 @@ func TestExitCodeOfAStatus(t *testing.T) {
 	}
 }
 
-func TestExitCodeOfARefusedInput(t *testing.T) {
+func TestExitCode_refusedInput(t *testing.T) {
 	t.Parallel()
 	refused := func(kind string) sessionflow.Result {
 		return sessionflow.Result{Status: "failed", Error: &artifact.Error{Type: kind}}

@@ -13,7 +13,7 @@ providers:
   house: {base_url: "http://127.0.0.1:1/v1", api_key_env: HOUSE_KEY}
 `
 
-func TestAWorkerRefusesItsConfigurationBeforeAnythingStarts(t *testing.T) {
+func TestWorker_refusesConfiguration(t *testing.T) {
 	s := newShell(t)
 	s.File("broken.yaml", "providers:\n  house: {base_url: nowhere}\n")
 	s.File("providers.yaml", providers)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// checks runs the check on a session directory, and returns its exit code.
+// checks runs --check on a session directory.
 func (s shell) checks(dir, config string) (code int, stdout, stderr string) {
 	s.T.Helper()
 	line := []string{"step", "--check"}
@@ -52,7 +52,7 @@ func parseCheck(t *testing.T, stdout string) checkReport {
 }
 
 // CONTRACT: "conclave step --check": exit 0 consensus, 2 not yet, 1 usage.
-func TestStepCheck(t *testing.T) {
+func TestCheck(t *testing.T) {
 	s := newShell(t)
 	code, stdout, stderr := s.checks("missing", "")
 	require.Equal(t, hall.ExitUsage, code)
@@ -91,8 +91,8 @@ func TestStepCheck(t *testing.T) {
 	s.StartedNothing()
 }
 
-// The agents of --config are of the team before they have begun.
-func TestStepCheckWithATeam(t *testing.T) {
+// The agents of --config belong to the team before their first step.
+func TestCheck_withTeam(t *testing.T) {
 	s := newShell(t)
 	s.step("d/agents/agent_a/001/answer.json", `{"answer": "A"}`)
 	s.step("d/agents/agent_a/002/vote.json", `{"target": "agent_a", "seen_steps": {"agent_a": 1}}`)
@@ -107,8 +107,8 @@ func TestStepCheckWithATeam(t *testing.T) {
 	require.Contains(t, stderr, "none.yaml")
 }
 
-// A split vote leaves nobody to launch: a loop that launches who is next ends.
-func TestStepCheckOfASplitVote(t *testing.T) {
+// A split vote leaves no agent to launch, so a loop over the next agents ends.
+func TestCheck_splitVote(t *testing.T) {
 	s := newShell(t)
 	for _, id := range []string{"agent_a", "agent_b"} {
 		s.step("d/agents/"+id+"/001/answer.json", `{"answer": "x"}`)
@@ -122,8 +122,8 @@ func TestStepCheckOfASplitVote(t *testing.T) {
 	require.Nil(t, r.Consensus)
 }
 
-// A directory that somebody else wrote cannot lead the check out of it.
-func TestStepCheckStaysInside(t *testing.T) {
+// Links in a foreign directory cannot lead the check out of it.
+func TestCheck_staysInside(t *testing.T) {
 	s := newShell(t)
 	s.step("outside/001/answer.json", `{"answer": "secret"}`)
 	require.NoError(t, os.MkdirAll("d", 0o755))
@@ -134,8 +134,8 @@ func TestStepCheckStaysInside(t *testing.T) {
 	require.Contains(t, stderr, "agents is a symbolic link, not a directory: make it a directory that can be read, or name another session directory")
 }
 
-// A flag that has no effect is said to have none, and breaks nobody's script.
-func TestStepSaysWhatHasNoEffect(t *testing.T) {
+// A flag without effect causes a warning, and no error.
+func TestUnusedFlags(t *testing.T) {
 	s := newShell(t)
 	s.step("d/agents/agent_a/001/answer.json", `{"agent_id": "agent_a", "answer": "Yes.", "timestamp": "2026-11-21T10:00:00Z"}`)
 	code, stdout, stderr := s.Run("step", "--check", "--session-dir", "d", "--fresh", "--address", "127.0.0.1:1")

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A step that fails says so where an older action would be found, and hides no
-// older answer. What a later launch can mend goes on then.
-func TestStepFails(t *testing.T) {
+// A failed step is recorded as the agent's last action, and keeps its older answer
+// visible. A later launch continues it if its fault can be repaired.
+func TestStep_fails(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {
 		answers("The older one."),
@@ -48,9 +48,8 @@ func TestStepFails(t *testing.T) {
 	require.Equal(t, "agent_a", *last.VoteTarget)
 }
 
-// A model that comes to no valid action would not on going on: the next launch
-// begins anew.
-func TestStepWithoutAnAction(t *testing.T) {
+// A step whose model took no valid action is final: the next launch starts a new one.
+func TestStep_withoutAction(t *testing.T) {
 	s := newShell(t)
 	nonsense := votes("agent9")
 	m := newScripted(t, map[string][]said{"agent_a": {answers("One."), nonsense, nonsense, nonsense, votes("agent1")}})
@@ -67,8 +66,8 @@ func TestStepWithoutAnAction(t *testing.T) {
 	require.Equal(t, 3, last.StepNumber)
 }
 
-// The time of the session's configuration is that of the step.
-func TestStepTimesOut(t *testing.T) {
+// orchestrator_timeout_seconds bounds the step.
+func TestStep_timesOut(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n"), hanging(func() {}), answers("In time.")}})
 	file := s.agent(m, "agent_a", "timeout_settings: {orchestrator_timeout_seconds: 1}")
@@ -82,8 +81,8 @@ func TestStepTimesOut(t *testing.T) {
 	require.Equal(t, 1, last.StepNumber)
 }
 
-// Answers are counted over all steps on record.
-func TestStepLimits(t *testing.T) {
+// Limits of answers count all recorded steps.
+func TestStep_limits(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {answers("One."), votes("agent1"), votes("agent1")}})
 	const limits = "orchestrator: {max_new_answers_per_agent: 1}"
@@ -108,9 +107,9 @@ func TestStepLimits(t *testing.T) {
 	require.Equal(t, "none", there.Action)
 }
 
-// Steps are counted over all that are on record, and so is what they have cost. A
-// step that has nothing left to spend goes on when it may spend more.
-func TestStepAllowance(t *testing.T) {
+// Limits count all recorded steps and their cost. A step without allowance continues
+// when the budget is raised.
+func TestStep_allowance(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {
 		answers("One."), writes("plan.md", "# Plan\n"), writes("more.md", "# More\n"), answers("Two, and better."), votes("agent1"),
@@ -142,8 +141,8 @@ func TestStepAllowance(t *testing.T) {
 	require.Contains(t, stdout, `"next": []`)
 }
 
-// A directory in which no step could be kept is a usage error: no model is asked.
-func TestStepInADirectoryItCannotWrite(t *testing.T) {
+// An unwritable directory is a usage error, before any model call.
+func TestStep_unwritableDirectory(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {answers("One.")}})
 	file := s.agent(m, "agent_a", "")
@@ -170,8 +169,8 @@ func TestStepInADirectoryItCannotWrite(t *testing.T) {
 	require.Contains(t, stderr, "has to be writable")
 }
 
-// A hard round timeout ends a step that goes on with its tools.
-func TestStepRoundTimeout(t *testing.T) {
+// A hard round timeout ends a step between two tool calls.
+func TestStep_roundTimeout(t *testing.T) {
 	s := newShell(t)
 	slow := writes("plan.md", "# Plan\n").while(func(*http.Request) { <-after() })
 	m := newScripted(t, map[string][]said{"agent_a": {slow}})
@@ -181,12 +180,12 @@ func TestStepRoundTimeout(t *testing.T) {
 	require.Equal(t, "TimeOver", last.Error.Type)
 }
 
-// after is over when a model has thought for a while.
+// after is longer than a model's delay.
 func after() <-chan time.Time { return time.After(400 * time.Millisecond) }
 
-// An agent's first step has the time of a first round, every later one that of the
-// others.
-func TestStepRounds(t *testing.T) {
+// An agent's first step has the timeout of the first round, later steps that of later
+// rounds.
+func TestStep_rounds(t *testing.T) {
 	s := newShell(t)
 	slow := writes("plan.md", "# Plan\n").while(func(*http.Request) { <-after() })
 	m := newScripted(t, map[string][]said{"agent_a": {slow, slow, slow, answers("One."), slow}})
@@ -199,9 +198,9 @@ func TestStepRounds(t *testing.T) {
 	require.Equal(t, 2, last.StepNumber)
 }
 
-// A step has the checklist that it has in a session: from the first answer on, with
-// the criteria of the directory.
-func TestStepChecklist(t *testing.T) {
+// A step has the same checklist as in a session: from the first answer on, with the
+// criteria of the directory.
+func TestStep_checklist(t *testing.T) {
 	s := newShell(t)
 	s.File("criteria.json", `[{"text": "Names its sources."}]`)
 	m := newScripted(t, map[string][]said{"agent_a": {answers("One."), votes("agent1")}})

@@ -27,7 +27,7 @@ func newShell(t *testing.T) shell {
 	return shell{halltest.New(t, func(c *hall.CLI) []*cobra.Command { return []*cobra.Command{Command(c)} })}
 }
 
-// said is one scripted reply: a call of a tool, or a failure with this status.
+// said is a scripted reply: a tool call, or a failure with this status.
 type said struct {
 	tool      string
 	arguments map[string]string
@@ -51,8 +51,8 @@ func refuses(status int) said { return said{status: status} }
 
 func (s said) while(f func(*http.Request)) said { s.during = f; return s }
 
-// scripted is a Chat Completions server. Agents are told apart by their models,
-// which are called like them; a script without more lines repeats its last.
+// scripted is a Chat Completions server. The name of the model is the ID of the agent;
+// a script that is used up repeats its last line.
 type scripted struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -101,7 +101,7 @@ func (m *scripted) serve(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// calls is how often the agent's model was asked, prompt what it was asked last.
+// calls is the number of requests to the agent's model, prompt the body of the last.
 func (m *scripted) calls(agent string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,15 +115,15 @@ func (m *scripted) prompt(agent string) string {
 	return asked[len(asked)-1]
 }
 
-// agent writes the file of an agent with this model, and more of a configuration.
+// agent writes the configuration of an agent with this model, and more keys.
 func (s shell) agent(m *scripted, id, more string) string {
 	s.T.Helper()
 	s.File(id+".yaml", fmt.Sprintf("agent: {id: %s, backend: {model: %s, base_url: %q}}\n%s\n", id, id, m.URL+"/v1", more))
 	return id + ".yaml"
 }
 
-// steps runs one step of an agent in the directory d, and returns what its last
-// line says.
+// steps runs one step of an agent in the directory d, and decodes the last line of its
+// output.
 func (s shell) steps(config string, more ...string) (code int, last artifact.LastAction, stderr string) {
 	s.T.Helper()
 	line := append([]string{"step", "--automation", "--session-dir", "d", "--config", config}, more...)
@@ -142,8 +142,7 @@ func (s shell) read(name string, into any) {
 	require.NoError(s.T, json.Unmarshal(data, into), name)
 }
 
-// working is the workspace of the step that is at work in this temporary
-// directory.
+// working is the workspace of the running step in this temporary directory.
 func working(temporary string) string {
 	found, _ := filepath.Glob(filepath.Join(temporary, "conclave-worker-*", "conclave-step-*", "files"))
 	if len(found) != 1 {

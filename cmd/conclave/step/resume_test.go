@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// until runs a step of an agent that is interrupted when stop is called.
+// until runs a step of an agent, interrupted when stop calls its argument.
 func (s shell) until(config string, stop func(context.CancelFunc), more ...string) (code int, stdout, stderr string) {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.T.Context())
@@ -24,7 +24,7 @@ func (s shell) until(config string, stop func(context.CancelFunc), more ...strin
 	return s.RunUntil(ctx, append(line, "Which of us is right?")...)
 }
 
-// hanging is a reply that does not come before the client has gone.
+// hanging is a reply that waits until the client disconnects.
 func hanging(begun func()) said {
 	return answers("never").while(func(r *http.Request) {
 		begun()
@@ -32,9 +32,8 @@ func hanging(begun func()) said {
 	})
 }
 
-// An interrupted step goes on where it was: what was paid is not paid again, and
-// its files are there.
-func TestStepGoesOn(t *testing.T) {
+// An interrupted step is continued: no call is paid twice, and its files are there.
+func TestResume(t *testing.T) {
 	s := newShell(t)
 	var interrupt context.CancelFunc
 	m := newScripted(t, map[string][]said{
@@ -77,9 +76,9 @@ func TestStepGoesOn(t *testing.T) {
 	require.Empty(t, locks)
 }
 
-// Who has no ID in the configuration is told under which one to go on: the same
-// command would be another agent's.
-func TestStepGoesOnUnderItsID(t *testing.T) {
+// An agent without an ID is told the one to continue with, because the same command
+// would run another agent.
+func TestResume_reservedID(t *testing.T) {
 	s := newShell(t)
 	var interrupt context.CancelFunc
 	m := newScripted(t, map[string][]said{"m": {writes("plan.md", "# Plan\n"), hanging(func() { interrupt() }), answers("Done.")}})
@@ -97,9 +96,9 @@ func TestStepGoesOnUnderItsID(t *testing.T) {
 	require.EqualValues(t, 2, last.Cost.ModelCalls)
 }
 
-// An agent that joins meanwhile shifts the numbers of others: the step goes on with
-// those that it has been told, and who reads its answer then is told those of now.
-func TestStepGoesOnAfterAnotherJoined(t *testing.T) {
+// An agent that joins shifts the numbers of others: the step continues with the numbers
+// of its prompt, and readers of its answer get the current ones.
+func TestResume_afterAnotherJoined(t *testing.T) {
 	s := newShell(t)
 	var interrupt context.CancelFunc
 	m := newScripted(t, map[string][]said{
@@ -125,9 +124,9 @@ func TestStepGoesOnAfterAnotherJoined(t *testing.T) {
 	require.Contains(t, m.prompt("agent_a"), "agent2.1 is right, see peers/agent2/x.")
 }
 
-// With --fresh, or asked something else, the agent begins anew; what was
-// interrupted before that is not gone on with later either.
-func TestStepBeginsAnew(t *testing.T) {
+// With --fresh, or another question, the agent starts a new step; steps interrupted
+// before are never continued.
+func TestResume_fresh(t *testing.T) {
 	for name, more := range map[string][]string{"fresh": {"--fresh"}, "criteria": {"--eval-criteria", "criteria.json"}} {
 		t.Run(name, func(t *testing.T) {
 			s := newShell(t)
@@ -152,8 +151,8 @@ func TestStepBeginsAnew(t *testing.T) {
 	}
 }
 
-// A claim without a journal is nothing to go on with: its number stays taken.
-func TestStepAfterABareClaim(t *testing.T) {
+// A claim without a journal cannot be continued; its number stays taken.
+func TestResume_bareClaim(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {answers("Mine.")}})
 	s.step("d/agents/agent_a/001/step.json", `{"token": "step-x", "seen_steps": {}, "labels": []}`)
@@ -164,9 +163,9 @@ func TestStepAfterABareClaim(t *testing.T) {
 	require.Equal(t, 4, last.StepNumber)
 }
 
-// Whoever was killed after the commit took the action: the next launch makes what
-// is made of it, and is that step.
-func TestStepSettlesWhatIsCommitted(t *testing.T) {
+// A step killed after its commit has acted: the next launch writes the derived documents
+// and is that step.
+func TestResume_committed(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n"), answers("Mine."), votes("agent1")}})
 	file := s.agent(m, "agent_a", "")
@@ -198,9 +197,9 @@ func TestStepSettlesWhatIsCommitted(t *testing.T) {
 	require.NoDirExists(t, filepath.Join("d/journal", claim.Token))
 }
 
-// A step that is at work is nobody else's: who is launched meanwhile takes
-// another number, and --check waits for it.
-func TestStepAtWork(t *testing.T) {
+// A running step belongs to its process: another launch takes another number, and
+// --check waits for it.
+func TestResume_running(t *testing.T) {
 	s := newShell(t)
 	atWork, release := make(chan struct{}), make(chan struct{})
 	m := newScripted(t, map[string][]said{"agent_a": {
@@ -239,8 +238,8 @@ func TestStepAtWork(t *testing.T) {
 	require.Equal(t, 2, l.StepNumber, "a step that ends late does not hide a later one")
 }
 
-// Launches of one agent at once get different numbers, and nothing is overwritten.
-func TestStepsOfOneAgentAtOnce(t *testing.T) {
+// Concurrent launches of one agent get different numbers, and overwrite nothing.
+func TestStep_concurrentLaunches(t *testing.T) {
 	s := newShell(t)
 	const launches = 8
 	var asked atomic.Int32

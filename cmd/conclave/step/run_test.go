@@ -19,7 +19,7 @@ import (
 	"conclave/engine/step"
 )
 
-// What a program that knows only the layout of the seed reads.
+// The documents as read by a program that knows only the layout of the seed.
 type (
 	seedAnswer struct {
 		AgentID   string `json:"agent_id"`
@@ -46,7 +46,7 @@ type (
 
 // The worked session of the seed: everybody answers; two vote for agent_b while
 // agent_c answers again, which makes both votes stale; everybody votes for agent_c.
-func TestStepLifecycle(t *testing.T) {
+func TestStep_lifecycle(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{
 		"agent_a": {writes("plan.md", "# Plan\n"), answers("Answer A."), votes("agent2"), votes("agent3")},
@@ -57,7 +57,7 @@ func TestStepLifecycle(t *testing.T) {
 	for _, id := range []string{"agent_a", "agent_b", "agent_c"} {
 		files[id] = s.agent(m, id, "")
 	}
-	// The agents of a first round begin before anybody has answered.
+	// The agents of the first round begin before any answer.
 	for _, id := range []string{"agent_a", "agent_b", "agent_c"} {
 		require.NoError(t, os.MkdirAll("first/"+id, 0o755))
 		line := []string{"step", "--automation", "--session-dir", "first/" + id, "--config", files[id], "Which of us is right?"}
@@ -117,8 +117,8 @@ func TestStepLifecycle(t *testing.T) {
 	s.StartedNothing()
 }
 
-// Exit 1: wrong usage, and nothing was started.
-func TestStepUsage(t *testing.T) {
+// Exit code 1: wrong usage, and nothing was started.
+func TestStep_usage(t *testing.T) {
 	s := newShell(t)
 	s.File("one.yaml", "agent: {id: agent_a, backend: {type: offline}}")
 	s.File("two.yaml", "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: offline}}]")
@@ -155,8 +155,8 @@ func TestStepUsage(t *testing.T) {
 	}
 }
 
-// Who is not named is the next free agent, also at once with others.
-func TestStepOfAnAgentWithoutAnID(t *testing.T) {
+// An agent without an ID gets the next free one, also concurrently.
+func TestStep_withoutID(t *testing.T) {
 	s := newShell(t)
 	s.File("agent.yaml", "agent: {backend: {model: m}}")
 	s.step("d/agents/agent_a/001/answer.json", `{"answer": "A"}`)
@@ -176,8 +176,8 @@ func TestStepOfAnAgentWithoutAnID(t *testing.T) {
 	require.NoFileExists(t, "d/agents/agent_a/002/action.json")
 }
 
-// What a person sees, and what a script sees.
-func TestStepPrints(t *testing.T) {
+// The output for people, and that for programs.
+func TestStep_output(t *testing.T) {
 	s := newShell(t)
 	s.File("agent.yaml", "agent: {id: agent_q, backend: {model: m}}")
 	code, stdout, stderr := s.Run("step", "--offline", "--session-dir", "d", "--config", "agent.yaml", "Why?")
@@ -198,9 +198,9 @@ func TestStepPrints(t *testing.T) {
 	require.Empty(t, stdout)
 }
 
-// The files of an answer are those of its workspace, as they were made, and the
-// text names them where they stay.
-func TestStepSaves(t *testing.T) {
+// The files of an answer keep their content and mode, and its text names their final
+// paths.
+func TestStep_files(t *testing.T) {
 	s := newShell(t)
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
@@ -244,7 +244,7 @@ func TestStepSaves(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(ws, "outside"))
 	require.NoDirExists(t, filepath.Join(ws, "peers"))
 
-	// The next agent reads every one of them beneath peers/.
+	// The next agent reads all of them below peers/.
 	m.script["agent_c"] = []said{votes("agent1")}
 	code, _, _ = s.steps(s.agent(m, "agent_c", ""))
 	require.Equal(t, hall.ExitOK, code)
@@ -255,8 +255,8 @@ func TestStepSaves(t *testing.T) {
 	require.Empty(t, left, "nothing is left in the temporary directory")
 }
 
-// A directory of another program is continued, and stays one that it can read.
-func TestStepContinuesAnotherProgram(t *testing.T) {
+// A directory of another program is continued, and stays readable for it.
+func TestStep_directoryOfAnotherProgram(t *testing.T) {
 	s := newShell(t)
 	source, err := filepath.Abs(filepath.Join(repository(t), "engine/directory/testdata/massgen"))
 	require.NoError(t, err)
@@ -278,8 +278,8 @@ func TestStepContinuesAnotherProgram(t *testing.T) {
 	}
 }
 
-// Whatever lies in the directory is named, and leads nowhere else.
-func TestStepInAHostileDirectory(t *testing.T) {
+// Foreign files in the directory are reported, and links are not followed.
+func TestStep_hostileDirectory(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {answers("Mine.")}})
 	file := s.agent(m, "agent_a", "")
@@ -314,8 +314,8 @@ func TestStepInAHostileDirectory(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// The criteria that are given first are the directory's.
-func TestStepCriteria(t *testing.T) {
+// The first criteria become those of the directory.
+func TestStep_criteria(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{"agent_a": {answers("One."), votes("agent1"), votes("agent1")}})
 	file := s.agent(m, "agent_a", "")
@@ -365,8 +365,8 @@ var sources = func() string {
 	return filepath.Join(dir, "../../..")
 }()
 
-// What is shown of peers is bounded to a share of the model's context window.
-func TestStepKnowsTheModelsWindow(t *testing.T) {
+// The share of the peers' answers in the prompt is bounded by the model's window.
+func TestStep_modelWindow(t *testing.T) {
 	s := newShell(t)
 	s.File("one.yaml", "agent: {id: agent_b, backend: {type: offline}}")
 	long, err := json.Marshal(strings.Repeat("Two is one and one.\n", 180) + "The end.")

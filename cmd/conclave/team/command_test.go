@@ -16,7 +16,7 @@ agents:
     backend: {type: openai, model: m}
 `
 
-func TestConfigInitWritesAFileThatIsValid(t *testing.T) {
+func TestInit_writesValidFile(t *testing.T) {
 	s := newShell(t)
 	code, stdout, stderr := s.Run("config", "init")
 	require.Equal(t, hall.ExitOK, code, stderr)
@@ -26,7 +26,7 @@ func TestConfigInitWritesAFileThatIsValid(t *testing.T) {
 	require.Equal(t, "conclave.yaml: OK\n", stdout)
 }
 
-func TestConfigInitLeavesFilesAlone(t *testing.T) {
+func TestInit_keepsExistingFile(t *testing.T) {
 	s := newShell(t)
 	s.File("mine.yaml", "precious")
 	code, stdout, stderr := s.Run("config", "init", "mine.yaml")
@@ -38,7 +38,7 @@ func TestConfigInitLeavesFilesAlone(t *testing.T) {
 	require.Equal(t, "precious", string(content))
 }
 
-func TestConfigValidateTellsOfEveryFile(t *testing.T) {
+func TestValidate_allFiles(t *testing.T) {
 	s := newShell(t)
 	s.File("good.yaml", goodTeam)
 	s.File("bad.yaml", "agents: []\n")
@@ -60,7 +60,7 @@ func TestConfigValidateTellsOfEveryFile(t *testing.T) {
 	require.Equal(t, Checked{File: "good.yaml", Valid: true, Problems: []Problem{}}, verdicts[1])
 }
 
-func TestConfigSchemaIsJSON(t *testing.T) {
+func TestSchema_isJSON(t *testing.T) {
 	s := newShell(t)
 	code, stdout, _ := s.Run("config", "schema")
 	require.Equal(t, hall.ExitOK, code)

@@ -12,7 +12,7 @@ import (
 	"conclave/engine/config"
 )
 
-// onlyA is a team that differs from the built-in one.
+// onlyA is a team other than the built-in one.
 func onlyA(t *testing.T) config.Team {
 	t.Helper()
 	team, err := config.Parse("team", []byte(goodTeam), config.Local)
@@ -20,7 +20,7 @@ func onlyA(t *testing.T) config.Team {
 	return Resolve(team)
 }
 
-func TestADataDirectoryKeepsItsDefaultTeam(t *testing.T) {
+func TestDefault(t *testing.T) {
 	newShell(t)
 	here := hall.Target{DataDir: t.TempDir()}
 	_, found, err := Default(here)
@@ -44,7 +44,7 @@ func TestADataDirectoryKeepsItsDefaultTeam(t *testing.T) {
 	require.NoError(t, SetDefault(hall.Target{Cluster: true}, onlyA(t)), "a cluster has no directory")
 }
 
-func TestWhoPassesByBringsNoDefault(t *testing.T) {
+func TestForOthers(t *testing.T) {
 	s := newShell(t)
 	s.File("mine.yaml", mixedTeam)
 	here := hall.Target{DataDir: t.TempDir()}

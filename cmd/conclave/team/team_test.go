@@ -21,7 +21,7 @@ agents:
     backend: {type: openai, model: m, base_url: "http://127.0.0.1:1/v1", api_key_env: VLLM_API_KEY}
 `
 
-func TestALocalTeamSaysWhereItsModelsAre(t *testing.T) {
+func TestLocal_resolvesModels(t *testing.T) {
 	type where struct{ url, key string }
 	for name, tt := range map[string]struct {
 		env  map[string]string
@@ -70,7 +70,7 @@ func TestALocalTeamSaysWhereItsModelsAre(t *testing.T) {
 	}
 }
 
-func TestOfflineNeedsNoKey(t *testing.T) {
+func TestLocal_offlineNeedsNoKey(t *testing.T) {
 	s := newShell(t)
 	s.File(ProjectFile, mixedTeam)
 	team, _, err := Local(&hall.CLI{}, true)

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sessions that are only started may be for a worker in another process, which
-// has the servers; the sandbox is this machine's.
-func TestWhoseToolsAreLookedAt(t *testing.T) {
+// Another process, which may have the servers, can run a session that is only started;
+// the sandbox is the same for both.
+func TestCheckTools_byRunner(t *testing.T) {
 	s := newShell(t)
 	s.File("unknown.yaml", "agent: {id: agent_a, backend: {type: offline}, mcp_servers: [browser]}\n")
 	team, _, err := Read("unknown.yaml", 0)
