@@ -165,16 +165,22 @@ func TestConnect_unreachableBucket(t *testing.T) {
 
 func TestHelp_hasExamples(t *testing.T) {
 	s := newShell(t)
-	for _, c := range rootCommand(&hall.CLI{}).Commands() {
-		if c.Hidden || c.Name() == "completion" || c.Name() == "help" {
-			continue
+	var check func(commands []*cobra.Command)
+	check = func(commands []*cobra.Command) {
+		for _, c := range commands {
+			if c.Hidden || c.Name() == "completion" || c.Name() == "help" {
+				continue
+			}
+			path := c.CommandPath()
+			code, stdout, stderr := s.Run(append(strings.Fields(path)[1:], "--help")...)
+			require.Equal(t, hall.ExitOK, code, path)
+			require.Empty(t, stderr, path)
+			require.Contains(t, stdout, "Examples:\n  ", path)
+			require.Contains(t, stdout, path+" ", path)
+			check(c.Commands())
 		}
-		code, stdout, stderr := s.Run(c.Name(), "--help")
-		require.Equal(t, hall.ExitOK, code)
-		require.Empty(t, stderr)
-		require.Contains(t, stdout, "Examples:\n  ", c.Name())
-		require.Contains(t, stdout, "conclave "+c.Name())
 	}
+	check(rootCommand(&hall.CLI{}).Commands())
 	code, stdout, _ := s.Run()
 	require.Equal(t, hall.ExitOK, code)
 	require.NotContains(t, stdout, "__stack")

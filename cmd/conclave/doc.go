@@ -23,7 +23,7 @@
 //   - sandbox: sandbox check
 //
 // They share hall: streams, flags, target, connection, printing and exit codes.
-// Package progress draws what happens in a run. Packages e2e and bench hold the
+// Package progress displays the progress of a run. Packages e2e and bench are the
 // end-to-end tests and the benchmarks.
 //
 // To add a flag to a command, start with the file command.go of its package.

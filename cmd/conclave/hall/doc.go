@@ -1,5 +1,5 @@
-// Package hall is what every room of the command shares: the streams and common
-// flags of one invocation (CLI), the place its flags lead to (Target), a connection
-// to it (Connection), the checks of arguments, the printing of results, and the exit
-// codes. It imports no room; rooms import it.
+// Package hall is shared by all rooms of the command: the streams and common flags of
+// one invocation (CLI), the target of its flags (Target), a connection to it
+// (Connection), checks of arguments, printing, and exit codes. It imports no room. Start
+// with cli.go.
 package hall

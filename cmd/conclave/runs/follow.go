@@ -171,7 +171,7 @@ func (f *Follower) diagnose(ctx context.Context) error {
 }
 
 // Holds are the reasons why a workflow waits for a person, each with the command that
-// releases it. Parked is nil unless the run is parked; onRetry says what retry does.
+// releases it. Parked is nil unless the run is parked; onRetry names the effect of retry.
 func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry string) []progress.Hold {
 	const maxParked = 300 // in bytes: every failed agent has a row of its own
 	var holds []progress.Hold

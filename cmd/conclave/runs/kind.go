@@ -105,7 +105,7 @@ func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) 
 }
 
 // workflowOf is the workflow of the newest run with an ID, in the order of the kinds;
-// empty if there is none.
+// empty without one.
 func workflowOf(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) string {
 	for _, kind := range kinds {
 		all, err := list(ctx, conn, kind)

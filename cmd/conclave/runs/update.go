@@ -83,7 +83,7 @@ func send(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
 }
 
 // Send sends an update to a workflow and waits until it is carried out. A workflow
-// that is still being prepared is asked again until ctx ends. A nil payload is none.
+// that is still being prepared is asked again until ctx ends. Payload may be nil.
 func Send(ctx context.Context, conn *hall.Connection, workflow, name string, payload any) error {
 	for {
 		err := sendOnce(ctx, conn, workflow, name, payload)

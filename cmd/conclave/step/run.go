@@ -95,7 +95,7 @@ func (s *runner) conclude(ctx context.Context, l prepared, r step.Result, err er
 	}
 	saving, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer stop()
-	if l.lock == nil { // it was not launched, so there is nothing to continue
+	if l.lock == nil { // it was not launched and cannot be continued
 		var bareErr error
 		if l, bareErr = s.unlaunched(saving); bareErr != nil {
 			return errors.Join(err, bareErr)
