@@ -51,16 +51,16 @@ func TestForOthers(t *testing.T) {
 	var errs bytes.Buffer
 	c := &hall.CLI{Config: "mine.yaml", Stderr: &errs}
 
-	require.Equal(t, Resolve(config.Default()).Hash(), ForOthers(c, here).Hash(), "not that of --config")
+	require.Equal(t, Resolve(config.Default()).Hash(), forOthers(c, here).Hash(), "not that of --config")
 	s.File(ProjectFile, goodTeam)
-	require.Equal(t, onlyA(t).Hash(), ForOthers(c, here).Hash(), "that of the directory, as without --config")
+	require.Equal(t, onlyA(t).Hash(), forOthers(c, here).Hash(), "that of the directory, as without --config")
 	require.NoError(t, SetDefault(here, config.Default().Offline()))
-	require.Equal(t, config.Default().Offline().Hash(), ForOthers(c, here).Hash(), "that of the one who serves")
+	require.Equal(t, config.Default().Offline().Hash(), forOthers(c, here).Hash(), "that of the one who serves")
 	require.Empty(t, errs.String())
 
 	require.NoError(t, os.Remove(defaultFile(here)))
 	s.File(ProjectFile, "agents: []\n")
-	team := ForOthers(c, here)
+	team := forOthers(c, here)
 	require.Contains(t, errs.String(), "warning: this worker has no default team")
 	teams, err := known(here, team)
 	require.NoError(t, err)

@@ -252,10 +252,10 @@ func Default(t hall.Target) (team config.Team, found bool, err error) {
 	return team, true, nil
 }
 
-// ForOthers is the default team of a worker that a command runs for its own
+// forOthers is the default team of a worker that a command runs for its own
 // session: that of the data directory, else the implicit one, never that of
 // --config. The zero value stands for no usable default.
-func ForOthers(c *hall.CLI, t hall.Target) config.Team {
+func forOthers(c *hall.CLI, t hall.Target) config.Team {
 	team, found, err := Default(t)
 	if err == nil && !found {
 		team, _, err = implicit(config.Local)

@@ -18,7 +18,7 @@ func RunWorker(conn *hall.Connection, tools *worker.Tools) (stop func(), err err
 	if conn.Cluster {
 		return func() {}, nil
 	}
-	cfg, err := WorkerConfig(conn, ForOthers(conn.CLI, conn.Target))
+	cfg, err := WorkerConfig(conn, forOthers(conn.CLI, conn.Target))
 	if err != nil {
 		return nil, err
 	}
