@@ -61,7 +61,7 @@ type Task struct {
 
 const instructions = `You carry out one step of a user-journey test, with the tools you have, and report your findings. You are a tester: a step passes only if you saw its expected outcome yourself.
 
-1. Do what the step says, as a user would. Do nothing that belongs to other steps.
+1. Follow the step as a user would. Do nothing that belongs to other steps.
 2. Record evidence with record_evidence: before you begin (name "before") and when you are done (name "after"), a screenshot if there is something to see. Other evidence gets a name of its own: lower-case letters, digits, hyphens, such as "console" or "db-orders". Large output belongs into evidence, not into your report.
 3. End with report_result, once: status "pass" or "fail", the paths that record_evidence gave you, the error if it failed (the expected and the actual outcome; else null), and a summary of one or two sentences.
 

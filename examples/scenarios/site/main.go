@@ -1,21 +1,24 @@
-// Command site serves what the example of scenarios needs: a small shop, and a model
+// Command site serves the example of scenarios: a small shop, and a model
 // that is none, behind the Chat Completions API, which plays the tester by a script.
-// With -broken the shop forgets what is put into the basket.
+// With -broken the shop forgets its baskets.
 package main
 
 import (
 	"errors"
 	"flag"
 	"fmt"
+	"html/template"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"sync"
 	"time"
 )
 
 func main() {
 	address := flag.String("address", "127.0.0.1:8451", "where to listen")
-	broken := flag.Bool("broken", false, "forget what is put into the basket")
+	broken := flag.Bool("broken", false, "forget the baskets")
 	flag.Parse()
 	if err := serve(*address, *broken); err != nil {
 		fmt.Fprintln(os.Stderr, "site:", err)
@@ -37,4 +40,78 @@ func serve(address string, broken bool) error {
 		return fmt.Errorf("serve the shop: %w", err)
 	}
 	return nil
+}
+
+// shop sells one lamp. Baskets belong to customers, who are named in the address:
+// every step of a scenario comes with a browser of its own, which knows no cookies.
+type shop struct {
+	broken bool
+
+	mu      sync.Mutex
+	baskets map[string]int
+}
+
+func newShop(broken bool) *shop { return &shop{broken: broken, baskets: map[string]int{}} }
+
+var page = template.Must(template.New("page").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{{.Title}} · The Lamp Shop</title>
+<style>body{font:18px/1.6 sans-serif;max-width:34em;margin:3em auto}button{font:inherit}</style>
+<h1>{{.Title}}</h1>
+{{if .SignIn}}<form method="post" action="/sign-in">
+<p><label>User <input name="user" autocomplete="off"></label>
+<p><label>Password <input name="password" type="password"></label>
+<p><button id="sign-in">Sign in</button></form>
+{{else if .Said}}<p>{{.Said}}
+{{else}}<p>One lamp, 40 €.
+<form method="post" action="/basket?customer={{.Customer}}"><button id="buy">Put in the basket</button></form>
+<form method="post" action="/empty?customer={{.Customer}}"><button id="empty">Empty the basket</button></form>
+<p id="basket">Lamps in your basket: {{.Lamps}}
+{{end}}</html>
+`))
+
+// view is the data of a page.
+type view struct {
+	Title, Customer, Said string
+	SignIn                bool
+	Lamps                 int
+}
+
+func (s *shop) handle(mux *http.ServeMux) {
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		customer := r.FormValue("customer")
+		s.mu.Lock()
+		lamps := s.baskets[customer]
+		s.mu.Unlock()
+		show(w, view{Title: "The Lamp Shop", Customer: customer, Lamps: lamps})
+	})
+	mux.HandleFunc("POST /basket", func(w http.ResponseWriter, r *http.Request) { s.put(w, r, 1) })
+	mux.HandleFunc("POST /empty", func(w http.ResponseWriter, r *http.Request) { s.put(w, r, 0) })
+	mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, _ *http.Request) { show(w, view{Title: "Sign in", SignIn: true}) })
+	mux.HandleFunc("POST /sign-in", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("user") != "ada" || r.FormValue("password") != "light-of-1843" {
+			w.WriteHeader(http.StatusForbidden)
+			show(w, view{Title: "Sign in", Said: "That is not your password."})
+			return
+		}
+		show(w, view{Title: "Your account", Said: "Welcome, Ada."})
+	})
+}
+
+// put adds lamps to a basket, or empties it.
+func (s *shop) put(w http.ResponseWriter, r *http.Request, lamps int) {
+	customer := r.URL.Query().Get("customer")
+	s.mu.Lock()
+	switch {
+	case lamps == 0:
+		delete(s.baskets, customer)
+	case !s.broken:
+		s.baskets[customer] += lamps
+	}
+	s.mu.Unlock()
+	http.Redirect(w, r, "/?customer="+url.QueryEscape(customer), http.StatusSeeOther)
+}
+
+func show(w http.ResponseWriter, v view) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = page.Execute(w, v) // the reader has gone
 }
