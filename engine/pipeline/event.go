@@ -141,12 +141,12 @@ type Ref struct {
 // Stop ends the running segment, which can continue later.
 type Stop struct{ ID string }
 
-// Hold pauses the team of a running session step, and Release resumes it. A session
-// keeps its progress, so it is not stopped.
-type (
-	Hold    struct{ ID string }
-	Release struct{ ID string }
-)
+// Hold pauses the team of a running session step: a session is not stopped, since it
+// keeps its progress.
+type Hold struct{ ID string }
+
+// Release resumes the team of a held session step.
+type Release struct{ ID string }
 
 // Ring tells the running segment the number of human messages.
 type Ring struct{ Messages int }

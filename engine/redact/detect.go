@@ -1,6 +1,8 @@
 package redact
 
 import (
+	"encoding/base64"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +27,25 @@ func SecretKey(key string) bool {
 		}
 	}
 	return slices.Contains([]string{"key", "token", "secret", "password", "credentials"}, folded)
+}
+
+// Userinfo returns the user and the password of an address, alone and together: as
+// written there, decoded, and as a request's header has them. It is nil for other
+// texts.
+func Userinfo(address string) []string {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return nil
+	}
+	password, _ := u.User.Password()
+	pair := u.User.Username() + ":" + password
+	_, authority, _ := strings.Cut(address, "//")
+	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+		authority = authority[:end]
+	}
+	written := authority[:max(0, strings.LastIndex(authority, "@"))]
+	user, secret, _ := strings.Cut(written, ":")
+	return []string{u.User.Username(), password, pair, base64.StdEncoding.EncodeToString([]byte(pair)), written, user, secret}
 }
 
 // minVariable is the shortest value of a variable that is a secret, in bytes:

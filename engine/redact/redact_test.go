@@ -140,6 +140,13 @@ func TestLooksSecret(t *testing.T) {
 	}
 }
 
+func TestUserinfo(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"a@b.org", "p@ss!", "a@b.org:p@ss!", "YUBiLm9yZzpwQHNzIQ==", "a%40b.org:p%40ss!", "a%40b.org", "p%40ss!"}, redact.Userinfo("https://a%40b.org:p%40ss!@example.org/x"))
+	require.Empty(t, redact.Userinfo("https://example.org/?a=b@c"))
+	require.Empty(t, redact.Userinfo("hunter2"))
+}
+
 func TestSecretKey(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"api_key", "X-API-Key", "Authorization", "key", "openai_api_key", "clientSecret"} {

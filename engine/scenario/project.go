@@ -1,12 +1,11 @@
 package scenario
 
 import (
-	"encoding/base64"
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 
+	"conclave/engine/redact"
 	"conclave/engine/text"
 )
 
@@ -137,13 +136,7 @@ func (p Project) Summary(withCredentials bool) string {
 func (p Project) Secrets() []string {
 	var secrets []string
 	for _, value := range p.values {
-		found := []string{value}
-		if u, err := url.Parse(value); err == nil && u.User != nil {
-			password, _ := u.User.Password()
-			pair := u.User.Username() + ":" + password
-			found = append(found, u.User.Username(), password, pair, base64.StdEncoding.EncodeToString([]byte(pair)), u.User.String())
-		}
-		for _, secret := range found {
+		for _, secret := range append([]string{value}, redact.Userinfo(value)...) {
 			if len(secret) >= minSecret {
 				secrets = append(secrets, secret)
 			}

@@ -111,7 +111,7 @@ func TestProject_Secrets(t *testing.T) {
 		"* API key: sk-12345":                              {"sk-12345"},
 		"- alice: it's":                                    {"it's"},
 		"- site: http://alice:hunter2@127.0.0.1:3000/":     {"http://alice:hunter2@127.0.0.1:3000/", "alice", "hunter2", "alice:hunter2", "YWxpY2U6aHVudGVyMg=="},
-		"- site: https://a%40b.org:p%40ss!@example.org/x":  {"a@b.org", "p@ss!"},
+		"- site: https://a%40b.org:p%40ss!@example.org/x":  {"a%40b.org", "a@b.org", "p%40ss!", "p@ss!"},
 		"- database: postgres://ab:cd@db/shop":             {"ab:cd"},
 		"- mirror: https://ghp_12345@example.org/":         {"ghp_12345"},
 		"- header: 'Authorization: Bearer eyJhbGciOi' now": {"Authorization: Bearer eyJhbGciOi"},

@@ -31,7 +31,7 @@ func TestNearest(t *testing.T) {
 	t.Parallel()
 	choices := []string{"model", "models", "base_url", "path", "mcp__greeter__greet"}
 	for word, want := range map[string]string{
-		"modle":                  "model",
+		"mdel":                   "model",
 		"MODELS":                 "models",
 		"baseURL":                "base_url",
 		"file_path":              "path", // a part of the word

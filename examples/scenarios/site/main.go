@@ -1,5 +1,5 @@
-// Command site serves the example of scenarios: a small shop, and a model
-// that is none, behind the Chat Completions API, which plays the tester by a script.
+// Command site serves the example of scenarios: a small shop and, behind the Chat
+// Completions API, a script that plays the tester's model.
 // With -broken the shop forgets its baskets.
 package main
 
