@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"conclave/engine/step"
+	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
 )
@@ -41,8 +41,8 @@ func (d described) DescribeWorkflowExecution(_ context.Context, id, run string) 
 
 func TestDoorbell_isReadFromTheMemo(t *testing.T) {
 	t.Parallel()
-	rung := step.Bell{
-		Epoch: 3, Answers: []step.BellAnswer{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: step.WrapUp,
+	rung := coordination.Ring{
+		Epoch: 3, Answers: []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: coordination.WrapUp,
 	}
 	bell, err := doorbell(described{memo: map[string]any{drive.MemoDoorbell: rung, sessionflow.MemoRound: 2}})(t.Context(), "s1", "r1")
 	require.NoError(t, err)

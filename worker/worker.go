@@ -23,8 +23,8 @@ import (
 	"conclave/activities/session"
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
+	"conclave/engine/coordination"
 	"conclave/engine/redact"
-	"conclave/engine/step"
 	"conclave/worker/settings"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
@@ -188,9 +188,9 @@ func (w *Worker) clear() {
 
 // doorbell returns a function that reads the doorbell of a run from its workflow's
 // memo, which needs no worker of workflows.
-func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (step.Bell, error) {
-	return func(ctx context.Context, workflowID, runID string) (step.Bell, error) {
-		var bell step.Bell
+func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
+	return func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
+		var bell coordination.Ring
 		described, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
 		if err != nil {
 			return bell, fmt.Errorf("reading the memo of workflow %s, run %s: %w", workflowID, runID, err)
@@ -200,7 +200,7 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 			return bell, nil
 		}
 		if err := converter.GetDefaultDataConverter().FromPayload(payload, &bell); err != nil {
-			return step.Bell{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
+			return coordination.Ring{}, fmt.Errorf("reading the doorbell of workflow %s: %w", workflowID, err)
 		}
 		return bell, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -34,7 +35,7 @@ type Process struct {
 
 	// Bell reads the doorbell of a run from the memo of its workflow; the zero Bell
 	// if it was never rung. If nil, running steps receive nothing.
-	Bell func(ctx context.Context, workflowID, runID string) (step.Bell, error)
+	Bell func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 
 	// Redact removes the secrets of this process from tool results and from all that
 	// is stored of a step; nil for none.
@@ -56,7 +57,7 @@ type Attempt struct {
 
 	// Look reads the doorbell. It never fails: without an answer of the server it
 	// returns the last one. nil if nothing reaches the step.
-	Look func(context.Context) (step.Bell, error)
+	Look func(context.Context) (coordination.Ring, error)
 
 	// Ports and Spec are completed by the function that assembles the step.
 	Ports step.Ports

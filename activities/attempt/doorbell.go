@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/engine/step"
+	"conclave/engine/coordination"
 )
 
 // bellTimeout bounds how long a safe point waits for the server.
@@ -16,15 +16,15 @@ const bellTimeout = 2 * time.Second
 // doorbell reads the memo of a step's workflow. It is used by one goroutine at a
 // time.
 type doorbell struct {
-	read     func(ctx context.Context, workflowID, runID string) (step.Bell, error)
+	read     func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 	workflow workflow.Execution
 
-	last step.Bell
+	last coordination.Ring
 }
 
 // look is called at safe points: before every model call and before an action
 // counts. It never fails; a server that does not answer leaves the last bell.
-func (d *doorbell) look(ctx context.Context) (step.Bell, error) {
+func (d *doorbell) look(ctx context.Context) (coordination.Ring, error) {
 	limited, stop := context.WithTimeout(ctx, bellTimeout)
 	defer stop()
 	bell, err := d.read(limited, d.workflow.ID, d.workflow.RunID)

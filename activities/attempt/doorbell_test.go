@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/engine/step"
+	"conclave/engine/coordination"
 )
 
 // asActivity calls do with an activity's context, without its timers, which do not
@@ -34,11 +34,11 @@ func TestDoorbell_isReadAtEverySafePoint(t *testing.T) {
 	t.Parallel()
 	asActivity(t, func(ctx context.Context) {
 		reads := 0
-		d := &doorbell{workflow: workflow.Execution{ID: "w", RunID: "r"}, read: func(_ context.Context, id, run string) (step.Bell, error) {
+		d := &doorbell{workflow: workflow.Execution{ID: "w", RunID: "r"}, read: func(_ context.Context, id, run string) (coordination.Ring, error) {
 			require.Equal(t, "w", id)
 			require.Equal(t, "r", run, "a reset's run has another bell")
 			reads++
-			return step.Bell{Epoch: reads, Directive: step.Pausing}, nil
+			return coordination.Ring{Epoch: reads, Directive: coordination.Pausing}, nil
 		}}
 		for n := range 3 {
 			bell, err := d.look(ctx)
@@ -55,8 +55,8 @@ func TestDoorbell_keepsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	asActivity(t, func(ctx context.Context) {
 		synctest.Test(t, func(t *testing.T) {
-			answer := func(context.Context) (step.Bell, error) { return step.Bell{Epoch: 7}, nil }
-			d := &doorbell{read: func(ctx context.Context, _, _ string) (step.Bell, error) { return answer(ctx) }}
+			answer := func(context.Context) (coordination.Ring, error) { return coordination.Ring{Epoch: 7}, nil }
+			d := &doorbell{read: func(ctx context.Context, _, _ string) (coordination.Ring, error) { return answer(ctx) }}
 			look := func() (int, time.Duration) {
 				began := time.Now()
 				bell, err := d.look(ctx)
@@ -66,13 +66,13 @@ func TestDoorbell_keepsTheLastAnswer(t *testing.T) {
 			epoch, _ := look()
 			require.Equal(t, 7, epoch)
 
-			answer = func(context.Context) (step.Bell, error) { return step.Bell{}, errors.New("refused") }
+			answer = func(context.Context) (coordination.Ring, error) { return coordination.Ring{}, errors.New("refused") }
 			epoch, _ = look()
 			require.Equal(t, 7, epoch, "the last answer stays")
 
-			answer = func(ctx context.Context) (step.Bell, error) {
+			answer = func(ctx context.Context) (coordination.Ring, error) {
 				<-ctx.Done()
-				return step.Bell{}, ctx.Err()
+				return coordination.Ring{}, ctx.Err()
 			}
 			epoch, took := look()
 			require.Equal(t, 7, epoch)

@@ -11,6 +11,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/artifact"
+	"conclave/engine/coordination"
 	"conclave/engine/step"
 )
 
@@ -135,7 +136,7 @@ func (a *Attempt) pausing(ctx context.Context) bool {
 		return false
 	}
 	bell, _ := a.Look(ctx) // it never fails
-	return bell.Directive == step.Pausing
+	return bell.Directive == coordination.Pausing
 }
 
 // fail returns the activity's error for an attempt's, and reports its details to

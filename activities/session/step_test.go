@@ -131,8 +131,8 @@ func TestRunStep_stop(t *testing.T) {
 func TestRunStep_readsHumanMessages(t *testing.T) {
 	t.Parallel()
 	f := newFloor(t, calls("new_answer", map[string]string{"content": "Because."}))
-	f.Bell = func(context.Context, string, string) (step.Bell, error) {
-		return step.Bell{Epoch: 1, Messages: []step.BellMessage{{Number: 1}}}, nil
+	f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
+		return coordination.Ring{Epoch: 1, Messages: []coordination.Message{{Number: 1}}}, nil
 	}
 	key := step.MessageKey(artifact.InBucket("s1"), 1)
 	require.NoError(t, artifact.PutJSON(t.Context(), f.store, key, step.Message{Number: 1, Text: "Be brief."}))
@@ -163,7 +163,7 @@ func TestRunStep_endsItself(t *testing.T) {
 // is cancelled for another reason writes last_action.json.
 func TestRunStep_cancelled(t *testing.T) {
 	t.Parallel()
-	for directive, tells := range map[step.Directive]bool{step.Pausing: false, step.Ending: true} {
+	for directive, tells := range map[coordination.Directive]bool{coordination.Pausing: false, coordination.Ending: true} {
 		t.Run(string(directive), func(t *testing.T) {
 			t.Parallel()
 			thinking := make(chan struct{})
@@ -176,12 +176,12 @@ func TestRunStep_cancelled(t *testing.T) {
 				<-thinking
 				return temporal.NewCanceledError()
 			}
-			f.Bell = func(context.Context, string, string) (step.Bell, error) {
+			f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
 				select {
 				case <-thinking:
-					return step.Bell{Epoch: 1, Directive: directive}, nil
+					return coordination.Ring{Epoch: 1, Directive: directive}, nil
 				default:
-					return step.Bell{}, nil
+					return coordination.Ring{}, nil
 				}
 			}
 			_, err := f.run(answering())

@@ -131,8 +131,8 @@ type Cancel struct {
 	Suspend bool
 }
 
-// Ring rings the doorbell, which running steps read at each safe point. It carries
-// numbers and labels; the texts are in the store.
+// Ring is the doorbell, which running steps of sessions and pipelines read at each safe
+// point. It carries numbers and labels; the texts are in the store.
 type Ring struct {
 	Epoch     int       `json:"epoch"`             // counts the rings, from 1
 	Earlier   int       `json:"earlier,omitempty"` // rejected attempts of the team

@@ -31,11 +31,7 @@
 //
 // A step whose completion was lost is found by its token and not run again.
 //
-// # News
-//
-// Bell is the doorbell that announces answers and messages to running steps, and Message
-// is a stored human message.
-//
-// Start with Run in step.go, then journal.go and claim.go. Classify in classify.go gives
-// every error of the engine its type. Heartbeats and retries belong to the activities.
+// Start with Run in step.go, then journal.go and claim.go. message.go reads human messages.
+// Classify in classify.go gives every error of the engine its type. Heartbeats and retries
+// belong to the activities.
 package step

@@ -28,7 +28,7 @@ func (d doorbell) news(ctx context.Context) (news, error) {
 	if d.Launch.Previous != nil {
 		earlier = d.Launch.Previous.Number
 	}
-	n := news{WrapUp: bell.Directive == step.WrapUp}
+	n := news{WrapUp: bell.Directive == coordination.WrapUp}
 	for _, a := range bell.Answers {
 		if a.Agent != d.Launch.Agent && bell.Earlier == earlier {
 			n.Arrivals = append(n.Arrivals, arrival{Number: a.Number, Label: a.Label, Step: a.Step})

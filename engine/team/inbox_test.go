@@ -23,17 +23,17 @@ import (
 // bell is a doorbell for tests.
 type bell struct {
 	mu   sync.Mutex
-	rung step.Bell
+	rung coordination.Ring
 }
 
-func (b *bell) ring(change func(*step.Bell)) {
+func (b *bell) ring(change func(*coordination.Ring)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rung.Epoch++
 	change(&b.rung)
 }
 
-func (b *bell) look(context.Context) (step.Bell, error) {
+func (b *bell) look(context.Context) (coordination.Ring, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.rung, nil
@@ -70,8 +70,8 @@ func (s *scene) improve() {
 	l := later("agent_b", 2, 1, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
 	_, _, err := s.run(l, "run-d", write("second.txt", "because 2"), answer("Two, improved."))
 	require.NoError(s.t, err)
-	s.bell.ring(func(b *step.Bell) {
-		b.Answers = []step.BellAnswer{
+	s.bell.ring(func(b *coordination.Ring) {
+		b.Answers = []coordination.Shown{
 			{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1},
 			{Agent: "agent_b", Number: 2, Label: "agent2.2", Step: 2},
 		}
@@ -82,8 +82,8 @@ func (s *scene) improve() {
 func (s *scene) say(number int, agent, text string) {
 	m := step.Message{Number: number, Agent: agent, Text: text}
 	require.NoError(s.t, artifact.PutJSON(s.t.Context(), s.store, step.MessageKey(s.layout, number), m))
-	s.bell.ring(func(b *step.Bell) {
-		b.Messages = append(b.Messages, step.BellMessage{Number: number, Agent: agent})
+	s.bell.ring(func(b *coordination.Ring) {
+		b.Messages = append(b.Messages, coordination.Message{Number: number, Agent: agent})
 	})
 }
 
@@ -154,7 +154,7 @@ func TestInbox_seenSteps(t *testing.T) {
 			want := 1
 			if updates.Mode == coordination.Inject {
 				s.model.during[3] = func() {
-					s.bell.ring(func(b *step.Bell) { b.Answers[1].Label, b.Answers[1].Step = "agent2.3", 3 })
+					s.bell.ring(func(b *coordination.Ring) { b.Answers[1].Label, b.Answers[1].Step = "agent2.3", 3 })
 				}
 				want = 2
 			}
@@ -293,6 +293,6 @@ func TestInbox_brokenDoorbell(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no line")
 	s := newScene(t, inject(), vote("agent2", "Good."))
-	s.step.Bell = func(context.Context) (step.Bell, error) { return step.Bell{}, broken }
+	s.step.Bell = func(context.Context) (coordination.Ring, error) { return coordination.Ring{}, broken }
 	require.ErrorIs(t, s.play(), broken)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/step"
 )
@@ -55,7 +56,7 @@ func TestJournal_updates(t *testing.T) {
 			require.ErrorContains(t, s.play(), "the script has")
 			require.Contains(t, s.sent(3), "Two, improved.")
 
-			s.bell.ring(func(b *step.Bell) { b.Answers, b.Messages = nil, nil })
+			s.bell.ring(func(b *coordination.Ring) { b.Answers, b.Messages = nil, nil })
 			s.model = &script{replies: []llm.Message{look(), vote("agent2", "Better.")}}
 			s.step.Attempt = 2
 			if resumed {

@@ -269,8 +269,8 @@ func TestStep_longAnswerArrives(t *testing.T) {
 		l := later("agent_b", 2, 1, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
 		_, _, err := s.run(l, "run-d", answer(strings.Repeat("Two is one and one, said once more.\n", 5000)+"The end."))
 		require.NoError(t, err)
-		s.bell.ring(func(b *step.Bell) {
-			b.Answers = []step.BellAnswer{{Agent: "agent_b", Number: 2, Label: "agent2.2", Step: 2}}
+		s.bell.ring(func(b *coordination.Ring) {
+			b.Answers = []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.2", Step: 2}}
 		})
 	}
 	require.NoError(t, s.play())

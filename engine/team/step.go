@@ -41,7 +41,7 @@ type Step struct {
 
 	// Bell reads the session's doorbell at safe points. Its error ends the attempt. nil
 	// isolates the running step.
-	Bell func(ctx context.Context) (step.Bell, error)
+	Bell func(ctx context.Context) (coordination.Ring, error)
 }
 
 // Spec reads the material that the launch shows and builds the step. The launch alone

@@ -7,8 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/step"
 )
 
 // Board builds the Markdown that the Web UI shows as a workflow's current details.
@@ -36,7 +36,7 @@ func Tokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }
 // upsert has all fields that changed, and none is written twice.
 type Memo struct {
 	// Bell is the doorbell; it is set as MemoDoorbell with the first epoch.
-	Bell step.Bell
+	Bell coordination.Ring
 
 	fields []MemoField
 	epoch  int // of the bell last set

@@ -4,8 +4,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/pipeline"
+	"conclave/engine/coordination"
 	"conclave/engine/pipeline"
-	"conclave/engine/step"
 	"conclave/workflows/drive"
 )
 
@@ -146,16 +146,16 @@ func (p *run) ring(messages int) {
 	p.memo.Bell.Epoch++
 	p.memo.Bell.Messages = nil
 	for n := range messages {
-		p.memo.Bell.Messages = append(p.memo.Bell.Messages, step.BellMessage{Number: n + 1})
+		p.memo.Bell.Messages = append(p.memo.Bell.Messages, coordination.Message{Number: n + 1})
 	}
 }
 
 // directive returns the directive to a step that is being stopped.
-func (p *run) directive() step.Directive {
+func (p *run) directive() coordination.Directive {
 	if p.core.Paused {
-		return step.Pausing
+		return coordination.Pausing
 	}
-	return step.Ending
+	return coordination.Ending
 }
 
 // wait blocks until something happens, and steps the core with everything that has

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
-	"conclave/engine/step"
 	"conclave/workflows/drive"
 )
 
@@ -36,16 +35,16 @@ func TestClock_Warning(t *testing.T) {
 			t.Parallel()
 			p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs()}})
 			p.prepared.TimeoutSeconds = tc.seconds
-			directives := func() (all []step.Directive) {
+			directives := func() (all []coordination.Directive) {
 				for _, bell := range p.log.bells() {
 					all = append(all, bell.Directive)
 				}
 				return all
 			}
 			p.at(max(1, tc.warned-1), func() { require.Empty(t, directives()) })
-			p.at(tc.warned+1, func() { require.Equal(t, []step.Directive{step.WrapUp}, directives()) })
+			p.at(tc.warned+1, func() { require.Equal(t, []coordination.Directive{coordination.WrapUp}, directives()) })
 			require.Equal(t, "timeout", p.run(t).Status)
-			require.Equal(t, []step.Directive{step.WrapUp, step.Ending}, directives())
+			require.Equal(t, []coordination.Directive{coordination.WrapUp, coordination.Ending}, directives())
 		})
 	}
 }
@@ -59,7 +58,7 @@ func TestClock_WarningAfterAPause(t *testing.T) {
 	const warned = 10_000 + sessionTime - 100 - grace
 	wrapUps := func() (n int) {
 		for _, bell := range p.log.bells() {
-			if bell.Directive == step.WrapUp {
+			if bell.Directive == coordination.WrapUp {
 				n++
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
-	"conclave/engine/step"
 	"conclave/workflows/drive"
 )
 
@@ -30,12 +29,12 @@ func TestDoorbell_NewAnswer(t *testing.T) {
 
 	last := p.log.upserts[len(p.log.upserts)-1]
 	require.Zero(t, last.cancelled, "what a step is told outruns its end")
-	require.Equal(t, step.Ending, last.values[drive.MemoDoorbell].(step.Bell).Directive)
+	require.Equal(t, coordination.Ending, last.values[drive.MemoDoorbell].(coordination.Ring).Directive)
 	require.Equal(t, "finished", last.values[drive.MemoStatus])
 	require.Error(t, p.log.steps[3].Err(), "the step that ran was cancelled")
 }
 
-func labelsOf(answers []step.BellAnswer) []string {
+func labelsOf(answers []coordination.Shown) []string {
 	var list []string
 	for _, shown := range answers {
 		list = append(list, shown.Label)

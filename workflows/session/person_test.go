@@ -8,7 +8,6 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/engine/step"
 	"conclave/workflows/drive"
 	"conclave/workflows/session"
 )
@@ -48,7 +47,7 @@ func TestPause(t *testing.T) {
 				require.True(t, p.recorded().Status.Paused, "status.json says it, too")
 
 				last := p.log.upserts[len(p.log.upserts)-1]
-				require.Equal(t, step.Pausing, last.values[drive.MemoDoorbell].(step.Bell).Directive)
+				require.Equal(t, coordination.Pausing, last.values[drive.MemoDoorbell].(coordination.Ring).Directive)
 				require.Equal(t, drive.Paused, last.values[drive.MemoStatus], "one upsert has both")
 				require.Zero(t, last.cancelled, "the bell rings before the step is cancelled")
 				require.Error(t, p.log.steps[0].Err(), "and then it is")
@@ -133,7 +132,7 @@ func TestSay(t *testing.T) {
 		require.Equal(t, "Shorter, please.", said[0].Text)
 		require.Equal(t, 2, said[1].Message)
 		bells := p.log.bells()
-		require.Equal(t, []step.BellMessage{{Number: 1}, {Number: 2, Agent: "agent_a"}}, bells[len(bells)-1].Messages)
+		require.Equal(t, []coordination.Message{{Number: 1}, {Number: 2, Agent: "agent_a"}}, bells[len(bells)-1].Messages)
 	})
 	p.at(110, func() { p.asks(t, drive.PauseSignal, nil, nil) })
 	p.at(120, func() { p.asks(t, drive.ResumeSignal, nil, nil) })

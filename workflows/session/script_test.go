@@ -24,7 +24,6 @@ import (
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/step"
 	"conclave/engine/team"
 	"conclave/workflows/drive"
 	"conclave/workflows/session"
@@ -296,11 +295,11 @@ type upsert struct {
 }
 
 // bells returns the doorbells in order.
-func (l *log) bells() []step.Bell {
-	var list []step.Bell
+func (l *log) bells() []coordination.Ring {
+	var list []coordination.Ring
 	for _, u := range l.upserts {
 		if bell, ok := u.values[drive.MemoDoorbell]; ok {
-			list = append(list, bell.(step.Bell))
+			list = append(list, bell.(coordination.Ring))
 		}
 	}
 	return list

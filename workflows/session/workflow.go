@@ -7,7 +7,6 @@ import (
 
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
-	"conclave/engine/step"
 	"conclave/workflows/drive"
 )
 
@@ -129,7 +128,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 		case coordination.Record:
 			s.ledger.enter(c.Entry)
 		case coordination.Ring:
-			s.memo.Bell = bellOf(c)
+			s.memo.Bell = c
 		case coordination.Done:
 			s.decision = &c.Decision
 		case coordination.Launch, coordination.Cancel: // below
@@ -146,18 +145,6 @@ func (s *session) carryOut(commands []coordination.Command) {
 		case coordination.Record, coordination.Ring, coordination.Done: // above
 		}
 	}
-}
-
-// bellOf converts a ring to the doorbell that running steps read.
-func bellOf(r coordination.Ring) step.Bell {
-	bell := step.Bell{Epoch: r.Epoch, Earlier: r.Earlier, Directive: step.Directive(r.Directive)}
-	for _, shown := range r.Answers {
-		bell.Answers = append(bell.Answers, step.BellAnswer(shown))
-	}
-	for _, m := range r.Messages {
-		bell.Messages = append(bell.Messages, step.BellMessage(m))
-	}
-	return bell
 }
 
 // wait blocks until something happens, and steps the core with everything that has

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"conclave/engine/artifact"
-	"conclave/engine/step"
+	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
 )
@@ -58,7 +58,7 @@ func (s *site) rung(id, label string) func() {
 	ctx := s.t.Context()
 	return func() {
 		until(func() bool {
-			var bell step.Bell
+			var bell coordination.Ring
 			if !s.memo(ctx, id, drive.MemoDoorbell, &bell) {
 				return false
 			}
@@ -182,7 +182,7 @@ func TestUncachedSay(t *testing.T) {
 	heard := func() {
 		close(asked)
 		until(func() bool {
-			var bell step.Bell
+			var bell coordination.Ring
 			return s.memo(t.Context(), "say", drive.MemoDoorbell, &bell) && len(bell.Messages) > 0
 		})
 	}
