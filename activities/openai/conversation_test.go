@@ -83,7 +83,7 @@ func work(t *testing.T, client *openai.Client, prompt string, left map[string]st
 	conv.Add(loop.Entry{Kind: loop.Opening, Messages: []llm.Message{
 		{Role: llm.System, Content: "You are an agent."}, {Role: llm.User, Content: prompt},
 	}})
-	action, err := loop.Loop{Model: client, Tools: files, Journal: &entries{}}.Run(t.Context(), conv, answering{})
+	action, err := loop.Loop{Model: client, Tools: files, Journal: (&entries{}).Append}.Run(t.Context(), conv, answering{})
 	require.NoError(t, err, "%+v", conv.Messages)
 	require.JSONEq(t, `{"content":"the file is written"}`, string(action.Payload))
 	for name, want := range left {

@@ -26,9 +26,11 @@ const (
 
 // Loop is the machinery of a step.
 type Loop struct {
-	Model   Model
-	Tools   Tools
-	Journal Journal
+	Model Model
+	Tools Tools
+
+	// Journal makes an entry durable before the loop continues.
+	Journal func(ctx context.Context, e Entry) error
 
 	// Now measures model calls and tools; nil measures nothing.
 	Now func() time.Time
@@ -158,16 +160,16 @@ func (r running) bounds() error {
 	}
 	switch {
 	case r.conv.Rejections >= maxRejections:
-		return &RejectedError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected}
+		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected}
 	case r.conv.Replies >= limit:
-		return &ModelCallsError{Calls: r.conv.Replies}
+		return &NoActionError{Calls: r.conv.Replies}
 	}
 	return nil
 }
 
 // record journals an entry, adds it to the conversation and has the rules learn it.
 func (r running) record(ctx context.Context, e Entry) error {
-	if err := r.Journal.Append(ctx, e); err != nil {
+	if err := r.Journal(ctx, e); err != nil {
 		return fmt.Errorf("journaling the %s: %w", e.Kind, err)
 	}
 	r.conv.Add(e)

@@ -116,9 +116,9 @@ func TestRun_thirdRejection(t *testing.T) {
 		says("", call("b", "web_search", "{}")),
 		says("", call("c", "new_answer", "{}")),
 		says("", call("d", "new_answer", twoMoons)))
-	var rejected *loop.RejectedError
+	var rejected *loop.NoActionError
 	require.ErrorAs(t, r.err, &rejected)
-	require.Equal(t, loop.RejectedError{Attempts: 3, Reason: invalid}, *rejected)
+	require.Equal(t, loop.NoActionError{Attempts: 3, Reason: invalid}, *rejected)
 	require.EqualError(t, r.err, "no valid action after 3 attempts (last rejection: invalid_arguments)")
 	require.Len(t, r.model.requests, 4, "no fourth attempt is paid for")
 	require.Equal(t, loop.Rejection, r.journal.entries[len(r.journal.entries)-1].Kind, "the last rejection is on record, too")
@@ -141,9 +141,9 @@ func TestRun_modelCallsBounded(t *testing.T) {
 				reply.Usage = llm.Usage{} // a provider that counts nothing is bounded all the same
 				model.replies = append(model.replies, reply)
 			}
-			_, err := loop.Loop{Model: model, Tools: &bench{}, Journal: &memory{failAt: -1}, MaxModelCalls: c.limit}.
+			_, err := loop.Loop{Model: model, Tools: &bench{}, Journal: (&memory{failAt: -1}).Append, MaxModelCalls: c.limit}.
 				Run(t.Context(), conv, &member{})
-			var calls *loop.ModelCallsError
+			var calls *loop.NoActionError
 			require.ErrorAs(t, err, &calls)
 			require.Equal(t, c.want, calls.Calls)
 			require.Len(t, model.requests, c.want)
@@ -160,7 +160,7 @@ func TestRun_images(t *testing.T) {
 		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")), says("", call("c", "new_answer", twoMoons)),
 	}}
 	conv.Add(opening)
-	_, err := loop.Loop{Model: model, Tools: &bench{shown: []llm.Image{image}}, Journal: &memory{failAt: -1}}.
+	_, err := loop.Loop{Model: model, Tools: &bench{shown: []llm.Image{image}}, Journal: (&memory{failAt: -1}).Append}.
 		Run(t.Context(), conv, &member{})
 	require.NoError(t, err)
 	told := model.requests[1].Messages[len(opening.Messages)+1:]
@@ -211,7 +211,7 @@ func TestRun_brokenMachinery(t *testing.T) {
 	conv, journal := &loop.Conversation{}, &memory{failAt: -1}
 	conv.Add(opening)
 	model := &script{replies: []llm.Reply{says("", call("a", "read_file", "{}"))}}
-	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal}.Run(t.Context(), conv, &member{})
+	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal.Append}.Run(t.Context(), conv, &member{})
 	require.ErrorIs(t, err, broken)
 	require.EqualError(t, err, "running tool read_file: workspace is gone")
 	require.Len(t, journal.entries, 1, "a failed run is not journaled")

@@ -81,8 +81,8 @@ func TestRun_everyCallAnsweredOnce(t *testing.T) {
 				}
 				requireFolded(rt, r)
 				require.LessOrEqual(rt, r.conv.Rejections, maxRejections)
-				var rejected *loop.RejectedError
-				require.Equal(rt, r.conv.Rejections == maxRejections, errors.As(r.err, &rejected))
+				var rejected *loop.NoActionError
+				require.Equal(rt, r.conv.Rejections == maxRejections, errors.As(r.err, &rejected) && rejected.Attempts > 0)
 			})
 		})
 	}

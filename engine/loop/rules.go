@@ -91,35 +91,28 @@ type Output struct {
 	Images []llm.Image
 }
 
-// Journal makes an entry durable before the loop goes on.
-type Journal interface {
-	Append(ctx context.Context, e Entry) error
-}
-
-// RejectedError reports that the model used up its attempts.
-type RejectedError struct {
-	Attempts int
+// NoActionError reports that the model used up its attempts or its calls without a valid
+// action.
+type NoActionError struct {
+	Attempts int    // rejected replies; 0 if the calls were used up
 	Reason   string // code of the last rejection
+	Calls    int    // model calls
 }
 
-func (e *RejectedError) Error() string {
+func (e *NoActionError) Error() string {
+	if e.Attempts == 0 {
+		return fmt.Sprintf("no action after %d model calls", e.Calls)
+	}
 	return fmt.Sprintf("no valid action after %d attempts (last rejection: %s)", e.Attempts, e.Reason)
 }
 
 // TimeOverError reports that the agent kept making denied calls after its time was over.
-// Updates returns it.
+// Rules.Updates returns it.
 type TimeOverError struct{ Denials int }
 
 func (e *TimeOverError) Error() string {
 	return fmt.Sprintf("no action: the step's time was over, and %d calls that could not be made any more were denied; "+
 		"timeout_settings can give it more time", e.Denials)
-}
-
-// ModelCallsError reports that the step used up its model calls without an action.
-type ModelCallsError struct{ Calls int }
-
-func (e *ModelCallsError) Error() string {
-	return fmt.Sprintf("no action after %d model calls", e.Calls)
 }
 
 // Reasons of an EndedError.
@@ -129,7 +122,7 @@ const (
 )
 
 // EndedError reports that the step ended itself without an action and without failing.
-// Updates and Confirm return it.
+// Rules.Updates and Rules.Confirm return it.
 type EndedError struct{ Why string }
 
 func (e *EndedError) Error() string {

@@ -168,7 +168,7 @@ func resume(t require.TestingT, ctx context.Context, rules loop.Rules, journaled
 		}
 	}
 	r.model = &script{clock: now, replies: replies[given:]}
-	r.action, r.err = loop.Loop{Model: r.model, Tools: r.tools, Journal: r.journal, Now: now.Now}.Run(ctx, &r.conv, r.rules)
+	r.action, r.err = loop.Loop{Model: r.model, Tools: r.tools, Journal: r.journal.Append, Now: now.Now}.Run(ctx, &r.conv, r.rules)
 	return r
 }
 

@@ -158,7 +158,7 @@ func TestConfirm_bounded(t *testing.T) {
 		replies = append(replies, says("", call("a", "new_answer", twoMoons)))
 	}
 	r := play(t, t.Context(), rules, replies...)
-	var calls *loop.ModelCallsError
+	var calls *loop.NoActionError
 	require.ErrorAs(t, r.err, &calls)
 	require.Len(t, r.model.requests, maxModelCalls)
 	require.Zero(t, r.conv.Rejections)
@@ -283,7 +283,7 @@ func TestRun_seconds(t *testing.T) {
 
 	conv := &loop.Conversation{}
 	conv.Add(opening)
-	_, err := loop.Loop{Model: &script{replies: []llm.Reply{says("Two.")}}, Tools: &bench{}, Journal: &memory{failAt: -1}}.
+	_, err := loop.Loop{Model: &script{replies: []llm.Reply{says("Two.")}}, Tools: &bench{}, Journal: (&memory{failAt: -1}).Append}.
 		Run(t.Context(), conv, pipeline{})
 	require.NoError(t, err)
 	require.Zero(t, conv.Worked, "without a clock nothing is measured")
@@ -306,7 +306,7 @@ func TestWastedReplies(t *testing.T) {
 	now, journal := &clock{}, &memory{failAt: -1}
 	conv, rules := &loop.Conversation{}, &watched{Rules: &member{}, t: t}
 	conv.Add(opening)
-	_, err := loop.Loop{Model: spoiled{now, broken}, Tools: &bench{}, Journal: journal, Now: now.Now}.Run(t.Context(), conv, rules)
+	_, err := loop.Loop{Model: spoiled{now, broken}, Tools: &bench{}, Journal: journal.Append, Now: now.Now}.Run(t.Context(), conv, rules)
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, []loop.Entry{{Kind: loop.Wasted, Usage: &llm.Usage{InputTokens: 7, ModelCalls: 1}, Seconds: 1.5}}, journal.entries)
 	require.Equal(t, journal.entries, rules.learned)

@@ -95,7 +95,7 @@ func carryOn(t require.TestingT, ctx context.Context, l loop.Loop, model *narrow
 			model.notes++
 		}
 	}
-	l.Model, l.Tools, l.Journal = model, sized{}, r.journal
+	l.Model, l.Tools, l.Journal = model, sized{}, r.journal.Append
 	r.action, r.err = l.Run(ctx, &r.conv, r.rules)
 	return r
 }
@@ -305,7 +305,7 @@ func TestFit_refusalsBounded(t *testing.T) {
 		conv.Add(e)
 	}
 	model, journal := &stubborn{}, &memory{failAt: -1}
-	_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal}.Run(t.Context(), &conv, &member{})
+	_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &member{})
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, llm.ContextTooLong, failed.Kind)
@@ -320,12 +320,12 @@ func TestFit_refusalsBounded(t *testing.T) {
 		}
 	}
 
-	_, again := loop.Loop{Model: model, Tools: sized{}, Journal: journal}.Run(t.Context(), &conv, &member{})
+	_, again := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &member{})
 	require.Equal(t, err.Error(), again.Error())
 	require.Equal(t, 3, model.asked)
 
 	conv.Add(loop.Entry{Kind: loop.Resumed})
-	_, err = loop.Loop{Model: &narrow{tokens: 1 << 20, work: []llm.Message{answers()}}, Tools: sized{}, Journal: journal}.Run(t.Context(), &conv, &member{})
+	_, err = loop.Loop{Model: &narrow{tokens: 1 << 20, work: []llm.Message{answers()}}, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &member{})
 	require.NoError(t, err, "a later launch begins anew, perhaps with a larger window")
 }
 
@@ -365,7 +365,7 @@ func TestCompact_fails(t *testing.T) {
 			var conv loop.Conversation
 			conv.Add(opening)
 			model := summaryless{&narrow{tokens: 8192, work: hundredTurns()}, tt.reply, tt.err}
-			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal, Window: 8192}.Run(t.Context(), &conv, &member{})
+			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append, Window: 8192}.Run(t.Context(), &conv, &member{})
 			tt.check(err)
 			last := journal.entries[len(journal.entries)-1]
 			require.Equal(t, loop.Wasted, last.Kind, "it is paid for")
@@ -390,14 +390,14 @@ func TestCompact_cutOff(t *testing.T) {
 			conv.Add(opening)
 			reply := llm.Reply{Message: llm.Message{Role: llm.Assistant, Content: tt.text}, Usage: llm.Usage{ModelCalls: 1, InputTokens: 11}}
 			model := summaryless{&narrow{tokens: 8192, work: hundredTurns()}, reply, cut}
-			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal, Window: 8192, MaxModelCalls: 60}.Run(t.Context(), &conv, &member{})
+			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append, Window: 8192, MaxModelCalls: 60}.Run(t.Context(), &conv, &member{})
 			at := slices.IndexFunc(journal.entries, func(e loop.Entry) bool { return e.Usage != nil && e.Usage.InputTokens == 11 })
 			require.Equal(t, tt.want, journal.entries[at].Kind)
 			if tt.want == loop.Wasted {
 				require.ErrorIs(t, err, cut)
 				return
 			}
-			require.Equal(t, &loop.ModelCallsError{Calls: 60}, err, "it went on")
+			require.Equal(t, &loop.NoActionError{Calls: 60}, err, "it went on")
 			require.Contains(t, journal.entries[at].Messages[0].Content, "I read much, and\n[cut here")
 		})
 	}
@@ -408,7 +408,7 @@ func TestCompact_countsAsModelCall(t *testing.T) {
 	t.Parallel()
 	model := &narrow{tokens: 8192, work: hundredTurns()}
 	r := carryOn(t, t.Context(), loop.Loop{Window: 8192, MaxModelCalls: 60}, model, &member{}, nil)
-	require.Equal(t, &loop.ModelCallsError{Calls: 60}, r.err)
+	require.Equal(t, &loop.NoActionError{Calls: 60}, r.err)
 	require.Positive(t, model.notes)
 	require.Len(t, model.requests, 60)
 

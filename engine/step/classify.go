@@ -34,7 +34,7 @@ func Classify(err error) (Class, bool) {
 		return Class{Type: string(model.Kind), Final: !model.Retryable(), Free: limited, After: model.RetryAfter}, true
 	}
 	switch {
-	case is[*loop.RejectedError](err), is[*loop.ModelCallsError](err):
+	case is[*loop.NoActionError](err):
 		return Class{Type: noAction, Final: true}, true
 	case is[*loop.TimeOverError](err):
 		return Class{Type: TimeOver, Final: true}, true

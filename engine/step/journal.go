@@ -61,8 +61,8 @@ func newJournal(a *attempt) *journal {
 	return &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}
 }
 
-// Append implements loop.Journal.
-func (j *journal) Append(ctx context.Context, e loop.Entry) error {
+// append adds an entry to the journal and to the transcript.
+func (j *journal) append(ctx context.Context, e loop.Entry) error {
 	if e.Usage != nil {
 		// Spending counts even if the entry is lost.
 		j.spent = j.spent.Add(*e.Usage)

@@ -12,11 +12,10 @@ import (
 	"conclave/engine/loop"
 )
 
-// Run carries the step out, or finds it carried out already. The error is a
-// *loop.EndedError where the step ended itself without an action, a
-// *loop.RejectedError, *loop.TimeOverError, *loop.ModelCallsError or *llm.Error where it
-// failed, the cause of ctx where it was ended from outside, and otherwise a fault of the
-// store or the machine.
+// Run runs the step, or returns the result of its commit. The error is a
+// *loop.EndedError if the step ended itself without an action; a *loop.NoActionError,
+// *loop.TimeOverError or *llm.Error if it failed; the cause of ctx if ctx ended; otherwise
+// a fault of the store or the machine.
 func Run(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	err := a.run(ctx)
@@ -114,7 +113,7 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	pending := interrupted(entries)
 	if len(entries) == 0 {
 		entries = []loop.Entry{{Kind: loop.Opening, Messages: opening}}
-		if err := a.journal.Append(ctx, entries[0]); err != nil {
+		if err := a.journal.append(ctx, entries[0]); err != nil {
 			return loop.Action{}, err
 		}
 	}
@@ -128,7 +127,7 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	return loop.Loop{
 		Model:   fencedModel{Model: a.ports.Model, alive: a.ports.alive, interrupted: pending},
 		Tools:   fencedTools{opened: a.ws.tools, ports: a.ports, interrupted: pending},
-		Journal: a.journal,
+		Journal: a.journal.append,
 		Now:     a.ports.Now,
 		Window:  a.ports.Window,
 	}.Run(ctx, conv, rules)

@@ -42,7 +42,7 @@ func takeStep(t *testing.T, seed, dir string, answers []answer) loop.Action {
 	opening, err := rules.Opening()
 	require.NoError(t, err)
 	conversation := loop.Conversation{Messages: opening}
-	l := loop.Loop{Model: offline.New(seed), Tools: files, Journal: unjournaled{}}
+	l := loop.Loop{Model: offline.New(seed), Tools: files, Journal: unjournaled{}.Append}
 	action, err := l.Run(t.Context(), &conversation, rules)
 	require.NoError(t, err)
 	require.Zero(t, conversation.Rejections)

@@ -115,7 +115,7 @@ func drawTurns(t *rapid.T, w *world) []turn {
 // requireKnownEnd requires an action or a documented error.
 func requireKnownEnd(t *rapid.T, err error) {
 	var ended *loop.EndedError
-	var rejected *loop.RejectedError
+	var rejected *loop.NoActionError
 	switch {
 	case err == nil, errors.Is(err, scriptError{}), errors.As(err, &rejected):
 	default:

@@ -120,7 +120,7 @@ func TestStep_abandonedEvaluation(t *testing.T) {
 	text := llm.Message{Role: llm.Assistant, Content: "Hm."}
 	s := evaluating(t, text, text, text)
 	err := s.play()
-	var rejected *loop.RejectedError
+	var rejected *loop.NoActionError
 	require.ErrorAs(t, err, &rejected)
 	require.NoError(t, step.Abandon(t.Context(), s.ports(s.model), s.spec, s.result, artifact.Error{Type: "NoAction"}))
 	var last artifact.LastAction

@@ -316,7 +316,7 @@ func TestStep_abandoned(t *testing.T) {
 	spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
 	require.NoError(t, err)
 	r, err := step.Run(t.Context(), b.ports(model), spec)
-	var rejected *loop.RejectedError
+	var rejected *loop.NoActionError
 	require.ErrorAs(t, err, &rejected)
 	require.Equal(t, 1, r.Step)
 	require.Equal(t, int64(3), r.Usage.ModelCalls)

@@ -106,7 +106,7 @@ func play(t require.TestingT, ctx context.Context, task task, turns ...turn) *pl
 	p.entries = append(p.entries, first)
 	conv.Add(first)
 	require.NoError(t, p.rules.Learn(ctx, first))
-	l := loop.Loop{Model: p, Tools: p, Journal: p, Now: func() time.Time { return p.clock }}
+	l := loop.Loop{Model: p, Tools: p, Journal: p.Append, Now: func() time.Time { return p.clock }}
 	p.action, p.err = l.Run(ctx, conv, p.rules)
 	return p
 }

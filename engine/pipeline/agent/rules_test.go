@@ -66,7 +66,7 @@ func segment(t *testing.T, task task, replies ...llm.Message) (*ports, *rules, l
 	opening := loop.Entry{Kind: loop.Opening, Messages: task.opening()}
 	conv.Add(opening)
 	require.NoError(t, rules.Learn(t.Context(), opening))
-	a, err := loop.Loop{Model: d, Tools: d, Journal: d}.Run(t.Context(), conv, rules)
+	a, err := loop.Loop{Model: d, Tools: d, Journal: d.Append}.Run(t.Context(), conv, rules)
 	require.Equal(t, conv.Messages, rules.conv.Messages)
 	return d, rules, a, err
 }
@@ -233,7 +233,7 @@ func TestUpdates_afterASuspension(t *testing.T) {
 		conv.Add(e)
 		require.NoError(t, rules.Learn(t.Context(), e))
 	}
-	_, err := loop.Loop{Model: d, Tools: d, Journal: d}.Run(t.Context(), conv, rules)
+	_, err := loop.Loop{Model: d, Tools: d, Journal: d.Append}.Run(t.Context(), conv, rules)
 	require.NoError(t, err)
 	require.Len(t, d.requests, 1)
 	require.Contains(t, d.requests[0][4].Content, "a toad")
@@ -254,7 +254,7 @@ func TestCalls_withoutAModel(t *testing.T) {
 	d, rules := &ports{}, newRules(writing)
 	conv := &loop.Conversation{}
 	conv.Add(loop.Entry{Kind: loop.Opening, Messages: writing.opening()})
-	a, err := loop.Loop{Model: calls, Tools: d, Journal: d}.Run(t.Context(), conv, rules)
+	a, err := loop.Loop{Model: calls, Tools: d, Journal: d.Append}.Run(t.Context(), conv, rules)
 	require.NoError(t, err)
 	require.Equal(t, "read_file:\nread_file has run\n\nread_file:\nread_file has run", payloadOf(t, a).Text)
 	require.Zero(t, conv.Usage)
