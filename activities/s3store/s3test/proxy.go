@@ -18,91 +18,81 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Fault is the fate of a request on its way.
-type Fault string
-
-// The faults.
-const (
-	None       Fault = ""            // forwarded
-	Busy       Fault = "busy"        // answered with 503 SlowDown
-	Silence    Fault = "silence"     // read and never answered
-	HangUp     Fault = "hang up"     // the connection ends without a response
-	LostAnswer Fault = "lost answer" // forwarded, then the connection ends without a response
-	HalfAnswer Fault = "half answer" // the connection ends within the response's body
-)
-
-// Proxy forwards requests to an S3 server, or fails them.
-type Proxy struct {
-	URL string
-
-	decide  func(*http.Request) Fault
+type proxy struct {
+	t       *testing.T
+	decide  func(*http.Request) string
 	forward http.Handler
 	closing chan struct{}
 
 	mu     sync.Mutex
-	counts map[Fault]int
+	counts map[string]int
 }
 
-// NewProxy starts a proxy for the server at target. It calls decide, concurrently,
-// for the fault of each request. Signatures stay valid.
-func NewProxy(t *testing.T, target string, decide func(*http.Request) Fault) *Proxy {
+// NewProxy starts a proxy for the S3 server at target, and returns its URL and a function that counts
+// the requests with a fault. It calls decide, concurrently, for the fault of each request:
+//
+//	""             none: the request is forwarded, with its signature intact
+//	"busy"         answered with 503 SlowDown
+//	"silence"      read and never answered
+//	"hang up"      the connection ends without a response
+//	"lost answer"  forwarded, then the connection ends without a response
+//	"half answer"  forwarded, then the connection ends within the response's body
+func NewProxy(t *testing.T, target string, decide func(*http.Request) string) (address string, count func(fault string) int) {
 	t.Helper()
 	to, err := url.Parse(target)
 	require.NoError(t, err)
-	p := &Proxy{decide: decide, closing: make(chan struct{}), counts: map[Fault]int{}}
+	p := &proxy{t: t, decide: decide, closing: make(chan struct{}), counts: map[string]int{}}
 	p.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host // it is signed
 	}}
 	server := httptest.NewServer(p)
-	p.URL = server.URL
 	t.Cleanup(func() {
 		close(p.closing)
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return p
-}
-
-// Count returns the number of requests with a fault.
-func (p *Proxy) Count(f Fault) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.counts[f]
+	return server.URL, func(fault string) int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.counts[fault]
+	}
 }
 
 // ServeHTTP implements http.Handler.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := p.decide(r)
 	p.mu.Lock()
 	p.counts[fault]++
 	p.mu.Unlock()
 	switch fault {
-	case None:
+	case "":
 		p.forward.ServeHTTP(w, r)
-	case Busy:
+	case "busy":
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
-	case Silence:
+	case "silence":
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the end of the connection is not noticed
 		select {
 		case <-r.Context().Done():
 		case <-p.closing:
 		}
-	case HangUp:
+	case "hang up":
 		hangUp(w)
-	case LostAnswer:
+	case "lost answer":
 		p.forward.ServeHTTP(httptest.NewRecorder(), r)
 		hangUp(w)
-	case HalfAnswer:
+	case "half answer":
 		p.cutShort(w, r)
+	default:
+		p.t.Errorf("s3test: unknown fault %q", fault)
 	}
 }
 
 // cutShort declares the length of the body and sends half of it.
-func (p *Proxy) cutShort(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) cutShort(w http.ResponseWriter, r *http.Request) {
 	answer := httptest.NewRecorder()
 	p.forward.ServeHTTP(answer, r)
 	for name, values := range answer.Header() {

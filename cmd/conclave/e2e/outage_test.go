@@ -18,33 +18,33 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// behind puts a proxy before the store of future workers.
-func (s *site) behind(decide func(*http.Request) s3test.Fault) *s3test.Proxy {
+// behind puts a proxy before the store of future workers, and returns its counter.
+func (s *site) behind(decide func(*http.Request) string) func(fault string) int {
 	s.t.Helper()
-	p := s3test.NewProxy(s.t, s.stack.S3Endpoint, decide)
+	address, count := s3test.NewProxy(s.t, s.stack.S3Endpoint, decide)
 	var err error
 	s.store, err = s3store.New(s.t.Context(), s3store.Options{
-		Bucket: s.stack.Bucket, Endpoint: p.URL, Region: s.stack.S3Region,
+		Bucket: s.stack.Bucket, Endpoint: address, Region: s.stack.S3Region,
 		AccessKeyID: s.stack.S3AccessKey, SecretAccessKey: s.stack.S3SecretKey,
 	})
 	require.NoError(s.t, err)
-	return p
+	return count
 }
 
 // outage is a period in which the whole store is down. It begins with the first write to a key that ends in at.
 type outage struct {
 	at    string
 	lasts time.Duration
-	first s3test.Fault // of the request that it begins with
-	then  s3test.Fault // of all others
+	first string // of the request that it begins with
+	then  string // of all others
 }
 
 // outages occur once each, in order.
-func outages(list ...outage) func(*http.Request) s3test.Fault {
+func outages(list ...outage) func(*http.Request) string {
 	var mu sync.Mutex
 	var until time.Time
-	var fault s3test.Fault
-	return func(r *http.Request) s3test.Fault {
+	var fault string
+	return func(r *http.Request) string {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Now().Before(until) {
@@ -57,12 +57,12 @@ func outages(list ...outage) func(*http.Request) s3test.Fault {
 				return o.first
 			}
 		}
-		return s3test.None
+		return ""
 	}
 }
 
 // everywhere returns outages of one kind in all phases of a session.
-func everywhere(lasts time.Duration, first, then s3test.Fault) []outage {
+func everywhere(lasts time.Duration, first, then string) []outage {
 	var list []outage
 	for _, at := range []string{
 		"/session.json",                   // preparing
@@ -79,10 +79,10 @@ func everywhere(lasts time.Duration, first, then s3test.Fault) []outage {
 
 // falling makes the first writes to a few keys hang, and then fail for some seconds, which is longer than a
 // step may go without a heartbeat.
-func falling(keys ...string) func(*http.Request) s3test.Fault {
+func falling(keys ...string) func(*http.Request) string {
 	var mu sync.Mutex
 	writes := map[string]int{}
-	return func(r *http.Request) s3test.Fault {
+	return func(r *http.Request) string {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, key := range keys {
@@ -92,21 +92,21 @@ func falling(keys ...string) func(*http.Request) s3test.Fault {
 			writes[key]++
 			switch n := writes[key]; {
 			case n == 1:
-				return s3test.Silence
+				return "silence"
 			case n <= 6:
-				return s3test.Busy
+				return "busy"
 			}
 		}
-		return s3test.None
+		return ""
 	}
 }
 
 // weathered runs the three rounds on a store with faults.
-func weathered(t *testing.T, decide func(*http.Request) s3test.Fault) (account, *s3test.Proxy) {
+func weathered(t *testing.T, decide func(*http.Request) string) (account, func(fault string) int) {
 	t.Helper()
 	s := newSite(t)
 	direct := s.store
-	proxy := s.behind(decide)
+	count := s.behind(decide)
 	model := newModelServer(t, threeRounds())
 	w := s.work(model, "agent_a", "agent_b", "agent_c")
 	t.Cleanup(w.Stop)
@@ -118,14 +118,14 @@ func weathered(t *testing.T, decide func(*http.Request) s3test.Fault) (account, 
 	for name := range threeRounds() {
 		a.calls[name] = model.calls(name)
 	}
-	return a, proxy
+	return a, count
 }
 
 // A store that fails or hangs for a while only delays a session: the result, the files, the ledger and the
 // number of model calls are those of an undisturbed session, and no attempt is lost.
 func TestOutages(t *testing.T) {
 	t.Parallel()
-	calm, _ := weathered(t, func(*http.Request) s3test.Fault { return s3test.None })
+	calm, _ := weathered(t, func(*http.Request) string { return "" })
 	require.Equal(t, "consensus", calm.result.Status)
 	require.Len(t, calm.ledger, 9)
 	for name, replies := range threeRounds() {
@@ -133,31 +133,31 @@ func TestOutages(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		decide func(*http.Request) s3test.Fault
-		faults map[s3test.Fault]int // at least
+		decide func(*http.Request) string
+		faults map[string]int // at least
 	}{
 		{
 			name:   "busy",
-			decide: outages(everywhere(3*time.Second, s3test.Busy, s3test.Busy)...),
-			faults: map[s3test.Fault]int{s3test.Busy: 6},
+			decide: outages(everywhere(3*time.Second, "busy", "busy")...),
+			faults: map[string]int{"busy": 6},
 		},
 		{
 			name:   "answers lost and connections cut",
-			decide: outages(everywhere(3*time.Second, s3test.LostAnswer, s3test.HangUp)...),
-			faults: map[s3test.Fault]int{s3test.LostAnswer: 6, s3test.HangUp: 6},
+			decide: outages(everywhere(3*time.Second, "lost answer", "hang up")...),
+			faults: map[string]int{"lost answer": 6, "hang up": 6},
 		},
 		{
 			name:   "silent",
 			decide: falling("/agents/agent_a/001/action.json", "/agents/agent_b/001/step.json", "/ledger/000001.json"),
-			faults: map[s3test.Fault]int{s3test.Silence: 3, s3test.Busy: 15},
+			faults: map[string]int{"silence": 3, "busy": 15},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, proxy := weathered(t, tt.decide)
+			a, count := weathered(t, tt.decide)
 			require.Equal(t, calm, a)
 			for fault, least := range tt.faults {
-				require.GreaterOrEqual(t, proxy.Count(fault), least, fault)
+				require.GreaterOrEqual(t, count(fault), least, fault)
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	direct := s.store
-	s.behind(outages(outage{at: "/agents/agent_a/001/action.json", lasts: 40 * time.Second, first: s3test.Busy, then: s3test.Busy}))
+	s.behind(outages(outage{at: "/agents/agent_a/001/action.json", lasts: 40 * time.Second, first: "busy", then: "busy"}))
 	model := newModelServer(t, map[string][]reply{"model-a": {answer("Answer A."), answer("Answer A."), vote("agent1", "The only one.")}})
 	w := s.work(model, "agent_a")
 	t.Cleanup(w.Stop)
