@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +23,9 @@ type Options struct {
 	APIKey  string // sent to BaseURL only; empty sends no Authorization header
 	Model   string
 
-	// Params are added to the request's top level unchanged, such as temperature.
-	// They cannot set the fields of reserved; stream is a boolean, true if missing.
+	// Params are added to the request's top level unchanged, such as temperature. The
+	// configuration has refused the fields that belong to the client; stream is a
+	// boolean, true if missing.
 	Params map[string]any
 
 	// HTTPClient sends the requests; nil means a default one. Its redirect policy
@@ -89,35 +89,22 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// parameters validates the params, and returns them without stream, with the parts
-// of requests that follow from it.
+// parameters returns the params without stream, and the parts of requests that follow
+// from it.
 func (o Options) parameters() (map[string]any, parts, error) {
-	for _, name := range reserved() {
-		if _, ok := o.Params[name]; ok {
-			return nil, 0, fmt.Errorf("params of model %s contain %q, which is not a parameter to set; remove it", o.Model, name)
+	wanted := streamPart | usagePart | thoughtsPart | imagesPart
+	switch value := o.Params["stream"].(type) {
+	case nil:
+	case bool:
+		if !value {
+			wanted &^= streamPart | usagePart
 		}
-	}
-	if _, err := json.Marshal(o.Params); err != nil {
-		return nil, 0, fmt.Errorf("params of model %s cannot be written as JSON: %w", o.Model, err)
+	default:
+		return nil, 0, fmt.Errorf("stream in params of model %s is neither true nor false", o.Model)
 	}
 	params := maps.Clone(o.Params)
-	wanted := streamPart | usagePart | thoughtsPart | imagesPart
-	value, set := params["stream"]
-	streams, ok := value.(bool)
-	switch {
-	case set && !ok:
-		return nil, 0, fmt.Errorf("stream in params of model %s is neither true nor false", o.Model)
-	case set && !streams:
-		wanted &^= streamPart | usagePart
-	}
 	delete(params, "stream")
 	return params, wanted, nil
-}
-
-// reserved lists the request fields that belong to the client; n would change the
-// form of the response.
-func reserved() []string {
-	return []string{"model", "messages", "tools", "stream_options", "n"}
 }
 
 // httpClient returns a client that follows no redirect: the key must not leave the

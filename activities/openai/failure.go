@@ -54,7 +54,7 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 		status = parsed.status()
 	}
 	kind, window := classify(status, parsed)
-	event := fmt.Sprintf("%s (HTTP %d)", headline(kind), status)
+	event := fmt.Sprintf("%s (HTTP %d)", phrases[kind].headline, status)
 	message := cmp.Or(parsed.message, string(body))
 	if to, _, _ := strings.Cut(header.Get("Location"), "?"); to != "" && status >= 300 && status < 400 {
 		message = "redirected to " + to
@@ -67,7 +67,11 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 		parsed.message = cmp.Or(parsed.message, string(body[:min(len(body), 4*maxExcerpt)]))
 		part = refusedPart(status, parsed)
 	}
-	failed := c.failure(kind, status, event, c.remedy(kind), part)
+	remedy := phrases[kind].remedy
+	if kind == llm.AuthFailed && c.key == "" {
+		remedy = "no key was sent: name the variable that holds it in api_key_env"
+	}
+	failed := c.failure(kind, status, event, remedy, part)
 	failed.Window = window
 	if failed.Retryable() {
 		failed.RetryAfter = cmp.Or(retryAfter(header, time.Now()), min(parsed.retryAfter, longestAsked))
@@ -115,46 +119,15 @@ func byStatus(status int, p errorBody) llm.Kind {
 	return llm.BadRequest
 }
 
-// headline describes a kind of error.
-func headline(kind llm.Kind) string {
-	switch kind {
-	case llm.AuthFailed:
-		return "the key or the account was refused"
-	case llm.ContextTooLong:
-		return "the conversation is too long for the model"
-	case llm.RateLimited:
-		return "rate limited"
-	case llm.Overloaded:
-		return "the server failed or is overloaded"
-	case llm.ContentPolicy:
-		return "the provider declined the content"
-	case llm.BadReply:
-		return "an error instead of a reply"
-	default:
-		return "the request was refused"
-	}
-}
-
-func (c *Client) remedy(kind llm.Kind) string {
-	switch kind {
-	case llm.AuthFailed:
-		if c.key == "" {
-			return "no key was sent: name the variable that holds it in api_key_env"
-		}
-		return "check the variable named by api_key_env, and the account behind it"
-	case llm.ContextTooLong:
-		return "use a model with a longer context, or a shorter query"
-	case llm.RateLimited:
-		return "wait, or raise the provider's limit"
-	case llm.Overloaded:
-		return "wait, or look at the provider's status"
-	case llm.BadRequest:
-		return "check model, base_url and params"
-	case llm.ContentPolicy:
-		return "rephrase the query"
-	default:
-		return ""
-	}
+// phrases are the headline and the remedy of each kind of error.
+var phrases = map[llm.Kind]struct{ headline, remedy string }{
+	llm.AuthFailed:     {"the key or the account was refused", "check the variable named by api_key_env, and the account behind it"},
+	llm.ContextTooLong: {"the conversation is too long for the model", "use a model with a longer context, or a shorter query"},
+	llm.RateLimited:    {"rate limited", "wait, or raise the provider's limit"},
+	llm.Overloaded:     {"the server failed or is overloaded", "wait, or look at the provider's status"},
+	llm.ContentPolicy:  {"the provider declined the content", "rephrase the query"},
+	llm.BadReply:       {"an error instead of a reply", ""},
+	llm.BadRequest:     {"the request was refused", "check model, base_url and params"},
 }
 
 // redactor removes the key, which some servers repeat.

@@ -11,22 +11,23 @@ import (
 	"conclave/engine/llm"
 )
 
-// Causes of a refusal that is about an optional part of the request.
-var (
-	errUsage    = errors.New("stream_options are refused")
-	errStream   = errors.New("streaming is refused")
-	errThoughts = errors.New("the model's thoughts are refused")
-	errImages   = errors.New("images are refused")
-)
+// partError is the cause of a refusal that is about an optional part of the request.
+type partError parts
 
-// Words of such refusals. They must not match "upstream" and reasoning_effort.
-var (
-	usageWords   = regexp.MustCompile(`(?i)\bstream_options\b|\binclude_usage\b`)
-	streamWords  = regexp.MustCompile(`(?i)\bstream(ing|ed)?\b`)
-	thoughtWords = regexp.MustCompile(`(?i)\breasoning(_content|_details)?\b|\bthinking_blocks\b`)
-	imageWords   = regexp.MustCompile(`(?i)\bimages?\b|image_url|\bvision\b|multi-?modal|mmproj|\bcontent[ -]types?\b` +
-		`|content\b.{0,40}\b(a|valid|type|expected) string\b`)
-)
+func (e partError) Error() string { return "an optional part of the request is refused" }
+
+// partWords are the words of such refusals, in order of precedence. They must not
+// match "upstream" and reasoning_effort.
+var partWords = []struct {
+	refused parts
+	words   *regexp.Regexp
+}{
+	{usagePart, regexp.MustCompile(`(?i)\bstream_options\b|\binclude_usage\b`)},
+	{streamPart | usagePart, regexp.MustCompile(`(?i)\bstream(ing|ed)?\b`)},
+	{thoughtsPart, regexp.MustCompile(`(?i)\breasoning(_content|_details)?\b|\bthinking_blocks\b`)},
+	{imagesPart, regexp.MustCompile(`(?i)\bimages?\b|image_url|\bvision\b|multi-?modal|mmproj|\bcontent[ -]types?\b` +
+		`|content\b.{0,40}\b(a|valid|type|expected) string\b`)},
+}
 
 // thoughts lists the fields of a message that some servers require back and others
 // refuse although they sent them.
@@ -89,17 +90,13 @@ func (c *Client) remember(refused parts) {
 
 // refusedBy returns the part that a refusal is about, if the request contains it.
 func (p parts) refusedBy(err error, req llm.Request) parts {
-	switch {
-	case errors.Is(err, errUsage):
-		return p & usagePart
-	case errors.Is(err, errStream):
-		return p & (streamPart | usagePart)
-	case errors.Is(err, errThoughts) && slices.ContainsFunc(req.Messages, thoughtful):
-		return p & thoughtsPart
-	case errors.Is(err, errImages) && slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }):
-		return p & imagesPart
+	refused, _ := errors.AsType[partError](err)
+	part := p & parts(refused)
+	if part == thoughtsPart && !slices.ContainsFunc(req.Messages, thoughtful) ||
+		part == imagesPart && !slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return len(m.Images) > 0 }) {
+		return 0
 	}
-	return 0
+	return part
 }
 
 func thoughtful(m llm.Message) bool {
@@ -118,29 +115,23 @@ func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessag
 	return left
 }
 
-// refusedPart returns the cause for the part that a refusal is about, or nil.
+// refusedPart returns a partError for the part that a refusal is about, or nil.
 // llama.cpp refuses images with 500.
 func refusedPart(status int, p errorBody) error {
-	words := p.param + " " + p.message
-	switch status {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
-	case http.StatusInternalServerError:
-		if imageWords.MatchString(words) {
-			return errImages
-		}
-		return nil
-	default:
+	relevant := []int{
+		http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+		http.StatusNotImplemented, http.StatusInternalServerError,
+	}
+	if !slices.Contains(relevant, status) {
 		return nil
 	}
-	switch {
-	case usageWords.MatchString(words):
-		return errUsage
-	case streamWords.MatchString(words):
-		return errStream
-	case thoughtWords.MatchString(words):
-		return errThoughts
-	case imageWords.MatchString(words):
-		return errImages
+	for _, part := range partWords {
+		if status == http.StatusInternalServerError && part.refused != imagesPart {
+			continue
+		}
+		if part.words.MatchString(p.param + " " + p.message) {
+			return partError(part.refused)
+		}
 	}
 	return nil
 }

@@ -248,15 +248,6 @@ func cached(u sdk.CompletionUsage) int64 {
 	return max(count(u.PromptTokensDetails.JSON.CachedTokens), count(extra["prompt_cache_hit_tokens"]), count(extra["cached_tokens"]))
 }
 
-// readUsage converts a usage object, which may be missing.
-func readUsage(object json.RawMessage) llm.Usage {
-	var u sdk.CompletionUsage
-	if json.Unmarshal(object, &u) != nil {
-		return llm.Usage{ModelCalls: 1}
-	}
-	return usage(u)
-}
-
 // count returns a number of tokens within 0..maxCount, 0 for other values.
 func count(field respjson.Field) int64 {
 	n, err := strconv.ParseFloat(field.Raw(), 64)

@@ -189,12 +189,7 @@ func TestNew_refusesInvalidOptions(t *testing.T) {
 		"not http":          {openai.Options{BaseURL: "file:///etc/passwd", Model: "m"}, "http(s) URL"},
 		"key in the URL":    {openai.Options{BaseURL: "https://user:sk-secret@h.test/v1", Model: "m"}, "api_key_env"},
 		"no model":          {openai.Options{BaseURL: "https://h.test/v1"}, "set model"},
-		"params: model":     {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"model": "x"}}, `"model"`},
-		"params: messages":  {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"messages": nil}}, `"messages"`},
-		"params: tools":     {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"tools": nil}}, `"tools"`},
-		"params: options":   {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"stream_options": nil}}, `"stream_options"`},
 		"params: stream":    {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"stream": "no"}}, "neither true nor false"},
-		"params: not JSON":  {openai.Options{BaseURL: "https://h.test/v1", Model: "m", Params: map[string]any{"f": func() {}}}, "JSON"},
 		"unparsable secret": {openai.Options{BaseURL: "http://user:sk-secret@h h/%", Model: "m"}, "http(s) URL"},
 	} {
 		t.Run(name, func(t *testing.T) {

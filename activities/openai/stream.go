@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	sdk "github.com/openai/openai-go/v3"
+
 	"conclave/engine/llm"
 )
 
@@ -59,9 +61,8 @@ func (e *event) field(line string, data *[]string) {
 	}
 }
 
-// isStream reports whether the body is a stream of server-sent events. Servers
-// send a stream or an object whatever the request asks for, and not all declare
-// which.
+// isStream reports whether the body is a stream of server-sent events. Servers may
+// send a stream or an object for either request, and may omit the media type.
 func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	for {
@@ -251,10 +252,14 @@ func (s *stream) completion() map[string]any {
 
 // spent returns the usage of a stream without a completion.
 func (s *stream) spent() llm.Usage {
-	if !s.begun && s.usage == nil {
+	var u sdk.CompletionUsage
+	switch {
+	case !s.begun && s.usage == nil:
 		return llm.Usage{}
+	case json.Unmarshal(s.usage, &u) != nil: // missing or malformed
+		return llm.Usage{ModelCalls: 1}
 	}
-	return readUsage(s.usage)
+	return usage(u)
 }
 
 // present reports whether a field is there and not null.

@@ -51,7 +51,7 @@ type status struct {
 	Refused   int    `json:",omitempty"` // the exit code of a program that could not be started
 	Code      int
 	Signal    int           `json:",omitempty"`
-	Ended     Reason        `json:",omitempty"`
+	Ended     string        `json:",omitempty"`
 	CPU       time.Duration // of all processes
 	MaxMemory int64         // bytes
 }

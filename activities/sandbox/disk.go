@@ -105,7 +105,7 @@ func (q *quota) watch(end *ending) {
 }
 
 // poll checks the free space, and measures if it is time to.
-func (q *quota) poll() (Reason, error) {
+func (q *quota) poll() (string, error) {
 	var lost usage
 	for _, v := range q.volumes {
 		free, err := freeSpace(v.dir)
@@ -143,7 +143,7 @@ func (q *quota) stop() {
 // measure returns the exceeded limit. A command that starts beyond a limit may go on as long as it adds
 // nothing, or nobody could remove the excess. The final measurement, after the end of the command, also
 // makes all files readable for the worker.
-func (q *quota) measure(final bool) (Reason, error) {
+func (q *quota) measure(final bool) (string, error) {
 	limits := q.s.options.Limits
 	files := max(limits.Files, q.before.files)
 	if limits.Files == 0 || final {

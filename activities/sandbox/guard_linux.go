@@ -28,7 +28,7 @@ type guard struct {
 
 	dying  chan struct{} // closed when all processes have to die
 	once   sync.Once
-	reason Reason
+	reason string
 	peak   atomic.Int64 // memory
 	spent  atomic.Int64 // processor time at the last measurement
 
@@ -54,7 +54,7 @@ func newGuard(s spec, tasks *tasks, control *os.File) (*guard, error) {
 	return g, nil
 }
 
-func (g *guard) die(reason Reason) {
+func (g *guard) die(reason string) {
 	g.once.Do(func() {
 		g.reason = reason
 		close(g.dying)
@@ -166,7 +166,7 @@ func hostThreads() uint16 {
 	return info.Procs
 }
 
-func (g *guard) measure() Reason {
+func (g *guard) measure() string {
 	limits := g.spec.Limits
 	var memory int64
 	g.threads = 0

@@ -50,7 +50,7 @@ var endings = []struct {
 	name   string
 	limits sandbox.Limits
 	script string
-	want   sandbox.Reason
+	want   string
 }{
 	{"time", sandbox.Limits{Time: 300 * time.Millisecond}, `sleep 60`, sandbox.EndedTime},
 	{"time, of processes that left", sandbox.Limits{Time: 300 * time.Millisecond}, `setsid sleep 60 & sleep 60`, sandbox.EndedTime},

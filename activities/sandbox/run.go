@@ -22,13 +22,13 @@ type running struct {
 // ending is the first cause for which a command is killed.
 type ending struct {
 	mu     sync.Mutex
-	reason Reason
+	reason string
 	err    error
 	kill   func() // nil before the start
 }
 
 // set kills for a cause, of which only the first one counts.
-func (e *ending) set(reason Reason, err error) {
+func (e *ending) set(reason string, err error) {
 	e.mu.Lock()
 	if e.reason == "" && e.err == nil {
 		e.reason, e.err = reason, err
@@ -51,7 +51,7 @@ func (e *ending) started(kill func()) {
 	}
 }
 
-func (e *ending) get() (Reason, error) {
+func (e *ending) get() (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.reason, e.err

@@ -71,18 +71,15 @@ type Limits struct {
 	Output    int64         // bytes of standard output and standard error that are delivered
 }
 
-// Reason names the limit that ended a command; it is empty for one that ended by itself.
-type Reason string
-
-// The limits that end a command.
+// The limits that can end a command, for Exit.Ended.
 const (
-	EndedTime      Reason = "time"
-	EndedCPU       Reason = "cpu"
-	EndedMemory    Reason = "memory"
-	EndedProcesses Reason = "processes"
-	EndedDisk      Reason = "disk"
-	EndedFiles     Reason = "files"
-	EndedOutput    Reason = "output"
+	EndedTime      = "time"
+	EndedCPU       = "cpu"
+	EndedMemory    = "memory"
+	EndedProcesses = "processes"
+	EndedDisk      = "disk"
+	EndedFiles     = "files"
+	EndedOutput    = "output"
 )
 
 // Host describes the features of a host.
@@ -136,7 +133,7 @@ type Command struct {
 type Exit struct {
 	Code      int    // the exit code; 128 plus the signal's number if it was killed
 	Signal    string // the signal that killed it, such as "SIGKILL"
-	Ended     Reason // the limit that it exceeded
+	Ended     string // the exceeded limit that ended it; empty if it ended by itself
 	Duration  time.Duration
 	CPU       time.Duration // processor time of all its known processes
 	MaxMemory int64         // highest measured memory, in bytes

@@ -7,22 +7,19 @@ import (
 	"conclave/activities/sandbox"
 )
 
-// Outcome is the verdict on one attack.
-type Outcome string
-
-// The outcomes of an attack.
+// The outcomes of an attack, for Result.Outcome.
 const (
-	Stopped  Outcome = "stopped"
-	Open     Outcome = "open"       // it succeeded
-	NotTried Outcome = "not tried"  // this host offers no way to try it; Detail has the reason
-	Unknown  Outcome = "no verdict" // the check itself failed; Detail has the error
+	Stopped  = "stopped"
+	Open     = "open"       // it succeeded
+	NotTried = "not tried"  // this host offers no way to try it; Detail has the reason
+	Unknown  = "no verdict" // the check itself failed; Detail has the error
 )
 
 // Result is the outcome of one attack.
 type Result struct {
-	Name    string  `json:"name"`
-	What    string  `json:"what"` // the attempt, in one sentence
-	Outcome Outcome `json:"outcome"`
+	Name    string `json:"name"`
+	What    string `json:"what"` // the attempt, in one sentence
+	Outcome string `json:"outcome"`
 
 	// Known is the reason why the level does not promise to stop the attack; empty if it does.
 	Known string `json:"known,omitempty"`

@@ -159,7 +159,7 @@ func (c *check) judge(ctx context.Context, a attack) Result {
 	return r
 }
 
-func (c *check) decide(ctx context.Context, a attack, s *scene) (Outcome, string) {
+func (c *check) decide(ctx context.Context, a attack, s *scene) (outcome, detail string) {
 	if a.setup != nil {
 		if err := a.setup(s); err != nil {
 			if no, ok := errors.AsType[*notTried](err); ok {
@@ -182,7 +182,7 @@ func (c *check) decide(ctx context.Context, a attack, s *scene) (Outcome, string
 }
 
 // outcome explains an attack without evidence of success.
-func (t trial) outcome(a attack) (Outcome, string) {
+func (t trial) outcome(a attack) (outcome, detail string) {
 	switch {
 	case t.lost != "" && a.lethal:
 		return Stopped, "nothing of it was left"

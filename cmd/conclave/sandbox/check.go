@@ -242,7 +242,7 @@ func showAttack(c *hall.CLI, a attack.Result) {
 	if c.JSON {
 		return
 	}
-	verdict := string(a.Outcome)
+	verdict := a.Outcome
 	if a.Outcome == attack.Open {
 		verdict = "OPEN"
 		if !a.Failed() {
