@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,28 +51,19 @@ func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (
 	return c, nil
 }
 
-// add validates the servers and creates their links.
+// add creates the servers' links and HOMEs.
 func (c *Client) add(servers []Server, log *slog.Logger) error {
 	names := &names{owners: make(map[string]owner)}
-	seen := make(map[string]bool)
-	var wrong []error
-	for i, server := range servers {
-		s, err := server.complete()
-		if err == nil && seen[s.Name] {
-			err = errors.New("there are two of this name; rename one")
-		}
+	for i, s := range servers {
+		s.CallTimeout = cmp.Or(s.CallTimeout, defaultCall)
+		s.StartTimeout = cmp.Or(s.StartTimeout, defaultStart)
 		home := filepath.Join(c.homes, strconv.Itoa(i))
-		if err == nil {
-			err = os.Mkdir(home, 0o700)
+		if err := os.Mkdir(home, 0o700); err != nil {
+			return &StartError{Server: s.Name, Err: err}
 		}
-		if err != nil {
-			wrong = append(wrong, &StartError{Server: s.Name, Err: err})
-			continue
-		}
-		seen[s.Name] = true
 		c.links = append(c.links, &link{server: s, dir: c.dir, home: home, log: log, names: names, redactor: s.redactor()})
 	}
-	return errors.Join(wrong...)
+	return nil
 }
 
 // connect makes the first connections. Tools get their names in the order of the

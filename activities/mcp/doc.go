@@ -27,8 +27,7 @@
 // Windows, the process tree). If the worker is killed, Linux kills the server;
 // its children see the end of their standard input, and the HOMEs stay.
 //
-// The package offers servers no roots, no sampling and no elicitation, and knows
-// neither sessions nor teams.
+// Servers get no roots, no sampling and no elicitation.
 //
 // Start with Open in client.go. link.go is a server and its successive
 // connections, session.go one connection, stdio.go and http.go the two

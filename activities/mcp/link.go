@@ -40,8 +40,6 @@ type link struct {
 	tools    []tool // guarded by offering
 }
 
-var errGone = errors.New("it broke too often; its tools are gone for the rest of this step")
-
 // dial makes a connection and returns the server's tools, not yet offered.
 func (l *link) dial(ctx context.Context) ([]*sdk.Tool, error) {
 	s, tools, err := connect(ctx, l.server, l.dir, l.home, rand.Text())
@@ -67,7 +65,7 @@ func (l *link) ready(ctx context.Context) (*session, bool, error) {
 	}
 	l.disconnect()
 	if l.reconnects >= maxReconnects {
-		return nil, false, &StartError{Server: l.server.Name, Err: errGone}
+		return nil, false, &StartError{Server: l.server.Name, Err: errors.New("it broke too often; its tools are gone for the rest of this step")}
 	}
 	pause := time.Duration(0)
 	if l.reconnects > 0 {

@@ -1,11 +1,8 @@
 package mcp
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"conclave/engine/redact"
@@ -20,12 +17,13 @@ const (
 	defaultStart = 30 * time.Second // launchers such as npx start slowly
 )
 
-// Server is one MCP server, by Command or by URL.
+// Server is one MCP server, by Command or by URL, as the configuration has
+// validated it.
 type Server struct {
-	Name string // its part of the tools' names
+	Name string // its part of the tools' names; unique in a step
 
-	// Command is an absolute path, or a name that is looked up in PATH: the one
-	// of Env, else the worker's.
+	// Command is an absolute path, or a name that is looked up in the absolute
+	// directories of PATH: the one of Env, else the worker's.
 	Command string
 	Args    []string
 
@@ -33,7 +31,7 @@ type Server struct {
 	// the step) and a mark. Nothing else of the worker's environment is passed on.
 	Env map[string]string
 
-	URL   string // http or https
+	URL   string // http or https, without credentials
 	Token string // sent to URL as a bearer token, and nowhere else
 
 	CallTimeout  time.Duration // of one tool call; 0 means 2 minutes
@@ -53,48 +51,6 @@ func (e *StartError) Error() string {
 
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
-
-// complete fills in defaults and validates the server.
-func (s Server) complete() (Server, error) {
-	if s.CallTimeout <= 0 {
-		s.CallTimeout = defaultCall
-	}
-	if s.StartTimeout <= 0 {
-		s.StartTimeout = defaultStart
-	}
-	switch {
-	case s.Name == "":
-		return s, errors.New("it has no name; give it one")
-	case (s.Command == "") == (s.URL == ""):
-		return s, errors.New("give either a command or a url")
-	case s.Command != "":
-		return s, s.checkCommand()
-	}
-	return s, s.checkURL()
-}
-
-func (s Server) checkCommand() error {
-	if strings.ContainsAny(s.Command, `/\`) && !filepath.IsAbs(s.Command) {
-		return fmt.Errorf("command %q would be looked for in the workspace, where agents write; give an absolute path, or a name in PATH", s.Command)
-	}
-	for name, value := range s.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-			return fmt.Errorf("env has a variable %q that no program can get; rename it", name)
-		}
-	}
-	return nil
-}
-
-func (s Server) checkURL() error {
-	u, err := url.Parse(s.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("url is not an http(s) URL; give one such as https://example.com/mcp")
-	case u.User != nil:
-		return fmt.Errorf("url for %s contains credentials; name a token's variable instead", u.Host)
-	}
-	return nil
-}
 
 // redactor removes the server's secrets: the token, the values of the environment
 // and the query of the URL.
