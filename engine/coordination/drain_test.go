@@ -55,7 +55,7 @@ func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
 	require.Equal(t, c.NewAnswer, commands[0].(c.Record).Entry.Action)
 	require.Equal(t, c.Say, commands[1].(c.Record).Entry.Action)
 	require.Equal(t, []string{"d", "a", "c", "b"}, launched(commands))
-	require.Empty(t, rings(commands), "everybody who would hear it is launched with it")
+	require.Empty(t, only[c.Ring](commands), "everybody who would hear it is launched with it")
 	require.Len(t, commands, 6)
 }
 

@@ -148,7 +148,7 @@ func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
 	commands := p.batch(c.Said{Text: "keep it short"})
-	require.Len(t, rings(commands), 1, "the presenter is told")
+	require.Len(t, only[c.Ring](commands), 1, "the presenter is told")
 	view := p.state.View()
 	require.Equal(t, map[string]int{"a": 2}, view.Votes)
 	require.False(t, view.Agents[1].Vote.Stale)

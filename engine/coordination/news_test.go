@@ -10,14 +10,6 @@ import (
 
 func injecting(o *c.Config) { o.Updates = c.Inject }
 
-func rings(commands []c.Command) []c.Ring {
-	var bells []c.Ring
-	for _, r := range only[c.Ring](commands) {
-		bells = append(bells, r)
-	}
-	return bells
-}
-
 // 22. Seed 003: "When an agent provides a new answer, inject that information into
 // other agents' ongoing work instead of restarting them." The bell tells them.
 func TestRule22_RingsForAnAnswer(t *testing.T) {
@@ -27,18 +19,18 @@ func TestRule22_RingsForAnAnswer(t *testing.T) {
 		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1},
 		{Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
 		{Agent: "c", Number: 3, Label: "agent3.2", Step: 2},
-	}}}, rings(p.batch(p.answer("c"))))
+	}}}, only[c.Ring](p.batch(p.answer("c"))))
 }
 
 // 22. Seed 003, multiple rapid updates: "Batch multiple updates into one message."
 func TestRule22_OneRingForABatch(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(injecting, "a", "b", "c"))
-	bells := rings(p.batch(p.answer("b"), p.answer("c"), c.Said{Text: "hurry"}))
+	bells := only[c.Ring](p.batch(p.answer("b"), p.answer("c"), c.Said{Text: "hurry"}))
 	require.Len(t, bells, 1)
 	require.Equal(t, "agent3.2", bells[0].Answers[2].Label)
 	require.Equal(t, []c.Message{{Number: 1}}, bells[0].Messages)
-	require.Empty(t, rings(p.drain()), "nothing is told twice")
+	require.Empty(t, only[c.Ring](p.drain()), "nothing is told twice")
 }
 
 // 22. DESIGN: the doorbell costs "one event per change": it does not ring without news
@@ -69,7 +61,7 @@ func TestRule22_NoRingWithoutNews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := answered(teamWith(test.set, "a", "b", "c"))
-			require.Empty(t, rings(test.play(p)))
+			require.Empty(t, only[c.Ring](test.play(p)))
 		})
 	}
 }
@@ -81,7 +73,7 @@ func TestRule22_Directives(t *testing.T) {
 	p := answered(team("a", "b"))
 	directive := func(events ...c.Event) []c.Directive {
 		var all []c.Directive
-		for _, b := range rings(p.batch(events...)) {
+		for _, b := range only[c.Ring](p.batch(events...)) {
 			all = append(all, b.Directive)
 		}
 		return all
@@ -98,8 +90,8 @@ func TestRule22_Directives(t *testing.T) {
 func TestRule22_NoRingWithoutARunningStep(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a"))
-	require.Empty(t, rings(p.batch(c.Pause{})))
-	require.Empty(t, rings(p.batch(c.Finish{})))
+	require.Empty(t, only[c.Ring](p.batch(c.Pause{})))
+	require.Empty(t, only[c.Ring](p.batch(c.Finish{})))
 }
 
 // 23. The updates that may reach a running step.
@@ -148,7 +140,7 @@ func TestRule23_Updates(t *testing.T) {
 func TestRule23_MessagesReachEveryStep(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
-	bells := rings(p.batch(c.Said{Agent: "b", Text: "in French, please"}))
+	bells := only[c.Ring](p.batch(c.Said{Agent: "b", Text: "in French, please"}))
 	require.Len(t, bells, 1)
 	require.Equal(t, []c.Message{{Number: 1, Agent: "b"}}, bells[0].Messages)
 }

@@ -154,7 +154,7 @@ func (w workspacePaths) rewrite(text string) string {
 		case w.peers[number] != "" && group(3) == "":
 			b.WriteString(w.peers[number])
 		default: // unknown, or the file with a peer's long text
-			b.WriteString(fmt.Sprintf("peers/agent%d%s", number, group(3)))
+			fmt.Fprintf(&b, "peers/agent%d%s", number, group(3))
 		}
 	}
 	return b.String() + text[last:]

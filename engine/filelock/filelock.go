@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// Mode says who else may lock the file at the same time.
+// Mode is shared or exclusive.
 type Mode int
 
+// The modes. Shared locks exclude exclusive ones; an exclusive lock excludes all others.
 const (
-	Shared    Mode = iota // other shared locks
-	Exclusive             // nobody
+	Shared Mode = iota
+	Exclusive
 )
 
 // poll is the pause between two attempts of WaitFile. The system can wait for a

@@ -3,8 +3,8 @@ package drive
 // TaskQueue is the default task queue of sessions, pipelines and scenario runs.
 const TaskQueue = "conclave"
 
-// StepsSuffix, appended to a workflow's task queue, names the queue of its steps.
-// They are apart so that half-hour steps never hold up the bookkeeping, and so that
+// StepsSuffix is appended to a workflow's task queue to name the queue of its steps.
+// The queues are apart so that half-hour steps never hold up the bookkeeping, and so that
 // `status` and its like can move a session along without running steps.
 const StepsSuffix = "-steps"
 

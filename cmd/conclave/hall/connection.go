@@ -196,7 +196,7 @@ func (conn *Connection) WarnIdle(ctx context.Context) {
 
 // NoWorker explains that no worker of a cluster polls the task queue.
 func (conn *Connection) NoWorker() string {
-	return "no worker polls the task queue " + conn.Queue + " " + conn.Target.String() +
+	return "no worker polls the task queue " + conn.Queue + " " + conn.String() +
 		": the session waits until one is started with `conclave worker`, or check --task-queue"
 }
 

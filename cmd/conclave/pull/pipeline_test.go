@@ -15,8 +15,8 @@ import (
 	"conclave/cmd/conclave/hall/halltest"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
-	"conclave/engine/pipeline"
 	"conclave/engine/loop"
+	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
 )
 

@@ -41,7 +41,7 @@ func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*
 		if err != nil {
 			return err
 		}
-		stop := func() {}
+		var stop func()
 		if runSteps && run.Running() {
 			stop, err = team.RunWorker(conn, nil)
 		} else {

@@ -89,6 +89,7 @@ func Start(cfg worker.Config) (stop func(), err error) {
 // Runner is the process that runs the steps of a team.
 type Runner int
 
+// The runners.
 const (
 	ThisProcess Runner = iota // this command, for its own session
 	AnyProcess                // any worker on this machine
