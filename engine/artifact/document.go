@@ -86,6 +86,14 @@ type LastAction struct {
 	Error           *Error    `json:"error"`
 }
 
+// LastAction returns the part of last_action.json that every kind of commit has.
+func (c Commit) LastAction(agent string, step int) LastAction {
+	return LastAction{
+		AgentID: agent, Action: c.Kind, Timestamp: c.Timestamp, StepNumber: step,
+		DurationSeconds: max(0, c.Timestamp.Sub(c.StartedAt).Seconds()), Cost: c.Usage,
+	}
+}
+
 // Error is a failure in a document.
 type Error struct {
 	Type    string `json:"type"`

@@ -28,14 +28,14 @@ func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
 	return nil
 }
 
-// Abandon records that the step of r was given up because of cause: its transcript and
-// its documents, redacted.
+// Abandon stores the transcript and the documents of a step that was given up because of
+// cause, redacted.
 func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
 	if err := Leave(ctx, p, s, r); err != nil {
 		return err
 	}
 	if r.StartedAt.IsZero() && r.Step > 0 {
-		// An attempt that never ran knows the number alone.
+		// The result of an attempt that never ran has the number alone.
 		if claim, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, s.Dir(r.Step)+"step.json"); err == nil && claim.Token == s.Token {
 			r.StartedAt = claim.StartedAt
 		}
@@ -47,8 +47,8 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 // deletions is the number of concurrent deletions of journal objects.
 const deletions = 8
 
-// Forget deletes the journal of a step that nobody resumes: it has committed, or ended
-// itself and reported so.
+// Forget deletes the journal of a step that will not be resumed: it has committed, or
+// ended itself and reported so.
 func Forget(ctx context.Context, p Ports, s Spec) {
 	ForgetAll(ctx, p.Store, s.Layout.Journals(s.Token))
 }
@@ -70,15 +70,11 @@ func ForgetAll(ctx context.Context, store artifact.Store, prefix string) {
 	_ = group.Wait()
 }
 
-// AbandonedDocuments returns the last_action.json, in the step's directory, of a step
-// that was given up; nil for a step that never began.
-func AbandonedDocuments(dir func(number int) string, agent string, r Result, cause artifact.Error, at time.Time) []Document {
-	if r.Step == 0 {
-		return nil
-	}
+// LastAction returns the last_action.json of a step that was abandoned because of cause.
+func (r Result) LastAction(agent string, cause artifact.Error, at time.Time) artifact.LastAction {
 	last := artifact.LastAction{AgentID: agent, Action: "none", Timestamp: at, StepNumber: r.Step, Cost: r.Usage, Error: &cause}
 	if !r.StartedAt.IsZero() {
-		last.DurationSeconds = max(0, at.Sub(r.StartedAt).Seconds()) // clocks of workers differ
+		last.DurationSeconds = max(0, at.Sub(r.StartedAt).Seconds()) // workers' clocks differ
 	}
-	return []Document{{Key: dir(r.Step) + "last_action.json", Body: last, Replace: true}}
+	return last
 }

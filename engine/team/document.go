@@ -9,9 +9,6 @@ import (
 	"conclave/engine/step"
 )
 
-// noAction is the action in last_action.json of an abandoned step.
-const noAction = "none"
-
 // stopDocument is stop.json.
 type stopDocument struct {
 	AgentID   string                  `json:"agent_id"`
@@ -22,16 +19,9 @@ type stopDocument struct {
 }
 
 // documents lists the documents of a commit: answer.json, vote.json or stop.json, and
-// last_action.json. An evaluation has none: it is no action of a team member.
+// last_action.json. The commit of an evaluation has no documents.
 func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
-	last := artifact.LastAction{
-		AgentID:         m.Launch.Agent,
-		Action:          c.Kind,
-		Timestamp:       c.Timestamp,
-		StepNumber:      number,
-		DurationSeconds: c.Timestamp.Sub(c.StartedAt).Seconds(),
-		Cost:            c.Usage,
-	}
+	last := c.LastAction(m.Launch.Agent, number)
 	var document step.Document
 	switch coordination.Action(c.Kind) {
 	case coordination.NewAnswer:
@@ -71,26 +61,17 @@ func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 	return []step.Document{document, m.lastAction(last)}, nil
 }
 
-// abandoned is the last_action.json of a step without an action: no caller may
-// mistake an older action for this step's.
+// abandoned returns the last_action.json of a step without an action, so that no reader
+// mistakes an older action for this step's.
 func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
 	if m.Launch.Purpose == coordination.Evaluate {
 		return nil
 	}
-	last := artifact.LastAction{
-		AgentID: m.Launch.Agent, Action: noAction, Timestamp: at,
-		StepNumber: r.Step, Cost: r.Usage, Error: &cause,
-	}
-	if !r.StartedAt.IsZero() {
-		// The clock of the worker that claimed the step may have been ahead.
-		last.DurationSeconds = max(0, at.Sub(r.StartedAt).Seconds())
-	}
-	return []step.Document{m.lastAction(last)}
+	return []step.Document{m.lastAction(r.LastAction(m.Launch.Agent, cause, at))}
 }
 
-// lastAction is last_action.json, which only goes forward: late documents do not
-// replace those of a later step, and a late failure does not replace the commit of
-// another attempt.
+// lastAction returns last_action.json. It never replaces that of a later step, and a
+// failure does not replace the commit of another attempt.
 func (m Step) lastAction(last artifact.LastAction) step.Document {
 	return step.Document{
 		Key: m.Layout.Agent(m.Launch.Agent, "last_action.json"), Body: last, Replace: true,
@@ -100,7 +81,7 @@ func (m Step) lastAction(last artifact.LastAction) step.Document {
 				return false
 			}
 			if stored.StepNumber == last.StepNumber {
-				return last.Action == noAction && stored.Action != noAction
+				return last.Error != nil && stored.Error == nil
 			}
 			// A step without a number is newer than those it was launched after.
 			return stored.StepNumber > max(last.StepNumber, m.Launch.After)

@@ -98,10 +98,7 @@ func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 	if err != nil {
 		return nil, err
 	}
-	last := artifact.LastAction{
-		AgentID: s.owner(), Action: c.Kind, Timestamp: c.Timestamp, StepNumber: number,
-		DurationSeconds: c.Timestamp.Sub(c.StartedAt).Seconds(), Cost: c.Usage,
-	}
+	last := c.LastAction(s.owner(), number)
 	if c.Manifest != "" {
 		path := store.URL(s.dir(number) + "workspace")
 		last.WorkspacePath = &path
@@ -114,7 +111,7 @@ func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 			Body: artifact.Answer{AgentID: s.owner(), Answer: o.Text, Timestamp: c.Timestamp, Label: s.Launch.Step},
 		})
 	}
-	return append(documents, step.Document{Key: s.dir(number) + "last_action.json", Body: last, Replace: true}), nil
+	return append(documents, s.lastAction(last)), nil
 }
 
 // owner returns the agent's ID, or the step's name without an agent.
@@ -126,5 +123,12 @@ func (s Step) owner() string {
 }
 
 func (s Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
-	return step.AbandonedDocuments(s.dir, s.owner(), r, cause, at)
+	if r.Step == 0 {
+		return nil
+	}
+	return []step.Document{s.lastAction(r.LastAction(s.owner(), cause, at))}
+}
+
+func (s Step) lastAction(last artifact.LastAction) step.Document {
+	return step.Document{Key: s.dir(last.StepNumber) + "last_action.json", Body: last, Replace: true}
 }

@@ -69,13 +69,18 @@ func (s Step) documents(number int, c artifact.Commit) ([]step.Document, error) 
 	if err != nil {
 		return nil, err
 	}
-	last := artifact.LastAction{
-		AgentID: s.Agent, Action: string(r.Status), Timestamp: c.Timestamp, StepNumber: number,
-		DurationSeconds: max(0, c.Timestamp.Sub(c.StartedAt).Seconds()), Cost: c.Usage,
-	}
-	return []step.Document{{Key: s.dir(number) + "last_action.json", Body: last, Replace: true}}, nil
+	last := c.LastAction(s.Agent, number)
+	last.Action = string(r.Status)
+	return []step.Document{s.lastAction(last)}, nil
 }
 
 func (s Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
-	return step.AbandonedDocuments(s.dir, s.Agent, r, cause, at)
+	if r.Step == 0 {
+		return nil
+	}
+	return []step.Document{s.lastAction(r.LastAction(s.Agent, cause, at))}
+}
+
+func (s Step) lastAction(last artifact.LastAction) step.Document {
+	return step.Document{Key: s.dir(last.StepNumber) + "last_action.json", Body: last, Replace: true}
 }

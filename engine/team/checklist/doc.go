@@ -17,19 +17,16 @@
 //
 // # The bar
 //
-// An effective threshold starts at Threshold (5). With at most 2 answers left it
-// rises by 2, else with at most 40 % of them left by 1; with 70 % or more left it
-// falls by 1; with a limit below 1 it stays. It is kept within 0 and 10. A score
-// passes from max(4, trunc(10 - threshold/2)) on. So a higher threshold and fewer
-// answers left lower the bar.
+// The threshold starts at 5. With at most 2 answers left it rises by 2, else with at
+// most 40 % of them left by 1; with 70 % or more left it falls by 1. A score passes
+// from 10 - threshold/2, rounded down, on. So fewer answers left lower the bar.
 //
 //	limit 5, left 5 or 4: 8    left 3: 7    left 2, 1, 0: 6
 //	limit 3, left 3:      8                 left 2, 1, 0: 6
 //	limit 2, left 2:      7                 left 1, 0:    6
 //	limit 1, left 1:      7                 left 0:       6
 //
-// Of n criteria max(1, (n+1)/2, n - threshold/30) must pass, in whole numbers.
-// As the threshold is at most 10, that is all of them.
+// Every criterion must pass.
 //
 // # submit_checklist, in this order
 //

@@ -68,7 +68,7 @@ func checkResult(t *testing.T, r Result) {
 	}
 }
 
-func checkPlan(t *testing.T, p plan) {
+func checkPlan(t *testing.T, p *plan) {
 	t.Helper()
 	require.True(t, json.Valid([]byte(encode(p))))
 	require.Equal(t, p.Valid, p.ErrorCode == "")

@@ -12,7 +12,6 @@ import (
 
 // Defaults of the policy's numbers.
 const (
-	defaultThreshold   = 5
 	defaultAnswerLimit = 5
 	defaultCalls       = 1
 )
@@ -25,10 +24,6 @@ type Policy struct {
 	// Terminal is the ending verdict, vote or stop; empty means stop in decomposition,
 	// else vote.
 	Terminal coordination.Action
-
-	// Threshold is the voting threshold, 5 when it is not positive. A higher one is
-	// easier to meet.
-	Threshold int
 
 	// Answers counts the agent's accepted answers towards its AnswerLimit; 5 when that is
 	// not positive.
@@ -54,10 +49,6 @@ type Policy struct {
 	// Own is the label of the agent's own newest answer; empty without one. The model
 	// never sees it.
 	Own string
-
-	// History has the agent's accepted results of earlier steps, oldest first, to detect
-	// plateaus.
-	History []Result
 }
 
 // Open reports whether the step has a checklist at all: not before the agent's first
@@ -72,9 +63,6 @@ func (p Policy) normal() Policy {
 			p.Terminal = coordination.Stop
 		}
 	}
-	if p.Threshold <= 0 {
-		p.Threshold = defaultThreshold
-	}
 	if p.AnswerLimit <= 0 {
 		p.AnswerLimit = defaultAnswerLimit
 	}
@@ -88,7 +76,6 @@ func (p Policy) normal() Policy {
 	if p.Own != "" && !slices.Contains(p.Labels, p.Own) {
 		p.Labels = append(p.Labels, p.Own)
 	}
-	p.History = slices.Clone(p.History)
 	return p
 }
 
@@ -142,36 +129,24 @@ func (p Policy) defaults() config.Criteria {
 	return criteria
 }
 
-// effective is the threshold, adjusted by the answers left of limit.
-func effective(threshold, limit, left int) int {
-	if limit > 0 {
-		ratio := float64(left) / float64(limit)
-		switch {
-		case left <= 2:
-			threshold += 2
-		case ratio <= 0.4:
-			threshold++
-		}
-		if ratio >= 0.7 {
-			threshold--
-		}
+// threshold is the voting threshold before the answers left adjust it.
+const threshold = 5
+
+// passing is the lowest passing score: the fewer answers are left, the lower.
+func (p Policy) passing() int {
+	effective, left := threshold, max(0, p.AnswerLimit-p.Answers)
+	ratio := float64(left) / float64(p.AnswerLimit)
+	switch {
+	case left <= 2:
+		effective += 2
+	case ratio <= 0.4:
+		effective++
 	}
-	return min(max(threshold, 0), 10)
+	if ratio >= 0.7 {
+		effective--
+	}
+	return (20 - effective) / 2
 }
-
-// cutoff is the lowest passing score for an effective threshold.
-func cutoff(effective int) int { return max(4, (20-effective)/2) }
-
-// required is the number of n criteria that must pass for an effective threshold.
-func required(n, effective int) int { return max(1, (n+1)/2, n-effective/30) }
-
-func (p Policy) effective() int {
-	return effective(p.Threshold, p.AnswerLimit, max(0, p.AnswerLimit-p.Answers))
-}
-
-func (p Policy) passes(score float64) bool { return score >= float64(cutoff(p.effective())) }
-
-func (p Policy) required() int { return required(len(p.Criteria), p.effective()) }
 
 // form is an example of the wanted scores, as JSON.
 func (p Policy) form() string {

@@ -58,7 +58,7 @@ type kept struct {
 
 // propose evaluates the arguments of a propose_improvements call. It has no effect on
 // the state.
-func (s *State) propose(arguments string) plan {
+func (s *State) propose(arguments string) *plan {
 	switch {
 	case s.latest == nil || s.latest.Status != accepted:
 		return impossible(checklistRequired, "First have a checklist accepted by submit_checklist.")
@@ -74,16 +74,16 @@ func (s *State) propose(arguments string) plan {
 	}
 	tasks, bad := s.improve(improvements)
 	if bad != nil {
-		return *bad
+		return bad
 	}
 	preserved, bad := s.preserve(fields["preserve"])
 	if bad != nil {
-		return *bad
+		return bad
 	}
 	if s.bold(improvements) < minNonIncremental {
 		return impossible(impactTooSmall, `All improvements are incremental. At least one has to have the impact "structural" or "transformative": change the approach, not only the details.`)
 	}
-	return plan{
+	return &plan{
 		Valid:    true,
 		TaskPlan: append(tasks, task{Type: "verify_preserve", Preserve: preserved}),
 		Message:  "Do these tasks in order and check each. Then submit the whole with new_answer.",
@@ -93,8 +93,7 @@ func (s *State) propose(arguments string) plan {
 // improve builds the tasks of the failed criteria, in order.
 func (s *State) improve(improvements map[string]json.RawMessage) ([]task, *plan) {
 	if len(s.latest.FailedCriteria) == 0 {
-		bad := impossible(nothingFailed, "No criterion failed. "+s.next(*s.latest))
-		return nil, &bad
+		return nil, impossible(nothingFailed, "No criterion failed. "+s.next(*s.latest))
 	}
 	var tasks []task
 	bad := impossible(improvementsIncomplete, "")
@@ -117,7 +116,7 @@ func (s *State) improve(improvements map[string]json.RawMessage) ([]task, *plan)
 	}
 	if lacking := append(bad.MissingCriteria, bad.EmptyCriteria...); len(lacking) > 0 {
 		bad.Error = "Every failed criterion needs at least one improvement with a plan. There is none for " + strings.Join(lacking, ", ") + "."
-		return nil, &bad
+		return nil, bad
 	}
 	return tasks, nil
 }
@@ -126,8 +125,7 @@ func (s *State) improve(improvements map[string]json.RawMessage) ([]task, *plan)
 func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 	fields, ok := object(raw)
 	if !ok || len(fields) == 0 {
-		bad := impossible(preserveRequired, `preserve has to say what must stay as good as it is: {"E2": {"what": "…", "source": "agent1.1"}}.`)
-		return nil, &bad
+		return nil, impossible(preserveRequired, `preserve has to say what must stay as good as it is: {"E2": {"what": "…", "source": "agent1.1"}}.`)
 	}
 	known := 0
 	var all []kept
@@ -136,8 +134,7 @@ func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 			known++
 			some, ok := keptOf(value)
 			if !ok {
-				bad := impossible(preserveEmpty, "preserve does not say what of "+id(i)+" must stay.")
-				return nil, &bad
+				return nil, impossible(preserveEmpty, "preserve does not say what of "+id(i)+" must stay.")
 			}
 			for _, k := range some {
 				k.CriterionID = id(i)
@@ -146,13 +143,12 @@ func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 		}
 	}
 	if known < len(fields) {
-		bad := impossible(preserveUnknown, "The keys of preserve are criteria: "+strings.Join(s.policy.ids(), ", ")+".")
-		return nil, &bad
+		return nil, impossible(preserveUnknown, "The keys of preserve are criteria: "+strings.Join(s.policy.ids(), ", ")+".")
 	}
 	return all, nil
 }
 
-func impossible(code, why string) plan { return plan{ErrorCode: code, Error: why} }
+func impossible(code, why string) *plan { return &plan{ErrorCode: code, Error: why} }
 
 // The impacts of an improvement, from small to large.
 const (

@@ -13,16 +13,14 @@ type State struct {
 	policy   Policy
 	accepted int                           // in this step
 	latest   *Result                       // accepted or correctable
-	history  []Result                      // accepted results, of earlier steps too
+	history  []Result                      // accepted results
 	pending  []string                      // labels shown by updates and not scored yet
 	scores   map[string]map[string]float64 // of the latest accepted one, never written to
 }
 
 // New begins the checklist of a step.
 func New(p Policy) *State {
-	p = p.normal()
-	earlier := slices.DeleteFunc(p.History, func(r Result) bool { return r.Status != accepted })
-	return &State{policy: p, history: earlier}
+	return &State{policy: p.normal()}
 }
 
 // Submitted reports whether a checklist was accepted in this step.

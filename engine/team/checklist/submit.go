@@ -123,9 +123,9 @@ func (s *State) judged(sheets []sheet) Result {
 			best = one
 		}
 	}
-	r := s.result(accepted)
+	r, passing := s.result(accepted), float64(s.policy.passing())
 	for i, score := range best.scores {
-		scored := item{ID: id(i), Score: score, Passed: s.policy.passes(score)}
+		scored := item{ID: id(i), Score: score, Passed: score >= passing}
 		r.Items = append(r.Items, scored)
 		if scored.Passed {
 			r.TrueCount++
@@ -221,7 +221,7 @@ func (s *State) refused(code, why string) Result {
 
 func (s *State) result(status string) Result {
 	return Result{
-		Status: status, Required: s.policy.required(),
+		Status: status, Required: len(s.policy.Criteria),
 		Items: []item{}, FailedCriteria: []string{}, PlateauedCriteria: []plateau{},
 	}
 }

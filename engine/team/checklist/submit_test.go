@@ -251,11 +251,13 @@ func TestSubmit_plateau(t *testing.T) {
 		t.Run(fmt.Sprint(c.history, c.score), func(t *testing.T) {
 			t.Parallel()
 			p := alone()
-			p.History = []Result{{Status: validationError}}
+			p.CallsPerRound = 9
+			s := New(p)
+			s.Learn(Result{Status: validationError})
 			for _, score := range c.history {
-				p.History = append(p.History, Result{Status: accepted, Items: []item{{ID: "E1", Score: score}}})
+				s.Learn(Result{Status: accepted, Items: []item{{ID: "E1", Score: score}}})
 			}
-			r := New(p).submit(scores(fmt.Sprintf(`{"E1": %v, "E2": 1}`, c.score)))
+			r := s.submit(scores(fmt.Sprintf(`{"E1": %v, "E2": 1}`, c.score)))
 			require.Equal(t, accepted, r.Status)
 			if !c.plateaued {
 				require.Empty(t, r.PlateauedCriteria)
