@@ -83,11 +83,11 @@ func (p Ports) redactJSON(document []byte) ([]byte, error) {
 	return redact.JSON(document, p.Redact)
 }
 
-func (p Ports) redactLines(lines []line) ([]line, error) {
+func (p Ports) redactLines(lines []Line) ([]Line, error) {
 	if p.Redact == nil {
 		return lines, nil
 	}
-	clean := make([]line, len(lines))
+	clean := make([]Line, len(lines))
 	for i, l := range lines {
 		data, err := json.Marshal(l)
 		if err != nil {

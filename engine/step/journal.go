@@ -9,14 +9,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
 
-// Errors of a journal with a second writer.
+// Errors of a journal with two writers.
 var (
 	// errOvertaken reports that a later attempt is running: this one has to end.
 	errOvertaken = errors.New("a later attempt of the step is at work")
@@ -30,18 +29,12 @@ var (
 type record struct {
 	Attempt int            `json:"attempt"`
 	Writer  string         `json:"writer"` // unique to the attempt
-	Lines   []line         `json:"lines"`
+	Lines   []Line         `json:"lines"`
 	Files   artifact.Delta `json:"files,omitzero"`
 
 	// From is the token of the step from which the lines were copied; their usage is
 	// counted there.
 	From string `json:"from,omitempty"`
-}
-
-// line is one entry with its time, as in transcript.jsonl.
-type line struct {
-	Time time.Time `json:"time"`
-	loop.Entry
 }
 
 // journal makes entries durable: after every reply, and after every batch of tool results
@@ -51,7 +44,7 @@ type journal struct {
 	*attempt
 	writer  string
 	written int    // objects
-	waiting []line // for the next object
+	waiting []Line // for the next object
 	spent   llm.Usage
 
 	transcript bytes.Buffer
@@ -71,7 +64,7 @@ func (j *journal) append(ctx context.Context, e loop.Entry) error {
 	if err := j.ports.alive(ctx); err != nil {
 		return err
 	}
-	l := line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
+	l := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
 	j.waiting = append(j.waiting, l)
 	if mustJournal(e) {
 		if err := j.flush(ctx, !calledModel(e)); err != nil {
@@ -162,7 +155,7 @@ func (j *journal) create(ctx context.Context, r record) error {
 }
 
 // transcribe adds a line to the transcript, redacted.
-func (j *journal) transcribe(l line) error {
+func (j *journal) transcribe(l Line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -246,7 +239,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 		deltas = append(deltas, r.Files)
 	}
 	taken.Files = artifact.Join(deltas...)
-	resumed := line{Time: artifact.Timestamp(j.ports.Now()), Entry: loop.Entry{Kind: loop.Resumed}}
+	resumed := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: loop.Entry{Kind: loop.Resumed}}
 	taken.Lines = append(taken.Lines, resumed)
 	if err := j.create(ctx, taken); err != nil {
 		return nil, err

@@ -24,12 +24,13 @@ type Transcript struct {
 	Lines []Line
 }
 
-// Line is one line of a transcript.
+// Line is one entry of the journal and one line of transcript.jsonl.
 type Line struct {
-	Time time.Time
+	Time time.Time `json:"time"`
 	loop.Entry
 
-	Raw []byte // the line as JSON, without its newline
+	// Raw is the line as JSON, without its newline. Only ReadTranscript sets it.
+	Raw []byte `json:"-"`
 }
 
 // Usage is the usage of the step itself, without that of a step that it resumed.
@@ -108,11 +109,11 @@ func parseLines(key string, raw []byte) ([]Line, error) {
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		var l line
+		l := Line{Raw: text}
 		if err := json.Unmarshal(text, &l); err != nil {
 			return nil, &artifact.MalformedError{Key: key, Err: fmt.Errorf("line %d: %w", number, err)}
 		}
-		lines = append(lines, Line{Time: l.Time, Entry: l.Entry, Raw: text})
+		lines = append(lines, l)
 	}
 	return lines, nil
 }
@@ -126,11 +127,10 @@ func journalLines(ctx context.Context, store artifact.Store, layout artifact.Lay
 	var lines []Line
 	for _, r := range records {
 		for _, l := range r.Lines {
-			raw, err := json.Marshal(l)
-			if err != nil {
+			if l.Raw, err = json.Marshal(l); err != nil {
 				return nil, fmt.Errorf("reading the journal of the step: %w", err)
 			}
-			lines = append(lines, Line{Time: l.Time, Entry: l.Entry, Raw: raw})
+			lines = append(lines, l)
 		}
 	}
 	return lines, nil
