@@ -97,7 +97,7 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	called := trackOf(ctx)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { called.sent.Store(true) }})
 	sent := req.Clone(ctx)
-	if c.token != "" && sameAddress(req.URL, c.endpoint) {
+	if to := c.endpoint; c.token != "" && req.URL.Scheme == to.Scheme && req.URL.Host == to.Host && req.URL.Path == to.Path {
 		sent.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	transport := c.hasty
@@ -129,10 +129,6 @@ func (c *carrier) withoutStream(req *http.Request, err error) (*http.Response, e
 		}, nil
 	}
 	return nil, err
-}
-
-func sameAddress(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && a.Host == b.Host && a.Path == b.Path
 }
 
 // body is a response's body with a bounded size.

@@ -178,10 +178,11 @@ func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 func (s *session) call(ctx context.Context, limit time.Duration, tool string, arguments json.RawMessage) (*sdk.CallToolResult, *fault) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	limited, track := tracked(limited)
+	called := new(track)
+	limited = context.WithValue(limited, trackKey{}, called)
 	result, err := s.client.CallTool(limited, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
-		return nil, s.classify(err, track, limited.Err() != nil)
+		return nil, s.classify(err, called, limited.Err() != nil)
 	}
 	s.changes.wait(ctx)
 	return result, nil
@@ -276,11 +277,6 @@ type track struct {
 }
 
 type trackKey struct{}
-
-func tracked(ctx context.Context) (context.Context, *track) {
-	t := new(track)
-	return context.WithValue(ctx, trackKey{}, t), t
-}
 
 // trackOf returns the track of a call, or an unused one.
 func trackOf(ctx context.Context) *track {

@@ -132,7 +132,7 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 // attempt makes a request, and repeats it at once without the optional part that
 // the server refuses.
 func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	wanted := c.acceptedParts()
+	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
 	var spent llm.Usage // a stream can begin before it is refused
 	for sent := wanted; ; {
 		reply, err := c.call(ctx, c.request(req, sent))

@@ -75,11 +75,6 @@ func (r *Refusals) add(s server, refused parts) {
 	r.seen[s] = all
 }
 
-// acceptedParts returns the wanted parts that the server is not known to refuse.
-func (c *Client) acceptedParts() parts {
-	return c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
-}
-
 // remember records the parts without which the server has accepted a request.
 func (c *Client) remember(refused parts) {
 	if refused != 0 {

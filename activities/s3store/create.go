@@ -32,7 +32,7 @@ func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 func (s *Store) create(ctx context.Context, key string, full *string, body []byte) error {
 	unsure := false // a failed try may have stored the object
 	var err error
-	for try := range s.tries() {
+	for try := range s.client.Options().Retryer.MaxAttempts() {
 		if try > 0 {
 			if err := s.pause(ctx, try); err != nil {
 				return err

@@ -129,9 +129,6 @@ func (s *Store) withFewTries() *Store {
 	return &quick
 }
 
-// tries returns how often Create, which retries by itself, sends its request.
-func (s *Store) tries() int { return s.client.Options().Retryer.MaxAttempts() }
-
 // pause waits after a failed try, counted from 1.
 func (s *Store) pause(ctx context.Context, try int) error {
 	wait, err := s.client.Options().Retryer.RetryDelay(try, nil)

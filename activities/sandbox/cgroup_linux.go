@@ -13,11 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groups is a cgroup v2 directory that is delegated to the worker; each command gets a cgroup in it.
-type groups struct {
-	dir string
-}
-
 // cgroup is the cgroup of one command.
 type cgroup struct {
 	dir       string
@@ -29,11 +24,11 @@ type cgroup struct {
 // ownThreads is an upper bound on the child's own threads in the cgroup of a command.
 const ownThreads = 16
 
-// create makes a cgroup with the limits that its controllers support.
-func (g *groups) create(limits Limits) (*cgroup, error) {
-	dir, err := os.MkdirTemp(g.dir, "command-")
+// newCgroup makes a cgroup in a delegated directory, with the limits that its controllers support.
+func newCgroup(delegated string, limits Limits) (*cgroup, error) {
+	dir, err := os.MkdirTemp(delegated, "command-")
 	if err != nil {
-		return nil, fmt.Errorf("make a cgroup in %s: %w", g.dir, err)
+		return nil, fmt.Errorf("make a cgroup in %s: %w", delegated, err)
 	}
 	group := &cgroup{dir: dir}
 	controllers := strings.Fields(content(filepath.Join(dir, "cgroup.controllers")))

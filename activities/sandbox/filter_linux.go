@@ -80,7 +80,10 @@ func (s spec) rules() []rule {
 		deny(unix.SYS_SHMGET, unix.ENOSYS)
 	}
 	if s.AskThreads {
-		list = append(list, threadRules()...)
+		// The listener decides on clone with shared memory, except for vfork.
+		list = append(list, rule{call: unix.SYS_CLONE, ask: true, tests: [][]test{
+			{{0, bpf.JumpBitsSet, unix.CLONE_VM}, {0, bpf.JumpBitsNotSet, unix.CLONE_VFORK}},
+		}})
 	}
 	if s.Level == Full {
 		return append(list, ownNetworkRules()...)
@@ -314,15 +317,8 @@ func (t *threads) allow() bool {
 	return true
 }
 
-// threadRules ask the listener about clone with shared memory, except for vfork.
-func threadRules() []rule {
-	return []rule{{call: unix.SYS_CLONE, ask: true, tests: [][]test{
-		{{0, bpf.JumpBitsSet, unix.CLONE_VM}, {0, bpf.JumpBitsNotSet, unix.CLONE_VFORK}},
-	}}}
-}
-
 // filterCalls installs the filter on this thread and its future processes, and returns the listener, or -1
-// without threadRules.
+// unless AskThreads is set.
 func (s spec) filterCalls() (int, error) {
 	program, err := assemble(s.rules())
 	if err != nil {

@@ -99,11 +99,7 @@ func (s spec) allow(allow func(uint64, ...string) error) error {
 			allow(canWrite, workspacePath, "/tmp", "/dev/shm"),
 			allow(canUseDevice, devicePaths()...))
 	}
-	readable, err := existingSystemFiles()
-	if err != nil {
-		return err
-	}
-	readable = append(append(readable, "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"), harmlessProc...)
+	readable := append(append(existingSystemFiles(), "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"), harmlessProc...)
 	return errors.Join(
 		allow(canRun, systemDirs...),
 		allow(canRun, s.Toolchains...),

@@ -31,9 +31,8 @@ func probe(ctx context.Context) Host {
 	var first error
 	for _, level := range levels {
 		h.Level = level
-		idmap, err := try(ctx, h)
+		err := try(ctx, h)
 		if err == nil {
-			h.IDMap = idmap
 			break
 		}
 		if first == nil {
@@ -49,7 +48,7 @@ func probe(ctx context.Context) Host {
 	}
 	if h.Level != Off {
 		if h.Cgroup = delegated(); h.Cgroup != "" {
-			if _, err := try(ctx, h); err != nil {
+			if try(ctx, h) != nil {
 				h.Cgroup = "" // it cannot be used; the guard measures instead
 			}
 		}
@@ -58,29 +57,28 @@ func probe(ctx context.Context) Host {
 }
 
 // try runs a program and some attacks at the supposed level of the host.
-func try(ctx context.Context, h Host) (idmap bool, err error) {
+func try(ctx context.Context, h Host) (err error) {
 	dir, err := os.MkdirTemp("", "sandbox-probe-")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	workspace, secret := filepath.Join(dir, "workspace"), filepath.Join(dir, "secret")
 	if err := errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
-		return false, err
+		return err
 	}
 	s, err := Open(Options{
 		Workspace: workspace, Temp: dir, Level: h.Level, Host: h,
 		Limits: Limits{Time: trialTime, Processes: 64, Output: 1 << 16},
 	})
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.tryOne(ctx, "/bin/true"); err != nil {
-		return false, err
+		return err
 	}
-	err = s.tryOne(ctx, "/bin/sh", "-c", attacks, "sh", secret, filepath.Join(dir, "new"), strconv.Itoa(os.Getpid()))
-	return s.host.idmap != nil, err
+	return s.tryOne(ctx, "/bin/sh", "-c", attacks, "sh", secret, filepath.Join(dir, "new"), strconv.Itoa(os.Getpid()))
 }
 
 // tryOne runs a program that has to succeed without output.

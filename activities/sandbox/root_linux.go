@@ -70,14 +70,12 @@ func (s spec) enterRoot() error {
 
 // becomeInner switches to the namespace's user and group, and leaves all other groups.
 func becomeInner() error {
-	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); e != 0 {
-		return e
-	}
-	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, innerID, innerID, innerID); e != 0 {
-		return e
-	}
-	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, innerID, innerID, innerID); e != 0 {
-		return e
+	for _, call := range []struct{ number, id uintptr }{
+		{unix.SYS_SETGROUPS, 0}, {unix.SYS_SETRESGID, innerID}, {unix.SYS_SETRESUID, innerID},
+	} {
+		if _, _, e := unix.RawSyscall(call.number, call.id, call.id, call.id); e != 0 {
+			return e
+		}
 	}
 	return nil
 }
@@ -263,11 +261,7 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	readable, err := existingSystemFiles()
-	if err != nil {
-		return nil, nil, err
-	}
-	readable = append(readable, systemDirs...)
+	readable := append(existingSystemFiles(), systemDirs...)
 	for _, dir := range s.Toolchains {
 		if !strings.HasPrefix(dir, "/usr/") {
 			readable = append(readable, dir)
@@ -299,16 +293,13 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 }
 
 // existingSystemFiles expands the patterns of systemFiles.
-func existingSystemFiles() ([]string, error) {
+func existingSystemFiles() []string {
 	var all []string
 	for _, pattern := range systemFiles {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, fmt.Errorf("find %s: %w", pattern, err)
-		}
+		found, _ := filepath.Glob(pattern) // fails only for malformed patterns
 		all = append(all, found...)
 	}
-	return all, nil
+	return all
 }
 
 // ownTrees returns detached mounts of the workspace and the temporary directory.

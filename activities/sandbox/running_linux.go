@@ -77,10 +77,10 @@ func (r *confinedRun) connect(stdout, stderr stream) error {
 
 // group puts the child into a cgroup of its own, if the host has a delegated one.
 func (r *confinedRun) group(sp *spec) error {
-	if r.s.host.groups == nil {
+	if r.s.options.Host.Cgroup == "" {
 		return nil
 	}
-	group, err := r.s.host.groups.create(r.s.options.Limits)
+	group, err := newCgroup(r.s.options.Host.Cgroup, r.s.options.Limits)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,6 @@ type Host struct {
 	Missing  []string // features missing for level full, with their remedies, a sentence each
 	Landlock int      // the kernel's Landlock version; 0 without
 	Cgroup   string   // a cgroup v2 directory in which groups can limit memory and processes; empty without
-	IDMap    bool     // mounts can change the owners of files, which a worker that is root uses
 }
 
 // Options configure a sandbox.

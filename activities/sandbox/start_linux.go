@@ -21,16 +21,12 @@ const (
 
 // hosting is a sandbox's state on Linux.
 type hosting struct {
-	outer  int      // the host's user behind innerID
-	idmap  *os.File // a user namespace that maps root's files to that user; nil if not needed
-	groups *groups  // nil without cgroups
+	outer int      // the host's user behind innerID
+	idmap *os.File // a user namespace that maps root's files to that user; nil if not needed
 }
 
 func (s *Sandbox) prepare() {
 	s.host.outer = os.Geteuid()
-	if s.options.Level == Off {
-		return
-	}
 	if s.options.Level == Full && os.Geteuid() == 0 {
 		// Without mounts that change owners, commands are root behind their namespace: the kernel does
 		// not limit their number, so the child does (spec.AskThreads).
@@ -41,9 +37,6 @@ func (s *Sandbox) prepare() {
 				idmap.Close()
 			}
 		}
-	}
-	if s.options.Host.Cgroup != "" {
-		s.host.groups = &groups{dir: s.options.Host.Cgroup}
 	}
 }
 

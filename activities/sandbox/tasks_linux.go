@@ -39,19 +39,16 @@ func openTasks() (*tasks, error) {
 		return nil, fmt.Errorf("open /proc: %w", err)
 	}
 	t := &tasks{proc: fd, page: int64(os.Getpagesize())}
-	if t.self, err = t.readSelf(); err != nil {
-		return nil, err
+	buf := make([]byte, 32)
+	n, err := unix.Readlinkat(fd, "self", buf)
+	if err == nil {
+		t.self, err = strconv.Atoi(string(buf[:n]))
+	}
+	if err != nil {
+		closeFD(fd)
+		return nil, fmt.Errorf("find this process in /proc: %w", err)
 	}
 	return t, nil
-}
-
-func (t *tasks) readSelf() (int, error) {
-	buf := make([]byte, 32)
-	n, err := unix.Readlinkat(t.proc, "self", buf)
-	if err != nil {
-		return 0, fmt.Errorf("find this process in /proc: %w", err)
-	}
-	return strconv.Atoi(string(buf[:n]))
 }
 
 // descendants lists all processes below self and passes each to visit.
@@ -108,10 +105,7 @@ func (t *tasks) numbers(dir string) []int {
 	if err != nil {
 		return nil
 	}
-	found, err := numbersIn(fd)
-	if err != nil {
-		return nil
-	}
+	found, _ := numbersIn(fd) // none if it is gone
 	return found
 }
 

@@ -82,7 +82,7 @@ func (f *fileTools) walk(ctx context.Context, name, pattern string) ([]entry, bo
 		switch {
 		case err != nil && at == name:
 			return err
-		case err != nil || d.IsDir() || !matches(pattern, below(name, at)):
+		case err != nil || d.IsDir() || pattern != "" && !doublestar.MatchUnvalidated(pattern, below(name, at)):
 			return nil // the walk goes on after an unreadable directory
 		}
 		if info, err := d.Info(); err == nil {
@@ -161,8 +161,4 @@ func cleanGlob(pattern string) (string, error) {
 		}
 	}
 	return clean, nil
-}
-
-func matches(pattern, name string) bool {
-	return pattern == "" || doublestar.MatchUnvalidated(pattern, name)
 }

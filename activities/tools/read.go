@@ -103,7 +103,7 @@ func (p *page) show(name, total string) string {
 		return fmt.Sprintf("[%s has only %d lines; there is no line %d]", quote(name), p.next-1, p.first)
 	case p.more:
 		return fmt.Sprintf("%s[lines %d-%d of %s (%s in all); read on with offset %d]",
-			withNewline(p.text.String()), p.first, p.next-1, quote(name), total, p.next)
+			p.text.String(), p.first, p.next-1, quote(name), total, p.next)
 	default:
 		return p.text.String()
 	}
@@ -129,13 +129,6 @@ func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 		}
 		return strings.ToValidUTF8(string(line), "\uFFFD"), dropped, nil
 	}
-}
-
-func withNewline(text string) string {
-	if strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
 }
 
 // clamp converts n to an int of at most limit.

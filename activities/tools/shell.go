@@ -197,9 +197,6 @@ func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
 	case sandbox.EndedOutput:
 		return fmt.Sprintf("ended: it wrote more than %s of output; write less, for instance to a file, or through head or grep", size(l.Output))
 	}
-	if e.Ended != "" {
-		return fmt.Sprintf("ended: it went beyond the limit of %s", e.Ended)
-	}
 	how := "exit code " + strconv.Itoa(e.Code)
 	if e.Signal != "" {
 		how += ", killed by " + e.Signal
