@@ -12,26 +12,11 @@ import (
 //sumtype:decl
 type Event interface{ event() }
 
-// Reported is the verdict of a step.
-type Reported struct {
-	Launch     string
-	Status     Status // Pass or Fail
-	Evidence   []string
-	Error      *string
-	Summary    string
-	Warnings   []string
-	DurationMS int64
-	Usage      llm.Usage
-}
-
-// Broke reports a step that ended without a verdict.
-type Broke struct {
-	Launch     string
-	Token      string // execution token
-	Reason     string
-	Evidence   []string
-	DurationMS int64
-	Usage      llm.Usage
+// Ended reports the result of a step: Pass or Fail, or Errored without a verdict. The
+// state adds the step's ID and title.
+type Ended struct {
+	Launch string
+	Result Result
 }
 
 // Suspended reports a step that was stopped.
@@ -52,8 +37,7 @@ type Cancel struct {
 	DurationMS int64 // of the running step
 }
 
-func (Reported) event()  {}
-func (Broke) event()     {}
+func (Ended) event()     {}
 func (Suspended) event() {}
 func (Pause) event()     {}
 func (Resume) event()    {}
@@ -97,24 +81,15 @@ func (Done) command()   {}
 // Refuse returns the reason why a person's request has no effect now. It is nil for
 // other events.
 func (s *State) Refuse(event Event) error {
-	switch event.(type) {
-	case Reported, Broke, Suspended:
-		return nil
-	case Pause, Resume, Cancel:
-	}
-	if s.Over {
+	pause, resume := event == Pause{}, event == Resume{}
+	_, cancel := event.(Cancel)
+	switch {
+	case s.Over && (pause || resume || cancel):
 		return errors.New("the run is over")
-	}
-	switch event.(type) {
-	case Pause:
-		if s.Paused {
-			return errors.New("the run is paused already")
-		}
-	case Resume:
-		if !s.Paused {
-			return errors.New("the run is not paused")
-		}
-	case Cancel, Reported, Broke, Suspended:
+	case pause && s.Paused:
+		return errors.New("the run is paused already")
+	case resume && !s.Paused:
+		return errors.New("the run is not paused")
 	}
 	return nil
 }

@@ -62,10 +62,8 @@ func (r Run) Passed() int {
 // Failed returns the step that ended the run; false if all passed.
 func (r Run) Failed() (Result, bool) {
 	for _, s := range r.Steps {
-		switch s.Status {
-		case Fail, Errored, Cancelled:
+		if s.Status == Fail || s.Status == Errored || s.Status == Cancelled {
 			return s, true
-		case Pass, Skipped, Running:
 		}
 	}
 	return Result{}, false

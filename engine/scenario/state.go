@@ -78,25 +78,17 @@ func (s *State) Status() Status {
 	if !s.Over {
 		return Running
 	}
-	return derive(s.Plan, s.Results)
-}
-
-// derive returns the status of an ended run.
-func derive(p Plan, results []Result) Status {
 	status := Pass
-	passed := 0
-	for _, r := range results {
-		switch r.Status {
-		case Pass:
-			passed++
-		case Cancelled:
+	for _, r := range s.Results {
+		if r.Status == Cancelled {
 			return Cancelled
-		case Fail, Errored, Skipped, Running:
+		}
+		if r.Status != Pass {
 			status = Fail
 		}
 	}
-	if passed != len(p.Steps) || passed == 0 {
-		status = Fail
+	if len(s.Results) == 0 {
+		return Fail
 	}
 	return status
 }
@@ -107,19 +99,9 @@ func (s *State) Step(event Event) {
 		return
 	}
 	switch e := event.(type) {
-	case Reported:
-		if l := s.ended(e.Launch, e.Usage); l != nil {
-			s.settle(Result{
-				ID: l.Step.ID, Title: l.Step.Title, Status: e.Status, DurationMS: e.DurationMS, EvidencePaths: e.Evidence,
-				Error: e.Error, Summary: e.Summary, Warnings: e.Warnings, Cost: e.Usage,
-			})
-		}
-	case Broke:
-		if l := s.ended(e.Launch, e.Usage); l != nil {
-			s.settle(Result{
-				ID: l.Step.ID, Title: l.Step.Title, Status: Errored, DurationMS: e.DurationMS, EvidencePaths: e.Evidence,
-				Error: &e.Reason, Cost: e.Usage,
-			})
+	case Ended:
+		if l := s.ended(e.Launch, e.Result.Cost); l != nil {
+			s.settle(l.Step, e.Result)
 		}
 	case Suspended:
 		if l := s.ended(e.Launch, e.Usage); l != nil {
@@ -131,7 +113,9 @@ func (s *State) Step(event Event) {
 	case Resume:
 		s.Paused = false
 	case Cancel:
-		s.cancel(e)
+		why := "the run was cancelled"
+		s.settle(s.Plan.Steps[len(s.Results)], Result{Status: Cancelled, Error: &why, DurationMS: e.DurationMS})
+		s.Paused = false
 	}
 }
 
@@ -157,7 +141,8 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 }
 
 // settle adds the result of a step. The first that did not pass ends the run.
-func (s *State) settle(r Result) {
+func (s *State) settle(step StepRef, r Result) {
+	r.ID, r.Title = step.ID, step.Title
 	if r.EvidencePaths == nil {
 		r.EvidencePaths = []string{}
 	}
@@ -166,23 +151,11 @@ func (s *State) settle(r Result) {
 	s.Results = append(s.Results, r)
 	s.Unsaid = true
 	if r.Status != Pass {
-		s.skip()
+		for _, left := range s.Plan.Steps[len(s.Results):] {
+			s.Results = append(s.Results, Result{ID: left.ID, Title: left.Title, Status: Skipped, EvidencePaths: []string{}})
+		}
 	}
 	s.Over = len(s.Results) == len(s.Plan.Steps)
-}
-
-// skip marks the remaining steps.
-func (s *State) skip() {
-	for _, left := range s.Plan.Steps[len(s.Results):] {
-		s.Results = append(s.Results, Result{ID: left.ID, Title: left.Title, Status: Skipped, EvidencePaths: []string{}})
-	}
-}
-
-func (s *State) cancel(e Cancel) {
-	why := "the run was cancelled"
-	next := s.Plan.Steps[len(s.Results)]
-	s.settle(Result{ID: next.ID, Title: next.Title, Status: Cancelled, Error: &why, DurationMS: e.DurationMS})
-	s.Paused = false
 }
 
 // Drain returns the commands that are due, each once.

@@ -63,8 +63,8 @@ func expect(t *testing.T, s *scenario.State, want string) string {
 
 var usage = llm.Usage{InputTokens: 5, ModelCalls: 1}
 
-func passed(id string) scenario.Reported {
-	return scenario.Reported{Launch: id, Status: scenario.Pass, Usage: usage}
+func passed(id string) scenario.Ended {
+	return scenario.Ended{Launch: id, Result: scenario.Result{Status: scenario.Pass, Cost: usage}}
 }
 
 func statuses(s *scenario.State) string {
@@ -95,7 +95,9 @@ func TestRun_endsWithTheFirstFailure(t *testing.T) {
 	why := "no button"
 	s := scenario.New(plan(3), nil)
 	s.Step(passed(expect(t, s, "record, launch 01")))
-	s.Step(scenario.Reported{Launch: expect(t, s, "record, launch 02 after 01 pass"), Status: scenario.Fail, Error: &why})
+	s.Step(scenario.Ended{
+		Launch: expect(t, s, "record, launch 02 after 01 pass"), Result: scenario.Result{Status: scenario.Fail, Error: &why},
+	})
 	expect(t, s, "record, done fail")
 	require.Equal(t, "pass fail skipped", statuses(s))
 	require.Equal(t, "no button", *s.Results[1].Error)
@@ -104,7 +106,10 @@ func TestRun_endsWithTheFirstFailure(t *testing.T) {
 func TestRun_withoutVerdict(t *testing.T) {
 	t.Parallel()
 	s := scenario.New(plan(2), nil)
-	s.Step(scenario.Broke{Launch: expect(t, s, "record, launch 01"), Reason: "no result within 600 s", Usage: usage})
+	why := "no result within 600 s"
+	s.Step(scenario.Ended{
+		Launch: expect(t, s, "record, launch 01"), Result: scenario.Result{Status: scenario.Errored, Error: &why, Cost: usage},
+	})
 	expect(t, s, "record, done fail")
 	require.Equal(t, "error skipped", statuses(s))
 	require.Equal(t, "no result within 600 s", *s.Results[0].Error)
@@ -173,7 +178,7 @@ func TestRun_completesAlways(t *testing.T) {
 			event := randomEvent(t, running)
 			s.Step(event)
 			switch event.(type) {
-			case scenario.Reported, scenario.Broke:
+			case scenario.Ended:
 				running = nil
 				ends++
 			case scenario.Suspended:
@@ -203,13 +208,13 @@ func randomEvent(t *rapid.T, running *scenario.Launch) scenario.Event {
 	why := "broken"
 	return rapid.SampledFrom([]scenario.Event{
 		passed(running.ID), passed(running.ID), passed(running.ID),
-		scenario.Reported{Launch: running.ID, Status: scenario.Fail, Error: &why},
-		scenario.Broke{Launch: running.ID, Reason: why},
+		scenario.Ended{Launch: running.ID, Result: scenario.Result{Status: scenario.Fail, Error: &why}},
+		scenario.Ended{Launch: running.ID, Result: scenario.Result{Status: scenario.Errored, Error: &why}},
 		scenario.Suspended{Launch: running.ID, Token: "t"},
 		scenario.Pause{},
 		scenario.Resume{},
 		scenario.Cancel{},
-		scenario.Reported{Launch: "l0", Status: scenario.Pass},
+		scenario.Ended{Launch: "l0", Result: scenario.Result{Status: scenario.Pass}},
 	}).Draw(t, "event")
 }
 

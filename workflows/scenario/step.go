@@ -62,58 +62,38 @@ func (t *step) spent() time.Duration {
 	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
-// ended steps the core with the end of the step.
+// ended steps the core with the end of the step. A result without a verdict is not the
+// step's own.
 func (t *step) ended(f workflow.Future) {
-	s := t.s
-	event := t.event(f)
-	s.step, s.rest = nil, t.spent()
+	s, id, spent := t.s, t.launch.ID, t.spent()
+	var r acts.StepResult
+	failure := drive.Await(s.ctx, f, id, t.stopped, &r, &r.Token)
+	if failure == nil && r.Status != scenario.Pass && r.Status != scenario.Fail {
+		failure = drive.ByHand(r.Token)
+	}
+	result := scenario.Result{Status: r.Status, EvidencePaths: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, Cost: r.Usage}
 	over := s.core.Over // the run was cancelled
-	s.core.Step(event)
-	switch e := event.(type) {
-	case scenario.Suspended:
+	s.step, s.rest = nil, 0
+	switch {
+	case failure != nil && failure.Suspended:
+		s.rest = spent
+		s.core.Step(scenario.Suspended{Launch: id, Token: failure.Token, Usage: failure.Usage})
 		if !over {
 			s.note("suspended", t.launch.Step.ID, "step "+t.launch.Step.ID+" was suspended")
 		}
 		return
-	case scenario.Reported:
-		s.noteEnd(over, t.launch.Step, e.Status, e.Error)
-	case scenario.Broke:
-		s.noteEnd(over, t.launch.Step, scenario.Errored, &e.Reason)
-	case scenario.Pause, scenario.Resume, scenario.Cancel: // not ends of steps
+	case failure != nil:
+		why := text.Truncate(failure.Cause.Type+": "+failure.Cause.Message, maxReason)
+		result = scenario.Result{Status: scenario.Errored, Error: &why, Cost: failure.Usage}
 	}
-	s.rest = 0
-}
-
-func (s *run) noteEnd(over bool, step scenario.StepRef, status scenario.Status, why *string) {
+	result.DurationMS = spent.Milliseconds()
+	s.core.Step(scenario.Ended{Launch: id, Result: result})
 	if over {
 		return
 	}
-	line := fmt.Sprintf("step %s: %s", step.ID, status)
-	if why != nil {
-		line += ": " + text.Truncate(*why, drive.MaxMemoText)
+	line := fmt.Sprintf("step %s: %s", t.launch.Step.ID, result.Status)
+	if result.Error != nil {
+		line += ": " + text.Truncate(*result.Error, drive.MaxMemoText)
 	}
-	s.note("step_ended", step.ID, line)
-}
-
-// event converts the end of the step to an event. A result without a verdict is not the
-// step's own.
-func (t *step) event(f workflow.Future) scenario.Event {
-	id, ms := t.launch.ID, t.spent().Milliseconds()
-	var r acts.StepResult
-	failure := drive.Await(t.s.ctx, f, string(id), t.stopped, &r, &r.Token)
-	if failure == nil && r.Status != scenario.Pass && r.Status != scenario.Fail {
-		failure = drive.ByHand(r.Token)
-	}
-	switch {
-	case failure == nil:
-		return scenario.Reported{
-			Launch: id, Status: r.Status, Evidence: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, DurationMS: ms, Usage: r.Usage,
-		}
-	case failure.Suspended:
-		return scenario.Suspended{Launch: id, Token: failure.Token, Usage: failure.Usage}
-	}
-	return scenario.Broke{
-		Launch: id, Token: failure.Token, DurationMS: ms, Usage: failure.Usage,
-		Reason: text.Truncate(failure.Cause.Type+": "+failure.Cause.Message, maxReason),
-	}
+	s.note("step_ended", t.launch.Step.ID, line)
 }

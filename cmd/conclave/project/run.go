@@ -23,13 +23,13 @@ func (p *Project) Begin(slug, id string, at time.Time) ([]byte, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return nil, err
 	}
-	data, err := json.MarshalIndent(scenario.Run{
+	data, err := json.Marshal(scenario.Run{
 		RunID: id, Scenario: slug, Status: scenario.Running, StartedAt: at.UTC().Format(time.RFC3339), Steps: []scenario.Result{},
-	}, "", "  ")
+	})
 	if err != nil {
 		return nil, fmt.Errorf("write the result of run %s: %w", id, err)
 	}
-	return data, p.writeBytes(name(slug, "runs", id, resultFile), append(data, '\n'))
+	return data, p.Note(slug, id, data)
 }
 
 // Note writes a result without its evidence: the bucket of a cluster may be unknown.

@@ -102,6 +102,7 @@ type order struct {
 	tester  config.Team
 	source  string // of the tester
 	tools   *worker.Tools
+	slugs   []string
 	runs    []*run
 }
 
@@ -160,18 +161,18 @@ func runScenarios(ctx context.Context, c *hall.CLI, f flags, dir, slug string) e
 
 // load reads the definitions of all runs. Nothing is started while one is wrong.
 func (o *order) load(slug string) error {
-	slugs := []string{slug}
+	o.slugs = []string{slug}
 	if o.flags.all {
 		var err error
-		if slugs, err = o.project.Slugs(); err != nil {
+		if o.slugs, err = o.project.Slugs(); err != nil {
 			return err
 		}
-		if len(slugs) == 0 {
+		if len(o.slugs) == 0 {
 			return fmt.Errorf("there is no scenario in %s; `conclave scenario create` makes one", o.project.Dir())
 		}
 	}
 	var problems []error
-	for _, slug := range slugs {
+	for _, slug := range o.slugs {
 		load := o.newRun
 		if o.flags.retry != "" {
 			load = o.retriedRun
@@ -226,7 +227,7 @@ func (o *order) newRun(slug string) (*run, error) {
 
 // execute starts the runs, follows them and reports their results.
 func execute(ctx context.Context, conn *hall.Connection, o *order) error {
-	catchUp(ctx, conn, o.project, o.slugs())
+	catchUp(ctx, conn, o.project, o.slugs)
 	if r := o.runs[0]; r.input.Resume {
 		if last, err := o.project.Run(r.slug, r.id); err == nil && !last.Over() && isOpen(ctx, conn, r) {
 			return hall.Exitf(hall.ExitUsage, "go on with %s: it goes on still; `%s` follows it", r, commandLine(conn.CLI, "watch", o.dir, r))
@@ -266,14 +267,6 @@ func execute(ctx context.Context, conn *hall.Connection, o *order) error {
 	}
 	_ = group.Wait() // each run has its own problem
 	return report(ctx, conn.CLI, o)
-}
-
-func (o *order) slugs() []string {
-	var slugs []string
-	for _, r := range o.runs {
-		slugs = append(slugs, r.slug)
-	}
-	return slugs
 }
 
 // isOpen reports whether the workflow of a run exists and has not closed. The result
