@@ -77,7 +77,7 @@ func memberStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.
 	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
 		Query: query, SystemMessage: agent.SystemMessage, Criteria: criteria,
-		Files: agent.Tools.Files || agent.Tools.Shell, Window: run.Ports.Window, Settings: team.SettingsOf(t), Bell: run.Look,
+		Files: agent.Tools.Files || agent.Tools.Shell, Window: run.Ports.Window, Team: t, Bell: run.Look,
 	}
 	for _, a := range t.Agents {
 		m.Agents = append(m.Agents, a.ID)

@@ -71,7 +71,7 @@ func (o *opening) seal(a loop.Action) (step.Sealed, error) {
 // that of the winning answer. It is empty for divided work and without a winner.
 func (o *opening) inherited() string {
 	l := o.Launch
-	if l.Purpose != coordination.Present || l.Brief == nil || o.Settings.Subtasks != nil {
+	if l.Purpose != coordination.Present || l.Brief == nil || o.divided() {
 		return ""
 	}
 	for _, shown := range l.Shown {

@@ -20,7 +20,7 @@ func TestStep_stop(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, coordination.Updates{}, call("stop", map[string]string{"status": "blocked", "summary": "No access to the data."}))
 	s.step.Launch.Offered = []coordination.Action{coordination.NewAnswer, coordination.Stop}
-	s.step.Settings.Subtasks = map[string]string{"agent_a": "Gather the data.", "agent_b": "Draw the chart."}
+	divide(&s.step, "Gather the data.", "Draw the chart.")
 	require.NoError(t, s.play())
 	require.Contains(t, s.sent(1), "Gather the data.")
 	require.Contains(t, s.sent(1), "Draw the chart.")
@@ -174,7 +174,7 @@ func TestStep_presentedFiles(t *testing.T) {
 		"none of its own": {func(*team.Step) {}, nil, "first.txt"},
 		"its own":         {func(*team.Step) {}, []llm.Message{write("final.md", "all of it")}, "final.md"},
 		"divided work": {func(m *team.Step) {
-			m.Settings.Subtasks = map[string]string{"agent_a": "Gather.", "agent_b": "Draw."}
+			divide(m, "Gather.", "Draw.")
 			m.Launch.Brief = &coordination.Brief{}
 		}, nil, ""},
 		"without votes":            {func(m *team.Step) { m.Launch.Brief.Label = "" }, nil, ""},

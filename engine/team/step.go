@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"conclave/engine/artifact"
 	"conclave/engine/config"
@@ -25,9 +26,9 @@ type Step struct {
 	Agents []string // IDs of the whole team, in any order; an agent's number is its position in byte order, from 1
 	Query  string
 
-	Settings      Settings
+	Team          config.Team     // the configuration of the whole team
 	SystemMessage string          // the agent's own; may be empty
-	Criteria      config.Criteria // the session's; if empty, those of Settings
+	Criteria      config.Criteria // the session's; if empty, those of Team
 	Files         bool            // the agent has file tools or a shell
 	Window        int             // context window of the agent's model in tokens; 0 if unknown
 
@@ -72,6 +73,20 @@ func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 		},
 		Abandoned: m.abandoned,
 	}, nil
+}
+
+// divided reports whether every agent of the team owns a part of the work.
+func (m Step) divided() bool {
+	return m.Team.Orchestrator.CoordinationMode == coordination.Decomposition
+}
+
+// subtask is an agent's part of divided work; empty in voting.
+func (m Step) subtask(id string) string {
+	if !m.divided() {
+		return ""
+	}
+	a, _ := m.Team.Agent(id)
+	return a.Subtask
 }
 
 func (m Step) dir(number int) string { return m.Layout.Step(m.Launch.Agent, number, "") }
@@ -158,37 +173,39 @@ func (o *opening) load(ctx context.Context) error {
 
 // plan is the task as far as the launch and the configuration determine it.
 func (o *opening) plan() task {
-	l, c := o.Launch, o.Settings
+	l, c := o.Launch, o.Team.Orchestrator
 	t := task{
 		Query:         o.Query,
 		Offered:       l.Offered,
 		Frame:         frame(o.Token),
 		Purpose:       l.Purpose,
 		SystemMessage: o.SystemMessage,
-		Sensitivity:   c.Sensitivity,
-		Novelty:       c.Novelty,
+		Sensitivity:   c.VotingSensitivity,
+		Novelty:       c.AnswerNoveltyRequirement,
 		Criteria:      o.Criteria,
 		Revote:        l.Revote,
-		ownership:     ownership{Alone: len(o.numbers) == 1, Subtask: c.Subtasks[l.Agent]},
+		ownership:     ownership{Alone: len(o.numbers) == 1, Subtask: o.subtask(l.Agent)},
 		shown:         shown{Brief: l.Brief},
 		equipment:     equipment{Files: o.Files, Window: o.Window},
-		limits:        limits{Soft: c.LaterRound, Allowance: l.Allowance, Updates: l.Updates},
+		limits:        limits{Allowance: l.Allowance, Updates: l.Updates},
 	}
 	if len(t.Criteria) == 0 {
-		t.Criteria = c.Criteria
+		t.Criteria = c.Coordination.ChecklistCriteriaInline
 	}
-	if c.Subtasks != nil {
+	if o.divided() {
 		for i, id := range o.numbers {
-			t.Parts = append(t.Parts, part{Number: i + 1, Subtask: c.Subtasks[id]})
+			t.Parts = append(t.Parts, part{Number: i + 1, Subtask: o.subtask(id)})
 		}
 	}
+	soft := o.Team.Timeouts.SubsequentRoundTimeoutSeconds
 	if l.Round <= 1 {
-		t.Soft = c.FirstRound
+		soft = o.Team.Timeouts.InitialRoundTimeoutSeconds
 	}
-	if t.Soft > 0 {
-		t.Grace = c.Grace
+	if soft != nil {
+		t.Soft = time.Duration(*soft) * time.Second
+		t.Grace = time.Duration(o.Team.Timeouts.RoundTimeoutGraceSeconds) * time.Second
 	}
-	if c.Sensitivity == ChecklistGated && l.Purpose == coordination.Coordinate {
+	if t.Sensitivity == ChecklistGated && l.Purpose == coordination.Coordinate {
 		t.Checklist = o.checklist(t)
 	}
 	return t
@@ -197,15 +214,18 @@ func (o *opening) plan() task {
 // checklist is the policy of a gated step. Answers of earlier attempts of the team do
 // not count.
 func (o *opening) checklist(t task) *checklist.Policy {
+	c := o.Team.Orchestrator
 	p := &checklist.Policy{
 		Criteria:      t.Criteria,
-		AnswerLimit:   o.Settings.AnswersPerAgent,
-		CallsPerRound: o.Settings.ChecklistCalls,
-		FirstAnswer:   o.Settings.ChecklistFirst,
-		Decomposition: o.Settings.Subtasks != nil && !t.Alone,
+		CallsPerRound: c.MaxChecklistCallsPerRound,
+		FirstAnswer:   c.ChecklistFirstAnswer,
+		Decomposition: o.divided() && !t.Alone,
 		Subtask:       t.Subtask,
 	}
-	if o.Settings.Subtasks != nil {
+	if c.MaxNewAnswersPerAgent != nil {
+		p.AnswerLimit = *c.MaxNewAnswersPerAgent
+	}
+	if o.divided() {
 		p.Terminal = coordination.Stop
 	}
 	for _, shown := range o.Launch.Shown {

@@ -17,6 +17,7 @@ import (
 	acts "conclave/activities/session"
 	"conclave/activities/tools"
 	"conclave/engine/artifact"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/step"
@@ -93,7 +94,8 @@ func (d *decided) step(l coordination.Launch, files bool, tool string, arguments
 		Agents: []string{"agent_a", "agent_b"}, Query: "Why?", Files: true,
 	}
 	if l.Offered[0] == coordination.Stop {
-		m.Settings.Subtasks = map[string]string{"agent_a": "Say why.", "agent_b": "Say why not."}
+		m.Team.Orchestrator.CoordinationMode = coordination.Decomposition
+		m.Team.Agents = []config.Agent{{ID: "agent_a", Subtask: "Say why."}, {ID: "agent_b", Subtask: "Say why not."}}
 	}
 	spec, err := m.Spec(d.t.Context(), d.store)
 	require.NoError(d.t, err)

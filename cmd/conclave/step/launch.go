@@ -251,7 +251,7 @@ func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
 		Agents: l.agents, Query: s.query, SystemMessage: s.agent.SystemMessage,
 		Criteria: s.judged, Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
-		Settings: team.SettingsOf(s.team), Commits: answers.Commit,
+		Team: s.team, Commits: answers.Commit,
 	}.Spec(ctx, s.store)
 	for _, w := range answers.Warnings() {
 		s.cli.Warnf("%s", w)

@@ -15,30 +15,12 @@ import (
 	"conclave/engine/team"
 )
 
-func TestSettingsOf(t *testing.T) {
-	t.Parallel()
-	c, err := config.Parse("team.yaml", []byte(`
-agents:
-  - {id: agent_a, backend: {type: offline}, subtask: one}
-  - {id: agent_b, backend: {type: offline}, subtask: two}
-orchestrator:
-  coordination_mode: decomposition
-  voting_sensitivity: checklist_gated
-  answer_novelty_requirement: strict
-  max_new_answers_per_agent: 3
-  max_checklist_calls_per_round: 2
-  checklist_first_answer: true
-  coordination: {checklist_criteria_inline: [{text: It is right., verify_by: Run it.}]}
-timeout_settings: {initial_round_timeout_seconds: 600, round_timeout_grace_seconds: 60}
-`), config.Local)
-	require.NoError(t, err)
-	require.Equal(t, team.Settings{
-		Sensitivity: "checklist_gated", Novelty: "strict",
-		Subtasks:   map[string]string{"agent_a": "one", "agent_b": "two"},
-		FirstRound: 10 * time.Minute, Grace: time.Minute,
-		Criteria:       config.Criteria{{Text: "It is right.", Category: "standard", VerifyBy: "Run it."}},
-		ChecklistCalls: 2, ChecklistFirst: true, AnswersPerAgent: 3,
-	}, team.SettingsOf(c))
+// divide gives every agent of the team its subtask.
+func divide(m *team.Step, subtasks ...string) {
+	m.Team.Orchestrator.CoordinationMode = coordination.Decomposition
+	for i, subtask := range subtasks {
+		m.Team.Agents = append(m.Team.Agents, config.Agent{ID: m.Agents[i], Subtask: subtask})
+	}
 }
 
 // Seed 001: the session's criteria take precedence over inline ones.
@@ -55,7 +37,7 @@ func TestStep_criteria(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, coordination.Updates{}, vote("agent2", "Good."))
-			s.step.Settings.Criteria, s.step.Criteria = config.Criteria{{Text: "Of the team."}}, tt.session
+			s.step.Team.Orchestrator.Coordination.ChecklistCriteriaInline, s.step.Criteria = config.Criteria{{Text: "Of the team."}}, tt.session
 			require.NoError(t, s.play())
 			require.Contains(t, s.sent(1), tt.want)
 			require.NotContains(t, s.sent(1), tt.not)
@@ -72,7 +54,7 @@ func TestStep_checklist(t *testing.T) {
 		return names
 	}
 	gated := newScene(t, coordination.Updates{}, vote("agent2", "Good."))
-	gated.step.Settings.Sensitivity = team.ChecklistGated
+	gated.step.Team.Orchestrator.VotingSensitivity = team.ChecklistGated
 	require.NoError(t, gated.play())
 	require.Contains(t, offered(gated), "submit_checklist")
 
@@ -107,7 +89,8 @@ func TestStep_checklistAnswers(t *testing.T) {
 	}})
 	verdict := func(given int) string {
 		s := newScene(t, coordination.Updates{}, fair, vote("agent2", "Good."))
-		s.step.Settings.Sensitivity, s.step.Settings.AnswersPerAgent = team.ChecklistGated, 5
+		o := &s.step.Team.Orchestrator
+		o.VotingSensitivity, o.MaxNewAnswersPerAgent = team.ChecklistGated, new(5)
 		s.step.Criteria = config.Criteria{{Text: "It is right."}}
 		s.step.Launch.Answers, s.step.Launch.Given = 7, given
 		require.NoError(t, s.play())
@@ -137,7 +120,8 @@ func TestStep_firstRoundTime(t *testing.T) {
 			l := first("agent_a", 1)
 			l.Round, l.After = tt.launch.Round, tt.launch.After
 			m := b.member(l, "run-l1")
-			m.Settings.FirstRound, m.Settings.LaterRound, m.Settings.Grace = time.Hour, time.Second, time.Minute
+			limits := &m.Team.Timeouts
+			limits.InitialRoundTimeoutSeconds, limits.SubsequentRoundTimeoutSeconds, limits.RoundTimeoutGraceSeconds = new(3600), new(1), 60
 			model := &script{replies: []llm.Message{look(), answer("One.")}}
 			spec, err := m.Spec(t.Context(), b.store)
 			require.NoError(t, err)
@@ -165,7 +149,8 @@ func TestStep_checklistAlone(t *testing.T) {
 	l.Offered, l.Given = []coordination.Action{coordination.NewAnswer, coordination.Stop}, 1
 	m := b.member(l, "run-b")
 	m.Agents, m.Criteria = []string{"agent_a"}, config.Criteria{{Text: "It is right."}}
-	m.Settings.Sensitivity, m.Settings.Subtasks = team.ChecklistGated, map[string]string{"agent_a": ""}
+	m.Team.Orchestrator.VotingSensitivity = team.ChecklistGated
+	divide(&m, "")
 	model := &script{replies: []llm.Message{
 		call("submit_checklist", map[string]any{"scores": map[string]int{"E1": 10}}),
 		call("stop", map[string]string{"status": "complete", "summary": "It is right."}),
