@@ -21,10 +21,10 @@ import (
 // Environment variables of the OpenAI API, as its own clients read them.
 const (
 	KeyVariable     = "OPENAI_API_KEY"
-	BaseURLVariable = "OPENAI_BASE_URL"
+	baseURLVariable = "OPENAI_BASE_URL"
 
-	// DefaultBaseURL is the server's address if none is configured.
-	DefaultBaseURL = "https://api.openai.com/v1"
+	// defaultBaseURL is the server's address if none is configured.
+	defaultBaseURL = "https://api.openai.com/v1"
 )
 
 // Models builds models from configuration and the worker's environment. It alone
@@ -84,7 +84,7 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 }
 
 // at completes a backend, and returns its provider if it names one.
-func (m Models) at(b config.Backend) (config.Backend, *Provider, error) {
+func (m Models) at(b config.Backend) (config.Backend, *provider, error) {
 	if b.Provider == "" {
 		return m.Resolve(b), nil, nil
 	}
@@ -102,12 +102,12 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 	if b.Type == config.Offline || b.Provider != "" || b.BaseURL != "" {
 		return b
 	}
-	b.BaseURL = m.getenv(BaseURLVariable)
+	b.BaseURL = m.getenv(baseURLVariable)
 	if b.APIKeyEnv == "" && (b.BaseURL == "" || m.getenv(KeyVariable) != "") {
 		b.APIKeyEnv = KeyVariable
 	}
 	if b.BaseURL == "" {
-		b.BaseURL = DefaultBaseURL
+		b.BaseURL = defaultBaseURL
 	}
 	return b
 }
@@ -131,7 +131,7 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 // priceOf returns the cost of a call in US dollars at a completed backend: by the
 // operator's price, else by the table; nil if it is unknown. A cost that the server
 // reports takes precedence (activities/openai).
-func priceOf(b config.Backend, p *Provider) func(llm.Usage) float64 {
+func priceOf(b config.Backend, p *provider) func(llm.Usage) float64 {
 	if p != nil && p.settings.Price.Known() {
 		price := p.settings.Price
 		return prices.Tariff{Input: *price.Input, CachedInput: price.CachedInput, Output: *price.Output}.Cost

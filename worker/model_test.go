@@ -65,7 +65,7 @@ func TestModel_ofAProviderHasItsAddressKeyAndPrice(t *testing.T) {
 	t.Parallel()
 	url, last := newAPI(t)
 	m := Models{
-		Getenv: environment(map[string]string{"HOUSE_KEY": "the-house-key", KeyVariable: "another-key", BaseURLVariable: "http://127.0.0.1:1"}),
+		Getenv: environment(map[string]string{"HOUSE_KEY": "the-house-key", KeyVariable: "another-key", baseURLVariable: "http://127.0.0.1:1"}),
 		Providers: NewProviders(map[string]settings.Provider{"house": {
 			BaseURL: url, APIKeyEnv: "HOUSE_KEY", Params: map[string]any{"temperature": 0.5, "seed": 1},
 			Price: settings.Price{Input: number(2), CachedInput: number(0.5), Output: number(10)},

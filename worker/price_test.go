@@ -48,7 +48,7 @@ func TestPriceOf(t *testing.T) {
 }
 
 // at returns a provider with a price.
-func at(p settings.Price) *Provider { return &Provider{settings: settings.Provider{Price: p}} }
+func at(p settings.Price) *provider { return &provider{settings: settings.Provider{Price: p}} }
 
 // The operator's price takes precedence over the table's, which applies only to the
 // providers' own addresses. All other prices are unknown.
@@ -65,7 +65,7 @@ func TestPriced(t *testing.T) {
 		}),
 	}
 	local := m
-	local.Getenv = environment(map[string]string{BaseURLVariable: "http://127.0.0.1:11434/v1"})
+	local.Getenv = environment(map[string]string{baseURLVariable: "http://127.0.0.1:11434/v1"})
 	for name, tt := range map[string]struct {
 		models  Models
 		backend config.Backend

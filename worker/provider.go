@@ -13,12 +13,12 @@ import (
 )
 
 // Providers are the API servers that agents can name.
-type Providers map[string]*Provider
+type Providers map[string]*provider
 
-// Provider is one API server as this worker uses it. All models at it share its
-// limits, its connections and the pauses that it asks for. A nil Provider stands for
+// provider is one API server as this worker uses it. All models at it share its
+// limits, its connections and the pauses that it asks for. A nil provider stands for
 // a server that no operator has configured.
-type Provider struct {
+type provider struct {
 	settings settings.Provider
 	queue    *queue
 	client   *http.Client
@@ -29,14 +29,14 @@ func NewProviders(configured map[string]settings.Provider) Providers {
 	providers := make(Providers, len(configured))
 	for name, p := range configured {
 		q := newQueue(name, p.RequestsPerMinute, p.TokensPerMinute)
-		providers[name] = &Provider{settings: p, queue: q, client: &http.Client{Transport: newTransport(q)}}
+		providers[name] = &provider{settings: p, queue: q, client: &http.Client{Transport: newTransport(q)}}
 	}
 	return providers
 }
 
 // resolve completes a backend that names the provider. A backend defines only its
 // model and parameters, which take precedence over the provider's.
-func (p *Provider) resolve(b config.Backend) config.Backend {
+func (p *provider) resolve(b config.Backend) config.Backend {
 	b.BaseURL, b.APIKeyEnv = p.settings.BaseURL, p.settings.APIKeyEnv
 	params := maps.Clone(p.settings.Params)
 	if params == nil {
@@ -48,7 +48,7 @@ func (p *Provider) resolve(b config.Backend) config.Backend {
 }
 
 // limit applies the provider's limits to a model.
-func (p *Provider) limit(m loop.Model) loop.Model {
+func (p *provider) limit(m loop.Model) loop.Model {
 	if p == nil {
 		return m
 	}

@@ -80,14 +80,11 @@ func Run(ctx context.Context, c Config, started func()) error {
 		default: // the first one is reported
 		}
 	}
-	w, err := New(c)
+	stop, err := Start(c)
 	if err != nil {
 		return err
 	}
-	if err := w.Start(); err != nil {
-		return err
-	}
-	defer w.Stop()
+	defer stop()
 	started()
 	select {
 	case <-ctx.Done():

@@ -75,54 +75,69 @@ const (
 	heartbeatThrottle = 5 * time.Second
 )
 
-// Worker polls a task queue and the queue of its steps.
-type Worker struct {
-	sessions sdkworker.Worker
-	steps    sdkworker.Worker // nil without steps
-	scratch  *scratch
-}
-
-// New assembles a worker.
-func New(c Config) (*Worker, error) {
+// Start starts a worker that polls a task queue and the queue of its steps. The returned
+// function ends polling and hands running steps over to other workers.
+func Start(c Config) (stop func(), err error) {
 	if c.Client == nil || c.Store == nil {
 		return nil, errors.New("a worker needs a client and a store")
 	}
-	if c.TaskQueue == "" {
-		c.TaskQueue = drive.TaskQueue
+	c.complete()
+	workspaces, clear := "", func() {}
+	if !c.NoSteps {
+		s, err := openScratch(c.Scratch)
+		if err != nil {
+			return nil, err
+		}
+		workspaces, clear = s.dir, s.close
 	}
-	if c.MaxConcurrentSteps == 0 {
-		c.MaxConcurrentSteps = defaultSteps
+	sdkworker.SetBinaryChecksum(binaryName())
+	sessions, steps := c.sessionWorker(), c.stepWorker()
+	c.register(c.process(workspaces), sessions, steps)
+	if err := sessions.Start(); err != nil {
+		clear()
+		return nil, fmt.Errorf("starting the worker of sessions: %w", err)
 	}
+	if c.NoSteps {
+		return sessions.Stop, nil
+	}
+	if err := steps.Start(); err != nil {
+		sessions.Stop()
+		clear()
+		return nil, fmt.Errorf("starting the worker of steps: %w", err)
+	}
+	return func() {
+		steps.Stop()
+		clear()
+		sessions.Stop()
+	}, nil
+}
+
+// complete sets the defaults.
+func (c *Config) complete() {
+	c.TaskQueue = cmp.Or(c.TaskQueue, drive.TaskQueue)
+	c.MaxConcurrentSteps = cmp.Or(c.MaxConcurrentSteps, defaultSteps)
 	if c.Tools == nil {
 		c.Tools = NewTools(settings.Default())
 	}
 	c.Tools.Keep(c.Scratch, c.Cache)
 	c.cacheContent()
 	c.Models.servers = newServers()
-	sdkworker.SetBinaryChecksum(binaryName())
-	w := &Worker{sessions: sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
+}
+
+func (c Config) sessionWorker() sdkworker.Worker {
+	w := sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
 		WorkerStopTimeout:           stopTimeout,
 		DisableRegistrationAliasing: true,
 		OnFatalError:                c.onFatal,
-	})}
-	w.sessions.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
-	w.sessions.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
-	w.sessions.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
-	if !c.NoSteps {
-		var err error
-		if w.scratch, err = openScratch(c.Scratch); err != nil {
-			return nil, err
-		}
-	}
-	p := c.process(w.scratch)
-	sessions, pipelines, scenarios := session.Activities{Process: p}, pipeline.Activities{Process: p}, scenario.Activities{Process: p, ReadFile: tools.ReadFile}
-	sessions.RegisterBookkeeping(w.sessions)
-	pipelines.RegisterBookkeeping(w.sessions)
-	scenarios.RegisterBookkeeping(w.sessions)
-	if c.NoSteps {
-		return w, nil
-	}
-	w.steps = sdkworker.New(c.Client, c.TaskQueue+drive.StepsSuffix, sdkworker.Options{
+	})
+	w.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
+	w.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
+	w.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
+	return w
+}
+
+func (c Config) stepWorker() sdkworker.Worker {
+	return sdkworker.New(c.Client, c.TaskQueue+drive.StepsSuffix, sdkworker.Options{
 		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: c.MaxConcurrentSteps,
 		MaxConcurrentActivityTaskPollers:   min(stepPollers, c.MaxConcurrentSteps),
@@ -131,58 +146,32 @@ func New(c Config) (*Worker, error) {
 		DisableRegistrationAliasing:        true,
 		OnFatalError:                       c.onFatal,
 	})
-	sessions.RegisterSteps(w.steps)
-	pipelines.RegisterSteps(w.steps)
-	scenarios.RegisterSteps(w.steps)
-	return w, nil
 }
 
-// process returns the activities' view of this process; s is nil if it runs no steps.
-func (c Config) process(s *scratch) attempt.Process {
-	p := attempt.Process{
+// register registers the activities of all products.
+func (c Config) register(p attempt.Process, bookkeeping, steps sdkworker.ActivityRegistry) {
+	for _, product := range []interface {
+		RegisterBookkeeping(sdkworker.ActivityRegistry)
+		RegisterSteps(sdkworker.ActivityRegistry)
+	}{
+		&session.Activities{Process: p},
+		&pipeline.Activities{Process: p},
+		&scenario.Activities{Process: p, ReadFile: tools.ReadFile},
+	} {
+		product.RegisterBookkeeping(bookkeeping)
+		product.RegisterSteps(steps)
+	}
+}
+
+// process returns the activities' view of this process.
+func (c Config) process(workspaces string) attempt.Process {
+	return attempt.Process{
 		Equipment: activities.Equipment{
 			Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window,
 			Tools: c.Tools.Open, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
 		},
-		Store: c.Store, Now: time.Now, Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client),
+		Store: c.Store, Now: time.Now, Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Scratch: workspaces,
 		Redact: redact.New(redact.Environment(slices.Concat(os.Environ(), c.Tools.secrets()))).Bytes,
-	}
-	if s != nil {
-		p.Scratch = s.dir
-	}
-	return p
-}
-
-// Start begins to poll.
-func (w *Worker) Start() error {
-	if err := w.sessions.Start(); err != nil {
-		w.clear()
-		return fmt.Errorf("starting the worker of sessions: %w", err)
-	}
-	if w.steps == nil {
-		return nil
-	}
-	if err := w.steps.Start(); err != nil {
-		w.sessions.Stop()
-		w.clear()
-		return fmt.Errorf("starting the worker of steps: %w", err)
-	}
-	return nil
-}
-
-// Stop ends polling and hands running steps over to other workers.
-func (w *Worker) Stop() {
-	if w.steps != nil {
-		w.steps.Stop()
-	}
-	w.clear()
-	w.sessions.Stop()
-}
-
-// clear removes the workspaces.
-func (w *Worker) clear() {
-	if w.scratch != nil {
-		w.scratch.close()
 	}
 }
 

@@ -28,37 +28,37 @@ func TestStack_livesAsLongAsItsLeases(t *testing.T) {
 
 	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
-	require.True(t, first.Started())
-	requireHealthy(t, first.Stack())
+	require.True(t, first.Started)
+	requireHealthy(t, first.Stack)
 
 	second, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
-	require.False(t, second.Started())
-	require.Equal(t, first.Stack(), second.Stack())
+	require.False(t, second.Started)
+	require.Equal(t, first.Stack, second.Stack)
 	found, running, err := localstack.Find(dir)
 	require.NoError(t, err)
 	require.True(t, running)
-	require.Equal(t, first.Stack(), found)
+	require.Equal(t, first.Stack, found)
 
 	require.NoError(t, first.Release())
 	require.NoError(t, first.Release(), "releasing twice is harmless")
 	require.Never(t, func() bool { return !isRunning(dir) }, 2*grace, 100*time.Millisecond, "one lease is left")
-	requireHealthy(t, second.Stack())
+	requireHealthy(t, second.Stack)
 
 	require.NoError(t, second.Release())
 	requireGone(t, dir)
 	require.False(t, isRunning(dir))
 	require.Eventually(t, func() bool {
-		return syscall.Kill(first.Stack().PID, 0) == syscall.ESRCH
+		return syscall.Kill(first.Stack.PID, 0) == syscall.ESRCH
 	}, 5*time.Second, 10*time.Millisecond, "the child is still there")
 	require.ElementsMatch(t, []string{
 		"logs", "s3", "stack.json", "stack.leases", "stack.lock", "stack.ready",
 		"temporal-1.32.1.db", "temporal-1.32.1.db-shm", "temporal-1.32.1.db-wal",
 	}, names(t, dir))
-	log, err := os.ReadFile(first.Stack().LogFile)
+	log, err := os.ReadFile(first.Stack.LogFile)
 	require.NoError(t, err)
 	require.NotContains(t, string(log), `"level":"error"`)
-	require.NotContains(t, string(log), first.Stack().S3SecretKey)
+	require.NotContains(t, string(log), first.Stack.S3SecretKey)
 	require.NotContains(t, string(log), "DATA RACE")
 }
 
@@ -74,9 +74,9 @@ func TestJoin_whileTheStackStops(t *testing.T) {
 	require.False(t, free, "the child is still stopping")
 
 	second := join(t, dir, localstack.Options{})
-	require.True(t, second.Started())
-	require.Equal(t, first.Stack().Ports, second.Stack().Ports)
-	requireHealthy(t, second.Stack())
+	require.True(t, second.Started)
+	require.Equal(t, first.Stack.Ports, second.Stack.Ports)
+	requireHealthy(t, second.Stack)
 }
 
 func TestJoin_afterAKilledStack(t *testing.T) {
@@ -84,7 +84,7 @@ func TestJoin_afterAKilledStack(t *testing.T) {
 	dir := t.TempDir()
 	first, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
-	stack := first.Stack()
+	stack := first.Stack
 	_, err = storeClient(stack, stack.S3SecretKey).PutObject(t.Context(), &s3.PutObjectInput{
 		Bucket: &stack.Bucket, Key: ptr("sessions/s1/session.json"), Body: bytes.NewReader([]byte("{}")),
 	})
@@ -96,12 +96,12 @@ func TestJoin_afterAKilledStack(t *testing.T) {
 	require.Eventually(t, func() bool { return !isRunning(dir) }, 10*time.Second, time.Millisecond)
 	second := join(t, dir, localstack.Options{})
 	require.NoError(t, first.Release(), "a lease on a stack that is no more")
-	require.True(t, second.Started())
-	require.NotEqual(t, stack.PID, second.Stack().PID)
-	require.Equal(t, stack.Ports, second.Stack().Ports)
-	require.Equal(t, stack.S3SecretKey, second.Stack().S3SecretKey)
+	require.True(t, second.Started)
+	require.NotEqual(t, stack.PID, second.Stack.PID)
+	require.Equal(t, stack.Ports, second.Stack.Ports)
+	require.Equal(t, stack.S3SecretKey, second.Stack.S3SecretKey)
 
-	stack = second.Stack()
+	stack = second.Stack
 	object, err := storeClient(stack, stack.S3SecretKey).GetObject(t.Context(), &s3.GetObjectInput{
 		Bucket: &stack.Bucket, Key: ptr("sessions/s1/session.json"),
 	})
@@ -121,11 +121,11 @@ func TestStack_survivesItsStarter(t *testing.T) {
 	require.True(t, starter.joined(t).Started)
 	other, err := localstack.Join(t.Context(), dir, localstack.Options{})
 	require.NoError(t, err)
-	require.False(t, other.Started())
+	require.False(t, other.Started)
 
 	require.NoError(t, starter.process.Kill())
 	require.Never(t, func() bool { return !isRunning(dir) }, 2*grace, 100*time.Millisecond)
-	requireHealthy(t, other.Stack())
+	requireHealthy(t, other.Stack)
 
 	require.NoError(t, other.Release())
 	requireGone(t, dir)

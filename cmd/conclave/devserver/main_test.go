@@ -52,7 +52,7 @@ func hold(dataDir string) error {
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(joined{Stack: lease.Stack(), Started: lease.Started()}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(joined{Stack: lease.Stack, Started: lease.Started}); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {

@@ -27,7 +27,7 @@ func TestStack_serving(t *testing.T) {
 	// SQLite would misread the name without escapes.
 	dir := filepath.Join(t.TempDir(), "50% of what? #1")
 	lease := join(t, dir, localstack.Options{})
-	stack := lease.Stack()
+	stack := lease.Stack
 	t.Run("namespace", func(t *testing.T) { keepsHistoriesForAMonth(t, stack) })
 	t.Run("cancel", func(t *testing.T) { cancelsWithoutHeartbeat(t, stack) })
 	t.Run("database", func(t *testing.T) { writesAhead(t, stack) })

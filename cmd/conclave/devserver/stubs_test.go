@@ -47,7 +47,7 @@ func TestStubs_areImportedByTheServersAlone(t *testing.T) {
 // of compute providers that can work without one.
 func TestStubs_leaveWorkerVersioningWhole(t *testing.T) {
 	t.Parallel()
-	stack := join(t, t.TempDir(), localstack.Options{}).Stack()
+	stack := join(t, t.TempDir(), localstack.Options{}).Stack
 	c := temporalClient(t, stack)
 	w := worker.New(c, "versioned", worker.Options{DeploymentOptions: worker.DeploymentOptions{
 		UseVersioning: true,

@@ -109,13 +109,12 @@ func (s *site) worker(file string) (queue string) {
 	team, err := config.Parse("team", []byte(file), config.Local)
 	require.NoError(s.t, err)
 	queue = strings.ReplaceAll(s.t.Name(), "/", "-")
-	w, err := worker.New(worker.Config{
+	stop, err := worker.Start(worker.Config{
 		Client: s.client, Store: s.store, Scratch: s.t.TempDir(), TaskQueue: queue,
 		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
 	})
 	require.NoError(s.t, err)
-	require.NoError(s.t, w.Start())
-	s.t.Cleanup(w.Stop)
+	s.t.Cleanup(stop)
 	return queue
 }
 

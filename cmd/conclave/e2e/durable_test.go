@@ -138,8 +138,8 @@ func TestUncachedReset(t *testing.T) {
 		"model-a": {answer("Answer A."), vote("agent1", "Mine."), vote("agent2", "On second thought.")},
 		"model-b": {answer("Answer B."), vote("agent1", "Yes."), vote("agent2", "Mine after all.")},
 	})
-	w := s.work(model, pair...)
-	t.Cleanup(w.Stop)
+	stop := s.work(model, pair...)
+	t.Cleanup(stop)
 	run := s.start("reset")
 	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))

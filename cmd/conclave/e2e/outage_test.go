@@ -108,8 +108,8 @@ func weathered(t *testing.T, decide func(*http.Request) string) (account, func(f
 	direct := s.store
 	count := s.behind(decide)
 	model := newModelServer(t, threeRounds())
-	w := s.work(model, "agent_a", "agent_b", "agent_c")
-	t.Cleanup(w.Stop)
+	stop := s.work(model, "agent_a", "agent_b", "agent_c")
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("weathered").Get(t.Context(), &result))
 	requireFirstAttempts(t, s.history("weathered"))
@@ -171,8 +171,8 @@ func TestLongOutage(t *testing.T) {
 	direct := s.store
 	s.behind(outages(outage{at: "/agents/agent_a/001/action.json", lasts: 40 * time.Second, first: "busy", then: "busy"}))
 	model := newModelServer(t, map[string][]reply{"model-a": {answer("Answer A."), answer("Answer A."), vote("agent1", "The only one.")}})
-	w := s.work(model, "agent_a")
-	t.Cleanup(w.Stop)
+	stop := s.work(model, "agent_a")
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("long-outage").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)

@@ -110,8 +110,8 @@ func TestUncachedInjection(t *testing.T) {
 		},
 		"model-b": {answer("Answer B."), write("b.md", "the file of B"), answer("Answer B, improved."), vote("agent2", "Mine.")},
 	})
-	w := s.workTeam(model.teamWith(nil, pair...))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.teamWith(nil, pair...))
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("inject").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
@@ -138,8 +138,8 @@ func TestUncachedConfirm(t *testing.T) {
 		"model-a": {answer("Answer A."), vote("agent1", "Mine.").during(s.rung("confirm", "agent2.2")), vote("agent2", "Better now.")},
 		"model-b": {answer("Answer B."), answer("Answer B, improved."), vote("agent2", "Mine.")},
 	})
-	w := s.workTeam(model.teamWith(nil, pair...))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.teamWith(nil, pair...))
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("confirm").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
@@ -157,8 +157,8 @@ func TestUncachedRestart(t *testing.T) {
 		"model-a": {answer("Answer A."), write("notes.md", "lost").during(s.rung("restart", "agent2.2")), vote("agent2", "Better.")},
 		"model-b": {answer("Answer B."), answer("Answer B, improved."), vote("agent2", "Mine.")},
 	})
-	w := s.workTeam(model.teamWith(orchestrator(map[string]any{"update_mode": "restart"}), pair...))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.teamWith(orchestrator(map[string]any{"update_mode": "restart"}), pair...))
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("restart").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
@@ -189,8 +189,8 @@ func TestUncachedSay(t *testing.T) {
 	model := newModelServer(t, map[string][]reply{
 		"model-a": {list().during(heard), answer("Answer A, in French."), vote("agent1", "Fine.")},
 	})
-	w := s.workTeam(model.team("agent_a"))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.team("agent_a"))
+	t.Cleanup(stop)
 	run := s.start("say")
 	<-asked
 	require.NoError(t, s.update("say", "say", map[string]string{"text": "Please answer in French."}))
@@ -215,8 +215,8 @@ func TestUncachedPause(t *testing.T) {
 		},
 	})
 	t.Cleanup(func() { close(hold) })
-	w := s.workTeam(model.team("agent_a"))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.team("agent_a"))
+	t.Cleanup(stop)
 	run := s.start("pause")
 	<-asked
 	require.NoError(t, s.update("pause", "pause"))
@@ -242,8 +242,8 @@ func TestUncachedParkAndRetry(t *testing.T) {
 		"model-a": {answer("Answer A."), vote("agent1", "Mine.")},
 		"model-b": {list(), fails(401), answer("Answer B."), vote("agent1", "Better.")},
 	})
-	w := s.workTeam(model.teamWith(orchestrator(map[string]any{"on_agent_failure": "park"}), pair...))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.teamWith(orchestrator(map[string]any{"on_agent_failure": "park"}), pair...))
+	t.Cleanup(stop)
 	run := s.start("park")
 	var parked string
 	require.Eventually(t, func() bool { return s.memo(t.Context(), "park", drive.MemoParked, &parked) && parked != "" }, 20*time.Second, 50*time.Millisecond)
@@ -271,10 +271,10 @@ func TestUncachedRoundTimeouts(t *testing.T) {
 	model := newModelServer(t, map[string][]reply{
 		"model-a": {list().during(slow), list().during(slow), list(), answer("Answer A."), vote("agent1", "Mine.")},
 	})
-	w := s.workTeam(model.teamWith(map[string]any{"timeout_settings": map[string]any{
+	stop := s.workTeam(model.teamWith(map[string]any{"timeout_settings": map[string]any{
 		"initial_round_timeout_seconds": 1, "round_timeout_grace_seconds": 1,
 	}}, "agent_a"))
-	t.Cleanup(w.Stop)
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("slow").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
@@ -301,8 +301,8 @@ func TestUncachedDecomposition(t *testing.T) {
 	})
 	sections := orchestrator(map[string]any{"coordination_mode": "decomposition", "presenter_agent": "agent_b"})
 	sections["subtasks"] = map[string]string{"agent_a": "Build the front.", "agent_b": "Build the back."}
-	w := s.workTeam(model.teamWith(sections, pair...))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.teamWith(sections, pair...))
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("parts").Get(t.Context(), &result))
 	require.Equal(t, "presented", result.Status)
@@ -328,10 +328,10 @@ func TestUncachedBeginAgain(t *testing.T) {
 	model := newModelServer(t, map[string][]reply{
 		"model-a": {answer("Answer A."), vote("agent1", "Mine."), answer("Presented A."), again, answer("Answer A with 42."), vote("agent1", "Numbers."), answer("Presented 42.")},
 	})
-	w := s.workTeam(model.teamWith(orchestrator(map[string]any{
+	stop := s.workTeam(model.teamWith(orchestrator(map[string]any{
 		"final_answer_strategy": "winner_present", "max_orchestration_restarts": 1,
 	}), "agent_a"))
-	t.Cleanup(w.Stop)
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("again").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
@@ -359,8 +359,8 @@ func TestUncachedContinuous(t *testing.T) {
 			waited = !voted()
 		}), vote("agent2", "B.")},
 	})
-	w := s.workTeam(model.teamWith(orchestrator(map[string]any{"pacing": "continuous"}), "agent_a", "agent_b", "agent_c"))
-	t.Cleanup(w.Stop)
+	stop := s.workTeam(model.teamWith(orchestrator(map[string]any{"pacing": "continuous"}), "agent_a", "agent_b", "agent_c"))
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("continuous").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)

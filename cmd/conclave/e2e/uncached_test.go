@@ -69,7 +69,7 @@ func newSite(t *testing.T) *site {
 		// The directory can be removed once the stack has ended.
 		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, 20*time.Second, 50*time.Millisecond)
 	})
-	s := &site{t: t, stack: lease.Stack()}
+	s := &site{t: t, stack: lease.Stack}
 	s.store, err = s3store.New(t.Context(), s3store.Options{
 		Bucket: s.stack.Bucket, Endpoint: s.stack.S3Endpoint, Region: s.stack.S3Region,
 		AccessKeyID: s.stack.S3AccessKey, SecretAccessKey: s.stack.S3SecretKey,
@@ -82,22 +82,21 @@ func newSite(t *testing.T) *site {
 }
 
 // work starts a worker with a default team that uses the model server.
-func (s *site) work(m *modelServer, agents ...string) *worker.Worker {
+func (s *site) work(m *modelServer, agents ...string) (stop func()) {
 	s.t.Helper()
 	return s.workTeam(m.team(agents...))
 }
 
-func (s *site) workTeam(file string) *worker.Worker {
+func (s *site) workTeam(file string) (stop func()) {
 	s.t.Helper()
 	team, err := config.Parse("team", []byte(file), config.Local)
 	require.NoError(s.t, err)
-	w, err := worker.New(worker.Config{
+	stop, err = worker.Start(worker.Config{
 		Client: s.client, Store: s.store, Scratch: s.t.TempDir(),
 		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
 	})
 	require.NoError(s.t, err)
-	require.NoError(s.t, w.Start())
-	return w
+	return stop
 }
 
 func (s *site) start(id string) client.WorkflowRun {
@@ -187,8 +186,8 @@ func TestUncached(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			model := newModelServer(t, tt.script)
-			w := s.work(model, tt.agents...)
-			t.Cleanup(w.Stop)
+			stop := s.work(model, tt.agents...)
+			t.Cleanup(stop)
 			var result sessionflow.Result
 			require.NoError(t, s.start(tt.name).Get(t.Context(), &result))
 			require.Equal(t, tt.status, result.Status)
@@ -208,15 +207,15 @@ func TestUncachedWorkerReplaced(t *testing.T) {
 	script["model-b"] = slices.Insert(script["model-b"], 1, lost)
 	model := newModelServer(t, script)
 	agents := []string{"agent_a", "agent_b", "agent_c"}
-	w := s.work(model, agents...)
+	stop := s.work(model, agents...)
 	run := s.start("replaced")
 	<-asked
 	// The others' steps of this wave have ended, or they would be lost as well.
 	require.Eventually(t, func() bool { return s.running("replaced") == 1 }, 20*time.Second, 20*time.Millisecond)
-	w.Stop()
+	stop()
 	close(stopped)
-	w = s.work(model, agents...)
-	t.Cleanup(w.Stop)
+	stop = s.work(model, agents...)
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
@@ -234,8 +233,8 @@ func TestUncachedAttempts(t *testing.T) {
 		"model-a": {garbage(), garbage(), answer("Answer A."), vote("agent1", "The only one.")},
 		"model-b": {garbage(), garbage(), garbage(), answer("Too late.")},
 	})
-	w := s.work(model, "agent_a", "agent_b")
-	t.Cleanup(w.Stop)
+	stop := s.work(model, "agent_a", "agent_b")
+	t.Cleanup(stop)
 	var result sessionflow.Result
 	require.NoError(t, s.start("attempts").Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
@@ -261,8 +260,8 @@ func TestUncachedFinish(t *testing.T) {
 		"model-b": {answer("Answer B."), vote("agent2", "Mine.")},
 	})
 	t.Cleanup(func() { close(hold) })
-	w := s.work(model, "agent_a", "agent_b")
-	t.Cleanup(w.Stop)
+	stop := s.work(model, "agent_a", "agent_b")
+	t.Cleanup(stop)
 	run := s.start("finish")
 	<-asked
 	require.Eventually(t, func() bool { return s.running("finish") == 1 }, 20*time.Second, 20*time.Millisecond)
@@ -287,8 +286,8 @@ func TestUncachedFinish(t *testing.T) {
 func TestHistoryPerStep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	w := s.work(newModelServer(t, threeRounds()), "agent_a", "agent_b", "agent_c")
-	t.Cleanup(w.Stop)
+	stop := s.work(newModelServer(t, threeRounds()), "agent_a", "agent_b", "agent_c")
+	t.Cleanup(stop)
 	require.NoError(t, s.start("small").Get(t.Context(), nil))
 	d, err := s.client.DescribeWorkflowExecution(t.Context(), "small", "")
 	require.NoError(t, err)

@@ -24,10 +24,9 @@ import (
 func (s *site) workPipelines() activities.Teams {
 	s.t.Helper()
 	teams := activities.Teams{Named: map[string]config.Team{}, Dir: s.t.TempDir()}
-	w, err := worker.New(worker.Config{Client: s.client, Store: s.store, Scratch: s.t.TempDir(), Teams: teams})
+	stop, err := worker.Start(worker.Config{Client: s.client, Store: s.store, Scratch: s.t.TempDir(), Teams: teams})
 	require.NoError(s.t, err)
-	require.NoError(s.t, w.Start())
-	s.t.Cleanup(w.Stop)
+	s.t.Cleanup(stop)
 	return teams
 }
 

@@ -69,7 +69,7 @@ func TestUncachedScenario(t *testing.T) {
 		evidenceNamed("before"), verdict("pass"), verdict("fail"), // the first run of it
 		fails(500), verdict("pass"),
 	}})
-	t.Cleanup(s.work(model, "agent_a").Stop)
+	t.Cleanup(s.work(model, "agent_a"))
 	var r scenarioflow.Result
 	require.NoError(t, s.startScenario("first", twoSteps("r1")).Get(t.Context(), &r))
 	require.Equal(t, "fail 01/pass 02/fail", stepsOf(r))
@@ -95,11 +95,11 @@ func TestUncachedScenarioPeople(t *testing.T) {
 	second, askedAgain, holdAgain := held(verdict("pass"))
 	model := newModelServer(t, map[string][]reply{"model-a": {verdict("pass"), evidenceNamed("before"), first, second}})
 	t.Cleanup(func() { close(hold); close(holdAgain) })
-	w := s.work(model, "agent_a")
+	stop := s.work(model, "agent_a")
 	run := s.startScenario("people", twoSteps("r1"))
 	<-asked
-	w.Stop()
-	t.Cleanup(s.work(model, "agent_a").Stop)
+	stop()
+	t.Cleanup(s.work(model, "agent_a"))
 	<-askedAgain
 	require.Contains(t, model.request("model-a", 4), "hunter2!", "it knows how to sign in again")
 	require.NoError(t, s.client.SignalWorkflow(t.Context(), "people", "", drive.PauseSignal, nil))

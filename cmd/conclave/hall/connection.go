@@ -115,7 +115,7 @@ func (conn *Connection) joinStack(ctx context.Context) error {
 		}
 		return err
 	}
-	conn.lease, conn.Stack = lease, lease.Stack()
+	conn.lease, conn.Stack = lease, lease.Stack
 	conn.Options = client.Options{HostPort: conn.Stack.TemporalAddress, Namespace: conn.Stack.Namespace}
 	return nil
 }

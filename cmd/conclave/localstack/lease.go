@@ -29,16 +29,10 @@ type Options struct {
 
 // Lease keeps the stack running until it is released or its process dies.
 type Lease struct {
-	stack   Stack
-	started bool
+	Stack   Stack
+	Started bool     // by this lease's Join
 	lock    *os.File // shared
 }
-
-// Stack returns the addresses of the stack.
-func (l *Lease) Stack() Stack { return l.stack }
-
-// Started reports whether this lease's Join started the stack.
-func (l *Lease) Started() bool { return l.started }
 
 // Release releases the lease. The child stops about a second after the last one,
 // without making Release wait. Further calls do nothing.
@@ -66,7 +60,7 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 		return nil, fmt.Errorf("join the embedded stack on %s: %w", dir, err)
 	}
 	lease := &Lease{lock: lock}
-	lease.stack, lease.started, err = dir.joinOrLaunch(ctx, opts)
+	lease.Stack, lease.Started, err = dir.joinOrLaunch(ctx, opts)
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("join the embedded stack on %s: %w", dir, err)

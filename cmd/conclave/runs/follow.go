@@ -37,7 +37,7 @@ type Follower struct {
 	conn     *hall.Connection
 	run      Run
 	display  progress.Display
-	snapshot Snapshot
+	snapshot snapshot
 
 	shown      int       // events shown
 	answered   time.Time // when a worker last answered
@@ -45,13 +45,13 @@ type Follower struct {
 	warnedIdle bool
 }
 
-// Snapshot queries a run for its state, for display. It fills neither the delays nor
+// snapshot queries a run for its state, for display. It fills neither the delays nor
 // the time that the run has taken.
-type Snapshot func(context.Context, *Follower) (progress.Snapshot, error)
+type snapshot func(context.Context, *Follower) (progress.Snapshot, error)
 
 // Follow shows a run while wait waits for its end. It ends early only if no worker
 // can ever answer.
-func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progress.Display, s Snapshot, wait func(context.Context) (R, error)) (R, error) {
+func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progress.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -131,11 +131,11 @@ func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result
 			return err
 		}
 	}
-	return Unfinished(ctx, conn, run, waitErr)
+	return unfinished(ctx, conn, run, waitErr)
 }
 
-// Unfinished is the error of a command that stopped watching a run that goes on.
-func Unfinished(ctx context.Context, conn *hall.Connection, run Run, cause error) error {
+// unfinished is the error of a command that stopped watching a run that goes on.
+func unfinished(ctx context.Context, conn *hall.Connection, run Run, cause error) error {
 	how := "it goes on without us; follow it with `"
 	if !conn.Cluster {
 		how = "it goes on as soon as a worker of this data directory runs; follow it with `"

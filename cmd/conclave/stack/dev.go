@@ -86,7 +86,7 @@ func dev(ctx context.Context, c *hall.CLI, offline bool) error {
 		return err
 	}
 	cfg.Tools = tools
-	stop, err := team.Start(cfg)
+	stop, err := worker.Start(cfg)
 	if err != nil {
 		return err
 	}

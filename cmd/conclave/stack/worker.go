@@ -166,7 +166,7 @@ func work(ctx context.Context, conn *hall.Connection, cfg worker.Config, describ
 		}
 		return err
 	}
-	stop, err := team.Start(cfg)
+	stop, err := worker.Start(cfg)
 	if err != nil {
 		return err
 	}

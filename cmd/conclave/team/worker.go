@@ -23,7 +23,7 @@ func RunWorker(conn *hall.Connection, tools *worker.Tools) (stop func(), err err
 		return nil, err
 	}
 	cfg.Tools = tools
-	return Start(cfg)
+	return worker.Start(cfg)
 }
 
 // RunObserver starts a worker in this process that answers queries and updates but
@@ -34,7 +34,7 @@ func RunObserver(conn *hall.Connection) (stop func(), err error) {
 	}
 	cfg := baseConfig(conn)
 	cfg.NoSteps = true
-	return Start(cfg)
+	return worker.Start(cfg)
 }
 
 // WorkerConfig is the configuration of a worker at a connection. A team of the zero
@@ -72,18 +72,6 @@ func known(t hall.Target, team config.Team) (activities.Teams, error) {
 	}
 	_, err := teams.Register(team)
 	return teams, err
-}
-
-// Start starts a worker.
-func Start(cfg worker.Config) (stop func(), err error) {
-	w, err := worker.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Start(); err != nil {
-		return nil, err
-	}
-	return w.Stop, nil
 }
 
 // Runner is the process that runs the steps of a team.
