@@ -43,7 +43,7 @@ func newHTTP(life context.Context, end context.CancelCauseFunc, s Server) (*sdk.
 	if err != nil {
 		return nil, err
 	}
-	patient := &http.Transport{
+	calls := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
@@ -51,16 +51,16 @@ func newHTTP(life context.Context, end context.CancelCauseFunc, s Server) (*sdk.
 		MaxIdleConns:        4,
 		IdleConnTimeout:     90 * time.Second,
 	}
-	hasty := patient.Clone()
-	hasty.ResponseHeaderTimeout = headTimeout
+	others := calls.Clone()
+	others.ResponseHeaderTimeout = headTimeout
 	context.AfterFunc(life, func() {
-		patient.CloseIdleConnections()
-		hasty.CloseIdleConnections()
+		calls.CloseIdleConnections()
+		others.CloseIdleConnections()
 	})
 	return &sdk.StreamableClientTransport{
 		Endpoint: s.URL,
 		HTTPClient: &http.Client{
-			Transport:     &carrier{endpoint: endpoint, token: s.Token, patient: patient, hasty: hasty, life: life, end: end},
+			Transport:     &roundTripper{endpoint: endpoint, token: s.Token, calls: calls, others: others, life: life, end: end},
 			CheckRedirect: refuseRedirect,
 		},
 		MaxRetries:   streamRetries,
@@ -72,18 +72,18 @@ func refuseRedirect(req *http.Request, _ []*http.Request) error {
 	return fmt.Errorf("the server redirects to %s, which is not followed; if that is right, give it as url", req.URL.Redacted())
 }
 
-// carrier is the SDK's round tripper. It bounds requests in time and size, and
+// roundTripper carries the SDK's requests. It bounds them in time and size, and
 // sends the token to the server's address only.
-type carrier struct {
-	endpoint       *url.URL
-	token          string
-	patient, hasty http.RoundTripper // for calls, which have a deadline; for other requests
-	life           context.Context
-	end            context.CancelCauseFunc
+type roundTripper struct {
+	endpoint      *url.URL
+	token         string
+	calls, others http.RoundTripper // for calls, which have a deadline; for other requests
+	life          context.Context
+	end           context.CancelCauseFunc
 }
 
 // RoundTrip implements http.RoundTripper.
-func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	limit := 24 * time.Hour // more than any stream; calls have their own deadline
 	if req.Method == http.MethodDelete {
 		limit = goodbyeTimeout
@@ -100,9 +100,9 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if to := c.endpoint; c.token != "" && req.URL.Scheme == to.Scheme && req.URL.Host == to.Host && req.URL.Path == to.Path {
 		sent.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	transport := c.hasty
+	transport := c.others
 	if _, ok := req.Context().Deadline(); ok {
-		transport = c.patient
+		transport = c.calls
 	}
 	resp, err := transport.RoundTrip(sent)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 // withoutStream turns a timeout of the stream of the server's own messages into
 // the response of a server without one: the SDK would wait for it before anything
 // else.
-func (c *carrier) withoutStream(req *http.Request, err error) (*http.Response, error) {
+func (c *roundTripper) withoutStream(req *http.Request, err error) (*http.Response, error) {
 	slow, ok := errors.AsType[net.Error](err)
 	if req.Method == http.MethodGet && ok && slow.Timeout() && req.Context().Err() == nil {
 		return &http.Response{
@@ -140,7 +140,7 @@ type body struct {
 	closed      bool
 }
 
-func (c *carrier) bounded(resp *http.Response, release func()) *body {
+func (c *roundTripper) bounded(resp *http.Response, release func()) *body {
 	b := &body{ReadCloser: resp.Body, release: release, room: maxMessage, lines: maxMessage}
 	over := fmt.Errorf("it sent a message longer than %d MiB", maxMessage>>20)
 	switch {

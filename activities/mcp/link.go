@@ -186,7 +186,7 @@ func (l *link) failure(format string, args ...any) *output {
 	return &output{parts: []string{"error: " + l.redactor.String(fmt.Sprintf(format, args...))}}
 }
 
-// rejection reports a fault after which the connection is good.
+// rejection reports a fault that leaves the connection usable.
 func (l *link) rejection(t tool, f *fault) *output {
 	reason := text.Terminal(f.err.Error())
 	switch {

@@ -188,7 +188,7 @@ func (s *session) call(ctx context.Context, limit time.Duration, tool string, ar
 	return result, nil
 }
 
-// broken reports whether the connection is known to be of no more use.
+// broken reports whether the connection is known to be unusable.
 func (s *session) broken() bool {
 	select {
 	case <-s.ended:
@@ -226,15 +226,15 @@ type fault struct {
 	unsent bool // the server has not carried out the call, and will not
 }
 
-// faultKind is the consequence of a fault for the connection. After all but lost
-// the connection is good.
+// faultKind is the consequence of a fault for the connection, which stays usable
+// after every kind but lost.
 type faultKind int
 
 const (
 	late    faultKind = iota // the call's time is over
 	refused                  // the server rejected the call
 	busy                     // the server gave no usable response
-	lost                     // the connection is of no more use
+	lost                     // the connection is unusable
 )
 
 // classify classifies the SDK's error of a call.

@@ -10,10 +10,10 @@ import (
 	"conclave/engine/text"
 )
 
-// directiveMark begins a line of a prompt that is addressed to this model. Other models see it, too.
+// directiveMark begins a line of a prompt that only this model follows.
 const directiveMark = "offline:"
 
-// directive is such a line in the system prompt of a pipeline's step:
+// directive is a line with the mark in the system prompt of a pipeline's step:
 //
 //	offline: call lint
 //	offline: jump export

@@ -21,7 +21,7 @@ const (
 	maxElapsed  = 60 * time.Second // no retry starts later than this
 	firstWait   = time.Second      // doubled after every try
 	longestWait = 20 * time.Second // of our own; a server may ask for more
-	maxPaid     = 1                // retries of calls that broke off in the reply, each of which costs
+	maxPaid     = 1                // retries of calls that broke off in the reply: each is charged
 
 	// longestAsked bounds the wait that a server may ask for: its limit may end
 	// earlier, and trying is free.

@@ -89,7 +89,7 @@ func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 	}
 }
 
-// streamedReply reads a stream into the completion that its chunks add up to.
+// streamedReply assembles the chunks of a stream into a completion.
 func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchdog) (llm.Reply, error) {
 	var s stream
 	for e, err := range events(body) {
@@ -108,7 +108,7 @@ func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchd
 		if s.done {
 			break
 		}
-		w.event(s.patience())
+		w.event(s.idleLimit())
 	}
 	if !s.done && s.choice.FinishReason == "" {
 		return llm.Reply{Usage: s.spent()}, c.failure(llm.Network, 0, "the response ended early, without finish_reason and [DONE]", "", nil)
@@ -122,11 +122,13 @@ func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchd
 
 // stream is the content of a stream so far. Only the first choice counts.
 type stream struct {
-	choice  streamChoice
-	calls   []*streamCall
-	begun   bool // a chunk of the choice has arrived
-	spoken  bool // with content
-	done    bool
+	choice streamChoice
+	calls  []*streamCall
+	done   bool
+
+	started    bool // a chunk of the choice has arrived
+	hasContent bool // and it had content
+
 	usage   json.RawMessage // the last one: running totals, or one at the end
 	problem []byte          // an error object instead of a chunk
 }
@@ -178,12 +180,12 @@ func (s *stream) add(e event) bool {
 			continue
 		}
 		s.count(choice.Usage)
-		s.begun = true
+		s.started = true
 		if choice.FinishReason != "" {
 			s.choice.FinishReason = choice.FinishReason
 		}
 		whole := choice.Message
-		if s.spoken {
+		if s.hasContent {
 			whole = nil // some servers repeat the streamed message at the end
 		}
 		if !s.merge(choice.Delta) || !s.merge(whole) {
@@ -200,12 +202,12 @@ func (s *stream) count(usage json.RawMessage) {
 	}
 }
 
-// patience returns the limit for the next byte; 0 leaves it to silentTimeout.
-func (s *stream) patience() time.Duration {
+// idleLimit returns the time limit for the next byte; 0 leaves it to silentTimeout.
+func (s *stream) idleLimit() time.Duration {
 	switch {
 	case s.choice.FinishReason != "":
 		return closingTimeout
-	case s.spoken:
+	case s.hasContent:
 		return idleTimeout
 	default:
 		return 0
@@ -217,7 +219,7 @@ func (s *stream) merge(d streamDelta) bool {
 		s.choice.Message = streamDelta{}
 	}
 	for name, value := range d {
-		s.spoken = s.spoken || name != "role" && !empty(value)
+		s.hasContent = s.hasContent || name != "role" && !empty(value)
 		if name != "tool_calls" {
 			s.choice.Message[name] = joined(s.choice.Message[name], value)
 			continue
@@ -236,7 +238,7 @@ func (s *stream) merge(d streamDelta) bool {
 // completion returns the body that a server without streaming would have sent.
 func (s *stream) completion() map[string]any {
 	out := map[string]any{}
-	if s.begun {
+	if s.started {
 		// Servers send the role once or in every chunk.
 		s.choice.Message["role"] = json.RawMessage(`"assistant"`)
 		if len(s.calls) > 0 {
@@ -254,7 +256,7 @@ func (s *stream) completion() map[string]any {
 func (s *stream) spent() llm.Usage {
 	var u sdk.CompletionUsage
 	switch {
-	case !s.begun && s.usage == nil:
+	case !s.started && s.usage == nil:
 		return llm.Usage{}
 	case json.Unmarshal(s.usage, &u) != nil: // missing or malformed
 		return llm.Usage{ModelCalls: 1}

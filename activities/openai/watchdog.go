@@ -31,7 +31,7 @@ func (e *stallError) Error() string { return e.what }
 // watchdog ends a request that takes too long.
 type watchdog struct {
 	silent, idle *time.Timer
-	patience     time.Duration // of idle; 0 before the first byte of the reply
+	idleLimit    time.Duration // of idle; 0 before the first byte of the reply
 }
 
 // newWatchdog returns a request's context and its watchdog. The caller must call
@@ -55,16 +55,16 @@ func newWatchdog(ctx context.Context) (limited context.Context, w *watchdog, rel
 
 // byte records a byte of the response, which may be of a keep-alive comment.
 func (w *watchdog) byte() {
-	if w.patience > 0 {
-		w.idle.Reset(w.patience)
+	if w.idleLimit > 0 {
+		w.idle.Reset(w.idleLimit)
 	}
 }
 
-// event records an event of a stream, and sets the limit for the next byte; 0
+// event records an event of a stream, and sets the time limit for the next byte; 0
 // leaves it to silentTimeout.
-func (w *watchdog) event(patience time.Duration) {
+func (w *watchdog) event(idleLimit time.Duration) {
 	w.silent.Reset(silentTimeout)
-	w.patience = patience
+	w.idleLimit = idleLimit
 	w.byte()
 }
 

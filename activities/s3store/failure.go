@@ -122,7 +122,7 @@ func delay(first time.Duration, try int) time.Duration {
 	return longest/2 + rand.N(longest/2+1)
 }
 
-// withFewTries returns the same store with a quick verdict on an outage.
+// withFewTries returns the same store with probeTries tries, so that an outage is reported soon.
 func (s *Store) withFewTries() *Store {
 	quick := *s
 	quick.client = s3.New(s.client.Options(), func(o *s3.Options) { o.RetryMaxAttempts = probeTries })

@@ -51,7 +51,7 @@ func TestSpec_kernelLimitOnlyWithSeparateCounts(t *testing.T) {
 		{level: Landlock, landlock: 7, user: 1000, ask: true},
 		{level: Landlock, landlock: 7, user: 1000, group: true},
 	} {
-		s := &Sandbox{options: Options{Level: test.level, Limits: limits, Host: Host{Landlock: test.landlock}}, host: hosting{outer: test.user}}
+		s := &Sandbox{options: Options{Level: test.level, Limits: limits, Host: Host{Landlock: test.landlock}}, host: hostState{outer: test.user}}
 		sp := s.spec(Command{})
 		sp.AskThreads = sp.AskThreads && !test.group // as confinedRun.group does
 		_, kernel := sp.forkLimits()[unix.RLIMIT_NPROC]

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-type hosting struct{}
+type hostState struct{}
 
 func probe(context.Context) Host {
 	return Host{Level: Off, Missing: []string{

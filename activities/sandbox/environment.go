@@ -43,8 +43,8 @@ func (s *Sandbox) environment(added map[string]string) []string {
 	return list
 }
 
-// sensitive are directories that hold more than programs. A toolchain may not be or hold one, nor lie
-// in one with inside set.
+// sensitive are directories with more than programs: no toolchain may be or contain one, or, where inside
+// is set, lie in one.
 var sensitive = []struct {
 	path   string
 	inside bool
@@ -99,9 +99,8 @@ func toolchains(o Options) ([]string, error) {
 	return found, nil
 }
 
-// refuseToolchain returns the reason why commands must not read a directory, or nothing. A private
-// directory may neither lie in it nor hold it; the home directory may hold it, because version managers
-// live there.
+// refuseToolchain returns the reason why commands must not read a directory, or "". It must neither contain
+// a private directory nor lie in one. It may lie in the home directory, where version managers install.
 func refuseToolchain(path string, private []string, home string) string {
 	for _, s := range sensitive {
 		if within(s.path, path) {

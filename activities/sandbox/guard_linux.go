@@ -16,9 +16,9 @@ import (
 // watchInterval is the time between two measurements of a command's processes.
 const watchInterval = 100 * time.Millisecond
 
-// glanceInterval is the time between two reads of the host's number of processes where the kernel does not
-// limit a command's. If that number has grown by the command's remaining limit, its processes are measured at once.
-const glanceInterval = 5 * time.Millisecond
+// threadPollInterval is the time between two reads of the host's number of processes where the kernel does
+// not limit a command's. Growth by the command's remaining limit causes a measurement at once.
+const threadPollInterval = 5 * time.Millisecond
 
 // guard is the unconfined part of the child: it watches the command's processes, and kills all of them
 // when the command ends or exceeds a limit, or when the worker closes the control pipe or dies.
@@ -137,11 +137,11 @@ func (g *guard) pause() bool {
 	before := hostThreads()
 	next := time.NewTimer(watchInterval)
 	defer next.Stop()
-	var glance <-chan time.Time
+	var polls <-chan time.Time
 	if g.spec.AskThreads {
-		ticker := time.NewTicker(glanceInterval)
+		ticker := time.NewTicker(threadPollInterval)
 		defer ticker.Stop()
-		glance = ticker.C
+		polls = ticker.C
 	}
 	for {
 		select {
@@ -149,7 +149,7 @@ func (g *guard) pause() bool {
 			return false
 		case <-next.C:
 			return true
-		case <-glance:
+		case <-polls:
 			if grown := int16(hostThreads() - before); int(grown) > g.spec.Limits.Processes-g.threads {
 				return true
 			}

@@ -18,7 +18,7 @@ type Sandbox struct {
 	temp    string // the temporary directory on the host
 	inside  string // the workspace's path in the sandbox
 	tempIn  string // the temporary directory's path in the sandbox
-	host    hosting
+	host    hostState
 	used    atomic.Pointer[usage] // the last measurement
 
 	mu     sync.Mutex

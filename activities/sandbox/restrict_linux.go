@@ -40,10 +40,9 @@ func (s spec) limitResources() error {
 	return nil
 }
 
-// forkLimits are limits that the command inherits but that the child cannot bear itself: it needs threads
-// when the command has used up its processes, and memory of its own. They are soft and set only during
-// the fork, since an unprivileged process cannot lift a hard limit; the filter keeps the command from
-// changing them.
+// forkLimits are limits for the command but not for the child, which needs its own memory, and threads even
+// when the command has used up its processes. They are soft and set only during the fork, since an
+// unprivileged process cannot lift a hard limit; the filter keeps the command from changing them.
 func (s spec) forkLimits() map[int]uint64 {
 	limits := map[int]uint64{}
 	if s.Limits.Processes > 0 && s.Counted {

@@ -27,7 +27,7 @@ type ending struct {
 	kill   func() // nil before the start
 }
 
-// set kills for a cause, of which only the first one counts.
+// set records the first cause and kills the command.
 func (e *ending) set(reason string, err error) {
 	e.mu.Lock()
 	if e.reason == "" && e.err == nil {
@@ -40,7 +40,7 @@ func (e *ending) set(reason string, err error) {
 	}
 }
 
-// started provides the function that kills, and calls it if there already is a cause.
+// started sets the function that kills, and calls it if a cause is already set.
 func (e *ending) started(kill func()) {
 	e.mu.Lock()
 	e.kill = kill
@@ -126,7 +126,7 @@ func (s *Sandbox) runLimited(ctx context.Context, c Command, end *ending) (Exit,
 
 var errOutput = errors.New("more output than the limit")
 
-// output delivers a command's output up to a limit for both streams together.
+// output passes on a command's output up to a limit for both streams together.
 type output struct {
 	mu      sync.Mutex
 	limited bool

@@ -123,11 +123,11 @@ func (r *confinedRun) exchange(sp spec) {
 	}()
 }
 
-// killPatience is the time that the child may take to kill its processes before the worker does it.
-const killPatience = 5 * time.Second
+// killTimeout is the time that the child has to kill its processes before the worker does so.
+const killTimeout = 5 * time.Second
 
-// kill ends all processes. At level full the child's death does that. At level landlock the child has
-// to do it, so it is only told to, and never killed before its processes.
+// kill ends all processes. At level full they die with the child. At level landlock the child is asked to
+// kill them, and is itself killed only after them.
 func (r *confinedRun) kill() {
 	r.once.Do(func() {
 		if r.s.options.Level == Full {
@@ -142,13 +142,13 @@ func (r *confinedRun) kill() {
 	})
 }
 
-// enforceKill kills the processes of a child that does not do it itself, and then the child.
+// enforceKill kills the processes, and then the child, if the child has not ended within killTimeout.
 func (r *confinedRun) enforceKill() {
 	for {
 		select {
 		case <-r.ended:
 			return
-		case <-time.After(killPatience):
+		case <-time.After(killTimeout):
 		}
 		if tasks, err := openTasks(); err == nil {
 			tasks.self = r.cmd.Process.Pid

@@ -104,7 +104,7 @@ type Options struct {
 	// or a directory of a version manager). Commands can read them, and find their bin directories, or
 	// the directories themselves, first in PATH.
 	Toolchains []string
-	// Private are directories that commands must never read: a toolchain that is, holds or lies in
+	// Private are directories that commands must never read: a toolchain that is, contains or lies in
 	// one is refused. The worker names its data directory here.
 	Private []string
 	// Level is the required level. A host that gives less is refused with *LevelError; on a host that

@@ -19,8 +19,8 @@ const (
 	nobodyID = 65534
 )
 
-// hosting is a sandbox's state on Linux.
-type hosting struct {
+// hostState is a sandbox's state on Linux.
+type hostState struct {
 	outer int      // the host's user behind innerID
 	idmap *os.File // a user namespace that maps root's files to that user; nil if not needed
 }

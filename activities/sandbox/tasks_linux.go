@@ -76,8 +76,8 @@ func (t *tasks) descendants(visit func(task)) []task {
 	return found
 }
 
-// killAll kills all descendants and returns their number. It stops them first until no new ones appear, so
-// that none outruns the killing.
+// killAll kills all descendants and returns their number. It first stops them until no new ones appear, so
+// that none can escape by starting another.
 func (t *tasks) killAll() int {
 	stopped := map[int]bool{}
 	for range 100 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamed measures the command's open files that no directory has any more. It runs in the worker, which
+// unnamed measures the command's open files that have been removed from their directories. It runs in the worker, which
 // can inspect the command's processes at every level.
 func (r *confinedRun) unnamed() (int64, bool) {
 	tasks, err := openTasks()

@@ -173,8 +173,8 @@ func (m *pathMask) replace(p []byte) []byte {
 	return []byte(strings.NewReplacer(m.pairs...).Replace(string(p)))
 }
 
-// sanitize converts output to text without terminal sequences. Of a line that was overwritten, as
-// progress bars are, the last state remains.
+// sanitize converts output to text without terminal sequences. A line that was
+// overwritten, such as a progress bar, keeps its last state.
 func sanitize(p []byte) string {
 	output := ansi.Strip(strings.ToValidUTF8(string(p), "\uFFFD"))
 	lines := strings.Split(strings.ReplaceAll(output, "\r\n", "\n"), "\n")

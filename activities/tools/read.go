@@ -109,9 +109,8 @@ func (p *page) show(name, total string) string {
 	}
 }
 
-// readLine returns the next line with its line end. Of a line over maxLine
-// bytes it returns the beginning and how many bytes were dropped. At the end it
-// returns io.EOF.
+// readLine returns the next line with its line end, truncated to maxLine bytes, and
+// the number of dropped bytes; io.EOF after the last line.
 func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 	var line []byte
 	for {
@@ -156,23 +155,23 @@ func (f *fileTools) showImage(name, kind string, in *bufio.Reader) (loop.Output,
 	if err != nil {
 		return loop.Output{}, explain(name, err)
 	}
-	say := func(format string, args ...any) (loop.Output, error) {
+	describe := func(format string, args ...any) (loop.Output, error) {
 		return loop.Output{Text: fmt.Sprintf("[%s "+format+"]", append([]any{quote(name)}, args...)...)}, nil
 	}
 	if len(data) > maxImage {
-		return say("is an image of more than %s; make a smaller one to look at it", size(maxImage))
+		return describe("is an image of more than %s; make a smaller one to look at it", size(maxImage))
 	}
 	width, height, err := dimensions(kind, data)
 	switch {
 	case err != nil:
-		return say("begins like an image (%s) but cannot be shown: %v", kind, err)
+		return describe("begins like an image (%s) but cannot be shown: %v", kind, err)
 	case width > maxSide || height > maxSide || width*height > maxPixels:
-		return say("is an image of %d x %d pixels; make a smaller one, of at most %d on a side, to look at it", width, height, maxSide)
+		return describe("is an image of %d x %d pixels; make a smaller one, of at most %d on a side, to look at it", width, height, maxSide)
 	case f.images >= maxImages:
-		return say("is an image; the limit of %d images in one turn is reached", maxImages)
+		return describe("is an image; the limit of %d images in one turn is reached", maxImages)
 	}
 	f.images++
-	out, err := say("is an image (%s, %d x %d pixels, %s); it is shown below", kind, width, height, size(int64(len(data))))
+	out, err := describe("is an image (%s, %d x %d pixels, %s); it is shown below", kind, width, height, size(int64(len(data))))
 	out.Images = []llm.Image{{MediaType: kind, Data: data}}
 	return out, err
 }

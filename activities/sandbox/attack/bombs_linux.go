@@ -15,7 +15,7 @@ import (
 
 // Bombs are many times as big as the limits allow. They count as open when most of that was there at
 // the same time: watchers need a moment, up to a second for a disk. Bombs are slow for the same
-// reason: the verdict must not depend on the host's speed.
+// reason: the outcome must not depend on the host's speed.
 const (
 	manyProcesses  = 800
 	seenProcesses  = 400

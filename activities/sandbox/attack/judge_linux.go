@@ -210,8 +210,8 @@ func (t trial) ending() string {
 	return fmt.Sprintf("exit code %d, signal %q, limit %q: %s", t.Exit.Code, t.Exit.Signal, t.Exit.Ended, oneLine(string(t.Output), 300))
 }
 
-// patience is the time that a worker may take beyond the time limit of its attack.
-const patience = 8 * time.Second
+// workerGrace is the time that a worker has beyond the time limit of its attack.
+const workerGrace = 8 * time.Second
 
 // carryOut runs a worker with the attack and observes both.
 func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err error) {
@@ -231,7 +231,7 @@ func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err 
 	ended := make(chan error, 1)
 	go func() { ended <- s.worker.Wait() }()
 	if t.hung, err = s.observe(ctx, a, ended); t.hung {
-		t.lost = fmt.Sprintf("the command did not end in %v, and its worker had to be killed", s.limits.Time+patience)
+		t.lost = fmt.Sprintf("the command did not end in %v, and its worker had to be killed", s.limits.Time+workerGrace)
 	}
 	if ctx.Err() != nil {
 		return t, ctx.Err()
@@ -250,7 +250,7 @@ func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err 
 func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung bool, err error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline, stop := time.After(s.limits.Time+patience), ctx.Done()
+	deadline, stop := time.After(s.limits.Time+workerGrace), ctx.Done()
 	for {
 		if a.observe != nil {
 			a.observe(s)

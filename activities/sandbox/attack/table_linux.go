@@ -112,7 +112,7 @@ var table = []attack{
 		},
 	},
 	{
-		name: "ptrace_host", what: "attach to a process of the host as its debugger, and kill it so",
+		name: "ptrace_host", what: "attach to a process of the host as its debugger, and kill it",
 		setup: setupVictim, try: attach, proof: killed,
 	},
 	{
