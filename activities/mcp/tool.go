@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -160,7 +161,7 @@ type names struct {
 func (n *names) of(o owner) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	name := prefix + mapped(o.server) + "__" + mapped(o.tool)
+	name := prefix + refusedInNames.ReplaceAllString(o.server+"__"+o.tool, "_")
 	if holder, taken := n.owners[name]; len(name) > maxName || taken && holder != o {
 		sum := sha256.Sum256([]byte(o.server + "\x00" + o.tool))
 		tail := "_" + hex.EncodeToString(sum[:4])
@@ -170,13 +171,5 @@ func (n *names) of(o owner) string {
 	return name
 }
 
-// mapped replaces the characters that providers refuse in names.
-func mapped(name string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
-			return r
-		}
-		return '_'
-	}, name)
-}
+// refusedInNames matches the characters that providers refuse in names.
+var refusedInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)

@@ -39,15 +39,24 @@ func (m *Model) step(req llm.Request) llm.Message {
 func directives(req llm.Request) []directive {
 	tools := map[string]string{"call": "call_step", "jump": "jump_to_step"}
 	var found []directive
+	for _, line := range marked(req, llm.System) {
+		if words := strings.Fields(line); len(words) == 2 && tools[words[0]] != "" {
+			found = append(found, directive{tools[words[0]], words[1]})
+		}
+	}
+	return found
+}
+
+// marked returns the lines with the mark in the messages of a role, without the mark.
+func marked(req llm.Request, role llm.Role) []string {
+	var found []string
 	for _, message := range req.Messages {
-		if message.Role != llm.System {
+		if message.Role != role {
 			continue
 		}
 		for line := range strings.Lines(message.Content) {
-			rest, ok := strings.CutPrefix(strings.TrimSpace(line), directiveMark)
-			words := strings.Fields(rest)
-			if ok && len(words) == 2 && tools[words[0]] != "" {
-				found = append(found, directive{tools[words[0]], words[1]})
+			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), directiveMark); ok {
+				found = append(found, strings.TrimSpace(rest))
 			}
 		}
 	}
@@ -112,22 +121,8 @@ func (m *Model) reportResult(req llm.Request, v view) []llm.ToolCall {
 	}
 	const untested = "The offline model reports by a fixed rule: nothing was tested."
 	report := `{"status":"pass","evidence_paths":[],"error":null,"summary":"` + untested + `"}`
-	if directedToFail(req) {
+	if slices.Contains(marked(req, llm.User), "fail") {
 		report = `{"status":"fail","evidence_paths":[],"error":"the step tells the offline model to fail","summary":"` + untested + `"}`
 	}
 	return append(calls, llm.ToolCall{Name: "report_result", Arguments: report})
-}
-
-func directedToFail(req llm.Request) bool {
-	for _, message := range req.Messages {
-		if message.Role != llm.User {
-			continue
-		}
-		for line := range strings.Lines(message.Content) {
-			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), directiveMark); ok && strings.TrimSpace(rest) == "fail" {
-				return true
-			}
-		}
-	}
-	return false
 }

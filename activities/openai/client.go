@@ -110,12 +110,7 @@ func (o Options) parameters() (map[string]any, parts, error) {
 // httpClient returns a client that follows no redirect: the key must not leave the
 // provider, and a redirected POST means a wrong base_url.
 func httpClient(given *http.Client) *http.Client {
-	client := http.Client{}
-	if given != nil {
-		client = *given
-	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		client.Transport = t.Clone()
-	}
+	client := *cmp.Or(given, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &client
 }

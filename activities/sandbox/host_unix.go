@@ -20,10 +20,7 @@ import (
 // the worker can copy and remove everything. The check, if any, gets the number of files so far, and its
 // error ends the walk.
 func measure(path string, check func(int) error, access bool) (usage, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil && errors.Is(err, fs.ErrPermission) && os.Chmod(path, 0o700) == nil {
-		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	}
+	fd, err := enterDirectory(unix.AT_FDCWD, path)
 	if err != nil {
 		return usage{}, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/llm"
 )
 
-func (d desk) names() []string {
+func (d toolbox) names() []string {
 	var names []string
 	for _, t := range d.set.Tools() {
 		names = append(names, t.Name)
@@ -27,17 +27,17 @@ func TestOpen_selectsTools(t *testing.T) {
 	t.Parallel()
 	files := []string{"read_file", "write_file", "edit_file", "list_files", "search_files", "copy_path"}
 	shell := &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}}
-	require.Equal(t, files, openDesk(t, tools.Set{Files: true}).names())
-	require.Equal(t, []string{"run_command"}, openDesk(t, tools.Set{Shell: shell}).names())
-	require.Equal(t, []string{"mcp__greeter__greet"}, openDesk(t, tools.Set{Servers: []mcp.Server{greeter(t)}}).names())
-	require.Empty(t, openDesk(t, tools.Set{}).names())
-	all := openDesk(t, tools.Set{Files: true, Shell: shell, Servers: []mcp.Server{greeter(t)}})
+	require.Equal(t, files, openToolbox(t, tools.Set{Files: true}).names())
+	require.Equal(t, []string{"run_command"}, openToolbox(t, tools.Set{Shell: shell}).names())
+	require.Equal(t, []string{"mcp__greeter__greet"}, openToolbox(t, tools.Set{Servers: []mcp.Server{greeter(t)}}).names())
+	require.Empty(t, openToolbox(t, tools.Set{}).names())
+	all := openToolbox(t, tools.Set{Files: true, Shell: shell, Servers: []mcp.Server{greeter(t)}})
 	require.Equal(t, append(files, "run_command", "mcp__greeter__greet"), all.names())
 }
 
 func TestOpened_runsEachTool(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
+	d := openToolbox(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
 	require.Equal(t, "created a.txt (1 bytes)", d.run("write_file", "path", "a.txt", "content", "x"))
 	dir, err := filepath.EvalSymlinks(d.dir)
 	require.NoError(t, err)
@@ -47,22 +47,22 @@ func TestOpened_runsEachTool(t *testing.T) {
 // The error for an unknown tool suggests the nearest of all tools. A tool that is switched off is unknown.
 func TestOpened_unknownTool(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
+	d := openToolbox(t, tools.Set{Files: true, Servers: []mcp.Server{greeter(t)}})
 	require.Equal(t, `error: there is no tool "readfile"; did you mean "read_file"?`, d.run("readfile"))
 	require.Equal(t, `error: there is no tool "greet"; did you mean "mcp__greeter__greet"?`, d.run("greet"))
 	require.Equal(t, `error: there is no tool "mcp__greeter__gret"; did you mean "mcp__greeter__greet"?`, d.run("mcp__greeter__gret"))
 	require.Equal(t, `error: there is no tool "run_command"`, d.run("run_command", "command", "id"))
 
-	off := openDesk(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
+	off := openToolbox(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
 	require.Contains(t, off.run("write_file", "path", "a.txt", "content", "x"), `there is no tool "write_file"`)
 	require.NoFileExists(t, filepath.Join(off.dir, "a.txt"))
 	require.Contains(t, off.run("mcp__other__x"), "there is no tool")
-	require.Contains(t, openDesk(t, tools.Set{}).run("mcp__greeter__greet"), "there is no tool")
+	require.Contains(t, openToolbox(t, tools.Set{}).run("mcp__greeter__greet"), "there is no tool")
 }
 
 func TestOpened_followsChangesOfServerTools(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
+	d := openToolbox(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
 	require.Contains(t, d.run("mcp__greeter__leave"), "there is no tool")
 	d.run("mcp__greeter__greet", "name", "Ada")
 	require.Eventually(t, func() bool { return slices.Contains(d.names(), "mcp__greeter__leave") }, 10*time.Second, 10*time.Millisecond)
@@ -110,7 +110,7 @@ func TestOpened_closed(t *testing.T) {
 // The file tools and run_command have no effect outside a restored workspace.
 func TestRepeatable(t *testing.T) {
 	t.Parallel()
-	files := openDesk(t, tools.Set{Files: true}).set.Tools()
+	files := openToolbox(t, tools.Set{Files: true}).set.Tools()
 	require.Len(t, files, 6)
 	for _, tool := range files {
 		require.True(t, tools.Repeatable(tool.Name, sandbox.Full), tool.Name)

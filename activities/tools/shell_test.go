@@ -18,16 +18,16 @@ import (
 	"conclave/engine/llm"
 )
 
-// desk is a workspace with opened tools.
-type desk struct {
+// toolbox is a workspace with opened tools.
+type toolbox struct {
 	t   *testing.T
 	dir string
 	set *tools.Opened
 }
 
-func openDesk(t *testing.T, s tools.Set) desk {
+func openToolbox(t *testing.T, s tools.Set) toolbox {
 	t.Helper()
-	d := desk{t: t, dir: filepath.Join(t.TempDir(), "work")}
+	d := toolbox{t: t, dir: filepath.Join(t.TempDir(), "work")}
 	require.NoError(t, os.Mkdir(d.dir, 0o755))
 	var err error
 	d.set, err = tools.Open(t.Context(), d.dir, s)
@@ -36,7 +36,7 @@ func openDesk(t *testing.T, s tools.Set) desk {
 	return d
 }
 
-func (d desk) run(tool string, pairs ...any) string {
+func (d toolbox) run(tool string, pairs ...any) string {
 	d.t.Helper()
 	out, err := d.set.Run(d.t.Context(), llm.ToolCall{ID: "c", Name: tool, Arguments: args(pairs...)})
 	require.NoError(d.t, err)
@@ -44,14 +44,14 @@ func (d desk) run(tool string, pairs ...any) string {
 }
 
 // sh runs a command and returns the description of its end and its output.
-func (d desk) sh(command string) (end, output string) {
+func (d toolbox) sh(command string) (end, output string) {
 	d.t.Helper()
 	end, output, _ = strings.Cut(d.run("run_command", "command", command), "\n")
 	return end, output
 }
 
-// shells runs a test with a shell at each level that this host gives.
-func shells(t *testing.T, limits sandbox.Limits, test func(*testing.T, desk)) {
+// atEachLevel runs a test with a shell at each level that this host offers.
+func atEachLevel(t *testing.T, limits sandbox.Limits, test func(*testing.T, toolbox)) {
 	t.Helper()
 	available := false
 	for _, level := range []sandbox.Level{sandbox.Full, sandbox.Landlock} {
@@ -59,21 +59,21 @@ func shells(t *testing.T, limits sandbox.Limits, test func(*testing.T, desk)) {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			if !available {
-				t.Skipf("this host gives no sandbox of this level: %v", host().Missing)
+				t.Skipf("this host offers no sandbox of this level: %v", host().Missing)
 			}
-			test(t, openDesk(t, tools.Set{Files: true, Shell: &sandbox.Options{Level: level, Host: host(), Limits: limits}}))
+			test(t, openToolbox(t, tools.Set{Files: true, Shell: &sandbox.Options{Level: level, Host: host(), Limits: limits}}))
 		})
 	}
 }
 
-// usual are limits with room for every test.
-func usual() sandbox.Limits {
+// generousLimits are limits with room for every test.
+func generousLimits() sandbox.Limits {
 	return sandbox.Limits{Time: time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 128, Disk: 256 << 20}
 }
 
 func TestShell_command(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		end, output := d.sh("echo out; echo err >&2; echo again; exit 3")
 		require.Regexp(t, `^exit code 3, [0-9.]+ s; output:$`, end)
 		require.Equal(t, "out\nerr\nagain\n", output, "both streams, in order")
@@ -96,7 +96,7 @@ func TestShell_command(t *testing.T) {
 // Commands and file tools see the same files, including those of earlier commands.
 func TestShell_worksInTheWorkspace(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		d.run("write_file", "path", "src/a.txt", "content", "one\n")
 		_, output := d.sh("cat src/a.txt; echo two >> src/a.txt; ln -s a.txt src/b.txt; echo tmp > $TMPDIR/x")
 		require.Equal(t, "one\n", output)
@@ -109,7 +109,7 @@ func TestShell_worksInTheWorkspace(t *testing.T) {
 
 func TestShell_peersAreReadOnly(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		peer := filepath.Join(d.dir, "peers", "agent2")
 		require.NoError(t, os.MkdirAll(peer, 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(peer, "a.txt"), []byte("theirs\n"), 0o644))
@@ -127,7 +127,7 @@ func TestShell_peersAreReadOnly(t *testing.T) {
 
 func TestShell_hidesHostPaths(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		real, err := filepath.EvalSymlinks(filepath.Dir(d.dir))
 		require.NoError(t, err)
 		_, output := d.sh("pwd; pwd -P; echo $PWD $TMPDIR $HOME; env; readlink -f .; ls no-such-file; python3 -c 'import os; print(os.getcwd())'")
@@ -146,7 +146,7 @@ func TestShell_hidesHostPaths(t *testing.T) {
 
 func TestShell_storesLongOutput(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		end, output := d.sh("seq 20000")
 		require.Contains(t, end, "; output, the beginning and the end:")
 		require.True(t, strings.HasPrefix(output, "1\n2\n"))
@@ -177,7 +177,7 @@ func TestShell_storesLongOutput(t *testing.T) {
 // An agent can replace the directory of outputs.
 func TestShell_storesOutputThroughNoLink(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		outside := t.TempDir()
 		_, output := d.sh("ln -s " + outside + " command-output; seq 20000")
 		require.Contains(t, output, "could not be kept: command-output is a symbolic link")
@@ -194,7 +194,7 @@ func TestShell_storesOutputThroughNoLink(t *testing.T) {
 func TestShell_worksAfterALimit(t *testing.T) {
 	t.Parallel()
 	limits := sandbox.Limits{Time: time.Minute, CPU: 6 * time.Second, Memory: 1 << 30, Processes: 40, Disk: 32 << 20} // the race detector takes a lot
-	shells(t, limits, func(t *testing.T, d desk) {
+	atEachLevel(t, limits, func(t *testing.T, d toolbox) {
 		for command, says := range map[string]string{
 			"while :; do :; done": "ended: it used more than 6 s of processor time; do less at once",
 			`python3 -c "x = [bytearray(1 << 20) for i in range(2000)]; input()"`:  "more than 1024.0 MB of memory together",
@@ -218,9 +218,9 @@ func TestShell_worksAfterALimit(t *testing.T) {
 
 func TestShell_timeLimit(t *testing.T) {
 	t.Parallel()
-	limits := usual()
+	limits := generousLimits()
 	limits.Time = 2 * time.Second
-	shells(t, limits, func(t *testing.T, d desk) {
+	atEachLevel(t, limits, func(t *testing.T, d toolbox) {
 		begun := time.Now()
 		said := d.run("run_command", "command", "echo begun; sleep 60", "timeout_seconds", 1)
 		require.Equal(t, "ended after 1 s, its time limit; give it more with timeout_seconds (at most 2), or do less at once; output:\nbegun\n", said)
@@ -233,7 +233,7 @@ func TestShell_timeLimit(t *testing.T) {
 // Background processes end with their command.
 func TestShell_endsBackgroundProcesses(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		end, output := d.sh("(while :; do date +%N > alive; sleep 0.05; done) >/dev/null 2>&1 & sleep 0.3; echo started")
 		require.Contains(t, end, "exit code 0")
 		require.Equal(t, "started\n", output)
@@ -245,7 +245,7 @@ func TestShell_endsBackgroundProcesses(t *testing.T) {
 
 func TestShell_endOfTheStepEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		cause := errors.New("the session is over")
 		ctx, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(200*time.Millisecond, func() { stop(cause) })
@@ -258,7 +258,7 @@ func TestShell_endOfTheStepEndsTheCommand(t *testing.T) {
 
 func TestShell_arguments(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		for arguments, says := range map[string]string{
 			`{}`:                      `run_command needs the argument "command"; it takes {"command": string, "timeout_seconds"?: integer}`,
 			`{"command": ""}`:         "the command is empty",
@@ -281,7 +281,7 @@ func TestShell_arguments(t *testing.T) {
 
 func TestShell_description(t *testing.T) {
 	t.Parallel()
-	shells(t, usual(), func(t *testing.T, d desk) {
+	atEachLevel(t, generousLimits(), func(t *testing.T, d toolbox) {
 		list := d.set.Tools()
 		tool := list[len(list)-1]
 		require.Equal(t, "run_command", tool.Name)
@@ -302,7 +302,7 @@ func TestShell_withoutASandbox(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh here")
 	}
-	d := openDesk(t, tools.Set{Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}, Limits: usual()}})
+	d := openToolbox(t, tools.Set{Shell: &sandbox.Options{Level: sandbox.Off, Host: sandbox.Host{Level: sandbox.Off}, Limits: generousLimits()}})
 	require.NotContains(t, d.set.Tools()[0].Description, "network")
 	end, output := d.sh("pwd; exit 1")
 	require.Contains(t, end, "exit code 1")
@@ -312,7 +312,7 @@ func TestShell_withoutASandbox(t *testing.T) {
 func TestShell_refusedWithoutTheRequiredLevel(t *testing.T) {
 	t.Parallel()
 	_, err := tools.Open(t.Context(), t.TempDir(), tools.Set{Shell: &sandbox.Options{
-		Level: sandbox.Full, Host: sandbox.Host{Level: sandbox.Landlock, Missing: []string{"user namespaces are off"}}, Limits: usual(),
+		Level: sandbox.Full, Host: sandbox.Host{Level: sandbox.Landlock, Missing: []string{"user namespaces are off"}}, Limits: generousLimits(),
 	}})
 	var level *sandbox.LevelError
 	require.ErrorAs(t, err, &level)
