@@ -178,23 +178,15 @@ func number(field []byte) int64 {
 func (t *tasks) proportional(all []task) int64 {
 	var sum int64
 	for _, one := range all {
-		if pss, ok := pssOf(t.file(one.at + "/smaps_rollup")); ok {
-			sum += pss
-			continue
+		memory := one.memory // if the kernel does not show the proportional size
+		for line := range bytes.Lines(t.file(one.at + "/smaps_rollup")) {
+			if f := bytes.Fields(line); len(f) >= 2 && string(f[0]) == "Pss:" {
+				memory = number(f[1]) << 10
+			}
 		}
-		sum += one.memory
+		sum += memory
 	}
 	return sum
-}
-
-func pssOf(rollup []byte) (int64, bool) {
-	for line := range bytes.Lines(rollup) {
-		if f := bytes.Fields(line); len(f) >= 2 && string(f[0]) == "Pss:" {
-			kb, err := strconv.ParseInt(string(f[1]), 10, 64)
-			return kb << 10, err == nil
-		}
-	}
-	return 0, false
 }
 
 // file reads the first 4 KiB of a file in /proc; nothing if it is gone.
