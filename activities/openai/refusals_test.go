@@ -181,7 +181,7 @@ func TestRefusals_areNotRememberedWithoutSuccess(t *testing.T) {
 	require.Contains(t, sent[2], streamPart, "it streams again")
 }
 
-// Every part is given up once.
+// Every part is dropped once.
 func TestRefusals_ofEveryPart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -53,7 +53,7 @@ func newWatchdog(ctx context.Context) (limited context.Context, w *watchdog, rel
 	}
 }
 
-// byte records a byte of the response, which may be of a keep-alive comment.
+// byte records a byte of the response, keep-alive comments included.
 func (w *watchdog) byte() {
 	if w.idleLimit > 0 {
 		w.idle.Reset(w.idleLimit)

@@ -9,7 +9,7 @@ import (
 const (
 	connectTimeout = 10 * time.Second
 	// maxSilence is the time without a byte in either direction after which a
-	// connection counts as dead. It bounds server-side copies too, during which some
+	// connection counts as dead. It also bounds server-side copies, during which some
 	// stores send nothing.
 	maxSilence = 30 * time.Second
 )

@@ -9,7 +9,7 @@
 // have at most 5 GiB.
 //
 // Requests that a store refuses or drops are repeated for about half a minute
-// (failure.go), and a silent connection is given up after another (conn.go). The
+// (failure.go), and a silent connection fails after another (conn.go). The
 // SDK repeats all but Create, which itself must tell a lost response from a lost
 // race.
 package s3store

@@ -36,7 +36,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	key := "probe/" + rand.Text()
 	err := s.probe(ctx, key)
 	if err == nil || errors.Is(err, errConditionalWrites) {
-		// A bucket without the permission to delete is good enough.
+		// The permission to delete is not required.
 		_ = s.Delete(ctx, key)
 	}
 	if err != nil {

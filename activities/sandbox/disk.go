@@ -16,7 +16,7 @@ const (
 	// limit has gone since the last measurement, the next one begins immediately.
 	pollInterval = 25 * time.Millisecond
 
-	// lossBytes and lossFiles are the least loss for that: other processes write, too.
+	// lossBytes and lossFiles are the smallest such losses: other processes write as well.
 	lossBytes = 1 << 20
 	lossFiles = 500
 

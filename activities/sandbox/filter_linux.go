@@ -127,7 +127,7 @@ func ownNetworkRules() []rule {
 	}}}
 }
 
-// sharedHostRules replace namespaces as far as a filter can: no sockets except connected pairs, no calls
+// sharedHostRules partly replace namespaces: no sockets except connected pairs, no calls
 // that change other processes and, on kernels whose Landlock cannot deny it, no killing of the child and
 // no truncation of files opened for reading.
 func (s spec) sharedHostRules() []rule {

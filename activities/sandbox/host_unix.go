@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure walks a directory to which other processes write meanwhile. It follows no link and cannot leave
+// measure walks a directory while other processes may write to it. It follows no link and cannot leave
 // the directory, because each step is relative to an open descriptor. It gives the owner missing
 // permissions (on directories always, on files only with access set), so that nothing hides from it and
 // the worker can copy and remove everything. The check, if any, gets the number of files so far, and its
@@ -137,7 +137,7 @@ func sameVolume(a, b string) bool {
 	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev
 }
 
-// ownGroup starts a process in a group of its own, which killGroup can kill.
+// ownGroup makes a command start in a new process group, which killGroup can kill.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
 // killGroup kills a group, which may be empty.

@@ -26,7 +26,7 @@ var deviceNodes = []string{"null", "zero", "full", "random", "urandom"}
 // shmSize bounds /dev/shm, in bytes, together with the memory limit.
 const shmSize = 256 << 20
 
-// enterRoot gives this process a root of its own with the files that a command may see. The host's files
+// enterRoot gives this process a new root with the files that a command may see. The host's files
 // are opened first, as the worker's user; then the process becomes the namespace's user and builds the
 // root, which has to belong to that user.
 func (s spec) enterRoot() error {

@@ -75,7 +75,7 @@ func (r *confinedRun) connect(stdout, stderr stream) error {
 	return nil
 }
 
-// group puts the child into a cgroup of its own, if the host has a delegated one.
+// group puts the child into a new cgroup, if the host has a delegated one.
 func (r *confinedRun) group(sp *spec) error {
 	if r.s.options.Host.Cgroup == "" {
 		return nil

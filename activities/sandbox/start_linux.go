@@ -97,8 +97,8 @@ func (s *Sandbox) counted() bool {
 	return s.options.Level == Full && s.host.outer != 0 && s.options.Host.Landlock > 1
 }
 
-// attributes are those of the child: at level full it starts in namespaces of its own, with all
-// capabilities there and none on the host.
+// attributes returns the child's attributes: at level full it starts in new namespaces, with all
+// capabilities in them and without any on the host.
 func (s *Sandbox) attributes() *syscall.SysProcAttr {
 	if s.options.Level != Full {
 		return &syscall.SysProcAttr{Setsid: true}

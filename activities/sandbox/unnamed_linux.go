@@ -70,7 +70,7 @@ func (u *unnamed) add(one task) bool {
 	return true
 }
 
-// descriptor adds one open file. It ignores descriptors that were closed meanwhile.
+// descriptor adds one open file. It ignores descriptors that have been closed since.
 func (u *unnamed) descriptor(at, number string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(u.tasks.proc, at+"/fd/"+number, &st, 0); err != nil {

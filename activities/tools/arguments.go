@@ -24,7 +24,7 @@ type arguments struct {
 	Glob       string  `json:"glob"`
 	From       string  `json:"from"`
 	To         string  `json:"to"`
-	Offset     float64 `json:"offset"` // float64 because models write 2.0, too
+	Offset     float64 `json:"offset"` // float64 because models also write 2.0
 	Limit      float64 `json:"limit"`
 }
 

@@ -218,7 +218,7 @@ func quote(name string) string {
 	return printable(name)
 }
 
-// printable formats a path for a line of its own: names may contain line ends.
+// printable formats a path for one line of a list: names may contain line ends.
 func printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted

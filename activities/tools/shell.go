@@ -43,7 +43,7 @@ type shell struct {
 // commandArguments are those of run_command.
 type commandArguments struct {
 	Command        string  `json:"command"`
-	TimeoutSeconds float64 `json:"timeout_seconds"` // float64 because models write 2.0, too
+	TimeoutSeconds float64 `json:"timeout_seconds"` // float64 because models also write 2.0
 }
 
 // openShell opens a sandbox on the workspace with the operator's options.

@@ -183,7 +183,7 @@ func ignoreSignals() {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGXCPU, unix.SIGUSR1, unix.SIGUSR2)
 }
 
-// daemon prepares this binary in another role and in a session of its own.
+// daemon prepares this binary in another role and in a new session.
 func daemon(args ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {

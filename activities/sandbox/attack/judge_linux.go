@@ -137,7 +137,7 @@ func copyProgram(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// judge carries out one attack in a directory of its own and decides on its outcome.
+// judge carries out one attack in a new directory and decides on its outcome.
 func (c *check) judge(ctx context.Context, a attack) Result {
 	start := time.Now()
 	r := Result{Name: a.name, What: a.what, Outcome: Unknown}

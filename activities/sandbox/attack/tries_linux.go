@@ -55,7 +55,7 @@ func procPaths(t target, name string) []string {
 	return paths
 }
 
-// lootFiles collects the secrets of all files: those of other programs may have some, too.
+// lootFiles collects the secrets of all files, since other programs' files may contain some as well.
 func lootFiles(paths ...string) (string, error) {
 	var all, errs []string
 	for _, path := range paths {
@@ -256,7 +256,7 @@ func newUser(target) (string, error) {
 	return "it had a user namespace", nil
 }
 
-// possible skips an attack that fails outside of a sandbox, too.
+// possible skips an attack that fails even without a sandbox.
 func possible(try func(target) (string, error)) func(*scene) error {
 	return func(s *scene) error {
 		if _, err := try(s.target); err != nil {
