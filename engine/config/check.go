@@ -16,9 +16,8 @@ type Reach int
 const (
 	// Local is a file of the person who also runs the worker.
 	Local Reach = iota
-	// Cluster is the input of a session. Whoever may start a session must not be
-	// able to send a key to an address of their own, or to run a program outside
-	// the sandbox.
+	// Cluster is the input of a session. Its author must not be able to send a key to
+	// an address of their own, or to run a program outside the sandbox.
 	Cluster
 )
 
@@ -99,7 +98,7 @@ func (d *Decoder) checkBackend(key string, b Backend) {
 	d.API(key, b.BaseURL, b.APIKeyEnv, b.Params)
 }
 
-// checkName checks a name of the user's own, which is shown on terminals.
+// checkName checks a name chosen by the user, which terminals show.
 func (d *Decoder) checkName(key, name string) {
 	if strings.ContainsFunc(name, unicode.IsControl) {
 		d.Report(key, "a line break or another control character in a name; remove it")
@@ -124,9 +123,9 @@ func (d *Decoder) API(key, baseURL, keyEnv string, params map[string]any) {
 	d.checkSecrets(key+".params", params)
 }
 
-// checkOrchestrator checks the keys of orchestrator against each other and
-// against the agents. Only contradictions are refused; a key without effect is
-// accepted, so that a mode or a strategy can be tried by changing one line.
+// checkOrchestrator checks the keys of orchestrator against each other and against the
+// agents. It refuses only contradictions: a key without effect is accepted, so that a
+// mode can be tried by changing one line.
 func (d *Decoder) checkOrchestrator(key string, t Team) {
 	o := t.Orchestrator
 	d.checkPresenter(key+".presenter_agent", t)

@@ -14,8 +14,8 @@ import (
 	"conclave/engine/text"
 )
 
-// Decoder turns a document into a struct by the tags of its fields. It goes on
-// after a problem, to find them all.
+// Decoder decodes a document into a struct by the tags of its fields. It continues after
+// a problem and collects all of them.
 type Decoder struct {
 	file     string
 	reach    Reach
@@ -55,10 +55,10 @@ func (d *Decoder) Report(key, format string, args ...any) {
 	d.report(d.at(key), key, format, args...)
 }
 
-// Name reports a value that is not one of the names it may be. What describes
-// the names in the singular, such as "a step".
-func (d *Decoder) Name(key, value, what string, names []string) {
-	d.Report(key, "%s is not %s; %s", quote(value), what, choice(value, names))
+// Name reports a value that is not among names. The singular describes one of them,
+// such as "a step".
+func (d *Decoder) Name(key, value, singular string, names []string) {
+	d.Report(key, "%s is not %s; %s", quote(value), singular, choice(value, names))
 }
 
 // Key returns the key of an entry of a mapping.
@@ -187,14 +187,14 @@ func (d *Decoder) fields(n *node, key string) []field {
 	return unique
 }
 
-// unknown reports a key that does not exist, with the nearest one that does.
+// unknown reports an unknown key and suggests the nearest valid one.
 func (d *Decoder) unknown(f field, parent string, valid []string) {
 	key := join(parent, f.key)
 	if redact.SecretKey(f.key) {
 		d.report(f.position, key, "API keys do not belong in a configuration; put the key into an environment variable and name that in %s, as in api_key_env: OPENAI_API_KEY", d.keyField())
 		return
 	}
-	if len(d.problems) >= maxShown { // the search would be in vain: nobody sees the suggestion
+	if len(d.problems) >= maxShown { // a suggestion would not be printed
 		d.report(f.position, key, "unknown key")
 		return
 	}
@@ -216,7 +216,7 @@ func (d *Decoder) unknown(f field, parent string, valid []string) {
 	d.report(f.position, key, "unknown key; %s", hint)
 }
 
-// keyField names the key for the variable of an API key, for remedies.
+// keyField is the configuration key that takes the variable of an API key, for remedies.
 func (d *Decoder) keyField() string {
 	if d.inTeam {
 		return "backend.api_key_env"
@@ -261,8 +261,8 @@ func (d *Decoder) dictionary(n *node, key string, v reflect.Value) {
 	}
 }
 
-// any decodes a value without a type: nil, bool, int64, float64, string, []any
-// or map[string]any.
+// any decodes a value of any type to nil, bool, int64, float64, string, []any or
+// map[string]any.
 func (d *Decoder) any(n *node, key string) any {
 	d.positions[key] = n.position
 	switch n.kind {
@@ -288,8 +288,8 @@ func (d *Decoder) any(n *node, key string) any {
 	return nil
 }
 
-// anyNumber returns an int64 for every whole number, whatever its notation, so
-// that a number that is written and read again is unchanged.
+// anyNumber returns an int64 for a whole number in any notation, so that numbers survive
+// being written and read again, and otherwise a float64.
 func (d *Decoder) anyNumber(n *node, key string) any {
 	if i, err := strconv.ParseInt(n.text, 10, 64); err == nil {
 		return i

@@ -97,8 +97,7 @@ const (
 	maxValues = 10_000
 )
 
-// reader turns the YAML library's nodes into ours, with aliases and merge keys
-// expanded.
+// reader converts the YAML library's nodes and expands aliases and merge keys.
 type reader struct {
 	file   string
 	json   bool // only quoted scalars are strings
@@ -155,15 +154,15 @@ func positionOf(data []byte, offset int) position {
 
 var (
 	// notYAML matches the parts of a JSON string that YAML refuses or changes:
-	// surrogates, C1 controls, line separators. A pair of backslashes is matched
-	// to be skipped.
+	// surrogates, C1 controls, line separators. It also matches a pair of backslashes,
+	// which yamlFromJSON skips.
 	notYAML = regexp.MustCompile(`\\\\|(?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+|[\x{7f}-\x{9f}\x{2028}\x{2029}\x{feff}\x{fffe}\x{ffff}]`)
 
 	// lateColon matches a colon on a later line than its key, which YAML refuses.
 	lateColon = regexp.MustCompile(`"([ \t\r]*\n[ \t\r\n]*):`)
 )
 
-// yamlFromJSON rewrites the few forms of JSON that YAML does not share. Lines
+// yamlFromJSON rewrites the few forms of JSON that are invalid in YAML. Line numbers
 // stay; columns after a rewritten character shift.
 func yamlFromJSON(data []byte) []byte {
 	data = lateColon.ReplaceAll(data, []byte(`":$1`))
@@ -292,8 +291,8 @@ func (r *reader) value(n *yaml.Node, depth int) (*node, error) {
 	return result, nil
 }
 
-// jsonNumber matches the numbers that every version of YAML agrees on. Others
-// (0x10, 012, 1_000, .inf) stay the strings that the file shows.
+// jsonNumber matches the numbers that all versions of YAML read alike. Others (0x10, 012,
+// 1_000, .inf) stay strings.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 func (r *reader) scalar(result *node, n *yaml.Node) {

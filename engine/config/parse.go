@@ -18,7 +18,7 @@ const (
 )
 
 // Parse reads a team from YAML or JSON. Name is the file's name in messages.
-// Errors are of type Problems and list everything that is wrong.
+// Errors are of type Problems and list every fault.
 func Parse(name string, data []byte, reach Reach) (Team, error) {
 	return decodeDocument(newDecoder(name, reach, teamType), data, emptyTeam, func(Team) {})
 }

@@ -2,8 +2,8 @@ package config
 
 import "slices"
 
-// Pipeline is the definition of a step graph: named steps, and where each of them
-// leads. Its tags specify the keys, as those of Team do.
+// Pipeline is the definition of a step graph: named steps and the rules that lead from
+// one to the next. Its tags specify the keys, as those of Team do.
 type Pipeline struct {
 	Start  string         `json:"start" doc:"The step that a run begins with."`
 	Agents []Agent        `json:"agents,omitempty" doc:"The agents that the steps name, as in a team."`
@@ -42,7 +42,7 @@ type PipelineStep struct {
 	Config *Team  `json:"config,omitempty" doc:"The team of a session step, in place of a name."`
 }
 
-// branch is one rule of where a step leads.
+// branch is one rule that leads to the next step.
 type branch struct {
 	When condition `json:"when" doc:"The condition on the step that ended; without one the rule always applies."`
 	To   string    `json:"to" doc:"The step that comes next."`
@@ -66,7 +66,7 @@ func (p Pipeline) Step(name string) (PipelineStep, bool) {
 	return p.Steps[i], true
 }
 
-// Player returns the agent whose model, or whose tools, a step uses.
+// Player returns the agent that runs a step or lends it tools.
 func (p Pipeline) Player(s PipelineStep) (Agent, bool) {
 	if s.Agent == "" && len(p.Agents) > 0 {
 		return p.Agents[0], true
@@ -110,5 +110,5 @@ func (p Pipeline) PlaysOffline() bool {
 // ParsePipeline reads it back unchanged.
 func (p Pipeline) Canonical() ([]byte, error) { return canonical("pipeline", p) }
 
-// Hash returns the SHA-256 of the canonical form in hex, "" if there is none.
+// Hash returns the SHA-256 of the canonical form in hex, or "" if Canonical fails.
 func (p Pipeline) Hash() string { return hash(p.Canonical()) }

@@ -44,7 +44,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the problems in the order of the text, nil if there are none.
+// sorted returns the problems in the order of the text, or nil for an empty list.
 func (ps Problems) sorted() error {
 	if len(ps) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (ps Problems) sorted() error {
 	return ps
 }
 
-// suggestion names the nearest choice, or all of them if none is near.
+// suggestion is the nearest choice or, if none is near, the list of all.
 func suggestion(word string, choices []string) string {
 	if choice, ok := text.Nearest(word, choices); ok {
 		return "did you mean " + choice + "?"
@@ -63,7 +63,7 @@ func suggestion(word string, choices []string) string {
 	return "valid: " + strings.Join(choices, ", ")
 }
 
-// choice names the nearest choice, if any, and all of them.
+// choice suggests the nearest choice, if one is near, and lists all of them.
 func choice(word string, choices []string) string {
 	valid := "valid: " + strings.Join(choices, ", ")
 	if c, ok := text.Nearest(word, choices); ok {

@@ -13,8 +13,8 @@ type rule struct {
 	index     int // of the field
 	key       string
 	enum      []string
-	def       *node    // the default; nil: none
-	min, max  *float64 // nil: unbounded
+	def       *node    // the default; nil without one
+	min, max  *float64 // nil for no bound
 	doc       string
 	shorthand string // the key that a plain string sets, in place of a mapping
 	single    bool   // a list that may be written as its only item
@@ -93,7 +93,7 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
-// setDefault decodes the default, which TestDefaultsAreValid knows to be valid.
+// setDefault decodes the default; TestDefaultsAreValid checks that it is valid.
 func (r rule) setDefault(v reflect.Value) {
 	if r.def != nil {
 		newDecoder("", Local, teamType).decode(r.def, "", v, r)
@@ -133,10 +133,9 @@ func walk(t reflect.Type, prefix string, visit func(pattern string, r rule)) {
 	}
 }
 
-// unavailable lists the keys of features that are not built: they are checked,
-// and refused unless they have their default. Building a feature deletes its
-// lines. The switch of the task decomposer is not listed: off is the behaviour of
-// this version, and on is refused through the missing subtasks (check.go).
+// unavailable lists the keys of features that are not implemented: they are checked, and
+// refused unless they have their default. The switch of the task decomposer is left to
+// checkSubtasks: this version behaves as if it were off.
 var unavailable = []string{
 	"orchestrator.coordination.persona_generator.enabled",
 	"orchestrator.coordination.evaluation_criteria_generator.enabled",

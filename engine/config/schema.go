@@ -92,7 +92,7 @@ func value(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
 		return array(t, pattern, r)
 	}
 	names := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number", reflect.String: "string"}
-	return &jsonschema.Schema{Type: names[t.Kind()]} // of any value: no type
+	return &jsonschema.Schema{Type: names[t.Kind()]} // empty for a value of any type
 }
 
 func array(t reflect.Type, pattern string, r rule) *jsonschema.Schema {
@@ -120,7 +120,7 @@ func nullable(s *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// availability returns a remark for a key of a feature that is not built.
+// availability returns a remark for a key of a feature that is not implemented.
 func availability(pattern string) string {
 	if slices.Contains(unavailable, pattern) {
 		return " Only the default is available in this version."

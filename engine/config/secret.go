@@ -59,7 +59,7 @@ func (d *Decoder) checkURL(key, raw, example, instead string) (u *url.URL, ok bo
 	return nil, false
 }
 
-// checkSecrets refuses literal secrets in a value of the user's own.
+// checkSecrets refuses literal secrets in a value without a schema.
 func (d *Decoder) checkSecrets(key string, value any) {
 	switch value := value.(type) {
 	case string:

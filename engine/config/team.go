@@ -26,7 +26,8 @@ const (
 // The tags of its fields, here and below, specify the keys: json is the key,
 // default its default (without one: absent, or null for a pointer), enum its
 // choices, min and max its range, shorthand the key that a plain string sets,
-// single a list that may be written as its only item, doc its meaning. A pointer's key may be null. Durations are in whole seconds.
+// single a list that may be written as its only item, doc its meaning. A pointer's key
+// may be null. Durations are in whole seconds.
 type Team struct {
 	Agents       []Agent      `json:"agents" doc:"The members of the team, 1 to 26."`
 	Orchestrator Orchestrator `json:"orchestrator" doc:"How the team comes to a decision."`
@@ -168,13 +169,13 @@ func (t Team) Offline() Team {
 // that did not come from Parse and has Params that JSON cannot express.
 func (t Team) Canonical() ([]byte, error) { return canonical("team configuration", t) }
 
-// Hash returns the SHA-256 of the canonical form in hex, "" if there is none.
+// Hash returns the SHA-256 of the canonical form in hex, or "" if Canonical fails.
 func (t Team) Hash() string { return hash(t.Canonical()) }
 
-func canonical(what string, v any) ([]byte, error) {
+func canonical(kind string, v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("write the %s as JSON: %w", what, err)
+		return nil, fmt.Errorf("write the %s as JSON: %w", kind, err)
 	}
 	return data, nil
 }

@@ -1,7 +1,7 @@
 // Package filelock locks files with flock on Unix and LockFileEx on Windows.
 //
-// A lock belongs to an open file: closing the file releases it, and so does the
-// death of the last process that has the file open, however it dies. Start with
+// A lock belongs to an open file. It is released when the file is closed, or when the last
+// process that has it open dies. Start with
 // Wait and Try; TryFile and WaitFile lock a file that the caller opened, such as
 // one below an os.Root or one inherited from the parent process.
 package filelock
@@ -22,8 +22,8 @@ const (
 	Exclusive
 )
 
-// poll is the pause between two attempts of WaitFile. The system can wait for a
-// lock, but not for a lock or a cancelled context.
+// poll is the pause between two tries of WaitFile: a blocking lock call would not end with
+// the context.
 const poll = 10 * time.Millisecond
 
 // Try opens the file, creating it if it is missing, and locks it without

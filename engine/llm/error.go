@@ -9,12 +9,12 @@ type Kind string
 // The kinds of model errors.
 const (
 	AuthFailed     Kind = "AuthFailed"     // the key or the account is refused
-	BadRequest     Kind = "BadRequest"     // the request is refused as it is: unknown model, parameter, address
-	ContextTooLong Kind = "ContextTooLong" // the conversation is longer than the model takes
+	BadRequest     Kind = "BadRequest"     // the request is invalid: unknown model, parameter, address
+	ContextTooLong Kind = "ContextTooLong" // the conversation exceeds the model's context window
 	RateLimited    Kind = "RateLimited"    // too many requests or tokens for now
 	Overloaded     Kind = "Overloaded"     // the server cannot serve at the moment
 	Network        Kind = "Network"        // no complete response arrived
-	BadReply       Kind = "BadReply"       // a response arrived that is no usable reply, such as one cut off
+	BadReply       Kind = "BadReply"       // the response is unusable, such as one cut off
 	ContentPolicy  Kind = "ContentPolicy"  // the provider or the model declines the content
 )
 

@@ -19,7 +19,7 @@ const (
 	Reply     EntryKind = "reply"     // a reply of the model, with its usage
 	Results   EntryKind = "results"   // the results of a reply's tool calls, and its accepted action
 	Rejection EntryKind = "rejection" // the results of a rejected reply
-	Wasted    EntryKind = "wasted"    // the usage of a useless reply
+	Wasted    EntryKind = "wasted"    // the usage of an unusable reply
 	Resumed   EntryKind = "resumed"   // the start of a later launch: bounds count anew
 	Refused   EntryKind = "refused"   // the server refused the conversation as too long
 	Elided    EntryKind = "elided"    // old results were removed from the conversation
@@ -34,12 +34,12 @@ type Entry struct {
 	Usage    *llm.Usage    `json:"usage,omitempty"`  // of a reply, wasted or not, or of a summary
 	Reason   string        `json:"reason,omitempty"` // of a rejection: a stable code; of a refusal: the server's message
 
-	// Window is the most tokens that fit, by a refusal.
+	// Window is the size of the context window in tokens that a refusal revealed.
 	Window int `json:"window,omitempty"`
 
-	// Elided lists the elisions of an entry of that kind. Before is the position up to which
-	// Messages replaced the turns of a compaction. Positions are those of the conversation's
-	// messages before the entry.
+	// Elided lists the elisions of an Elided entry. In a Compacted entry Messages replace the
+	// turns before the position Before. Positions count the conversation's messages before
+	// the entry.
 	Elided []window.Elision `json:"elided,omitempty"`
 	Before int              `json:"before,omitempty"`
 
@@ -66,7 +66,7 @@ type Conversation struct {
 	fixed    []bool       // by message: never shortened
 	added    int          // messages added so far, removed ones included
 	gauge    window.Gauge // of the last reply
-	learned  int          // tokens of the window by refusals; 0 without any
+	learned  int          // window in tokens, by refusals; 0 without a refusal
 	refusals int          // since the last reply
 	refused  string       // reason of the last refusal, until something is shortened
 }
@@ -128,7 +128,7 @@ func (e Entry) fixes(m llm.Message) bool {
 	return e.Kind == Opening || e.Kind == Updated && m.Role == llm.User && len(m.Images) == 0
 }
 
-// smaller is the smaller of two sizes; 0 is unknown.
+// smaller is the smaller of two sizes; 0 stands for unknown.
 func smaller(a, b int) int {
 	if a <= 0 || b <= 0 {
 		return max(a, b)

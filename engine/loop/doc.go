@@ -10,7 +10,7 @@
 //   - a reply with an accepted action still gets its ordinary tool calls run, so that
 //     "write the file and submit" in one reply does both;
 //   - an action counts when it is journaled; an update of Confirm is journaled in its
-//     place, and the loop goes on;
+//     place, and the loop continues;
 //   - no model call is made before everything earlier is journaled;
 //   - rejections, model calls and wall-clock cancellation are bounded;
 //   - a conversation that outgrows the model's context window is shortened before the next

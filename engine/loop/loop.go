@@ -12,8 +12,8 @@ import (
 
 // Bounds of one step.
 const (
-	// maxRejections is the number of rejected replies that ends a step (seed 001: an agent
-	// has three attempts at a valid workflow action).
+	// maxRejections is the number of rejected replies that ends a step (seed 001: three
+	// attempts at a valid workflow action).
 	maxRejections = 3
 
 	// maxModelCalls bounds a step whose model only calls ordinary tools, or whose actions
@@ -63,7 +63,7 @@ type running struct {
 	rules Rules
 }
 
-// turn is one reply and its answer. A restored conversation may end with the reply.
+// turn asks for a reply and answers it. A restored conversation may end with the reply.
 func (r running) turn(ctx context.Context) error {
 	reply, pending := r.conv.unanswered()
 	if !pending {
@@ -81,8 +81,8 @@ func (r running) turn(ctx context.Context) error {
 	return nil
 }
 
-// ask is the safe point and the model call that follows it. A summary is a model call of
-// its own, with another safe point after it.
+// ask passes the safe point and calls the model. A summary is a model call of its own,
+// with another safe point after it.
 func (r running) ask(ctx context.Context) (llm.Message, error) {
 	for {
 		if err := r.safePoint(ctx); err != nil {
@@ -143,7 +143,7 @@ func (r running) recordFailure(ctx context.Context, req llm.Request, reply llm.R
 	return errors.Join(err, r.waste(ctx, reply.Usage, seconds))
 }
 
-// waste records the cost of a useless reply.
+// waste records the cost of an unusable reply.
 func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error {
 	if u.ModelCalls == 0 {
 		return nil

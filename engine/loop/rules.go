@@ -12,7 +12,7 @@ import (
 //
 // Rules are a fold over the journal's entries: offers and rulings depend only on their
 // construction and on the entries learned, so that a restored step is judged as before.
-// The world enters through Updates and Confirm, and counts once it is journaled.
+// News enters through Updates and Confirm and counts once it is journaled.
 type Rules interface {
 	// Offer returns the tools that the rules themselves answer, beside the ordinary ones. It
 	// may change as entries are learned.
@@ -26,8 +26,8 @@ type Rules interface {
 	Updates(ctx context.Context) (Update, error)
 
 	// Confirm is asked before an accepted action counts, after the ordinary calls of its
-	// reply. An update turns the action down: it is journaled in the action's place, and the
-	// loop goes on.
+	// reply. An update withdraws the action: it is journaled in the action's place, and the
+	// loop continues.
 	Confirm(ctx context.Context, a Action) (Update, error)
 
 	// Learn is called once with every journaled entry, in order, beginning with those
@@ -50,18 +50,18 @@ func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 }
 // Ruling is the judgement of one reply.
 //
 // Tool calls without an entry in Told are ordinary: they are run, in order, even if the
-// reply is rejected or ends the step. With neither Action nor Rejected the loop goes on.
+// reply is rejected or ends the step. With neither Action nor Rejected the loop continues.
 type Ruling struct {
 	Action   *Action           // ends the step, once it is confirmed
 	Rejected string            // stable code of a failed attempt, without Action; else empty
 	Told     map[string]string // results of tool calls by the rules, by call ID
 	Say      string            // user message after a reply without tool calls
 
-	// Withdrawn replaces every result in Told, and Say, when Confirm turns the action down.
+	// Withdrawn replaces every result in Told, and Say, when Confirm withdraws the action.
 	Withdrawn string
 
-	// Note is for the rules' Learn. It is journaled with the results or the rejection, but
-	// not if Confirm turns the action down.
+	// Note is for the rules' Learn. It is journaled with the results or the rejection, and
+	// dropped if Confirm withdraws the action.
 	Note json.RawMessage
 }
 

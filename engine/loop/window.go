@@ -14,7 +14,7 @@ var errRefused = errors.New("the conversation was refused as too long")
 
 // fit shortens the conversation until it fits into the known window, and reports whether
 // it called the model to do so. It depends on the conversation alone, so that a restored
-// one goes on as it would have.
+// one continues in the same way.
 func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err error) {
 	for {
 		h, size := r.conv.history(), smaller(r.Window, r.conv.learned)

@@ -206,7 +206,7 @@ func requireFoldedAgain(t require.TestingT, r *run) {
 	require.Equal(t, asJSON(t, r.conv), asJSON(t, folded))
 }
 
-// A step lost at any entry goes on as it would have, without repeating elisions or
+// A step lost at any entry continues as it would have, without repeating elisions or
 // summaries.
 func TestFit_resume(t *testing.T) {
 	t.Parallel()

@@ -64,8 +64,8 @@ func Environment(environ []string) []string {
 	return secrets
 }
 
-// secretVariable knows the endings that configurations require of key variables,
-// and those of the AWS SDK, the Temporal CLI and MCP servers.
+// secretVariable reports whether a variable's name has an ending that configurations
+// require of key variables, or one that the AWS SDK, the Temporal CLI or MCP servers use.
 func secretVariable(name string) bool {
 	for _, ending := range []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_DATA"} {
 		if strings.HasSuffix("_"+strings.ToUpper(name), ending) {

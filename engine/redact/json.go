@@ -15,8 +15,8 @@ func JSON(document []byte, clean func([]byte) []byte) ([]byte, error) {
 
 type cleaner func([]byte) []byte
 
-// document cleans the string values of a document, or, if whole, everything in it:
-// a model may write a secret as a key or a number.
+// document cleans the string values of a document, or, if whole, also its keys and
+// numbers, where a model may write a secret.
 func (c cleaner) document(document []byte, whole bool) ([]byte, error) {
 	between := func(data []byte) []byte { return data }
 	if whole {

@@ -8,8 +8,8 @@ import (
 	"conclave/engine/artifact"
 )
 
-// maxClaims bounds the search for a free number: a longer run of taken numbers than a
-// session has steps indicates a foreign writer.
+// maxClaims bounds the search for a free number. No session has so many steps: a longer
+// run of taken numbers indicates a foreign writer.
 const maxClaims = 1000
 
 // claim claims the first free number above After, or finds the claim of an earlier
@@ -57,9 +57,8 @@ func (s Spec) create(ctx context.Context, store artifact.Store, number int, c ar
 	return artifact.CreateJSON(ctx, store, s.Dir(number)+"step.json", c)
 }
 
-// Find looks for the commit of an attempt that was lost, without running the step. It
-// returns artifact.ErrNotFound without a commit; Result.Step is set if a number was
-// claimed.
+// Find looks for the commit of a lost attempt without running the step. It returns
+// artifact.ErrNotFound without a commit; Result.Step is set if a number was claimed.
 func Find(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
 	for n := s.After + 1; n <= s.After+maxClaims; n++ {

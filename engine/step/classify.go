@@ -23,7 +23,7 @@ const (
 type Class struct {
 	Type  string
 	Final bool          // a retry cannot cure it
-	Free  bool          // not counted as an attempt without progress
+	Free  bool          // does not count as an attempt without progress
 	After time.Duration // the least delay before the next attempt; 0 for the caller's policy
 }
 

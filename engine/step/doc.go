@@ -27,7 +27,7 @@
 // that their outcome is unknown. Elisions and summaries of a long conversation are
 // journaled, too. The journal of a suspended or failed step stays, and a later step
 // takes it over by its token (Attempt.ResumeFrom); usage is counted once, where it was
-// paid. Of two running attempts the one with the higher number goes on.
+// paid. Of two running attempts the one with the higher number continues.
 //
 // A step whose completion was lost is found by its token and not run again.
 //

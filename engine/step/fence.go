@@ -10,8 +10,8 @@ import (
 	"conclave/engine/redact"
 )
 
-// alive returns the reason why the attempt must not go on, or nil. ctx alone is not
-// enough: a stopped process or a sleeping machine may resume before its watcher notices.
+// alive returns the reason why the attempt must end, or nil. It also asks Alive, because a
+// stopped process or a sleeping machine may resume before ctx is cancelled.
 func (p Ports) alive(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -27,8 +27,8 @@ type fencedModel struct {
 	loop.Model
 	alive func(context.Context) error
 
-	// interrupted is cleared by a call: those of the next reply are new, even with the
-	// same IDs.
+	// interrupted is cleared before a call: the next reply's tool calls are new, even with
+	// the same IDs.
 	interrupted map[string]bool
 }
 

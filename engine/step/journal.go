@@ -17,11 +17,11 @@ import (
 
 // Errors of a journal with two writers.
 var (
-	// errOvertaken reports that a later attempt is running: this one has to end.
+	// errOvertaken reports that a later attempt is running, so this one has to end.
 	errOvertaken = errors.New("a later attempt of the step is at work")
 
-	// errBehind reports that an earlier attempt wrote after its journal was read: it has
-	// to be read again.
+	// errBehind reports that an earlier attempt wrote after this one read the journal, which
+	// has to be read again.
 	errBehind = errors.New("an earlier attempt of the step has gone on")
 )
 
@@ -123,8 +123,8 @@ func (j *journal) flush(ctx context.Context, files bool) error {
 	return nil
 }
 
-// create adds an object, redacted. Of two attempts that write the same one, the later
-// goes on.
+// create writes an object, redacted. Of two attempts that write the same one, the later
+// continues.
 func (j *journal) create(ctx context.Context, r record) error {
 	key := j.spec.Layout.Journal(j.spec.Token, j.written+1)
 	var err error

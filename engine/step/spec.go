@@ -36,9 +36,8 @@ type Ports struct {
 	Repeatable func(tool string) bool
 
 	// Redact removes secrets from tool results, the journal, the transcript, the
-	// committed payload and the reason of an abandoned step; nil for none. It gets text
-	// unquoted, not as JSON. Workspace files stay as they are: a redacted file would be
-	// another one.
+	// committed payload and the reason of an abandoned step; nil removes nothing. It gets
+	// plain text rather than JSON. Workspace files are not redacted.
 	Redact func([]byte) []byte
 
 	// Progress is called after every journal entry; may be nil.
@@ -142,7 +141,7 @@ type Document struct {
 	Key  string
 	Body any
 
-	// Replace overwrites an existing file; other documents are written once.
+	// Replace overwrites an existing file; without it an existing file stays.
 	Replace bool
 
 	// Newer reports that the existing file is newer and stays; nil for never. It needs

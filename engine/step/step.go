@@ -59,8 +59,8 @@ func (a *attempt) run(ctx context.Context) error {
 	return a.finishCommit(ctx, c)
 }
 
-// maxBehind bounds the restarts caused by an earlier attempt that still writes. That one
-// is fenced eventually.
+// maxBehind bounds the restarts caused by an earlier attempt that still writes, until it
+// is fenced.
 const maxBehind = 10
 
 // work brings a claimed step to its commit. It starts over when an earlier attempt has
@@ -133,8 +133,8 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	}.Run(ctx, conv, rules)
 }
 
-// commit makes an action real: it stores the files and the transcript, invisible until
-// then, and creates action.json. The commit of another attempt that was first is adopted.
+// commit stores the files and the transcript and makes the action real by creating
+// action.json. If another attempt committed first, it returns that commit.
 func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Commit, error) {
 	sealed, err := a.spec.Seal(action)
 	if err != nil {
@@ -173,8 +173,8 @@ func (a *attempt) commit(ctx context.Context, action loop.Action) (artifact.Comm
 	return c, nil
 }
 
-// storeWorkspace stores the files and returns the hash of their manifest, or otherwise
-// if there are none.
+// storeWorkspace stores the files and returns the hash of their manifest; for an empty
+// workspace it returns otherwise.
 func (a *attempt) storeWorkspace(ctx context.Context, otherwise string) (string, error) {
 	m, hash, err := a.ws.copy.Seal(ctx)
 	if err != nil {

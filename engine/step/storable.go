@@ -21,7 +21,7 @@ const (
 	maxNamedText = 200 // characters of a path and of a problem
 )
 
-const ignoreHint = "what a file .conclaveignore lists, as .gitignore does, is not part of the answer"
+const ignoreHint = "files that .conclaveignore lists, as in a .gitignore, are not part of the answer"
 
 // fileNote is the note of an update about the workspace's files.
 type fileNote struct {
@@ -36,14 +36,14 @@ const (
 	leftOut    fileProblem = "left_out"
 )
 
-// storable wraps rules: it confirms an action only if its files can be stored and the
-// agent knows which of them are left out, since the agent can correct both.
+// storable wraps rules and confirms an action only if its files can be stored and the
+// agent was told which are left out, since the agent can correct both.
 type storable struct {
 	loop.Rules
 	ws      *workspace
 	seal    func(loop.Action) (Sealed, error)
 	refused int  // actions withdrawn as unstorable
-	warned  bool // the agent knows the files left out
+	warned  bool // the agent was told the files left out
 }
 
 // Learn implements loop.Rules. Notes of its own do not reach the wrapped rules.
@@ -76,7 +76,7 @@ func (s *storable) Confirm(ctx context.Context, a loop.Action) (loop.Update, err
 	case problem != nil && s.refused < maxUnstorable:
 		return withdraw(unstorable, "Nothing was submitted: the files of your workspace cannot be stored. "+problem.Error()+". Correct that ("+ignoreHint+"), then submit again.")
 	case problem != nil:
-		return loop.Update{}, nil // the commit fails for it
+		return loop.Update{}, nil // the commit fails with the problem
 	}
 	if left := s.ws.copy.Warnings(); len(left) > 0 && !s.warned {
 		return withdraw(leftOut, "Nothing was submitted yet: these files are left out of your answer: "+list(left)+". Submit again if that is as it should be, or correct it first.")

@@ -20,8 +20,8 @@ type proposal struct {
 	Content string `json:"content"`
 }
 
-// ballot is the payload of an accepted vote, before it is sealed. Label is the
-// revision shown of the agent with Number, whichever one the model named.
+// ballot is the payload of an accepted vote, before it is sealed. Label is the newest
+// revision shown of the agent with Number; the model may have named an older one.
 type ballot struct {
 	Number int    `json:"number"`
 	Label  string `json:"label"`
@@ -153,7 +153,7 @@ func parseRestart(arguments string) (action, *rejection) {
 
 func blank(s *string) bool { return s == nil || strings.TrimSpace(*s) == "" }
 
-// marshal encodes structs that always have a JSON form.
+// marshal encodes a struct that always has a JSON form.
 func marshal(v any) json.RawMessage {
 	raw, _ := json.Marshal(v)
 	return raw

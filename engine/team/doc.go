@@ -39,15 +39,15 @@
 //	a vote for an answer that was not shown       invalid_vote_id
 //	several calls that do not agree               several_actions
 //	a workflow tool, once                         accepted
-//	time is over: every other call                denied, and the step goes on
-//	calls of the checklist                        answered, and the step goes on
-//	ordinary tools only                           run, and the step goes on
+//	time is over: every other call                denied, and the step continues
+//	calls of the checklist                        answered, and the step continues
+//	ordinary tools only                           run, and the step continues
 //
 // Unknown tools are those not offered at the opening, except names that begin with
 // mcp__: MCP servers may add tools later.
 //
-// Several calls that ask for the same (the same content; the same agent or status,
-// whatever the reasons) count as one, the first. Ordinary tools and those of the
+// Several calls that ask for the same (the same content, or the same agent or status with
+// any reasons) count as one, the first. Ordinary tools and those of the
 // checklist beside an accepted call are run, or denied, too. Arguments beyond the
 // schema's are ignored.
 //
@@ -71,9 +71,9 @@
 // is news at the next safe point or for the agent's next step. Human messages always
 // reach it. Several updates at once are one message.
 //
-// Before an accepted action of any kind counts, the step asks once more. News turns
-// the action down, once per step, to be submitted again or revised, so that no decision
-// ignores news that was available. A step out of time or allowance is not asked again.
+// Before an accepted action of any kind counts, the step asks once more. News withdraws
+// the action, once per step, to be submitted again or revised, so that no decision
+// ignores available news. A step out of time or allowance does not ask.
 //
 // # Time and allowance
 //
@@ -86,9 +86,9 @@
 // # Restored steps
 //
 // The rules are a fold over the journal: Learn takes in every entry, and the notes of
-// updates and results carry the rules' own facts. A restored step goes on as it would
-// have gone on, on any machine, and its commit names exactly the answers and messages
-// that were shown.
+// updates and results carry the rules' own facts. A restored step continues in the same
+// way on any machine, and its commit names exactly the answers and messages that were
+// shown.
 //
 // # Agents' texts and people's words
 //

@@ -29,8 +29,7 @@ const (
 // rejection is a stable code, and a sentence for the model.
 type rejection struct{ code, why string }
 
-// withdrawn is the result of every rules-answered call of a reply whose action was
-// turned down by news.
+// withdrawn replaces the rules' results of a reply whose action news withdrew.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
 // Judge rules on a reply by the table in the package comment.

@@ -18,7 +18,7 @@ import (
 // memory is the fold of a step's journal: with the task, all that judging depends
 // on. Only newMemory and Learn change it.
 type memory struct {
-	frame    string       // the delimiter that the agent was told
+	frame    string       // the delimiter in the agent's prompt
 	answers  []answer     // the newest shown of each agent
 	texts    []answer     // all that were ever shown
 	messages map[int]bool // shown, by number
@@ -108,8 +108,8 @@ func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
 	return nil
 }
 
-// resume starts a later launch of the step: with its own allowance, and with new
-// time only if the step had failed for lack of it.
+// resume starts a later launch of the step with its own allowance. It gets new time only
+// if the step failed for lack of time.
 func (m *memory) resume() {
 	m.usage, m.warned = llm.Usage{}, false
 	if m.denied >= maxDenials {

@@ -26,7 +26,7 @@ type prompt struct {
 	Said                 []message
 	Outcome              coordination.Brief
 	Owned                []owned
-	Own                  string // the agent's own name, such as agent1, if its part tells; else empty
+	Own                  string // the agent's own name, such as agent1, if its part reveals it; else empty
 	Scoring              string // the section about the checklist
 	CanAnswer            bool
 	CanVote              bool
@@ -48,8 +48,8 @@ type owned struct {
 	Summary string
 }
 
-// Opening returns the first system and user message. It fails for a task that cannot
-// be worked on or would break anonymity.
+// Opening returns the first system and user message. It fails for a task that is invalid
+// or would break anonymity.
 func (r *rules) Opening() ([]llm.Message, error) {
 	if err := r.task.check(); err != nil {
 		return nil, fmt.Errorf("opening a step: %w", err)
@@ -140,7 +140,7 @@ func (p *prompt) frame(answers []answer) {
 // remark is an agent's remark, ready to be put between delimiter lines.
 func (t task) remark(s string) string { return bounded(text.Within(s, t.Frame)) }
 
-// owned lists the parts, for a presenter with how their owners stopped.
+// owned lists the parts, for a presenter with the status and summary of their owners' stops.
 func (t task) owned() []owned {
 	list := make([]owned, 0, len(t.Parts))
 	own := t.owner()

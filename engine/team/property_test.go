@@ -23,7 +23,7 @@ var shownForm = regexp.MustCompile(`(?m)^=== ` + testFrame + ` begin (agent([0-9
 // Whatever happens around a step and whatever its agent does: no answer is shown twice,
 // none replaces a newer one, no more than Most are shown by updates, and the step has
 // witnessed exactly the contents of its conversation. A step restored at any point of
-// its journal goes on as the first one did.
+// its journal continues as the first one did.
 func TestRules_properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

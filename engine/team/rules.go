@@ -32,7 +32,7 @@ func newRules(t task) *rules {
 // Updates returns the news at a safe point: peers' answers as far as the launch and
 // the time left allow, human messages, and, once each, the warnings that time and
 // budget are nearly used. It ends the step with a loop.EndedError to restart or
-// because the allowance is spent, and with a loop.TimeOverError after MaxDenials.
+// because the allowance is spent, and with a loop.TimeOverError after maxDenials.
 func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	if err := cmp.Or(r.denied(), r.spent()); err != nil {
 		return loop.Update{}, err
@@ -56,8 +56,8 @@ func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
 	return r.write(u)
 }
 
-// Confirm reads the news once more before an action counts, once per step: anything
-// admitted withdraws the action. A step out of time or budget is not asked again.
+// Confirm reads the news before an action counts, and withdraws the action, once per
+// step, if any of it is admitted. A step out of time or budget reads none.
 func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error) {
 	if r.memory.confirmed || r.timeOver() || r.spent() != nil {
 		return loop.Update{}, nil
@@ -78,8 +78,8 @@ func (r *rules) Confirm(ctx context.Context, a loop.Action) (loop.Update, error)
 }
 
 // witnessed returns the material that the agent was shown: the newest answer step of
-// each agent by number, and the number of the last message. The final answer that an
-// evaluating step judges counts; the answer of an earlier attempt does not.
+// each agent by number, and the number of the last message. It includes the final answer
+// that an evaluating step judges, and excludes the answer of an earlier attempt.
 func (r *rules) witnessed() (seen map[int]int, heard int) {
 	seen = make(map[int]int)
 	if r.task.Final != nil && r.task.Purpose == coordination.Evaluate {

@@ -46,7 +46,7 @@ type Step struct {
 }
 
 // Spec reads the material that the launch shows and builds the step. The launch alone
-// fixes that material, whatever else the store holds. The error is a
+// determines that material. The error is a
 // *step.UnwrittenError while a message of the launch is not stored.
 func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	o := &opening{Step: m, store: store, numbers: slices.Sorted(slices.Values(m.Agents))}
@@ -91,8 +91,8 @@ func (m Step) subtask(id string) string {
 
 func (m Step) dir(number int) string { return m.Layout.Step(m.Launch.Agent, number, "") }
 
-// opening is a step with its material loaded. It is the only place where anonymous
-// numbers and agent IDs meet.
+// opening is a step with its material loaded. Only it converts between anonymous numbers
+// and agent IDs.
 type opening struct {
 	Step
 	store   artifact.Store
@@ -171,7 +171,7 @@ func (o *opening) load(ctx context.Context) error {
 	return err
 }
 
-// plan is the task as far as the launch and the configuration determine it.
+// plan builds the task as far as the launch and the configuration determine it.
 func (o *opening) plan() task {
 	l, c := o.Launch, o.Team.Orchestrator
 	t := task{
@@ -245,7 +245,7 @@ func frame(token string) string {
 }
 
 // loadPrevious reads the final answer of the team's previous attempt and its
-// evaluation. Its files are mounted unless its author has a newer answer.
+// evaluation, and mounts the answer's files unless its author has a newer answer.
 func (o *opening) loadPrevious(ctx context.Context) error {
 	p := o.Launch.Previous
 	if p == nil {
@@ -263,11 +263,11 @@ func (o *opening) loadPrevious(ctx context.Context) error {
 	key := o.Layout.Step(p.Agent, p.Step, "action.json")
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, o.store, key)
 	if err != nil {
-		return fmt.Errorf("reading why the team begins again: %w", err)
+		return fmt.Errorf("reading the evaluation that restarts the team: %w", err)
 	}
 	var evaluation restart
 	if err := json.Unmarshal(commit.Payload, &evaluation); err != nil {
-		return fmt.Errorf("reading why the team begins again in %s: %w", key, err)
+		return fmt.Errorf("reading the evaluation that restarts the team in %s: %w", key, err)
 	}
 	o.task.Previous = &previous{restart: evaluation, Answer: a}
 	return nil

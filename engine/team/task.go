@@ -25,7 +25,7 @@ type task struct {
 	Purpose       coordination.Purpose
 	SystemMessage string            // the agent's own, from the configuration; may be empty
 	Sensitivity   string            // of voting; empty means lenient
-	Novelty       string            // required difference of a new answer from those shown; empty means lenient: none
+	Novelty       string            // required difference of a new answer from those shown; empty means lenient, any difference
 	Criteria      config.Criteria   // may be empty
 	Checklist     *checklist.Policy // nil where voting is not gated by one
 	Revote        bool              // all votes were fresh and split
@@ -109,7 +109,7 @@ type previous struct {
 // inbox is the source of answers and messages that arrive while the step runs. Its
 // errors end the attempt.
 type inbox interface {
-	// news lists everything available, including material the step has already.
+	// news lists everything available, including material that the step already has.
 	news(ctx context.Context) (news, error)
 
 	// fetch returns one answer for each arrival, in order, and mounts its files.
@@ -219,7 +219,7 @@ func checkLabel(number int, label string) error {
 
 var frameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// check reports why the task cannot be worked on or would break anonymity.
+// check reports the reason why the task is invalid or would break anonymity.
 func (t task) check() error {
 	actions := t.actions()
 	for _, offered := range t.Offered {

@@ -20,8 +20,8 @@ type admission struct {
 }
 
 // admit decides which news reaches the step. The rest is news again at the next safe
-// point, or part of the agent's next launch. A step that cannot answer restarts: it
-// could only endorse a new answer that it has hardly looked at.
+// point, or part of the agent's next launch. A step that cannot answer restarts, since it
+// could only endorse a new answer after a glance.
 func (r *rules) admit(n news) admission {
 	a := admission{Messages: r.unreadMessages(n)}
 	arrived := r.unseenArrivals(n)
@@ -127,18 +127,18 @@ func (r *rules) news(ctx context.Context) (news, error) {
 	}
 	n, err := r.task.Inbox.news(ctx)
 	if err != nil {
-		return news{}, fmt.Errorf("looking for news: %w", err)
+		return news{}, fmt.Errorf("reading the news: %w", err)
 	}
 	for _, a := range n.Arrivals {
 		if err := checkLabel(a.Number, a.Label); err != nil {
-			return news{}, fmt.Errorf("looking for news: %w", err)
+			return news{}, fmt.Errorf("reading the news: %w", err)
 		}
 	}
 	return n, nil
 }
 
-// gather reads the admitted texts. All updates of a step may show as much as its
-// opening; a late answer gets a little room in any case.
+// gather reads the admitted texts. All updates of a step together may show as much as its
+// opening; each answer gets at least leastShown.
 func (r *rules) gather(ctx context.Context, a admission) (update, error) {
 	var u update
 	answers, err := r.fetch(ctx, a.Answers)
@@ -179,8 +179,8 @@ func (r *rules) readMessages(ctx context.Context, numbers []int) ([]message, err
 	return messages, nil
 }
 
-// write fills the message of an update, if it has any content. It speaks of the
-// actions that will be open once the update is learned.
+// write fills the message of an update, if it has any content. The message names the
+// actions that are open once the update is learned.
 func (r *rules) write(u update) (loop.Update, error) {
 	if len(u.Answers) == 0 && len(u.Said) == 0 && !u.note.WrapUp && !u.note.Spending {
 		return loop.Update{}, nil

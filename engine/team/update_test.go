@@ -241,8 +241,8 @@ func TestUpdates_inboxFails(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for want, change := range map[string]func(*broken, *world){
-		"looking for news: boom": func(b *broken, _ *world) { b.newsErr = boom },
-		`looking for news: answer of number 2 has label "agent_b"`: func(_ *broken, w *world) {
+		"reading the news: boom": func(b *broken, _ *world) { b.newsErr = boom },
+		`reading the news: answer of number 2 has label "agent_b"`: func(_ *broken, w *world) {
 			w.available.Arrivals = []arrival{{Number: 2, Label: "agent_b"}}
 		},
 		"fetching 1 new answers: boom": func(b *broken, w *world) {

@@ -64,8 +64,8 @@ func Sanitize(s string) string {
 	}, s)
 }
 
-// Terminal returns s without anything that a terminal obeys: escape sequences,
-// control characters except newline and tab, and marks that reorder text.
+// Terminal returns s without escape sequences, control characters except newline and
+// tab, and marks that reorder text.
 func Terminal(s string) string {
 	s = Sanitize(ansi.Strip(strings.ToValidUTF8(s, replacement)))
 	return strings.Map(func(r rune) rune {
@@ -98,9 +98,9 @@ func Markdown(s string) string {
 	return b.String()
 }
 
-// Within returns s fit to stand between lines of a delimiter: sanitized, trimmed
-// and with every delimiter in it replaced. The replacement has no character of a
-// delimiter, so it cannot complete another one. An empty delimiter is not replaced.
+// Within prepares s to stand between lines of a delimiter: it sanitizes and trims s and
+// replaces every delimiter in it. The replacement has no character of a delimiter, so it
+// cannot complete another one. With an empty delimiter nothing is replaced.
 func Within(s, delimiter string) string {
 	s = Sanitize(s)
 	if delimiter != "" {

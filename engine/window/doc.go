@@ -1,7 +1,7 @@
 // Package window keeps a conversation within the context window of its model.
 //
 // It estimates the size of a conversation (size.go), plans the next step to shorten it
-// (plan.go) and takes it: Elide removes the bulk of old tool results, Compact replaces old
+// (plan.go) and applies it: Elide removes the bulk of old tool results, Compact replaces old
 // turns by a summary (elide.go) that SummaryRequest asks a model for (summary.go). A
 // placeholder marks everything left out.
 //

@@ -19,18 +19,18 @@ type Plan struct {
 	Before int // compact the turns before this message; 0 for none
 }
 
-// recentTurns is the number of turns that are not old, as long as they take at most 30 %
-// of the room. The last one is never old.
+// recentTurns is the number of turns that are recent as long as they take at most 30 % of
+// the room. The last one is always recent.
 const recentTurns = 6
 
-// minReplaced is the weight of turns that still fit from which replacing them is worth a
-// model call.
+// minReplaced is the least weight of turns worth a model call to replace them while they
+// still fit.
 const minReplaced = 2000
 
-// Next plans how a request with tools comes to fit into a window of so many tokens, with
-// room for the reply. It is asked again after every step. The plan is empty until 70 % of
-// the room beside the fixed messages is taken; then it frees about half, so that the
-// server's cache is not invalidated by every call. For an unknown window, 0, it is empty.
+// Next plans the next step to fit a request with tools, and its reply, into a window of so
+// many tokens; 0 stands for an unknown window, which needs no plan. The plan is empty until
+// 70 % of the room beside the fixed messages is taken; then it frees about half, so that
+// few calls invalidate the server's cache.
 func Next(h History, tokens int, tools []llm.Tool) Plan {
 	if tokens <= 0 {
 		return Plan{}
@@ -127,7 +127,7 @@ func shortenLast(h History, b budget) Plan {
 	return Plan{Elide: h.shorten(last, excess)}
 }
 
-// elideOld elides the bulk of old turns, where that is enough.
+// elideOld elides the bulk of old turns if that is enough.
 func elideOld(h History, b budget) Plan {
 	elided, freed := h.elidable(h.old(b), b.now-b.low)
 	if b.now-freed > b.middle {
@@ -150,7 +150,7 @@ func compactOld(h History, b budget) Plan {
 	return Plan{Before: before}
 }
 
-// elideAnyOld elides the bulk of old turns, although that is not enough.
+// elideAnyOld elides the bulk of old turns even if that is not enough.
 func elideAnyOld(h History, b budget) Plan {
 	elided, freed := h.elidable(h.old(b), b.now)
 	if !b.worth(freed) {

@@ -65,11 +65,11 @@
 // # Recheck
 //
 // An answer shown by an update replaces its agent's older one and is pending. While one
-// is pending after an accepted checklist, one more may be submitted beyond CallsPerRound. It must score the pending
-// answers only (in decomposition: the own work again); the scores given before
-// to answers still shown remain, so that a weak newcomer does not overturn a
-// strong answer. Accepting it clears the pending answers, and so does a first
-// checklist that scores the pending answers.
+// is pending after an accepted checklist, one more may be submitted beyond
+// CallsPerRound. It must score only the pending answers (in decomposition: the own work
+// again); earlier scores of answers still shown remain, so that a weak newcomer does not
+// overturn a strong answer. Accepting it clears the pending answers, and so does a first
+// checklist that scores them.
 //
 // # propose_improvements, in this order
 //
@@ -81,7 +81,7 @@
 //	a failed criterion is missing or empty       improvements_incomplete
 //	preserve is no object or empty               preserve_required
 //	preserve names no criterion                  preserve_unknown
-//	preserve has a blank entry                       preserve_empty
+//	preserve has a blank entry                   preserve_empty
 //	nothing structural or transformative         impact_too_small
 //	otherwise                                    valid
 //

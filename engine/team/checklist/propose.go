@@ -49,7 +49,7 @@ type task struct {
 	Preserve      []kept   `json:"preserve,omitempty"`
 }
 
-// kept is something good that must stay.
+// kept is a good part that must stay.
 type kept struct {
 	CriterionID string `json:"criterion_id"`
 	What        string `json:"what"`

@@ -284,7 +284,7 @@ func TestSubmit_plateauWithinStep(t *testing.T) {
 }
 
 // Calls of one reply are answered in order without changing the state; a restored step
-// that learns their results goes on as the first one did.
+// that learns their results continues as the first one did.
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	calls := []llm.ToolCall{
