@@ -1,6 +1,7 @@
 package checklist
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,12 +26,12 @@ type Policy struct {
 	// else vote.
 	Terminal coordination.Action
 
-	// Answers counts the agent's accepted answers towards its AnswerLimit; 5 when that is
-	// not positive.
+	// Answers counts the agent's accepted answers towards its AnswerLimit; 0 stands for a
+	// limit of 5.
 	Answers, AnswerLimit int
 
-	// CallsPerRound is the number of checklists accepted in the step, rechecks aside; 1
-	// when it is not positive.
+	// CallsPerRound is the number of checklists accepted in the step, rechecks aside; 0
+	// stands for 1.
 	CallsPerRound int
 
 	// FirstAnswer allows a checklist to an agent without an answer.
@@ -57,18 +58,13 @@ func (p Policy) Open() bool { return p.Own != "" || p.FirstAnswer }
 
 // normal returns p with defaults, sharing no memory that is changed later.
 func (p Policy) normal() Policy {
-	if p.Terminal != coordination.Vote && p.Terminal != coordination.Stop {
-		p.Terminal = coordination.Vote
-		if p.Decomposition {
-			p.Terminal = coordination.Stop
-		}
+	ending := coordination.Vote
+	if p.Decomposition {
+		ending = coordination.Stop
 	}
-	if p.AnswerLimit <= 0 {
-		p.AnswerLimit = defaultAnswerLimit
-	}
-	if p.CallsPerRound <= 0 {
-		p.CallsPerRound = defaultCalls
-	}
+	p.Terminal = cmp.Or(p.Terminal, ending)
+	p.AnswerLimit = cmp.Or(p.AnswerLimit, defaultAnswerLimit)
+	p.CallsPerRound = cmp.Or(p.CallsPerRound, defaultCalls)
 	if len(p.Criteria) == 0 {
 		p.Criteria = p.defaults()
 	}

@@ -168,14 +168,10 @@ type improvement struct {
 func improvementsOf(raw json.RawMessage) []improvement {
 	var all []improvement
 	for _, item := range list(raw) {
-		one := improvement{plan: word(item), impact: incremental}
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(item, &fields) == nil && fields != nil {
-			one.plan = word(fields["plan"])
-			one.sources = words(fields["sources"])
-			if impact := word(fields["impact"]); impact == structural || impact == transformative {
-				one.impact = impact
-			}
+		fields := entry(item, "plan")
+		one := improvement{plan: word(fields["plan"]), sources: words(fields["sources"]), impact: incremental}
+		if impact := word(fields["impact"]); impact == structural || impact == transformative {
+			one.impact = impact
 		}
 		if one.plan != "" {
 			all = append(all, one)
@@ -216,12 +212,8 @@ func (s *State) bold(improvements map[string]json.RawMessage) int {
 func keptOf(raw json.RawMessage) ([]kept, bool) {
 	var all []kept
 	for _, item := range list(raw) {
-		k := kept{What: word(item)}
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(item, &fields) == nil && fields != nil {
-			k = kept{What: word(fields["what"]), Source: word(fields["source"])}
-		}
-		all = append(all, k)
+		fields := entry(item, "what")
+		all = append(all, kept{What: word(fields["what"]), Source: word(fields["source"])})
 	}
 	blank := slices.ContainsFunc(all, func(k kept) bool { return k.What == "" })
 	return all, len(all) > 0 && !blank

@@ -242,6 +242,16 @@ func named(fields map[string]json.RawMessage, index int) []json.RawMessage {
 	return values
 }
 
+// entry reads an item that models send as an object or, in short, as the text of its
+// first field.
+func entry(item json.RawMessage, first string) map[string]json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(item, &fields) != nil || fields == nil {
+		return map[string]json.RawMessage{first: item}
+	}
+	return fields
+}
+
 // word reads a string and trims it; other values are empty.
 func word(raw json.RawMessage) string {
 	var s string
