@@ -93,18 +93,9 @@ type TeamDecision struct {
 
 // SegmentResult is the outcome of a segment in references and short text.
 type SegmentResult struct {
-	Token      string          `json:"token"`
-	Number     int             `json:"number"`
-	Status     pipeline.Status `json:"status"`
-	Action     pipeline.Action `json:"action,omitempty"`
-	To         string          `json:"to,omitempty"`
-	Messages   string          `json:"messages,omitempty"`
-	Iterations int             `json:"iterations,omitempty"`
-	Text       string          `json:"text,omitempty"` // truncated
-	Said       bool            `json:"said,omitempty"` // the text is part of the run's history
-	Workspace  string          `json:"workspace,omitempty"`
-	Heard      int             `json:"heard,omitempty"` // messages that were shown
-	Usage      llm.Usage       `json:"usage"`
+	Token string `json:"token"`
+	pipeline.Ended
+	Heard int `json:"heard,omitempty"` // messages that were shown
 }
 
 // TeamQuestion is the input of the session of a session step.

@@ -101,9 +101,9 @@ func result(run *attempt.Attempt) (SegmentResult, error) {
 	if err != nil {
 		return SegmentResult{}, activities.Invalid(err)
 	}
-	return SegmentResult{
-		Token: run.Token, Number: run.Result.Step, Status: o.Status, Action: o.Action, To: o.To, Messages: o.Messages, Iterations: o.Iterations,
+	return SegmentResult{Token: run.Token, Heard: o.Heard, Ended: pipeline.Ended{
+		Number: run.Result.Step, Status: o.Status, Action: o.Action, To: o.To, Messages: o.Messages, Iterations: o.Iterations,
 		Text: text.Truncate(o.Text, team.MaxReason), Said: o.Text != "" && o.Action != pipeline.Call,
-		Workspace: run.Result.Commit.Manifest, Heard: o.Heard, Usage: run.Result.Usage,
-	}, nil
+		Workspace: run.Result.Commit.Manifest, Usage: run.Result.Usage,
+	}}, nil
 }

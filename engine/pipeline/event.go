@@ -8,23 +8,23 @@ import "conclave/engine/llm"
 type Event interface{ event() }
 
 // Ended reports the end of a segment. Events of a launch other than the running one
-// are stale and change nothing.
+// are stale and change nothing. Its JSON is that of the activity's result.
 type Ended struct {
-	Launch string
-	Number int    // of the segment's directory
-	Status Status // Completed, MaxIterations or CallPending
-	Action Action
-	To     string // destination of a jump or call
+	Launch string `json:"-"`
+	Number int    `json:"number"` // of the segment's directory
+	Status Status `json:"status"` // Completed, MaxIterations or CallPending
+	Action Action `json:"action,omitempty"`
+	To     string `json:"to,omitempty"` // destination of a jump or call
 
 	// Messages is the SHA-256, in hex, of the blob with the conversation of a
 	// caller; Iterations counts the step's model calls in all segments.
-	Messages   string
-	Iterations int
+	Messages   string `json:"messages,omitempty"`
+	Iterations int    `json:"iterations,omitempty"`
 
-	Text      string // the beginning of the step's text, for people
-	Said      bool   // there is a text
-	Workspace string // hash of the manifest of its files; empty without files
-	Usage     llm.Usage
+	Text      string    `json:"text,omitempty"`      // the beginning of the step's text, for people
+	Said      bool      `json:"said,omitempty"`      // the text is part of the run's history
+	Workspace string    `json:"workspace,omitempty"` // hash of the manifest of its files; empty without files
+	Usage     llm.Usage `json:"usage"`
 }
 
 // Action is a step's own choice of the next step.

@@ -21,7 +21,8 @@ func (s *State) Step(event Event) {
 		}
 	case Suspended:
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
-			s.suspended(r.Launch, e)
+			s.note(r.Launch.Step, r.Launch.Step+" was suspended")
+			s.again(r.Launch, e.Token)
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.request(e)
@@ -155,11 +156,6 @@ func (s *State) broke(l Launch, e Broke) {
 		return
 	}
 	s.end(Failed, e.Cause.Type+": "+e.Cause.Message, nil)
-}
-
-func (s *State) suspended(l Launch, e Suspended) {
-	s.note(l.Step, l.Step+" was suspended")
-	s.again(l, e.Token)
 }
 
 // again makes the same segment pending.

@@ -182,10 +182,8 @@ func (s *segment) ended(f workflow.Future) {
 		s.failed(*failure)
 		return
 	}
-	s.over(pipeline.Ended{
-		Launch: s.launch.ID, Number: r.Number, Status: r.Status, Action: r.Action, To: r.To, Messages: r.Messages, Iterations: r.Iterations,
-		Text: r.Text, Said: r.Said, Workspace: r.Workspace, Usage: r.Usage,
-	})
+	r.Launch = s.launch.ID
+	s.over(r.Ended)
 }
 
 // over steps the core with the end of the segment.

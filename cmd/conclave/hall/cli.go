@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -141,9 +142,13 @@ func EscapeControls(data []byte) []byte {
 	return []byte(b.String())
 }
 
-// TrimLines removes the spaces at the ends of lines that a tabwriter leaves there.
-func TrimLines(text string) string {
-	lines := strings.Split(text, "\n")
+// Table aligns the cells of lines, which tabs separate. Its lines end without spaces.
+func Table(text string) string {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = io.WriteString(table, text) // a builder does not fail
+	_ = table.Flush()
+	lines := strings.Split(b.String(), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}

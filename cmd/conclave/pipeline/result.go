@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"conclave/cmd/conclave/hall"
@@ -199,7 +198,6 @@ func traceTable(trace []pipeline.Segment) []string {
 		return nil
 	}
 	var out strings.Builder
-	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, g := range trace {
 		then := text.Truncate(progress.Line(g.Text), 60)
 		switch {
@@ -212,9 +210,8 @@ func traceTable(trace []pipeline.Segment) []string {
 		if g.Number == 0 { // it came to an end without a directory
 			number = "–"
 		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s tokens\t%s\n", number, progress.Line(g.Step),
+		fmt.Fprintf(&out, "  %s\t%s\t%s\t%s tokens\t%s\n", number, progress.Line(g.Step),
 			strings.ReplaceAll(string(g.Status), "_", " "), progress.Count(g.Usage.InputTokens+g.Usage.OutputTokens), then)
 	}
-	_ = table.Flush() // a builder takes everything
-	return strings.Split(hall.TrimLines(strings.TrimRight(out.String(), "\n")), "\n")
+	return strings.Split(strings.TrimRight(hall.Table(out.String()), "\n"), "\n")
 }

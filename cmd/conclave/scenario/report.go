@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
@@ -78,20 +77,18 @@ func exitCode(ctx context.Context, all []*run) int {
 // printTable prints a table of all runs, and the places of their results.
 func printTable(c *hall.CLI, o *order) error {
 	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SCENARIO\tRUN\tSTATUS\tSTEPS\tTIME\tWHY")
+	fmt.Fprintln(&b, "SCENARIO\tRUN\tSTATUS\tSTEPS\tTIME\tWHY")
 	for _, r := range o.runs {
 		steps := fmt.Sprintf("%d/%d", r.result.Passed(), max(len(r.input.Plan.Steps), len(r.result.Steps)))
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.slug, number(r.result.RunNumber), r.status(), steps,
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%s\t%s\n", r.slug, number(r.result.RunNumber), r.status(), steps,
 			duration(r.result.DurationMS), text.Truncate(progress.Line(r.reason()), maxReason))
 	}
-	_ = table.Flush() // a builder does not fail
 	for _, r := range o.runs {
 		if r.id != "" {
 			fmt.Fprintln(&b, "results and evidence: "+o.project.Path(r.slug, "runs", r.id))
 		}
 	}
-	return c.Print(hall.TrimLines(b.String()))
+	return c.Print(hall.Table(b.String()))
 }
 
 // number is the number of a run among those of its scenario; 0 is unknown.

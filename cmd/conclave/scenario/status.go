@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -223,8 +222,7 @@ func summaries(c *hall.CLI, p *project.Project) ([]summary, error) {
 
 func printSummaries(c *hall.CLI, all []summary) error {
 	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SCENARIO\tLAST\tWHEN\tRUNS\tPASSED\tSTEPS\tTITLE\tTAGS")
+	fmt.Fprintln(&b, "SCENARIO\tLAST\tWHEN\tRUNS\tPASSED\tSTEPS\tTITLE\tTAGS")
 	for _, s := range all {
 		last, when := "never run", ""
 		if s.LastResult != nil {
@@ -233,11 +231,10 @@ func printSummaries(c *hall.CLI, all []summary) error {
 		if s.Running > 0 {
 			last = string(scenario.Running)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d %%\t%d\t%s\t%s\n", s.Slug, last, when, s.TotalRuns, s.PassRate, s.StepCount,
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%d\t%d %%\t%d\t%s\t%s\n", s.Slug, last, when, s.TotalRuns, s.PassRate, s.StepCount,
 			text.Truncate(progress.Line(s.Title), hall.MaxEcho), progress.Line(strings.Join(s.Tags, " ")))
 	}
-	_ = table.Flush() // a builder does not fail
-	return c.Print(hall.TrimLines(b.String()))
+	return c.Print(hall.Table(b.String()))
 }
 
 func printProject(c *hall.CLI, p *project.Project) error {
@@ -282,8 +279,7 @@ func printScenario(c *hall.CLI, p *project.Project, slug string) error {
 	n := s.Statistics
 	fmt.Fprintf(&b, "%s: %d passed, %d failed, %d cancelled; %s on average\n", progress.Plural(n.TotalRuns, "run"), n.PassCount, n.FailCount, n.CancelledCount, duration(n.AvgDurationMS))
 	if len(s.RecentRuns) > 0 {
-		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "RUN\tRUN ID\tSTATUS\tWHEN\tSTEPS\tTIME\tWHY")
+		fmt.Fprintln(&b, "RUN\tRUN ID\tSTATUS\tWHEN\tSTEPS\tTIME\tWHY")
 		for _, r := range s.RecentRuns {
 			why := ""
 			if r.FailedStep != nil {
@@ -292,10 +288,9 @@ func printScenario(c *hall.CLI, p *project.Project, slug string) error {
 			if r.Error != nil {
 				why += ": " + *r.Error
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", number(r.RunNumber), r.RunID, r.Status, progress.Line(r.StartedAt),
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", number(r.RunNumber), r.RunID, r.Status, progress.Line(r.StartedAt),
 				r.passed, r.steps, duration(r.DurationMS), text.Truncate(progress.Line(why), maxReason))
 		}
-		_ = table.Flush() // a builder does not fail
 	}
-	return c.Print(hall.TrimLines(b.String()))
+	return c.Print(hall.Table(b.String()))
 }

@@ -13,6 +13,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
+	"conclave/engine/step"
 )
 
 // ports is a scripted model, one ordinary tool and a journal.
@@ -192,10 +193,10 @@ func TestIterations_overAllSegments(t *testing.T) {
 
 func TestUpdates_atASafePoint(t *testing.T) {
 	t.Parallel()
-	all := []message{{Number: 1, Text: "hello"}, {Number: 2, Text: "use\x1b[31m tabs"}, {Number: 3, Text: "wait"}}
+	all := []step.Message{{Number: 1, Text: "hello"}, {Number: 2, Text: "use\x1b[31m tabs"}, {Number: 3, Text: "wait"}}
 	there := 0
 	told := writing
-	told.News = func(_ context.Context, after int) ([]message, error) {
+	told.News = func(_ context.Context, after int) ([]step.Message, error) {
 		there = min(there+1, 3)
 		return all[after:max(after, there)], nil
 	}
@@ -220,8 +221,8 @@ func TestUpdates_atASafePoint(t *testing.T) {
 func TestUpdates_afterASuspension(t *testing.T) {
 	t.Parallel()
 	told := writing
-	told.News = func(_ context.Context, after int) ([]message, error) {
-		return []message{{Number: 1, Text: "a toad"}}[min(after, 1):], nil
+	told.News = func(_ context.Context, after int) ([]step.Message, error) {
+		return []step.Message{{Number: 1, Text: "a toad"}}[min(after, 1):], nil
 	}
 	d, rules := &ports{replies: []llm.Message{says("done")}}, newRules(told)
 	conv := &loop.Conversation{}

@@ -63,12 +63,9 @@ func (s Step) Question(ctx context.Context, store artifact.Store) (string, error
 	if err := o.load(ctx); err != nil {
 		return "", err
 	}
-	messages, err := readMessages(ctx, store, s.Layout, 0, s.Launch.Messages)
-	if err != nil {
-		return "", err
-	}
-	o.task.Messages = messages
-	return o.task.question(), nil
+	var err error
+	o.task.Messages, err = readMessages(ctx, store, s.Layout, 0, s.Launch.Messages)
+	return o.task.question(), err
 }
 
 func (s Step) dir(number int) string { return s.Layout.Segment(number, s.Launch.Step, "") }
@@ -176,7 +173,7 @@ func (o *opened) open(ordinary []llm.Tool, _ func(context.Context, step.Peer) er
 
 // news reads the human messages after a number, including later ones than the
 // launch's.
-func (o *opened) news(ctx context.Context, after int) ([]message, error) {
+func (o *opened) news(ctx context.Context, after int) ([]step.Message, error) {
 	last := o.Launch.Messages
 	if o.Messages != nil {
 		announced, err := o.Messages(ctx)
@@ -190,17 +187,12 @@ func (o *opened) news(ctx context.Context, after int) ([]message, error) {
 
 // readMessages reads the human messages after the number after, up to last. The
 // error is a *step.UnwrittenError while one is not stored.
-func readMessages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]message, error) {
+func readMessages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]step.Message, error) {
 	var numbers []int
 	for n := after + 1; n <= last; n++ {
 		numbers = append(numbers, n)
 	}
-	stored, err := step.ReadMessages(ctx, store, layout, numbers)
-	var messages []message
-	for _, m := range stored {
-		messages = append(messages, message{Number: m.Number, Text: m.Text})
-	}
-	return messages, err
+	return step.ReadMessages(ctx, store, layout, numbers)
 }
 
 // witnessed returns the number of the last human message that the step read.

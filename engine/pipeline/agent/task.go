@@ -8,6 +8,7 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
+	"conclave/engine/step"
 	"conclave/engine/text"
 )
 
@@ -40,11 +41,11 @@ type task struct {
 	Return *returned
 
 	// Messages are the human messages for a team.
-	Messages []message
+	Messages []step.Message
 
 	// News returns the human messages after a number; nil if none reach the segment.
 	// The first safe point asks as well: a resumed segment has an older opening.
-	News func(ctx context.Context, after int) ([]message, error)
+	News func(ctx context.Context, after int) ([]step.Message, error)
 
 	Frame string // the line that delimits texts of others
 }
@@ -62,12 +63,6 @@ type returned struct {
 	Heard    int // number of the last human message in Messages
 	Status   pipeline.Status
 	Text     string
-}
-
-// message is a human message.
-type message struct {
-	Number int
-	Text   string
 }
 
 // opening returns the first messages of the conversation: prompt and request, or,
@@ -117,7 +112,7 @@ func (t task) history() string {
 }
 
 // tell quotes human messages.
-func tell(messages []message) llm.Message {
+func tell(messages []step.Message) llm.Message {
 	var b strings.Builder
 	b.WriteString("A person who watches this run says:")
 	for _, m := range messages {

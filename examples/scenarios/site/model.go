@@ -13,8 +13,8 @@ import (
 type request struct {
 	Model    string `json:"model"`
 	Messages []struct {
-		Role    string `json:"role"`
-		Content any    `json:"content"`
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
 	} `json:"messages"`
 }
 
@@ -34,7 +34,8 @@ type conversation struct {
 func (r request) conversation() conversation {
 	var c conversation
 	for _, m := range r.Messages {
-		text := textOf(m.Content)
+		text := ""
+		_ = json.Unmarshal(m.Content, &text) // only messages with images come in parts
 		switch m.Role {
 		case "user":
 			if c.task == "" {
@@ -47,24 +48,6 @@ func (r request) conversation() conversation {
 		}
 	}
 	return c
-}
-
-// textOf returns the text of a message, which may come in parts.
-func textOf(content any) string {
-	switch content := content.(type) {
-	case string:
-		return content
-	case []any:
-		var b strings.Builder
-		for _, part := range content {
-			if part, ok := part.(map[string]any); ok {
-				text, _ := part["text"].(string)
-				b.WriteString(text)
-			}
-		}
-		return b.String()
-	}
-	return ""
 }
 
 // found returns the first group of a pattern in the task.
