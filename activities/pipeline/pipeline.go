@@ -42,13 +42,12 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 
 // PrepareInput is the input with which a run was started.
 type PrepareInput struct {
-	Protocol   int             `json:"protocol"`
-	ID         string          `json:"id"`
-	WorkflowID string          `json:"workflow_id"`
-	FirstRunID string          `json:"first_run_id"`
-	Request    string          `json:"request"`
-	Pipeline   string          `json:"pipeline,omitempty"` // a registered name
-	Config     json.RawMessage `json:"config,omitempty"`
+	Protocol int    `json:"protocol"`
+	ID       string `json:"id"`
+	activities.Owner
+	Request  string          `json:"request"`
+	Pipeline string          `json:"pipeline,omitempty"` // a registered name
+	Config   json.RawMessage `json:"config,omitempty"`
 }
 
 // File is pipeline.json, claimed once by the workflow that owns the run.

@@ -118,7 +118,7 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 		return activities.Invalid(err)
 	}
 	_, _, err = activities.Claim(ctx, a.Store, layout.File("pipeline.json"), File{
-		Request: in.Request, ConfigHash: p.Hash(), Owner: activities.Owner{WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID}, CreatedAt: artifact.Timestamp(a.Now()),
+		Request: in.Request, ConfigHash: p.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()),
 	}, func(f File) activities.Owner { return f.Owner }, "run "+in.ID, "choose another ID")
 	if err != nil {
 		return err

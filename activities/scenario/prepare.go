@@ -119,13 +119,9 @@ func claimOf(layout artifact.Layout, number int) string {
 	return layout.File(fmt.Sprintf("claims/%03d.json", number))
 }
 
-func ownerOf(in PrepareInput) activities.Owner {
-	return activities.Owner{WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID}
-}
-
 // claimRun creates a claim, or returns the one that the same workflow has made before.
 func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, number int, in PrepareInput, c claim) (made claim, created bool, err error) {
-	c.Owner, c.ClaimedAt = ownerOf(in), artifact.Timestamp(a.Now())
+	c.Owner, c.ClaimedAt = in.Owner, artifact.Timestamp(a.Now())
 	if number == 1 {
 		c.Seed = rand.Text()
 	}

@@ -30,7 +30,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 		return Prepared{}, err
 	}
 	before := last.Before
-	if last.Owner != ownerOf(in) || before == nil { // otherwise an earlier attempt has claimed the run
+	if last.Owner != in.Owner || before == nil { // otherwise an earlier attempt has claimed the run
 		if before, err = a.resumable(ctx, layout, last, number, in); err != nil {
 			return Prepared{}, err
 		}

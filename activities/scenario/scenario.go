@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
@@ -41,10 +42,9 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 
 // PrepareInput is the input with which a run was started.
 type PrepareInput struct {
-	Protocol   int    `json:"protocol"`
-	RunID      string `json:"run_id"`
-	WorkflowID string `json:"workflow_id"`
-	FirstRunID string `json:"first_run_id"`
+	Protocol int    `json:"protocol"`
+	RunID    string `json:"run_id"`
+	activities.Owner
 
 	Plan    scenario.Plan     `json:"plan"`
 	Files   map[string]string `json:"files,omitempty"` // of the steps, by name

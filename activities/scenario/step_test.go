@@ -74,7 +74,7 @@ func newFloor(t *testing.T) (*floor, StepInput) {
 	f.RegisterSteps(f.TestActivityEnvironment)
 	ref := scenario.StepRef{ID: "01", Title: "Open", File: "01-open.md"}
 	value, err := f.ExecuteActivity(PrepareName, PrepareInput{
-		RunID: "r1", WorkflowID: "w", FirstRunID: "f", Files: map[string]string{ref.File: "Open it."},
+		RunID: "r1", Owner: activities.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{ref.File: "Open it."},
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{ref}},
 	})
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestPrepareScenario_findsTheStoredPRD(t *testing.T) {
 				require.NoError(t, f.store.Put(t.Context(), PRDKey("buy", "r2"), strings.NewReader(tt.there)))
 			}
 			_, err := f.ExecuteActivity(PrepareName, PrepareInput{
-				RunID: "r2", WorkflowID: "w2", FirstRunID: "f2", Files: map[string]string{"01-open.md": "Open it."}, PRDHash: PRDHash(prd),
+				RunID: "r2", Owner: activities.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Files: map[string]string{"01-open.md": "Open it."}, PRDHash: PRDHash(prd),
 				Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
 			})
 			if tt.says == "" {
@@ -183,7 +183,7 @@ func TestScenario_canBeRepeated(t *testing.T) {
 	f, in := newFloor(t)
 	f.RegisterBookkeeping(f.TestActivityEnvironment)
 	prepare := PrepareInput{
-		RunID: "r1", WorkflowID: "w", FirstRunID: "f", Files: map[string]string{"01-open.md": "Open it."},
+		RunID: "r1", Owner: activities.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{"01-open.md": "Open it."},
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
 	}
 	value, err := f.ExecuteActivity(PrepareName, prepare)
@@ -206,7 +206,7 @@ func TestScenario_canBeRepeated(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, bytes.Count(lines, []byte("\n")), "every event is recorded once")
 
-	resume := PrepareInput{RunID: "r1", WorkflowID: "w2", FirstRunID: "f2", Plan: scenario.Plan{Slug: "buy"}, Resume: true}
+	resume := PrepareInput{RunID: "r1", Owner: activities.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Plan: scenario.Plan{Slug: "buy"}, Resume: true}
 	for range 2 {
 		value, err := f.ExecuteActivity(PrepareName, resume)
 		require.NoError(t, err)

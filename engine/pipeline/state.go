@@ -18,11 +18,11 @@ type State struct {
 	Protocol int   `json:"protocol"`
 	Graph    Graph `json:"graph"`
 
-	Stack    []Frame `json:"stack"`             // waiting callers, the innermost last
-	Pending  *Launch `json:"pending,omitempty"` // the next segment
-	Running  *Run    `json:"running,omitempty"` // the launched segment
-	Launches int     `json:"launches"`          // launch IDs minted
-	Newest   int     `json:"newest"`            // highest number of a segment
+	Stack    []Frame   `json:"stack"`             // waiting callers, the innermost last
+	Pending  *Launch   `json:"pending,omitempty"` // the next segment
+	Running  *launched `json:"running,omitempty"` // the launched segment
+	Launches int       `json:"launches"`          // launch IDs minted
+	Newest   int       `json:"newest"`            // highest number of a segment
 
 	Transitions int       `json:"transitions"`
 	Trace       []Segment `json:"trace"` // ended segments; only the newest 50 have texts
@@ -30,13 +30,13 @@ type State struct {
 	Workspace   string    `json:"workspace,omitempty"`
 	Usage       llm.Usage `json:"usage"` // of all segments, failed and suspended ones included
 
-	Messages []Keep   `json:"messages,omitempty"` // texts only until they are drained
-	Rung     int      `json:"rung,omitempty"`     // messages announced to the running segment
-	Paused   bool     `json:"paused,omitempty"`
-	Parked   *Failure `json:"parked,omitempty"` // the failure that waits for a person
+	Messages  []Keep   `json:"messages,omitempty"` // texts only until they are drained
+	Announced int      `json:"rung,omitempty"`     // messages announced to the running segment
+	Paused    bool     `json:"paused,omitempty"`
+	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
-	Outcome *Outcome `json:"outcome,omitempty"` // nil until the run is over
-	Told    bool     `json:"told,omitempty"`    // Done was drained
+	Outcome  *Outcome `json:"outcome,omitempty"` // nil until the run is over
+	Finished bool     `json:"told,omitempty"`    // Done was drained
 
 	Events int     `json:"events"`
 	Recent []Entry `json:"recent"`
@@ -49,8 +49,8 @@ type Frame struct {
 	Iterations int    `json:"iterations"` // its model calls
 }
 
-// Run is a launched segment.
-type Run struct {
+// launched is a running segment.
+type launched struct {
 	Launch  Launch `json:"launch"`
 	Stopped bool   `json:"stopped,omitempty"` // Stop was drained
 	Holding bool   `json:"held,omitempty"`    // Hold was drained, and Release was not
@@ -91,9 +91,9 @@ func (s *State) Drain() []Command {
 		}
 	}
 	switch {
-	case s.Outcome != nil && s.Told:
+	case s.Outcome != nil && s.Finished:
 	case s.Outcome != nil:
-		s.Told = true
+		s.Finished = true
 		commands = append(commands, s.stop()...)
 		commands = append(commands, Done{*s.Outcome})
 	case s.Paused && s.Running != nil && s.Running.Launch.Kind == Session:
@@ -105,9 +105,9 @@ func (s *State) Drain() []Command {
 	case s.Parked != nil:
 	case s.Pending != nil:
 		commands = append(commands, s.launch())
-	case s.Running != nil && s.Rung < len(s.Messages):
-		s.Rung = len(s.Messages)
-		commands = append(commands, Ring{s.Rung})
+	case s.Running != nil && s.Announced < len(s.Messages):
+		s.Announced = len(s.Messages)
+		commands = append(commands, Ring{s.Announced})
 	}
 	return commands
 }
@@ -118,7 +118,7 @@ func (s *State) launch() Launch {
 	s.Launches++
 	l.ID = "l" + strconv.Itoa(s.Launches)
 	l.After, l.Messages = s.Newest, len(s.Messages)
-	s.Pending, s.Running, s.Rung = nil, &Run{Launch: l}, len(s.Messages)
+	s.Pending, s.Running, s.Announced = nil, &launched{Launch: l}, len(s.Messages)
 	switch {
 	case l.ResumeFrom != "":
 		s.note(l.Step, l.Step+" goes on")

@@ -31,7 +31,7 @@ func (s *State) Step(event Event) {
 
 // ended counts the usage of a segment and returns it if the run continues. A stale
 // event counts nothing: the segment that continued it reports its usage.
-func (s *State) ended(id string, number int, usage llm.Usage) *Run {
+func (s *State) ended(id string, number int, usage llm.Usage) *launched {
 	r := s.Running
 	if r == nil || r.Launch.ID != id {
 		s.note("", "an event of launch "+id+", which does not run, changed nothing")

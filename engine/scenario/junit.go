@@ -16,17 +16,9 @@ type Suite struct {
 }
 
 type (
-	xmlSuites struct {
-		XMLName  xml.Name   `xml:"testsuites"`
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Errors   int        `xml:"errors,attr"`
-		Skipped  int        `xml:"skipped,attr"`
-		Time     string     `xml:"time,attr"`
-		Suites   []xmlSuite `xml:"testsuite"`
-	}
+	// xmlSuite is a suite, or the root, which contains the suites.
 	xmlSuite struct {
+		XMLName    xml.Name
 		Name       string        `xml:"name,attr"`
 		Tests      int           `xml:"tests,attr"`
 		Failures   int           `xml:"failures,attr"`
@@ -35,6 +27,7 @@ type (
 		Time       string        `xml:"time,attr"`
 		Timestamp  string        `xml:"timestamp,attr,omitempty"`
 		Properties []xmlProperty `xml:"properties>property,omitempty"`
+		Suites     []xmlSuite    `xml:"testsuite"`
 		Cases      []xmlCase     `xml:"testcase"`
 	}
 	xmlProperty struct {
@@ -60,7 +53,7 @@ type (
 // JUnit returns a JUnit report: a test suite for each scenario and a test for each
 // step. A step without a verdict is an error.
 func JUnit(suites []Suite) ([]byte, error) {
-	all := xmlSuites{Name: "conclave scenarios"}
+	all := xmlSuite{XMLName: xml.Name{Local: "testsuites"}, Name: "conclave scenarios"}
 	var took int64
 	for _, s := range suites {
 		x := s.xml()

@@ -38,11 +38,11 @@ type State struct {
 	Rest    string    `json:"rest,omitempty"`
 	Carried llm.Usage `json:"carried,omitzero"`
 
-	Paused bool      `json:"paused,omitempty"`
-	Unsaid bool      `json:"unsaid,omitempty"` // a result is not recorded
-	Over   bool      `json:"over,omitempty"`
-	Told   bool      `json:"told,omitempty"` // Done was drained
-	Usage  llm.Usage `json:"usage"`
+	Paused     bool      `json:"paused,omitempty"`
+	Unrecorded bool      `json:"unsaid,omitempty"` // a result is not recorded
+	Over       bool      `json:"over,omitempty"`
+	Finished   bool      `json:"told,omitempty"` // Done was drained
+	Usage      llm.Usage `json:"usage"`
 }
 
 // Result is how a step ended, with the JSON of result.json.
@@ -61,7 +61,7 @@ type Result struct {
 // New starts a run of a checked plan. It keeps the leading earlier results that
 // passed, of the run that this one resumes.
 func New(p Plan, earlier []Result) *State {
-	s := &State{Protocol: Protocol, Plan: p, Results: []Result{}, Unsaid: true}
+	s := &State{Protocol: Protocol, Plan: p, Results: []Result{}, Unrecorded: true}
 	for i, r := range earlier {
 		if i >= len(p.Steps) || r.ID != p.Steps[i].ID || r.Status != Pass {
 			break
@@ -132,7 +132,7 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 		for i := range s.Results {
 			if r := &s.Results[i]; r.ID == l.Step.ID {
 				r.Cost = r.Cost.Add(usage)
-				s.Unsaid = true
+				s.Unrecorded = true
 			}
 		}
 		return nil
@@ -149,7 +149,7 @@ func (s *State) settle(step StepRef, r Result) {
 	r.Cost = s.Carried.Add(r.Cost)
 	s.Rest, s.Carried = "", llm.Usage{}
 	s.Results = append(s.Results, r)
-	s.Unsaid = true
+	s.Unrecorded = true
 	if r.Status != Pass {
 		for _, left := range s.Plan.Steps[len(s.Results):] {
 			s.Results = append(s.Results, Result{ID: left.ID, Title: left.Title, Status: Skipped, EvidencePaths: []string{}})
@@ -165,16 +165,16 @@ func (s *State) Drain() []Command {
 		s.Stopped = true
 		commands = append(commands, Stop{s.Launched.ID})
 	}
-	if s.Unsaid {
-		s.Unsaid = false
+	if s.Unrecorded {
+		s.Unrecorded = false
 		commands = append(commands, Record{})
 	}
 	switch {
 	case s.Launched != nil || s.Paused:
 	case !s.Over:
 		commands = append(commands, s.launch())
-	case !s.Told:
-		s.Told = true
+	case !s.Finished:
+		s.Finished = true
 		commands = append(commands, Done{s.Status()})
 	}
 	return commands

@@ -47,14 +47,6 @@ func (p *run) orCancelled(err error) error {
 	return err
 }
 
-// unprepared ends a run that could not begin.
-func (p *run) unprepared(err error) error {
-	if p.ctx.Err() != nil {
-		return p.cancelled()
-	}
-	return drive.FinalError(err)
-}
-
 // cancelled records the state of the run and ends it as cancelled, even if the store is
 // away.
 func (p *run) cancelled() error {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/coordination"
 	"conclave/engine/pipeline"
@@ -68,7 +69,10 @@ func (p *run) execute() (Result, error) {
 	p.show()
 	if p.in.Continued == nil {
 		if err := p.prepare(); err != nil {
-			return Result{}, p.unprepared(err)
+			if p.ctx.Err() != nil {
+				return Result{}, p.cancelled()
+			}
+			return Result{}, drive.FinalError(err)
 		}
 	}
 	p.begun = true
@@ -93,7 +97,7 @@ func (p *run) execute() (Result, error) {
 func (p *run) prepare() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
-		Protocol: pipeline.Protocol, ID: p.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID,
+		Protocol: pipeline.Protocol, ID: p.id, Owner: activities.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config,
 	}
 	ctx := drive.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")

@@ -30,7 +30,7 @@ func (s *run) show() {
 		{Key: drive.MemoPaused, Value: now.Paused},
 	}
 	if now.RunNumber > 0 {
-		fields = append(fields, drive.MemoField{Key: MemoRunNumber, Value: now.RunNumber}, drive.MemoField{Key: drive.MemoOffline, Value: s.prepared.Offline})
+		fields = append(fields, drive.MemoField{Key: memoRunNumber, Value: now.RunNumber}, drive.MemoField{Key: drive.MemoOffline, Value: s.prepared.Offline})
 	}
 	s.memo.Set(s.ctx, fields...)
 }

@@ -18,7 +18,7 @@ const Type = "Scenario"
 const (
 	MemoScenario  = "scenario" // slug
 	MemoRun       = "run_id"
-	MemoRunNumber = "run_number"
+	memoRunNumber = "run_number"
 )
 
 // Bounds of a run's input.
