@@ -78,9 +78,9 @@ func newScenario(t *testing.T, replies ...any) *stage {
 
 // under runs a scenario as a child with a workflow ID and its own run ID, which the
 // test environment gives to children only.
-func under(ctx workflow.Context, id string, in scenarioflow.Input) (scenarioflow.Result, error) {
+func under(ctx workflow.Context, id string, in scenarioflow.Input) (acts.Result, error) {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
-	var r scenarioflow.Result
+	var r acts.Result
 	err := workflow.ExecuteChildWorkflow(ctx, scenarioflow.Type, in).Get(ctx, &r)
 	return r, err
 }
@@ -94,37 +94,37 @@ func on(t *testing.T, earlier *stage, replies ...any) *stage {
 	return s
 }
 
-func runScenario(t *testing.T, s *stage, in scenarioflow.Input) scenarioflow.Result {
+func runScenario(t *testing.T, s *stage, in scenarioflow.Input) acts.Result {
 	t.Helper()
 	s.ExecuteWorkflow(scenarioflow.Type, in)
 	return s.ended(t, in)
 }
 
-func runUnder(t *testing.T, s *stage, id string, in scenarioflow.Input) scenarioflow.Result {
+func runUnder(t *testing.T, s *stage, id string, in scenarioflow.Input) acts.Result {
 	t.Helper()
 	s.ExecuteWorkflow(under, id, in)
 	return s.ended(t, in)
 }
 
-func (s *stage) ended(t *testing.T, in scenarioflow.Input) scenarioflow.Result {
+func (s *stage) ended(t *testing.T, in scenarioflow.Input) acts.Result {
 	t.Helper()
 	require.True(t, s.IsWorkflowCompleted())
 	require.NoError(t, s.GetWorkflowError())
-	var result scenarioflow.Result
+	var result acts.Result
 	require.NoError(t, s.GetWorkflowResult(&result))
 	require.Equal(t, result, s.result(t, in.RunID), "result.json is the result of the workflow")
 	return result
 }
 
 // result reads result.json of a run.
-func (s *stage) result(t *testing.T, id string) scenarioflow.Result {
+func (s *stage) result(t *testing.T, id string) acts.Result {
 	t.Helper()
-	r, err := artifact.ReadJSON[scenarioflow.Result](t.Context(), s.store, "scenarios/buy/runs/"+id+"/result.json")
+	r, err := artifact.ReadJSON[acts.Result](t.Context(), s.store, "scenarios/buy/runs/"+id+"/result.json")
 	require.NoError(t, err)
 	return r
 }
 
-func statuses(r scenarioflow.Result) string {
+func statuses(r acts.Result) string {
 	all := []string{string(r.Status)}
 	for _, s := range r.Steps {
 		all = append(all, string(s.Status))
@@ -324,7 +324,7 @@ func TestScenario_PauseAndResume(t *testing.T) {
 	require.Len(t, went.Messages, 4, "it goes on with its conversation")
 	value, err := s.QueryWorkflow(drive.TimelineQuery)
 	require.NoError(t, err)
-	var events []scenarioflow.Event
+	var events []acts.Event
 	require.NoError(t, value.Get(&events))
 	var kinds []string
 	for _, e := range events {

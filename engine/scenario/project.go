@@ -9,8 +9,8 @@ import (
 	"conclave/engine/text"
 )
 
-// MaxSummary bounds the text of prd.md in a step's first request, in bytes.
-const MaxSummary = 4 << 10
+// maxSummary bounds the text of prd.md in a step's first request, in bytes.
+const maxSummary = 4 << 10
 
 // minSecret is the shortest credential that is redacted, in bytes: ordinary text
 // contains shorter ones.
@@ -111,11 +111,11 @@ func declared(s section) ([]string, error) {
 	return values, nil
 }
 
-// Summary returns the text that a step reads of the project, at most MaxSummary
+// Summary returns the text that a step reads of the project, at most maxSummary
 // bytes: the credentials if the step asks for them, and the application.
 func (p Project) Summary(withCredentials bool) string {
 	const mark = "\n[cut]"
-	parts, room := []string{}, MaxSummary
+	parts, room := []string{}, maxSummary
 	if withCredentials && p.credentials != "" {
 		parts = append(parts, p.credentials)
 		room -= len(p.credentials) + len("\n\n")

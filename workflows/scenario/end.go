@@ -11,12 +11,12 @@ import (
 )
 
 // end writes the last record and completes the run.
-func (s *run) end() (Result, error) {
+func (s *run) end() (acts.Result, error) {
 	if err := s.books.Flush(s.ctx, s); err != nil {
 		if s.ctx.Err() != nil {
-			return Result{}, s.cancelled()
+			return acts.Result{}, s.cancelled()
 		}
-		return Result{}, err
+		return acts.Result{}, err
 	}
 	return s.result(), nil
 }
@@ -81,8 +81,8 @@ func same(a, b scenario.Result) bool {
 }
 
 // result returns the present state of the run as its result.
-func (s *run) result() Result {
-	r := Result{
+func (s *run) result() acts.Result {
+	r := acts.Result{
 		RunID: s.id, Scenario: s.in.Plan.Slug, Title: s.in.Plan.Title, Status: scenario.Running, StartedAt: s.begun.UTC(), Steps: []scenario.Result{},
 	}
 	until := workflow.Now(s.ctx)

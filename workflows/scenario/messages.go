@@ -78,12 +78,6 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 // State is the answer to drive.StateQuery, and of updates.
 type State = acts.State
 
-// Event is an entry of the answer to drive.TimelineQuery.
-type Event = acts.Event
-
-// Result is the content of result.json, and the result of a run that was not cancelled.
-type Result = acts.Result
-
 // validate refuses an input that cannot become a run.
 func (in Input) validate(id string) error {
 	switch {

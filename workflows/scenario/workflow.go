@@ -13,10 +13,10 @@ import (
 
 // Workflow runs a scenario: one durable activity for each step. A failed run completes
 // the workflow; only invalid input fails it.
-func Workflow(ctx workflow.Context, in Input) (Result, error) {
+func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	s, err := newRun(ctx, in)
 	if err != nil {
-		return Result{}, err
+		return acts.Result{}, err
 	}
 	return s.execute()
 }
@@ -40,7 +40,7 @@ type run struct {
 	memo drive.Memo
 
 	books    drive.Books
-	events   []Event
+	events   []acts.Event
 	recorded int               // events on record
 	due      bool              // the run has changed since the last record
 	kept     []scenario.Result // steps on record
@@ -68,18 +68,18 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 
 // execute drains the core, carries out its commands, waits, and steps the core, until
 // the run is over.
-func (s *run) execute() (Result, error) {
+func (s *run) execute() (acts.Result, error) {
 	s.show()
 	if err := s.prepare(); err != nil {
 		if s.ctx.Err() != nil {
 			s.memo.Set(s.ctx, drive.MemoField{Key: drive.MemoStatus, Value: string(scenario.Cancelled)})
-			return Result{}, s.ctx.Err()
+			return acts.Result{}, s.ctx.Err()
 		}
 		s.memo.Set(s.ctx, drive.MemoField{Key: drive.MemoStatus, Value: string(scenario.Fail)})
-		return Result{}, drive.FinalError(err)
+		return acts.Result{}, drive.FinalError(err)
 	}
 	if s.ctx.Err() != nil {
-		return Result{}, s.cancelled()
+		return acts.Result{}, s.cancelled()
 	}
 	s.ears.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
@@ -92,7 +92,7 @@ func (s *run) execute() (Result, error) {
 		}
 		s.wait()
 		if s.ctx.Err() != nil {
-			return Result{}, s.cancelled()
+			return acts.Result{}, s.cancelled()
 		}
 	}
 }
@@ -168,11 +168,11 @@ func (s *run) finish(status scenario.Status) {
 }
 
 // timeline answers TimelineQuery.
-func (s *run) timeline() ([]Event, error) { return append([]Event{}, s.events...), nil }
+func (s *run) timeline() ([]acts.Event, error) { return append([]acts.Event{}, s.events...), nil }
 
 // note adds an event.
 func (s *run) note(kind, step, text string) {
-	s.events = append(s.events, Event{
+	s.events = append(s.events, acts.Event{
 		Seq: s.prepared.Events + len(s.events) + 1, At: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/activities"
+	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 	"conclave/workflows/drive"
 	scenarioflow "conclave/workflows/scenario"
@@ -71,7 +72,7 @@ func (s *stack) tokens(b *testing.B, sent *atomic.Int64, in scenarioflow.Input) 
 		ID: fmt.Sprintf("journey-%d", s.sessions), TaskQueue: drive.TaskQueue,
 	}, scenarioflow.Type, in)
 	require.NoError(b, err)
-	var result scenarioflow.Result
+	var result acts.Result
 	require.NoError(b, run.Get(b.Context(), &result))
 	require.Equal(b, scenario.Pass, result.Status, result)
 	return float64(sent.Load()-before) / 4

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/workflows/drive"
@@ -53,7 +54,7 @@ func (s *site) replayScenario(id, name string) {
 	s.replayAs(scenarioflow.Workflow, scenarioflow.Type, "scenario1", id, name)
 }
 
-func stepsOf(r scenarioflow.Result) string {
+func stepsOf(r acts.Result) string {
 	all := []string{string(r.Status)}
 	for _, one := range r.Steps {
 		all = append(all, one.ID+"/"+string(one.Status))
@@ -70,7 +71,7 @@ func TestUncachedScenario(t *testing.T) {
 		fails(500), verdict("pass"),
 	}})
 	t.Cleanup(s.work(model, "agent_a"))
-	var r scenarioflow.Result
+	var r acts.Result
 	require.NoError(t, s.startScenario("first", twoSteps("r1")).Get(t.Context(), &r))
 	require.Equal(t, "fail 01/pass 02/fail", stepsOf(r))
 	require.Equal(t, []string{"step-01/evidence/before.txt"}, r.Steps[0].EvidencePaths)
@@ -81,7 +82,7 @@ func TestUncachedScenario(t *testing.T) {
 	require.Equal(t, "pass 01/pass 02/pass", stepsOf(r), "a server's fault is retried")
 	require.Equal(t, 1, r.RunNumber)
 	s.replayScenario("second", "resumed")
-	var onRecord scenarioflow.Result
+	var onRecord acts.Result
 	s.read("scenarios/buy/runs/r1/result.json", &onRecord)
 	require.Equal(t, r, onRecord)
 }
@@ -110,7 +111,7 @@ func TestUncachedScenarioPeople(t *testing.T) {
 	}, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, s.client.CancelWorkflow(t.Context(), "people", ""))
 	require.Error(t, run.Get(t.Context(), nil))
-	var r scenarioflow.Result
+	var r acts.Result
 	s.read("scenarios/buy/runs/r1/result.json", &r)
 	require.Equal(t, "cancelled 01/pass 02/cancelled", stepsOf(r))
 	require.NotNil(t, r.CompletedAt)
