@@ -18,8 +18,9 @@ import (
 func Kind() *runs.Kind {
 	return &runs.Kind{
 		Type: pipelineflow.Type, Noun: "pipeline run", List: "pipeline list", MemoID: pipelineflow.MemoPipeline, Failed: string(pipeline.Failed),
-		Running: func(r runs.Run) any { return running(r) },
-		Watch:   watch,
+		OfflineNote: offlineNote,
+		Running:     func(r runs.Run) any { return running(r) },
+		Watch:       watch,
 		Result: func(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 			result, err := await(ctx, conn, r)
 			return conclude(ctx, conn, r, result, err)

@@ -1,8 +1,8 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -50,22 +50,13 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r pip
 
 // printFinal prints the whole final text on stdout, and a summary of the run on stderr.
 func printFinal(ctx context.Context, conn *hall.Connection, r pipelineflow.Result) error {
-	final := r.Final
-	if r.FinalTruncated && r.FinalPath != nil {
-		whole, err := wholeFinal(ctx, conn, r)
-		if err != nil {
-			conn.Infof("only the first %d bytes of the text are shown: %v; the whole is at %s", len(final), err, *r.FinalPath)
-		} else {
-			final = whole
-		}
-	}
-	if final != "" {
-		if err := conn.Print(strings.TrimRight(text.Terminal(final), "\n") + "\n"); err != nil {
+	if r.Final != "" {
+		if err := runs.PrintText(ctx, conn, artifact.InPipeline(r.ID), r.Final, r.FinalTruncated, r.FinalPath); err != nil {
 			return err
 		}
 	}
 	how := strings.ReplaceAll(string(r.Status), "_", " ")
-	if final == "" && exitCode(r) == hall.ExitOK {
+	if r.Final == "" && exitCode(r) == hall.ExitOK {
 		how += ", without a text"
 	}
 	conn.Infof("\n%s · %s · %s", how, progress.Plural(r.Transitions, "transition"), progress.Cost(r.Usage))
@@ -73,22 +64,6 @@ func printFinal(ctx context.Context, conn *hall.Connection, r pipelineflow.Resul
 		conn.Infof("all steps and files: %s", runs.PullCommand(conn, r.ID, r.FinalPath, "/pipelines/"))
 	}
 	return nil
-}
-
-// wholeFinal reads from the store a text that the result holds truncated.
-func wholeFinal(ctx context.Context, conn *hall.Connection, r pipelineflow.Result) (string, error) {
-	if conn.Store == nil {
-		return "", errors.New("reading more needs --bucket")
-	}
-	layout := artifact.InPipeline(r.ID)
-	_, name, ok := strings.Cut(*r.FinalPath, layout.Root())
-	if !ok {
-		return "", errors.New("its place is not in the run's directory")
-	}
-	reading, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
-	defer cancel()
-	a, err := artifact.ReadJSON[artifact.Answer](reading, conn.Store, layout.File(name))
-	return a.Answer, err
 }
 
 // noFinal is the error of a run that did not complete.
@@ -103,24 +78,17 @@ func noFinal(r pipelineflow.Result) error {
 	if last := len(r.Trace) - 1; last >= 0 && r.Trace[last].Error != nil {
 		at = " in step " + r.Trace[last].Step
 	}
-	why := r.Error.Message
-	if why == "" {
-		why = r.Error.Type
-	}
-	return fmt.Errorf("pipeline run %s failed%s: %s", r.ID, at, why)
+	return fmt.Errorf("pipeline run %s failed%s: %s", r.ID, at, cmp.Or(r.Error.Message, r.Error.Type))
 }
 
 // status prints the state of a run.
 func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	var state pipelineflow.State
-	if err := runs.Query(ctx, conn, r.Workflow, drive.StateQuery, &state); err != nil {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case r.Running():
-			return fmt.Errorf("ask pipeline run %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more",
-				r.ID, err, r.Status, conn.Queue)
-		}
+	answered, err := runs.QueryState(ctx, conn, r, &state)
+	if err != nil {
+		return err
+	}
+	if !answered {
 		result, err := await(ctx, conn, r)
 		if err != nil {
 			return err

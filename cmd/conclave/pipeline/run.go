@@ -100,32 +100,17 @@ func run(ctx context.Context, c *hall.CLI, f runFlags, name, request string) err
 	})
 }
 
-// start starts a run and prints where it runs.
-func start(ctx context.Context, conn *hall.Connection, o *order) error {
+// start registers the pipeline and starts a run.
+func start(ctx context.Context, conn *hall.Connection, o *order) (err error) {
 	if !conn.Cluster {
-		var err error
 		if o.input.Pipeline, err = team.Registry(conn.Target).Register(o.file.Pipeline); err != nil {
 			return err
 		}
 	}
-	err := runs.Start(ctx, conn, runs.Order{
-		Kind: Kind(), ID: o.id, Query: o.input.Request, Offline: o.offline, Input: o.input, IDFlag: "--id",
+	return runs.Start(ctx, conn, runs.Order{
+		Kind: Kind(), ID: o.id, Query: o.input.Request, Source: "steps from " + o.file.name + ": " + describe(o.file.Pipeline),
+		Offline: o.offline, Input: o.input, IDFlag: "--id",
 	})
-	if err != nil {
-		return err
-	}
-	if o.offline {
-		conn.Infof("%s", offlineNote)
-	}
-	if conn.Scripted() {
-		return nil
-	}
-	conn.Infof("pipeline run %s %s", o.id, conn.Target)
-	conn.Infof("steps from %s: %s", o.file.name, describe(o.file.Pipeline))
-	if !conn.Cluster {
-		conn.Infof("in the browser: %s", conn.URL(o.id))
-	}
-	return nil
 }
 
 // offlineNote is printed wherever the built-in model plays the agents.

@@ -31,6 +31,9 @@ type Kind struct {
 	MemoID string // the memo field with the ID of a run
 	Failed string // the status of a run that Temporal ended as failed
 
+	// OfflineNote is printed wherever the built-in model answers.
+	OfflineNote string
+
 	// Running is the result of a run that has not ended, for programs.
 	Running func(Run) any
 	// Watch follows a run to its end and prints the result.

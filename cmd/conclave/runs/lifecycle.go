@@ -27,12 +27,14 @@ type Order struct {
 	Kind    *Kind
 	ID      string
 	Query   string // for people
+	Source  string // of the team or the steps, for people; may be empty
 	Input   any    // of the workflow
 	Offline bool
 	IDFlag  string // the flag that sets the ID
 }
 
-// Start starts the workflow of a run.
+// Start starts the workflow of a run and prints which one. Programs get only the note on
+// the built-in model, whose output could be mistaken for an answer.
 func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -49,6 +51,19 @@ func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 		return hall.Exitf(hall.ExitInterrupted, "interrupted while starting %s %s; `%s` says whether it runs", o.Kind.Noun, o.ID, conn.CommandLine("status", o.ID))
 	case err != nil:
 		return fmt.Errorf("start %s %s %s: %w", o.Kind.Noun, o.ID, conn.Target, err)
+	}
+	if o.Offline {
+		conn.Infof("%s", o.Kind.OfflineNote)
+	}
+	if conn.Scripted() {
+		return nil
+	}
+	conn.Infof("%s %s %s", o.Kind.Noun, o.ID, conn.Target)
+	if o.Source != "" {
+		conn.Infof("%s", o.Source)
+	}
+	if !conn.Cluster {
+		conn.Infof("in the browser: %s", conn.URL(o.ID))
 	}
 	return nil
 }
@@ -145,6 +160,34 @@ func unfinished(ctx context.Context, conn *hall.Connection, run Run, cause error
 		return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost, %s", run, how)
 	}
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, cause, how)
+}
+
+// PrintText prints the text of a result on stdout. A truncated one is read whole from its
+// path, which lies in the layout.
+func PrintText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, final string, truncated bool, path *string) error {
+	if truncated && path != nil {
+		whole, err := readText(ctx, conn, layout, *path)
+		if err != nil {
+			conn.Infof("only the first %d bytes of the text are shown: %v; the whole text is at %s", len(final), err, *path)
+		} else {
+			final = whole
+		}
+	}
+	return conn.Print(strings.TrimRight(text.Terminal(final), "\n") + "\n")
+}
+
+func readText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, path string) (string, error) {
+	if conn.Store == nil {
+		return "", errors.New("reading more needs --bucket")
+	}
+	_, name, ok := strings.Cut(path, layout.Root())
+	if !ok {
+		return "", errors.New("its place is not in the run's directory")
+	}
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	a, err := artifact.ReadJSON[artifact.Answer](ctx, conn.Store, layout.File(name))
+	return a.Answer, err
 }
 
 // PullCommand is the command line that copies the files of a run. Those of a cluster

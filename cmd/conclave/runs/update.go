@@ -151,6 +151,21 @@ func alreadyEnded(conn *hall.Connection, run Run, u Update) error {
 		u.Action, run, how, conn.CommandLine("result", run.Workflow), conn.CommandLine(run.Kind.List), run.Kind.Noun)
 }
 
+// QueryState queries a run for its state. ok is false for an ended run that answers no
+// queries, because its input was refused or its workers are gone.
+func QueryState(ctx context.Context, conn *hall.Connection, run Run, into any) (ok bool, err error) {
+	err = Query(ctx, conn, run.Workflow, drive.StateQuery, into)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case !run.Running():
+		return false, nil
+	}
+	return false, fmt.Errorf("ask %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more", run, err, run.Status, conn.Queue)
+}
+
 // queryTries bounds how often a query is repeated that lost a race with its workflow.
 const queryTries = 5
 

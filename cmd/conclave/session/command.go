@@ -146,31 +146,16 @@ func withNew(ctx context.Context, c *hall.CLI, f flags, query string, r team.Run
 				return err
 			}
 		}
+		source := ""
+		if len(o.team.Agents) > 0 {
+			source = "team from " + o.source + ": " + team.Describe(o.team)
+		}
 		err := runs.Start(ctx, conn, runs.Order{
-			Kind: Kind(), ID: o.id, Query: o.input.Query, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
+			Kind: Kind(), ID: o.id, Query: o.input.Query, Source: source, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
 		})
 		if err != nil {
 			return err
 		}
-		introduce(conn, o)
 		return use(conn, o)
 	})
-}
-
-// introduce prints which session has started. Programs get only the note on the
-// built-in model, whose output could be mistaken for an answer.
-func introduce(conn *hall.Connection, o order) {
-	if o.offline {
-		conn.Infof("%s", team.OfflineNote)
-	}
-	if conn.Scripted() {
-		return
-	}
-	conn.Infof("session %s %s", o.id, conn.Target)
-	if len(o.team.Agents) > 0 {
-		conn.Infof("team from %s: %s", o.source, team.Describe(o.team))
-	}
-	if !conn.Cluster {
-		conn.Infof("in the browser: %s", conn.URL(o.id))
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
@@ -15,8 +16,9 @@ import (
 func Kind() *runs.Kind {
 	return &runs.Kind{
 		Type: sessionflow.Type, Noun: "session", List: "list", MemoID: sessionflow.MemoSession, Failed: string(coordination.FailedAll),
-		Running: func(run runs.Run) any { return running(run) },
-		Watch:   watch,
+		OfflineNote: team.OfflineNote,
+		Running:     func(run runs.Run) any { return running(run) },
+		Watch:       watch,
 		Result: func(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 			r, err := await(ctx, conn, run)
 			return conclude(ctx, conn, run, r, running(run), err)

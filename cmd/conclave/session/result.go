@@ -1,8 +1,8 @@
 package session
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,22 +12,21 @@ import (
 	"conclave/cmd/conclave/team"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/text"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
 )
 
 // printResult prints the result of a session, and returns the exit code as an error.
 func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r sessionflow.Result) error {
+	var err error
 	switch {
 	case conn.Scripted():
-		if err := conn.PrintJSON(r); err != nil {
-			return err
-		}
+		err = conn.PrintJSON(r)
 	case r.Winner != "":
-		if err := printAnswer(ctx, conn, r); err != nil {
-			return err
-		}
+		err = printAnswer(ctx, conn, r)
+	}
+	if err != nil {
+		return err
 	}
 	if run.Offline {
 		conn.Infof("%s", team.OfflineNote)
@@ -63,16 +62,7 @@ func exitCode(r sessionflow.Result) int {
 
 // printAnswer prints the whole answer on stdout, and how it was decided on stderr.
 func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) error {
-	answer := r.Answer
-	if r.AnswerTruncated && r.AnswerPath != nil {
-		whole, err := wholeAnswer(ctx, conn, r)
-		if err != nil {
-			conn.Infof("only the first %d bytes of the answer are shown: %v; the whole text is at %s", len(answer), err, *r.AnswerPath)
-		} else {
-			answer = whole
-		}
-	}
-	if err := conn.Print(strings.TrimRight(text.Terminal(answer), "\n") + "\n"); err != nil {
+	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), r.Answer, r.AnswerTruncated, r.AnswerPath); err != nil {
 		return err
 	}
 	how := r.Status + " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")
@@ -84,29 +74,13 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 	return nil
 }
 
-// wholeAnswer reads from the store an answer that the result holds truncated.
-func wholeAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) (string, error) {
-	if conn.Store == nil {
-		return "", errors.New("reading more needs --bucket")
-	}
-	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
-	defer cancel()
-	key := artifact.InBucket(r.SessionID).Final(r.Winner, "answer.json")
-	a, err := artifact.ReadJSON[artifact.Answer](ctx, conn.Store, key)
-	return a.Answer, err
-}
-
 // noAnswer is the error of a session that has no answer.
 func noAnswer(r sessionflow.Result) error {
 	if r.Status == drive.Cancelled {
 		return fmt.Errorf("session %s was cancelled; what was on record by then can be pulled", r.SessionID)
 	}
 	if r.Error != nil {
-		why := r.Error.Message
-		if why == "" {
-			why = r.Error.Type
-		}
-		return fmt.Errorf("session %s failed: %s", r.SessionID, why)
+		return fmt.Errorf("session %s failed: %s", r.SessionID, cmp.Or(r.Error.Message, r.Error.Type))
 	}
 	return fmt.Errorf("session %s ended as %s without an answer: no agent has one", r.SessionID, r.Status)
 }
@@ -114,15 +88,12 @@ func noAnswer(r sessionflow.Result) error {
 // status prints the state of a session.
 func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	var state sessionflow.State
-	if err := runs.Query(ctx, conn, run.Workflow, drive.StateQuery, &state); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !run.Running() {
-			return statusOfClosed(ctx, conn, run)
-		}
-		return fmt.Errorf("ask session %s for its state: %w; its status is %s, and a worker has to run on the task queue %s to say more",
-			run.ID, err, run.Status, conn.Queue)
+	answered, err := runs.QueryState(ctx, conn, run, &state)
+	switch {
+	case err != nil:
+		return err
+	case !answered:
+		return statusOfClosed(ctx, conn, run)
 	}
 	if conn.Scripted() {
 		return printState(conn, run, state)
@@ -161,8 +132,7 @@ func repeatsVote(ctx context.Context, conn *hall.Connection, run runs.Run, state
 	return err == nil && revote(state, events)
 }
 
-// statusOfClosed prints the state of an ended session that answers no queries,
-// because its input was refused or its workers are gone.
+// statusOfClosed prints the state of an ended session that answers no queries.
 func statusOfClosed(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	r, err := await(ctx, conn, run)
 	if err != nil {
