@@ -116,16 +116,10 @@ func (c *CLI) PrintJSON(v any) error {
 // Print prints text on stdout. A failed print is exit code 2: the command did its
 // work, but its output is incomplete.
 func (c *CLI) Print(text string) error {
-	_, err := fmt.Fprint(c.Stdout, text)
-	return PrintError(err)
-}
-
-// PrintError gives a failed print its exit code; nil stays nil.
-func PrintError(err error) error {
-	if err == nil {
-		return nil
+	if _, err := io.WriteString(c.Stdout, text); err != nil {
+		return Exitf(ExitNoAnswer, "print the output: %w", err)
 	}
-	return Exitf(ExitNoAnswer, "print the output: %w", err)
+	return nil
 }
 
 // EscapeControls escapes in JSON the C1 control characters, which JSON permits in

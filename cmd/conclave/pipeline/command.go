@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -147,6 +146,5 @@ func validate(c *hall.CLI, name string, graph bool) error {
 	if graph {
 		text = f.Mermaid()
 	}
-	_, err = io.WriteString(c.Stdout, text)
-	return hall.PrintError(err)
+	return c.Print(text)
 }

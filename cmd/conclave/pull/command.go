@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -140,8 +139,8 @@ func printResult(c *hall.CLI, r result) error {
 			fmt.Fprintf(&out, "verified: %s, %s\n", progress.Plural(r.Verified.Manifests, "manifest"), progress.Plural(r.Verified.Steps, "step"))
 		}
 	}
-	if _, err := io.WriteString(c.Stdout, out.String()); err != nil {
-		return hall.PrintError(err)
+	if err := c.Print(out.String()); err != nil {
+		return err
 	}
 	if problems > 0 {
 		return hall.Exitf(hall.ExitNoAnswer, "verify session %s: %s in %s; pulled into a new directory, what is wrong there too is wrong in the store",

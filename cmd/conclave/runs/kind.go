@@ -271,7 +271,8 @@ func waitingOf(e *workflowpb.WorkflowExecutionInfo) string {
 
 func printTable(c *hall.CLI, titles [2]string, all []Listed) error {
 	const maxQuery = 60
-	table := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, titles[0]+"\tSTATUS\tCREATED\t"+titles[1])
 	for _, r := range all {
 		fmt.Fprintln(table, strings.Join([]string{
@@ -279,5 +280,6 @@ func printTable(c *hall.CLI, titles [2]string, all []Listed) error {
 			r.CreatedAt.Local().Format("2006-01-02 15:04:05"), text.Truncate(progress.Line(r.Query), maxQuery),
 		}, "\t"))
 	}
-	return hall.PrintError(table.Flush())
+	_ = table.Flush() // a builder takes everything
+	return c.Print(out.String())
 }

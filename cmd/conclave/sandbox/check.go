@@ -12,6 +12,7 @@ import (
 	"conclave/activities/sandbox"
 	"conclave/activities/sandbox/attack"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
 	"conclave/engine/text"
 	"conclave/worker"
 	"conclave/worker/settings"
@@ -233,8 +234,7 @@ func showHost(c *hall.CLI, r report) error {
 		limits = "enforced by control groups, in " + r.Host.Cgroup
 	}
 	fmt.Fprintf(&b, "  Landlock:  %s\n  limits:    %s\n", landlock, limits)
-	_, err := fmt.Fprintln(c.Stdout, text.Terminal(b.String()))
-	return hall.PrintError(err)
+	return c.Print(text.Terminal(b.String()) + "\n")
 }
 
 // showAttack prints a result as soon as its attack ends.
@@ -271,10 +271,5 @@ func showTotal(c *hall.CLI, r report) error {
 	if r.NoVerdict > 0 {
 		parts = append(parts, fmt.Sprintf("%d without a verdict", r.NoVerdict))
 	}
-	noun := "attacks"
-	if len(r.Attacks) == 1 {
-		noun = "attack"
-	}
-	_, err := fmt.Fprintf(c.Stdout, "\n%d %s at level %s: %s\n", len(r.Attacks), noun, r.Level, strings.Join(parts, ", "))
-	return hall.PrintError(err)
+	return c.Print(fmt.Sprintf("\n%s at level %s: %s\n", progress.Plural(len(r.Attacks), "attack"), r.Level, strings.Join(parts, ", ")))
 }

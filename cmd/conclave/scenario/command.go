@@ -137,11 +137,11 @@ func create(c *hall.CLI, dir, slug string, source source) error {
 	if !saved.New {
 		did = "updated, its statistics and runs are kept"
 	}
-	_, err = fmt.Fprintf(c.Stdout, "scenario %s %s: %s in %s\n", slug, did, progress.Plural(len(plan.Steps), "step"), p.Path(slug))
+	err = c.Print(fmt.Sprintf("scenario %s %s: %s in %s\n", slug, did, progress.Plural(len(plan.Steps), "step"), p.Path(slug)))
 	if template {
 		c.Infof("%s tells agents about the application: fill it in", p.PRD())
 	}
-	return hall.PrintError(err)
+	return err
 }
 
 // read is the definition that the flags describe.

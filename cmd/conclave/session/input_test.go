@@ -72,7 +72,8 @@ func TestListed_keys(t *testing.T) {
 func TestNewOrder_defaultTeamByName(t *testing.T) {
 	newShell(t)
 	here := hall.Target{DataDir: t.TempDir()}
-	require.NoError(t, team.SetDefault(here, config.Default().Offline()))
+	_, err := team.DefaultWorker(&hall.Connection{CLI: &hall.CLI{}, Target: here}, config.Default().Offline())
+	require.NoError(t, err)
 	got, err := newOrder(&hall.CLI{}, here, flags{team: activities.DefaultTeam}, "Why?")
 	require.NoError(t, err)
 	require.Equal(t, config.Default().Offline().Hash(), got.team.Hash())

@@ -78,10 +78,7 @@ func dev(ctx context.Context, c *hall.CLI, offline bool) error {
 		return unlessInterrupted(ctx, err)
 	}
 	defer conn.Close()
-	if err := team.SetDefault(conn.Target, standard); err != nil {
-		return err
-	}
-	cfg, err := team.WorkerConfig(conn, standard)
+	cfg, err := team.DefaultWorker(conn, standard)
 	if err != nil {
 		return err
 	}

@@ -89,10 +89,7 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 	if err := conn.CheckBucket(ctx); err != nil {
 		return unlessInterrupted(ctx, err)
 	}
-	if err := team.SetDefault(conn.Target, standard); err != nil {
-		return err
-	}
-	cfg, err := team.WorkerConfig(conn, standard)
+	cfg, err := team.DefaultWorker(conn, standard)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/team"
@@ -189,12 +190,11 @@ func printReport(c *hall.CLI, report directory.Report, next bool) error {
 	if !next {
 		return c.PrintJSON(report)
 	}
+	var lines strings.Builder
 	for _, agent := range report.Next {
-		if _, err := fmt.Fprintln(c.Stdout, agent); err != nil {
-			return hall.PrintError(err)
-		}
+		lines.WriteString(agent + "\n")
 	}
-	return nil
+	return c.Print(lines.String())
 }
 
 // openSession opens an existing session directory. The root's name is its absolute

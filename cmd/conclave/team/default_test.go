@@ -28,7 +28,7 @@ func TestDefault(t *testing.T) {
 	require.False(t, found, "before dev or worker nobody has said")
 
 	for _, team := range []config.Team{config.Default().Offline(), onlyA(t)} {
-		require.NoError(t, SetDefault(here, team))
+		require.NoError(t, setDefault(here, team))
 		got, found, err := Default(here)
 		require.NoError(t, err)
 		require.True(t, found)
@@ -41,7 +41,7 @@ func TestDefault(t *testing.T) {
 	require.NoError(t, os.WriteFile(defaultFile(here), []byte("../../etc/passwd\n"), 0o600))
 	_, _, err = Default(here)
 	require.ErrorContains(t, err, "conclave dev")
-	require.NoError(t, SetDefault(hall.Target{Cluster: true}, onlyA(t)), "a cluster has no directory")
+	require.NoError(t, setDefault(hall.Target{Cluster: true}, onlyA(t)), "a cluster has no directory")
 }
 
 func TestForOthers(t *testing.T) {
@@ -54,7 +54,7 @@ func TestForOthers(t *testing.T) {
 	require.Equal(t, Resolve(config.Default()).Hash(), forOthers(c, here).Hash(), "not that of --config")
 	s.File(ProjectFile, goodTeam)
 	require.Equal(t, onlyA(t).Hash(), forOthers(c, here).Hash(), "that of the directory, as without --config")
-	require.NoError(t, SetDefault(here, config.Default().Offline()))
+	require.NoError(t, setDefault(here, config.Default().Offline()))
 	require.Equal(t, config.Default().Offline().Hash(), forOthers(c, here).Hash(), "that of the one who serves")
 	require.Empty(t, errs.String())
 
@@ -65,5 +65,5 @@ func TestForOthers(t *testing.T) {
 	teams, err := known(here, team)
 	require.NoError(t, err)
 	require.NotContains(t, teams.Named, activities.DefaultTeam, "better none than another one")
-	require.Equal(t, Dir(here), teams.Dir)
+	require.Equal(t, dir(here), teams.Dir)
 }

@@ -197,19 +197,19 @@ func ReadCriteria(file string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// Dir is where the teams of a local stack are registered.
-func Dir(t hall.Target) string { return filepath.Join(t.DataDir, "teams") }
+// dir is where the teams of a local stack are registered.
+func dir(t hall.Target) string { return filepath.Join(t.DataDir, "teams") }
 
 // Registry is the registered teams of a local stack.
-func Registry(t hall.Target) activities.Teams { return activities.Teams{Dir: Dir(t)} }
+func Registry(t hall.Target) activities.Teams { return activities.Teams{Dir: dir(t)} }
 
 // defaultFile holds the name of the registered team that sessions without a team
 // get. Only dev and worker write it, because they serve the data directory.
-func defaultFile(t hall.Target) string { return filepath.Join(Dir(t), activities.DefaultTeam) }
+func defaultFile(t hall.Target) string { return filepath.Join(dir(t), activities.DefaultTeam) }
 
-// SetDefault makes a team the default of the data directory. On a cluster each
+// setDefault makes a team the default of the data directory. On a cluster each
 // worker has its own default.
-func SetDefault(t hall.Target, team config.Team) error {
+func setDefault(t hall.Target, team config.Team) error {
 	if t.Cluster {
 		return nil
 	}
@@ -217,7 +217,7 @@ func SetDefault(t hall.Target, team config.Team) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(Dir(t), ".default-*") // mode 0600
+	tmp, err := os.CreateTemp(dir(t), ".default-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("write the default team: %w", err)
 	}
@@ -228,7 +228,7 @@ func SetDefault(t hall.Target, team config.Team) error {
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
-		return fmt.Errorf("write the default team in %s: %w", Dir(t), err)
+		return fmt.Errorf("write the default team in %s: %w", dir(t), err)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func Default(t hall.Target) (team config.Team, found bool, err error) {
 	}
 	var data []byte
 	if err == nil {
-		data, err = ReadFile(filepath.Join(Dir(t), filepath.Base(strings.TrimSpace(string(name)))+".json"))
+		data, err = ReadFile(filepath.Join(dir(t), filepath.Base(strings.TrimSpace(string(name)))+".json"))
 	}
 	if err == nil {
 		team, err = config.Parse("its file", data, config.Local)

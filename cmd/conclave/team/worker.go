@@ -18,7 +18,7 @@ func RunWorker(conn *hall.Connection, tools *worker.Tools) (stop func(), err err
 	if conn.Cluster {
 		return func() {}, nil
 	}
-	cfg, err := WorkerConfig(conn, forOthers(conn.CLI, conn.Target))
+	cfg, err := workerConfig(conn, forOthers(conn.CLI, conn.Target))
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +37,19 @@ func RunObserver(conn *hall.Connection) (stop func(), err error) {
 	return worker.Start(cfg)
 }
 
-// WorkerConfig is the configuration of a worker at a connection. A team of the zero
-// value is no default team.
-func WorkerConfig(conn *hall.Connection, team config.Team) (worker.Config, error) {
-	cfg := baseConfig(conn)
-	var err error
+// DefaultWorker is the configuration of a worker with this default team, which on a local
+// stack becomes the default of the data directory.
+func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, error) {
+	if err := setDefault(conn.Target, team); err != nil {
+		return worker.Config{}, err
+	}
+	return workerConfig(conn, team)
+}
+
+// workerConfig is the configuration of a worker that runs steps. A team of the zero value
+// is no default team.
+func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, err error) {
+	cfg = baseConfig(conn)
 	cfg.Teams, err = known(conn.Target, team)
 	return cfg, err
 }
@@ -61,7 +69,7 @@ func baseConfig(conn *hall.Connection) worker.Config {
 func known(t hall.Target, team config.Team) (activities.Teams, error) {
 	teams := activities.Teams{Named: map[string]config.Team{}}
 	if !t.Cluster {
-		teams.Dir = Dir(t)
+		teams.Dir = dir(t)
 	}
 	if len(team.Agents) == 0 {
 		return teams, nil

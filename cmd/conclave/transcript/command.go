@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,14 +99,13 @@ func show(ctx context.Context, conn *hall.Connection, want request) error {
 		return err
 	}
 	if !conn.Scripted() {
-		return hall.PrintError(printStep(conn.Stdout, s, options{Full: want.full, Zone: time.Local}))
+		return conn.Print(formatStep(s, options{Full: want.full, Zone: time.Local}))
 	}
 	var lines strings.Builder
 	for _, l := range s.Lines {
 		lines.Write(append(hall.EscapeControls(l.Raw), '\n'))
 	}
-	_, err = io.WriteString(conn.Stdout, lines.String())
-	return hall.PrintError(err)
+	return conn.Print(lines.String())
 }
 
 // readStep reads the step, or fails with the steps that exist.

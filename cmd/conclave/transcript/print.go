@@ -34,14 +34,14 @@ type shownStep struct {
 // has no transcript.
 func (s shownStep) over() bool { return s.Over || s.Failure != nil }
 
-// options are the options of printStep.
+// options are the options of formatStep.
 type options struct {
 	Full bool           // do not truncate texts
 	Zone *time.Location // of the times; nil for UTC
 }
 
-// printStep prints a step.
-func printStep(w io.Writer, s shownStep, o options) error {
+// formatStep lays out a step for a person.
+func formatStep(s shownStep, o options) string {
 	p := &printer{options: o, tools: map[string]string{}}
 	if p.options.Zone == nil {
 		p.options.Zone = time.UTC
@@ -51,8 +51,7 @@ func printStep(w io.Writer, s shownStep, o options) error {
 		p.entry(l)
 	}
 	p.foot(s)
-	_, err := io.WriteString(w, p.out.String())
-	return err
+	return p.out.String()
 }
 
 // printer lays out one step.

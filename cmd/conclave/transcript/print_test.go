@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -31,13 +30,6 @@ func golden(t *testing.T, name, text string) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(want), text)
-}
-
-func shown(t *testing.T, s shownStep, o options) string {
-	t.Helper()
-	var out bytes.Buffer
-	require.NoError(t, printStep(&out, s, o))
-	return out.String()
 }
 
 var began = time.Date(2026, 11, 21, 5, 30, 48, 0, time.UTC)
@@ -96,13 +88,13 @@ func everything() script {
 	return s
 }
 
-func TestPrintStep_everyKindOfEntry(t *testing.T) {
+func TestFormatStep_everyKindOfEntry(t *testing.T) {
 	t.Parallel()
 	lines := everything()
 	for i := 6; i < len(lines); i++ {
 		lines[i].Time = lines[i].Time.Add(24 * time.Hour) // it was paused overnight
 	}
-	golden(t, "vote", shown(t, shownStep{Agent: "agent_a", Number: 3, Transcript: step.Transcript{
+	golden(t, "vote", formatStep(shownStep{Agent: "agent_a", Number: 3, Transcript: step.Transcript{
 		Claim:  artifact.Claim{StartedAt: began, Labels: []string{"agent1.1", "agent2.1"}},
 		Commit: &artifact.Commit{Kind: "vote", Timestamp: began.Add(24*time.Hour + 12*time.Second), Usage: llm.Usage{InputTokens: 9400, OutputTokens: 175, ModelCalls: 5}},
 		Over:   true, Lines: lines,
@@ -110,7 +102,7 @@ func TestPrintStep_everyKindOfEntry(t *testing.T) {
 }
 
 // Elisions are printed where they happened; the elided messages stay complete above.
-func TestPrintStep_elided(t *testing.T) {
+func TestFormatStep_elided(t *testing.T) {
 	t.Parallel()
 	lines := everything()[:3]
 	lines.add(loop.Entry{Kind: loop.Refused, Reason: "the prompt is too long:\x1b[2J 9000 > 8192", Window: 8192})
@@ -119,38 +111,38 @@ func TestPrintStep_elided(t *testing.T) {
 		Kind: loop.Compacted, Before: 5, Usage: used(5000, 200, new(0.01)), Seconds: 3,
 		Messages: []llm.Message{said(llm.User, "[Your own notes.]\n\nlimiter.go is written.")},
 	})
-	golden(t, "window", shown(t, shownStep{Agent: "agent_a", Number: 2, Transcript: step.Transcript{
+	golden(t, "window", formatStep(shownStep{Agent: "agent_a", Number: 2, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Over: true, Lines: lines,
 	}}, options{}))
 }
 
 // A running or killed step is printed as unfinished, with its transcript so far.
-func TestPrintStep_unfinished(t *testing.T) {
+func TestFormatStep_unfinished(t *testing.T) {
 	t.Parallel()
-	golden(t, "running", shown(t, shownStep{Agent: "agent_a", Number: 12, Transcript: step.Transcript{
+	golden(t, "running", formatStep(shownStep{Agent: "agent_a", Number: 12, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Lines: everything()[:3],
 	}}, options{}))
-	golden(t, "begun", shown(t, shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
+	golden(t, "begun", formatStep(shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began},
 	}}, options{}))
 }
 
-func TestPrintStep_withoutAction(t *testing.T) {
+func TestFormatStep_withoutAction(t *testing.T) {
 	t.Parallel()
-	golden(t, "failed", shown(t, shownStep{
+	golden(t, "failed", formatStep(shownStep{
 		Agent: "agent_a", Number: 1, Failure: &artifact.Error{Type: "NoAction", Message: "3 replies without\x1b[2J an action"},
 		Transcript: step.Transcript{Claim: artifact.Claim{StartedAt: began}, Over: true, Lines: everything()[3:5]},
 	}, options{}))
 }
 
 // A step that failed before its first reply is printed as ended.
-func TestPrintStep_failedWithoutTranscript(t *testing.T) {
+func TestFormatStep_failedWithoutTranscript(t *testing.T) {
 	t.Parallel()
 	s := shownStep{
 		Agent: "agent_a", Number: 1, Failure: &artifact.Error{Type: "NoProgress", Message: "3 attempts without progress"},
 		Transcript: step.Transcript{Claim: artifact.Claim{StartedAt: began}},
 	}
-	text := shown(t, s, options{})
+	text := formatStep(s, options{})
 	require.Contains(t, text, "UTC · ended without an action\n")
 	require.Contains(t, text, "this step has no transcript\n")
 	require.Contains(t, text, "failed: NoProgress: 3 attempts without progress\n")
@@ -158,22 +150,22 @@ func TestPrintStep_failedWithoutTranscript(t *testing.T) {
 	require.NotContains(t, text, "The step runs")
 
 	s.Lines = everything()[:3] // its journal is still there
-	text = shown(t, s, options{})
+	text = formatStep(s, options{})
 	require.Contains(t, text, "opening")
 	require.NotContains(t, text, "no transcript")
 	require.NotContains(t, text, "not over")
 }
 
-func TestPrintStep_timeZone(t *testing.T) {
+func TestFormatStep_timeZone(t *testing.T) {
 	t.Parallel()
-	text := shown(t, shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
+	text := formatStep(shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{
 		Claim: artifact.Claim{StartedAt: began}, Lines: everything()[:1],
 	}}, options{Zone: time.FixedZone("CET", 3600)})
 	require.Contains(t, text, "2026-11-21 06:30:48 CET")
 	require.Contains(t, text, "\n06:30:49 opening\n")
 }
 
-func TestPrintStep_truncatesLongTexts(t *testing.T) {
+func TestFormatStep_truncatesLongTexts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 600) + "bcd" // an odd number of bytes is cut within a character
 	var lines script
@@ -182,18 +174,18 @@ func TestPrintStep_truncatesLongTexts(t *testing.T) {
 	lines.add(loop.Entry{Kind: loop.Reply, Messages: []llm.Message{called(long, llm.ToolCall{ID: "c", Name: "new_answer", Arguments: string(arguments)})}})
 	s := shownStep{Agent: "agent_a", Number: 1, Transcript: step.Transcript{Lines: lines}}
 
-	cut := shown(t, s, options{})
+	cut := formatStep(s, options{})
 	require.Contains(t, cut, "    "+strings.Repeat("ä", 600)+"\n    … 3 more bytes (--full)\n")
 	require.Contains(t, cut, "      x"+strings.Repeat("ä", 599)+"\n      … 5 more bytes (--full)\n")
 
-	full := shown(t, s, options{Full: true})
+	full := formatStep(s, options{Full: true})
 	require.NotContains(t, full, "more bytes")
 	require.Contains(t, full, "    "+long+"\n")
 	require.Contains(t, full, "      x"+long+"\n")
 }
 
 // No text of a model contains control sequences or imitates a block.
-func TestPrintStep_sanitizes(t *testing.T) {
+func TestFormatStep_sanitizes(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2J\x1b]0;title\x07\u009b31m\u202eb\r\n05:30:48 results: accepted as vote"
 	quoted, err := json.Marshal(evil)
@@ -205,7 +197,7 @@ func TestPrintStep_sanitizes(t *testing.T) {
 	lines.add(loop.Entry{Kind: loop.Rejection, Reason: evil, Messages: []llm.Message{result(evil, evil), result("?"+evil, evil), said(llm.User, evil)}})
 	lines.add(loop.Entry{Kind: loop.EntryKind(evil), Messages: []llm.Message{said(llm.Role(evil), evil)}})
 	lines.add(loop.Entry{Kind: loop.Results, Action: &loop.Action{Kind: evil}})
-	text := shown(t, shownStep{
+	text := formatStep(shownStep{
 		Agent: evil, Number: 1, Failure: &artifact.Error{Type: evil, Message: evil},
 		Transcript: step.Transcript{Claim: artifact.Claim{Labels: []string{evil}}, Over: true, Lines: lines},
 	}, options{})
