@@ -17,9 +17,9 @@ func TestCoordinationConfig_defaults(t *testing.T) {
 		OnSplit:          coordination.SplitRevote,
 		MaxRevotes:       1,
 		MaxStepsPerAgent: 12,
-		OnAgentFailure:   coordination.FailureContinue,
+		OnAgentFailure:   "continue",
 		Mode:             coordination.Voting,
-		Pacing:           coordination.Rounds,
+		Pacing:           "rounds",
 		Updates:          coordination.Inject,
 		UpdatesPerStep:   2,
 		LeadCap:          &lead,
@@ -91,8 +91,8 @@ func TestCoordinationConfig_keys(t *testing.T) {
 			},
 			func(t *testing.T, c coordination.Config) {
 				require.Equal(t, coordination.Decomposition, c.Mode)
-				require.Equal(t, coordination.Continuous, c.Pacing)
-				require.Equal(t, coordination.FailurePark, c.OnAgentFailure)
+				require.EqualValues(t, "continuous", c.Pacing)
+				require.EqualValues(t, "park", c.OnAgentFailure)
 				require.True(t, c.DeferVoting && c.SkipVoting && c.SkipPresentation)
 				require.Equal(t, coordination.Synthesize, c.Strategy)
 				require.Equal(t, "agent_b", c.Presenter)

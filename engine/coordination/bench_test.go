@@ -35,7 +35,7 @@ func BenchmarkSession(b *testing.B) {
 // BenchmarkDrain takes one more answer of the largest team in continuous pacing:
 // who works is told of it by the bell, and who waited for news goes on.
 func BenchmarkDrain(b *testing.B) {
-	config := c.Config{Pacing: c.Continuous, Updates: c.Inject, MaxStepsPerAgent: 1 << 30}
+	config := c.Config{Pacing: "continuous", Updates: c.Inject, MaxStepsPerAgent: 1 << 30}
 	for letter := range 26 {
 		config.Agents = append(config.Agents, "agent_"+string(rune('a'+letter)))
 	}

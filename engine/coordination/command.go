@@ -158,10 +158,10 @@ type Directive string
 
 // The directives.
 const (
-	CarryOn Directive = ""
-	WrapUp  Directive = "wrap_up" // the session's time is nearly over
-	Pausing Directive = "pause"   // the steps are suspended
-	Ending  Directive = "end"     // the session is decided; running steps are cancelled
+	directiveNone   Directive = ""
+	directiveWrapUp Directive = "wrap_up" // the session's time is nearly over
+	directivePause  Directive = "pause"   // the steps are suspended
+	directiveEnd    Directive = "end"     // the session is decided; running steps are cancelled
 )
 
 // Message is the number of a human message; its text is in messages/<Number>.json.
@@ -257,9 +257,9 @@ type Cause string
 
 // The causes of failure.
 const (
-	CauseNoAnswer    Cause = "NoAnswer"    // nobody has an accepted answer
+	causeNoAnswer    Cause = "NoAnswer"    // nobody has an accepted answer
 	CauseSplit       Cause = "Split"       // the votes are split, and on_split is fail
-	CauseAgentFailed Cause = "AgentFailed" // an agent failed, and on_agent_failure is fail
+	causeAgentFailed Cause = "AgentFailed" // an agent failed, and on_agent_failure is fail
 )
 
 // Count is the number of fresh votes for a target.

@@ -49,8 +49,8 @@ type Pacing string
 
 // The values of Pacing.
 const (
-	Rounds     Pacing = "rounds"     // the next wave waits for this one
-	Continuous Pacing = "continuous" // an agent is launched as soon as it has news
+	pacingRounds     Pacing = "rounds"     // the next wave waits for this one
+	pacingContinuous Pacing = "continuous" // an agent is launched as soon as it has news
 )
 
 // UpdateMode is the way in which a running step learns of new answers.
@@ -88,9 +88,9 @@ type OnAgentFailure string
 
 // The values of OnAgentFailure.
 const (
-	FailureContinue OnAgentFailure = "continue" // the rest decide
-	FailurePark     OnAgentFailure = "park"     // the session waits for a person
-	FailureFail     OnAgentFailure = "fail"     // the session fails
+	failureContinue OnAgentFailure = "continue" // the rest decide
+	failurePark     OnAgentFailure = "park"     // the session waits for a person
+	failureFail     OnAgentFailure = "fail"     // the session fails
 )
 
 // defaultMaxSteps is the public contract's default of max_steps_per_agent.
@@ -107,9 +107,9 @@ func (c Config) normal() Config {
 	}
 	c.Agents = agents
 	c.OnSplit = oneOf(c.OnSplit, SplitRevote, SplitPlurality, SplitFail)
-	c.OnAgentFailure = oneOf(c.OnAgentFailure, FailureContinue, FailureFail, FailurePark)
+	c.OnAgentFailure = oneOf(c.OnAgentFailure, failureContinue, failureFail, failurePark)
 	c.Mode = oneOf(c.Mode, Voting, Decomposition)
-	c.Pacing = oneOf(c.Pacing, Rounds, Continuous)
+	c.Pacing = oneOf(c.Pacing, pacingRounds, pacingContinuous)
 	c.Updates = oneOf(c.Updates, NoUpdates, Inject, Restart)
 	c.Strategy = oneOf(c.Strategy, Reuse, WinnerPresent, Synthesize)
 	if c.MaxStepsPerAgent <= 0 {

@@ -17,8 +17,8 @@ func (s *State) next() move {
 	switch {
 	case s.Finale != nil:
 		return s.finale()
-	case s.Config.OnAgentFailure == FailureFail && s.active() < len(s.Agents):
-		return decided(s.failure(CauseAgentFailed))
+	case s.Config.OnAgentFailure == failureFail && s.active() < len(s.Agents):
+		return decided(s.failure(causeAgentFailed))
 	case idle && !s.Held() && s.settled():
 		return s.conclude(s.decide(Consensus, s.majority()))
 	case s.Forced != "":
@@ -87,7 +87,7 @@ func (s *State) abstentions() int {
 
 // unvoted returns the agent whose answer stands where nobody votes: the presenter, or
 // the first configured agent with an answer.
-func (s *State) unvoted() *Agent {
+func (s *State) unvoted() *agent {
 	if a := s.presenter(nil); a != nil && a.answered() {
 		return a
 	}
@@ -102,9 +102,9 @@ func (s *State) unvoted() *Agent {
 // decide returns the decision for winner's latest answer. Without a winner the
 // decision of an earlier attempt of the team stands; without that the session has
 // failed.
-func (s *State) decide(status Status, winner *Agent) Decision {
+func (s *State) decide(status Status, winner *agent) Decision {
 	if winner == nil {
-		d := s.failure(CauseNoAnswer)
+		d := s.failure(causeNoAnswer)
 		switch {
 		case !status.forced():
 		case d.Winner != "":
@@ -189,9 +189,9 @@ func (c Cause) text() string {
 	switch c {
 	case CauseSplit:
 		return "the votes are split"
-	case CauseAgentFailed:
+	case causeAgentFailed:
 		return "an agent failed"
-	case CauseNoAnswer:
+	case causeNoAnswer:
 	}
 	return "nobody has an answer"
 }
@@ -222,7 +222,7 @@ func (s *State) Tally() []Count {
 }
 
 // majority returns the target with more than half of the active agents' votes, or nil.
-func (s *State) majority() *Agent {
+func (s *State) majority() *agent {
 	n := s.active()
 	for _, c := range s.Tally() {
 		if 2*c.Votes > n {
@@ -233,14 +233,14 @@ func (s *State) majority() *Agent {
 }
 
 // plurality returns the agent elected by rule 40, or nil if there is no answer.
-func (s *State) plurality() *Agent {
+func (s *State) plurality() *agent {
 	return s.best(func(a, b standing) int {
 		return cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.others, b.others))
 	})
 }
 
 // forced returns the agent elected by rule 41, or nil if there is no answer.
-func (s *State) forced() *Agent {
+func (s *State) forced() *agent {
 	return s.best(func(a, b standing) int {
 		return cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.exact, b.exact), cmp.Compare(a.newest, b.newest))
 	})
@@ -248,7 +248,7 @@ func (s *State) forced() *Agent {
 
 // standing ranks one agent's latest answer.
 type standing struct {
-	agent  *Agent
+	agent  *agent
 	fresh  int // fresh votes for the agent
 	others int // of those, cast by other agents
 	exact  int // votes, fresh or stale, that named exactly this revision
@@ -257,7 +257,7 @@ type standing struct {
 
 // best returns the agent whose answer compares highest, the first configured of equals.
 // It returns nil if there is no answer.
-func (s *State) best(compare func(a, b standing) int) *Agent {
+func (s *State) best(compare func(a, b standing) int) *agent {
 	var all []standing
 	for i := range s.Agents {
 		if a := &s.Agents[i]; a.answered() {
@@ -270,7 +270,7 @@ func (s *State) best(compare func(a, b standing) int) *Agent {
 	return slices.MaxFunc(all, compare).agent
 }
 
-func (s *State) standing(target *Agent) standing {
+func (s *State) standing(target *agent) standing {
 	st := standing{agent: target, newest: target.Newest}
 	label := target.latestLabel()
 	for i := range s.Agents {
@@ -293,5 +293,5 @@ func (s *State) standing(target *Agent) standing {
 }
 
 func (s *State) index(id string) int {
-	return slices.IndexFunc(s.Agents, func(a Agent) bool { return a.ID == id })
+	return slices.IndexFunc(s.Agents, func(a agent) bool { return a.ID == id })
 }

@@ -13,12 +13,12 @@ import (
 // before all else, what was asked for included.
 func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure = c.FailureFail }, "a", "b", "c"))
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure = "fail" }, "a", "b", "c"))
 	commands := p.batch(c.Finish{}, p.vote("a", "a"), p.fail("b"))
 	require.Equal(t, []c.Cancel{{ID: p.latest["c"]}}, only[c.Cancel](commands))
 	d := decision(t, commands)
 	require.Equal(t, c.FailedAll, d.Status)
-	require.Equal(t, c.CauseAgentFailed, d.Cause)
+	require.EqualValues(t, "AgentFailed", d.Cause)
 	require.Empty(t, d.Winner)
 }
 
@@ -27,7 +27,7 @@ func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 // came to stands.
 func TestRule30_InALaterAttempt(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = c.FailureFail, 1 }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
 	p.batch(p.evaluate("a", true))
 	commands := p.batch(p.fail("b"))
 	require.Equal(t, []c.Cancel{{ID: p.latest["a"]}}, only[c.Cancel](commands), "a is not waited for")
@@ -42,18 +42,18 @@ func TestRule30_AfterTheDecision(t *testing.T) {
 	want := c.Decision{
 		Status: c.Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []c.Count{{Target: "a", Votes: 2}},
 	}
-	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = c.FailureFail, c.WinnerPresent }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = "fail", c.WinnerPresent }, "a", "b"))
 	require.Equal(t, want, decision(t, p.batch(p.fail("a"))))
 
-	p, _ = agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = c.FailureFail, 1 }, "a", "b"))
+	p, _ = agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
 	require.Equal(t, want, decision(t, p.batch(p.fail("a"))), "unjudged")
 }
 
 // 30. But a failure in the same batch as the last vote comes before the decision.
 func TestRule30_BesideTheLastVote(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = c.FailureFail, c.WinnerPresent }, "a", "b", "c"))
-	require.Equal(t, c.CauseAgentFailed, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"), p.fail("c"))).Cause)
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = "fail", c.WinnerPresent }, "a", "b", "c"))
+	require.EqualValues(t, "AgentFailed", decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"), p.fail("c"))).Cause)
 }
 
 // 31. Seed 000, consensus: "1. ALL agents have completed their current step ... 3. A
@@ -150,7 +150,7 @@ func TestRule34_BudgetSpent(t *testing.T) {
 	require.Len(t, commands, 1, "b may end what it was promised")
 	ring, ok := commands[0].(c.Ring)
 	require.True(t, ok)
-	require.Equal(t, c.WrapUp, ring.Directive)
+	require.EqualValues(t, "wrap_up", ring.Directive)
 	d := decision(t, p.batch(p.vote("b", "a")))
 	require.Equal(t, c.OverSpent, d.Status)
 	require.Equal(t, "a", d.Winner)
@@ -198,7 +198,7 @@ func TestRule34_ConsensusBeforeTheBudget(t *testing.T) {
 // and what running steps were promised is not promised twice.
 func TestRule34_Shares(t *testing.T) {
 	t.Parallel()
-	config := teamWith(func(o *c.Config) { o.Budget.Tokens, o.Budget.USD, o.Pacing = 900, 9, c.Continuous }, "a", "b", "c")
+	config := teamWith(func(o *c.Config) { o.Budget.Tokens, o.Budget.USD, o.Pacing = 900, 9, "continuous" }, "a", "b", "c")
 	p := start(config)
 	for _, id := range config.Agents {
 		require.Equal(t, c.Allowance{Tokens: 300, USD: 3}, p.last(id).Allowance)
@@ -230,7 +230,7 @@ func TestRule34_SharesOfResumedSteps(t *testing.T) {
 // 34. Steps that go on share with those that are launched beside them.
 func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens, o.Pacing = 900, c.Continuous }, "a", "b", "c"))
+	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens, o.Pacing = 900, "continuous" }, "a", "b", "c"))
 	p.batch(p.vote("a", "a"))
 	p.batch(c.Pause{})
 	p.batch(p.answer("b"), p.suspend("c"))
@@ -254,7 +254,7 @@ func TestRule35_NoActiveAgent(t *testing.T) {
 // decided; whoever can be launched is.
 func TestRule36_LaunchBeforeDeciding(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnSplit, o.Pacing = c.SplitFail, c.Continuous }, "a", "b", "c"))
+	p := answered(teamWith(func(o *c.Config) { o.OnSplit, o.Pacing = c.SplitFail, "continuous" }, "a", "b", "c"))
 	p.batch(p.vote("a", "a"), p.vote("b", "b"))
 	require.False(t, p.state.Done(), "c still works")
 	require.Equal(t, []string{"c"}, launched(p.batch(p.exhaust("c"))), "and can be launched again")

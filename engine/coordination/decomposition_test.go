@@ -83,7 +83,7 @@ func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 	require.Nil(t, p.state.View().Agents[0].Stop, "b still works")
 	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(p.batch(p.answer("b"))))
 
-	config.Pacing = c.Continuous
+	config.Pacing = "continuous"
 	p = start(config)
 	p.batch(p.answer("a"))
 	require.NotNil(t, p.state.View().Agents[0].Stop, "nobody waits for a wave; b's answer wakes it up")
@@ -136,7 +136,7 @@ func joining(t *testing.T, set func(*c.Config)) *player {
 // the presenter fails.
 func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []c.OnAgentFailure{c.FailureContinue, c.FailureFail} {
+	for _, policy := range []c.OnAgentFailure{"continue", "fail"} {
 		p := joining(t, func(o *c.Config) { o.OnAgentFailure = policy })
 		seq := p.state.Events
 		l := theLaunch(t, p.batch(p.fail("c")))

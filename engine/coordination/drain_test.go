@@ -39,7 +39,7 @@ func TestRule50_DrainOrder(t *testing.T) {
 	commands := p.batch(p.answer("b"), p.answer("a"), c.Finish{})
 	require.Equal(t, 1, commands[0].(c.Record).Entry.Seq)
 	require.Equal(t, 2, commands[1].(c.Record).Entry.Seq)
-	require.Equal(t, c.Ending, commands[2].(c.Ring).Directive)
+	require.EqualValues(t, "end", commands[2].(c.Ring).Directive)
 	require.Equal(t, c.Cancel{ID: "l3"}, commands[3])
 	require.IsType(t, c.Done{}, commands[4])
 	require.Len(t, commands, 5)
@@ -49,7 +49,7 @@ func TestRule50_DrainOrder(t *testing.T) {
 // 50. With launches; and in configured order, those that go on among them.
 func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = c.Continuous, c.Restart }, "d", "a", "c", "b"))
+	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = "continuous", c.Restart }, "d", "a", "c", "b"))
 	p.batch(p.vote("d", "a"), p.vote("c", "a"))
 	commands := p.batch(p.answer("b"), p.restart("a"), c.Said{Text: "go on"})
 	require.Equal(t, c.NewAnswer, commands[0].(c.Record).Entry.Action)
@@ -74,8 +74,8 @@ func TestRule51_SurvivesJSON(t *testing.T) {
 	t.Parallel()
 	lead := 1
 	config := teamWith(func(o *c.Config) {
-		o.Pacing, o.Updates, o.UpdatesPerStep, o.LeadCap, o.MaxRestarts = c.Continuous, c.Inject, 2, &lead, 1
-		o.Strategy, o.OnAgentFailure, o.Budget.Tokens = c.Synthesize, c.FailurePark, 100000
+		o.Pacing, o.Updates, o.UpdatesPerStep, o.LeadCap, o.MaxRestarts = "continuous", c.Inject, 2, &lead, 1
+		o.Strategy, o.OnAgentFailure, o.Budget.Tokens = c.Synthesize, "park", 100000
 	}, "a", "b", "c")
 	p := start(config)
 	play := func(events ...c.Event) {
@@ -124,7 +124,7 @@ func TestRule52_SessionsEnd(t *testing.T) {
 		"skip_voting":   func(o *c.Config) { o.SkipVoting = true },
 		"decomposition": decomposed,
 		"everything": func(o *c.Config) {
-			o.Pacing, o.LeadCap, o.DeferVoting, o.AnswersPerAgent = c.Continuous, &none, true, 1
+			o.Pacing, o.LeadCap, o.DeferVoting, o.AnswersPerAgent = "continuous", &none, true, 1
 			o.Strategy, o.MaxRestarts = c.Synthesize, 3
 		},
 	} {

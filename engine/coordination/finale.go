@@ -2,21 +2,21 @@ package coordination
 
 import "slices"
 
-// Finale is a decision whose final answer is being made.
-type Finale struct {
+// finale is a decision whose final answer is being made.
+type finale struct {
 	Decision Decision `json:"decision"`
-	Stage    Stage    `json:"stage"`
+	Stage    stage    `json:"stage"`
 	By       string   `json:"by"` // the presenter, who also judges
 }
 
-// Stage is the progress of a finale.
-type Stage string
+// stage is the progress of a finale.
+type stage string
 
 // The stages of a finale.
 const (
-	stagePresent  Stage = "present"
-	stageEvaluate Stage = "evaluate"
-	stageOver     Stage = "over"
+	stagePresent  stage = "present"
+	stageEvaluate stage = "evaluate"
+	stageOver     stage = "over"
 )
 
 // conclude starts the final answer of a decision that was not forced.
@@ -28,7 +28,7 @@ func (s *State) conclude(d Decision) move {
 	case by == nil || s.spent() || len(s.shown()) == 0: // the attempt has no answer
 		return decided(d)
 	}
-	f := &Finale{Decision: d, Stage: stagePresent, By: by.ID}
+	f := &finale{Decision: d, Stage: stagePresent, By: by.ID}
 	if !s.Config.presents() {
 		f.Stage = s.afterPresenting()
 	}
@@ -41,8 +41,8 @@ func (s *State) conclude(d Decision) move {
 }
 
 // presenter returns the presenter of rule 44, or nil if every candidate has failed.
-func (s *State) presenter(winner *Agent) *Agent {
-	candidates := []*Agent{s.agent(s.Config.Presenter)}
+func (s *State) presenter(winner *agent) *agent {
+	candidates := []*agent{s.agent(s.Config.Presenter)}
 	if s.Config.Mode == Decomposition {
 		for i := range s.Agents {
 			candidates = append(candidates, &s.Agents[len(s.Agents)-1-i])
@@ -50,7 +50,7 @@ func (s *State) presenter(winner *Agent) *Agent {
 	} else {
 		candidates = append(candidates, winner)
 	}
-	i := slices.IndexFunc(candidates, func(a *Agent) bool { return a != nil && a.active() })
+	i := slices.IndexFunc(candidates, func(a *agent) bool { return a != nil && a.active() })
 	if i < 0 {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (s *State) presenter(winner *Agent) *Agent {
 
 // afterPresenting returns the stage after the final answer: it is judged if the team
 // may begin again.
-func (s *State) afterPresenting() Stage {
+func (s *State) afterPresenting() stage {
 	if len(s.Earlier) < s.Config.MaxRestarts {
 		return stageEvaluate
 	}
@@ -143,8 +143,8 @@ func (s *State) count(v *Brief, d Decision) {
 }
 
 // byNumber returns the agents in the order of the anonymous numbers.
-func (s *State) byNumber() []*Agent {
-	agents := make([]*Agent, len(s.Agents))
+func (s *State) byNumber() []*agent {
+	agents := make([]*agent, len(s.Agents))
 	for i := range s.Agents {
 		agents[s.Agents[i].Number-1] = &s.Agents[i]
 	}
@@ -153,7 +153,7 @@ func (s *State) byNumber() []*Agent {
 
 // finaleEnd takes the end of a presenting or evaluating step. Without a presented
 // answer the winning one stands; without a judgement the final answer is submitted.
-func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
+func (s *State) finaleEnd(a *agent, run *Launch, event ending) {
 	f := s.Finale
 	switch e := event.(type) {
 	case Answered:
@@ -169,7 +169,7 @@ func (s *State) finaleEnd(a *Agent, run *Launch, event ending) {
 		}
 	case Failed:
 		s.failed(a, run, e)
-		if s.Config.OnAgentFailure == FailurePark {
+		if s.Config.OnAgentFailure == failurePark {
 			return // a person can retry it
 		}
 		if s.standsIn(run, e) {
@@ -207,7 +207,7 @@ func (s *State) standsIn(run *Launch, e Failed) bool {
 	return true
 }
 
-func (s *State) presented(a *Agent, e Answered) {
+func (s *State) presented(a *agent, e Answered) {
 	a.Step = e.Step
 	final := Shown{Agent: a.ID, Number: a.Number, Label: a.finalLabel(), Step: e.Step}
 	d := &s.Finale.Decision
@@ -219,7 +219,7 @@ func (s *State) presented(a *Agent, e Answered) {
 	s.note(Entry{Kind: entryPresented, Agent: a.ID, Step: e.Step, Label: final.Label, Text: a.ID + " presented the final answer"})
 }
 
-func (s *State) evaluated(a *Agent, e Evaluated) {
+func (s *State) evaluated(a *agent, e Evaluated) {
 	a.Step = e.Step
 	if !e.Again {
 		s.Finale.Stage = stageOver
@@ -238,7 +238,7 @@ func (s *State) evaluated(a *Agent, e Evaluated) {
 
 // begin starts a new attempt of the team for the agent: its step numbers, labels and
 // usage go on, its answers, vote and stop no longer count.
-func (a *Agent) begin() {
+func (a *agent) begin() {
 	a.Base, a.Newest, a.Steps, a.Streak = len(a.Answers), 0, 0, 0
 	a.Ballot, a.Halt, a.Known, a.Rest = nil, nil, nil, nil
 	a.Ran, a.Again, a.Retried = false, false, false

@@ -177,7 +177,7 @@ func TestRule45_FailedPresentation(t *testing.T) {
 // presenting step.
 func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy, o.OnAgentFailure = c.WinnerPresent, c.FailurePark }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy, o.OnAgentFailure = c.WinnerPresent, "park" }, "a", "b"))
 	token := tokenOf(p.latest["a"])
 	require.Empty(t, p.batch(p.fail("a")))
 	require.NotNil(t, p.state.View().Parked)
@@ -297,7 +297,7 @@ func TestRule47_BeginAgain(t *testing.T) {
 	view := p.state.View()
 	require.Equal(t, 2, view.Attempt)
 	require.Empty(t, view.Votes)
-	require.Equal(t, c.AgentNoAction, view.Agents[0].Status)
+	require.EqualValues(t, "no_action", view.Agents[0].Status)
 
 	entry := only[c.Record](p.batch(p.answer("a"), p.answer("b")))[0].Entry
 	require.Equal(t, "agent1.2", entry.Label)

@@ -7,8 +7,8 @@ import (
 )
 
 // pick returns the wanted agents among those that may be launched, in configured order.
-func (s *State) pick(wanted func(*Agent) bool) []*Agent {
-	var picked []*Agent
+func (s *State) pick(wanted func(*agent) bool) []*agent {
+	var picked []*agent
 	for i := range s.Agents {
 		if a := &s.Agents[i]; s.able(a) && wanted(a) {
 			picked = append(picked, a)
@@ -20,16 +20,16 @@ func (s *State) pick(wanted func(*Agent) bool) []*Agent {
 // wave returns the agents to launch. In rounds these are all agents that owe something,
 // once nothing runs. With continuous pacing they are those with news; an agent without
 // news is launched only if no other agent runs or can be launched.
-func (s *State) wave() []*Agent {
+func (s *State) wave() []*agent {
 	idle := !s.running()
-	if s.Config.Pacing == Rounds && !idle {
+	if s.Config.Pacing == pacingRounds && !idle {
 		return nil
 	}
-	ready := s.pick(func(a *Agent) bool { return s.wants(a) && !s.waitsForPeer(a) && len(s.offered(a)) > 0 })
-	if s.Config.Pacing == Rounds {
+	ready := s.pick(func(a *agent) bool { return s.wants(a) && !s.waitsForPeer(a) && len(s.offered(a)) > 0 })
+	if s.Config.Pacing == pacingRounds {
 		return ready
 	}
-	news := slices.DeleteFunc(slices.Clone(ready), func(a *Agent) bool { return !s.hasNews(a) })
+	news := slices.DeleteFunc(slices.Clone(ready), func(a *agent) bool { return !s.hasNews(a) })
 	if len(news) == 0 && idle {
 		return ready
 	}
@@ -37,14 +37,14 @@ func (s *State) wave() []*Agent {
 }
 
 // revoters returns the agents that vote again after a split.
-func (s *State) revoters() []*Agent {
-	return s.pick(func(a *Agent) bool { return len(s.offered(a)) > 0 })
+func (s *State) revoters() []*agent {
+	return s.pick(func(a *agent) bool { return len(s.offered(a)) > 0 })
 }
 
 // launchWave starts a step of each agent, as far as shared limits allow, in configured
 // order. Rounds are waves; with continuous pacing each agent counts its own, and the
 // session's round is the highest.
-func (s *State) launchWave(agents []*Agent, revote bool) []Command {
+func (s *State) launchWave(agents []*agent, revote bool) []Command {
 	if len(agents) == 0 {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (s *State) launchWave(agents []*Agent, revote bool) []Command {
 			continue
 		}
 		a.Rounds++
-		if s.Round = max(s.Round, a.Rounds); s.Config.Pacing == Rounds {
+		if s.Round = max(s.Round, a.Rounds); s.Config.Pacing == pacingRounds {
 			s.Round = before + 1
 		}
 		if s.hasNews(a) {
@@ -82,16 +82,16 @@ func (s *State) noteRound(before, launched int, revote bool) {
 	}
 }
 
-func (s *State) roundOf(a *Agent) int {
-	if s.Config.Pacing == Rounds {
+func (s *State) roundOf(a *agent) int {
+	if s.Config.Pacing == pacingRounds {
 		return s.Round
 	}
 	return a.Rounds
 }
 
 // resumable returns the agents of rule 21 and the retried ones, which go on at once.
-func (s *State) resumable() []*Agent {
-	return s.pick(func(a *Agent) bool {
+func (s *State) resumable() []*agent {
+	return s.pick(func(a *agent) bool {
 		if a.Rest != nil && a.Rest.Launch.Purpose != Coordinate {
 			return false // a step of the finale
 		}
@@ -101,7 +101,7 @@ func (s *State) resumable() []*Agent {
 
 // relaunch resumes their steps. If an action is no longer open to a step, a new step
 // replaces it in the same round.
-func (s *State) relaunch(agents []*Agent) []Command {
+func (s *State) relaunch(agents []*agent) []Command {
 	if !s.Affords() {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (s *State) shown() []Shown {
 }
 
 // asShown returns the agent's latest answer as others are shown it.
-func (a *Agent) asShown() Shown {
+func (a *agent) asShown() Shown {
 	return Shown{Agent: a.ID, Number: a.Number, Label: a.latestLabel(), Step: a.latest()}
 }
 
@@ -182,7 +182,7 @@ func (l *Launch) heard() int {
 }
 
 // start mints the launch of a step of a.
-func (s *State) start(a *Agent, l Launch) Launch {
+func (s *State) start(a *agent, l Launch) Launch {
 	s.Launches++
 	l.ID, l.Agent, l.Number, l.After = LaunchID("l"+strconv.Itoa(s.Launches)), a.ID, a.Number, a.Step
 	l.Answers, l.Given = len(a.Answers), a.answerCount()
@@ -192,14 +192,14 @@ func (s *State) start(a *Agent, l Launch) Launch {
 		l.Previous = &previous
 	}
 	a.Again, a.Retried, a.Rest = false, false, nil
-	a.Run = &Run{Launch: l}
+	a.Run = &runningStep{Launch: l}
 	return l.clone()
 }
 
 // resume launches the suspended or failed step of a under a new ID. The shown answers
 // stay as they were, since its journal begins with them; its allowance is computed
 // anew.
-func (s *State) resume(a *Agent) Launch {
+func (s *State) resume(a *agent) Launch {
 	l, token := a.Rest.Launch.clone(), a.Rest.Token
 	s.Launches++
 	l.ID, l.After, l.Allowance = LaunchID("l"+strconv.Itoa(s.Launches)), a.Step, Allowance{}
@@ -207,12 +207,12 @@ func (s *State) resume(a *Agent) Launch {
 		l.ResumeFrom = token
 	}
 	a.Again, a.Retried, a.Rest = false, false, nil
-	a.Run = &Run{Launch: l}
+	a.Run = &runningStep{Launch: l}
 	return l.clone()
 }
 
 // messagesFor returns the human messages to a.
-func (s *State) messagesFor(a *Agent) []Message {
+func (s *State) messagesFor(a *agent) []Message {
 	var mine []Message
 	for _, m := range s.Messages {
 		if m.Agent == "" || m.Agent == a.ID {
@@ -223,7 +223,7 @@ func (s *State) messagesFor(a *Agent) []Message {
 }
 
 // updates returns the limits of rule 23 for a step of a.
-func (s *State) updates(a *Agent) Updates {
+func (s *State) updates(a *agent) Updates {
 	c := s.Config
 	switch {
 	case c.Updates == NoUpdates || !a.answered():

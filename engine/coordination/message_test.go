@@ -26,7 +26,7 @@ func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
 func TestRule14_MessagesWakeStoppedAgents(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) {
-		o.Mode, o.AnswersPerAgent, o.Pacing = c.Decomposition, 1, c.Continuous
+		o.Mode, o.AnswersPerAgent, o.Pacing = c.Decomposition, 1, "continuous"
 	}, "a", "b"))
 	require.Empty(t, launches(p.batch(p.answer("a"))), "one in a row: a is stopped, b works")
 	require.NotNil(t, p.state.View().Agents[0].Stop)
@@ -83,7 +83,7 @@ func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 // an unread message answers again; other agents are not launched.
 func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 	t.Parallel()
-	for _, pacing := range []c.Pacing{c.Rounds, c.Continuous} {
+	for _, pacing := range []c.Pacing{"rounds", "continuous"} {
 		p := start(teamWith(func(o *c.Config) { o.SkipVoting, o.Pacing = true, pacing }, "a", "b", "c"))
 		p.batch(c.Said{Text: "in metres"}, c.Said{Agent: "c", Text: "and you in feet"})
 		heard := p.answer("b").(c.Answered)

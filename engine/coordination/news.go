@@ -8,12 +8,12 @@ import (
 
 // stale reports whether a vote or stop of a has not seen a newer answer of any agent,
 // active or failed, or a human message to a.
-func (s *State) stale(a *Agent, seen []Seen, heard int) bool {
+func (s *State) stale(a *agent, seen []Seen, heard int) bool {
 	return s.unseen(seen, nil) || s.hasUnread(a, heard)
 }
 
 // unseen reports whether an agent other than except has an answer newer than seen.
-func (s *State) unseen(seen []Seen, except *Agent) bool {
+func (s *State) unseen(seen []Seen, except *agent) bool {
 	for i := range s.Agents {
 		a := &s.Agents[i]
 		if a.answered() && seenStep(seen, a.ID) < a.latest() && (except == nil || except.ID != a.ID) {
@@ -24,12 +24,12 @@ func (s *State) unseen(seen []Seen, except *Agent) bool {
 }
 
 // hasUnread reports whether there are messages to a after number heard.
-func (s *State) hasUnread(a *Agent, heard int) bool {
+func (s *State) hasUnread(a *agent, heard int) bool {
 	return s.hasMessages(a, heard, s.countedMessages())
 }
 
 // hasMessages reports whether there are messages to a with numbers in (after, upTo].
-func (s *State) hasMessages(a *Agent, after, upTo int) bool {
+func (s *State) hasMessages(a *agent, after, upTo int) bool {
 	return slices.ContainsFunc(s.Messages, func(m Message) bool {
 		return m.Number > after && m.Number <= upTo && (m.Agent == "" || m.Agent == a.ID)
 	})
@@ -45,7 +45,7 @@ func (s *State) countedMessages() int {
 }
 
 // fresh reports whether a has a vote or stop that is not stale.
-func (s *State) fresh(a *Agent) bool {
+func (s *State) fresh(a *agent) bool {
 	switch {
 	case a.Ballot != nil:
 		return !s.stale(a, a.Ballot.Seen, a.Ballot.Heard)
@@ -56,11 +56,11 @@ func (s *State) fresh(a *Agent) bool {
 }
 
 // hasPeerNews reports whether a's peers have answers that a has not been shown.
-func (s *State) hasPeerNews(a *Agent) bool { return s.unseen(a.Known, a) }
+func (s *State) hasPeerNews(a *agent) bool { return s.unseen(a.Known, a) }
 
 // hasNews reports whether a has news: its first step of an attempt, an unseen answer
 // of a peer or an unread message.
-func (s *State) hasNews(a *Agent) bool {
+func (s *State) hasNews(a *agent) bool {
 	return !a.Ran || s.hasPeerNews(a) || s.hasUnread(a, a.Heard)
 }
 
@@ -70,8 +70,8 @@ func (s *State) isOutdated(run *Launch) bool {
 }
 
 // freshAgents returns the agents with a fresh vote or stop, in configured order.
-func (s *State) freshAgents() []*Agent {
-	var fresh []*Agent
+func (s *State) freshAgents() []*agent {
+	var fresh []*agent
 	for i := range s.Agents {
 		if a := &s.Agents[i]; s.fresh(a) {
 			fresh = append(fresh, a)
@@ -81,7 +81,7 @@ func (s *State) freshAgents() []*Agent {
 }
 
 // outdated tells a person which votes or stops an answer has made stale.
-func outdated(fresh []*Agent) string {
+func outdated(fresh []*agent) string {
 	if len(fresh) == 0 {
 		return ""
 	}
@@ -152,7 +152,7 @@ func (s *State) ring(directive Directive) []Command {
 // bringsNews reports whether bell has news for a running step that the last ring did
 // not have.
 func (s *State) bringsNews(bell Ring) bool {
-	return slices.ContainsFunc(s.Agents, func(a Agent) bool {
+	return slices.ContainsFunc(s.Agents, func(a agent) bool {
 		return a.Run != nil && (s.bringsAnswer(bell, &a.Run.Launch) || s.bringsMessage(bell, &a.Run.Launch))
 	})
 }
@@ -196,17 +196,17 @@ func (b Ring) clone() Ring {
 func (s *State) directive() Directive {
 	switch {
 	case s.Done():
-		return Ending
+		return directiveEnd
 	case s.Paused || s.suspending():
-		return Pausing
+		return directivePause
 	case s.Short || s.spent():
-		return WrapUp
+		return directiveWrapUp
 	}
-	return CarryOn
+	return directiveNone
 }
 
 // suspending reports whether a cancelled step has not reported: it must be able to read
 // why it was cancelled.
 func (s *State) suspending() bool {
-	return slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Run != nil && a.Run.Cancelled })
+	return slices.ContainsFunc(s.Agents, func(a agent) bool { return a.Run != nil && a.Run.Cancelled })
 }

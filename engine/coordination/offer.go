@@ -4,7 +4,7 @@ import "slices"
 
 // owes reports whether a owes a fresh vote, a fresh stop or, where nobody votes, an
 // answer.
-func (s *State) owes(a *Agent) bool {
+func (s *State) owes(a *agent) bool {
 	if s.Config.Mode == Voting && !s.Config.votes() {
 		return !a.answered()
 	}
@@ -13,25 +13,25 @@ func (s *State) owes(a *Agent) bool {
 
 // wants reports whether a is to be launched if possible: it owes something or, where
 // nobody votes, has an unread message.
-func (s *State) wants(a *Agent) bool {
+func (s *State) wants(a *agent) bool {
 	return s.owes(a) || s.Config.Mode == Voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }
 
 // full reports whether a limit leaves a no further answer.
-func (s *State) full(a *Agent) bool {
+func (s *State) full(a *agent) bool {
 	c := s.Config
 	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||
 		c.AnswersPerAgent > 0 && c.Mode == Voting && a.answerCount() >= c.AnswersPerAgent
 }
 
 // able reports whether a is active, idle and below its step limit.
-func (s *State) able(a *Agent) bool {
+func (s *State) able(a *agent) bool {
 	return a.active() && a.Run == nil && a.Steps < s.Config.MaxStepsPerAgent
 }
 
 // offered returns the actions open to a step of a that is launched together with
 // beside. Without any, the agent waits for answers of others.
-func (s *State) offered(a *Agent, beside ...*Agent) []Action {
+func (s *State) offered(a *agent, beside ...*agent) []Action {
 	var offered []Action
 	if s.mayAnswer(a, beside) {
 		offered = append(offered, NewAnswer)
@@ -45,7 +45,7 @@ func (s *State) offered(a *Agent, beside ...*Agent) []Action {
 	return offered
 }
 
-func (s *State) mayAnswer(a *Agent, beside []*Agent) bool {
+func (s *State) mayAnswer(a *agent, beside []*agent) bool {
 	c := s.Config
 	switch {
 	case s.full(a), c.AnswersGlobal > 0 && s.total()+s.reserved() >= c.AnswersGlobal:
@@ -53,7 +53,7 @@ func (s *State) mayAnswer(a *Agent, beside []*Agent) bool {
 	case a.answered() && s.deferred():
 		return false
 	}
-	return !s.overLeadCap(a, func(peer *Agent) bool { return s.mayCatchUp(peer) || slices.Contains(beside, peer) })
+	return !s.overLeadCap(a, func(peer *agent) bool { return s.mayCatchUp(peer) || slices.Contains(beside, peer) })
 }
 
 // total returns the number of answers of this attempt.
@@ -84,14 +84,14 @@ func (s *State) deferred() bool {
 	if !c.DeferVoting || c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
 		return false
 	}
-	return slices.ContainsFunc(s.Agents, func(a Agent) bool {
+	return slices.ContainsFunc(s.Agents, func(a agent) bool {
 		return a.active() && !a.answered() && (a.Run != nil || a.Steps < c.MaxStepsPerAgent)
 	})
 }
 
 // overLeadCap reports whether one more answer would put a over the lead cap against a
 // peer that counts. A first answer never does.
-func (s *State) overLeadCap(a *Agent, counts func(*Agent) bool) bool {
+func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
 	if s.Config.LeadCap == nil || !a.answered() {
 		return false
 	}
@@ -105,20 +105,20 @@ func (s *State) overLeadCap(a *Agent, counts func(*Agent) bool) bool {
 }
 
 // mayCatchUp reports whether a peer runs or can still be launched.
-func (s *State) mayCatchUp(a *Agent) bool {
+func (s *State) mayCatchUp(a *agent) bool {
 	goesOn := a.Rest != nil || a.Again || a.Retried
 	return a.Run != nil || s.able(a) && (goesOn || s.wants(a))
 }
 
 // waitsForPeer reports whether a waits for a slower running peer, whose answer would
 // make a vote stale.
-func (s *State) waitsForPeer(a *Agent) bool {
-	return s.overLeadCap(a, func(peer *Agent) bool { return peer.Run != nil })
+func (s *State) waitsForPeer(a *agent) bool {
+	return s.overLeadCap(a, func(peer *agent) bool { return peer.Run != nil })
 }
 
 // capped reports whether the session stops a: in decomposition, at a limit of answers
 // and without an unread message.
-func (s *State) capped(a *Agent) bool {
+func (s *State) capped(a *agent) bool {
 	c := s.Config
 	if c.Mode != Decomposition || !s.able(a) || !s.owes(a) || a.Rest != nil || s.hasUnread(a, a.Heard) {
 		return false
@@ -132,12 +132,12 @@ func (s *State) capped(a *Agent) bool {
 // stopCapped stops the capped agents (seed 001: hit limits auto-stop the agent instead
 // of vote-only mode).
 func (s *State) stopCapped() {
-	if s.Config.Pacing == Rounds && s.running() {
+	if s.Config.Pacing == pacingRounds && s.running() {
 		return // the running wave may bring them news
 	}
 	for i := range s.Agents {
 		if a := &s.Agents[i]; s.capped(a) {
-			a.Halt = &Halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.allSeen(), Heard: len(s.Messages)}
+			a.Halt = &halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.allSeen(), Heard: len(s.Messages)}
 			s.note(Entry{Kind: entryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
 		}
 	}

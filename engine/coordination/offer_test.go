@@ -42,7 +42,7 @@ func TestRule11_AnswersPerAgent(t *testing.T) {
 // promised twice.
 func TestRule11_GlobalLimitIsReserved(t *testing.T) {
 	t.Parallel()
-	config := teamWith(func(o *c.Config) { o.AnswersGlobal, o.Pacing = 4, c.Continuous }, "a", "b", "c")
+	config := teamWith(func(o *c.Config) { o.AnswersGlobal, o.Pacing = 4, "continuous" }, "a", "b", "c")
 	p := answered(config)
 	require.Equal(t, []c.Action{c.NewAnswer, c.Vote}, p.last("a").Offered, "three answers, one place: a's, who is configured first")
 	require.Equal(t, voteOnly, p.last("b").Offered)
@@ -130,7 +130,7 @@ func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 	t.Parallel()
 	one := 1
-	p := start(teamWith(func(o *c.Config) { o.LeadCap, o.Pacing = &one, c.Continuous }, "a", "b", "slow"))
+	p := start(teamWith(func(o *c.Config) { o.LeadCap, o.Pacing = &one, "continuous" }, "a", "b", "slow"))
 	require.Empty(t, launches(p.batch(p.answer("a"), p.answer("b"))), "each has news of the other, and waits")
 	commands := p.batch(p.fail("slow"))
 	require.Equal(t, map[string][]c.Action{"a": answerOrVote, "b": answerOrVote}, offers(commands))
@@ -140,7 +140,7 @@ func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 // for everybody, nobody waits for ever.
 func TestRule12_CapZeroDecides(t *testing.T) {
 	t.Parallel()
-	for _, pacing := range []c.Pacing{c.Rounds, c.Continuous} {
+	for _, pacing := range []c.Pacing{"rounds", "continuous"} {
 		none := 0
 		p := answered(teamWith(func(o *c.Config) { o.LeadCap, o.Pacing = &none, pacing }, "a", "b"))
 		for range 4 {

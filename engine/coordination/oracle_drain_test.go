@@ -16,7 +16,7 @@ func (o *oracle) foretell() []c.Command {
 	}
 	decision, launches := o.decide()
 	if o.over = decision; decision != nil {
-		commands := append(o.ring(c.Ending), o.cancels(false)...)
+		commands := append(o.ring("end"), o.cancels(false)...)
 		return append(commands, c.Done{Decision: *decision})
 	}
 	commands := o.ring(o.directive())
@@ -37,11 +37,11 @@ func (o *oracle) directive() c.Directive {
 	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.members[a].cancelled })
 	switch {
 	case o.paused || ending:
-		return c.Pausing
+		return "pause"
 	case o.short || o.spent():
-		return c.WrapUp
+		return "wrap_up"
 	}
-	return c.CarryOn
+	return ""
 }
 
 // ring is rule 22.
@@ -87,8 +87,8 @@ func (o *oracle) decide() (*c.Decision, []c.Launch) {
 	switch {
 	case o.closing != nil:
 		return o.close()
-	case k.OnAgentFailure == c.FailureFail && failed:
-		return o.nothing(c.CauseAgentFailed), nil
+	case k.OnAgentFailure == "fail" && failed:
+		return o.nothing("AgentFailed"), nil
 	case o.idle() && !o.paused && !o.parked() && o.voting() && !owing && o.majority() != "":
 		return o.conclude(o.elected(c.Consensus, o.majority()))
 	case o.forced != "":
@@ -150,7 +150,7 @@ func (o *oracle) presented() string {
 func (o *oracle) elected(status c.Status, winner string) *c.Decision {
 	answer, found := o.latest(winner)
 	if !found {
-		d := o.nothing(c.CauseNoAnswer)
+		d := o.nothing("NoAnswer")
 		forced := []c.Status{c.Finished, c.Timeout, c.Limit, c.OverSpent}
 		switch {
 		case !slices.Contains(forced, status):
@@ -282,7 +282,7 @@ func (o *oracle) goOn() []c.Launch {
 			launches = append(launches, o.resume(a))
 		default:
 			round := o.round
-			if o.config.Pacing == c.Continuous {
+			if o.config.Pacing == "continuous" {
 				round = m.rounds
 			}
 			launches = append(launches, o.begin(a, max(1, round), offered, false))
@@ -294,7 +294,7 @@ func (o *oracle) goOn() []c.Launch {
 // stopCapped is the second half of rule 14.
 func (o *oracle) stopCapped() {
 	k := o.config
-	if k.Pacing == c.Rounds && !o.idle() {
+	if k.Pacing == "rounds" && !o.idle() {
 		return
 	}
 	for _, a := range o.config.Agents {
@@ -323,9 +323,9 @@ func (o *oracle) wave() []c.Launch {
 	})
 	news := slices.DeleteFunc(slices.Clone(ready), func(a string) bool { return !o.news(a) })
 	switch {
-	case o.config.Pacing == c.Rounds && !o.idle() || !o.affords():
+	case o.config.Pacing == "rounds" && !o.idle() || !o.affords():
 		return nil
-	case o.config.Pacing == c.Continuous && (len(news) > 0 || !o.idle()):
+	case o.config.Pacing == "continuous" && (len(news) > 0 || !o.idle()):
 		return o.together(news, false)
 	}
 	return o.together(ready, false)
@@ -349,7 +349,7 @@ func (o *oracle) together(agents []string, revote bool) []c.Launch {
 		}
 		m := o.members[a]
 		m.rounds++
-		if o.config.Pacing == c.Rounds {
+		if o.config.Pacing == "rounds" {
 			o.round = round
 			launches = append(launches, o.begin(a, round, offered, revote))
 			continue

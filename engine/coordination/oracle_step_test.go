@@ -289,7 +289,7 @@ func (o *oracle) takeFinal(agent string, run *c.Launch, event c.Event, before in
 		}
 	case c.Failed:
 		o.fail(agent, run, e)
-		if o.config.OnAgentFailure == c.FailurePark {
+		if o.config.OnAgentFailure == "park" {
 			return
 		}
 		if next := o.presenter(""); run.Purpose == c.Present && o.config.Mode == c.Decomposition && next != "" {

@@ -211,7 +211,7 @@ func (o *oracle) running() []string {
 func (o *oracle) idle() bool { return len(o.running()) == 0 }
 
 func (o *oracle) parked() bool {
-	return o.config.OnAgentFailure == c.FailurePark && len(o.active()) < len(o.config.Agents)
+	return o.config.OnAgentFailure == "park" && len(o.active()) < len(o.config.Agents)
 }
 
 // voting is rule 15.

@@ -59,7 +59,7 @@ func TestRule20_IndependentSteps(t *testing.T) {
 	require.Zero(t, p.last("slow").After)
 }
 
-func continuous(o *c.Config) { o.Pacing = c.Continuous }
+func continuous(o *c.Config) { o.Pacing = "continuous" }
 
 // 20. DESIGN: "an agent is launched as soon as it has something new to look at; an
 // agent whose own answer is the only news waits, but only while another agent is
@@ -80,7 +80,7 @@ func TestRule20_News(t *testing.T) {
 // news.
 func TestRule20_FirstStepsOfAnAttempt(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(teamWith(func(o *c.Config) { o.Pacing, o.MaxRestarts = c.Continuous, 1 }, "a", "b"))
+	p := newPlayer(teamWith(func(o *c.Config) { o.Pacing, o.MaxRestarts = "continuous", 1 }, "a", "b"))
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(c.Said{Agent: "a", Text: "for you"})))
 	p.batch(p.answer("a"), p.answer("b"))
 	p.batch(p.vote("a", "a"), p.vote("b", "a"))
@@ -91,7 +91,7 @@ func TestRule20_FirstStepsOfAnAttempt(t *testing.T) {
 // 20. An answer that was injected into a step is not news for the next one.
 func TestRule20_InjectedAnswersAreNotNews(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = c.Continuous, c.Inject }, "a", "b", "slow"))
+	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = "continuous", c.Inject }, "a", "b", "slow"))
 	p.batch(p.answer("b"))
 	vote := p.vote("a", "b").(c.Voted)
 	vote.Seen, vote.Heard = p.told(vote.Launch)
@@ -209,10 +209,10 @@ func TestRule20_LaunchesOfBothPacings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			calls, took := race(t, c.Rounds, test.speed)
+			calls, took := race(t, "rounds", test.speed)
 			require.Equal(t, test.rounds, calls)
 			require.Equal(t, test.roundsTook, took)
-			calls, took = race(t, c.Continuous, test.speed)
+			calls, took = race(t, "continuous", test.speed)
 			require.Equal(t, test.continuous, calls)
 			require.Equal(t, test.took, took)
 		})

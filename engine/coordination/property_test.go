@@ -232,7 +232,7 @@ func (s *session) checkView(t require.TestingT) {
 func (s *session) checkAgent(t require.TestingT, a c.AgentView) {
 	o, m := s.oracle, s.oracle.members[a.ID]
 	require.Equal(t, o.number(a.ID), a.Number)
-	require.Equal(t, m.failed != nil, a.Status == c.AgentFailed)
+	require.Equal(t, m.failed != nil, a.Status == "failed")
 	require.Equal(t, m.failed != nil, a.Error != nil)
 	require.Equal(t, m.runs != nil && o.over == nil, a.Running)
 	require.Equal(t, m.step, a.Step)

@@ -26,10 +26,10 @@ func randomConfig(choose pick) c.Config {
 		OnSplit:          oneOf(choose, c.SplitRevote, c.SplitPlurality, c.SplitFail, c.OnSplit("coin")),
 		MaxRevotes:       oneOf(choose, 1, 0, 1, 2, 3, -1),
 		MaxStepsPerAgent: oneOf(choose, 3, 1, 2, 3, 4, 5, 6, 8, 0),
-		OnAgentFailure:   oneOf(choose, c.FailureContinue, c.FailurePark, c.FailureContinue, c.FailureFail, c.FailurePark),
+		OnAgentFailure:   oneOf[c.OnAgentFailure](choose, "continue", "park", "continue", "fail", "park"),
 
 		Mode:   oneOf(choose, c.Voting, c.Voting, c.Decomposition, c.Mode("")),
-		Pacing: oneOf(choose, c.Rounds, c.Continuous),
+		Pacing: oneOf[c.Pacing](choose, "rounds", "continuous"),
 
 		Updates:         oneOf(choose, c.NoUpdates, c.Inject, c.Restart, c.UpdateMode("shout")),
 		DeferUpdates:    flag(),

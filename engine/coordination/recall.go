@@ -50,7 +50,7 @@ func Recall(c Config, record []OnRecord, said []Message) *State {
 	return s
 }
 
-func (s *State) recallAnswers(a *Agent, r OnRecord) {
+func (s *State) recallAnswers(a *agent, r OnRecord) {
 	a.Answers = slices.Compact(slices.Sorted(slices.Values(r.Answers)))
 	a.Base = min(max(r.Base, 0), len(a.Answers))
 	a.Step = max(r.Step, a.latest())
@@ -60,11 +60,11 @@ func (s *State) recallAnswers(a *Agent, r OnRecord) {
 }
 
 // recallEnd restores the vote or stop of a, and its running step.
-func (s *State) recallEnd(a *Agent, r OnRecord) {
+func (s *State) recallEnd(a *agent, r OnRecord) {
 	if v := r.Vote; v != nil {
 		if target := s.agent(v.Target); target != nil && target.answered() {
 			seen := s.boundSeen(v.Seen)
-			a.Ballot = &Ballot{
+			a.Ballot = &ballot{
 				Target: target.ID, TargetLabel: revision(target, v.TargetLabel, seen), Step: v.Step,
 				Reason: truncate(v.Reason), Seen: seen, Heard: s.boundHeard(v.Heard),
 			}
@@ -73,7 +73,7 @@ func (s *State) recallEnd(a *Agent, r OnRecord) {
 		}
 	}
 	if e := r.Stop; e != nil {
-		a.Halt = &Halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: s.boundSeen(e.Seen), Heard: s.boundHeard(e.Heard)}
+		a.Halt = &halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: s.boundSeen(e.Seen), Heard: s.boundHeard(e.Heard)}
 		if e.Status == Blocked {
 			a.Halt.Status = Blocked
 		}
@@ -81,7 +81,7 @@ func (s *State) recallEnd(a *Agent, r OnRecord) {
 	}
 	if r.Running {
 		s.Launches++
-		a.Run = &Run{Launch: Launch{ID: LaunchID("l" + strconv.Itoa(s.Launches)), Agent: a.ID, Number: a.Number, After: a.Step}}
+		a.Run = &runningStep{Launch: Launch{ID: LaunchID("l" + strconv.Itoa(s.Launches)), Agent: a.ID, Number: a.Number, After: a.Step}}
 	}
 }
 

@@ -118,9 +118,9 @@ func TestRecallIgnoresUnknownAgents(t *testing.T) {
 		{Agent: "a", Step: 3, Steps: 1, Vote: &c.Voted{End: c.End{Step: 3}, Target: "stranger", Seen: []c.Seen{{Agent: "stranger", Step: 1}}}},
 	}, nil)
 	v := s.View()
-	require.Equal(t, c.AgentNoAction, v.Agents[0].Status)
+	require.EqualValues(t, "no_action", v.Agents[0].Status)
 	require.Equal(t, 3, v.Agents[0].Step)
-	require.Equal(t, c.AgentNoAction, v.Agents[1].Status)
+	require.EqualValues(t, "no_action", v.Agents[1].Status)
 	require.Equal(t, []string{"a", "b"}, launched(s.Drain()))
 }
 

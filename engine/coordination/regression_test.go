@@ -16,7 +16,7 @@ import (
 func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 	t.Parallel()
 	p := start(c.Config{
-		Agents: []string{"a", "b", "d"}, Pacing: c.Continuous, Updates: c.Restart, Budget: c.Allowance{Tokens: 900, USD: 9},
+		Agents: []string{"a", "b", "d"}, Pacing: "continuous", Updates: c.Restart, Budget: c.Allowance{Tokens: 900, USD: 9},
 	})
 	usd := 0.0
 	used := llm.Usage{InputTokens: 100, TotalUSD: &usd, ModelCalls: 1}
@@ -71,7 +71,7 @@ func TestRoundsOfAgentsWithoutAnAction(t *testing.T) {
 	timeline := p.state.Timeline()
 	require.Equal(t, "round 1: 1 launched", timeline[len(timeline)-1].Text)
 
-	q := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1, Pacing: c.Continuous})
+	q := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1, Pacing: "continuous"})
 	require.Len(t, q.launches, 1)
 	require.Equal(t, 1, q.state.View().Round)
 }

@@ -81,7 +81,7 @@ func describeBell(b c.Ring) string {
 	if len(b.Messages) > 0 {
 		parts = append(parts, "messages "+describeMessages(b.Messages))
 	}
-	if b.Directive != c.CarryOn {
+	if b.Directive != "" {
 		parts = append(parts, string(b.Directive))
 	}
 	return fmt.Sprintf("ring %d: %s", b.Epoch, strings.Join(parts, ", "))

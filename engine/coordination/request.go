@@ -9,7 +9,7 @@ import (
 // Bounds of human messages.
 const (
 	MaxText     = 4 << 10 // bytes of a message
-	MaxMessages = 100     // of a session
+	maxMessages = 100     // of a session
 )
 
 // Held reports whether the session waits for a person: it is paused or parked. Its
@@ -18,7 +18,7 @@ func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parked()) }
 
 // parked reports whether the session waits for a failed agent to be retried.
 func (s *State) parked() bool {
-	return s.Config.OnAgentFailure == FailurePark && s.active() < len(s.Agents)
+	return s.Config.OnAgentFailure == failurePark && s.active() < len(s.Agents)
 }
 
 // parkedFor returns the remedy and the failures of a parked session; empty if it is not
@@ -97,8 +97,8 @@ func (s *State) refuseSaid(e Said) error {
 		return errors.New("the text is empty")
 	case len(e.Text) > MaxText:
 		return fmt.Errorf("the text has %d bytes, at most %d are accepted", len(e.Text), MaxText)
-	case len(s.Messages) >= MaxMessages:
-		return fmt.Errorf("the session has %d messages, as many as it can have", MaxMessages)
+	case len(s.Messages) >= maxMessages:
+		return fmt.Errorf("the session has %d messages, as many as it can have", maxMessages)
 	case e.Agent != "" && s.agent(e.Agent) == nil:
 		return fmt.Errorf("the team has no agent %s; it has: %s", quoted(e.Agent), strings.Join(s.Config.Agents, ", "))
 	}

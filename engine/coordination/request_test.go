@@ -15,7 +15,7 @@ func TestRule25_PauseSuspends(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
 	commands := p.batch(c.Pause{})
-	require.Equal(t, c.Pausing, only[c.Ring](commands)[0].Directive)
+	require.EqualValues(t, "pause", only[c.Ring](commands)[0].Directive)
 	require.Equal(t, []c.Cancel{{ID: "l1", Suspend: true}, {ID: "l2", Suspend: true}}, only[c.Cancel](commands))
 	require.IsType(t, c.Ring{}, commands[0], "what a step is told comes before its end")
 	require.True(t, p.state.View().Paused)
@@ -110,13 +110,13 @@ func TestRule27_Park(t *testing.T) {
 	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("b", "b"))).Status)
 }
 
-func parking(o *c.Config) { o.OnAgentFailure = c.FailurePark }
+func parking(o *c.Config) { o.OnAgentFailure = "park" }
 
 // 27. A forced decision ends a parked session, a spent budget does not.
 func TestRule27_ReleasingAParkedSession(t *testing.T) {
 	t.Parallel()
 	for status, event := range map[c.Status]c.Event{c.Finished: c.Finish{}, c.Timeout: c.TimeUp{}} {
-		p := start(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Budget.Tokens = c.FailurePark, 10 }, "a", "b"))
+		p := start(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Budget.Tokens = "park", 10 }, "a", "b"))
 		p.batch(spending(p.answer("a"), 20), p.fail("b"))
 		require.Empty(t, p.drain())
 		require.True(t, p.state.Held())
@@ -140,7 +140,7 @@ func TestRule27_OneOfTwoRetried(t *testing.T) {
 // 27. A suspended or restarted step does not go on while the session is parked.
 func TestRule27_ParkedLaunchesNothing(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Updates = c.FailurePark, c.Restart }, "a", "b", "c", "d"))
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Updates = "park", c.Restart }, "a", "b", "c", "d"))
 	p.batch(p.fail("a"), p.answer("d"))
 	require.Empty(t, launches(p.batch(p.suspend("b"), p.restart("c"))))
 	require.Equal(t, []string{"a", "b", "c"}, launched(p.batch(c.Retry{})), "in the round that is not over; d waits for the next")
@@ -149,26 +149,26 @@ func TestRule27_ParkedLaunchesNothing(t *testing.T) {
 // 27. DESIGN: on_agent_failure "fail": the session fails as soon as an agent does.
 func TestRule27_Fail(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure = c.FailureFail }, "a", "b"))
+	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure = "fail" }, "a", "b"))
 	d := decision(t, p.batch(p.fail("b")))
 	require.Equal(t, c.FailedAll, d.Status)
-	require.Equal(t, c.CauseAgentFailed, d.Cause)
+	require.EqualValues(t, "AgentFailed", d.Cause)
 }
 
 // 28. DESIGN: "A retry is the same step: ... the journal is copied and the paid calls
 // kept." It is counted once, and needs no parking.
 func TestRule28_RetryIsTheSameStep(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []c.OnAgentFailure{c.FailureContinue, c.FailurePark} {
+	for _, policy := range []c.OnAgentFailure{"continue", "park"} {
 		p := start(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxStepsPerAgent = policy, 1 }, "a", "b"))
 		for range 3 {
 			p.batch(p.fail("a"))
-			require.Equal(t, c.AgentFailed, p.state.View().Agents[0].Status)
+			require.EqualValues(t, "failed", p.state.View().Agents[0].Status)
 			token := tokenOf(p.latest["a"])
 			l := theLaunch(t, p.batch(c.Retry{Agent: "a"}))
 			require.Equal(t, token, l.ResumeFrom)
 			require.Equal(t, 1, l.Round)
-			require.Equal(t, c.AgentNoAction, p.state.View().Agents[0].Status)
+			require.EqualValues(t, "no_action", p.state.View().Agents[0].Status)
 			require.Nil(t, p.state.View().Agents[0].Error)
 		}
 		p.batch(p.answer("a"))
@@ -205,7 +205,7 @@ func TestRule29_Refuse(t *testing.T) {
 	paused := func() *player { p := running(); p.batch(c.Pause{}); return p }
 	talked := func() *player {
 		p := running()
-		for range c.MaxMessages {
+		for range 100 {
 			p.step(c.Said{Text: "more"})
 		}
 		p.drain()

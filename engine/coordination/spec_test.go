@@ -89,7 +89,7 @@ func TestRule02_FailedAgentIsOut(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, launched(p.batch(p.answer("a"), p.vote("b", "c"), p.vote("c", "c"))))
 	require.Equal(t, []string{}, launched(p.batch(p.fail("c"))))
 	require.Nil(t, p.state.View().Agents[2].Vote)
-	require.Equal(t, c.AgentFailed, p.state.View().Agents[2].Status)
+	require.EqualValues(t, "failed", p.state.View().Agents[2].Status)
 	d := decision(t, p.batch(p.vote("a", "c"), p.vote("b", "c")))
 	require.Equal(t, c.Decision{Status: c.Consensus, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []c.Count{{Target: "c", Votes: 2}}}, d)
 }
@@ -101,7 +101,7 @@ func TestRule02_FailureVoidsAStop(t *testing.T) {
 	p.batch(p.stop("a", c.Complete), p.answer("b"))
 	p.batch(p.fail("a"))
 	require.Nil(t, p.state.View().Agents[0].Stop)
-	require.Equal(t, c.AgentFailed, p.state.View().Agents[0].Status)
+	require.EqualValues(t, "failed", p.state.View().Agents[0].Status)
 }
 
 func decomposed(o *c.Config) { o.Mode = c.Decomposition }

@@ -20,7 +20,7 @@ const Protocol = 2
 type State struct {
 	Protocol int     `json:"protocol"`
 	Config   Config  `json:"config"`
-	Agents   []Agent `json:"agents"` // in configured order
+	Agents   []agent `json:"agents"` // in configured order
 	Round    int     `json:"round"`  // the newest round, from 1; 0 before the first
 	Revotes  int     `json:"revotes"`
 	Cast     int     `json:"cast,omitempty"` // votes accepted
@@ -36,7 +36,7 @@ type State struct {
 
 	Forced   Status    `json:"forced"`             // the decision that Finish or TimeUp forces; empty once it is taken
 	Settled  *int      `json:"settled,omitempty"`  // number of messages at the decision; nil before it
-	Finale   *Finale   `json:"finale,omitempty"`   // nil unless a final answer is being made
+	Finale   *finale   `json:"finale,omitempty"`   // nil unless a final answer is being made
 	Earlier  []Attempt `json:"earlier,omitempty"`  // rejected attempts of the team
 	Fallback *Decision `json:"fallback,omitempty"` // the decision of the last rejected attempt
 	Outcome  *Decision `json:"outcome"`            // nil until the session is done
@@ -45,46 +45,46 @@ type State struct {
 	Recent []Entry `json:"recent"` // the last of them
 }
 
-// Agent is the state of one member of the team.
-type Agent struct {
-	ID      string   `json:"id"`
-	Number  int      `json:"number"`  // anonymous number, from 1
-	Run     *Run     `json:"run"`     // nil when no step runs
-	Step    int      `json:"step"`    // number of the last finished step, 0 before the first
-	Steps   int      `json:"steps"`   // ended steps of this attempt, with or without an action; limited by MaxStepsPerAgent
-	Answers []int    `json:"answers"` // steps of its accepted answers; the M-th one is agent<N>.<M>
-	Newest  int      `json:"newest"`  // ledger entry of its latest answer, 0 without one
-	Ballot  *Ballot  `json:"ballot"`  // its vote, fresh or stale; nil without one
-	Error   *Failure `json:"error"`   // its failure; nil while it is active
+// agent is the state of one member of the team.
+type agent struct {
+	ID      string       `json:"id"`
+	Number  int          `json:"number"`  // anonymous number, from 1
+	Run     *runningStep `json:"run"`     // nil when no step runs
+	Step    int          `json:"step"`    // number of the last finished step, 0 before the first
+	Steps   int          `json:"steps"`   // ended steps of this attempt, with or without an action; limited by MaxStepsPerAgent
+	Answers []int        `json:"answers"` // steps of its accepted answers; the M-th one is agent<N>.<M>
+	Newest  int          `json:"newest"`  // ledger entry of its latest answer, 0 without one
+	Ballot  *ballot      `json:"ballot"`  // its vote, fresh or stale; nil without one
+	Error   *Failure     `json:"error"`   // its failure; nil while it is active
 
-	Halt    *Halt  `json:"halt,omitempty"`    // its stop, fresh or stale; nil without one
-	Base    int    `json:"base,omitempty"`    // answers of earlier attempts of the team, which no longer count
-	Rounds  int    `json:"rounds,omitempty"`  // launches, without resumed steps
-	Ran     bool   `json:"ran,omitempty"`     // a step of this attempt has ended
-	Known   []Seen `json:"known,omitempty"`   // the answers shown to its last finished step
-	Heard   int    `json:"heard,omitempty"`   // the last human message it received
-	Streak  int    `json:"streak,omitempty"`  // its answers since the last news
-	Again   bool   `json:"again,omitempty"`   // its step ended itself for news
-	Rest    *Rest  `json:"rest,omitempty"`    // the suspended or failed step to go on with
-	Retried bool   `json:"retried,omitempty"` // a person has retried its failed step
+	Halt    *halt          `json:"halt,omitempty"`    // its stop, fresh or stale; nil without one
+	Base    int            `json:"base,omitempty"`    // answers of earlier attempts of the team, which no longer count
+	Rounds  int            `json:"rounds,omitempty"`  // launches, without resumed steps
+	Ran     bool           `json:"ran,omitempty"`     // a step of this attempt has ended
+	Known   []Seen         `json:"known,omitempty"`   // the answers shown to its last finished step
+	Heard   int            `json:"heard,omitempty"`   // the last human message it received
+	Streak  int            `json:"streak,omitempty"`  // its answers since the last news
+	Again   bool           `json:"again,omitempty"`   // its step ended itself for news
+	Rest    *resumableStep `json:"rest,omitempty"`    // the suspended or failed step to resume
+	Retried bool           `json:"retried,omitempty"` // a person has retried its failed step
 
 	Usage llm.Usage `json:"usage"` // of all its steps, failed ones included
 }
 
-// Run is a launched step that has not ended.
-type Run struct {
+// runningStep is a launched step that has not ended.
+type runningStep struct {
 	Launch    Launch `json:"launch"`
 	Cancelled bool   `json:"cancelled,omitempty"` // its Cancel was handed out
 }
 
-// Rest is a suspended or failed step that can be resumed.
-type Rest struct {
+// resumableStep is a suspended or failed step that can be resumed.
+type resumableStep struct {
 	Launch Launch `json:"launch"`
 	Token  string `json:"token"` // its execution token
 }
 
-// Ballot is an accepted vote that has not been withdrawn.
-type Ballot struct {
+// ballot is an accepted vote that has not been withdrawn.
+type ballot struct {
 	Target      string `json:"target"`
 	TargetLabel string `json:"target_label"`
 	Step        int    `json:"step"`
@@ -93,8 +93,8 @@ type Ballot struct {
 	Heard       int    `json:"heard,omitempty"`
 }
 
-// Halt is an accepted stop that has not been withdrawn.
-type Halt struct {
+// halt is an accepted stop that has not been withdrawn.
+type halt struct {
 	Status  StopStatus `json:"status"`
 	Summary string     `json:"summary"` // truncated
 	Step    int        `json:"step"`    // 0 if the session stopped the agent at its limit
@@ -110,7 +110,7 @@ func Start(protocol int, c Config) *State {
 	s := &State{Protocol: protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
 	for _, id := range s.Config.Agents {
-		s.Agents = append(s.Agents, Agent{ID: id, Number: 1 + slices.Index(sorted, id)})
+		s.Agents = append(s.Agents, agent{ID: id, Number: 1 + slices.Index(sorted, id)})
 	}
 	return s
 }
@@ -136,7 +136,7 @@ func (s *State) Cost() llm.Usage {
 }
 
 // agent returns the member with the ID, or nil.
-func (s *State) agent(id string) *Agent {
+func (s *State) agent(id string) *agent {
 	for i := range s.Agents {
 		if s.Agents[i].ID == id {
 			return &s.Agents[i]
@@ -147,7 +147,7 @@ func (s *State) agent(id string) *Agent {
 
 // running reports whether a launched step has not ended.
 func (s *State) running() bool {
-	return slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Run != nil })
+	return slices.ContainsFunc(s.Agents, func(a agent) bool { return a.Run != nil })
 }
 
 // active returns the number of active agents, the N of the majority.
@@ -164,16 +164,16 @@ func (s *State) active() int {
 // attempt returns the number of the team's present attempt, from 1.
 func (s *State) attempt() int { return 1 + len(s.Earlier) }
 
-func (a *Agent) active() bool { return a.Error == nil }
+func (a *agent) active() bool { return a.Error == nil }
 
 // answered reports whether a has an answer in the present attempt.
-func (a *Agent) answered() bool { return len(a.Answers) > a.Base }
+func (a *agent) answered() bool { return len(a.Answers) > a.Base }
 
 // answerCount returns the number of answers of the present attempt.
-func (a *Agent) answerCount() int { return len(a.Answers) - a.Base }
+func (a *agent) answerCount() int { return len(a.Answers) - a.Base }
 
 // latest returns the step of the agent's latest accepted answer, 0 without one.
-func (a *Agent) latest() int {
+func (a *agent) latest() int {
 	if !a.answered() {
 		return 0
 	}
@@ -190,13 +190,13 @@ func (d Decision) clone() Decision {
 }
 
 // label returns the label of the agent's m-th answer, from 1.
-func (a *Agent) label(m int) string {
+func (a *agent) label(m int) string {
 	return "agent" + strconv.Itoa(a.Number) + "." + strconv.Itoa(m)
 }
 
 // latestLabel returns the label of the agent's latest accepted answer, empty without
 // one.
-func (a *Agent) latestLabel() string {
+func (a *agent) latestLabel() string {
 	if !a.answered() {
 		return ""
 	}
@@ -204,11 +204,11 @@ func (a *Agent) latestLabel() string {
 }
 
 // finalLabel returns the label of a final answer that the agent presents.
-func (a *Agent) finalLabel() string { return "agent" + strconv.Itoa(a.Number) + ".final" }
+func (a *agent) finalLabel() string { return "agent" + strconv.Itoa(a.Number) + ".final" }
 
 // revision returns the label of target's answer that a vote names: named, if that is a
 // label of target's, else the answer that the vote saw, else the latest.
-func revision(target *Agent, named string, seen []Seen) string {
+func revision(target *agent, named string, seen []Seen) string {
 	for m := range target.Answers {
 		if target.label(m+1) == named {
 			return named

@@ -59,7 +59,7 @@ func (s *State) stepEnd(event ending) {
 
 // ended ends the run that an event names and counts its usage. The launch is nil if the
 // event is stale.
-func (s *State) ended(e End) (*Agent, *Launch) {
+func (s *State) ended(e End) (*agent, *Launch) {
 	for i := range s.Agents {
 		a := &s.Agents[i]
 		if a.Run == nil || a.Run.Launch.ID != e.Launch {
@@ -78,24 +78,24 @@ func (s *State) ended(e End) (*Agent, *Launch) {
 	return nil, nil
 }
 
-// suspended keeps the step for its agent to go on with.
-func (s *State) suspended(a *Agent, run *Launch, e Suspended) {
+// suspended keeps the step so that its agent can resume it.
+func (s *State) suspended(a *agent, run *Launch, e Suspended) {
 	a.Step = max(a.Step, e.Step)
-	a.Rest = &Rest{Launch: *run, Token: e.Token}
+	a.Rest = &resumableStep{Launch: *run, Token: e.Token}
 	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was suspended"})
 }
 
-func (s *State) failed(a *Agent, run *Launch, e Failed) {
+func (s *State) failed(a *agent, run *Launch, e Failed) {
 	a.Step = max(a.Step, e.Step)
 	a.Error = &Failure{Type: truncate(e.Cause.Type), Message: truncate(e.Cause.Message)}
 	a.Ballot, a.Halt = nil, nil
-	a.Rest = &Rest{Launch: *run, Token: e.Token}
+	a.Rest = &resumableStep{Launch: *run, Token: e.Token}
 	s.note(Entry{Kind: entryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
 }
 
 // restarted launches the agent again if there is news. Every restart needs an answer
 // that is newer than the step's launch, so the answers bound the restarts.
-func (s *State) restarted(a *Agent, run *Launch, e Restarted) {
+func (s *State) restarted(a *agent, run *Launch, e Restarted) {
 	if !s.isOutdated(run) {
 		s.refuse(a, e.Step, "it restarted without news")
 		return
@@ -108,7 +108,7 @@ func (s *State) restarted(a *Agent, run *Launch, e Restarted) {
 
 // refuse ends a step without an action: its agent keeps its status and is one step
 // nearer to its limit.
-func (s *State) refuse(a *Agent, step int, why string) {
+func (s *State) refuse(a *agent, step int, why string) {
 	a.Step = max(a.Step, step)
 	s.note(Entry{Kind: entryRefused, Agent: a.ID, Step: step, Text: a.ID + ": " + why})
 }
@@ -145,7 +145,7 @@ func (s *State) accept(entry Accepted) int {
 
 // admits reports whether a step may end with the action and its number; otherwise it
 // ends the step without an action.
-func (s *State) admits(a *Agent, run *Launch, action Action, step int) bool {
+func (s *State) admits(a *agent, run *Launch, action Action, step int) bool {
 	what := string(action)
 	if action == NewAnswer {
 		what = "answer"
@@ -162,7 +162,7 @@ func (s *State) admits(a *Agent, run *Launch, action Action, step int) bool {
 }
 
 // answered accepts a new answer, which withdraws the agent's own vote or stop.
-func (s *State) answered(a *Agent, run *Launch, e Answered) {
+func (s *State) answered(a *agent, run *Launch, e Answered) {
 	if !s.admits(a, run, NewAnswer, e.Step) {
 		return
 	}
@@ -178,7 +178,7 @@ func (s *State) answered(a *Agent, run *Launch, e Answered) {
 }
 
 // voted accepts a vote, which replaces the agent's earlier one.
-func (s *State) voted(a *Agent, run *Launch, e Voted) {
+func (s *State) voted(a *agent, run *Launch, e Voted) {
 	if !s.admits(a, run, Vote, e.Step) {
 		return
 	}
@@ -190,7 +190,7 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 	seen := s.noteSeen(a, run, e.Seen, e.Heard)
 	label := revision(target, e.TargetLabel, seen)
 	a.Step = e.Step
-	a.Ballot = &Ballot{
+	a.Ballot = &ballot{
 		Target: target.ID, TargetLabel: label, Step: e.Step, Reason: truncate(e.Reason), Seen: seen, Heard: s.boundHeard(e.Heard),
 	}
 	s.Cast++
@@ -205,7 +205,7 @@ func (s *State) voted(a *Agent, run *Launch, e Voted) {
 }
 
 // stopped accepts a stop, which replaces the agent's earlier one.
-func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
+func (s *State) stopped(a *agent, run *Launch, e Stopped) {
 	if !s.admits(a, run, Stop, e.Step) {
 		return
 	}
@@ -214,7 +214,7 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 	}
 	seen := s.noteSeen(a, run, e.Seen, e.Heard)
 	a.Step = e.Step
-	a.Halt = &Halt{Status: e.Status, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.boundHeard(e.Heard)}
+	a.Halt = &halt{Status: e.Status, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.boundHeard(e.Heard)}
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Stop, Status: e.Status, Seen: seen})
 	text := a.ID + " has done its part"
 	if e.Status == Blocked {
@@ -228,7 +228,7 @@ func (s *State) stopped(a *Agent, run *Launch, e Stopped) {
 
 // noteSeen bounds the answers that a step claims to have seen and notes them for its
 // agent. News that reached the step while it ran ends the agent's streak.
-func (s *State) noteSeen(a *Agent, run *Launch, seen []Seen, heard int) []Seen {
+func (s *State) noteSeen(a *agent, run *Launch, seen []Seen, heard int) []Seen {
 	kept := s.boundSeen(seen)
 	before := run.seen()
 	for _, n := range kept {

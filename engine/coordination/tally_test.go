@@ -58,7 +58,7 @@ func TestRule41_ForcedRanking(t *testing.T) {
 // time ran out".
 func TestRule42_NoAnswers(t *testing.T) {
 	t.Parallel()
-	want := c.Decision{Status: c.FailedAll, Cause: c.CauseNoAnswer, Votes: []c.Count{}}
+	want := c.Decision{Status: c.FailedAll, Cause: "NoAnswer", Votes: []c.Count{}}
 	asked := func(by c.Status) c.Decision {
 		d := want
 		d.Asked = by

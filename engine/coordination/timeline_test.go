@@ -70,7 +70,7 @@ func texts(s *c.State, seq int) []string {
 func TestTimelineOfEveryKind(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) {
-		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = c.FailurePark, c.Restart, c.WinnerPresent, 1
+		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = "park", c.Restart, c.WinnerPresent, 1
 	}, "a", "b"))
 	p.batch(c.Pause{})
 	p.batch(p.suspend("a"), p.suspend("b"))

@@ -83,11 +83,11 @@ type AgentStatus string
 
 // The states of an agent.
 const (
-	AgentNoAction AgentStatus = "no_action"
-	AgentAnswered AgentStatus = "answered"
-	AgentVoted    AgentStatus = "voted"   // the vote may be stale
-	AgentStopped  AgentStatus = "stopped" // the stop may be stale
-	AgentFailed   AgentStatus = "failed"
+	statusNoAction AgentStatus = "no_action"
+	statusAnswered AgentStatus = "answered"
+	statusVoted    AgentStatus = "voted"   // the vote may be stale
+	statusStopped  AgentStatus = "stopped" // the stop may be stale
+	statusFailed   AgentStatus = "failed"
 )
 
 // View returns a copy of the state for people and programs.
@@ -137,7 +137,7 @@ func (s *State) completion() int {
 	return min(99, 100*(active-s.abstentions())/active)
 }
 
-func (s *State) viewAgent(a *Agent) AgentView {
+func (s *State) viewAgent(a *agent) AgentView {
 	v := AgentView{
 		ID:          a.ID,
 		Number:      a.Number,
@@ -161,18 +161,18 @@ func (s *State) viewAgent(a *Agent) AgentView {
 	return v
 }
 
-func (a *Agent) status() AgentStatus {
+func (a *agent) status() AgentStatus {
 	switch {
 	case !a.active():
-		return AgentFailed
+		return statusFailed
 	case a.Ballot != nil:
-		return AgentVoted
+		return statusVoted
 	case a.Halt != nil:
-		return AgentStopped
+		return statusStopped
 	case a.answered():
-		return AgentAnswered
+		return statusAnswered
 	default:
-		return AgentNoAction
+		return statusNoAction
 	}
 }
 
@@ -215,7 +215,7 @@ const (
 	entryVote      Kind = "vote"
 	entryStopped   Kind = "stopped"   // the agent's part is complete or blocked
 	entryRefused   Kind = "refused"   // the step ended without an accepted action
-	entrySuspended Kind = "suspended" // the step was cancelled to go on later
+	entrySuspended Kind = "suspended" // the step was cancelled and can be resumed
 	entryRestarted Kind = "restarted" // the step ended itself for news
 	entryFailed    Kind = "failed"
 	entryRetried   Kind = "retried"

@@ -20,8 +20,8 @@ func TestNewFillsDefaults(t *testing.T) {
 	})
 	none := 0
 	require.Equal(t, c.Config{
-		Agents: []string{"b", "a"}, OnSplit: c.SplitRevote, OnAgentFailure: c.FailureContinue, MaxStepsPerAgent: 12,
-		Mode: c.Voting, Pacing: c.Rounds, Strategy: c.Reuse, LeadCap: &none,
+		Agents: []string{"b", "a"}, OnSplit: c.SplitRevote, OnAgentFailure: "continue", MaxStepsPerAgent: 12,
+		Mode: c.Voting, Pacing: "rounds", Strategy: c.Reuse, LeadCap: &none,
 	}, s.Config)
 	require.Equal(t, 2, s.Protocol)
 	require.Len(t, s.Agents, 2)
@@ -69,7 +69,7 @@ func TestViewPhases(t *testing.T) {
 	require.Equal(t, c.PhaseInitialAnswers, phase(), "still nothing to coordinate")
 	p.batch(p.answer("a"))
 	require.Equal(t, c.PhaseCoordinating, phase())
-	require.Equal(t, c.AgentAnswered, p.state.View().Agents[0].Status)
+	require.EqualValues(t, "answered", p.state.View().Agents[0].Status)
 	p.batch(p.vote("a", "a"))
 	require.Equal(t, c.PhasePresenting, phase())
 	require.Equal(t, c.Present, p.state.View().Agents[0].Purpose)
@@ -146,7 +146,7 @@ func TestViewStop(t *testing.T) {
 	stop.Summary = strings.Repeat("é", 300)
 	p.batch(stop)
 	a := p.state.View().Agents[0]
-	require.Equal(t, c.AgentStopped, a.Status)
+	require.EqualValues(t, "stopped", a.Status)
 	require.Equal(t, c.StopView{Status: c.Blocked, Summary: strings.Repeat("é", 280), Step: 2}, *a.Stop)
 	require.Nil(t, a.Vote)
 	require.JSONEq(t, `{"status":"blocked","summary":"`+a.Stop.Summary+`","step":2,"stale":false}`, marshal(t, a.Stop))

@@ -18,10 +18,10 @@ func TestScoreboard(t *testing.T) {
 		Phase: coordination.PhaseCoordinating, Round: 2, Attempt: 2, Messages: 3, Paused: true, Parked: &why,
 		Votes: map[string]int{"agent_a": 1},
 		Agents: []coordination.AgentView{
-			{ID: "agent_a", Number: 1, Status: coordination.AgentAnswered, Running: true, LatestLabel: "agent1.2", Step: 2},
-			{ID: "agent_b", Number: 2, Status: coordination.AgentVoted, Vote: &coordination.VoteView{TargetLabel: "agent1.1", Stale: true}, Step: 3},
-			{ID: "agent_c", Number: 3, Status: coordination.AgentStopped, Stop: &coordination.StopView{Status: coordination.Complete, Summary: "Done.", Stale: true}},
-			{ID: "agent_d", Number: 4, Status: coordination.AgentFailed, Error: &coordination.Failure{Type: "NoAction", Message: "gave up"}},
+			{ID: "agent_a", Number: 1, Status: "answered", Running: true, LatestLabel: "agent1.2", Step: 2},
+			{ID: "agent_b", Number: 2, Status: "voted", Vote: &coordination.VoteView{TargetLabel: "agent1.1", Stale: true}, Step: 3},
+			{ID: "agent_c", Number: 3, Status: "stopped", Stop: &coordination.StopView{Status: coordination.Complete, Summary: "Done.", Stale: true}},
+			{ID: "agent_d", Number: 4, Status: "failed", Error: &coordination.Failure{Type: "NoAction", Message: "gave up"}},
 		},
 	}}
 	board := scoreboard(state, acts.Prepared{URL: "s3://bucket/sessions/s1/session.json", Offline: true})

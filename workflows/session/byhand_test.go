@@ -38,7 +38,7 @@ func TestCompletedByHand(t *testing.T) {
 // A retry goes on from the step's journal.
 func TestCompletedByHandAndRetried(t *testing.T) {
 	t.Parallel()
-	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+	p := newPlay(coordination.Config{OnAgentFailure: "park"}, map[string][]outcome{
 		"agent_a": {
 			func(acts.StepInput) (acts.StepResult, error) { return acts.StepResult{}, nil },
 			answers(), votesFor("agent_a", 1, 0),

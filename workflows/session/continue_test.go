@@ -50,7 +50,7 @@ func TestContinue_Paused(t *testing.T) {
 
 func TestContinue_Parked(t *testing.T) {
 	t.Parallel()
-	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+	p := newPlay(coordination.Config{OnAgentFailure: "park"}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
 		"agent_b": {answers(), fails("AuthFailed", "tok")},
 	})

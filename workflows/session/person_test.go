@@ -69,7 +69,7 @@ func TestPause(t *testing.T) {
 // A step of a lost worker cannot report its suspension.
 func TestPause_WorkerGone(t *testing.T) {
 	t.Parallel()
-	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailureFail}, map[string][]outcome{
+	p := newPlay(coordination.Config{OnAgentFailure: "fail"}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
 	})
 	p.log.dead = true
@@ -155,7 +155,7 @@ func TestParkAndRetry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+			p := newPlay(coordination.Config{OnAgentFailure: "park"}, map[string][]outcome{
 				"agent_a": {answers(), votesFor("agent_a", 1, 0)},
 				"agent_b": {answers(), fails("AuthFailed", "tok-l4"), votesFor("agent_a", 1, 0)},
 			})
@@ -179,7 +179,7 @@ func TestParkAndRetry(t *testing.T) {
 
 func TestPark_FinishDecides(t *testing.T) {
 	t.Parallel()
-	p := newPlay(coordination.Config{OnAgentFailure: coordination.FailurePark}, map[string][]outcome{
+	p := newPlay(coordination.Config{OnAgentFailure: "park"}, map[string][]outcome{
 		"agent_a": {answers()}, "agent_b": {fails("AuthFailed", "")},
 	})
 	p.at(sessionTime+1, func() { p.asks(t, drive.FinishSignal, nil, nil) })

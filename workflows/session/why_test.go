@@ -23,12 +23,12 @@ func TestWhyFailed(t *testing.T) {
 		view     coordination.View
 		says     string
 	}{
-		"time":     {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.Timeout}, coordination.View{}, "timeout_settings.orchestrator_timeout_seconds"},
-		"budget":   {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.OverSpent}, coordination.View{}, "orchestrator.budget"},
-		"steps":    {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.Limit}, coordination.View{}, "orchestrator.max_steps_per_agent"},
-		"finished": {coordination.Decision{Cause: coordination.CauseNoAnswer, Asked: coordination.Finished}, coordination.View{}, "asked for"},
-		"blocked":  {coordination.Decision{Cause: coordination.CauseNoAnswer}, blocked, "agent_a stopped, blocked: no brush"},
-		"failed":   {coordination.Decision{Cause: coordination.CauseAgentFailed}, failed, "agent_a: Overloaded: no capacity"},
+		"time":     {coordination.Decision{Cause: "NoAnswer", Asked: coordination.Timeout}, coordination.View{}, "timeout_settings.orchestrator_timeout_seconds"},
+		"budget":   {coordination.Decision{Cause: "NoAnswer", Asked: coordination.OverSpent}, coordination.View{}, "orchestrator.budget"},
+		"steps":    {coordination.Decision{Cause: "NoAnswer", Asked: coordination.Limit}, coordination.View{}, "orchestrator.max_steps_per_agent"},
+		"finished": {coordination.Decision{Cause: "NoAnswer", Asked: coordination.Finished}, coordination.View{}, "asked for"},
+		"blocked":  {coordination.Decision{Cause: "NoAnswer"}, blocked, "agent_a stopped, blocked: no brush"},
+		"failed":   {coordination.Decision{Cause: "AgentFailed"}, failed, "agent_a: Overloaded: no capacity"},
 		"split":    {coordination.Decision{Cause: coordination.CauseSplit}, coordination.View{}, "on_split is fail"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"conclave/engine/artifact"
-	"conclave/engine/coordination"
 	"conclave/engine/team"
 	sessionflow "conclave/workflows/session"
 )
@@ -123,7 +122,7 @@ func TestOperatorsOfActivities(t *testing.T) {
 			var state sessionflow.State
 			out = c.conclave("status", "--json", how)
 			require.NoError(t, json.Unmarshal([]byte(out.stdout), &state))
-			require.Equal(t, coordination.AgentFailed, state.Agents[1].Status)
+			require.EqualValues(t, "failed", state.Agents[1].Status)
 			require.NoError(t, dev.Process.Signal(syscall.SIGTERM))
 			dev.ends(t)
 		})
