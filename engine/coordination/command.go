@@ -158,10 +158,10 @@ type Directive string
 
 // The directives.
 const (
-	directiveNone   Directive = ""
-	directiveWrapUp Directive = "wrap_up" // the session's time is nearly over
-	directivePause  Directive = "pause"   // the steps are suspended
-	directiveEnd    Directive = "end"     // the session is decided; running steps are cancelled
+	CarryOn Directive = ""
+	WrapUp  Directive = "wrap_up" // the session's time is nearly over
+	Pausing Directive = "pause"   // the steps are suspended
+	Ending  Directive = "end"     // the session is decided; running steps are cancelled
 )
 
 // Message is the number of a human message; its text is in messages/<Number>.json.

@@ -150,7 +150,7 @@ func TestRule34_BudgetSpent(t *testing.T) {
 	require.Len(t, commands, 1, "b may end what it was promised")
 	ring, ok := commands[0].(c.Ring)
 	require.True(t, ok)
-	require.EqualValues(t, "wrap_up", ring.Directive)
+	require.Equal(t, c.WrapUp, ring.Directive)
 	d := decision(t, p.batch(p.vote("b", "a")))
 	require.Equal(t, c.OverSpent, d.Status)
 	require.Equal(t, "a", d.Winner)

@@ -39,7 +39,7 @@ func TestRule50_DrainOrder(t *testing.T) {
 	commands := p.batch(p.answer("b"), p.answer("a"), c.Finish{})
 	require.Equal(t, 1, commands[0].(c.Record).Entry.Seq)
 	require.Equal(t, 2, commands[1].(c.Record).Entry.Seq)
-	require.EqualValues(t, "end", commands[2].(c.Ring).Directive)
+	require.Equal(t, c.Ending, commands[2].(c.Ring).Directive)
 	require.Equal(t, c.Cancel{ID: "l3"}, commands[3])
 	require.IsType(t, c.Done{}, commands[4])
 	require.Len(t, commands, 5)

@@ -196,13 +196,13 @@ func (b Ring) clone() Ring {
 func (s *State) directive() Directive {
 	switch {
 	case s.Done():
-		return directiveEnd
+		return Ending
 	case s.Paused || s.suspending():
-		return directivePause
+		return Pausing
 	case s.Short || s.spent():
-		return directiveWrapUp
+		return WrapUp
 	}
-	return directiveNone
+	return CarryOn
 }
 
 // suspending reports whether a cancelled step has not reported: it must be able to read

@@ -78,12 +78,12 @@ func TestRule22_Directives(t *testing.T) {
 		}
 		return all
 	}
-	require.Equal(t, []c.Directive{"wrap_up"}, directive(c.TimeShort{}))
+	require.Equal(t, []c.Directive{c.WrapUp}, directive(c.TimeShort{}))
 	require.Empty(t, directive(c.TimeShort{}), "it is asked once")
-	require.Equal(t, []c.Directive{"pause"}, directive(c.Pause{}))
+	require.Equal(t, []c.Directive{c.Pausing}, directive(c.Pause{}))
 	require.Empty(t, directive(p.suspend("a"), p.suspend("b")))
-	require.Equal(t, []c.Directive{"wrap_up"}, directive(c.Resume{}), "what goes on finds the bell as it should be")
-	require.Equal(t, []c.Directive{"end"}, directive(c.TimeUp{}))
+	require.Equal(t, []c.Directive{c.WrapUp}, directive(c.Resume{}), "what goes on finds the bell as it should be")
+	require.Equal(t, []c.Directive{c.Ending}, directive(c.TimeUp{}))
 }
 
 // 22. Without a running step there is no ring.

@@ -16,7 +16,7 @@ func (o *oracle) foretell() []c.Command {
 	}
 	decision, launches := o.decide()
 	if o.over = decision; decision != nil {
-		commands := append(o.ring("end"), o.cancels(false)...)
+		commands := append(o.ring(c.Ending), o.cancels(false)...)
 		return append(commands, c.Done{Decision: *decision})
 	}
 	commands := o.ring(o.directive())
@@ -37,9 +37,9 @@ func (o *oracle) directive() c.Directive {
 	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.members[a].cancelled })
 	switch {
 	case o.paused || ending:
-		return "pause"
+		return c.Pausing
 	case o.short || o.spent():
-		return "wrap_up"
+		return c.WrapUp
 	}
 	return ""
 }

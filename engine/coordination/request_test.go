@@ -15,7 +15,7 @@ func TestRule25_PauseSuspends(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
 	commands := p.batch(c.Pause{})
-	require.EqualValues(t, "pause", only[c.Ring](commands)[0].Directive)
+	require.Equal(t, c.Pausing, only[c.Ring](commands)[0].Directive)
 	require.Equal(t, []c.Cancel{{ID: "l1", Suspend: true}, {ID: "l2", Suspend: true}}, only[c.Cancel](commands))
 	require.IsType(t, c.Ring{}, commands[0], "what a step is told comes before its end")
 	require.True(t, p.state.View().Paused)
