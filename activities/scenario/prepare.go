@@ -46,7 +46,7 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	return a.begin(ctx, layout, in.RunID, p, in.Plan, team, 1)
 }
 
-// begin stores the team, completes what the workflow gets, and writes that the run is
+// begin stores the team, completes the prepared run, and writes that the run is
 // running.
 func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run string, p Prepared, plan scenario.Plan, team config.Team, execution int) (Prepared, error) {
 	canonical, err := team.Canonical()

@@ -79,10 +79,8 @@ func CheckEvidence(name, typ string) (file, contentType string, err error) {
 // Reconcile compares claimed paths with stored ones: the stored ones are the evidence,
 // and the others become warnings.
 func Reconcile(claimed, stored []string) (evidence, warnings []string) {
-	evidence = slices.Sorted(slices.Values(stored))
-	if evidence == nil {
-		evidence = []string{}
-	}
+	evidence = append([]string{}, stored...)
+	slices.Sort(evidence)
 	for _, c := range claimed {
 		if !slices.Contains(evidence, c) {
 			warnings = append(warnings, fmt.Sprintf("the agent names the evidence %.200q, which does not exist", c))

@@ -70,11 +70,9 @@ func (p *run) timeline() ([]pipeline.Entry, error) {
 // shownSegments is the number of segments on the board, the newest.
 const shownSegments = 30
 
-type board struct{ drive.Board }
-
 // markdown formats the run for the Web UI.
 func markdown(s acts.State, p acts.Prepared) string {
-	var b board
+	var b drive.Board
 	headline := s.Status
 	if s.Status == drive.Running && s.Step != "" {
 		headline = "at " + s.Step
@@ -96,15 +94,15 @@ func markdown(s acts.State, p acts.Prepared) string {
 		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
 	}
 	b.Print("> %s\n\n", text.Markdown(text.Truncate(s.Request, drive.MaxBoardText)))
-	b.trace(s.Trace)
+	printTrace(&b, s.Trace)
 	if p.URL != "" {
 		b.Print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "pipeline.json"))
 	}
 	return b.String()
 }
 
-// trace prints a table of ended segments.
-func (b *board) trace(trace []pipeline.Segment) {
+// printTrace prints a table of ended segments.
+func printTrace(b *drive.Board, trace []pipeline.Segment) {
 	if len(trace) == 0 {
 		return
 	}

@@ -50,11 +50,9 @@ func (s *run) state() State {
 	return now
 }
 
-type board struct{ drive.Board }
-
 // markdown formats the run for the Web UI.
 func markdown(r State, p acts.Prepared) string {
-	var b board
+	var b drive.Board
 	headline := string(r.Status)
 	if r.Status == scenario.Running && r.Step != "" {
 		headline = "at step " + r.Step
@@ -69,15 +67,15 @@ func markdown(r State, p acts.Prepared) string {
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
 	}
-	b.steps(r)
+	printSteps(&b, r)
 	if p.URL != "" {
 		b.Print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "result.json"))
 	}
 	return b.String()
 }
 
-// steps prints a table of all steps.
-func (b *board) steps(r State) {
+// printSteps prints a table of all steps.
+func printSteps(b *drive.Board, r State) {
 	b.WriteString("| step | | status | time | evidence |\n|---|---|---|---|---|\n")
 	for i, ref := range r.Plan {
 		status, spent, evidence := "–", "", 0
