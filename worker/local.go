@@ -51,9 +51,6 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	}, nil
 }
 
-// Scratch returns the directory of the workspaces.
-func (l *Local) Scratch() string { return l.scratch.dir }
-
 // Close removes the remaining workspaces.
 func (l *Local) Close() { l.scratch.close() }
 

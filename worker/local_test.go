@@ -17,7 +17,7 @@ func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	t.Setenv("SOME_API_KEY", "a-secret-that-is-long")
 	l, err := OpenLocal(Models{}, NewTools(settings.Default()))
 	require.NoError(t, err)
-	require.DirExists(t, l.Scratch())
+	require.DirExists(t, l.scratch.dir)
 	p, err := l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.Offline}, Tools: config.Tools{Files: true}})
 	require.NoError(t, err)
 	require.Equal(t, "it is [redacted]", string(p.Redact([]byte("it is a-secret-that-is-long"))))
@@ -29,7 +29,7 @@ func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	_, err = l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: "openai", Model: "m", Provider: "nobody"}})
 	require.True(t, activities.Lacks(err, activities.NoProvider))
 	l.Close()
-	require.NoDirExists(t, l.Scratch())
+	require.NoDirExists(t, l.scratch.dir)
 }
 
 func TestScratch_ofADeadProcessIsRemoved(t *testing.T) {

@@ -192,5 +192,5 @@ func TestConfigure_keepsExistingValues(t *testing.T) {
 	c.Models.Getenv = environment(nil)
 	require.Equal(t, []string{
 		"the environment variable OPENAI_API_KEY is not set; in sessions of the team other, agent_a, agent_b, agent_c will wait for a worker that has it",
-	}, c.MissingKeys())
+	}, c.Missing(t.Context()))
 }

@@ -38,10 +38,8 @@ func NewProviders(configured map[string]settings.Provider) Providers {
 // model and parameters, which take precedence over the provider's.
 func (p *provider) resolve(b config.Backend) config.Backend {
 	b.BaseURL, b.APIKeyEnv = p.settings.BaseURL, p.settings.APIKeyEnv
-	params := maps.Clone(p.settings.Params)
-	if params == nil {
-		params = map[string]any{}
-	}
+	params := map[string]any{}
+	maps.Copy(params, p.settings.Params)
 	maps.Copy(params, b.Params)
 	b.Params = params
 	return b

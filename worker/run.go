@@ -27,9 +27,7 @@ func (c *Config) Configure(s settings.Settings) {
 		c.MaxConcurrentSteps = s.MaxConcurrentSteps
 	}
 	named := map[string]config.Team{}
-	for name, team := range s.Teams {
-		named[name] = team
-	}
+	maps.Copy(named, s.Teams)
 	if team, ok := c.Teams.Named[activities.DefaultTeam]; ok {
 		named[activities.DefaultTeam] = team
 	}
@@ -46,28 +44,22 @@ func (c Config) CheckPrices() error {
 	return nil
 }
 
-// MissingKeys returns a sentence for each unset key variable that a team needs.
-func (c Config) MissingKeys() []string {
-	var missing []string
+// Missing returns a sentence for each unset key variable that a team needs, then one for
+// each team whose tools this worker cannot provide.
+func (c Config) Missing(ctx context.Context) []string {
+	var keys, tools []string
 	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
-		needed := c.Models.MissingKeys(c.Teams.Named[name])
+		team := c.Teams.Named[name]
+		needed := c.Models.MissingKeys(team)
 		for _, variable := range slices.Sorted(maps.Keys(needed)) {
-			missing = append(missing, fmt.Sprintf("the environment variable %s is not set; in sessions of the team %s, %s will wait for a worker that has it",
+			keys = append(keys, fmt.Sprintf("the environment variable %s is not set; in sessions of the team %s, %s will wait for a worker that has it",
 				variable, name, strings.Join(needed[variable], ", ")))
 		}
-	}
-	return missing
-}
-
-// Lacking returns a sentence for each team whose tools this worker cannot provide.
-func (c Config) Lacking(ctx context.Context) []string {
-	var lacking []string
-	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
-		if err := c.Tools.Check(ctx, c.Teams.Named[name]); err != nil {
-			lacking = append(lacking, fmt.Sprintf("sessions of the team %s cannot work here: %s", name, strings.TrimSuffix(err.Error(), ".")))
+		if err := c.Tools.Check(ctx, team); err != nil {
+			tools = append(tools, fmt.Sprintf("sessions of the team %s cannot work here: %s", name, strings.TrimSuffix(err.Error(), ".")))
 		}
 	}
-	return lacking
+	return append(keys, tools...)
 }
 
 // Run works until ctx ends, and then returns nil, or until the worker cannot continue.

@@ -93,9 +93,9 @@ func TestLacks(t *testing.T) {
 	require.ErrorContains(t, tools.Check(t.Context(), both), "agent agent_s: no shell: ")
 	require.NoError(t, tools.Check(t.Context(), config.Default()))
 
-	c := Config{Tools: tools, Teams: activities.Teams{Named: map[string]config.Team{"default": config.Default(), "builders": both}}}
-	require.Len(t, c.Lacking(t.Context()), 1)
-	require.Contains(t, c.Lacking(t.Context())[0], "sessions of the team builders cannot work here: agent agent_s: no shell")
+	c := Config{Tools: tools, Models: Models{Getenv: func(string) string { return "set" }}, Teams: activities.Teams{Named: map[string]config.Team{"default": config.Default(), "builders": both}}}
+	require.Len(t, c.Missing(t.Context()), 1)
+	require.Contains(t, c.Missing(t.Context())[0], "sessions of the team builders cannot work here: agent agent_s: no shell")
 }
 
 func TestOptions_levelIsTheOperators(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -114,7 +113,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	if err := cluster.Probe(ctx, store); err != nil {
 		return err
 	}
-	for _, missing := range slices.Concat(cfg.MissingKeys(), cfg.Lacking(ctx)) {
+	for _, missing := range cfg.Missing(ctx) {
 		log.Warn(missing)
 	}
 	return worker.Run(ctx, cfg, func() {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"conclave/engine/config"
 )
@@ -27,8 +28,7 @@ func check(s Settings, c *config.Decoder) {
 	for _, n := range slices.Sorted(maps.Keys(s.Teams)) {
 		key := c.Key("teams", n)
 		checkName(c, key, n, "team")
-		checkTeam(c, key, s.Teams[n], providers)
-		checkServers(c, key, s.Teams[n], servers)
+		checkTeam(c, key, s.Teams[n], providers, servers)
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.MCPServers)) {
 		server := s.MCPServers[n]
@@ -71,32 +71,27 @@ func checkProvider(c *config.Decoder, key string, p Provider) {
 	}
 }
 
-// checkTeam reports unknown providers.
-func checkTeam(c *config.Decoder, key string, t config.Team, providers []string) {
+// checkTeam reports unknown providers and MCP servers.
+func checkTeam(c *config.Decoder, key string, t config.Team, providers, servers []string) {
 	for i, a := range t.Agents {
-		key := fmt.Sprintf("%s.agents[%d].backend.provider", key, i)
-		switch p := a.Backend.Provider; {
-		case p == "" || slices.Contains(providers, p):
-		case len(providers) == 0:
-			c.Report(key, "there is no such provider; define it under providers")
-		default:
-			c.Name(key, p, "a provider of this file", providers)
+		agent := fmt.Sprintf("%s.agents[%d]", key, i)
+		if p := a.Backend.Provider; p != "" {
+			checkDefined(c, agent+".backend.provider", p, "a provider", "providers", providers)
+		}
+		for j, s := range a.MCPServers {
+			checkDefined(c, fmt.Sprintf("%s.mcp_servers[%d].name", agent, j), s.Name, "an MCP server", "mcp_servers", servers)
 		}
 	}
 }
 
-// checkServers reports unknown MCP servers.
-func checkServers(c *config.Decoder, key string, t config.Team, servers []string) {
-	for i, a := range t.Agents {
-		for j, s := range a.MCPServers {
-			key := fmt.Sprintf("%s.agents[%d].mcp_servers[%d].name", key, i, j)
-			switch {
-			case slices.Contains(servers, s.Name):
-			case len(servers) == 0:
-				c.Report(key, "there is no such MCP server; define it under mcp_servers")
-			default:
-				c.Name(key, s.Name, "an MCP server of this file", servers)
-			}
-		}
+// checkDefined reports a name that its section does not define.
+func checkDefined(c *config.Decoder, key, n, kind, section string, defined []string) {
+	switch {
+	case slices.Contains(defined, n):
+	case len(defined) == 0:
+		_, noun, _ := strings.Cut(kind, " ")
+		c.Report(key, "there is no such %s; define it under %s", noun, section)
+	default:
+		c.Name(key, n, kind+" of this file", defined)
 	}
 }

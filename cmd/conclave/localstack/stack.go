@@ -14,29 +14,19 @@ import (
 // Stack describes a running stack. It holds a secret: its file is readable by the
 // owner only, and it must not be printed whole.
 type Stack struct {
-	// TemporalAddress is the gRPC frontend, host:port.
-	TemporalAddress string `json:"temporal_address"`
-	// Namespace is the Temporal namespace to work in.
-	Namespace string `json:"namespace"`
-	// UIAddress is the Web UI, http://127.0.0.1:port.
-	UIAddress string `json:"ui_address"`
-	// S3Endpoint is the object store, http://127.0.0.1:port, path-style.
-	S3Endpoint  string `json:"s3_endpoint"`
-	S3AccessKey string `json:"s3_access_key"`
-	S3SecretKey string `json:"s3_secret_key"`
-	// S3Region is the region in the signature of requests.
-	S3Region string `json:"s3_region"`
-	// Bucket exists when the stack is ready.
-	Bucket string `json:"bucket"`
-	// DataDir is the absolute directory of all files.
-	DataDir string `json:"data_dir"`
-	// LogFile is the log of the servers.
-	LogFile string `json:"log_file"`
-	// ServerVersion is the version of the Temporal server.
-	ServerVersion string `json:"server_version"`
-	// PID is only for people and their tools.
-	PID   int   `json:"pid"`
-	Ports Ports `json:"ports"`
+	TemporalAddress string `json:"temporal_address"` // host:port of the gRPC frontend
+	Namespace       string `json:"namespace"`
+	UIAddress       string `json:"ui_address"`  // http://127.0.0.1:port
+	S3Endpoint      string `json:"s3_endpoint"` // http://127.0.0.1:port, path-style
+	S3AccessKey     string `json:"s3_access_key"`
+	S3SecretKey     string `json:"s3_secret_key"`
+	S3Region        string `json:"s3_region"` // in the signature of requests
+	Bucket          string `json:"bucket"`    // exists when the stack is ready
+	DataDir         string `json:"data_dir"`  // absolute
+	LogFile         string `json:"log_file"`  // of the servers
+	ServerVersion   string `json:"server_version"`
+	PID             int    `json:"pid"` // only for people and their tools
+	Ports           Ports  `json:"ports"`
 }
 
 // Ports are TCP ports on 127.0.0.1. Zero means any.
@@ -98,10 +88,10 @@ func (d directory) record(stack Stack) error {
 		return fmt.Errorf("encode the record of the embedded stack: %w", err)
 	}
 	next := d.stackFile() + ".next"
-	if err := os.WriteFile(next, append(content, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write the record of the embedded stack: %w", err)
+	if err = os.WriteFile(next, append(content, '\n'), 0o600); err == nil {
+		err = os.Rename(next, d.stackFile())
 	}
-	if err := os.Rename(next, d.stackFile()); err != nil {
+	if err != nil {
 		return fmt.Errorf("write the record of the embedded stack: %w", err)
 	}
 	return nil

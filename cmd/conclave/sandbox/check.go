@@ -179,11 +179,7 @@ type hostReport struct {
 }
 
 func describeHost(h sandbox.Host) hostReport {
-	missing := h.Missing
-	if missing == nil {
-		missing = []string{}
-	}
-	return hostReport{Level: h.Level, Missing: missing, LandlockABI: h.Landlock, Cgroup: h.Cgroup}
+	return hostReport{Level: h.Level, Missing: append([]string{}, h.Missing...), LandlockABI: h.Landlock, Cgroup: h.Cgroup}
 }
 
 func (r *report) count() {

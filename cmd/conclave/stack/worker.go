@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -96,7 +95,7 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 	cfg.MaxConcurrentSteps, cfg.Tools = f.maxSteps, tools
 	cfg.Configure(s)
 	if f.settings != "" {
-		for _, missing := range slices.Concat(cfg.MissingKeys(), cfg.Lacking(ctx)) {
+		for _, missing := range cfg.Missing(ctx) {
 			c.Infof("warning: %s", missing)
 		}
 	}

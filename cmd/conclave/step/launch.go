@@ -185,7 +185,7 @@ func (s *runner) resumeNewest(ctx context.Context) (prepared, bool, error) {
 	}
 	slices.SortFunc(begun, func(a, b directory.Unfinished) int { return cmp.Compare(b.Step, a.Step) })
 	for _, u := range begun {
-		if !strings.HasPrefix(u.Token, tokenPrefix) || !s.journaled(u.Token) {
+		if !strings.HasPrefix(u.Token, tokenPrefix) || !directory.HasJournal(s.root, u.Token) {
 			continue
 		}
 		lock, err := directory.Hold(ctx, s.root, u.Token)
@@ -205,13 +205,10 @@ func (s *runner) resumeNewest(ctx context.Context) (prepared, bool, error) {
 	return prepared{}, false, nil
 }
 
-// journaled reports whether a step has a journal to continue from.
-func (s *runner) journaled(token string) bool { return directory.HasJournal(s.root, token) }
-
 // resume prepares an unfinished, locked step, if it can be continued. A step that has
 // acted is completed in any case; it is the step to run only if it is the last one.
 func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *directory.Lock, acted bool, last int) (prepared, bool, error) {
-	if !s.journaled(u.Token) { // another process ended it
+	if !directory.HasJournal(s.root, u.Token) { // another process ended it
 		lock.Remove()
 		return prepared{}, false, nil
 	}
@@ -246,7 +243,7 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 
 // specify builds the specification of a step, or releases its lock.
 func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
-	answers := s.found.Answers(s.root, s.store, s.dir, l.agents, s.local.Scratch())
+	answers := s.found.Answers(s.root, s.store, s.dir, l.agents, s.ports.Scratch)
 	spec, err := team.Step{
 		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
 		Agents: l.agents, Query: s.query, SystemMessage: s.agent.SystemMessage,
@@ -263,7 +260,7 @@ func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 		return prepared{}, err
 	}
 	l.last = &artifact.LastAction{}
-	l.spec = capture(directory.AdaptSpec(s.store, spec, l.launch, s.local.Scratch()), l.last)
+	l.spec = capture(directory.AdaptSpec(s.store, spec, l.launch, s.ports.Scratch), l.last)
 	return l, nil
 }
 

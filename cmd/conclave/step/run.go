@@ -150,7 +150,7 @@ func (s *runner) explain(l prepared, r step.Result, end outcome, err error) erro
 		why = fmt.Errorf("interrupted: %s took no action", s.agent.ID)
 	}
 	switch {
-	case l.lock == nil || r.Step == 0 || end.final || !s.journaled(l.token):
+	case l.lock == nil || r.Step == 0 || end.final || !directory.HasJournal(s.root, l.token):
 		return why
 	case !s.named:
 		return fmt.Errorf("%w; with the id %s in the configuration the same command continues step %d", why, s.agent.ID, r.Step)

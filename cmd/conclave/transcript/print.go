@@ -85,13 +85,12 @@ func end(s shownStep) string {
 
 func (p *printer) foot(s shownStep) {
 	p.line(0, "")
-	if len(s.Lines) == 0 {
-		switch {
-		case s.over():
-			p.line(0, "this step has no transcript")
-		default:
-			p.line(0, "no transcript yet: it begins with the model's first reply")
-		}
+	switch {
+	case len(s.Lines) > 0:
+	case s.over():
+		p.line(0, "this step has no transcript")
+	default:
+		p.line(0, "no transcript yet: it begins with the model's first reply")
 	}
 	used := s.Usage()
 	words := end(s) + " · " + progress.Plural(int(used.ModelCalls), "model call") + " · " + progress.Cost(used)
