@@ -13,7 +13,6 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 // described is a server that knows one run, with the memo given.
@@ -44,11 +43,11 @@ func TestDoorbell_isReadFromTheMemo(t *testing.T) {
 	rung := coordination.Ring{
 		Epoch: 3, Answers: []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}}, Directive: coordination.WrapUp,
 	}
-	bell, err := doorbell(described{memo: map[string]any{drive.MemoDoorbell: rung, sessionflow.MemoRound: 2}})(t.Context(), "s1", "r1")
+	bell, err := doorbell(described{memo: map[string]any{drive.MemoDoorbell: rung, "round": 2}})(t.Context(), "s1", "r1")
 	require.NoError(t, err)
 	require.Equal(t, rung, bell)
 
-	bell, err = doorbell(described{memo: map[string]any{sessionflow.MemoRound: 2}})(t.Context(), "s1", "r1")
+	bell, err = doorbell(described{memo: map[string]any{"round": 2}})(t.Context(), "s1", "r1")
 	require.NoError(t, err)
 	require.Zero(t, bell, "it was never rung")
 

@@ -373,7 +373,7 @@ func TestScenario_CompletedByHand(t *testing.T) {
 		Return(acts.StepResult{Token: "x", Status: scenario.Pass}, nil)
 	result := runScenario(t, s, journey("r1", 1))
 	require.Equal(t, "fail error", statuses(result))
-	require.Contains(t, *result.Error, drive.CompletedByHand)
+	require.Contains(t, *result.Error, "CompletedByHand")
 }
 
 // "retry resumes a run from the failed step": with its definition, its number, and a

@@ -53,7 +53,7 @@ type Launch struct {
 	Previous *Attempt `json:"previous,omitempty"`
 
 	// ResumeFrom is the execution token of the suspended or failed step that this launch
-	// goes on with; empty for a new step.
+	// resumes; empty for a new step.
 	ResumeFrom string `json:"resume_from,omitempty"`
 }
 

@@ -161,7 +161,7 @@
 //  27. With on_agent_failure park, a failed agent parks the session: running steps go
 //     on, but nothing else is launched or decided until every failed agent is retried
 //     or a decision is forced. With fail, the session fails as soon as an agent does.
-//  28. retry makes a failed agent active again and goes on with its step, parked or
+//  28. retry makes a failed agent active again and resumes its step, parked or
 //     not. It is the same step and is counted once.
 //  29. A request that makes no sense now is refused with a reason; if it is stepped
 //     anyway, it is noted and changes nothing.

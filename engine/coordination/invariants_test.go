@@ -54,7 +54,7 @@ type past struct {
 	running []string
 	fresh   []string
 	news    []string
-	due     []string // who goes on with a step
+	due     []string // who resume a step
 	last    int      // records before
 }
 

@@ -387,7 +387,7 @@ func (o *oracle) launch(agent string, l c.Launch) c.Launch {
 	return l
 }
 
-// resume goes on with a suspended step, or a failed one that is retried.
+// resume relaunches a suspended step, or a failed one that is retried.
 func (o *oracle) resume(agent string) c.Launch {
 	m := o.members[agent]
 	o.launched++

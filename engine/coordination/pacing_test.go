@@ -73,7 +73,7 @@ func TestRule20_News(t *testing.T) {
 	require.Empty(t, launches(p.batch(p.exhaust("b"))), "so has b, though it has not acted")
 	require.Equal(t, []string{"a"}, launched(p.batch(c.Said{Agent: "a", Text: "sure?"})), "a message is news")
 	require.Empty(t, launches(p.batch(p.vote("a", "b"))))
-	require.Equal(t, []string{"b"}, launched(p.batch(p.fail("slow"))), "nobody works any more: b goes on without news")
+	require.Equal(t, []string{"b"}, launched(p.batch(p.fail("slow"))), "nobody works any more: b continues without news")
 }
 
 // 20. A first step is news in every attempt, and does not wait for agents with more

@@ -10,7 +10,7 @@ import (
 // Report is the output of `conclave step --check`: the agents of a directory and
 // the state of the team. Its keys are those of the contract's state JSON.
 type Report struct {
-	Agents []AgentReport  `json:"agents"` // in byte order of their IDs
+	Agents []agentReport  `json:"agents"` // in byte order of their IDs
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 
 	// Next are the agents with something left to do: a first answer, a vote, or a new
@@ -28,8 +28,8 @@ type Report struct {
 	Warnings []Warning `json:"warnings"`
 }
 
-// AgentReport is one agent in a Report.
-type AgentReport struct {
+// agentReport is one agent in a Report.
+type agentReport struct {
 	ID          string                   `json:"id"`
 	Number      int                      `json:"number"` // anonymous number, from 1
 	Status      coordination.AgentStatus `json:"status"` // no_action, answered, voted or stopped
@@ -58,7 +58,7 @@ func (d Directory) Check(rules coordination.Config, running func(agent string, s
 	d = d.With(rules.Agents...)
 	s := d.state(rules, running)
 	view := s.View()
-	r := Report{Agents: make([]AgentReport, 0, len(d.Agents)), Votes: view.Votes, Next: []string{}, Warnings: []Warning{}}
+	r := Report{Agents: make([]agentReport, 0, len(d.Agents)), Votes: view.Votes, Next: []string{}, Warnings: []Warning{}}
 	for i, a := range d.Agents {
 		r.Agents = append(r.Agents, a.report(view.Agents[i]))
 	}
@@ -79,8 +79,8 @@ func (d Directory) Check(rules coordination.Config, running func(agent string, s
 	return r
 }
 
-func (a Agent) report(v coordination.AgentView) AgentReport {
-	r := AgentReport{
+func (a Agent) report(v coordination.AgentView) agentReport {
+	r := agentReport{
 		ID: v.ID, Number: v.Number, Status: v.Status, Running: v.Running, Step: a.Steps,
 		Answers: v.Answers, LatestLabel: v.LatestLabel, Vote: v.Vote, Stop: v.Stop, Unfinished: []int{},
 	}

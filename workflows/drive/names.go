@@ -38,9 +38,9 @@ const (
 // InvalidInput is the type of the error that fails a workflow at once.
 const InvalidInput = "InvalidInput"
 
-// CompletedByHand is the type of a step's failure if its activity was completed from
+// completedByHand is the type of a step's failure if its activity was completed from
 // outside with a result that no step produced.
-const CompletedByHand = "CompletedByHand"
+const completedByHand = "CompletedByHand"
 
 // Limits of an input, in bytes. An accepted input is in the history twice, and a
 // payload of 2 MB would hang the workflow.

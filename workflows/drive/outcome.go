@@ -47,7 +47,7 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 // ByHand returns the failure of a step whose activity was completed from outside.
 func ByHand(token string) *Failure {
 	return &Failure{Failure: attempt.Failure{Token: token}, Cause: coordination.Failure{
-		Type:    CompletedByHand,
+		Type:    completedByHand,
 		Message: "the activity was completed from outside with a result that no step produced",
 	}}
 }

@@ -27,7 +27,7 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 		{Key: drive.MemoQuery, Value: text.Truncate(s.in.Query, drive.MaxMemoText)},
 	}
 	if !s.begun {
-		s.memo.Set(ctx, append(fields, drive.MemoField{Key: MemoRound, Value: 0}, drive.MemoField{Key: MemoWinner, Value: ""})...)
+		s.memo.Set(ctx, append(fields, drive.MemoField{Key: memoRound, Value: 0}, drive.MemoField{Key: memoWinner, Value: ""})...)
 		return
 	}
 	view, parked := s.core.View(), ""
@@ -35,8 +35,8 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 		parked = text.Truncate(*view.Parked, drive.MaxMemoParked)
 	}
 	fields = append(fields, []drive.MemoField{
-		{Key: MemoRound, Value: view.Round},
-		{Key: MemoWinner, Value: s.core.Decision().WinnerLabel},
+		{Key: memoRound, Value: view.Round},
+		{Key: memoWinner, Value: s.core.Decision().WinnerLabel},
 		{Key: MemoSession, Value: s.id},
 		{Key: drive.MemoOffline, Value: s.prepared.Offline},
 		{Key: drive.MemoPaused, Value: view.Paused}, // set at once: a run before may have left true

@@ -29,7 +29,7 @@ func TestCompletedByHand(t *testing.T) {
 			require.Equal(t, "agent_a", result.Winner)
 			last := p.records[len(p.records)-1]
 			require.True(t, last.Over)
-			require.Equal(t, drive.CompletedByHand, last.Status.Agents[1].Error.Type)
+			require.Equal(t, "CompletedByHand", last.Status.Agents[1].Error.Type)
 			require.Zero(t, last.Status.Agents[1].Answers)
 		})
 	}

@@ -17,8 +17,8 @@ const Type = "Session"
 // Memo keys of a session, beside those of drive.
 const (
 	MemoSession = "session_id"
-	MemoRound   = "round"
-	MemoWinner  = "winner" // label
+	memoRound   = "round"
+	memoWinner  = "winner" // label
 )
 
 // Input starts a session. Unknown fields are ignored, so that stock clients of any
