@@ -55,22 +55,9 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case f.maxSteps < 0:
-		return fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
-	case t.Cluster && c.Bucket == "":
-		return errors.New("a cluster's worker keeps sessions in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
-	}
-	var s settings.Settings
-	if f.settings != "" {
-		if s, err = settings.Load(f.settings); err != nil {
-			return err
-		}
-	}
-	if !t.Cluster {
-		for name, named := range s.Teams {
-			s.Teams[name] = team.Resolve(named)
-		}
+	s, err := workerSettings(c, t, f)
+	if err != nil {
+		return err
 	}
 	standard, source, err := workerTeam(c, t, f, s)
 	if err != nil {
@@ -100,6 +87,25 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 		}
 	}
 	return work(ctx, conn, cfg, fmt.Sprintf("default team from %s: %s", source, team.Describe(standard)))
+}
+
+// workerSettings checks the flags and reads the operator's configuration.
+func workerSettings(c *hall.CLI, t hall.Target, f workerFlags) (s settings.Settings, err error) {
+	switch {
+	case f.maxSteps < 0:
+		return s, fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
+	case t.Cluster && c.Bucket == "":
+		return s, errors.New("a cluster's worker keeps sessions in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
+	case f.settings == "":
+		return s, nil
+	}
+	if s, err = settings.Load(f.settings); err != nil || t.Cluster {
+		return s, err
+	}
+	for name, named := range s.Teams {
+		s.Teams[name] = team.Resolve(named)
+	}
+	return s, nil
 }
 
 // workerTools makes the tools of a worker, and refuses a default team that it cannot
