@@ -23,25 +23,18 @@ func (s *State) unseen(seen []Seen, except *agent) bool {
 	return false
 }
 
-// hasUnread reports whether there are messages to a after number heard.
+// hasUnread reports whether there are messages to a after number heard that a vote must
+// have heard: messages after the decision do not undo it.
 func (s *State) hasUnread(a *agent, heard int) bool {
-	return s.hasMessages(a, heard, s.countedMessages())
+	if s.Settled != nil {
+		return s.hasMessages(a, heard, *s.Settled)
+	}
+	return s.hasMessages(a, heard, len(s.Messages))
 }
 
 // hasMessages reports whether there are messages to a with numbers in (after, upTo].
 func (s *State) hasMessages(a *agent, after, upTo int) bool {
-	return slices.ContainsFunc(s.Messages, func(m Message) bool {
-		return m.Number > after && m.Number <= upTo && (m.Agent == "" || m.Agent == a.ID)
-	})
-}
-
-// countedMessages returns the number of the last message that a vote must have heard:
-// messages after the decision do not undo it.
-func (s *State) countedMessages() int {
-	if s.Settled != nil {
-		return *s.Settled
-	}
-	return len(s.Messages)
+	return slices.ContainsFunc(s.messagesFor(a), func(m Message) bool { return m.Number > after && m.Number <= upTo })
 }
 
 // fresh reports whether a has a vote or stop that is not stale.

@@ -98,9 +98,9 @@ func (e *Ears[E]) refusal(event E) error {
 	case errors.Is(err, ErrPreparing):
 		return refuse(TooEarly, "the "+e.noun+" is "+err.Error())
 	case e.ctx.Err() != nil:
-		return refuse(Refused, "the "+e.noun+" is cancelled")
+		return refuse(refused, "the "+e.noun+" is cancelled")
 	case err != nil:
-		return refuse(Refused, err.Error())
+		return refuse(refused, err.Error())
 	}
 	return nil
 }

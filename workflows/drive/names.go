@@ -27,8 +27,8 @@ const (
 
 // Types of the errors that refuse an update.
 const (
-	// Refused rejects a verb that makes no sense in the current state.
-	Refused = "Refused"
+	// refused rejects a verb that makes no sense in the current state.
+	refused = "Refused"
 
 	// TooEarly rejects an update while the workflow is being prepared. A signal of
 	// the same name waits instead.

@@ -166,14 +166,13 @@ func (p *play) asks(t *testing.T, name string, in any, check func(session.State)
 	})
 }
 
-// isRefused sends an update and requires that it is refused with the type and a
-// reason.
-func (p *play) isRefused(t *testing.T, name string, in any, kind, reason string) {
+// isRefused sends an update and requires that it is refused for a reason.
+func (p *play) isRefused(t *testing.T, name string, in any, reason string) {
 	t.Helper()
 	p.update(name, in, func(_ any, err error) {
 		var refused *temporal.ApplicationError
 		require.ErrorAs(t, err, &refused, name)
-		require.Equal(t, kind, refused.Type())
+		require.Equal(t, "Refused", refused.Type())
 		require.True(t, refused.NonRetryable())
 		require.ErrorContains(t, err, reason)
 	})

@@ -126,7 +126,7 @@ func TestUpdate_refused(t *testing.T) {
 		says    string
 	}{
 		"by the session": {
-			refused(drive.Refused, "the session is paused already"),
+			refused("Refused", "the session is paused already"),
 			"conclave: pause session s1: the session is paused already; `conclave status s1` shows how it stands\n",
 		},
 		"by an old worker": {
