@@ -20,11 +20,11 @@ import (
 // twoSteps is a scenario of two steps, the second of which signs in.
 func twoSteps(run string) scenarioflow.Input {
 	return scenarioflow.Input{
-		RunID: run, PRD: "## Login\n\n- User: alice\n- Password: hunter2!\n",
+		RunID: run, PRD: "## Credentials\n\n- user: alice\n- password: hunter2!\n",
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy a thing", Steps: []scenario.StepRef{
 			{ID: "01", Title: "Open", File: "01-open.md"}, {ID: "02", Title: "Log in", File: "02-log-in.md"},
 		}},
-		Files: map[string]string{"01-open.md": "Open the page.", "02-log-in.md": "Log in."},
+		Files: map[string]string{"01-open.md": "Open the page.", "02-log-in.md": "---\ncredentials: true\n---\n\nLog in."},
 	}
 }
 
