@@ -21,13 +21,15 @@ help: ## show this list
 build: ## build bin/conclave and bin/conclave-worker
 	go build -o $(BIN)/ ./cmd/conclave ./cmd/conclave-worker
 
-# These link the Temporal server, which takes minutes to build a second time for
-# the race detector and is not ours to check.
-HEAVY := conclave/cmd/conclave conclave/cmd/conclave/devserver conclave/cmd/conclave/stack
+# Packages whose tests run without the race detector. The first three link the
+# Temporal server, which would be compiled a second time; the others build and
+# start programs and have little concurrent code of their own.
+PLAIN := conclave/cmd/conclave conclave/cmd/conclave/devserver conclave/cmd/conclave/stack \
+	conclave/activities/sandbox/attack conclave/cmd/conclave/sandbox conclave/deploy
 
 test: ## unit tests, with the race detector, in random order
-	go test -race -shuffle=on -count=1 -timeout 10m $(filter-out $(HEAVY),$(shell go list ./...))
-	go test -shuffle=on -count=1 -timeout 10m $(HEAVY)
+	go test -race -shuffle=on -count=1 -timeout 10m $(filter-out $(PLAIN),$(shell go list ./...))
+	go test -shuffle=on -count=1 -timeout 10m $(PLAIN)
 
 # Most of these wait for a server or a model: more of them at a time than there are
 # processors take half as long.
