@@ -1,4 +1,4 @@
-// Package transcript is `conclave transcript`: it prints what happened in a step, a
+// Package transcript implements `conclave transcript`, which prints the messages, tool calls and cost of a step, a
 // block for every entry of its transcript.
 //
 // Package step reads the transcript, and --json prints its lines unchanged. Text of
