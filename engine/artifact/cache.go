@@ -95,7 +95,7 @@ func blobOf(key string) (string, bool) {
 
 func (c *cache) file(sum string) string { return filepath.Join(c.dir, sum[:2], sum) }
 
-// lookup opens a cached blob after verifying its hash; nil if there is none.
+// lookup opens a cached blob after verifying its hash; nil if it is not cached.
 func (c *cache) lookup(sum string) *os.File {
 	f, err := os.Open(c.file(sum))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // With readOnly the whole tree becomes read-only: remove it with RemoveTree.
 //
 // Content that does not match its hash fails with ErrCorrupt. Nothing outside the
-// directory is written, whatever the manifest and the directory hold.
+// directory is written, regardless of the contents of the manifest and the directory.
 func Restore(ctx context.Context, store Store, layout Layout, m Manifest, dir string, readOnly bool) (err error) {
 	defer func() {
 		if err != nil {

@@ -222,7 +222,7 @@ func (l *level) add(token json.Token) (key string, twice bool) {
 	return key, twice
 }
 
-// text returns the string under a key, or an error if there is none.
+// text returns the string under a key, or an error if the key has no string.
 func (d document) text(key string) (string, error) {
 	raw, ok := d[key]
 	if !ok {

@@ -16,7 +16,7 @@ type Directory struct {
 	Agents   []Agent                // with a step, in byte order of their IDs
 	Messages []coordination.Message // from people, if there is a ledger
 
-	unusable map[string]string // problem by ID, for agents whose directory is none
+	unusable map[string]string // problem by ID, for agents whose directory cannot be read
 	taken    map[string]int    // highest taken number by ID, for agents without a step
 }
 

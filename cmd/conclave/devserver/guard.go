@@ -208,7 +208,7 @@ func (p *publication) sync() error {
 // body reads the body of an upload.
 type body struct {
 	source io.Reader
-	// length is the announced length, negative if there is none.
+	// length is the announced length, or negative without one.
 	length, received int64
 	// whole is called once, when the body is complete.
 	whole func()

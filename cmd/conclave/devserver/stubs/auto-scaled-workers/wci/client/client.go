@@ -44,7 +44,7 @@ func (Client) ValidateWorkerControllerInstanceSpec(
 	return serviceerror.NewInvalidArgument(unavailable)
 }
 
-// DeleteWorkerControllerInstance succeeds: there is nothing to delete.
+// DeleteWorkerControllerInstance succeeds, since no instance can exist.
 func (Client) DeleteWorkerControllerInstance(
 	context.Context, *namespace.Namespace, *deploymentpb.WorkerDeploymentVersion, string,
 ) error {
