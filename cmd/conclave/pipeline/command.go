@@ -109,8 +109,8 @@ type listed struct {
 }
 
 func list(ctx context.Context, c *hall.CLI) error {
-	return runs.PrintList(ctx, c, Kind(), [2]string{"RUN", "REQUEST"}, func(r runs.Listed) any {
-		return listed{ID: r.ID, Status: r.Status, Request: r.Query, CreatedAt: r.CreatedAt}
+	return runs.PrintList(ctx, c, Kind(), [2]string{"RUN", "REQUEST"}, func(r runs.Run) any {
+		return listed{ID: r.ID, Status: r.Status, Request: r.Query, CreatedAt: r.Started}
 	})
 }
 

@@ -57,22 +57,20 @@ func running(r runs.Run) pipelineflow.Result {
 // await waits for the end of a run and returns its result. Of a cancelled run it is
 // the result.json in the store, if that can be read.
 func await(ctx context.Context, conn *hall.Connection, r runs.Run) (pipelineflow.Result, error) {
-	result, end, err := runs.Await[pipelineflow.Result](ctx, conn, r)
-	if end == nil {
-		return result, err
-	}
-	result = running(r)
-	result.Status, result.Error = pipeline.Status(end.Status), end.Error
-	if end.Status != drive.Cancelled || conn.Store == nil {
-		return result, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
-	defer cancel()
-	stored, err := artifact.ReadJSON[pipelineflow.Result](ctx, conn.Store, artifact.InPipeline(r.ID).File("result.json"))
-	if err == nil && stored.Status == result.Status {
-		return stored, nil
-	}
-	return result, nil
+	return runs.Await(ctx, conn, r, func(r runs.Run, status string, err *artifact.Error) pipelineflow.Result {
+		result := running(r)
+		result.Status, result.Error = pipeline.Status(status), err
+		if status != drive.Cancelled || conn.Store == nil {
+			return result
+		}
+		ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+		defer cancel()
+		stored, readErr := artifact.ReadJSON[pipelineflow.Result](ctx, conn.Store, artifact.InPipeline(r.ID).File("result.json"))
+		if readErr == nil && stored.Status == result.Status {
+			return stored
+		}
+		return result
+	})
 }
 
 func conclude(ctx context.Context, conn *hall.Connection, r runs.Run, result pipelineflow.Result, err error) error {

@@ -12,7 +12,6 @@ import (
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
-	"conclave/worker"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
 )
@@ -28,7 +27,6 @@ type order struct {
 	id      string
 	file    file // as it will run
 	input   pipelineflow.Input
-	tools   *worker.Tools
 	offline bool
 }
 
@@ -76,40 +74,27 @@ func run(ctx context.Context, c *hall.CLI, f runFlags, name, request string) err
 	for _, w := range o.file.warnings {
 		c.Infof("warning: %v", w)
 	}
-	if !t.Cluster {
-		o.tools = team.NewTools()
-		for _, agents := range teamsOf(o.file.Pipeline) {
-			if err := team.CheckTools(ctx, o.tools, agents, team.ThisProcess); err != nil {
-				return err
-			}
-		}
+	tools, err := team.Tools(ctx, t, teamsOf(o.file.Pipeline)...)
+	if err != nil {
+		return err
 	}
 	return c.With(ctx, t, func(conn *hall.Connection) error {
 		if err := conn.CheckBucket(ctx); err != nil {
 			return err
 		}
-		if err := start(ctx, conn, &o); err != nil {
+		if !conn.Cluster {
+			if o.input.Pipeline, err = team.Registry(conn.Target).Register(o.file.Pipeline); err != nil {
+				return err
+			}
+		}
+		started := runs.Order{
+			Kind: Kind(), ID: o.id, Query: o.input.Request, Source: "steps from " + o.file.name + ": " + describe(o.file.Pipeline),
+			Offline: o.offline, Input: o.input, IDFlag: "--id",
+		}
+		if err := runs.Start(ctx, conn, started); err != nil {
 			return err
 		}
-		stop, err := team.RunWorker(conn, o.tools)
-		if err != nil {
-			return hall.Exitf(hall.ExitNoAnswer, "run pipeline run %s: %w; `%s` goes on with it", o.id, err, c.CommandLine("watch", o.id))
-		}
-		defer stop()
-		return watch(ctx, conn, runs.NewRun(Kind(), o.id, o.offline))
-	})
-}
-
-// start registers the pipeline and starts a run.
-func start(ctx context.Context, conn *hall.Connection, o *order) (err error) {
-	if !conn.Cluster {
-		if o.input.Pipeline, err = team.Registry(conn.Target).Register(o.file.Pipeline); err != nil {
-			return err
-		}
-	}
-	return runs.Start(ctx, conn, runs.Order{
-		Kind: Kind(), ID: o.id, Query: o.input.Request, Source: "steps from " + o.file.name + ": " + describe(o.file.Pipeline),
-		Offline: o.offline, Input: o.input, IDFlag: "--id",
+		return runs.Watch(ctx, conn, started, tools)
 	})
 }
 

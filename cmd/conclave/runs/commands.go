@@ -55,8 +55,22 @@ func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*
 	})
 }
 
+// command completes a command that takes the ID of a run.
+func (c commands) command(cmd *cobra.Command, runSteps bool, use func(context.Context, *hall.Connection, Run) error) *cobra.Command {
+	cmd.Args = hall.Arguments("ID")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.with(cmd.Context(), args[0], runSteps, func(conn *hall.Connection, run Run) error { return use(cmd.Context(), conn, run) })
+	}
+	return cmd
+}
+
+// update completes a command that sends an update to the run with an ID.
+func (c commands) update(cmd *cobra.Command, u Update) *cobra.Command {
+	return c.command(cmd, false, func(ctx context.Context, conn *hall.Connection, run Run) error { return apply(ctx, conn, run, u) })
+}
+
 func (c commands) watch() *cobra.Command {
-	return &cobra.Command{
+	return c.command(&cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a session live",
 		Long: `Follow a session live and print its answer at the end. Ctrl-C stops watching and
@@ -66,20 +80,16 @@ Without an address, watch joins the local stack as a worker, so that an
 unfinished session goes on.`,
 		Example: `  conclave watch 20261121-153012-k3f9
   conclave watch --automation 20261121-153012-k3f9 | tail -n 1 | jq .winner`,
-		Args: hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), args[0], true, func(conn *hall.Connection, run Run) error {
-				if !conn.Cluster && !conn.Scripted() {
-					conn.Infof("in the browser: %s", conn.URL(run.Workflow))
-				}
-				return run.Kind.Watch(cmd.Context(), conn, run)
-			})
-		},
-	}
+	}, true, func(ctx context.Context, conn *hall.Connection, run Run) error {
+		if !conn.Cluster && !conn.Scripted() {
+			conn.Infof("in the browser: %s", conn.URL(run.Workflow))
+		}
+		return run.Kind.Watch(ctx, conn, run)
+	})
 }
 
 func (c commands) status() *cobra.Command {
-	return &cobra.Command{
+	return c.command(&cobra.Command{
 		Use:   "status ID",
 		Short: "The state of a session",
 		Long: `Show the state of a session, running or ended: its agents, the votes, stale votes,
@@ -87,18 +97,14 @@ the cost, and why a paused or parked session waits. With --json it prints the wh
 coordination state. It never runs a step.`,
 		Example: `  conclave status 20261121-153012-k3f9
   conclave status --json 20261121-153012-k3f9 | jq '.agents[] | {id, status}'`,
-		Args: hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error {
-				return run.Kind.Status(cmd.Context(), conn, run)
-			})
-		},
-	}
+	}, false, func(ctx context.Context, conn *hall.Connection, run Run) error {
+		return run.Kind.Status(ctx, conn, run)
+	})
 }
 
 func (c commands) result() *cobra.Command {
 	wait := false
-	cmd := &cobra.Command{
+	cmd := c.command(&cobra.Command{
 		Use:   "result ID",
 		Short: "The final answer of a session",
 		Long: `Print the final answer of a session, or with --json its whole result. It never
@@ -108,19 +114,15 @@ The exit code is that of the session's end; a session that has not ended has no
 answer, which is exit code 2 without --wait.`,
 		Example: `  conclave result 20261121-153012-k3f9
   conclave result --wait --json 20261121-153012-k3f9 | jq -r .answer`,
-		Args: hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error {
-				if run.Running() && !wait {
-					return notEnded(conn, run)
-				}
-				if run.Running() {
-					conn.WarnIdle(cmd.Context())
-				}
-				return run.Kind.Result(cmd.Context(), conn, run)
-			})
-		},
-	}
+	}, false, func(ctx context.Context, conn *hall.Connection, run Run) error {
+		if run.Running() && !wait {
+			return notEnded(conn, run)
+		}
+		if run.Running() {
+			conn.WarnIdle(ctx)
+		}
+		return run.Kind.Result(ctx, conn, run)
+	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the session has ended")
 	return cmd
 }
@@ -137,7 +139,7 @@ func notEnded(conn *hall.Connection, run Run) error {
 }
 
 func (c commands) cancel() *cobra.Command {
-	return &cobra.Command{
+	return c.command(&cobra.Command{
 		Use:   "cancel ID",
 		Short: "Cancel a session",
 		Long: `Ask a session to end without a decision, and wait until it has ended. Running steps
@@ -146,13 +148,7 @@ are ended; accepted answers and votes stay on record and can be pulled.
 Without an address, cancel joins the local stack and records the end itself; it runs
 no steps.`,
 		Example: `  conclave cancel 20261121-153012-k3f9`,
-		Args:    hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error {
-				return cancel(cmd.Context(), conn, run)
-			})
-		},
-	}
+	}, false, cancel)
 }
 
 func cancel(ctx context.Context, conn *hall.Connection, run Run) error {
@@ -189,15 +185,8 @@ func Cancel(ctx context.Context, conn *hall.Connection, workflow string) error {
 	return err
 }
 
-// update sends an update to the run with an ID.
-func (c commands) update(cmd *cobra.Command, id string, u Update) error {
-	return c.with(cmd.Context(), id, false, func(conn *hall.Connection, run Run) error {
-		return apply(cmd.Context(), conn, run, u)
-	})
-}
-
 func (c commands) pause() *cobra.Command {
-	return &cobra.Command{
+	return c.update(&cobra.Command{
 		Use:   "pause ID",
 		Short: "Suspend a session until it is resumed",
 		Long: `Suspend a session: running steps are suspended, no step is started, and its time
@@ -206,18 +195,14 @@ stands still. Nothing is lost; resume continues where it stopped.
 Without an address, pause joins the local stack; it runs no steps.`,
 		Example: `  conclave pause 20261121-153012-k3f9
   conclave resume 20261121-153012-k3f9`,
-		Args: hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.update(cmd, args[0], Update{
-				Name: drive.PauseSignal, Action: "pause", Next: "resume",
-				Accepted: "paused, nothing is lost; %s goes on",
-			})
-		},
-	}
+	}, Update{
+		Name: drive.PauseSignal, Action: "pause", Next: "resume",
+		Accepted: "paused, nothing is lost; %s goes on",
+	})
 }
 
 func (c commands) resume() *cobra.Command {
-	return &cobra.Command{
+	return c.update(&cobra.Command{
 		Use:   "resume ID",
 		Short: "Continue a paused session",
 		Long: `Continue a paused session. Suspended steps continue with their conversations and
@@ -226,18 +211,14 @@ files.
 Without an address, resume joins the local stack; it runs no steps itself.`,
 		Example: `  conclave resume 20261121-153012-k3f9
   conclave resume 20261121-153012-k3f9 && conclave watch 20261121-153012-k3f9`,
-		Args: hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.update(cmd, args[0], Update{
-				Name: drive.ResumeSignal, Action: "resume", Next: "watch", NeedsSteps: true,
-				Accepted: "goes on; %s follows it",
-			})
-		},
-	}
+	}, Update{
+		Name: drive.ResumeSignal, Action: "resume", Next: "watch", NeedsSteps: true,
+		Accepted: "goes on; %s follows it",
+	})
 }
 
 func (c commands) finish() *cobra.Command {
-	return &cobra.Command{
+	return c.update(&cobra.Command{
 		Use:   "finish ID",
 		Short: "Decide a session now, with the answers so far",
 		Long: `Ask a session, even a paused or parked one, to decide now: running steps are ended,
@@ -247,19 +228,15 @@ To end a session without a decision, cancel it.
 Without an address, finish joins the local stack; it runs no steps.`,
 		Example: `  conclave finish 20261121-153012-k3f9
   conclave finish 20261121-153012-k3f9 && conclave result --wait 20261121-153012-k3f9`,
-		Args: hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.update(cmd, args[0], Update{
-				Name: drive.FinishSignal, Action: "finish", Next: "result --wait",
-				Accepted: "decides with the answers so far; %s prints the answer",
-			})
-		},
-	}
+	}, Update{
+		Name: drive.FinishSignal, Action: "finish", Next: "result --wait",
+		Accepted: "decides with the answers so far; %s prints the answer",
+	})
 }
 
 func (c commands) retry() *cobra.Command {
 	agent := ""
-	cmd := &cobra.Command{
+	cmd := c.command(&cobra.Command{
 		Use:   "retry ID",
 		Short: "Run failed steps again",
 		Long: `Run the failed steps of all agents again, or with --agent that of one. The session
@@ -269,15 +246,13 @@ run of a pipeline, the failed step is run again.
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9
   conclave retry 20261121-153012-k3f9 --agent agent_b`,
-		Args: hall.Arguments("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.update(cmd, args[0], Update{
-				Name: drive.RetrySignal, Agent: agent, Payload: drive.Request{Agent: agent},
-				Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
-				Accepted: "tries again; %s follows it",
-			})
-		},
-	}
+	}, false, func(ctx context.Context, conn *hall.Connection, run Run) error {
+		return apply(ctx, conn, run, Update{
+			Name: drive.RetrySignal, Agent: agent, Payload: drive.Request{Agent: agent},
+			Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
+			Accepted: "tries again; %s follows it",
+		})
+	})
 	cmd.Flags().StringVar(&agent, "agent", "", "retry only the agent `ID`")
 	return cmd
 }
@@ -304,11 +279,12 @@ Without an address, say joins the local stack; it runs no steps.`,
 			if agent != "" {
 				who = agent + " reads it"
 			}
-			return c.update(cmd, args[0], Update{
+			u := Update{
 				Name: drive.SaySignal, Agent: agent, Payload: drive.Request{Text: args[1], Agent: agent},
 				Action: "say something to", Next: "watch", NeedsSteps: true,
 				Accepted: "noted; " + who + " at the next safe point, %s follows it",
-			})
+			}
+			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error { return apply(cmd.Context(), conn, run, u) })
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "send it only to the agent `ID`")

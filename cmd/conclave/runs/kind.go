@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -60,11 +59,7 @@ type Run struct {
 	Started  time.Time
 	Closed   time.Time // zero while it runs
 	Delays   []progress.Delay
-}
-
-// NewRun is a run that this command has started.
-func NewRun(kind *Kind, id string, offline bool) Run {
-	return Run{Kind: kind, ID: id, Workflow: id, Offline: offline, Started: time.Now()}
+	waiting  string // paused or parked, for people; programs read running
 }
 
 // String names the run in messages.
@@ -81,14 +76,21 @@ func (r Run) Elapsed() time.Duration {
 	return r.Closed.Sub(r.Started)
 }
 
-// find looks a run up by its workflow ID, else by the ID that its input named.
+// find looks a run up by its workflow ID, else by the ID that its input named: the newest
+// run, in the order of the kinds.
 func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describe(ctx, conn, id, kinds...)
-	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
-		if workflow := workflowOf(ctx, conn, kinds, id); workflow != "" {
-			if run, err = describe(ctx, conn, workflow, kinds...); err == nil {
-				conn.Infof("%s is the workflow %s", run, workflow)
+	_, missing := errors.AsType[*serviceerror.NotFound](err)
+	for i := 0; missing && i < len(kinds); i++ {
+		all, listErr := list(ctx, conn, kinds[i])
+		if listErr != nil {
+			break
+		}
+		if at := slices.IndexFunc(all, func(r Run) bool { return r.ID == id }); at >= 0 {
+			if run, err = describe(ctx, conn, all[at].Workflow, kinds...); err == nil {
+				conn.Infof("%s is the workflow %s", run, run.Workflow)
 			}
+			break
 		}
 	}
 	if err == nil {
@@ -107,23 +109,6 @@ func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) 
 	return Run{}, fmt.Errorf("look up session %s: %w", id, err)
 }
 
-// workflowOf is the workflow of the newest run with an ID, in the order of the kinds;
-// empty without one.
-func workflowOf(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) string {
-	for _, kind := range kinds {
-		all, err := list(ctx, conn, kind)
-		if err != nil {
-			return ""
-		}
-		for _, r := range all {
-			if r.ID == id {
-				return r.workflow
-			}
-		}
-	}
-	return ""
-}
-
 // describe asks Temporal for a workflow, which must be a run of one of the kinds.
 func describe(ctx context.Context, conn *hall.Connection, workflow string, kinds ...*Kind) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
@@ -134,25 +119,33 @@ func describe(ctx context.Context, conn *hall.Connection, workflow string, kinds
 	}
 	info := reply.GetWorkflowExecutionInfo()
 	for _, kind := range kinds {
-		if kind.Type != info.GetType().GetName() {
-			continue
+		if kind.Type == info.GetType().GetName() {
+			run := runOf(kind, info)
+			run.Delays = delaysOf(reply.GetPendingActivities(), time.Now())
+			return run, nil
 		}
-		run := Run{
-			Kind:     kind,
-			Workflow: workflow,
-			ID:       memo(info.GetMemo(), kind.MemoID, workflow),
-			Query:    memo(info.GetMemo(), drive.MemoQuery, ""),
-			Offline:  memo(info.GetMemo(), drive.MemoOffline, false),
-			Status:   statusOf(kind, info.GetStatus(), info.GetMemo()),
-			Started:  info.GetStartTime().AsTime(),
-			Delays:   delaysOf(reply.GetPendingActivities(), time.Now()),
-		}
-		if info.GetCloseTime() != nil {
-			run.Closed = info.GetCloseTime().AsTime()
-		}
-		return run, nil
 	}
 	return Run{}, hall.Exitf(hall.ExitUsage, "%s is a workflow of type %s, neither a session nor the run of a pipeline", workflow, info.GetType().GetName())
+}
+
+// runOf reads a run from Temporal's summary of its workflow.
+func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
+	workflow := info.GetExecution().GetWorkflowId()
+	run := Run{
+		Kind:     kind,
+		Workflow: workflow,
+		ID:       memo(info.GetMemo(), kind.MemoID, workflow),
+		Query:    memo(info.GetMemo(), drive.MemoQuery, ""),
+		Offline:  memo(info.GetMemo(), drive.MemoOffline, false),
+		Status:   statusOf(kind, info.GetStatus(), info.GetMemo()),
+		Started:  info.GetStartTime().AsTime().Truncate(time.Millisecond),
+	}
+	if info.GetCloseTime() != nil {
+		run.Closed = info.GetCloseTime().AsTime()
+	} else if status := memo(info.GetMemo(), drive.MemoStatus, ""); status == drive.Paused || status == drive.Parked {
+		run.waiting = status
+	}
+	return run
 }
 
 // statusOf is Temporal's status where Temporal ended the run, else the one that the
@@ -180,20 +173,9 @@ func memo[T any](m *commonpb.Memo, name string, otherwise T) T {
 	return value
 }
 
-// Listed is a run in a list.
-type Listed struct {
-	ID        string
-	Status    string
-	Query     string // shortened
-	CreatedAt time.Time
-
-	workflow string
-	waiting  string // paused or parked, for people; programs read running
-}
-
 // PrintList prints the runs of a kind, newest first. Titles are those of the table's
 // first and last column; toJSON is the form of a run for programs.
-func PrintList(ctx context.Context, c *hall.CLI, kind *Kind, titles [2]string, toJSON func(Listed) any) error {
+func PrintList(ctx context.Context, c *hall.CLI, kind *Kind, titles [2]string, toJSON func(Run) any) error {
 	t, err := c.Target()
 	if err != nil {
 		return err
@@ -220,7 +202,7 @@ func PrintList(ctx context.Context, c *hall.CLI, kind *Kind, titles [2]string, t
 
 // list asks Temporal's visibility for the runs of a kind. A run that was continued or
 // reset has several executions; the newest one counts.
-func list(ctx context.Context, conn *hall.Connection, kind *Kind) ([]Listed, error) {
+func list(ctx context.Context, conn *hall.Connection, kind *Kind) ([]Run, error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Type),
 	}
@@ -240,46 +222,24 @@ func list(ctx context.Context, conn *hall.Connection, kind *Kind) ([]Listed, err
 	slices.SortStableFunc(executions, func(a, b *workflowpb.WorkflowExecutionInfo) int {
 		return b.GetStartTime().AsTime().Compare(a.GetStartTime().AsTime())
 	})
-	var all []Listed
+	var all []Run
 	seen := map[string]bool{}
 	for _, e := range executions {
-		workflow := e.GetExecution().GetWorkflowId()
-		if seen[workflow] {
-			continue
+		if r := runOf(kind, e); !seen[r.Workflow] {
+			seen[r.Workflow] = true
+			all = append(all, r)
 		}
-		seen[workflow] = true
-		all = append(all, Listed{
-			workflow:  workflow,
-			waiting:   waitingOf(e),
-			ID:        memo(e.GetMemo(), kind.MemoID, workflow),
-			Status:    statusOf(kind, e.GetStatus(), e.GetMemo()),
-			Query:     memo(e.GetMemo(), drive.MemoQuery, ""),
-			CreatedAt: e.GetStartTime().AsTime().UTC().Truncate(time.Millisecond),
-		})
 	}
 	return all, nil
 }
 
-// waitingOf is paused or parked for an open run that waits for a person, else empty.
-func waitingOf(e *workflowpb.WorkflowExecutionInfo) string {
-	status := memo(e.GetMemo(), drive.MemoStatus, "")
-	if e.GetCloseTime() == nil && (status == drive.Paused || status == drive.Parked) {
-		return status
-	}
-	return ""
-}
-
-func printTable(c *hall.CLI, titles [2]string, all []Listed) error {
+func printTable(c *hall.CLI, titles [2]string, all []Run) error {
 	const maxQuery = 60
 	var out strings.Builder
-	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, titles[0]+"\tSTATUS\tCREATED\t"+titles[1])
+	fmt.Fprintln(&out, titles[0]+"\tSTATUS\tCREATED\t"+titles[1])
 	for _, r := range all {
-		fmt.Fprintln(table, strings.Join([]string{
-			progress.Line(r.ID), progress.Line(cmp.Or(r.waiting, r.Status)),
-			r.CreatedAt.Local().Format("2006-01-02 15:04:05"), text.Truncate(progress.Line(r.Query), maxQuery),
-		}, "\t"))
+		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\n", progress.Line(r.ID), progress.Line(cmp.Or(r.waiting, r.Status)),
+			r.Started.Local().Format(time.DateTime), text.Truncate(progress.Line(r.Query), maxQuery))
 	}
-	_ = table.Flush() // a builder takes everything
-	return c.Print(out.String())
+	return c.Print(hall.Table(out.String()))
 }

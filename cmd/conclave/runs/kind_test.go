@@ -64,17 +64,17 @@ func TestNews_shownOnce(t *testing.T) {
 	require.Empty(t, news)
 }
 
-func TestWaitingOf(t *testing.T) {
+func TestRunOf_waiting(t *testing.T) {
 	t.Parallel()
 	info := func(status string) *workflowpb.WorkflowExecutionInfo {
 		return &workflowpb.WorkflowExecutionInfo{Memo: memoOf(t, map[string]any{drive.MemoStatus: status})}
 	}
-	require.Equal(t, "paused", waitingOf(info(drive.Paused)))
-	require.Equal(t, "parked", waitingOf(info(drive.Parked)))
-	require.Empty(t, waitingOf(info(drive.Running)))
-	require.Empty(t, waitingOf(&workflowpb.WorkflowExecutionInfo{}))
+	require.Equal(t, "paused", runOf(session, info(drive.Paused)).waiting)
+	require.Equal(t, "parked", runOf(session, info(drive.Parked)).waiting)
+	require.Empty(t, runOf(session, info(drive.Running)).waiting)
+	require.Empty(t, runOf(session, &workflowpb.WorkflowExecutionInfo{}).waiting)
 
 	terminated := info(drive.Parked)
 	terminated.CloseTime = timestamppb.New(time.Unix(1, 0))
-	require.Empty(t, waitingOf(terminated), "what was ended from outside waits for nobody")
+	require.Empty(t, runOf(session, terminated).waiting, "what was ended from outside waits for nobody")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -14,8 +15,10 @@ import (
 	"conclave/activities"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/team"
 	"conclave/engine/artifact"
 	"conclave/engine/text"
+	"conclave/worker"
 	"conclave/workflows/drive"
 )
 
@@ -86,43 +89,49 @@ func Options(conn *hall.Connection, workflow, summary string, memo map[string]an
 	}
 }
 
-// End is how Temporal ended a run that has no result of its own.
-type End struct {
-	Status string
-	Error  *artifact.Error // nil if it was cancelled
+// Watch runs a worker, which a cluster has already, and follows a run that this command
+// has started to its end. Tools may be nil.
+func Watch(ctx context.Context, conn *hall.Connection, o Order, tools *worker.Tools) error {
+	stop, err := team.RunWorker(conn, tools)
+	if err != nil {
+		return hall.Exitf(hall.ExitNoAnswer, "run %s %s: %w; `%s` goes on with it", o.Kind.Noun, o.ID, err, conn.CommandLine("watch", o.ID))
+	}
+	defer stop()
+	return o.Kind.Watch(ctx, conn, Run{Kind: o.Kind, ID: o.ID, Workflow: o.ID, Offline: o.Offline, Started: time.Now()})
 }
 
-// Await waits for the end of a run and decodes its result. The End is set instead of
-// the result if Temporal ended the run.
-func Await[R any](ctx context.Context, conn *hall.Connection, run Run) (r R, end *End, err error) {
+// Await waits for the end of a run and returns its result. If Temporal ended the run, the
+// result is the one that ended makes of the status and the error; a cancelled run has none.
+func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended func(run Run, status string, err *artifact.Error) R) (r R, err error) {
 	err = conn.Client.GetWorkflow(ctx, run.Workflow, "").Get(ctx, &r)
 	if err == nil {
-		return r, nil, nil
+		return r, nil
 	}
 	if ctx.Err() != nil {
-		return r, nil, ctx.Err()
+		return r, ctx.Err()
 	}
-	ended, ok := errors.AsType[*temporal.WorkflowExecutionError](err)
+	failed, ok := errors.AsType[*temporal.WorkflowExecutionError](err)
 	if !ok {
-		return r, nil, fmt.Errorf("wait for %s: %w", run, err)
+		return r, fmt.Errorf("wait for %s: %w", run, err)
 	}
-	return r, endOf(run.Kind, ended), nil
+	status, cause := endOf(run.Kind, failed)
+	return ended(run, status, cause), nil
 }
 
-// endOf translates the error of a workflow.
-func endOf(kind *Kind, err error) *End {
+// endOf is how Temporal ended a workflow. A cancelled one has no error.
+func endOf(kind *Kind, err error) (status string, cause *artifact.Error) {
 	if _, ok := errors.AsType[*temporal.CanceledError](err); ok {
-		return &End{Status: drive.Cancelled}
+		return drive.Cancelled, nil
 	}
-	end := &End{Status: kind.Failed, Error: &artifact.Error{Type: "WorkflowFailed", Message: err.Error()}}
+	cause = &artifact.Error{Type: "WorkflowFailed", Message: err.Error()}
 	if _, ok := errors.AsType[*temporal.TerminatedError](err); ok {
-		end.Error = &artifact.Error{Type: "Terminated", Message: "the workflow was terminated"}
+		cause = &artifact.Error{Type: "Terminated", Message: "the workflow was terminated"}
 	} else if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
-		end.Error = &artifact.Error{Type: application.Type(), Message: application.Message()}
+		cause = &artifact.Error{Type: application.Type(), Message: application.Message()}
 	} else if _, ok := errors.AsType[*temporal.TimeoutError](err); ok {
-		end.Error = &artifact.Error{Type: "WorkflowTimeout", Message: "the workflow's own timeout, set by whoever started it, ran out"}
+		cause = &artifact.Error{Type: "WorkflowTimeout", Message: "the workflow's own timeout, set by whoever started it, ran out"}
 	}
-	return end
+	return kind.Failed, cause
 }
 
 // RefusedInput reports whether an error type of a result means that a worker refused

@@ -14,14 +14,14 @@ import (
 
 func TestResultOfASessionThatTemporalEnded(t *testing.T) {
 	t.Parallel()
-	r := endOf(session, fmt.Errorf("workflow: %w", temporal.NewCanceledError()))
-	require.Equal(t, "cancelled", r.Status)
-	require.Nil(t, r.Error)
+	status, cause := endOf(session, fmt.Errorf("workflow: %w", temporal.NewCanceledError()))
+	require.Equal(t, "cancelled", status)
+	require.Nil(t, cause)
 
-	r = endOf(session, fmt.Errorf("workflow: %w", temporal.NewNonRetryableApplicationError("the input has no query", drive.InvalidInput, nil)))
-	require.Equal(t, "failed", r.Status)
-	require.Equal(t, &artifact.Error{Type: drive.InvalidInput, Message: "the input has no query"}, r.Error)
+	status, cause = endOf(session, fmt.Errorf("workflow: %w", temporal.NewNonRetryableApplicationError("the input has no query", drive.InvalidInput, nil)))
+	require.Equal(t, "failed", status)
+	require.Equal(t, &artifact.Error{Type: drive.InvalidInput, Message: "the input has no query"}, cause)
 
-	r = endOf(session, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil))
-	require.Equal(t, "failed", r.Status, "the workflow's own timeout is not the session's time")
+	status, _ = endOf(session, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil))
+	require.Equal(t, "failed", status, "the workflow's own timeout is not the session's time")
 }

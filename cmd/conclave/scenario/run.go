@@ -143,11 +143,8 @@ func runScenarios(ctx context.Context, c *hall.CLI, f flags, dir, slug string) e
 	if o.tester, o.source, err = loadTester(c, t, f.offline, dir); err != nil {
 		return err
 	}
-	if !t.Cluster {
-		o.tools = team.NewTools()
-		if err := team.CheckTools(ctx, o.tools, o.tester, team.ThisProcess); err != nil {
-			return err
-		}
+	if o.tools, err = team.Tools(ctx, t, o.tester); err != nil {
+		return err
 	}
 	warnIgnored(c, o)
 	warnPRD(c, o)

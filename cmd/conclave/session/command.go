@@ -7,9 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave/activities"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
+	"conclave/worker"
 )
 
 // Commands are run, start and list.
@@ -82,8 +84,8 @@ they are running. It never runs a step.`,
   conclave list --json | jq -r '.[] | select(.status == "running") | .session_id'`,
 		Args: hall.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runs.PrintList(cmd.Context(), c, Kind(), [2]string{"SESSION", "QUERY"}, func(r runs.Listed) any {
-				return listed{SessionID: r.ID, Status: r.Status, Query: r.Query, CreatedAt: r.CreatedAt}
+			return runs.PrintList(cmd.Context(), c, Kind(), [2]string{"SESSION", "QUERY"}, func(r runs.Run) any {
+				return listed{SessionID: r.ID, Status: r.Status, Query: r.Query, CreatedAt: r.Started}
 			})
 		},
 	}
@@ -91,38 +93,34 @@ they are running. It never runs a step.`,
 
 // run starts a session and follows it to its end.
 func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
-	return withNew(ctx, c, f, query, team.ThisProcess, func(conn *hall.Connection, o order) error {
-		stop, err := team.RunWorker(conn, o.tools)
-		if err != nil {
-			return hall.Exitf(hall.ExitNoAnswer, "run session %s: %w; `%s` goes on with it", o.id, err, c.CommandLine("watch", o.id))
-		}
-		defer stop()
-		return watch(ctx, conn, runs.NewRun(Kind(), o.id, o.offline))
+	return withNew(ctx, c, f, query, true, func(conn *hall.Connection, o runs.Order, tools *worker.Tools) error {
+		return runs.Watch(ctx, conn, o, tools)
 	})
 }
 
 // start starts a session and prints its ID.
 func start(ctx context.Context, c *hall.CLI, f flags, query string) error {
-	return withNew(ctx, c, f, query, team.AnyProcess, func(conn *hall.Connection, o order) error {
+	return withNew(ctx, c, f, query, false, func(conn *hall.Connection, o runs.Order, _ *worker.Tools) error {
 		if conn.Cluster {
 			conn.WarnIdle(ctx)
 		}
 		if c.Scripted() {
-			return c.PrintJSON(running(runs.Run{ID: o.id}))
+			return c.PrintJSON(running(runs.Run{ID: o.ID}))
 		}
 		if !conn.Cluster {
-			c.Infof("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.CommandLine("watch", o.id))
+			c.Infof("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.CommandLine("watch", o.ID))
 		}
-		if _, err := fmt.Fprintln(c.Stdout, o.id); err != nil {
-			return hall.Exitf(hall.ExitNoAnswer, "session %s has started, but print its ID: %w", o.id, err)
+		if _, err := fmt.Fprintln(c.Stdout, o.ID); err != nil {
+			return hall.Exitf(hall.ExitNoAnswer, "session %s has started, but print its ID: %w", o.ID, err)
 		}
 		return nil
 	})
 }
 
 // withNew checks the input, connects, starts the session and calls use. Nothing is
-// started, the stack included, while the input is wrong.
-func withNew(ctx context.Context, c *hall.CLI, f flags, query string, r team.Runner, use func(*hall.Connection, order) error) error {
+// started, the stack included, while the input is wrong. Here reports whether this
+// process will run the steps.
+func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool, use func(*hall.Connection, runs.Order, *worker.Tools) error) error {
 	t, err := c.Target()
 	if err != nil {
 		return err
@@ -131,11 +129,9 @@ func withNew(ctx context.Context, c *hall.CLI, f flags, query string, r team.Run
 	if err != nil {
 		return err
 	}
-	if !t.Cluster {
-		o.tools = team.NewTools()
-		if err := team.CheckTools(ctx, o.tools, o.team, r); err != nil {
-			return err
-		}
+	tools, err := team.Tools(ctx, t, o.team)
+	if refuses(err, here) {
+		return err
 	}
 	return c.With(ctx, t, func(conn *hall.Connection) error {
 		if err := conn.CheckBucket(ctx); err != nil {
@@ -150,12 +146,18 @@ func withNew(ctx context.Context, c *hall.CLI, f flags, query string, r team.Run
 		if len(o.team.Agents) > 0 {
 			source = "team from " + o.source + ": " + team.Describe(o.team)
 		}
-		err := runs.Start(ctx, conn, runs.Order{
+		started := runs.Order{
 			Kind: Kind(), ID: o.id, Query: o.input.Query, Source: source, Offline: o.offline, Input: o.input, IDFlag: "--session-id",
-		})
-		if err != nil {
+		}
+		if err := runs.Start(ctx, conn, started); err != nil {
 			return err
 		}
-		return use(conn, o)
+		return use(conn, started, tools)
 	})
+}
+
+// refuses reports whether missing tools prevent a start. Another process may have the MCP
+// servers and keys that this one lacks, but no other sandbox.
+func refuses(err error, here bool) bool {
+	return err != nil && (here || activities.Lacks(err, activities.NoSandbox))
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,6 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
-	"conclave/worker"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -36,7 +34,6 @@ type order struct {
 	input   sessionflow.Input
 	team    config.Team // the zero value if a cluster's worker has it
 	source  string      // of the team
-	tools   *worker.Tools
 	offline bool
 }
 
@@ -99,10 +96,8 @@ func (o *order) chooseClusterTeam(c *hall.CLI, name string) error {
 	if o.offline {
 		o.team = o.team.Offline()
 	}
-	var inline json.RawMessage
-	if inline, err = o.team.Canonical(); err != nil {
+	if o.input.Config, err = o.team.Canonical(); err != nil {
 		return fmt.Errorf("encode the team of %s: %w", o.source, err)
 	}
-	o.input.Config = inline
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
@@ -38,17 +39,13 @@ func running(run runs.Run) sessionflow.Result {
 
 // await waits for the end of a session and returns its result.
 func await(ctx context.Context, conn *hall.Connection, run runs.Run) (sessionflow.Result, error) {
-	r, end, err := runs.Await[sessionflow.Result](ctx, conn, run)
-	if end != nil {
-		r = endedResult(run, *end)
-	}
-	return r, err
+	return runs.Await(ctx, conn, run, endedResult)
 }
 
 // endedResult is the result of a session that Temporal ended.
-func endedResult(run runs.Run, end runs.End) sessionflow.Result {
+func endedResult(run runs.Run, status string, err *artifact.Error) sessionflow.Result {
 	r := running(run)
-	r.Status, r.Error = end.Status, end.Error
+	r.Status, r.Error = status, err
 	return r
 }
 

@@ -183,9 +183,20 @@ func TestExitCode_refusedInput(t *testing.T) {
 
 func TestResultOfASessionThatTemporalEnded(t *testing.T) {
 	t.Parallel()
-	r := endedResult(runs.Run{ID: "s1"}, runs.End{Status: "failed", Error: &artifact.Error{Type: "Terminated"}})
+	r := endedResult(runs.Run{ID: "s1"}, "failed", &artifact.Error{Type: "Terminated"})
 	require.Equal(t, "s1", r.SessionID)
 	require.Equal(t, "failed", r.Status)
 	require.Equal(t, "Terminated", r.Error.Type)
 	require.NotNil(t, r.Votes, "votes is an object in JSON")
+}
+
+// Another process, which may have the servers, can run a session that is only started;
+// the sandbox is the same for both.
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	server, sandbox := &activities.LackError{Type: activities.NoServer}, &activities.LackError{Type: activities.NoSandbox}
+	require.True(t, refuses(server, true))
+	require.False(t, refuses(server, false))
+	require.True(t, refuses(sandbox, false))
+	require.False(t, refuses(nil, true))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave/activities"
 	"conclave/cmd/conclave/devserver"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/localstack"
@@ -69,8 +70,8 @@ func dev(ctx context.Context, c *hall.CLI, offline bool) error {
 	if err != nil {
 		return err
 	}
-	tools := team.NewTools()
-	if err := team.CheckTools(ctx, tools, standard, team.ThisWorker); err != nil {
+	tools, err := team.Tools(ctx, t, standard)
+	if err != nil && !activities.Lacks(err, activities.MissingKey) { // sessions wait for a key
 		return err
 	}
 	conn, err := c.Connect(ctx, t, slog.New(slog.NewTextHandler(plainWriter{c.Stderr}, &slog.HandlerOptions{Level: slog.LevelWarn})))

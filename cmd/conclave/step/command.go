@@ -18,6 +18,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/directory"
 	"conclave/worker"
+	"conclave/worker/settings"
 )
 
 // flags are the flags of step besides the common ones.
@@ -110,7 +111,7 @@ func newOrder(c *hall.CLI, f flags, query string) (order, error) {
 		return o, err
 	}
 	// No program that an agent's shell may use can be in the session directory.
-	o.tools = team.NewTools()
+	o.tools = worker.NewTools(settings.Default())
 	o.tools.Keep(o.dir)
 	o.criteria, err = team.ReadCriteria(f.criteria)
 	return o, err

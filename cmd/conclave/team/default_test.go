@@ -62,8 +62,8 @@ func TestForOthers(t *testing.T) {
 	s.File(ProjectFile, "agents: []\n")
 	team := forOthers(c, here)
 	require.Contains(t, errs.String(), "warning: this worker has no default team")
-	teams, err := known(here, team)
+	cfg, err := workerConfig(&hall.Connection{CLI: &hall.CLI{}, Target: here}, team)
 	require.NoError(t, err)
-	require.NotContains(t, teams.Named, activities.DefaultTeam, "better none than another one")
-	require.Equal(t, dir(here), teams.Dir)
+	require.NotContains(t, cfg.Teams.Named, activities.DefaultTeam, "better none than another one")
+	require.Equal(t, dir(here), cfg.Teams.Dir)
 }

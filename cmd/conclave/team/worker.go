@@ -47,10 +47,20 @@ func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, erro
 }
 
 // workerConfig is the configuration of a worker that runs steps. A team of the zero value
-// is no default team.
+// is no default team. That of a local stack is registered, so that every worker of the
+// data directory can go on with its sessions.
 func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, err error) {
 	cfg = baseConfig(conn)
-	cfg.Teams, err = known(conn.Target, team)
+	cfg.Teams.Named = map[string]config.Team{}
+	if !conn.Cluster {
+		cfg.Teams.Dir = dir(conn.Target)
+	}
+	if len(team.Agents) > 0 {
+		cfg.Teams.Named[activities.DefaultTeam] = team
+		if !conn.Cluster {
+			_, err = cfg.Teams.Register(team)
+		}
+	}
 	return cfg, err
 }
 
@@ -63,46 +73,17 @@ func baseConfig(conn *hall.Connection) worker.Config {
 	return cfg
 }
 
-// known are the teams that a worker of this process can run. The default team of a
-// local stack is registered, so that every worker of the data directory can go on
-// with its sessions.
-func known(t hall.Target, team config.Team) (activities.Teams, error) {
-	teams := activities.Teams{Named: map[string]config.Team{}}
-	if !t.Cluster {
-		teams.Dir = dir(t)
-	}
-	if len(team.Agents) == 0 {
-		return teams, nil
-	}
-	teams.Named[activities.DefaultTeam] = team
+// Tools are the tools of this process, nil for a cluster, whose workers have their own.
+// The error is that of the first team for which they do not suffice.
+func Tools(ctx context.Context, t hall.Target, teams ...config.Team) (*worker.Tools, error) {
 	if t.Cluster {
-		return teams, nil
+		return nil, nil
 	}
-	_, err := teams.Register(team)
-	return teams, err
-}
-
-// Runner is the process that runs the steps of a team.
-type Runner int
-
-// The runners.
-const (
-	ThisProcess Runner = iota // this command, for its own session
-	AnyProcess                // any worker on this machine
-	ThisWorker                // this command, for any session
-)
-
-// NewTools makes the tools of a process with the default settings.
-func NewTools() *worker.Tools { return worker.NewTools(settings.Default()) }
-
-// CheckTools refuses a team whose tools are not available to its runner. Another
-// process may have the MCP servers that a team only names; a worker leaves sessions
-// whose variables it lacks to other workers.
-func CheckTools(ctx context.Context, tools *worker.Tools, team config.Team, r Runner) error {
-	err := tools.Check(ctx, team)
-	noSandbox, noKey := activities.Lacks(err, activities.NoSandbox), activities.Lacks(err, activities.MissingKey)
-	if r == AnyProcess && !noSandbox || r == ThisWorker && noKey {
-		return nil
+	tools := worker.NewTools(settings.Default())
+	for _, team := range teams {
+		if err := tools.Check(ctx, team); err != nil {
+			return tools, err
+		}
 	}
-	return err
+	return tools, nil
 }

@@ -4,18 +4,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"conclave/cmd/conclave/hall"
 )
 
-// Another process, which may have the servers, can run a session that is only started;
-// the sandbox is the same for both.
-func TestCheckTools_byRunner(t *testing.T) {
+func TestTools_checked(t *testing.T) {
 	s := newShell(t)
 	s.File("unknown.yaml", "agent: {id: agent_a, backend: {type: offline}, mcp_servers: [browser]}\n")
 	team, _, err := Read("unknown.yaml", 0)
 	require.NoError(t, err)
-	tools := NewTools()
-	require.Error(t, CheckTools(t.Context(), tools, team, ThisProcess))
-	require.Error(t, CheckTools(t.Context(), tools, team, ThisWorker))
-	require.NoError(t, CheckTools(t.Context(), tools, team, AnyProcess))
-	require.NoError(t, CheckTools(t.Context(), tools, team.Offline(), ThisProcess), "the built-in model uses none")
+	here := hall.Target{DataDir: t.TempDir()}
+	_, err = Tools(t.Context(), here, team.Offline(), team)
+	require.Error(t, err)
+	_, err = Tools(t.Context(), here, team.Offline())
+	require.NoError(t, err, "the built-in model uses none")
+	tools, err := Tools(t.Context(), hall.Target{Cluster: true}, team)
+	require.NoError(t, err)
+	require.Nil(t, tools, "a cluster's workers have their own")
 }
