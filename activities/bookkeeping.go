@@ -79,7 +79,7 @@ func CreateOnce(ctx context.Context, store artifact.Store, key string, document 
 // WriteMessage writes a human message to the file from which running steps read it.
 func WriteMessage(ctx context.Context, store artifact.Store, layout artifact.Layout, m step.Message, now time.Time) error {
 	m.SaidAt = artifact.Timestamp(now)
-	return artifact.PutJSON(ctx, store, step.MessageKey(layout, m.Number), m)
+	return artifact.PutJSON(ctx, store, layout.Message(m.Number), m)
 }
 
 // AppendEvents makes events.jsonl end with the given events, numbered by seq.

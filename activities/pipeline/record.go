@@ -73,7 +73,7 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Re
 		if err != nil {
 			return Result{}, fmt.Errorf("reading the text of step %s: %w", ref.Step, err)
 		}
-		path := a.Store.URL(layout.Segment(ref.Number, ref.Step, "answer.json"))
+		path := a.Store.URL(layout.PipelineStep(ref.Number, ref.Step, "answer.json"))
 		result.History = append(result.History, HistoryEntry{Step: ref.Step, Text: text.Truncate(c.Text, maxEntry), Path: path})
 		if in.Final != nil && ref == *in.Final {
 			result.Final, result.FinalTruncated = text.Head(c.Text, maxAnswer)

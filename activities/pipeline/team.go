@@ -96,7 +96,7 @@ func graft(ctx context.Context, store artifact.Store, from artifact.Layout, agen
 	if err != nil {
 		return "", fmt.Errorf("reading the shared workspace: %w", err)
 	}
-	return artifact.Graft(ctx, store, from, files, to, base, dir)
+	return base.Graft(ctx, store, to, dir, from, files)
 }
 
 // statement is a model whose only reply is a text that was paid for elsewhere.

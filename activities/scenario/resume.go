@@ -137,7 +137,7 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step string) (string, error) {
 	var tokens []string
 	for n := 1; ; n++ {
-		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.Store, layout.Trial(step, n, "step.json"))
+		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.Store, layout.ScenarioStep(step, n, "step.json"))
 		if errors.Is(err, artifact.ErrNotFound) {
 			break
 		}
@@ -147,7 +147,7 @@ func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step
 		tokens = append(tokens, c.Token)
 	}
 	for n := len(tokens); n > 0; n-- {
-		committed, err := a.Store.Exists(ctx, layout.Trial(step, n, "action.json"))
+		committed, err := a.Store.Exists(ctx, layout.ScenarioStep(step, n, "action.json"))
 		if err != nil || committed {
 			return "", err
 		}

@@ -75,7 +75,7 @@ func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, age
 		err = a.clearFinal(ctx, layout, agent, m)
 	}
 	if err == nil && manifest != "" {
-		err = artifact.Project(ctx, a.Store, layout, m, layout.Final(agent, "workspace/"))
+		err = m.Project(ctx, a.Store, layout, layout.Final(agent, "workspace/"))
 		if err == nil {
 			err = artifact.PutJSON(ctx, a.Store, layout.Final(agent, "workspace.json"), m)
 		}

@@ -118,7 +118,7 @@ func TestRecord_writesMessages(t *testing.T) {
 	all := coordination.Accepted{Seq: 3, Action: coordination.Say, Message: 2, Text: "And be right."}
 	b.record(RecordInput{Entries: []coordination.Accepted{say, accepted(2, "a"), all}})
 	for number, want := range map[int]coordination.Accepted{1: say, 2: all} {
-		m, err := artifact.ReadJSON[step.Message](t.Context(), b.store, step.MessageKey(artifact.InBucket("s1"), number))
+		m, err := artifact.ReadJSON[step.Message](t.Context(), b.store, artifact.InBucket("s1").Message(number))
 		require.NoError(t, err)
 		require.False(t, m.SaidAt.IsZero())
 		require.Equal(t, step.Message{Number: number, Agent: want.Agent, Text: want.Text, SaidAt: m.SaidAt}, m)

@@ -134,7 +134,7 @@ func TestRunStep_readsHumanMessages(t *testing.T) {
 	f.Bell = func(context.Context, string, string) (coordination.Ring, error) {
 		return coordination.Ring{Epoch: 1, Messages: []coordination.Message{{Number: 1}}}, nil
 	}
-	key := step.MessageKey(artifact.InBucket("s1"), 1)
+	key := artifact.InBucket("s1").Message(1)
 	require.NoError(t, artifact.PutJSON(t.Context(), f.store, key, step.Message{Number: 1, Text: "Be brief."}))
 	result, err := f.run(answering())
 	require.NoError(t, err)

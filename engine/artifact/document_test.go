@@ -18,7 +18,7 @@ func TestCreateJSON_stableEncoding(t *testing.T) {
 		Token: "run<1>", SeenSteps: map[string]int{"b": 2, "a": 1}, Labels: []string{"agent1.1"},
 		StartedAt: artifact.Timestamp(local),
 	}
-	layout := artifact.InDir()
+	layout := artifact.Layout{}
 	require.NoError(t, artifact.CreateJSON(t.Context(), d, layout.Step("a", 1, "step.json"), claim))
 
 	data, err := d.Get(t.Context(), "agents/a/001/step.json")

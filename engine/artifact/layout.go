@@ -2,9 +2,10 @@ package artifact
 
 import "fmt"
 
-// Layout builds the keys of one session's directory.
+// Layout builds the keys of one session's directory. The zero Layout is that of a
+// directory that is one session.
 type Layout struct {
-	root string // sessions/<id>/ in a bucket, empty in a session directory of its own
+	root string // such as sessions/<id>/
 }
 
 // InBucket returns the layout of a session in a bucket: sessions/<id>/….
@@ -18,9 +19,6 @@ func InPipeline(id string) Layout { return Layout{root: "pipelines/" + id + "/"}
 func InScenario(slug, run string) Layout {
 	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
 }
-
-// InDir returns the layout of a directory that is one session.
-func InDir() Layout { return Layout{} }
 
 // Root is the prefix of every key of the session, empty or ending in "/".
 func (l Layout) Root() string { return l.root }
@@ -36,15 +34,15 @@ func (l Layout) Step(agent string, step int, name string) string {
 	return fmt.Sprintf("%sagents/%s/%03d/%s", l.root, agent, step, name)
 }
 
-// Segment is the key of a file in the directory of a segment of a pipeline's step:
+// PipelineStep is the key of a file in a directory of a pipeline's step:
 // steps/<NNN>-<name>/….
-func (l Layout) Segment(number int, step, name string) string {
+func (l Layout) PipelineStep(number int, step, name string) string {
 	return fmt.Sprintf("%ssteps/%03d-%s/%s", l.root, number, step, name)
 }
 
-// Trial is the key of a file in the directory of a launch of a scenario's step:
-// step-<NN>/… for the first launch, step-<NN>/launch-<n>/… for later ones.
-func (l Layout) Trial(step string, launch int, name string) string {
+// ScenarioStep is the key of a file in the directory of a launch of a scenario's
+// step: step-<NN>/… for the first launch, step-<NN>/launch-<n>/… for later ones.
+func (l Layout) ScenarioStep(step string, launch int, name string) string {
 	if launch > 1 {
 		return fmt.Sprintf("%sstep-%s/launch-%d/%s", l.root, step, launch, name)
 	}
@@ -58,6 +56,11 @@ func (l Layout) Evidence(step, name string) string {
 
 // Final is the key of a file of the final answer.
 func (l Layout) Final(agent, name string) string { return l.root + "final/" + agent + "/" + name }
+
+// Message is the key of a human message by its number, from 1.
+func (l Layout) Message(number int) string {
+	return fmt.Sprintf("%smessages/%03d.json", l.root, number)
+}
 
 // Ledger is the key of the seq-th accepted action of a run.
 func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json", l.root, seq) }

@@ -191,10 +191,10 @@ func putBlob(ctx context.Context, store Store, key string, body io.ReadSeeker) e
 	return store.Put(ctx, key, body)
 }
 
-// Project copies the files of a manifest to prefix, within the store, under their
-// escaped paths. A Dir gets the modes and links as well; other stores have them
-// only in the manifest. Repeating it gives the same objects.
-func Project(ctx context.Context, store Store, layout Layout, m Manifest, prefix string) error {
+// Project copies the files to prefix, within the store, under their escaped paths. A
+// Dir gets the modes and links as well; other stores have them only in the manifest.
+// Repeating it gives the same objects.
+func (m Manifest) Project(ctx context.Context, store Store, layout Layout, prefix string) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("project workspace to %q: %w", prefix, err)
 	}
@@ -223,11 +223,10 @@ func Project(ctx context.Context, store Store, layout Layout, m Manifest, prefix
 	return nil
 }
 
-// Graft replaces the directory dir of a base workspace with the files of another
-// layout's workspace and returns the hash of the merged manifest. Content is copied
-// inside the store.
-func Graft(ctx context.Context, store Store, from Layout, files Manifest, to Layout, base Manifest, dir string) (string, error) {
-	joined := Manifest{Files: slices.DeleteFunc(slices.Clone(base.Files), func(f File) bool {
+// Graft replaces the directory dir of the workspace with other files, whose content it
+// copies from their layout, and returns the hash of the merged manifest.
+func (m Manifest) Graft(ctx context.Context, store Store, layout Layout, dir string, from Layout, files Manifest) (string, error) {
+	joined := Manifest{Files: slices.DeleteFunc(slices.Clone(m.Files), func(f File) bool {
 		return f.Path == dir || strings.HasPrefix(f.Path, dir+"/")
 	})}
 	for _, f := range files.Files {
@@ -242,11 +241,11 @@ func Graft(ctx context.Context, store Store, from Layout, files Manifest, to Lay
 	group.SetLimit(parallel)
 	for _, f := range files.Files {
 		if f.Link == "" {
-			group.Go(func() error { return store.Copy(together, from.Blob(f.SHA256), to.Blob(f.SHA256)) })
+			group.Go(func() error { return store.Copy(together, from.Blob(f.SHA256), layout.Blob(f.SHA256)) })
 		}
 	}
 	if err := group.Wait(); err != nil {
 		return "", fmt.Errorf("copy files into %s: %w", dir, err)
 	}
-	return storeManifest(ctx, store, to, joined)
+	return storeManifest(ctx, store, layout, joined)
 }

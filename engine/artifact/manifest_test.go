@@ -52,9 +52,9 @@ func TestManifest_untrusted(t *testing.T) {
 			m := artifact.Manifest{Files: files}
 			require.Error(t, m.Check())
 			dir := filepath.Join(t.TempDir(), "dest")
-			require.Error(t, artifact.Restore(t.Context(), d, layout, m, dir, false))
+			require.Error(t, m.Restore(t.Context(), d, layout, dir, false))
 			require.NoDirExists(t, dir)
-			require.Error(t, artifact.Project(t.Context(), d, layout, m, "out"))
+			require.Error(t, m.Project(t.Context(), d, layout, "out"))
 		})
 	}
 }
@@ -65,10 +65,10 @@ func TestRestore_verifiesContent(t *testing.T) {
 		d := openDir(t, t.TempDir())
 		m := artifact.Manifest{Files: []artifact.File{{Path: "a", Mode: 0o644, Size: 1, SHA256: sumOfX}}}
 		dir := t.TempDir()
-		require.ErrorIs(t, artifact.Restore(t.Context(), d, layout, m, dir, false), artifact.ErrNotFound)
+		require.ErrorIs(t, m.Restore(t.Context(), d, layout, dir, false), artifact.ErrNotFound)
 
 		require.NoError(t, d.Put(t.Context(), layout.Blob(sumOfX), strings.NewReader(body)))
-		require.ErrorIs(t, artifact.Restore(t.Context(), d, layout, m, dir, false), artifact.ErrCorrupt)
+		require.ErrorIs(t, m.Restore(t.Context(), d, layout, dir, false), artifact.ErrCorrupt)
 		require.NoFileExists(t, filepath.Join(dir, "a"))
 	}
 }
@@ -86,13 +86,13 @@ func TestRestore_staysInItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "dir")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "file")))
-	require.Error(t, artifact.Restore(t.Context(), d, layout, file("dir/file"), dir, false))
-	require.NoError(t, artifact.Restore(t.Context(), d, layout, file("file"), dir, false), "the link is replaced")
+	require.Error(t, file("dir/file").Restore(t.Context(), d, layout, dir, false))
+	require.NoError(t, file("file").Restore(t.Context(), d, layout, dir, false), "the link is replaced")
 
 	both := file("a/b")
 	both.Files = append([]artifact.File{{Path: "a", Link: "elsewhere"}}, both.Files...)
 	require.NoError(t, both.Check())
-	require.Error(t, artifact.Restore(t.Context(), d, layout, both, t.TempDir(), false), "a is a directory and a link")
+	require.Error(t, both.Restore(t.Context(), d, layout, t.TempDir(), false), "a is a directory and a link")
 
 	data, err := os.ReadFile(filepath.Join(outside, "file"))
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestRestore_readOnly(t *testing.T) {
 	d := openDir(t, t.TempDir())
 	m, _, _ := seal(t, d, workspace(t))
 	dir := filepath.Join(t.TempDir(), "agent1")
-	require.NoError(t, artifact.Restore(t.Context(), d, layout, m, dir, true))
+	require.NoError(t, m.Restore(t.Context(), d, layout, dir, true))
 	requireFiles(t, m, dir)
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		require.NoError(t, err)

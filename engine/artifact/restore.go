@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Restore writes the files and links of a manifest to a directory, creating it if
-// it is missing. It replaces existing files of the same name and keeps others.
-// With readOnly the whole tree becomes read-only: remove it with RemoveTree.
+// Restore writes the files and links to a directory, creating it if it is missing. It
+// replaces existing files of the same name and keeps others. With readOnly the whole
+// tree becomes read-only: remove it with RemoveTree.
 //
 // Content that does not match its hash fails with ErrCorrupt. Nothing outside the
 // directory is written, regardless of the contents of the manifest and the directory.
-func Restore(ctx context.Context, store Store, layout Layout, m Manifest, dir string, readOnly bool) (err error) {
+func (m Manifest) Restore(ctx context.Context, store Store, layout Layout, dir string, readOnly bool) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("restore workspace to %q: %w", dir, err)

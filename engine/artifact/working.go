@@ -196,10 +196,10 @@ func (w *WorkingCopy) Seal(ctx context.Context) (Manifest, string, error) {
 	return m, hash, nil
 }
 
-// Join merges consecutive deltas.
-func Join(deltas ...Delta) Delta {
+// Join merges a delta with the ones after it.
+func (d Delta) Join(later ...Delta) Delta {
 	files, removed := map[string]File{}, map[string]bool{}
-	for _, d := range deltas {
+	for _, d := range append([]Delta{d}, later...) {
 		for _, f := range d.Changed {
 			files[f.Path] = f
 			delete(removed, f.Path)
@@ -219,8 +219,8 @@ func Join(deltas ...Delta) Delta {
 // Apply brings the directory to the state after the deltas of earlier scans and
 // tracks it from there.
 func (w *WorkingCopy) Apply(ctx context.Context, deltas ...Delta) error {
-	m := Manifest{Files: Join(deltas...).Changed}
-	if err := Restore(ctx, w.store, w.layout, m, w.dir, false); err != nil {
+	m := Manifest{Files: Delta{}.Join(deltas...).Changed}
+	if err := m.Restore(ctx, w.store, w.layout, w.dir, false); err != nil {
 		return err
 	}
 	w.Has(m)

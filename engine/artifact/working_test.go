@@ -120,7 +120,7 @@ func TestWorkingCopy_storesOnlyNewContent(t *testing.T) {
 
 	s := &counting{Store: d}
 	dir := t.TempDir()
-	require.NoError(t, artifact.Restore(t.Context(), d, layout, shown, dir, false))
+	require.NoError(t, shown.Restore(t.Context(), d, layout, dir, false))
 	w := artifact.OpenWorkingCopy(s, layout, dir, "")
 	w.Has(shown)
 	scan(t, w)
@@ -230,7 +230,7 @@ func TestAdopt(t *testing.T) {
 	require.Equal(t, []string{"around", "leaving", unstorable}, left)
 
 	restored := filepath.Join(t.TempDir(), "restored")
-	require.NoError(t, artifact.Restore(t.Context(), store, layout, m, restored, true))
+	require.NoError(t, m.Restore(t.Context(), store, layout, restored, true))
 	require.NoFileExists(t, filepath.Join(restored, "leaving"))
 	require.NoError(t, artifact.RemoveTree(restored))
 }

@@ -87,13 +87,13 @@ func TestWorkspace_sealAndRestore(t *testing.T) {
 	require.Equal(t, m, loaded)
 
 	copied := filepath.Join(t.TempDir(), "made/by/restore")
-	require.NoError(t, artifact.Restore(t.Context(), d, layout, loaded, copied, false))
+	require.NoError(t, loaded.Restore(t.Context(), d, layout, copied, false))
 	requireFiles(t, m, copied)
 	info, err := os.Stat(filepath.Join(copied, "run.sh"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o755), info.Mode().Perm())
 
-	require.NoError(t, artifact.Restore(t.Context(), d, layout, loaded, copied, false), "again, over the first")
+	require.NoError(t, loaded.Restore(t.Context(), d, layout, copied, false), "again, over the first")
 	requireFiles(t, m, copied)
 	_, again, _ := seal(t, d, copied)
 	require.Equal(t, hash, again, "the same files give the same manifest")
@@ -240,7 +240,7 @@ func TestProject(t *testing.T) {
 	m, _, _ := seal(t, d, workspace(t))
 	prefix := layout.Step("agent_a", 1, "workspace/")
 	for range 2 {
-		require.NoError(t, artifact.Project(t.Context(), d, layout, m, prefix))
+		require.NoError(t, m.Project(t.Context(), d, layout, prefix))
 	}
 	require.Equal(t, []string{
 		prefix + "docs/empty", prefix + "docs/my=20notes.txt", prefix + "docs/peers/x", prefix + "docs/same",
@@ -267,13 +267,13 @@ func TestProject_intoADirectory(t *testing.T) {
 	store, err := artifact.NewDir(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	w := artifact.OpenWorkingCopy(store, artifact.InDir(), work, "")
+	w := artifact.OpenWorkingCopy(store, artifact.Layout{}, work, "")
 	m, _, err := w.Seal(t.Context())
 	require.NoError(t, err)
 	require.Len(t, w.Warnings(), 1)
 
 	for range 2 {
-		require.NoError(t, artifact.Project(t.Context(), store, artifact.InDir(), m, "agents/a/001/workspace"))
+		require.NoError(t, m.Project(t.Context(), store, artifact.Layout{}, "agents/a/001/workspace"))
 		placed := filepath.Join(dir, "agents/a/001/workspace")
 		requireFiles(t, m, placed)
 		for name, mode := range map[string]os.FileMode{"bin/run me.sh": 0o750, "secret": 0o600, "readonly": 0o444} {
@@ -302,9 +302,9 @@ func TestProject_followsNoLinkOut(t *testing.T) {
 	store, err := artifact.NewDir(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	m, _, err := artifact.OpenWorkingCopy(store, artifact.InDir(), work, "").Seal(t.Context())
+	m, _, err := artifact.OpenWorkingCopy(store, artifact.Layout{}, work, "").Seal(t.Context())
 	require.NoError(t, err)
-	require.Error(t, artifact.Project(t.Context(), store, artifact.InDir(), m, "agents/a/001/workspace"))
+	require.Error(t, m.Project(t.Context(), store, artifact.Layout{}, "agents/a/001/workspace"))
 	left, err := os.ReadDir(outside)
 	require.NoError(t, err)
 	require.Empty(t, left)

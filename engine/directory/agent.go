@@ -153,7 +153,7 @@ func (a *Agent) readStep(root *os.Root, dir string, number int, l ledger, w *war
 
 // HasJournal reports whether the execution with the token has a journal.
 func HasJournal(root *os.Root, token string) bool {
-	key := artifact.InDir().Journal(token, 1)
+	key := artifact.Layout{}.Journal(token, 1)
 	if artifact.CheckKey(key) != nil {
 		return false
 	}

@@ -38,7 +38,7 @@ func (d Directory) Answers(root *os.Root, store artifact.Store, dir string, agen
 // Commit returns the commit of an answer, with its files in the store and with the
 // paths of its text below peers/.
 func (a *Answers) Commit(ctx context.Context, shown coordination.Shown) (artifact.Commit, error) {
-	dir := artifact.InDir().Step(shown.Agent, shown.Step, "")
+	dir := artifact.Layout{}.Step(shown.Agent, shown.Step, "")
 	var w warnings
 	act, _ := readAction(a.root, dir, &w)
 	if act == nil || act.kind != coordination.NewAnswer {
@@ -64,11 +64,11 @@ func (a *Answers) Commit(ctx context.Context, shown coordination.Shown) (artifac
 // commitText rewrites the text of a commit: the path of its own workspace becomes
 // the one below peers/, and its numbers of other agents become the current ones.
 func (a *Answers) commitText(ctx context.Context, text string, shown coordination.Shown, manifest string) (string, error) {
-	m, err := artifact.LoadManifest(ctx, a.store, artifact.InDir(), manifest)
+	m, err := artifact.LoadManifest(ctx, a.store, artifact.Layout{}, manifest)
 	if err != nil {
 		return "", err
 	}
-	claim := readClaim(a.root, artifact.InDir().Step(shown.Agent, shown.Step, ""), new(warnings))
+	claim := readClaim(a.root, artifact.Layout{}.Step(shown.Agent, shown.Step, ""), new(warnings))
 	number := shown.Number // in the text
 	if claim != nil && slices.Contains(claim.Agents, shown.Agent) {
 		number = 1 + slices.Index(claim.Agents, shown.Agent)
@@ -97,7 +97,7 @@ func (a *Answers) manifest(ctx context.Context, dir string, act *action) (string
 		return "", fmt.Errorf("open the files in %s: %w", dir, err)
 	}
 	defer root.Close()
-	hash, left, err := artifact.Adopt(ctx, a.store, artifact.InDir(), root, a.scratch, foreign...)
+	hash, left, err := artifact.Adopt(ctx, a.store, artifact.Layout{}, root, a.scratch, foreign...)
 	if err != nil {
 		return "", fmt.Errorf("read the files in %s: %w", dir, err)
 	}
@@ -109,7 +109,7 @@ func (a *Answers) manifest(ctx context.Context, dir string, act *action) (string
 
 // isComplete reports whether the store has a manifest and all its content.
 func (a *Answers) isComplete(ctx context.Context, hash string) bool {
-	m, err := artifact.LoadManifest(ctx, a.store, artifact.InDir(), hash)
+	m, err := artifact.LoadManifest(ctx, a.store, artifact.Layout{}, hash)
 	if err != nil {
 		return false
 	}
@@ -117,7 +117,7 @@ func (a *Answers) isComplete(ctx context.Context, hash string) bool {
 		if f.Link != "" {
 			continue
 		}
-		if there, err := a.store.Exists(ctx, artifact.InDir().Blob(f.SHA256)); err != nil || !there {
+		if there, err := a.store.Exists(ctx, artifact.Layout{}.Blob(f.SHA256)); err != nil || !there {
 			return false
 		}
 	}

@@ -48,7 +48,7 @@ func (s session) shown(agent, runner string) (text string, files []artifact.File
 		var payload team.Answer
 		require.NoError(s.t, json.Unmarshal(c.Payload, &payload))
 		require.Equal(s.t, shown.Label, payload.Label)
-		m, err := artifact.LoadManifest(s.t.Context(), store, artifact.InDir(), c.Manifest)
+		m, err := artifact.LoadManifest(s.t.Context(), store, artifact.Layout{}, c.Manifest)
 		require.NoError(s.t, err)
 		for _, w := range answers.Warnings() {
 			warnings = append(warnings, w.String())
@@ -130,13 +130,13 @@ func TestAnswers_committedWorkspace(t *testing.T) {
 	s := newSession(t, map[string]string{"agents/a/001/workspace/changed.txt": "changed since"})
 	work := newSession(t, map[string]string{"as-committed.txt": "x"})
 	store := s.store()
-	m, hash, err := artifact.OpenWorkingCopy(store, artifact.InDir(), work.dir, "").Seal(t.Context())
+	m, hash, err := artifact.OpenWorkingCopy(store, artifact.Layout{}, work.dir, "").Seal(t.Context())
 	require.NoError(t, err)
 	s.write("agents/a/001/action.json", `{"token": "t", "kind": "new_answer", "payload": {"answer": "A"}, "manifest": "`+hash+`"}`)
 	_, files, _ := s.shown("a", "b")
 	require.Equal(t, []string{"as-committed.txt"}, paths(files))
 
-	require.NoError(t, store.Delete(t.Context(), artifact.InDir().Blob(m.Files[0].SHA256)))
+	require.NoError(t, store.Delete(t.Context(), artifact.Layout{}.Blob(m.Files[0].SHA256)))
 	_, files, _ = s.shown("a", "b")
 	require.Equal(t, []string{"changed.txt"}, paths(files))
 
@@ -213,7 +213,7 @@ func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	s.write("agents/a/001/answer.json", answer("Theirs.")) // in this very moment
 	s.write("agents/a/002/", "")
 	store := s.store()
-	spec, err := team.Step{Layout: artifact.InDir(), Launch: l, Token: "t", Agents: []string{"a"}, Query: "Why?"}.Spec(t.Context(), store)
+	spec, err := team.Step{Layout: artifact.Layout{}, Launch: l, Token: "t", Agents: []string{"a"}, Query: "Why?"}.Spec(t.Context(), store)
 	require.NoError(t, err)
 	r, err := step.Run(t.Context(), step.Ports{
 		Store: store, Model: &once{name: "new_answer", arguments: `{"content": "Ours."}`}, Now: time.Now, Scratch: t.TempDir(),
@@ -269,7 +269,7 @@ func (s session) run(agent string, m *once, look func(workspace string)) string 
 	store := s.store()
 	answers := d.Answers(s.root, store, s.dir, d.With(agent).IDs(), s.t.TempDir())
 	spec, err := team.Step{
-		Layout: artifact.InDir(), Launch: l, Token: "t-" + agent, Agents: d.With(agent).IDs(),
+		Layout: artifact.Layout{}, Launch: l, Token: "t-" + agent, Agents: d.With(agent).IDs(),
 		Query: "How many moons has Mars?", Commits: answers.Commit,
 	}.Spec(s.t.Context(), store)
 	require.NoError(s.t, err)

@@ -190,11 +190,11 @@ func shownInside(t *testing.T, s session, d directory.Directory) {
 			c, err := answers.Commit(t.Context(), shown)
 			require.NoError(t, err)
 			require.NotContains(t, string(c.Payload), canary)
-			m, err := artifact.LoadManifest(t.Context(), store, artifact.InDir(), c.Manifest)
+			m, err := artifact.LoadManifest(t.Context(), store, artifact.Layout{}, c.Manifest)
 			require.NoError(t, err)
 			for _, file := range m.Files {
 				if file.Link == "" {
-					data, err := store.Get(t.Context(), artifact.InDir().Blob(file.SHA256))
+					data, err := store.Get(t.Context(), artifact.Layout{}.Blob(file.SHA256))
 					require.NoError(t, err)
 					require.NotContains(t, string(data), canary)
 				}

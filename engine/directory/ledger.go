@@ -31,7 +31,7 @@ func readLedger(root *os.Root, w *warnings) ledger {
 	}
 	var entries []team.Entry
 	for file := 1; ; file++ {
-		name := artifact.InDir().Ledger(file)
+		name := artifact.Layout{}.Ledger(file)
 		var e team.Entry
 		found, err := readInto(root, name, &e)
 		if err == nil && found {
@@ -71,7 +71,7 @@ func newLedger(entries []team.Entry) ledger {
 // could read it, and votes would stay stale for ever.
 func (l *ledger) checkMessages(root *os.Root, w *warnings) {
 	for i, m := range l.messages {
-		name := step.MessageKey(artifact.InDir(), m.Number)
+		name := artifact.Layout{}.Message(m.Number)
 		found, err := readInto(root, name, &step.Message{}) // as the step will read it
 		switch {
 		case err != nil:

@@ -172,7 +172,7 @@ func (w workspacePaths) has(name string) bool {
 func AdaptSpec(store *artifact.Dir, s step.Spec, l coordination.Launch, temporary ...string) step.Spec {
 	peers := map[int]string{}
 	for _, shown := range l.Shown {
-		peers[shown.Number] = store.URL(artifact.InDir().Step(shown.Agent, shown.Step, "workspace"))
+		peers[shown.Number] = store.URL(artifact.Layout{}.Step(shown.Agent, shown.Step, "workspace"))
 	}
 	s.Reserve = func(ctx context.Context, number int) (bool, error) {
 		err := store.MakeDir(ctx, s.Dir(number)+"step.json")
@@ -190,7 +190,7 @@ func AdaptSpec(store *artifact.Dir, s step.Spec, l coordination.Launch, temporar
 		if err := json.Unmarshal(c.Payload, &payload); err != nil {
 			return nil, fmt.Errorf("read the answer of step %d: %w", number, err)
 		}
-		m, err := artifact.LoadManifest(context.Background(), store, artifact.InDir(), c.Manifest)
+		m, err := artifact.LoadManifest(context.Background(), store, artifact.Layout{}, c.Manifest)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ func TestAdaptSpec_paths(t *testing.T) {
 	s := newSession(t, nil)
 	store := s.store()
 	work := newSession(t, map[string]string{"site/index.html": "x", "run.sh": "x"})
-	_, manifest, err := artifact.OpenWorkingCopy(store, artifact.InDir(), work.dir, "").Seal(t.Context())
+	_, manifest, err := artifact.OpenWorkingCopy(store, artifact.Layout{}, work.dir, "").Seal(t.Context())
 	require.NoError(t, err)
 	temporary := t.TempDir() + "/with a space"
 	require.NoError(t, os.Mkdir(temporary, 0o755))
@@ -31,7 +31,7 @@ func TestAdaptSpec_paths(t *testing.T) {
 		Shown: []coordination.Shown{{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 7}},
 	}
 	spec, err := team.Step{
-		Layout: artifact.InDir(), Launch: coordination.Launch{Agent: "agent_a"}, Token: "t", Agents: []string{"agent_a", "agent_b"},
+		Layout: artifact.Layout{}, Launch: coordination.Launch{Agent: "agent_a"}, Token: "t", Agents: []string{"agent_a", "agent_b"},
 	}.Spec(t.Context(), store)
 	require.NoError(t, err)
 	spec = directory.AdaptSpec(store, spec, launch, temporary)

@@ -109,7 +109,7 @@ func newBench(t *testing.T, r *rules) *bench {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
 	b := &bench{t: t, store: dir, scratch: t.TempDir(), now: time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC)}
-	layout := artifact.InDir()
+	layout := artifact.Layout{}
 	b.spec = step.Spec{
 		Layout: layout, Token: "run-l1", Shown: step.Shown{Seen: map[string]int{"agent_b": 1}},
 		Dir: func(n int) string { return layout.Step("agent_a", n, "") },

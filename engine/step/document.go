@@ -47,7 +47,7 @@ func (a *attempt) writeWorkspace(ctx context.Context) error {
 		return fmt.Errorf("reading the manifest of %s: %w", dir, err)
 	}
 	a.result.Files = len(m.Files)
-	if err := artifact.Project(ctx, store, a.spec.Layout, m, dir+"workspace/"); err != nil {
+	if err := m.Project(ctx, store, a.spec.Layout, dir+"workspace/"); err != nil {
 		return fmt.Errorf("writing the workspace of %s: %w", dir, err)
 	}
 	return write(ctx, store, Document{Key: dir + "workspace.json", Body: m})

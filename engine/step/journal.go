@@ -238,7 +238,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 		taken.Lines = append(taken.Lines, r.Lines...)
 		deltas = append(deltas, r.Files)
 	}
-	taken.Files = artifact.Join(deltas...)
+	taken.Files = taken.Files.Join(deltas...)
 	resumed := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: loop.Entry{Kind: loop.Resumed}}
 	taken.Lines = append(taken.Lines, resumed)
 	if err := j.create(ctx, taken); err != nil {

@@ -18,11 +18,6 @@ type Message struct {
 	SaidAt time.Time `json:"said_at"`
 }
 
-// MessageKey is the key of the message with the given number.
-func MessageKey(layout artifact.Layout, number int) string {
-	return layout.File(fmt.Sprintf("messages/%03d.json", number))
-}
-
 // UnwrittenError reports a message that is announced but not in the store yet:
 // the record that writes it may still be running. A later attempt finds it.
 type UnwrittenError struct{ Number int }
@@ -44,7 +39,7 @@ func ReadMessages(ctx context.Context, store artifact.Store, layout artifact.Lay
 	deadline := time.Now().Add(unwrittenPatience)
 	var messages []Message
 	for _, number := range numbers {
-		m, err := awaitMessage(ctx, store, MessageKey(layout, number), deadline)
+		m, err := awaitMessage(ctx, store, layout.Message(number), deadline)
 		if errors.Is(err, artifact.ErrNotFound) {
 			return nil, &UnwrittenError{Number: number}
 		}

@@ -69,7 +69,7 @@ func (w *workspace) changes(ctx context.Context) (artifact.Delta, error) {
 	if err != nil {
 		return artifact.Delta{}, err
 	}
-	delta = artifact.Join(w.unkept, delta)
+	delta = w.unkept.Join(delta)
 	w.unkept = artifact.Delta{}
 	return delta, nil
 }
@@ -80,7 +80,7 @@ func (w *workspace) check(ctx context.Context) (problem, err error) {
 	delta, err := w.copy.Scan(ctx)
 	if err == nil {
 		// If the answer is withdrawn, the next entry has these changes.
-		w.unkept = artifact.Join(w.unkept, delta)
+		w.unkept = w.unkept.Join(delta)
 		return nil, nil
 	}
 	if limit, ok := errors.AsType[*artifact.LimitError](err); ok {
@@ -158,7 +158,7 @@ func (w *workspace) restore(ctx context.Context, manifest, dir string) error {
 		return err
 	}
 	w.copy.Has(m)
-	if err := artifact.Restore(ctx, w.store, w.layout, m, dir, true); err != nil {
+	if err := m.Restore(ctx, w.store, w.layout, dir, true); err != nil {
 		return errors.Join(err, artifact.RemoveTree(dir))
 	}
 	return nil

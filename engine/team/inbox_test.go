@@ -81,7 +81,7 @@ func (s *scene) improve() {
 // say stores a message and rings.
 func (s *scene) say(number int, agent, text string) {
 	m := step.Message{Number: number, Agent: agent, Text: text}
-	require.NoError(s.t, artifact.PutJSON(s.t.Context(), s.store, step.MessageKey(s.layout, number), m))
+	require.NoError(s.t, artifact.PutJSON(s.t.Context(), s.store, s.layout.Message(number), m))
 	s.bell.ring(func(b *coordination.Ring) {
 		b.Messages = append(b.Messages, coordination.Message{Number: number, Agent: agent})
 	})
@@ -269,7 +269,7 @@ func TestInbox_lateMessage(t *testing.T) {
 			s := newScene(t, coordination.Updates{}, vote("agent2", "As told."))
 			s.say(1, "", "Be brief.")
 			s.step.Launch.Messages = []coordination.Message{{Number: 1}}
-			late := &lateStore{Store: s.store, key: step.MessageKey(s.layout, 1), arrives: arrives}
+			late := &lateStore{Store: s.store, key: s.layout.Message(1), arrives: arrives}
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				_, err := s.step.Spec(t.Context(), late)

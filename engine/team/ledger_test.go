@@ -17,7 +17,7 @@ func TestLedger_reset(t *testing.T) {
 	store, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	layout := artifact.InDir()
+	layout := artifact.Layout{}
 	file := 0
 	enter := func(run string, seq int, agent string) {
 		file++

@@ -74,7 +74,7 @@ func newBench(t *testing.T) *bench {
 	dir, err := artifact.NewDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dir.Close() })
-	return &bench{t: t, store: dir, layout: artifact.InDir()}
+	return &bench{t: t, store: dir, layout: artifact.Layout{}}
 }
 
 func (b *bench) ports(model loop.Model) step.Ports {

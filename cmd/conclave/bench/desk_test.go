@@ -109,7 +109,7 @@ func (d *desk) step(b *testing.B, l coordination.Launch, store artifact.Store, r
 func (d *desk) project(b *testing.B, store artifact.Store) time.Duration {
 	b.Helper()
 	began := time.Now()
-	require.NoError(b, artifact.Project(b.Context(), store, d.layout, d.answered, d.layout.File(fmt.Sprintf("copies/%d", d.steps))))
+	require.NoError(b, d.answered.Project(b.Context(), store, d.layout, d.layout.File(fmt.Sprintf("copies/%d", d.steps))))
 	return time.Since(began)
 }
 

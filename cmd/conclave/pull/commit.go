@@ -127,7 +127,7 @@ func (v *verifier) derive(ctx context.Context, agent string, c artifact.Commit) 
 	if _, err := team.ReadOutcome(c); err != nil {
 		return nil, err
 	}
-	m := team.Step{Layout: artifact.InDir(), Launch: coordination.Launch{Agent: agent}}
+	m := team.Step{Layout: artifact.Layout{}, Launch: coordination.Launch{Agent: agent}}
 	spec, err := m.Spec(ctx, v.store)
 	if err != nil {
 		return nil, err

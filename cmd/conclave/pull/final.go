@@ -13,7 +13,7 @@ import (
 
 // ledger compares the entries of the ledger with the commits of their steps.
 func (v *verifier) ledger(ctx context.Context) {
-	layout := artifact.InDir()
+	layout := artifact.Layout{}
 	entries, err := team.Ledger(ctx, v.store, layout)
 	if err != nil {
 		v.report("ledger", "cannot be followed: %v", cause(err))

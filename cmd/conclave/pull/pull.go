@@ -261,7 +261,7 @@ func (c *copier) transferLastAction(ctx context.Context, name string) (int64, er
 	if last.WorkspacePath != nil {
 		workspace := path.Dir(name) + "/workspace" // of a pipeline's step
 		if top, agent, _ := strings.Cut(path.Dir(name), "/"); top == "agents" {
-			workspace = artifact.InDir().Step(agent, last.StepNumber, "workspace")
+			workspace = artifact.Layout{}.Step(agent, last.StepNumber, "workspace")
 		}
 		local := c.target.URL(workspace)
 		last.WorkspacePath = &local

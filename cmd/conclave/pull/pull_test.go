@@ -140,7 +140,7 @@ func TestCopySession(t *testing.T) {
 	copied, err := artifact.NewDir(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, copied.Close()) })
-	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), copied, artifact.InDir().Agent("agent_a", "last_action.json"))
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), copied, artifact.Layout{}.Agent("agent_a", "last_action.json"))
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(dir, "agents/agent_a/001/workspace"), *last.WorkspacePath)
 }

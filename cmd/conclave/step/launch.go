@@ -213,7 +213,7 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 		return prepared{}, false, nil
 	}
 	if s.fresh && !acted {
-		step.ForgetAll(ctx, s.store, artifact.InDir().Journals(u.Token))
+		step.ForgetAll(ctx, s.store, artifact.Layout{}.Journals(u.Token))
 		s.forget(u.Token, lock)
 		return prepared{}, false, nil
 	}
@@ -245,7 +245,7 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 func (s *runner) specify(ctx context.Context, l prepared) (prepared, error) {
 	answers := s.found.Answers(s.root, s.store, s.dir, l.agents, s.ports.Scratch)
 	spec, err := team.Step{
-		Layout: artifact.InDir(), Launch: l.launch, Token: l.token, Attempt: 1,
+		Layout: artifact.Layout{}, Launch: l.launch, Token: l.token, Attempt: 1,
 		Agents: l.agents, Query: s.query, SystemMessage: s.agent.SystemMessage,
 		Criteria: s.judged, Files: s.agent.Tools.Files || s.agent.Tools.Shell, Window: s.ports.Window,
 		Team: s.team, Commits: answers.Commit,

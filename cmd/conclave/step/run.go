@@ -139,7 +139,7 @@ func (s *runner) release(ctx context.Context, l prepared, r step.Result, end out
 
 // forget removes the empty journal directory and the lock of a step that is over.
 func (s *runner) forget(token string, lock *directory.Lock) {
-	_ = s.root.Remove(strings.TrimSuffix(artifact.InDir().Journals(token), "/"))
+	_ = s.root.Remove(strings.TrimSuffix(artifact.Layout{}.Journals(token), "/"))
 	lock.Remove()
 }
 

@@ -208,7 +208,7 @@ func readSegment(ctx context.Context, conn *hall.Connection, want request) (show
 	if s.Number == 0 {
 		return s, noSegment(conn, want, segments)
 	}
-	dir := layout.Segment(s.Number, s.Agent, "")
+	dir := layout.PipelineStep(s.Number, s.Agent, "")
 	s.Transcript, err = step.ReadTranscript(ctx, conn.Store, layout, dir)
 	if err != nil {
 		return s, fmt.Errorf("show step %03d, %s, of pipeline run %s: %w", s.Number, s.Agent, want.session, err)

@@ -46,7 +46,7 @@ func listSegments(ctx context.Context, store artifact.Store, layout artifact.Lay
 	var segments []segment
 	for _, dir := range dirs {
 		number, name, _ := strings.Cut(dir, "-")
-		if n, err := strconv.Atoi(number); err == nil && n > 0 && layout.Segment(n, name, "") == layout.File("steps/"+dir+"/") {
+		if n, err := strconv.Atoi(number); err == nil && n > 0 && layout.PipelineStep(n, name, "") == layout.File("steps/"+dir+"/") {
 			segments = append(segments, segment{Number: n, Step: name})
 		}
 	}

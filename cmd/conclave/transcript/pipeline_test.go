@@ -29,16 +29,16 @@ func pipelineOf(t *testing.T) *hall.Connection {
 	put(layout.File("pipeline.json"), acts.File{Request: "A haiku", Owner: activities.Owner{WorkflowID: "p1", FirstRunID: "r1"}})
 	put(layout.File("claims/001.json"), artifact.Claim{Token: "l1"})
 	for n, step := range map[int]string{1: "main", 2: "lint"} {
-		put(layout.Segment(n, step, "step.json"), artifact.Claim{Token: step, StartedAt: time.Unix(1, 0).UTC()})
+		put(layout.PipelineStep(n, step, "step.json"), artifact.Claim{Token: step, StartedAt: time.Unix(1, 0).UTC()})
 		data, err := json.Marshal(entryAt{Time: time.Unix(1, 0).UTC(), Entry: loop.Entry{Kind: loop.Opening, Messages: []llm.Message{{Role: llm.User, Content: "A haiku"}}}})
 		require.NoError(t, err)
-		require.NoError(t, store.Put(t.Context(), layout.Segment(n, step, "transcript.jsonl"), bytes.NewReader(append(data, '\n'))))
+		require.NoError(t, store.Put(t.Context(), layout.PipelineStep(n, step, "transcript.jsonl"), bytes.NewReader(append(data, '\n'))))
 	}
-	put(layout.Segment(1, "main", "action.json"), artifact.Commit{Token: "main", Kind: string(pipeline.Call), Payload: json.RawMessage(`{"text":"a moment","to":"lint","iterations":1}`)})
-	put(layout.Segment(2, "lint", "action.json"), artifact.Commit{Token: "lint", Kind: string(pipeline.Completed), Payload: json.RawMessage(`{"text":"clean","iterations":2}`)})
-	put(layout.Segment(2, "lint", "answer.json"), artifact.Answer{AgentID: "lint", Answer: "clean", Label: "lint"})
-	url := store.URL(layout.Segment(2, "lint", "workspace"))
-	put(layout.Segment(2, "lint", "last_action.json"), artifact.LastAction{AgentID: "lint", Action: "completed", StepNumber: 2, WorkspacePath: &url})
+	put(layout.PipelineStep(1, "main", "action.json"), artifact.Commit{Token: "main", Kind: string(pipeline.Call), Payload: json.RawMessage(`{"text":"a moment","to":"lint","iterations":1}`)})
+	put(layout.PipelineStep(2, "lint", "action.json"), artifact.Commit{Token: "lint", Kind: string(pipeline.Completed), Payload: json.RawMessage(`{"text":"clean","iterations":2}`)})
+	put(layout.PipelineStep(2, "lint", "answer.json"), artifact.Answer{AgentID: "lint", Answer: "clean", Label: "lint"})
+	url := store.URL(layout.PipelineStep(2, "lint", "workspace"))
+	put(layout.PipelineStep(2, "lint", "last_action.json"), artifact.LastAction{AgentID: "lint", Action: "completed", StepNumber: 2, WorkspacePath: &url})
 	return &hall.Connection{Store: store}
 }
 

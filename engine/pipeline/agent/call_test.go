@@ -120,7 +120,7 @@ func TestReturn_unreadable(t *testing.T) {
 		},
 		"a commit of something else": {
 			damage: func(d *desk, _ *pipeline.Launch) {
-				require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, d.layout.Segment(2, "lint", "action.json"), artifact.Commit{Kind: "vote", Payload: json.RawMessage(`[]`)}))
+				require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, d.layout.PipelineStep(2, "lint", "action.json"), artifact.Commit{Kind: "vote", Payload: json.RawMessage(`[]`)}))
 			},
 			says: "reading a committed vote",
 		},

@@ -62,7 +62,7 @@ type Outcome struct {
 
 // ReadCommit reads the outcome of a committed segment.
 func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (Outcome, error) {
-	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.Segment(ref.Number, ref.Step, "action.json"))
+	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.PipelineStep(ref.Number, ref.Step, "action.json"))
 	if err != nil {
 		return Outcome{}, err
 	}

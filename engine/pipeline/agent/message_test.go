@@ -16,7 +16,7 @@ import (
 // say stores a human message.
 func (d *desk) say(number int, text string) {
 	d.t.Helper()
-	key := step.MessageKey(d.layout, number)
+	key := d.layout.Message(number)
 	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, key, step.Message{Number: number, Text: text, SaidAt: now}))
 }
 
@@ -71,7 +71,7 @@ func TestMessages_areNotMissed(t *testing.T) {
 		require.Equal(t, 1, unwritten.Number)
 	})
 
-	d.put(step.MessageKey(d.layout, 1), []byte("{"))
+	d.put(d.layout.Message(1), []byte("{"))
 	_, _, err := d.attempt(d.step(l, "run-l1"), says("Written."))
 	require.ErrorContains(t, err, "reading message 1")
 

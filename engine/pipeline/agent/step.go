@@ -68,7 +68,7 @@ func (s Step) Question(ctx context.Context, store artifact.Store) (string, error
 	return o.task.question(), err
 }
 
-func (s Step) dir(number int) string { return s.Layout.Segment(number, s.Launch.Step, "") }
+func (s Step) dir(number int) string { return s.Layout.PipelineStep(number, s.Launch.Step, "") }
 
 // maxNumbers bounds the taken numbers that reserve skips: a workflow that was reset
 // finds those of its earlier execution.

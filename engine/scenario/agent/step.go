@@ -34,7 +34,7 @@ func (s Step) Spec() step.Spec {
 	}
 }
 
-func (s Step) dir(number int) string { return s.Layout.Trial(s.Launch.Step.ID, number, "") }
+func (s Step) dir(number int) string { return s.Layout.ScenarioStep(s.Launch.Step.ID, number, "") }
 
 // open builds the rules with the tools at hand.
 func (s Step) open(ordinary []llm.Tool, _ func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
