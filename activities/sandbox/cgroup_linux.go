@@ -72,7 +72,7 @@ func (g *cgroup) account(e *Exit) error {
 		e.MaxMemory = n
 	}
 	if kills, ok := field(filepath.Join(g.dir, "memory.events"), "oom_kill"); ok && kills > 0 && e.Ended == "" {
-		e.Ended = EndedMemory
+		e.Ended = endedMemory
 	}
 	return g.remove()
 }

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,13 +46,8 @@ type spec struct {
 
 // status is the child's result.
 type status struct {
-	Error     string `json:",omitempty"` // a fault of the sandbox
-	Refused   int    `json:",omitempty"` // the exit code of a program that could not be started
-	Code      int
-	Signal    int           `json:",omitempty"`
-	Ended     string        `json:",omitempty"`
-	CPU       time.Duration // of all processes
-	MaxMemory int64         // bytes
+	Error string // a fault of the sandbox
+	Exit  Exit
 }
 
 // The child works during package initialisation (see the package documentation). The imports of this
@@ -101,8 +95,9 @@ func serve(control, report *os.File) int {
 	if err := json.NewDecoder(control).Decode(&s); err != nil {
 		return 1 // the worker is gone
 	}
-	st, err := s.execute(control)
-	if err != nil {
+	var st status
+	var err error
+	if st.Exit, err = s.execute(control); err != nil {
 		st.Error = err.Error()
 	}
 	if err := json.NewEncoder(report).Encode(st); err != nil {
@@ -113,14 +108,14 @@ func serve(control, report *os.File) int {
 
 // execute confines the thread, runs the command and waits for its end. The order matters: each step
 // removes rights that the steps before it needed.
-func (s spec) execute(control *os.File) (status, error) {
+func (s spec) execute(control *os.File) (Exit, error) {
 	tasks, err := s.isolate()
 	if err != nil {
-		return status{}, err
+		return Exit{}, err
 	}
 	g, err := newGuard(s, tasks, control)
 	if err != nil {
-		return status{}, err
+		return Exit{}, err
 	}
 	restore := s.protectParts()
 	defer restore()
@@ -130,7 +125,7 @@ func (s spec) execute(control *os.File) (status, error) {
 	}
 	listener, err := s.confine()
 	if err != nil {
-		return status{}, err
+		return Exit{}, err
 	}
 	if s.AskThreads {
 		t := &threads{listener: listener, tasks: tasks, limit: s.Limits.Processes, dying: g.dying}
@@ -141,15 +136,15 @@ func (s spec) execute(control *os.File) (status, error) {
 	case isRefusal(err):
 		return refuse(fmt.Errorf("%s: %w", program, err)), nil
 	case err != nil:
-		return status{}, fmt.Errorf("start %s: %w", program, err)
+		return Exit{}, fmt.Errorf("start %s: %w", program, err)
 	}
 	return g.wait(pid), nil
 }
 
 // refuse prints, like a shell, why a program cannot be started.
-func refuse(err error) status {
+func refuse(err error) Exit {
 	fmt.Fprintln(os.Stderr, err)
-	return status{Refused: refusalCode(err)}
+	return Exit{Code: refusalCode(err)}
 }
 
 // isolate hides the child's descriptors from the command and, at level full, enters the new root. It

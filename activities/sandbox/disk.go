@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 )
 
@@ -40,8 +42,6 @@ func (u usage) significant(left usage, limits Limits) bool {
 		limits.Files > 0 && u.files >= max(lossFiles, left.files/4)
 }
 
-var errTooMany = errors.New("more files than the limit")
-
 // quota watches the disk for one command.
 type quota struct {
 	s       *Sandbox
@@ -55,8 +55,7 @@ type quota struct {
 	// more of them. It is nil where that is impossible.
 	unnamed func() (bytes int64, hidden bool)
 
-	done chan struct{}
-	over chan struct{}
+	stop func() // ends the watching
 }
 
 // volume is a file system that a command can write to.
@@ -68,12 +67,9 @@ type volume struct {
 	now   usage
 }
 
-// watchDisk measures repeatedly until the quota is stopped, and kills the command at a limit.
-func (s *Sandbox) watchDisk(end *ending, unnamed func() (int64, bool)) *quota {
-	q := &quota{
-		s: s, unnamed: unnamed, before: *s.used.Load(), ended: time.Now(),
-		done: make(chan struct{}), over: make(chan struct{}),
-	}
+// watchDisk measures repeatedly until the quota is stopped, and ends the command at a limit.
+func (s *Sandbox) watchDisk(ctx context.Context, end context.CancelCauseFunc, unnamed func() (int64, bool)) *quota {
+	q := &quota{s: s, unnamed: unnamed, before: *s.used.Load(), ended: time.Now()}
 	q.left = usage{bytes: s.options.Limits.Disk - q.before.bytes, files: s.options.Limits.Files - q.before.files}
 	for _, dir := range []string{s.options.Workspace, s.temp} {
 		if free, err := freeSpace(dir); err == nil {
@@ -83,29 +79,34 @@ func (s *Sandbox) watchDisk(end *ending, unnamed func() (int64, bool)) *quota {
 			break
 		}
 	}
-	go q.watch(end)
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { q.watch(ctx, end) })
+	q.stop = func() {
+		cancel()
+		watching.Wait()
+	}
 	return q
 }
 
-func (q *quota) watch(end *ending) {
-	defer close(q.over)
+func (q *quota) watch(ctx context.Context, end context.CancelCauseFunc) {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for {
 		select {
-		case <-q.done:
+		case <-ctx.Done():
 			return
 		case <-poll.C:
 		}
-		if reason, err := q.poll(); reason != "" || err != nil {
-			end.set(reason, err)
+		if err := q.poll(); err != nil {
+			end(err)
 			return
 		}
 	}
 }
 
 // poll checks the free space, and measures if it is time to.
-func (q *quota) poll() (string, error) {
+func (q *quota) poll() error {
 	var lost usage
 	for _, v := range q.volumes {
 		free, err := freeSpace(v.dir)
@@ -113,7 +114,7 @@ func (q *quota) poll() (string, error) {
 			continue // measurements go on
 		}
 		if free.bytes < v.floor {
-			return EndedDisk, nil
+			return exceeded(endedDisk)
 		}
 		v.now = free
 		lost.bytes += max(0, v.free.bytes-free.bytes)
@@ -123,27 +124,22 @@ func (q *quota) poll() (string, error) {
 	due := since >= max(diskInterval, 10*q.took)
 	early := since >= 2*q.took && lost.significant(q.left, q.s.options.Limits)
 	if !due && !early {
-		return "", nil
+		return nil
 	}
 	for _, v := range q.volumes {
 		v.free = v.now
 	}
 	start := time.Now()
-	reason, err := q.measure(false)
+	err := q.measure(false)
 	q.ended = time.Now()
 	q.took = q.ended.Sub(start)
-	return reason, err
+	return err
 }
 
-func (q *quota) stop() {
-	close(q.done)
-	<-q.over
-}
-
-// measure returns the exceeded limit. A command that starts beyond a limit may go on as long as it adds
+// measure fails with the exceeded limit. A command that starts beyond a limit may go on as long as it adds
 // nothing, or nobody could remove the excess. The final measurement, after the end of the command, also
 // makes all files readable for the worker.
-func (q *quota) measure(final bool) (string, error) {
+func (q *quota) measure(final bool) error {
 	limits := q.s.options.Limits
 	files := max(limits.Files, q.before.files)
 	if limits.Files == 0 || final {
@@ -153,11 +149,8 @@ func (q *quota) measure(final bool) (string, error) {
 		limits.Disk = max(limits.Disk, q.before.bytes)
 	}
 	sum, err := q.s.measure(files, final)
-	if errors.Is(err, errTooMany) {
-		return EndedFiles, nil
-	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	if !final && q.unnamed != nil {
 		sum.bytes = q.addUnnamed(sum.bytes)
@@ -166,11 +159,11 @@ func (q *quota) measure(final bool) (string, error) {
 	q.left = usage{bytes: limits.Disk - sum.bytes, files: limits.Files - sum.files}
 	switch {
 	case limits.Files > 0 && sum.files > max(limits.Files, files):
-		return EndedFiles, nil
+		return exceeded(endedFiles)
 	case limits.Disk > 0 && sum.bytes > limits.Disk:
-		return EndedDisk, nil
+		return exceeded(endedDisk)
 	}
-	return "", nil
+	return nil
 }
 
 // addUnnamed adds the files without a name. If some cannot be seen, the command is charged with all
@@ -187,14 +180,14 @@ func (q *quota) addUnnamed(bytes int64) int64 {
 	return max(bytes, lost)
 }
 
-// measure adds up the workspace and the temporary directory. It fails with errTooMany above a limit of
-// files other than 0. With access set it makes everything readable for the worker.
+// measure adds up the workspace and the temporary directory. It fails above a limit of files other
+// than 0. With access set it makes everything readable for the worker.
 func (s *Sandbox) measure(limit int, access bool) (usage, error) {
 	var sum usage
 	for _, dir := range []string{s.options.Workspace, s.temp} {
 		check := func(n int) error {
 			if limit > 0 && sum.files+n > limit {
-				return errTooMany
+				return exceeded(endedFiles)
 			}
 			return nil
 		}

@@ -43,27 +43,11 @@ func (s *Sandbox) environment(added map[string]string) []string {
 	return list
 }
 
-// sensitive are directories with more than programs: no toolchain may be or contain one, or, where inside
-// is set, lie in one.
-var sensitive = []struct {
-	path   string
-	inside bool
-}{
-	{"/", false},
-	{"/etc", true},
-	{"/proc", true},
-	{"/sys", true},
-	{"/dev", true},
-	{"/run", true},
-	{"/boot", true},
-	{"/var", false},
-	{"/var/run", true},
-	{"/var/lib", false},
-	{"/tmp", false},
-	{"/home", false},
-	{"/root", false},
-	{"/Users", false},
-}
+// No toolchain may be or contain a directory with more than programs, or lie in a sealed one.
+var (
+	shared = []string{"/", "/var", "/var/lib", "/tmp", "/home", "/root", "/Users"}
+	sealed = []string{"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/var/run"}
+)
 
 // toolchains validates the operator's toolchains and returns their real paths, each once.
 func toolchains(o Options) ([]string, error) {
@@ -102,12 +86,14 @@ func toolchains(o Options) ([]string, error) {
 // refuseToolchain returns the reason why commands must not read a directory, or "". It must neither contain
 // a private directory nor lie in one. It may lie in the home directory, where version managers install.
 func refuseToolchain(path string, private []string, home string) string {
-	for _, s := range sensitive {
-		if within(s.path, path) {
-			return "is or holds " + s.path
+	for _, dir := range slices.Concat(shared, sealed) {
+		if within(dir, path) {
+			return "is or holds " + dir
 		}
-		if s.inside && within(path, s.path) {
-			return "lies in " + s.path
+	}
+	for _, dir := range sealed {
+		if within(path, dir) {
+			return "lies in " + dir
 		}
 	}
 	if parent := filepath.Dir(path); parent == "/home" || parent == "/Users" {

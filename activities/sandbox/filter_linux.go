@@ -307,7 +307,9 @@ func (t *threads) allow() bool {
 	if t.alive >= t.limit {
 		time.Sleep(time.Until(t.counted.Add(countAge)))
 		t.alive = 0
-		t.tasks.descendants(func(one task) { t.alive += one.threads })
+		for _, one := range t.tasks.descendants() {
+			t.alive += one.threads
+		}
 		t.counted = time.Now()
 	}
 	if t.alive >= t.limit {

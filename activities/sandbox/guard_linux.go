@@ -80,8 +80,8 @@ func (g *guard) kill() {
 }
 
 // wait waits for the command, has all other processes killed, and returns when no child is left.
-func (g *guard) wait(command int) status {
-	var st status
+func (g *guard) wait(command int) Exit {
+	var e Exit
 	g.command.Store(int64(command))
 	for {
 		var ws syscall.WaitStatus
@@ -96,21 +96,20 @@ func (g *guard) wait(command int) status {
 			continue
 		}
 		g.command.Store(0)
-		st.Code = ws.ExitStatus()
+		e.Code = ws.ExitStatus()
 		if ws.Signaled() {
-			st.Signal = int(ws.Signal())
-			st.Code = 128 + st.Signal
+			e.Code, e.Signal = 128+int(ws.Signal()), unix.SignalName(ws.Signal())
 		}
 		g.die("")
 	}
-	st.Ended = g.reason
-	if st.Ended == "" && syscall.Signal(st.Signal) == syscall.SIGXCPU {
-		st.Ended = EndedCPU
+	e.Ended = g.reason
+	if e.Ended == "" && e.Signal == "SIGXCPU" {
+		e.Ended = endedCPU
 	}
 	reaped, largest := children()
-	st.CPU = max(reaped, time.Duration(g.spent.Load()))
-	st.MaxMemory = max(largest, g.peak.Load())
-	return st
+	e.CPU = max(reaped, time.Duration(g.spent.Load()))
+	e.MaxMemory = max(largest, g.peak.Load())
+	return e
 }
 
 // children returns the processor time of all reaped processes and the memory of the largest one.
@@ -171,11 +170,12 @@ func (g *guard) measure() string {
 	var memory int64
 	g.threads = 0
 	spent, _ := children()
-	found := g.tasks.descendants(func(t task) {
+	found := g.tasks.descendants()
+	for _, t := range found {
 		g.threads += t.threads
 		memory += t.memory
 		spent += t.cpu
-	})
+	}
 	g.spent.Store(int64(spent))
 	shared := int64(0)
 	if g.spec.Level == Full {
@@ -185,11 +185,11 @@ func (g *guard) measure() string {
 	g.peak.Store(max(memory, g.peak.Load()))
 	switch {
 	case limits.CPU > 0 && spent > limits.CPU:
-		return EndedCPU
+		return endedCPU
 	case limits.Processes > 0 && g.threads > limits.Processes+ownThreads: // never true where the kernel limits them
-		return EndedProcesses
+		return endedProcesses
 	case limits.Memory > 0 && memory > limits.Memory && !g.spec.Accounted && shared+g.tasks.proportional(found) > limits.Memory:
-		return EndedMemory
+		return endedMemory
 	}
 	return ""
 }

@@ -40,7 +40,7 @@ func (w *walk) directory(fd int, name string, depth int) error {
 	dir := os.NewFile(uintptr(fd), name)
 	defer dir.Close()
 	if depth > maxDepth {
-		return errTooMany
+		return exceeded(endedFiles)
 	}
 	if w.access {
 		w.permit(fd)

@@ -97,23 +97,15 @@ func (s spec) allow(allow func(uint64, ...string) error) error {
 		return errors.Join(
 			allow(canRun, "/"),
 			allow(canWrite, workspacePath, "/tmp", "/dev/shm"),
-			allow(canUseDevice, devicePaths()...))
+			allow(canUseDevice, devices...))
 	}
 	readable := append(append(existingSystemFiles(), "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"), harmlessProc...)
 	return errors.Join(
 		allow(canRun, systemDirs...),
 		allow(canRun, s.Toolchains...),
 		allow(canRead, readable...),
-		allow(canUseDevice, devicePaths()...),
+		allow(canUseDevice, devices...),
 		allow(canWrite, s.Workspace, s.Temp))
-}
-
-func devicePaths() []string {
-	paths := make([]string, 0, len(deviceNodes))
-	for _, name := range deviceNodes {
-		paths = append(paths, "/dev/"+name)
-	}
-	return paths
 }
 
 // allowPath adds a rule for a path, if that exists.

@@ -21,11 +21,10 @@ type Sandbox struct {
 	host    hostState
 	used    atomic.Pointer[usage] // the last measurement
 
-	mu     sync.Mutex
-	closed bool
-	next   int
-	kills  map[int]func() // of the commands that run
-	runs   sync.WaitGroup
+	life context.Context // ends with errClosed
+	end  context.CancelCauseFunc
+	mu   sync.Mutex // orders runs.Add and end
+	runs sync.WaitGroup
 
 	closing  sync.Once
 	closeErr error
@@ -53,7 +52,8 @@ func Open(o Options) (_ *Sandbox, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{options: o, temp: temp, inside: o.Workspace, tempIn: temp, kills: map[int]func(){}}
+	s := &Sandbox{options: o, temp: temp, inside: o.Workspace, tempIn: temp}
+	s.life, s.end = context.WithCancelCause(context.Background())
 	if o.Level == Full {
 		s.inside, s.tempIn = workspacePath, "/tmp"
 	}
@@ -129,23 +129,15 @@ func within(path, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// register adds a run with the function that kills it, and returns the function that removes it.
-func (s *Sandbox) register(kill func()) (unregister func(), err error) {
+// begin counts a run, to be ended by runs.Done, unless the sandbox is closed.
+func (s *Sandbox) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errClosed
+	if s.life.Err() != nil {
+		return errClosed
 	}
-	id := s.next
-	s.next++
-	s.kills[id] = kill
 	s.runs.Add(1)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.kills, id)
-		s.runs.Done()
-	}, nil
+	return nil
 }
 
 // Close kills running commands, whose Run returns an error, and removes the temporary directory. It
@@ -153,15 +145,12 @@ func (s *Sandbox) register(kill func()) (unregister func(), err error) {
 func (s *Sandbox) Close() error {
 	s.closing.Do(func() {
 		s.mu.Lock()
-		s.closed = true
-		for _, kill := range s.kills {
-			go kill() // it may wait for a writer that waits for this call
-		}
+		s.end(errClosed)
 		s.mu.Unlock()
 		s.runs.Wait()
 		err := s.release()
 		// Directories without permissions cannot be removed until they get them back.
-		if _, walkErr := measure(s.temp, nil, true); walkErr != nil && !errors.Is(walkErr, errTooMany) {
+		if _, walkErr := measure(s.temp, nil, true); walkErr != nil && !errors.Is(walkErr, exceeded(endedFiles)) {
 			err = errors.Join(err, walkErr)
 		}
 		if err = errors.Join(err, os.RemoveAll(s.temp)); err != nil {

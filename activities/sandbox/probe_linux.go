@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,35 +24,26 @@ exit 0`
 const trialTime = 10 * time.Second
 
 func probe(ctx context.Context) Host {
-	h := Host{Landlock: landlockVersion()}
-	levels := []Level{Full, Landlock}
-	if h.Landlock == 0 || !filters {
-		levels = nil
-	}
+	h := Host{Level: Off, Landlock: landlockVersion()}
 	var first error
-	for _, level := range levels {
-		h.Level = level
-		err := try(ctx, h)
-		if err == nil {
-			break
+	if h.Landlock > 0 && filters {
+		for _, level := range []Level{Full, Landlock} {
+			h.Level = level
+			err := try(ctx, h)
+			if err == nil {
+				break
+			}
+			first, h.Level = cmp.Or(first, err), Off
 		}
-		if first == nil {
-			first = err
-		}
-		h.Level = ""
-	}
-	if h.Level == "" {
-		h.Level = Off
 	}
 	if h.Level != Full {
 		h.Missing = missing(first, h.Landlock)
 	}
-	if h.Level != Off {
-		if h.Cgroup = delegated(); h.Cgroup != "" {
-			if try(ctx, h) != nil {
-				h.Cgroup = "" // it cannot be used; the guard measures instead
-			}
-		}
+	if h.Level == Off {
+		return h
+	}
+	if h.Cgroup = delegated(); h.Cgroup != "" && try(ctx, h) != nil {
+		h.Cgroup = "" // it cannot be used; the guard measures instead
 	}
 	return h
 }

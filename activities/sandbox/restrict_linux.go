@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,19 +24,27 @@ func (s spec) limitResources() error {
 		limits[unix.RLIMIT_FSIZE] = uint64(s.Limits.Disk)
 	}
 	for resource, value := range limits {
-		var old unix.Rlimit
-		if err := unix.Prlimit(0, resource, nil, &old); err != nil {
-			return err
-		}
-		limit := unix.Rlimit{Cur: min(value, old.Max), Max: min(value, old.Max)}
-		if resource == unix.RLIMIT_CPU && limit.Max < old.Max {
-			limit.Max++ // the soft limit's signal identifies the cause
-		}
-		if err := unix.Prlimit(0, resource, &limit, nil); err != nil {
+		if _, err := lowerLimit(resource, value, true); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lowerLimit lowers the soft limit of a resource for this process, and with hard set the hard limit as
+// well, and returns the limits before.
+func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err error) {
+	if err := unix.Prlimit(0, resource, nil, &before); err != nil {
+		return before, err
+	}
+	limit := unix.Rlimit{Cur: min(value, before.Max), Max: before.Max}
+	if hard {
+		limit.Max = limit.Cur
+		if resource == unix.RLIMIT_CPU && limit.Max < before.Max {
+			limit.Max++ // the soft limit's signal identifies the cause
+		}
+	}
+	return before, unix.Prlimit(0, resource, &limit, nil)
 }
 
 // forkLimits are limits for the command but not for the child, which needs its own memory, and threads even
@@ -61,15 +68,9 @@ var softLimits = []uint32{unix.RLIMIT_NPROC, unix.RLIMIT_DATA}
 // withForkLimits calls fork under the forkLimits, which an unconfined thread sets and lifts.
 func (s spec) withForkLimits(fork func() error) error {
 	old := map[int]unix.Rlimit{}
-	err := elsewhere(func() error {
+	err := elsewhere(func() (err error) {
 		for resource, value := range s.forkLimits() {
-			var before unix.Rlimit
-			if err := unix.Prlimit(0, resource, nil, &before); err != nil {
-				return err
-			}
-			old[resource] = before
-			limit := unix.Rlimit{Cur: min(value, before.Max), Max: before.Max}
-			if err := unix.Prlimit(0, resource, &limit, nil); err != nil {
+			if old[resource], err = lowerLimit(resource, value, false); err != nil {
 				return err
 			}
 		}
@@ -78,15 +79,10 @@ func (s spec) withForkLimits(fork func() error) error {
 	if err == nil {
 		err = fork()
 	}
-	liftErr := elsewhere(func() error {
-		for resource, limit := range old {
-			if err := unix.Prlimit(0, resource, &limit, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return cmp.Or(liftErr, err)
+	for resource, limit := range old {
+		err = errors.Join(err, elsewhere(func() error { return unix.Prlimit(0, resource, &limit, nil) }))
+	}
+	return err
 }
 
 // elsewhere calls f on another thread than the caller's, which is locked to its goroutine.

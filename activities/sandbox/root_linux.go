@@ -21,7 +21,7 @@ var madeFiles = map[string]string{
 	"etc/resolv.conf":   "",
 }
 
-var deviceNodes = []string{"null", "zero", "full", "random", "urandom"}
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 // shmSize bounds /dev/shm, in bytes, together with the memory limit.
 const shmSize = 256 << 20
@@ -282,12 +282,12 @@ func (s spec) hostTrees() ([]tree, map[string]string, error) {
 		}
 		trees = append(trees, tree{fd, name[1:]})
 	}
-	for _, name := range deviceNodes {
-		fd, err := cloneTree(unix.AT_FDCWD, "/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	for _, name := range devices {
+		fd, err := cloneTree(unix.AT_FDCWD, name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 		if err != nil {
 			return nil, nil, err
 		}
-		trees = append(trees, tree{fd, "dev/" + name})
+		trees = append(trees, tree{fd, name[1:]})
 	}
 	return trees, links, nil
 }
@@ -320,17 +320,22 @@ func (s spec) ownTrees() ([]tree, error) {
 
 // cloneTree copies a mount with all mounts below it, and adds attributes.
 func cloneTree(at int, name string, attributes uint64) (int, error) {
-	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE)
+	flags := uint(unix.AT_RECURSIVE)
 	if name == "" {
 		flags |= unix.AT_EMPTY_PATH
 	}
-	fd, err := unix.OpenTree(at, name, flags)
+	return copyMount(at, name, flags, unix.MountAttr{Attr_set: attributes})
+}
+
+// copyMount returns a detached copy of a mount with other attributes. The flags are those of open_tree.
+func copyMount(at int, name string, flags uint, attributes unix.MountAttr) (int, error) {
+	fd, err := unix.OpenTree(at, name, flags|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return 0, fmt.Errorf("copy the mount of %s: %w", name, err)
 	}
-	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
-	if err != nil {
-		return 0, fmt.Errorf("protect the mount of %s: %w", name, err)
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|flags&unix.AT_RECURSIVE, &attributes); err != nil {
+		closeFD(fd)
+		return 0, fmt.Errorf("change the mount of %s: %w", name, err)
 	}
 	return fd, nil
 }

@@ -24,7 +24,6 @@ type confinedRun struct {
 	copies  sync.WaitGroup
 	reads   []*os.File // of the output, the worker's ends
 	writes  []*os.File // the child's ends
-	result  chan status
 	ended   chan struct{}
 	once    sync.Once
 }
@@ -105,21 +104,12 @@ func (r *confinedRun) abandon() error {
 	return nil
 }
 
-// exchange sends the spec and receives the status.
-func (r *confinedRun) exchange(sp spec) {
+// send sends the spec.
+func (r *confinedRun) send(sp spec) {
 	closeFiles(r.writes)
-	r.result = make(chan status, 1)
 	r.ended = make(chan struct{})
 	go func() {
 		_ = json.NewEncoder(r.control).Encode(sp) // a dead child shows by its missing status
-	}()
-	go func() {
-		defer r.status.Close()
-		defer close(r.result)
-		var st status
-		if err := json.NewDecoder(r.status).Decode(&st); err == nil {
-			r.result <- st
-		}
 	}()
 }
 
@@ -165,15 +155,11 @@ func (r *confinedRun) wait() (Exit, error) {
 	err := r.cmd.Wait()
 	close(r.ended)
 	r.control.Close()
-	st, ok := <-r.result
+	var st status
+	ok := json.NewDecoder(r.status).Decode(&st) == nil
+	r.status.Close()
 	r.drain()
-	e := Exit{Code: st.Code, Ended: st.Ended, CPU: st.CPU, MaxMemory: st.MaxMemory}
-	if st.Refused != 0 {
-		e.Code = st.Refused
-	}
-	if st.Signal != 0 {
-		e.Signal = unix.SignalName(syscall.Signal(st.Signal))
-	}
+	e := st.Exit
 	var groupErr error
 	if r.cgroup != nil {
 		groupErr = r.cgroup.account(&e)
@@ -182,14 +168,12 @@ func (r *confinedRun) wait() (Exit, error) {
 	case st.Error != "":
 		return e, errors.Join(fmt.Errorf("sandbox: %s", st.Error), groupErr)
 	case !ok && e.Ended == "":
-		return e, errors.Join(fmt.Errorf("the sandbox ended without a result: %w", errors.Join(err, errNoStatus)), groupErr)
+		return e, errors.Join(errors.New("the sandbox was killed or failed without a result"), err, groupErr)
 	case !ok:
 		e.Code, e.Signal = 128+int(syscall.SIGKILL), unix.SignalName(syscall.SIGKILL)
 	}
 	return e, groupErr
 }
-
-var errNoStatus = errors.New("it was killed or failed")
 
 // drain reads the rest of the output. No process should hold the pipes any more; the timeout keeps the
 // call from blocking if one does.

@@ -73,13 +73,13 @@ type Limits struct {
 
 // The limits that can end a command, for Exit.Ended.
 const (
-	EndedTime      = "time"
-	EndedCPU       = "cpu"
-	EndedMemory    = "memory"
-	EndedProcesses = "processes"
-	EndedDisk      = "disk"
-	EndedFiles     = "files"
-	EndedOutput    = "output"
+	endedTime      = "time"
+	endedCPU       = "cpu"
+	endedMemory    = "memory"
+	endedProcesses = "processes"
+	endedDisk      = "disk"
+	endedFiles     = "files"
+	endedOutput    = "output"
 )
 
 // Host describes the features of a host.
@@ -123,6 +123,7 @@ type Command struct {
 	Args []string          // the program, looked up in the sandbox's PATH unless it has a slash, and its arguments
 	Env  map[string]string // added to the sandbox's own variables; the worker's are never passed on
 	Dir  string            // the working directory, relative to the workspace; empty means the workspace
+	Time time.Duration     // a limit of its own; 0 means that of the sandbox
 	// Stdout and Stderr may be nil or the same writer, and are never written to concurrently.
 	// Standard input is empty.
 	Stdout, Stderr io.Writer
@@ -130,9 +131,11 @@ type Command struct {
 
 // Exit describes how a command ended.
 type Exit struct {
-	Code      int    // the exit code; 128 plus the signal's number if it was killed
-	Signal    string // the signal that killed it, such as "SIGKILL"
-	Ended     string // the exceeded limit that ended it; empty if it ended by itself
+	Code   int    // the exit code; 128 plus the signal's number if it was killed
+	Signal string // the signal that killed it, such as "SIGKILL"
+	// Ended is the exceeded limit that ended it: time, cpu, memory, processes, disk, files or output;
+	// empty if it ended by itself.
+	Ended     string
 	Duration  time.Duration
 	CPU       time.Duration // processor time of all its known processes
 	MaxMemory int64         // highest measured memory, in bytes

@@ -69,14 +69,13 @@ func (s *Sandbox) startConfined(c Command, stdout, stderr stream) (*running, err
 	cmd.Args = []string{childName}
 	cmd.Env = []string{}
 	cmd.ExtraFiles = []*os.File{controlRead, statusWrite}
-	cmd.WaitDelay = outputWait
 	cmd.SysProcAttr = s.attributes()
 	defer func() { closeFiles(cmd.ExtraFiles) }()
 	r := &confinedRun{s: s, cmd: cmd, control: control, status: statusRead}
 	if err := r.launch(&sp, stdout, stderr); err != nil {
 		return nil, errors.Join(err, r.abandon())
 	}
-	r.exchange(sp)
+	r.send(sp)
 	return &running{kill: r.kill, wait: r.wait, unnamed: r.unnamed}, nil
 }
 
@@ -142,20 +141,14 @@ func openIDMap(outer int) (*os.File, error) {
 
 // ownedTree returns a detached mount of a directory with changed owners.
 func ownedTree(idmap *os.File, dir string) (*os.File, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return nil, fmt.Errorf("mount %s: %w", dir, err)
-	}
-	tree := os.NewFile(uintptr(fd), dir)
-	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+	fd, err := copyMount(unix.AT_FDCWD, dir, unix.AT_SYMLINK_NOFOLLOW, unix.MountAttr{
 		Attr_set:  unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
 		Userns_fd: uint64(idmap.Fd()),
 	})
 	if err != nil {
-		tree.Close()
-		return nil, fmt.Errorf("mount %s with changed owners: %w", dir, err)
+		return nil, err
 	}
-	return tree, nil
+	return os.NewFile(uintptr(fd), dir), nil
 }
 
 func idmappable(idmap *os.File, dir string) bool {

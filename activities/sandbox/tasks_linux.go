@@ -51,8 +51,8 @@ func openTasks() (*tasks, error) {
 	return t, nil
 }
 
-// descendants lists all processes below self and passes each to visit.
-func (t *tasks) descendants(visit func(task)) []task {
+// descendants lists all processes below self.
+func (t *tasks) descendants() []task {
 	below := map[int][]task{}
 	for _, pid := range t.numbers(".") {
 		if one, ok := t.read(pid); ok {
@@ -67,9 +67,6 @@ func (t *tasks) descendants(visit func(task)) []task {
 		for _, one := range below[parent] {
 			queue = append(queue, one.pid)
 			found = append(found, one)
-			if visit != nil {
-				visit(one)
-			}
 		}
 		delete(below, parent)
 	}
@@ -82,7 +79,7 @@ func (t *tasks) killAll() int {
 	stopped := map[int]bool{}
 	for range 100 {
 		fresh := 0
-		for _, one := range t.descendants(nil) {
+		for _, one := range t.descendants() {
 			if !stopped[one.pid] {
 				stopped[one.pid] = true
 				fresh++

@@ -53,7 +53,7 @@ func unconfinedExit(state *os.ProcessState, err error) (Exit, error) {
 	if number, name := signalOf(state); name != "" {
 		e.Code, e.Signal = 128+number, name
 	}
-	if _, failed := errors.AsType[*exec.ExitError](err); failed || errors.Is(err, exec.ErrWaitDelay) || errors.Is(err, errOutput) {
+	if _, failed := errors.AsType[*exec.ExitError](err); failed || errors.Is(err, exec.ErrWaitDelay) || errors.Is(err, exceeded(endedOutput)) {
 		return e, nil
 	}
 	return e, err

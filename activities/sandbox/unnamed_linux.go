@@ -22,7 +22,7 @@ func (r *confinedRun) unnamed() (int64, bool) {
 	defer closeFD(tasks.proc)
 	tasks.self = r.cmd.Process.Pid
 	u := unnamed{tasks: tasks, own: deviceOf(r.s.options.Workspace), temp: deviceOf(r.s.temp), seen: map[[2]uint64]bool{}}
-	for _, one := range tasks.descendants(nil) {
+	for _, one := range tasks.descendants() {
 		if !u.add(one) {
 			u.hidden = u.hidden || tasks.alive(one)
 		}

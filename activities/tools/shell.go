@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"conclave/activities/sandbox"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 // runCommand is the name of the shell tool.
@@ -90,9 +90,9 @@ func describeShell(program string, level sandbox.Level, l sandbox.Limits) string
 	}{
 		{l.Time > 0, fmt.Sprintf("%s of time", seconds(l.Time))},
 		{l.CPU > 0, fmt.Sprintf("%s of processor time", seconds(l.CPU))},
-		{l.Memory > 0, size(l.Memory) + " of memory"},
+		{l.Memory > 0, text.Size(l.Memory) + " of memory"},
 		{l.Processes > 0, fmt.Sprintf("%d processes", l.Processes)},
-		{l.Disk > 0, size(l.Disk) + " of files, in the workspace and /tmp together"},
+		{l.Disk > 0, text.Size(l.Disk) + " of files, in the workspace and /tmp together"},
 	} {
 		if limit.set {
 			limits = append(limits, limit.text)
@@ -103,10 +103,8 @@ func describeShell(program string, level sandbox.Level, l sandbox.Limits) string
 		"Standard input is empty, there is no terminal. When the command ends, everything that it started is ended too, in the background or not: "+
 		"things that belong together, such as a server and the test that uses it, go into one command. "+
 		"The limits of one command: %s. Of output longer than %s the beginning and the end are shown, and the file with the whole is named.",
-		program, strings.Join(limits, ", "), size(shownHead+shownTail))
+		program, strings.Join(limits, ", "), text.Size(shownHead+shownTail))
 }
-
-var errTimeLimit = errors.New("the time limit of the command is reached")
 
 func (s *shell) run(ctx context.Context, call llm.ToolCall) (string, error) {
 	var a commandArguments
@@ -119,7 +117,7 @@ func (s *shell) run(ctx context.Context, call llm.ToolCall) (string, error) {
 	case strings.ContainsRune(a.Command, 0):
 		return "", refuse("the command contains a NUL character; write such data to a file, for instance with printf")
 	case len(a.Command) > maxCommand:
-		return "", refuse("the command has %s, a command line has at most %s; write it to a file as a script and run that", size(int64(len(a.Command))), size(maxCommand))
+		return "", refuse("the command has %s, a command line has at most %s; write it to a file as a script and run that", text.Size(int64(len(a.Command))), text.Size(maxCommand))
 	}
 	out := &capture{mask: pathMask{pairs: s.masked}, spool: s.outputs.spool}
 	defer out.close()
@@ -134,23 +132,17 @@ func (s *shell) run(ctx context.Context, call llm.ToolCall) (string, error) {
 // execute runs a command and describes how it ended.
 func (s *shell) execute(ctx context.Context, a commandArguments, out *capture) (string, error) {
 	limit := s.limits.Time
-	if a.TimeoutSeconds > 0 && (limit == 0 || a.TimeoutSeconds < limit.Seconds()) {
-		limit = time.Duration(min(a.TimeoutSeconds, 1e9) * float64(time.Second))
-		// The sandbox has one limit for all commands; a shorter one is enforced here.
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, limit, errTimeLimit)
-		defer stop()
+	if asked := time.Duration(min(a.TimeoutSeconds, 1e9) * float64(time.Second)); asked > 0 && (limit == 0 || asked < limit) {
+		limit = asked
 	}
 	exit, err := s.box.Run(ctx, sandbox.Command{
 		// One stream keeps the order of standard output and standard error.
 		Args:   []string{"sh", "-c", `exec "$0" -c "$1" 2>&1`, s.program, a.Command},
 		Env:    map[string]string{"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"},
+		Time:   limit,
 		Stdout: out, Stderr: out,
 	})
-	switch {
-	case err != nil && errors.Is(context.Cause(ctx), errTimeLimit):
-		return describeEnd(sandbox.Exit{Ended: sandbox.EndedTime, Duration: limit}, s.limits, limit), nil
-	case err != nil:
+	if err != nil {
 		return "", fmt.Errorf("run a command in the sandbox: %w", err)
 	}
 	return describeEnd(exit, s.limits, limit), nil
@@ -178,24 +170,24 @@ func hostPaths(workspace string) []string {
 // the command, which may be shorter than the sandbox's.
 func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
 	switch e.Ended {
-	case sandbox.EndedTime:
+	case "time":
 		remedy := "do less at once"
 		if limit < l.Time {
 			remedy = fmt.Sprintf("give it more with timeout_seconds (at most %d), or do less at once", int(l.Time.Seconds()))
 		}
 		return fmt.Sprintf("ended after %s, its time limit; %s", seconds(limit), remedy)
-	case sandbox.EndedCPU:
+	case "cpu":
 		return fmt.Sprintf("ended: it used more than %s of processor time; do less at once", seconds(l.CPU))
-	case sandbox.EndedMemory:
-		return fmt.Sprintf("ended: its processes used more than %s of memory together; use less at a time, or fewer processes", size(l.Memory))
-	case sandbox.EndedProcesses:
+	case "memory":
+		return fmt.Sprintf("ended: its processes used more than %s of memory together; use less at a time, or fewer processes", text.Size(l.Memory))
+	case "processes":
 		return fmt.Sprintf("ended: it had more than %d processes and threads; start fewer at a time", l.Processes)
-	case sandbox.EndedDisk:
-		return fmt.Sprintf("ended: the files in the workspace and /tmp had more than %s together; remove unneeded files", size(l.Disk))
-	case sandbox.EndedFiles:
+	case "disk":
+		return fmt.Sprintf("ended: the files in the workspace and /tmp had more than %s together; remove unneeded files", text.Size(l.Disk))
+	case "files":
 		return fmt.Sprintf("ended: there were more than %d files and directories in the workspace and /tmp; remove unneeded files", l.Files)
-	case sandbox.EndedOutput:
-		return fmt.Sprintf("ended: it wrote more than %s of output; write less, for instance to a file, or through head or grep", size(l.Output))
+	case "output":
+		return fmt.Sprintf("ended: it wrote more than %s of output; write less, for instance to a file, or through head or grep", text.Size(l.Output))
 	}
 	how := "exit code " + strconv.Itoa(e.Code)
 	if e.Signal != "" {
