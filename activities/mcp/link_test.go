@@ -120,7 +120,7 @@ func TestRun_savesALongResultInTheWorkspace(t *testing.T) {
 	require.Equal(t, "BEGIN"+strings.Repeat("é", 50_000)+"END", string(kept))
 
 	got = run(t, c, "mcp__fake__big", `{"bytes": 9000000}`).Text
-	require.Contains(t, got, "its first 8191 KiB is in tool-results/mcp__fake__big-2.txt")
+	require.Contains(t, got, "its first 8.0 MB is in tool-results/mcp__fake__big-2.txt")
 	info, err := os.Stat(filepath.Join(dir, "tool-results/mcp__fake__big-2.txt"))
 	require.NoError(t, err)
 	require.InDelta(t, 8<<20, info.Size(), 1)
@@ -150,8 +150,8 @@ func TestRun_showsEveryKindOfContent(t *testing.T) {
 	require.Equal(t, strings.ReplaceAll(`first
 [image 1: image/png, SIZE bytes]
 [an image (image/gif, 20 bytes) is not shown: it is not a PNG, JPEG, GIF or WebP]
-[an image (image/png, 6144 KiB) is not shown: it has more than 5 MiB]
-[an image (image/png, WIDE bytes) is not shown: it has 9000×1 pixels, more than 8000 on a side]
+[an image (image/png, 6.0 MB) is not shown: it has more than 5 MiB]
+[an image (image/png, WIDE bytes) is not shown: it has 9000×1 pixels, more than 8000 on a side or 32 million in all]
 [an image (image/png, 20 bytes) is not shown: it is damaged]
 [audio (audio/wav, 4 bytes) is not played]
 [link to a resource: file:///a.txt (a.txt; text/plain)]

@@ -1,16 +1,10 @@
 package mcp
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/gif" // for the dimensions of the formats that providers accept
-	_ "image/jpeg"
-	_ "image/png"
 	"io/fs"
-	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -69,7 +63,7 @@ func (o *output) content(content sdk.Content) {
 	case *sdk.ImageContent:
 		o.image(c.Data, c.MIMEType)
 	case *sdk.AudioContent:
-		o.add("[audio (%s, %s) is not played]", label(c.MIMEType), bytesOf(len(c.Data)))
+		o.add("[audio (%s, %s) is not played]", label(c.MIMEType), size(len(c.Data)))
 	case *sdk.ResourceLink:
 		about := []string{label(c.Name)}
 		for _, more := range []string{c.MIMEType, c.Description} {
@@ -90,41 +84,30 @@ func (o *output) resource(r *sdk.ResourceContents) {
 	case r == nil:
 		o.add("[an empty resource]")
 	case r.Blob != nil:
-		o.add("[resource %s (%s, %s) is not shown]", label(r.URI), label(r.MIMEType), bytesOf(len(r.Blob)))
+		o.add("[resource %s (%s, %s) is not shown]", label(r.URI), label(r.MIMEType), size(len(r.Blob)))
 	default:
 		o.add("[resource %s]\n%s", label(r.URI), strings.ToValidUTF8(r.Text, "\uFFFD"))
 	}
 }
 
-const (
-	maxImages = 4       // images of one call
-	maxImage  = 5 << 20 // bytes of one
-	maxSide   = 8000    // pixels; providers refuse the whole conversation for more
-)
+// maxImages bounds the images of one call.
+const maxImages = 4
 
 // image adds an image, or the reason for leaving it out. Its format is detected
-// from its bytes, not taken from the server: an image that the provider refuses
-// would end the step.
+// from its bytes, not taken from the server.
 func (o *output) image(data []byte, claimed string) {
-	format := http.DetectContentType(data)
-	reason := ""
-	switch size, _, err := image.DecodeConfig(bytes.NewReader(data)); {
-	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, format):
-		reason = "it is not a PNG, JPEG, GIF or WebP"
-	case len(data) > maxImage:
-		reason = fmt.Sprintf("it has more than %d MiB", maxImage>>20)
-	case len(o.images) == maxImages:
-		reason = fmt.Sprintf("a call can show %d", maxImages)
-	case err != nil && format != "image/webp":
-		reason = "it is damaged"
-	case size.Width > maxSide || size.Height > maxSide:
-		reason = fmt.Sprintf("it has %d×%d pixels, more than %d on a side", size.Width, size.Height, maxSide)
-	default:
-		o.images = append(o.images, llm.Image{MediaType: format, Data: data})
-		o.add("[image %d: %s, %s]", len(o.images), format, bytesOf(len(data)))
+	shown := llm.Image{Data: data}
+	shown.MediaType = shown.Format()
+	err := shown.Check()
+	if err == nil && len(o.images) == maxImages {
+		err = fmt.Errorf("a call can show %d", maxImages)
+	}
+	if err != nil {
+		o.add("[an image (%s, %s) is not shown: %v]", label(claimed), size(len(data)), err)
 		return
 	}
-	o.add("[an image (%s, %s) is not shown: %s]", label(claimed), bytesOf(len(data)), reason)
+	o.images = append(o.images, shown)
+	o.add("[image %d: %s, %s]", len(o.images), shown.MediaType, size(len(data)))
 }
 
 // repeats reports whether the text of a result contains its structured part,
@@ -179,15 +162,7 @@ func label(s string) string {
 	return text.Truncate(text.OneLine(text.Terminal(s)), 500)
 }
 
-func bytesOf(n int) string {
-	switch {
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 10<<10:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
+func size(n int) string { return text.Size(int64(n)) }
 
 const (
 	maxText  = 48 << 10 // bytes of a result that the model sees
@@ -209,7 +184,7 @@ func shorten(workspace, tool, result string) string {
 	saved, cut := text.Head(result, maxSaved)
 	where := "the whole of it"
 	if cut {
-		where = fmt.Sprintf("its first %s", bytesOf(len(saved)))
+		where = fmt.Sprintf("its first %s", size(len(saved)))
 	}
 	name, err := save(workspace, tool, saved)
 	if err == nil {
@@ -218,7 +193,7 @@ func shorten(workspace, tool, result string) string {
 		where += fmt.Sprintf(" could not be kept in the workspace (%v)", err)
 	}
 	head, _ := text.Head(result, maxHead)
-	notice := fmt.Sprintf("\n\n[… the middle of %s not shown; %s …]\n\n", bytesOf(len(result)), where)
+	notice := fmt.Sprintf("\n\n[… the middle of %s not shown; %s …]\n\n", size(len(result)), where)
 	return head + notice + text.Tail(result, maxText-maxHead-len(notice))
 }
 

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"conclave/engine/text"
 )
 
 func (f *fileTools) copy(ctx context.Context, a arguments) (string, error) {
@@ -44,7 +46,7 @@ func (f *fileTools) copyOne(from, to string, directory bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), size(n)), nil
+	return fmt.Sprintf("copied %s to %s (%s)", quote(from), quote(to), text.Size(n)), nil
 }
 
 func (f *fileTools) copyFile(from, to string) (int64, error) {
@@ -61,7 +63,7 @@ func (f *fileTools) copyFile(from, to string) (int64, error) {
 	}
 	defer func() { _ = file.Close() }()
 	if info.Size() > maxBytes {
-		return 0, refuse("%s has %s; at most %s can be copied", quote(from), size(info.Size()), size(maxBytes))
+		return 0, refuse("%s has %s; at most %s can be copied", quote(from), text.Size(info.Size()), text.Size(maxBytes))
 	}
 	// Files of peers are read-only; copies must be writable.
 	return info.Size(), f.put(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
@@ -80,7 +82,7 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 		return "", err
 	case !complete || len(plan) > maxCopied || total > maxBytes:
 		return "", refuse("%s is too large: at most %d files of together %s can be copied; copy parts of it",
-			quote(from), maxCopied, size(maxBytes))
+			quote(from), maxCopied, text.Size(maxBytes))
 	case len(plan) == 0:
 		return "", refuse("there are no files to copy in %s", quote(from))
 	}
@@ -96,7 +98,7 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 	if len(plan) == 1 {
 		noun = "file"
 	}
-	result := fmt.Sprintf("copied %d %s from %s to %s (%s)", len(plan), noun, quote(from), quote(to), size(total))
+	result := fmt.Sprintf("copied %d %s from %s to %s (%s)", len(plan), noun, quote(from), quote(to), text.Size(total))
 	if len(skipped) > 0 {
 		const limit = 10
 		result += fmt.Sprintf("; left out %d that are not files inside it: %s", len(skipped), strings.Join(skipped[:min(limit, len(skipped))], ", "))

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"conclave/engine/text"
 )
 
 func (f *fileTools) list(ctx context.Context, a arguments) (string, error) {
@@ -141,7 +143,7 @@ func (f *fileTools) line(e entry) string {
 	case !mode.IsRegular():
 		return fmt.Sprintf("%s (not a regular file)\n", printable(e.path))
 	default:
-		return fmt.Sprintf("%s (%s)\n", printable(e.path), size(e.info.Size()))
+		return fmt.Sprintf("%s (%s)\n", printable(e.path), text.Size(e.info.Size()))
 	}
 }
 

@@ -107,7 +107,7 @@ func (c *capture) show(store func(*os.File) (string, error)) string {
 	head, _ := text.Head(string(c.head), shownHead)
 	tail := c.tail[max(0, len(c.tail)-shownTail):]
 	return fmt.Sprintf("; output, the beginning and the end:\n%s\n[… %s are not shown; %s …]\n%s",
-		sanitize([]byte(head)), size(c.total-shownHead-int64(len(tail))), c.location(store), sanitize(fromLine(tail)))
+		sanitize([]byte(head)), text.Size(c.total-shownHead-int64(len(tail))), c.location(store), sanitize(fromLine(tail)))
 }
 
 // location describes where the whole output is.
@@ -120,7 +120,7 @@ func (c *capture) location(store func(*os.File) (string, error)) string {
 	case err != nil:
 		return fmt.Sprintf("they could not be kept: %v", err)
 	case c.stored < c.total:
-		return fmt.Sprintf("the first %s of the whole are in %s, which is not part of an answer", size(c.stored), name)
+		return fmt.Sprintf("the first %s of the whole are in %s, which is not part of an answer", text.Size(c.stored), name)
 	default:
 		return fmt.Sprintf("the whole is in %s, which is not part of an answer", name)
 	}

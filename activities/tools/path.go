@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"conclave/engine/text"
 )
 
 // peers is the read-only directory of shown answers.
@@ -102,9 +104,9 @@ func (f *fileTools) load(name string) (string, fs.FileInfo, error) {
 	case err != nil:
 		return "", nil, explain(name, err)
 	case len(content) > maxFile:
-		return "", nil, refuse("%s has %s; files of more than %s cannot be edited", quote(name), size(info.Size()), size(maxFile))
+		return "", nil, refuse("%s has %s; files of more than %s cannot be edited", quote(name), text.Size(info.Size()), text.Size(maxFile))
 	case isBinary(content):
-		return "", nil, refuse("%s is a binary file of %s; it cannot be edited as text", quote(name), size(info.Size()))
+		return "", nil, refuse("%s is a binary file of %s; it cannot be edited as text", quote(name), text.Size(info.Size()))
 	}
 	return string(content), info, nil
 }
@@ -140,7 +142,7 @@ func (f *fileTools) readBytes(name string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, explain(clean, err)
 	case int64(len(content)) > limit:
-		return nil, refuse("%s has more than %s, which is too much", quote(clean), size(limit))
+		return nil, refuse("%s has more than %s, which is too much", quote(clean), text.Size(limit))
 	}
 	return content, nil
 }
@@ -229,16 +231,4 @@ func printable(name string) string {
 // isBinary reports whether the beginning of content has a NUL.
 func isBinary(content []byte) bool {
 	return strings.ContainsRune(string(content[:min(len(content), 8<<10)]), 0)
-}
-
-// size formats a number of bytes.
-func size(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
-	default:
-		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
-	}
 }

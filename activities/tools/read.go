@@ -2,21 +2,14 @@ package tools
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/gif"  // decodes GIF
-	_ "image/jpeg" // decodes JPEG
-	_ "image/png"  // decodes PNG
 	"io"
-	"net/http"
-	"slices"
 	"strings"
 
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/text"
 )
 
 // read shows an image, or lines of a text file unchanged, so that they can be passed to edit_file. A
@@ -33,7 +26,7 @@ func (f *fileTools) read(a arguments) (loop.Output, error) {
 	defer func() { _ = file.Close() }()
 
 	if info.Size() > maxBytes {
-		return loop.Output{}, refuse("%s has %s; at most %s can be read", quote(name), size(info.Size()), size(maxBytes))
+		return loop.Output{}, refuse("%s has %s; at most %s can be read", quote(name), text.Size(info.Size()), text.Size(maxBytes))
 	}
 	in := bufio.NewReaderSize(io.LimitReader(file, maxBytes), 64<<10)
 	head, err := in.Peek(8 << 10)
@@ -42,13 +35,13 @@ func (f *fileTools) read(a arguments) (loop.Output, error) {
 		return loop.Output{}, explain(name, err)
 	case len(head) == 0:
 		return loop.Output{Text: fmt.Sprintf("[%s is empty]", quote(name))}, nil
-	case mediaType(head) != "":
-		return f.showImage(name, mediaType(head), in)
+	case llm.Image{Data: head}.Format() != "":
+		return f.showImage(name, in)
 	case isBinary(head):
-		return loop.Output{Text: fmt.Sprintf("[%s is a binary file of %s; its content is not shown]", quote(name), size(info.Size()))}, nil
+		return loop.Output{Text: fmt.Sprintf("[%s is a binary file of %s; its content is not shown]", quote(name), text.Size(info.Size()))}, nil
 	}
-	text, err := readText(in, name, info.Size(), a)
-	return loop.Output{Text: text}, err
+	shown, err := readText(in, name, info.Size(), a)
+	return loop.Output{Text: shown}, err
 }
 
 // readText shows the requested lines of a file with total bytes.
@@ -62,7 +55,7 @@ func readText(in *bufio.Reader, name string, total int64, a arguments) (string, 
 	if err != nil {
 		return "", explain(name, err)
 	}
-	return page.show(name, size(total)), nil
+	return page.show(name, text.Size(total)), nil
 }
 
 // page is a run of lines of a file.
@@ -133,74 +126,23 @@ func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 // clamp converts n to an int of at most limit.
 func clamp(n float64, limit int) int { return int(min(n, float64(limit))) }
 
-// Limits of a shown image, below those of the providers: an image that they refuse would end the step.
-const (
-	maxImage  = 5 << 20 // bytes
-	maxSide   = 8000    // pixels
-	maxPixels = 32 << 20
-)
-
-// mediaType detects the type of an image that can be shown; empty for any other file.
-func mediaType(head []byte) string {
-	kind := http.DetectContentType(head)
-	if slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
-		return kind
-	}
-	return ""
-}
-
 // showImage shows an image, or explains why it cannot be shown.
-func (f *fileTools) showImage(name, kind string, in *bufio.Reader) (loop.Output, error) {
-	data, err := io.ReadAll(io.LimitReader(in, maxImage+1))
+func (f *fileTools) showImage(name string, in *bufio.Reader) (loop.Output, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxFile)) // more than a shown image has
 	if err != nil {
 		return loop.Output{}, explain(name, err)
 	}
-	describe := func(format string, args ...any) (loop.Output, error) {
-		return loop.Output{Text: fmt.Sprintf("[%s "+format+"]", append([]any{quote(name)}, args...)...)}, nil
+	shown := llm.Image{Data: data}
+	shown.MediaType = shown.Format()
+	if err := shown.Check(); err != nil {
+		return loop.Output{Text: fmt.Sprintf("[%s is an image (%s) that cannot be shown: %v]", quote(name), shown.MediaType, err)}, nil
 	}
-	if len(data) > maxImage {
-		return describe("is an image of more than %s; make a smaller one to look at it", size(maxImage))
-	}
-	width, height, err := dimensions(kind, data)
-	switch {
-	case err != nil:
-		return describe("begins like an image (%s) but cannot be shown: %v", kind, err)
-	case width > maxSide || height > maxSide || width*height > maxPixels:
-		return describe("is an image of %d x %d pixels; make a smaller one, of at most %d on a side, to look at it", width, height, maxSide)
-	case f.images >= maxImages:
-		return describe("is an image; the limit of %d images in one turn is reached", maxImages)
+	if f.images == maxImages {
+		return loop.Output{Text: fmt.Sprintf("[%s is an image; the limit of %d images in one turn is reached]", quote(name), maxImages)}, nil
 	}
 	f.images++
-	out, err := describe("is an image (%s, %d x %d pixels, %s); it is shown below", kind, width, height, size(int64(len(data))))
-	out.Images = []llm.Image{{MediaType: kind, Data: data}}
-	return out, err
-}
-
-// dimensions decodes an image to be sure that it is whole.
-func dimensions(kind string, data []byte) (width, height int, err error) {
-	if kind == "image/webp" {
-		return 0, 0, wholeWebP(data)
-	}
-	config, _, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		return 0, 0, err
-	}
-	width, height = config.Width, config.Height
-	if width > maxSide || height > maxSide || width*height > maxPixels {
-		return width, height, nil // too large to be decoded
-	}
-	_, _, err = image.Decode(bytes.NewReader(data))
-	return width, height, err
-}
-
-// wholeWebP checks the RIFF chunk of a WebP file against the file's size.
-func wholeWebP(data []byte) error {
-	const header = 12
-	if len(data) < header+8 || int64(binary.LittleEndian.Uint32(data[4:8]))+8 > int64(len(data)) {
-		return io.ErrUnexpectedEOF
-	}
-	if form := string(data[header : header+4]); form != "VP8 " && form != "VP8L" && form != "VP8X" {
-		return fmt.Errorf("unknown form %q", form)
-	}
-	return nil
+	return loop.Output{
+		Text:   fmt.Sprintf("[%s is an image (%s, %s); it is shown below]", quote(name), shown.MediaType, text.Size(int64(len(data)))),
+		Images: []llm.Image{shown},
+	}, nil
 }

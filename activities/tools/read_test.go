@@ -122,8 +122,8 @@ func TestRead_refusesUnusableImages(t *testing.T) {
 		"cut":             {whole[:len(whole)/2], "cannot be shown"},
 		"only a word":     {"\x89PNG\r\n\x1a\n is how it begins", "cannot be shown"},
 		"a cut WebP":      {encoded(t, "webp", 0, 0)[:20], "cannot be shown"},
-		"too many pixels": {encoded(t, "png", 8001, 1), "8001 x 1 pixels; make a smaller one"},
-		"too many bytes":  {whole + strings.Repeat("x", 5<<20), "more than 5.0 MB; make a smaller one"},
+		"too many pixels": {encoded(t, "png", 8001, 1), "it has 8001×1 pixels, more than 8000 on a side"},
+		"too many bytes":  {whole + strings.Repeat("x", 5<<20), "it has more than 5 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

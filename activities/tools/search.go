@@ -95,7 +95,7 @@ func (s *search) file(name string) error {
 	defer func() { s.read = maxBytes - limited.N }()
 	in := bufio.NewReaderSize(limited, 64<<10)
 	if head, _ := in.Peek(8 << 10); isBinary(head) {
-		return refuse("%s is a binary file of %s; only text can be searched", quote(name), size(info.Size()))
+		return refuse("%s is a binary file of %s; only text can be searched", quote(name), text.Size(info.Size()))
 	}
 	for number := 1; ; number++ {
 		line, _, err := readLine(in)

@@ -9,11 +9,13 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"conclave/engine/text"
 )
 
 func (f *fileTools) write(a arguments) (string, error) {
 	if len(a.Content) > maxFile {
-		return "", refuse("the content has %s; a file may have %s, so split it", size(int64(len(a.Content))), size(maxFile))
+		return "", refuse("the content has %s; a file may have %s, so split it", text.Size(int64(len(a.Content))), text.Size(maxFile))
 	}
 	if strings.HasSuffix(a.Path, "/") {
 		return "", refuse("%s names a directory; name a file", quote(a.Path))
@@ -33,7 +35,7 @@ func (f *fileTools) write(a arguments) (string, error) {
 	if existed {
 		verb = "replaced"
 	}
-	return fmt.Sprintf("%s %s (%s)", verb, quote(name), size(int64(len(a.Content)))), nil
+	return fmt.Sprintf("%s %s (%s)", verb, quote(name), text.Size(int64(len(a.Content)))), nil
 }
 
 // replaceable checks that a writable path is free or has a regular file, and returns the permissions
@@ -106,7 +108,7 @@ func (f *fileTools) edit(a arguments) (string, error) {
 		return "", refuse("old_string is in %s %d times (%s); add surrounding text until it is unique, or set replace_all",
 			quote(name), n, lineNumbers(content, a.OldString))
 	case len(content)+n*(len(a.NewString)-len(a.OldString)) > maxFile:
-		return "", refuse("%s would grow over %s", quote(name), size(maxFile))
+		return "", refuse("%s would grow over %s", quote(name), text.Size(maxFile))
 	}
 	where := lineNumbers(content, a.OldString)
 	changed := strings.ReplaceAll(content, a.OldString, a.NewString)

@@ -2,5 +2,5 @@
 // workflow's result, a memo, a line of a history, a prompt, a terminal.
 //
 // Head, Tail, HeadRunes and Truncate shorten; OneLine, Sanitize, Terminal,
-// Markdown and Within clean; Nearest corrects a misspelt name.
+// Markdown and Within clean; Nearest corrects a misspelt name; Size formats bytes.
 package text

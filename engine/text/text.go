@@ -1,6 +1,7 @@
 package text
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -120,6 +121,18 @@ func Tail(s string, limit int) string {
 		at++
 	}
 	return s[at:]
+}
+
+// Size formats a number of bytes in units of 1024.
+func Size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
+	default:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	}
 }
 
 // Share returns the limit to which each text is cut so that texts of these sizes fit

@@ -1,0 +1,65 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif" // decodes
+	_ "image/jpeg"
+	_ "image/png"
+	"net/http"
+)
+
+// Limits of an image, below those of the providers.
+const (
+	maxImage  = 5 << 20 // bytes
+	maxSide   = 8000    // pixels
+	maxPixels = 32_000_000
+)
+
+// Format detects the media type from the data: image/png, image/jpeg, image/gif or image/webp, else empty.
+func (i Image) Format() string {
+	switch kind := http.DetectContentType(i.Data); kind {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return kind
+	}
+	return ""
+}
+
+// Check returns an error for an image that providers refuse, and with it the whole conversation.
+func (i Image) Check() error {
+	format := i.Format()
+	switch {
+	case format == "":
+		return errors.New("it is not a PNG, JPEG, GIF or WebP")
+	case len(i.Data) > maxImage:
+		return fmt.Errorf("it has more than %d MiB", maxImage>>20)
+	case format == "image/webp":
+		return i.checkWebP()
+	}
+	size, _, err := image.DecodeConfig(bytes.NewReader(i.Data))
+	if err == nil && (size.Width > maxSide || size.Height > maxSide || size.Width*size.Height > maxPixels) {
+		return fmt.Errorf("it has %d×%d pixels, more than %d on a side or %d million in all", size.Width, size.Height, maxSide, maxPixels/1_000_000)
+	}
+	if err == nil {
+		_, _, err = image.Decode(bytes.NewReader(i.Data))
+	}
+	if err != nil {
+		return errors.New("it is damaged")
+	}
+	return nil
+}
+
+// checkWebP compares the RIFF chunk of a WebP image with the size of the data.
+func (i Image) checkWebP() error {
+	const header = 12
+	if len(i.Data) < header+8 || int64(binary.LittleEndian.Uint32(i.Data[4:8]))+8 > int64(len(i.Data)) {
+		return errors.New("it is damaged")
+	}
+	if form := string(i.Data[header : header+4]); form != "VP8 " && form != "VP8L" && form != "VP8X" {
+		return fmt.Errorf("it has the unknown form %q", form)
+	}
+	return nil
+}
