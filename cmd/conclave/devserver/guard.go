@@ -63,22 +63,16 @@ func canonical(key string) bool {
 }
 
 // PutObject stores an object with a complete body.
-func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3response.PutObjectOutput, error) {
-	key := aws.ToString(in.Key)
-	if !canonical(key) {
-		return s3response.PutObjectOutput{}, errBadKey
-	}
-	p := g.publication(aws.ToString(in.Bucket), key)
-	defer p.end()
-	if strings.HasSuffix(key, "/") {
-		p.begin() // a directory has no body
-	}
-	in.Body = receive(in.Body, in.ContentLength, p.begin)
-	out, err := g.PutObjectWithPostFunc(ctx, in, (*os.File).Sync)
-	if err != nil {
-		return out, err
-	}
-	return out, p.sync()
+func (g *guard) PutObject(ctx context.Context, in s3response.PutObjectInput) (out s3response.PutObjectOutput, err error) {
+	err = g.publish(in.Bucket, in.Key, func(p *publication) error {
+		if strings.HasSuffix(*in.Key, "/") {
+			p.begin() // a directory has no body
+		}
+		in.Body = receive(in.Body, in.ContentLength, p.begin)
+		out, err = g.PutObjectWithPostFunc(ctx, in, (*os.File).Sync)
+		return err
+	})
+	return out, err
 }
 
 // UploadPart stores a complete part of an object, which is not visible yet.
@@ -96,35 +90,23 @@ func (g *guard) CreateMultipartUpload(ctx context.Context, in s3response.CreateM
 }
 
 // CompleteMultipartUpload publishes the parts as one object.
-func (g *guard) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
-	key := aws.ToString(in.Key)
-	if !canonical(key) {
-		return s3response.CompleteMultipartUploadResult{}, "", errBadKey
-	}
-	p := g.publication(aws.ToString(in.Bucket), key)
-	defer p.end()
-	p.begin()
-	out, version, err := g.Posix.CompleteMultipartUpload(ctx, in)
-	if err != nil {
-		return out, version, err
-	}
-	return out, version, p.sync()
+func (g *guard) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput) (out s3response.CompleteMultipartUploadResult, version string, err error) {
+	err = g.publish(in.Bucket, in.Key, func(p *publication) error {
+		p.begin()
+		out, version, err = g.Posix.CompleteMultipartUpload(ctx, in)
+		return err
+	})
+	return out, version, err
 }
 
 // CopyObject publishes a copy under a canonical key.
-func (g *guard) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (s3response.CopyObjectOutput, error) {
-	key := aws.ToString(in.Key)
-	if !canonical(key) {
-		return s3response.CopyObjectOutput{}, errBadKey
-	}
-	p := g.publication(aws.ToString(in.Bucket), key)
-	defer p.end()
-	p.begin()
-	out, err := g.Posix.CopyObject(ctx, in)
-	if err != nil {
-		return out, err
-	}
-	return out, p.sync()
+func (g *guard) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (out s3response.CopyObjectOutput, err error) {
+	err = g.publish(in.Bucket, in.Key, func(p *publication) error {
+		p.begin()
+		out, err = g.Posix.CopyObject(ctx, in)
+		return err
+	})
+	return out, err
 }
 
 // DeleteObject deletes the object of a canonical key.
@@ -160,9 +142,18 @@ type publication struct {
 	bucket, object, above string
 }
 
-func (g *guard) publication(bucket, key string) *publication {
-	root := filepath.Join(g.root, bucket)
-	return &publication{guard: g, bucket: root, above: root, object: filepath.Join(root, filepath.FromSlash(key))}
+// publish lets write give an object its canonical key, and syncs the object.
+func (g *guard) publish(bucket, key *string, write func(*publication) error) error {
+	if !canonical(aws.ToString(key)) {
+		return errBadKey
+	}
+	root := filepath.Join(g.root, aws.ToString(bucket))
+	p := &publication{guard: g, bucket: root, above: root, object: filepath.Join(root, filepath.FromSlash(*key))}
+	defer p.end()
+	if err := write(p); err != nil {
+		return err
+	}
+	return p.sync()
 }
 
 // begin excludes deletes until end. Further calls do nothing.

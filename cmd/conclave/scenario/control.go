@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -17,13 +16,7 @@ import (
 func watchCommand(c *hall.CLI) *cobra.Command {
 	return controlCommand(c, "watch", "Follow a run, and go on with it", `Follow a run to its end; results and evidence appear in DIR after every step.
 Without an address, watch joins the local stack as a worker, so that a run that was
-cut off goes on.`, func(ctx context.Context, conn *hall.Connection, o *order) error {
-		stop, err := team.RunWorker(conn, nil)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		r := o.runs[0]
+cut off goes on.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
 		r.problem = follow(ctx, conn, o, r, &board{cli: c})
 		return report(ctx, c, o)
 	})
@@ -41,13 +34,7 @@ watch, dev or worker.`, update(drive.ResumeSignal, "watch", "resumed; `%s` follo
 
 func cancelCommand(c *hall.CLI) *cobra.Command {
 	return controlCommand(c, "cancel", "End a run", `End a run. Its step ends with cancelled, later ones are skipped, and the result is
-completed. What was recorded is kept. It runs no steps.`, func(ctx context.Context, conn *hall.Connection, o *order) error {
-		stop, err := team.RunObserver(conn)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		r := o.runs[0]
+completed. What was recorded is kept. It runs no steps.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
 		if err := runs.Cancel(ctx, conn, r.workflow()); err != nil {
 			return fmt.Errorf("cancel %s: %w", r, err)
 		}
@@ -60,8 +47,8 @@ completed. What was recorded is kept. It runs no steps.`, func(ctx context.Conte
 }
 
 // controlCommand is a subcommand for one run: the named one, else the newest that has
-// not ended.
-func controlCommand(c *hall.CLI, name, short, long string, do func(context.Context, *hall.Connection, *order) error) *cobra.Command {
+// not ended. Only watch runs its steps.
+func controlCommand(c *hall.CLI, name, short, long string, do func(context.Context, *hall.Connection, *order, *run) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     name + " DIR SLUG [RUN_ID]",
 		Short:   short,
@@ -86,8 +73,19 @@ func controlCommand(c *hall.CLI, name, short, long string, do func(context.Conte
 			if err != nil {
 				return err
 			}
-			o := &order{dir: args[0], project: from, runs: []*run{r}}
-			return c.With(cmd.Context(), t, func(conn *hall.Connection) error { return do(cmd.Context(), conn, o) })
+			return c.With(cmd.Context(), t, func(conn *hall.Connection) error {
+				var stop func()
+				if name == "watch" {
+					stop, err = team.RunWorker(conn, nil)
+				} else {
+					stop, err = team.RunObserver(conn)
+				}
+				if err != nil {
+					return err
+				}
+				defer stop()
+				return do(cmd.Context(), conn, &order{dir: args[0], project: from, runs: []*run{r}}, r)
+			})
 		},
 	}
 }
@@ -105,12 +103,10 @@ func findRun(from *project.Project, slug, id string) (*run, error) {
 		_, err := from.Run(slug, id)
 		return r, err
 	}
-	all, _, err := from.Runs(slug)
-	for _, result := range all {
-		if !result.Over() {
-			r.id = result.RunID
-			return r, nil
-		}
+	open, err := openRuns(from, slug)
+	if len(open) > 0 {
+		r.id = open[0].id
+		return r, nil
 	}
 	if err == nil {
 		err = fmt.Errorf("no run of scenario %s goes on; `conclave scenario status` shows those there are", slug)
@@ -119,18 +115,15 @@ func findRun(from *project.Project, slug, id string) (*run, error) {
 }
 
 // update sends an update to a run. Next is the subcommand that shows its effect.
-func update(name, next, accepted string) func(context.Context, *hall.Connection, *order) error {
-	return func(ctx context.Context, conn *hall.Connection, o *order) error {
-		stop, err := team.RunObserver(conn)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		r := o.runs[0]
+func update(name, next, accepted string) func(context.Context, *hall.Connection, *order, *run) error {
+	return func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
 		asking, cancel := context.WithTimeout(ctx, runs.UpdateTimeout)
 		defer cancel()
 		if err := runs.Send(asking, conn, r.workflow(), name, nil); err != nil {
-			return cmp.Or(o.ended(r), withoutResult(r, err))
+			if result, readErr := o.project.Run(r.slug, r.id); readErr == nil && result.Over() {
+				return fmt.Errorf("%s has ended: %s", r, result.Status)
+			}
+			return withoutResult(r, err)
 		}
 		if conn.Scripted() {
 			return conn.PrintJSON(map[string]any{"run_id": r.id, "accepted": true})
@@ -138,13 +131,4 @@ func update(name, next, accepted string) func(context.Context, *hall.Connection,
 		conn.Infof("%s: "+accepted, r, commandLine(conn.CLI, next, o.dir, r))
 		return nil
 	}
-}
-
-// ended is the error for a run that has ended by its folder; nil if it has not.
-func (o *order) ended(r *run) error {
-	result, err := o.project.Run(r.slug, r.id)
-	if err != nil || !result.Over() {
-		return nil
-	}
-	return fmt.Errorf("%s has ended: %s", r, result.Status)
 }

@@ -141,21 +141,16 @@ func catchUp(ctx context.Context, conn *hall.Connection, to *project.Project, sl
 		return
 	}
 	for _, slug := range slugs {
-		all, _, err := to.Runs(slug)
+		open, err := openRuns(to, slug)
 		if err != nil {
 			continue // the next reader reports it
 		}
 		changed := false
-		for _, result := range all {
-			if result.Over() {
-				continue
-			}
-			r := &run{slug: slug, id: result.RunID}
-			over, err := catchUpRun(ctx, conn, to, r)
-			if err != nil {
+		for _, r := range open {
+			if err := r.catchUp(ctx, conn, to); err != nil {
 				conn.Infof("%s: %v", r, err)
 			}
-			changed = changed || over
+			changed = changed || r.result.Over()
 		}
 		if changed {
 			if _, err := to.Fold(ctx, slug); err != nil {
@@ -165,23 +160,35 @@ func catchUp(ctx context.Context, conn *hall.Connection, to *project.Project, sl
 	}
 }
 
-func catchUpRun(ctx context.Context, conn *hall.Connection, to *project.Project, r *run) (over bool, err error) {
+// openRuns are the runs of a scenario that have not ended in the project.
+func openRuns(in *project.Project, slug string) ([]*run, error) {
+	all, _, err := in.Runs(slug)
+	var open []*run
+	for _, result := range all {
+		if !result.Over() {
+			open = append(open, &run{slug: slug, id: result.RunID})
+		}
+	}
+	return open, err
+}
+
+func (r *run) catchUp(ctx context.Context, conn *hall.Connection, to *project.Project) error {
 	from, err := to.Copy(conn.Store, r.slug, r.id)
 	if err != nil {
-		return false, err
+		return err
 	}
 	document, err := from.Update(ctx)
 	switch {
 	case errors.Is(err, project.ErrNoRun):
-		return false, fmt.Errorf("%w: it was started elsewhere (--address, --bucket, --data-dir), or has not begun; %s is all there is", err, to.Path(r.slug, "runs", r.id))
+		return fmt.Errorf("%w: it was started elsewhere (--address, --bucket, --data-dir), or has not begun; %s is all there is", err, to.Path(r.slug, "runs", r.id))
 	case err != nil:
-		return false, err
+		return err
 	}
 	err = r.setResult(document)
 	if err == nil && !r.result.Over() {
 		conn.Infof("%s has not ended; `%s` goes on with it", r, commandLine(conn.CLI, "watch", to.Dir(), r))
 	}
-	return r.result.Over(), err
+	return err
 }
 
 // board prints the steps of several runs as they end.

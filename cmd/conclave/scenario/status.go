@@ -135,17 +135,15 @@ func showStatus(ctx context.Context, c *hall.CLI, dir, slug string) error {
 // catchUpOpen is catchUp with a connection of its own, made only if a run has not
 // ended, because it may start a stack.
 func catchUpOpen(ctx context.Context, c *hall.CLI, p *project.Project, slugs []string) error {
-	open := false
+	anyOpen := false
 	for _, slug := range slugs {
-		all, _, err := p.Runs(slug)
+		open, err := openRuns(p, slug)
 		if err != nil {
 			return err
 		}
-		for _, r := range all {
-			open = open || !r.Over()
-		}
+		anyOpen = anyOpen || len(open) > 0
 	}
-	if !open {
+	if !anyOpen {
 		return nil
 	}
 	conn, err := c.ConnectStore(ctx)
