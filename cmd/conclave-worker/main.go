@@ -4,17 +4,28 @@
 //
 // Temporal is found by flags, TEMPORAL_* and temporal.toml, the bucket's
 // credentials and endpoint by AWS_*; teams, providers and limits are in the file
-// of --worker-config. Start with command.go.
+// of --worker-config.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"conclave/activities"
+	"conclave/engine/config"
+	"conclave/worker"
 	"conclave/worker/cluster"
+	"conclave/worker/settings"
+	"conclave/workflows/drive"
 )
 
 func main() {
@@ -26,4 +37,142 @@ func main() {
 		fmt.Fprintln(os.Stderr, "conclave-worker: "+cluster.Explain(err))
 	}
 	os.Exit(exitCode(ctx, err))
+}
+
+// flags are the flags of `conclave worker` that apply to a cluster.
+type flags struct {
+	settings                  string // file
+	address, namespace, queue string
+	bucket, prefix            string
+	maxSteps                  int
+	offline                   bool
+}
+
+// Exit codes.
+const (
+	exitStopped = 0 // stopped by a signal
+	exitUsage   = 1 // nothing was started: usage, configuration, or a cluster out of reach
+	exitEnded   = 2 // worked, but cannot continue
+)
+
+// exitCode returns the exit code of an error. An interrupted start is an orderly end.
+func exitCode(ctx context.Context, err error) int {
+	switch {
+	case err == nil, ctx.Err() != nil:
+		return exitStopped
+	case errors.Is(err, worker.ErrEnded):
+		return exitEnded
+	}
+	return exitUsage
+}
+
+// command returns the command line. It logs to log.
+func command(log io.Writer) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "conclave-worker --bucket BUCKET [flags]",
+		Short: "Run sessions and their steps for a cluster",
+		Long: `Run sessions and their steps for a cluster until interrupted.
+
+Temporal is found by --address and --namespace, TEMPORAL_* and temporal.toml. The
+workspaces and answers are kept in --bucket, with credentials and endpoint from
+AWS_*; it must honour conditional writes, which is checked before any work starts.
+Keys of models come from the environment variables that providers name.`,
+		Example: `  conclave-worker --address temporal.example.com:7233 --bucket sessions --worker-config worker.yaml
+  TEMPORAL_PROFILE=prod AWS_ENDPOINT_URL_S3=http://minio:9000 conclave-worker --bucket sessions --worker-config worker.yaml`,
+		Args:              cobra.NoArgs,
+		Version:           version(),
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), f, slog.New(slog.NewTextHandler(log, nil)))
+		},
+	}
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
+	set.StringVar(&f.address, "address", "", "Temporal `HOST:PORT` (default from TEMPORAL_ADDRESS or temporal.toml)")
+	set.StringVar(&f.namespace, "namespace", "", "Temporal `NAMESPACE` (default from TEMPORAL_NAMESPACE or temporal.toml, else default)")
+	set.StringVar(&f.queue, "task-queue", drive.TaskQueue, "task queue `NAME`")
+	set.StringVar(&f.bucket, "bucket", "", "S3 `BUCKET` of the sessions")
+	set.StringVar(&f.prefix, "prefix", "", "key `PREFIX` in the bucket")
+	set.IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
+	set.BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
+	return cmd
+}
+
+// run checks the flags, connects to the cluster and works.
+func run(ctx context.Context, f flags, log *slog.Logger) error {
+	cfg, err := f.config()
+	if err != nil {
+		return err
+	}
+	options, found, err := cluster.Options(f.address, f.namespace)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return errors.New("no address of a Temporal service; give --address, TEMPORAL_ADDRESS or a profile in temporal.toml")
+	case f.bucket == "":
+		return errors.New("sessions are kept in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
+	}
+	cfg.Tools.Keep(cfg.Scratch, cfg.Cache)
+	if err := cfg.Tools.Check(ctx, cfg.Teams.Named[activities.DefaultTeam]); err != nil && !activities.Lacks(err, activities.MissingKey) { // sessions wait for a key
+		return fmt.Errorf("use the default team: %w", err)
+	}
+	store, err := cluster.OpenBucket(ctx, f.bucket, f.prefix)
+	if err != nil {
+		return err
+	}
+	cfg.Store, cfg.Tools.Log = store, log
+	if cfg.Client, err = cluster.Dial(ctx, options, log); err != nil {
+		return fmt.Errorf("%w; check --address and TEMPORAL_*", err)
+	}
+	defer cfg.Client.Close()
+	if err := cluster.Probe(ctx, store); err != nil {
+		return err
+	}
+	for _, missing := range cfg.Missing(ctx) {
+		log.Warn(missing)
+	}
+	return worker.Run(ctx, cfg, func() {
+		log.Info("working", "version", version(), "address", options.HostPort, "namespace", options.Namespace, "task_queue", f.queue, "store", store.URL(""))
+	})
+}
+
+// config returns the worker's configuration from flags and file.
+func (f flags) config() (worker.Config, error) {
+	var s settings.Settings
+	var err error
+	if f.maxSteps < 0 {
+		return worker.Config{}, fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
+	}
+	if f.settings != "" {
+		if s, err = settings.Load(f.settings); err != nil {
+			return worker.Config{}, err
+		}
+	}
+	team, given := s.Teams[activities.DefaultTeam]
+	if !given {
+		team = config.Default()
+	}
+	if f.offline {
+		team = team.Offline()
+	}
+	cfg := worker.Config{
+		TaskQueue: f.queue, MaxConcurrentSteps: f.maxSteps, Cache: worker.DefaultCache(),
+		Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: team}},
+	}
+	cfg.Configure(s)
+	return cfg, cfg.CheckPrices()
+}
+
+// version returns the module version that the linker recorded.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }

@@ -6,5 +6,5 @@
 // invalid ones are left out with a warning.
 //
 // The statistics in meta.yaml are folded from the results on disk, by one process at
-// a time, after each run. Start with project.go; copy.go brings a run from the store.
+// a time, after each run. Start with project.go.
 package project

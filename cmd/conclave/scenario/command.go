@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,8 +13,10 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
+	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/scenario"
+	"conclave/workflows/drive"
 )
 
 // Command is `conclave scenario`.
@@ -179,4 +182,124 @@ func (s source) read() (scenario.Definition, error) {
 	}
 	d.Title = cmp.Or(s.title, d.Title)
 	return d, nil
+}
+
+func watchCommand(c *hall.CLI) *cobra.Command {
+	return controlCommand(c, "watch", "Follow a run, and go on with it", `Follow a run to its end; results and evidence appear in DIR after every step.
+Without an address, watch joins the local stack as a worker, so that a run that was
+cut off goes on.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
+		r.problem = follow(ctx, conn, o, r, &board{cli: c})
+		return report(ctx, c, o)
+	})
+}
+
+func pauseCommand(c *hall.CLI) *cobra.Command {
+	return controlCommand(c, "pause", "Suspend a run until it is resumed", `Suspend a run: the step is held where it is, and nothing new is begun. It runs no
+steps.`, update(drive.PauseSignal, "resume", "paused, nothing is lost; `%s` goes on"))
+}
+
+func resumeCommand(c *hall.CLI) *cobra.Command {
+	return controlCommand(c, "resume", "Go on with a paused run", `Go on with a paused run where it was. A worker carries out its steps: that of
+watch, dev or worker.`, update(drive.ResumeSignal, "watch", "resumed; `%s` follows it"))
+}
+
+func cancelCommand(c *hall.CLI) *cobra.Command {
+	return controlCommand(c, "cancel", "End a run", `End a run. Its step ends with cancelled, later ones are skipped, and the result is
+completed. What was recorded is kept. It runs no steps.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
+		if err := runs.Cancel(ctx, conn, r.workflow()); err != nil {
+			return fmt.Errorf("cancel %s: %w", r, err)
+		}
+		r.problem = follow(ctx, conn, o, r, &board{cli: c})
+		if err := report(ctx, c, o); hall.ExitCode(err) != hall.ExitNoAnswer || r.problem != nil {
+			return err
+		}
+		return nil // the cancelled run is the success of this command
+	})
+}
+
+// controlCommand is a subcommand for one run: the named one, else the newest that has
+// not ended. Only watch runs its steps.
+func controlCommand(c *hall.CLI, name, short, long string, do func(context.Context, *hall.Connection, *order, *run) error) *cobra.Command {
+	return &cobra.Command{
+		Use:     name + " DIR SLUG [RUN_ID]",
+		Short:   short,
+		Long:    long + "\n\nWithout RUN_ID it is the newest run that has not ended.",
+		Example: "  conclave scenario " + name + " shop buy 20261121-153012-k3f9",
+		Args:    hall.OptionalLast("DIR", "SLUG", "RUN_ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			slug, id := args[1], append(args, "")[2]
+			if err := checkNames(slug, id); err != nil {
+				return err
+			}
+			from, err := project.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			r, err := findRun(from, slug, id)
+			if err != nil {
+				return err
+			}
+			t, err := c.Target()
+			if err != nil {
+				return err
+			}
+			return c.With(cmd.Context(), t, func(conn *hall.Connection) error {
+				var stop func()
+				if name == "watch" {
+					stop, err = team.RunWorker(conn, nil)
+				} else {
+					stop, err = team.RunObserver(conn)
+				}
+				if err != nil {
+					return err
+				}
+				defer stop()
+				return do(cmd.Context(), conn, &order{dir: args[0], project: from, runs: []*run{r}}, r)
+			})
+		},
+	}
+}
+
+// findRun finds a run of a scenario in its folder; without an ID, the newest that has
+// not ended.
+func findRun(from *project.Project, slug, id string) (*run, error) {
+	d, err := from.Describe(slug)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{slug: slug, id: id, title: d.Plan.Title}
+	r.input.Plan = d.Plan
+	if id != "" {
+		_, err := from.Run(slug, id)
+		return r, err
+	}
+	open, err := openRuns(from, slug)
+	if len(open) > 0 {
+		r.id = open[0].id
+		return r, nil
+	}
+	if err == nil {
+		err = fmt.Errorf("no run of scenario %s goes on; `conclave scenario status` shows those there are", slug)
+	}
+	return nil, err
+}
+
+// update sends an update to a run. Next is the subcommand that shows its effect.
+func update(name, next, accepted string) func(context.Context, *hall.Connection, *order, *run) error {
+	return func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
+		asking, cancel := context.WithTimeout(ctx, runs.UpdateTimeout)
+		defer cancel()
+		if err := runs.Send(asking, conn, r.workflow(), name, nil); err != nil {
+			if result, readErr := o.project.Run(r.slug, r.id); readErr == nil && result.Over() {
+				return fmt.Errorf("%s has ended: %s", r, result.Status)
+			}
+			return withoutResult(r, err)
+		}
+		if conn.Scripted() {
+			return conn.PrintJSON(map[string]any{"run_id": r.id, "accepted": true})
+		}
+		conn.Infof("%s: "+accepted, r, commandLine(conn.CLI, next, o.dir, r))
+		return nil
+	}
 }
