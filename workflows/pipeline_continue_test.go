@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
-	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
@@ -27,7 +26,7 @@ func TestPipeline_ContinuesAsNewBetweenSegments(t *testing.T) {
 		"agent_b": nil,
 	})
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
-		if info.ActivityType.Name == acts.RunSegmentName {
+		if info.ActivityType.Name == "RunSegment" {
 			s.SetContinueAsNewSuggested(true)
 		}
 	})
@@ -70,8 +69,8 @@ func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
 	result := runPipeline(t, s, pipelineflow.Input{Request: "Write.", ID: "p1", Config: json.RawMessage(writing)})
 	require.Equal(t, pipeline.Completed, result.Status)
 	require.Equal(t, 2*calls+1, result.Transitions)
-	require.Less(t, largest[acts.RecordName], 8<<10)
-	require.Less(t, largest[acts.RunSegmentName], 8<<10)
+	require.Less(t, largest["RecordPipeline"], 8<<10)
+	require.Less(t, largest["RunSegment"], 8<<10)
 	status, err := artifact.ReadJSON[pipelineflow.State](t.Context(), s.store, "pipelines/p1/status.json")
 	require.NoError(t, err)
 	require.Len(t, status.Trace, 2*calls+2)

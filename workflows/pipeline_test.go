@@ -12,8 +12,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	pipelineacts "conclave/activities/pipeline"
-	sessionacts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
@@ -187,11 +185,11 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 	s := newPipeline(t, seed())
 	asked := 0
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, err error) {
-		if info.ActivityType.Name == sessionacts.PrepareName && err != nil {
+		if info.ActivityType.Name == "Prepare" && err != nil {
 			// The messages reach the session that cannot begin and the one that replaces it.
 			s.SignalWorkflow(drive.SaySignal, drive.Request{Text: "Use tabs."})
 		}
-		if info.ActivityType.Name != pipelineacts.AskTeamName {
+		if info.ActivityType.Name != "AskTeam" {
 			return
 		}
 		if asked++; asked == 1 {

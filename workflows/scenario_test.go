@@ -369,7 +369,7 @@ func TestScenario_Updates(t *testing.T) {
 func TestScenario_CompletedByHand(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t)
-	s.OnActivity(acts.RunStepName, mock.Anything, mock.Anything).
+	s.OnActivity("RunScenarioStep", mock.Anything, mock.Anything).
 		Return(acts.StepResult{Token: "x", Status: scenario.Pass}, nil)
 	result := runScenario(t, s, journey("r1", 1))
 	require.Equal(t, "fail error", statuses(result))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
 	"conclave/activities"
@@ -15,29 +14,20 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// The registered names of the activities of pipelines. They are in every history.
-const (
-	PrepareName    = "PreparePipeline"
-	RunSegmentName = "RunSegment"
-	AskTeamName    = "AskTeam"
-	RecordName     = "RecordPipeline"
-	ConcludeName   = "ConcludePipeline"
-)
-
 // Activities are the activities of pipelines. Bookkeeping needs only Store and Now.
 type Activities struct{ attempt.Process }
 
 // RegisterSteps registers the activities that need teams, models and keys.
 func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.PreparePipeline, activity.RegisterOptions{Name: PrepareName})
-	r.RegisterActivityWithOptions(a.RunSegment, activity.RegisterOptions{Name: RunSegmentName})
-	r.RegisterActivityWithOptions(a.AskTeam, activity.RegisterOptions{Name: AskTeamName})
+	r.RegisterActivity(a.PreparePipeline)
+	r.RegisterActivity(a.RunSegment)
+	r.RegisterActivity(a.AskTeam)
 }
 
 // RegisterBookkeeping registers the activities that need only the store.
 func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.RecordPipeline, activity.RegisterOptions{Name: RecordName})
-	r.RegisterActivityWithOptions(a.ConcludePipeline, activity.RegisterOptions{Name: ConcludeName})
+	r.RegisterActivity(a.RecordPipeline)
+	r.RegisterActivity(a.ConcludePipeline)
 }
 
 // PrepareInput is the input with which a run was started.

@@ -9,15 +9,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
-)
-
-// The registered names of the activities of scenarios. They are in every history.
-const (
-	PrepareName = "PrepareScenario"
-	RunStepName = "RunScenarioStep"
-	RecordName  = "RecordScenario"
 )
 
 // Activities are the activities of scenarios. Bookkeeping needs only Store and Now.
@@ -31,13 +23,13 @@ type Activities struct {
 
 // RegisterSteps registers the activities that need teams, models and keys.
 func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.PrepareScenario, activity.RegisterOptions{Name: PrepareName})
-	r.RegisterActivityWithOptions(a.RunScenarioStep, activity.RegisterOptions{Name: RunStepName})
+	r.RegisterActivity(a.PrepareScenario)
+	r.RegisterActivity(a.RunScenarioStep)
 }
 
 // RegisterBookkeeping registers the activities that need only the store.
 func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.RecordScenario, activity.RegisterOptions{Name: RecordName})
+	r.RegisterActivity(a.RecordScenario)
 }
 
 // PrepareInput is the input with which a run was started.

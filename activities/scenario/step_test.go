@@ -73,7 +73,7 @@ func newFloor(t *testing.T) (*floor, StepInput) {
 	f.SetTestTimeout(20 * time.Second)
 	f.RegisterSteps(f.TestActivityEnvironment)
 	ref := scenario.StepRef{ID: "01", Title: "Open", File: "01-open.md"}
-	value, err := f.ExecuteActivity(PrepareName, PrepareInput{
+	value, err := f.ExecuteActivity("PrepareScenario", PrepareInput{
 		RunID: "r1", Owner: activities.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{ref.File: "Open it."},
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{ref}},
 	})
@@ -87,7 +87,7 @@ func newFloor(t *testing.T) (*floor, StepInput) {
 
 func (f *floor) try(in StepInput) (StepResult, error) {
 	f.t.Helper()
-	value, err := f.ExecuteActivity(RunStepName, in)
+	value, err := f.ExecuteActivity("RunScenarioStep", in)
 	var result StepResult
 	if err == nil {
 		require.NoError(f.t, value.Get(&result))
@@ -160,7 +160,7 @@ func TestPrepareScenario_findsTheStoredPRD(t *testing.T) {
 			if tt.there != "" {
 				require.NoError(t, f.store.Put(t.Context(), PRDKey("buy", "r2"), strings.NewReader(tt.there)))
 			}
-			_, err := f.ExecuteActivity(PrepareName, PrepareInput{
+			_, err := f.ExecuteActivity("PrepareScenario", PrepareInput{
 				RunID: "r2", Owner: activities.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Files: map[string]string{"01-open.md": "Open it."}, PRDHash: PRDHash(prd),
 				Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
 			})
@@ -186,7 +186,7 @@ func TestScenario_canBeRepeated(t *testing.T) {
 		RunID: "r1", Owner: activities.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{"01-open.md": "Open it."},
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
 	}
-	value, err := f.ExecuteActivity(PrepareName, prepare)
+	value, err := f.ExecuteActivity("PrepareScenario", prepare)
 	require.NoError(t, err)
 	var p Prepared
 	require.NoError(t, value.Get(&p))
@@ -199,7 +199,7 @@ func TestScenario_canBeRepeated(t *testing.T) {
 		Events: []Event{{Seq: 1, Kind: "started"}, {Seq: 2, Kind: "ended"}},
 	}
 	for range 2 {
-		_, err := f.ExecuteActivity(RecordName, record)
+		_, err := f.ExecuteActivity("RecordScenario", record)
 		require.NoError(t, err)
 	}
 	lines, err := f.store.Get(t.Context(), "scenarios/buy/runs/r1/events.jsonl")
@@ -208,7 +208,7 @@ func TestScenario_canBeRepeated(t *testing.T) {
 
 	resume := PrepareInput{RunID: "r1", Owner: activities.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Plan: scenario.Plan{Slug: "buy"}, Resume: true}
 	for range 2 {
-		value, err := f.ExecuteActivity(PrepareName, resume)
+		value, err := f.ExecuteActivity("PrepareScenario", resume)
 		require.NoError(t, err)
 		var p Prepared
 		require.NoError(t, value.Get(&p))
@@ -216,10 +216,10 @@ func TestScenario_canBeRepeated(t *testing.T) {
 		require.Equal(t, 2, p.Events)
 	}
 	resume.WorkflowID = "w3"
-	_, err = f.ExecuteActivity(PrepareName, resume)
+	_, err = f.ExecuteActivity("PrepareScenario", resume)
 	require.ErrorContains(t, err, "it belongs to workflow w2")
 
-	_, err = f.ExecuteActivity(RecordName, record) // of the first workflow, late
+	_, err = f.ExecuteActivity("RecordScenario", record) // of the first workflow, late
 	require.NoError(t, err)
 	data, err := f.store.Get(t.Context(), "scenarios/buy/runs/r1/result.json")
 	require.NoError(t, err)

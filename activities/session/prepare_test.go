@@ -16,7 +16,7 @@ import (
 func (f *floor) prepare(in PrepareInput) (Prepared, error) {
 	f.t.Helper()
 	in.Session, in.WorkflowID, in.Query = "s2", "w", "Why?"
-	value, err := f.ExecuteActivity(PrepareName, in)
+	value, err := f.ExecuteActivity("Prepare", in)
 	var p Prepared
 	if err == nil {
 		require.NoError(f.t, value.Get(&p))

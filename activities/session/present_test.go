@@ -54,7 +54,7 @@ func (s *stage) commit(agent string, number int, text string, files map[string]s
 
 func (s *stage) present(d coordination.Decision) Presented {
 	s.t.Helper()
-	value, err := s.ExecuteActivity(PresentName, PresentInput{Session: "s1", Decision: d})
+	value, err := s.ExecuteActivity("Present", PresentInput{Session: "s1", Decision: d})
 	require.NoError(s.t, err)
 	var p Presented
 	require.NoError(s.t, value.Get(&p))
@@ -138,7 +138,7 @@ func TestPresent_canBeRepeated(t *testing.T) {
 	s := newStage(t)
 	s.win("agent_a", 1, "One.", map[string]string{"a/b.txt": "1"})
 	before := s.final()
-	_, err := s.ExecuteActivity(PresentName, PresentInput{Session: "s1", Decision: coordination.Decision{Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1"}})
+	_, err := s.ExecuteActivity("Present", PresentInput{Session: "s1", Decision: coordination.Decision{Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1"}})
 	require.NoError(t, err)
 	require.Equal(t, before, s.final())
 }

@@ -38,7 +38,7 @@ func newBooks(t *testing.T) *books {
 func (b *books) record(in RecordInput) {
 	b.t.Helper()
 	in.Session = "s1"
-	_, err := b.ExecuteActivity(RecordName, in)
+	_, err := b.ExecuteActivity("Record", in)
 	require.NoError(b.t, err)
 }
 
@@ -135,7 +135,7 @@ func TestRecord_deletesJournalsAtTheEnd(t *testing.T) {
 	key := artifact.InBucket("s1").Journal("run-l1", 1)
 	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, key, "entry"))
 	for _, over := range []bool{false, true} {
-		_, err := b.ExecuteActivity(RecordName, RecordInput{Session: "s1", Over: over})
+		_, err := b.ExecuteActivity("Record", RecordInput{Session: "s1", Over: over})
 		require.NoError(t, err)
 		there, err := b.store.Exists(t.Context(), key)
 		require.NoError(t, err)

@@ -3,7 +3,6 @@ package session
 import (
 	"encoding/json"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
 	"conclave/activities/attempt"
@@ -12,28 +11,19 @@ import (
 	"conclave/engine/team"
 )
 
-// The registered activity names. They are in every history: changing one
-// breaks running sessions.
-const (
-	PrepareName = "Prepare"
-	RunStepName = "RunStep"
-	RecordName  = "Record"
-	PresentName = "Present"
-)
-
 // Activities are the activities of sessions. Bookkeeping needs only Store and Now.
 type Activities struct{ attempt.Process }
 
 // RegisterSteps registers the activities that need teams, models and keys.
 func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.Prepare, activity.RegisterOptions{Name: PrepareName})
-	r.RegisterActivityWithOptions(a.RunStep, activity.RegisterOptions{Name: RunStepName})
+	r.RegisterActivity(a.Prepare)
+	r.RegisterActivity(a.RunStep)
 }
 
 // RegisterBookkeeping registers the activities that need only the store.
 func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.Record, activity.RegisterOptions{Name: RecordName})
-	r.RegisterActivityWithOptions(a.Present, activity.RegisterOptions{Name: PresentName})
+	r.RegisterActivity(a.Record)
+	r.RegisterActivity(a.Present)
 }
 
 // PrepareInput is the input with which a session was started.

@@ -92,7 +92,7 @@ func newFloor(t *testing.T, replies ...func(context.Context) (llm.Message, error
 func (f *floor) run(l coordination.Launch) (StepResult, error) {
 	f.t.Helper()
 	l.ID, l.Agent, l.Number, l.Round = "l1", "agent_a", 1, 1
-	value, err := f.ExecuteActivity(RunStepName, StepInput{Session: "s1", ConfigHash: f.team.Hash(), Launch: l})
+	value, err := f.ExecuteActivity("RunStep", StepInput{Session: "s1", ConfigHash: f.team.Hash(), Launch: l})
 	var result StepResult
 	if err == nil {
 		require.NoError(f.t, value.Get(&result))

@@ -35,7 +35,7 @@ func (p *run) conclude(ctx workflow.Context) (Result, error) {
 	}
 	input := acts.ConcludeInput{Run: p.id, Final: p.outcome.Final, History: p.core.History, Result: result}
 	ctx = drive.Bookkeeping(ctx, "write result.json")
-	err := workflow.ExecuteActivity(ctx, acts.ConcludeName, input).Get(ctx, &result)
+	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
 	return result, err
 }
 
@@ -87,7 +87,7 @@ func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 		}
 	}
 	p.messages = nil
-	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), acts.RecordName, p.writing)
+	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), registered.RecordPipeline, p.writing)
 }
 
 // Recorded implements drive.Bookkeeper.

@@ -54,7 +54,7 @@ func (p *run) launch(l pipeline.Launch) {
 // ask starts the activity that writes the team's question.
 func (s *segment) ask() {
 	ctx := drive.Preparing(s.ctx, s.launch.Step+" · the team's question")
-	s.question = workflow.ExecuteActivity(ctx, acts.AskTeamName, s.input(nil))
+	s.question = workflow.ExecuteActivity(ctx, registered.AskTeam, s.input(nil))
 }
 
 func (s *segment) input(d *acts.TeamDecision) acts.SegmentInput {
@@ -64,7 +64,7 @@ func (s *segment) input(d *acts.TeamDecision) acts.SegmentInput {
 // begin starts the activity of the segment.
 func (s *segment) begin(d *acts.TeamDecision) {
 	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), segmentSummary(s.launch), segmentTime)
-	s.activity = workflow.ExecuteActivity(ctx, acts.RunSegmentName, s.input(d))
+	s.activity = workflow.ExecuteActivity(ctx, registered.RunSegment, s.input(d))
 }
 
 // segmentSummary describes a segment in the event list of the Web UI.

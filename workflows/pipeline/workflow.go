@@ -10,6 +10,9 @@ import (
 	"conclave/workflows/drive"
 )
 
+// registered names the activities by their methods.
+var registered *acts.Activities
+
 // Workflow runs a step graph: one durable activity, or the session of a team, for each
 // segment. A run with the status error completes the workflow; only invalid input fails
 // it.
@@ -101,7 +104,7 @@ func (p *run) prepare() error {
 		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config,
 	}
 	ctx := drive.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")
-	if err := workflow.ExecuteActivity(ctx, acts.PrepareName, input).Get(ctx, &p.prepared); err != nil {
+	if err := workflow.ExecuteActivity(ctx, registered.PreparePipeline, input).Get(ctx, &p.prepared); err != nil {
 		return err
 	}
 	p.core = pipeline.New(p.prepared.Graph)

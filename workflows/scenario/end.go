@@ -52,7 +52,7 @@ func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	}
 	s.writing = acts.RecordInput{Result: s.result(), Kept: kept, Events: slices.Clone(s.events[s.recorded:])}
 	s.writing.Result.Steps = slices.Clone(s.core.Results[kept:])
-	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write result.json"), acts.RecordName, s.writing)
+	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write result.json"), registered.RecordScenario, s.writing)
 }
 
 // Recorded implements drive.Bookkeeper.

@@ -36,7 +36,7 @@ func (s *run) launch(l scenario.Launch) {
 	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, drive.MaxMemoText), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
 	s.note("step_started", l.Step.ID, "step "+l.Step.ID+" began: "+l.Step.Title)
 	s.step = t
-	t.future = workflow.ExecuteActivity(ctx, acts.RunStepName, acts.StepInput{
+	t.future = workflow.ExecuteActivity(ctx, registered.RunScenarioStep, acts.StepInput{
 		Scenario: s.prepared.Plan.Slug, Run: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l, TimeoutSeconds: s.in.StepTimeoutSeconds,
 	})
 }

@@ -11,6 +11,9 @@ import (
 	"conclave/workflows/drive"
 )
 
+// registered names the activities by their methods.
+var registered *acts.Activities
+
 // Workflow runs a scenario: one durable activity for each step. A failed run completes
 // the workflow; only invalid input fails it.
 func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
@@ -108,7 +111,7 @@ func (s *run) prepare() error {
 	detached, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
 	ctx := drive.Preparing(detached, "keep the definition, claim the run")
-	preparing := workflow.ExecuteActivity(ctx, acts.PrepareName, input)
+	preparing := workflow.ExecuteActivity(ctx, registered.PrepareScenario, input)
 	done := func(workflow.Future) {}
 	workflow.NewSelector(s.ctx).AddFuture(preparing, done).AddReceive(s.ctx.Done(), func(workflow.ReceiveChannel, bool) {}).Select(s.ctx)
 	if !preparing.IsReady() {

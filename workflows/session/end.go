@@ -32,7 +32,7 @@ func (s *session) end() (Result, error) {
 		var p acts.Presented
 		ctx := drive.Bookkeeping(s.ctx, "place the final answer, "+finalAnswer(d))
 		input := acts.PresentInput{Session: s.id, Decision: d}
-		if err := workflow.ExecuteActivity(ctx, acts.PresentName, input).Get(ctx, &p); err != nil {
+		if err := workflow.ExecuteActivity(ctx, registered.Present, input).Get(ctx, &p); err != nil {
 			return Result{}, s.orCancelled(err)
 		}
 		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path

@@ -80,7 +80,7 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	l.writing = acts.RecordInput{Session: s.id, Entries: l.entries, Events: l.events, Status: s.stateNow(), Over: l.over}
 	l.writing.Status.Query = "" // it may be large, and session.json has it
 	l.entries, l.events = nil, nil
-	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), acts.RecordName, l.writing)
+	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }
 
 // Recorded implements drive.Bookkeeper.

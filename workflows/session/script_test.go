@@ -104,10 +104,10 @@ func newPlay(c coordination.Config, scripts map[string][]outcome) *play {
 	p.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	p.SetTestTimeout(20 * time.Second)
 	p.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&p.log}})
-	p.RegisterActivityWithOptions(p.prepare, activity.RegisterOptions{Name: acts.PrepareName})
-	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: acts.RunStepName})
-	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: acts.RecordName})
-	p.RegisterActivityWithOptions(p.present, activity.RegisterOptions{Name: acts.PresentName})
+	p.RegisterActivityWithOptions(p.prepare, activity.RegisterOptions{Name: "Prepare"})
+	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: "RunStep"})
+	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: "Record"})
+	p.RegisterActivityWithOptions(p.present, activity.RegisterOptions{Name: "Present"})
 	p.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 	return p
 }
@@ -349,7 +349,7 @@ func (o *outbound) NewTimerWithOptions(ctx workflow.Context, d time.Duration, op
 }
 
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	if name != acts.RunStepName {
+	if name != "RunStep" {
 		return o.Next.ExecuteActivity(ctx, name, args...)
 	}
 	o.log.steps = append(o.log.steps, ctx)

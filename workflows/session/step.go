@@ -31,7 +31,7 @@ func (s *session) launch(l coordination.Launch) {
 	input := acts.StepInput{Session: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l}
 	s.running = append(s.running, running{
 		launch: l, cancel: cancel,
-		future: workflow.ExecuteActivity(ctx, acts.RunStepName, input),
+		future: workflow.ExecuteActivity(ctx, registered.RunStep, input),
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 	"conclave/workflows/drive"
 )
 
+// registered names the activities by their methods.
+var registered *acts.Activities
+
 // Workflow takes a query to a decision. Every outcome of the protocol, failure
 // included, completes it; only invalid input fails it.
 func Workflow(ctx workflow.Context, in Input) (Result, error) {
@@ -113,7 +116,7 @@ func (s *session) prepare() error {
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria,
 	}
 	ctx := drive.Preparing(s.ctx, "resolve the team, claim the session's directory")
-	if err := workflow.ExecuteActivity(ctx, acts.PrepareName, input).Get(ctx, &s.prepared); err != nil {
+	if err := workflow.ExecuteActivity(ctx, registered.Prepare, input).Get(ctx, &s.prepared); err != nil {
 		return err
 	}
 	s.core = coordination.Start(s.prepared.Protocol, s.prepared.Coordination)

@@ -15,7 +15,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	acts "conclave/activities/session"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -194,7 +193,7 @@ func (s *stack) took(id string) map[string]time.Duration {
 	for history.HasNext() {
 		event, err := history.Next()
 		require.NoError(s.b, err)
-		if scheduled := event.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == acts.RunStepName {
+		if scheduled := event.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == "RunStep" {
 			agents[event.GetEventId()], _, _ = strings.Cut(scheduled.GetActivityId(), "-")
 			since[event.GetEventId()] = event.GetEventTime().AsTime()
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	historypb "go.temporal.io/api/history/v1"
 
-	acts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	sessionflow "conclave/workflows/session"
@@ -105,7 +104,7 @@ func started(h *historypb.History, activity string) map[string]*historypb.Activi
 // requireFirstAttempts checks that no attempt of any activity was lost.
 func requireFirstAttempts(t *testing.T, h *historypb.History) {
 	t.Helper()
-	for _, activity := range []string{acts.PrepareName, acts.RunStepName, acts.RecordName, acts.PresentName} {
+	for _, activity := range []string{"Prepare", "RunStep", "Record", "Present"} {
 		begun := started(h, activity)
 		require.NotEmpty(t, begun, activity)
 		for id, s := range begun {

@@ -14,7 +14,6 @@ import (
 
 	"conclave/activities/s3store"
 	"conclave/activities/s3store/s3test"
-	acts "conclave/activities/session"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -62,7 +61,7 @@ func (s *site) steps(id string) map[string]string {
 	require.NoError(s.t, err)
 	workers := map[string]string{}
 	for _, p := range d.PendingActivities {
-		if p.ActivityType.Name == acts.RunStepName {
+		if p.ActivityType.Name == "RunStep" {
 			agent, _, _ := strings.Cut(p.ActivityId, "-")
 			workers[agent] = p.LastWorkerIdentity
 		}
@@ -115,7 +114,7 @@ func (w crew) kill(t *testing.T, s *site, id string) []string {
 // requireShared checks that both workers ran steps of the three waves, and that only lost steps ran again.
 func (w crew) requireShared(t *testing.T, s *site, id string, lost []string) {
 	t.Helper()
-	steps := started(s.history(id), acts.RunStepName)
+	steps := started(s.history(id), "RunStep")
 	require.Len(t, steps, 12)
 	byDoomed := 0
 	var again []string

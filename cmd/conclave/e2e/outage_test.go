@@ -13,7 +13,6 @@ import (
 
 	"conclave/activities/s3store"
 	"conclave/activities/s3store/s3test"
-	acts "conclave/activities/session"
 	"conclave/engine/step"
 	sessionflow "conclave/workflows/session"
 )
@@ -181,7 +180,7 @@ func TestLongOutage(t *testing.T) {
 	require.EqualValues(t, 3, result.Cost.ModelCalls, "what was lost was paid for all the same")
 	require.Equal(t, []string{"agent_a 001", "agent_a 002"}, ledger(t, direct, "long-outage"))
 	lost := 0
-	for id, begun := range started(s.history("long-outage"), acts.RunStepName) {
+	for id, begun := range started(s.history("long-outage"), "RunStep") {
 		if begun.Attempt > 1 {
 			lost++
 			require.Contains(t, id, "agent_a")

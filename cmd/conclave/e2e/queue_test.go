@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	acts "conclave/activities/session"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -44,7 +43,7 @@ func TestWaitingForATurn(t *testing.T) {
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "finished", result.Status)
 
-	for id, attempt := range started(s.history("queue"), acts.RunStepName) {
+	for id, attempt := range started(s.history("queue"), "RunStep") {
 		require.EqualValues(t, 1, attempt.Attempt, id)
 	}
 	var last struct{ Messages []struct{ Role string } }

@@ -119,7 +119,7 @@ func (d *decided) present(decision coordination.Decision) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	(&acts.Activities{Process: attempt.Process{Store: d.store, Now: time.Now}}).RegisterBookkeeping(env)
-	_, err := env.ExecuteActivity(acts.PresentName, acts.PresentInput{Session: "s1", Decision: decision})
+	_, err := env.ExecuteActivity("Present", acts.PresentInput{Session: "s1", Decision: decision})
 	require.NoError(d.t, err)
 }
 

@@ -14,8 +14,6 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"conclave/activities/attempt"
-	pipelineacts "conclave/activities/pipeline"
-	sessionacts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
@@ -225,7 +223,7 @@ func delaysOf(pending []*workflowpb.PendingActivityInfo, now time.Time) []progre
 // isStep reports whether an activity is a step of an agent or of a pipeline.
 func isStep(a *workflowpb.PendingActivityInfo) bool {
 	name := a.GetActivityType().GetName()
-	return name == sessionacts.RunStepName || name == pipelineacts.RunSegmentName
+	return name == "RunStep" || name == "RunSegment"
 }
 
 // delayOf is the reason why an activity makes no progress, if there is one.

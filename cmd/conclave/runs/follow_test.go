@@ -11,7 +11,6 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	acts "conclave/activities/session"
 	"conclave/cmd/conclave/progress"
 )
 
@@ -26,7 +25,7 @@ func TestDelaysOf(t *testing.T) {
 		return timestamppb.New(now.Add(time.Duration(seconds) * time.Second))
 	}
 	step := func(id string, a *workflowpb.PendingActivityInfo) *workflowpb.PendingActivityInfo {
-		a.ActivityId, a.ActivityType = id, &commonpb.ActivityType{Name: acts.RunStepName}
+		a.ActivityId, a.ActivityType = id, &commonpb.ActivityType{Name: "RunStep"}
 		return a
 	}
 	overloaded := &failurepb.Failure{
