@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
+	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
@@ -46,7 +47,7 @@ func TestPipeline_ContinuesAsNewBetweenSegments(t *testing.T) {
 	result := runPipeline(t, next, in)
 	require.Equal(t, "main/call_pending lint/completed main/completed export/completed", traceOf(result))
 	require.Equal(t, "[Called step completed with result: a frog]", resumed[len(resumed)-1].Content)
-	status, err := artifact.ReadJSON[pipelineflow.State](t.Context(), s.store, "pipelines/p1/status.json")
+	status, err := artifact.ReadJSON[acts.State](t.Context(), s.store, "pipelines/p1/status.json")
 	require.NoError(t, err)
 	require.Equal(t, result.Trace, status.Trace)
 }
@@ -71,7 +72,7 @@ func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
 	require.Equal(t, 2*calls+1, result.Transitions)
 	require.Less(t, largest["RecordPipeline"], 8<<10)
 	require.Less(t, largest["RunSegment"], 8<<10)
-	status, err := artifact.ReadJSON[pipelineflow.State](t.Context(), s.store, "pipelines/p1/status.json")
+	status, err := artifact.ReadJSON[acts.State](t.Context(), s.store, "pipelines/p1/status.json")
 	require.NoError(t, err)
 	require.Len(t, status.Trace, 2*calls+2)
 }

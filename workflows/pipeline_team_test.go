@@ -11,11 +11,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	pipelineacts "conclave/activities/pipeline"
+	acts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 	pipelineflow "conclave/workflows/pipeline"
-	"conclave/workflows/session"
 )
 
 const deciding = `{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`
@@ -32,15 +33,15 @@ func TestPipeline_ACancelledTeamHasSpent(t *testing.T) {
 	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Who?", ID: "p1", Config: json.RawMessage(deciding)})
 	var ended *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &ended)
-	result, err := artifact.ReadJSON[pipelineflow.Result](t.Context(), s.store, "pipelines/p1/result.json")
+	result, err := artifact.ReadJSON[pipelineacts.Result](t.Context(), s.store, "pipelines/p1/result.json")
 	require.NoError(t, err)
 	require.Equal(t, "decide/cancelled", traceOf(result))
-	team, err := artifact.ReadJSON[session.State](t.Context(), s.store, "sessions/p1-decide-l1/status.json")
+	team, err := artifact.ReadJSON[acts.State](t.Context(), s.store, "sessions/p1-decide-l1/status.json")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, team.Cost.ModelCalls, int64(2))
 	require.Equal(t, team.Cost, result.Usage)
 	require.Equal(t, team.Cost, result.Trace[0].Usage)
-	status, err := artifact.ReadJSON[pipelineflow.State](t.Context(), s.store, "pipelines/p1/status.json")
+	status, err := artifact.ReadJSON[pipelineacts.State](t.Context(), s.store, "pipelines/p1/status.json")
 	require.NoError(t, err)
 	require.Equal(t, team.Cost, status.Usage)
 }

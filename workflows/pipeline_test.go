@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
@@ -30,12 +31,12 @@ const writing = `{
 }`
 
 // runPipeline plays a pipeline to its end.
-func runPipeline(t *testing.T, s *stage, in pipelineflow.Input) pipelineflow.Result {
+func runPipeline(t *testing.T, s *stage, in pipelineflow.Input) acts.Result {
 	t.Helper()
 	s.ExecuteWorkflow(pipelineflow.Type, in)
 	require.True(t, s.IsWorkflowCompleted())
 	require.NoError(t, s.GetWorkflowError())
-	var result pipelineflow.Result
+	var result acts.Result
 	require.NoError(t, s.GetWorkflowResult(&result))
 	return result
 }
@@ -49,7 +50,7 @@ func newPipeline(t *testing.T, scripts map[string][]any) *stage {
 
 func text(content string) llm.Message { return llm.Message{Role: llm.Assistant, Content: content} }
 
-func traceOf(r pipelineflow.Result) string {
+func traceOf(r acts.Result) string {
 	var all []string
 	for _, g := range r.Trace {
 		all = append(all, g.Step+"/"+string(g.Status))
@@ -101,7 +102,7 @@ func TestPipeline_CallAndReturn(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, there, file)
 	}
-	onDisk, err := artifact.ReadJSON[pipelineflow.Result](t.Context(), s.store, "pipelines/p1/result.json")
+	onDisk, err := artifact.ReadJSON[acts.Result](t.Context(), s.store, "pipelines/p1/result.json")
 	require.NoError(t, err)
 	require.Equal(t, result, onDisk)
 	for key, err := range s.store.List(t.Context(), "pipelines/p1/journal/") {
@@ -120,7 +121,7 @@ func TestPipeline_InvalidInputFailsAtOnce(t *testing.T) {
 		"bad graph":    {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"next": "export"`, `"next": "exprot"`, 1))},
 		"reaches out":  {Request: "q", Config: json.RawMessage(strings.Replace(writing, `"model": "m"`, `"model": "m", "base_url": "http://127.0.0.1:1"`, 1))},
 		"id leaves":    {Request: "q", ID: "../other", Config: json.RawMessage(writing)},
-		"forged":       {Request: "q", Config: json.RawMessage(writing), Continued: &pipelineflow.Continued{}},
+		"forged":       continued[pipelineflow.Input](t, `{"request":"q","config":`+writing+`,"continued":{}}`),
 		"no such team": {Request: "q", Config: json.RawMessage(`{"start":"d","steps":[{"name":"d","kind":"session","team":"nobody"}]}`)},
 		"id too long for the team's session": {
 			Request: "q", ID: strings.Repeat("x", 113),
@@ -250,7 +251,7 @@ func TestPipeline_Cancel(t *testing.T) {
 	s.ExecuteWorkflow(pipelineflow.Type, pipelineflow.Input{Request: "Write.", ID: "p6", Config: json.RawMessage(writing)})
 	var cancelled *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &cancelled)
-	result, err := artifact.ReadJSON[pipelineflow.Result](t.Context(), s.store, "pipelines/p6/result.json")
+	result, err := artifact.ReadJSON[acts.Result](t.Context(), s.store, "pipelines/p6/result.json")
 	require.NoError(t, err)
 	require.Equal(t, pipeline.Cancelled, result.Status)
 }

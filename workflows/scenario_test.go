@@ -307,7 +307,7 @@ func TestScenario_PauseAndResume(t *testing.T) {
 	s.RegisterDelayedCallback(func() {
 		value, err := s.QueryWorkflow(drive.StateQuery)
 		require.NoError(t, err)
-		var state scenarioflow.State
+		var state acts.State
 		require.NoError(t, value.Get(&state))
 		require.True(t, state.Paused)
 		require.Len(t, state.Plan, 2)
@@ -358,7 +358,7 @@ func TestScenario_Updates(t *testing.T) {
 		ask(drive.ResumeSignal, func(state any, err error) {
 			answers++
 			require.NoError(t, err)
-			require.False(t, state.(scenarioflow.State).Paused)
+			require.False(t, state.(acts.State).Paused)
 		})
 	}, time.Minute)
 	require.Equal(t, "pass pass", statuses(runScenario(t, s, journey("r1", 1))))

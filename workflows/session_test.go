@@ -154,11 +154,11 @@ func (s *stage) play(t *testing.T, in session.Input) session.Result {
 	return result
 }
 
-func (s *stage) state(t *testing.T) session.State {
+func (s *stage) state(t *testing.T) sessionacts.State {
 	t.Helper()
 	value, err := s.QueryWorkflow(drive.StateQuery)
 	require.NoError(t, err)
-	var state session.State
+	var state sessionacts.State
 	require.NoError(t, value.Get(&state))
 	return state
 }
@@ -187,7 +187,7 @@ func TestSession_ThreeRounds(t *testing.T) {
 	require.Equal(t, coordination.PhaseDone, state.Phase)
 	require.Equal(t, "consensus", state.Status)
 	require.Equal(t, "Who?", state.Query)
-	status, err := artifact.ReadJSON[session.State](t.Context(), s.store, "sessions/s1/status.json")
+	status, err := artifact.ReadJSON[sessionacts.State](t.Context(), s.store, "sessions/s1/status.json")
 	require.NoError(t, err)
 	require.Equal(t, state, status, "status.json is what the query says")
 
@@ -204,6 +204,16 @@ func TestSession_ThreeRounds(t *testing.T) {
 	}
 }
 
+// continued decodes an input as a client would forge it.
+func continued[T any](t *testing.T, document string) (in T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(document), &in))
+	encoded, err := json.Marshal(in)
+	require.NoError(t, err)
+	require.Contains(t, string(encoded), `"continued":{`)
+	return in
+}
+
 func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]session.Input{
@@ -217,8 +227,8 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 		"bad config":      {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"A B"}]}`)},
 		"reaches out":     {Query: "q", Config: json.RawMessage(`{"agents":[{"id":"a","backend":{"model":"m","base_url":"http://127.0.0.1:1"}}]}`)},
 		"bad criteria":    {Query: "q", EvalCriteria: json.RawMessage(`{"criteria":[{}]}`)},
-		"forged":          {Query: "q", SessionID: "another", Continued: &session.Continued{Core: coordination.New(coordination.Config{})}},
-		"forged, empty":   {Query: "q", Continued: &session.Continued{}},
+		"forged":          continued[session.Input](t, `{"query":"q","session_id":"another","continued":{"core":{}}}`),
+		"forged, empty":   continued[session.Input](t, `{"query":"q","continued":{}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -320,7 +330,7 @@ func TestSession_CancelKeepsWhatWasAccepted(t *testing.T) {
 	require.True(t, s.IsWorkflowCompleted())
 	var ended *temporal.CanceledError
 	require.ErrorAs(t, s.GetWorkflowError(), &ended)
-	status, err := artifact.ReadJSON[session.State](t.Context(), s.store, "sessions/s1/status.json")
+	status, err := artifact.ReadJSON[sessionacts.State](t.Context(), s.store, "sessions/s1/status.json")
 	require.NoError(t, err)
 	require.Equal(t, "cancelled", status.Status)
 	for seq := 1; seq <= 2; seq++ {

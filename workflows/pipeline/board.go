@@ -37,8 +37,8 @@ func (p *run) show() {
 	p.memo.Set(p.ctx, fields...)
 }
 
-func (p *run) state() State {
-	now := State{ID: p.id, Request: p.in.Request, Status: drive.Running, View: pipeline.View{Stack: []string{}, Trace: []pipeline.Segment{}}}
+func (p *run) state() acts.State {
+	now := acts.State{ID: p.id, Request: p.in.Request, Status: drive.Running, View: pipeline.View{Stack: []string{}, Trace: []pipeline.Segment{}}}
 	if p.core == nil {
 		return now
 	}
@@ -54,7 +54,7 @@ func (p *run) state() State {
 
 // glance returns the state without its large fields: the result of an update and the
 // input of an activity stay in the history.
-func (p *run) glance() State {
+func (p *run) glance() acts.State {
 	now := p.state()
 	now.Request, now.Trace = "", []pipeline.Segment{}
 	return now

@@ -17,7 +17,7 @@ import (
 func TestPipelineBoard(t *testing.T) {
 	t.Parallel()
 	why, price := "retry or cancel: lint failed, AuthFailed: the key | was refused", 0.25
-	state := State{ID: "p1", Request: "A <b>haiku</b>", Status: drive.Running, View: pipeline.View{
+	state := acts.State{ID: "p1", Request: "A <b>haiku</b>", Status: drive.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main", "check"}, Transitions: 2, Paused: true, Parked: &why,
 		Usage: llm.Usage{InputTokens: 1000, OutputTokens: 20, ModelCalls: 2, TotalUSD: &price},
 		Trace: []pipeline.Segment{

@@ -12,21 +12,21 @@ import (
 )
 
 // end writes the records and completes the run.
-func (p *run) end() (Result, error) {
+func (p *run) end() (acts.Result, error) {
 	result, err := p.conclude(p.ctx)
 	if err != nil {
-		return Result{}, p.orCancelled(err)
+		return acts.Result{}, p.orCancelled(err)
 	}
 	return result, nil
 }
 
 // conclude writes the last record and result.json.
-func (p *run) conclude(ctx workflow.Context) (Result, error) {
+func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	p.over = true
 	if err := p.books.Flush(ctx, p); err != nil {
-		return Result{}, err
+		return acts.Result{}, err
 	}
-	result := Result{ID: p.id, Status: p.outcome.Status, Trace: p.core.Trace, Transitions: p.core.Transitions, Usage: p.core.Usage}
+	result := acts.Result{ID: p.id, Status: p.outcome.Status, Trace: p.core.Trace, Transitions: p.core.Transitions, Usage: p.core.Usage}
 	if p.outcome.Reason != "" {
 		result.Error = &artifact.Error{Type: string(p.outcome.Status), Message: p.outcome.Reason}
 	}

@@ -29,7 +29,7 @@ type Input struct {
 	Config   json.RawMessage `json:"config,omitempty"`
 
 	// Continued carries a run over continue-as-new; validate refuses it from clients.
-	Continued *Continued `json:"continued,omitempty"`
+	Continued *continued `json:"continued,omitempty"`
 
 	malformed string
 }
@@ -43,19 +43,13 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Continued carries a run without running steps over continue-as-new.
-type Continued struct {
+// continued carries a run without running steps over continue-as-new.
+type continued struct {
 	Core     *pipeline.State `json:"core"`
 	Prepared acts.Prepared   `json:"prepared"`
 	Recorded int             `json:"recorded"` // number of the last event on record
 	Traced   int             `json:"traced"`   // entries of the trace on record
 }
-
-// State is the answer to drive.StateQuery.
-type State = acts.State
-
-// Result is the result of a run.
-type Result = acts.Result
 
 // validate refuses an input that cannot become a run.
 func (in Input) validate(id string, continued bool) error {

@@ -16,10 +16,10 @@ var registered *acts.Activities
 // Workflow runs a step graph: one durable activity, or the session of a team, for each
 // segment. A run with the status error completes the workflow; only invalid input fails
 // it.
-func Workflow(ctx workflow.Context, in Input) (Result, error) {
+func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	p, err := newRun(ctx, in)
 	if err != nil {
-		return Result{}, err
+		return acts.Result{}, err
 	}
 	return p.execute()
 }
@@ -58,7 +58,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 	}
-	err := drive.AnswerQueries(ctx, func() (State, error) { return p.state(), nil }, p.timeline)
+	err := drive.AnswerQueries(ctx, func() (acts.State, error) { return p.state(), nil }, p.timeline)
 	if err != nil {
 		return nil, err
 	}
@@ -68,21 +68,21 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 
 // execute drains the core, carries out its commands, waits, and steps the core, until
 // the run is over.
-func (p *run) execute() (Result, error) {
+func (p *run) execute() (acts.Result, error) {
 	p.show()
 	if p.in.Continued == nil {
 		if err := p.prepare(); err != nil {
 			if p.ctx.Err() != nil {
-				return Result{}, p.cancelled()
+				return acts.Result{}, p.cancelled()
 			}
-			return Result{}, drive.FinalError(err)
+			return acts.Result{}, drive.FinalError(err)
 		}
 	}
 	p.begun = true
 	p.ears.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		if p.segment == nil && workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() {
-			return Result{}, p.continueAsNew()
+			return acts.Result{}, p.continueAsNew()
 		}
 		p.carryOut(p.core.Drain())
 		if p.outcome != nil {
@@ -91,7 +91,7 @@ func (p *run) execute() (Result, error) {
 		p.record()
 		p.wait()
 		if p.ctx.Err() != nil {
-			return Result{}, p.cancelled()
+			return acts.Result{}, p.cancelled()
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (p *run) continueAsNew() error {
 	p.ears.ReceiveAll()
 	in := p.in
 	in.ID = p.id
-	in.Continued = &Continued{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced}
+	in.Continued = &continued{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced}
 	return workflow.NewContinueAsNewError(p.ctx, Workflow, in)
 }
 

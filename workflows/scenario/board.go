@@ -35,8 +35,8 @@ func (s *run) show() {
 	s.memo.Set(s.ctx, fields...)
 }
 
-func (s *run) state() State {
-	now := State{Result: s.result(), Plan: s.in.Plan.Steps}
+func (s *run) state() acts.State {
+	now := acts.State{Result: s.result(), Plan: s.in.Plan.Steps}
 	if now.Plan == nil {
 		now.Plan = []scenario.StepRef{}
 	}
@@ -51,7 +51,7 @@ func (s *run) state() State {
 }
 
 // markdown formats the run for the Web UI.
-func markdown(r State, p acts.Prepared) string {
+func markdown(r acts.State, p acts.Prepared) string {
 	var b drive.Board
 	headline := string(r.Status)
 	if r.Status == scenario.Running && r.Step != "" {
@@ -75,7 +75,7 @@ func markdown(r State, p acts.Prepared) string {
 }
 
 // printSteps prints a table of all steps.
-func printSteps(b *drive.Board, r State) {
+func printSteps(b *drive.Board, r acts.State) {
 	b.WriteString("| step | | status | time | evidence |\n|---|---|---|---|---|\n")
 	for i, ref := range r.Plan {
 		status, spent, evidence := "–", "", 0

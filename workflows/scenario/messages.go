@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 
-	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
 	"conclave/workflows/drive"
 )
@@ -74,9 +73,6 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
-
-// State is the answer to drive.StateQuery, and of updates.
-type State = acts.State
 
 // validate refuses an input that cannot become a run.
 func (in Input) validate(id string) error {

@@ -61,7 +61,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if s.in.StepTimeoutSeconds == 0 {
 		s.in.StepTimeoutSeconds = DefaultStepSeconds
 	}
-	err := drive.AnswerQueries(ctx, func() (State, error) { return s.state(), nil }, s.timeline)
+	err := drive.AnswerQueries(ctx, func() (acts.State, error) { return s.state(), nil }, s.timeline)
 	if err != nil {
 		return nil, err
 	}

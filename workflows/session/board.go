@@ -61,7 +61,7 @@ func (s *session) memoStatus() string {
 }
 
 // state answers StateQuery.
-func (s *session) state() (State, error) { return s.stateNow(), nil }
+func (s *session) state() (acts.State, error) { return s.stateNow(), nil }
 
 // timeline answers TimelineQuery.
 func (s *session) timeline() ([]coordination.Entry, error) {
@@ -71,8 +71,8 @@ func (s *session) timeline() ([]coordination.Entry, error) {
 	return s.core.Timeline(), nil
 }
 
-func (s *session) stateNow() State {
-	now := State{SessionID: s.id, Query: s.in.Query, Status: s.status(), Final: s.final}
+func (s *session) stateNow() acts.State {
+	now := acts.State{SessionID: s.id, Query: s.in.Query, Status: s.status(), Final: s.final}
 	if s.core == nil {
 		now.View = coordination.View{Phase: coordination.PhasePreparing, Agents: []coordination.AgentView{}, Votes: map[string]int{}}
 		return now

@@ -14,7 +14,7 @@ import (
 func TestScoreboard(t *testing.T) {
 	t.Parallel()
 	why := "retry, finish or cancel: agent_b failed, AuthFailed: the key | was refused"
-	state := State{SessionID: "s1", Status: drive.Running, Query: "Who <b>?", View: coordination.View{
+	state := acts.State{SessionID: "s1", Status: drive.Running, Query: "Who <b>?", View: coordination.View{
 		Phase: coordination.PhaseCoordinating, Round: 2, Attempt: 2, Messages: 3, Paused: true, Parked: &why,
 		Votes: map[string]int{"agent_a": 1},
 		Agents: []coordination.AgentView{

@@ -37,7 +37,7 @@ type Input struct {
 	History json.RawMessage `json:"history,omitempty"`
 
 	// Continued carries a session over continue-as-new; validate refuses it from clients.
-	Continued *Continued `json:"continued,omitempty"`
+	Continued *continued `json:"continued,omitempty"`
 
 	malformed string // the error of decoding, which would otherwise hang the first task
 }
@@ -68,11 +68,8 @@ type Result struct {
 	Error *artifact.Error `json:"error,omitempty"`
 }
 
-// State is the answer to drive.StateQuery.
-type State = acts.State
-
-// Continued carries a session without running steps over continue-as-new.
-type Continued struct {
+// continued carries a session without running steps over continue-as-new.
+type continued struct {
 	Core     *coordination.State `json:"core"`
 	Prepared acts.Prepared       `json:"prepared"`
 

@@ -9,7 +9,6 @@ import (
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
-	"conclave/workflows/session"
 )
 
 // duo is a team of two whose first steps run until a verb arrives.
@@ -111,7 +110,7 @@ func TestSay(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{}, map[string][]outcome{"agent_a": {answers(), hangs(), votesFor("agent_a", 1, 2)}})
 	p.at(100, func() {
-		p.asks(t, drive.SaySignal, drive.Request{Text: "Shorter, please."}, func(s session.State) {
+		p.asks(t, drive.SaySignal, drive.Request{Text: "Shorter, please."}, func(s acts.State) {
 			require.Equal(t, 1, s.Messages)
 			require.Empty(t, s.Query)
 		})

@@ -156,12 +156,12 @@ func (p *play) at(seconds int, do func()) {
 
 // asks sends an update, requires that it is accepted, and passes the resulting State
 // to check.
-func (p *play) asks(t *testing.T, name string, in any, check func(session.State)) {
+func (p *play) asks(t *testing.T, name string, in any, check func(acts.State)) {
 	t.Helper()
 	p.update(name, in, func(state any, err error) {
 		require.NoError(t, err, name)
 		if check != nil {
-			check(state.(session.State))
+			check(state.(acts.State))
 		}
 	})
 }
@@ -221,11 +221,11 @@ func (p *play) runOn(t *testing.T, in session.Input) session.Input {
 	return next
 }
 
-func (p *play) state(t *testing.T) session.State {
+func (p *play) state(t *testing.T) acts.State {
 	t.Helper()
 	value, err := p.QueryWorkflow(drive.StateQuery)
 	require.NoError(t, err)
-	var state session.State
+	var state acts.State
 	require.NoError(t, value.Get(&state))
 	return state
 }

@@ -173,7 +173,7 @@ func (s *session) continueAsNew() error {
 	s.ears.ReceiveAll()
 	in := s.in
 	in.SessionID = s.id
-	in.Continued = &Continued{
+	in.Continued = &continued{
 		Core: s.core, Prepared: s.prepared, Recorded: s.ledger.last - len(s.ledger.events),
 		SecondsLeft: int(s.timeLeft() / time.Second), Warned: s.clock.warned,
 	}

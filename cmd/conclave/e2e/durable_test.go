@@ -15,6 +15,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	acts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/team"
 	sessionflow "conclave/workflows/session"
@@ -119,7 +120,7 @@ func TestOperatorsOfActivities(t *testing.T) {
 			require.Equal(t, 0, c.temporal(append([]string{"activity", how, "--address", at, "--workflow-id", how, "--activity-id", "agent_b-l2"}, args...)...).code)
 			out := c.temporal("workflow", "result", "--address", at, "--workflow-id", how, "--output", "json")
 			require.Contains(t, out.stdout, "consensus")
-			var state sessionflow.State
+			var state acts.State
 			out = c.conclave("status", "--json", how)
 			require.NoError(t, json.Unmarshal([]byte(out.stdout), &state))
 			require.EqualValues(t, "failed", state.Agents[1].Status)

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
-	pipelineflow "conclave/workflows/pipeline"
 )
 
 // says is a reply without a tool call.
@@ -59,14 +59,14 @@ steps:
 `
 
 // endOf returns the result of an --automation run.
-func endOf(t *testing.T, o output) pipelineflow.Result {
+func endOf(t *testing.T, o output) acts.Result {
 	t.Helper()
-	var r pipelineflow.Result
+	var r acts.Result
 	o.lastLine(t, &r)
 	return r
 }
 
-func traced(r pipelineflow.Result) string {
+func traced(r acts.Result) string {
 	var all []string
 	for _, g := range r.Trace {
 		all = append(all, g.Step+"/"+string(g.Status))
@@ -121,7 +121,7 @@ func TestPipelineExampleLint(t *testing.T) {
 		require.FileExists(t, filepath.Join(dir, file))
 	}
 	require.FileExists(t, filepath.Join(dir, "steps/005-export/workspace/dist/greet.tar.gz"))
-	var status pipelineflow.State
+	var status acts.State
 	readFile(t, filepath.Join(dir, "status.json"), &status)
 	require.Equal(t, r.Trace, status.Trace, "the trace is whole, piece by piece")
 
@@ -147,7 +147,7 @@ func TestPipelineExampleDecide(t *testing.T) {
 	c := newCLI(t)
 	out := c.conclave("pipeline", "run", "--offline", "--json", "--id", "decide", example(t, "decide.yaml"), "Tabs or spaces?")
 	require.Equal(t, 0, out.code)
-	var r pipelineflow.Result
+	var r acts.Result
 	require.NoError(t, json.Unmarshal([]byte(out.stdout), &r))
 	require.Equal(t, "brief/completed decide/completed minutes/completed", traced(r))
 	require.Greater(t, r.Trace[1].Usage.ModelCalls, int64(3), "what the team spent")
@@ -184,7 +184,7 @@ func TestPipelineStockClient(t *testing.T) {
 	require.Contains(t, out.stdout, `"completed"`)
 	out = c.temporal("workflow", "query", "--address", at, "--workflow-id", "stock", "--type", "state", "--output", "json")
 	var answered struct {
-		QueryResult []pipelineflow.State `json:"queryResult"`
+		QueryResult []acts.State `json:"queryResult"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out.stdout), &answered), out.stdout)
 	require.Len(t, answered.QueryResult[0].Trace, 3)
@@ -222,7 +222,7 @@ func TestPipelinePeople(t *testing.T) {
 	require.Equal(t, 0, c.conclave("pause", "people").code)
 	run.prints(t, "paused by a person")
 	run.prints(t, "main was suspended")
-	var state pipelineflow.State
+	var state acts.State
 	require.NoError(t, json.Unmarshal([]byte(c.conclave("status", "--json", "people").stdout), &state))
 	require.True(t, state.Paused)
 	require.Equal(t, "main", state.Step)
@@ -236,7 +236,7 @@ func TestPipelinePeople(t *testing.T) {
 	require.Equal(t, 1, c.conclave("resume", "people").code)
 	require.Equal(t, 0, c.conclave("retry", "people").code)
 	require.Equal(t, 0, run.ends(t))
-	var r pipelineflow.Result
+	var r acts.Result
 	output{stdout: run.log.String()}.lastLine(t, &r)
 	require.Equal(t, "main/error main/call_pending lint/completed main/completed export/completed", traced(r))
 	require.Equal(t, "Exported.", r.Final)
@@ -260,12 +260,12 @@ steps:
 	<-asked
 	require.Equal(t, 0, c.conclave("cancel", "cancelled").code)
 	require.Equal(t, 2, run.ends(t))
-	var r pipelineflow.Result
+	var r acts.Result
 	output{stdout: strings.Split(run.log.String(), "conclave: ")[0]}.lastLine(t, &r)
 	require.Equal(t, pipeline.Cancelled, r.Status)
 	require.Equal(t, "main/call_pending deep/cancelled", traced(r))
 	require.Equal(t, 2, c.conclave("result", "cancelled").code)
-	var state pipelineflow.State
+	var state acts.State
 	require.NoError(t, json.Unmarshal([]byte(c.conclave("status", "--json", "cancelled").stdout), &state))
 	require.Equal(t, []string{"main"}, state.Stack, "who waited is on record")
 }

@@ -15,9 +15,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	acts "conclave/activities/pipeline"
 	"conclave/engine/artifact"
 	"conclave/workflows/drive"
-	pipelineflow "conclave/workflows/pipeline"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -107,7 +107,7 @@ func TestUncachedPipelineTeamReset(t *testing.T) {
 				"model-b": {says("Exported."), says("Exported again.")},
 			})
 			run := s.startPipeline(s.workPipelines(), tt.name, strings.ReplaceAll(model.pipeline(decided), "URL", model.URL))
-			var r pipelineflow.Result
+			var r acts.Result
 			require.NoError(t, run.Get(t.Context(), &r))
 			require.Equal(t, "A.", r.Trace[0].Text)
 
@@ -166,7 +166,7 @@ func TestUncachedPipelineTeamResetAtWork(t *testing.T) {
 			if !tt.second {
 				release()
 			}
-			var r pipelineflow.Result
+			var r acts.Result
 			require.NoError(t, again.Get(t.Context(), &r))
 			require.Equal(t, "decide/completed export/completed", traced(r))
 			require.Equal(t, tt.final, r.Trace[0].Text)

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
+	acts "conclave/activities/session"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
@@ -72,7 +73,7 @@ func (s *site) rung(id, label string) func() {
 	}
 }
 
-func (s *site) state(id string) sessionflow.State {
+func (s *site) state(id string) acts.State {
 	s.t.Helper()
 	value, err := s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	for tries := 1; tries < 10 && err != nil && strings.Contains(err.Error(), "TMPRL1100"); tries++ {
@@ -81,7 +82,7 @@ func (s *site) state(id string) sessionflow.State {
 		value, err = s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	}
 	require.NoError(s.t, err)
-	var state sessionflow.State
+	var state acts.State
 	require.NoError(s.t, value.Get(&state))
 	return state
 }
@@ -352,7 +353,7 @@ func TestUncachedContinuous(t *testing.T) {
 		"model-c": {answer("Answer C.").during(func() {
 			voted := func() bool {
 				value, err := s.client.QueryWorkflow(t.Context(), "continuous", "", drive.StateQuery)
-				var state sessionflow.State
+				var state acts.State
 				return err == nil && value.Get(&state) == nil && state.Votes["agent_b"] == 2
 			}
 			until(voted)

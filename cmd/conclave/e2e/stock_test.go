@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	sessionflow "conclave/workflows/session"
+	acts "conclave/activities/session"
 )
 
 // address returns the address of the stack of a running `conclave dev`.
@@ -42,7 +42,7 @@ func TestStockTemporalClient(t *testing.T) {
 	out = c.temporal("workflow", "query", "--address", at, "--workflow-id", "stock", "--type", "state", "--output", "json")
 	require.Equal(t, 0, out.code)
 	var answered struct {
-		QueryResult []sessionflow.State `json:"queryResult"`
+		QueryResult []acts.State `json:"queryResult"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out.stdout), &answered), out.stdout)
 	require.Len(t, answered.QueryResult, 1)

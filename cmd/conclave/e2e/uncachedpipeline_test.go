@@ -12,12 +12,13 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"conclave/activities"
+	pipelineacts "conclave/activities/pipeline"
+	acts "conclave/activities/session"
 	"conclave/engine/config"
 	"conclave/engine/pipeline"
 	"conclave/worker"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
-	sessionflow "conclave/workflows/session"
 )
 
 // workPipelines starts a worker with the pipelines registered in the returned directory.
@@ -109,7 +110,7 @@ steps:
 			t.Parallel()
 			s := newSite(t)
 			model := newModelServer(t, tt.script)
-			var r pipelineflow.Result
+			var r pipelineacts.Result
 			file := strings.ReplaceAll(model.pipeline(tt.graph), "URL", model.URL)
 			require.NoError(t, s.startPipeline(s.workPipelines(), tt.name, file).Get(t.Context(), &r))
 			require.Equal(t, tt.status, r.Status)
@@ -135,7 +136,7 @@ func TestUncachedPipelinePeople(t *testing.T) {
 	send(drive.PauseSignal, nil)
 	require.Eventually(t, func() bool {
 		value, err := s.client.QueryWorkflow(t.Context(), "people", "", drive.StateQuery)
-		var state pipelineflow.State
+		var state pipelineacts.State
 		return err == nil && value.Get(&state) == nil && state.Paused
 	}, 20*time.Second, 20*time.Millisecond)
 	handle, err := s.client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
@@ -148,7 +149,7 @@ func TestUncachedPipelinePeople(t *testing.T) {
 	require.Contains(t, model.request("model-a", 3), "A toad.")
 	require.NoError(t, s.client.CancelWorkflow(t.Context(), "people", ""))
 	require.Error(t, run.Get(t.Context(), nil))
-	var r pipelineflow.Result
+	var r pipelineacts.Result
 	s.read("pipelines/people/result.json", &r)
 	require.Equal(t, "main/completed export/cancelled", traced(r))
 	s.replayPipeline("people", "paused_told_cancelled")
@@ -166,7 +167,7 @@ steps:
   - {name: decide, kind: session, config: {agents: [{id: agent_a, backend: {model: model-a, base_url: 'URL/v1'}}], orchestrator: {final_answer_strategy: winner_reuse}}}
 `, "URL", model.URL))
 	<-asked
-	team := func() sessionflow.State { return s.state("held-decide-l1") }
+	team := func() acts.State { return s.state("held-decide-l1") }
 	send := func(signal string, input any) {
 		require.NoError(t, s.client.SignalWorkflow(t.Context(), "held", "", signal, input))
 	}
@@ -175,7 +176,7 @@ steps:
 	send(drive.SaySignal, drive.Request{Text: "A toad."})
 	require.Eventually(t, func() bool { return team().Messages == 1 }, 20*time.Second, 20*time.Millisecond)
 	send(drive.ResumeSignal, nil)
-	var r pipelineflow.Result
+	var r pipelineacts.Result
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "decide/completed", traced(r))
 	require.Equal(t, "Answer A.", r.Final)
@@ -192,11 +193,11 @@ func TestUncachedPipelineRetry(t *testing.T) {
 	run := s.startPipeline(s.workPipelines(), "parked", model.pipeline(called))
 	require.Eventually(t, func() bool {
 		value, err := s.client.QueryWorkflow(t.Context(), "parked", "", drive.StateQuery)
-		var state pipelineflow.State
+		var state pipelineacts.State
 		return err == nil && value.Get(&state) == nil && state.Parked != nil
 	}, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, s.client.SignalWorkflow(t.Context(), "parked", "", drive.RetrySignal, nil))
-	var r pipelineflow.Result
+	var r pipelineacts.Result
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "main/error main/completed export/completed", traced(r))
 	require.Equal(t, 3, model.calls("model-a"), "what the step had paid for is kept")
@@ -213,7 +214,7 @@ func TestUncachedPipelineReset(t *testing.T) {
 		"model-b": {says("Exported."), says("Exported again.")},
 	})
 	run := s.startPipeline(s.workPipelines(), "reset", model.pipeline(called))
-	var r pipelineflow.Result
+	var r pipelineacts.Result
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "Exported.", r.Final)
 
@@ -233,7 +234,7 @@ func TestUncachedPipelineReset(t *testing.T) {
 	var old struct{ Answer string }
 	s.read("pipelines/reset/steps/003-main/answer.json", &old)
 	require.Equal(t, "Written.", old.Answer)
-	var status pipelineflow.State
+	var status pipelineacts.State
 	s.read("pipelines/reset/status.json", &status)
 	require.Equal(t, r.Trace, status.Trace)
 	s.replayPipeline("reset", "reset")
@@ -249,7 +250,7 @@ func TestPipelineHistoryIsSmall(t *testing.T) {
 		replies = append(replies, calls("lint"))
 	}
 	model := newModelServer(t, map[string][]reply{"model-a": append(replies, says("Written."))})
-	var r pipelineflow.Result
+	var r pipelineacts.Result
 	file := model.pipeline(`start: main
 limits: {max_transitions: 200}
 steps:

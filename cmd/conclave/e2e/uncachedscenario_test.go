@@ -106,7 +106,7 @@ func TestUncachedScenarioPeople(t *testing.T) {
 	require.NoError(t, s.client.SignalWorkflow(t.Context(), "people", "", drive.PauseSignal, nil))
 	require.Eventually(t, func() bool {
 		value, err := s.client.QueryWorkflow(t.Context(), "people", "", drive.StateQuery)
-		var state scenarioflow.State
+		var state acts.State
 		return err == nil && value.Get(&state) == nil && state.Paused && state.Step == ""
 	}, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, s.client.CancelWorkflow(t.Context(), "people", ""))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
+	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/hall/halltest"
 	"conclave/cmd/conclave/runs"
@@ -17,7 +18,6 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
-	pipelineflow "conclave/workflows/pipeline"
 )
 
 const graph = `start: main
@@ -119,25 +119,25 @@ func TestPrintResult(t *testing.T) {
 	t.Parallel()
 	path := "s3://b/pipelines/p1/steps/001-main/answer.json"
 	for name, tt := range map[string]struct {
-		result         pipelineflow.Result
+		result         acts.Result
 		code           int
 		stdout, stderr string
 	}{
 		"completed": {
-			result: pipelineflow.Result{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.Segment, 4)},
+			result: acts.Result{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.Segment, 4)},
 			stdout: "Done.\n", stderr: "completed · 3 transitions · no tokens yet\nall steps and files: conclave pull p1 DIR",
 		},
-		"out of calls": {result: pipelineflow.Result{ID: "p1", Status: "max_iterations"}, stderr: "max iterations, without a text · 0 transitions"},
+		"out of calls": {result: acts.Result{ID: "p1", Status: "max_iterations"}, stderr: "max iterations, without a text · 0 transitions"},
 		"failed": {
-			result: pipelineflow.Result{
+			result: acts.Result{
 				ID: "p1", Status: "error", Error: &artifact.Error{Type: "AuthFailed", Message: "no such key"},
 				Trace: []pipeline.Segment{{Step: "main", Error: &pipeline.Failure{}}},
 			},
 			code: hall.ExitNoAnswer, stderr: "pipeline run p1 failed in step main: no such key",
 		},
-		"cancelled": {result: pipelineflow.Result{ID: "p1", Status: "cancelled"}, code: hall.ExitNoAnswer, stderr: "was cancelled"},
+		"cancelled": {result: acts.Result{ID: "p1", Status: "cancelled"}, code: hall.ExitNoAnswer, stderr: "was cancelled"},
 		"refused": {
-			result: pipelineflow.Result{ID: "p1", Status: "error", Error: &artifact.Error{Type: activities.ConfigInvalid, Message: "no start"}},
+			result: acts.Result{ID: "p1", Status: "error", Error: &artifact.Error{Type: activities.ConfigInvalid, Message: "no start"}},
 			code:   hall.ExitUsage, stderr: "no start",
 		},
 	} {
@@ -153,7 +153,7 @@ func TestPrintResult(t *testing.T) {
 			out.Reset()
 			c.Automation = true
 			require.Equal(t, tt.code, halltest.Report(c, printResult(t.Context(), &hall.Connection{CLI: c}, runs.Run{}, tt.result)))
-			var r pipelineflow.Result
+			var r acts.Result
 			require.NoError(t, json.Unmarshal(out.Bytes(), &r))
 			require.Equal(t, tt.result.Status, r.Status)
 		})
@@ -162,7 +162,7 @@ func TestPrintResult(t *testing.T) {
 
 func TestStateTable(t *testing.T) {
 	t.Parallel()
-	s := pipelineflow.State{ID: "p1", Request: "A haiku", Status: drive.Running, View: pipeline.View{
+	s := acts.State{ID: "p1", Request: "A haiku", Status: drive.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main"}, Transitions: 1,
 		Trace: []pipeline.Segment{
 			{Step: "decide", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "NoDecision", Message: "nobody answered"}},

@@ -55,14 +55,14 @@ func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
 }
 
 // running is the result of a run that has not ended.
-func running(r runs.Run) pipelineflow.Result {
-	return pipelineflow.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.Segment{}, History: []acts.HistoryEntry{}}
+func running(r runs.Run) acts.Result {
+	return acts.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.Segment{}, History: []acts.HistoryEntry{}}
 }
 
 // await waits for the end of a run and returns its result. Of a cancelled run it is
 // the result.json in the store, if that can be read.
-func await(ctx context.Context, conn *hall.Connection, r runs.Run) (pipelineflow.Result, error) {
-	return runs.Await(ctx, conn, r, func(r runs.Run, status string, err *artifact.Error) pipelineflow.Result {
+func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result, error) {
+	return runs.Await(ctx, conn, r, func(r runs.Run, status string, err *artifact.Error) acts.Result {
 		result := running(r)
 		result.Status, result.Error = pipeline.Status(status), err
 		if status != drive.Cancelled || conn.Store == nil {
@@ -70,7 +70,7 @@ func await(ctx context.Context, conn *hall.Connection, r runs.Run) (pipelineflow
 		}
 		ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 		defer cancel()
-		stored, readErr := artifact.ReadJSON[pipelineflow.Result](ctx, conn.Store, artifact.InPipeline(r.ID).File("result.json"))
+		stored, readErr := artifact.ReadJSON[acts.Result](ctx, conn.Store, artifact.InPipeline(r.ID).File("result.json"))
 		if readErr == nil && stored.Status == result.Status {
 			return stored
 		}
@@ -78,8 +78,8 @@ func await(ctx context.Context, conn *hall.Connection, r runs.Run) (pipelineflow
 	})
 }
 
-func conclude(ctx context.Context, conn *hall.Connection, r runs.Run, result pipelineflow.Result, err error) error {
-	return runs.Conclude(ctx, conn, r, result, running(r), err, func(result pipelineflow.Result) error {
+func conclude(ctx context.Context, conn *hall.Connection, r runs.Run, result acts.Result, err error) error {
+	return runs.Conclude(ctx, conn, r, result, running(r), err, func(result acts.Result) error {
 		return printResult(ctx, conn, r, result)
 	})
 }
@@ -91,7 +91,7 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 		out = conn.Stdout
 	}
 	snapshot := func(ctx context.Context, f *runs.Follower) (progress.Snapshot, error) {
-		var state pipelineflow.State
+		var state acts.State
 		if err := f.Query(ctx, drive.StateQuery, &state); err != nil {
 			return progress.Snapshot{}, err
 		}
@@ -104,7 +104,7 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 		}
 		return s, nil
 	}
-	result, err := runs.Follow(ctx, conn, r, progress.NewLines(out), snapshot, func(ctx context.Context) (pipelineflow.Result, error) {
+	result, err := runs.Follow(ctx, conn, r, progress.NewLines(out), snapshot, func(ctx context.Context) (acts.Result, error) {
 		return await(ctx, conn, r)
 	})
 	return conclude(ctx, conn, r, result, err)
@@ -120,7 +120,7 @@ func shownEntries(entries []pipeline.Entry) []coordination.Entry {
 }
 
 // holds are the reasons why an open run waits for a person.
-func holds(c *hall.CLI, s pipelineflow.State, workflow string) []progress.Hold {
+func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running {
 		return nil
 	}
@@ -129,7 +129,7 @@ func holds(c *hall.CLI, s pipelineflow.State, workflow string) []progress.Hold {
 
 // exitCode is the exit code for a result. A refused input is a usage error, although
 // a worker refused it.
-func exitCode(r pipelineflow.Result) int {
+func exitCode(r acts.Result) int {
 	switch {
 	case r.Error != nil && runs.RefusedInput(r.Error.Type) && len(r.Trace) == 0:
 		return hall.ExitUsage
@@ -140,7 +140,7 @@ func exitCode(r pipelineflow.Result) int {
 }
 
 // printResult prints the result of a run, and returns the exit code as an error.
-func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r pipelineflow.Result) error {
+func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r acts.Result) error {
 	if conn.Scripted() {
 		if err := conn.PrintJSON(r); err != nil {
 			return err
@@ -159,7 +159,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r pip
 }
 
 // printFinal prints the whole final text on stdout, and a summary of the run on stderr.
-func printFinal(ctx context.Context, conn *hall.Connection, r pipelineflow.Result) error {
+func printFinal(ctx context.Context, conn *hall.Connection, r acts.Result) error {
 	if r.Final != "" {
 		if err := runs.PrintText(ctx, conn, artifact.InPipeline(r.ID), r.Final, r.FinalTruncated, r.FinalPath); err != nil {
 			return err
@@ -177,7 +177,7 @@ func printFinal(ctx context.Context, conn *hall.Connection, r pipelineflow.Resul
 }
 
 // noFinal is the error of a run that did not complete.
-func noFinal(r pipelineflow.Result) error {
+func noFinal(r acts.Result) error {
 	switch {
 	case r.Status == pipeline.Cancelled:
 		return fmt.Errorf("pipeline run %s was cancelled; what was on record by then can be pulled", r.ID)
@@ -193,7 +193,7 @@ func noFinal(r pipelineflow.Result) error {
 
 // status prints the state of a run.
 func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
-	var state pipelineflow.State
+	var state acts.State
 	answered, err := runs.QueryState(ctx, conn, r, &state)
 	if err != nil {
 		return err
@@ -231,8 +231,8 @@ func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 }
 
 // closedState is the part of a state that follows from the result and the memo.
-func closedState(r runs.Run, result pipelineflow.Result) pipelineflow.State {
-	state := pipelineflow.State{ID: r.ID, Request: r.Query, Status: string(result.Status)}
+func closedState(r runs.Run, result acts.Result) acts.State {
+	state := acts.State{ID: r.ID, Request: r.Query, Status: string(result.Status)}
 	if result.Error != nil {
 		state.Reason = result.Error.Message
 	}
@@ -241,7 +241,7 @@ func closedState(r runs.Run, result pipelineflow.Result) pipelineflow.State {
 }
 
 // stateTable shows the state of a run, a line for each step that ended.
-func stateTable(s pipelineflow.State, r runs.Run) []string {
+func stateTable(s acts.State, r runs.Run) []string {
 	parts := []string{r.ID, strings.ReplaceAll(s.Status, "_", " ")}
 	if s.Paused {
 		parts = append(parts, "paused")

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/term"
 
 	"conclave/engine/coordination"
-	sessionflow "conclave/workflows/session"
+	acts "conclave/activities/session"
 )
 
 // Snapshot is a session at one moment.
 type Snapshot struct {
-	State   sessionflow.State
+	State   acts.State
 	News    []coordination.Entry // events since the last snapshot, oldest first
 	Missed  int                  // number of earlier events that the news lack
 	Earlier bool                 // the news happened at an unknown time

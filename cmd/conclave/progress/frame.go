@@ -9,11 +9,11 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/text"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 // paint is a colour. It only repeats the meaning of marks and words.
@@ -134,7 +134,7 @@ func headerWords(s Snapshot, color bool) string {
 }
 
 // stageWords describes the phase of a session, or how it ended.
-func stageWords(s sessionflow.State) string {
+func stageWords(s acts.State) string {
 	if s.Status != "" && s.Status != drive.Running {
 		return Line(s.Status)
 	}
@@ -261,7 +261,7 @@ func footer(s Snapshot, color bool) []string {
 }
 
 // standing returns the votes, or in a decomposition the number of stops.
-func standing(s sessionflow.State) string {
+func standing(s acts.State) string {
 	if len(s.Votes) > 0 {
 		targets := slices.Sorted(maps.Keys(s.Votes))
 		slices.SortStableFunc(targets, func(a, b string) int { return s.Votes[b] - s.Votes[a] })

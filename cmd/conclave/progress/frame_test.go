@@ -12,10 +12,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 
+	acts "conclave/activities/session"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden frames; read the difference before committing it")
@@ -27,7 +27,7 @@ func secondRound() Snapshot {
 	usage := llm.Usage{InputTokens: 11_000, OutputTokens: 1_345, ModelCalls: 9, TotalUSD: &usd}
 	return Snapshot{
 		Elapsed: 83 * time.Second,
-		State: sessionflow.State{
+		State: acts.State{
 			SessionID: "20261121-153012-k3f9", Query: "Which \x1b[31mdatabase\x1b[0m should\nwe use?", Status: drive.Running,
 			View: coordination.View{
 				Phase: coordination.PhaseCoordinating, Round: 2, Cost: usage, Events: 9,
@@ -122,7 +122,7 @@ func TestFrame(t *testing.T) {
 		width, height int
 		color         bool
 	}{
-		{"starting", Snapshot{State: sessionflow.State{SessionID: "s1"}}, 80, 24, false},
+		{"starting", Snapshot{State: acts.State{SessionID: "s1"}}, 80, 24, false},
 		{"second-round", secondRound(), 80, 24, false},
 		{"second-round-color", secondRound(), 80, 24, true},
 		{"second-round-narrow", secondRound(), 34, 24, false},

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
+	acts "conclave/activities/scenario"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/project"
@@ -18,7 +19,6 @@ import (
 	"conclave/engine/scenario"
 	"conclave/engine/text"
 	"conclave/workflows/drive"
-	scenarioflow "conclave/workflows/scenario"
 )
 
 // follow waits for the end of a run, and brings its results and evidence to the
@@ -74,7 +74,7 @@ func (r *run) refresh(ctx context.Context, conn *hall.Connection, to *project.Pr
 		}
 		return errors.Join(err, r.setResult(document))
 	}
-	var state scenarioflow.State
+	var state acts.State
 	if err := runs.Query(ctx, conn, r.workflow(), drive.StateQuery, &state); err != nil {
 		return err
 	}

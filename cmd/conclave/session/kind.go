@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/cmd/conclave/runs"
@@ -76,12 +77,12 @@ func watch(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 type view struct {
 	cli      *hall.CLI
 	workflow string
-	state    sessionflow.State
+	state    acts.State
 	revote   int // the last round that repeated a vote; 0 for none
 }
 
 func (v *view) snapshot(ctx context.Context, f *runs.Follower) (progress.Snapshot, error) {
-	var state sessionflow.State
+	var state acts.State
 	if err := f.Query(ctx, drive.StateQuery, &state); err != nil {
 		return progress.Snapshot{}, err
 	}
@@ -113,7 +114,7 @@ func (v *view) complete(r sessionflow.Result) sessionflow.Result {
 }
 
 // holds are the reasons why an open session waits for a person.
-func holds(c *hall.CLI, s sessionflow.State, workflow string) []progress.Hold {
+func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running || s.Phase == coordination.PhaseDone {
 		return nil
 	}
@@ -121,7 +122,7 @@ func holds(c *hall.CLI, s sessionflow.State, workflow string) []progress.Hold {
 }
 
 // revote reports whether the round of a running session repeats a split vote.
-func revote(s sessionflow.State, events []coordination.Entry) bool {
+func revote(s acts.State, events []coordination.Entry) bool {
 	for _, e := range events {
 		if e.Kind == coordination.EntryRevote && e.Round == s.Round && s.Status == drive.Running {
 			return true
@@ -201,7 +202,7 @@ func noAnswer(r sessionflow.Result) error {
 
 // status prints the state of a session.
 func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
-	var state sessionflow.State
+	var state acts.State
 	answered, err := runs.QueryState(ctx, conn, run, &state)
 	switch {
 	case err != nil:
@@ -232,7 +233,7 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 }
 
 // printState prints a state for programs.
-func printState(conn *hall.Connection, run runs.Run, state sessionflow.State) error {
+func printState(conn *hall.Connection, run runs.Run, state acts.State) error {
 	if run.Offline {
 		conn.Infof("%s", team.OfflineNote)
 	}
@@ -240,7 +241,7 @@ func printState(conn *hall.Connection, run runs.Run, state sessionflow.State) er
 }
 
 // repeatsVote reports whether the round repeats a split vote, as far as it is known.
-func repeatsVote(ctx context.Context, conn *hall.Connection, run runs.Run, state sessionflow.State) bool {
+func repeatsVote(ctx context.Context, conn *hall.Connection, run runs.Run, state acts.State) bool {
 	var events []coordination.Entry
 	err := runs.Query(ctx, conn, run.Workflow, drive.TimelineQuery, &events)
 	return err == nil && revote(state, events)
@@ -264,8 +265,8 @@ func statusOfClosed(ctx context.Context, conn *hall.Connection, run runs.Run) er
 }
 
 // closedState is the part of a state that follows from the result and the memo.
-func closedState(run runs.Run, r sessionflow.Result) sessionflow.State {
-	state := sessionflow.State{SessionID: run.ID, Query: run.Query, Status: run.Status}
+func closedState(run runs.Run, r sessionflow.Result) acts.State {
+	state := acts.State{SessionID: run.ID, Query: run.Query, Status: run.Status}
 	state.Phase, state.Agents = coordination.PhaseDone, []coordination.AgentView{}
 	state.Votes, state.Round, state.Winner, state.Cost = r.Votes, r.Rounds, r.Winner, r.Cost
 	if state.Votes == nil {

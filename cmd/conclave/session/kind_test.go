@@ -5,17 +5,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
-	sessionflow "conclave/workflows/session"
 )
 
 func TestHolds_nameTheReleasingCommand(t *testing.T) {
 	t.Parallel()
 	c := &hall.CLI{Queue: drive.TaskQueue, DataDir: "/data"}
-	running := sessionflow.State{Status: drive.Running}
+	running := acts.State{Status: drive.Running}
 	require.Empty(t, holds(c, running, "s1"))
 
 	paused := running
@@ -39,7 +39,7 @@ func TestHolds_nameTheReleasingCommand(t *testing.T) {
 
 func TestRevote_currentRound(t *testing.T) {
 	t.Parallel()
-	state := sessionflow.State{Status: drive.Running, View: coordination.View{Round: 3}}
+	state := acts.State{Status: drive.Running, View: coordination.View{Round: 3}}
 	events := []coordination.Entry{{Kind: coordination.Kind("round"), Round: 3}, {Kind: coordination.EntryRevote, Round: 2}}
 	require.False(t, revote(state, events))
 	events = append(events, coordination.Entry{Kind: coordination.EntryRevote, Round: 3})

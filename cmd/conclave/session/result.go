@@ -1,0 +1,162 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	acts "conclave/activities/session"
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/cmd/conclave/runs"
+	"conclave/cmd/conclave/team"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+	sessionflow "conclave/workflows/session"
+)
+
+// printResult prints the result of a session, and returns the exit code as an error.
+func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r sessionflow.Result) error {
+	var err error
+	switch {
+	case conn.Scripted():
+		err = conn.PrintJSON(r)
+	case r.Winner != "":
+		err = printAnswer(ctx, conn, r)
+	}
+	if err != nil {
+		return err
+	}
+	if run.Offline {
+		conn.Infof("%s", team.OfflineNote)
+	}
+	if r.Winner == "" {
+		return &hall.ExitError{Code: exitCode(r), Err: noAnswer(r)}
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Timeout:
+		conn.Infof("the session's time ran out: this is the best answer so far; give it more with timeout_settings.orchestrator_timeout_seconds")
+	case coordination.OverSpent:
+		conn.Infof("the session's budget ran out: this is the best answer so far; give it more with orchestrator.budget")
+	}
+	return hall.Exit(exitCode(r))
+}
+
+// exitCode is the exit code for a result. A refused input is a usage error, although
+// a worker refused it.
+func exitCode(r sessionflow.Result) int {
+	if r.Error != nil && runs.RefusedInput(r.Error.Type) {
+		return hall.ExitUsage
+	}
+	switch coordination.Status(r.Status) {
+	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit,
+		coordination.Presented, coordination.OverSpent:
+		return hall.ExitOK
+	case coordination.Timeout:
+		return hall.ExitTimeout
+	default: // failed, cancelled, running
+		return hall.ExitNoAnswer
+	}
+}
+
+// printAnswer prints the whole answer on stdout, and how it was decided on stderr.
+func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Result) error {
+	if err := runs.PrintText(ctx, conn, artifact.InBucket(r.SessionID), r.Answer, r.AnswerTruncated, r.AnswerPath); err != nil {
+		return err
+	}
+	how := r.Status + " · " + progress.Plural(r.Votes[r.Winner], "fresh vote")
+	if coordination.Status(r.Status) == coordination.Presented {
+		how = "presentation, without a vote"
+	}
+	conn.Infof("\n%s (%s) by %s · %s · %s", r.Winner, r.WinnerLabel, how, progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
+	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
+	return nil
+}
+
+// noAnswer is the error of a session that has no answer.
+func noAnswer(r sessionflow.Result) error {
+	if r.Status == drive.Cancelled {
+		return fmt.Errorf("session %s was cancelled; what was on record by then can be pulled", r.SessionID)
+	}
+	if r.Error != nil {
+		return fmt.Errorf("session %s failed: %s", r.SessionID, cmp.Or(r.Error.Message, r.Error.Type))
+	}
+	return fmt.Errorf("session %s ended as %s without an answer: no agent has one", r.SessionID, r.Status)
+}
+
+// status prints the state of a session.
+func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
+	var state acts.State
+	answered, err := runs.QueryState(ctx, conn, run, &state)
+	switch {
+	case err != nil:
+		return err
+	case !answered:
+		return statusOfClosed(ctx, conn, run)
+	}
+	if conn.Scripted() {
+		return printState(conn, run, state)
+	}
+	if !run.Running() {
+		// Temporal ends a workflow without its knowledge.
+		state.Status, state.Paused, state.Parked = run.Status, false, nil
+	}
+	lines := progress.Table(progress.Snapshot{
+		State: state, Elapsed: run.Elapsed(), Offline: run.Offline, Delays: run.Delays,
+		Holds: holds(conn.CLI, state, run.Workflow), Revote: repeatsVote(ctx, conn, run, state),
+	})
+	if run.Running() {
+		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))
+	} else if state.Winner != "" {
+		lines = append(lines, "  its answer: "+conn.CommandLine("result", run.Workflow))
+	}
+	if !conn.Cluster {
+		lines = append(lines, "  in the browser while a stack runs: "+conn.URL(run.Workflow))
+	}
+	return conn.Print(strings.Join(lines, "\n") + "\n")
+}
+
+// printState prints a state for programs.
+func printState(conn *hall.Connection, run runs.Run, state acts.State) error {
+	if run.Offline {
+		conn.Infof("%s", team.OfflineNote)
+	}
+	return conn.PrintJSON(state)
+}
+
+// repeatsVote reports whether the round repeats a split vote, as far as it is known.
+func repeatsVote(ctx context.Context, conn *hall.Connection, run runs.Run, state acts.State) bool {
+	var events []coordination.Entry
+	err := runs.Query(ctx, conn, run.Workflow, drive.TimelineQuery, &events)
+	return err == nil && revote(state, events)
+}
+
+// statusOfClosed prints the state of an ended session that answers no queries.
+func statusOfClosed(ctx context.Context, conn *hall.Connection, run runs.Run) error {
+	r, err := await(ctx, conn, run)
+	if err != nil {
+		return err
+	}
+	state := closedState(run, r)
+	if conn.Scripted() {
+		return printState(conn, run, state)
+	}
+	lines := progress.Table(progress.Snapshot{State: state, Elapsed: run.Elapsed(), Offline: run.Offline})
+	if r.Error != nil {
+		lines = append(lines, "  "+progress.Line(r.Error.Message))
+	}
+	return conn.Print(strings.Join(lines, "\n") + "\n")
+}
+
+// closedState is the part of a state that follows from the result and the memo.
+func closedState(run runs.Run, r sessionflow.Result) acts.State {
+	state := acts.State{SessionID: run.ID, Query: run.Query, Status: run.Status}
+	state.Phase, state.Agents = coordination.PhaseDone, []coordination.AgentView{}
+	state.Votes, state.Round, state.Winner, state.Cost = r.Votes, r.Rounds, r.Winner, r.Cost
+	if state.Votes == nil {
+		state.Votes = map[string]int{}
+	}
+	return state
+}
