@@ -127,7 +127,7 @@ func TestPipeline_InvalidInputFailsAtOnce(t *testing.T) {
 			Request: "q", ID: strings.Repeat("x", 113),
 			Config: json.RawMessage(`{"start":"w","agents":[{"id":"agent_a","backend":{"type":"openai","model":"m"}}],"steps":[{"name":"w","next":"decide"},{"name":"decide","kind":"session"}]}`),
 		},
-		"huge requests": {Request: strings.Repeat("x", drive.MaxQuery+1), Config: json.RawMessage(writing)},
+		"huge requests": {Request: strings.Repeat("x", drive.MaxInput+1), Config: json.RawMessage(writing)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

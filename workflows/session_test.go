@@ -219,7 +219,7 @@ func TestSession_InvalidInputFailsAtOnce(t *testing.T) {
 	for name, in := range map[string]session.Input{
 		"no query":        {},
 		"blank query":     {Query: " \n"},
-		"huge query":      {Query: strings.Repeat("x", drive.MaxQuery+1)},
+		"huge query":      {Query: strings.Repeat("x", drive.MaxInput+1)},
 		"history":         {Query: "q", History: json.RawMessage(`[{"role":"user"}]`)},
 		"id leaves":       {Query: "q", SessionID: "../other"},
 		"unknown team":    {Query: "q", Team: "nobody"},

@@ -2,35 +2,43 @@ package drive
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 // Board builds the Markdown that the Web UI shows as a workflow's current details.
 type Board struct{ strings.Builder }
 
-// Print appends formatted text. It does not call fmt.Fprintf, whose effect on a writer
-// workflowcheck counts as not deterministic.
+// Print appends formatted text.
 func (b *Board) Print(format string, args ...any) {
-	b.WriteString(fmt.Sprintf(format, args...)) //nolint:staticcheck // QF1012 wants the Fprintf that workflowcheck refuses
+	fmt.Fprintf(b, format, args...) //workflowcheck:ignore // a buffer is deterministic
 }
 
-// Cost formats a usage.
-func Cost(u llm.Usage) string {
-	text := fmt.Sprintf("%d tokens, %d calls", Tokens(u), u.ModelCalls)
+// Headline appends a line with the status, a detail and the usage.
+func (b *Board) Headline(status, detail string, u llm.Usage) {
+	b.Print("**%s** · %s · %d tokens, %d calls", status, detail, u.InputTokens+u.OutputTokens, u.ModelCalls)
 	if u.TotalUSD != nil {
-		text += fmt.Sprintf(", $%.4f", *u.TotalUSD)
+		b.Print(", $%.4f", *u.TotalUSD)
 	}
-	return text
+	b.WriteString("\n\n")
 }
 
-// Tokens is the number of input and output tokens.
-func Tokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }
+// Quote appends a text of the input as a block quote.
+func (b *Board) Quote(s string) {
+	b.Print("> %s\n\n", text.Markdown(text.Truncate(s, 2000)))
+}
+
+// Files appends the directory of a file; nothing without one.
+func (b *Board) Files(url string) {
+	if url != "" {
+		b.Print("\nFiles: `%s`\n", url[:strings.LastIndex(url, "/")+1])
+	}
+}
 
 // Memo sets the memo of a workflow. Each upsert is an event of the history, so one
 // upsert has all fields that changed, and none is written twice.
@@ -38,25 +46,28 @@ type Memo struct {
 	// Bell is the doorbell; it is set as MemoDoorbell with the first epoch.
 	Bell coordination.Ring
 
-	fields []MemoField
-	epoch  int // of the bell last set
+	fields map[string]any // as last set
+	epoch  int            // of the bell last set
 }
 
-// MemoField is one key of a memo with a comparable value.
-type MemoField struct {
-	Key   string
-	Value any
-}
+// bounds are the sizes in bytes to which long fields are truncated.
+var bounds = map[string]int{MemoQuery: 200, MemoParked: 500}
 
-// Set upserts the fields that differ from those last set, and the bell if it was rung.
-func (m *Memo) Set(ctx workflow.Context, fields ...MemoField) {
+// Set upserts the fields, of comparable values, that differ from those last set, and the
+// bell if it was rung.
+func (m *Memo) Set(ctx workflow.Context, fields map[string]any) {
+	if m.fields == nil {
+		m.fields = map[string]any{}
+	}
 	changed := map[string]any{}
-	for _, f := range fields {
-		if slices.Contains(m.fields, f) {
-			continue
+	//workflowcheck:ignore // the order makes no difference
+	for key, value := range fields {
+		if s, ok := value.(string); ok && bounds[key] > 0 {
+			value = text.Truncate(s, bounds[key])
 		}
-		m.fields = append(slices.DeleteFunc(m.fields, func(old MemoField) bool { return old.Key == f.Key }), f)
-		changed[f.Key] = f.Value
+		if m.fields[key] != value {
+			m.fields[key], changed[key] = value, value
+		}
 	}
 	if m.Bell.Epoch != m.epoch {
 		m.epoch, changed[MemoDoorbell] = m.Bell.Epoch, m.Bell

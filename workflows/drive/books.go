@@ -10,8 +10,8 @@ import (
 // overwrite each other.
 type Books struct{ writing workflow.Future }
 
-// Bookkeeper has the entries that are not on record.
-type Bookkeeper interface {
+// bookkeeper has the entries that are not on record.
+type bookkeeper interface {
 	// StartRecord starts an activity that writes everything not yet on record.
 	StartRecord(workflow.Context) workflow.Future
 	// Recorded takes the result of that activity. After an error, its entries belong
@@ -23,20 +23,20 @@ type Bookkeeper interface {
 func (b *Books) Writing() bool { return b.writing != nil }
 
 // Write starts a record. The activity outlives the cancellation of the run.
-func (b *Books) Write(ctx workflow.Context, keeper Bookkeeper) {
+func (b *Books) Write(ctx workflow.Context, keeper bookkeeper) {
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	b.writing = keeper.StartRecord(detached)
 }
 
 // Select has the selector finish the record that is being written.
-func (b *Books) Select(ctx workflow.Context, selector workflow.Selector, keeper Bookkeeper) {
+func (b *Books) Select(ctx workflow.Context, selector workflow.Selector, keeper bookkeeper) {
 	if b.writing != nil {
 		selector.AddFuture(b.writing, func(workflow.Future) { _ = b.finish(ctx, keeper) })
 	}
 }
 
 // Flush waits for the record that is being written and writes the rest.
-func (b *Books) Flush(ctx workflow.Context, keeper Bookkeeper) error {
+func (b *Books) Flush(ctx workflow.Context, keeper bookkeeper) error {
 	if b.writing != nil {
 		_ = b.finish(ctx, keeper) // its entries are in the next record
 	}
@@ -44,7 +44,7 @@ func (b *Books) Flush(ctx workflow.Context, keeper Bookkeeper) error {
 	return b.finish(ctx, keeper)
 }
 
-func (b *Books) finish(ctx workflow.Context, keeper Bookkeeper) error {
+func (b *Books) finish(ctx workflow.Context, keeper bookkeeper) error {
 	writing := b.writing
 	b.writing = nil
 	err := keeper.Recorded(ctx, writing)

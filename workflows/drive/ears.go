@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// ErrPreparing is returned by Listener.Refuse before the workflow is prepared.
+// ErrPreparing is returned by a listener before the workflow is prepared.
 var ErrPreparing = errors.New("still being prepared: ask again in a moment, or send a signal, which waits")
 
 // Request is the input of the verbs that take one: the text and the recipient of say,
@@ -25,15 +25,8 @@ type Verb[E any] struct {
 	Input func(Request) E // the event of an input; nil for a verb without one
 }
 
-func (v Verb[E]) event(in Request) E {
-	if v.Input != nil {
-		return v.Input(in)
-	}
-	return v.Event
-}
-
-// Listener is a workflow that takes verbs as the events of its state machine.
-type Listener[E any] interface {
+// listener is a workflow that takes verbs as the events of its state machine.
+type listener[E any] interface {
 	// Refuse returns why the event makes no sense now, or nil. It changes nothing.
 	Refuse(E) error
 	// Step takes an event. One that was refused has no effect.
@@ -46,7 +39,7 @@ type Listener[E any] interface {
 type Ears[E any] struct {
 	ctx      workflow.Context
 	noun     string // of the workflow, in errors
-	listener Listener[E]
+	listener listener[E]
 	signals  []signal[E]
 	updated  workflow.Channel // wakes the loop after an update
 }
@@ -56,11 +49,23 @@ type signal[E any] struct {
 	channel workflow.ReceiveChannel
 }
 
-// Listen registers the verbs, in the order in which signals that arrive together are
-// received: the order of their sending is unknown. Every registration runs updates
-// that arrived before it, so the listener must be complete.
-func Listen[E any](ctx workflow.Context, noun string, listener Listener[E], verbs ...Verb[E]) (*Ears[E], error) {
+// Listen registers the handlers of both queries, and the verbs in the order in which
+// signals that arrive together are received: the order of their sending is unknown.
+// Registering a verb runs its updates that have arrived, so the listener must be complete.
+func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verbs []Verb[E], state, timeline any) (*Ears[E], error) {
 	e := &Ears[E]{ctx: ctx, noun: noun, listener: listener, updated: workflow.NewNamedBufferedChannel(ctx, "updated", 1)}
+	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, state, workflow.QueryHandlerOptions{
+		Description: "The whole state: who is where, what has ended, what it cost.",
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = workflow.SetQueryHandlerWithOptions(ctx, TimelineQuery, timeline, workflow.QueryHandlerOptions{
+		Description: "The newest events, in order.",
+	})
+	if err != nil {
+		return nil, err
+	}
 	for _, v := range verbs {
 		e.signals = append(e.signals, signal[E]{v, workflow.GetSignalChannelWithOptions(
 			ctx, v.Name, workflow.SignalChannelOptions{Description: v.About},
@@ -108,14 +113,16 @@ func (e *Ears[E]) refusal(event E) error {
 // receive takes one signal, and returns false without one.
 func (e *Ears[E]) receive(s signal[E]) bool {
 	var in Request
-	var into any
+	event, input := s.Event, any(nil)
 	if s.Input != nil {
-		into = &in
+		input = &in
 	}
-	if !s.channel.ReceiveAsync(into) { // drops and logs an input that cannot be decoded
+	if !s.channel.ReceiveAsync(input) { // drops and logs an input that cannot be decoded
 		return false
 	}
-	event := s.event(in)
+	if s.Input != nil {
+		event = s.Input(in)
+	}
 	if err := e.listener.Refuse(event); err != nil {
 		workflow.GetLogger(e.ctx).Warn("a signal is ignored", "signal", s.Name, "reason", err.Error())
 	}
@@ -144,17 +151,4 @@ func (e *Ears[E]) Wait(selector workflow.Selector) {
 	for selector.HasPending() && e.ctx.Err() == nil {
 		selector.Select(e.ctx)
 	}
-}
-
-// AnswerQueries registers the handlers of StateQuery and TimelineQuery.
-func AnswerQueries(ctx workflow.Context, state, timeline any) error {
-	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, state, workflow.QueryHandlerOptions{
-		Description: "The whole state: who is where, what has ended, what it cost.",
-	})
-	if err != nil {
-		return err
-	}
-	return workflow.SetQueryHandlerWithOptions(ctx, TimelineQuery, timeline, workflow.QueryHandlerOptions{
-		Description: "The newest events, in order.",
-	})
 }

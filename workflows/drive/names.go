@@ -42,16 +42,14 @@ const InvalidInput = "InvalidInput"
 // outside with a result that no step produced.
 const completedByHand = "CompletedByHand"
 
-// Limits of an input, in bytes. An accepted input is in the history twice, and a
-// payload of 2 MB would hang the workflow.
-const (
-	MaxQuery  = 256 << 10 // a query or request
-	MaxConfig = 256 << 10 // config and evaluation criteria, each
-)
+// MaxInput bounds a query, a request, a configuration and evaluation criteria, each, in
+// bytes. An accepted input is in the history twice, and a payload of 2 MB would hang the
+// workflow.
+const MaxInput = 256 << 10
 
 // Memo keys that workflows of several wings set. They are readable without a worker.
 const (
-	MemoQuery   = "query"   // truncated to MaxMemoText
+	MemoQuery   = "query"   // truncated, as the title of a scenario
 	MemoStatus  = "status"  // running, paused, parked, or how the workflow ended
 	MemoStep    = "step"    // the current step of a pipeline or scenario
 	MemoOffline = "offline" // true if the built-in model plays the agents
@@ -69,11 +67,4 @@ const (
 	Paused    = "paused"
 	Parked    = "parked"
 	Cancelled = "cancelled"
-)
-
-// Sizes to which long texts are truncated, in bytes.
-const (
-	MaxMemoText   = 200
-	MaxMemoParked = 500
-	MaxBoardText  = 2000
 )

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -17,24 +18,19 @@ import (
 func (p *run) show() {
 	now := p.state()
 	workflow.SetCurrentDetails(p.ctx, markdown(now, p.prepared))
-	status, parked := now.Status, ""
-	if status == drive.Running && now.Paused {
-		status = drive.Paused
+	fields := map[string]any{
+		drive.MemoQuery: p.in.Request, drive.MemoStatus: now.Status, drive.MemoStep: now.Step, drive.MemoPaused: now.Paused, drive.MemoParked: "",
+	}
+	if now.Status == drive.Running && now.Paused {
+		fields[drive.MemoStatus] = drive.Paused
 	}
 	if now.Status == drive.Running && now.Parked != nil {
-		status, parked = drive.Parked, text.Truncate(*now.Parked, drive.MaxMemoParked)
-	}
-	fields := []drive.MemoField{
-		{Key: drive.MemoQuery, Value: text.Truncate(p.in.Request, drive.MaxMemoText)},
-		{Key: drive.MemoStatus, Value: status},
-		{Key: drive.MemoStep, Value: now.Step},
-		{Key: drive.MemoPaused, Value: now.Paused},
-		{Key: drive.MemoParked, Value: parked},
+		fields[drive.MemoStatus], fields[drive.MemoParked] = drive.Parked, *now.Parked
 	}
 	if p.begun {
-		fields = append(fields, drive.MemoField{Key: MemoPipeline, Value: p.id}, drive.MemoField{Key: drive.MemoOffline, Value: p.prepared.Offline})
+		fields[MemoPipeline], fields[drive.MemoOffline] = p.id, p.prepared.Offline
 	}
-	p.memo.Set(p.ctx, fields...)
+	p.memo.Set(p.ctx, fields)
 }
 
 func (p *run) state() acts.State {
@@ -77,7 +73,7 @@ func markdown(s acts.State, p acts.Prepared) string {
 	if s.Status == drive.Running && s.Step != "" {
 		headline = "at " + s.Step
 	}
-	b.Print("**%s** · %d transitions · %s\n\n", headline, s.Transitions, drive.Cost(s.Usage))
+	b.Headline(headline, fmt.Sprintf("%d transitions", s.Transitions), s.Usage)
 	if s.Reason != "" {
 		b.Print("%s\n\n", text.Markdown(s.Reason))
 	}
@@ -93,11 +89,9 @@ func markdown(s acts.State, p acts.Prepared) string {
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
 	}
-	b.Print("> %s\n\n", text.Markdown(text.Truncate(s.Request, drive.MaxBoardText)))
+	b.Quote(s.Request)
 	printTrace(&b, s.Trace)
-	if p.URL != "" {
-		b.Print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "pipeline.json"))
-	}
+	b.Files(p.URL)
 	return b.String()
 }
 
@@ -120,7 +114,7 @@ func printTrace(b *drive.Board, trace []pipeline.Segment) {
 		if g.Number > 0 {
 			number = strconv.Itoa(g.Number)
 		}
-		b.Print("| %s | %s | %s | %s | %d |\n", number, g.Step, strings.ReplaceAll(string(g.Status), "_", " "), text.Markdown(then), drive.Tokens(g.Usage))
+		b.Print("| %s | %s | %s | %s | %d |\n", number, g.Step, strings.ReplaceAll(string(g.Status), "_", " "), text.Markdown(then), g.Usage.InputTokens+g.Usage.OutputTokens)
 	}
 	b.WriteString("\n")
 	for _, g := range trace {

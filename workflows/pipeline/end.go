@@ -76,7 +76,7 @@ func (p *run) record() {
 	}
 }
 
-// StartRecord implements drive.Bookkeeper.
+// StartRecord starts the activity that records the rest, for drive.Books.
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	p.writing = acts.RecordInput{
 		Run: p.id, Messages: p.messages, Status: p.glance(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
@@ -90,7 +90,7 @@ func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), registered.RecordPipeline, p.writing)
 }
 
-// Recorded implements drive.Bookkeeper.
+// Recorded takes the result of that activity.
 func (p *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	if err := written.Get(ctx, nil); err != nil {
 		p.messages = append(p.writing.Messages, p.messages...)

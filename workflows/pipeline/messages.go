@@ -60,10 +60,10 @@ func (in Input) validate(id string, continued bool) error {
 		return drive.Invalid("continued is reserved for the workflow: leave it out")
 	case strings.TrimSpace(in.Request) == "":
 		return drive.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
-	case len(in.Request) > drive.MaxQuery:
-		return drive.Invalid("the request has %d bytes, at most %d are accepted: put large material where the agents can read it", len(in.Request), drive.MaxQuery)
-	case len(in.Config) > drive.MaxConfig:
-		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxConfig)
+	case len(in.Request) > drive.MaxInput:
+		return drive.Invalid("the request has %d bytes, at most %d are accepted: put large material where the agents can read it", len(in.Request), drive.MaxInput)
+	case len(in.Config) > drive.MaxInput:
+		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxInput)
 	}
 	if err := artifact.CheckSessionID(id); err != nil {
 		return drive.Invalid("%s", err.Error())

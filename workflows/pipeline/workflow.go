@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"cmp"
+
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
@@ -48,21 +50,16 @@ type run struct {
 }
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
-	p := &run{ctx: ctx, in: in, id: in.ID}
-	if p.id == "" {
-		p.id = workflow.GetInfo(ctx).WorkflowExecution.ID
-	}
-	if err := in.validate(p.id, workflow.GetInfo(ctx).ContinuedExecutionRunID != ""); err != nil {
+	info := workflow.GetInfo(ctx)
+	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, info.WorkflowExecution.ID)}
+	if err := in.validate(p.id, info.ContinuedExecutionRunID != ""); err != nil {
 		return nil, err
 	}
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 	}
-	err := drive.AnswerQueries(ctx, func() (acts.State, error) { return p.state(), nil }, p.timeline)
-	if err != nil {
-		return nil, err
-	}
-	p.ears, err = drive.Listen(ctx, "run", p, verbs...)
+	var err error
+	p.ears, err = drive.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.state(), nil }, p.timeline)
 	return p, err
 }
 
@@ -207,7 +204,7 @@ var verbs = []drive.Verb[pipeline.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, without losing its work, and launch nothing.", Event: pipeline.Pause{}},
 }
 
-// Refuse implements drive.Listener.
+// Refuse, Step and Reply receive the verbs from drive.Ears.
 func (p *run) Refuse(event pipeline.Event) error {
 	if p.core == nil {
 		return drive.ErrPreparing
@@ -215,8 +212,6 @@ func (p *run) Refuse(event pipeline.Event) error {
 	return p.core.Refuse(event)
 }
 
-// Step implements drive.Listener.
 func (p *run) Step(event pipeline.Event) { p.core.Step(event) }
 
-// Reply implements drive.Listener.
 func (p *run) Reply() any { return p.glance() }

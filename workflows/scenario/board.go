@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"strings"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -17,22 +17,17 @@ import (
 func (s *run) show() {
 	now := s.state()
 	workflow.SetCurrentDetails(s.ctx, markdown(now, s.prepared))
-	status := string(now.Status)
-	if now.Status == scenario.Running && now.Paused {
-		status = drive.Paused
+	fields := map[string]any{
+		MemoScenario: s.in.Plan.Slug, MemoRun: s.id, drive.MemoQuery: s.in.Plan.Title, drive.MemoStatus: string(now.Status),
+		drive.MemoStep: now.Step, drive.MemoPaused: now.Paused,
 	}
-	fields := []drive.MemoField{
-		{Key: MemoScenario, Value: s.in.Plan.Slug},
-		{Key: MemoRun, Value: s.id},
-		{Key: drive.MemoQuery, Value: text.Truncate(s.in.Plan.Title, drive.MaxMemoText)},
-		{Key: drive.MemoStatus, Value: status},
-		{Key: drive.MemoStep, Value: now.Step},
-		{Key: drive.MemoPaused, Value: now.Paused},
+	if now.Status == scenario.Running && now.Paused {
+		fields[drive.MemoStatus] = drive.Paused
 	}
 	if now.RunNumber > 0 {
-		fields = append(fields, drive.MemoField{Key: memoRunNumber, Value: now.RunNumber}, drive.MemoField{Key: drive.MemoOffline, Value: s.prepared.Offline})
+		fields[memoRunNumber], fields[drive.MemoOffline] = now.RunNumber, s.prepared.Offline
 	}
-	s.memo.Set(s.ctx, fields...)
+	s.memo.Set(s.ctx, fields)
 }
 
 func (s *run) state() acts.State {
@@ -57,9 +52,9 @@ func markdown(r acts.State, p acts.Prepared) string {
 	if r.Status == scenario.Running && r.Step != "" {
 		headline = "at step " + r.Step
 	}
-	b.Print("**%s** · %s · run %d · %s\n\n", headline, text.Markdown(r.Scenario), r.RunNumber, drive.Cost(r.Cost))
+	b.Headline(headline, fmt.Sprintf("%s · run %d", text.Markdown(r.Scenario), r.RunNumber), r.Cost)
 	if r.Title != "" {
-		b.Print("> %s\n\n", text.Markdown(text.Truncate(r.Title, drive.MaxBoardText)))
+		b.Quote(r.Title)
 	}
 	if r.Status == scenario.Running && r.Paused {
 		b.Print("**Paused:** nothing runs\n\n")
@@ -68,9 +63,7 @@ func markdown(r acts.State, p acts.Prepared) string {
 		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")
 	}
 	printSteps(&b, r)
-	if p.URL != "" {
-		b.Print("\nFiles: `%s`\n", strings.TrimSuffix(p.URL, "result.json"))
-	}
+	b.Files(p.URL)
 	return b.String()
 }
 
@@ -89,12 +82,12 @@ func printSteps(b *drive.Board, r acts.State) {
 		case ref.ID == r.Step:
 			status = string(scenario.Running)
 		}
-		b.Print("| %s | %s | %s | %s | %d |\n", ref.ID, text.Markdown(text.Truncate(ref.Title, drive.MaxBoardText)), status, spent, evidence)
+		b.Print("| %s | %s | %s | %s | %d |\n", ref.ID, text.Markdown(text.Truncate(ref.Title, maxText)), status, spent, evidence)
 	}
 	b.WriteString("\n")
 	for _, one := range r.Steps {
 		if one.Error != nil {
-			b.Print("- step %s: %s\n", one.ID, text.Markdown(text.Truncate(*one.Error, drive.MaxBoardText)))
+			b.Print("- step %s: %s\n", one.ID, text.Markdown(text.Truncate(*one.Error, maxText)))
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (s *run) cancelled() error {
 	return s.ctx.Err()
 }
 
-// StartRecord implements drive.Bookkeeper.
+// StartRecord starts the activity that records the rest, for drive.Books.
 func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	s.due = false
 	kept := 0
@@ -55,7 +55,7 @@ func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write result.json"), registered.RecordScenario, s.writing)
 }
 
-// Recorded implements drive.Bookkeeper.
+// Recorded takes the result of that activity.
 func (s *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	var r acts.Recorded
 	if err := written.Get(ctx, &r); err != nil {

@@ -79,8 +79,8 @@ func (in Input) validate(id string) error {
 	switch {
 	case in.malformed != "":
 		return drive.Invalid(`the input cannot be decoded as a run of a scenario: %s; give an object like {"plan":{…},"files":{…},"config":{…}}`, in.malformed)
-	case len(in.Config) > drive.MaxConfig:
-		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxConfig)
+	case len(in.Config) > drive.MaxInput:
+		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxInput)
 	case in.StepTimeoutSeconds < 0 || in.StepTimeoutSeconds > MaxStepSeconds:
 		return drive.Invalid("step_timeout_seconds is %d; a step may take 1 to %d seconds", in.StepTimeoutSeconds, MaxStepSeconds)
 	case in.After < 0:

@@ -12,8 +12,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// maxReason bounds the reason of a step without a verdict, in bytes.
-const maxReason = 2000
+// Bounds of texts, in bytes.
+const (
+	maxText = 2000 // a title on the board, the reason of a step without a verdict
+	maxLine = 200  // a summary, a text in an event
+)
 
 // step is a running step.
 type step struct {
@@ -33,7 +36,7 @@ func (s *run) launch(l scenario.Launch) {
 	if l.ResumeFrom != "" {
 		summary = fmt.Sprintf("step %s · goes on · %s", l.Step.ID, l.Step.Title)
 	}
-	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, drive.MaxMemoText), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
+	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, maxLine), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
 	s.note("step_started", l.Step.ID, "step "+l.Step.ID+" began: "+l.Step.Title)
 	s.step = t
 	t.future = workflow.ExecuteActivity(ctx, registered.RunScenarioStep, acts.StepInput{
@@ -83,7 +86,7 @@ func (t *step) ended(f workflow.Future) {
 		}
 		return
 	case failure != nil:
-		why := text.Truncate(failure.Cause.Type+": "+failure.Cause.Message, maxReason)
+		why := text.Truncate(failure.Cause.Type+": "+failure.Cause.Message, maxText)
 		result = scenario.Result{Status: scenario.Errored, Error: &why, Cost: failure.Usage}
 	}
 	result.DurationMS = spent.Milliseconds()
@@ -93,7 +96,7 @@ func (t *step) ended(f workflow.Future) {
 	}
 	line := fmt.Sprintf("step %s: %s", t.launch.Step.ID, result.Status)
 	if result.Error != nil {
-		line += ": " + text.Truncate(*result.Error, drive.MaxMemoText)
+		line += ": " + text.Truncate(*result.Error, maxLine)
 	}
 	s.note("step_ended", t.launch.Step.ID, line)
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -51,21 +52,13 @@ type run struct {
 }
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
-	s := &run{ctx: ctx, in: in, id: in.RunID, begun: workflow.Now(ctx)}
-	if s.id == "" {
-		s.id = workflow.GetInfo(ctx).WorkflowExecution.ID
-	}
+	s := &run{ctx: ctx, in: in, id: cmp.Or(in.RunID, workflow.GetInfo(ctx).WorkflowExecution.ID), begun: workflow.Now(ctx)}
 	if err := in.validate(s.id); err != nil {
 		return nil, err
 	}
-	if s.in.StepTimeoutSeconds == 0 {
-		s.in.StepTimeoutSeconds = DefaultStepSeconds
-	}
-	err := drive.AnswerQueries(ctx, func() (acts.State, error) { return s.state(), nil }, s.timeline)
-	if err != nil {
-		return nil, err
-	}
-	s.ears, err = drive.Listen(ctx, "run", s, verbs...)
+	s.in.StepTimeoutSeconds = cmp.Or(in.StepTimeoutSeconds, DefaultStepSeconds)
+	var err error
+	s.ears, err = drive.Listen(ctx, "run", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
 	return s, err
 }
 
@@ -74,11 +67,11 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 func (s *run) execute() (acts.Result, error) {
 	s.show()
 	if err := s.prepare(); err != nil {
+		status := scenario.Fail
 		if s.ctx.Err() != nil {
-			s.memo.Set(s.ctx, drive.MemoField{Key: drive.MemoStatus, Value: string(scenario.Cancelled)})
-			return acts.Result{}, s.ctx.Err()
+			status, err = scenario.Cancelled, s.ctx.Err()
 		}
-		s.memo.Set(s.ctx, drive.MemoField{Key: drive.MemoStatus, Value: string(scenario.Fail)})
+		s.memo.Set(s.ctx, map[string]any{drive.MemoStatus: string(status)})
 		return acts.Result{}, drive.FinalError(err)
 	}
 	if s.ctx.Err() != nil {
@@ -195,7 +188,7 @@ var verbs = []drive.Verb[scenario.Event]{
 	{Name: drive.PauseSignal, About: "Suspend the running step, without losing its work, and launch nothing.", Event: scenario.Pause{}},
 }
 
-// Refuse implements drive.Listener.
+// Refuse, Step and Reply receive the verbs from drive.Ears.
 func (s *run) Refuse(event scenario.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing
@@ -203,7 +196,6 @@ func (s *run) Refuse(event scenario.Event) error {
 	return s.core.Refuse(event)
 }
 
-// Step implements drive.Listener.
 func (s *run) Step(event scenario.Event) {
 	if s.core.Refuse(event) != nil {
 		return
@@ -217,7 +209,6 @@ func (s *run) Step(event scenario.Event) {
 	s.due = true
 }
 
-// Reply implements drive.Listener. The result of an update stays in the history.
 func (s *run) Reply() any {
 	now := s.state()
 	now.Steps, now.Plan = []scenario.Result{}, []scenario.StepRef{}

@@ -16,7 +16,7 @@ import (
 
 // end presents the decision and completes the session.
 func (s *session) end() (Result, error) {
-	s.settle(s.ctx)
+	s.awaitCancelled(s.ctx)
 	d := *s.decision
 	view := s.core.View()
 	result := Result{
@@ -121,23 +121,14 @@ func (s *session) cancelled() error {
 		s.setMemo(ctx, drive.Cancelled)
 		return s.ctx.Err()
 	}
-	s.settle(ctx)
+	s.awaitCancelled(ctx)
 	s.setMemo(ctx, drive.Cancelled)
 	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.flush(ctx, true) })
 	return temporal.NewCanceledError(attempt.Failure{Usage: s.core.View().Cost})
 }
 
-// settle waits for cancelled steps, whose usage counts.
-func (s *session) settle(ctx workflow.Context) {
+// awaitCancelled waits for cancelled steps, whose usage counts.
+func (s *session) awaitCancelled(ctx workflow.Context) {
 	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) })
 	s.ledger.collect(s.core)
-}
-
-// unprepared ends a session that could not begin.
-func (s *session) unprepared(err error) error {
-	if s.ctx.Err() != nil {
-		return s.cancelled()
-	}
-	s.setMemo(s.ctx, string(coordination.FailedAll))
-	return drive.FinalError(err)
 }

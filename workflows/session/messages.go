@@ -90,12 +90,12 @@ func (in Input) validate(id string, continued bool) error {
 		return drive.Invalid(`the input has no query: give {"query":"…"}`)
 	case len(in.History) > 0 && string(in.History) != "null":
 		return drive.Invalid("history is not available in this version: put what matters into the query")
-	case len(in.Query) > drive.MaxQuery:
-		return drive.Invalid("the query has %d bytes, at most %d are accepted: put large material where the agents can read it", len(in.Query), drive.MaxQuery)
-	case len(in.Config) > drive.MaxConfig:
-		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxConfig)
-	case len(in.EvalCriteria) > drive.MaxConfig:
-		return drive.Invalid("the eval_criteria have %d bytes, at most %d are accepted", len(in.EvalCriteria), drive.MaxConfig)
+	case len(in.Query) > drive.MaxInput:
+		return drive.Invalid("the query has %d bytes, at most %d are accepted: put large material where the agents can read it", len(in.Query), drive.MaxInput)
+	case len(in.Config) > drive.MaxInput:
+		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxInput)
+	case len(in.EvalCriteria) > drive.MaxInput:
+		return drive.Invalid("the eval_criteria have %d bytes, at most %d are accepted", len(in.EvalCriteria), drive.MaxInput)
 	}
 	if err := artifact.CheckSessionID(id); err != nil {
 		return drive.Invalid("%s", err.Error())

@@ -70,20 +70,19 @@ func (s *session) flush(ctx workflow.Context, over bool) error {
 	return s.ledger.books.Flush(ctx, s)
 }
 
-// StartRecord implements drive.Bookkeeper.
+// StartRecord starts the activity that records the rest, for drive.Books.
 func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	l := &s.ledger
 	if l.stop != nil {
 		l.stop()
 	}
 	l.overdue, l.stop, l.due, l.round = nil, nil, false, s.core.Round
-	l.writing = acts.RecordInput{Session: s.id, Entries: l.entries, Events: l.events, Status: s.stateNow(), Over: l.over}
-	l.writing.Status.Query = "" // it may be large, and session.json has it
+	l.writing = acts.RecordInput{Session: s.id, Entries: l.entries, Events: l.events, Status: s.glance(), Over: l.over}
 	l.entries, l.events = nil, nil
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }
 
-// Recorded implements drive.Bookkeeper.
+// Recorded takes the result of that activity.
 func (s *session) Recorded(ctx workflow.Context, written workflow.Future) error {
 	err := written.Get(ctx, nil)
 	if err != nil {

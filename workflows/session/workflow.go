@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -47,21 +48,16 @@ type session struct {
 // from its first moment, and takes over the state of the run before, so that an update
 // that arrives in between finds it.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
-	s := &session{ctx: ctx, in: in, id: in.SessionID}
-	if s.id == "" {
-		s.id = workflow.GetInfo(ctx).WorkflowExecution.ID
-	}
-	if err := in.validate(s.id, workflow.GetInfo(ctx).ContinuedExecutionRunID != ""); err != nil {
+	info := workflow.GetInfo(ctx)
+	s := &session{ctx: ctx, in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
+	if err := in.validate(s.id, info.ContinuedExecutionRunID != ""); err != nil {
 		return nil, err
 	}
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
 	}
-	err := drive.AnswerQueries(ctx, s.state, s.timeline)
-	if err != nil {
-		return nil, err
-	}
-	s.ears, err = drive.Listen(ctx, "session", s, verbs...)
+	var err error
+	s.ears, err = drive.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
 	return s, err
 }
 
@@ -97,8 +93,11 @@ func (s *session) begin() error {
 	if c := s.in.Continued; c != nil {
 		seconds, warned = c.SecondsLeft, c.Warned
 	} else {
-		if err := s.prepare(); err != nil {
-			return s.unprepared(err)
+		if err := s.prepare(); err != nil && s.ctx.Err() != nil {
+			return s.cancelled()
+		} else if err != nil {
+			s.setMemo(s.ctx, string(coordination.FailedAll))
+			return drive.FinalError(err)
 		}
 		seconds = s.prepared.TimeoutSeconds
 	}
@@ -197,7 +196,7 @@ var verbs = []drive.Verb[coordination.Event]{
 	{Name: drive.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
 }
 
-// Refuse implements drive.Listener.
+// Refuse, Step and Reply receive the verbs from drive.Ears.
 func (s *session) Refuse(event coordination.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing
@@ -205,16 +204,9 @@ func (s *session) Refuse(event coordination.Event) error {
 	return s.core.Refuse(event)
 }
 
-// Step implements drive.Listener.
 func (s *session) Step(event coordination.Event) {
 	s.core.Step(event)
 	s.ledger.collect(s.core)
 }
 
-// Reply implements drive.Listener. The query may be large, and the result of an update
-// stays in the history.
-func (s *session) Reply() any {
-	now := s.stateNow()
-	now.Query = ""
-	return now
-}
+func (s *session) Reply() any { return s.glance() }

@@ -73,7 +73,7 @@ func CheckText(name, content string, limit int, remedy string) error {
 
 // CheckQuery is CheckText for the question or request of a run.
 func CheckQuery(name, content string) error {
-	return CheckText(name, content, drive.MaxQuery, "put large material where the agents can read it")
+	return CheckText(name, content, drive.MaxInput, "put large material where the agents can read it")
 }
 
 // Group runs a command that has only subcommands: it prints the help, or suggests

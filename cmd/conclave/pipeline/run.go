@@ -54,8 +54,8 @@ func newOrder(c *hall.CLI, t hall.Target, f runFlags, name, request string) (ord
 	if o.file.Pipeline, err = prepareCluster(o.file.Pipeline, f.offline); err != nil {
 		return o, err
 	}
-	if o.input.Config, err = o.file.Canonical(); err == nil && len(o.input.Config) > drive.MaxConfig {
-		err = fmt.Errorf("the pipeline in %s has %d bytes as JSON, at most %d are accepted", name, len(o.input.Config), drive.MaxConfig)
+	if o.input.Config, err = o.file.Canonical(); err == nil && len(o.input.Config) > drive.MaxInput {
+		err = fmt.Errorf("the pipeline in %s has %d bytes as JSON, at most %d are accepted", name, len(o.input.Config), drive.MaxInput)
 	}
 	return o, err
 }

@@ -191,8 +191,8 @@ func ReadCriteria(file string) (json.RawMessage, error) {
 	if _, err := config.ParseCriteria(file, data); err != nil {
 		return nil, err
 	}
-	if len(data) > drive.MaxConfig {
-		return nil, fmt.Errorf("the evaluation criteria in %s have %d bytes, at most %d are accepted", file, len(data), drive.MaxConfig)
+	if len(data) > drive.MaxInput {
+		return nil, fmt.Errorf("the evaluation criteria in %s have %d bytes, at most %d are accepted", file, len(data), drive.MaxInput)
 	}
 	return data, nil
 }
