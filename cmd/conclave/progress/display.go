@@ -11,8 +11,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
-	"conclave/engine/coordination"
 	acts "conclave/activities/session"
+	"conclave/engine/coordination"
 )
 
 // Snapshot is a session at one moment.
