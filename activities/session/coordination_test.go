@@ -14,16 +14,16 @@ func TestCoordinationConfig_defaults(t *testing.T) {
 	lead := 2
 	require.Equal(t, coordination.Config{
 		Agents:           []string{"agent_a", "agent_b", "agent_c"},
-		OnSplit:          coordination.SplitRevote,
+		OnSplit:          "revote",
 		MaxRevotes:       1,
 		MaxStepsPerAgent: 12,
 		OnAgentFailure:   "continue",
-		Mode:             coordination.Voting,
+		Mode:             "voting",
 		Pacing:           "rounds",
 		Updates:          coordination.Inject,
 		UpdatesPerStep:   2,
 		LeadCap:          &lead,
-		Strategy:         coordination.Reuse,
+		Strategy:         "winner_reuse",
 	}, coordinationConfig(config.Default()))
 }
 

@@ -54,7 +54,7 @@ func accepted(seq int, agent string) coordination.Accepted {
 }
 
 func event(seq int) coordination.Entry {
-	return coordination.Entry{Seq: seq, Kind: coordination.Kind("answer"), Text: "answered"}
+	return coordination.Entry{Seq: seq, Kind: "answer", Text: "answered"}
 }
 
 // A Record whose completion was lost is repeated without effect.

@@ -1,11 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -17,7 +16,7 @@ func TestRule06_AnswerWithdrawsOwnVote(t *testing.T) {
 	p.batch(p.vote("a", "b"), p.vote("b", "b"), p.answer("c"))
 	p.batch(p.answer("a"))
 	require.Nil(t, p.state.View().Agents[0].Vote)
-	d := decision(t, p.batch(c.Finish{}))
+	d := decision(t, p.batch(Finish{}))
 	require.Equal(t, "b", d.Winner, "b's own vote still names agent2.1")
 }
 
@@ -27,7 +26,7 @@ func TestRule06_AnswerWithdrawsOwnVote(t *testing.T) {
 func TestRule06_AnswerWithdrawsOwnStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
-	p.batch(p.stop("a", c.Complete), p.answer("b"))
+	p.batch(p.stop("a", Complete), p.answer("b"))
 	p.batch(p.answer("a"))
 	require.Nil(t, p.state.View().Agents[0].Stop)
 	require.EqualValues(t, "answered", p.state.View().Agents[0].Status)
@@ -37,7 +36,7 @@ func TestRule06_AnswerWithdrawsOwnStop(t *testing.T) {
 func TestRule06_StepNumberIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a"))
-	require.Empty(t, only[c.Record](p.batch(c.Answered{End: c.End{Launch: p.latest["a"], Step: 1}})))
+	require.Empty(t, only[Record](p.batch(Answered{End: End{Launch: p.latest["a"], Step: 1}})))
 	require.Equal(t, "agent1.1", p.state.View().Agents[0].LatestLabel)
 }
 
@@ -47,13 +46,13 @@ func TestRule07_TargetLabel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		named string
-		seen  []c.Seen
+		seen  []Seen
 		want  string
 	}{
-		"named":             {named: "agent2.1", seen: []c.Seen{{Agent: "b", Step: 2}}, want: "agent2.1"},
-		"not named, seen":   {seen: []c.Seen{{Agent: "b", Step: 1}}, want: "agent2.1"},
-		"another's label":   {named: "agent1.1", seen: []c.Seen{{Agent: "b", Step: 2}}, want: "agent2.2"},
-		"no such revision":  {named: "agent2.3", seen: []c.Seen{{Agent: "b", Step: 1}}, want: "agent2.1"},
+		"named":             {named: "agent2.1", seen: []Seen{{Agent: "b", Step: 2}}, want: "agent2.1"},
+		"not named, seen":   {seen: []Seen{{Agent: "b", Step: 1}}, want: "agent2.1"},
+		"another's label":   {named: "agent1.1", seen: []Seen{{Agent: "b", Step: 2}}, want: "agent2.2"},
+		"no such revision":  {named: "agent2.3", seen: []Seen{{Agent: "b", Step: 1}}, want: "agent2.1"},
 		"nothing to go by":  {want: "agent2.2"},
 		"only agent number": {named: "agent2", want: "agent2.2"},
 	} {
@@ -61,7 +60,7 @@ func TestRule07_TargetLabel(t *testing.T) {
 			t.Parallel()
 			p := answered(team("a", "b"))
 			p.batch(p.answer("a"), p.answer("b"))
-			records := only[c.Record](p.batch(c.Voted{End: c.End{Launch: p.latest["a"], Step: 3}, Target: "b", TargetLabel: test.named, Seen: test.seen}))
+			records := only[Record](p.batch(Voted{End: End{Launch: p.latest["a"], Step: 3}, Target: "b", TargetLabel: test.named, Seen: test.seen}))
 			require.Equal(t, test.want, records[0].Entry.TargetLabel)
 		})
 	}
@@ -74,7 +73,7 @@ func TestRule07_WhoCanBeVotedFor(t *testing.T) {
 	for target, accepted := range map[string]bool{"a": true, "b": true, "c": false, "x": false, "": false} {
 		p := start(team("a", "b", "c"))
 		p.batch(p.answer("a"), p.answer("b"), p.fail("c"))
-		require.Len(t, only[c.Record](p.batch(p.vote("a", target))), map[bool]int{true: 1}[accepted], "a vote for %q", target)
+		require.Len(t, only[Record](p.batch(p.vote("a", target))), map[bool]int{true: 1}[accepted], "a vote for %q", target)
 	}
 }
 
@@ -83,13 +82,13 @@ func TestRule07_WhoCanBeVotedFor(t *testing.T) {
 func TestRule07_StopIsForDecomposition(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
-	require.Empty(t, only[c.Record](p.batch(p.stop("a", c.Complete))))
+	require.Empty(t, only[Record](p.batch(p.stop("a", Complete))))
 	require.Nil(t, p.state.View().Agents[0].Stop)
 
 	p = answered(teamWith(decomposed, "a", "b"))
-	require.Empty(t, only[c.Record](p.batch(p.vote("a", "b"))))
-	require.Len(t, only[c.Record](p.batch(p.stop("b", c.Blocked))), 1)
-	require.Equal(t, c.Blocked, p.state.View().Agents[1].Stop.Status)
+	require.Empty(t, only[Record](p.batch(p.vote("a", "b"))))
+	require.Len(t, only[Record](p.batch(p.stop("b", Blocked))), 1)
+	require.Equal(t, Blocked, p.state.View().Agents[1].Stop.Status)
 }
 
 // 8. Seed 001: "missing workflow decision after tool/text output is rejected and
@@ -99,9 +98,9 @@ func TestRule08_RefusedActionKeepsTheStatus(t *testing.T) {
 	p := answered(team("a", "b"))
 	p.batch(p.vote("a", "a"), p.vote("b", "b")) // split: everybody votes again
 	commands := p.batch(p.vote("a", "nobody"), p.vote("b", "a"))
-	require.Len(t, only[c.Record](commands), 1)
+	require.Len(t, only[Record](commands), 1)
 	d := decision(t, commands)
-	require.Equal(t, c.Consensus, d.Status, "a's vote from before the revote stands")
+	require.Equal(t, Consensus, d.Status, "a's vote from before the revote stands")
 	require.Equal(t, 2, d.Votes[0].Votes)
 }
 
@@ -113,26 +112,26 @@ func TestRule08_ExhaustedStepIsLaunchedAgain(t *testing.T) {
 	for range 11 {
 		require.Equal(t, []string{"a"}, launched(p.batch(p.exhaust("a"))))
 	}
-	require.Equal(t, c.FailedAll, decision(t, p.batch(p.exhaust("a"))).Status, "and counts towards the limit of 12")
+	require.Equal(t, FailedAll, decision(t, p.batch(p.exhaust("a"))).Status, "and counts towards the limit of 12")
 }
 
 // 9. DESIGN: "An agent at its step limit is done: its fresh vote counts, else it
 // abstains but stays in N."
 func TestRule09_StepLimit(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b", "c", "d"))
+	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 2 }, "a", "b", "c", "d"))
 	commands := p.batch(p.vote("a", "a"), p.vote("b", "a"), p.vote("c", "nobody"), p.vote("d", "nobody"))
 	d := decision(t, commands)
-	require.Equal(t, c.Limit, d.Status, "two of four is no majority although only two voted")
+	require.Equal(t, Limit, d.Status, "two of four is no majority although only two voted")
 	require.Equal(t, "a", d.Winner)
 }
 
 // 9. The same, and the votes that there are suffice.
 func TestRule09_FreshVotesAtTheLimitCount(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b", "c"))
+	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 2 }, "a", "b", "c"))
 	d := decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"), p.exhaust("c")))
-	require.Equal(t, c.Consensus, d.Status, "two of three")
+	require.Equal(t, Consensus, d.Status, "two of three")
 }
 
 // 10. DESIGN: "usage of failed attempts counts too". Every launched step's is
@@ -142,10 +141,10 @@ func TestRule10_Usage(t *testing.T) {
 	usd := 0.25
 	used := llm.Usage{InputTokens: 10, OutputTokens: 1, TotalUSD: &usd, ModelCalls: 1}
 	p := start(team("a", "b", "c"))
-	p.batch(c.Answered{End: c.End{Launch: "l1", Step: 1, Usage: used}}, c.Failed{End: c.End{Launch: "l2", Step: 1, Usage: used}})
-	p.batch(c.Answered{End: c.End{Launch: "l1", Step: 1, Usage: used}}) // stale
-	p.batch(c.Finish{})
-	p.batch(c.Suspended{End: c.End{Launch: "l3", Usage: used}}, c.Failed{End: c.End{Launch: "l3", Usage: used}}) // cancelled, reports twice
+	p.batch(Answered{End: End{Launch: "l1", Step: 1, Usage: used}}, Failed{End: End{Launch: "l2", Step: 1, Usage: used}})
+	p.batch(Answered{End: End{Launch: "l1", Step: 1, Usage: used}}) // stale
+	p.batch(Finish{})
+	p.batch(Suspended{End: End{Launch: "l3", Usage: used}}, Failed{End: End{Launch: "l3", Usage: used}}) // cancelled, reports twice
 	view := p.state.View()
 	for _, a := range view.Agents {
 		require.Equal(t, used, a.Cost, a.ID)
@@ -158,10 +157,10 @@ func TestRule10_Usage(t *testing.T) {
 // 10. DESIGN: "a step ended so is suspended: no failure, no counted step". It costs.
 func TestRule10_SuspendedStepCountsOnlyUsage(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
 	for range 5 {
 		used := llm.Usage{InputTokens: 7, ModelCalls: 1}
-		commands := p.batch(c.Suspended{End: c.End{Launch: p.latest["a"], Usage: used}}, c.Suspended{End: c.End{Launch: p.latest["b"]}})
+		commands := p.batch(Suspended{End: End{Launch: p.latest["a"], Usage: used}}, Suspended{End: End{Launch: p.latest["b"]}})
 		require.Equal(t, []string{"a", "b"}, launched(commands), "both go on, below their limit")
 	}
 	a := p.state.View().Agents[0]

@@ -1,15 +1,13 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
-
-	c "conclave/engine/coordination"
 )
 
 // BenchmarkSession takes the largest team through three rounds: answers, split
 // votes, and votes again.
 func BenchmarkSession(b *testing.B) {
-	config := c.Config{OnSplit: c.SplitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
+	config := Config{OnSplit: splitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
 	for letter := range 26 {
 		config.Agents = append(config.Agents, "agent_"+string(rune('a'+letter)))
 	}
@@ -35,7 +33,7 @@ func BenchmarkSession(b *testing.B) {
 // BenchmarkDrain takes one more answer of the largest team in continuous pacing:
 // who works is told of it by the bell, and who waited for news goes on.
 func BenchmarkDrain(b *testing.B) {
-	config := c.Config{Pacing: "continuous", Updates: c.Inject, MaxStepsPerAgent: 1 << 30}
+	config := Config{Pacing: "continuous", Updates: Inject, MaxStepsPerAgent: 1 << 30}
 	for letter := range 26 {
 		config.Agents = append(config.Agents, "agent_"+string(rune('a'+letter)))
 	}

@@ -158,7 +158,7 @@ type Directive string
 
 // The directives.
 const (
-	CarryOn Directive = ""
+	carryOn Directive = ""
 	WrapUp  Directive = "wrap_up" // the session's time is nearly over
 	Pausing Directive = "pause"   // the steps are suspended
 	Ending  Directive = "end"     // the session is decided; running steps are cancelled
@@ -241,29 +241,29 @@ type Decision struct {
 	Winner      string  `json:"winner,omitempty"`
 	WinnerLabel string  `json:"winner_label,omitempty"`
 	WinnerStep  int     `json:"winner_step,omitempty"`
-	Votes       []Count `json:"votes"` // fresh votes, by target, in configured order
+	Votes       []count `json:"votes"` // fresh votes, by target, in configured order
 
 	// Final is the presented answer; nil if the winner's answer stands.
 	Final *Shown `json:"final,omitempty"`
 
 	// Cause is the reason of a failed session, empty otherwise. Asked is the status that
 	// forced the decision of a session without answers.
-	Cause Cause  `json:"cause,omitempty"`
+	Cause cause  `json:"cause,omitempty"`
 	Asked Status `json:"asked,omitempty"`
 }
 
-// Cause is the reason why a session has no winner.
-type Cause string
+// cause is the reason why a session has no winner.
+type cause string
 
 // The causes of failure.
 const (
-	causeNoAnswer    Cause = "NoAnswer"    // nobody has an accepted answer
-	CauseSplit       Cause = "Split"       // the votes are split, and on_split is fail
-	causeAgentFailed Cause = "AgentFailed" // an agent failed, and on_agent_failure is fail
+	causeNoAnswer    cause = "NoAnswer"    // nobody has an accepted answer
+	CauseSplit       cause = "Split"       // the votes are split, and on_split is fail
+	causeAgentFailed cause = "AgentFailed" // an agent failed, and on_agent_failure is fail
 )
 
-// Count is the number of fresh votes for a target.
-type Count struct {
+// count is the number of fresh votes for a target.
+type count struct {
 	Target string `json:"target"`
 	Votes  int    `json:"votes"`
 }

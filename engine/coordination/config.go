@@ -40,7 +40,7 @@ type Mode string
 
 // The values of Mode.
 const (
-	Voting        Mode = "voting"        // every agent answers the query, and the team votes
+	voting        Mode = "voting"        // every agent answers the query, and the team votes
 	Decomposition Mode = "decomposition" // every agent owns a part, and a presenter joins them
 )
 
@@ -68,7 +68,7 @@ type FinalStrategy string
 
 // The values of FinalStrategy.
 const (
-	Reuse         FinalStrategy = "winner_reuse"   // the winning answer stands
+	winnerReuse   FinalStrategy = "winner_reuse"   // the winning answer stands
 	WinnerPresent FinalStrategy = "winner_present" // its author presents it
 	Synthesize    FinalStrategy = "synthesize"     // the presenter joins it with the strengths of the others
 )
@@ -78,8 +78,8 @@ type OnSplit string
 
 // The values of OnSplit.
 const (
-	SplitRevote    OnSplit = "revote"    // launch everybody again, at most MaxRevotes times, then plurality
-	SplitPlurality OnSplit = "plurality" // most fresh votes win
+	splitRevote    OnSplit = "revote"    // launch everybody again, at most MaxRevotes times, then plurality
+	splitPlurality OnSplit = "plurality" // most fresh votes win
 	SplitFail      OnSplit = "fail"      // the session fails
 )
 
@@ -106,12 +106,12 @@ func (c Config) normal() Config {
 		}
 	}
 	c.Agents = agents
-	c.OnSplit = oneOf(c.OnSplit, SplitRevote, SplitPlurality, SplitFail)
+	c.OnSplit = oneOf(c.OnSplit, splitRevote, splitPlurality, SplitFail)
 	c.OnAgentFailure = oneOf(c.OnAgentFailure, failureContinue, failureFail, failurePark)
-	c.Mode = oneOf(c.Mode, Voting, Decomposition)
+	c.Mode = oneOf(c.Mode, voting, Decomposition)
 	c.Pacing = oneOf(c.Pacing, pacingRounds, pacingContinuous)
 	c.Updates = oneOf(c.Updates, NoUpdates, Inject, Restart)
-	c.Strategy = oneOf(c.Strategy, Reuse, WinnerPresent, Synthesize)
+	c.Strategy = oneOf(c.Strategy, winnerReuse, WinnerPresent, Synthesize)
 	if c.MaxStepsPerAgent <= 0 {
 		c.MaxStepsPerAgent = defaultMaxSteps
 	}
@@ -145,12 +145,12 @@ func oneOf[T comparable](value, otherwise T, others ...T) T {
 // by deferring them).
 func (c Config) votes() bool {
 	once := len(c.Agents) > 1 && c.Strategy == Synthesize && c.AnswersPerAgent == 1 && !c.DeferVoting
-	return c.Mode == Voting && !c.SkipVoting && !once
+	return c.Mode == voting && !c.SkipVoting && !once
 }
 
 // presents reports whether the final answer is made by a step of its own.
 func (c Config) presents() bool {
-	wanted := c.Mode == Decomposition || c.Strategy != Reuse
-	skipped := c.SkipPresentation && (c.SkipVoting || c.Strategy == Reuse)
+	wanted := c.Mode == Decomposition || c.Strategy != winnerReuse
+	skipped := c.SkipPresentation && (c.SkipVoting || c.Strategy == winnerReuse)
 	return wanted && !skipped
 }

@@ -61,7 +61,7 @@ func (s *State) quiescent() move {
 	switch s.Config.OnSplit {
 	case SplitFail:
 		return decided(s.failure(CauseSplit))
-	case SplitRevote:
+	case splitRevote:
 		if s.Revotes >= s.Config.MaxRevotes {
 			break
 		}
@@ -69,7 +69,7 @@ func (s *State) quiescent() move {
 			return move{launches: launches}
 		}
 		return decided(s.decide(Limit, s.forced()))
-	case SplitPlurality:
+	case splitPlurality:
 	}
 	return s.conclude(s.decide(Plurality, s.plurality()))
 }
@@ -125,7 +125,7 @@ func (s *State) decide(status Status, winner *agent) Decision {
 
 // failure returns the decision of a session without a winner: the one of an earlier
 // attempt, if there is one.
-func (s *State) failure(why Cause) Decision {
+func (s *State) failure(why cause) Decision {
 	if s.Fallback != nil {
 		return s.Fallback.clone()
 	}
@@ -185,7 +185,7 @@ func (s *State) cancel(suspend bool) []Command {
 	return commands
 }
 
-func (c Cause) text() string {
+func (c cause) text() string {
 	switch c {
 	case CauseSplit:
 		return "the votes are split"
@@ -205,17 +205,17 @@ func (d Decision) text() string {
 
 // Tally counts the fresh votes by target, in configured order, without targets that
 // have none. A failed agent has no vote, but can be voted for.
-func (s *State) Tally() []Count {
+func (s *State) Tally() []count {
 	votes := make([]int, len(s.Agents))
 	for i := range s.Agents {
 		if a := &s.Agents[i]; a.Ballot != nil && s.fresh(a) {
 			votes[s.index(a.Ballot.Target)]++
 		}
 	}
-	counts := []Count{}
+	counts := []count{}
 	for i, n := range votes {
 		if n > 0 {
-			counts = append(counts, Count{Target: s.Agents[i].ID, Votes: n})
+			counts = append(counts, count{Target: s.Agents[i].ID, Votes: n})
 		}
 	}
 	return counts

@@ -1,11 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -13,11 +12,11 @@ import (
 // before all else, what was asked for included.
 func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure = "fail" }, "a", "b", "c"))
-	commands := p.batch(c.Finish{}, p.vote("a", "a"), p.fail("b"))
-	require.Equal(t, []c.Cancel{{ID: p.latest["c"]}}, only[c.Cancel](commands))
+	p := answered(teamWith(func(o *Config) { o.OnAgentFailure = "fail" }, "a", "b", "c"))
+	commands := p.batch(Finish{}, p.vote("a", "a"), p.fail("b"))
+	require.Equal(t, []Cancel{{ID: p.latest["c"]}}, only[Cancel](commands))
 	d := decision(t, commands)
-	require.Equal(t, c.FailedAll, d.Status)
+	require.Equal(t, FailedAll, d.Status)
 	require.EqualValues(t, "AgentFailed", d.Cause)
 	require.Empty(t, d.Winner)
 }
@@ -27,32 +26,32 @@ func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 // came to stands.
 func TestRule30_InALaterAttempt(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
 	p.batch(p.evaluate("a", true))
 	commands := p.batch(p.fail("b"))
-	require.Equal(t, []c.Cancel{{ID: p.latest["a"]}}, only[c.Cancel](commands), "a is not waited for")
-	require.Equal(t, c.Decision{
-		Status: c.Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []c.Count{{Target: "a", Votes: 2}},
+	require.Equal(t, []Cancel{{ID: p.latest["a"]}}, only[Cancel](commands), "a is not waited for")
+	require.Equal(t, Decision{
+		Status: Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []count{{Target: "a", Votes: 2}},
 	}, decision(t, commands))
 }
 
 // 30. The same of who presents or judges: the team has decided, and its answer stands.
 func TestRule30_AfterTheDecision(t *testing.T) {
 	t.Parallel()
-	want := c.Decision{
-		Status: c.Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []c.Count{{Target: "a", Votes: 2}},
+	want := Decision{
+		Status: Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []count{{Target: "a", Votes: 2}},
 	}
-	p, _ := agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = "fail", c.WinnerPresent }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.OnAgentFailure, o.Strategy = "fail", WinnerPresent }, "a", "b"))
 	require.Equal(t, want, decision(t, p.batch(p.fail("a"))))
 
-	p, _ = agreed(teamWith(func(o *c.Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
+	p, _ = agreed(teamWith(func(o *Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
 	require.Equal(t, want, decision(t, p.batch(p.fail("a"))), "unjudged")
 }
 
 // 30. But a failure in the same batch as the last vote comes before the decision.
 func TestRule30_BesideTheLastVote(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnAgentFailure, o.Strategy = "fail", c.WinnerPresent }, "a", "b", "c"))
+	p := answered(teamWith(func(o *Config) { o.OnAgentFailure, o.Strategy = "fail", WinnerPresent }, "a", "b", "c"))
 	require.EqualValues(t, "AgentFailed", decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"), p.fail("c"))).Cause)
 }
 
@@ -63,7 +62,7 @@ func TestRule31_Consensus(t *testing.T) {
 	p := answered(team("a", "b", "c", "d"))
 	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.vote("c", "a"))
 	require.False(t, p.state.Done(), "three of four, but the fourth still works")
-	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("d", "b"))).Status)
+	require.Equal(t, Consensus, decision(t, p.batch(p.vote("d", "b"))).Status)
 
 	p = answered(team("a", "b", "c", "d"))
 	commands := p.batch(p.vote("a", "a"), p.vote("b", "a"), p.vote("c", "b"), p.vote("d", "c"))
@@ -75,7 +74,7 @@ func TestRule31_Consensus(t *testing.T) {
 func TestRule31_NoConsensusWithAStaleVote(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b", "c"))
-	stale := p.vote("c", "a").(c.Voted)
+	stale := p.vote("c", "a").(Voted)
 	stale.Seen = nil
 	require.Equal(t, []string{"c"}, launched(p.batch(p.vote("a", "a"), p.vote("b", "a"), stale)))
 }
@@ -86,18 +85,18 @@ func TestRule31_NoConsensusWhileHeld(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	p.batch(p.vote("a", "b"))
-	p.batch(c.Pause{})
-	require.Empty(t, only[c.Done](p.batch(p.vote("b", "b"))))
-	require.Equal(t, c.Consensus, decision(t, p.batch(c.Resume{})).Status)
+	p.batch(Pause{})
+	require.Empty(t, only[Done](p.batch(p.vote("b", "b"))))
+	require.Equal(t, Consensus, decision(t, p.batch(Resume{})).Status)
 }
 
 // 31, 32. DESIGN: results already waiting are stepped as one batch, and a consensus in
 // it stands although a decision is asked for.
 func TestRule31_ConsensusBeforeForcedDecision(t *testing.T) {
 	t.Parallel()
-	for _, event := range []c.Event{c.TimeUp{}, c.Finish{}} {
+	for _, event := range []Event{TimeUp{}, Finish{}} {
 		p := answered(team("a", "b"))
-		require.Equal(t, c.Consensus, decision(t, p.batch(event, p.vote("a", "b"), p.vote("b", "b"))).Status)
+		require.Equal(t, Consensus, decision(t, p.batch(event, p.vote("a", "b"), p.vote("b", "b"))).Status)
 	}
 }
 
@@ -105,39 +104,39 @@ func TestRule31_ConsensusBeforeForcedDecision(t *testing.T) {
 // The first of them names it.
 func TestRule32_ForcedDecision(t *testing.T) {
 	t.Parallel()
-	for want, events := range map[c.Status][]c.Event{
-		c.Finished: {c.Finish{}, c.TimeUp{}},
-		c.Timeout:  {c.TimeUp{}, c.Finish{}},
+	for want, events := range map[Status][]Event{
+		Finished: {Finish{}, TimeUp{}},
+		Timeout:  {TimeUp{}, Finish{}},
 	} {
 		p := answered(team("a", "b"))
 		commands := p.batch(events...)
 		require.Equal(t, want, decision(t, commands).Status)
 		require.Empty(t, launches(commands))
-		require.Len(t, only[c.Cancel](commands), 2)
+		require.Len(t, only[Cancel](commands), 2)
 	}
 }
 
 // 32. "marked as such": a split that would have been plurality is forced when it was.
 func TestRule32_ForcedBeforePlurality(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnSplit = c.SplitPlurality }, "a", "b"))
-	require.Equal(t, c.Timeout, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"), c.TimeUp{})).Status)
+	p := answered(teamWith(func(o *Config) { o.OnSplit = splitPlurality }, "a", "b"))
+	require.Equal(t, Timeout, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"), TimeUp{})).Status)
 }
 
 // 33. DESIGN: "Session time stands still while parked or paused": a paused session
 // decides nothing of itself, neither for want of agents nor of money.
 func TestRule33_PausedDecidesNothing(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens = 10 }, "a", "b"))
-	p.batch(c.Pause{})
+	p := answered(teamWith(func(o *Config) { o.Budget.Tokens = 10 }, "a", "b"))
+	p.batch(Pause{})
 	p.batch(spending(p.suspend("a"), 20))
 	require.Empty(t, p.batch(p.fail("b")))
 	require.Empty(t, p.drain())
-	require.Equal(t, c.OverSpent, decision(t, p.batch(c.Resume{})).Status)
+	require.Equal(t, OverSpent, decision(t, p.batch(Resume{})).Status)
 
 	p = answered(team("a", "b"))
-	p.batch(c.Pause{})
-	require.Equal(t, c.Timeout, decision(t, p.batch(c.TimeUp{})).Status, "but what is asked for is decided")
+	p.batch(Pause{})
+	require.Equal(t, Timeout, decision(t, p.batch(TimeUp{})).Status, "but what is asked for is decided")
 	require.False(t, p.state.View().Paused)
 }
 
@@ -145,14 +144,14 @@ func TestRule33_PausedDecidesNothing(t *testing.T) {
 // forced decision above is taken, marked as such".
 func TestRule34_BudgetSpent(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens = 1000 }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.Budget.Tokens = 1000 }, "a", "b"))
 	commands := p.batch(spending(p.exhaust("a"), 2000))
 	require.Len(t, commands, 1, "b may end what it was promised")
-	ring, ok := commands[0].(c.Ring)
+	ring, ok := commands[0].(Ring)
 	require.True(t, ok)
-	require.Equal(t, c.WrapUp, ring.Directive)
+	require.Equal(t, WrapUp, ring.Directive)
 	d := decision(t, p.batch(p.vote("b", "a")))
-	require.Equal(t, c.OverSpent, d.Status)
+	require.Equal(t, OverSpent, d.Status)
 	require.Equal(t, "a", d.Winner)
 }
 
@@ -168,16 +167,16 @@ func TestRule34_CallsOfUnknownCost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(teamWith(func(o *c.Config) { o.Budget.USD = 1 }, "a", "b"))
-			p.batch(c.Answered{End: c.End{Launch: p.last("a").ID, Step: 1, Usage: spent[0]}})
-			d := decision(t, p.batch(c.Answered{End: c.End{Launch: p.last("b").ID, Step: 1, Usage: spent[1]}}))
-			require.Equal(t, c.OverSpent, d.Status)
+			p := start(teamWith(func(o *Config) { o.Budget.USD = 1 }, "a", "b"))
+			p.batch(Answered{End: End{Launch: p.last("a").ID, Step: 1, Usage: spent[0]}})
+			d := decision(t, p.batch(Answered{End: End{Launch: p.last("b").ID, Step: 1, Usage: spent[1]}}))
+			require.Equal(t, OverSpent, d.Status)
 			require.Nil(t, p.state.View().Cost.TotalUSD, "unknown, not 1")
 		})
 	}
 
-	p := start(teamWith(func(o *c.Config) { o.Budget.USD = 2 }, "a", "b"))
-	commands := p.batch(c.Answered{End: c.End{Launch: p.last("a").ID, Step: 1, Usage: paid.Add(uncounted)}}, c.Answered{End: c.End{Launch: p.last("b").ID, Step: 1, Usage: paid}})
+	p := start(teamWith(func(o *Config) { o.Budget.USD = 2 }, "a", "b"))
+	commands := p.batch(Answered{End: End{Launch: p.last("a").ID, Step: 1, Usage: paid.Add(uncounted)}}, Answered{End: End{Launch: p.last("b").ID, Step: 1, Usage: paid}})
 	for _, l := range launches(commands) {
 		require.InDelta(t, 0.5, l.Allowance.USD, 1e-9, "half of what is left")
 	}
@@ -187,10 +186,10 @@ func TestRule34_CallsOfUnknownCost(t *testing.T) {
 // 34. The last vote may settle it all the same; and an unknown price is no spending.
 func TestRule34_ConsensusBeforeTheBudget(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens = 10 }, "a", "b"))
-	require.Equal(t, c.Consensus, decision(t, p.batch(spending(p.vote("a", "b"), 9), spending(p.vote("b", "b"), 9))).Status)
+	p := answered(teamWith(func(o *Config) { o.Budget.Tokens = 10 }, "a", "b"))
+	require.Equal(t, Consensus, decision(t, p.batch(spending(p.vote("a", "b"), 9), spending(p.vote("b", "b"), 9))).Status)
 
-	p = answered(teamWith(func(o *c.Config) { o.Budget.USD = 1 }, "a", "b"))
+	p = answered(teamWith(func(o *Config) { o.Budget.USD = 1 }, "a", "b"))
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(spending(p.exhaust("a"), 9), p.exhaust("b"))))
 }
 
@@ -198,10 +197,10 @@ func TestRule34_ConsensusBeforeTheBudget(t *testing.T) {
 // and what running steps were promised is not promised twice.
 func TestRule34_Shares(t *testing.T) {
 	t.Parallel()
-	config := teamWith(func(o *c.Config) { o.Budget.Tokens, o.Budget.USD, o.Pacing = 900, 9, "continuous" }, "a", "b", "c")
+	config := teamWith(func(o *Config) { o.Budget.Tokens, o.Budget.USD, o.Pacing = 900, 9, "continuous" }, "a", "b", "c")
 	p := start(config)
 	for _, id := range config.Agents {
-		require.Equal(t, c.Allowance{Tokens: 300, USD: 3}, p.last(id).Allowance)
+		require.Equal(t, Allowance{Tokens: 300, USD: 3}, p.last(id).Allowance)
 	}
 	p.batch(spending(p.answer("a"), 100))
 	commands := p.batch(spending(p.answer("b"), 100))
@@ -216,11 +215,11 @@ func TestRule34_Shares(t *testing.T) {
 // 34. Nor are they when steps go on: each has an equal share of what is left then.
 func TestRule34_SharesOfResumedSteps(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.Budget.Tokens = 900 }, "a", "b", "c"))
-	p.batch(c.Pause{})
+	p := start(teamWith(func(o *Config) { o.Budget.Tokens = 900 }, "a", "b", "c"))
+	p.batch(Pause{})
 	p.batch(spending(p.suspend("a"), 200), spending(p.suspend("b"), 100), p.suspend("c"))
 	promised := int64(0)
-	for _, l := range launches(p.batch(c.Resume{})) {
+	for _, l := range launches(p.batch(Resume{})) {
 		require.Equal(t, int64(200), l.Allowance.Tokens)
 		promised += l.Allowance.Tokens
 	}
@@ -230,11 +229,11 @@ func TestRule34_SharesOfResumedSteps(t *testing.T) {
 // 34. Steps that go on share with those that are launched beside them.
 func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Budget.Tokens, o.Pacing = 900, "continuous" }, "a", "b", "c"))
+	p := answered(teamWith(func(o *Config) { o.Budget.Tokens, o.Pacing = 900, "continuous" }, "a", "b", "c"))
 	p.batch(p.vote("a", "a"))
-	p.batch(c.Pause{})
+	p.batch(Pause{})
 	p.batch(p.answer("b"), p.suspend("c"))
-	commands := p.batch(c.Resume{})
+	commands := p.batch(Resume{})
 	require.Equal(t, []string{"a", "c"}, launched(commands))
 	for _, l := range launches(commands) {
 		require.Equal(t, int64(450), l.Allowance.Tokens)
@@ -247,31 +246,31 @@ func TestRule35_NoActiveAgent(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	d := decision(t, p.batch(p.fail("a"), p.fail("b")))
-	require.Equal(t, c.Decision{Status: c.Plurality, Winner: "b", WinnerLabel: "agent2.1", WinnerStep: 1, Votes: []c.Count{}}, d)
+	require.Equal(t, Decision{Status: Plurality, Winner: "b", WinnerLabel: "agent2.1", WinnerStep: 1, Votes: []count{}}, d)
 }
 
 // 36. DESIGN, quiescence: only "when nothing runs, nothing may be launched" is anything
 // decided; whoever can be launched is.
 func TestRule36_LaunchBeforeDeciding(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.OnSplit, o.Pacing = c.SplitFail, "continuous" }, "a", "b", "c"))
+	p := answered(teamWith(func(o *Config) { o.OnSplit, o.Pacing = SplitFail, "continuous" }, "a", "b", "c"))
 	p.batch(p.vote("a", "a"), p.vote("b", "b"))
 	require.False(t, p.state.Done(), "c still works")
 	require.Equal(t, []string{"c"}, launched(p.batch(p.exhaust("c"))), "and can be launched again")
-	require.Equal(t, c.CauseSplit, decision(t, p.batch(p.vote("c", "c"))).Cause)
+	require.Equal(t, CauseSplit, decision(t, p.batch(p.vote("c", "c"))).Cause)
 }
 
 // 37. CONTRACT: "max_steps_per_agent ends limit"; DESIGN: at it an agent "abstains but
 // stays in N".
 func TestRule37_Limit(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
 	d := decision(t, p.batch(p.vote("a", "a"), p.exhaust("b")))
-	require.Equal(t, c.Limit, d.Status)
+	require.Equal(t, Limit, d.Status)
 	require.Equal(t, "a", d.Winner)
 
-	p = answered(teamWith(func(o *c.Config) { o.Mode, o.MaxStepsPerAgent = c.Decomposition, 2 }, "a", "b"))
-	require.Equal(t, c.Limit, decision(t, p.batch(p.stop("a", c.Complete), p.exhaust("b"))).Status, "a part that nobody says is done")
+	p = answered(teamWith(func(o *Config) { o.Mode, o.MaxStepsPerAgent = Decomposition, 2 }, "a", "b"))
+	require.Equal(t, Limit, decision(t, p.batch(p.stop("a", Complete), p.exhaust("b"))).Status, "a part that nobody says is done")
 }
 
 // 38. CONTRACT: "skip_voting and decomposition end presented"; "Decomposition's winner
@@ -280,26 +279,26 @@ func TestRule37_Limit(t *testing.T) {
 func TestRule38_StandingAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		set  func(*c.Config)
+		set  func(*Config)
 		want string
 	}{
-		"skip_voting":            {set: func(o *c.Config) { o.SkipVoting = true }, want: "b"},
-		"skip_voting, presenter": {set: func(o *c.Config) { o.SkipVoting, o.Presenter = true, "c" }, want: "c"},
-		"decomposition":          {set: func(o *c.Config) { o.Mode, o.AnswersGlobal, o.SkipPresentation = c.Decomposition, 3, true }, want: "c"},
-		"decomposition, presenter": {set: func(o *c.Config) {
-			o.Mode, o.AnswersGlobal, o.SkipPresentation, o.Presenter = c.Decomposition, 3, true, "a"
+		"skip_voting":            {set: func(o *Config) { o.SkipVoting = true }, want: "b"},
+		"skip_voting, presenter": {set: func(o *Config) { o.SkipVoting, o.Presenter = true, "c" }, want: "c"},
+		"decomposition":          {set: func(o *Config) { o.Mode, o.AnswersGlobal, o.SkipPresentation = Decomposition, 3, true }, want: "c"},
+		"decomposition, presenter": {set: func(o *Config) {
+			o.Mode, o.AnswersGlobal, o.SkipPresentation, o.Presenter = Decomposition, 3, true, "a"
 		}, want: "a"},
-		"presenter is not of them":   {set: func(o *c.Config) { o.SkipVoting, o.Presenter = true, "x" }, want: "b"},
-		"no votes, all are the same": {set: func(o *c.Config) { o.AnswersPerAgent, o.Strategy, o.Presenter = 1, c.Synthesize, "a" }, want: "a"},
+		"presenter is not of them":   {set: func(o *Config) { o.SkipVoting, o.Presenter = true, "x" }, want: "b"},
+		"no votes, all are the same": {set: func(o *Config) { o.AnswersPerAgent, o.Strategy, o.Presenter = 1, Synthesize, "a" }, want: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := answered(teamWith(test.set, "b", "a", "c"))
 			if !p.state.Done() {
-				require.Equal(t, test.want, p.latestLaunched(c.Present))
+				require.Equal(t, test.want, p.latestLaunched(Present))
 				p.batch(p.fail(test.want))
 			}
-			require.Equal(t, c.Presented, p.state.Decision().Status)
+			require.Equal(t, Presented, p.state.Decision().Status)
 			require.Equal(t, test.want, p.state.Decision().Winner)
 		})
 	}
@@ -308,9 +307,9 @@ func TestRule38_StandingAnswer(t *testing.T) {
 // 38. A presenter without an answer leaves the field to the first configured with one.
 func TestRule38_PresenterWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.Mode, o.SkipPresentation = c.Decomposition, true }, "a", "b"))
-	p.batch(p.answer("a"), p.stop("b", c.Blocked))
-	require.Equal(t, "a", decision(t, p.batch(p.stop("a", c.Complete), p.stop("b", c.Blocked))).Winner)
+	p := start(teamWith(func(o *Config) { o.Mode, o.SkipPresentation = Decomposition, true }, "a", "b"))
+	p.batch(p.answer("a"), p.stop("b", Blocked))
+	require.Equal(t, "a", decision(t, p.batch(p.stop("a", Complete), p.stop("b", Blocked))).Winner)
 }
 
 // 39. DESIGN: "All fresh and split: on_split — revote relaunches everybody once
@@ -319,35 +318,35 @@ func TestRule38_PresenterWithoutAnAnswer(t *testing.T) {
 func TestRule39_Revotes(t *testing.T) {
 	t.Parallel()
 	for revotes := range 3 {
-		p := answered(teamWith(func(o *c.Config) { o.MaxRevotes = revotes }, "a", "b"))
+		p := answered(teamWith(func(o *Config) { o.MaxRevotes = revotes }, "a", "b"))
 		for range revotes {
 			again := launches(p.batch(p.vote("a", "a"), p.vote("b", "b")))
 			require.Len(t, again, 2)
 			require.True(t, again[0].Revote)
 			require.True(t, again[1].Revote)
 		}
-		require.Equal(t, c.Plurality, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
+		require.Equal(t, Plurality, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
 	}
 }
 
 // 39. Only agents below the limit vote again; if nobody is, limit.
 func TestRule39_RevoteBelowTheStepLimit(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 3 }, "a", "b"))
-	missed := c.Voted{End: c.End{Launch: p.latest["a"], Step: 2}, Target: "a"}
+	p := answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 3 }, "a", "b"))
+	missed := Voted{End: End{Launch: p.latest["a"], Step: 2}, Target: "a"}
 	p.batch(missed, p.vote("b", "b"))
 	commands := p.batch(p.vote("a", "a"))
 	require.Equal(t, []string{"b"}, launched(commands), "a has had its three steps")
 
-	p = answered(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
-	require.Equal(t, c.Limit, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
+	p = answered(teamWith(func(o *Config) { o.MaxStepsPerAgent = 2 }, "a", "b"))
+	require.Equal(t, Limit, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
 }
 
 // 39. CONTRACT: "on_split: revote | plurality | fail: all votes fresh, no majority".
 func TestRule39_OnSplit(t *testing.T) {
 	t.Parallel()
-	for split, want := range map[c.OnSplit]c.Status{c.SplitPlurality: c.Plurality, c.SplitFail: c.FailedAll} {
-		p := answered(teamWith(func(o *c.Config) { o.OnSplit = split }, "a", "b"))
+	for split, want := range map[OnSplit]Status{splitPlurality: Plurality, SplitFail: FailedAll} {
+		p := answered(teamWith(func(o *Config) { o.OnSplit = split }, "a", "b"))
 		require.Equal(t, want, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
 	}
 }
@@ -357,12 +356,12 @@ func TestRule43_NothingFollows(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	p.batch(p.vote("a", "a"))
-	commands := p.batch(c.Finish{})
-	require.Equal(t, []c.Cancel{{ID: p.latest["b"]}}, only[c.Cancel](commands))
+	commands := p.batch(Finish{})
+	require.Equal(t, []Cancel{{ID: p.latest["b"]}}, only[Cancel](commands))
 	d := decision(t, commands)
 	require.Empty(t, p.batch(
-		p.vote("b", "b"), p.answer("a"), c.TimeUp{}, c.Finish{}, c.Pause{}, c.Resume{}, c.Retry{},
-		c.Said{Text: "too late"}, c.TimeShort{},
+		p.vote("b", "b"), p.answer("a"), TimeUp{}, Finish{}, Pause{}, Resume{}, Retry{},
+		Said{Text: "too late"}, TimeShort{},
 	))
 	require.True(t, p.state.Done())
 	require.Equal(t, d, p.state.Decision())

@@ -1,11 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -14,10 +13,10 @@ import (
 func TestRule14_StopReplacesTheVote(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(decomposed, "a", "b"))
-	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(p.drain()))
-	commands := p.batch(p.stop("a", c.Blocked), p.answer("b"))
-	require.Equal(t, c.Blocked, only[c.Record](commands)[0].Entry.Status)
-	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(p.drain()))
+	commands := p.batch(p.stop("a", Blocked), p.answer("b"))
+	require.Equal(t, Blocked, only[Record](commands)[0].Entry.Status)
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
 }
 
 // 14. Seed 001: "per-agent limit is treated as a consecutive streak limit; streak
@@ -25,18 +24,18 @@ func TestRule14_StopReplacesTheVote(t *testing.T) {
 // instead of vote-only mode".
 func TestRule14_StreakAndAutoStop(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 2 }, "a", "b"))
-	p.batch(p.answer("a"), p.stop("b", c.Complete)) // a's first since it saw agent2.1
+	p := answered(teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent = Decomposition, 2 }, "a", "b"))
+	p.batch(p.answer("a"), p.stop("b", Complete)) // a's first since it saw agent2.1
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.exhaust("a"), p.exhaust("b"))), "b's stop is stale")
-	commands := p.batch(p.answer("a"), p.stop("b", c.Complete))
+	commands := p.batch(p.answer("a"), p.stop("b", Complete))
 	require.Equal(t, []string{"b"}, launched(commands), "a's second, and nothing new of b: it is stopped")
 	stop := p.state.View().Agents[0].Stop
-	require.Equal(t, c.StopView{Status: c.Complete, Summary: "stopped at its limit of answers"}, *stop)
+	require.Equal(t, StopView{Status: Complete, Summary: "stopped at its limit of answers"}, *stop)
 
 	commands = p.batch(p.answer("b")) // wakes it up
-	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(commands))
 	require.True(t, p.state.View().Agents[0].Stop.Stale)
-	commands = p.batch(p.answer("a"), p.stop("b", c.Complete))
+	commands = p.batch(p.answer("a"), p.stop("b", Complete))
 	require.Equal(t, []string{"a", "b"}, launched(commands), "the first of a new row")
 }
 
@@ -45,12 +44,12 @@ func TestRule14_StreakAndAutoStop(t *testing.T) {
 func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
 	t.Parallel()
 	for _, heard := range []bool{true, false} {
-		p := answered(teamWith(func(o *c.Config) {
-			o.Mode, o.AnswersPerAgent, o.Updates = c.Decomposition, 2, c.Inject
+		p := answered(teamWith(func(o *Config) {
+			o.Mode, o.AnswersPerAgent, o.Updates = Decomposition, 2, Inject
 		}, "a", "b"))
-		p.batch(p.answer("a"), p.stop("b", c.Complete))
+		p.batch(p.answer("a"), p.stop("b", Complete))
 		p.batch(p.answer("b"))
-		e := p.answer("a").(c.Answered)
+		e := p.answer("a").(Answered)
 		if heard {
 			e.Seen, _ = p.told(e.Launch)
 		}
@@ -65,11 +64,11 @@ func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
 // decomposition is stopped, and the session goes on to its presenter.
 func TestRule14_GlobalLimitStopsEveryAgent(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 2 }, "a", "b"))
+	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 2 }, "a", "b"))
 	l := theLaunch(t, p.batch(p.answer("a"), p.answer("b")))
-	require.Equal(t, c.Present, l.Purpose)
+	require.Equal(t, Present, l.Purpose)
 	for _, a := range p.state.View().Agents {
-		require.Equal(t, c.StopView{Status: c.Complete, Summary: "stopped at its limit of answers"}, *a.Stop)
+		require.Equal(t, StopView{Status: Complete, Summary: "stopped at its limit of answers"}, *a.Stop)
 	}
 }
 
@@ -77,11 +76,11 @@ func TestRule14_GlobalLimitStopsEveryAgent(t *testing.T) {
 // bring it news.
 func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 	t.Parallel()
-	config := teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b")
+	config := teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent = Decomposition, 1 }, "a", "b")
 	p := start(config)
 	p.batch(p.answer("a"))
 	require.Nil(t, p.state.View().Agents[0].Stop, "b still works")
-	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": answerOrStop}, offers(p.batch(p.answer("b"))))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": answerOrStop}, offers(p.batch(p.answer("b"))))
 
 	config.Pacing = "continuous"
 	p = start(config)
@@ -92,10 +91,10 @@ func TestRule14_RoundsWaitBeforeStopping(t *testing.T) {
 // 14. No agent is stopped while a resumed step runs.
 func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b"))
-	p.batch(c.Pause{})
+	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent = Decomposition, 1 }, "a", "b"))
+	p.batch(Pause{})
 	p.batch(p.answer("a"), p.suspend("b"))
-	require.Equal(t, []string{"b"}, launched(p.batch(c.Resume{})))
+	require.Equal(t, []string{"b"}, launched(p.batch(Resume{})))
 	require.Nil(t, p.state.View().Agents[0].Stop)
 }
 
@@ -103,30 +102,30 @@ func TestRule14_StoppingWaitsForResumedSteps(t *testing.T) {
 // can always stop.
 func TestRule14_StopIsAlwaysOffered(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 1 }, "a", "b"))
-	require.Equal(t, map[string][]c.Action{"a": answerOrStop, "b": stopOnly}, offers(p.drain()))
+	p := newPlayer(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 1 }, "a", "b"))
+	require.Equal(t, map[string][]Action{"a": answerOrStop, "b": stopOnly}, offers(p.drain()))
 }
 
 // 45. The brief omits the stops by the session, since they are not the agents' own.
 func TestRule45_StopsByTheSessionAreNotInTheBrief(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b"))
-	l := theLaunch(t, p.batch(p.answer("a"), p.stop("b", c.Complete)))
-	require.Equal(t, c.Present, l.Purpose, "a gave the last answer, which made b's stop stale: both are stopped")
+	p := answered(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "a", "b"))
+	l := theLaunch(t, p.batch(p.answer("a"), p.stop("b", Complete)))
+	require.Equal(t, Present, l.Purpose, "a gave the last answer, which made b's stop stale: both are stopped")
 	require.Empty(t, l.Brief.Stops)
 
-	p = answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 1 }, "a", "b"))
-	p.batch(p.stop("a", c.Complete), p.answer("b"))
-	l = theLaunch(t, p.batch(p.stop("a", c.Complete)))
-	require.Equal(t, c.Present, l.Purpose, "b has answered once and has seen all there is")
-	require.Equal(t, []c.StopNote{{Number: 1, Status: c.Complete, Summary: "a's part"}}, l.Brief.Stops)
+	p = answered(teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent = Decomposition, 1 }, "a", "b"))
+	p.batch(p.stop("a", Complete), p.answer("b"))
+	l = theLaunch(t, p.batch(p.stop("a", Complete)))
+	require.Equal(t, Present, l.Purpose, "b has answered once and has seen all there is")
+	require.Equal(t, []StopNote{{Number: 1, Status: Complete, Summary: "a's part"}}, l.Brief.Stops)
 }
 
 // joining plays a team of three until every part has a stop and c joins them.
-func joining(t *testing.T, set func(*c.Config)) *player {
+func joining(t *testing.T, set func(*Config)) *player {
 	t.Helper()
-	p := answered(teamWith(func(o *c.Config) { o.Mode = c.Decomposition; set(o) }, "a", "b", "c"))
-	l := theLaunch(t, p.batch(p.stop("a", c.Complete), p.stop("b", c.Blocked), p.stop("c", c.Complete)))
+	p := answered(teamWith(func(o *Config) { o.Mode = Decomposition; set(o) }, "a", "b", "c"))
+	l := theLaunch(t, p.batch(p.stop("a", Complete), p.stop("b", Blocked), p.stop("c", Complete)))
 	require.Equal(t, "c", l.Agent)
 	return p
 }
@@ -136,22 +135,22 @@ func joining(t *testing.T, set func(*c.Config)) *player {
 // the presenter fails.
 func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []c.OnAgentFailure{"continue", "fail"} {
-		p := joining(t, func(o *c.Config) { o.OnAgentFailure = policy })
+	for _, policy := range []OnAgentFailure{"continue", "fail"} {
+		p := joining(t, func(o *Config) { o.OnAgentFailure = policy })
 		seq := p.state.Events
 		l := theLaunch(t, p.batch(p.fail("c")))
 		require.Equal(t, "b", l.Agent)
-		require.Equal(t, c.Present, l.Purpose)
+		require.Equal(t, Present, l.Purpose)
 		require.Equal(t, answerOnly, l.Offered)
 		require.Empty(t, l.ResumeFrom, "it is not c's step")
-		require.Equal(t, []c.StopNote{
-			{Number: 1, Status: c.Complete, Summary: "a's part"}, {Number: 2, Status: c.Blocked, Summary: "b's part"},
+		require.Equal(t, []StopNote{
+			{Number: 1, Status: Complete, Summary: "a's part"}, {Number: 2, Status: Blocked, Summary: "b's part"},
 		}, l.Brief.Stops, "c's stop is void")
 		require.Equal(t, []string{
 			"failed: c failed: overloaded", "refused: c presented nothing; b presents instead",
 		}, texts(p.state, seq))
 		d := decision(t, p.batch(p.answer("b")))
-		require.Equal(t, c.Presented, d.Status)
+		require.Equal(t, Presented, d.Status)
 		require.Equal(t, "b", d.Winner)
 		require.Equal(t, "agent2.final", d.WinnerLabel)
 		require.Equal(t, "agent2.final", d.Final.Label)
@@ -161,9 +160,9 @@ func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 // 44. "presenter_agent; else, in decomposition, the agent configured last": in this order.
 func TestRule44_SubstitutePresenter(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Mode, o.Presenter = c.Decomposition, "b" }, "a", "b", "c"))
-	p.batch(p.stop("a", c.Complete), p.stop("b", c.Complete), p.stop("c", c.Complete))
-	require.Equal(t, "b", p.latestLaunched(c.Present))
+	p := answered(teamWith(func(o *Config) { o.Mode, o.Presenter = Decomposition, "b" }, "a", "b", "c"))
+	p.batch(p.stop("a", Complete), p.stop("b", Complete), p.stop("c", Complete))
+	require.Equal(t, "b", p.latestLaunched(Present))
 	require.Equal(t, "c", theLaunch(t, p.batch(p.fail("b"))).Agent)
 	require.Equal(t, "a", theLaunch(t, p.batch(p.fail("c"))).Agent)
 }
@@ -172,12 +171,12 @@ func TestRule44_SubstitutePresenter(t *testing.T) {
 // parts were not joined.
 func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 	t.Parallel()
-	p := joining(t, func(*c.Config) {})
+	p := joining(t, func(*Config) {})
 	p.batch(p.fail("c"))
 	p.batch(p.fail("b"))
 	seq := p.state.Events
-	require.Equal(t, c.Decision{
-		Status: c.Presented, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []c.Count{},
+	require.Equal(t, Decision{
+		Status: Presented, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []count{},
 	}, decision(t, p.batch(p.fail("a"))))
 	require.Equal(t, []string{
 		"failed: a failed: overloaded",
@@ -191,12 +190,12 @@ func TestRule45_NoAgentLeftToJoinTheParts(t *testing.T) {
 func TestRule45_NoSubstituteOutsideDecomposition(t *testing.T) {
 	t.Parallel()
 	last := "refused: c ended without an action; the parts were not joined, the present answer stands"
-	p := joining(t, func(*c.Config) {})
+	p := joining(t, func(*Config) {})
 	require.Equal(t, "agent3.1", decision(t, p.batch(p.exhaust("c"))).WinnerLabel)
 	require.Contains(t, texts(p.state, 0), last)
 
-	p = joining(t, func(o *c.Config) { o.Budget.Tokens = 10 })
-	failed := p.fail("c").(c.Failed)
+	p = joining(t, func(o *Config) { o.Budget.Tokens = 10 })
+	failed := p.fail("c").(Failed)
 	failed.Usage = llm.Usage{InputTokens: 10, ModelCalls: 1}
 	require.Equal(t, "agent3.1", decision(t, p.batch(failed)).WinnerLabel)
 	require.Contains(t, texts(p.state, 0), last)
@@ -207,7 +206,7 @@ func TestRule44_ParkedForThePresenterOfTheParts(t *testing.T) {
 	t.Parallel()
 	p := joining(t, parking)
 	require.Empty(t, p.batch(p.fail("c")))
-	l := theLaunch(t, p.batch(c.Retry{}))
+	l := theLaunch(t, p.batch(Retry{}))
 	require.Equal(t, "c", l.Agent)
 	require.NotEmpty(t, l.ResumeFrom)
 }
@@ -219,7 +218,7 @@ func TestRule46_SubstituteJudges(t *testing.T) {
 	p := joining(t, restartable)
 	p.batch(p.fail("c"))
 	l := theLaunch(t, p.batch(p.answer("b")))
-	require.Equal(t, c.Evaluate, l.Purpose)
+	require.Equal(t, Evaluate, l.Purpose)
 	require.Equal(t, "b", l.Agent)
 	require.Equal(t, "agent2.final", decision(t, p.batch(p.fail("b"))).WinnerLabel, "a judgement is not asked for twice")
 }

@@ -1,12 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 // 49. DESIGN: "Results already waiting are stepped as one batch before draining": agent
@@ -16,7 +14,7 @@ func TestRule49_Batch(t *testing.T) {
 	p := answered(team("a", "b", "c"))
 	commands := p.batch(p.vote("a", "b"), p.answer("c"), p.vote("b", "b"))
 	require.Len(t, launches(commands), 3)
-	require.Len(t, only[c.Record](commands), 3)
+	require.Len(t, only[Record](commands), 3)
 }
 
 // 49. Two first answers at the same moment are news to each other at once.
@@ -36,12 +34,12 @@ func TestRule50_DrainOrder(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b", "c"))
 	require.Empty(t, p.drain())
-	commands := p.batch(p.answer("b"), p.answer("a"), c.Finish{})
-	require.Equal(t, 1, commands[0].(c.Record).Entry.Seq)
-	require.Equal(t, 2, commands[1].(c.Record).Entry.Seq)
-	require.Equal(t, c.Ending, commands[2].(c.Ring).Directive)
-	require.Equal(t, c.Cancel{ID: "l3"}, commands[3])
-	require.IsType(t, c.Done{}, commands[4])
+	commands := p.batch(p.answer("b"), p.answer("a"), Finish{})
+	require.Equal(t, 1, commands[0].(Record).Entry.Seq)
+	require.Equal(t, 2, commands[1].(Record).Entry.Seq)
+	require.Equal(t, Ending, commands[2].(Ring).Directive)
+	require.Equal(t, Cancel{ID: "l3"}, commands[3])
+	require.IsType(t, Done{}, commands[4])
 	require.Len(t, commands, 5)
 	require.Empty(t, p.drain())
 }
@@ -49,13 +47,13 @@ func TestRule50_DrainOrder(t *testing.T) {
 // 50. With launches; and in configured order, those that go on among them.
 func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = "continuous", c.Restart }, "d", "a", "c", "b"))
+	p := answered(teamWith(func(o *Config) { o.Pacing, o.Updates = "continuous", Restart }, "d", "a", "c", "b"))
 	p.batch(p.vote("d", "a"), p.vote("c", "a"))
-	commands := p.batch(p.answer("b"), p.restart("a"), c.Said{Text: "go on"})
-	require.Equal(t, c.NewAnswer, commands[0].(c.Record).Entry.Action)
-	require.Equal(t, c.Say, commands[1].(c.Record).Entry.Action)
+	commands := p.batch(p.answer("b"), p.restart("a"), Said{Text: "go on"})
+	require.Equal(t, NewAnswer, commands[0].(Record).Entry.Action)
+	require.Equal(t, Say, commands[1].(Record).Entry.Action)
 	require.Equal(t, []string{"d", "a", "c", "b"}, launched(commands))
-	require.Empty(t, only[c.Ring](commands), "everybody who would hear it is launched with it")
+	require.Empty(t, only[Ring](commands), "everybody who would hear it is launched with it")
 	require.Len(t, commands, 6)
 }
 
@@ -63,9 +61,9 @@ func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
 func TestRule50_CancelledOnce(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
-	require.Len(t, only[c.Cancel](p.batch(c.Pause{})), 2)
-	require.Empty(t, only[c.Cancel](p.drain()))
-	require.Empty(t, only[c.Cancel](p.batch(c.Finish{})), "a suspended step is ended already")
+	require.Len(t, only[Cancel](p.batch(Pause{})), 2)
+	require.Empty(t, only[Cancel](p.drain()))
+	require.Empty(t, only[Cancel](p.batch(Finish{})), "a suspended step is ended already")
 }
 
 // 51. DESIGN: "State is plain data: it is the query result, the continue-as-new payload
@@ -73,13 +71,13 @@ func TestRule50_CancelledOnce(t *testing.T) {
 func TestRule51_SurvivesJSON(t *testing.T) {
 	t.Parallel()
 	lead := 1
-	config := teamWith(func(o *c.Config) {
-		o.Pacing, o.Updates, o.UpdatesPerStep, o.LeadCap, o.MaxRestarts = "continuous", c.Inject, 2, &lead, 1
-		o.Strategy, o.OnAgentFailure, o.Budget.Tokens = c.Synthesize, "park", 100000
+	config := teamWith(func(o *Config) {
+		o.Pacing, o.Updates, o.UpdatesPerStep, o.LeadCap, o.MaxRestarts = "continuous", Inject, 2, &lead, 1
+		o.Strategy, o.OnAgentFailure, o.Budget.Tokens = Synthesize, "park", 100000
 	}, "a", "b", "c")
 	p := start(config)
-	play := func(events ...c.Event) {
-		twin := &c.State{}
+	play := func(events ...Event) {
+		twin := &State{}
 		require.NoError(t, json.Unmarshal([]byte(marshal(t, p.state)), twin))
 		for _, e := range events {
 			p.step(e)
@@ -90,24 +88,24 @@ func TestRule51_SurvivesJSON(t *testing.T) {
 	}
 	play(p.answer("a"), p.answer("b"))
 	play(p.fail("c"))
-	play(c.Retry{}, c.Said{Agent: "c", Text: "once more"})
+	play(Retry{}, Said{Agent: "c", Text: "once more"})
 	play(p.answer("c"))
-	play(c.TimeShort{})
-	play(c.Pause{})
+	play(TimeShort{})
+	play(Pause{})
 	play(p.suspend("a"), p.suspend("b"), p.suspend("c"))
-	play(c.Resume{})
+	play(Resume{})
 	play(p.answer("b"))
 	play(p.restart("a"), p.vote("c", "b"))
 	for range 5 { // everybody votes for b, who presents, and is not content
 		for _, id := range config.Agents {
-			play(map[c.Purpose]c.Event{
-				c.Coordinate: p.vote(id, "b"), c.Present: p.answer(id), c.Evaluate: p.evaluate(id, true),
+			play(map[Purpose]Event{
+				Coordinate: p.vote(id, "b"), Present: p.answer(id), Evaluate: p.evaluate(id, true),
 			}[p.last(id).Purpose])
 		}
 	}
 	require.Equal(t, 2, p.state.View().Attempt)
 	play(p.answer("a"), p.answer("b"), p.answer("c"))
-	play(c.Finish{})
+	play(Finish{})
 	require.True(t, p.state.Done())
 }
 
@@ -117,15 +115,15 @@ func TestRule51_SurvivesJSON(t *testing.T) {
 func TestRule52_SessionsEnd(t *testing.T) {
 	t.Parallel()
 	none := 0
-	for name, set := range map[string]func(*c.Config){
-		"rounds":        func(*c.Config) {},
+	for name, set := range map[string]func(*Config){
+		"rounds":        func(*Config) {},
 		"continuous":    continuous,
-		"deferred":      func(o *c.Config) { o.DeferVoting = true },
-		"skip_voting":   func(o *c.Config) { o.SkipVoting = true },
+		"deferred":      func(o *Config) { o.DeferVoting = true },
+		"skip_voting":   func(o *Config) { o.SkipVoting = true },
 		"decomposition": decomposed,
-		"everything": func(o *c.Config) {
+		"everything": func(o *Config) {
 			o.Pacing, o.LeadCap, o.DeferVoting, o.AnswersPerAgent = "continuous", &none, true, 1
-			o.Strategy, o.MaxRestarts = c.Synthesize, 3
+			o.Strategy, o.MaxRestarts = Synthesize, 3
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +136,7 @@ func TestRule52_SessionsEnd(t *testing.T) {
 				p.batch(p.vote("a", "b"), p.exhaust("b"), p.restart("c"))
 			}
 			require.Len(t, p.launches, 3*12)
-			require.Equal(t, c.FailedAll, p.state.Decision().Status)
+			require.Equal(t, FailedAll, p.state.Decision().Status)
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Three agents come to a consensus in three rounds: agent_c's better answer makes the
 // first two votes stale.
 func Example_threeRounds() {
-	state := coordination.New(coordination.Config{Agents: []string{"agent_a", "agent_b", "agent_c"}})
+	state := coordination.New(coordination.Protocol, coordination.Config{Agents: []string{"agent_a", "agent_b", "agent_c"}})
 	rounds := []map[string]string{
 		{"agent_a": "answer", "agent_b": "answer", "agent_c": "answer"},
 		{"agent_a": "agent_b", "agent_b": "agent_b", "agent_c": "answer"},

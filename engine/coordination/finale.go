@@ -134,7 +134,7 @@ func (s *State) count(v *Brief, d Decision) {
 			v.Votes = c.Votes
 		}
 	}
-	v.Tied = slices.ContainsFunc(d.Votes, func(c Count) bool { return c.Target != d.Winner && c.Votes == v.Votes })
+	v.Tied = slices.ContainsFunc(d.Votes, func(c count) bool { return c.Target != d.Winner && c.Votes == v.Votes })
 	for _, a := range s.byNumber() {
 		if a.Ballot != nil && s.fresh(a) && a.Ballot.Target == d.Winner && a.Ballot.Reason != "" {
 			v.Reasons = append(v.Reasons, a.Ballot.Reason)

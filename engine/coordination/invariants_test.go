@@ -1,18 +1,16 @@
-package coordination_test
+package coordination
 
 import (
 	"slices"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 // invariants hold in every session, independently of the rules. They compare events
 // and commands only.
 type invariants struct {
-	launched  map[c.LaunchID]bool
-	cancelled map[c.LaunchID]bool
+	launched  map[LaunchID]bool
+	cancelled map[LaunchID]bool
 	epoch     int
 
 	// requests from outside that allow steps beyond the limits
@@ -20,17 +18,17 @@ type invariants struct {
 }
 
 func newInvariants() *invariants {
-	return &invariants{launched: map[c.LaunchID]bool{}, cancelled: map[c.LaunchID]bool{}}
+	return &invariants{launched: map[LaunchID]bool{}, cancelled: map[LaunchID]bool{}}
 }
 
 // observe counts the next event.
-func (l *invariants) observe(s *session, e c.Event) {
+func (l *invariants) observe(s *session, e Event) {
 	switch e := e.(type) {
-	case c.Suspended:
+	case Suspended:
 		if slices.Contains(s.runningIDs(), e.Launch) {
 			l.suspended++
 		}
-	case c.Retry:
+	case Retry:
 		if s.state.Refuse(e) == nil {
 			l.retried += len(s.oracle.config.Agents) - len(s.oracle.active())
 		}
@@ -70,20 +68,20 @@ func (l *invariants) before(s *session) past {
 }
 
 // check compares the commands of one Drain with the invariants.
-func (l *invariants) check(t require.TestingT, s *session, before past, commands []c.Command) {
+func (l *invariants) check(t require.TestingT, s *session, before past, commands []Command) {
 	if before.done {
 		require.Empty(t, commands, "nothing follows a decision")
 		return
 	}
-	for i, record := range only[c.Record](commands) {
+	for i, record := range only[Record](commands) {
 		require.Equal(t, before.last+i+1, record.Entry.Seq, "records in order, without gaps")
 		l.checkRecord(t, s, record.Entry)
 	}
-	for _, ring := range only[c.Ring](commands) {
+	for _, ring := range only[Ring](commands) {
 		l.epoch++
 		require.Equal(t, l.epoch, ring.Epoch)
 	}
-	for _, cancel := range only[c.Cancel](commands) {
+	for _, cancel := range only[Cancel](commands) {
 		require.True(t, l.launched[cancel.ID])
 		require.False(t, l.cancelled[cancel.ID], "cancelled twice")
 		l.cancelled[cancel.ID] = true
@@ -95,7 +93,7 @@ func (l *invariants) check(t require.TestingT, s *session, before past, commands
 	}
 	require.LessOrEqual(t, len(l.launched), l.bound(s))
 	l.checkAllowances(t, s, launches(commands))
-	done := only[c.Done](commands)
+	done := only[Done](commands)
 	require.Equal(t, len(done) > 0, s.state.Done())
 	if len(done) > 0 {
 		require.Empty(t, launches(commands))
@@ -106,15 +104,15 @@ func (l *invariants) check(t require.TestingT, s *session, before past, commands
 }
 
 // checkRecord requires that a ledger entry was possible and within the limits.
-func (l *invariants) checkRecord(t require.TestingT, s *session, entry c.Accepted) {
+func (l *invariants) checkRecord(t require.TestingT, s *session, entry Accepted) {
 	k := s.oracle.config
 	earlier := s.ledger[:entry.Seq-1]
-	answers := func(of string) []c.Accepted {
-		return slices.DeleteFunc(slices.Clone(earlier), func(e c.Accepted) bool {
-			return e.Action != c.NewAnswer || of != "" && e.Agent != of
+	answers := func(of string) []Accepted {
+		return slices.DeleteFunc(slices.Clone(earlier), func(e Accepted) bool {
+			return e.Action != NewAnswer || of != "" && e.Agent != of
 		})
 	}
-	inAttempt := func(some []c.Accepted) int {
+	inAttempt := func(some []Accepted) int {
 		n := 0
 		for _, e := range some {
 			if e.Attempt == entry.Attempt {
@@ -123,28 +121,28 @@ func (l *invariants) checkRecord(t require.TestingT, s *session, entry c.Accepte
 		}
 		return n
 	}
-	if entry.Action == c.NewAnswer && entry.Label == label(s.oracle.number(entry.Agent), len(answers(entry.Agent))+1) {
+	if entry.Action == NewAnswer && entry.Label == label(s.oracle.number(entry.Agent), len(answers(entry.Agent))+1) {
 		require.True(t, k.AnswersGlobal == 0 || inAttempt(answers("")) < k.AnswersGlobal, "over the global limit: %v", entry)
-		require.True(t, k.AnswersPerAgent == 0 || k.Mode == c.Decomposition || inAttempt(answers(entry.Agent)) < k.AnswersPerAgent,
+		require.True(t, k.AnswersPerAgent == 0 || k.Mode == Decomposition || inAttempt(answers(entry.Agent)) < k.AnswersPerAgent,
 			"over the agent's limit: %v", entry)
 	}
-	if entry.Action == c.Vote {
-		named := slices.ContainsFunc(answers(entry.Target), func(e c.Accepted) bool { return e.Label == entry.TargetLabel })
+	if entry.Action == Vote {
+		named := slices.ContainsFunc(answers(entry.Target), func(e Accepted) bool { return e.Label == entry.TargetLabel })
 		require.True(t, named, "no such revision: %v", entry)
 		require.True(t, s.oracle.voting())
 	}
 	require.True(t, slices.IsSortedFunc(entry.Seen, bySeen))
 	for _, seen := range entry.Seen {
-		shown := slices.ContainsFunc(answers(seen.Agent), func(e c.Accepted) bool { return e.Step >= seen.Step })
+		shown := slices.ContainsFunc(answers(seen.Agent), func(e Accepted) bool { return e.Step >= seen.Step })
 		require.True(t, shown && seen.Step > 0, "saw more than was accepted: %v", entry)
 	}
 }
 
-func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, launch c.Launch) {
+func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, launch Launch) {
 	o, k := s.oracle, s.oracle.config
 	require.NotEmpty(t, launch.Offered)
 	require.NotContains(t, before.running, launch.Agent, "one step at a time")
-	if launch.Purpose != c.Coordinate {
+	if launch.Purpose != Coordinate {
 		require.Empty(t, before.running)
 		require.Len(t, o.running(), 1, "the final answer is made alone")
 		return
@@ -159,7 +157,7 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 	if k.Pacing == "rounds" && !due {
 		require.Empty(t, before.running, "a wave waits for the one before")
 	}
-	if !slices.Contains(launch.Offered, c.NewAnswer) {
+	if !slices.Contains(launch.Offered, NewAnswer) {
 		return
 	}
 	for _, peer := range o.running() {
@@ -169,7 +167,7 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 	}
 	may := 0
 	for _, a := range o.running() {
-		if run := o.members[a].runs; slices.Contains(run.Offered, c.NewAnswer) {
+		if run := o.members[a].runs; slices.Contains(run.Offered, NewAnswer) {
 			may++
 		}
 	}
@@ -177,7 +175,7 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 }
 
 // checkAllowances is rule 34: equal shares, and nothing granted twice.
-func (l *invariants) checkAllowances(t require.TestingT, s *session, together []c.Launch) {
+func (l *invariants) checkAllowances(t require.TestingT, s *session, together []Launch) {
 	if len(together) == 0 {
 		return
 	}
@@ -197,12 +195,12 @@ func (l *invariants) checkAllowances(t require.TestingT, s *session, together []
 }
 
 // checkDecision requires a winner with an answer, if there is an answer.
-func (l *invariants) checkDecision(t require.TestingT, s *session, d c.Decision) {
-	require.Equal(t, d.Status == c.FailedAll, d.Winner == "", "a failed session, and no other, is without a winner")
-	require.Equal(t, d.Status == c.FailedAll, d.Cause != "")
+func (l *invariants) checkDecision(t require.TestingT, s *session, d Decision) {
+	require.Equal(t, d.Status == FailedAll, d.Winner == "", "a failed session, and no other, is without a winner")
+	require.Equal(t, d.Status == FailedAll, d.Cause != "")
 	onLedger := func(agent, label string, step int) bool {
-		return slices.ContainsFunc(s.ledger, func(e c.Accepted) bool {
-			return e.Action == c.NewAnswer && e.Agent == agent && e.Label == label && e.Step == step
+		return slices.ContainsFunc(s.ledger, func(e Accepted) bool {
+			return e.Action == NewAnswer && e.Agent == agent && e.Label == label && e.Step == step
 		})
 	}
 	if d.Winner != "" {

@@ -1,59 +1,57 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 // 14. DESIGN: "Human messages (say) are news". An agent with an unread message is
 // launched, even at a limit: at the global limit it may only stop.
 func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b", "c"))
-	p.batch(c.Said{Agent: "a", Text: "mind the gap"})
+	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "a", "b", "c"))
+	p.batch(Said{Agent: "a", Text: "mind the gap"})
 	commands := p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
-	require.Equal(t, map[string][]c.Action{"a": stopOnly}, offers(commands))
-	require.Equal(t, []c.Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
+	require.Equal(t, map[string][]Action{"a": stopOnly}, offers(commands))
+	require.Equal(t, []Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
 	require.NotNil(t, p.state.View().Agents[1].Stop, "b was told nothing, and is stopped")
 	l := theLaunch(t, p.batch(p.exhaust("a")))
-	require.Equal(t, c.Present, l.Purpose, "now that a has heard it")
+	require.Equal(t, Present, l.Purpose, "now that a has heard it")
 }
 
 // 14. A message also launches an agent that the session has stopped.
 func TestRule14_MessagesWakeStoppedAgents(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) {
-		o.Mode, o.AnswersPerAgent, o.Pacing = c.Decomposition, 1, "continuous"
+	p := start(teamWith(func(o *Config) {
+		o.Mode, o.AnswersPerAgent, o.Pacing = Decomposition, 1, "continuous"
 	}, "a", "b"))
 	require.Empty(t, launches(p.batch(p.answer("a"))), "one in a row: a is stopped, b works")
 	require.NotNil(t, p.state.View().Agents[0].Stop)
-	require.Equal(t, map[string][]c.Action{"a": answerOrStop}, offers(p.batch(c.Said{Text: "mind the gap"})))
+	require.Equal(t, map[string][]Action{"a": answerOrStop}, offers(p.batch(Said{Text: "mind the gap"})))
 }
 
 // 14. "streak resets when agent observes unseen external updates", by a message, too,
 // at a launch or during a step.
 func TestRule14_AMessageEndsAStreak(t *testing.T) {
 	t.Parallel()
-	twoInARow := teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent = c.Decomposition, 2 }, "a", "b")
+	twoInARow := teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent = Decomposition, 2 }, "a", "b")
 	p := answered(twoInARow)
-	p.batch(p.answer("a"), p.stop("b", c.Complete), c.Said{Agent: "a", Text: "mind the gap"})
-	require.Equal(t, []c.Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
-	p.batch(p.answer("a"), p.stop("b", c.Complete))
+	p.batch(p.answer("a"), p.stop("b", Complete), Said{Agent: "a", Text: "mind the gap"})
+	require.Equal(t, []Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
+	p.batch(p.answer("a"), p.stop("b", Complete))
 	require.Equal(t, 1, p.state.Agents[0].Streak, "the first since the message")
 	require.Nil(t, p.state.View().Agents[0].Stop)
 
 	for heard, want := range map[int]int{0: 2, 1: 1} {
 		p = answered(twoInARow)
-		p.batch(p.exhaust("a"), p.stop("b", c.Complete))
+		p.batch(p.exhaust("a"), p.stop("b", Complete))
 		p.batch(p.answer("a"))
 		require.Equal(t, 1, p.state.Agents[0].Streak)
-		p.batch(c.Said{Agent: "a", Text: "mind the gap"}, c.Said{Agent: "b", Text: "and you"})
-		answer := p.answer("a").(c.Answered)
+		p.batch(Said{Agent: "a", Text: "mind the gap"}, Said{Agent: "b", Text: "and you"})
+		answer := p.answer("a").(Answered)
 		answer.Heard = heard
-		p.batch(answer, p.stop("b", c.Complete))
+		p.batch(answer, p.stop("b", Complete))
 		if heard == 0 { // it hears it with the next launch, and that ends the row
 			want = 0
 		}
@@ -67,13 +65,13 @@ func TestRule14_AMessageEndsAStreak(t *testing.T) {
 func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	t.Parallel()
 	one := 1
-	p := start(teamWith(func(o *c.Config) { o.Mode, o.AnswersPerAgent, o.LeadCap = c.Decomposition, 2, &one }, "a", "b"))
-	p.batch(p.answer("a"), p.stop("b", c.Complete))
-	require.Equal(t, map[string][]c.Action{"a": answerOrStop}, offers(p.batch(p.exhaust("a"), p.stop("b", c.Complete))))
+	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersPerAgent, o.LeadCap = Decomposition, 2, &one }, "a", "b"))
+	p.batch(p.answer("a"), p.stop("b", Complete))
+	require.Equal(t, map[string][]Action{"a": answerOrStop}, offers(p.batch(p.exhaust("a"), p.stop("b", Complete))))
 	require.Equal(t, 1, p.state.Agents[0].Streak)
-	p.batch(c.Pause{})
-	p.batch(p.suspend("a"), c.Said{Text: "mind the gap"})
-	l := theLaunch(t, p.batch(c.Resume{}))
+	p.batch(Pause{})
+	p.batch(p.suspend("a"), Said{Text: "mind the gap"})
+	l := theLaunch(t, p.batch(Resume{}))
 	require.Equal(t, stopOnly, l.Offered, "b, who has yet to hear it, may still come up")
 	require.Empty(t, l.ResumeFrom)
 	require.Zero(t, p.state.Agents[0].Streak)
@@ -83,16 +81,16 @@ func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 // an unread message answers again; other agents are not launched.
 func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 	t.Parallel()
-	for _, pacing := range []c.Pacing{"rounds", "continuous"} {
-		p := start(teamWith(func(o *c.Config) { o.SkipVoting, o.Pacing = true, pacing }, "a", "b", "c"))
-		p.batch(c.Said{Text: "in metres"}, c.Said{Agent: "c", Text: "and you in feet"})
-		heard := p.answer("b").(c.Answered)
+	for _, pacing := range []Pacing{"rounds", "continuous"} {
+		p := start(teamWith(func(o *Config) { o.SkipVoting, o.Pacing = true, pacing }, "a", "b", "c"))
+		p.batch(Said{Text: "in metres"}, Said{Agent: "c", Text: "and you in feet"})
+		heard := p.answer("b").(Answered)
 		heard.Heard = 1
 		commands := p.batch(p.answer("a"), heard, p.answer("c"))
-		require.Equal(t, map[string][]c.Action{"a": answerOnly, "c": answerOnly}, offers(commands), pacing)
-		require.Equal(t, []c.Message{{Number: 1}}, p.last("a").Messages)
+		require.Equal(t, map[string][]Action{"a": answerOnly, "c": answerOnly}, offers(commands), pacing)
+		require.Equal(t, []Message{{Number: 1}}, p.last("a").Messages)
 		d := decision(t, p.batch(p.answer("a"), p.exhaust("c")))
-		require.Equal(t, c.Presented, d.Status, "c was told, and stays with what it said")
+		require.Equal(t, Presented, d.Status, "c was told, and stays with what it said")
 		require.Equal(t, "agent1.2", d.WinnerLabel)
 	}
 }
@@ -101,23 +99,23 @@ func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 // that is owed: the session is presented as without the message.
 func TestRule18_NoAnswerLeftForAMessage(t *testing.T) {
 	t.Parallel()
-	for name, set := range map[string]func(*c.Config){
-		"max_new_answers_per_agent": func(o *c.Config) { o.SkipVoting, o.AnswersPerAgent = true, 1 },
-		"max_new_answers_global":    func(o *c.Config) { o.SkipVoting, o.AnswersGlobal = true, 2 },
-		"max_steps_per_agent":       func(o *c.Config) { o.SkipVoting, o.MaxStepsPerAgent = true, 1 },
-		"synthesize once":           func(o *c.Config) { o.Strategy, o.AnswersPerAgent, o.SkipPresentation = c.Synthesize, 1, true },
+	for name, set := range map[string]func(*Config){
+		"max_new_answers_per_agent": func(o *Config) { o.SkipVoting, o.AnswersPerAgent = true, 1 },
+		"max_new_answers_global":    func(o *Config) { o.SkipVoting, o.AnswersGlobal = true, 2 },
+		"max_steps_per_agent":       func(o *Config) { o.SkipVoting, o.MaxStepsPerAgent = true, 1 },
+		"synthesize once":           func(o *Config) { o.Strategy, o.AnswersPerAgent, o.SkipPresentation = Synthesize, 1, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(teamWith(set, "a", "b"))
-			p.batch(c.Said{Text: "in metres"})
+			p.batch(Said{Text: "in metres"})
 			commands := p.batch(p.answer("a"), p.answer("b"))
 			for _, l := range launches(commands) {
-				require.Equal(t, c.Present, l.Purpose)
-				require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
+				require.Equal(t, Present, l.Purpose)
+				require.Equal(t, []Message{{Number: 1}}, l.Messages)
 				commands = p.batch(p.exhaust(l.Agent))
 			}
-			require.Equal(t, c.Presented, decision(t, commands).Status)
+			require.Equal(t, Presented, decision(t, commands).Status)
 		})
 	}
 }
@@ -125,18 +123,18 @@ func TestRule18_NoAnswerLeftForAMessage(t *testing.T) {
 // 11. The last place under the global limit goes to the agent configured first.
 func TestRule18_OneAnswerLeftForAMessage(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.SkipVoting, o.AnswersGlobal = true, 3 }, "a", "b"))
-	p.batch(c.Said{Text: "in metres"})
+	p := start(teamWith(func(o *Config) { o.SkipVoting, o.AnswersGlobal = true, 3 }, "a", "b"))
+	p.batch(Said{Text: "in metres"})
 	require.Equal(t, []string{"a"}, launched(p.batch(p.answer("a"), p.answer("b"))))
-	require.Equal(t, c.Presented, decision(t, p.batch(p.answer("a"))).Status)
+	require.Equal(t, Presented, decision(t, p.batch(p.answer("a"))).Status)
 }
 
 // 15. An agent that has answered owes nothing for a message, though it is launched
 // once more.
 func TestRule18_MessagesAreNotOwed(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.SkipVoting = true }, "a", "b"))
-	p.batch(c.Said{Text: "in metres"})
+	p := start(teamWith(func(o *Config) { o.SkipVoting = true }, "a", "b"))
+	p.batch(Said{Text: "in metres"})
 	p.batch(p.answer("a"), p.answer("b"))
 	require.True(t, p.state.View().Agents[0].Running)
 	require.Equal(t, 99, p.state.View().Completion)
@@ -146,14 +144,14 @@ func TestRule18_MessagesAreNotOwed(t *testing.T) {
 // presenter and leave votes fresh.
 func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
-	commands := p.batch(c.Said{Text: "keep it short"})
-	require.Len(t, only[c.Ring](commands), 1, "the presenter is told")
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = WinnerPresent }, "a", "b"))
+	commands := p.batch(Said{Text: "keep it short"})
+	require.Len(t, only[Ring](commands), 1, "the presenter is told")
 	view := p.state.View()
 	require.Equal(t, map[string]int{"a": 2}, view.Votes)
 	require.False(t, view.Agents[1].Vote.Stale)
 	require.Equal(t, 99, view.Completion)
-	require.Equal(t, []c.Count{{Target: "a", Votes: 2}}, decision(t, p.batch(p.answer("a"))).Votes)
+	require.Equal(t, []count{{Target: "a", Votes: 2}}, decision(t, p.batch(p.answer("a"))).Votes)
 	require.Equal(t, map[string]int{"a": 2}, p.state.View().Votes)
 }
 
@@ -161,24 +159,24 @@ func TestRule26_SaidAfterTheDecision(t *testing.T) {
 // message, too.
 func TestRule26_StopsStandAfterTheDecision(t *testing.T) {
 	t.Parallel()
-	p := joining(t, func(*c.Config) {})
-	p.batch(c.Said{Text: "mind the gap"})
+	p := joining(t, func(*Config) {})
+	p.batch(Said{Text: "mind the gap"})
 	require.False(t, p.state.View().Agents[0].Stop.Stale)
 	l := theLaunch(t, p.batch(p.fail("c")))
 	require.Len(t, l.Brief.Stops, 2)
-	require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
+	require.Equal(t, []Message{{Number: 1}}, l.Messages)
 }
 
 // 26. When the team begins again, messages from the finale count like others.
 func TestRule26_SaidBeforeBeginningAgain(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(restartable, "a", "b"))
-	p.batch(c.Said{Text: "the numbers, please"})
+	p.batch(Said{Text: "the numbers, please"})
 	for _, l := range launches(p.batch(p.evaluate("a", true))) {
-		require.Equal(t, []c.Message{{Number: 1}}, l.Messages)
+		require.Equal(t, []Message{{Number: 1}}, l.Messages)
 	}
 	p.batch(p.answer("a"), p.answer("b"))
-	deaf := p.vote("a", "a").(c.Voted)
+	deaf := p.vote("a", "a").(Voted)
 	deaf.Heard = 0
 	require.Equal(t, []string{"a"}, launched(p.batch(deaf, p.vote("b", "a"))), "its vote is stale")
 }

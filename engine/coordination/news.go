@@ -195,7 +195,7 @@ func (s *State) directive() Directive {
 	case s.Short || s.spent():
 		return WrapUp
 	}
-	return CarryOn
+	return carryOn
 }
 
 // suspending reports whether a cancelled step has not reported: it must be able to read

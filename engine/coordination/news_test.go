@@ -1,36 +1,34 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
-func injecting(o *c.Config) { o.Updates = c.Inject }
+func injecting(o *Config) { o.Updates = Inject }
 
 // 22. Seed 003: "When an agent provides a new answer, inject that information into
 // other agents' ongoing work instead of restarting them." The bell tells them.
 func TestRule22_RingsForAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(injecting, "b", "a", "c"))
-	require.Equal(t, []c.Ring{{Epoch: 1, Answers: []c.Shown{
+	require.Equal(t, []Ring{{Epoch: 1, Answers: []Shown{
 		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1},
 		{Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
 		{Agent: "c", Number: 3, Label: "agent3.2", Step: 2},
-	}}}, only[c.Ring](p.batch(p.answer("c"))))
+	}}}, only[Ring](p.batch(p.answer("c"))))
 }
 
 // 22. Seed 003, multiple rapid updates: "Batch multiple updates into one message."
 func TestRule22_OneRingForABatch(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(injecting, "a", "b", "c"))
-	bells := only[c.Ring](p.batch(p.answer("b"), p.answer("c"), c.Said{Text: "hurry"}))
+	bells := only[Ring](p.batch(p.answer("b"), p.answer("c"), Said{Text: "hurry"}))
 	require.Len(t, bells, 1)
 	require.Equal(t, "agent3.2", bells[0].Answers[2].Label)
-	require.Equal(t, []c.Message{{Number: 1}}, bells[0].Messages)
-	require.Empty(t, only[c.Ring](p.drain()), "nothing is told twice")
+	require.Equal(t, []Message{{Number: 1}}, bells[0].Messages)
+	require.Empty(t, only[Ring](p.drain()), "nothing is told twice")
 }
 
 // 22. DESIGN: the doorbell costs "one event per change": it does not ring without news
@@ -38,30 +36,30 @@ func TestRule22_OneRingForABatch(t *testing.T) {
 func TestRule22_NoRingWithoutNews(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		set  func(*c.Config)
-		play func(p *player) []c.Command
+		set  func(*Config)
+		play func(p *player) []Command
 	}{
-		"updates are switched off": {set: func(*c.Config) {}, play: func(p *player) []c.Command { return p.batch(p.answer("b")) }},
-		"nobody else works": {set: injecting, play: func(p *player) []c.Command {
+		"updates are switched off": {set: func(*Config) {}, play: func(p *player) []Command { return p.batch(p.answer("b")) }},
+		"nobody else works": {set: injecting, play: func(p *player) []Command {
 			p.batch(p.vote("a", "a"), p.vote("c", "a"))
 			return p.batch(p.answer("b"))
 		}},
-		"the others are launched with it": {set: func(o *c.Config) { o.Updates, o.Pacing = c.Inject, "continuous" }, play: func(p *player) []c.Command {
+		"the others are launched with it": {set: func(o *Config) { o.Updates, o.Pacing = Inject, "continuous" }, play: func(p *player) []Command {
 			p.batch(p.vote("a", "a"), p.vote("c", "a"))
 			return p.batch(p.answer("b"))
 		}},
-		"a vote":       {set: injecting, play: func(p *player) []c.Command { return p.batch(p.vote("b", "a")) }},
-		"a failure":    {set: injecting, play: func(p *player) []c.Command { return p.batch(p.fail("b")) }},
-		"not accepted": {set: injecting, play: func(p *player) []c.Command { return p.batch(c.Answered{End: c.End{Launch: p.latest["b"], Step: 1}}) }},
-		"for one who rests": {set: injecting, play: func(p *player) []c.Command {
+		"a vote":       {set: injecting, play: func(p *player) []Command { return p.batch(p.vote("b", "a")) }},
+		"a failure":    {set: injecting, play: func(p *player) []Command { return p.batch(p.fail("b")) }},
+		"not accepted": {set: injecting, play: func(p *player) []Command { return p.batch(Answered{End: End{Launch: p.latest["b"], Step: 1}}) }},
+		"for one who rests": {set: injecting, play: func(p *player) []Command {
 			p.batch(p.vote("a", "a"))
-			return p.batch(c.Said{Agent: "a", Text: "psst"})
+			return p.batch(Said{Agent: "a", Text: "psst"})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := answered(teamWith(test.set, "a", "b", "c"))
-			require.Empty(t, only[c.Ring](test.play(p)))
+			require.Empty(t, only[Ring](test.play(p)))
 		})
 	}
 }
@@ -71,54 +69,54 @@ func TestRule22_NoRingWithoutNews(t *testing.T) {
 func TestRule22_Directives(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
-	directive := func(events ...c.Event) []c.Directive {
-		var all []c.Directive
-		for _, b := range only[c.Ring](p.batch(events...)) {
+	directive := func(events ...Event) []Directive {
+		var all []Directive
+		for _, b := range only[Ring](p.batch(events...)) {
 			all = append(all, b.Directive)
 		}
 		return all
 	}
-	require.Equal(t, []c.Directive{c.WrapUp}, directive(c.TimeShort{}))
-	require.Empty(t, directive(c.TimeShort{}), "it is asked once")
-	require.Equal(t, []c.Directive{c.Pausing}, directive(c.Pause{}))
+	require.Equal(t, []Directive{WrapUp}, directive(TimeShort{}))
+	require.Empty(t, directive(TimeShort{}), "it is asked once")
+	require.Equal(t, []Directive{Pausing}, directive(Pause{}))
 	require.Empty(t, directive(p.suspend("a"), p.suspend("b")))
-	require.Equal(t, []c.Directive{c.WrapUp}, directive(c.Resume{}), "what goes on finds the bell as it should be")
-	require.Equal(t, []c.Directive{c.Ending}, directive(c.TimeUp{}))
+	require.Equal(t, []Directive{WrapUp}, directive(Resume{}), "what goes on finds the bell as it should be")
+	require.Equal(t, []Directive{Ending}, directive(TimeUp{}))
 }
 
 // 22. Without a running step there is no ring.
 func TestRule22_NoRingWithoutARunningStep(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a"))
-	require.Empty(t, only[c.Ring](p.batch(c.Pause{})))
-	require.Empty(t, only[c.Ring](p.batch(c.Finish{})))
+	require.Empty(t, only[Ring](p.batch(Pause{})))
+	require.Empty(t, only[Ring](p.batch(Finish{})))
 }
 
 // 23. The updates that may reach a running step.
 func TestRule23_Updates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		set  func(*c.Config)
-		want c.Updates
+		set  func(*Config)
+		want Updates
 	}{
 		// Seed 001: "disable_injection: true bypasses peer-answer propagation".
-		"disabled": {set: func(*c.Config) {}, want: c.Updates{}},
-		"inject":   {set: injecting, want: c.Updates{Mode: c.Inject}},
-		"restart":  {set: func(o *c.Config) { o.Updates = c.Restart }, want: c.Updates{Mode: c.Restart}},
+		"disabled": {set: func(*Config) {}, want: Updates{}},
+		"inject":   {set: injecting, want: Updates{Mode: Inject}},
+		"restart":  {set: func(o *Config) { o.Updates = Restart }, want: Updates{Mode: Restart}},
 		// "max_midstream_injections_per_round caps unseen-update fanout per round."
-		"capped": {set: func(o *c.Config) { o.Updates, o.UpdatesPerStep = c.Inject, 2 }, want: c.Updates{Mode: c.Inject, Most: 2}},
+		"capped": {set: func(o *Config) { o.Updates, o.UpdatesPerStep = Inject, 2 }, want: Updates{Mode: Inject, Most: 2}},
 		// "defer_peer_updates_until_restart: true queues peer answer updates for the next
 		// restart instead of delivering them mid-stream."
-		"deferred": {set: func(o *c.Config) { o.Updates, o.DeferUpdates = c.Inject, true }, want: c.Updates{}},
+		"deferred": {set: func(o *Config) { o.Updates, o.DeferUpdates = Inject, true }, want: Updates{}},
 		// "allow_midstream_peer_updates_before_checklist_submit: true keeps mid-stream peer
 		// updates enabled until the first accepted submit_checklist".
 		"up to the checklist": {
-			set:  func(o *c.Config) { o.Updates, o.DeferUpdates, o.BeforeChecklist = c.Inject, true, true },
-			want: c.Updates{Mode: c.Inject, UntilChecklist: true},
+			set:  func(o *Config) { o.Updates, o.DeferUpdates, o.BeforeChecklist = Inject, true, true },
+			want: Updates{Mode: Inject, UntilChecklist: true},
 		},
 		"not deferred, so never mind the checklist": {
-			set:  func(o *c.Config) { o.Updates, o.BeforeChecklist = c.Inject, true },
-			want: c.Updates{Mode: c.Inject},
+			set:  func(o *Config) { o.Updates, o.BeforeChecklist = Inject, true },
+			want: Updates{Mode: Inject},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,40 +138,40 @@ func TestRule23_Updates(t *testing.T) {
 func TestRule23_MessagesReachEveryStep(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
-	bells := only[c.Ring](p.batch(c.Said{Agent: "b", Text: "in French, please"}))
+	bells := only[Ring](p.batch(Said{Agent: "b", Text: "in French, please"}))
 	require.Len(t, bells, 1)
-	require.Equal(t, []c.Message{{Number: 1, Agent: "b"}}, bells[0].Messages)
+	require.Equal(t, []Message{{Number: 1, Agent: "b"}}, bells[0].Messages)
 }
 
 // 24. Seed 001: "vote-only mode forces restart instead of mid-stream injection so vote
 // options/tool schema refresh correctly". Such a restart is not counted as a step.
 func TestRule24_RestartForNewsIsFree(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Updates, o.MaxStepsPerAgent = c.Restart, 3 }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.Updates, o.MaxStepsPerAgent = Restart, 3 }, "a", "b"))
 	p.batch(p.answer("b"))
 	l := theLaunch(t, p.batch(p.restart("a")))
 	require.Equal(t, 2, l.After, "its number is used up")
 	require.Equal(t, "agent2.2", l.Shown[1].Label)
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.exhaust("a"))), "a has a third step left: the restart was none")
-	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status)
+	require.Equal(t, Consensus, decision(t, p.batch(p.vote("a", "b"), p.vote("b", "b"))).Status)
 }
 
 // 24. Seed 003, success criteria: "No infinite loops (existing limits apply)". A
 // restart without news has ended without an action.
 func TestRule24_RestartsAreBounded(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Updates = c.Restart }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.Updates = Restart }, "a", "b"))
 	for !p.state.Done() {
 		p.batch(p.restart("a"), p.restart("b"))
 	}
 	require.Len(t, p.launches, 2*12)
-	require.Equal(t, c.Limit, p.state.Decision().Status)
+	require.Equal(t, Limit, p.state.Decision().Status)
 }
 
 // 24. An agent's own answer is not news: a step has at most one.
 func TestRule24_OneRestartForOneAnswer(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Updates, o.MaxStepsPerAgent = c.Restart, 3 }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.Updates, o.MaxStepsPerAgent = Restart, 3 }, "a", "b"))
 	p.batch(p.answer("b"))
 	p.batch(p.restart("a"))
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.restart("a"))), "the round is over: this one counted")

@@ -5,7 +5,7 @@ import "slices"
 // owes reports whether a owes a fresh vote, a fresh stop or, where nobody votes, an
 // answer.
 func (s *State) owes(a *agent) bool {
-	if s.Config.Mode == Voting && !s.Config.votes() {
+	if s.Config.Mode == voting && !s.Config.votes() {
 		return !a.answered()
 	}
 	return !s.fresh(a)
@@ -14,14 +14,14 @@ func (s *State) owes(a *agent) bool {
 // wants reports whether a is to be launched if possible: it owes something or, where
 // nobody votes, has an unread message.
 func (s *State) wants(a *agent) bool {
-	return s.owes(a) || s.Config.Mode == Voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
+	return s.owes(a) || s.Config.Mode == voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }
 
 // full reports whether a limit leaves a no further answer.
 func (s *State) full(a *agent) bool {
 	c := s.Config
 	return c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal ||
-		c.AnswersPerAgent > 0 && c.Mode == Voting && a.answerCount() >= c.AnswersPerAgent
+		c.AnswersPerAgent > 0 && c.Mode == voting && a.answerCount() >= c.AnswersPerAgent
 }
 
 // able reports whether a is active, idle and below its step limit.

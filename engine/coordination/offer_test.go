@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"slices"
@@ -6,21 +6,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 var (
-	answerOnly   = []c.Action{c.NewAnswer}
-	voteOnly     = []c.Action{c.Vote}
-	stopOnly     = []c.Action{c.Stop}
-	answerOrVote = []c.Action{c.NewAnswer, c.Vote}
-	answerOrStop = []c.Action{c.NewAnswer, c.Stop}
+	answerOnly   = []Action{NewAnswer}
+	voteOnly     = []Action{Vote}
+	stopOnly     = []Action{Stop}
+	answerOrVote = []Action{NewAnswer, Vote}
+	answerOrStop = []Action{NewAnswer, Stop}
 )
 
 // offers are the actions of each launch, by agent.
-func offers(commands []c.Command) map[string][]c.Action {
-	offered := map[string][]c.Action{}
+func offers(commands []Command) map[string][]Action {
+	offered := map[string][]Action{}
 	for _, l := range launches(commands) {
 		offered[l.Agent] = l.Offered
 	}
@@ -31,10 +29,10 @@ func offers(commands []c.Command) map[string][]c.Action {
 // behavior". max_new_answers_per_agent is one of the agent's own.
 func TestRule11_AnswersPerAgent(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.AnswersPerAgent = 2 }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.AnswersPerAgent = 2 }, "a", "b"))
 	commands := p.batch(p.answer("a"), p.vote("b", "b"))
-	require.Equal(t, map[string][]c.Action{"a": voteOnly, "b": answerOrVote}, offers(commands))
-	require.Empty(t, only[c.Record](p.batch(p.answer("a"))), "what is not offered is not accepted")
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": answerOrVote}, offers(commands))
+	require.Empty(t, only[Record](p.batch(p.answer("a"))), "what is not offered is not accepted")
 }
 
 // 11. Seed 001: "max_new_answers_global". DESIGN: "Permitted actions are computed at
@@ -42,23 +40,23 @@ func TestRule11_AnswersPerAgent(t *testing.T) {
 // promised twice.
 func TestRule11_GlobalLimitIsReserved(t *testing.T) {
 	t.Parallel()
-	config := teamWith(func(o *c.Config) { o.AnswersGlobal, o.Pacing = 4, "continuous" }, "a", "b", "c")
+	config := teamWith(func(o *Config) { o.AnswersGlobal, o.Pacing = 4, "continuous" }, "a", "b", "c")
 	p := answered(config)
-	require.Equal(t, []c.Action{c.NewAnswer, c.Vote}, p.last("a").Offered, "three answers, one place: a's, who is configured first")
+	require.Equal(t, []Action{NewAnswer, Vote}, p.last("a").Offered, "three answers, one place: a's, who is configured first")
 	require.Equal(t, voteOnly, p.last("b").Offered)
 	require.Equal(t, voteOnly, p.last("c").Offered)
 
-	require.Empty(t, p.batch(c.Exhausted{End: c.End{Launch: p.latest["c"], Step: 2}}), "a still has it; c has nothing new")
-	require.Len(t, only[c.Record](p.batch(p.answer("a"))), 1, "and may use it whatever happened since")
+	require.Empty(t, p.batch(Exhausted{End: End{Launch: p.latest["c"], Step: 2}}), "a still has it; c has nothing new")
+	require.Len(t, only[Record](p.batch(p.answer("a"))), 1, "and may use it whatever happened since")
 }
 
 // 11. The global limit holds for first answers, too: who has none may vote, but not
 // before there is something to vote for.
 func TestRule11_NoLaunchWithoutAnAction(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(teamWith(func(o *c.Config) { o.AnswersGlobal = 1 }, "a", "b"))
-	require.Equal(t, map[string][]c.Action{"a": answerOnly}, offers(p.drain()), "DESIGN: no step is launched with none")
-	require.Equal(t, map[string][]c.Action{"a": voteOnly, "b": voteOnly}, offers(p.batch(p.answer("a"))))
+	p := newPlayer(teamWith(func(o *Config) { o.AnswersGlobal = 1 }, "a", "b"))
+	require.Equal(t, map[string][]Action{"a": answerOnly}, offers(p.drain()), "DESIGN: no step is launched with none")
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly}, offers(p.batch(p.answer("a"))))
 }
 
 // 12. Seed 001, fairness: "fairness_lead_cap_answers: max revision lead over
@@ -82,7 +80,7 @@ func TestRule12_LeadCap(t *testing.T) {
 		{lead: 0, own: 0, slowest: 0, may: true}, // the first answer is never held back
 		{lead: 0, own: 0, slowest: 1, may: true},
 	} {
-		p := newPlayer(teamWith(func(o *c.Config) {
+		p := newPlayer(teamWith(func(o *Config) {
 			if test.lead >= 0 {
 				o.LeadCap = &test.lead
 			}
@@ -95,7 +93,7 @@ func TestRule12_LeadCap(t *testing.T) {
 			}
 		}
 		p.drain()
-		require.Equal(t, test.may, slices.Contains(p.last("a").Offered, c.NewAnswer), "%+v", test)
+		require.Equal(t, test.may, slices.Contains(p.last("a").Offered, NewAnswer), "%+v", test)
 	}
 }
 
@@ -104,7 +102,7 @@ func TestRule12_LeadCap(t *testing.T) {
 func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 	t.Parallel()
 	one := 1
-	config := teamWith(func(o *c.Config) { o.LeadCap, o.MaxStepsPerAgent = &one, 4 }, "a", "slow")
+	config := teamWith(func(o *Config) { o.LeadCap, o.MaxStepsPerAgent = &one, 4 }, "a", "slow")
 	p := start(config)
 	commands := p.batch(p.answer("a"), p.exhaust("slow"))
 	require.Equal(t, voteOnly, offers(commands)["a"], "one ahead of slow, who works on")
@@ -121,8 +119,8 @@ func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 	p.batch(p.answer("a"), p.exhaust("slow"))
 	p.batch(p.vote("a", "a"), p.exhaust("slow"))
 	p.batch(p.exhaust("slow"))
-	p.batch(c.Said{Agent: "a", Text: "look again"})
-	require.Equal(t, map[string][]c.Action{"a": answerOrVote}, offers(p.batch(p.exhaust("slow"))), "slow is at its limit of steps")
+	p.batch(Said{Agent: "a", Text: "look again"})
+	require.Equal(t, map[string][]Action{"a": answerOrVote}, offers(p.batch(p.exhaust("slow"))), "slow is at its limit of steps")
 }
 
 // 12. Seed 001: "pre-start fairness pause: prevents expensive rounds that would fail
@@ -130,25 +128,25 @@ func TestRule12_OnlyPeersThatCanCatchUpCount(t *testing.T) {
 func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 	t.Parallel()
 	one := 1
-	p := start(teamWith(func(o *c.Config) { o.LeadCap, o.Pacing = &one, "continuous" }, "a", "b", "slow"))
+	p := start(teamWith(func(o *Config) { o.LeadCap, o.Pacing = &one, "continuous" }, "a", "b", "slow"))
 	require.Empty(t, launches(p.batch(p.answer("a"), p.answer("b"))), "each has news of the other, and waits")
 	commands := p.batch(p.fail("slow"))
-	require.Equal(t, map[string][]c.Action{"a": answerOrVote, "b": answerOrVote}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offers(commands))
 }
 
 // 12. DESIGN: "over the cap means vote-only". With cap 0, where everybody would wait
 // for everybody, nobody waits for ever.
 func TestRule12_CapZeroDecides(t *testing.T) {
 	t.Parallel()
-	for _, pacing := range []c.Pacing{"rounds", "continuous"} {
+	for _, pacing := range []Pacing{"rounds", "continuous"} {
 		none := 0
-		p := answered(teamWith(func(o *c.Config) { o.LeadCap, o.Pacing = &none, pacing }, "a", "b"))
+		p := answered(teamWith(func(o *Config) { o.LeadCap, o.Pacing = &none, pacing }, "a", "b"))
 		for range 4 {
 			for _, id := range []string{"a", "b"} {
 				p.batch(p.vote(id, "b"))
 			}
 		}
-		require.Equal(t, c.Consensus, p.state.Decision().Status, pacing)
+		require.Equal(t, Consensus, p.state.Decision().Status, pacing)
 	}
 }
 
@@ -156,10 +154,10 @@ func TestRule12_CapZeroDecides(t *testing.T) {
 func TestRule12_LeadCapInARevote(t *testing.T) {
 	t.Parallel()
 	none := 0
-	p := answered(teamWith(func(o *c.Config) { o.LeadCap = &none }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.LeadCap = &none }, "a", "b"))
 	commands := p.batch(p.vote("a", "a"), p.vote("b", "b"))
 	require.True(t, p.last("a").Revote)
-	require.Equal(t, map[string][]c.Action{"a": voteOnly, "b": voteOnly}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly}, offers(commands))
 }
 
 // 13. DESIGN: "Only agents with an answer can be voted for": no answer, no vote.
@@ -167,20 +165,20 @@ func TestRule13_VoteNeedsAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
 	require.Equal(t, answerOnly, p.last("a").Offered)
-	require.Equal(t, map[string][]c.Action{"a": answerOrVote, "b": answerOrVote}, offers(p.batch(p.answer("a"), p.exhaust("b"))))
+	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offers(p.batch(p.answer("a"), p.exhaust("b"))))
 }
 
 // 13. Seed 001: "defer_voting_until_all_answered can keep capped agents waiting until
 // all peers have at least one answer (unless global cap is already reached)".
 func TestRule13_DeferredVoting(t *testing.T) {
 	t.Parallel()
-	config := teamWith(func(o *c.Config) { o.DeferVoting, o.MaxStepsPerAgent = true, 3 }, "a", "b", "c")
+	config := teamWith(func(o *Config) { o.DeferVoting, o.MaxStepsPerAgent = true, 3 }, "a", "b", "c")
 
 	p := start(config)
 	commands := p.batch(p.answer("a"), p.answer("b"), p.exhaust("c"))
-	require.Equal(t, map[string][]c.Action{"c": answerOnly}, offers(commands), "a and b wait for c")
+	require.Equal(t, map[string][]Action{"c": answerOnly}, offers(commands), "a and b wait for c")
 	commands = p.batch(p.answer("c"))
-	require.Equal(t, map[string][]c.Action{"a": answerOrVote, "b": answerOrVote, "c": answerOrVote}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote, "c": answerOrVote}, offers(commands))
 
 	p = start(config)
 	p.batch(p.answer("a"), p.answer("b"), p.exhaust("c"))
@@ -194,7 +192,7 @@ func TestRule13_DeferredVoting(t *testing.T) {
 	capped := config
 	capped.AnswersGlobal = 2
 	p = start(capped)
-	require.Equal(t, map[string][]c.Action{"a": voteOnly, "b": voteOnly, "c": voteOnly},
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly},
 		offers(p.batch(p.answer("a"), p.answer("b"))), "the global limit is reached: c, who had to wait, may vote at once")
 }
 
@@ -203,29 +201,29 @@ func TestRule13_DeferredVoting(t *testing.T) {
 // others."
 func TestRule13_Ensemble(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) {
-		o.DeferVoting, o.AnswersPerAgent, o.Strategy = true, 1, c.Synthesize
+	p := start(teamWith(func(o *Config) {
+		o.DeferVoting, o.AnswersPerAgent, o.Strategy = true, 1, Synthesize
 	}, "a", "b", "c"))
 	require.Empty(t, launches(p.batch(p.answer("c"))))
 	require.Empty(t, launches(p.batch(p.answer("a"))))
 	commands := p.batch(p.answer("b"))
-	require.Equal(t, map[string][]c.Action{"a": voteOnly, "b": voteOnly, "c": voteOnly}, offers(commands))
+	require.Equal(t, map[string][]Action{"a": voteOnly, "b": voteOnly, "c": voteOnly}, offers(commands))
 	require.Len(t, p.last("a").Shown, 3)
 	l := theLaunch(t, p.batch(p.vote("a", "c"), p.vote("b", "c"), p.vote("c", "c")))
-	require.Equal(t, c.Present, l.Purpose)
+	require.Equal(t, Present, l.Purpose)
 	require.Equal(t, "c", l.Agent)
-	require.Equal(t, c.Brief{Strategy: c.Synthesize, Label: "agent3.1", Votes: 3, Voters: 3}, *l.Brief)
+	require.Equal(t, Brief{Strategy: Synthesize, Label: "agent3.1", Votes: 3, Voters: 3}, *l.Brief)
 	require.Len(t, p.launches, 3+3+1, "one answer and one vote each, and the synthesis")
 }
 
 // 15. Seed 001, completion gate: "skip_voting mode with all agents answered".
 func TestRule15_SkipVoting(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) { o.SkipVoting = true }, "a", "b"))
+	p := start(teamWith(func(o *Config) { o.SkipVoting = true }, "a", "b"))
 	commands := p.batch(p.answer("a"), p.exhaust("b"))
-	require.Equal(t, map[string][]c.Action{"b": answerOnly}, offers(commands), "a has done what it owes")
+	require.Equal(t, map[string][]Action{"b": answerOnly}, offers(commands), "a has done what it owes")
 	commands = p.batch(p.answer("b"))
-	require.Equal(t, c.Decision{Status: c.Presented, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []c.Count{}}, decision(t, commands))
+	require.Equal(t, Decision{Status: Presented, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []count{}}, decision(t, commands))
 }
 
 // 15. Seed 001, the ensemble pattern: "Without voting, the prompt is neutral". Nobody
@@ -234,27 +232,27 @@ func TestRule15_SkipVoting(t *testing.T) {
 func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		set   func(*c.Config)
+		set   func(*Config)
 		ids   []string
 		votes bool
 	}{
-		"one answer each, synthesized": {set: func(*c.Config) {}, ids: []string{"a", "b"}},
-		"voting deferred, so wanted":   {set: func(o *c.Config) { o.DeferVoting = true }, ids: []string{"a", "b"}, votes: true},
-		"two answers each":             {set: func(o *c.Config) { o.AnswersPerAgent = 2 }, ids: []string{"a", "b"}, votes: true},
-		"the winner's is reused":       {set: func(o *c.Config) { o.Strategy = c.Reuse }, ids: []string{"a", "b"}, votes: true},
-		"one agent":                    {set: func(*c.Config) {}, ids: []string{"a"}, votes: true},
+		"one answer each, synthesized": {set: func(*Config) {}, ids: []string{"a", "b"}},
+		"voting deferred, so wanted":   {set: func(o *Config) { o.DeferVoting = true }, ids: []string{"a", "b"}, votes: true},
+		"two answers each":             {set: func(o *Config) { o.AnswersPerAgent = 2 }, ids: []string{"a", "b"}, votes: true},
+		"the winner's is reused":       {set: func(o *Config) { o.Strategy = winnerReuse }, ids: []string{"a", "b"}, votes: true},
+		"one agent":                    {set: func(*Config) {}, ids: []string{"a"}, votes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := teamWith(func(o *c.Config) { o.Strategy, o.AnswersPerAgent = c.Synthesize, 1 }, test.ids...)
+			config := teamWith(func(o *Config) { o.Strategy, o.AnswersPerAgent = Synthesize, 1 }, test.ids...)
 			test.set(&config)
 			p := answered(config)
 			if test.votes {
-				require.Contains(t, p.last("a").Offered, c.Vote)
+				require.Contains(t, p.last("a").Offered, Vote)
 				return
 			}
-			require.Equal(t, c.Present, p.last("a").Purpose, "the first configured agent with an answer")
-			require.Equal(t, &c.Brief{Strategy: c.Synthesize}, p.last("a").Brief, "neutral: nothing won")
+			require.Equal(t, Present, p.last("a").Purpose, "the first configured agent with an answer")
+			require.Equal(t, &Brief{Strategy: Synthesize}, p.last("a").Brief, "neutral: nothing won")
 		})
 	}
 }
@@ -262,9 +260,9 @@ func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 // 15. An agent that cannot give what it owes is no reason to wait for ever.
 func TestRule15_OwedButImpossible(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(teamWith(func(o *c.Config) { o.SkipVoting, o.AnswersGlobal = true, 1 }, "a", "b"))
+	p := newPlayer(teamWith(func(o *Config) { o.SkipVoting, o.AnswersGlobal = true, 1 }, "a", "b"))
 	require.Equal(t, []string{"a"}, launched(p.drain()))
-	require.Equal(t, c.Limit, decision(t, p.batch(p.answer("a"))).Status)
+	require.Equal(t, Limit, decision(t, p.batch(p.answer("a"))).Status)
 }
 
 // 11. Offers never depend on anything but numbers: a team of 26 is like one of two.
@@ -274,10 +272,10 @@ func TestRule11_LargeTeam(t *testing.T) {
 	for i := range ids {
 		ids[i] = "m" + strconv.Itoa(i)
 	}
-	p := answered(teamWith(func(o *c.Config) { o.AnswersGlobal = 30 }, ids...))
+	p := answered(teamWith(func(o *Config) { o.AnswersGlobal = 30 }, ids...))
 	may := 0
 	for _, id := range ids {
-		if slices.Contains(p.last(id).Offered, c.NewAnswer) {
+		if slices.Contains(p.last(id).Offered, NewAnswer) {
 			may++
 		}
 	}

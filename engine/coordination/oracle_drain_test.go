@@ -1,30 +1,28 @@
-package coordination_test
+package coordination
 
 import (
 	"slices"
 	"strconv"
-
-	c "conclave/engine/coordination"
 )
 
 // foretell predicts the commands of the next Drain and carries them out: the ring,
 // then cancels or launches, then Done. The ledger has the records. Allowances are left
 // open; the invariants check them.
-func (o *oracle) foretell() []c.Command {
+func (o *oracle) foretell() []Command {
 	if o.over != nil {
 		return nil
 	}
 	decision, launches := o.decide()
 	if o.over = decision; decision != nil {
-		commands := append(o.ring(c.Ending), o.cancels(false)...)
-		return append(commands, c.Done{Decision: *decision})
+		commands := append(o.ring(Ending), o.cancels(false)...)
+		return append(commands, Done{Decision: *decision})
 	}
 	commands := o.ring(o.directive())
 	if o.paused {
 		commands = append(commands, o.cancels(true)...)
 	}
-	place := func(l c.Launch) int { return slices.Index(o.config.Agents, l.Agent) }
-	slices.SortFunc(launches, func(a, b c.Launch) int { return place(a) - place(b) })
+	place := func(l Launch) int { return slices.Index(o.config.Agents, l.Agent) }
+	slices.SortFunc(launches, func(a, b Launch) int { return place(a) - place(b) })
 	for _, l := range launches {
 		commands = append(commands, l)
 	}
@@ -33,54 +31,54 @@ func (o *oracle) foretell() []c.Command {
 
 // directive returns the directive to running steps. A cancelled step must be able to
 // read the pause until it has ended.
-func (o *oracle) directive() c.Directive {
+func (o *oracle) directive() Directive {
 	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.members[a].cancelled })
 	switch {
 	case o.paused || ending:
-		return c.Pausing
+		return Pausing
 	case o.short || o.spent():
-		return c.WrapUp
+		return WrapUp
 	}
 	return ""
 }
 
 // ring is rule 22.
-func (o *oracle) ring(directive c.Directive) []c.Command {
+func (o *oracle) ring(directive Directive) []Command {
 	if o.idle() || directive == o.bell.Directive && !slices.ContainsFunc(o.running(), o.listens) {
 		return nil
 	}
-	o.bell = c.Ring{Epoch: o.bell.Epoch + 1, Earlier: len(o.past), Answers: o.shown(), Messages: slices.Clone(o.said), Directive: directive}
-	return []c.Command{o.bell}
+	o.bell = Ring{Epoch: o.bell.Epoch + 1, Earlier: len(o.past), Answers: o.shown(), Messages: slices.Clone(o.said), Directive: directive}
+	return []Command{o.bell}
 }
 
 // listens reports whether the agent's running step takes an answer or message that it
 // does not know.
 func (o *oracle) listens(agent string) bool {
 	run := o.members[agent].runs
-	told := func(s c.Shown) bool {
-		rung := &c.Launch{Shown: o.bell.Answers}
+	told := func(s Shown) bool {
+		rung := &Launch{Shown: o.bell.Answers}
 		return s.Agent == agent || shows(run, s) || shows(rung, s)
 	}
-	answers := run.Updates.Mode != c.NoUpdates && slices.ContainsFunc(o.shown(), func(s c.Shown) bool { return !told(s) })
-	messages := slices.ContainsFunc(o.messages(agent), func(m c.Message) bool {
+	answers := run.Updates.Mode != NoUpdates && slices.ContainsFunc(o.shown(), func(s Shown) bool { return !told(s) })
+	messages := slices.ContainsFunc(o.messages(agent), func(m Message) bool {
 		return !slices.Contains(run.Messages, m) && !slices.Contains(o.bell.Messages, m)
 	})
 	return answers || messages
 }
 
-func (o *oracle) cancels(suspend bool) []c.Command {
-	var commands []c.Command
+func (o *oracle) cancels(suspend bool) []Command {
+	var commands []Command
 	for _, a := range o.running() {
 		if m := o.members[a]; !m.cancelled {
 			m.cancelled = true
-			commands = append(commands, c.Cancel{ID: m.runs.ID, Suspend: suspend})
+			commands = append(commands, Cancel{ID: m.runs.ID, Suspend: suspend})
 		}
 	}
 	return commands
 }
 
 // decide is rules 30 to 39, in their order.
-func (o *oracle) decide() (*c.Decision, []c.Launch) {
+func (o *oracle) decide() (*Decision, []Launch) {
 	k := o.config
 	failed := len(o.active()) < len(k.Agents)
 	owing := slices.ContainsFunc(k.Agents, func(a string) bool { return o.able(a) && o.owes(a) })
@@ -90,13 +88,13 @@ func (o *oracle) decide() (*c.Decision, []c.Launch) {
 	case k.OnAgentFailure == "fail" && failed:
 		return o.nothing("AgentFailed"), nil
 	case o.idle() && !o.paused && !o.parked() && o.voting() && !owing && o.majority() != "":
-		return o.conclude(o.elected(c.Consensus, o.majority()))
+		return o.conclude(o.elected(Consensus, o.majority()))
 	case o.forced != "":
 		return o.elected(o.forced, o.forcedChoice()), nil
 	case o.paused:
 		return nil, nil
 	case o.spent() && o.idle() && !o.parked():
-		return o.elected(c.OverSpent, o.forcedChoice()), nil
+		return o.elected(OverSpent, o.forcedChoice()), nil
 	case !o.affords():
 		return nil, nil
 	}
@@ -105,7 +103,7 @@ func (o *oracle) decide() (*c.Decision, []c.Launch) {
 		return nil, launches
 	}
 	if len(o.active()) == 0 && o.idle() {
-		return o.conclude(o.elected(c.Plurality, o.forcedChoice()))
+		return o.conclude(o.elected(Plurality, o.forcedChoice()))
 	}
 	o.stopCapped()
 	launches = append(launches, o.wave()...)
@@ -116,24 +114,24 @@ func (o *oracle) decide() (*c.Decision, []c.Launch) {
 }
 
 // settle is rules 37 to 39: nothing runs and no agent can be launched.
-func (o *oracle) settle() (*c.Decision, []c.Launch) {
+func (o *oracle) settle() (*Decision, []Launch) {
 	k := o.config
 	switch {
 	case slices.ContainsFunc(o.active(), o.owes):
-		return o.elected(c.Limit, o.forcedChoice()), nil
+		return o.elected(Limit, o.forcedChoice()), nil
 	case !o.voting():
-		return o.conclude(o.elected(c.Presented, o.presented()))
-	case k.OnSplit == c.SplitFail:
-		return o.nothing(c.CauseSplit), nil
-	case k.OnSplit == c.SplitRevote && o.revotes < k.MaxRevotes:
+		return o.conclude(o.elected(Presented, o.presented()))
+	case k.OnSplit == SplitFail:
+		return o.nothing(CauseSplit), nil
+	case k.OnSplit == splitRevote && o.revotes < k.MaxRevotes:
 		everybody := slices.DeleteFunc(slices.Clone(k.Agents), func(a string) bool { return !o.able(a) })
 		if len(everybody) == 0 {
-			return o.elected(c.Limit, o.forcedChoice()), nil
+			return o.elected(Limit, o.forcedChoice()), nil
 		}
 		o.revotes++
 		return nil, o.together(everybody, true)
 	}
-	return o.conclude(o.elected(c.Plurality, o.plurality()))
+	return o.conclude(o.elected(Plurality, o.plurality()))
 }
 
 // presented is rule 38.
@@ -147,11 +145,11 @@ func (o *oracle) presented() string {
 	return ""
 }
 
-func (o *oracle) elected(status c.Status, winner string) *c.Decision {
+func (o *oracle) elected(status Status, winner string) *Decision {
 	answer, found := o.latest(winner)
 	if !found {
 		d := o.nothing("NoAnswer")
-		forced := []c.Status{c.Finished, c.Timeout, c.Limit, c.OverSpent}
+		forced := []Status{Finished, Timeout, Limit, OverSpent}
 		switch {
 		case !slices.Contains(forced, status):
 		case d.Winner != "":
@@ -161,23 +159,23 @@ func (o *oracle) elected(status c.Status, winner string) *c.Decision {
 		}
 		return d
 	}
-	return &c.Decision{Status: status, Winner: winner, WinnerLabel: answer.Label, WinnerStep: answer.Step, Votes: o.tally()}
+	return &Decision{Status: status, Winner: winner, WinnerLabel: answer.Label, WinnerStep: answer.Step, Votes: o.tally()}
 }
 
 // nothing returns the decision of a session without a winner; that of an earlier
 // attempt stands (rule 47).
-func (o *oracle) nothing(why c.Cause) *c.Decision {
+func (o *oracle) nothing(why cause) *Decision {
 	if o.stands != nil {
 		d := *o.stands
 		return &d
 	}
-	return &c.Decision{Status: c.FailedAll, Cause: why, Votes: o.tally()}
+	return &Decision{Status: FailedAll, Cause: why, Votes: o.tally()}
 }
 
 // presenter is rule 44.
 func (o *oracle) presenter(winner string) string {
 	candidates := []string{o.config.Presenter}
-	if o.config.Mode == c.Decomposition {
+	if o.config.Mode == Decomposition {
 		backwards := slices.Clone(o.config.Agents)
 		slices.Reverse(backwards)
 		candidates = append(candidates, backwards...)
@@ -194,15 +192,15 @@ func (o *oracle) presenter(winner string) string {
 
 // conclude is rules 44 to 46. A consensus in the same batch as a forced decision is
 // final.
-func (o *oracle) conclude(d *c.Decision) (*c.Decision, []c.Launch) {
+func (o *oracle) conclude(d *Decision) (*Decision, []Launch) {
 	k := o.config
 	by := o.presenter(d.Winner)
 	if by == "" || o.total() == 0 || o.spent() || o.forced != "" {
 		return d, nil
 	}
 	stage := "present"
-	asked := k.Mode == c.Decomposition || k.Strategy != c.Reuse
-	if !asked || k.SkipPresentation && (k.Strategy == c.Reuse || k.SkipVoting) {
+	asked := k.Mode == Decomposition || k.Strategy != winnerReuse
+	if !asked || k.SkipPresentation && (k.Strategy == winnerReuse || k.SkipVoting) {
 		stage = o.afterPresenting()
 	}
 	if stage == "over" {
@@ -213,7 +211,7 @@ func (o *oracle) conclude(d *c.Decision) (*c.Decision, []c.Launch) {
 }
 
 // close returns the next move of the finale.
-func (o *oracle) close() (*c.Decision, []c.Launch) {
+func (o *oracle) close() (*Decision, []Launch) {
 	f := o.closing
 	by := o.members[f.by]
 	d := f.decision
@@ -225,28 +223,28 @@ func (o *oracle) close() (*c.Decision, []c.Launch) {
 		return nil, nil
 	case f.stage == "over" || by.failed != nil || o.spent():
 		return &d, nil
-	case by.rest != nil && by.rest.Purpose != c.Coordinate:
-		return nil, []c.Launch{o.resume(f.by)}
+	case by.rest != nil && by.rest.Purpose != Coordinate:
+		return nil, []Launch{o.resume(f.by)}
 	case f.stage == "present":
-		return nil, []c.Launch{o.launch(f.by, c.Launch{
-			Purpose: c.Present, Round: o.round, Shown: o.shown(), Offered: []c.Action{c.NewAnswer}, Brief: o.brief(d),
+		return nil, []Launch{o.launch(f.by, Launch{
+			Purpose: Present, Round: o.round, Shown: o.shown(), Offered: []Action{NewAnswer}, Brief: o.brief(d),
 		})}
 	}
 	final := o.final(d)
-	return nil, []c.Launch{o.launch(f.by, c.Launch{
-		Purpose: c.Evaluate, Round: o.round, Final: &final, Offered: []c.Action{c.Submit, c.RestartTeam},
+	return nil, []Launch{o.launch(f.by, Launch{
+		Purpose: Evaluate, Round: o.round, Final: &final, Offered: []Action{Submit, RestartTeam},
 	})}
 }
 
 // brief describes a decision to its presenter.
-func (o *oracle) brief(d c.Decision) *c.Brief {
-	v := &c.Brief{Strategy: o.config.Strategy}
+func (o *oracle) brief(d Decision) *Brief {
+	v := &Brief{Strategy: o.config.Strategy}
 	for _, a := range o.byNumber() {
 		l := o.standing(a)
 		switch {
 		case l == nil || l.silent:
-		case l.Action == c.Stop:
-			v.Stops = append(v.Stops, c.StopNote{Number: o.number(a), Status: l.Status, Summary: l.reason})
+		case l.Action == Stop:
+			v.Stops = append(v.Stops, StopNote{Number: o.number(a), Status: l.Status, Summary: l.reason})
 		case o.fresh(a):
 			v.Voters++
 			if l.Target == d.Winner {
@@ -265,16 +263,16 @@ func (o *oracle) brief(d c.Decision) *c.Brief {
 }
 
 // goOn is rules 21, 24, 25 and 28: the agents that go on at once.
-func (o *oracle) goOn() []c.Launch {
-	var launches []c.Launch
+func (o *oracle) goOn() []Launch {
+	var launches []Launch
 	for _, a := range o.config.Agents {
 		m := o.members[a]
 		due := m.retried || !o.parked() && (m.rest != nil || m.again)
-		if !o.able(a) || !due || m.rest != nil && m.rest.Purpose != c.Coordinate {
+		if !o.able(a) || !due || m.rest != nil && m.rest.Purpose != Coordinate {
 			continue
 		}
 		offered := o.offered(a, nil)
-		missing := func(action c.Action) bool { return !slices.Contains(offered, action) }
+		missing := func(action Action) bool { return !slices.Contains(offered, action) }
 		switch {
 		case len(offered) == 0:
 			m.rest, m.again, m.retried = nil, false, false
@@ -299,25 +297,25 @@ func (o *oracle) stopCapped() {
 	}
 	for _, a := range o.config.Agents {
 		m := o.members[a]
-		if k.Mode != c.Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil || o.unheard(a, m.heard) {
+		if k.Mode != Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil || o.unheard(a, m.heard) {
 			continue
 		}
 		row := k.AnswersPerAgent > 0 && m.row >= k.AnswersPerAgent && !o.peersNew(a)
 		if !row && (k.AnswersGlobal == 0 || o.total() < k.AnswersGlobal) {
 			continue
 		}
-		var seen []c.Seen
+		var seen []Seen
 		for _, s := range o.shown() {
-			seen = append(seen, c.Seen{Agent: s.Agent, Step: s.Step})
+			seen = append(seen, Seen{Agent: s.Agent, Step: s.Step})
 		}
-		o.write(line{silent: true, heard: len(o.said), reason: "stopped at its limit of answers", Accepted: c.Accepted{
-			Agent: a, Action: c.Stop, Status: c.Complete, Seen: seen,
+		o.write(line{silent: true, heard: len(o.said), reason: "stopped at its limit of answers", Accepted: Accepted{
+			Agent: a, Action: Stop, Status: Complete, Seen: seen,
 		}})
 	}
 }
 
 // wave is rules 18 to 20.
-func (o *oracle) wave() []c.Launch {
+func (o *oracle) wave() []Launch {
 	ready := slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		return !o.able(a) || !o.due(a) || len(o.offered(a, nil)) == 0 || o.leads(a, o.running())
 	})
@@ -332,12 +330,12 @@ func (o *oracle) wave() []c.Launch {
 }
 
 // together launches agents in configured order, as far as shared limits allow.
-func (o *oracle) together(agents []string, revote bool) []c.Launch {
+func (o *oracle) together(agents []string, revote bool) []Launch {
 	if !o.affords() {
 		return nil
 	}
 	round := o.round + 1
-	var launches []c.Launch
+	var launches []Launch
 	for _, a := range agents {
 		beside := agents
 		if !revote {
@@ -361,23 +359,23 @@ func (o *oracle) together(agents []string, revote bool) []c.Launch {
 }
 
 // begin launches a new step.
-func (o *oracle) begin(agent string, round int, offered []c.Action, revote bool) c.Launch {
+func (o *oracle) begin(agent string, round int, offered []Action, revote bool) Launch {
 	if o.news(agent) {
 		o.members[agent].row = 0
 	}
 	k := o.config
-	l := c.Launch{Round: round, Shown: o.shown(), Offered: offered, Revote: revote}
+	l := Launch{Round: round, Shown: o.shown(), Offered: offered, Revote: revote}
 	deferred := k.DeferUpdates && !k.BeforeChecklist
-	if k.Updates != c.NoUpdates && o.given(agent) > 0 && !deferred { // rule 23
-		l.Updates = c.Updates{Mode: k.Updates, Most: k.UpdatesPerStep, UntilChecklist: k.DeferUpdates}
+	if k.Updates != NoUpdates && o.given(agent) > 0 && !deferred { // rule 23
+		l.Updates = Updates{Mode: k.Updates, Most: k.UpdatesPerStep, UntilChecklist: k.DeferUpdates}
 	}
 	return o.launch(agent, l)
 }
 
-func (o *oracle) launch(agent string, l c.Launch) c.Launch {
+func (o *oracle) launch(agent string, l Launch) Launch {
 	m := o.members[agent]
 	o.launched++
-	l.ID = c.LaunchID("l" + strconv.Itoa(o.launched))
+	l.ID = LaunchID("l" + strconv.Itoa(o.launched))
 	l.Agent, l.Number, l.After, l.Messages = agent, o.number(agent), m.step, o.messages(agent)
 	l.Answers, l.Given = len(o.answers(agent, 0)), o.given(agent)
 	if n := len(o.past); n > 0 {
@@ -388,11 +386,11 @@ func (o *oracle) launch(agent string, l c.Launch) c.Launch {
 }
 
 // resume relaunches a suspended step, or a failed one that is retried.
-func (o *oracle) resume(agent string) c.Launch {
+func (o *oracle) resume(agent string) Launch {
 	m := o.members[agent]
 	o.launched++
 	l := *m.rest
-	l.ID, l.After, l.Allowance = c.LaunchID("l"+strconv.Itoa(o.launched)), m.step, c.Allowance{}
+	l.ID, l.After, l.Allowance = LaunchID("l"+strconv.Itoa(o.launched)), m.step, Allowance{}
 	if m.token != "" {
 		l.ResumeFrom = m.token
 	}

@@ -1,23 +1,22 @@
-package coordination_test
+package coordination
 
 import (
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
 // take writes an event into the book.
-func (o *oracle) take(event c.Event) {
+func (o *oracle) take(event Event) {
 	switch e := event.(type) {
 	case nil:
-	case c.TimeShort:
+	case TimeShort:
 		o.short = true
-	case c.TimeUp:
-		o.force(c.Timeout)
-	case c.Finish, c.Pause, c.Resume, c.Retry, c.Said:
+	case TimeUp:
+		o.force(Timeout)
+	case Finish, Pause, Resume, Retry, Said:
 		if !o.senseless(e) {
 			o.obey(e)
 		}
@@ -26,60 +25,60 @@ func (o *oracle) take(event c.Event) {
 	}
 }
 
-func (o *oracle) force(status c.Status) {
+func (o *oracle) force(status Status) {
 	if o.forced == "" {
 		o.forced = status
 	}
 }
 
 // senseless is rule 29.
-func (o *oracle) senseless(event c.Event) bool {
+func (o *oracle) senseless(event Event) bool {
 	if o.over != nil {
 		return true
 	}
 	failed := func(a string) bool { return !slices.Contains(o.active(), a) }
 	unknown := func(a string) bool { return !slices.Contains(o.config.Agents, a) }
 	switch e := event.(type) {
-	case c.Finish:
+	case Finish:
 		return o.forced != ""
-	case c.Pause:
+	case Pause:
 		return o.paused
-	case c.Resume:
+	case Resume:
 		return !o.paused
-	case c.Retry:
+	case Retry:
 		if e.Agent == "" {
 			return !slices.ContainsFunc(o.config.Agents, failed)
 		}
 		return unknown(e.Agent) || !failed(e.Agent)
-	case c.Said:
+	case Said:
 		return strings.TrimSpace(e.Text) == "" || len(e.Text) > 4096 || len(o.said) >= 100 || e.Agent != "" && unknown(e.Agent)
 	}
 	return false
 }
 
-func (o *oracle) obey(event c.Event) {
+func (o *oracle) obey(event Event) {
 	switch e := event.(type) {
-	case c.Finish:
-		o.force(c.Finished)
-	case c.Pause:
+	case Finish:
+		o.force(Finished)
+	case Pause:
 		o.paused = true
-	case c.Resume:
+	case Resume:
 		o.paused = false
-	case c.Retry: // rule 28
+	case Retry: // rule 28
 		for _, a := range o.config.Agents {
 			m := o.members[a]
 			if m.failed == nil || e.Agent != "" && e.Agent != a {
 				continue
 			}
 			m.failed, m.retried = nil, true
-			if m.rest != nil && m.rest.Purpose == c.Coordinate {
+			if m.rest != nil && m.rest.Purpose == Coordinate {
 				m.ended--
 			}
 		}
-	case c.Said: // rule 26
-		o.said = append(o.said, c.Message{Number: len(o.said) + 1, Agent: e.Agent})
-		o.write(line{Accepted: c.Accepted{
-			Action: c.Say, Agent: e.Agent, Message: len(o.said), Text: strings.ToValidUTF8(e.Text, string(utf8.RuneError)),
+	case Said: // rule 26
+		o.said = append(o.said, Message{Number: len(o.said) + 1, Agent: e.Agent})
+		o.write(line{Accepted: Accepted{
+			Action: Say, Agent: e.Agent, Message: len(o.said), Text: strings.ToValidUTF8(e.Text, string(utf8.RuneError)),
 		}})
 	}
 }
@@ -96,7 +95,7 @@ func (o *oracle) write(l line) {
 }
 
 // takeEnd is rule 3: the first event that names a running launch ends it.
-func (o *oracle) takeEnd(event c.Event) {
+func (o *oracle) takeEnd(event Event) {
 	end := endOf(event)
 	for _, agent := range o.config.Agents {
 		m := o.members[agent]
@@ -111,11 +110,11 @@ func (o *oracle) takeEnd(event c.Event) {
 		}
 		before := m.step
 		m.step = max(m.step, end.step)
-		suspended, ok := event.(c.Suspended)
+		suspended, ok := event.(Suspended)
 		switch {
 		case ok:
 			m.rest, m.token = run, suspended.Token
-		case run.Purpose != c.Coordinate:
+		case run.Purpose != Coordinate:
 			o.takeFinal(agent, run, event, before)
 		default:
 			o.takeAction(agent, run, event, before)
@@ -126,35 +125,35 @@ func (o *oracle) takeEnd(event c.Event) {
 
 // end has the common fields of the events that end a step.
 type end struct {
-	launch c.LaunchID
+	launch LaunchID
 	step   int
 	usage  llm.Usage
 }
 
-func endOf(event c.Event) end {
+func endOf(event Event) end {
 	switch e := event.(type) {
-	case c.Answered:
+	case Answered:
 		return end{e.Launch, e.Step, e.Usage}
-	case c.Voted:
+	case Voted:
 		return end{e.Launch, e.Step, e.Usage}
-	case c.Stopped:
+	case Stopped:
 		return end{e.Launch, e.Step, e.Usage}
-	case c.Failed:
+	case Failed:
 		return end{e.Launch, e.Step, e.Usage}
-	case c.Suspended:
+	case Suspended:
 		return end{e.Launch, e.Step, e.Usage}
-	case c.Restarted:
+	case Restarted:
 		return end{e.Launch, e.Step, e.Usage}
-	case c.Exhausted:
+	case Exhausted:
 		return end{e.Launch, e.Step, e.Usage}
-	case c.Evaluated:
+	case Evaluated:
 		return end{e.Launch, e.Step, e.Usage}
 	}
 	return end{}
 }
 
 // takeAction is rules 6 to 9, 17 and 24. The step's number must be above before.
-func (o *oracle) takeAction(agent string, run *c.Launch, event c.Event, before int) {
+func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) {
 	m := o.members[agent]
 	m.ended++
 	m.ran = true
@@ -165,37 +164,37 @@ func (o *oracle) takeAction(agent string, run *c.Launch, event c.Event, before i
 	if n := len(run.Messages); n > 0 {
 		m.heard = max(m.heard, run.Messages[n-1].Number)
 	}
-	open := func(action c.Action, step int) bool { return step > before && slices.Contains(run.Offered, action) }
+	open := func(action Action, step int) bool { return step > before && slices.Contains(run.Offered, action) }
 	switch e := event.(type) {
-	case c.Answered:
-		if open(c.NewAnswer, e.Step) {
+	case Answered:
+		if open(NewAnswer, e.Step) {
 			seen := o.believe(agent, e.Seen, e.Heard)
 			m.row++
 			name := label(o.number(agent), len(o.answers(agent, 0))+1)
-			o.write(line{Accepted: c.Accepted{Agent: agent, Step: e.Step, Action: c.NewAnswer, Label: name, Seen: seen}})
+			o.write(line{Accepted: Accepted{Agent: agent, Step: e.Step, Action: NewAnswer, Label: name, Seen: seen}})
 		}
-	case c.Voted:
-		if target, found := o.latest(e.Target); found && open(c.Vote, e.Step) {
+	case Voted:
+		if target, found := o.latest(e.Target); found && open(Vote, e.Step) {
 			seen := o.believe(agent, e.Seen, e.Heard)
-			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Reason), Accepted: c.Accepted{
-				Agent: agent, Step: e.Step, Action: c.Vote, Target: e.Target, TargetLabel: o.revision(target, e.TargetLabel, seen), Seen: seen,
+			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Reason), Accepted: Accepted{
+				Agent: agent, Step: e.Step, Action: Vote, Target: e.Target, TargetLabel: o.revision(target, e.TargetLabel, seen), Seen: seen,
 			}})
 		}
-	case c.Stopped:
-		if open(c.Stop, e.Step) {
-			status := c.Complete
-			if e.Status == c.Blocked {
-				status = c.Blocked
+	case Stopped:
+		if open(Stop, e.Step) {
+			status := Complete
+			if e.Status == Blocked {
+				status = Blocked
 			}
 			seen := o.believe(agent, e.Seen, e.Heard)
-			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Summary), Accepted: c.Accepted{
-				Agent: agent, Step: e.Step, Action: c.Stop, Status: status, Seen: seen,
+			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Summary), Accepted: Accepted{
+				Agent: agent, Step: e.Step, Action: Stop, Status: status, Seen: seen,
 			}})
 		}
-	case c.Failed:
+	case Failed:
 		o.fail(agent, run, e)
-	case c.Restarted:
-		if slices.ContainsFunc(o.shown(), func(s c.Shown) bool { return !shows(run, s) }) {
+	case Restarted:
+		if slices.ContainsFunc(o.shown(), func(s Shown) bool { return !shows(run, s) }) {
 			m.ended--
 			m.again = true
 		}
@@ -203,20 +202,20 @@ func (o *oracle) takeAction(agent string, run *c.Launch, event c.Event, before i
 }
 
 // shows reports whether the step was shown that answer, or a newer one, at its launch.
-func shows(run *c.Launch, answer c.Shown) bool {
-	return slices.ContainsFunc(run.Shown, func(s c.Shown) bool { return s.Agent == answer.Agent && s.Step >= answer.Step })
+func shows(run *Launch, answer Shown) bool {
+	return slices.ContainsFunc(run.Shown, func(s Shown) bool { return s.Agent == answer.Agent && s.Step >= answer.Step })
 }
 
-func (o *oracle) fail(agent string, run *c.Launch, e c.Failed) {
+func (o *oracle) fail(agent string, run *Launch, e Failed) {
 	m := o.members[agent]
 	m.failed, m.void = &e.Cause, len(o.book)
 	m.rest, m.token = run, e.Token
 }
 
 // believe is rule 17. News that reached the step ends a streak of answers.
-func (o *oracle) believe(agent string, claims []c.Seen, heard int) []c.Seen {
+func (o *oracle) believe(agent string, claims []Seen, heard int) []Seen {
 	m := o.members[agent]
-	var seen []c.Seen
+	var seen []Seen
 	for _, s := range o.shown() {
 		most := 0
 		for _, claim := range claims {
@@ -225,7 +224,7 @@ func (o *oracle) believe(agent string, claims []c.Seen, heard int) []c.Seen {
 			}
 		}
 		if most > 0 {
-			seen = append(seen, c.Seen{Agent: s.Agent, Step: most})
+			seen = append(seen, Seen{Agent: s.Agent, Step: most})
 		}
 	}
 	slices.SortFunc(seen, bySeen)
@@ -254,14 +253,14 @@ func (o *oracle) believeHeard(claim int) int { return max(0, min(claim, len(o.sa
 
 // revision returns the label of the target's answer that a vote names (rule 7).
 // Answers of earlier attempts keep their labels.
-func (o *oracle) revision(target line, named string, seen []c.Seen) string {
+func (o *oracle) revision(target line, named string, seen []Seen) string {
 	for _, a := range o.answers(target.Agent, 0) {
 		if a.Label == named {
 			return named
 		}
 	}
 	for _, a := range o.answers(target.Agent, 0) {
-		if slices.Contains(seen, c.Seen{Agent: a.Agent, Step: a.Step}) {
+		if slices.Contains(seen, Seen{Agent: a.Agent, Step: a.Step}) {
 			return a.Label
 		}
 	}
@@ -269,35 +268,35 @@ func (o *oracle) revision(target line, named string, seen []c.Seen) string {
 }
 
 // takeFinal is rules 45 to 47.
-func (o *oracle) takeFinal(agent string, run *c.Launch, event c.Event, before int) {
+func (o *oracle) takeFinal(agent string, run *Launch, event Event, before int) {
 	f := o.closing
 	switch e := event.(type) {
-	case c.Answered:
-		if run.Purpose == c.Present && e.Step > before {
+	case Answered:
+		if run.Purpose == Present && e.Step > before {
 			name := "agent" + label(o.number(agent), 0)[len("agent"):]
 			name = name[:len(name)-1] + "final"
-			f.decision.Final = &c.Shown{Agent: agent, Number: o.number(agent), Label: name, Step: e.Step}
-			if o.config.Mode == c.Decomposition {
+			f.decision.Final = &Shown{Agent: agent, Number: o.number(agent), Label: name, Step: e.Step}
+			if o.config.Mode == Decomposition {
 				f.decision.Winner, f.decision.WinnerLabel, f.decision.WinnerStep = agent, name, e.Step
 			}
-			o.write(line{final: true, Accepted: c.Accepted{Agent: agent, Step: e.Step, Action: c.NewAnswer, Label: name}})
+			o.write(line{final: true, Accepted: Accepted{Agent: agent, Step: e.Step, Action: NewAnswer, Label: name}})
 		}
-	case c.Evaluated:
-		if run.Purpose == c.Evaluate && e.Step > before && e.Again {
+	case Evaluated:
+		if run.Purpose == Evaluate && e.Step > before && e.Again {
 			o.beginAgain(agent, e.Step)
 			return
 		}
-	case c.Failed:
+	case Failed:
 		o.fail(agent, run, e)
 		if o.config.OnAgentFailure == "park" {
 			return
 		}
-		if next := o.presenter(""); run.Purpose == c.Present && o.config.Mode == c.Decomposition && next != "" {
+		if next := o.presenter(""); run.Purpose == Present && o.config.Mode == Decomposition && next != "" {
 			f.by = next
 			return
 		}
 	}
-	if run.Purpose == c.Present {
+	if run.Purpose == Present {
 		f.stage = o.afterPresenting()
 		return
 	}
@@ -312,16 +311,16 @@ func (o *oracle) afterPresenting() string {
 }
 
 // final returns the answer of a decision.
-func (o *oracle) final(d c.Decision) c.Shown {
+func (o *oracle) final(d Decision) Shown {
 	if d.Final != nil {
 		return *d.Final
 	}
-	return c.Shown{Agent: d.Winner, Number: o.number(d.Winner), Label: d.WinnerLabel, Step: d.WinnerStep}
+	return Shown{Agent: d.Winner, Number: o.number(d.Winner), Label: d.WinnerLabel, Step: d.WinnerStep}
 }
 
 func (o *oracle) beginAgain(agent string, step int) {
 	d := o.closing.decision
-	o.past = append(o.past, c.Attempt{Number: len(o.past) + 1, Answer: o.final(d), Agent: agent, Step: step})
+	o.past = append(o.past, Attempt{Number: len(o.past) + 1, Answer: o.final(d), Agent: agent, Step: step})
 	o.stands, o.closing = &d, nil
 	o.begun = len(o.book)
 	for _, m := range o.members {

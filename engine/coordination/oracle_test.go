@@ -1,11 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"cmp"
 	"slices"
 	"strconv"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -15,28 +14,28 @@ import (
 // facts, oracle_step_test.go adds lines, and oracle_drain_test.go predicts the next
 // Drain.
 type oracle struct {
-	config c.Config // as Start reads it
+	config Config // as New reads it
 
 	book    []line
 	begun   int // lines of earlier attempts
 	members map[string]*member
-	said    []c.Message
+	said    []Message
 
 	paused, short bool
-	forced        c.Status
+	forced        Status
 	launched      int // launch IDs
 	revotes       int
 	round         int
 	closing       *closing
-	past          []c.Attempt
-	stands        *c.Decision // what the last attempt came to
-	bell          c.Ring
-	over          *c.Decision
+	past          []Attempt
+	stands        *Decision // what the last attempt came to
+	bell          Ring
+	over          *Decision
 }
 
 // line is one accepted action, or a stop by the session, which is not in the ledger.
 type line struct {
-	c.Accepted
+	Accepted
 	heard  int
 	reason string // as it is kept
 	final  bool   // a presented answer
@@ -45,11 +44,11 @@ type line struct {
 
 // member has the facts about an agent that are not in the book.
 type member struct {
-	runs      *c.Launch
+	runs      *Launch
 	cancelled bool
 	step      int // number of the last finished step
 	ended     int // steps of this attempt that count
-	failed    *c.Failure
+	failed    *Failure
 	void      int // lines of the book when it failed last
 	ran       bool
 	known     map[string]int // what its last finished step had been shown
@@ -58,20 +57,20 @@ type member struct {
 	rounds    int
 	again     bool
 	retried   bool
-	rest      *c.Launch
+	rest      *Launch
 	token     string
 	used      llm.Usage
 }
 
 // closing is a decision whose final answer is being made.
 type closing struct {
-	decision c.Decision
+	decision Decision
 	stage    string // present, judge, over
 	by       string
 	said     int // messages before it
 }
 
-func newOracle(s *c.State) *oracle {
+func newOracle(s *State) *oracle {
 	o := &oracle{config: s.Config, members: map[string]*member{}}
 	for _, id := range s.Config.Agents {
 		o.members[id] = &member{}
@@ -93,8 +92,8 @@ func (o *oracle) number(agent string) int {
 func (o *oracle) byNumber() []string { return slices.Sorted(slices.Values(o.config.Agents)) }
 
 // ledger returns the book without stops by the session.
-func (o *oracle) ledger() []c.Accepted {
-	var ledger []c.Accepted
+func (o *oracle) ledger() []Accepted {
+	var ledger []Accepted
 	for _, l := range o.book {
 		if !l.silent {
 			ledger = append(ledger, l.Accepted)
@@ -107,7 +106,7 @@ func (o *oracle) ledger() []c.Accepted {
 func (o *oracle) answers(agent string, from int) []line {
 	var answers []line
 	for _, l := range o.book[from:] {
-		if l.Agent == agent && l.Action == c.NewAnswer && !l.final {
+		if l.Agent == agent && l.Action == NewAnswer && !l.final {
 			answers = append(answers, l)
 		}
 	}
@@ -133,18 +132,18 @@ func (o *oracle) total() int {
 }
 
 // shown is rule 4.
-func (o *oracle) shown() []c.Shown {
-	var shown []c.Shown
+func (o *oracle) shown() []Shown {
+	var shown []Shown
 	for _, a := range o.byNumber() {
 		if answer, found := o.latest(a); found {
-			shown = append(shown, c.Shown{Agent: a, Number: o.number(a), Label: answer.Label, Step: answer.Step})
+			shown = append(shown, Shown{Agent: a, Number: o.number(a), Label: answer.Label, Step: answer.Step})
 		}
 	}
 	return shown
 }
 
-func (o *oracle) messages(agent string) []c.Message {
-	var messages []c.Message
+func (o *oracle) messages(agent string) []Message {
+	var messages []Message
 	for _, m := range o.said {
 		if m.Agent == "" || m.Agent == agent {
 			messages = append(messages, m)
@@ -159,10 +158,10 @@ func (o *oracle) standing(agent string) *line {
 	var last *line
 	for i := max(o.begun, o.members[agent].void); i < len(o.book); i++ {
 		l := &o.book[i]
-		if l.Agent != agent || l.final || l.Action == c.Say {
+		if l.Agent != agent || l.final || l.Action == Say {
 			continue
 		}
-		if last = l; l.Action == c.NewAnswer {
+		if last = l; l.Action == NewAnswer {
 			last = nil
 		}
 	}
@@ -192,7 +191,7 @@ func (o *oracle) unheard(agent string, heard int) bool {
 	if o.closing != nil {
 		counted = o.closing.said
 	}
-	return slices.ContainsFunc(o.messages(agent), func(m c.Message) bool { return heard < m.Number && m.Number <= counted })
+	return slices.ContainsFunc(o.messages(agent), func(m Message) bool { return heard < m.Number && m.Number <= counted })
 }
 
 func (o *oracle) fresh(agent string) bool {
@@ -217,15 +216,15 @@ func (o *oracle) parked() bool {
 // voting is rule 15.
 func (o *oracle) voting() bool {
 	k := o.config
-	if k.Mode == c.Decomposition || k.SkipVoting {
+	if k.Mode == Decomposition || k.SkipVoting {
 		return false
 	}
-	return k.Strategy != c.Synthesize || k.AnswersPerAgent != 1 || k.DeferVoting || len(k.Agents) <= 1
+	return k.Strategy != Synthesize || k.AnswersPerAgent != 1 || k.DeferVoting || len(k.Agents) <= 1
 }
 
 // owes is rules 14 and 15.
 func (o *oracle) owes(agent string) bool {
-	if o.config.Mode == c.Decomposition || o.voting() {
+	if o.config.Mode == Decomposition || o.voting() {
 		return !o.fresh(agent)
 	}
 	return o.given(agent) == 0
@@ -235,7 +234,7 @@ func (o *oracle) owes(agent string) bool {
 // message and may answer again.
 func (o *oracle) due(agent string) bool {
 	k := o.config
-	if o.owes(agent) || o.voting() || k.Mode == c.Decomposition {
+	if o.owes(agent) || o.voting() || k.Mode == Decomposition {
 		return o.owes(agent)
 	}
 	own := k.AnswersPerAgent == 0 || o.given(agent) < k.AnswersPerAgent
@@ -274,34 +273,34 @@ func (o *oracle) leads(agent string, peers []string) bool {
 func (o *oracle) working() []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
 		m := o.members[a]
-		goesOn := m.rest != nil && m.rest.Purpose == c.Coordinate || m.again || m.retried
+		goesOn := m.rest != nil && m.rest.Purpose == Coordinate || m.again || m.retried
 		return m.runs == nil && !(o.able(a) && (o.due(a) || goesOn))
 	})
 }
 
 // offered is rules 11 to 14 for an agent that is launched together with others.
-func (o *oracle) offered(agent string, beside []string) []c.Action {
+func (o *oracle) offered(agent string, beside []string) []Action {
 	k := o.config
 	reserved := 0
 	for _, a := range o.running() {
-		if run := o.members[a].runs; run.Purpose == c.Coordinate && slices.Contains(run.Offered, c.NewAnswer) {
+		if run := o.members[a].runs; run.Purpose == Coordinate && slices.Contains(run.Offered, NewAnswer) {
 			reserved++
 		}
 	}
-	var offered []c.Action
+	var offered []Action
 	switch {
 	case k.AnswersGlobal > 0 && o.total()+reserved >= k.AnswersGlobal:
-	case k.AnswersPerAgent > 0 && k.Mode == c.Voting && o.given(agent) >= k.AnswersPerAgent:
+	case k.AnswersPerAgent > 0 && k.Mode == voting && o.given(agent) >= k.AnswersPerAgent:
 	case o.given(agent) > 0 && o.deferring():
 	case o.leads(agent, append(o.working(), beside...)):
 	default:
-		offered = append(offered, c.NewAnswer)
+		offered = append(offered, NewAnswer)
 	}
-	if k.Mode == c.Decomposition {
-		return append(offered, c.Stop)
+	if k.Mode == Decomposition {
+		return append(offered, Stop)
 	}
 	if o.voting() && o.total() > 0 && !o.deferring() {
-		offered = append(offered, c.Vote)
+		offered = append(offered, Vote)
 	}
 	return offered
 }
@@ -309,7 +308,7 @@ func (o *oracle) offered(agent string, beside []string) []c.Action {
 // peersNew reports whether peers have answers that the agent's last step was not
 // shown.
 func (o *oracle) peersNew(agent string) bool {
-	return slices.ContainsFunc(o.shown(), func(s c.Shown) bool {
+	return slices.ContainsFunc(o.shown(), func(s Shown) bool {
 		return s.Agent != agent && s.Step > o.members[agent].known[s.Agent]
 	})
 }
@@ -324,7 +323,7 @@ func (o *oracle) news(agent string) bool {
 func (o *oracle) count(target string, satisfy func(voter string, vote *line) bool) int {
 	n := 0
 	for _, voter := range o.config.Agents {
-		if vote := o.standing(voter); vote != nil && vote.Action == c.Vote && vote.Target == target && satisfy(voter, vote) {
+		if vote := o.standing(voter); vote != nil && vote.Action == Vote && vote.Target == target && satisfy(voter, vote) {
 			n++
 		}
 	}
@@ -335,11 +334,11 @@ func (o *oracle) freshVotes(target string) int {
 	return o.count(target, func(voter string, _ *line) bool { return o.fresh(voter) })
 }
 
-func (o *oracle) tally() []c.Count {
-	counts := []c.Count{}
+func (o *oracle) tally() []count {
+	counts := []count{}
 	for _, target := range o.config.Agents {
 		if n := o.freshVotes(target); n > 0 {
-			counts = append(counts, c.Count{Target: target, Votes: n})
+			counts = append(counts, count{Target: target, Votes: n})
 		}
 	}
 	return counts
@@ -396,9 +395,9 @@ func (o *oracle) cost() llm.Usage {
 }
 
 // left returns the part of the budget that is neither spent nor granted.
-func (o *oracle) left() c.Allowance {
+func (o *oracle) left() Allowance {
 	cost, budget := o.cost(), o.config.Budget
-	left := c.Allowance{}
+	left := Allowance{}
 	if budget.Tokens > 0 {
 		left.Tokens = budget.Tokens - cost.InputTokens - cost.OutputTokens
 	}
@@ -435,4 +434,4 @@ func known(u llm.Usage) float64 {
 
 func label(number, m int) string { return "agent" + strconv.Itoa(number) + "." + strconv.Itoa(m) }
 
-func bySeen(a, b c.Seen) int { return cmp.Compare(a.Agent, b.Agent) }
+func bySeen(a, b Seen) int { return cmp.Compare(a.Agent, b.Agent) }

@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"maps"
@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 // 18. Seed 000: "Stale voters + new answerers re-launch": agents with a stale vote,
@@ -16,7 +14,7 @@ import (
 func TestRule18_WhoIsLaunched(t *testing.T) {
 	t.Parallel()
 	p := answered(team("d", "c", "b", "a"))
-	missed := c.Voted{End: c.End{Launch: p.latest["c"], Step: 2}, Target: "a", Seen: nil}
+	missed := Voted{End: End{Launch: p.latest["c"], Step: 2}, Target: "a", Seen: nil}
 	commands := p.batch(p.vote("d", "a"), missed, p.vote("b", "nobody"), p.vote("a", "a"))
 	require.Equal(t, []string{"c", "b"}, launched(commands), "a stale vote and no vote; fresh votes are left alone")
 }
@@ -26,7 +24,7 @@ func TestRule18_WhoIsLaunched(t *testing.T) {
 func TestRule18_FreshStopIsNotLaunched(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
-	require.Equal(t, []string{"b"}, launched(p.batch(p.stop("a", c.Complete), p.exhaust("b"))))
+	require.Equal(t, []string{"b"}, launched(p.batch(p.stop("a", Complete), p.exhaust("b"))))
 }
 
 // 19. Seed 000, session lifecycle: in each round "All agents launch in parallel"; and
@@ -59,7 +57,7 @@ func TestRule20_IndependentSteps(t *testing.T) {
 	require.Zero(t, p.last("slow").After)
 }
 
-func continuous(o *c.Config) { o.Pacing = "continuous" }
+func continuous(o *Config) { o.Pacing = "continuous" }
 
 // 20. DESIGN: "an agent is launched as soon as it has something new to look at; an
 // agent whose own answer is the only news waits, but only while another agent is
@@ -71,7 +69,7 @@ func TestRule20_News(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.answer("b"))), "b's is to a, a's is to b")
 	require.Empty(t, launches(p.batch(p.vote("a", "b"))), "a has seen everything")
 	require.Empty(t, launches(p.batch(p.exhaust("b"))), "so has b, though it has not acted")
-	require.Equal(t, []string{"a"}, launched(p.batch(c.Said{Agent: "a", Text: "sure?"})), "a message is news")
+	require.Equal(t, []string{"a"}, launched(p.batch(Said{Agent: "a", Text: "sure?"})), "a message is news")
 	require.Empty(t, launches(p.batch(p.vote("a", "b"))))
 	require.Equal(t, []string{"b"}, launched(p.batch(p.fail("slow"))), "nobody works any more: b continues without news")
 }
@@ -80,26 +78,26 @@ func TestRule20_News(t *testing.T) {
 // news.
 func TestRule20_FirstStepsOfAnAttempt(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(teamWith(func(o *c.Config) { o.Pacing, o.MaxRestarts = "continuous", 1 }, "a", "b"))
-	require.Equal(t, []string{"a", "b"}, launched(p.batch(c.Said{Agent: "a", Text: "for you"})))
+	p := newPlayer(teamWith(func(o *Config) { o.Pacing, o.MaxRestarts = "continuous", 1 }, "a", "b"))
+	require.Equal(t, []string{"a", "b"}, launched(p.batch(Said{Agent: "a", Text: "for you"})))
 	p.batch(p.answer("a"), p.answer("b"))
 	p.batch(p.vote("a", "a"), p.vote("b", "a"))
-	p.batch(c.Said{Agent: "b", Text: "for you"})
+	p.batch(Said{Agent: "b", Text: "for you"})
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.evaluate("a", true))))
 }
 
 // 20. An answer that was injected into a step is not news for the next one.
 func TestRule20_InjectedAnswersAreNotNews(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Pacing, o.Updates = "continuous", c.Inject }, "a", "b", "slow"))
+	p := answered(teamWith(func(o *Config) { o.Pacing, o.Updates = "continuous", Inject }, "a", "b", "slow"))
 	p.batch(p.answer("b"))
-	vote := p.vote("a", "b").(c.Voted)
+	vote := p.vote("a", "b").(Voted)
 	vote.Seen, vote.Heard = p.told(vote.Launch)
 	require.Empty(t, launches(p.batch(vote)), "told of agent2.2, a has voted on it")
 
 	p = start(teamWith(continuous, "a", "slow"))
-	p.batch(c.Said{Text: "be brief"})
-	first := p.answer("a").(c.Answered)
+	p.batch(Said{Text: "be brief"})
+	first := p.answer("a").(Answered)
 	first.Seen, first.Heard = p.told(first.Launch)
 	require.Empty(t, launches(p.batch(first)), "a has heard it")
 }
@@ -109,9 +107,9 @@ func TestRule20_LaunchedWithResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(continuous, "a", "b", "c"))
 	p.batch(p.vote("a", "a"))
-	p.batch(c.Pause{})
+	p.batch(Pause{})
 	p.batch(p.answer("b"), p.suspend("c"))
-	commands := p.batch(c.Resume{})
+	commands := p.batch(Resume{})
 	require.Equal(t, []string{"a", "c"}, launched(commands), "a's vote is stale, c goes on; b waits")
 	require.Empty(t, p.last("a").ResumeFrom)
 	require.NotEmpty(t, p.last("c").ResumeFrom)
@@ -121,7 +119,7 @@ func TestRule20_LaunchedWithResumedSteps(t *testing.T) {
 // again"; suspended steps go on. Neither waits for other agents, in any pacing.
 func TestRule21_GoesOnAtOnce(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Updates = c.Restart }, "a", "b", "c"))
+	p := answered(teamWith(func(o *Config) { o.Updates = Restart }, "a", "b", "c"))
 	p.batch(p.answer("b"))
 	l := theLaunch(t, p.batch(p.restart("a")))
 	require.Equal(t, 2, l.Round)
@@ -138,14 +136,14 @@ func TestRule21_GoesOnAtOnce(t *testing.T) {
 // race plays a team whose agents work at their own speed. Each agent answers, the
 // author answers a second time, and then all vote for its latest answer. It returns
 // the launches, which are the paid steps, and the time.
-func race(t *testing.T, pacing c.Pacing, speed map[string]int) (calls map[string]int, took int) {
+func race(t *testing.T, pacing Pacing, speed map[string]int) (calls map[string]int, took int) {
 	t.Helper()
 	const author = "c"
-	p := newPlayer(teamWith(func(o *c.Config) { o.Pacing = pacing }, "a", "b", author))
+	p := newPlayer(teamWith(func(o *Config) { o.Pacing = pacing }, "a", "b", author))
 	calls = map[string]int{}
 	ends := map[string]int{} // when the running step of an agent ends
 	now := 0
-	begin := func(commands []c.Command) {
+	begin := func(commands []Command) {
 		for _, l := range launches(commands) {
 			calls[l.Agent]++
 			ends[l.Agent] = now + speed[l.Agent]
@@ -167,14 +165,14 @@ func race(t *testing.T, pacing c.Pacing, speed map[string]int) (calls map[string
 		}
 		begin(p.drain())
 	}
-	require.Equal(t, c.Consensus, p.state.Decision().Status)
+	require.Equal(t, Consensus, p.state.Decision().Status)
 	require.Equal(t, "agent3.2", p.state.Decision().WinnerLabel)
 	return calls, now
 }
 
 // latestOf returns author if it has an answer, else the first agent with one.
-func latestOf(shown []c.Shown, author string) string {
-	if slices.ContainsFunc(shown, func(n c.Shown) bool { return n.Agent == author }) {
+func latestOf(shown []Shown, author string) string {
+	if slices.ContainsFunc(shown, func(n Shown) bool { return n.Agent == author }) {
 		return author
 	}
 	return shown[0].Agent

@@ -1,90 +1,89 @@
-package coordination_test
+package coordination
 
 import (
 	"encoding/json"
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
 // player drives a State and keeps its launches, rings and records.
 type player struct {
-	state    *c.State
-	launches map[c.LaunchID]c.Launch
-	latest   map[string]c.LaunchID // by agent
-	bell     c.Ring                // as it was rung last
-	ledger   []c.Accepted
+	state    *State
+	launches map[LaunchID]Launch
+	latest   map[string]LaunchID // by agent
+	bell     Ring                // as it was rung last
+	ledger   []Accepted
 	noted    int // timeline entries already printed
 }
 
 // newPlayer begins a session under the present protocol.
-func newPlayer(config c.Config) *player { return playerOf(c.New(config)) }
+func newPlayer(config Config) *player { return playerOf(New(Protocol, config)) }
 
-func playerOf(state *c.State) *player {
-	return &player{state: state, launches: map[c.LaunchID]c.Launch{}, latest: map[string]c.LaunchID{}}
+func playerOf(state *State) *player {
+	return &player{state: state, launches: map[LaunchID]Launch{}, latest: map[string]LaunchID{}}
 }
 
 // start begins a session and launches its first wave.
-func start(config c.Config) *player {
+func start(config Config) *player {
 	p := newPlayer(config)
 	p.drain()
 	return p
 }
 
-func (p *player) step(events ...c.Event) {
+func (p *player) step(events ...Event) {
 	for _, e := range events {
 		p.state.Step(e)
 	}
 }
 
 // batch steps events together and drains once.
-func (p *player) batch(events ...c.Event) []c.Command {
+func (p *player) batch(events ...Event) []Command {
 	p.step(events...)
 	return p.drain()
 }
 
-func (p *player) drain() []c.Command {
+func (p *player) drain() []Command {
 	commands := p.state.Drain()
 	for _, command := range commands {
 		switch d := command.(type) {
-		case c.Launch:
+		case Launch:
 			p.launches[d.ID] = d
 			p.latest[d.Agent] = d.ID
-		case c.Ring:
+		case Ring:
 			p.bell = d
-		case c.Record:
+		case Record:
 			p.ledger = append(p.ledger, d.Entry)
-		case c.Cancel, c.Done:
+		case Cancel, Done:
 		}
 	}
 	return commands
 }
 
 // launchOf returns the latest launch of an agent; any other text is a launch ID.
-func (p *player) launchOf(who string) c.LaunchID {
+func (p *player) launchOf(who string) LaunchID {
 	if id, found := p.latest[who]; found {
 		return id
 	}
-	return c.LaunchID(who)
+	return LaunchID(who)
 }
 
 // last returns the latest launch of an agent.
-func (p *player) last(agent string) c.Launch { return p.launches[p.latest[agent]] }
+func (p *player) last(agent string) Launch { return p.launches[p.latest[agent]] }
 
-func (p *player) nextStep(launch c.LaunchID) int { return p.launches[launch].After + 1 }
+func (p *player) nextStep(launch LaunchID) int { return p.launches[launch].After + 1 }
 
-func (p *player) sees(launch c.LaunchID) []c.Seen {
-	var seen []c.Seen
+func (p *player) sees(launch LaunchID) []Seen {
+	var seen []Seen
 	for _, shown := range p.launches[launch].Shown {
-		seen = append(seen, c.Seen{Agent: shown.Agent, Step: shown.Step})
+		seen = append(seen, Seen{Agent: shown.Agent, Step: shown.Step})
 	}
 	return seen
 }
 
 // hears returns the number of the last human message of a launch.
-func (p *player) hears(launch c.LaunchID) int {
+func (p *player) hears(launch LaunchID) int {
 	last := 0
 	for _, m := range p.launches[launch].Messages {
 		last = m.Number
@@ -93,10 +92,10 @@ func (p *player) hears(launch c.LaunchID) int {
 }
 
 // told returns the answers and messages known to a step that has read the bell.
-func (p *player) told(launch c.LaunchID) (seen []c.Seen, heard int) {
+func (p *player) told(launch LaunchID) (seen []Seen, heard int) {
 	seen, heard = p.sees(launch), p.hears(launch)
 	for _, shown := range p.bell.Answers {
-		seen = append(seen, c.Seen{Agent: shown.Agent, Step: shown.Step})
+		seen = append(seen, Seen{Agent: shown.Agent, Step: shown.Step})
 	}
 	for _, m := range p.bell.Messages {
 		heard = max(heard, m.Number)
@@ -106,56 +105,56 @@ func (p *player) told(launch c.LaunchID) (seen []c.Seen, heard int) {
 
 // The following methods end an agent's latest launch honestly.
 
-func (p *player) answer(agent string) c.Event {
+func (p *player) answer(agent string) Event {
 	id := p.launchOf(agent)
-	return c.Answered{End: c.End{Launch: id, Step: p.nextStep(id)}, Seen: p.sees(id), Heard: p.hears(id)}
+	return Answered{End: End{Launch: id, Step: p.nextStep(id)}, Seen: p.sees(id), Heard: p.hears(id)}
 }
 
-func (p *player) vote(agent, target string) c.Event {
+func (p *player) vote(agent, target string) Event {
 	id := p.launchOf(agent)
-	return c.Voted{End: c.End{Launch: id, Step: p.nextStep(id)}, Target: target, Seen: p.sees(id), Heard: p.hears(id)}
+	return Voted{End: End{Launch: id, Step: p.nextStep(id)}, Target: target, Seen: p.sees(id), Heard: p.hears(id)}
 }
 
-func (p *player) stop(agent string, status c.StopStatus) c.Event {
+func (p *player) stop(agent string, status StopStatus) Event {
 	id := p.launchOf(agent)
-	return c.Stopped{
-		End: c.End{Launch: id, Step: p.nextStep(id)}, Status: status, Summary: agent + "'s part", Seen: p.sees(id), Heard: p.hears(id),
+	return Stopped{
+		End: End{Launch: id, Step: p.nextStep(id)}, Status: status, Summary: agent + "'s part", Seen: p.sees(id), Heard: p.hears(id),
 	}
 }
 
-func (p *player) evaluate(agent string, again bool) c.Event {
+func (p *player) evaluate(agent string, again bool) Event {
 	id := p.launchOf(agent)
-	return c.Evaluated{End: c.End{Launch: id, Step: p.nextStep(id)}, Again: again, Reason: "the numbers are missing"}
+	return Evaluated{End: End{Launch: id, Step: p.nextStep(id)}, Again: again, Reason: "the numbers are missing"}
 }
 
-func (p *player) fail(agent string) c.Event {
+func (p *player) fail(agent string) Event {
 	id := p.launchOf(agent)
-	cause := c.Failure{Type: "overloaded", Message: "the model was overloaded"}
-	return c.Failed{End: c.End{Launch: id, Step: p.nextStep(id)}, Cause: cause, Token: tokenOf(id)}
+	cause := Failure{Type: "overloaded", Message: "the model was overloaded"}
+	return Failed{End: End{Launch: id, Step: p.nextStep(id)}, Cause: cause, Token: tokenOf(id)}
 }
 
-func (p *player) suspend(agent string) c.Event {
+func (p *player) suspend(agent string) Event {
 	id := p.launchOf(agent)
-	return c.Suspended{End: c.End{Launch: id, Step: p.nextStep(id)}, Token: tokenOf(id)}
+	return Suspended{End: End{Launch: id, Step: p.nextStep(id)}, Token: tokenOf(id)}
 }
 
-func (p *player) restart(agent string) c.Event {
+func (p *player) restart(agent string) Event {
 	id := p.launchOf(agent)
-	return c.Restarted{End: c.End{Launch: id, Step: p.nextStep(id)}}
+	return Restarted{End: End{Launch: id, Step: p.nextStep(id)}}
 }
 
-func (p *player) exhaust(agent string) c.Event {
+func (p *player) exhaust(agent string) Event {
 	id := p.launchOf(agent)
-	return c.Exhausted{End: c.End{Launch: id, Step: p.nextStep(id)}}
+	return Exhausted{End: End{Launch: id, Step: p.nextStep(id)}}
 }
 
 // tokenOf returns the execution token of a launch.
-func tokenOf(launch c.LaunchID) string { return "run-" + string(launch) }
+func tokenOf(launch LaunchID) string { return "run-" + string(launch) }
 
-func launches(commands []c.Command) []c.Launch { return only[c.Launch](commands) }
+func launches(commands []Command) []Launch { return only[Launch](commands) }
 
 // only returns the commands of one type, in order.
-func only[T c.Command](commands []c.Command) []T {
+func only[T Command](commands []Command) []T {
 	var some []T
 	for _, command := range commands {
 		if d, ok := command.(T); ok {
@@ -172,19 +171,19 @@ func marshal(t require.TestingT, v any) string {
 }
 
 // spending returns an event with a usage in tokens.
-func spending(e c.Event, tokens int64) c.Event {
+func spending(e Event, tokens int64) Event {
 	used := llm.Usage{InputTokens: tokens, ModelCalls: 1}
 	switch e := e.(type) {
-	case c.Answered:
+	case Answered:
 		e.Usage = used
 		return e
-	case c.Voted:
+	case Voted:
 		e.Usage = used
 		return e
-	case c.Exhausted:
+	case Exhausted:
 		e.Usage = used
 		return e
-	case c.Suspended:
+	case Suspended:
 		e.Usage = used
 		return e
 	}
@@ -192,7 +191,7 @@ func spending(e c.Event, tokens int64) c.Event {
 }
 
 // latestLaunched returns the agent of the newest launch with that purpose.
-func (p *player) latestLaunched(purpose c.Purpose) string {
+func (p *player) latestLaunched(purpose Purpose) string {
 	agent := ""
 	for _, id := range p.state.Config.Agents {
 		if p.last(id).Purpose == purpose {

@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"encoding/json"
@@ -10,8 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	c "conclave/engine/coordination"
 )
 
 // TestProperties plays random sessions of random teams with honest, late, impossible
@@ -81,26 +79,26 @@ type session struct {
 	oracle     *oracle
 	invariants *invariants
 
-	fed   [][]c.Event   // all batches so far
-	given [][]c.Command // what each of them led to
+	fed   [][]Event   // all batches so far
+	given [][]Command // what each of them led to
 
 	failures int // since the session was released
 	suspends int
 }
 
 // startRandom begins a session with a random configuration.
-func startRandom(choose pick) (*c.State, func(rename func(string) string) *c.State) {
+func startRandom(choose pick) (*State, func(rename func(string) string) *State) {
 	config := randomConfig(choose)
-	again := func(rename func(string) string) *c.State {
+	again := func(rename func(string) string) *State {
 		other := config
 		other.Agents = nil
 		for _, id := range config.Agents {
 			other.Agents = append(other.Agents, rename(id))
 		}
 		other.Presenter = rename(config.Presenter)
-		return c.New(other)
+		return New(Protocol, other)
 	}
-	return c.New(config), again
+	return New(Protocol, config), again
 }
 
 func playRandom(t require.TestingT, choose pick, more func() bool) {
@@ -127,7 +125,7 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 
 // feed steps a batch and drains once. A twin of the state, restored from JSON before
 // every event, must lead to the same commands.
-func (s *session) feed(t require.TestingT, events []c.Event) {
+func (s *session) feed(t require.TestingT, events []Event) {
 	for _, e := range events {
 		twin := revived(t, s.state)
 		s.request(t, e)
@@ -152,9 +150,9 @@ func (s *session) feed(t require.TestingT, events []c.Event) {
 
 // request compares Refuse with rule 29: a refused request changes nothing but the
 // timeline.
-func (s *session) request(t require.TestingT, e c.Event) {
+func (s *session) request(t require.TestingT, e Event) {
 	switch e.(type) {
-	case c.Pause, c.Resume, c.Finish, c.Retry, c.Said:
+	case Pause, Resume, Finish, Retry, Said:
 	default:
 		require.NoError(t, s.state.Refuse(e))
 		return
@@ -174,21 +172,21 @@ func (s *session) request(t require.TestingT, e c.Event) {
 
 // compare compares a Drain with the oracle's, command by command (rule 50). The
 // invariants check allowances, which the oracle only notes.
-func (s *session) compare(t require.TestingT, commands []c.Command) {
-	told := len(s.ledger) - len(only[c.Record](commands))
-	want := []c.Command{}
+func (s *session) compare(t require.TestingT, commands []Command) {
+	told := len(s.ledger) - len(only[Record](commands))
+	want := []Command{}
 	foretold := s.oracle.foretell()
 	for _, entry := range s.oracle.ledger()[told:] {
-		want = append(want, c.Record{Entry: entry})
+		want = append(want, Record{Entry: entry})
 	}
 	want = append(want, foretold...)
-	got := []c.Command{}
+	got := []Command{}
 	for _, command := range commands {
-		if l, ok := command.(c.Launch); ok {
+		if l, ok := command.(Launch); ok {
 			if run := s.oracle.members[l.Agent].runs; run != nil {
 				run.Allowance = l.Allowance
 			}
-			l.Allowance = c.Allowance{}
+			l.Allowance = Allowance{}
 			command = l
 		}
 		got = append(got, command)
@@ -209,8 +207,8 @@ func (s *session) checkView(t require.TestingT) {
 	require.Equal(t, o.over == nil && o.paused, view.Paused)
 	require.Equal(t, o.over == nil && o.parked(), view.Parked != nil)
 	require.Equal(t, o.over == nil && (o.paused || o.parked()), s.state.Held())
-	require.Equal(t, o.over != nil, view.Phase == c.PhaseDone)
-	require.Equal(t, o.over == nil && o.closing != nil, view.Phase == c.PhasePresenting)
+	require.Equal(t, o.over != nil, view.Phase == PhaseDone)
+	require.Equal(t, o.over == nil && o.closing != nil, view.Phase == PhasePresenting)
 	require.Equal(t, s.state.Decision().Winner, view.Winner)
 	fresh := 0
 	for i, a := range view.Agents {
@@ -229,7 +227,7 @@ func (s *session) checkView(t require.TestingT) {
 	require.LessOrEqual(t, len(s.state.Timeline()), 50)
 }
 
-func (s *session) checkAgent(t require.TestingT, a c.AgentView) {
+func (s *session) checkAgent(t require.TestingT, a AgentView) {
 	o, m := s.oracle, s.oracle.members[a.ID]
 	require.Equal(t, o.number(a.ID), a.Number)
 	require.Equal(t, m.failed != nil, a.Status == "failed")
@@ -240,20 +238,20 @@ func (s *session) checkAgent(t require.TestingT, a c.AgentView) {
 	latest, _ := o.latest(a.ID)
 	require.Equal(t, latest.Label, a.LatestLabel)
 	l := o.standing(a.ID)
-	require.Equal(t, l != nil && l.Action == c.Vote, a.Vote != nil)
-	require.Equal(t, l != nil && l.Action == c.Stop, a.Stop != nil)
+	require.Equal(t, l != nil && l.Action == Vote, a.Vote != nil)
+	require.Equal(t, l != nil && l.Action == Stop, a.Stop != nil)
 	if a.Vote != nil {
-		require.Equal(t, c.VoteView{
+		require.Equal(t, VoteView{
 			Target: l.Target, TargetLabel: l.TargetLabel, Step: l.Step, Stale: o.stale(a.ID, l), Reason: l.reason,
 		}, *a.Vote)
 	}
 	if a.Stop != nil {
-		require.Equal(t, c.StopView{Status: l.Status, Summary: l.reason, Step: l.Step, Stale: o.stale(a.ID, l)}, *a.Stop)
+		require.Equal(t, StopView{Status: l.Status, Summary: l.reason, Step: l.Step, Stale: o.stale(a.ID, l)}, *a.Stop)
 	}
 }
 
 // replay requires the same commands from a new session with the same events.
-func (s *session) replay(t require.TestingT, again *c.State) {
+func (s *session) replay(t require.TestingT, again *State) {
 	for i, batch := range s.fed {
 		for _, e := range batch {
 			again.Step(e)
@@ -272,7 +270,7 @@ func renamed(id string) string {
 }
 
 // rename requires the same session under other IDs in the same order.
-func (s *session) rename(t require.TestingT, other *c.State) {
+func (s *session) rename(t require.TestingT, other *State) {
 	for i, batch := range s.fed {
 		for _, e := range batch {
 			other.Step(renameEvent(e))
@@ -290,8 +288,8 @@ func (s *session) rename(t require.TestingT, other *c.State) {
 	require.Equal(t, want, other.Decision())
 }
 
-func renameEvent(event c.Event) c.Event {
-	saw := func(seen []c.Seen) []c.Seen {
+func renameEvent(event Event) Event {
+	saw := func(seen []Seen) []Seen {
 		other := slices.Clone(seen)
 		for i := range other {
 			other[i].Agent = renamed(other[i].Agent)
@@ -299,27 +297,27 @@ func renameEvent(event c.Event) c.Event {
 		return other
 	}
 	switch e := event.(type) {
-	case c.Answered:
+	case Answered:
 		e.Seen = saw(e.Seen)
 		return e
-	case c.Voted:
+	case Voted:
 		e.Target, e.Seen = renamed(e.Target), saw(e.Seen)
 		return e
-	case c.Stopped:
+	case Stopped:
 		e.Seen = saw(e.Seen)
 		return e
-	case c.Retry:
+	case Retry:
 		e.Agent = renamed(e.Agent)
 		return e
-	case c.Said:
+	case Said:
 		e.Agent = renamed(e.Agent)
 		return e
 	}
 	return event
 }
 
-func revived(t require.TestingT, s *c.State) *c.State {
-	other := &c.State{}
+func revived(t require.TestingT, s *State) *State {
+	other := &State{}
 	require.NoError(t, json.Unmarshal([]byte(marshal(t, s)), other))
 	return other
 }

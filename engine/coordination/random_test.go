@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"slices"
@@ -6,46 +6,45 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
-// oneOf chooses one of some.
-func oneOf[T any](choose pick, some ...T) T { return some[choose(len(some))] }
+// drawn returns one of some, as choose picks.
+func drawn[T any](choose pick, some ...T) T { return some[choose(len(some))] }
 
 // randomConfig sets every field at random, mostly to tight limits and now and then to
 // an invalid value.
-func randomConfig(choose pick) c.Config {
-	ids := []string{"b", "agent_a", "zed", "a", "m1", "B", "x-2"}[:oneOf(choose, 3, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7)]
+func randomConfig(choose pick) Config {
+	ids := []string{"b", "agent_a", "zed", "a", "m1", "B", "x-2"}[:drawn(choose, 3, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7)]
 	if len(ids) > 1 && choose(16) == 1 {
 		ids = append(slices.Clone(ids), ids[0])
 	}
 	flag := func() bool { return choose(4) == 1 }
-	config := c.Config{
+	config := Config{
 		Agents:           ids,
-		OnSplit:          oneOf(choose, c.SplitRevote, c.SplitPlurality, c.SplitFail, c.OnSplit("coin")),
-		MaxRevotes:       oneOf(choose, 1, 0, 1, 2, 3, -1),
-		MaxStepsPerAgent: oneOf(choose, 3, 1, 2, 3, 4, 5, 6, 8, 0),
-		OnAgentFailure:   oneOf[c.OnAgentFailure](choose, "continue", "park", "continue", "fail", "park"),
+		OnSplit:          drawn(choose, splitRevote, splitPlurality, SplitFail, OnSplit("coin")),
+		MaxRevotes:       drawn(choose, 1, 0, 1, 2, 3, -1),
+		MaxStepsPerAgent: drawn(choose, 3, 1, 2, 3, 4, 5, 6, 8, 0),
+		OnAgentFailure:   drawn[OnAgentFailure](choose, "continue", "park", "continue", "fail", "park"),
 
-		Mode:   oneOf(choose, c.Voting, c.Voting, c.Decomposition, c.Mode("")),
-		Pacing: oneOf[c.Pacing](choose, "rounds", "continuous"),
+		Mode:   drawn(choose, voting, voting, Decomposition, Mode("")),
+		Pacing: drawn[Pacing](choose, "rounds", "continuous"),
 
-		Updates:         oneOf(choose, c.NoUpdates, c.Inject, c.Restart, c.UpdateMode("shout")),
+		Updates:         drawn(choose, NoUpdates, Inject, Restart, UpdateMode("shout")),
 		DeferUpdates:    flag(),
 		BeforeChecklist: flag(),
 		UpdatesPerStep:  choose(4) - 1,
-		AnswersPerAgent: oneOf(choose, 0, 0, 1, 1, 2, 3, -1),
-		AnswersGlobal:   oneOf(choose, 0, 0, 0, 1, 2, 3, 5, -1),
+		AnswersPerAgent: drawn(choose, 0, 0, 1, 1, 2, 3, -1),
+		AnswersGlobal:   drawn(choose, 0, 0, 0, 1, 2, 3, 5, -1),
 		DeferVoting:     flag(),
 		SkipVoting:      choose(8) == 1,
 
-		Strategy:         oneOf(choose, c.Reuse, c.WinnerPresent, c.Synthesize),
+		Strategy:         drawn(choose, winnerReuse, WinnerPresent, Synthesize),
 		SkipPresentation: flag(),
-		MaxRestarts:      oneOf(choose, 0, 0, 1, 2, -1),
-		Budget: c.Allowance{
-			Tokens: oneOf(choose, int64(0), 0, 0, 0, 0, 0, 10, 60, 300, -1),
-			USD:    oneOf(choose, 0.0, 0, 0, 0, 0, 0, 1, 2.3, 20, -1),
+		MaxRestarts:      drawn(choose, 0, 0, 1, 2, -1),
+		Budget: Allowance{
+			Tokens: drawn(choose, int64(0), 0, 0, 0, 0, 0, 10, 60, 300, -1),
+			USD:    drawn(choose, 0.0, 0, 0, 0, 0, 0, 1, 2.3, 20, -1),
 		},
 	}
 	if choose(3) == 1 {
@@ -69,13 +68,13 @@ type temper struct {
 
 func randomTemper(choose pick) temper {
 	return temper{
-		single: choose(2) == 1, agreeable: oneOf(choose, 3, 0, 1, 2, 3, 4, 4, 4), honest: choose(3) != 1, reliable: choose(2) == 1, quiet: choose(2) == 1,
+		single: choose(2) == 1, agreeable: drawn(choose, 3, 0, 1, 2, 3, 4, 4, 4), honest: choose(3) != 1, reliable: choose(2) == 1, quiet: choose(2) == 1,
 	}
 }
 
 // randomBatch returns events that reach a session together.
-func (s *session) randomBatch() []c.Event {
-	events := make([]c.Event, 0, 4)
+func (s *session) randomBatch() []Event {
+	events := make([]Event, 0, 4)
 	for range 1 + s.pick(4) {
 		events = append(events, s.randomEvent())
 	}
@@ -83,32 +82,32 @@ func (s *session) randomBatch() []c.Event {
 }
 
 // randomEvent returns mostly the honest end of a running step.
-func (s *session) randomEvent() c.Event {
+func (s *session) randomEvent() Event {
 	choice := s.pick(40)
 	if s.temper.quiet && choice < 10 && s.pick(8) > 0 {
 		choice = 10
 	}
 	switch choice {
 	case 1:
-		return oneOf[c.Event](s.pick, c.TimeShort{}, c.TimeShort{}, c.TimeShort{}, c.TimeUp{}, c.Finish{}, nil)
+		return drawn[Event](s.pick, TimeShort{}, TimeShort{}, TimeShort{}, TimeUp{}, Finish{}, nil)
 	case 2, 3:
 		return s.end(s.randomLaunch(), s.pick(9))
 	case 4, 5:
-		return c.Pause{}
+		return Pause{}
 	case 6:
-		return c.Resume{}
+		return Resume{}
 	case 7:
-		return c.Retry{Agent: oneOf(s.pick, "", s.randomAgent())}
+		return Retry{Agent: drawn(s.pick, "", s.randomAgent())}
 	case 8, 9:
-		return c.Said{Agent: oneOf(s.pick, "", s.randomAgent(), ""), Text: s.randomText()}
+		return Said{Agent: drawn(s.pick, "", s.randomAgent(), ""), Text: s.randomText()}
 	}
 	switch {
 	case s.state.Held() && s.pick(3) == 1:
-		return oneOf[c.Event](s.pick, c.Resume{}, c.Retry{})
+		return drawn[Event](s.pick, Resume{}, Retry{})
 	case len(s.runningIDs()) == 0:
 		return s.end("l1", s.pick(9))
 	}
-	id := oneOf(s.pick, s.runningIDs()...)
+	id := drawn(s.pick, s.runningIDs()...)
 	if s.state.View().Paused && s.pick(4) > 0 { // it was asked to
 		return s.endWith(id, "suspend")
 	}
@@ -116,10 +115,10 @@ func (s *session) randomEvent() c.Event {
 }
 
 // end returns the end of a step, mostly with an offered action.
-func (s *session) end(id c.LaunchID, choice int) c.Event {
+func (s *session) end(id LaunchID, choice int) Event {
 	others := []string{
-		"fail", "suspend", "restart", "exhaust", string(c.NewAnswer), string(c.Vote), string(c.Stop), string(c.Submit),
-		string(c.RestartTeam), "restart",
+		"fail", "suspend", "restart", "exhaust", string(NewAnswer), string(Vote), string(Stop), string(Submit),
+		string(RestartTeam), "restart",
 	}
 	offered := s.launches[id].Offered
 	if s.temper.reliable && choice < 6 {
@@ -127,14 +126,14 @@ func (s *session) end(id c.LaunchID, choice int) c.Event {
 	}
 	switch {
 	case choice > 0 && choice < 6 || len(offered) == 0:
-		return s.endWith(id, oneOf(s.pick, others...))
+		return s.endWith(id, drawn(s.pick, others...))
 	case s.pick(4) < s.temper.agreeable:
 		return s.endWith(id, string(offered[len(offered)-1]))
 	}
 	return s.endWith(id, string(offered[0]))
 }
 
-func (s *session) endWith(id c.LaunchID, action string) c.Event {
+func (s *session) endWith(id LaunchID, action string) Event {
 	used := s.randomUsage()
 	step := s.launches[id].After + 1
 	if !s.temper.honest && s.pick(8) == 1 {
@@ -143,64 +142,64 @@ func (s *session) endWith(id c.LaunchID, action string) c.Event {
 	seen, heard := s.randomSeen(id)
 	switch action {
 	case "fail":
-		return c.Failed{
-			End: c.End{Launch: id, Step: step, Usage: used}, Cause: c.Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id),
+		return Failed{
+			End: End{Launch: id, Step: step, Usage: used}, Cause: Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id),
 		}
 	case "suspend":
-		return c.Suspended{End: c.End{Launch: id, Step: step, Usage: used}, Token: s.randomToken(id)}
+		return Suspended{End: End{Launch: id, Step: step, Usage: used}, Token: s.randomToken(id)}
 	case "restart":
-		return c.Restarted{End: c.End{Launch: id, Step: step, Usage: used}}
+		return Restarted{End: End{Launch: id, Step: step, Usage: used}}
 	case "exhaust":
-		return c.Exhausted{End: c.End{Launch: id, Step: step, Usage: used}}
-	case string(c.Vote):
-		return c.Voted{
-			End: c.End{Launch: id, Step: step, Usage: used}, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
+		return Exhausted{End: End{Launch: id, Step: step, Usage: used}}
+	case string(Vote):
+		return Voted{
+			End: End{Launch: id, Step: step, Usage: used}, Target: s.randomTarget(id), TargetLabel: s.randomLabel(),
 			Reason: s.randomText(), Seen: seen, Heard: heard,
 		}
-	case string(c.Stop):
-		status := oneOf(s.pick, c.Complete, c.Blocked, c.StopStatus("tired"))
-		return c.Stopped{End: c.End{Launch: id, Step: step, Usage: used}, Status: status, Summary: s.randomText(), Seen: seen, Heard: heard}
-	case string(c.Submit), string(c.RestartTeam):
-		again := action == string(c.RestartTeam)
-		return c.Evaluated{End: c.End{Launch: id, Step: step, Usage: used}, Again: again, Reason: s.randomText()}
+	case string(Stop):
+		status := drawn(s.pick, Complete, Blocked, StopStatus("tired"))
+		return Stopped{End: End{Launch: id, Step: step, Usage: used}, Status: status, Summary: s.randomText(), Seen: seen, Heard: heard}
+	case string(Submit), string(RestartTeam):
+		again := action == string(RestartTeam)
+		return Evaluated{End: End{Launch: id, Step: step, Usage: used}, Again: again, Reason: s.randomText()}
 	}
-	return c.Answered{End: c.End{Launch: id, Step: step, Usage: used}, Seen: seen, Heard: heard}
+	return Answered{End: End{Launch: id, Step: step, Usage: used}, Seen: seen, Heard: heard}
 }
 
 // release returns events that end every pause, parking and running step.
-func (s *session) release(t require.TestingT) []c.Event {
+func (s *session) release(t require.TestingT) []Event {
 	ids := s.runningIDs()
 	switch {
 	case s.state.View().Paused:
-		return []c.Event{c.Resume{}}
+		return []Event{Resume{}}
 	case len(ids) == 0:
 		require.True(t, s.state.Held(), "nothing runs, and nobody holds it up")
-		return []c.Event{oneOf[c.Event](s.pick, c.Retry{}, c.Retry{}, c.Finish{})}
+		return []Event{drawn[Event](s.pick, Retry{}, Retry{}, Finish{})}
 	}
-	event := s.end(oneOf(s.pick, ids...), s.pick(12))
+	event := s.end(drawn(s.pick, ids...), s.pick(12))
 	switch e := event.(type) {
-	case c.Failed:
+	case Failed:
 		if s.failures++; s.failures > 6 {
-			return []c.Event{c.Exhausted{End: c.End{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}}
+			return []Event{Exhausted{End: End{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}}
 		}
-	case c.Suspended:
+	case Suspended:
 		if s.suspends++; s.suspends > 6 {
-			return []c.Event{c.Exhausted{End: c.End{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}}
+			return []Event{Exhausted{End: End{Launch: e.Launch, Step: e.Step, Usage: e.Usage}}}
 		}
 	}
-	return []c.Event{event}
+	return []Event{event}
 }
 
-func (s *session) runningIDs() []c.LaunchID {
-	var ids []c.LaunchID
+func (s *session) runningIDs() []LaunchID {
+	var ids []LaunchID
 	for _, a := range s.oracle.running() {
 		ids = append(ids, s.oracle.members[a].runs.ID)
 	}
 	return ids
 }
 
-func (s *session) randomLaunch() c.LaunchID {
-	return oneOf(s.pick, c.LaunchID("l1"), "l2", "l3", "l5", "l8", "", "l0", "\xff")
+func (s *session) randomLaunch() LaunchID {
+	return drawn(s.pick, LaunchID("l1"), "l2", "l3", "l5", "l8", "", "l0", "\xff")
 }
 
 func (s *session) randomAgent() string {
@@ -213,7 +212,7 @@ func (s *session) randomAgent() string {
 
 // randomTarget returns mostly the author of a shown answer and, in some sessions,
 // mostly the first, so that a team can agree.
-func (s *session) randomTarget(id c.LaunchID) string {
+func (s *session) randomTarget(id LaunchID) string {
 	shown := s.launches[id].Shown
 	if len(shown) == 0 || s.pick(8) == 1 {
 		return s.randomAgent()
@@ -221,14 +220,14 @@ func (s *session) randomTarget(id c.LaunchID) string {
 	if s.temper.single && s.pick(4) > 0 {
 		return shown[0].Agent
 	}
-	return oneOf(s.pick, shown...).Agent
+	return drawn(s.pick, shown...).Agent
 }
 
 // randomSeen returns mostly the shown answers, sometimes with those of the bell, and
 // now and then a lie.
-func (s *session) randomSeen(id c.LaunchID) (seen []c.Seen, heard int) {
+func (s *session) randomSeen(id LaunchID) (seen []Seen, heard int) {
 	seen, heard = s.sees(id), s.hears(id)
-	if s.launches[id].Updates.Mode != c.NoUpdates && s.pick(2) == 1 {
+	if s.launches[id].Updates.Mode != NoUpdates && s.pick(2) == 1 {
 		seen, heard = s.told(id)
 	}
 	if s.temper.honest {
@@ -236,7 +235,7 @@ func (s *session) randomSeen(id c.LaunchID) (seen []c.Seen, heard int) {
 	}
 	if s.pick(6) == 1 {
 		for range s.pick(4) {
-			seen = append(seen, c.Seen{Agent: s.randomAgent(), Step: s.pick(12) - 2})
+			seen = append(seen, Seen{Agent: s.randomAgent(), Step: s.pick(12) - 2})
 		}
 	}
 	if len(seen) > 0 && s.pick(8) == 1 {
@@ -259,14 +258,14 @@ func (s *session) randomUsage() llm.Usage {
 	return used
 }
 
-func (s *session) randomToken(id c.LaunchID) string {
-	return oneOf(s.pick, tokenOf(id), tokenOf(id), "")
+func (s *session) randomToken(id LaunchID) string {
+	return drawn(s.pick, tokenOf(id), tokenOf(id), "")
 }
 
 func (s *session) randomLabel() string {
-	return oneOf(s.pick, "", "agent1", "agent1.1", "agent2.1", "agent2.2", "agent3.1", "agent0.-1", "agent1.final")
+	return drawn(s.pick, "", "agent1", "agent1.1", "agent2.1", "agent2.2", "agent3.1", "agent0.-1", "agent1.final")
 }
 
 func (s *session) randomText() string {
-	return oneOf(s.pick, "because", "", strings.Repeat("ü", 281), "\xff\xc3", " \n", strings.Repeat("long ", 1000))
+	return drawn(s.pick, "because", "", strings.Repeat("ü", 281), "\xff\xc3", " \n", strings.Repeat("long ", 1000))
 }

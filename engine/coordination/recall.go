@@ -34,7 +34,7 @@ type OnRecord struct {
 // A member without a record has done nothing. A record of another agent is ignored, as
 // is a vote for an agent without an answer.
 func Recall(c Config, record []OnRecord, said []Message) *State {
-	s := New(c)
+	s := New(Protocol, c)
 	s.Messages = slices.Clone(said)
 	for _, r := range record {
 		if a := s.agent(r.Agent); a != nil {

@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"fmt"
@@ -7,23 +7,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
 // book is the record of a session in the form of a directory of steps.
-type book struct{ pages []c.OnRecord }
+type book struct{ pages []OnRecord }
 
 func newBook(ids ...string) *book {
 	b := &book{}
 	for _, id := range ids {
-		b.pages = append(b.pages, c.OnRecord{Agent: id})
+		b.pages = append(b.pages, OnRecord{Agent: id})
 	}
 	return b
 }
 
 // take records the end of a step.
-func (b *book) take(event c.Event, agent string) {
+func (b *book) take(event Event, agent string) {
 	for i := range b.pages {
 		p := &b.pages[i]
 		if p.Agent != agent {
@@ -31,9 +30,9 @@ func (b *book) take(event c.Event, agent string) {
 		}
 		p.Steps++
 		switch e := event.(type) {
-		case c.Answered:
+		case Answered:
 			p.Step, p.Answers, p.Vote = e.Step, append(p.Answers, e.Step), nil
-		case c.Voted:
+		case Voted:
 			p.Step, p.Vote = e.Step, &e
 		}
 	}
@@ -46,12 +45,12 @@ func TestRecallIsTheSession(t *testing.T) {
 	for seed := range uint64(300) {
 		chance := rand.New(rand.NewPCG(seed, 7))
 		ids := []string{"c", "a", "b", "d"}[:1+chance.IntN(4)]
-		config := c.Config{
-			Agents: ids, OnSplit: c.SplitFail, MaxStepsPerAgent: 4 + chance.IntN(8), AnswersPerAgent: chance.IntN(4), AnswersGlobal: chance.IntN(9),
+		config := Config{
+			Agents: ids, OnSplit: SplitFail, MaxStepsPerAgent: 4 + chance.IntN(8), AnswersPerAgent: chance.IntN(4), AnswersGlobal: chance.IntN(9),
 		}
 		p, b := newPlayer(config), newBook(ids...)
 		for round := 0; !p.state.Done() && round < 20; round++ {
-			recalled := c.Recall(config, b.pages, nil)
+			recalled := Recall(config, b.pages, nil)
 			require.Equal(t, p.state.Tally(), recalled.Tally(), "seed %d", seed)
 			live, again := p.state.View(), recalled.View()
 			for i := range live.Agents {
@@ -64,10 +63,10 @@ func TestRecallIsTheSession(t *testing.T) {
 				if chance.IntN(3) == 0 || len(p.last(id).Shown) == 0 {
 					event = p.answer(id)
 				}
-				if answered, ok := event.(c.Answered); ok && !may(p.last(id), c.NewAnswer) {
-					event = c.Voted{End: c.End{Launch: answered.Launch, Step: answered.Step}, Target: p.last(id).Shown[0].Agent, Seen: answered.Seen}
+				if answered, ok := event.(Answered); ok && !may(p.last(id), NewAnswer) {
+					event = Voted{End: End{Launch: answered.Launch, Step: answered.Step}, Target: p.last(id).Shown[0].Agent, Seen: answered.Seen}
 				}
-				if vote, ok := event.(c.Voted); ok && !showsTo(p.last(id), vote.Target) {
+				if vote, ok := event.(Voted); ok && !showsTo(p.last(id), vote.Target) {
 					vote.Target = p.last(id).Shown[0].Agent
 					event = vote
 				}
@@ -78,7 +77,7 @@ func TestRecallIsTheSession(t *testing.T) {
 	}
 }
 
-func may(l c.Launch, action c.Action) bool {
+func may(l Launch, action Action) bool {
 	for _, a := range l.Offered {
 		if a == action {
 			return true
@@ -87,7 +86,7 @@ func may(l c.Launch, action c.Action) bool {
 	return false
 }
 
-func showsTo(l c.Launch, agent string) bool {
+func showsTo(l Launch, agent string) bool {
 	for _, s := range l.Shown {
 		if s.Agent == agent {
 			return true
@@ -97,13 +96,13 @@ func showsTo(l c.Launch, agent string) bool {
 }
 
 // gist returns the parts of commands that follow from the protocol alone.
-func gist(commands []c.Command) []string {
+func gist(commands []Command) []string {
 	var lines []string
 	for _, command := range commands {
 		switch d := command.(type) {
-		case c.Launch:
+		case Launch:
 			lines = append(lines, fmt.Sprintf("launch %s of %d after %d shown %v offered %v", d.Agent, d.Number, d.After, d.Shown, d.Offered))
-		case c.Done:
+		case Done:
 			lines = append(lines, fmt.Sprintf("done %s %s", d.Decision.Status, d.Decision.Cause))
 		default:
 		}
@@ -113,9 +112,9 @@ func gist(commands []c.Command) []string {
 
 func TestRecallIgnoresUnknownAgents(t *testing.T) {
 	t.Parallel()
-	s := c.Recall(c.Config{Agents: []string{"a", "b"}}, []c.OnRecord{
+	s := Recall(Config{Agents: []string{"a", "b"}}, []OnRecord{
 		{Agent: "stranger", Step: 1, Steps: 1, Answers: []int{1}},
-		{Agent: "a", Step: 3, Steps: 1, Vote: &c.Voted{End: c.End{Step: 3}, Target: "stranger", Seen: []c.Seen{{Agent: "stranger", Step: 1}}}},
+		{Agent: "a", Step: 3, Steps: 1, Vote: &Voted{End: End{Step: 3}, Target: "stranger", Seen: []Seen{{Agent: "stranger", Step: 1}}}},
 	}, nil)
 	v := s.View()
 	require.EqualValues(t, "no_action", v.Agents[0].Status)
@@ -127,33 +126,33 @@ func TestRecallIgnoresUnknownAgents(t *testing.T) {
 // Seen answers are bounded by the record, and earlier attempts count for labels only.
 func TestRecallBounds(t *testing.T) {
 	t.Parallel()
-	config := c.Config{Agents: []string{"a", "b"}}
-	s := c.Recall(config, []c.OnRecord{
+	config := Config{Agents: []string{"a", "b"}}
+	s := Recall(config, []OnRecord{
 		{Agent: "a", Step: 4, Steps: 2, Answers: []int{4, 1, 4}, Base: 1},
-		{Agent: "b", Step: 2, Steps: 2, Answers: []int{1}, Base: 7, Vote: &c.Voted{End: c.End{Step: 2}, Target: "a", TargetLabel: "agent9.9", Seen: []c.Seen{{Agent: "a", Step: 9}}}},
+		{Agent: "b", Step: 2, Steps: 2, Answers: []int{1}, Base: 7, Vote: &Voted{End: End{Step: 2}, Target: "a", TargetLabel: "agent9.9", Seen: []Seen{{Agent: "a", Step: 9}}}},
 	}, nil)
 	v := s.View()
 	require.Equal(t, "agent1.2", v.Agents[0].LatestLabel)
 	require.Empty(t, v.Agents[1].LatestLabel)
-	require.Equal(t, &c.VoteView{Target: "a", TargetLabel: "agent1.2", Step: 2}, v.Agents[1].Vote)
+	require.Equal(t, &VoteView{Target: "a", TargetLabel: "agent1.2", Step: 2}, v.Agents[1].Vote)
 }
 
 func TestRecallStopsAndMessages(t *testing.T) {
 	t.Parallel()
-	said := []c.Message{{Number: 1}, {Number: 2, Agent: "b"}}
-	s := c.Recall(c.Config{Agents: []string{"a", "b"}, Mode: c.Decomposition}, []c.OnRecord{
-		{Agent: "a", Step: 1, Steps: 1, Stop: &c.Stopped{End: c.End{Step: 1}, Status: c.Blocked, Summary: "stuck", Heard: 1}},
-		{Agent: "b", Step: 1, Steps: 1, Stop: &c.Stopped{End: c.End{Step: 1}, Heard: 1}},
+	said := []Message{{Number: 1}, {Number: 2, Agent: "b"}}
+	s := Recall(Config{Agents: []string{"a", "b"}, Mode: Decomposition}, []OnRecord{
+		{Agent: "a", Step: 1, Steps: 1, Stop: &Stopped{End: End{Step: 1}, Status: Blocked, Summary: "stuck", Heard: 1}},
+		{Agent: "b", Step: 1, Steps: 1, Stop: &Stopped{End: End{Step: 1}, Heard: 1}},
 	}, said)
 	v := s.View()
-	require.Equal(t, &c.StopView{Status: c.Blocked, Summary: "stuck", Step: 1}, v.Agents[0].Stop)
-	require.Equal(t, &c.StopView{Status: c.Complete, Step: 1, Stale: true}, v.Agents[1].Stop)
+	require.Equal(t, &StopView{Status: Blocked, Summary: "stuck", Step: 1}, v.Agents[0].Stop)
+	require.Equal(t, &StopView{Status: Complete, Step: 1, Stale: true}, v.Agents[1].Stop)
 	require.Equal(t, []string{"b"}, launched(s.Drain()))
 }
 
 func TestRecallOfARunningStep(t *testing.T) {
 	t.Parallel()
-	s := c.Recall(c.Config{Agents: []string{"a", "b"}}, []c.OnRecord{{Agent: "a", Step: 1, Running: true}}, nil)
+	s := Recall(Config{Agents: []string{"a", "b"}}, []OnRecord{{Agent: "a", Step: 1, Running: true}}, nil)
 	require.True(t, s.View().Agents[0].Running)
 	require.Empty(t, launched(s.Drain()))
 	require.False(t, s.Done())
@@ -161,39 +160,39 @@ func TestRecallOfARunningStep(t *testing.T) {
 
 func TestLaunchOf(t *testing.T) {
 	t.Parallel()
-	config := c.Config{Agents: []string{"b", "a"}, AnswersPerAgent: 1}
-	record := []c.OnRecord{{Agent: "b", Step: 5, Steps: 2, Answers: []int{2}}}
-	l, ok := c.Recall(config, record, nil).LaunchOf("b")
+	config := Config{Agents: []string{"b", "a"}, AnswersPerAgent: 1}
+	record := []OnRecord{{Agent: "b", Step: 5, Steps: 2, Answers: []int{2}}}
+	l, ok := Recall(config, record, nil).LaunchOf("b")
 	require.True(t, ok)
-	require.Equal(t, c.Launch{
+	require.Equal(t, Launch{
 		ID: "l1", Agent: "b", Number: 2, Round: 3, After: 5, Answers: 1, Given: 1,
-		Shown: []c.Shown{{Agent: "b", Number: 2, Label: "agent2.1", Step: 2}}, Offered: []c.Action{c.Vote},
+		Shown: []Shown{{Agent: "b", Number: 2, Label: "agent2.1", Step: 2}}, Offered: []Action{Vote},
 	}, l)
-	l, ok = c.Recall(config, record, nil).LaunchOf("a")
+	l, ok = Recall(config, record, nil).LaunchOf("a")
 	require.True(t, ok)
-	require.Equal(t, []c.Action{c.NewAnswer, c.Vote}, l.Offered)
-	_, ok = c.Recall(config, record, nil).LaunchOf("c")
+	require.Equal(t, []Action{NewAnswer, Vote}, l.Offered)
+	_, ok = Recall(config, record, nil).LaunchOf("c")
 	require.False(t, ok)
 	config.SkipVoting = true
-	_, ok = c.Recall(config, record, nil).LaunchOf("b")
+	_, ok = Recall(config, record, nil).LaunchOf("b")
 	require.False(t, ok)
 }
 
 // Recorded steps and usage of all agents count.
 func TestLaunchOfWithinLimits(t *testing.T) {
 	t.Parallel()
-	record := []c.OnRecord{{Agent: "b", Step: 5, Steps: 2, Answers: []int{2}, Usage: llm.Usage{InputTokens: 80, OutputTokens: 10, ModelCalls: 1}}}
-	launch := func(agent string, config c.Config) (c.Launch, bool) {
+	record := []OnRecord{{Agent: "b", Step: 5, Steps: 2, Answers: []int{2}, Usage: llm.Usage{InputTokens: 80, OutputTokens: 10, ModelCalls: 1}}}
+	launch := func(agent string, config Config) (Launch, bool) {
 		config.Agents = []string{"a", "b"}
-		return c.Recall(config, record, nil).LaunchOf(agent)
+		return Recall(config, record, nil).LaunchOf(agent)
 	}
-	_, ok := launch("b", c.Config{MaxStepsPerAgent: 2})
+	_, ok := launch("b", Config{MaxStepsPerAgent: 2})
 	require.False(t, ok)
-	_, ok = launch("a", c.Config{MaxStepsPerAgent: 2})
+	_, ok = launch("a", Config{MaxStepsPerAgent: 2})
 	require.True(t, ok)
-	l, ok := launch("a", c.Config{Budget: c.Allowance{Tokens: 100}})
+	l, ok := launch("a", Config{Budget: Allowance{Tokens: 100}})
 	require.True(t, ok)
-	require.Equal(t, c.Allowance{Tokens: 10}, l.Allowance)
-	_, ok = launch("a", c.Config{Budget: c.Allowance{Tokens: 90}})
+	require.Equal(t, Allowance{Tokens: 10}, l.Allowance)
+	_, ok = launch("a", Config{Budget: Allowance{Tokens: 90}})
 	require.False(t, ok)
 }

@@ -1,11 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -15,13 +14,13 @@ import (
 // restarted and a new step.
 func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 	t.Parallel()
-	p := start(c.Config{
-		Agents: []string{"a", "b", "d"}, Pacing: "continuous", Updates: c.Restart, Budget: c.Allowance{Tokens: 900, USD: 9},
+	p := start(Config{
+		Agents: []string{"a", "b", "d"}, Pacing: "continuous", Updates: Restart, Budget: Allowance{Tokens: 900, USD: 9},
 	})
 	usd := 0.0
 	used := llm.Usage{InputTokens: 100, TotalUSD: &usd, ModelCalls: 1}
 	p.batch(p.answer("a"), p.answer("b")) // each has the answer of the other to look at
-	answer, vote := p.answer("a").(c.Answered), p.vote("b", "b").(c.Voted)
+	answer, vote := p.answer("a").(Answered), p.vote("b", "b").(Voted)
 	answer.Usage, vote.Usage = used, used
 	restart := p.restart("d")
 	got := launches(p.batch(answer, vote, restart))
@@ -37,12 +36,12 @@ func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 // presentation.
 func TestConsensusStandsUnpresented(t *testing.T) {
 	t.Parallel()
-	for _, forced := range []c.Event{c.Finish{}, c.TimeUp{}} {
-		p := start(c.Config{Agents: []string{"a"}, Strategy: c.WinnerPresent, MaxRestarts: 1})
+	for _, forced := range []Event{Finish{}, TimeUp{}} {
+		p := start(Config{Agents: []string{"a"}, Strategy: WinnerPresent, MaxRestarts: 1})
 		p.batch(p.answer("a"))
 		commands := p.batch(p.vote("a", "a"), forced)
 		require.Empty(t, launches(commands))
-		require.Equal(t, c.Consensus, p.state.Decision().Status)
+		require.Equal(t, Consensus, p.state.Decision().Status)
 		require.Nil(t, p.state.Decision().Final)
 	}
 }
@@ -52,13 +51,13 @@ func TestConsensusStandsUnpresented(t *testing.T) {
 func TestRevoteIsFairToLaterLaunches(t *testing.T) {
 	t.Parallel()
 	never := 0
-	p := start(c.Config{Agents: []string{"a", "b"}, MaxRevotes: 1, LeadCap: &never})
+	p := start(Config{Agents: []string{"a", "b"}, MaxRevotes: 1, LeadCap: &never})
 	p.batch(p.answer("a"), p.answer("b"))
 	got := launches(p.batch(p.vote("a", "a"), p.vote("b", "b")))
 	require.Len(t, got, 2)
 	for _, l := range got {
 		require.True(t, l.Revote)
-		require.Equal(t, []c.Action{c.Vote}, l.Offered)
+		require.Equal(t, []Action{Vote}, l.Offered)
 	}
 }
 
@@ -66,12 +65,12 @@ func TestRevoteIsFairToLaterLaunches(t *testing.T) {
 // place under the global limit has not begun a round.
 func TestRoundsOfAgentsWithoutAnAction(t *testing.T) {
 	t.Parallel()
-	p := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1})
+	p := start(Config{Agents: []string{"a", "b"}, AnswersGlobal: 1})
 	require.Len(t, p.launches, 1)
 	timeline := p.state.Timeline()
 	require.Equal(t, "round 1: 1 launched", timeline[len(timeline)-1].Text)
 
-	q := start(c.Config{Agents: []string{"a", "b"}, AnswersGlobal: 1, Pacing: "continuous"})
+	q := start(Config{Agents: []string{"a", "b"}, AnswersGlobal: 1, Pacing: "continuous"})
 	require.Len(t, q.launches, 1)
 	require.Equal(t, 1, q.state.View().Round)
 }

@@ -1,45 +1,43 @@
-package coordination_test
+package coordination
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	c "conclave/engine/coordination"
 )
 
 // describe renders a command in the language of the scripts.
-func describe(command c.Command) []string {
+func describe(command Command) []string {
 	switch d := command.(type) {
-	case c.Launch:
+	case Launch:
 		return []string{describeLaunch(d)}
-	case c.Cancel:
+	case Cancel:
 		if d.Suspend {
 			return []string{"suspend " + string(d.ID)}
 		}
 		return []string{"cancel " + string(d.ID)}
-	case c.Ring:
+	case Ring:
 		return []string{describeBell(d)}
-	case c.Record:
+	case Record:
 		return []string{fmt.Sprintf("record %d: %s", d.Entry.Seq, describeEntry(d.Entry))}
-	case c.Done:
+	case Done:
 		return []string{"done: " + describeDecision(d.Decision)}
 	}
 	return []string{fmt.Sprintf("unknown command %T", command)}
 }
 
-func describeEntry(e c.Accepted) string {
+func describeEntry(e Accepted) string {
 	text := ""
 	switch e.Action {
-	case c.NewAnswer:
+	case NewAnswer:
 		text = fmt.Sprintf("%s step %d answers %s", e.Agent, e.Step, e.Label)
-	case c.Vote:
+	case Vote:
 		text = fmt.Sprintf("%s step %d votes for %s (%s), having seen %s", e.Agent, e.Step, e.Target, e.TargetLabel, describeSeen(e.Seen))
-	case c.Stop:
+	case Stop:
 		text = fmt.Sprintf("%s step %d stops, %s, having seen %s", e.Agent, e.Step, e.Status, describeSeen(e.Seen))
-	case c.Say:
+	case Say:
 		text = fmt.Sprintf("message %d to %s: %s", e.Message, describeReceiver(e.Agent), e.Text)
-	case c.Submit, c.RestartTeam:
+	case Submit, RestartTeam:
 		text = "an action that is not for the ledger"
 	}
 	if e.Attempt > 0 {
@@ -55,7 +53,7 @@ func describeReceiver(agent string) string {
 	return agent
 }
 
-func describeDecision(d c.Decision) string {
+func describeDecision(d Decision) string {
 	switch {
 	case d.Winner == "" && d.Asked != "":
 		return string(d.Status) + ", forced: " + string(d.Asked)
@@ -76,7 +74,7 @@ func describeDecision(d c.Decision) string {
 	return fmt.Sprintf("%s, %s with %s (step %d)%s; %s", d.Status, d.Winner, d.WinnerLabel, d.WinnerStep, presented, votes)
 }
 
-func describeBell(b c.Ring) string {
+func describeBell(b Ring) string {
 	parts := []string{"answers " + describeShown(b.Answers)}
 	if len(b.Messages) > 0 {
 		parts = append(parts, "messages "+describeMessages(b.Messages))
@@ -88,7 +86,7 @@ func describeBell(b c.Ring) string {
 }
 
 // describeLaunch renders the common fields of a launch, then the optional ones.
-func describeLaunch(l c.Launch) string {
+func describeLaunch(l Launch) string {
 	head := fmt.Sprintf("round %d: launch %s of %s after step %d", l.Round, l.ID, l.Agent, l.After)
 	parts := []string{head, "sees " + describeShown(l.Shown), describeOffered(l)}
 	if len(l.Messages) > 0 {
@@ -97,10 +95,10 @@ func describeLaunch(l c.Launch) string {
 	if l.Revote {
 		parts = append(parts, "is told of a split vote")
 	}
-	if l.Updates.Mode != c.NoUpdates {
+	if l.Updates.Mode != NoUpdates {
 		parts = append(parts, describeUpdates(l.Updates))
 	}
-	if l.Allowance != (c.Allowance{}) {
+	if l.Allowance != (Allowance{}) {
 		parts = append(parts, describeAllowance(l.Allowance))
 	}
 	if l.Brief != nil {
@@ -118,15 +116,15 @@ func describeLaunch(l c.Launch) string {
 	return strings.Join(parts, ", ")
 }
 
-func describeOffered(l c.Launch) string {
-	words := map[c.Action]string{
-		c.NewAnswer: "answer", c.Vote: "vote", c.Stop: "stop", c.Submit: "submit", c.RestartTeam: "begin again",
+func describeOffered(l Launch) string {
+	words := map[Action]string{
+		NewAnswer: "answer", Vote: "vote", Stop: "stop", Submit: "submit", RestartTeam: "begin again",
 	}
 	var may []string
 	for _, action := range l.Offered {
 		may = append(may, words[action])
 	}
-	if l.Purpose == c.Present {
+	if l.Purpose == Present {
 		may = []string{"present"}
 	}
 	if len(may) == 1 {
@@ -135,7 +133,7 @@ func describeOffered(l c.Launch) string {
 	return "may " + strings.Join(may, " or ")
 }
 
-func describeShown(answers []c.Shown) string {
+func describeShown(answers []Shown) string {
 	labels := make([]string, 0, len(answers))
 	for _, shown := range answers {
 		labels = append(labels, shown.Label)
@@ -143,7 +141,7 @@ func describeShown(answers []c.Shown) string {
 	return orNothing(labels)
 }
 
-func describeMessages(messages []c.Message) string {
+func describeMessages(messages []Message) string {
 	numbers := make([]string, 0, len(messages))
 	for _, m := range messages {
 		numbers = append(numbers, strconv.Itoa(m.Number))
@@ -151,7 +149,7 @@ func describeMessages(messages []c.Message) string {
 	return strings.Join(numbers, " ")
 }
 
-func describeUpdates(u c.Updates) string {
+func describeUpdates(u Updates) string {
 	text := "takes updates by " + string(u.Mode)
 	if u.Most > 0 {
 		text += fmt.Sprintf(", %d at most", u.Most)
@@ -162,7 +160,7 @@ func describeUpdates(u c.Updates) string {
 	return text
 }
 
-func describeAllowance(a c.Allowance) string {
+func describeAllowance(a Allowance) string {
 	var may []string
 	if a.Tokens > 0 {
 		may = append(may, fmt.Sprintf("%d tokens", a.Tokens))
@@ -173,7 +171,7 @@ func describeAllowance(a c.Allowance) string {
 	return "has " + strings.Join(may, " and ")
 }
 
-func renderBrief(v c.Brief) string {
+func renderBrief(v Brief) string {
 	text := "by " + string(v.Strategy)
 	if v.Label != "" {
 		text += fmt.Sprintf(" of %s with %d of %d votes", v.Label, v.Votes, v.Voters)
@@ -190,7 +188,7 @@ func renderBrief(v c.Brief) string {
 	return text
 }
 
-func describeSeen(seen []c.Seen) string {
+func describeSeen(seen []Seen) string {
 	words := make([]string, 0, len(seen))
 	for _, n := range seen {
 		words = append(words, fmt.Sprintf("%s:%d", n.Agent, n.Step))

@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"flag"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -114,17 +113,17 @@ func (o options) words(key string) string { return strings.ReplaceAll(o.text(key
 func parseTeam(t *testing.T, text string) *player {
 	t.Helper()
 	agents, o := parseWords(text)
-	config := c.Config{
+	config := Config{
 		Agents:           agents,
-		OnSplit:          c.OnSplit(o.text("on_split", "")),
+		OnSplit:          OnSplit(o.text("on_split", "")),
 		MaxRevotes:       o.number(t, "max_revotes", 1),
 		MaxStepsPerAgent: o.number(t, "max_steps_per_agent", 12),
-		OnAgentFailure:   c.OnAgentFailure(o.text("on_agent_failure", "")),
+		OnAgentFailure:   OnAgentFailure(o.text("on_agent_failure", "")),
 
-		Mode:   c.Mode(o.text("coordination_mode", "")),
-		Pacing: c.Pacing(o.text("pacing", "")),
+		Mode:   Mode(o.text("coordination_mode", "")),
+		Pacing: Pacing(o.text("pacing", "")),
 
-		Updates:         c.UpdateMode(o.text("update_mode", "")),
+		Updates:         UpdateMode(o.text("update_mode", "")),
 		DeferUpdates:    o.flag(t, "defer_peer_updates_until_restart"),
 		BeforeChecklist: o.flag(t, "allow_midstream_peer_updates_before_checklist_submit"),
 		UpdatesPerStep:  o.number(t, "max_midstream_injections_per_round", 0),
@@ -133,38 +132,38 @@ func parseTeam(t *testing.T, text string) *player {
 		DeferVoting:     o.flag(t, "defer_voting_until_all_answered"),
 		SkipVoting:      o.flag(t, "skip_voting"),
 
-		Strategy:         c.FinalStrategy(o.text("final_answer_strategy", "")),
+		Strategy:         FinalStrategy(o.text("final_answer_strategy", "")),
 		SkipPresentation: o.flag(t, "skip_final_presentation"),
 		Presenter:        o.text("presenter_agent", ""),
 		MaxRestarts:      o.number(t, "max_orchestration_restarts", 0),
 
-		Budget: c.Allowance{USD: o.dollars(t, "max_cost_usd"), Tokens: int64(o.number(t, "max_total_tokens", 0))},
+		Budget: Allowance{USD: o.dollars(t, "max_cost_usd"), Tokens: int64(o.number(t, "max_total_tokens", 0))},
 	}
 	if lead := o.number(t, "fairness_lead_cap_answers", -1); lead >= 0 {
 		config.LeadCap = &lead
 	}
 	require.Empty(t, o, "no such setting")
-	return playerOf(c.New(config))
+	return playerOf(New(Protocol, config))
 }
 
-func parseEvent(t *testing.T, p *player, verb, text string) c.Event {
+func parseEvent(t *testing.T, p *player, verb, text string) Event {
 	t.Helper()
 	words, o := parseWords(text)
 	switch verb {
 	case "finish":
-		return c.Finish{}
+		return Finish{}
 	case "time_short":
-		return c.TimeShort{}
+		return TimeShort{}
 	case "time_up":
-		return c.TimeUp{}
+		return TimeUp{}
 	case "pause":
-		return c.Pause{}
+		return Pause{}
 	case "resume":
-		return c.Resume{}
+		return Resume{}
 	case "retry":
-		return c.Retry{Agent: strings.Join(words, "")}
+		return Retry{Agent: strings.Join(words, "")}
 	case "say":
-		return c.Said{Agent: o.text("to", ""), Text: strings.Join(words, " ")}
+		return Said{Agent: o.text("to", ""), Text: strings.Join(words, " ")}
 	}
 	require.NotEmpty(t, words, "%s needs an agent", verb)
 	e := parseEnd(t, p, verb, words, o)
@@ -174,46 +173,46 @@ func parseEvent(t *testing.T, p *player, verb, text string) c.Event {
 }
 
 // parseEnd reads the end of a step.
-func parseEnd(t *testing.T, p *player, verb string, words []string, o options) c.Event {
+func parseEnd(t *testing.T, p *player, verb string, words []string, o options) Event {
 	t.Helper()
 	id := p.launchOf(words[0])
 	step := o.number(t, "step", p.nextStep(id))
 	usage := parseUsage(t, o)
 	switch verb {
 	case "fail":
-		cause := c.Failure{Type: "overloaded", Message: "the model was overloaded"}
-		return c.Failed{End: c.End{Launch: id, Step: step, Usage: usage}, Cause: cause, Token: tokenOf(id)}
+		cause := Failure{Type: "overloaded", Message: "the model was overloaded"}
+		return Failed{End: End{Launch: id, Step: step, Usage: usage}, Cause: cause, Token: tokenOf(id)}
 	case "suspend":
-		return c.Suspended{End: c.End{Launch: id, Step: step, Usage: usage}, Token: tokenOf(id)}
+		return Suspended{End: End{Launch: id, Step: step, Usage: usage}, Token: tokenOf(id)}
 	case "restart":
-		return c.Restarted{End: c.End{Launch: id, Step: step, Usage: usage}}
+		return Restarted{End: End{Launch: id, Step: step, Usage: usage}}
 	case "exhaust":
-		return c.Exhausted{End: c.End{Launch: id, Step: step, Usage: usage}}
+		return Exhausted{End: End{Launch: id, Step: step, Usage: usage}}
 	case "evaluated":
 		require.Len(t, words, 2, "evaluated needs submit or again")
 		require.Contains(t, []string{"submit", "again"}, words[1])
-		return c.Evaluated{End: c.End{Launch: id, Step: step, Usage: usage}, Again: words[1] == "again", Reason: o.words("because")}
+		return Evaluated{End: End{Launch: id, Step: step, Usage: usage}, Again: words[1] == "again", Reason: o.words("because")}
 	}
 	seen, heard := parseWitness(t, p, id, o)
 	switch verb {
 	case "answer", "present":
-		return c.Answered{End: c.End{Launch: id, Step: step, Usage: usage}, Seen: seen, Heard: heard}
+		return Answered{End: End{Launch: id, Step: step, Usage: usage}, Seen: seen, Heard: heard}
 	case "vote":
 		require.Len(t, words, 2, "vote needs a target")
-		return c.Voted{
-			End: c.End{Launch: id, Step: step, Usage: usage}, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
+		return Voted{
+			End: End{Launch: id, Step: step, Usage: usage}, Target: words[1], TargetLabel: o.text("named", ""), Reason: o.words("because"),
 			Seen: seen, Heard: heard,
 		}
 	case "stop":
-		status := c.StopStatus(o.text("status", string(c.Complete)))
-		return c.Stopped{End: c.End{Launch: id, Step: step, Usage: usage}, Status: status, Summary: o.words("because"), Seen: seen, Heard: heard}
+		status := StopStatus(o.text("status", string(Complete)))
+		return Stopped{End: End{Launch: id, Step: step, Usage: usage}, Status: status, Summary: o.words("because"), Seen: seen, Heard: heard}
 	}
 	return nil
 }
 
 // parseWitness returns the answers and messages known to a step: those of its launch
 // and, with saw=bell, those of the bell.
-func parseWitness(t *testing.T, p *player, id c.LaunchID, o options) (seen []c.Seen, heard int) {
+func parseWitness(t *testing.T, p *player, id LaunchID, o options) (seen []Seen, heard int) {
 	t.Helper()
 	seen, heard = p.sees(id), p.hears(id)
 	switch saw, given := o["saw"]; {
@@ -235,9 +234,9 @@ func parseUsage(t *testing.T, o options) llm.Usage {
 	return llm.Usage{InputTokens: int64(tokens), TotalUSD: &usd, ModelCalls: 1}
 }
 
-func parseSeen(t *testing.T, text string) []c.Seen {
+func parseSeen(t *testing.T, text string) []Seen {
 	t.Helper()
-	var seen []c.Seen
+	var seen []Seen
 	for pair := range strings.SplitSeq(text, ",") {
 		if pair == "" {
 			continue
@@ -245,7 +244,7 @@ func parseSeen(t *testing.T, text string) []c.Seen {
 		agent, step, _ := strings.Cut(pair, ":")
 		n, err := strconv.Atoi(step)
 		require.NoError(t, err)
-		seen = append(seen, c.Seen{Agent: agent, Step: n})
+		seen = append(seen, Seen{Agent: agent, Step: n})
 	}
 	return seen
 }
@@ -289,7 +288,7 @@ func (p *player) drainText() string {
 func (p *player) notes() []string {
 	var notes []string
 	for _, e := range p.state.Timeline() {
-		silent := e.Kind == c.Kind("ignored") || e.Kind == c.Kind("refused") || e.Kind == c.Kind("stopped") && e.Step == 0
+		silent := e.Kind == "ignored" || e.Kind == "refused" || e.Kind == "stopped" && e.Step == 0
 		if e.Seq > p.noted && silent {
 			notes = append(notes, fmt.Sprintf("note: %s", e.Text))
 		}

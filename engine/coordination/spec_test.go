@@ -1,11 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
@@ -13,19 +12,19 @@ import (
 // quotes the sentence that it verifies: of seed 000 (step mode), 001 (coordination
 // workflow), 003 (preempt with injection), or of the project's design.
 
-func team(ids ...string) c.Config {
-	return c.Config{Agents: ids, OnSplit: c.SplitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
+func team(ids ...string) Config {
+	return Config{Agents: ids, OnSplit: splitRevote, MaxRevotes: 1, MaxStepsPerAgent: 12}
 }
 
 // teamWith returns a team with its own settings.
-func teamWith(set func(*c.Config), ids ...string) c.Config {
+func teamWith(set func(*Config), ids ...string) Config {
 	config := team(ids...)
 	set(&config)
 	return config
 }
 
 // answered plays a session until every agent has answered once, in the given order.
-func answered(config c.Config) *player {
+func answered(config Config) *player {
 	p := start(config)
 	for _, id := range config.Agents {
 		p.step(p.answer(id))
@@ -34,14 +33,14 @@ func answered(config c.Config) *player {
 	return p
 }
 
-func decision(t *testing.T, commands []c.Command) c.Decision {
+func decision(t *testing.T, commands []Command) Decision {
 	t.Helper()
-	done := only[c.Done](commands)
+	done := only[Done](commands)
 	require.Len(t, done, 1, "expected a decision")
 	return done[0].Decision
 }
 
-func launched(commands []c.Command) []string {
+func launched(commands []Command) []string {
 	ids := []string{}
 	for _, l := range launches(commands) {
 		ids = append(ids, l.Agent)
@@ -50,7 +49,7 @@ func launched(commands []c.Command) []string {
 }
 
 // theLaunch returns the only launch among the commands.
-func theLaunch(t *testing.T, commands []c.Command) c.Launch {
+func theLaunch(t *testing.T, commands []Command) Launch {
 	t.Helper()
 	require.Len(t, launches(commands), 1)
 	return launches(commands)[0]
@@ -70,16 +69,16 @@ func TestRule01_LabelsComeFromByteOrder(t *testing.T) {
 
 	p.batch(p.answer("b"), p.answer("a_"), p.answer("a"), p.answer("a1"))
 	commands := p.batch(p.answer("b"))
-	require.Equal(t, "agent4.2", only[c.Record](commands)[0].Entry.Label)
+	require.Equal(t, "agent4.2", only[Record](commands)[0].Entry.Label)
 }
 
 // 1. Seed 001: "versioned answer labels (agentN.M) and final labels (agentN.final)".
 func TestRule01_FinalLabel(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.SkipVoting, o.Strategy = true, c.Synthesize }, "b", "a"))
+	p := answered(teamWith(func(o *Config) { o.SkipVoting, o.Strategy = true, Synthesize }, "b", "a"))
 	commands := p.batch(p.answer("b"))
-	require.Equal(t, "agent2.final", only[c.Record](commands)[0].Entry.Label)
-	require.Equal(t, &c.Shown{Agent: "b", Number: 2, Label: "agent2.final", Step: 2}, decision(t, commands).Final)
+	require.Equal(t, "agent2.final", only[Record](commands)[0].Entry.Label)
+	require.Equal(t, &Shown{Agent: "b", Number: 2, Label: "agent2.final", Step: 2}, decision(t, commands).Final)
 }
 
 // 2. DESIGN: "A failed agent's vote is void; its accepted answer stays electable."
@@ -91,37 +90,37 @@ func TestRule02_FailedAgentIsOut(t *testing.T) {
 	require.Nil(t, p.state.View().Agents[2].Vote)
 	require.EqualValues(t, "failed", p.state.View().Agents[2].Status)
 	d := decision(t, p.batch(p.vote("a", "c"), p.vote("b", "c")))
-	require.Equal(t, c.Decision{Status: c.Consensus, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []c.Count{{Target: "c", Votes: 2}}}, d)
+	require.Equal(t, Decision{Status: Consensus, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []count{{Target: "c", Votes: 2}}}, d)
 }
 
 // 2. A failed agent's stop is void, too.
 func TestRule02_FailureVoidsAStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
-	p.batch(p.stop("a", c.Complete), p.answer("b"))
+	p.batch(p.stop("a", Complete), p.answer("b"))
 	p.batch(p.fail("a"))
 	require.Nil(t, p.state.View().Agents[0].Stop)
 	require.EqualValues(t, "failed", p.state.View().Agents[0].Status)
 }
 
-func decomposed(o *c.Config) { o.Mode = c.Decomposition }
+func decomposed(o *Config) { o.Mode = Decomposition }
 
 // 3. DESIGN: "The core mints a launch ID for every launch". The first event that
 // names a running launch ends it; any other is noted and changes nothing.
 func TestRule03_EventsOfUnknownLaunchesChangeNothing(t *testing.T) {
 	t.Parallel()
-	for name, event := range map[string]c.Event{
-		"never launched":      c.Answered{End: c.End{Launch: "l99", Step: 7}},
-		"no launch":           c.Voted{End: c.End{Step: 7}, Target: "a"},
-		"already ended":       c.Failed{End: c.End{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}}},
-		"stop of nobody":      c.Stopped{End: c.End{Launch: "l0", Step: 7}},
-		"suspended already":   c.Suspended{End: c.End{Launch: "l1", Step: 7}, Token: "t"},
-		"restarted already":   c.Restarted{End: c.End{Launch: "l1", Step: 7}},
-		"exhausted already":   c.Exhausted{End: c.End{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}}},
-		"judged by nobody":    c.Evaluated{End: c.End{Launch: "l1", Step: 7}, Again: true},
+	for name, event := range map[string]Event{
+		"never launched":      Answered{End: End{Launch: "l99", Step: 7}},
+		"no launch":           Voted{End: End{Step: 7}, Target: "a"},
+		"already ended":       Failed{End: End{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}}},
+		"stop of nobody":      Stopped{End: End{Launch: "l0", Step: 7}},
+		"suspended already":   Suspended{End: End{Launch: "l1", Step: 7}, Token: "t"},
+		"restarted already":   Restarted{End: End{Launch: "l1", Step: 7}},
+		"exhausted already":   Exhausted{End: End{Launch: "l1", Step: 7, Usage: llm.Usage{ModelCalls: 1}}},
+		"judged by nobody":    Evaluated{End: End{Launch: "l1", Step: 7}, Again: true},
 		"nil":                 nil,
-		"pointer":             &c.Finish{},
-		"a launch's ID alone": c.Answered{End: c.End{Launch: "a", Step: 7}},
+		"pointer":             &Finish{},
+		"a launch's ID alone": Answered{End: End{Launch: "a", Step: 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +133,7 @@ func TestRule03_EventsOfUnknownLaunchesChangeNothing(t *testing.T) {
 			after.Events = before.Events
 			require.Equal(t, before, after)
 			last := p.state.Timeline()[after.Events]
-			require.Equal(t, c.Kind("ignored"), last.Kind)
+			require.Equal(t, "ignored", last.Kind)
 		})
 	}
 }
@@ -147,14 +146,14 @@ func TestRule04_Shown(t *testing.T) {
 	p := newPlayer(team("z", "b", "a"))
 	for _, l := range launches(p.drain()) {
 		require.Empty(t, l.Shown)
-		require.Equal(t, []c.Action{c.NewAnswer}, l.Offered, "with nothing to see, an answer of its own")
+		require.Equal(t, []Action{NewAnswer}, l.Offered, "with nothing to see, an answer of its own")
 	}
 	p.batch(p.answer("z"), p.fail("b"), p.answer("a"))
 	third := launches(p.batch(p.answer("z"), p.vote("a", "a")))
 	require.Len(t, third, 2)
 	for _, l := range third {
-		require.Equal(t, []c.Action{c.NewAnswer, c.Vote}, l.Offered)
-		require.Equal(t, []c.Shown{
+		require.Equal(t, []Action{NewAnswer, Vote}, l.Offered)
+		require.Equal(t, []Shown{
 			{Agent: "a", Number: 1, Label: "agent1.1", Step: 1},
 			{Agent: "z", Number: 3, Label: "agent3.2", Step: 2},
 		}, l.Shown)
@@ -167,9 +166,9 @@ func TestRule04_Shown(t *testing.T) {
 func TestRule04_MessagesToTheAgent(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a", "b"))
-	p.batch(c.Said{Text: "for all"}, c.Said{Agent: "b", Text: "for b"})
-	require.Equal(t, []c.Message{{Number: 1}}, p.last("a").Messages)
-	require.Equal(t, []c.Message{{Number: 1}, {Number: 2, Agent: "b"}}, p.last("b").Messages)
+	p.batch(Said{Text: "for all"}, Said{Agent: "b", Text: "for b"})
+	require.Equal(t, []Message{{Number: 1}}, p.last("a").Messages)
+	require.Equal(t, []Message{{Number: 1}, {Number: 2, Agent: "b"}}, p.last("b").Messages)
 }
 
 // 5. Seed 000: "Append-only: Each step creates a new numbered directory. No
@@ -177,8 +176,8 @@ func TestRule04_MessagesToTheAgent(t *testing.T) {
 func TestRule05_After(t *testing.T) {
 	t.Parallel()
 	p := start(team("a"))
-	require.Equal(t, 4, theLaunch(t, p.batch(c.Answered{End: c.End{Launch: "l1", Step: 4}})).After)
-	require.Equal(t, 6, theLaunch(t, p.batch(c.Voted{End: c.End{Launch: "l2", Step: 6}, Target: "nobody"})).After, "also after a step without an accepted action")
-	require.Equal(t, 7, theLaunch(t, p.batch(c.Suspended{End: c.End{Launch: "l3", Step: 7}})).After, "or that was suspended")
-	require.Equal(t, 7, theLaunch(t, p.batch(c.Suspended{End: c.End{Launch: "l4"}})).After, "but not if it never had a number")
+	require.Equal(t, 4, theLaunch(t, p.batch(Answered{End: End{Launch: "l1", Step: 4}})).After)
+	require.Equal(t, 6, theLaunch(t, p.batch(Voted{End: End{Launch: "l2", Step: 6}, Target: "nobody"})).After, "also after a step without an accepted action")
+	require.Equal(t, 7, theLaunch(t, p.batch(Suspended{End: End{Launch: "l3", Step: 7}})).After, "or that was suspended")
+	require.Equal(t, 7, theLaunch(t, p.batch(Suspended{End: End{Launch: "l4"}})).After, "but not if it never had a number")
 }

@@ -1,11 +1,9 @@
-package coordination_test
+package coordination
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 // 16. Seed 000: "A vote is stale if: for any agent_id in session:
@@ -14,20 +12,20 @@ import (
 func TestRule16_Staleness(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		seen  []c.Seen
+		seen  []Seen
 		stale bool
 	}{
-		"saw all":                 {[]c.Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 1}, {Agent: "c", Step: 1}}, false},
-		"any order, with others":  {[]c.Seen{{Agent: "x", Step: 9}, {Agent: "c", Step: 1}, {Agent: "b", Step: 1}, {Agent: "a", Step: 1}}, false},
-		"not its own":             {[]c.Seen{{Agent: "b", Step: 1}, {Agent: "c", Step: 1}}, true},
-		"not that of the failed":  {[]c.Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 1}}, true},
-		"zero is not having seen": {[]c.Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 0}, {Agent: "c", Step: 1}}, true},
+		"saw all":                 {[]Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 1}, {Agent: "c", Step: 1}}, false},
+		"any order, with others":  {[]Seen{{Agent: "x", Step: 9}, {Agent: "c", Step: 1}, {Agent: "b", Step: 1}, {Agent: "a", Step: 1}}, false},
+		"not its own":             {[]Seen{{Agent: "b", Step: 1}, {Agent: "c", Step: 1}}, true},
+		"not that of the failed":  {[]Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 1}}, true},
+		"zero is not having seen": {[]Seen{{Agent: "a", Step: 1}, {Agent: "b", Step: 0}, {Agent: "c", Step: 1}}, true},
 		"nothing":                 {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := answered(team("a", "b", "c"))
-			p.batch(p.fail("c"), c.Voted{End: c.End{Launch: p.latest["a"], Step: 2}, Target: "b", Seen: test.seen})
+			p.batch(p.fail("c"), Voted{End: End{Launch: p.latest["a"], Step: 2}, Target: "b", Seen: test.seen})
 			require.Equal(t, test.stale, p.state.View().Agents[0].Vote.Stale)
 			require.Equal(t, test.stale, len(p.state.Tally()) == 0)
 		})
@@ -39,7 +37,7 @@ func TestRule16_Staleness(t *testing.T) {
 func TestRule16_StopGoesStaleLikeAVote(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
-	p.batch(p.stop("a", c.Complete))
+	p.batch(p.stop("a", Complete))
 	require.False(t, p.state.View().Agents[0].Stop.Stale)
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(p.answer("b"))), "a is woken up")
 	require.True(t, p.state.View().Agents[0].Stop.Stale)
@@ -54,8 +52,8 @@ func TestRule16_VotesAndStopsDoNotMakeStale(t *testing.T) {
 	require.False(t, p.state.View().Agents[0].Vote.Stale)
 
 	p = answered(teamWith(decomposed, "a", "b", "c"))
-	p.batch(p.stop("a", c.Complete))
-	p.batch(p.stop("b", c.Blocked))
+	p.batch(p.stop("a", Complete))
+	p.batch(p.stop("b", Blocked))
 	require.False(t, p.state.View().Agents[0].Stop.Stale)
 }
 
@@ -75,7 +73,7 @@ func TestRule16_MessagesMakeStale(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := answered(team("a", "b", "c"))
-			p.batch(p.vote("a", "a"), p.vote("b", "b"), c.Said{Agent: test.to, Text: "hm"})
+			p.batch(p.vote("a", "a"), p.vote("b", "b"), Said{Agent: test.to, Text: "hm"})
 			for i, stale := range test.stale {
 				require.Equal(t, stale, p.state.View().Agents[i].Vote.Stale)
 			}
@@ -87,11 +85,11 @@ func TestRule16_MessagesMakeStale(t *testing.T) {
 func TestRule16_HeardMessagesDoNotMakeStale(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
-	p.batch(c.Said{Text: "be brief"})
-	vote := p.vote("a", "b").(c.Voted)
+	p.batch(Said{Text: "be brief"})
+	vote := p.vote("a", "b").(Voted)
 	vote.Seen, vote.Heard = p.told(vote.Launch)
 	require.Equal(t, []string{"b"}, launched(p.batch(vote, p.vote("b", "b"))))
-	require.Equal(t, c.Consensus, decision(t, p.batch(p.vote("b", "b"))).Status, "b was told at its launch")
+	require.Equal(t, Consensus, decision(t, p.batch(p.vote("b", "b"))).Status, "b was told at its launch")
 }
 
 // 17. DESIGN: "seen_steps is recorded from what was actually placed in the agent's
@@ -100,26 +98,26 @@ func TestRule17_SeenIsBoundedByAcceptedAnswers(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
 	p.batch(p.answer("a"), p.fail("b"))
-	records := only[c.Record](p.batch(c.Answered{
-		End:  c.End{Launch: p.latest["a"], Step: 2},
-		Seen: []c.Seen{{Agent: "x", Step: 1}, {Agent: "b", Step: 5}, {Agent: "a", Step: 7}, {Agent: "a", Step: 1}},
+	records := only[Record](p.batch(Answered{
+		End:  End{Launch: p.latest["a"], Step: 2},
+		Seen: []Seen{{Agent: "x", Step: 1}, {Agent: "b", Step: 5}, {Agent: "a", Step: 7}, {Agent: "a", Step: 1}},
 	}))
-	require.Equal(t, []c.Seen{{Agent: "a", Step: 1}}, records[0].Entry.Seen)
-	vote := c.Voted{End: c.End{Launch: p.latest["a"], Step: 3}, Target: "a", Seen: []c.Seen{{Agent: "a", Step: 0}}}
-	require.Empty(t, only[c.Record](p.batch(vote))[0].Entry.Seen, "step 0 is no answer")
+	require.Equal(t, []Seen{{Agent: "a", Step: 1}}, records[0].Entry.Seen)
+	vote := Voted{End: End{Launch: p.latest["a"], Step: 3}, Target: "a", Seen: []Seen{{Agent: "a", Step: 0}}}
+	require.Empty(t, only[Record](p.batch(vote))[0].Entry.Seen, "step 0 is no answer")
 }
 
 // 17. A step cannot have heard a later message.
 func TestRule17_HeardIsBoundedByTheMessages(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
-	vote := p.vote("a", "b").(c.Voted)
+	vote := p.vote("a", "b").(Voted)
 	vote.Heard = 7
 	p.batch(vote)
-	p.batch(c.Said{Text: "the first"})
+	p.batch(Said{Text: "the first"})
 	require.True(t, p.state.View().Agents[0].Vote.Stale)
 
-	vote = p.vote("b", "b").(c.Voted)
+	vote = p.vote("b", "b").(Voted)
 	vote.Heard = -1
 	p.batch(vote)
 	require.True(t, p.state.View().Agents[1].Vote.Stale)

@@ -7,7 +7,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Protocol is the version of the rules that New starts a session with. State keeps
+// Protocol is the version of the rules for new sessions. State keeps
 // the version that it was started with, and every later change of behaviour is gated
 // on State.Protocol. The package comment describes version 2, the first.
 const Protocol = 2
@@ -102,11 +102,9 @@ type halt struct {
 	Heard   int        `json:"heard,omitempty"`
 }
 
-// New starts a session. The first Drain launches the first steps.
-func New(c Config) *State { return Start(Protocol, c) }
-
-// Start starts a session under the protocol that was current when its first run began.
-func Start(protocol int, c Config) *State {
+// New starts a session under the protocol that was current when its first run began.
+// The first Drain launches the first steps.
+func New(protocol int, c Config) *State {
 	s := &State{Protocol: protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
 	for _, id := range s.Config.Agents {

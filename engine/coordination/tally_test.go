@@ -1,12 +1,10 @@
-package coordination_test
+package coordination
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 // 40. DESIGN: "then plurality, ties by votes from other agents, then to the earliest
@@ -21,13 +19,13 @@ func TestRule40_Plurality(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := answered(teamWith(func(o *c.Config) { o.OnSplit = c.SplitPlurality }, "a", "b", "c", "d", "e"))
+			p := answered(teamWith(func(o *Config) { o.OnSplit = splitPlurality }, "a", "b", "c", "d", "e"))
 			for pair := range strings.FieldsSeq(test.votes) {
 				voter, target, _ := strings.Cut(pair, ":")
 				p.step(p.vote(voter, target))
 			}
 			d := decision(t, p.drain())
-			require.Equal(t, c.Plurality, d.Status)
+			require.Equal(t, Plurality, d.Status)
 			require.Equal(t, test.want, d.Winner)
 		})
 	}
@@ -40,17 +38,17 @@ func TestRule41_ForcedRanking(t *testing.T) {
 	p := answered(team("a", "b", "c"))
 	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.answer("c")) // two stale votes for agent1.1
 	p.batch(p.answer("a"))                                     // and now they are for an old revision
-	d := decision(t, p.batch(c.Finish{}))
+	d := decision(t, p.batch(Finish{}))
 	require.Equal(t, "a", d.Winner, "the newest")
 	require.Equal(t, "agent1.2", d.WinnerLabel)
 
 	p = answered(team("a", "b", "c"))
 	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.answer("c"))
-	require.Equal(t, "a", decision(t, p.batch(c.Finish{})).Winner, "named exactly, though not the newest")
+	require.Equal(t, "a", decision(t, p.batch(Finish{})).Winner, "named exactly, though not the newest")
 
 	p = answered(team("a", "b", "c"))
 	p.batch(p.vote("a", "a"), p.vote("b", "a"), p.answer("c"))
-	require.Equal(t, "b", decision(t, p.batch(p.vote("c", "b"), c.Finish{})).Winner, "one fresh vote before two stale ones")
+	require.Equal(t, "b", decision(t, p.batch(p.vote("c", "b"), Finish{})).Winner, "one fresh vote before two stale ones")
 }
 
 // 42. DESIGN: "Nobody answered: failed, exit code 2, with each agent's error"; the
@@ -58,13 +56,13 @@ func TestRule41_ForcedRanking(t *testing.T) {
 // time ran out".
 func TestRule42_NoAnswers(t *testing.T) {
 	t.Parallel()
-	want := c.Decision{Status: c.FailedAll, Cause: "NoAnswer", Votes: []c.Count{}}
-	asked := func(by c.Status) c.Decision {
+	want := Decision{Status: FailedAll, Cause: "NoAnswer", Votes: []count{}}
+	asked := func(by Status) Decision {
 		d := want
 		d.Asked = by
 		return d
 	}
-	for by, event := range map[c.Status]c.Event{c.Timeout: c.TimeUp{}, c.Finished: c.Finish{}} {
+	for by, event := range map[Status]Event{Timeout: TimeUp{}, Finished: Finish{}} {
 		p := start(team("a", "b"))
 		require.Equal(t, asked(by), decision(t, p.batch(event)))
 	}
@@ -73,10 +71,10 @@ func TestRule42_NoAnswers(t *testing.T) {
 	require.Equal(t, "overloaded", p.state.View().Agents[0].Error.Type)
 	require.Equal(t, want, decision(t, newPlayer(team()).drain()))
 
-	p = start(teamWith(func(o *c.Config) { o.Budget.Tokens = 5 }, "a"))
-	require.Equal(t, asked(c.OverSpent), decision(t, p.batch(spending(p.exhaust("a"), 5))))
-	p = start(teamWith(func(o *c.Config) { o.MaxStepsPerAgent = 1 }, "a"))
-	require.Equal(t, asked(c.Limit), decision(t, p.batch(p.exhaust("a"))))
+	p = start(teamWith(func(o *Config) { o.Budget.Tokens = 5 }, "a"))
+	require.Equal(t, asked(OverSpent), decision(t, p.batch(spending(p.exhaust("a"), 5))))
+	p = start(teamWith(func(o *Config) { o.MaxStepsPerAgent = 1 }, "a"))
+	require.Equal(t, asked(Limit), decision(t, p.batch(p.exhaust("a"))))
 	p = start(teamWith(decomposed, "a"))
-	require.Equal(t, want, decision(t, p.batch(p.stop("a", c.Blocked))))
+	require.Equal(t, want, decision(t, p.batch(p.stop("a", Blocked))))
 }

@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"strconv"
@@ -6,28 +6,26 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	c "conclave/engine/coordination"
 )
 
 // The timeline keeps 50 entries, numbered from the first, and truncates the agents'
 // texts.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
-	require.NotNil(t, c.New(team("a")).Timeline())
+	require.NotNil(t, New(Protocol, team("a")).Timeline())
 	p := answered(team("a"))
-	vote := p.vote("a", "a").(c.Voted)
+	vote := p.vote("a", "a").(Voted)
 	vote.Reason = strings.Repeat("é", 300) + "\xff"
 	p.step(vote)
 	timeline := p.state.Timeline()
 	last := timeline[len(timeline)-1]
-	require.Equal(t, c.Kind("vote"), last.Kind)
+	require.Equal(t, "vote", last.Kind)
 	require.Equal(t, "a voted for a (agent1.1)", last.Text)
 	require.Equal(t, strings.Repeat("é", 280), last.Reason)
 	require.Equal(t, strings.Repeat("é", 280), p.state.View().Agents[0].Vote.Reason)
 
 	for i := range 60 {
-		p.step(c.Failed{End: c.End{Launch: c.LaunchID("x" + strconv.Itoa(i))}})
+		p.step(Failed{End: End{Launch: LaunchID("x" + strconv.Itoa(i))}})
 	}
 	timeline = p.state.Timeline()
 	require.Len(t, timeline, 50)
@@ -56,11 +54,11 @@ func TestTimelineTellsOfStaleVotes(t *testing.T) {
 }
 
 // texts returns the lines of the timeline after seq.
-func texts(s *c.State, seq int) []string {
+func texts(s *State, seq int) []string {
 	var lines []string
 	for _, e := range s.Timeline() {
 		if e.Seq > seq {
-			lines = append(lines, string(e.Kind)+": "+e.Text)
+			lines = append(lines, e.Kind+": "+e.Text)
 		}
 	}
 	return lines
@@ -69,22 +67,22 @@ func texts(s *c.State, seq int) []string {
 // The timeline of a session with every kind of entry.
 func TestTimelineOfEveryKind(t *testing.T) {
 	t.Parallel()
-	p := start(teamWith(func(o *c.Config) {
-		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = "park", c.Restart, c.WinnerPresent, 1
+	p := start(teamWith(func(o *Config) {
+		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = "park", Restart, WinnerPresent, 1
 	}, "a", "b"))
-	p.batch(c.Pause{})
+	p.batch(Pause{})
 	p.batch(p.suspend("a"), p.suspend("b"))
-	p.batch(c.Resume{}, c.Said{Agent: "a", Text: "be brief"}, c.Said{Text: "all of you"})
+	p.batch(Resume{}, Said{Agent: "a", Text: "be brief"}, Said{Text: "all of you"})
 	p.batch(p.fail("a"), p.answer("b"))
-	p.batch(c.Retry{})
+	p.batch(Retry{})
 	p.batch(p.answer("a"))
 	p.batch(p.answer("b"))
-	p.batch(p.restart("a"), c.TimeShort{})
+	p.batch(p.restart("a"), TimeShort{})
 	p.batch(p.vote("a", "b"))
 	p.batch(p.vote("b", "b"))
 	p.batch(p.answer("b"))
 	p.batch(p.evaluate("b", true))
-	p.batch(c.Finish{})
+	p.batch(Finish{})
 	require.Equal(t, []string{
 		"round: round 1: 2 launched",
 		"paused: paused",
@@ -112,11 +110,11 @@ func TestTimelineOfEveryKind(t *testing.T) {
 	}, texts(p.state, 0))
 	for _, e := range p.state.Timeline() {
 		switch e.Kind {
-		case c.Kind("said"):
+		case "said":
 			require.NotEmpty(t, e.Reason, "what was said")
-		case c.Kind("failed"):
+		case "failed":
 			require.Equal(t, "the model was overloaded", e.Reason)
-		case c.Kind("judged"):
+		case "judged":
 			require.Equal(t, "the numbers are missing", e.Reason)
 		}
 	}
@@ -126,9 +124,9 @@ func TestTimelineOfEveryKind(t *testing.T) {
 // stopped.
 func TestTimelineOfStops(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *c.Config) { o.Mode, o.AnswersGlobal = c.Decomposition, 3 }, "a", "b"))
+	p := answered(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "a", "b"))
 	seq := p.state.Events
-	p.batch(p.stop("b", c.Blocked), p.answer("a"))
+	p.batch(p.stop("b", Blocked), p.answer("a"))
 	require.Equal(t, []string{
 		"stopped: b is blocked",
 		"answer: a answered agent1.2; the stop of b is stale now",

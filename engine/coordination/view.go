@@ -195,7 +195,7 @@ func (s *State) phase() Phase {
 type Entry struct {
 	Seq    int    `json:"seq"`   // from 1
 	Round  int    `json:"round"` // wave it happened in, 0 before the first
-	Kind   Kind   `json:"kind"`
+	Kind   string `json:"kind"`
 	Agent  string `json:"agent,omitempty"`
 	Step   int    `json:"step,omitempty"`
 	Label  string `json:"label,omitempty"`  // of the answer, or of the vote's target
@@ -204,29 +204,26 @@ type Entry struct {
 	Text   string `json:"text"`             // for people, without the reason
 }
 
-// Kind is the kind of a timeline entry.
-type Kind string
-
 // The kinds of timeline entries.
 const (
-	entryRound     Kind = "round"
-	EntryRevote    Kind = "revote"
-	entryAnswer    Kind = "answer"
-	entryVote      Kind = "vote"
-	entryStopped   Kind = "stopped"   // the agent's part is complete or blocked
-	entryRefused   Kind = "refused"   // the step ended without an accepted action
-	entrySuspended Kind = "suspended" // the step was cancelled and can be resumed
-	entryRestarted Kind = "restarted" // the step ended itself for news
-	entryFailed    Kind = "failed"
-	entryRetried   Kind = "retried"
-	entrySaid      Kind = "said" // a person's message
-	entryPaused    Kind = "paused"
-	entryResumed   Kind = "resumed"
-	entryAsked     Kind = "asked"
-	entryPresented Kind = "presented"
-	entryJudged    Kind = "judged"
-	entryDecided   Kind = "decided"
-	entryIgnored   Kind = "ignored" // a stale or impossible event, which changed nothing
+	entryRound     = "round"
+	EntryRevote    = "revote"
+	entryAnswer    = "answer"
+	entryVote      = "vote"
+	entryStopped   = "stopped"   // the agent's part is complete or blocked
+	entryRefused   = "refused"   // the step ended without an accepted action
+	entrySuspended = "suspended" // the step was cancelled and can be resumed
+	entryRestarted = "restarted" // the step ended itself for news
+	entryFailed    = "failed"
+	entryRetried   = "retried"
+	entrySaid      = "said" // a person's message
+	entryPaused    = "paused"
+	entryResumed   = "resumed"
+	entryAsked     = "asked"
+	entryPresented = "presented"
+	entryJudged    = "judged"
+	entryDecided   = "decided"
+	entryIgnored   = "ignored" // a stale or impossible event, which changed nothing
 )
 
 const (

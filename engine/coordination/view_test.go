@@ -1,4 +1,4 @@
-package coordination_test
+package coordination
 
 import (
 	"strings"
@@ -6,22 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	c "conclave/engine/coordination"
 	"conclave/engine/llm"
 )
 
 func TestNewFillsDefaults(t *testing.T) {
 	t.Parallel()
 	negative := -1
-	s := c.New(c.Config{
+	s := New(Protocol, Config{
 		Agents: []string{"b", "a", "b"}, OnSplit: "coin", OnAgentFailure: "despair", MaxRevotes: -1,
 		Mode: "duel", Pacing: "haste", Updates: "shout", UpdatesPerStep: -1, LeadCap: &negative, AnswersPerAgent: -1,
-		AnswersGlobal: -1, Strategy: "none", Presenter: "x", MaxRestarts: -1, Budget: c.Allowance{USD: -1, Tokens: -1},
+		AnswersGlobal: -1, Strategy: "none", Presenter: "x", MaxRestarts: -1, Budget: Allowance{USD: -1, Tokens: -1},
 	})
 	none := 0
-	require.Equal(t, c.Config{
-		Agents: []string{"b", "a"}, OnSplit: c.SplitRevote, OnAgentFailure: "continue", MaxStepsPerAgent: 12,
-		Mode: c.Voting, Pacing: "rounds", Strategy: c.Reuse, LeadCap: &none,
+	require.Equal(t, Config{
+		Agents: []string{"b", "a"}, OnSplit: splitRevote, OnAgentFailure: "continue", MaxStepsPerAgent: 12,
+		Mode: voting, Pacing: "rounds", Strategy: winnerReuse, LeadCap: &none,
 	}, s.Config)
 	require.Equal(t, 2, s.Protocol)
 	require.Len(t, s.Agents, 2)
@@ -40,8 +39,8 @@ func TestViewJSON(t *testing.T) {
 		"votes":{},"winner":"","events":1,"attempt":1,"messages":0,"superseded_votes":0,"completion":0,
 		"cost":{"input_tokens":0,"cached_input_tokens":0,"output_tokens":0,"reasoning_tokens":0,"total_usd":null,"model_calls":0}}`,
 		marshal(t, p.state.View()))
-	p.batch(p.answer("a"), p.answer("b"), c.Said{Text: "well"})
-	vote := p.vote("a", "b").(c.Voted)
+	p.batch(p.answer("a"), p.answer("b"), Said{Text: "well"})
+	vote := p.vote("a", "b").(Voted)
 	vote.Reason, vote.Usage = "better", llm.Usage{InputTokens: 3, TotalUSD: &usd, ModelCalls: 1}
 	p.batch(vote, p.fail("b"))
 	require.JSONEq(t, `{"phase":"done","paused":false,"parked":null,"round":2,"agents":[
@@ -60,31 +59,31 @@ func TestViewJSON(t *testing.T) {
 // again.
 func TestViewPhases(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(teamWith(func(o *c.Config) { o.Strategy, o.MaxRestarts = c.WinnerPresent, 1 }, "a"))
-	phase := func() c.Phase { return p.state.View().Phase }
-	require.Equal(t, c.PhasePreparing, phase())
+	p := newPlayer(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = WinnerPresent, 1 }, "a"))
+	phase := func() Phase { return p.state.View().Phase }
+	require.Equal(t, PhasePreparing, phase())
 	p.drain()
-	require.Equal(t, c.PhaseInitialAnswers, phase())
+	require.Equal(t, PhaseInitialAnswers, phase())
 	p.batch(p.exhaust("a"))
-	require.Equal(t, c.PhaseInitialAnswers, phase(), "still nothing to coordinate")
+	require.Equal(t, PhaseInitialAnswers, phase(), "still nothing to coordinate")
 	p.batch(p.answer("a"))
-	require.Equal(t, c.PhaseCoordinating, phase())
+	require.Equal(t, PhaseCoordinating, phase())
 	require.EqualValues(t, "answered", p.state.View().Agents[0].Status)
 	p.batch(p.vote("a", "a"))
-	require.Equal(t, c.PhasePresenting, phase())
-	require.Equal(t, c.Present, p.state.View().Agents[0].Purpose)
+	require.Equal(t, PhasePresenting, phase())
+	require.Equal(t, Present, p.state.View().Agents[0].Purpose)
 	require.True(t, p.state.View().Agents[0].Running)
 	p.batch(p.answer("a"))
-	require.Equal(t, c.PhasePresenting, phase())
-	require.Equal(t, c.Evaluate, p.state.View().Agents[0].Purpose)
+	require.Equal(t, PhasePresenting, phase())
+	require.Equal(t, Evaluate, p.state.View().Agents[0].Purpose)
 	require.Empty(t, p.state.View().Winner, "nothing is won before it is done")
 	p.batch(p.evaluate("a", true))
-	require.Equal(t, c.PhaseInitialAnswers, phase())
+	require.Equal(t, PhaseInitialAnswers, phase())
 	p.batch(p.answer("a"))
-	require.Equal(t, c.PhaseCoordinating, phase())
+	require.Equal(t, PhaseCoordinating, phase())
 	p.batch(p.vote("a", "a"))
 	p.batch(p.fail("a"))
-	require.Equal(t, c.PhaseDone, phase())
+	require.Equal(t, PhaseDone, phase())
 	require.Empty(t, p.state.View().Agents[0].Purpose)
 	require.Equal(t, "a", p.state.View().Winner)
 }
@@ -93,13 +92,13 @@ func TestViewPhases(t *testing.T) {
 func TestViewPaused(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(team("a"))
-	p.batch(c.Pause{})
-	require.Equal(t, c.PhasePreparing, p.state.View().Phase, "nothing was launched yet")
+	p.batch(Pause{})
+	require.Equal(t, PhasePreparing, p.state.View().Phase, "nothing was launched yet")
 	require.True(t, p.state.View().Paused)
-	p.batch(c.Resume{})
-	require.Equal(t, c.PhaseInitialAnswers, p.state.View().Phase)
+	p.batch(Resume{})
+	require.Equal(t, PhaseInitialAnswers, p.state.View().Phase)
 	require.False(t, p.state.View().Paused)
-	p.batch(c.Pause{})
+	p.batch(Pause{})
 	require.True(t, p.state.View().Agents[0].Running, "until its step has ended")
 	p.batch(p.suspend("a"))
 	require.False(t, p.state.View().Agents[0].Running)
@@ -110,13 +109,13 @@ func TestViewParked(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(parking, "b", "a", "c"))
 	require.Nil(t, p.state.View().Parked)
-	p.batch(c.Failed{End: c.End{Launch: "l2"}, Cause: c.Failure{Type: "quota", Message: strings.Repeat("x", 400)}})
+	p.batch(Failed{End: End{Launch: "l2"}, Cause: Failure{Type: "quota", Message: strings.Repeat("x", 400)}})
 	p.batch(p.fail("b"))
 	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded; a failed, quota: "+
 		strings.Repeat("x", 280), *p.state.View().Parked, "in configured order, cut")
-	p.batch(c.Retry{Agent: "b"})
+	p.batch(Retry{Agent: "b"})
 	require.True(t, strings.HasPrefix(*p.state.View().Parked, "retry, finish or cancel: a failed, quota: x"))
-	p.batch(c.Retry{})
+	p.batch(Retry{})
 	require.Nil(t, p.state.View().Parked)
 
 	p = start(team("a", "b"))
@@ -127,11 +126,11 @@ func TestViewParked(t *testing.T) {
 // After the decision no agent is shown as running, even before cancelled steps end.
 func TestViewOver(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *c.Config) { o.Strategy = c.WinnerPresent }, "a", "b"))
-	p.batch(c.Pause{})
-	p.batch(c.Finish{})
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = WinnerPresent }, "a", "b"))
+	p.batch(Pause{})
+	p.batch(Finish{})
 	view := p.state.View()
-	require.Equal(t, c.PhaseDone, view.Phase)
+	require.Equal(t, PhaseDone, view.Phase)
 	require.False(t, view.Paused)
 	require.False(t, view.Agents[0].Running)
 	require.Empty(t, view.Agents[0].Purpose)
@@ -142,19 +141,19 @@ func TestViewOver(t *testing.T) {
 func TestViewStop(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(decomposed, "a", "b"))
-	stop := p.stop("a", c.Blocked).(c.Stopped)
+	stop := p.stop("a", Blocked).(Stopped)
 	stop.Summary = strings.Repeat("é", 300)
 	p.batch(stop)
 	a := p.state.View().Agents[0]
 	require.EqualValues(t, "stopped", a.Status)
-	require.Equal(t, c.StopView{Status: c.Blocked, Summary: strings.Repeat("é", 280), Step: 2}, *a.Stop)
+	require.Equal(t, StopView{Status: Blocked, Summary: strings.Repeat("é", 280), Step: 2}, *a.Stop)
 	require.Nil(t, a.Vote)
 	require.JSONEq(t, `{"status":"blocked","summary":"`+a.Stop.Summary+`","step":2,"stale":false}`, marshal(t, a.Stop))
 
-	unknown := p.stop("b", "tired").(c.Stopped)
+	unknown := p.stop("b", "tired").(Stopped)
 	p.batch(unknown)
-	require.Equal(t, c.Presented, p.batch(p.answer("b"))[1].(c.Done).Decision.Status)
-	require.Equal(t, c.Complete, p.state.View().Agents[1].Stop.Status, "nothing else is known but blocked")
+	require.Equal(t, Presented, p.batch(p.answer("b"))[1].(Done).Decision.Status)
+	require.Equal(t, Complete, p.state.View().Agents[1].Stop.Status, "nothing else is known but blocked")
 	require.Empty(t, p.state.View().Votes, "stops are no votes")
 }
 

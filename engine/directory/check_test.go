@@ -129,7 +129,7 @@ func TestCheck_votes(t *testing.T) {
 		"nobody": {nil, coordination.Config{}, "| next", "no agent has begun"},
 		"split, all fresh": {
 			three(map[string]string{"a/002/vote.json": vote("a", all...), "b/002/vote.json": vote("b", all...), "c/002/vote.json": vote("c", all...)}),
-			coordination.Config{OnSplit: coordination.SplitRevote, MaxRevotes: 3},
+			coordination.Config{OnSplit: "revote", MaxRevotes: 3},
 			"a=voted:a b=voted:b c=voted:c | split", "every vote is fresh, and no answer has more than half of 3: nobody is asked again",
 		},
 		"half is no majority": {

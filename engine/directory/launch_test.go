@@ -105,7 +105,7 @@ func TestRules(t *testing.T) {
 	team.Orchestrator.MaxNewAnswersPerAgent, team.Orchestrator.MaxNewAnswersGlobal = &one, &two
 	team.Orchestrator.DeferVotingUntilAllAnswered, team.Orchestrator.SkipVoting = true, true
 	require.Equal(t, coordination.Config{
-		Agents: []string{"agent_a", "agent_b", "agent_c"}, Mode: coordination.Voting, MaxStepsPerAgent: 12,
+		Agents: []string{"agent_a", "agent_b", "agent_c"}, Mode: "voting", MaxStepsPerAgent: 12,
 		AnswersPerAgent: 1, AnswersGlobal: 2, DeferVoting: true, SkipVoting: true,
 	}, directory.Rules(team))
 }

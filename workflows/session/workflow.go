@@ -118,7 +118,7 @@ func (s *session) prepare() error {
 	if err := workflow.ExecuteActivity(ctx, registered.Prepare, input).Get(ctx, &s.prepared); err != nil {
 		return err
 	}
-	s.core = coordination.Start(s.prepared.Protocol, s.prepared.Coordination)
+	s.core = coordination.New(s.prepared.Protocol, s.prepared.Coordination)
 	return nil
 }
 
