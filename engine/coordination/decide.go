@@ -8,7 +8,7 @@ import (
 // move is the result of a batch of events: a decision, or launches, or neither.
 type move struct {
 	decision *Decision
-	launches []Command
+	launches []Launch
 }
 
 // next asks the questions of "Deciding" in the package comment, in their order.
@@ -38,7 +38,8 @@ func (s *State) next() move {
 	s.stopCapped()
 	launches = append(launches, s.launchWave(s.wave(), false)...)
 	if len(launches) > 0 || !idle {
-		return move{launches: s.inOrder(launches)}
+		slices.SortStableFunc(launches, func(x, y Launch) int { return cmp.Compare(s.index(x.Agent), s.index(y.Agent)) })
+		return move{launches: launches}
 	}
 	return s.quiescent()
 }
@@ -76,27 +77,16 @@ func (s *State) quiescent() move {
 
 // abstentions counts the active agents that still owe something.
 func (s *State) abstentions() int {
-	n := 0
-	for i := range s.Agents {
-		if a := &s.Agents[i]; a.active() && s.owes(a) {
-			n++
-		}
-	}
-	return n
+	return len(s.agents(func(a *agent) bool { return a.active() && s.owes(a) }))
 }
 
 // unvoted returns the agent whose answer stands where nobody votes: the presenter, or
 // the first configured agent with an answer.
 func (s *State) unvoted() *agent {
-	if a := s.presenter(nil); a != nil && a.answered() {
+	if a := s.presenter(nil); a.answered() {
 		return a
 	}
-	for i := range s.Agents {
-		if a := &s.Agents[i]; a.answered() {
-			return a
-		}
-	}
-	return nil
+	return s.best(func(standing, standing) int { return 0 })
 }
 
 // decide returns the decision for winner's latest answer. Without a winner the
@@ -176,10 +166,10 @@ func (s *State) end(d Decision) []Command {
 // cancel ends the running steps that were not cancelled before.
 func (s *State) cancel(suspend bool) []Command {
 	var commands []Command
-	for i := range s.Agents {
-		if run := s.Agents[i].Run; run != nil && !run.Cancelled {
-			run.Cancelled = true
-			commands = append(commands, Cancel{ID: run.Launch.ID, Suspend: suspend})
+	for _, a := range s.Agents {
+		if a.Run != nil && !a.Run.Cancelled {
+			a.Run.Cancelled = true
+			commands = append(commands, Cancel{ID: a.Run.Launch.ID, Suspend: suspend})
 		}
 	}
 	return commands
@@ -206,19 +196,18 @@ func (d Decision) text() string {
 // Tally counts the fresh votes by target, in configured order, without targets that
 // have none. A failed agent has no vote, but can be voted for.
 func (s *State) Tally() []count {
-	votes := make([]int, len(s.Agents))
-	for i := range s.Agents {
-		if a := &s.Agents[i]; a.Ballot != nil && s.fresh(a) {
-			votes[s.index(a.Ballot.Target)]++
-		}
-	}
 	counts := []count{}
-	for i, n := range votes {
-		if n > 0 {
-			counts = append(counts, count{Target: s.Agents[i].ID, Votes: n})
+	for _, target := range s.Agents {
+		if n := len(s.voters(target)); n > 0 {
+			counts = append(counts, count{Target: target.ID, Votes: n})
 		}
 	}
 	return counts
+}
+
+// voters returns the agents with a fresh vote for target.
+func (s *State) voters(target *agent) []*agent {
+	return s.agents(func(a *agent) bool { return a.Ballot != nil && a.Ballot.Target == target.ID && s.fresh(a) })
 }
 
 // majority returns the target with more than half of the active agents' votes, or nil.
@@ -259,10 +248,8 @@ type standing struct {
 // It returns nil if there is no answer.
 func (s *State) best(compare func(a, b standing) int) *agent {
 	var all []standing
-	for i := range s.Agents {
-		if a := &s.Agents[i]; a.answered() {
-			all = append(all, s.standing(a))
-		}
+	for _, a := range s.agents((*agent).answered) {
+		all = append(all, s.standing(a))
 	}
 	if len(all) == 0 {
 		return nil
@@ -271,27 +258,11 @@ func (s *State) best(compare func(a, b standing) int) *agent {
 }
 
 func (s *State) standing(target *agent) standing {
-	st := standing{agent: target, newest: target.Newest}
-	label := target.latestLabel()
-	for i := range s.Agents {
-		voter := &s.Agents[i]
-		if voter.Ballot == nil || voter.Ballot.Target != target.ID {
-			continue
-		}
-		if voter.Ballot.TargetLabel == label {
-			st.exact++
-		}
-		if !s.fresh(voter) {
-			continue
-		}
-		st.fresh++
-		if voter.ID != target.ID {
-			st.others++
-		}
+	voters, label := s.voters(target), target.latestLabel()
+	exact := s.agents(func(a *agent) bool { return a.Ballot != nil && a.Ballot.TargetLabel == label })
+	others := len(voters)
+	if slices.Contains(voters, target) {
+		others--
 	}
-	return st
-}
-
-func (s *State) index(id string) int {
-	return slices.IndexFunc(s.Agents, func(a agent) bool { return a.ID == id })
+	return standing{agent: target, fresh: len(voters), others: others, exact: len(exact), newest: target.Newest}
 }

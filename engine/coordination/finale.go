@@ -22,11 +22,8 @@ const (
 // conclude starts the final answer of a decision that was not forced.
 func (s *State) conclude(d Decision) move {
 	by := s.presenter(s.agent(d.Winner))
-	switch {
-	case s.Forced != "": // in the same batch: the consensus stands at once
-		return decided(d)
-	case by == nil || s.spent() || len(s.shown()) == 0: // the attempt has no answer
-		return decided(d)
+	if s.Forced != "" || by == nil || s.spent() || len(s.shown()) == 0 {
+		return decided(d) // forced in the same batch, nobody to present, or no answer
 	}
 	f := &finale{Decision: d, Stage: stagePresent, By: by.ID}
 	if !s.Config.presents() {
@@ -42,19 +39,15 @@ func (s *State) conclude(d Decision) move {
 
 // presenter returns the presenter of rule 44, or nil if every candidate has failed.
 func (s *State) presenter(winner *agent) *agent {
-	candidates := []*agent{s.agent(s.Config.Presenter)}
-	if s.Config.Mode == Decomposition {
-		for i := range s.Agents {
-			candidates = append(candidates, &s.Agents[len(s.Agents)-1-i])
+	if a := s.agent(s.Config.Presenter); a.active() {
+		return a
+	}
+	for _, a := range slices.Backward(s.Agents) {
+		if a.active() && (a == winner || s.Config.Mode == Decomposition) {
+			return a
 		}
-	} else {
-		candidates = append(candidates, winner)
 	}
-	i := slices.IndexFunc(candidates, func(a *agent) bool { return a != nil && a.active() })
-	if i < 0 {
-		return nil
-	}
-	return candidates[i]
+	return nil
 }
 
 // afterPresenting returns the stage after the final answer: it is judged if the team
@@ -70,6 +63,7 @@ func (s *State) afterPresenting() stage {
 func (s *State) finale() move {
 	f := s.Finale
 	by := s.agent(f.By)
+	step := Launch{Round: s.Round}
 	switch {
 	case s.Forced != "":
 		d := f.Decision.clone()
@@ -80,14 +74,15 @@ func (s *State) finale() move {
 	case f.Stage == stageOver || !by.active() || s.spent():
 		return decided(f.Decision.clone())
 	case by.Rest != nil && by.Rest.Launch.Purpose != Coordinate:
-		return move{launches: []Command{s.resume(by)}}
+		return move{launches: []Launch{s.resume(by)}}
 	case f.Stage == stagePresent:
-		return move{launches: []Command{s.start(by, s.presenting(f.Decision))}}
+		step.Purpose, step.Offered = Present, []Action{NewAnswer}
+		step.Shown, step.Brief = s.shown(), s.brief(f.Decision)
+	default:
+		final := f.Decision.answer(s)
+		step.Purpose, step.Offered, step.Final = Evaluate, []Action{Submit, RestartTeam}, &final
 	}
-	final := f.Decision.answer(s)
-	return move{launches: []Command{s.start(by, Launch{
-		Purpose: Evaluate, Round: s.Round, Final: &final, Offered: []Action{Submit, RestartTeam},
-	})}}
+	return move{launches: []Launch{s.start(by, step)}}
 }
 
 // answer returns the presented answer, or the winner's.
@@ -102,53 +97,37 @@ func (d Decision) answer(s *State) Shown {
 	return shown
 }
 
-// presenting returns the launch of the step that makes the final answer.
-func (s *State) presenting(d Decision) Launch {
-	return Launch{
-		Purpose: Present, Round: s.Round, Shown: s.shown(), Offered: []Action{NewAnswer},
-		Brief: s.brief(d),
-	}
-}
-
 // brief describes a decision to its presenter.
 func (s *State) brief(d Decision) *Brief {
-	v := &Brief{Strategy: s.Config.Strategy}
+	b := &Brief{Strategy: s.Config.Strategy}
 	if s.Config.votes() {
-		v.Label = d.WinnerLabel
-		s.count(v, d)
+		b.Label = d.WinnerLabel
+		s.describeVotes(b, d)
 	}
 	if s.Config.Mode == Decomposition {
 		for _, a := range s.byNumber() {
 			if a.Halt != nil && a.Halt.Step > 0 { // the session stopped the others
-				v.Stops = append(v.Stops, StopNote{Number: a.Number, Status: a.Halt.Status, Summary: a.Halt.Summary})
+				b.Stops = append(b.Stops, StopNote{Number: a.Number, Status: a.Halt.Status, Summary: a.Halt.Summary})
 			}
 		}
 	}
-	return v
+	return b
 }
 
-func (s *State) count(v *Brief, d Decision) {
+// describeVotes adds the votes and the reasons of the winner's voters to a brief.
+func (s *State) describeVotes(b *Brief, d Decision) {
 	for _, c := range d.Votes {
-		v.Voters += c.Votes
+		b.Voters += c.Votes
 		if c.Target == d.Winner {
-			v.Votes = c.Votes
+			b.Votes = c.Votes
 		}
 	}
-	v.Tied = slices.ContainsFunc(d.Votes, func(c count) bool { return c.Target != d.Winner && c.Votes == v.Votes })
+	b.Tied = slices.ContainsFunc(d.Votes, func(c count) bool { return c.Target != d.Winner && c.Votes == b.Votes })
 	for _, a := range s.byNumber() {
 		if a.Ballot != nil && s.fresh(a) && a.Ballot.Target == d.Winner && a.Ballot.Reason != "" {
-			v.Reasons = append(v.Reasons, a.Ballot.Reason)
+			b.Reasons = append(b.Reasons, a.Ballot.Reason)
 		}
 	}
-}
-
-// byNumber returns the agents in the order of the anonymous numbers.
-func (s *State) byNumber() []*agent {
-	agents := make([]*agent, len(s.Agents))
-	for i := range s.Agents {
-		agents[s.Agents[i].Number-1] = &s.Agents[i]
-	}
-	return agents
 }
 
 // finaleEnd takes the end of a presenting or evaluating step. Without a presented
@@ -231,8 +210,8 @@ func (s *State) evaluated(a *agent, e Evaluated) {
 	s.Fallback = &d
 	s.Earlier = append(s.Earlier, Attempt{Number: s.attempt(), Answer: d.answer(s), Agent: a.ID, Step: e.Step})
 	s.Finale, s.Settled = nil, nil
-	for i := range s.Agents {
-		s.Agents[i].begin()
+	for _, a := range s.Agents {
+		a.begin()
 	}
 }
 

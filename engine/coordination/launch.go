@@ -6,15 +6,9 @@ import (
 	"strconv"
 )
 
-// pick returns the wanted agents among those that may be launched, in configured order.
-func (s *State) pick(wanted func(*agent) bool) []*agent {
-	var picked []*agent
-	for i := range s.Agents {
-		if a := &s.Agents[i]; s.able(a) && wanted(a) {
-			picked = append(picked, a)
-		}
-	}
-	return picked
+// pick returns the matching agents among those that may be launched.
+func (s *State) pick(match func(*agent) bool) []*agent {
+	return s.agents(func(a *agent) bool { return s.able(a) && match(a) })
 }
 
 // wave returns the agents to launch. In rounds these are all agents that owe something,
@@ -44,12 +38,12 @@ func (s *State) revoters() []*agent {
 // launchWave starts a step of each agent, as far as shared limits allow, in configured
 // order. Rounds are waves; with continuous pacing each agent counts its own, and the
 // session's round is the highest.
-func (s *State) launchWave(agents []*agent, revote bool) []Command {
+func (s *State) launchWave(agents []*agent, revote bool) []Launch {
 	if len(agents) == 0 {
 		return nil
 	}
 	shown, before := s.shown(), s.Round
-	var commands []Command
+	var launches []Launch
 	for _, a := range agents {
 		offered := s.offered(a, agents...)
 		if len(offered) == 0 {
@@ -62,13 +56,13 @@ func (s *State) launchWave(agents []*agent, revote bool) []Command {
 		if s.hasNews(a) {
 			a.Streak = 0
 		}
-		commands = append(commands, s.start(a, Launch{
+		launches = append(launches, s.start(a, Launch{
 			Round: s.roundOf(a), Shown: slices.Clone(shown), Offered: offered,
 			Updates: s.updates(a), Revote: revote,
 		}))
 	}
-	s.noteRound(before, len(commands), revote)
-	return commands
+	s.noteRound(before, len(launches), revote)
+	return launches
 }
 
 // noteRound counts a revote and notes the beginning of a round.
@@ -101,11 +95,11 @@ func (s *State) resumable() []*agent {
 
 // relaunch resumes their steps. If an action is no longer open to a step, a new step
 // replaces it in the same round.
-func (s *State) relaunch(agents []*agent) []Command {
+func (s *State) relaunch(agents []*agent) []Launch {
 	if !s.Affords() {
 		return nil
 	}
-	var commands []Command
+	var launches []Launch
 	for _, a := range agents {
 		offered := s.offered(a)
 		if len(offered) == 0 {
@@ -113,46 +107,29 @@ func (s *State) relaunch(agents []*agent) []Command {
 			continue
 		}
 		if a.Rest != nil && a.Rest.Launch.within(offered) {
-			commands = append(commands, s.resume(a))
+			launches = append(launches, s.resume(a))
 			continue
 		}
 		if s.hasNews(a) {
 			a.Streak = 0
 		}
-		commands = append(commands, s.start(a, Launch{
+		launches = append(launches, s.start(a, Launch{
 			Round: max(1, s.roundOf(a)), Shown: s.shown(), Offered: offered,
 			Updates: s.updates(a),
 		}))
 	}
-	return commands
-}
-
-// inOrder sorts launches in configured order.
-func (s *State) inOrder(launches []Command) []Command {
-	place := func(c Command) int {
-		l, _ := c.(Launch)
-		return s.index(l.Agent)
-	}
-	slices.SortStableFunc(launches, func(x, y Command) int { return cmp.Compare(place(x), place(y)) })
 	return launches
 }
 
-// shown returns the answers of rule 4, in the order of the anonymous numbers, which
-// does not reveal the configuration.
+// shown returns the answers of rule 4.
 func (s *State) shown() []Shown {
 	var all []Shown
-	for i := range s.Agents {
-		if a := &s.Agents[i]; a.answered() {
-			all = append(all, a.asShown())
+	for _, a := range s.byNumber() {
+		if a.answered() {
+			all = append(all, Shown{Agent: a.ID, Number: a.Number, Label: a.latestLabel(), Step: a.latest()})
 		}
 	}
-	slices.SortFunc(all, func(x, y Shown) int { return cmp.Compare(x.Number, y.Number) })
 	return all
-}
-
-// asShown returns the agent's latest answer as others are shown it.
-func (a *agent) asShown() Shown {
-	return Shown{Agent: a.ID, Number: a.Number, Label: a.latestLabel(), Step: a.latest()}
 }
 
 // may reports whether an action was open to the step.
@@ -181,33 +158,30 @@ func (l *Launch) heard() int {
 	return l.Messages[len(l.Messages)-1].Number
 }
 
-// start mints the launch of a step of a.
+// start launches a new step of a.
 func (s *State) start(a *agent, l Launch) Launch {
-	s.Launches++
-	l.ID, l.Agent, l.Number, l.After = LaunchID("l"+strconv.Itoa(s.Launches)), a.ID, a.Number, a.Step
-	l.Answers, l.Given = len(a.Answers), a.answerCount()
+	l.Agent, l.Number, l.Answers, l.Given = a.ID, a.Number, len(a.Answers), a.answerCount()
 	l.Messages = s.messagesFor(a)
-	if len(s.Earlier) > 0 {
-		previous := s.Earlier[len(s.Earlier)-1]
-		l.Previous = &previous
+	if n := len(s.Earlier); n > 0 {
+		l.Previous = &s.Earlier[n-1]
 	}
-	a.Again, a.Retried, a.Rest = false, false, nil
-	a.Run = &runningStep{Launch: l}
-	return l.clone()
+	return s.mint(a, l)
 }
 
-// resume launches the suspended or failed step of a under a new ID. The shown answers
-// stay as they were, since its journal begins with them; its allowance is computed
-// anew.
+// resume launches the suspended or failed step of a again. The shown answers stay as
+// they were, since its journal begins with them; its allowance is computed anew.
 func (s *State) resume(a *agent) Launch {
-	l, token := a.Rest.Launch.clone(), a.Rest.Token
+	l := a.Rest.Launch
+	l.Allowance, l.ResumeFrom = Allowance{}, cmp.Or(a.Rest.Token, l.ResumeFrom)
+	return s.mint(a, l)
+}
+
+// mint gives a launch of a its ID and makes it the running one.
+func (s *State) mint(a *agent, l Launch) Launch {
 	s.Launches++
-	l.ID, l.After, l.Allowance = LaunchID("l"+strconv.Itoa(s.Launches)), a.Step, Allowance{}
-	if token != "" {
-		l.ResumeFrom = token
-	}
+	l.ID, l.After = LaunchID("l"+strconv.Itoa(s.Launches)), a.Step
 	a.Again, a.Retried, a.Rest = false, false, nil
-	a.Run = &runningStep{Launch: l}
+	a.Run = &runningStep{Launch: l.clone()}
 	return l.clone()
 }
 
@@ -235,21 +209,10 @@ func (s *State) updates(a *agent) Updates {
 }
 
 func (l Launch) clone() Launch {
-	l.Shown = slices.Clone(l.Shown)
-	l.Messages = slices.Clone(l.Messages)
-	l.Offered = slices.Clone(l.Offered)
+	l.Shown, l.Messages, l.Offered = slices.Clone(l.Shown), slices.Clone(l.Messages), slices.Clone(l.Offered)
+	l.Brief, l.Final, l.Previous = shallow(l.Brief), shallow(l.Final), shallow(l.Previous)
 	if l.Brief != nil {
-		v := *l.Brief
-		v.Reasons, v.Stops = slices.Clone(v.Reasons), slices.Clone(v.Stops)
-		l.Brief = &v
-	}
-	if l.Final != nil {
-		final := *l.Final
-		l.Final = &final
-	}
-	if l.Previous != nil {
-		previous := *l.Previous
-		l.Previous = &previous
+		l.Brief.Reasons, l.Brief.Stops = slices.Clone(l.Brief.Reasons), slices.Clone(l.Brief.Stops)
 	}
 	return l
 }
@@ -265,10 +228,10 @@ func (s *State) left() Allowance {
 	if budget.USD > 0 {
 		left.USD = budget.USD - spent.AtLeastUSD()
 	}
-	for i := range s.Agents {
-		if run := s.Agents[i].Run; run != nil {
-			left.Tokens -= run.Launch.Allowance.Tokens
-			left.USD -= run.Launch.Allowance.USD
+	for _, a := range s.Agents {
+		if a.Run != nil {
+			left.Tokens -= a.Run.Launch.Allowance.Tokens
+			left.USD -= a.Run.Launch.Allowance.USD
 		}
 	}
 	return left
@@ -281,21 +244,17 @@ func (s *State) Affords() bool {
 	return (budget.Tokens <= 0 || left.Tokens > 0) && (budget.USD <= 0 || left.USD > 0)
 }
 
-// share grants each step of a group an equal share of the rest of the budget. The steps
+// share returns launches with an equal share of the rest of the budget each. The steps
 // were started without an allowance, so nothing is granted twice.
-func (s *State) share(launches []Command) []Command {
-	if len(launches) == 0 {
-		return nil
+func (s *State) share(launches []Launch) []Command {
+	var commands []Command
+	each := s.allowance(max(1, len(launches)))
+	for _, l := range launches {
+		l.Allowance = each
+		s.agent(l.Agent).Run.Launch.Allowance = each
+		commands = append(commands, l)
 	}
-	each := s.allowance(len(launches))
-	for i := range launches {
-		if l, ok := launches[i].(Launch); ok {
-			l.Allowance = each
-			s.agent(l.Agent).Run.Launch.Allowance = each
-			launches[i] = l
-		}
-	}
-	return launches
+	return commands
 }
 
 // allowance returns the share of each of n steps.

@@ -14,13 +14,9 @@ func (s *State) stale(a *agent, seen []Seen, heard int) bool {
 
 // unseen reports whether an agent other than except has an answer newer than seen.
 func (s *State) unseen(seen []Seen, except *agent) bool {
-	for i := range s.Agents {
-		a := &s.Agents[i]
-		if a.answered() && seenStep(seen, a.ID) < a.latest() && (except == nil || except.ID != a.ID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
+		return a != except && a.answered() && seenStep(seen, a.ID) < a.latest()
+	})
 }
 
 // hasUnread reports whether there are messages to a after number heard that a vote must
@@ -60,17 +56,6 @@ func (s *State) hasNews(a *agent) bool {
 // isOutdated reports whether a peer has answered since the launch of a running step.
 func (s *State) isOutdated(run *Launch) bool {
 	return s.unseen(run.seen(), s.agent(run.Agent))
-}
-
-// freshAgents returns the agents with a fresh vote or stop, in configured order.
-func (s *State) freshAgents() []*agent {
-	var fresh []*agent
-	for i := range s.Agents {
-		if a := &s.Agents[i]; s.fresh(a) {
-			fresh = append(fresh, a)
-		}
-	}
-	return fresh
 }
 
 // outdated tells a person which votes or stops an answer has made stale.
@@ -145,7 +130,7 @@ func (s *State) ring(directive Directive) []Command {
 // bringsNews reports whether bell has news for a running step that the last ring did
 // not have.
 func (s *State) bringsNews(bell Ring) bool {
-	return slices.ContainsFunc(s.Agents, func(a agent) bool {
+	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
 		return a.Run != nil && (s.bringsAnswer(bell, &a.Run.Launch) || s.bringsMessage(bell, &a.Run.Launch))
 	})
 }
@@ -201,5 +186,5 @@ func (s *State) directive() Directive {
 // suspending reports whether a cancelled step has not reported: it must be able to read
 // why it was cancelled.
 func (s *State) suspending() bool {
-	return slices.ContainsFunc(s.Agents, func(a agent) bool { return a.Run != nil && a.Run.Cancelled })
+	return slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil && a.Run.Cancelled })
 }

@@ -59,8 +59,8 @@ func (s *State) mayAnswer(a *agent, beside []*agent) bool {
 // total returns the number of answers of this attempt.
 func (s *State) total() int {
 	n := 0
-	for i := range s.Agents {
-		n += s.Agents[i].answerCount()
+	for _, a := range s.Agents {
+		n += a.answerCount()
 	}
 	return n
 }
@@ -68,13 +68,9 @@ func (s *State) total() int {
 // reserved counts the running steps that may answer: none of their answers may be
 // refused for a limit.
 func (s *State) reserved() int {
-	n := 0
-	for i := range s.Agents {
-		if run := s.Agents[i].Run; run != nil && run.Launch.Purpose == Coordinate && run.Launch.may(NewAnswer) {
-			n++
-		}
-	}
-	return n
+	return len(s.agents(func(a *agent) bool {
+		return a.Run != nil && a.Run.Launch.Purpose == Coordinate && a.Run.Launch.may(NewAnswer)
+	}))
 }
 
 // deferred reports whether voting is deferred until an agent has given its first
@@ -84,7 +80,7 @@ func (s *State) deferred() bool {
 	if !c.DeferVoting || c.AnswersGlobal > 0 && s.total() >= c.AnswersGlobal {
 		return false
 	}
-	return slices.ContainsFunc(s.Agents, func(a agent) bool {
+	return slices.ContainsFunc(s.Agents, func(a *agent) bool {
 		return a.active() && !a.answered() && (a.Run != nil || a.Steps < c.MaxStepsPerAgent)
 	})
 }
@@ -92,16 +88,10 @@ func (s *State) deferred() bool {
 // overLeadCap reports whether one more answer would put a over the lead cap against a
 // peer that counts. A first answer never does.
 func (s *State) overLeadCap(a *agent, counts func(*agent) bool) bool {
-	if s.Config.LeadCap == nil || !a.answered() {
-		return false
-	}
-	for i := range s.Agents {
-		peer := &s.Agents[i]
-		if peer.ID != a.ID && counts(peer) && a.answerCount()+1-peer.answerCount() > *s.Config.LeadCap {
-			return true
-		}
-	}
-	return false
+	lead := s.Config.LeadCap
+	return lead != nil && a.answered() && slices.ContainsFunc(s.Agents, func(peer *agent) bool {
+		return peer != a && counts(peer) && a.answerCount()+1-peer.answerCount() > *lead
+	})
 }
 
 // mayCatchUp reports whether a peer runs or can still be launched.
@@ -135,8 +125,8 @@ func (s *State) stopCapped() {
 	if s.Config.Pacing == pacingRounds && s.running() {
 		return // the running wave may bring them news
 	}
-	for i := range s.Agents {
-		if a := &s.Agents[i]; s.capped(a) {
+	for _, a := range s.Agents {
+		if s.capped(a) {
 			a.Halt = &halt{Status: Complete, Summary: "stopped at its limit of answers", Seen: s.allSeen(), Heard: len(s.Messages)}
 			s.note(Entry{Kind: entryStopped, Agent: a.ID, Text: a.ID + " is stopped at its limit of answers"})
 		}

@@ -2,7 +2,6 @@ package coordination
 
 import (
 	"slices"
-	"strconv"
 
 	"conclave/engine/llm"
 )
@@ -62,26 +61,17 @@ func (s *State) recallAnswers(a *agent, r OnRecord) {
 // recallEnd restores the vote or stop of a, and its running step.
 func (s *State) recallEnd(a *agent, r OnRecord) {
 	if v := r.Vote; v != nil {
-		if target := s.agent(v.Target); target != nil && target.answered() {
-			seen := s.boundSeen(v.Seen)
-			a.Ballot = &ballot{
-				Target: target.ID, TargetLabel: revision(target, v.TargetLabel, seen), Step: v.Step,
-				Reason: truncate(v.Reason), Seen: seen, Heard: s.boundHeard(v.Heard),
-			}
-			a.Known, a.Heard = seen, a.Ballot.Heard
-			s.Cast++
+		if target := s.agent(v.Target); target.answered() {
+			s.cast(a, target, *v, s.boundSeen(v.Seen))
+			a.Known, a.Heard = a.Ballot.Seen, a.Ballot.Heard
 		}
 	}
 	if e := r.Stop; e != nil {
-		a.Halt = &halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: s.boundSeen(e.Seen), Heard: s.boundHeard(e.Heard)}
-		if e.Status == Blocked {
-			a.Halt.Status = Blocked
-		}
+		s.halt(a, *e, s.boundSeen(e.Seen))
 		a.Known, a.Heard = a.Halt.Seen, a.Halt.Heard
 	}
 	if r.Running {
-		s.Launches++
-		a.Run = &runningStep{Launch: Launch{ID: LaunchID("l" + strconv.Itoa(s.Launches)), Agent: a.ID, Number: a.Number, After: a.Step}}
+		s.mint(a, Launch{Agent: a.ID, Number: a.Number})
 	}
 }
 

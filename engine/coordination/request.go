@@ -28,8 +28,8 @@ func (s *State) parkedFor() string {
 		return ""
 	}
 	var failed []string
-	for i := range s.Agents {
-		if a := &s.Agents[i]; !a.active() {
+	for _, a := range s.Agents {
+		if !a.active() {
 			failed = append(failed, a.ID+" failed, "+a.Error.Type+": "+a.Error.Message)
 		}
 	}
@@ -108,7 +108,7 @@ func (s *State) refuseSaid(e Said) error {
 // stepRequest takes a person's request.
 func (s *State) stepRequest(asked request) {
 	if err := s.Refuse(asked); err != nil {
-		s.note(Entry{Kind: entryIgnored, Text: asked.name() + " ignored: " + err.Error()})
+		s.ignore(asked.name() + " ignored: " + err.Error())
 		return
 	}
 	switch e := asked.(type) {
@@ -129,8 +129,7 @@ func (s *State) stepRequest(asked request) {
 
 // retry makes failed agents active again. Their steps are not counted twice.
 func (s *State) retry(id string) {
-	for i := range s.Agents {
-		a := &s.Agents[i]
+	for _, a := range s.Agents {
 		if a.active() || id != "" && id != a.ID {
 			continue
 		}

@@ -18,13 +18,13 @@ const Protocol = 2
 // A State is not safe for concurrent use. Its size is bounded by the number of agents,
 // their step limits and the number of human messages, not by the length of the session.
 type State struct {
-	Protocol int     `json:"protocol"`
-	Config   Config  `json:"config"`
-	Agents   []agent `json:"agents"` // in configured order
-	Round    int     `json:"round"`  // the newest round, from 1; 0 before the first
-	Revotes  int     `json:"revotes"`
-	Cast     int     `json:"cast,omitempty"` // votes accepted
-	Launches int     `json:"launches"`       // launch IDs minted
+	Protocol int      `json:"protocol"`
+	Config   Config   `json:"config"`
+	Agents   []*agent `json:"agents"` // in configured order
+	Round    int      `json:"round"`  // the newest round, from 1; 0 before the first
+	Revotes  int      `json:"revotes"`
+	Cast     int      `json:"cast,omitempty"` // votes accepted
+	Launches int      `json:"launches"`       // launch IDs minted
 
 	Accepted int        `json:"accepted"` // ledger entries written
 	Pending  []Accepted `json:"pending"`  // those the next Drain hands out
@@ -108,7 +108,7 @@ func New(protocol int, c Config) *State {
 	s := &State{Protocol: protocol, Config: c.normal()}
 	sorted := slices.Sorted(slices.Values(s.Config.Agents))
 	for _, id := range s.Config.Agents {
-		s.Agents = append(s.Agents, agent{ID: id, Number: 1 + slices.Index(sorted, id)})
+		s.Agents = append(s.Agents, &agent{ID: id, Number: 1 + slices.Index(sorted, id)})
 	}
 	return s
 }
@@ -127,45 +127,61 @@ func (s *State) Decision() Decision {
 // Cost returns the usage of all agents together.
 func (s *State) Cost() llm.Usage {
 	var sum llm.Usage
-	for i := range s.Agents {
-		sum = sum.Add(s.Agents[i].Usage)
+	for _, a := range s.Agents {
+		sum = sum.Add(a.Usage)
 	}
 	return sum
 }
 
 // agent returns the member with the ID, or nil.
 func (s *State) agent(id string) *agent {
-	for i := range s.Agents {
-		if s.Agents[i].ID == id {
-			return &s.Agents[i]
-		}
+	if i := s.index(id); i >= 0 {
+		return s.Agents[i]
 	}
 	return nil
 }
 
+func (s *State) index(id string) int {
+	return slices.IndexFunc(s.Agents, func(a *agent) bool { return a.ID == id })
+}
+
+// agents returns the agents that match, in configured order.
+func (s *State) agents(match func(*agent) bool) []*agent {
+	var matching []*agent
+	for _, a := range s.Agents {
+		if match(a) {
+			matching = append(matching, a)
+		}
+	}
+	return matching
+}
+
+// byNumber returns the agents in the order of the anonymous numbers, which does not
+// reveal the configuration.
+func (s *State) byNumber() []*agent {
+	agents := make([]*agent, len(s.Agents))
+	for _, a := range s.Agents {
+		agents[a.Number-1] = a
+	}
+	return agents
+}
+
 // running reports whether a launched step has not ended.
 func (s *State) running() bool {
-	return slices.ContainsFunc(s.Agents, func(a agent) bool { return a.Run != nil })
+	return slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil })
 }
 
 // active returns the number of active agents, the N of the majority.
-func (s *State) active() int {
-	n := 0
-	for i := range s.Agents {
-		if s.Agents[i].active() {
-			n++
-		}
-	}
-	return n
-}
+func (s *State) active() int { return len(s.agents((*agent).active)) }
 
 // attempt returns the number of the team's present attempt, from 1.
 func (s *State) attempt() int { return 1 + len(s.Earlier) }
 
-func (a *agent) active() bool { return a.Error == nil }
+// active reports whether a has not failed; no agent is not active.
+func (a *agent) active() bool { return a != nil && a.Error == nil }
 
 // answered reports whether a has an answer in the present attempt.
-func (a *agent) answered() bool { return len(a.Answers) > a.Base }
+func (a *agent) answered() bool { return a != nil && len(a.Answers) > a.Base }
 
 // answerCount returns the number of answers of the present attempt.
 func (a *agent) answerCount() int { return len(a.Answers) - a.Base }
@@ -179,12 +195,17 @@ func (a *agent) latest() int {
 }
 
 func (d Decision) clone() Decision {
-	d.Votes = slices.Clone(d.Votes)
-	if d.Final != nil {
-		final := *d.Final
-		d.Final = &final
-	}
+	d.Votes, d.Final = slices.Clone(d.Votes), shallow(d.Final)
 	return d
+}
+
+// shallow returns a pointer to a copy of *p, or nil.
+func shallow[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
 }
 
 // label returns the label of the agent's m-th answer, from 1.

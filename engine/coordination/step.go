@@ -18,7 +18,7 @@ func (s *State) Step(event Event) {
 	case TimeUp:
 		s.force(Timeout, "time is up")
 	default:
-		s.note(Entry{Kind: entryIgnored, Text: "unknown event ignored"})
+		s.ignore("unknown event ignored")
 	}
 }
 
@@ -60,22 +60,20 @@ func (s *State) stepEnd(event ending) {
 // ended ends the run that an event names and counts its usage. The launch is nil if the
 // event is stale.
 func (s *State) ended(e End) (*agent, *Launch) {
-	for i := range s.Agents {
-		a := &s.Agents[i]
-		if a.Run == nil || a.Run.Launch.ID != e.Launch {
-			continue
-		}
-		run := a.Run.Launch
-		a.Run = nil
-		a.Usage = a.Usage.Add(e.Usage)
-		if s.Done() { // a cancelled step
-			s.note(Entry{Kind: entryIgnored, Agent: a.ID, Text: a.ID + " ended after the decision; only its usage counts"})
-			return nil, nil
-		}
-		return a, &run
+	i := slices.IndexFunc(s.Agents, func(a *agent) bool { return a.Run != nil && a.Run.Launch.ID == e.Launch })
+	if i < 0 {
+		s.ignore("event of launch " + quoted(string(e.Launch)) + " ignored: it is not running")
+		return nil, nil
 	}
-	s.note(Entry{Kind: entryIgnored, Text: "event of launch " + quoted(string(e.Launch)) + " ignored: it is not running"})
-	return nil, nil
+	a := s.Agents[i]
+	run := a.Run.Launch
+	a.Run = nil
+	a.Usage = a.Usage.Add(e.Usage)
+	if s.Done() { // a cancelled step
+		s.note(Entry{Kind: entryIgnored, Agent: a.ID, Text: a.ID + " ended after the decision; only its usage counts"})
+		return nil, nil
+	}
+	return a, &run
 }
 
 // suspended keeps the step so that its agent can resume it.
@@ -115,7 +113,7 @@ func (s *State) refuse(a *agent, step int, why string) {
 
 func (s *State) timeShort() {
 	if s.Done() || s.Short {
-		s.note(Entry{Kind: entryIgnored, Text: "time is short; ignored, it was reported before"})
+		s.ignore("time is short; ignored, it was reported before")
 		return
 	}
 	s.Short = true
@@ -125,12 +123,15 @@ func (s *State) timeShort() {
 // force has the next Drain decide; the first status given names the decision.
 func (s *State) force(status Status, why string) {
 	if s.Done() || s.Forced != "" {
-		s.note(Entry{Kind: entryIgnored, Text: why + "; ignored, a decision was already taken or asked for"})
+		s.ignore(why + "; ignored, a decision was already taken or asked for")
 		return
 	}
 	s.Forced = status
 	s.note(Entry{Kind: entryAsked, Text: why})
 }
+
+// ignore notes an event that changes nothing.
+func (s *State) ignore(text string) { s.note(Entry{Kind: entryIgnored, Text: text}) }
 
 // accept puts an entry into the ledger and returns its number.
 func (s *State) accept(entry Accepted) int {
@@ -169,7 +170,7 @@ func (s *State) answered(a *agent, run *Launch, e Answered) {
 	seen := s.noteSeen(a, run, e.Seen, e.Heard)
 	a.Step = e.Step
 	a.Ballot, a.Halt = nil, nil
-	fresh := s.freshAgents()
+	fresh := s.agents(s.fresh)
 	a.Answers = append(a.Answers, e.Step)
 	a.Streak++
 	label := a.latestLabel()
@@ -183,24 +184,18 @@ func (s *State) voted(a *agent, run *Launch, e Voted) {
 		return
 	}
 	target := s.agent(e.Target)
-	if target == nil || !target.answered() {
+	if !target.answered() {
 		s.refuse(a, e.Step, "vote not accepted: "+quoted(e.Target)+" has no answer")
 		return
 	}
 	seen := s.noteSeen(a, run, e.Seen, e.Heard)
-	label := revision(target, e.TargetLabel, seen)
 	a.Step = e.Step
-	a.Ballot = &ballot{
-		Target: target.ID, TargetLabel: label, Step: e.Step, Reason: truncate(e.Reason), Seen: seen, Heard: s.boundHeard(e.Heard),
-	}
-	s.Cast++
+	s.cast(a, target, e, seen)
+	label := a.Ballot.TargetLabel
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Vote, Target: target.ID, TargetLabel: label, Seen: seen})
-	text := a.ID + " voted for " + target.ID + " (" + label + ")"
-	if !s.fresh(a) {
-		text += ", stale already"
-	}
 	s.note(Entry{
-		Kind: entryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: truncate(e.Reason), Text: text,
+		Kind: entryVote, Agent: a.ID, Step: e.Step, Target: target.ID, Label: label, Reason: a.Ballot.Reason,
+		Text: a.ID + " voted for " + target.ID + " (" + label + ")" + s.staleness(a),
 	})
 }
 
@@ -209,21 +204,40 @@ func (s *State) stopped(a *agent, run *Launch, e Stopped) {
 	if !s.admits(a, run, Stop, e.Step) {
 		return
 	}
-	if e.Status != Blocked {
-		e.Status = Complete
-	}
 	seen := s.noteSeen(a, run, e.Seen, e.Heard)
 	a.Step = e.Step
-	a.Halt = &halt{Status: e.Status, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.boundHeard(e.Heard)}
-	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Stop, Status: e.Status, Seen: seen})
+	s.halt(a, e, seen)
+	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Stop, Status: a.Halt.Status, Seen: seen})
 	text := a.ID + " has done its part"
-	if e.Status == Blocked {
+	if a.Halt.Status == Blocked {
 		text = a.ID + " is blocked"
 	}
-	if !s.fresh(a) {
-		text += ", stale already"
+	s.note(Entry{Kind: entryStopped, Agent: a.ID, Step: e.Step, Reason: a.Halt.Summary, Text: text + s.staleness(a)})
+}
+
+// cast replaces the vote of a.
+func (s *State) cast(a, target *agent, e Voted, seen []Seen) {
+	a.Ballot = &ballot{
+		Target: target.ID, TargetLabel: revision(target, e.TargetLabel, seen), Step: e.Step,
+		Reason: truncate(e.Reason), Seen: seen, Heard: s.boundHeard(e.Heard),
 	}
-	s.note(Entry{Kind: entryStopped, Agent: a.ID, Step: e.Step, Reason: truncate(e.Summary), Text: text})
+	s.Cast++
+}
+
+// halt replaces the stop of a.
+func (s *State) halt(a *agent, e Stopped, seen []Seen) {
+	a.Halt = &halt{Status: Complete, Summary: truncate(e.Summary), Step: e.Step, Seen: seen, Heard: s.boundHeard(e.Heard)}
+	if e.Status == Blocked {
+		a.Halt.Status = Blocked
+	}
+}
+
+// staleness says that the accepted vote or stop of a was stale from the beginning.
+func (s *State) staleness(a *agent) string {
+	if s.fresh(a) {
+		return ""
+	}
+	return ", stale already"
 }
 
 // noteSeen bounds the answers that a step claims to have seen and notes them for its

@@ -106,8 +106,8 @@ func (s *State) View() View {
 	if why := s.parkedFor(); why != "" {
 		v.Parked = &why
 	}
-	for i := range s.Agents {
-		v.Agents = append(v.Agents, s.viewAgent(&s.Agents[i]))
+	for _, a := range s.Agents {
+		v.Agents = append(v.Agents, s.viewAgent(a))
 	}
 	for _, c := range s.Tally() {
 		v.Votes[c.Target] = c.Votes
@@ -117,13 +117,7 @@ func (s *State) View() View {
 }
 
 func (s *State) superseded() int {
-	n := s.Cast
-	for i := range s.Agents {
-		if s.Agents[i].Ballot != nil {
-			n--
-		}
-	}
-	return n
+	return s.Cast - len(s.agents(func(a *agent) bool { return a.Ballot != nil }))
 }
 
 func (s *State) completion() int {
