@@ -55,7 +55,8 @@ type Entry struct {
 
 // Conversation is the state of one step's exchange with its model.
 type Conversation struct {
-	Messages   []llm.Message
+	window.History
+
 	Usage      llm.Usage
 	Replies    int // of the model, summaries included
 	Rejections int
@@ -63,30 +64,28 @@ type Conversation struct {
 	Worked     time.Duration // by the model and the tools, in all attempts
 	Action     *Action       // nil until the step is decided
 
-	fixed    []bool       // by message: never shortened
-	added    int          // messages added so far, removed ones included
-	gauge    window.Gauge // of the last reply
-	learned  int          // window in tokens, by refusals; 0 without a refusal
-	refusals int          // since the last reply
-	refused  string       // reason of the last refusal, until something is shortened
+	added    int    // messages added so far, removed ones included
+	learned  int    // window in tokens, by refusals; 0 without a refusal
+	refusals int    // since the last reply
+	refused  string // reason of the last refusal, until something is shortened
 }
 
 // Add appends an entry.
 func (c *Conversation) Add(e Entry) {
+	var usage llm.Usage
+	if e.Usage != nil {
+		usage = *e.Usage
+	}
+	c.Usage = c.Usage.Add(usage)
 	c.addMessages(e)
 	c.added += len(e.Messages)
-	if e.Usage != nil {
-		c.Usage = c.Usage.Add(*e.Usage)
-	}
 	c.Worked += time.Duration(math.Round(e.Seconds * float64(time.Second)))
 	c.Action = e.Action
 	switch e.Kind {
 	case Reply:
 		c.Replies++
-		c.refusals, c.refused, c.gauge = 0, "", window.Gauge{}
-		if e.Usage != nil {
-			c.gauge = window.Measure(*e.Usage, c.Messages)
-		}
+		c.refusals, c.refused = 0, ""
+		c.Measure(usage)
 	case Rejection:
 		c.Rejections++
 		c.Rejected = e.Reason
@@ -94,7 +93,7 @@ func (c *Conversation) Add(e Entry) {
 		c.Replies, c.Rejections, c.Rejected = 0, 0, ""
 		c.learned, c.refusals, c.refused = 0, 0, ""
 	case Refused:
-		c.learned, c.refused = smaller(c.learned, e.Window), e.Reason
+		c.learned, c.refused = smallerWindow(c.learned, e.Window), e.Reason
 		c.refusals++
 	case Compacted:
 		c.Replies++
@@ -106,18 +105,14 @@ func (c *Conversation) Add(e Entry) {
 
 // addMessages applies an entry to the messages.
 func (c *Conversation) addMessages(e Entry) {
-	for len(c.fixed) < len(c.Messages) {
-		c.fixed = append(c.fixed, true) // messages older than the first entry
-	}
 	switch e.Kind {
 	case Elided:
-		c.Messages = window.Elide(c.Messages, e.Elided)
+		c.Elide(e.Elided)
 	case Compacted:
-		c.Messages, c.fixed = window.Compact(c.Messages, c.fixed, e.Before, e.Messages)
+		c.Compact(e.Before, e.Messages)
 	default:
-		c.Messages = append(c.Messages, e.Messages...)
 		for _, m := range e.Messages {
-			c.fixed = append(c.fixed, e.fixes(m))
+			c.Append(e.fixes(m), m)
 		}
 	}
 }
@@ -128,8 +123,8 @@ func (e Entry) fixes(m llm.Message) bool {
 	return e.Kind == Opening || e.Kind == Updated && m.Role == llm.User && len(m.Images) == 0
 }
 
-// smaller is the smaller of two sizes; 0 stands for unknown.
-func smaller(a, b int) int {
+// smallerWindow returns the smaller of two windows; 0 stands for an unknown one.
+func smallerWindow(a, b int) int {
 	if a <= 0 || b <= 0 {
 		return max(a, b)
 	}

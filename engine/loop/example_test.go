@@ -74,7 +74,8 @@ func (printed) Append(_ context.Context, e loop.Entry) error {
 }
 
 func ExampleLoop_Run() {
-	conv := &loop.Conversation{Messages: []llm.Message{{Role: llm.User, Content: "Which files are there?"}}}
+	conv := &loop.Conversation{}
+	conv.Append(true, llm.Message{Role: llm.User, Content: "Which files are there?"})
 	l := loop.Loop{Model: &parrot{}, Tools: shelf{}, Journal: printed{}.Append}
 	action, err := l.Run(context.Background(), conv, submission{})
 	fmt.Println(action.Kind, string(action.Payload), err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"conclave/engine/llm"
-	"conclave/engine/window"
 )
 
 // errRefused reports a recorded refusal of a conversation that is too long.
@@ -17,29 +16,29 @@ var errRefused = errors.New("the conversation was refused as too long")
 // one continues in the same way.
 func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err error) {
 	for {
-		h, size := r.conv.history(), smaller(r.Window, r.conv.learned)
-		plan := window.Next(h, size, tools)
+		size := smallerWindow(r.Window, r.conv.learned)
+		elide, before := r.conv.Next(size, tools)
 		switch {
 		case r.conv.refusals >= maxRefusals:
-			return false, window.Refused(h, tools, r.conv.refused)
-		case plan.Before > 0:
-			return true, r.compact(ctx, h, plan.Before, size, tools)
-		case len(plan.Elide) > 0:
-			if err := r.record(ctx, Entry{Kind: Elided, Elided: plan.Elide}); err != nil {
+			return false, r.conv.Refused(tools, r.conv.refused)
+		case before > 0:
+			return true, r.compact(ctx, before, size, tools)
+		case len(elide) > 0:
+			if err := r.record(ctx, Entry{Kind: Elided, Elided: elide}); err != nil {
 				return false, err
 			}
 		case r.conv.refused != "": // the same request would be refused again
-			return false, window.Refused(h, tools, r.conv.refused)
+			return false, r.conv.Refused(tools, r.conv.refused)
 		default:
-			return false, window.TooLong(h, size, tools)
+			return false, r.conv.TooLong(size, tools)
 		}
 	}
 }
 
 // compact has the model summarize the turns before a position and replaces them by the
 // summary.
-func (r running) compact(ctx context.Context, h window.History, before, size int, tools []llm.Tool) error {
-	req := llm.Request{Messages: window.SummaryRequest(h, before, size, tools)}
+func (r running) compact(ctx context.Context, before, size int, tools []llm.Tool) error {
+	req := llm.Request{Messages: r.conv.SummaryRequest(before, size, tools)}
 	reply, seconds, err := r.generate(ctx, req)
 	text := reply.Message.Content
 	if err != nil {
@@ -60,15 +59,16 @@ func (r running) compact(ctx context.Context, h window.History, before, size int
 	}
 	return r.record(ctx, Entry{
 		Kind: Compacted, Before: before, Usage: &reply.Usage, Seconds: seconds,
-		Messages: []llm.Message{window.Summary(h, before, size, tools, text)},
+		Messages: []llm.Message{r.conv.Summary(before, size, tools, text)},
 	})
 }
 
 // refuse records a refusal with the window that it reveals: the one that the server names,
 // or less than the request. It returns errRefused.
 func (r running) refuse(ctx context.Context, req llm.Request, failed *llm.Error, u llm.Usage, seconds float64) error {
-	asked := window.History{Messages: req.Messages, Gauge: r.conv.gauge}
-	e := Entry{Kind: Refused, Reason: failed.Message, Window: smaller(failed.Window, max(1, asked.Tokens(req.Tools)*9/10)), Seconds: seconds}
+	asked := r.conv.History
+	asked.Messages = req.Messages
+	e := Entry{Kind: Refused, Reason: failed.Message, Window: smallerWindow(failed.Window, max(1, asked.Tokens(req.Tools)*9/10)), Seconds: seconds}
 	if u.ModelCalls > 0 {
 		e.Usage = &u
 	}
@@ -79,8 +79,4 @@ func (r running) refuse(ctx context.Context, req llm.Request, failed *llm.Error,
 		return errors.Join(failed, err)
 	}
 	return errRefused
-}
-
-func (c *Conversation) history() window.History {
-	return window.History{Messages: c.Messages, Fixed: c.fixed, Gauge: c.gauge}
 }

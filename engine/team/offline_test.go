@@ -41,7 +41,8 @@ func takeStep(t *testing.T, seed, dir string, answers []answer) loop.Action {
 	rules := newRules(task)
 	opening, err := rules.Opening()
 	require.NoError(t, err)
-	conversation := loop.Conversation{Messages: opening}
+	var conversation loop.Conversation
+	conversation.Append(true, opening...)
 	l := loop.Loop{Model: offline.New(seed), Tools: files, Journal: unjournaled{}.Append}
 	action, err := l.Run(t.Context(), &conversation, rules)
 	require.NoError(t, err)

@@ -10,6 +10,34 @@ import (
 	"conclave/engine/text"
 )
 
+// Elide makes elisions. Positions without bulk are left alone.
+func (h *History) Elide(elisions []Elision) {
+	messages := slices.Clone(h.Messages)
+	for _, e := range elisions {
+		if e.Message >= 0 && e.Message < len(messages) {
+			messages[e.Message] = elided(messages, e)
+		}
+	}
+	h.Messages = messages
+}
+
+// Compact replaces the turns before a position by a summary. Fixed messages stay, in
+// order, before the summary.
+func (h *History) Compact(before int, summary []llm.Message) {
+	before = max(0, min(before, len(h.Messages)))
+	left := History{gauge: h.gauge}
+	for i, m := range h.Messages[:before] {
+		if h.fixed(i) {
+			left.Append(true, m)
+		}
+	}
+	left.Append(false, summary...)
+	for i := before; i < len(h.Messages); i++ {
+		left.Append(h.fixed(i), h.Messages[i])
+	}
+	*h = left
+}
+
 // Elision removes the bulk of one message: the text of a tool result, the images of a
 // message, or the long arguments of a reply's calls.
 type Elision struct {
@@ -25,17 +53,6 @@ const (
 
 // placeholderRoom is an upper bound, in bytes, on the placeholder for elided text.
 const placeholderRoom = 300
-
-// Elide returns messages with the elisions made. Positions without bulk are left alone.
-func Elide(messages []llm.Message, elisions []Elision) []llm.Message {
-	messages = slices.Clone(messages)
-	for _, e := range elisions {
-		if e.Message >= 0 && e.Message < len(messages) {
-			messages[e.Message] = elided(messages, e)
-		}
-	}
-	return messages
-}
 
 func elided(messages []llm.Message, e Elision) llm.Message {
 	m := messages[e.Message]
@@ -164,23 +181,4 @@ func (h History) shorten(from, excess int) []Elision {
 		}
 	}
 	return elisions
-}
-
-// Compact returns messages with summary in place of the turns before a position. Fixed
-// messages stay, in order, before the summary.
-func Compact(messages []llm.Message, fixed []bool, before int, summary []llm.Message) ([]llm.Message, []bool) {
-	h := History{Messages: messages, Fixed: fixed}
-	before = max(0, min(before, len(messages)))
-	var left []llm.Message
-	var leftFixed []bool
-	for i, m := range messages[:before] {
-		if h.fixed(i) {
-			left, leftFixed = append(left, m), append(leftFixed, true)
-		}
-	}
-	left, leftFixed = append(left, summary...), append(leftFixed, make([]bool, len(summary))...)
-	for i := before; i < len(messages); i++ {
-		left, leftFixed = append(left, messages[i]), append(leftFixed, h.fixed(i))
-	}
-	return left, leftFixed
 }

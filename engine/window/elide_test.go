@@ -27,7 +27,9 @@ func TestElide(t *testing.T) {
 		llm.ToolResult(llm.ToolCall{ID: "c"}, long),
 	}
 	kept := asJSON(t, before)
-	after := Elide(before, []Elision{{Message: 0}, {Message: 1}, {Message: 2, Shown: 7}, {Message: 3, Shown: 900}, {Message: 4}, {Message: 5}, {Message: -1}, {Message: 99}})
+	h := History{Messages: before}
+	h.Elide([]Elision{{Message: 0}, {Message: 1}, {Message: 2, Shown: 7}, {Message: 3, Shown: 900}, {Message: 4}, {Message: 5}, {Message: -1}, {Message: 99}})
+	after := h.Messages
 	require.Equal(t, kept, asJSON(t, before), "the messages are not changed in place")
 
 	require.JSONEq(t, `{"path":"a.md","content":"[12,347 bytes, left out of this record after the call was made with all of them]"}`, after[0].ToolCalls[0].Arguments)
@@ -40,7 +42,8 @@ func TestElide(t *testing.T) {
 	require.Equal(t, "[Images from screenshot, call c] [2 elided to make room; have them made anew if you need them]", after[4].Content)
 	require.Equal(t, before[5], after[5], "a reply with provider fields stays")
 	require.Equal(t, before[6], after[6])
-	require.Equal(t, asJSON(t, after), asJSON(t, Elide(after, []Elision{{Message: 0}, {Message: 4}, {Message: 5}})), "twice is once")
+	h.Elide([]Elision{{Message: 0}, {Message: 4}, {Message: 5}})
+	require.Equal(t, asJSON(t, after), asJSON(t, h.Messages), "twice is once")
 }
 
 func asJSON(t require.TestingT, v any) string {
@@ -53,15 +56,18 @@ func TestCompact(t *testing.T) {
 	t.Parallel()
 	c := begun().turns(2, 10).fixed(llm.User, "agent2 has a new answer").turns(2, 10)
 	notes := []llm.Message{{Role: llm.User, Content: "notes"}}
-	messages, fixed := Compact(c.Messages, c.Fixed, 7, notes)
-	require.Equal(t, append(append(append([]llm.Message{}, c.Messages[:2]...), c.Messages[6], notes[0]), c.Messages[7:]...), messages)
-	require.Equal(t, []bool{true, true, true, false, false, false, false, false}, fixed)
+	h := c.History
+	h.Compact(7, notes)
+	require.Equal(t, append(append(append([]llm.Message{}, c.Messages[:2]...), c.Messages[6], notes[0]), c.Messages[7:]...), h.Messages)
+	for i := range h.Messages {
+		require.Equal(t, i < 3, h.fixed(i), "message %d", i)
+	}
 
-	messages, fixed = Compact(messages, fixed, 4, []llm.Message{{Role: llm.User, Content: "later notes"}})
-	require.Equal(t, "later notes", messages[3].Content, "earlier notes are replaced, too")
-	require.Len(t, messages, 8)
-	require.Len(t, fixed, 8)
+	h.Compact(4, []llm.Message{{Role: llm.User, Content: "later notes"}})
+	require.Equal(t, "later notes", h.Messages[3].Content, "earlier notes are replaced, too")
+	require.Len(t, h.Messages, 8)
 
-	messages, _ = Compact(c.Messages, c.Fixed, 99, notes)
-	require.Len(t, messages, 4)
+	h = c.History
+	h.Compact(99, notes)
+	require.Len(t, h.Messages, 4)
 }

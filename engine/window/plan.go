@@ -2,22 +2,29 @@ package window
 
 import (
 	"fmt"
+	"slices"
 
 	"conclave/engine/llm"
 )
 
-// History is a conversation.
+// History is a conversation; the zero History is empty.
 type History struct {
 	Messages []llm.Message
-	Fixed    []bool // by message: never changed
-	Gauge    Gauge  // the last measurement
+
+	movable []bool // by message: may be shortened; messages beyond its end are fixed
+	gauge   gauge  // the last measurement
 }
 
-// Plan is the next step to shorten a conversation; the zero Plan leaves it alone.
-type Plan struct {
-	Elide  []Elision
-	Before int // compact the turns before this message; 0 for none
+// Append adds messages. Fixed ones are never changed.
+func (h *History) Append(fixed bool, messages ...llm.Message) {
+	for len(h.movable) < len(h.Messages) {
+		h.movable = append(h.movable, false)
+	}
+	h.Messages = append(h.Messages, messages...)
+	h.movable = append(h.movable, slices.Repeat([]bool{!fixed}, len(messages))...)
 }
+
+func (h History) fixed(i int) bool { return i >= len(h.movable) || !h.movable[i] }
 
 // recentTurns is the number of turns that are recent as long as they take at most 30 % of
 // the room. The last one is always recent.
@@ -28,23 +35,35 @@ const recentTurns = 6
 const minReplaced = 2000
 
 // Next plans the next step to fit a request with tools, and its reply, into a window of so
-// many tokens; 0 stands for an unknown window, which needs no plan. The plan is empty until
-// 70 % of the room beside the fixed messages is taken; then it frees about half, so that
+// many tokens; 0 stands for an unknown window. The step is to make the elisions, or to
+// compact the turns before a position, or neither. The conversation is left alone until
+// 70 % of the room beside the fixed messages is taken; then a step frees about half, so that
 // few calls invalidate the server's cache.
-func Next(h History, tokens int, tools []llm.Tool) Plan {
+func (h History) Next(tokens int, tools []llm.Tool) (elide []Elision, before int) {
 	if tokens <= 0 {
-		return Plan{}
+		return nil, 0
 	}
 	b := h.budget(tokens, tools)
 	if b.now <= b.high {
-		return Plan{}
+		return nil, 0
 	}
-	for _, way := range []func(History, budget) Plan{shortenLast, elideOld, compactOld, elideAnyOld, shortenAny} {
-		if p := way(h, b); len(p.Elide) > 0 || p.Before > 0 {
-			return p
-		}
+	if elide = h.shortenLast(b); len(elide) > 0 {
+		return elide, 0
 	}
-	return Plan{}
+	old := h.old(b)
+	if elide, freed := h.elidable(old, b.now-b.low); b.now-freed <= b.middle {
+		return elide, 0
+	}
+	if replaced := h.movableWeight(old); b.worth(replaced) && (b.over() || replaced >= minReplaced) {
+		return nil, old
+	}
+	if elide, freed := h.elidable(old, b.now); b.worth(freed) {
+		return elide, 0
+	}
+	if turns := h.turns(); b.over() && len(turns) > 0 {
+		return h.shorten(turns[0], b.now-b.high), 0
+	}
+	return nil, 0
 }
 
 // budget divides a window, as weights of the conversation.
@@ -54,12 +73,12 @@ type budget struct {
 	room   int // of usable, beside the fixed messages
 	low    int // goal of elisions
 	middle int // largest acceptable result of elisions
-	high   int // threshold of any plan
+	high   int // threshold of any step
 }
 
 func (h History) budget(tokens int, tools []llm.Tool) budget {
 	fixed := h.fixedWeight()
-	b := budget{now: weigh(h.Messages...), usable: scale{h.Gauge, weighTools(tools)}.weight(usable(tokens))}
+	b := budget{now: weigh(h.Messages...), usable: h.scale(tools).weight(usable(tokens))}
 	b.room = max(0, b.usable-fixed)
 	b.low, b.middle, b.high = fixed+b.room/2, fixed+b.room*6/10, fixed+b.room*7/10
 	return b
@@ -77,16 +96,19 @@ func (b budget) over() bool { return b.now > b.usable }
 // worth reports whether freeing a weight justifies its cost.
 func (b budget) worth(freed int) bool { return b.over() && freed > 0 || freed > b.room/10 }
 
-func (h History) fixed(i int) bool { return i < len(h.Fixed) && h.Fixed[i] }
-
-func (h History) fixedWeight() int {
+// movableWeight is the weight of the messages before a position that are not fixed.
+func (h History) movableWeight(before int) int {
 	weight := 0
-	for i, m := range h.Messages {
-		if h.fixed(i) {
+	for i, m := range h.Messages[:before] {
+		if !h.fixed(i) {
 			weight += weigh(m)
 		}
 	}
 	return weight
+}
+
+func (h History) fixedWeight() int {
+	return weigh(h.Messages...) - h.movableWeight(len(h.Messages))
 }
 
 // turns are the positions of the replies.
@@ -114,77 +136,35 @@ func (h History) old(b budget) int {
 }
 
 // shortenLast shortens the last turn if it takes more than half of the room by itself.
-func shortenLast(h History, b budget) Plan {
+func (h History) shortenLast(b budget) []Elision {
 	turns := h.turns()
 	if !b.over() || len(turns) == 0 {
-		return Plan{}
+		return nil
 	}
 	last := turns[len(turns)-1]
-	excess := weigh(h.Messages[last:]...) - b.room/2
-	if excess <= 0 {
-		return Plan{}
+	if excess := weigh(h.Messages[last:]...) - b.room/2; excess > 0 {
+		return h.shorten(last, excess)
 	}
-	return Plan{Elide: h.shorten(last, excess)}
-}
-
-// elideOld elides the bulk of old turns if that is enough.
-func elideOld(h History, b budget) Plan {
-	elided, freed := h.elidable(h.old(b), b.now-b.low)
-	if b.now-freed > b.middle {
-		return Plan{}
-	}
-	return Plan{Elide: elided}
-}
-
-// compactOld replaces the old turns by a summary.
-func compactOld(h History, b budget) Plan {
-	before, replaced := h.old(b), 0
-	for i, m := range h.Messages[:before] {
-		if !h.fixed(i) {
-			replaced += weigh(m)
-		}
-	}
-	if !b.worth(replaced) || !b.over() && replaced < minReplaced {
-		return Plan{}
-	}
-	return Plan{Before: before}
-}
-
-// elideAnyOld elides the bulk of old turns even if that is not enough.
-func elideAnyOld(h History, b budget) Plan {
-	elided, freed := h.elidable(h.old(b), b.now)
-	if !b.worth(freed) {
-		return Plan{}
-	}
-	return Plan{Elide: elided}
-}
-
-// shortenAny shortens even the latest results, before the request fails.
-func shortenAny(h History, b budget) Plan {
-	turns := h.turns()
-	if !b.over() || len(turns) == 0 {
-		return Plan{}
-	}
-	return Plan{Elide: h.shorten(turns[0], b.now-b.high)}
+	return nil
 }
 
 // TooLong returns the error of a conversation whose fixed messages alone do not fit into
 // a window of so many tokens, or nil. The estimate is optimistic: in doubt the server
 // decides.
-func TooLong(h History, tokens int, tools []llm.Tool) error {
+func (h History) TooLong(tokens int, tools []llm.Tool) error {
 	if tokens <= 0 || h.fixedTokens(tools) <= tokens-min(tokens/8, 1024) {
 		return nil
 	}
-	return tooLong(h, tools, fmt.Sprintf("the conversation does not fit into the context window of %s tokens", count(tokens)))
+	return h.tooLong(tools, fmt.Sprintf("the conversation does not fit into the context window of %s tokens", count(tokens)))
 }
 
 // Refused returns the error of a conversation that a server refused for reason and that
 // cannot be shortened.
-func Refused(h History, tools []llm.Tool, reason string) error {
-	return tooLong(h, tools, reason+"; the conversation cannot be made short enough")
+func (h History) Refused(tools []llm.Tool, reason string) error {
+	return h.tooLong(tools, reason+"; the conversation cannot be made short enough")
 }
 
-func tooLong(h History, tools []llm.Tool, why string) error {
+func (h History) tooLong(tools []llm.Tool, why string) error {
 	return &llm.Error{Kind: llm.ContextTooLong, Message: fmt.Sprintf("%s: it has about %s tokens, "+
 		"and about %s of them cannot be left out (the system message, the task, the answers shown, the tools); "+
 		"use a model with a longer context, a shorter task, fewer agents or fewer tools, or, if the window is larger than that, set its provider's context_window",

@@ -14,14 +14,12 @@ import (
 type talk struct{ History }
 
 func (c *talk) fixed(role llm.Role, text string) *talk {
-	c.Messages = append(c.Messages, llm.Message{Role: role, Content: text})
-	c.Fixed = append(c.Fixed, true)
+	c.Append(true, llm.Message{Role: role, Content: text})
 	return c
 }
 
 func (c *talk) add(messages ...llm.Message) *talk {
-	c.Messages = append(c.Messages, messages...)
-	c.Fixed = append(c.Fixed, make([]bool, len(messages))...)
+	c.Append(false, messages...)
 	return c
 }
 
@@ -62,16 +60,16 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := Next(tt.talk.History, tt.tokens, nil)
+			elide, before := tt.talk.Next(tt.tokens, nil)
 			got := ""
-			if len(p.Elide) > 0 {
+			if len(elide) > 0 {
 				got = "elide"
 			}
-			for _, e := range p.Elide {
+			for _, e := range elide {
 				got += fmt.Sprintf(" %d", e.Message)
 			}
-			if p.Before > 0 {
-				got += fmt.Sprintf("compact before %d", p.Before)
+			if before > 0 {
+				got += fmt.Sprintf("compact before %d", before)
 			}
 			require.Equal(t, tt.want, got)
 		})
@@ -87,11 +85,11 @@ func TestNext_seldom(t *testing.T) {
 	for range 200 {
 		c.turn("read_file", 900)
 		replies++
-		for p := Next(c.History, 16384, nil); len(p.Elide) > 0 || p.Before > 0; p = Next(c.History, 16384, nil) {
-			if p.Before > 0 {
-				c.Messages, c.Fixed = Compact(c.Messages, c.Fixed, p.Before, []llm.Message{{Role: llm.User, Content: "notes"}})
+		for elide, before := c.Next(16384, nil); len(elide) > 0 || before > 0; elide, before = c.Next(16384, nil) {
+			if before > 0 {
+				c.Compact(before, []llm.Message{{Role: llm.User, Content: "notes"}})
 			}
-			c.Messages = Elide(c.Messages, p.Elide)
+			c.Elide(elide)
 			elided++
 		}
 	}
@@ -102,9 +100,9 @@ func TestNext_seldom(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	t.Parallel()
 	c := begun().fixed(llm.User, strings.Repeat("x", 40000)).turns(3, 20000)
-	require.NoError(t, TooLong(c.History, 0, nil), "nothing is known")
-	require.NoError(t, TooLong(c.History, 16384, nil))
-	err := TooLong(c.History, 8192, nil)
+	require.NoError(t, c.TooLong(0, nil), "nothing is known")
+	require.NoError(t, c.TooLong(16384, nil))
+	err := c.TooLong(8192, nil)
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, llm.ContextTooLong, failed.Kind)
@@ -112,5 +110,5 @@ func TestTooLong(t *testing.T) {
 	require.ErrorContains(t, err, "10,022 of them cannot be left out")
 	require.ErrorContains(t, err, "context_window")
 	tools := []llm.Tool{{Name: "x", Parameters: []byte(strings.Repeat("x", 40000))}}
-	require.Error(t, TooLong(c.History, 16384, tools), "tools count")
+	require.Error(t, c.TooLong(16384, tools), "tools count")
 }

@@ -38,93 +38,90 @@ func weigh(messages ...llm.Message) int {
 	return weight
 }
 
-func weighTools(tools []llm.Tool) int {
-	weight := 0
-	for _, t := range tools {
-		weight += messageWeight + len(t.Name) + len(t.Description) + len(t.Parameters)
-	}
-	return weight
-}
+// gauge is a measurement: the tokens of a conversation of this weight and of its tools.
+// The zero gauge stands for no measurement.
+type gauge struct{ tokens, weight int }
 
-// Gauge is a measurement: the tokens of a conversation of this weight and of its tools.
-// The zero Gauge stands for no measurement.
-type Gauge struct{ Tokens, Weight int }
-
-// Measure reads a gauge from the usage of the reply that ends messages. Usage that sums
-// several calls, or is implausibly small, measures nothing.
-func Measure(u llm.Usage, messages []llm.Message) Gauge {
-	if u.ModelCalls != 1 || u.InputTokens <= 0 || u.OutputTokens < 0 || len(messages) == 0 {
-		return Gauge{}
+// Measure takes a measurement from the usage of the reply that ends the conversation.
+// Usage that sums several calls, or is implausibly small, measures nothing.
+func (h *History) Measure(u llm.Usage) {
+	h.gauge = gauge{}
+	if u.ModelCalls != 1 || u.InputTokens <= 0 || u.OutputTokens < 0 || len(h.Messages) == 0 {
+		return
 	}
 	tokens := min(u.InputTokens, maxTokens) + min(u.OutputTokens, maxTokens)
-	if reply := messages[len(messages)-1]; len(reply.Extra) == 0 {
+	if reply := h.Messages[len(h.Messages)-1]; len(reply.Extra) == 0 {
 		// Reasoning is sent back only if it is kept in Extra.
 		tokens -= min(max(u.ReasoningTokens, 0), u.OutputTokens, maxTokens)
 	}
-	g := Gauge{Tokens: int(min(tokens, maxTokens)), Weight: weigh(messages...)}
-	if g.Tokens < g.Weight/bytesAtMost {
-		return Gauge{}
+	if g := (gauge{tokens: int(min(tokens, maxTokens)), weight: weigh(h.Messages...)}); g.tokens >= g.weight/bytesAtMost {
+		h.gauge = g
 	}
-	return g
 }
 
 // scale converts between weights of a conversation and tokens of a request with its tools.
 type scale struct {
-	gauge Gauge
+	gauge gauge
 	bytes int // weight of the tools
+}
+
+func (h History) scale(tools []llm.Tool) scale {
+	s := scale{gauge: h.gauge}
+	for _, t := range tools {
+		s.bytes += messageWeight + len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return s
 }
 
 // parts are the tokens of the tools and of the measured conversation.
 func (s scale) parts() (tools, measured int) {
 	tools = s.bytes / bytesOfTools
-	return tools, max(s.gauge.Tokens-tools, s.gauge.Weight/bytesAtMost, 1)
+	return tools, max(s.gauge.tokens-tools, s.gauge.weight/bytesAtMost, 1)
 }
 
 // rate is the ratio of tokens to bytes added after the measurement.
 func (s scale) rate() (tokens, bytes int) {
 	_, measured := s.parts()
-	if measured*newBytes > newTokens*s.gauge.Weight {
-		return measured, s.gauge.Weight
+	if measured*newBytes > newTokens*s.gauge.weight {
+		return measured, s.gauge.weight
 	}
 	return newTokens, newBytes
 }
 
 // tokens estimates a request with a conversation of a weight.
 func (s scale) tokens(weight int) int {
-	if s.gauge.Weight == 0 {
+	if s.gauge.weight == 0 {
 		return (weight + s.bytes) / bytesUnmeasured
 	}
 	tools, measured := s.parts()
-	if weight <= s.gauge.Weight {
-		return tools + measured*weight/s.gauge.Weight
+	if weight <= s.gauge.weight {
+		return tools + measured*weight/s.gauge.weight
 	}
 	tokens, bytes := s.rate()
-	return tools + measured + (weight-s.gauge.Weight)*tokens/bytes
+	return tools + measured + (weight-s.gauge.weight)*tokens/bytes
 }
 
 // weight is the inverse of tokens: the largest weight of a conversation. It is negative
 // where the tools alone exceed tokens.
 func (s scale) weight(tokens int) int {
-	if s.gauge.Weight == 0 {
+	if s.gauge.weight == 0 {
 		return tokens*bytesUnmeasured - s.bytes
 	}
 	tools, measured := s.parts()
 	if tokens -= tools; tokens <= measured {
-		return tokens * s.gauge.Weight / measured
+		return tokens * s.gauge.weight / measured
 	}
 	per, bytes := s.rate()
-	return s.gauge.Weight + (tokens-measured)*bytes/per
+	return s.gauge.weight + (tokens-measured)*bytes/per
 }
 
 // Tokens estimates the request of a conversation.
-func (h History) Tokens(tools []llm.Tool) int {
-	return scale{h.Gauge, weighTools(tools)}.tokens(weigh(h.Messages...))
-}
+func (h History) Tokens(tools []llm.Tool) int { return h.scale(tools).tokens(weigh(h.Messages...)) }
 
 // fixedTokens estimates the request of the fixed messages alone.
 func (h History) fixedTokens(tools []llm.Tool) int {
-	s, weight := scale{h.Gauge, weighTools(tools)}, h.fixedWeight()
-	if h.Gauge.Weight == 0 {
+	s, weight := h.scale(tools), h.fixedWeight()
+	if h.gauge.weight == 0 {
 		return (weight + s.bytes) / bytesOfTools
 	}
 	return s.tokens(weight)

@@ -36,10 +36,11 @@ func TestMeasure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := Measure(tt.usage, tt.messages)
-			require.Equal(t, tt.tokens, g.Tokens)
+			h := History{Messages: tt.messages}
+			h.Measure(tt.usage)
+			require.Equal(t, tt.tokens, h.gauge.tokens)
 			if tt.tokens > 0 {
-				require.Greater(t, g.Weight, weight)
+				require.Greater(t, h.gauge.weight, weight)
 			}
 		})
 	}
@@ -50,24 +51,24 @@ func TestTokens(t *testing.T) {
 	text := func(n int) []llm.Message { return []llm.Message{{Role: llm.User, Content: strings.Repeat("x", n-16)}} }
 	tools := []llm.Tool{{Name: strings.Repeat("x", 400-16)}}
 	for name, tt := range map[string]struct {
-		gauge  Gauge
+		gauge  gauge
 		weight int
 		tools  []llm.Tool
 		want   int
 	}{
-		"a third of the bytes while nothing is measured": {Gauge{}, 9000, nil, 3000},
-		"tools count":                                      {Gauge{}, 9000, tools, 3133},
-		"as measured":                                      {Gauge{Tokens: 2000, Weight: 9000}, 9000, nil, 2000},
-		"the tools were measured, too":                     {Gauge{Tokens: 2000, Weight: 9000}, 9000, tools, 2000},
-		"new text has a quarter more than usual":           {Gauge{Tokens: 2000, Weight: 9000}, 9000 + 1600, nil, 2500},
-		"or as much as the rest, if that is dense":         {Gauge{Tokens: 9000, Weight: 9000}, 10000, nil, 10000},
-		"removed text is as dense as the rest":             {Gauge{Tokens: 2000, Weight: 9000}, 4500, nil, 1000},
-		"what is gone takes no tools with it":              {Gauge{Tokens: 2100, Weight: 8000}, 4000, tools, 1100},
-		"a measurement that tools alone would have passed": {Gauge{Tokens: 100, Weight: 800}, 800, tools, 200},
+		"a third of the bytes while nothing is measured": {gauge{}, 9000, nil, 3000},
+		"tools count":                                      {gauge{}, 9000, tools, 3133},
+		"as measured":                                      {gauge{tokens: 2000, weight: 9000}, 9000, nil, 2000},
+		"the tools were measured, too":                     {gauge{tokens: 2000, weight: 9000}, 9000, tools, 2000},
+		"new text has a quarter more than usual":           {gauge{tokens: 2000, weight: 9000}, 9000 + 1600, nil, 2500},
+		"or as much as the rest, if that is dense":         {gauge{tokens: 9000, weight: 9000}, 10000, nil, 10000},
+		"removed text is as dense as the rest":             {gauge{tokens: 2000, weight: 9000}, 4500, nil, 1000},
+		"what is gone takes no tools with it":              {gauge{tokens: 2100, weight: 8000}, 4000, tools, 1100},
+		"a measurement that tools alone would have passed": {gauge{tokens: 100, weight: 800}, 800, tools, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := History{Messages: text(tt.weight), Gauge: tt.gauge}
+			h := History{Messages: text(tt.weight), gauge: tt.gauge}
 			require.Equal(t, tt.want, h.Tokens(tt.tools))
 		})
 	}
@@ -84,8 +85,8 @@ func TestWeigh_images(t *testing.T) {
 func TestTokens_monotonic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		g := Gauge{Tokens: rapid.IntRange(0, 1<<30).Draw(rt, "tokens"), Weight: rapid.IntRange(0, 1<<22).Draw(rt, "weight")}
-		h := History{Gauge: g}
+		g := gauge{tokens: rapid.IntRange(0, 1<<30).Draw(rt, "tokens"), weight: rapid.IntRange(0, 1<<22).Draw(rt, "weight")}
+		h := History{gauge: g}
 		before := h.Tokens(nil)
 		require.GreaterOrEqual(rt, before, 0)
 		for range 5 {

@@ -34,7 +34,7 @@ const promptRoom = 2000
 
 // SummaryRequest is the request for a summary of the turns before a position. It fits into
 // a window of so many tokens: the longest texts of the record are cut and marked.
-func SummaryRequest(h History, before, tokens int, tools []llm.Tool) []llm.Message {
+func (h History) SummaryRequest(before, tokens int, tools []llm.Tool) []llm.Message {
 	limit := max(promptRoom, h.bytes(usable(tokens))-promptRoom)
 	task, _ := text.Head(h.task(), limit/4)
 	var b strings.Builder
@@ -47,7 +47,7 @@ func SummaryRequest(h History, before, tokens int, tools []llm.Tool) []llm.Messa
 
 // Summary is the message that replaces the turns before a position, with the model's
 // notes in it.
-func Summary(h History, before, tokens int, tools []llm.Tool, notes string) llm.Message {
+func (h History) Summary(before, tokens int, tools []llm.Tool, notes string) llm.Message {
 	replies := 0
 	for _, at := range h.turns() {
 		if at < before {
@@ -67,16 +67,16 @@ func Summary(h History, before, tokens int, tools []llm.Tool, notes string) llm.
 // summaryTokens is the length limit of a summary.
 func (h History) summaryTokens(tokens int, tools []llm.Tool) int {
 	room := h.budget(tokens, tools).room
-	return min(max(minSummary, scale{gauge: h.Gauge}.tokens(room)/8), maxSummary)
+	return min(max(minSummary, h.scale(nil).tokens(room)/8), maxSummary)
 }
 
 // bytes estimates the text of so many tokens, conservatively.
 func (h History) bytes(tokens int) int {
 	most := tokens * bytesUnmeasured
-	if h.Gauge.Weight == 0 {
+	if h.gauge.weight == 0 {
 		return most
 	}
-	return min(most, tokens*h.Gauge.Weight/max(h.Gauge.Tokens, 1))
+	return min(most, tokens*h.gauge.weight/max(h.gauge.tokens, 1))
 }
 
 // task is the first user message of the opening.

@@ -16,7 +16,7 @@ func TestSummaryRequest(t *testing.T) {
 	t.Parallel()
 	c := begun().add(llm.Message{Role: llm.User, Content: "NOTES " + strings.Repeat("n", 900)}).
 		turn("read_file", 90000).fixed(llm.User, "agent2 has a new answer: "+strings.Repeat("a", 3000)).turn("list_files", 3).turns(1, 3)
-	asked := SummaryRequest(c.History, 8, 8192, nil)
+	asked := c.SummaryRequest(8, 8192, nil)
 	require.Len(t, asked, 2)
 	require.Equal(t, []llm.Role{llm.System, llm.User}, []llm.Role{asked[0].Role, asked[1].Role})
 	text := asked[1].Content
@@ -35,12 +35,12 @@ func TestSummaryRequest(t *testing.T) {
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	c := begun().turns(5, 100)
-	m := Summary(c.History, 8, 8192, nil, " \nmoons.md is written. \n")
+	m := c.Summary(8, 8192, nil, " \nmoons.md is written. \n")
 	require.Equal(t, llm.User, m.Role)
 	require.Contains(t, m.Content, "stand for 3 of your earlier replies")
 	require.True(t, strings.HasSuffix(m.Content, "\n\nmoons.md is written."))
 
-	m = Summary(c.History, 8, 8192, nil, strings.Repeat("é", 1<<20))
+	m = c.Summary(8, 8192, nil, strings.Repeat("é", 1<<20))
 	require.Less(t, len(m.Content), 8192)
 	require.Contains(t, m.Content, "cut here", "nothing is left out without a word")
 }
@@ -54,7 +54,7 @@ func TestSummaryRequest_fits(t *testing.T) {
 		for range rapid.IntRange(0, 150).Draw(rt, "turns") {
 			c.turn("read_file", rapid.IntRange(0, 4000).Draw(rt, "result"))
 		}
-		asked := SummaryRequest(c.History, len(c.Messages), tokens, nil)
+		asked := c.SummaryRequest(len(c.Messages), tokens, nil)
 		require.LessOrEqual(rt, History{Messages: asked}.Tokens(nil), tokens-max(1024, min(tokens/4, 8192)))
 	})
 }
