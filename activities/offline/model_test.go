@@ -77,7 +77,7 @@ func TestModel_writesAFileAndAnswers(t *testing.T) {
 	require.Equal(t, []string{"write_file"}, names)
 	require.Equal(t, "answer.md", files[0]["path"])
 
-	conversation = append(conversation, message, llm.ToolResult(message.ToolCalls[0], "created answer.md"))
+	conversation = append(conversation, message, message.ToolCalls[0].Result("created answer.md"))
 	_, names, arguments := ask(t, m, conversation, newAnswer, writeFile, listFiles)
 	require.Equal(t, []string{"new_answer"}, names)
 	answer := arguments[0]["content"]
@@ -141,7 +141,7 @@ func TestModel_readsFilesBeforeItVotes(t *testing.T) {
 	require.Equal(t, "peers/agent2/answer.md", arguments[1]["path"])
 	require.NotEqual(t, message.ToolCalls[0].ID, message.ToolCalls[1].ID)
 
-	conversation = append(conversation, message, llm.ToolResult(message.ToolCalls[0], "error: no"), llm.ToolResult(message.ToolCalls[1], "error: no"))
+	conversation = append(conversation, message, message.ToolCalls[0].Result("error: no"), message.ToolCalls[1].Result("error: no"))
 	_, names, _ = ask(t, m, conversation, tools...)
 	require.Equal(t, []string{"vote"}, names)
 }
@@ -163,7 +163,7 @@ func TestModel_highestNumberAnswersASecondTime(t *testing.T) {
 	require.NotEqual(t, answerOf(t, c, question), second)
 	require.Contains(t, second, "Revision 2, written after a look at 3 answers.")
 
-	refused := append(first, message, llm.ToolResult(message.ToolCalls[0], "rejected"))
+	refused := append(first, message, message.ToolCalls[0].Result("rejected"))
 	_, names, _ = ask(t, c, refused, tools...)
 	require.Equal(t, []string{"vote"}, names, "a refused second answer is not repeated")
 
@@ -194,7 +194,7 @@ func TestModel_repeatsARefusedAnswerInOtherWords(t *testing.T) {
 		message, names, arguments := ask(t, m, conversation, newAnswer)
 		require.Equal(t, []string{"new_answer"}, names)
 		seen[arguments[0]["content"]] = true
-		conversation = append(conversation, message, llm.ToolResult(message.ToolCalls[0], "too similar"))
+		conversation = append(conversation, message, message.ToolCalls[0].Result("too similar"))
 	}
 	require.Len(t, seen, 3)
 }
@@ -257,7 +257,7 @@ func TestModel_endsWithAnyTools(t *testing.T) {
 				if slices.Contains([]string{"new_answer", "vote", "stop", "submit"}, c.Name) {
 					return
 				}
-				conversation = append(conversation, llm.ToolResult(c, text.Draw(t, "result")))
+				conversation = append(conversation, c.Result(text.Draw(t, "result")))
 			}
 		}
 		t.Fatal("the conversation does not end")

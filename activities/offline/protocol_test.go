@@ -64,7 +64,7 @@ func TestModel_repeatsAnActionAfterNews(t *testing.T) {
 	tools := []llm.Tool{newAnswer, vote("agent1", "agent2")}
 	withdrawn := func(conversation []llm.Message, more llm.Message) []llm.Message {
 		message, _, _ := ask(t, m, conversation, tools...)
-		return append(conversation, message, llm.ToolResult(message.ToolCalls[0], "not counted yet"), more)
+		return append(conversation, message, message.ToolCalls[0].Result("not counted yet"), more)
 	}
 
 	shown := prompt("q", "agent1.1", "x", "agent2.1", "y")

@@ -77,7 +77,7 @@ func TestAimock_toolCalls(t *testing.T) {
 			require.Equal(t, llm.Usage{InputTokens: 111, OutputTokens: 22, ModelCalls: 1}, reply.Usage)
 
 			req.Messages = append(req.Messages, reply.Message,
-				llm.ToolResult(reply.Message.ToolCalls[0], "21C"), llm.ToolResult(reply.Message.ToolCalls[1], "noon"))
+				reply.Message.ToolCalls[0].Result("21C"), reply.Message.ToolCalls[1].Result("noon"))
 			reply, err = client.Generate(t.Context(), req)
 			require.NoError(t, err)
 			require.Equal(t, "It is 21C in Paris.", reply.Message.Content)
@@ -101,7 +101,7 @@ func TestAimock_contentIsNullBesideCalls(t *testing.T) {
 	require.Empty(t, reply.Message.Content)
 	require.Len(t, reply.Message.ToolCalls, 1)
 
-	req.Messages = append(req.Messages, reply.Message, llm.ToolResult(reply.Message.ToolCalls[0], "12:00"))
+	req.Messages = append(req.Messages, reply.Message, reply.Message.ToolCalls[0].Result("12:00"))
 	reply, err = client.Generate(t.Context(), req)
 	require.NoError(t, err)
 	require.Equal(t, "noon", reply.Message.Content)

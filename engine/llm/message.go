@@ -90,7 +90,7 @@ type Reply struct {
 	Waited  time.Duration // for the call's turn, before the request was sent
 }
 
-// ToolResult builds the message that answers call.
-func ToolResult(call ToolCall, content string) Message {
-	return Message{Role: ToolRole, ToolCallID: call.ID, Content: content}
+// Result returns the message that answers the call.
+func (c ToolCall) Result(content string) Message {
+	return Message{Role: ToolRole, ToolCallID: c.ID, Content: content}
 }

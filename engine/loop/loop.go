@@ -269,7 +269,7 @@ func (v Ruling) messages(reply llm.Message, outputs map[string]Output) []llm.Mes
 				images = append(images, llm.Message{Role: llm.User, Content: caption, Images: output.Images})
 			}
 		}
-		messages = append(messages, llm.ToolResult(call, result))
+		messages = append(messages, call.Result(result))
 	}
 	messages = append(messages, images...)
 	if len(reply.ToolCalls) == 0 && v.Say != "" {

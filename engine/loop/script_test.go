@@ -243,7 +243,7 @@ func TestAnswered(t *testing.T) {
 	t.Parallel()
 	reply := llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("a", "x", ""), call("b", "x", "")}}
 	twice := llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("a", "x", ""), call("a", "x", "")}}
-	a, b := llm.ToolResult(call("a", "", ""), ""), llm.ToolResult(call("b", "", ""), "")
+	a, b := call("a", "", "").Result(""), call("b", "", "").Result("")
 	require.NoError(t, answered([]llm.Message{reply, a, b, {Role: llm.User}, reply, a, b}))
 	require.Error(t, answered([]llm.Message{reply, a}), "too few")
 	require.Error(t, answered([]llm.Message{reply, a, b, b}), "too many")

@@ -78,10 +78,10 @@ func TestConfirm_withdrawsAction(t *testing.T) {
 	require.Equal(t, []loop.EntryKind{loop.Reply, loop.Updated, loop.Reply, loop.Results}, r.kinds())
 	turned := r.journal.entries[1]
 	require.Equal(t, []llm.Message{
-		llm.ToolResult(call("a", "write_file", ""), "write_file has run"),
-		llm.ToolResult(call("b", "draft", ""), "Not counted: there is news."),
-		llm.ToolResult(call("c", "new_answer", ""), "Not counted: there is news."),
-		llm.ToolResult(call("d", "read_file", ""), "read_file has run"),
+		call("a", "write_file", "").Result("write_file has run"),
+		call("b", "draft", "").Result("Not counted: there is news."),
+		call("c", "new_answer", "").Result("Not counted: there is news."),
+		call("d", "read_file", "").Result("read_file has run"),
 		tells(1), tells(2),
 	}, turned.Messages, "results first, in order, then the news")
 	require.Nil(t, turned.Action)

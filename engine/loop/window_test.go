@@ -299,7 +299,7 @@ func TestFit_refusalsBounded(t *testing.T) {
 	for i := range 30 {
 		c := call(fmt.Sprint(i), "read_file", "{}")
 		entries = append(entries, loop.Entry{Kind: loop.Reply, Messages: []llm.Message{{Role: llm.Assistant, ToolCalls: []llm.ToolCall{c}}}},
-			loop.Entry{Kind: loop.Results, Messages: []llm.Message{llm.ToolResult(c, strings.Repeat("x", 3000))}})
+			loop.Entry{Kind: loop.Results, Messages: []llm.Message{c.Result(strings.Repeat("x", 3000))}})
 	}
 	for _, e := range entries {
 		conv.Add(e)

@@ -21,10 +21,10 @@ func TestElide(t *testing.T) {
 	broken := llm.ToolCall{ID: "b", Name: "write_file", Arguments: string(write[:len(write)-1])}
 	before := []llm.Message{
 		{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call, signed, broken}},
-		llm.ToolResult(call, long), llm.ToolResult(signed, long), llm.ToolResult(broken, "short"),
+		call.Result(long), signed.Result(long), broken.Result("short"),
 		{Role: llm.User, Content: "[Images from screenshot, call c]", Images: []llm.Image{{}, {}}},
 		{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call}, Extra: map[string]json.RawMessage{"reasoning_content": json.RawMessage(`""`)}},
-		llm.ToolResult(llm.ToolCall{ID: "c"}, long),
+		llm.ToolCall{ID: "c"}.Result(long),
 	}
 	kept := asJSON(t, before)
 	h := History{Messages: before}

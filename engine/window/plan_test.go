@@ -26,7 +26,7 @@ func (c *talk) add(messages ...llm.Message) *talk {
 // turn is a reply that calls a tool, and its result.
 func (c *talk) turn(tool string, result int) *talk {
 	call := llm.ToolCall{ID: fmt.Sprintf("c%d", len(c.Messages)), Name: tool, Arguments: `{"path":"a.md"}`}
-	return c.add(llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call}}, llm.ToolResult(call, strings.Repeat("x", result)))
+	return c.add(llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call}}, call.Result(strings.Repeat("x", result)))
 }
 
 func (c *talk) turns(n, result int) *talk {
