@@ -57,8 +57,8 @@ func newTool(names *names, server string, described *sdk.Tool) (tool, error) {
 	}, nil
 }
 
-// parameters returns the schema for models: the server's own, without the
-// dialect, which providers refuse, and always an object with properties.
+// parameters returns the server's schema as providers accept it: an object with properties, without
+// $schema.
 func parameters(schema map[string]any) (json.RawMessage, error) {
 	if kind, typed := schema["type"]; schema == nil || typed && kind != "object" {
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
@@ -98,8 +98,7 @@ func optional(schema map[string]any) []string {
 	return names
 }
 
-// nullable reports whether a schema may accept null. Only types, and the
-// alternatives of anyOf and oneOf, are looked at: other schemas may.
+// nullable reports whether a schema may accept null, judging only types, anyOf and oneOf.
 func nullable(schema any) bool {
 	s, _ := schema.(map[string]any)
 	for _, key := range []string{"anyOf", "oneOf"} {
@@ -116,8 +115,7 @@ func nullable(schema any) bool {
 	return true
 }
 
-// arguments returns a model's arguments as they are sent. Optional ones that are
-// null count as absent, because models that must name every argument send null.
+// arguments returns a model's arguments without optional nulls, which some models must send.
 func (t tool) arguments(sent string) (json.RawMessage, error) {
 	if strings.TrimSpace(sent) == "" {
 		sent = "{}"
@@ -144,14 +142,10 @@ func (t tool) arguments(sent string) (json.RawMessage, error) {
 // prefix begins the name of every tool of an MCP server: mcp__<server>__<tool>.
 const prefix = "mcp__"
 
-// Is reports whether a tool's name is that of an MCP server's.
-func Is(name string) bool { return strings.HasPrefix(name, prefix) }
-
 // owner identifies a tool.
 type owner struct{ server, tool string }
 
-// names gives each tool one name. It never reuses a name for another tool,
-// because a model may still call by an earlier list.
+// names gives each tool one name, never used for another tool, which a model could confuse.
 type names struct {
 	mu     sync.Mutex
 	owners map[string]owner

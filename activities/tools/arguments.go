@@ -46,8 +46,7 @@ func compile(t llm.Tool) (*schema, error) {
 	return &schema{tool: t.Name, resolved: resolved}, nil
 }
 
-// decode validates a model's arguments and reads them into the struct that into points to. An
-// optional argument that is null counts as absent: models that must name every key send null.
+// decode validates a model's arguments and reads them into a struct. Optional nulls count as absent.
 func (s *schema) decode(text string, into any) error {
 	if strings.TrimSpace(text) == "" {
 		text = "{}"

@@ -69,8 +69,7 @@ func (f *fileTools) copyFile(from, to string) (int64, error) {
 	return info.Size(), f.put(target, io.LimitReader(file, maxBytes), info.Mode().Perm()|0o600)
 }
 
-// copyTree copies the files below a directory. It checks everything before it writes anything, so that
-// a refused copy leaves no part of itself.
+// copyTree copies the files below a directory, after checking all of them.
 func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, error) {
 	found, complete, err := f.walk(ctx, from, "")
 	if err != nil {
@@ -112,8 +111,7 @@ type copying struct {
 	link     string // the target, for a link
 }
 
-// plan decides which entries are copied. Links that stay inside the tree are copied as links, because
-// they mean the same in the copy.
+// plan decides which entries are copied: files, and links that stay inside the tree.
 func (f *fileTools) plan(found []entry, from, to string) (plan []copying, skipped []string, total int64, err error) {
 	for _, e := range found {
 		c := copying{from: e.path, to: path.Join(to, below(from, e.path))}

@@ -15,17 +15,9 @@ import (
 )
 
 func (f *fileTools) list(ctx context.Context, a arguments) (string, error) {
-	name, err := cleanPath(cmp.Or(a.Path, "."))
+	name, pattern, info, err := f.scope(a)
 	if err != nil {
 		return "", err
-	}
-	pattern, err := cleanGlob(a.Glob)
-	if err != nil {
-		return "", err
-	}
-	info, err := f.root.Stat(name)
-	if err != nil {
-		return "", explain(name, err)
 	}
 	var found []entry
 	complete := true
@@ -41,6 +33,20 @@ func (f *fileTools) list(ctx context.Context, a arguments) (string, error) {
 		return "", err
 	}
 	return f.listing(name, found, complete), nil
+}
+
+// scope returns the file or directory named by path, the workspace if it is empty, and the pattern of glob.
+func (f *fileTools) scope(a arguments) (name, pattern string, info fs.FileInfo, err error) {
+	if name, err = cleanPath(cmp.Or(a.Path, ".")); err != nil {
+		return "", "", nil, err
+	}
+	if pattern, err = cleanGlob(a.Glob); err != nil {
+		return "", "", nil, err
+	}
+	if info, err = f.root.Stat(name); err != nil {
+		return "", "", nil, explain(name, err)
+	}
+	return name, pattern, info, nil
 }
 
 // entry is a file or directory by its path in the workspace.
@@ -65,8 +71,7 @@ func (f *fileTools) directory(name string) ([]entry, error) {
 	return found, nil
 }
 
-// walk returns the matching files below a directory, sorted by path, without following links. It
-// reports false if it gave up after maxVisited entries.
+// walk returns the matching files below a directory, sorted, and false after maxVisited entries.
 func (f *fileTools) walk(ctx context.Context, name, pattern string) ([]entry, bool, error) {
 	var (
 		found    []entry
@@ -147,8 +152,7 @@ func (f *fileTools) line(e entry) string {
 	}
 }
 
-// cleanGlob validates a pattern for slash-separated paths, in which ** stands for any number of
-// directories. A pattern without a slash matches names at any depth; the empty one matches every file.
+// cleanGlob validates a pattern, which without a slash matches names at any depth.
 func cleanGlob(pattern string) (string, error) {
 	if pattern == "" {
 		return "", nil

@@ -24,8 +24,8 @@ const (
 	maxStored = 16 << 20
 )
 
-// capture records the output of a command. Output that is too long to be shown is spooled to a file
-// outside the workspace: a command that searches the workspace must not find its own output.
+// capture records the output of a command. Long output is spooled outside the workspace, where a search
+// by the command cannot find it.
 type capture struct {
 	spool string // directory of the file
 	mask  pathMask
@@ -92,8 +92,8 @@ func (c *capture) close() {
 	}
 }
 
-// show formats the output for the model. Store copies output that is too long to be shown into the
-// workspace and returns its name there.
+// show formats the output for the model. store copies long output into the workspace and returns its
+// name.
 func (c *capture) show(store func(*os.File) (string, error)) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,8 +173,7 @@ func (m *pathMask) replace(p []byte) []byte {
 	return []byte(strings.NewReplacer(m.pairs...).Replace(string(p)))
 }
 
-// sanitize converts output to text without terminal sequences. A line that was
-// overwritten, such as a progress bar, keeps its last state.
+// sanitize removes terminal sequences; overwritten lines, such as progress bars, keep their last state.
 func sanitize(p []byte) string {
 	output := ansi.Strip(strings.ToValidUTF8(string(p), "\uFFFD"))
 	lines := strings.Split(strings.ReplaceAll(output, "\r\n", "\n"), "\n")
@@ -186,8 +185,7 @@ func sanitize(p []byte) string {
 }
 
 const (
-	// outputDir is the directory of whole long outputs in the workspace. The workspace's default
-	// ignore list keeps it out of answers.
+	// outputDir is the workspace's directory of whole long outputs, which is not part of answers.
 	outputDir = "command-output"
 
 	// maxOutputs bounds the outputs in it; new ones replace the oldest.
@@ -201,8 +199,7 @@ type outputs struct {
 	last  int    // number of the newest output
 }
 
-// store copies an output into the workspace and returns its path there. Like the agent's own files it
-// is not written through links.
+// store copies an output into the workspace, not through links, and returns its path there.
 func (o *outputs) store(from *os.File) (string, error) {
 	if _, err := from.Seek(0, io.SeekStart); err != nil {
 		return "", err

@@ -18,8 +18,7 @@ import (
 // peers is the read-only directory of shown answers.
 const peers = "peers"
 
-// cleanPath cleans a model's path and refuses one that is lexically outside of the workspace. os.Root
-// refuses those that lead outside through links.
+// cleanPath cleans a model's path; os.Root refuses those that lead outside through links.
 func cleanPath(name string) (string, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -36,8 +35,7 @@ func cleanPath(name string) (string, error) {
 	return clean, nil
 }
 
-// writable cleans a path for writing. No part of it may be a link, which could lead into peers/ or to
-// a file that the model did not name.
+// writable cleans a path for writing, of which no part may be a link: it could lead into peers/.
 func (f *fileTools) writable(name string) (string, error) {
 	clean, err := cleanPath(name)
 	if err != nil {
@@ -67,8 +65,7 @@ func (f *fileTools) writable(name string) (string, error) {
 	return clean, nil
 }
 
-// open opens a regular file for reading. It never blocks: FIFOs and devices are refused before and
-// after opening.
+// open opens a regular file for reading, and never blocks on FIFOs and devices.
 func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
 	info, err := f.root.Stat(name)
 	if err == nil {
@@ -92,59 +89,48 @@ func (f *fileTools) open(name string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// load reads a text file of at most maxFile bytes.
+// load reads a text file of at most maxFile bytes to edit it.
 func (f *fileTools) load(name string) (string, fs.FileInfo, error) {
-	file, info, err := f.open(name)
-	if err != nil {
-		return "", nil, err
+	content, info, err := f.readAll(name, maxFile, "edited")
+	if err == nil && isBinary(content) {
+		err = refuse("%s is a binary file of %s; it cannot be edited as text", quote(name), text.Size(info.Size()))
 	}
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	switch {
-	case err != nil:
-		return "", nil, explain(name, err)
-	case len(content) > maxFile:
-		return "", nil, refuse("%s has %s; files of more than %s cannot be edited", quote(name), text.Size(info.Size()), text.Size(maxFile))
-	case isBinary(content):
-		return "", nil, refuse("%s is a binary file of %s; it cannot be edited as text", quote(name), text.Size(info.Size()))
-	}
-	return string(content), info, nil
+	return string(content), info, err
 }
 
-// ReadFile reads a regular file of a workspace, of at most limit bytes. Like the file tools it refuses
-// paths and links that lead out of the workspace, files with hard links, and files that could block. The
-// objection, if any, is a sentence for the model; an error is a fault of the host.
+// readAll reads a regular file of at most limit bytes.
+func (f *fileTools) readAll(name string, limit int64, use string) ([]byte, fs.FileInfo, error) {
+	file, info, err := f.open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, limit+1))
+	switch {
+	case err != nil:
+		return nil, nil, explain(name, err)
+	case int64(len(content)) > limit:
+		return nil, nil, refuse("%s has more than %s and cannot be %s", quote(name), text.Size(limit), use)
+	}
+	return content, info, nil
+}
+
+// ReadFile reads a regular file of a workspace, of at most limit bytes, under the rules of the file
+// tools. The objection, if any, is a sentence for the model; an error is a fault of the host.
 func ReadFile(workspace, name string, limit int64) (content []byte, objection string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return nil, "", fmt.Errorf("open the workspace: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	content, err = (&fileTools{root: root}).readBytes(name, limit)
+	clean, err := cleanPath(name)
+	if err == nil {
+		content, _, err = (&fileTools{root: root}).readAll(clean, limit, "read")
+	}
 	if refused, ok := errors.AsType[refusal](err); ok {
 		return nil, string(refused), nil
 	}
 	return content, "", err
-}
-
-func (f *fileTools) readBytes(name string, limit int64) ([]byte, error) {
-	clean, err := cleanPath(name)
-	if err != nil {
-		return nil, err
-	}
-	file, _, err := f.open(clean)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	switch {
-	case err != nil:
-		return nil, explain(clean, err)
-	case int64(len(content)) > limit:
-		return nil, refuse("%s has more than %s, which is too much", quote(clean), text.Size(limit))
-	}
-	return content, nil
 }
 
 func regular(name string, info fs.FileInfo) error {
@@ -157,9 +143,7 @@ func regular(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// singleLink refuses a file with hard links, which could be outside of the workspace. The files that
-// a step starts with have one name each, and commands in the sandbox cannot link files outside; other
-// programs, such as MCP servers, could.
+// singleLink refuses hard links, which programs such as MCP servers could have made to files outside.
 func singleLink(name string, info fs.FileInfo) error {
 	if linkCount(info) > 1 {
 		return refuse("%s has several names (hard links), of which some may be outside the workspace; copy it to a new file with cp, which has one", quote(name))
@@ -167,8 +151,7 @@ func singleLink(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// linkCount returns the number of a file's names, or 1 where the system does not count them. Nlink has
-// another type on every system.
+// linkCount returns the number of a file's names, or 1 where the system does not count them.
 func linkCount(info fs.FileInfo) uint64 {
 	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
 	if stat.Kind() == reflect.Struct {

@@ -12,8 +12,7 @@ import (
 	"conclave/engine/text"
 )
 
-// read shows an image, or lines of a text file unchanged, so that they can be passed to edit_file. A
-// last line in brackets describes the rest.
+// read shows an image, or lines of a text file and, in brackets, how to read on.
 func (f *fileTools) read(a arguments) (loop.Output, error) {
 	name, err := cleanPath(a.Path)
 	if err != nil {
@@ -102,8 +101,7 @@ func (p *page) show(name, total string) string {
 	}
 }
 
-// readLine returns the next line with its line end, truncated to maxLine bytes, and
-// the number of dropped bytes; io.EOF after the last line.
+// readLine returns the next line, truncated to maxLine bytes, and the number of dropped bytes.
 func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 	var line []byte
 	for {

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,14 +13,6 @@ import (
 )
 
 func (f *fileTools) search(ctx context.Context, a arguments) (string, error) {
-	name, err := cleanPath(cmp.Or(a.Path, "."))
-	if err != nil {
-		return "", err
-	}
-	pattern, err := cleanGlob(a.Glob)
-	if err != nil {
-		return "", err
-	}
 	const maxPattern = 1000
 	if a.Pattern == "" || len(a.Pattern) > maxPattern {
 		return "", refuse("the pattern must have 1 to %d characters", maxPattern)
@@ -30,9 +21,9 @@ func (f *fileTools) search(ctx context.Context, a arguments) (string, error) {
 	if err != nil {
 		return "", refuse("the pattern is not RE2: %v; escape literal characters", err)
 	}
-	info, err := f.root.Stat(name)
+	name, pattern, info, err := f.scope(a)
 	if err != nil {
-		return "", explain(name, err)
+		return "", err
 	}
 	s := search{files: f, expression: expression}
 	if info.IsDir() {

@@ -18,8 +18,7 @@ import (
 type Set struct {
 	Files bool // the file tools
 
-	// Shell configures the sandbox of run_command; nil for no shell. Open sets its workspace and
-	// read-only parts.
+	// Shell configures the sandbox of run_command, except for its workspace; nil for no shell.
 	Shell *sandbox.Options
 
 	// Servers are MCP servers with further tools.
@@ -40,9 +39,8 @@ type Opened struct {
 	servers *mcp.Client
 }
 
-// Open opens the tools of s on a workspace; the caller closes them. Its error is a
-// *sandbox.LevelError if the host cannot confine commands as required, and an *mcp.StartError if an
-// MCP server does not start or cannot be reached.
+// Open opens the tools of s on a workspace. Its error is a *sandbox.LevelError if the host cannot
+// confine commands as required, and an *mcp.StartError if an MCP server cannot be reached.
 func Open(ctx context.Context, workspace string, s Set) (*Opened, error) {
 	files, err := openFiles(workspace)
 	if err != nil {
@@ -77,23 +75,22 @@ func (o *Opened) Tools() []llm.Tool {
 	return list
 }
 
-// Run carries out a call and returns the result for the model, objections included. An error is a
-// fault of the host or the end of ctx.
+// Run carries out a call, or fails for a fault of the host or the end of ctx.
 func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	var out loop.Output
 	var err error
 	tools := o.Tools()
-	switch known := slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name }); {
-	case !known:
+	switch {
+	case !slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name }):
 		err = unknownTool(call.Name, tools)
-	case mcp.Is(call.Name):
-		return o.servers.Run(ctx, call)
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case call.Name == runCommand:
 		out.Text, err = o.shell.run(ctx, call)
-	default:
+	case o.files.schemas[call.Name] != nil:
 		out, err = o.files.run(ctx, call)
+	default:
+		return o.servers.Run(ctx, call)
 	}
 	return toOutput(ctx, call, out, err)
 }
@@ -125,9 +122,8 @@ func (o *Opened) Close() error {
 	return err
 }
 
-// Repeatable reports whether a call that may already have run does no harm if it runs again in a
-// restored workspace. The file tools and confined commands are repeatable: they have no effect outside
-// the workspace. Other tools, such as those of MCP servers, are assumed not to be.
+// Repeatable reports whether a call may run again in a restored workspace: file tools and confined
+// commands have no effect outside of it; other tools are assumed to have one.
 func Repeatable(tool string, level sandbox.Level) bool {
 	if tool == runCommand {
 		return level != sandbox.Off

@@ -166,8 +166,8 @@ func hostPaths(workspace string) []string {
 	return pairs
 }
 
-// describeEnd describes how a command ended, with a remedy for a limit. The limit of time is that of
-// the command, which may be shorter than the sandbox's.
+// describeEnd describes how a command ended, with a remedy for a limit; limit is the command's own of
+// time.
 func describeEnd(e sandbox.Exit, l sandbox.Limits, limit time.Duration) string {
 	switch e.Ended {
 	case "time":

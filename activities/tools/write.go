@@ -38,8 +38,7 @@ func (f *fileTools) write(a arguments) (string, error) {
 	return fmt.Sprintf("%s %s (%s)", verb, quote(name), text.Size(int64(len(a.Content)))), nil
 }
 
-// replaceable checks that a writable path is free or has a regular file, and returns the permissions
-// of a file written there.
+// replaceable checks that a writable path is free or has a regular file, and returns its permissions.
 func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err error) {
 	info, err := f.root.Lstat(name)
 	switch {
@@ -51,8 +50,7 @@ func (f *fileTools) replaceable(name string) (mode fs.FileMode, exists bool, err
 	return info.Mode().Perm(), true, regular(name, info)
 }
 
-// put writes a new file and renames it into place: readers see the old or the new content, and hard
-// links keep the old one.
+// put writes a new file and renames it into place, so that hard links keep the old content.
 func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
