@@ -9,9 +9,10 @@ import (
 	"strings"
 
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 )
 
-// Model plays one agent. A team of them decides like this:
+// model plays one agent. A team of them decides like this:
 //
 //   - Without answers, each agent answers with a text that depends on its seed.
 //   - With three or more first answers, the agent with the highest number answers a second time and the
@@ -19,30 +20,24 @@ import (
 //   - Otherwise an agent votes for the answer with the most revisions, and among equals for the lowest
 //     number. Agents that see the same answers vote the same.
 //
-// If the work is divided, an agent answers once and then stops. A presenter, who can only answer, answers.
-// A final answer that is up for review is always submitted.
+// If the work is divided, an agent answers once and then stops. A presenter answers. A final answer that is
+// up for review is always submitted. News during a step counts like the prompt.
 //
-// News during a step counts like the prompt. An action that was rejected because of news is repeated in
-// the light of it.
-//
-// In a scenario it reports pass, and that nothing was tested.
-//
-// With other tools, or none, it plays the step of a pipeline: it follows lines of its prompt such as
-// "offline: call lint", and ends with a text.
-type Model struct {
+// In a scenario it reports pass, and that nothing was tested. With other tools, or none, it plays the step
+// of a pipeline: it follows lines of its prompt such as "offline: call lint", and ends with a text.
+type model struct {
 	mark  string // identifies its answers
 	first int    // index of its first angle
 }
 
-// New returns the model of one agent. The answers of a team differ if their seeds do, such as the agents'
-// IDs. The seed appears in no reply.
-func New(seed string) *Model {
+// New returns the model of one agent; the answers of a team differ if their seeds do.
+func New(seed string) loop.Model {
 	sum := sha256.Sum256([]byte(seed))
-	return &Model{mark: hex.EncodeToString(sum[:4]), first: int(sum[4])}
+	return &model{mark: hex.EncodeToString(sum[:4]), first: int(sum[4])}
 }
 
 // Generate returns the next reply. Its only error is the end of ctx.
-func (m *Model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+func (m *model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	if ctx.Err() != nil {
 		return llm.Reply{}, fmt.Errorf("ask the offline model: %w", context.Cause(ctx))
 	}
@@ -69,7 +64,7 @@ func (m *Model) Generate(ctx context.Context, req llm.Request) (llm.Reply, error
 }
 
 // answer writes the answer to a file first, if it can, and then submits it.
-func (m *Model) answer(v view) []llm.ToolCall {
+func (m *model) answer(v view) []llm.ToolCall {
 	const file = "answer.md"
 	text := m.text(v)
 	if v.offers("write_file") {
@@ -82,7 +77,7 @@ func (m *Model) answer(v view) []llm.ToolCall {
 }
 
 // vote reads the files of the answers first, if it can.
-func (m *Model) vote(v view) []llm.ToolCall {
+func (m *model) vote(v view) []llm.ToolCall {
 	choice := v.choice()
 	if v.made["list_files"]+v.made["read_file"]+v.made["vote"] == 0 {
 		var reads []llm.ToolCall
@@ -137,8 +132,7 @@ func length(m llm.Message) int {
 	return n
 }
 
-// markForm formats a model's mark for its answers. It precedes the question, so that no text of the
-// question can separate the mark from the answer's label.
+// markForm formats a model's mark, which precedes the question in its answers.
 func markForm(mark string) string { return "Offline model " + mark }
 
 // angles make the answers of a team differ in their wording.
@@ -156,7 +150,7 @@ func angles() []string {
 }
 
 // text writes the answer. Every submission of a model has another text.
-func (m *Model) text(v view) string {
+func (m *model) text(v view) string {
 	attempt := v.made["new_answer"]
 	revision := v.own.revision + 1
 	var b strings.Builder

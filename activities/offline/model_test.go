@@ -13,6 +13,7 @@ import (
 
 	"conclave/activities/offline"
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 )
 
 var (
@@ -43,7 +44,7 @@ func prompt(question string, answers ...string) []llm.Message {
 }
 
 // ask returns the calls of a reply as name and arguments.
-func ask(t *testing.T, m *offline.Model, messages []llm.Message, tools ...llm.Tool) (llm.Message, []string, []map[string]string) {
+func ask(t *testing.T, m loop.Model, messages []llm.Message, tools ...llm.Tool) (llm.Message, []string, []map[string]string) {
 	t.Helper()
 	reply, err := m.Generate(t.Context(), llm.Request{Messages: messages, Tools: tools})
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func ask(t *testing.T, m *offline.Model, messages []llm.Message, tools ...llm.To
 }
 
 // answerOf returns the first answer of a model.
-func answerOf(t *testing.T, m *offline.Model, question string) string {
+func answerOf(t *testing.T, m loop.Model, question string) string {
 	t.Helper()
 	_, names, arguments := ask(t, m, prompt(question), newAnswer)
 	require.Equal(t, []string{"new_answer"}, names)
@@ -153,7 +154,7 @@ func TestModel_highestNumberAnswersASecondTime(t *testing.T) {
 	first := prompt(question, "agent1.1", answerOf(t, a, question), "agent2.1", answerOf(t, b, question), "agent3.1", answerOf(t, c, question))
 	tools := []llm.Tool{newAnswer, vote("agent1", "agent2", "agent3")}
 
-	for _, m := range []*offline.Model{a, b} {
+	for _, m := range []loop.Model{a, b} {
 		_, names, _ := ask(t, m, first, tools...)
 		require.Equal(t, []string{"vote"}, names)
 	}
@@ -168,7 +169,7 @@ func TestModel_highestNumberAnswersASecondTime(t *testing.T) {
 	require.Equal(t, []string{"vote"}, names, "a refused second answer is not repeated")
 
 	then := prompt(question, "agent1.1", answerOf(t, a, question), "agent2.1", answerOf(t, b, question), "agent3.2", second)
-	for _, m := range []*offline.Model{a, b, c} {
+	for _, m := range []loop.Model{a, b, c} {
 		_, names, arguments := ask(t, m, then, tools...)
 		require.Equal(t, []string{"vote"}, names)
 		require.Equal(t, "agent3", arguments[0]["agent_id"])
@@ -179,7 +180,7 @@ func TestModel_votesImmediatelyInATeamOfTwo(t *testing.T) {
 	t.Parallel()
 	a, b := offline.New("a"), offline.New("b")
 	shown := prompt("q", "agent1.1", answerOf(t, a, "q"), "agent2.1", answerOf(t, b, "q"))
-	for _, m := range []*offline.Model{a, b} {
+	for _, m := range []loop.Model{a, b} {
 		_, names, _ := ask(t, m, shown, newAnswer, vote("agent1", "agent2"))
 		require.Equal(t, []string{"vote"}, names)
 	}

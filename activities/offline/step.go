@@ -24,9 +24,9 @@ type directive struct {
 	to   string // destination
 }
 
-// step plays the step of a pipeline: it follows its directives, then writes a text with the request and
-// the results of the steps it called.
-func (m *Model) step(req llm.Request) llm.Message {
+// step follows the directives of a pipeline's step, then writes a text with the request and called
+// results.
+func (m *model) step(req llm.Request) llm.Message {
 	for _, d := range directives(req) {
 		if !done(req, d) && offered(req, d) {
 			return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call(d.tool, map[string]string{"step_name": d.to})}}
@@ -86,7 +86,7 @@ func offered(req llm.Request, d directive) bool {
 const maxQuoted = 300
 
 // stepText is the final text of a step.
-func (m *Model) stepText(req llm.Request) string {
+func (m *model) stepText(req llm.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, no language model was asked: this text comes from a fixed rule.\n", markForm(m.mark))
 	asked := false
@@ -110,9 +110,8 @@ func (m *Model) stepText(req llm.Request) string {
 // quoted returns the beginning of a text on one line.
 func quoted(s string) string { return text.Truncate(text.OneLine(s), maxQuoted) }
 
-// reportResult plays the step of a scenario: it records a note as evidence and reports pass, or fail after
-// the directive "offline: fail". Both reports say that nothing was tested.
-func (m *Model) reportResult(req llm.Request, v view) []llm.ToolCall {
+// reportResult plays the step of a scenario: pass, or fail after the directive "offline: fail".
+func (m *model) reportResult(req llm.Request, v view) []llm.ToolCall {
 	var calls []llm.ToolCall
 	if v.offers("record_evidence") {
 		calls = append(calls, call("record_evidence", map[string]string{

@@ -84,8 +84,7 @@ func enum(tool llm.Tool, argument string) []string {
 	return schema.Properties[argument].Enum
 }
 
-// read adds a user message: the question, which is in the first one, the labels, and the one above the own
-// mark.
+// read adds a user message: the question in the first one, the labels, and the one above the own mark.
 func (v *view) read(text, mark string) {
 	if v.question == "" {
 		v.question = question(text)
@@ -133,8 +132,7 @@ func (v view) shown() []candidate {
 	return v.answers
 }
 
-// wantsAnswer reports whether to answer: for lack of another action, of an own answer, or because it is
-// this agent's turn for a second one.
+// wantsAnswer reports whether to answer: without another action or an own answer, or on the own turn.
 func (v view) wantsAnswer() bool {
 	switch {
 	case !v.offers("new_answer"):
@@ -163,8 +161,7 @@ func (v view) ownTurn() bool {
 	return v.own.number == last.number
 }
 
-// choice returns the candidate to vote for. A refused vote is not repeated while there is another
-// candidate; one that was rejected because of news is.
+// choice returns the candidate to vote for, another one after each refusal.
 func (v view) choice() candidate {
 	ranked := slices.Clone(v.candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int {
