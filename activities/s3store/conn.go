@@ -8,15 +8,13 @@ import (
 
 const (
 	connectTimeout = 10 * time.Second
-	// maxSilence is the time without a byte in either direction after which a
-	// connection counts as dead. It also bounds server-side copies, during which some
-	// stores send nothing.
+	// maxSilence is the time without a byte, such as during a server-side copy, after which a connection
+	// is dead.
 	maxSilence = 30 * time.Second
 )
 
-// dialer makes connections that fail after a time of silence. Without it a store
-// that never responds would block its caller forever; a limit for whole requests
-// would have to fit a document and 2 GiB.
+// dialer makes connections that fail after a time of silence: a limit for whole requests would have to
+// fit a document and 2 GiB.
 func dialer(silence time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: connectTimeout, KeepAlive: connectTimeout}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -41,8 +39,7 @@ func (c *timeoutConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Write extends the deadline of reads as well: net/http reads the response while
-// it sends.
+// Write extends the deadline of reads as well: net/http reads the response while it sends.
 func (c *timeoutConn) Write(p []byte) (int, error) {
 	if err := c.SetDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err

@@ -13,11 +13,9 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Create implements artifact.Store with If-None-Match: *.
-//
-// A try without a response may have stored the object and cause the refusal of the
-// next one. The object is then read back, and the call succeeds if it has our
-// bytes. Bodies that two callers could share must contain a token.
+// Create implements artifact.Store with If-None-Match: *. An earlier try without a response may have
+// stored the object that a later one meets: it is read back, and the call succeeds if it has our bytes.
+// Bodies that two callers could share must contain a token.
 func (s *Store) Create(ctx context.Context, key string, body []byte) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {
@@ -38,7 +36,9 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 				return err
 			}
 		}
-		err = s.putIfFree(ctx, full, body)
+		_, err = s.client.PutObject(ctx, &s3.PutObjectInput{
+			Bucket: &s.bucket, Key: full, Body: bytes.NewReader(body), IfNoneMatch: aws.String("*"),
+		}, once)
 		switch {
 		case err == nil:
 			return nil
@@ -57,15 +57,13 @@ func (s *Store) create(ctx context.Context, key string, full *string, body []byt
 	return s.readBack(ctx, key, body, unsure, err)
 }
 
-// isConflict reports whether the store could not decide because of a simultaneous
-// write to the same key.
+// isConflict reports whether a simultaneous write kept the store from deciding.
 func isConflict(err error) bool {
 	return status(err) == http.StatusConflict &&
 		(code(err) == "ConditionalRequestConflict" || code(err) == "OperationAborted")
 }
 
-// readBack decides from the stored object whether a Create that was refused
-// (ErrExists) or gave up with err has succeeded.
+// readBack decides from the stored object whether a refused or failed Create has succeeded.
 func (s *Store) readBack(ctx context.Context, key string, body []byte, unsure bool, err error) error {
 	refused := errors.Is(err, artifact.ErrExists)
 	if refused && !unsure {
@@ -87,11 +85,4 @@ func (s *Store) readBack(ctx context.Context, key string, body []byte, unsure bo
 		return nil
 	}
 	return artifact.ErrExists
-}
-
-func (s *Store) putIfFree(ctx context.Context, full *string, body []byte) error {
-	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &s.bucket, Key: full, Body: bytes.NewReader(body), IfNoneMatch: aws.String("*"),
-	}, once)
-	return err
 }

@@ -33,22 +33,19 @@ func code(err error) string {
 	return ""
 }
 
-// isMissing reports whether the object does not exist. The response to a HEAD has
-// no body and does not distinguish a missing bucket.
+// isMissing reports whether the object, or for a HEAD perhaps the bucket, does not exist.
 func isMissing(err error) bool {
 	return code(err) == "NoSuchKey" || code(err) == "NotFound" && status(err) == http.StatusNotFound
 }
 
-// isUnanswered reports whether no response arrived. The request may have had its
-// effect.
+// isUnanswered reports whether no response arrived; the request may have had its effect.
 func isUnanswered(err error) bool {
 	_, unsent := errors.AsType[*smithyhttp.RequestSendError](err)
 	_, garbled := errors.AsType[*smithy.DeserializationError](err)
 	return unsent || garbled
 }
 
-// isTransient reports whether the same request may succeed later. It may have had
-// its effect already.
+// isTransient reports whether the same request may succeed later; it may have had its effect already.
 func isTransient(err error) bool {
 	switch n := status(err); n {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -82,9 +79,8 @@ func concise(err error) error {
 }
 
 const (
-	// maxTries is how often a request is sent, unless AWS_MAX_ATTEMPTS is set. The
-	// waits between tries bridge an outage of 18 to 36 seconds, since losing a step
-	// that has been paid for is worse than waiting.
+	// maxTries is how often a request is sent, unless AWS_MAX_ATTEMPTS is set. The waits bridge an
+	// outage of 18 to 36 seconds.
 	maxTries = 12
 	// probeTries is lower, so that a wrong address is reported soon.
 	probeTries = 4
@@ -93,8 +89,7 @@ const (
 	longestWait = 5 * time.Second
 )
 
-// newRetryer retries transient errors. Unlike the SDK's own retryers it has no quota
-// for all requests together: in an outage every request waits.
+// newRetryer retries transient errors, unlike the SDK's retryers without a quota for all requests.
 func newRetryer(first time.Duration) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = maxTries
@@ -111,8 +106,8 @@ func newRetryer(first time.Duration) aws.Retryer {
 	})
 }
 
-// delay returns the wait after a failed try, counted from 1: a random time in the
-// upper half of a doubling one.
+// delay returns the wait after a failed try, counted from 1: the upper half of a doubling time, at
+// random.
 func delay(first time.Duration, try int) time.Duration {
 	longest := first
 	for i := 1; i < try && longest < longestWait; i++ {

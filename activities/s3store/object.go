@@ -18,8 +18,7 @@ import (
 // maxPut is S3's limit for a single upload, in bytes.
 const maxPut = 5 << 30
 
-// maxReads bounds the reads of an object whose transfer breaks off in the middle,
-// which the SDK does not repeat.
+// maxReads bounds the reads of an object whose transfer breaks off, which the SDK does not repeat.
 const maxReads = 3
 
 // Get implements artifact.Store.
@@ -69,8 +68,7 @@ func (s *Store) open(ctx context.Context, key string, options ...func(*s3.Option
 	return out.Body, nil
 }
 
-// Put implements artifact.Store. The body has at most 5 GiB: it is sent in one
-// request.
+// Put implements artifact.Store. The body is sent in one request of at most 5 GiB.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	full, err := s.objectKey(ctx, key)
 	if err == nil {
@@ -171,11 +169,9 @@ func (s *Store) pages(ctx context.Context, prefix string, yield func(string) boo
 	if s.pageSize > 0 {
 		in.MaxKeys = &s.pageSize
 	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		page, err := s.client.ListObjectsV2(ctx, in)
+	pages := s3.NewListObjectsV2Paginator(s.client, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return err
 		}
@@ -185,12 +181,9 @@ func (s *Store) pages(ctx context.Context, prefix string, yield func(string) boo
 				return nil
 			}
 		}
-		if !aws.ToBool(page.IsTruncated) {
-			return nil
-		}
-		if aws.ToString(page.NextContinuationToken) == "" {
+		if aws.ToBool(page.IsTruncated) && aws.ToString(page.NextContinuationToken) == "" {
 			return errors.New("the store reports more keys without a token to continue")
 		}
-		in.ContinuationToken = page.NextContinuationToken
 	}
+	return nil
 }

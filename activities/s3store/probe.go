@@ -14,8 +14,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Reasons why a store cannot be used. Errors of Probe and EnsureBucket wrap one of
-// them if the reason is known, and name the bucket and the remedy.
+// Reasons why a store cannot be used, wrapped by the errors of Probe and EnsureBucket.
 var (
 	errConditionalWrites = errors.New("the store does not honour conditional writes")
 	errUnreachable       = errors.New("the store cannot be reached")
@@ -26,9 +25,8 @@ var (
 // probeTimeout bounds Probe and EnsureBucket.
 const probeTimeout = 20 * time.Second
 
-// Probe checks the store at start-up: it can be reached, the bucket exists, objects
-// can be written and read, and of two conditional writes to one key the second is
-// refused. Its object has a unique key under probe/ and is deleted afterwards.
+// Probe checks that objects can be written and read, and that the second of two conditional writes to
+// one key is refused. It deletes its object.
 func (s *Store) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

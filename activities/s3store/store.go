@@ -32,8 +32,7 @@ type Store struct {
 
 var _ artifact.Store = (*Store)(nil)
 
-// New returns a store, to be closed after use. It reads configuration but sends no
-// request: see Probe.
+// New returns a store, to be closed after use. It sends no request: see Probe.
 func New(ctx context.Context, opts Options) (*Store, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -101,28 +100,21 @@ func (s *Store) failed(verb, key string, err error) error {
 	return fmt.Errorf("%s %s: %w", verb, s.URL(key), concise(err))
 }
 
-// Options select a bucket. Only Bucket is required.
-//
-// With access keys, nothing is read from the environment or from AWS's files.
-// Without them the AWS SDK reads credentials, region, profile, endpoint
-// (AWS_ENDPOINT_URL_S3) and checksum modes from there; Endpoint and Region override
-// them.
+// Options select a bucket. Without access keys, the AWS SDK reads credentials, region, profile, endpoint
+// and checksum modes from the environment and its files; Endpoint and Region override them.
 type Options struct {
 	Bucket string
-	// Prefix is put before every key, with a "/". It must be a valid key of at most
-	// artifact.MaxStorePrefix bytes.
+	// Prefix is put before every key, with a "/": a valid key of at most artifact.MaxStorePrefix bytes.
 	Prefix string
 
-	// Endpoint is the URL of a store other than AWS, which is addressed by path
-	// rather than by a host name per bucket.
+	// Endpoint is the URL of a store other than AWS, which is addressed by path.
 	Endpoint string
 	// Region defaults to us-east-1 if there is an endpoint.
 	Region          string
 	AccessKeyID     string
 	SecretAccessKey string
 
-	// ChecksumsWhenRequired sends and checks checksums only where the protocol
-	// requires them, for servers without the newer algorithms.
+	// ChecksumsWhenRequired suits servers without the newer checksum algorithms.
 	ChecksumsWhenRequired bool
 
 	// For tests, which cannot wait; 0 means firstWait and maxSilence.
@@ -176,8 +168,7 @@ func (o Options) client(ctx context.Context) (*s3.Client, func(), error) {
 	return s3.NewFromConfig(cfg, o.apply, o.withDialer), func() {}, nil
 }
 
-// withDialer makes the SDK's own HTTP client fail silent connections. Its read
-// timeout would also end longer uploads.
+// withDialer makes the SDK's HTTP client fail silent connections instead of long reads.
 func (o Options) withDialer(so *s3.Options) {
 	client, ok := so.HTTPClient.(*awshttp.BuildableClient)
 	if !ok {
