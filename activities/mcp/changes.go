@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// maxSettle bounds the wait of a finished call for the list of tools that changed
-// during the call.
+// maxSettle bounds the wait of a finished call for a list of tools that changed during it.
 const maxSettle = 10 * time.Second
 
-// changes tracks a server's notices of changes to its list of tools against the
-// fetches since. Any number of notices makes one fetch due.
+// changes tracks notices of a changed list of tools, any number of which make one fetch due.
 type changes struct {
 	mu      sync.Mutex
 	seen    int           // changes announced
@@ -25,8 +23,7 @@ func newChanges() *changes {
 	return &changes{wake: make(chan struct{}, 1), settled: make(chan struct{})}
 }
 
-// announce records a notice as it is read, and reports whether to pass it to the
-// SDK: not while the SDK has an earlier one.
+// announce records a notice, and reports whether to pass it to the SDK, which gets one at a time.
 func (c *changes) announce() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +71,7 @@ func (c *changes) settle(seen int) {
 	c.settled = make(chan struct{})
 }
 
-// wait returns when every change announced so far is fetched. After maxSettle it
-// gives up, and so do later calls.
+// wait returns when every announced change is fetched, or after maxSettle, when it marks all as fetched.
 func (c *changes) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxSettle)
 	defer cancel()

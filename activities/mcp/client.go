@@ -17,17 +17,15 @@ import (
 	"conclave/engine/loop"
 )
 
-// Client is the MCP servers of one step. Run is safe for concurrent use; Close
-// must be called after the last Run.
+// Client is the MCP servers of one step. Run is safe for concurrent use, and must not follow Close.
 type Client struct {
 	dir   string
 	homes string // the directory of the servers' HOMEs
 	links []*link
 }
 
-// Open connects the servers concurrently, with dir as their working directory. If
-// one fails, all are closed; the error joins a *StartError for each that failed.
-// log may be nil.
+// Open connects the servers concurrently, with dir as their working directory. If one fails, all are
+// closed; the error joins a *StartError for each. log may be nil.
 func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -66,8 +64,7 @@ func (c *Client) add(servers []Server, log *slog.Logger) error {
 	return nil
 }
 
-// connect makes the first connections. Tools get their names in the order of the
-// servers, whichever is ready first.
+// connect makes the first connections, and names the tools in the order of the servers.
 func (c *Client) connect(ctx context.Context) error {
 	failed := make([]error, len(c.links))
 	tools := make([][]*sdk.Tool, len(c.links))
@@ -96,8 +93,7 @@ func (c *Client) Tools() []llm.Tool {
 	return tools
 }
 
-// Run carries out a call and returns its output for the model, failures of
-// servers included. An error is the end of ctx.
+// Run returns the output of a call for the model, failures of servers included, or the end of ctx.
 func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
 	for _, l := range c.links {
 		for _, t := range l.offered() {
@@ -118,9 +114,8 @@ func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 	return loop.Output{Text: fmt.Sprintf("error: no MCP server has a tool %.100q now; call one that is offered", call.Name)}, nil
 }
 
-// Close ends all connections and the servers' processes with everything that they
-// started, and removes their HOMEs. Servers that do not exit by themselves take
-// about two seconds.
+// Close ends all connections and processes of the servers, in about two seconds, and removes their
+// HOMEs.
 func (c *Client) Close() error {
 	var all sync.WaitGroup
 	for _, l := range c.links {

@@ -17,16 +17,14 @@ import (
 )
 
 const (
-	// maxStream and maxLines bound one stream of events, in bytes and lines. A
-	// stream has the response to one call, or the server's own messages.
+	// maxStream and maxLines bound one stream of events: a response, or the server's own messages.
 	maxStream = 2 * maxMessage
 	maxLines  = 200_000
 
 	// maxRefusal bounds the body of an error response, in bytes.
 	maxRefusal = 64 << 10
 
-	// headTimeout bounds the wait for the headers of a response to a request that
-	// is not a call.
+	// headTimeout bounds the wait for the headers of a response, except to a call.
 	headTimeout = 5 * time.Second
 
 	// goodbyeTimeout bounds the request that ends a session.
@@ -36,8 +34,7 @@ const (
 	streamRetries = 1
 )
 
-// newHTTP returns the transport to an address. It lives no longer than life, and
-// ends life, with a cause, when the server sends too much.
+// newHTTP returns the transport to an address. It ends life, with a cause, when the server floods it.
 func newHTTP(life context.Context, end context.CancelCauseFunc, s Server) (*sdk.StreamableClientTransport, error) {
 	endpoint, err := url.Parse(s.URL)
 	if err != nil {
@@ -72,8 +69,7 @@ func refuseRedirect(req *http.Request, _ []*http.Request) error {
 	return fmt.Errorf("the server redirects to %s, which is not followed; if that is right, give it as url", req.URL.Redacted())
 }
 
-// roundTripper carries the SDK's requests. It bounds them in time and size, and
-// sends the token to the server's address only.
+// roundTripper bounds requests in time and size, and sends the token to the server's address only.
 type roundTripper struct {
 	endpoint      *url.URL
 	token         string
@@ -116,9 +112,8 @@ func (c *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// withoutStream turns a timeout of the stream of the server's own messages into
-// the response of a server without one: the SDK would wait for it before anything
-// else.
+// withoutStream turns a timeout of the server's own stream, for which the SDK would wait, into the
+// response of a server without one.
 func (c *roundTripper) withoutStream(req *http.Request, err error) (*http.Response, error) {
 	slow, ok := errors.AsType[net.Error](err)
 	if req.Method == http.MethodGet && ok && slow.Timeout() && req.Context().Err() == nil {

@@ -145,8 +145,8 @@ func (l *link) offered() []tool {
 	return l.tools
 }
 
-// call carries out a call of a tool. Failures of the server are outputs for the
-// model; the error is the end of ctx. A call that was not sent is sent once more.
+// call returns a tool's result, a failure of the server, or the end of ctx. It repeats an unsent call
+// once.
 func (l *link) call(ctx context.Context, t tool, arguments json.RawMessage) (*output, error) {
 	reconnected := false
 	for retried := false; ; retried = true {
@@ -200,8 +200,7 @@ func (l *link) rejection(t tool, f *fault) *output {
 	return l.failure("MCP server %q refused the call of %q: %s", l.server.Name, t.own, reason)
 }
 
-// interruption reports a connection that broke during a call. It reconnects the
-// server, to report the result of that as well.
+// interruption reconnects the server after a connection broke during a call, and reports both.
 func (l *link) interruption(ctx context.Context, t tool, about string) *output {
 	now := "The server was reconnected; state from earlier calls, such as an open page, may be lost"
 	if _, _, err := l.ready(ctx); err != nil {

@@ -16,20 +16,17 @@ import (
 	"conclave/engine/text"
 )
 
-// A server's processes are ended in steps: its input is closed, then it is
-// terminated, then everything is killed.
+// A server's processes are ended in steps: closed input, termination, kill.
 const (
 	closeGrace = time.Second
 	termGrace  = 600 * time.Millisecond
 	killGrace  = 2 * time.Second // for the system to end killed processes
 
-	// drainGrace bounds reading output after the program has exited: its children
-	// may hold the pipe open.
+	// drainGrace bounds reading output after the program's exit, since children may hold the pipe open.
 	drainGrace = 300 * time.Millisecond
 )
 
-// markName is the environment variable that identifies the processes of a server,
-// even detached ones.
+// markName is the environment variable by which even detached processes of a server are found.
 const markName = "CONCLAVE_MCP_MARK"
 
 // process is a server's program, in a session and process group of its own.
@@ -87,8 +84,7 @@ func environment(s Server, home, mark string) map[string]string {
 	return env
 }
 
-// lookup finds a program in the absolute directories of PATH: relative ones would
-// lead into the workspace.
+// lookup finds a program in PATH without relative directories, which would lead into the workspace.
 func lookup(command, path string) (string, error) {
 	if filepath.IsAbs(command) {
 		return command, nil
@@ -104,8 +100,7 @@ func lookup(command, path string) (string, error) {
 	return "", fmt.Errorf("there is no program %q in PATH (%s); install it, or give its absolute path", command, path)
 }
 
-// pipes connects the command, and returns the command's ends, to be closed once
-// it runs.
+// pipes connects the command, and returns its ends, to be closed once it runs.
 func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	inRead, inWrite, err1 := os.Pipe()
 	outRead, outWrite, err2 := os.Pipe()
@@ -120,8 +115,7 @@ func (p *process) pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	return theirs, nil
 }
 
-// run starts the command and waits for its exit in the background, all on one
-// thread: Linux kills the program when the thread that started it ends.
+// run starts the command and awaits its exit on one thread, at whose end Linux would kill the program.
 func (p *process) run(cmd *exec.Cmd) error {
 	started := make(chan error, 1)
 	go func() {
@@ -141,8 +135,7 @@ func (p *process) run(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// report describes the program after its connection broke: its exit, if any, and
-// its last output.
+// report describes the program after its connection broke: its exit, if any, and its last output.
 func (p *process) report() string {
 	// The connection often breaks because the program is exiting.
 	within(drainGrace, p.exited, p.quiet)

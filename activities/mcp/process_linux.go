@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// attributes gives the program a session of its own, without a terminal, and has
-// Linux kill it with the worker.
+// attributes gives the program its own session, and has Linux kill it with the worker.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -20,16 +19,14 @@ func (p *process) terminate() { _ = syscall.Kill(-p.pid, syscall.SIGTERM) }
 
 func (p *process) kill() { _ = syscall.Kill(-p.pid, syscall.SIGKILL) }
 
-// relative is a process in /proc. Its number and its start time together are
-// never reused.
+// relative is a process in /proc, identified by its number and start time together.
 type relative struct {
 	pid, parent, session int
 	start                string
 	zombie               bool
 }
 
-// family returns the processes that the program started, zombies included: those
-// of its session, those with its mark, and the descendants of it and of these.
+// family returns the processes of the program's session, those with its mark, and their descendants.
 func (p *process) family() map[int]relative {
 	all := make(map[int]relative)
 	members := make(map[int]relative)
@@ -68,8 +65,7 @@ func (p *process) reaped() bool {
 	}
 }
 
-// stat reads /proc/<pid>/stat. Fields are counted after the program's name, which
-// may contain any character.
+// stat reads /proc/<pid>/stat, whose fields count from the end of the name.
 func stat(entry string) (relative, bool) {
 	data, err := os.ReadFile(entry + "/stat")
 	if err != nil {
@@ -87,9 +83,8 @@ func stat(entry string) (relative, bool) {
 	return r, true
 }
 
-// sweep kills the program's family, earlier members included, until none is left.
-// It reaps those that became the worker's own children when their parents ended,
-// as happens to a worker that is the first process of a container.
+// sweep kills the program's family, earlier members included, until none is left, and reaps orphans that
+// became the worker's children.
 func (p *process) sweep(before map[int]relative) {
 	for deadline := time.Now().Add(killGrace); ; {
 		alive := 0
@@ -121,8 +116,7 @@ func (p *process) remaining(before map[int]relative) map[int]relative {
 	return now
 }
 
-// killExactly kills a process unless its number has passed to another one. It
-// takes the handle before the check, so that the number cannot pass in between.
+// killExactly kills a process unless its number, checked under a handle, has passed to another one.
 func killExactly(r relative) {
 	handle, err := os.FindProcess(r.pid)
 	if err != nil {

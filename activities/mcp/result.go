@@ -16,8 +16,7 @@ import (
 	"conclave/engine/text"
 )
 
-// maxLeaves bounds the values of a structured result that are searched for in
-// its text.
+// maxLeaves bounds the values of a structured result that are searched for in its text.
 const maxLeaves = 200
 
 // output is a result as the model sees it, before it is shortened.
@@ -93,8 +92,7 @@ func (o *output) resource(r *sdk.ResourceContents) {
 // maxImages bounds the images of one call.
 const maxImages = 4
 
-// image adds an image, or the reason for leaving it out. Its format is detected
-// from its bytes, not taken from the server.
+// image adds an image in the format of its bytes, or the reason for leaving it out.
 func (o *output) image(data []byte, claimed string) {
 	shown := llm.Image{Data: data}
 	shown.MediaType = shown.Format()
@@ -110,8 +108,7 @@ func (o *output) image(data []byte, claimed string) {
 	o.add("[image %d: %s, %s]", len(o.images), shown.MediaType, size(len(data)))
 }
 
-// repeats reports whether the text of a result contains its structured part,
-// as JSON or value by value.
+// repeats reports whether the text of a result contains its structured part, as JSON or by value.
 func repeats(contents []sdk.Content, structured any) bool {
 	var all strings.Builder
 	for _, content := range contents {
@@ -132,8 +129,7 @@ func repeats(contents []sdk.Content, structured any) bool {
 	})
 }
 
-// leaves appends the strings and numbers of a structured result to found, and
-// stops once there are more than maxLeaves.
+// leaves appends the strings and numbers of a structured result to found, up to maxLeaves.
 func leaves(value any, found []string) []string {
 	if len(found) > maxLeaves {
 		return found
@@ -175,8 +171,7 @@ const (
 	maxNumber = 10_000 // files of one tool
 )
 
-// shorten returns a result as the model sees it. If it is too long, the middle is
-// left out and the whole saved to a file of the workspace.
+// shorten leaves out the middle of a long result, and saves the whole to a file of the workspace.
 func shorten(workspace, tool, result string) string {
 	if len(result) <= maxText {
 		return result
@@ -197,8 +192,8 @@ func shorten(workspace, tool, result string) string {
 	return head + notice + text.Tail(result, maxText-maxHead-len(notice))
 }
 
-// save writes a text to a new file and returns its path in the workspace. It
-// follows no link out of it, since agents can make links there.
+// save writes a text to a new file of the workspace, without following links out of it, and returns its
+// path.
 func save(workspace, tool, content string) (string, error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {

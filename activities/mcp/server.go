@@ -17,18 +17,16 @@ const (
 	defaultStart = 30 * time.Second // launchers such as npx start slowly
 )
 
-// Server is one MCP server, by Command or by URL, as the configuration has
-// validated it.
+// Server is one MCP server, by Command or by URL, as validated by the configuration.
 type Server struct {
 	Name string // its part of the tools' names; unique in a step
 
-	// Command is an absolute path, or a name that is looked up in the absolute
-	// directories of PATH: the one of Env, else the worker's.
+	// Command is an absolute path, or looked up in absolute directories of Env's PATH, else the
+	// worker's.
 	Command string
 	Args    []string
 
-	// Env is the program's environment, beside PATH, HOME (an empty directory of
-	// the step) and a mark. Nothing else of the worker's environment is passed on.
+	// Env is the program's whole environment beside PATH, HOME (an empty directory) and a mark.
 	Env map[string]string
 
 	URL   string // http or https, without credentials
@@ -38,8 +36,7 @@ type Server struct {
 	StartTimeout time.Duration // of connecting; 0 means 30 seconds
 }
 
-// StartError reports that a server could not be connected. Its text includes the
-// end of the server's standard error.
+// StartError reports a failed connection, with the end of the server's standard error.
 type StartError struct {
 	Server string
 	Err    error
@@ -52,8 +49,7 @@ func (e *StartError) Error() string {
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// redactor removes the server's secrets: the token, the values of the environment
-// and the query of the URL.
+// redactor removes the token, the values of the environment and the query of the URL.
 func (s Server) redactor() *redact.Redactor {
 	var secrets []string
 	for name, value := range s.Env {

@@ -26,8 +26,8 @@ const (
 	// listTimeout bounds fetching a list that changed.
 	listTimeout = 30 * time.Second
 
-	// endGrace is the time between an error of a call and the end of its connection
-	// within which the end counts as the cause.
+	// endGrace is the time after an error of a call within which the connection's end counts as its
+	// cause.
 	endGrace = 200 * time.Millisecond
 )
 
@@ -114,8 +114,7 @@ func (s *session) transport(server Server, dir, home, mark string) (sdk.Transpor
 	return conn, nil
 }
 
-// explain adds to the error of a failed connection its cause, which the SDK does
-// not know, and the program's end.
+// explain adds the cause and the program's end to the error of a failed connection.
 func (s *session) explain(ctx context.Context, err error) error {
 	e := &connectError{err: err}
 	if s.process != nil {
@@ -153,8 +152,7 @@ func list(ctx context.Context, client *sdk.ClientSession) ([]*sdk.Tool, error) {
 	return nil, fmt.Errorf("listing its tools: more than %d pages", maxPages)
 }
 
-// follow offers the list of tools whenever it has changed, until the connection
-// ends. If a list cannot be fetched, the old one stays.
+// follow offers the list of tools whenever it has changed, until the connection ends.
 func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -173,8 +171,7 @@ func (s *session) follow(log *slog.Logger, offer func([]*sdk.Tool)) {
 	})
 }
 
-// call sends one call and waits for its result within the limit. When it returns,
-// changes to the list of tools during the call are fetched.
+// call sends one call, and waits for its result and for changes to the list of tools during the call.
 func (s *session) call(ctx context.Context, limit time.Duration, tool string, arguments json.RawMessage) (*sdk.CallToolResult, *fault) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -226,8 +223,7 @@ type fault struct {
 	unsent bool // the server has not carried out the call, and will not
 }
 
-// faultKind is the consequence of a fault for the connection, which stays usable
-// after every kind but lost.
+// faultKind is the consequence of a fault for the connection, which only lost makes unusable.
 type faultKind int
 
 const (
@@ -264,8 +260,7 @@ func (s *session) classify(err error, called *track, expired bool) *fault {
 	return f
 }
 
-// fromSDK reports whether an error only looks like a response: the SDK has codes
-// of its own for closing connections and rejected requests.
+// fromSDK reports whether an error has a code of the SDK itself, for closed connections and rejections.
 func fromSDK(e *jsonrpc.Error) bool {
 	return slices.Contains([]int64{-32003, -32004, -32005}, e.Code)
 }

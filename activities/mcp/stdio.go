@@ -19,22 +19,20 @@ const (
 	// maxMessage bounds one message of a server, in bytes.
 	maxMessage = 32 << 20
 
-	// maxNoise bounds the lines on standard output that are not messages, such as
-	// a banner, in bytes per connection.
+	// maxNoise bounds the output of a connection that is not messages, such as a banner, in bytes.
 	maxNoise = 1 << 20
 
 	// maxRequests bounds a server's requests that wait for our response.
 	maxRequests = 64
 
-	// probeTimeout bounds a server's silence about the newest protocol; some ignore
-	// methods that they do not know.
+	// probeTimeout bounds the wait for the newest protocol's first response, which some servers never
+	// send.
 	probeTimeout = 10 * time.Second
 )
 
-// stdio is the connection to a program: one JSON-RPC message per line. Unlike the
-// SDK's IOTransport it skips lines that are not messages, drops notifications that
-// the SDK would queue without a bound, returns from a write at the end of its
-// context, and records whether a call was sent.
+// stdio is the connection to a program: one JSON-RPC message per line. Unlike the SDK's IOTransport it
+// skips other lines, drops notifications, obeys the context of a write, and records whether a call was
+// sent.
 type stdio struct {
 	process  *process
 	changes  *changes
@@ -112,8 +110,7 @@ func (s *stdio) deliver(r received) bool {
 	}
 }
 
-// decode reads a message, and reports whether the SDK must see it: responses,
-// requests, and the first notice of a changed list of tools.
+// decode reads a message, and reports whether the SDK needs it: not further notices of changed tools.
 func (s *stdio) decode(line []byte) (message jsonrpc.Message, wanted bool, err error) {
 	message, err = jsonrpc.DecodeMessage(line)
 	if err != nil {
@@ -144,8 +141,7 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write implements the SDK's Connection. It returns at the end of ctx even if the
-// server does not read; the message is then written when it does.
+// Write implements the SDK's Connection. At the end of ctx it leaves the message to be written later.
 func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(message)
 	if err != nil {
@@ -167,8 +163,7 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	case <-s.closed:
 		return io.ErrClosedPipe
 	}
-	// A failed write has not sent the call: without its end of line the server
-	// ignores it. A write that is still under way may send it.
+	// Only a failed write has not sent the call: without its end of line the server ignores it.
 	err = io.ErrClosedPipe
 	select {
 	case err = <-w.done:
@@ -183,8 +178,7 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	return err
 }
 
-// refuseLater responds to the probe in the server's place after probeTimeout. The
-// SDK ignores it if the server has responded.
+// refuseLater refuses the probe after probeTimeout; the SDK ignores a second response.
 func (s *stdio) refuseLater(id jsonrpc.ID) {
 	refusal := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no response"}}
 	time.AfterFunc(probeTimeout, func() { s.deliver(received{message: refusal}) })
@@ -202,8 +196,7 @@ func (s *stdio) writeLoop() {
 	}
 }
 
-// Close implements the SDK's Connection. It closes the server's input; the owner
-// of the process stops it.
+// Close implements the SDK's Connection by closing the server's input.
 func (s *stdio) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)

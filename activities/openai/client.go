@@ -23,21 +23,16 @@ type Options struct {
 	APIKey  string // sent to BaseURL only; empty sends no Authorization header
 	Model   string
 
-	// Params are added to the request's top level unchanged, such as temperature. The
-	// configuration has refused the fields that belong to the client; stream is a
-	// boolean, true if missing.
+	// Params are added to the request's top level unchanged; stream is a boolean, true if missing.
 	Params map[string]any
 
-	// HTTPClient sends the requests; nil means a default one. Its redirect policy
-	// is not used: redirects are not followed.
+	// HTTPClient sends the requests without following redirects; nil means a default one.
 	HTTPClient *http.Client
 
-	// Price returns the cost of a call's usage in US dollars; nil if unknown. A cost
-	// stated by the server takes precedence.
+	// Price returns the cost of a usage in US dollars, unless the server states one; nil if unknown.
 	Price func(llm.Usage) float64
 
-	// Waiting is called with the reason before a call waits to be tried again, and
-	// its result after the wait; nil to skip.
+	// Waiting is called with the reason before a wait, and its result afterwards; nil to skip.
 	Waiting func(ctx context.Context, why string) (over func())
 
 	// Refusals are shared with other clients; nil for the client's own.
@@ -89,8 +84,7 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// parameters returns the params without stream, and the parts of requests that follow
-// from it.
+// parameters returns the params without stream, and the parts of requests that follow from it.
 func (o Options) parameters() (map[string]any, parts, error) {
 	wanted := streamPart | usagePart | thoughtsPart | imagesPart
 	switch value := o.Params["stream"].(type) {
@@ -107,25 +101,21 @@ func (o Options) parameters() (map[string]any, parts, error) {
 	return params, wanted, nil
 }
 
-// httpClient returns a client that follows no redirect: the key must not leave the
-// provider, and a redirected POST means a wrong base_url.
+// httpClient returns a client without redirects: the key must not leave the provider.
 func httpClient(given *http.Client) *http.Client {
 	client := *cmp.Or(given, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &client
 }
 
-// Generate makes one model call, retried for up to about a minute while the
-// provider is limiting, overloaded or unreachable. Errors are *llm.Error, except
-// for the end of ctx, which closes the connection at once and is returned as its
-// cause. The usage of the reply includes that of failed calls, and is returned
-// beside an error as well.
+// Generate makes one model call, retried for about a minute while the provider is limiting, overloaded
+// or unreachable. Errors are *llm.Error or the cause of ctx. The usage includes failed calls, beside an
+// error as well.
 func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	return c.retrying(ctx, func() (llm.Reply, error) { return c.attempt(ctx, req) })
 }
 
-// attempt makes a request, and repeats it at once without the optional part that
-// the server refuses.
+// attempt makes a request, and repeats it at once without an optional part that the server refuses.
 func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
 	var spent llm.Usage // a stream can begin before it is refused
@@ -145,8 +135,7 @@ func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error
 	}
 }
 
-// withCost adds the cost of a call to its usage, if the price and the tokens are
-// known.
+// withCost adds the cost of a call to its usage, if the price and the tokens are known.
 func (c *Client) withCost(u llm.Usage) llm.Usage {
 	if u.TotalUSD == nil && c.price != nil && u.InputTokens+u.OutputTokens > 0 {
 		usd := c.price(u)

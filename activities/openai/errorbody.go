@@ -48,8 +48,7 @@ func parseErrorBody(body []byte) errorBody {
 	return p
 }
 
-// scalar returns a JSON string's text, or the JSON of another value; null is
-// empty. Some servers send codes as numbers.
+// scalar returns a JSON string's text, or the JSON of another value except null, such as a numeric code.
 func scalar(value json.RawMessage) string {
 	var s string
 	if len(value) == 0 || json.Unmarshal(value, &s) == nil {
@@ -117,9 +116,7 @@ func hasAny(s string, words ...string) bool {
 	return false
 }
 
-// tooLongWords match the messages about prompts that do not fit of OpenAI, vLLM,
-// Anthropic, Gemini, llama.cpp, Ollama, Mistral, xAI, LM Studio, TGI and Bedrock.
-// The group is the model's window.
+// tooLongWords match the providers' messages about prompts that do not fit; the group is the window.
 var tooLongWords = compiled(
 	`maximum (?:context|prompt|model) length (?:is|of) (\d+)`,
 	`(\d+) maximum context length`,
@@ -135,8 +132,7 @@ var tooLongWords = compiled(
 	`(?:prompt|input|request) is too long|input token count.{0,40} exceeds`,
 )
 
-// perMinute matches OpenAI's and Groq's refusal of a single request beyond the
-// account's limit per minute, which waiting does not cure.
+// perMinute matches a refusal of a single request beyond OpenAI's or Groq's limit per minute.
 var perMinute = regexp.MustCompile(`request too large\b.*\blimit (\d+), requested (\d+)`)
 
 func compiled(patterns ...string) []*regexp.Regexp {
@@ -147,8 +143,7 @@ func compiled(patterns ...string) []*regexp.Regexp {
 	return out
 }
 
-// tooLong recognises a prompt that does not fit by the error's code or words, and
-// returns the number of tokens that fit, 0 if unknown.
+// tooLong recognises a prompt that does not fit, and returns how many tokens do, 0 if unknown.
 func (p errorBody) tooLong(status int) (window int, long bool) {
 	message := strings.ToLower(p.message)
 	if m := perMinute.FindStringSubmatch(message); m != nil {

@@ -32,8 +32,7 @@ func (c *Client) unusable(reason string, cause error) *llm.Error {
 	return c.failure(llm.BadReply, http.StatusOK, reason, "", cause)
 }
 
-// unreached reports a request without a complete response. It unwraps url.Error,
-// which repeats the whole URL.
+// unreached reports a request without a complete response, without the URL of a url.Error.
 func (c *Client) unreached(err error) *llm.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
@@ -79,9 +78,8 @@ func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error
 	return failed
 }
 
-// classify returns the kind of an error, and the model's window if the
-// conversation is too long for it. Codes and words take precedence over the
-// status, on which providers agree less.
+// classify returns the kind of an error, by codes and words before the status, on which providers agree
+// less, and the model's window if the conversation is too long for it.
 func classify(status int, p errorBody) (llm.Kind, int) {
 	window, long := p.tooLong(status)
 	switch {

@@ -16,8 +16,8 @@ type partError parts
 
 func (e partError) Error() string { return "an optional part of the request is refused" }
 
-// partWords are the words of such refusals, in order of precedence. They must not
-// match "upstream" and reasoning_effort.
+// partWords are the words of such refusals in order of precedence, without "upstream" and
+// reasoning_effort.
 var partWords = []struct {
 	refused parts
 	words   *regexp.Regexp
@@ -29,8 +29,7 @@ var partWords = []struct {
 		`|content\b.{0,40}\b(a|valid|type|expected) string\b`)},
 }
 
-// thoughts lists the fields of a message that some servers require back and others
-// refuse although they sent them.
+// thoughts are the fields of a message that some servers require back and others refuse.
 var thoughts = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"}
 
 // parts is a set of optional parts of a request.
@@ -45,9 +44,8 @@ const (
 
 func (p parts) has(q parts) bool { return p&q != 0 }
 
-// Refusals remembers the parts of requests that servers refuse, by server and
-// model. Clients that share it do not send them again. The zero value is empty and
-// safe for concurrent use.
+// Refusals remembers the parts of requests that servers refuse, for the clients that share it. The zero
+// value is empty and safe for concurrent use.
 type Refusals struct {
 	mu   sync.Mutex
 	seen map[server]parts
@@ -98,8 +96,7 @@ func thoughtful(m llm.Message) bool {
 	return slices.ContainsFunc(thoughts, func(name string) bool { return m.Extra[name] != nil })
 }
 
-// withoutThoughts returns a message's extra fields without its thoughts. Signatures
-// of calls stay.
+// withoutThoughts returns a message's extra fields, such as signatures, without its thoughts.
 func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessage {
 	left := map[string]json.RawMessage{}
 	for name, value := range extra {
@@ -110,8 +107,7 @@ func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessag
 	return left
 }
 
-// refusedPart returns a partError for the part that a refusal is about, or nil.
-// llama.cpp refuses images with 500.
+// refusedPart returns a partError for the refused part, or nil. llama.cpp refuses images with 500.
 func refusedPart(status int, p errorBody) error {
 	relevant := []int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,

@@ -18,16 +18,14 @@ import (
 	"conclave/engine/llm"
 )
 
-// maxCount and maxPrice bound a server's usage: larger values are faults of the
-// server and would break the sums.
+// maxCount and maxPrice bound a server's usage: larger values would break the sums.
 const (
 	maxCount = 1e12 // tokens of one call
 	maxPrice = 1e12 // USD of one call
 )
 
-// reply reads the body of a successful response. It returns an *llm.Error for a
-// body that contains an error or an incomplete reply, and other errors for failed
-// reads.
+// reply reads the body of a successful response. An error in it, or an incomplete reply, is an
+// *llm.Error; other errors are failed reads.
 func (c *Client) reply(header http.Header, body io.Reader, w *watchdog) (llm.Reply, error) {
 	r := bufio.NewReader(body)
 	stream, err := isStream(header, r)
@@ -95,8 +93,7 @@ func (c *Client) finished(choice sdk.ChatCompletionChoice, m llm.Message) error 
 		return c.failure(llm.ContentPolicy, 0, "the model refused: "+c.excerpt(choice.Message.Refusal), "rephrase the query", nil)
 	}
 	if choice.FinishReason == "" {
-		// Many servers omit the reason in complete replies. Only a truncated call can
-		// be recognised.
+		// Many servers omit the reason; only a truncated call can be recognised.
 		for _, call := range m.ToolCalls {
 			if call.Arguments != "" && !json.Valid([]byte(call.Arguments)) {
 				return c.unusable("the reply has no finish_reason and the arguments of "+call.Name+" are cut off", nil)
@@ -130,8 +127,7 @@ func (c *Client) message(in sdk.ChatCompletionMessage) (llm.Message, error) {
 	return out, nil
 }
 
-// contentText returns the text of a content, which is a string, null, or, at some
-// servers, a list of parts.
+// contentText returns the text of a content: a string, null, or, at some servers, a list of parts.
 func contentText(content string) string {
 	var s string
 	if json.Unmarshal([]byte(content), &s) == nil {
@@ -153,8 +149,7 @@ func contentText(content string) string {
 	return b.String()
 }
 
-// arguments returns a call's arguments: a string of JSON, or, at some servers, the
-// object itself.
+// arguments returns a call's arguments: a string of JSON, or, at some servers, the object itself.
 func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 	if object := f.JSON.Arguments.Raw(); strings.HasPrefix(object, "{") {
 		return object
@@ -162,8 +157,8 @@ func arguments(f sdk.ChatCompletionMessageFunctionToolCallFunction) string {
 	return f.Arguments
 }
 
-// echoed returns the fields that providers require back with their message or
-// call: thoughts and signatures. Strict servers refuse other unknown fields.
+// echoed returns the thoughts and signatures, which providers require back; they may refuse other
+// fields.
 func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
 	for _, name := range slices.Concat(thoughts, []string{"extra_content"}) {
@@ -179,8 +174,7 @@ func echoed(fields map[string]respjson.Field) map[string]json.RawMessage {
 	return kept
 }
 
-// usage converts the server's counts and its cost, if it states one. xAI and Gemini
-// count thoughts in the total but not among the output tokens.
+// usage converts the server's counts and cost. xAI and Gemini count thoughts in the total only.
 func usage(u sdk.CompletionUsage) llm.Usage {
 	out := llm.Usage{
 		InputTokens:       count(u.JSON.PromptTokens),
@@ -197,8 +191,7 @@ func usage(u sdk.CompletionUsage) llm.Usage {
 	return out
 }
 
-// statedCost returns the cost that the server states, in US dollars: OpenRouter in
-// dollars, xAI in 10,000,000,000ths.
+// statedCost returns the server's cost: OpenRouter's in US dollars, xAI's in 10,000,000,000ths.
 func statedCost(u sdk.CompletionUsage) *float64 {
 	const ticks = 1e10
 	extra := u.JSON.ExtraFields
@@ -214,8 +207,7 @@ func statedCost(u sdk.CompletionUsage) *float64 {
 	return nil
 }
 
-// throughRouter returns the cost of a call that OpenRouter passed on with the
-// customer's own key: its own part, often 0, plus that of the model's provider.
+// throughRouter returns OpenRouter's cost of a call with the customer's key: its own and the provider's.
 func throughRouter(extra map[string]respjson.Field) *float64 {
 	var details struct {
 		Upstream json.RawMessage `json:"upstream_inference_cost"`
@@ -241,8 +233,7 @@ func dollars(amount json.RawMessage, part float64) (usd float64, ok bool) {
 	return *n / part, true
 }
 
-// cached returns the input tokens from the provider's cache, in the fields of
-// OpenAI, DeepSeek or Moonshot.
+// cached returns the input tokens from the cache, in the fields of OpenAI, DeepSeek or Moonshot.
 func cached(u sdk.CompletionUsage) int64 {
 	extra := u.JSON.ExtraFields
 	return max(count(u.PromptTokensDetails.JSON.CachedTokens), count(extra["prompt_cache_hit_tokens"]), count(extra["cached_tokens"]))

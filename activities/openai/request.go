@@ -58,8 +58,7 @@ func message(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUnion {
 	}
 }
 
-// user returns a message with its images after its text, or with a placeholder for
-// each image if the model cannot see images.
+// user returns a message with its images, or a placeholder for each, after its text.
 func user(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion {
 	if len(m.Images) == 0 {
 		return sdk.UserMessage(m.Content)
@@ -118,8 +117,7 @@ func toolCall(call llm.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
 	return sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &out}
 }
 
-// sendable returns arguments that every server accepts. Several refuse the whole
-// conversation if the arguments are not an object, so other text is wrapped in one.
+// sendable returns arguments as an object, since several servers refuse a conversation with other ones.
 func sendable(arguments string) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {

@@ -14,8 +14,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// The retry policy of one Generate. Longer waits are left to the caller, which can
-// release its slot and report the reason.
+// The retry policy of one Generate; longer waits are left to the caller.
 const (
 	maxTries    = 7
 	maxElapsed  = 60 * time.Second // no retry starts later than this
@@ -23,13 +22,11 @@ const (
 	longestWait = 20 * time.Second // of our own; a server may ask for more
 	maxPaid     = 1                // retries of calls that broke off in the reply: each is charged
 
-	// longestAsked bounds the wait that a server may ask for: its limit may end
-	// earlier, and trying is free.
+	// longestAsked bounds the wait that a server may ask for: trying earlier is free.
 	longestAsked = time.Hour
 )
 
-// retrying calls until it succeeds, fails for good, or the policy is exhausted. The
-// usage is the sum of all tries.
+// retrying repeats a call within the policy; the usage is the sum of all tries.
 func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (llm.Reply, error) {
 	start := time.Now()
 	var spent llm.Usage
@@ -52,21 +49,18 @@ func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (
 	}
 }
 
-// transient reports whether waiting cures a kind of error. Retrying a bad reply
-// costs money and is left to the caller.
+// transient reports whether waiting cures a kind of error; repeating bad replies is left to the caller.
 func transient(k llm.Kind) bool {
 	return k == llm.RateLimited || k == llm.Overloaded || k == llm.Network
 }
 
-// backoff returns the wait after a try, counted from 1: exponential, shortened by up
-// to a quarter so that agents that failed together do not return together.
+// backoff returns the wait after a try, counted from 1: exponential, with jitter of up to a quarter.
 func backoff(try int) time.Duration {
 	wait := min(firstWait<<(try-1), longestWait)
 	return wait - rand.N(wait/4)
 }
 
-// spread lengthens the wait that a server asked for by up to an eighth, within the
-// time left: the server asks every agent for the same wait.
+// spread lengthens the wait that a server asks of every agent by up to an eighth, within the time left.
 func spread(asked, left time.Duration) time.Duration {
 	return asked + rand.N(min(asked/8, left-asked)+1)
 }
@@ -86,8 +80,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration, why string) error {
 	}
 }
 
-// retryAfter returns the wait that a response asks for, in milliseconds, in seconds
-// or as a date: at most longestAsked, 0 without a valid one.
+// retryAfter returns the wait that a response asks for, at most longestAsked; 0 without a valid one.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	wait, ok := duration(header.Get("Retry-After-Ms"), time.Millisecond)

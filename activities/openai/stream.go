@@ -21,7 +21,6 @@ import (
 type event struct{ name, data string }
 
 // events yields the events of a stream as they arrive, and the error that ends it.
-// The last event needs no blank line after it.
 func events(r *bufio.Reader) iter.Seq2[event, error] {
 	return func(yield func(event, error) bool) {
 		var next event
@@ -46,8 +45,7 @@ func events(r *bufio.Reader) iter.Seq2[event, error] {
 	}
 }
 
-// field adds a line of an event. Comments and unused fields are skipped; llama.cpp
-// sends errors in a field of their own.
+// field adds a line of an event, or llama.cpp's line of an error, and skips others.
 func (e *event) field(line string, data *[]string) {
 	name, value, _ := strings.Cut(line, ":")
 	value = strings.TrimPrefix(value, " ")
@@ -61,8 +59,8 @@ func (e *event) field(line string, data *[]string) {
 	}
 }
 
-// isStream reports whether the body is a stream of server-sent events. Servers may
-// send a stream or an object for either request, and may omit the media type.
+// isStream reports whether the body is a stream, which servers may send unasked and without its media
+// type.
 func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	for {
@@ -275,10 +273,9 @@ func empty(value json.RawMessage) bool {
 	return !present(value) || string(value) == `""` || string(value) == "[]" || string(value) == "{}"
 }
 
-// joined appends a fragment of a field to the fragments before it: text to text,
-// parts to parts, and text to parts as another part. Other values replace it
-// unless they are empty. It edits the JSON in place, since a long reply has very
-// many fragments.
+// joined appends a fragment of a field to those before it: text to text, parts to parts, and text to
+// parts as another part; other values replace it unless they are empty. It edits the JSON in place for
+// speed.
 func joined(before, fragment json.RawMessage) json.RawMessage {
 	if !present(before) {
 		return fragment

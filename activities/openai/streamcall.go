@@ -15,8 +15,7 @@ type streamCall struct {
 	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
 
-// streamFunction is the called function. Arguments are a string, or, at some
-// servers, the object itself.
+// streamFunction is the called function. Arguments are a string or, at some servers, the object itself.
 type streamFunction struct {
 	Name      string          `json:"name,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -32,9 +31,8 @@ func (s *stream) call(f streamCall) {
 	open.extend(f)
 }
 
-// continued returns the call that a fragment continues, or nil. A fragment without
-// a name belongs to the call of its ID, others to the latest call under the same
-// index or without one.
+// continued returns the call that a fragment continues, or nil: the call of its ID for one without a
+// name, else the latest under the same index or without one.
 func (s *stream) continued(f streamCall) *streamCall {
 	var latest *streamCall
 	for _, open := range slices.Backward(s.calls) {
@@ -54,10 +52,8 @@ func (s *stream) continued(f streamCall) *streamCall {
 	return latest
 }
 
-// continuedBy reports whether a fragment under the same index, or without one,
-// continues the call. Servers may repeat indexes, omit IDs or change them: a new
-// call has another name, another ID with a name, or the same name after complete
-// arguments.
+// continuedBy reports whether a fragment under the same index, or without one, continues the call: a new
+// call has another name, another ID with a name, or the same name after complete arguments.
 func (c *streamCall) continuedBy(f streamCall) bool {
 	other := f.ID != "" && c.ID != "" && f.ID != c.ID
 	switch named := f.Function.Name != ""; {

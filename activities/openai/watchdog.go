@@ -10,8 +10,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// The limits of one HTTP request. A server that buffers a tool call is silent while
-// the model writes it, so idleTimeout is longer than a gateway's.
+// The limits of one HTTP request. While a model writes a tool call, a server may be silent.
 const (
 	silentTimeout  = 10 * time.Minute // without an event: a long prompt, hidden thoughts, keep-alives, or a response that is not a stream
 	idleTimeout    = 3 * time.Minute  // without a byte, after the first of the reply
@@ -34,8 +33,7 @@ type watchdog struct {
 	idleLimit    time.Duration // of idle; 0 before the first byte of the reply
 }
 
-// newWatchdog returns a request's context and its watchdog. The caller must call
-// release.
+// newWatchdog returns a request's context and its watchdog; release ends both.
 func newWatchdog(ctx context.Context) (limited context.Context, w *watchdog, release func()) {
 	ctx, stop := context.WithTimeoutCause(ctx, totalTimeout, &stallError{fmt.Sprintf("no end of the response within %v", totalTimeout)})
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -60,8 +58,7 @@ func (w *watchdog) byte() {
 	}
 }
 
-// event records an event of a stream, and sets the time limit for the next byte; 0
-// leaves it to silentTimeout.
+// event records an event, and sets the time limit for the next byte; 0 leaves it to silentTimeout.
 func (w *watchdog) event(idleLimit time.Duration) {
 	w.silent.Reset(silentTimeout)
 	w.idleLimit = idleLimit

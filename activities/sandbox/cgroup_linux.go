@@ -108,9 +108,8 @@ func field(path, name string) (int64, bool) {
 	return 0, false
 }
 
-// delegated finds a cgroup directory that can limit memory and processes, or returns nothing. It is the
-// worker's own or its parent, since a cgroup with processes cannot have children with limits (systemd
-// arranges that with Delegate=yes and DelegateSubgroup=).
+// delegated finds a cgroup directory that can limit memory and processes: the worker's own or, since a
+// cgroup with processes has no limited children, its parent.
 func delegated() string {
 	mount, own := cgroupMount(), ownCgroup()
 	if mount == "" || own == "" {

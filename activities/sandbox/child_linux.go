@@ -50,9 +50,7 @@ type status struct {
 	Exit  Exit
 }
 
-// The child works during package initialisation (see the package documentation). The imports of this
-// package decide how early that is: runtime/debug, for example, is initialised after most packages of a
-// large program.
+// The child works during package initialisation; few imports keep that early.
 var _ = runChild()
 
 func runChild() bool { //nolint:unparam // a package variable needs a value
@@ -78,9 +76,8 @@ func isPipe(fd int) bool {
 func child() {
 	unix.CloseOnExec(controlFD)
 	unix.CloseOnExec(statusFD)
-	// One thread confines itself and starts the command, which inherits that; the other threads stay
-	// unconfined to watch and to kill. The confined one must not be the first: the kernel checks the
-	// first thread of a receiver when a command sends a signal.
+	// One thread confines itself and starts the command; the others watch and kill it. It must not be
+	// the first thread, which the kernel checks when a command sends a signal.
 	done := make(chan int)
 	go func() {
 		runtime.LockOSThread()
@@ -106,8 +103,8 @@ func serve(control, report *os.File) int {
 	return 0
 }
 
-// execute confines the thread, runs the command and waits for its end. The order matters: each step
-// removes rights that the steps before it needed.
+// execute confines the thread, runs the command and waits for its end. Each step removes rights that
+// earlier ones need.
 func (s spec) execute(control *os.File) (Exit, error) {
 	tasks, err := s.isolate()
 	if err != nil {
@@ -147,8 +144,8 @@ func refuse(err error) Exit {
 	return Exit{Code: refusalCode(err)}
 }
 
-// isolate hides the child's descriptors from the command and, at level full, enters the new root. It
-// opens /proc before and prefers the namespace's own, which shows the command's processes only.
+// isolate hides the child's descriptors and, at level full, enters the new root. It prefers the
+// namespace's own /proc.
 func (s spec) isolate() (*tasks, error) {
 	if err := hideDescriptors(s.Trees); err != nil {
 		return nil, err
@@ -180,8 +177,7 @@ func hideDescriptors(trees bool) error {
 	return nil
 }
 
-// confine drops the rights of this thread that the command must not have, and returns the listener of the
-// filter, if it has one.
+// confine drops this thread's rights, and returns the listener of the filter, or -1.
 func (s spec) confine() (int, error) {
 	if err := s.limitResources(); err != nil {
 		return -1, fmt.Errorf("limit resources: %w", err)

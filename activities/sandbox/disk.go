@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// diskInterval is the time between two measurements; it is ten times the duration of the last one
-	// if that is longer, so that a large workspace does not keep a processor busy.
+	// diskInterval is the shortest time between two measurements; slow ones take at most a tenth of the
+	// time.
 	diskInterval = time.Second
 
-	// pollInterval is the time between two checks of the free space. When a good part of the remaining
-	// limit has gone since the last measurement, the next one begins immediately.
+	// pollInterval is the time between two checks of the free space. A significant loss is measured at
+	// once.
 	pollInterval = 25 * time.Millisecond
 
 	// lossBytes and lossFiles are the smallest such losses: other processes write as well.
@@ -25,8 +25,7 @@ const (
 	// maxDepth bounds nested directories; deeper ones count as too many files.
 	maxDepth = 256
 
-	// minFree is the space that commands leave free on a file system, in bytes, or half of the space
-	// that was free at their start if that is less.
+	// minFree is the space, in bytes, that commands leave free: at most half of that at their start.
 	minFree = 512 << 20
 )
 
@@ -51,8 +50,8 @@ type quota struct {
 	ended   time.Time     // of the last measurement
 	took    time.Duration // the last measurement
 
-	// unnamed measures the command's open files without a name; hidden reports that there may be
-	// more of them. It is nil where that is impossible.
+	// unnamed measures the command's open files without a name, of which some may be hidden; nil if
+	// impossible.
 	unnamed func() (bytes int64, hidden bool)
 
 	stop func() // ends the watching
@@ -136,9 +135,8 @@ func (q *quota) poll() error {
 	return err
 }
 
-// measure fails with the exceeded limit. A command that starts beyond a limit may go on as long as it adds
-// nothing, or nobody could remove the excess. The final measurement, after the end of the command, also
-// makes all files readable for the worker.
+// measure fails with the exceeded limit. A command that starts beyond a limit may add nothing, but
+// remove files. The final measurement also makes all files readable for the worker.
 func (q *quota) measure(final bool) error {
 	limits := q.s.options.Limits
 	files := max(limits.Files, q.before.files)
@@ -166,8 +164,7 @@ func (q *quota) measure(final bool) error {
 	return nil
 }
 
-// addUnnamed adds the files without a name. If some cannot be seen, the command is charged with all
-// that the file systems have lost since its start.
+// addUnnamed adds the files without a name; hidden ones count as all that the file systems have lost.
 func (q *quota) addUnnamed(bytes int64) int64 {
 	open, hidden := q.unnamed()
 	if bytes += open; !hidden {
@@ -180,8 +177,7 @@ func (q *quota) addUnnamed(bytes int64) int64 {
 	return max(bytes, lost)
 }
 
-// measure adds up the workspace and the temporary directory. It fails above a limit of files other
-// than 0. With access set it makes everything readable for the worker.
+// measure adds up the workspace and the temporary directory, up to a limit of files other than 0.
 func (s *Sandbox) measure(limit int, access bool) (usage, error) {
 	var sum usage
 	for _, dir := range []string{s.options.Workspace, s.temp} {

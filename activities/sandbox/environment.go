@@ -83,8 +83,7 @@ func toolchains(o Options) ([]string, error) {
 	return found, nil
 }
 
-// refuseToolchain returns the reason why commands must not read a directory, or "". It must neither contain
-// a private directory nor lie in one. It may lie in the home directory, where version managers install.
+// refuseToolchain returns the reason why commands must not read a directory, or "".
 func refuseToolchain(path string, private []string, home string) string {
 	for _, dir := range slices.Concat(shared, sealed) {
 		if within(dir, path) {
@@ -129,8 +128,7 @@ func searchPath(toolchains []string) []string {
 	return append(path, "/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 }
 
-// lookPath finds a program in the directories of path, or relative to dir if its name has a slash. The
-// worker's own PATH is not used.
+// lookPath finds a program in the directories of path, or relative to dir if its name has a slash.
 func lookPath(name string, path []string, dir string) (string, error) {
 	if strings.ContainsAny(name, `/`) || runtime.GOOS == "windows" && strings.ContainsAny(name, `\`) {
 		if !filepath.IsAbs(name) {

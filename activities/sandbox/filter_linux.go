@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rule answers a system call in the kernel's place. With tests it applies only if all tests of one
-// group are true.
+// rule answers a system call, with tests only if all tests of one group are true.
 type rule struct {
 	call   uint32
 	answer unix.Errno // 0 pretends success
@@ -28,8 +27,7 @@ type test struct {
 	val  uint32
 }
 
-// denied are calls that ordinary programs do not need: on other processes, mounts, roots, namespaces, the
-// kernel, the host's keys, and file handles, which bypass paths.
+// denied are calls on other processes, mounts, roots, namespaces, the kernel, its keys and file handles.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
@@ -43,8 +41,7 @@ var denied = []uint32{
 	unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 }
 
-// absent are calls for which programs have a fallback. A filter cannot see their arguments, which lie in
-// memory, or their later actions.
+// absent are calls with fallbacks, whose arguments or later actions a filter cannot see.
 var absent = []uint32{
 	unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_MEMFD_SECRET,
 }
@@ -91,8 +88,7 @@ func (s spec) rules() []rule {
 	return append(list, s.sharedHostRules()...)
 }
 
-// setIDRules deny set-user-ID programs, which would run as the owner of the workspace: the worker's
-// user, possibly root.
+// setIDRules deny set-user-ID programs, which would run as the worker's user.
 func setIDRules() []rule {
 	list := []rule{
 		{call: unix.SYS_FCHMOD, answer: unix.EPERM, tests: [][]test{{{1, bpf.JumpBitsSet, setID}}}},
@@ -127,9 +123,8 @@ func ownNetworkRules() []rule {
 	}}}
 }
 
-// sharedHostRules partly replace namespaces: no sockets except connected pairs, no calls
-// that change other processes and, on kernels whose Landlock cannot deny it, no killing of the child and
-// no truncation of files opened for reading.
+// sharedHostRules partly replace namespaces: only connected pairs of sockets, no changes to other
+// processes, and no truncation of files opened for reading where Landlock cannot deny it.
 func (s spec) sharedHostRules() []rule {
 	list := []rule{
 		{call: unix.SYS_SOCKET, answer: unix.EACCES},
@@ -151,8 +146,7 @@ func (s spec) sharedHostRules() []rule {
 	return append(list, s.guardRules(uint32(os.Getpid()), uint32(unix.Gettid()))...)
 }
 
-// guardRules keep commands from signalling the child and all processes. Landlock does the same from
-// version 6 on, except for the child's one thread that is confined like the command.
+// guardRules keep commands from signalling the child and everybody, as Landlock does from version 6 on.
 func (s spec) guardRules(guard, thread uint32) []rule {
 	const everybody = ^uint32(0)
 	group := ^guard + 1
@@ -177,16 +171,16 @@ func (s spec) guardRules(guard, thread uint32) []rule {
 	return list
 }
 
-// Offsets of the call's number, the architecture and the arguments in the filter's input. The lower half
-// of an argument comes first on the supported architectures.
+// Offsets in the filter's input; the lower half of an argument comes first on the supported
+// architectures.
 const (
 	callOffset = 0
 	archOffset = 4
 	argsOffset = 16
 )
 
-// assemble compiles the filter: a foreign architecture kills the process, then the rules apply in turn,
-// and any other call is allowed.
+// assemble compiles the filter: it kills foreign architectures, applies the rules and allows other
+// calls.
 func assemble(rules []rule) ([]unix.SockFilter, error) {
 	instructions := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: archOffset, Size: 4},
@@ -233,13 +227,10 @@ func (r rule) instructions() []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: r.call, SkipFalse: uint8(len(body))}}, body...)
 }
 
-// threads decides on the command's calls that make threads if the kernel does not limit their number:
-// for a worker that is root, and where the kernel would also count the user's processes outside of the
-// sandbox (level landlock, old kernels). A call waits for its answer, so that no bomb outruns the
-// counting, and fails after the child's death.
+// threads decides on calls that make threads where the kernel does not limit their number: for root, at
+// level landlock and on old kernels. Calls wait for the answer, so that no bomb outruns the counting.
 //
-// The guard, not threads, limits processes: a signal interrupts a call that waits, and a shell would take
-// the signal of an ended child for a failed fork. Threads are made with all signals blocked.
+// The guard limits processes: a shell would take the signal of an ended child for a failed fork.
 type threads struct {
 	listener int
 	tasks    *tasks
@@ -319,8 +310,8 @@ func (t *threads) allow() bool {
 	return true
 }
 
-// filterCalls installs the filter on this thread and its future processes, and returns the listener, or -1
-// unless AskThreads is set.
+// filterCalls installs the filter on this thread and its future processes, and returns its listener or
+// -1.
 func (s spec) filterCalls() (int, error) {
 	program, err := assemble(s.rules())
 	if err != nil {

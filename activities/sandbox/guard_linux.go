@@ -16,12 +16,11 @@ import (
 // watchInterval is the time between two measurements of a command's processes.
 const watchInterval = 100 * time.Millisecond
 
-// threadPollInterval is the time between two reads of the host's number of processes where the kernel does
-// not limit a command's. Growth by the command's remaining limit causes a measurement at once.
+// threadPollInterval is the time between two reads of the host's number of threads under AskThreads.
 const threadPollInterval = 5 * time.Millisecond
 
-// guard is the unconfined part of the child: it watches the command's processes, and kills all of them
-// when the command ends or exceeds a limit, or when the worker closes the control pipe or dies.
+// guard is the unconfined part of the child: it kills the command's processes when the command ends or
+// exceeds a limit, and when the worker closes the control pipe or dies.
 type guard struct {
 	spec  spec
 	tasks *tasks
@@ -61,8 +60,7 @@ func (g *guard) die(reason string) {
 	})
 }
 
-// kill kills all processes repeatedly until wait has reaped the last one and the child ends. At level
-// full one call reaches all other processes of the namespace.
+// kill kills all processes until wait has reaped the last one. At level full one call reaches them all.
 func (g *guard) kill() {
 	runtime.LockOSThread()
 	<-g.dying

@@ -14,11 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure walks a directory while other processes may write to it. It follows no link and cannot leave
-// the directory, because each step is relative to an open descriptor. It gives the owner missing
-// permissions (on directories always, on files only with access set), so that nothing hides from it and
-// the worker can copy and remove everything. The check, if any, gets the number of files so far, and its
-// error ends the walk.
+// measure walks a directory while other processes write to it, relative to open descriptors and without
+// following links. It gives the owner missing permissions, on files only with access set. An error of
+// check, which gets the number of files so far, ends the walk.
 func measure(path string, check func(int) error, access bool) (usage, error) {
 	fd, err := enterDirectory(unix.AT_FDCWD, path)
 	if err != nil {

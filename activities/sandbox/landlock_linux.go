@@ -90,8 +90,7 @@ func (s spec) restrictPaths() error {
 	return nil
 }
 
-// allow adds the rules. At level full everything below the root is readable; otherwise the root is the
-// host's.
+// allow adds the rules; at level full the root holds readable files only.
 func (s spec) allow(allow func(uint64, ...string) error) error {
 	if s.Level == Full {
 		return errors.Join(

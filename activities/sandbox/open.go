@@ -66,8 +66,8 @@ func Open(o Options) (_ *Sandbox, err error) {
 	return s, nil
 }
 
-// makeTemp makes the directory of the commands' temporary files and home. Its path has no symbolic
-// link, because Landlock rules and mounts need the real path.
+// makeTemp makes the commands' temporary directory and home. Landlock rules and mounts need its real
+// path.
 func makeTemp(parent string) (string, error) {
 	temp, err := os.MkdirTemp(parent, "sandbox-")
 	if err != nil {
@@ -140,8 +140,7 @@ func (s *Sandbox) begin() error {
 	return nil
 }
 
-// Close kills running commands, whose Run returns an error, and removes the temporary directory. It
-// may be called more than once; every call waits for the end.
+// Close kills running commands and removes the temporary directory. Every call waits for the end.
 func (s *Sandbox) Close() error {
 	s.closing.Do(func() {
 		s.mu.Lock()

@@ -89,8 +89,7 @@ func (s *Sandbox) tryOne(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// missing lists the reasons why level full does not work here that the host's settings show, each with its
-// remedy, and the error of the trial.
+// missing lists the reasons that the host's settings show, with remedies, and the error of the trial.
 func missing(trial error, landlock int) []string {
 	var list []string
 	if !filters {

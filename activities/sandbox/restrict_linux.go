@@ -31,8 +31,7 @@ func (s spec) limitResources() error {
 	return nil
 }
 
-// lowerLimit lowers the soft limit of a resource for this process, and with hard set the hard limit as
-// well, and returns the limits before.
+// lowerLimit lowers the soft and, with hard set, the hard limit of a resource of this process.
 func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err error) {
 	if err := unix.Prlimit(0, resource, nil, &before); err != nil {
 		return before, err
@@ -47,9 +46,8 @@ func lowerLimit(resource int, value uint64, hard bool) (before unix.Rlimit, err 
 	return before, unix.Prlimit(0, resource, &limit, nil)
 }
 
-// forkLimits are limits for the command but not for the child, which needs its own memory, and threads even
-// when the command has used up its processes. They are soft and set only during the fork, since an
-// unprivileged process cannot lift a hard limit; the filter keeps the command from changing them.
+// forkLimits are soft limits during the fork: for the command, but not for the child's own memory and
+// threads. The filter keeps the command from changing them.
 func (s spec) forkLimits() map[int]uint64 {
 	limits := map[int]uint64{}
 	if s.Limits.Processes > 0 && s.Counted {
@@ -92,15 +90,13 @@ func elsewhere(f func() error) error {
 	return <-done
 }
 
-// setupCapabilities are the child's capabilities in its namespaces: to confine itself, and for its guard
-// to kill and to measure.
+// setupCapabilities are the child's capabilities in its namespaces, to confine, to kill and to measure.
 var setupCapabilities = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP,
 	unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE,
 }
 
-// secureBits deny capabilities to user 0 and lock that: no root, no set-user-ID fixups, no kept and no
-// ambient capabilities.
+// secureBits deny and lock capabilities of user 0, set-user-ID fixups, kept and ambient capabilities.
 const secureBits = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
 
 // dropPrivileges removes all capabilities from this thread for good.
@@ -143,9 +139,8 @@ func clearBounds() error {
 	}
 }
 
-// protectParts removes the write permissions of the read-only parts at level landlock, which has no mounts,
-// and returns the function that restores them. The child does it, so that they are restored also if the
-// worker is killed. A command can still give itself the permission.
+// protectParts removes the write permissions of the read-only parts at level landlock, which has no
+// mounts. The child restores them, even if the worker is killed.
 func (s spec) protectParts() (restore func()) {
 	if s.Level != Landlock || len(s.ReadOnly) == 0 {
 		return func() {}

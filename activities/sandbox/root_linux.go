@@ -26,9 +26,8 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // shmSize bounds /dev/shm, in bytes, together with the memory limit.
 const shmSize = 256 << 20
 
-// enterRoot gives this process a new root with the files that a command may see. The host's files
-// are opened first, as the worker's user; then the process becomes the namespace's user and builds the
-// root, which has to belong to that user.
+// enterRoot gives this process a new root. It opens the host's files as the worker's user, and builds
+// the root as the namespace's user, its owner.
 func (s spec) enterRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -120,8 +119,7 @@ func makeFile(name, content string) error {
 	return os.WriteFile(name, []byte(content), 0o644)
 }
 
-// mountParts mounts the read-only parts of the workspace over themselves. It follows no links, which an
-// earlier command may have made.
+// mountParts mounts the read-only parts over themselves, without following links of earlier commands.
 func (s spec) mountParts() error {
 	workspace, err := unix.Open(workspacePath[1:], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -150,8 +148,7 @@ func (s spec) mountParts() error {
 	return nil
 }
 
-// mountKernel mounts /dev/shm and /proc. Commands have no /proc if the worker's container hides parts of
-// its own, because the kernel then allows no new one.
+// mountKernel mounts /dev/shm and, unless the worker's container hides parts of its own, /proc.
 func (s spec) mountKernel() error {
 	size := int64(shmSize)
 	if s.Limits.Memory > 0 {
@@ -236,8 +233,7 @@ func linkUp(name string) error {
 // systemDirs are mounted read-only if they exist; links stay links.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// systemFiles are patterns (filepath.Glob) for the files of /etc that programs need and that hold no
-// secrets.
+// systemFiles are patterns for the files of /etc that programs need, without secrets.
 var systemFiles = []string{
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone",
 	"/etc/os-release", "/etc/debian_version", "/etc/locale.alias", "/etc/mime.types", "/etc/magic", "/etc/services",
@@ -340,8 +336,7 @@ func copyMount(at int, name string, flags uint, attributes unix.MountAttr) (int,
 	return fd, nil
 }
 
-// attach mounts the tree and makes the mount point if necessary. In a directory that is itself mounted the
-// mount point has to exist.
+// attach mounts the tree, and makes the mount point unless its directory is itself mounted.
 func (t tree) attach() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(t.fd, &st); err != nil {

@@ -25,9 +25,9 @@ type exceeded string
 
 func (e exceeded) Error() string { return "the limit of " + string(e) + " is exceeded" }
 
-// Run runs a command and returns when all its processes are gone. A command that fails or exceeds a
-// limit returns an Exit; an error is a fault of the host or the end of ctx. Concurrent calls each have
-// their own limits, except for disk and files.
+// Run runs a command and returns when all its processes are gone. A failing command returns an Exit; an
+// error is a fault of the host or the end of ctx. Only the limits of disk and files are shared by
+// concurrent calls.
 func (s *Sandbox) Run(ctx context.Context, c Command) (Exit, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return Exit{}, errors.New("run a command: no program is named")
@@ -49,8 +49,7 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Exit, error) {
 	return exit, nil
 }
 
-// runLimited starts a command and enforces the limits that are measured from outside of it. The first
-// cause to end the command is that of its context.
+// runLimited starts a command and enforces the limits outside of it. The cause of its context ended it.
 func (s *Sandbox) runLimited(ctx context.Context, c Command) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)

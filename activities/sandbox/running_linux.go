@@ -51,8 +51,7 @@ func (r *confinedRun) launch(sp *spec, stdout, stderr stream) error {
 	return nil
 }
 
-// connect makes the pipes of the output. They belong to the user behind the namespace, because programs
-// open /dev/stdout and /dev/stderr by name.
+// connect makes the pipes of the output, owned by the sandbox's user so that /dev/stdout can be opened.
 func (r *confinedRun) connect(stdout, stderr stream) error {
 	for _, to := range []stream{stdout, stderr} {
 		read, write, err := os.Pipe()
@@ -116,8 +115,7 @@ func (r *confinedRun) send(sp spec) {
 // killTimeout is the time that the child has to kill its processes before the worker does so.
 const killTimeout = 5 * time.Second
 
-// kill ends all processes. At level full they die with the child. At level landlock the child is asked to
-// kill them, and is itself killed only after them.
+// kill ends all processes. At level landlock the child kills them and is killed only after them.
 func (r *confinedRun) kill() {
 	r.once.Do(func() {
 		if r.s.options.Level == Full {
@@ -175,8 +173,7 @@ func (r *confinedRun) wait() (Exit, error) {
 	return e, groupErr
 }
 
-// drain reads the rest of the output. No process should hold the pipes any more; the timeout keeps the
-// call from blocking if one does.
+// drain reads the rest of the output, in bounded time in case a process still holds a pipe.
 func (r *confinedRun) drain() {
 	done := make(chan struct{})
 	go func() {

@@ -92,23 +92,19 @@ type Host struct {
 
 // Options configure a sandbox.
 type Options struct {
-	// Workspace is the absolute path of the commands' directory. At level full they see it as
-	// /workspace, otherwise under its own path.
+	// Workspace is the absolute path of the commands' directory, which level full shows as /workspace.
 	Workspace string
-	// Temp is an absolute path outside the workspace, in which the sandbox makes the commands' /tmp
-	// and home directory; Close removes them. Empty means the system's directory.
+	// Temp is an absolute path outside the workspace for /tmp and the home directory; empty means the
+	// system's.
 	Temp string
 	// ReadOnly are paths relative to the workspace that commands can only read. Missing ones are ignored.
 	ReadOnly []string
-	// Toolchains are absolute paths of directories with programs beyond the system's (such as /opt/go
-	// or a directory of a version manager). Commands can read them, and find their bin directories, or
-	// the directories themselves, first in PATH.
+	// Toolchains are absolute paths of directories with further programs. Commands can read them, and
+	// find their bin directories, or the directories themselves, first in PATH.
 	Toolchains []string
-	// Private are directories that commands must never read: a toolchain that is, contains or lies in
-	// one is refused. The worker names its data directory here.
+	// Private are directories, such as the worker's data, that no toolchain may be, contain or lie in.
 	Private []string
-	// Level is the required level. A host that gives less is refused with *LevelError; on a host that
-	// gives more, commands still run at this level.
+	// Level is the level of the commands; a host that gives less is refused with *LevelError.
 	Level  Level
 	Limits Limits
 	// Host is the result of Probe. The zero value makes Open probe.
@@ -125,7 +121,6 @@ type Command struct {
 	Dir  string            // the working directory, relative to the workspace; empty means the workspace
 	Time time.Duration     // a limit of its own; 0 means that of the sandbox
 	// Stdout and Stderr may be nil or the same writer, and are never written to concurrently.
-	// Standard input is empty.
 	Stdout, Stderr io.Writer
 }
 
@@ -141,6 +136,5 @@ type Exit struct {
 	MaxMemory int64         // highest measured memory, in bytes
 }
 
-// Probe tests the host: it starts /bin/true and a few attacks in a sandbox. It takes some tens of
-// milliseconds; call it once and keep the result.
+// Probe tests the host with a few attacks in a sandbox, in some tens of milliseconds.
 func Probe(ctx context.Context) Host { return probe(ctx) }

@@ -14,8 +14,7 @@ const (
 	// innerID is the user and group of a command at level full, inside its namespace.
 	innerID = 1000
 
-	// nobodyID is the unprivileged user and group of the host behind innerID if the worker is root. The
-	// kernel limits the number of its processes.
+	// nobodyID is the unprivileged host's user and group behind innerID if the worker is root.
 	nobodyID = 65534
 )
 
@@ -28,8 +27,8 @@ type hostState struct {
 func (s *Sandbox) prepare() {
 	s.host.outer = os.Geteuid()
 	if s.options.Level == Full && os.Geteuid() == 0 {
-		// Without mounts that change owners, commands are root behind their namespace: the kernel does
-		// not limit their number, so the child does (spec.AskThreads).
+		// Without mounts that change owners, commands are root behind their namespace (see
+		// spec.AskThreads).
 		if idmap, err := openIDMap(nobodyID); err == nil {
 			if idmappable(idmap, s.options.Workspace) && idmappable(idmap, s.temp) {
 				s.host.idmap, s.host.outer = idmap, nobodyID
@@ -89,15 +88,13 @@ func (s *Sandbox) spec(c Command) spec {
 	}
 }
 
-// counted reports whether the kernel counts a command's processes apart from the user's others. From
-// version 5.14 on it counts them for each user namespace. The version before, the first with Landlock,
-// counts over the whole host, so that sandboxes of one user would compete for processes. It never limits root's.
+// counted reports whether the kernel counts a command's processes apart from the user's others: for each
+// user namespace since 5.14, the version after the first with Landlock, and never for root.
 func (s *Sandbox) counted() bool {
 	return s.options.Level == Full && s.host.outer != 0 && s.options.Host.Landlock > 1
 }
 
-// attributes returns the child's attributes: at level full it starts in new namespaces, with all
-// capabilities in them and without any on the host.
+// attributes returns the child's attributes: at level full new namespaces with all capabilities in them.
 func (s *Sandbox) attributes() *syscall.SysProcAttr {
 	if s.options.Level != Full {
 		return &syscall.SysProcAttr{Setsid: true}
@@ -117,9 +114,8 @@ func (s *Sandbox) attributes() *syscall.SysProcAttr {
 	}
 }
 
-// openIDMap opens a user namespace in which root is another user of the host. A mount with it shows
-// root's files as that user's, and files that the user makes there are root's on disk. A worker that is
-// root thus keeps its workspaces, while commands run as an unprivileged user.
+// openIDMap opens a user namespace in which root is another user of the host: a mount with it shows
+// root's files as that user's, so that commands of a root worker run unprivileged.
 func openIDMap(outer int) (*os.File, error) {
 	mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: outer, Size: 1}}
 	cmd := exec.Command("/proc/self/exe")

@@ -73,8 +73,7 @@ func (t *tasks) descendants() []task {
 	return found
 }
 
-// killAll kills all descendants and returns their number. It first stops them until no new ones appear, so
-// that none can escape by starting another.
+// killAll stops all descendants until no new ones appear, then kills them and returns their number.
 func (t *tasks) killAll() int {
 	stopped := map[int]bool{}
 	for range 100 {
@@ -148,8 +147,8 @@ func (t *tasks) read(pid int) (task, bool) {
 	return one, true
 }
 
-// stat returns the fields of a stat file after the name, which may contain anything and ends at the last
-// parenthesis; nil if the process is gone.
+// stat returns the fields of a stat file after the name, which ends at the last parenthesis; nil if
+// gone.
 func (t *tasks) stat(at string) [][]byte {
 	data := t.file(at + "/stat")
 	end := bytes.LastIndexByte(data, ')')
@@ -170,8 +169,7 @@ func number(field []byte) int64 {
 	return n
 }
 
-// proportional returns the memory of processes, counting shared memory once. It costs more than the plain
-// sum and is needed only when that exceeds the limit.
+// proportional returns the memory of processes with shared memory counted once, at a higher cost.
 func (t *tasks) proportional(all []task) int64 {
 	var sum int64
 	for _, one := range all {

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamed measures the command's open files that have been removed from their directories. It runs in the worker, which
-// can inspect the command's processes at every level.
+// unnamed measures the command's open files without a name, from the worker, which sees all processes.
 func (r *confinedRun) unnamed() (int64, bool) {
 	tasks, err := openTasks()
 	if err != nil {
@@ -93,8 +92,7 @@ func (u *unnamed) descriptor(at, number string) error {
 	return nil
 }
 
-// inMemory reports whether a file lies in memory, like those of /dev/shm, which the memory limit counts. A
-// workspace in memory still counts as a disk.
+// inMemory reports whether a file outside the workspace lies in memory, which the memory limit counts.
 func (u *unnamed) inMemory(name string, device uint64) bool {
 	if device == u.own || device == u.temp {
 		return false

@@ -48,14 +48,11 @@ type Options struct {
 	Each func(Result)
 }
 
-// ChildCommand is the hidden argument with which this package starts the binary again as worker or
-// attacker. The binary must then call RunChild with the remaining arguments.
+// ChildCommand is the hidden argument before those of RunChild with which the binary is started again.
 const ChildCommand = "__attack"
 
-// Run carries out the attacks one after the other and returns their results. It refuses, before
-// anything runs, a host that gives less than the level (*sandbox.LevelError) and an unknown name.
-// The attacks' files are made below /var/tmp, because commands have a /tmp of their own, in which the
-// attacker's program would be invisible.
+// Run carries out the attacks one after the other. It refuses a host that gives less than the level
+// (*sandbox.LevelError) and unknown names. Its files lie below /var/tmp: commands have their own /tmp.
 func Run(ctx context.Context, o Options) ([]Result, error) {
 	return run(ctx, table, o, "/var/tmp")
 }

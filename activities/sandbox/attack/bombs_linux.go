@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bombs are many times as big as the limits allow. They count as open when most of that was there at
-// the same time: watchers need a moment, up to a second for a disk. Bombs are slow for the same
-// reason: the outcome must not depend on the host's speed.
+// Bombs are many times as big as the limits, and slow, because watchers need up to a second. They count
+// as open when most of a bomb was there at the same time.
 const (
 	manyProcesses  = 800
 	seenProcesses  = 400

@@ -29,8 +29,7 @@ const (
 	keyVariable = "CONCLAVE_ATTACK_API_KEY"
 )
 
-// target describes the host to the attacker: everything but secrets. Paths, process IDs and addresses
-// are the host's.
+// target describes the host, in its own paths, IDs and addresses, without secrets.
 type target struct {
 	Name  string
 	Token string // marks the attacker's processes and files for the judge

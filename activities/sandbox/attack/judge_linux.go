@@ -50,8 +50,7 @@ type check struct {
 	programs string // directory of the attacker's program
 }
 
-// run carries out those attacks of list that o names, in a directory made in parent. That has to have a
-// short path: paths of Unix sockets are limited to 107 bytes.
+// run carries out those attacks of list that o names, in a short parent: Unix sockets have short paths.
 func run(ctx context.Context, list []attack, o Options, parent string) ([]Result, error) {
 	for _, name := range o.Only {
 		if _, ok := find(list, name); !ok {
@@ -98,8 +97,8 @@ func find(list []attack, name string) (attack, bool) {
 	return list[i], true
 }
 
-// prepare makes the temporary directory, refuses levels and toolchains that a sandbox would refuse, and
-// copies this binary to where commands can run it.
+// prepare makes the temporary directory, opens a sandbox to have the options checked, and copies this
+// binary to where commands can run it.
 func (c *check) prepare(parent string) (err error) {
 	if c.dir, err = os.MkdirTemp(parent, "attack"); err != nil {
 		return err
@@ -245,8 +244,7 @@ func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err 
 	return t, nil
 }
 
-// observe runs the attack's observer until the worker has ended, and returns its error. It kills the
-// worker when ctx ends or when the worker hangs.
+// observe runs the attack's observer until the worker ends, and kills it when ctx ends or it hangs.
 func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung bool, err error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -272,8 +270,7 @@ func (s *scene) observe(ctx context.Context, a attack, ended <-chan error) (hung
 	}
 }
 
-// worker prepares a process like the one that runs the steps of sessions: it has a secret in its
-// environment, its arguments and its memory.
+// worker prepares a process with a secret in its environment, its arguments and its memory.
 func (c *check) worker(s *scene) *exec.Cmd {
 	cmd := exec.Command(c.self, ChildCommand, "work", "--key="+s.secret)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.base, "TMPDIR=" + s.temp, keyVariable + "=" + s.secret}

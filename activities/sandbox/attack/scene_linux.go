@@ -53,8 +53,7 @@ const (
 	preyMode   = 0o666
 )
 
-// newScene makes the directories and files that all attacks find. They are open to every user, so
-// that only the sandbox stops an attacker with another user ID.
+// newScene makes the files that all attacks find, open to every user but for the sandbox.
 func newScene(dir string, a attack) (*scene, error) {
 	base, err := os.MkdirTemp(dir, "a")
 	if err != nil {
@@ -104,8 +103,7 @@ func token() string {
 // later registers a cleanup; the last one runs first.
 func (s *scene) later(f func()) { s.cleanup = append(s.cleanup, f) }
 
-// clear ends and removes everything that the attack or its setup left behind. It kills only processes
-// that carry the scene's token.
+// clear removes the scene, and ends the processes that carry its token.
 func (s *scene) clear() error {
 	for range 100 { // some start successors
 		left := processes(s.target.Token)

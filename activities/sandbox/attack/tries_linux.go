@@ -16,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setupOpenFile opens the secret file in the worker, at several numbers and without close-on-exec, and
-// removes its name.
+// setupOpenFile opens the secret file in the worker without close-on-exec, and removes its name.
 func setupOpenFile(s *scene) error {
 	var open []*os.File
 	for range 5 {
@@ -185,8 +184,7 @@ func attach(t target) (string, error) {
 	return done(nil)
 }
 
-// signalSupervisor leaves a daemon and then signals exactly two processes: the worker, by its number
-// on the host, and the attacker's parent.
+// signalSupervisor leaves a daemon, and signals the worker and the attacker's parent.
 func signalSupervisor(t target, sig unix.Signal) (string, error) {
 	parent := os.Getppid()
 	if _, err := spawn("beat", t.Token); err != nil {
@@ -224,8 +222,7 @@ func livesOn(s *scene, _ trial) string {
 	return ""
 }
 
-// outlived proves that the worker was harmed, that the time limit was exceeded or that a process of the
-// attacker is alive.
+// outlived proves harm to the worker, a broken time limit or a living process of the attacker.
 func outlived(s *scene, t trial) string {
 	if t.lost != "" {
 		return t.lost
