@@ -1,8 +1,6 @@
 package team
 
 import (
-	"slices"
-
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -41,7 +39,7 @@ func (r *rules) checklist() *checklist.State {
 
 // scores reports whether the call is one of the checklist's.
 func (r *rules) scores(call llm.ToolCall) bool {
-	return r.task.gated() && slices.Contains([]string{checklist.SubmitChecklist, checklist.ProposeImprovements}, call.Name)
+	return r.task.gated() && r.task.Checklist.Offers(call.Name)
 }
 
 // score answers the calls of the checklist and notes its results.
@@ -50,18 +48,10 @@ func (r *rules) score(all []llm.ToolCall) loop.Ruling {
 	if state == nil {
 		return loop.Ruling{Told: make(map[string]string)}
 	}
-	ruling := loop.Ruling{Told: state.Evaluate(all)}
-	var n note
-	for _, call := range all {
-		if call.Name != checklist.SubmitChecklist {
-			continue
-		}
-		if result, ok := checklist.Read(ruling.Told[call.ID]); ok {
-			n.Checklist = append(n.Checklist, result)
-		}
-	}
-	if len(n.Checklist) > 0 {
-		ruling.Note = marshal(n)
+	texts, results := state.Evaluate(all)
+	ruling := loop.Ruling{Told: texts}
+	if len(results) > 0 {
+		ruling.Note = marshal(note{Checklist: results})
 	}
 	return ruling
 }

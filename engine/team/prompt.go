@@ -9,7 +9,6 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
-	"conclave/engine/team/checklist"
 	"conclave/engine/text"
 )
 
@@ -112,7 +111,7 @@ func (r *rules) prompt() prompt {
 	p.frame(r.memory.answers)
 	p.Framed = len(p.Shown) > 0 || p.Arrives || p.Judged != nil || p.Earlier != nil
 	if t.gated() {
-		p.Scoring = checklist.Instructions(*t.Checklist)
+		p.Scoring = t.Checklist.Instructions()
 	}
 	return p
 }

@@ -8,7 +8,6 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
-	"conclave/engine/team/checklist"
 )
 
 // rules are the loop.Rules of one team member's step: its task, and the memory
@@ -101,7 +100,7 @@ func (r *rules) Offer() []llm.Tool {
 		tools = append(tools, r.workflowTool(action))
 	}
 	if r.task.gated() && !r.timeOver() {
-		tools = append(tools, checklist.Tools(*r.task.Checklist)...)
+		tools = append(tools, r.task.Checklist.Tools()...)
 	}
 	return tools
 }

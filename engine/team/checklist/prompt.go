@@ -10,7 +10,7 @@ import (
 
 // Instructions is the checklist section of a system prompt: the criteria and the order
 // of the calls. It is empty for a step without a checklist.
-func Instructions(p Policy) string {
+func (p Policy) Instructions() string {
 	if !p.Open() {
 		return ""
 	}
@@ -91,21 +91,26 @@ func (p Policy) quota() string {
 
 // The names of the tools.
 const (
-	SubmitChecklist     = "submit_checklist"
-	ProposeImprovements = "propose_improvements"
+	submitChecklist     = "submit_checklist"
+	proposeImprovements = "propose_improvements"
 )
 
+// Offers reports whether the step has a checklist and tool is one of its two.
+func (p Policy) Offers(tool string) bool {
+	return p.Open() && (tool == submitChecklist || tool == proposeImprovements)
+}
+
 // Tools are the two tools of the checklist; nil for a step without one.
-func Tools(p Policy) []llm.Tool {
+func (p Policy) Tools() []llm.Tool {
 	if !p.Open() {
 		return nil
 	}
 	return []llm.Tool{
-		llm.NewTool(SubmitChecklist, "Score the work by the criteria of the checklist. You are told whether to end your turn or to improve first.", map[string]llm.Property{
+		llm.NewTool(submitChecklist, "Score the work by the criteria of the checklist. You are told whether to end your turn or to improve first.", map[string]llm.Property{
 			"scores":      {Type: "object", Description: "A score from 0 to 10 for every criterion. The arguments look like " + p.normal().form() + "."},
 			"report_path": {Type: "string", Description: "The file with your findings, if you wrote one."},
 		}, "scores"),
-		llm.NewTool(ProposeImprovements, "Say how you will make the failed criteria of your checklist pass. You get a list of tasks back.", map[string]llm.Property{
+		llm.NewTool(proposeImprovements, "Say how you will make the failed criteria of your checklist pass. You get a list of tasks back.", map[string]llm.Property{
 			"improvements": {Type: "object", Description: `For each failed criterion a list: {"E1": [{"plan": "…", "sources": ["agent2.1"], "impact": "incremental, structural or transformative"}]}.`},
 			"preserve":     {Type: "object", Description: `What is good and must stay, by criterion: {"E2": {"what": "…", "source": "agent1.1"}}.`},
 		}, "improvements", "preserve"),

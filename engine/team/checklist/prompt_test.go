@@ -39,19 +39,19 @@ The order:
 5. Do the tasks that it returns, and check each.
 6. Submit the result with `+"`new_answer`"+`.
 7. If newer answers reach you after your checklist, score them with one more `+"`submit_checklist`"+`; your other scores still count.
-`), Instructions(p))
+`), p.Instructions())
 
-	divided := Instructions(part())
+	divided := part().Instructions()
 	require.Contains(t, divided, "call `stop`")
 	require.Contains(t, divided, `as {"scores": {"E1": 7, "E2": 5}}`)
 	require.Contains(t, divided, "your own part")
-	draft := Instructions(first())
+	draft := first().Instructions()
 	require.Contains(t, draft, "1. Work, then check your draft.")
 	require.NotContains(t, draft, "`vote`")
-	require.Contains(t, Instructions(alone()), "score the answer shown")
+	require.Contains(t, alone().Instructions(), "score the answer shown")
 	twice := pair()
 	twice.CallsPerRound = 2
-	require.Contains(t, Instructions(twice), "Up to 2 are accepted in this turn.")
+	require.Contains(t, twice.Instructions(), "Up to 2 are accepted in this turn.")
 }
 
 // The first round, without an own answer, has neither the section nor the tools.
@@ -60,8 +60,8 @@ func TestInstructions_closed(t *testing.T) {
 	p := first()
 	p.FirstAnswer = false
 	require.False(t, p.Open())
-	require.Empty(t, Instructions(p))
-	require.Empty(t, Tools(p))
+	require.Empty(t, p.Instructions())
+	require.Empty(t, p.Tools())
 }
 
 // No text for the model tells which of the answers is its own.
@@ -71,14 +71,14 @@ func TestInstructions_anonymous(t *testing.T) {
 		p := pair()
 		p.Own = own
 		s := New(p)
-		all := Instructions(p) + fmt.Sprint(Tools(p))
+		all := p.Instructions() + fmt.Sprint(p.Tools())
 		for _, payload := range []string{`{}`, good, poor, `{"E1": 9}`, `{"agent1.1": {}}`, `{"agent2.1": {"E1": 11}}`} {
 			r := s.submit(scores(payload))
 			s.Learn(r)
-			all += r.String() + encode(s.propose(goodPlan))
+			all += encode(r) + encode(s.propose(goodPlan))
 		}
 		s.Injected([]string{"agent3.1"})
-		return all + s.Recheck() + s.submit(scores(`{"agent3.1": {"E1": 9, "E2": 9}}`)).String()
+		return all + s.Recheck() + encode(s.submit(scores(`{"agent3.1": {"E1": 9, "E2": 9}}`)))
 	}
 	require.Equal(t, said("agent1.1"), said("agent2.1"))
 }
@@ -88,24 +88,24 @@ func TestInstructions_anonymous(t *testing.T) {
 func TestDefaultCriteria(t *testing.T) {
 	t.Parallel()
 	p := Policy{Own: "agent1.1"}
-	text := Instructions(p)
+	text := p.Instructions()
 	require.Equal(t, 5, strings.Count(text, "[standard]"))
 	require.Contains(t, text, "with all of E1 to E5")
 	require.Len(t, New(p).submit(scores(`{"E1": 9, "E2": 9, "E3": 9, "E4": 9, "E5": 9}`)).Items, 5)
 
 	p.Decomposition, p.Subtask = true, "Write\nthe parser. "+strings.Repeat("x", 300)
-	text = Instructions(p)
+	text = p.Instructions()
 	require.Equal(t, 5, strings.Count(text, "[standard]"))
 	require.Contains(t, text, "The part: Write the parser. xxx")
 	require.NotContains(t, text, strings.Repeat("x", 140))
 	p.Subtask = ""
-	require.Contains(t, Instructions(p), "The part: as assigned\n")
+	require.Contains(t, p.Instructions(), "The part: as assigned\n")
 }
 
 // The tools are those of the public contract.
 func TestTools(t *testing.T) {
 	t.Parallel()
-	tools := Tools(pair())
+	tools := pair().Tools()
 	require.Len(t, tools, 2)
 	for i, want := range []struct {
 		name       string

@@ -22,9 +22,6 @@ const (
 	impactTooSmall          = "impact_too_small"
 )
 
-// minNonIncremental is the least number of structural or transformative improvements.
-const minNonIncremental = 1
-
 // plan is the JSON result of a propose_improvements call. A valid one has tasks, any
 // other an ErrorCode.
 type plan struct {
@@ -72,7 +69,7 @@ func (s *State) propose(arguments string) *plan {
 	if !ok {
 		return impossible(improvementsTypeInvalid, `improvements has to be a JSON object: {"E1": [{"plan": "…", "sources": ["…"], "impact": "structural"}]}.`)
 	}
-	tasks, bad := s.improve(improvements)
+	tasks, bold, bad := s.improve(improvements)
 	if bad != nil {
 		return bad
 	}
@@ -80,7 +77,7 @@ func (s *State) propose(arguments string) *plan {
 	if bad != nil {
 		return bad
 	}
-	if s.bold(improvements) < minNonIncremental {
+	if !bold {
 		return impossible(impactTooSmall, `All improvements are incremental. At least one has to have the impact "structural" or "transformative": change the approach, not only the details.`)
 	}
 	return &plan{
@@ -90,35 +87,51 @@ func (s *State) propose(arguments string) *plan {
 	}
 }
 
-// improve builds the tasks of the failed criteria, in order.
-func (s *State) improve(improvements map[string]json.RawMessage) ([]task, *plan) {
+// improve builds the tasks of the failed criteria, in order, and reports whether any
+// criterion has an improvement that is not incremental.
+func (s *State) improve(improvements map[string]json.RawMessage) (tasks []task, bold bool, bad *plan) {
 	if len(s.latest.FailedCriteria) == 0 {
-		return nil, impossible(nothingFailed, "No criterion failed. "+s.next(*s.latest))
+		return nil, false, impossible(nothingFailed, "No criterion failed. "+s.next(*s.latest))
 	}
-	var tasks []task
-	bad := impossible(improvementsIncomplete, "")
-	for i, c := range s.policy.Criteria {
-		if !slices.Contains(s.latest.FailedCriteria, id(i)) {
-			continue
-		}
+	bad = impossible(improvementsIncomplete, "")
+	for i := range s.policy.Criteria {
 		raw, ok := criterion(improvements, i)
-		if !ok {
+		planned := s.tasks(i, raw)
+		bold = bold || slices.ContainsFunc(planned, func(t task) bool { return t.Impact != incremental })
+		switch {
+		case !slices.Contains(s.latest.FailedCriteria, id(i)):
+		case !ok:
 			bad.MissingCriteria = append(bad.MissingCriteria, id(i))
-			continue
-		}
-		planned := improvementsOf(raw)
-		if len(planned) == 0 {
+		case len(planned) == 0:
 			bad.EmptyCriteria = append(bad.EmptyCriteria, id(i))
-		}
-		for _, p := range planned {
-			tasks = append(tasks, task{Type: "improve", CriterionID: id(i), CriterionText: c.Text, Plan: p.plan, Sources: p.sources, Impact: p.impact})
+		default:
+			tasks = append(tasks, planned...)
 		}
 	}
-	if lacking := append(bad.MissingCriteria, bad.EmptyCriteria...); len(lacking) > 0 {
+	if lacking := slices.Concat(bad.MissingCriteria, bad.EmptyCriteria); len(lacking) > 0 {
 		bad.Error = "Every failed criterion needs at least one improvement with a plan. There is none for " + strings.Join(lacking, ", ") + "."
-		return nil, bad
+		return nil, false, bad
 	}
-	return tasks, nil
+	return tasks, bold, nil
+}
+
+// tasks reads the improvements of a criterion and skips those without a plan.
+func (s *State) tasks(index int, raw json.RawMessage) []task {
+	var all []task
+	for _, item := range list(raw) {
+		fields := entry(item, "plan")
+		t := task{
+			Type: "improve", CriterionID: id(index), CriterionText: s.policy.Criteria[index].Text,
+			Plan: word(fields["plan"]), Sources: words(fields["sources"]), Impact: incremental,
+		}
+		if impact := word(fields["impact"]); impact == "structural" || impact == "transformative" {
+			t.Impact = impact
+		}
+		if t.Plan != "" {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // preserve reads the parts that must stay.
@@ -132,13 +145,13 @@ func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 	for i := range s.policy.Criteria {
 		for _, value := range named(fields, i) {
 			known++
-			some, ok := keptOf(value)
-			if !ok {
-				return nil, impossible(preserveEmpty, "preserve does not say what of "+id(i)+" must stay.")
+			items := list(value)
+			for _, item := range items {
+				fields := entry(item, "what")
+				all = append(all, kept{CriterionID: id(i), What: word(fields["what"]), Source: word(fields["source"])})
 			}
-			for _, k := range some {
-				k.CriterionID = id(i)
-				all = append(all, k)
+			if len(items) == 0 || slices.ContainsFunc(all, func(k kept) bool { return k.What == "" }) {
+				return nil, impossible(preserveEmpty, "preserve does not say what of "+id(i)+" must stay.")
 			}
 		}
 	}
@@ -148,37 +161,11 @@ func (s *State) preserve(raw json.RawMessage) ([]kept, *plan) {
 	return all, nil
 }
 
+// incremental is the impact of an improvement that is neither structural nor
+// transformative.
+const incremental = "incremental"
+
 func impossible(code, why string) *plan { return &plan{ErrorCode: code, Error: why} }
-
-// The impacts of an improvement, from small to large.
-const (
-	incremental    = "incremental"
-	structural     = "structural"
-	transformative = "transformative"
-)
-
-// improvement is one proposed way to make a criterion pass.
-type improvement struct {
-	plan    string
-	sources []string
-	impact  string
-}
-
-// improvementsOf reads the improvements of a criterion and skips those without a plan.
-func improvementsOf(raw json.RawMessage) []improvement {
-	var all []improvement
-	for _, item := range list(raw) {
-		fields := entry(item, "plan")
-		one := improvement{plan: word(fields["plan"]), sources: words(fields["sources"]), impact: incremental}
-		if impact := word(fields["impact"]); impact == structural || impact == transformative {
-			one.impact = impact
-		}
-		if one.plan != "" {
-			all = append(all, one)
-		}
-	}
-	return all
-}
 
 // words lists the strings of a list that are not blank.
 func words(raw json.RawMessage) []string {
@@ -189,32 +176,4 @@ func words(raw json.RawMessage) []string {
 		}
 	}
 	return all
-}
-
-// bold counts the structural and transformative improvements.
-func (s *State) bold(improvements map[string]json.RawMessage) int {
-	count := 0
-	for i := range s.policy.Criteria {
-		raw, ok := criterion(improvements, i)
-		if !ok {
-			continue
-		}
-		for _, one := range improvementsOf(raw) {
-			if one.impact != incremental {
-				count++
-			}
-		}
-	}
-	return count
-}
-
-// keptOf reads the parts of a criterion that must stay; false if one is blank.
-func keptOf(raw json.RawMessage) ([]kept, bool) {
-	var all []kept
-	for _, item := range list(raw) {
-		fields := entry(item, "what")
-		all = append(all, kept{What: word(fields["what"]), Source: word(fields["source"])})
-	}
-	blank := slices.ContainsFunc(all, func(k kept) bool { return k.What == "" })
-	return all, len(all) > 0 && !blank
 }

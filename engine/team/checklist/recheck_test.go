@@ -66,10 +66,11 @@ func TestRecheck(t *testing.T) {
 			require.Contains(t, s.Recheck(), c.injected[0])
 			require.True(t, s.Submitted(), "an update does not open the window again")
 
-			calls := []llm.ToolCall{{ID: "1", Name: SubmitChecklist, Arguments: scores(c.after)}}
-			told := s.Evaluate(calls)["1"]
+			calls := []llm.ToolCall{{ID: "1", Name: submitChecklist, Arguments: scores(c.after)}}
+			texts, results := s.Evaluate(calls)
 			r := s.submit(scores(c.after))
-			require.Equal(t, told, r.String(), "evaluating changes nothing")
+			require.Equal(t, encode(r), texts["1"], "evaluating changes nothing")
+			require.Equal(t, []Result{r}, results)
 			require.Equal(t, c.code, r.ErrorCode, r.Explanation)
 			require.Equal(t, c.verdict, r.Verdict)
 			require.Equal(t, c.best, r.BestAgent)

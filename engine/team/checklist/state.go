@@ -68,21 +68,22 @@ func (s *State) Recheck() string {
 }
 
 // Evaluate returns the results of a reply's checklist calls, by call ID, each as if the
-// earlier ones were learned. It does not change the state.
-func (s *State) Evaluate(calls []llm.ToolCall) map[string]string {
+// earlier ones were learned, and the results to learn. It does not change the state.
+func (s *State) Evaluate(calls []llm.ToolCall) (texts map[string]string, results []Result) {
 	ahead := s.clone()
-	told := make(map[string]string)
+	texts = make(map[string]string)
 	for _, call := range calls {
 		switch call.Name {
-		case SubmitChecklist:
+		case submitChecklist:
 			r := ahead.submit(call.Arguments)
 			ahead.Learn(r)
-			told[call.ID] = r.String()
-		case ProposeImprovements:
-			told[call.ID] = encode(ahead.propose(call.Arguments))
+			results = append(results, r)
+			texts[call.ID] = encode(r)
+		case proposeImprovements:
+			texts[call.ID] = encode(ahead.propose(call.Arguments))
 		}
 	}
-	return told
+	return texts, results
 }
 
 // clone copies the memory that Learn and Injected write to.

@@ -66,17 +66,6 @@ type plateau struct {
 	CurrentScore float64   `json:"current_score"`
 }
 
-// String is the text of the tool result.
-func (r Result) String() string { return encode(r) }
-
-// Read parses the text of a Result; ok is false for any other text.
-func Read(told string) (r Result, ok bool) {
-	if err := json.Unmarshal([]byte(told), &r); err != nil {
-		return Result{}, false
-	}
-	return r, r.Status == accepted && r.Verdict != "" || r.Status == validationError && r.ErrorCode != ""
-}
-
 // score is the score of a criterion; false if r has none.
 func (r Result) score(id string) (float64, bool) {
 	i := slices.IndexFunc(r.Items, func(i item) bool { return i.ID == id })

@@ -206,7 +206,7 @@ func TestSubmit_guidance(t *testing.T) {
 // The result has the agreed keys.
 func TestResult_String(t *testing.T) {
 	t.Parallel()
-	told := New(pair()).submit(scores(poor)).String()
+	told := encode(New(pair()).submit(scores(poor)))
 	require.JSONEq(t, `{
 		"status": "accepted", "verdict": "new_answer", "requires_resubmission": false,
 		"explanation": "1 of 2 criteria pass, 2 have to. Failed: E2. Call propose_improvements next, do what it plans, then call new_answer.",
@@ -215,7 +215,7 @@ func TestResult_String(t *testing.T) {
 		"failed_criteria": ["E2"], "plateaued_criteria": [], "best_agent": "agent1.1",
 		"per_agent_scores": {"agent1.1": {"E1": 9, "E2": 4}, "agent2.1": {"E1": 5, "E2": 5}}
 	}`, told)
-	told = New(pair()).submit(scores(`{"agent1.1": {"E1": 9}, "agent2.1": {}}`)).String()
+	told = encode(New(pair()).submit(scores(`{"agent1.1": {"E1": 9}, "agent2.1": {}}`)))
 	require.JSONEq(t, `{
 		"status": "validation_error", "error_code": "incomplete_agent_criteria", "requires_resubmission": true,
 		"explanation": "Every answer needs a score for every criterion. Missing: agent1.1 E2, agent2.1 E1, agent2.1 E2. Correct it and call submit_checklist again.",
@@ -288,41 +288,44 @@ func TestSubmit_plateauWithinStep(t *testing.T) {
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	calls := []llm.ToolCall{
-		{ID: "a", Name: ProposeImprovements, Arguments: goodPlan},
-		{ID: "b", Name: SubmitChecklist, Arguments: scores(poor)},
+		{ID: "a", Name: proposeImprovements, Arguments: goodPlan},
+		{ID: "b", Name: submitChecklist, Arguments: scores(poor)},
 		{ID: "c", Name: "read_file", Arguments: `{}`},
-		{ID: "d", Name: SubmitChecklist, Arguments: scores(good)},
-		{ID: "e", Name: ProposeImprovements, Arguments: goodPlan},
+		{ID: "d", Name: submitChecklist, Arguments: scores(good)},
+		{ID: "e", Name: proposeImprovements, Arguments: goodPlan},
 	}
 	s := New(pair())
-	told := s.Evaluate(calls)
+	told, results := s.Evaluate(calls)
 	require.Len(t, told, 4)
+	require.Len(t, results, 2)
 	require.Contains(t, told["a"], checklistRequired)
 	require.Contains(t, told["b"], accepted)
 	require.Contains(t, told["d"], quotaUsed)
 	require.Contains(t, told["e"], `"valid":true`)
-	require.Equal(t, told, s.Evaluate(calls))
+	again, _ := s.Evaluate(calls)
+	require.Equal(t, told, again)
 
 	restored := New(pair())
-	for _, id := range []string{"b", "d"} {
-		r, ok := Read(told[id])
-		require.True(t, ok)
-		require.JSONEq(t, told[id], r.String())
-		restored.Learn(r)
-		s.Learn(r)
+	for i, id := range []string{"b", "d"} {
+		require.Equal(t, told[id], encode(results[i]))
+		restored.Learn(decoded(t, told[id]))
+		s.Learn(results[i])
 	}
 	restored.Injected([]string{"agent1.2"})
 	s.Injected([]string{"agent1.2"})
 	require.Equal(t, s, restored)
-	require.Contains(t, restored.Evaluate(calls)["b"], missingAgentScores)
+	told, _ = restored.Evaluate(calls)
+	require.Contains(t, told["b"], missingAgentScores)
 }
 
-// Read accepts the text of results only.
-func TestRead(t *testing.T) {
+func TestSubmit_invalidText(t *testing.T) {
 	t.Parallel()
-	for _, told := range []string{"", "Nothing was submitted.", "null", "{}", `{"status": "accepted"}`, `{"status": "validation_error"}`, `{"valid": true}`, `{"status": "accepted", "verdict": 7}`} {
-		_, ok := Read(told)
-		require.False(t, ok, told)
-	}
-	require.True(t, json.Valid([]byte(New(pair()).submit("\xff").String())))
+	require.True(t, json.Valid([]byte(encode(New(pair()).submit("\xff")))))
+}
+
+// decoded reads a result as a restored step does.
+func decoded(t *testing.T, text string) (r Result) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	return r
 }
