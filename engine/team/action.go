@@ -3,6 +3,7 @@ package team
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"conclave/engine/coordination"
@@ -53,44 +54,43 @@ func (r *rules) parse(call llm.ToolCall) (action, *rejection) {
 }
 
 func (r *rules) parseAnswer(arguments string) (action, *rejection) {
-	var args struct{ Content *string }
+	var args struct{ Content string }
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Content) {
 		return action{}, &rejection{invalidArguments, `new_answer takes {"content": "…"}, a JSON object with a text that is not empty.`}
 	}
-	content := *args.Content
-	if len(content) > maxAnswer {
-		why := fmt.Sprintf("The content has %d bytes; at most %d are allowed. Shorten it", len(content), maxAnswer)
+	if n := len(args.Content); n > maxAnswer {
+		why := fmt.Sprintf("The content has %d bytes; at most %d are allowed. Shorten it", n, maxAnswer)
 		if r.task.Files {
 			why += " or put the bulk into files of your workspace"
 		}
 		return action{}, &rejection{answerTooLarge, why + "."}
 	}
-	if rejected := r.novel(content); rejected != nil {
+	if rejected := r.novel(args.Content); rejected != nil {
 		return action{}, rejected
 	}
 	return action{
 		kind:    coordination.NewAnswer,
-		payload: marshal(proposal{Content: content}),
-		same:    strings.TrimSpace(content),
+		payload: marshal(proposal{Content: args.Content}),
+		same:    strings.TrimSpace(args.Content),
 		result:  "Your answer is submitted.",
 	}, nil
 }
 
 func (r *rules) parseVote(arguments string) (action, *rejection) {
 	var args struct {
-		AgentID *string `json:"agent_id"`
-		Reason  *string
+		AgentID string `json:"agent_id"`
+		Reason  string
 	}
-	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.AgentID) || blank(args.Reason) {
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.AgentID, args.Reason) {
 		return action{}, &rejection{invalidArguments, `vote takes {"agent_id": "agent…", "reason": "…"}, a JSON object with two texts that are not empty.`}
 	}
-	target, ok := r.find(*args.AgentID)
+	target, ok := r.find(args.AgentID)
 	if !ok {
 		return action{}, &rejection{invalidVoteID, "The agent_id names no answer that you were shown. It can be " + strings.Join(r.electable(), ", ") + "."}
 	}
 	return action{
 		kind:    coordination.Vote,
-		payload: marshal(ballot{Number: target.Number, Label: target.Label, Reason: bounded(*args.Reason)}),
+		payload: marshal(ballot{Number: target.Number, Label: target.Label, Reason: bounded(args.Reason)}),
 		same:    target.Label,
 		result:  "Your vote for " + target.Label + " is recorded.",
 	}, nil
@@ -112,17 +112,14 @@ func (r *rules) find(id string) (answer, bool) {
 }
 
 func parseStop(arguments string) (action, *rejection) {
-	var args struct {
-		Summary *string
-		Status  coordination.StopStatus
-	}
+	var args stop
 	err := json.Unmarshal([]byte(arguments), &args)
 	if err != nil || blank(args.Summary) || (args.Status != coordination.Complete && args.Status != coordination.Blocked) {
 		return action{}, &rejection{invalidArguments, `stop takes {"summary": "…", "status": "complete" or "blocked"}, a JSON object; the summary is not empty.`}
 	}
 	return action{
 		kind:    coordination.Stop,
-		payload: marshal(stop{Status: args.Status, Summary: bounded(*args.Summary)}),
+		payload: marshal(stop{Status: args.Status, Summary: bounded(args.Summary)}),
 		same:    string(args.Status),
 		result:  "You have stopped; what you submitted stands as " + string(args.Status) + ".",
 	}, nil
@@ -138,11 +135,11 @@ func parseSubmit(arguments string) (action, *rejection) {
 }
 
 func parseRestart(arguments string) (action, *rejection) {
-	var args struct{ Reason, Instructions *string }
-	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Reason) || blank(args.Instructions) {
+	var args restart
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.Reason, args.Instructions) {
 		return action{}, &rejection{invalidArguments, `restart_orchestration takes {"reason": "…", "instructions": "…"}, a JSON object with two texts that are not empty.`}
 	}
-	accepted := restart{Reason: bounded(*args.Reason), Instructions: bounded(*args.Instructions)}
+	accepted := restart{Reason: bounded(args.Reason), Instructions: bounded(args.Instructions)}
 	return action{
 		kind:    coordination.RestartTeam,
 		payload: marshal(accepted),
@@ -151,7 +148,10 @@ func parseRestart(arguments string) (action, *rejection) {
 	}, nil
 }
 
-func blank(s *string) bool { return s == nil || strings.TrimSpace(*s) == "" }
+// blank reports whether one of the texts has nothing but white space.
+func blank(texts ...string) bool {
+	return slices.ContainsFunc(texts, func(s string) bool { return strings.TrimSpace(s) == "" })
+}
 
 // marshal encodes a struct that always has a JSON form.
 func marshal(v any) json.RawMessage {
@@ -161,7 +161,7 @@ func marshal(v any) json.RawMessage {
 
 // overlaps are the Jaccard similarities, by novelty, above which a new answer is too
 // close to an earlier one.
-var overlaps = map[string]float64{balanced: 0.7, strict: 0.5}
+var overlaps = map[string]float64{"balanced": 0.7, "strict": 0.5}
 
 // novel rejects content equal or too close to an answer that was shown, the agent's
 // own included. A presenter may present an answer as it is.

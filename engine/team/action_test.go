@@ -38,14 +38,14 @@ func TestNovelty(t *testing.T) {
 	for name, c := range map[string]struct {
 		novelty, answer, rejected string
 	}{
-		"lenient takes all but the same": {lenient, "a b c d e f g h i", ""},
+		"lenient takes all but the same": {"lenient", "a b c d e f g h i", ""},
 		"unset is lenient":               {"", "a b c d e f g h i", ""},
-		"the same is refused":            {lenient, "a b c d e f g h i j ", answerDuplicate},
-		"balanced, exactly 0.7":          {balanced, "a b c d e f g", ""},
-		"balanced, 0.8":                  {balanced, "A B C d e f g h", answerNovelty},
-		"balanced, the same":             {balanced, there, answerDuplicate},
-		"strict, exactly 0.5":            {strict, "a b c d e", ""},
-		"strict, 0.6":                    {strict, "a b c d e f", answerNovelty},
+		"the same is refused":            {"lenient", "a b c d e f g h i j ", answerDuplicate},
+		"balanced, exactly 0.7":          {"balanced", "a b c d e f g", ""},
+		"balanced, 0.8":                  {"balanced", "A B C d e f g h", answerNovelty},
+		"balanced, the same":             {"balanced", there, answerDuplicate},
+		"strict, exactly 0.5":            {"strict", "a b c d e", ""},
+		"strict, 0.6":                    {"strict", "a b c d e f", answerNovelty},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func TestNovelty_updates(t *testing.T) {
 func TestNovelty_presenter(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), presenting)
-	task.Novelty = strict
+	task.Novelty = "strict"
 	v := newRules(task).Judge(reply(callAnswer(task.Answers[0].Text)))
 	require.NotNil(t, v.Action)
 }

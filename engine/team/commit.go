@@ -43,23 +43,19 @@ type restart struct {
 func (o *opening) seal(a loop.Action) (step.Sealed, error) {
 	switch coordination.Action(a.Kind) {
 	case coordination.NewAnswer:
-		var accepted proposal
-		if err := json.Unmarshal(a.Payload, &accepted); err != nil {
-			return step.Sealed{}, err
-		}
-		payload, err := json.Marshal(Answer{Answer: accepted.Content, Label: o.nextLabel()})
+		accepted, err := decode[proposal](a.Kind, a.Payload)
+		payload := marshal(Answer{Answer: accepted.Content, Label: o.nextLabel()})
 		return step.Sealed{Payload: payload, Workspace: true, Otherwise: o.inherited()}, err
 	case coordination.Vote:
-		var accepted ballot
-		if err := json.Unmarshal(a.Payload, &accepted); err != nil {
+		accepted, err := decode[ballot](a.Kind, a.Payload)
+		if err != nil {
 			return step.Sealed{}, err
 		}
 		target, ok := o.id(accepted.Number)
 		if seen, _ := o.witnessed(); !ok || seen[target] == 0 {
 			return step.Sealed{}, fmt.Errorf("a vote for agent%d, whose answer was not shown", accepted.Number)
 		}
-		payload, err := json.Marshal(sealedVote{Target: target, TargetLabel: accepted.Label, Reason: accepted.Reason})
-		return step.Sealed{Payload: payload}, err
+		return step.Sealed{Payload: marshal(sealedVote{Target: target, TargetLabel: accepted.Label, Reason: accepted.Reason})}, nil
 	case coordination.Stop, coordination.Submit, coordination.RestartTeam:
 		return step.Sealed{Payload: a.Payload}, nil
 	default:
@@ -75,10 +71,8 @@ func (o *opening) inherited() string {
 		return ""
 	}
 	for _, shown := range l.Shown {
-		for _, peer := range o.peers {
-			if shown.Label == l.Brief.Label && peer.Number == shown.Number {
-				return peer.Manifest
-			}
+		if i := o.mounted(shown.Number); i >= 0 && shown.Label == l.Brief.Label {
+			return o.peers[i].Manifest
 		}
 	}
 	return ""
@@ -121,37 +115,32 @@ func ReadOutcome(c artifact.Commit) (Outcome, error) {
 	for _, agent := range slices.Sorted(maps.Keys(c.SeenSteps)) {
 		o.Seen = append(o.Seen, coordination.Seen{Agent: agent, Step: c.SeenSteps[agent]})
 	}
+	var err error
 	switch o.Action {
 	case coordination.NewAnswer, coordination.Submit:
 	case coordination.Vote:
-		v, err := payload[sealedVote](c)
-		if err != nil {
-			return Outcome{}, err
-		}
+		var v sealedVote
+		v, err = decode[sealedVote](c.Kind, c.Payload)
 		o.Target, o.TargetLabel, o.Reason = v.Target, v.TargetLabel, text.Truncate(v.Reason, MaxReason)
 	case coordination.Stop:
-		s, err := payload[stop](c)
-		if err != nil {
-			return Outcome{}, err
-		}
+		var s stop
+		s, err = decode[stop](c.Kind, c.Payload)
 		o.Status, o.Summary = s.Status, text.Truncate(s.Summary, MaxReason)
 	case coordination.RestartTeam:
-		a, err := payload[restart](c)
-		if err != nil {
-			return Outcome{}, err
-		}
-		o.Reason = text.Truncate(a.Reason, MaxReason)
+		var r restart
+		r, err = decode[restart](c.Kind, c.Payload)
+		o.Reason = text.Truncate(r.Reason, MaxReason)
 	default:
-		return Outcome{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
+		err = fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}
-	return o, nil
+	return o, err
 }
 
-// payload decodes a committed payload.
-func payload[T any](c artifact.Commit) (T, error) {
+// decode reads the payload of an action.
+func decode[T any](kind string, payload json.RawMessage) (T, error) {
 	var p T
-	if err := json.Unmarshal(c.Payload, &p); err != nil {
-		return p, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return p, fmt.Errorf("reading the payload of a %s: %w", kind, err)
 	}
 	return p, nil
 }

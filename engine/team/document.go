@@ -25,7 +25,7 @@ func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 	var document step.Document
 	switch coordination.Action(c.Kind) {
 	case coordination.NewAnswer:
-		a, err := payload[Answer](c)
+		a, err := decode[Answer](c.Kind, c.Payload)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 			AgentID: m.Launch.Agent, Answer: a.Answer, Timestamp: c.Timestamp, Label: a.Label,
 		}}
 	case coordination.Vote:
-		v, err := payload[sealedVote](c)
+		v, err := decode[sealedVote](c.Kind, c.Payload)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 			Timestamp: c.Timestamp, TargetLabel: v.TargetLabel,
 		}}
 	case coordination.Stop:
-		s, err := payload[stop](c)
+		s, err := decode[stop](c.Kind, c.Payload)
 		if err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func FuzzJudge(f *testing.F) {
 // fuzzedTask is one of the kinds of steps; over reports that its time is over.
 func fuzzedTask(kind uint8) (task task, over bool) {
 	task = evaluation()
-	task.Novelty = strict
+	task.Novelty = "strict"
 	switch kind % 7 {
 	case 1:
 		first(&task)

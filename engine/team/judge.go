@@ -32,6 +32,15 @@ type rejection struct{ code, why string }
 // withdrawn replaces the rules' results of a reply whose action news withdrew.
 const withdrawn = "Not submitted: something new came in before it counted. Read it below, then submit again or revise."
 
+// subjects begin the sentences about closed actions.
+var subjects = map[coordination.Action]string{
+	coordination.Vote:        "Voting is",
+	coordination.NewAnswer:   "New answers are",
+	coordination.Stop:        "Stopping is",
+	coordination.Submit:      "Submitting is",
+	coordination.RestartTeam: "Beginning again is",
+}
+
 // Judge rules on a reply by the table in the package comment.
 func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	calls, rejected := r.workflowCalls(reply.ToolCalls)
@@ -85,18 +94,9 @@ func (r *rules) workflowCalls(all []llm.ToolCall) ([]llm.ToolCall, *rejection) {
 	if called(coordination.Vote) && len(r.memory.answers) == 0 {
 		return nil, &rejection{voteNoAnswers, "There is no answer to vote for yet."}
 	}
-	for _, closed := range []struct {
-		action coordination.Action
-		is     string
-	}{
-		{coordination.Vote, "Voting is"},
-		{coordination.NewAnswer, "New answers are"},
-		{coordination.Stop, "Stopping is"},
-		{coordination.Submit, "Submitting is"},
-		{coordination.RestartTeam, "Beginning again is"},
-	} {
-		if called(closed.action) && !slices.Contains(open, closed.action) {
-			return nil, &rejection{toolNotOffered, closed.is + " not open to you in this step."}
+	for _, action := range r.task.actions() {
+		if called(action) && !slices.Contains(open, action) {
+			return nil, &rejection{toolNotOffered, subjects[action] + " not open to you in this step."}
 		}
 	}
 	return calls, mixed(calls)

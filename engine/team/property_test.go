@@ -64,7 +64,7 @@ func drawTask(t *rapid.T, task *task) {
 	task.Offered = rapid.SampledFrom([][]coordination.Action{
 		{coordination.NewAnswer, coordination.Vote}, {coordination.NewAnswer, coordination.Vote}, {coordination.Vote}, {coordination.NewAnswer},
 	}).Draw(t, "offered")
-	task.Novelty = rapid.SampledFrom([]string{"", balanced, strict}).Draw(t, "novelty")
+	task.Novelty = rapid.SampledFrom([]string{"", "balanced", "strict"}).Draw(t, "novelty")
 	if rapid.Bool().Draw(t, "timed") {
 		task.Soft = time.Duration(rapid.IntRange(1, 20).Draw(t, "soft")) * time.Second
 		task.Grace = time.Duration(rapid.IntRange(0, 5).Draw(t, "grace")) * time.Second

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -265,8 +264,8 @@ func (o *opening) loadPrevious(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the evaluation that restarts the team: %w", err)
 	}
-	var evaluation restart
-	if err := json.Unmarshal(commit.Payload, &evaluation); err != nil {
+	evaluation, err := decode[restart](commit.Kind, commit.Payload)
+	if err != nil {
 		return fmt.Errorf("reading the evaluation that restarts the team in %s: %w", key, err)
 	}
 	o.task.Previous = &previous{restart: evaluation, Answer: a}
@@ -280,8 +279,8 @@ func (o *opening) read(ctx context.Context, shown coordination.Shown) (answer, s
 	if err != nil {
 		return answer{}, step.Peer{}, fmt.Errorf("reading the answer %s: %w", shown.Label, err)
 	}
-	var committed Answer
-	if err := json.Unmarshal(commit.Payload, &committed); err != nil {
+	committed, err := decode[Answer](commit.Kind, commit.Payload)
+	if err != nil {
 		key := o.Layout.Step(shown.Agent, shown.Step, "action.json")
 		return answer{}, step.Peer{}, fmt.Errorf("reading the answer %s in %s: %w", shown.Label, key, err)
 	}
@@ -318,19 +317,20 @@ func (o *opening) messages(ctx context.Context, numbers []int) ([]message, error
 
 // place adds a peer to be mounted, in place of an older one of the same agent.
 func (o *opening) place(peer step.Peer) {
-	for i := range o.peers {
-		if o.peers[i].Number == peer.Number {
-			o.peers[i] = peer
-			return
-		}
-	}
-	if peer.Manifest != "" || peer.Text != "" {
+	if i := o.mounted(peer.Number); i >= 0 {
+		o.peers[i] = peer
+	} else if peer.Manifest != "" || peer.Text != "" {
 		o.peers = append(o.peers, peer)
 	}
 }
 
+// mounted is the index of the agent's peer, -1 without one.
+func (o *opening) mounted(number int) int {
+	return slices.IndexFunc(o.peers, func(p step.Peer) bool { return p.Number == number })
+}
+
 // placed reports whether an answer of the agent is shown or mounted.
 func (o *opening) placed(number int) bool {
-	return slices.ContainsFunc(o.peers, func(p step.Peer) bool { return p.Number == number }) ||
+	return o.mounted(number) >= 0 ||
 		slices.ContainsFunc(o.Launch.Shown, func(s coordination.Shown) bool { return s.Number == number })
 }

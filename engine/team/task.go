@@ -133,15 +133,8 @@ type arrival struct {
 	Step   int    `json:"step"`
 }
 
-// The values of task.Sensitivity, and all but the last those of task.Novelty.
-const (
-	lenient  = "lenient"
-	balanced = "balanced"
-	strict   = "strict"
-
-	// ChecklistGated is the voting sensitivity that asks for a checklist.
-	ChecklistGated = "checklist_gated"
-)
+// ChecklistGated is the voting sensitivity that asks for a checklist.
+const ChecklistGated = "checklist_gated"
 
 // divided reports whether every agent owns a part of the work.
 func (t task) divided() bool { return len(t.Parts) > 0 || t.Subtask != "" }
@@ -195,9 +188,6 @@ func (t task) owner() int {
 
 var revisionForm = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
 
-// finalRevision replaces the revision in the label of a presented answer.
-const finalRevision = "final"
-
 // revision is the ordinal in a label of the agent with number, 0 for a label of any
 // other form.
 func revision(number int, label string) int {
@@ -217,9 +207,8 @@ func checkLabel(number int, label string) error {
 	return nil
 }
 
-var frameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
-// check reports the reason why the task is invalid or would break anonymity.
+// check refuses a task that offers no possible action or has a label that could break
+// anonymity.
 func (t task) check() error {
 	actions := t.actions()
 	for _, offered := range t.Offered {
@@ -227,78 +216,20 @@ func (t task) check() error {
 			return fmt.Errorf("offered action %q: want one of %q", offered, actions)
 		}
 	}
-	possible := slices.ContainsFunc(t.Offered, func(a coordination.Action) bool { return a != coordination.Vote || len(t.Answers) > 0 })
-	framed := len(t.Answers) > 0 || len(t.Messages) > 0 || t.Inbox != nil || t.Brief != nil || t.Final != nil || t.Previous != nil
-	sensitivities := []string{"", lenient, balanced, strict, ChecklistGated}
-	novelties := sensitivities[:4]
-	switch {
-	case strings.TrimSpace(t.Query) == "":
+	if strings.TrimSpace(t.Query) == "" {
 		return errors.New("the query is empty")
-	case !slices.Contains([]coordination.Purpose{coordination.Coordinate, coordination.Present, coordination.Evaluate}, t.Purpose):
-		return fmt.Errorf("purpose %q: want none, %s or %s", t.Purpose, coordination.Present, coordination.Evaluate)
-	case !possible:
-		return fmt.Errorf("no action is possible with offered %q and %d answers", t.Offered, len(t.Answers))
-	case t.Files && len(t.Tools) == 0:
-		return errors.New("files are available, but no tool to work with them is named")
-	case framed && !frameForm.MatchString(t.Frame):
-		return errors.New("the frame must be letters, digits, - and _, and not empty")
-	case !slices.Contains(sensitivities, t.Sensitivity):
-		return fmt.Errorf("voting sensitivity %q: want %s", t.Sensitivity, strings.Join(sensitivities[1:], ", "))
-	case !slices.Contains(novelties, t.Novelty):
-		return fmt.Errorf("answer novelty %q: want %s", t.Novelty, strings.Join(novelties[1:], ", "))
-	case !slices.Contains([]coordination.UpdateMode{coordination.NoUpdates, coordination.Inject, coordination.Restart}, t.Updates.Mode):
-		return fmt.Errorf("update mode %q: want none, %s or %s", t.Updates.Mode, coordination.Inject, coordination.Restart)
 	}
-	return errors.Join(t.checkAnswers(), t.checkFinal(), t.checkBrief())
-}
-
-func (t task) checkAnswers() error {
-	seen := make(map[int]bool, len(t.Answers))
+	if !slices.ContainsFunc(t.Offered, func(a coordination.Action) bool { return a != coordination.Vote || len(t.Answers) > 0 }) {
+		return fmt.Errorf("no action is possible with offered %q and %d answers", t.Offered, len(t.Answers))
+	}
 	for _, a := range t.Answers {
 		if err := checkLabel(a.Number, a.Label); err != nil {
 			return err
 		}
-		if seen[a.Number] {
-			return fmt.Errorf("two answers of %s: only the newest is shown", a.agent())
-		}
-		seen[a.Number] = true
 	}
-	return nil
-}
-
-func (t task) checkFinal() error {
-	if t.Final == nil {
-		if t.Purpose == coordination.Evaluate {
-			return errors.New("there is no final answer to evaluate")
-		}
-		return nil
-	}
-	if t.Final.Number > 0 && t.Final.Label == t.Final.agent()+"."+finalRevision {
-		return nil
-	}
-	if err := checkLabel(t.Final.Number, t.Final.Label); err != nil {
-		return fmt.Errorf("the final answer: %w", err)
-	}
-	return nil
-}
-
-func (t task) checkBrief() error {
-	b := t.Brief
-	if b == nil {
-		if t.Purpose == coordination.Present {
-			return errors.New("a presenter needs the brief of the decision")
-		}
-		return nil
-	}
-	if b.Strategy != coordination.WinnerPresent && b.Strategy != coordination.Synthesize && !t.divided() {
-		return fmt.Errorf("final answer strategy %q: want %s or %s", b.Strategy, coordination.WinnerPresent, coordination.Synthesize)
-	}
-	if b.Label != "" && !slices.ContainsFunc(t.Answers, func(a answer) bool { return a.Label == b.Label }) {
-		return fmt.Errorf("the winning answer %q is not among those shown", b.Label)
-	}
-	for _, s := range b.Stops {
-		if s.Status != coordination.Complete && s.Status != coordination.Blocked {
-			return fmt.Errorf("stop of agent%d with status %q: want %s or %s", s.Number, s.Status, coordination.Complete, coordination.Blocked)
+	if f := t.Final; f != nil && (f.Number < 1 || f.Label != f.agent()+".final") {
+		if err := checkLabel(f.Number, f.Label); err != nil {
+			return fmt.Errorf("the final answer: %w", err)
 		}
 	}
 	return nil
