@@ -79,9 +79,7 @@ func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result,
 }
 
 func conclude(ctx context.Context, conn *hall.Connection, r runs.Run, result acts.Result, err error) error {
-	return runs.Conclude(ctx, conn, r, result, running(r), err, func(result acts.Result) error {
-		return printResult(ctx, conn, r, result)
-	})
+	return runs.Conclude(ctx, conn, r, result, running(r), err, printResult)
 }
 
 // watch follows a run to its end, a line for every transition, and prints the result.
@@ -140,12 +138,13 @@ func exitCode(r acts.Result) int {
 }
 
 // printResult prints the result of a run, and returns the exit code as an error.
-func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r acts.Result) error {
+func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r acts.Result) (err error) {
 	if conn.Scripted() {
-		if err := conn.PrintJSON(r); err != nil {
-			return err
-		}
-	} else if err := printFinal(ctx, conn, r); err != nil {
+		err = conn.PrintJSON(r)
+	} else {
+		err = printFinal(ctx, conn, r)
+	}
+	if err != nil {
 		return err
 	}
 	if run.Offline {
@@ -210,24 +209,13 @@ func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 		state.Status, state.Paused, state.Parked, state.Step = r.Status, false, nil, ""
 	}
 	if conn.Scripted() {
-		if r.Offline {
-			conn.Infof("%s", offlineNote)
-		}
-		return conn.PrintJSON(state)
+		return runs.PrintState(conn, r, state)
 	}
 	lines := stateTable(state, r)
 	for _, h := range holds(conn.CLI, state, r.Workflow) {
 		lines = append(lines, "  "+h.Why, "    "+h.Release)
 	}
-	if r.Running() {
-		lines = append(lines, "  follow it: "+conn.CommandLine("watch", r.Workflow))
-	} else {
-		lines = append(lines, "  its result: "+conn.CommandLine("result", r.Workflow))
-	}
-	if !conn.Cluster {
-		lines = append(lines, "  in the browser while a stack runs: "+conn.URL(r.Workflow))
-	}
-	return conn.Print(text.Terminal(strings.Join(lines, "\n") + "\n"))
+	return runs.PrintStatus(conn, r, lines, "result")
 }
 
 // closedState is the part of a state that follows from the result and the memo.

@@ -68,7 +68,10 @@ func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progre
 		select {
 		case o := <-outcomes:
 			if o.err == nil {
-				f.showEnd(ctx)
+				if f.run.Running() {
+					f.run.Closed = time.Now()
+				}
+				_ = f.show(ctx) // the result is known without the last event
 			}
 			return o.result, o.err
 		case <-tick.C:
@@ -78,15 +81,6 @@ func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progre
 			}
 		}
 	}
-}
-
-// showEnd shows a run that has ended. Its result is known, so a missing last event is
-// no failure.
-func (f *Follower) showEnd(ctx context.Context) {
-	if f.run.Running() {
-		f.run.Closed = time.Now()
-	}
-	_ = f.show(ctx)
 }
 
 // show queries the state and shows it. Its error means that no further query can

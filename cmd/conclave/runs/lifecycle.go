@@ -146,20 +146,15 @@ func RefusedInput(errorType string) bool {
 
 // Conclude prints the result of a run that was waited for. If waiting failed, the run
 // goes on: programs get its running result, people the command that follows it.
-func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result R, running any, waitErr error, print func(R) error) error {
+func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result R, running any, waitErr error, print func(context.Context, *hall.Connection, Run, R) error) error {
 	if waitErr == nil {
-		return print(result)
+		return print(ctx, conn, run, result)
 	}
 	if conn.Scripted() {
 		if err := conn.PrintJSON(running); err != nil {
 			return err
 		}
 	}
-	return unfinished(ctx, conn, run, waitErr)
-}
-
-// unfinished is the error of a command that stopped watching a run that goes on.
-func unfinished(ctx context.Context, conn *hall.Connection, run Run, cause error) error {
 	how := "it goes on without us; follow it with `"
 	if !conn.Cluster {
 		how = "it goes on as soon as a worker of this data directory runs; follow it with `"
@@ -168,7 +163,7 @@ func unfinished(ctx context.Context, conn *hall.Connection, run Run, cause error
 	if ctx.Err() != nil {
 		return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost, %s", run, how)
 	}
-	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, cause, how)
+	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, waitErr, how)
 }
 
 // PrintText prints the text of a result on stdout. A truncated one is read whole from its
@@ -202,25 +197,38 @@ func readText(ctx context.Context, conn *hall.Connection, layout artifact.Layout
 // PullCommand is the command line that copies the files of a run. Those of a cluster
 // are in the bucket that the path of one of its files names, below root.
 func PullCommand(conn *hall.Connection, id string, path *string, root string) string {
-	bucket, prefix, ok := "", "", false
-	if path != nil {
-		bucket, prefix, ok = bucketOf(*path, root)
+	if conn.Cluster && path != nil {
+		if rest, ok := strings.CutPrefix(*path, "s3://"); ok {
+			bucket, key, _ := strings.Cut(rest, "/")
+			line := "conclave pull " + id + " DIR --bucket " + hall.ShellQuote(bucket)
+			prefix, _, _ := strings.Cut("/"+key, root)
+			if prefix = strings.Trim(prefix, "/"); prefix != "" {
+				line += " --prefix " + hall.ShellQuote(prefix)
+			}
+			return line
+		}
 	}
-	if !conn.Cluster || !ok {
-		return conn.CommandLine("pull", id, "DIR")
-	}
-	line := "conclave pull " + id + " DIR --bucket " + hall.ShellQuote(bucket)
-	if prefix != "" {
-		line += " --prefix " + hall.ShellQuote(prefix)
-	}
-	return line
+	return conn.CommandLine("pull", id, "DIR")
 }
 
-// bucketOf splits the address of a file in a bucket into the bucket and the prefix
-// above root.
-func bucketOf(path, root string) (bucket, prefix string, ok bool) {
-	rest, ok := strings.CutPrefix(path, "s3://")
-	bucket, key, _ := strings.Cut(rest, "/")
-	prefix, _, _ = strings.Cut("/"+key, root)
-	return bucket, strings.Trim(prefix, "/"), ok
+// PrintStatus prints the state of a run, with the commands that go on from there. Result
+// names what the result command prints; it is empty if there is nothing to print.
+func PrintStatus(conn *hall.Connection, run Run, lines []string, result string) error {
+	if run.Running() {
+		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))
+	} else if result != "" {
+		lines = append(lines, "  its "+result+": "+conn.CommandLine("result", run.Workflow))
+	}
+	if !conn.Cluster {
+		lines = append(lines, "  in the browser while a stack runs: "+conn.URL(run.Workflow))
+	}
+	return conn.Print(text.Terminal(strings.Join(lines, "\n") + "\n"))
+}
+
+// PrintState prints the state of a run for programs.
+func PrintState(conn *hall.Connection, run Run, state any) error {
+	if run.Offline {
+		conn.Infof("%s", run.Kind.OfflineNote)
+	}
+	return conn.PrintJSON(state)
 }

@@ -54,9 +54,7 @@ func endedResult(run runs.Run, status string, err *artifact.Error) sessionflow.R
 }
 
 func conclude(ctx context.Context, conn *hall.Connection, run runs.Run, r, running sessionflow.Result, err error) error {
-	return runs.Conclude(ctx, conn, run, r, running, err, func(r sessionflow.Result) error {
-		return printResult(ctx, conn, run, r)
-	})
+	return runs.Conclude(ctx, conn, run, r, running, err, printResult)
 }
 
 // watch follows a session to its end and prints the result. Progress goes to stderr;
@@ -204,64 +202,46 @@ func noAnswer(r sessionflow.Result) error {
 func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	var state acts.State
 	answered, err := runs.QueryState(ctx, conn, run, &state)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !answered:
-		return statusOfClosed(ctx, conn, run)
+	}
+	reason := ""
+	if !answered {
+		r, err := await(ctx, conn, run)
+		if err != nil {
+			return err
+		}
+		state = closedState(run, r)
+		if r.Error != nil {
+			reason = r.Error.Message
+		}
 	}
 	if conn.Scripted() {
-		return printState(conn, run, state)
+		return runs.PrintState(conn, run, state)
 	}
 	if !run.Running() {
 		// Temporal ends a workflow without its knowledge.
 		state.Status, state.Paused, state.Parked = run.Status, false, nil
 	}
-	lines := progress.Table(progress.Snapshot{
-		State: state, Elapsed: run.Elapsed(), Offline: run.Offline, Delays: run.Delays,
-		Holds: holds(conn.CLI, state, run.Workflow), Revote: repeatsVote(ctx, conn, run, state),
-	})
-	if run.Running() {
-		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))
-	} else if state.Winner != "" {
-		lines = append(lines, "  its answer: "+conn.CommandLine("result", run.Workflow))
+	shown := progress.Snapshot{
+		State: state, Elapsed: run.Elapsed(), Offline: run.Offline, Delays: run.Delays, Holds: holds(conn.CLI, state, run.Workflow),
 	}
-	if !conn.Cluster {
-		lines = append(lines, "  in the browser while a stack runs: "+conn.URL(run.Workflow))
+	if !answered {
+		lines := progress.Table(shown)
+		if reason != "" {
+			lines = append(lines, "  "+progress.Line(reason))
+		}
+		return conn.Print(strings.Join(lines, "\n") + "\n")
 	}
-	return conn.Print(strings.Join(lines, "\n") + "\n")
-}
-
-// printState prints a state for programs.
-func printState(conn *hall.Connection, run runs.Run, state acts.State) error {
-	if run.Offline {
-		conn.Infof("%s", team.OfflineNote)
-	}
-	return conn.PrintJSON(state)
-}
-
-// repeatsVote reports whether the round repeats a split vote, as far as it is known.
-func repeatsVote(ctx context.Context, conn *hall.Connection, run runs.Run, state acts.State) bool {
 	var events []coordination.Entry
-	err := runs.Query(ctx, conn, run.Workflow, drive.TimelineQuery, &events)
-	return err == nil && revote(state, events)
-}
-
-// statusOfClosed prints the state of an ended session that answers no queries.
-func statusOfClosed(ctx context.Context, conn *hall.Connection, run runs.Run) error {
-	r, err := await(ctx, conn, run)
-	if err != nil {
-		return err
+	if err := runs.Query(ctx, conn, run.Workflow, drive.TimelineQuery, &events); err == nil {
+		shown.Revote = revote(state, events)
 	}
-	state := closedState(run, r)
-	if conn.Scripted() {
-		return printState(conn, run, state)
+	result := ""
+	if state.Winner != "" {
+		result = "answer"
 	}
-	lines := progress.Table(progress.Snapshot{State: state, Elapsed: run.Elapsed(), Offline: run.Offline})
-	if r.Error != nil {
-		lines = append(lines, "  "+progress.Line(r.Error.Message))
-	}
-	return conn.Print(strings.Join(lines, "\n") + "\n")
+	return runs.PrintStatus(conn, run, progress.Table(shown), result)
 }
 
 // closedState is the part of a state that follows from the result and the memo.
