@@ -16,16 +16,14 @@ import (
 	"conclave/engine/step"
 )
 
-// Local serves steps that no worker runs, as in `conclave step`, with the same models,
-// tools and redaction.
+// Local serves steps that no worker runs, as in `conclave step`, with the same models and tools.
 type Local struct {
 	scratch *scratch
 	models  Models
 	tools   *Tools
 }
 
-// OpenLocal creates a directory for workspaces in the system's temporary directory,
-// and removes those of dead processes. The caller closes it.
+// OpenLocal creates a temporary directory for workspaces. The caller closes it.
 func OpenLocal(m Models, t *Tools) (*Local, error) {
 	s, err := openScratch("")
 	if err != nil {
@@ -34,8 +32,7 @@ func OpenLocal(m Models, t *Tools) (*Local, error) {
 	return &Local{scratch: s, models: m, tools: t}, nil
 }
 
-// Ports returns the ports of an agent's step, without the store. The error is that of
-// Models.Model.
+// Ports returns the ports of an agent's step, without the store, or the error of Models.Model.
 func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	model, err := l.models.Model(a)
 	if err != nil {
@@ -54,9 +51,8 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 // Close removes the remaining workspaces.
 func (l *Local) Close() { l.scratch.close() }
 
-// scratch is this process's directory for the workspaces of running steps. A lock
-// beside it is held while the process lives; the next worker removes a directory
-// whose lock is free.
+// scratch is this process's directory for the workspaces of running steps. The lock beside it
+// is held while the process lives; the next worker removes unlocked directories.
 type scratch struct {
 	dir  string
 	lock *os.File
@@ -67,8 +63,7 @@ const (
 	lockSuffix  = ".lock"
 )
 
-// openScratch creates a directory in parent, by default the system's temporary
-// directory, and removes those of dead processes.
+// openScratch creates a directory in parent, else in the system's temporary directory.
 func openScratch(parent string) (*scratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -96,16 +91,14 @@ func openScratch(parent string) (*scratch, error) {
 	}
 }
 
-// close removes the directory. A step that still runs loses its workspace, which its
-// next attempt restores.
+// close removes the directory; the next attempt of a running step restores its workspace.
 func (s *scratch) close() {
 	_ = artifact.RemoveTree(s.dir)
 	_ = os.Remove(s.lock.Name())
 	_ = s.lock.Close()
 }
 
-// sweep removes the directories of dead processes, unless they belong to another
-// user.
+// sweep removes this user's directories of dead processes.
 func sweep(parent string) {
 	locks, _ := filepath.Glob(filepath.Join(parent, scratchName+"*"+lockSuffix))
 	for _, name := range locks {

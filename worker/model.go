@@ -27,8 +27,7 @@ const (
 	defaultBaseURL = "https://api.openai.com/v1"
 )
 
-// Models builds models from configuration and the worker's environment. It alone
-// reads keys.
+// Models builds models from configuration and the worker's environment. It alone reads keys.
 type Models struct {
 	// Getenv reads the worker's environment. If nil, it is os.Getenv.
 	Getenv func(string) string
@@ -39,8 +38,7 @@ type Models struct {
 	servers *servers // shared by the models of all steps; nil for none
 }
 
-// servers are the known limitations of API servers, and the connections to those
-// that no operator has configured. Models are built anew for every step.
+// servers are shared by the models of all steps: limitations found, and connections.
 type servers struct {
 	refusals openai.Refusals
 	client   *http.Client
@@ -112,8 +110,7 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 	return b
 }
 
-// MissingKeys returns the unset variables of keys for a team's models, with the agents
-// that need each.
+// MissingKeys returns the unset key variables of a team, with the agents that need each.
 func (m Models) MissingKeys(t config.Team) map[string][]string {
 	missing := map[string][]string{}
 	for _, agent := range t.Agents {
@@ -128,9 +125,8 @@ func (m Models) MissingKeys(t config.Team) map[string][]string {
 	return missing
 }
 
-// priceOf returns the cost of a call in US dollars at a completed backend: by the
-// operator's price, else by the table; nil if it is unknown. A cost that the server
-// reports takes precedence (activities/openai).
+// priceOf returns the cost of a call in US dollars by the operator's price, else by the table;
+// nil if it is unknown.
 func priceOf(b config.Backend, p *provider) func(llm.Usage) float64 {
 	if p != nil && p.settings.Price.Known() {
 		price := p.settings.Price
@@ -142,8 +138,7 @@ func priceOf(b config.Backend, p *provider) func(llm.Usage) float64 {
 	return nil
 }
 
-// Priced reports whether the costs of an agent's model will be known. The
-// built-in model costs nothing.
+// Priced reports whether the costs of an agent's model will be known.
 func (m Models) Priced(a config.Agent) bool {
 	if a.Backend.Type == config.Offline {
 		return true
@@ -152,9 +147,8 @@ func (m Models) Priced(a config.Agent) bool {
 	return err == nil && priceOf(backend, provider) != nil
 }
 
-// CheckPrices returns an error if a team has a limit in dollars and an agent whose
-// costs will be unknown. Providers that are not configured here are left to other
-// workers.
+// CheckPrices returns an error for a limit in dollars with an agent of unknown costs. Providers
+// that are not configured here are left to other workers.
 func (m Models) CheckPrices(t config.Team) error {
 	if t.Orchestrator.Budget.MaxCostUSD == nil {
 		return nil
@@ -167,8 +161,7 @@ func (m Models) CheckPrices(t config.Team) error {
 	return nil
 }
 
-// Window returns the context window of an agent's model in tokens, its reply included,
-// by the operator's configuration, else by the table; 0 if it is unknown.
+// Window returns the context window of an agent's model in tokens, 0 if it is unknown.
 func (m Models) Window(a config.Agent) int {
 	if a.Backend.Type == config.Offline {
 		return 0
@@ -184,8 +177,7 @@ func (m Models) Window(a config.Agent) int {
 	return known.ContextWindow
 }
 
-// CheckProviders returns an *activities.LackError if an agent names a provider that
-// is not configured.
+// CheckProviders returns an *activities.LackError for a provider that is not configured.
 func (m Models) CheckProviders(t config.Team) error {
 	for _, agent := range t.Agents {
 		if _, _, err := m.at(agent.Backend); err != nil {

@@ -21,9 +21,8 @@ import (
 // Providers are the API servers that agents can name.
 type Providers map[string]*provider
 
-// provider is one API server as this worker uses it. All models at it share its
-// limits, its connections and the pauses that it asks for. A nil provider stands for
-// a server that no operator has configured.
+// provider is one API server. All models at it share its limits, connections and pauses. It is
+// nil for a server that no operator has configured.
 type provider struct {
 	settings settings.Provider
 	queue    *queue
@@ -40,8 +39,7 @@ func NewProviders(configured map[string]settings.Provider) Providers {
 	return providers
 }
 
-// resolve completes a backend that names the provider. A backend defines only its
-// model and parameters, which take precedence over the provider's.
+// resolve completes a backend, whose parameters take precedence over the provider's.
 func (p *provider) resolve(b config.Backend) config.Backend {
 	b.BaseURL, b.APIKeyEnv = p.settings.BaseURL, p.settings.APIKeyEnv
 	params := map[string]any{}
@@ -59,8 +57,7 @@ func (p *provider) limit(m loop.Model) loop.Model {
 	return limited{model: m, queue: p.queue}
 }
 
-// transport sends the requests to a provider and counts them. When the server asks
-// one request to wait, all of them pause.
+// transport sends and counts the requests to a provider. When one has to wait, all pause.
 type transport struct {
 	next  http.RoundTripper
 	queue *queue
@@ -145,8 +142,7 @@ func (l *limit) until(now time.Time, n int) time.Duration {
 	return time.Duration(min(math.Ceil(seconds*float64(time.Second)), math.MaxInt64/2))
 }
 
-// atMost returns the part of n that a call waits for: more than a burst is never
-// available.
+// atMost returns the part of n that a call waits for, at most a burst.
 func (l *limit) atMost(n int) int {
 	if l == nil {
 		return 0
@@ -154,12 +150,10 @@ func (l *limit) atMost(n int) int {
 	return min(n, l.Burst())
 }
 
-// longestDebt bounds how long other calls wait for the usage of one: a server that
-// reports absurd counts must not block everybody for ever.
+// longestDebt bounds how long calls wait for the usage of one, whose server may report absurd counts.
 const longestDebt = 10 * time.Minute
 
-// use takes n units, available or not: the next calls wait for them. A negative n
-// gives units back.
+// use takes n units, available or not, for which the next calls wait. A negative n gives units back.
 func (l *limit) use(now time.Time, n int) {
 	if l == nil {
 		return
@@ -180,8 +174,7 @@ type limited struct {
 // requestCount is the context key of the number of requests that a call has sent.
 type requestCount struct{}
 
-// Generate waits for its turn and then calls the model; Reply.Waited has the time
-// of waiting. A call waits until its estimated input fits the limit, and its usage
+// Generate waits until the estimated input fits the limits, and then calls the model. Usage
 // beyond that delays the next calls.
 func (l limited) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
 	began, expected := time.Now(), inputTokens(req)
@@ -196,8 +189,7 @@ func (l limited) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 	return reply, err
 }
 
-// excess returns the tokens that a call used beyond the expected ones. It is 0 if the
-// usage is unknown: the call was broken off, or the server does not count.
+// excess returns the tokens used beyond the expected ones, 0 if the usage is unknown.
 func (l limited) excess(ctx context.Context, expected int, u llm.Usage, err error) int {
 	used := int(u.InputTokens + u.OutputTokens)
 	if used == 0 && (err == nil || ctx.Err() != nil) {
@@ -206,8 +198,7 @@ func (l limited) excess(ctx context.Context, expected int, u llm.Usage, err erro
 	return used - l.queue.tokens.atMost(expected)
 }
 
-// inputTokens returns a low estimate of a request's tokens, so that no call waits for
-// tokens that it does not use: text has three to four bytes a token.
+// inputTokens returns a low estimate of a request's tokens: text has three to four bytes a token.
 func inputTokens(req llm.Request) int {
 	const bytesPerToken = 4
 	size := 0

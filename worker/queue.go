@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// longestWait bounds how long a model call waits for its turn inside a step.
-	// Beyond it the step gives up its slot, but not its position, and comes back. It
-	// also bounds the pause that a server can ask for.
+	// longestWait bounds the wait of a model call inside a step, which beyond it gives up its slot,
+	// but not its position, and the pause that a server can ask for.
 	longestWait = time.Minute
 
 	// earlyReturn is how long before its turn a step comes back.
@@ -26,9 +25,7 @@ const (
 	loggedWait = 5 * time.Second
 )
 
-// queue holds the model calls that wait at one provider, in the order in which they
-// came. A call passes when its turn has come, the limits allow it and the server has
-// not asked for a pause.
+// queue holds the model calls that wait at one provider, in their order of arrival.
 type queue struct {
 	provider         string
 	requests, tokens *limit // nil for none
@@ -55,8 +52,7 @@ func newQueue(provider string, requests, tokens *int) *queue {
 	}
 }
 
-// enter waits for the turn of a call. If the wait is too long for a step, the error
-// is an *llm.Error that says when to come back.
+// enter waits for the turn of a call. After longestWait the *llm.Error says when to come back.
 func (q *queue) enter(ctx context.Context, caller string, tokens int) error {
 	w, why, err := q.join(ctx, caller, tokens)
 	if err != nil {
@@ -85,8 +81,7 @@ func (q *queue) enter(ctx context.Context, caller string, tokens int) error {
 	}
 }
 
-// join adds a call to the line, or finds the position that its step kept, unless its
-// turn is too far away. A wait worth reporting has a reason.
+// join adds a call to the line, or finds its step's position. A wait worth reporting has a reason.
 func (q *queue) join(ctx context.Context, caller string, tokens int) (w *waiter, why string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,8 +113,7 @@ func (q *queue) join(ctx context.Context, caller string, tokens int) (w *waiter,
 	return w, fmt.Sprintf("%s is used up, %d calls are ahead; its turn is at about %s", limit, len(ahead), now.Add(wait).UTC().Format(time.RFC3339)), nil
 }
 
-// wait estimates when a call with others ahead of it may pass, and names the limit
-// that it waits for longest.
+// wait estimates when a call with others ahead may pass, and names the limit that it waits for.
 func (q *queue) wait(now time.Time, ahead []*waiter, w *waiter) (wait time.Duration, limit string) {
 	tokens := q.tokens.atMost(w.tokens)
 	for _, other := range ahead {
@@ -135,8 +129,7 @@ func (q *queue) wait(now time.Time, ahead []*waiter, w *waiter) (wait time.Durat
 	return wait, limit
 }
 
-// try lets a call pass and returns 0, or returns how long to wait at most before the
-// next try. Steps that are away hold nobody up.
+// try lets a call pass and returns 0, or returns how long to wait at most before the next try.
 func (q *queue) try(w *waiter) (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,8 +178,7 @@ func (q *queue) pause(d time.Duration) {
 	}
 }
 
-// callerOf names the step of a call, the same in all its attempts; it is empty
-// outside of one.
+// callerOf names the step of a call, the same in all its attempts; it is empty outside of one.
 func callerOf(ctx context.Context) string {
 	if !activity.IsActivity(ctx) {
 		return ""

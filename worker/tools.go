@@ -25,9 +25,8 @@ import (
 	"conclave/worker/settings"
 )
 
-// Tools opens the ordinary tools of agents, as their configuration and the operator's
-// settings of MCP servers and of the sandbox demand. It probes the host's sandbox
-// once, when the first shell is asked for.
+// Tools opens the tools of agents, as their configuration and the operator's settings demand.
+// It probes the host's sandbox once.
 type Tools struct {
 	// Getenv reads the worker's environment. If nil, it is os.Getenv.
 	Getenv func(string) string
@@ -49,9 +48,8 @@ func NewTools(s settings.Settings) *Tools {
 	return &Tools{servers: s.MCPServers, sandbox: s.Sandbox}
 }
 
-// Keep adds absolute directories with the worker's own files: no toolchain of the
-// sandbox may contain one or lie in one. Empty names are ignored. The probe does not
-// see directories that are added after it.
+// Keep adds absolute directories of the worker that no toolchain may contain or lie in. The
+// probe does not see later ones.
 func (t *Tools) Keep(dirs ...string) {
 	for _, dir := range dirs {
 		if dir != "" && !slices.Contains(t.private, dir) {
@@ -60,8 +58,7 @@ func (t *Tools) Keep(dirs ...string) {
 	}
 }
 
-// Lacks returns an *activities.LackError if this worker lacks an MCP server, a sandbox
-// or a variable that an agent's tools need.
+// Lacks returns an *activities.LackError for a missing MCP server, sandbox or variable.
 func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 	if _, err := t.serversOf(a); err != nil {
 		return err
@@ -72,8 +69,7 @@ func (t *Tools) Lacks(ctx context.Context, a config.Agent) error {
 	return nil
 }
 
-// Check returns the error of Lacks for a team. An unset variable is reported only if
-// nothing else is missing.
+// Check returns the error of Lacks for a team, that of an unset variable last.
 func (t *Tools) Check(ctx context.Context, team config.Team) error {
 	var unset error
 	for _, a := range team.Agents {
@@ -89,8 +85,7 @@ func (t *Tools) Check(ctx context.Context, team config.Team) error {
 	return unset
 }
 
-// Open opens an agent's tools on a workspace. Its error is one of Lacks, or an
-// *activities.LackError of type ToolsUnavailable.
+// Open opens an agent's tools on a workspace. Its errors are *activities.LackErrors.
 func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (step.Tools, error) {
 	servers, err := t.serversOf(a)
 	if err != nil {
@@ -127,8 +122,7 @@ func (t *Tools) repeatable(tool string) bool {
 	return tools.Repeatable(tool, sandbox.Level(t.sandbox.Level))
 }
 
-// confines returns an error if this host cannot give a shell at the level that the
-// operator demands.
+// confines returns an error if this host cannot give a shell at the operator's level.
 func (t *Tools) confines(ctx context.Context) error {
 	t.probed.Do(func() {
 		// The answer is shared, so it must not depend on the first caller's context.
@@ -174,8 +168,7 @@ func (t *Tools) options() sandbox.Options {
 	}
 }
 
-// serversOf returns the MCP servers of an agent: its own definitions, which only the
-// file of a local run can have, and the operator's servers that it names.
+// serversOf returns an agent's MCP servers: those of a local file, and the operator's by name.
 func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
 	var servers []mcp.Server
 	for _, named := range a.MCPServers {
@@ -222,8 +215,7 @@ func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, er
 	return s, nil
 }
 
-// secrets returns the variables of the operator's MCP servers, as NAME=VALUE. Redaction
-// selects the secrets by name.
+// secrets returns the variables of the operator's MCP servers as NAME=VALUE, for redaction.
 func (t *Tools) secrets() []string {
 	var all []string
 	for name, d := range t.servers {
@@ -253,8 +245,7 @@ func (t *Tools) getenv(name string) string {
 	return os.Getenv(name)
 }
 
-// redacting removes the secrets of MCP servers from results: the worker's redactor
-// does not have those that only a team's file defines.
+// redacting removes the secrets of MCP servers from results, also those of a team's file.
 type redacting struct {
 	opened   step.Tools
 	redactor *redact.Redactor

@@ -43,8 +43,7 @@ type Config struct {
 	// TaskQueue defaults to drive.TaskQueue.
 	TaskQueue string
 
-	// NoSteps makes a worker that runs workflows and bookkeeping activities, but no
-	// steps. The fields below are for steps only.
+	// NoSteps makes a worker of workflows and bookkeeping. The fields below are for steps only.
 	NoSteps bool
 
 	Teams activities.Teams
@@ -57,24 +56,20 @@ type Config struct {
 	// MaxConcurrentSteps defaults to 32: steps wait for models, not for a processor.
 	MaxConcurrentSteps int
 
-	// onFatal is called when the worker cannot continue, for instance because its
-	// namespace is gone.
+	// onFatal is called when the worker cannot continue, for instance without its namespace.
 	onFatal func(error)
 }
 
 const (
 	defaultSteps = 32
 
-	// stepPollers fetch the steps of a wave at once. With the SDK's two, a third step
-	// waits until a poller returns from the server.
+	// stepPollers fetch the steps of a wave at once; with the SDK's two, a third waits.
 	stepPollers = 8
 
-	// stopTimeout is how long a stopping worker waits for its steps. They end within a
-	// second, and another worker resumes them.
+	// stopTimeout is how long a stopping worker waits for its steps, which another one resumes.
 	stopTimeout = 5 * time.Second
 
-	// heartbeatThrottle bounds how long a cancellation waits for a heartbeat on servers
-	// that cannot push it.
+	// heartbeatThrottle bounds the delay of a cancellation on servers that cannot push it.
 	heartbeatThrottle = 5 * time.Second
 )
 
@@ -178,8 +173,7 @@ func (c Config) process(workspaces string) attempt.Process {
 	}
 }
 
-// doorbell returns a function that reads the doorbell of a run from its workflow's
-// memo, which needs no worker of workflows.
+// doorbell reads the doorbell of a run from its workflow's memo, which needs no worker.
 func doorbell(c client.Client) func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
 	return func(ctx context.Context, workflowID, runID string) (coordination.Ring, error) {
 		var bell coordination.Ring
@@ -201,8 +195,7 @@ func doorbell(c client.Client) func(ctx context.Context, workflowID, runID strin
 // cacheBytes is the size of the content cache.
 const cacheBytes = 2 << 30
 
-// DefaultCache returns the default directory of the content cache, in the user's cache
-// directory; empty if the user has no home.
+// DefaultCache returns the content cache in the user's cache directory; empty without a home.
 func DefaultCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -211,8 +204,7 @@ func DefaultCache() string {
 	return filepath.Join(dir, "conclave", "content")
 }
 
-// cacheContent puts the content cache before the store. Without one, as on a
-// read-only disk, all content is fetched each time.
+// cacheContent puts the content cache before the store, unless it cannot be opened.
 func (c *Config) cacheContent() {
 	if c.Cache == "" || c.NoSteps {
 		return
@@ -222,9 +214,8 @@ func (c *Config) cacheContent() {
 	}
 }
 
-// binaryName returns the commit that the program was built from, else its version.
-// Without it the SDK hashes the whole executable before the first poll, which takes a
-// good part of a second with the embedded servers in it.
+// binaryName returns the commit or version of the program. Otherwise the SDK hashes the whole
+// executable before the first poll.
 func binaryName() string {
 	const unknown = "conclave"
 	info, ok := debug.ReadBuildInfo()
@@ -242,8 +233,7 @@ func binaryName() string {
 // ErrEnded is the error of a worker that cannot continue.
 var ErrEnded = errors.New("the worker cannot continue")
 
-// Configure applies the operator's settings. MaxConcurrentSteps, Tools and a default
-// team that are already set take precedence.
+// Configure applies the operator's settings, without replacing those that are set.
 func (c *Config) Configure(s settings.Settings) {
 	c.Models.Providers = NewProviders(s.Providers)
 	if c.Tools == nil {
@@ -270,8 +260,7 @@ func (c Config) CheckPrices() error {
 	return nil
 }
 
-// Missing returns a sentence for each unset key variable that a team needs, then one for
-// each team whose tools this worker cannot provide.
+// Missing returns a sentence for each unset key variable, then for each team that lacks tools.
 func (c Config) Missing(ctx context.Context) []string {
 	var keys, tools []string
 	for _, name := range slices.Sorted(maps.Keys(c.Teams.Named)) {
@@ -288,8 +277,7 @@ func (c Config) Missing(ctx context.Context) []string {
 	return append(keys, tools...)
 }
 
-// Run works until ctx ends, and then returns nil, or until the worker cannot continue.
-// It calls started once it polls.
+// Run works until ctx ends, or until the worker cannot continue. It calls started once it polls.
 func Run(ctx context.Context, c Config, started func()) error {
 	fatal := make(chan error, 1)
 	c.onFatal = func(err error) {

@@ -27,8 +27,7 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// Options returns Temporal's client options from the environment's profile, in which
-// a non-empty address or namespace takes precedence. ok is false without an address.
+// Options returns the profile's client options; flags take precedence. ok is false without an address.
 func Options(address, namespace string) (o client.Options, ok bool, err error) {
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
@@ -84,8 +83,7 @@ func Probe(ctx context.Context, store *s3store.Store) error {
 	return store.Probe(limited)
 }
 
-// Explain returns an error's text, with the words of Temporal and gRPC replaced by a
-// sentence for people.
+// Explain returns an error's text for people, without the words of Temporal and gRPC.
 func Explain(err error) string {
 	text := strings.Replace(err.Error(), "failed reaching server: ", "", 1)
 	if e, ok := errors.AsType[*serviceerror.NamespaceNotFound](err); ok {
@@ -105,8 +103,7 @@ func Explain(err error) string {
 	return text
 }
 
-// reason returns the part of gRPC's account of a connection that came last, from the
-// operating system.
+// reason returns the last part of gRPC's account of a connection, the operating system's.
 func reason(message string) string {
 	if _, after, ok := strings.Cut(message, "desc = "); ok {
 		message = after

@@ -32,8 +32,7 @@ type Tariff struct {
 	Output      float64  `json:"output"`
 }
 
-// Cost returns the cost of calls in US dollars. Input tokens include the cached ones,
-// output tokens those of reasoning.
+// Cost returns the cost of calls. Input includes cached tokens, output those of reasoning.
 func (t Tariff) Cost(u llm.Usage) float64 {
 	const perMillion = 1e-6
 	cachedInput := t.Input
@@ -100,11 +99,9 @@ func read(data []byte) (table, error) {
 // snapshot matches the end of a name that selects a snapshot of a model.
 var snapshot = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$`)
 
-// Find looks a model up by its server's address and its name there, first as it is,
-// then without a final date or -latest. Only providers' own addresses have prices:
-// another server may give a model any name. At a router, such as OpenRouter, the part
-// before the slash names the provider and the part after it the model, with dots or
-// dashes in its version.
+// Find looks a model up by its server's address and its name there, then by the name without
+// a final date or -latest. Only providers' own addresses and routers have prices; at a router
+// the model's name begins with the provider's, and a version has dots or dashes.
 func Find(baseURL, model string) (Model, bool) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "https" || u.Port() != "" && u.Port() != "443" {

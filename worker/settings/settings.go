@@ -32,8 +32,7 @@ type Settings struct {
 	MetricsAddress     string                 `json:"metrics_address,omitempty" doc:"Where Prometheus finds the worker's metrics."`
 }
 
-// Provider is an API server of the Chat Completions API. Its key never leaves
-// the worker's environment, and is sent to BaseURL only.
+// Provider is a server of the Chat Completions API. Its key is sent to BaseURL only.
 type Provider struct {
 	BaseURL   string         `json:"base_url,omitempty" doc:"Address of the server, up to and including /v1."`
 	APIKeyEnv string         `json:"api_key_env,omitempty" doc:"Name of the worker's environment variable that holds the key; none sends no key."`
@@ -58,8 +57,7 @@ type Price struct {
 // Known reports whether costs can be computed: Input and Output are set.
 func (p Price) Known() bool { return p.Input != nil && p.Output != nil }
 
-// MCPServer is a server of the Model Context Protocol: a program on standard
-// input and output, or an address.
+// MCPServer is a program on standard input and output, or an address, for the Model Context Protocol.
 type MCPServer struct {
 	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
 	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
@@ -92,8 +90,7 @@ type Sandbox struct {
 // Default returns the settings of a worker without a configuration.
 func Default() Settings { return config.Defaults[Settings]() }
 
-// Load reads a worker configuration from a YAML or JSON file. An error in the text
-// is of type config.Problems and lists all problems.
+// Load reads a worker configuration from YAML or JSON. An error in the text is config.Problems.
 func Load(path string) (Settings, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// grace is the time that the stack outlives its last lease, so that consecutive
-	// commands share it.
+	// grace is how long the stack outlives its last lease, so that consecutive commands share it.
 	grace = time.Second
 	// leasePoll is the interval at which the child checks for leases.
 	leasePoll = 200 * time.Millisecond
@@ -87,9 +86,8 @@ func (s *servers) serve(ctx context.Context, child *localstack.Child) error {
 	}
 }
 
-// newLogger returns a logger for Temporal: warnings and errors, one JSON object a
-// line. Temporal reports failures, also at start, as fatal entries: newLogger passes
-// them to fatal and exits.
+// newLogger logs Temporal's warnings and errors as JSON lines. Temporal reports failures as
+// fatal entries, also at start: they are passed to fatal, and the process exits.
 func newLogger(w io.Writer, fatal func(error)) log.Logger {
 	core := zapcore.NewCore(
 		zapcore.NewJSONEncoder(log.DefaultZapEncoderConfig),

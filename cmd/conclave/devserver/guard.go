@@ -34,9 +34,8 @@ import (
 type guard struct {
 	*posix.Posix
 	root string
-	// commits is read-locked while an object is published and locked while objects
-	// are deleted. Bodies are received without it, so that a slow client blocks
-	// nobody.
+	// commits is read-locked while an object is published, after its body was received, and
+	// locked while objects are deleted.
 	commits sync.RWMutex
 }
 
@@ -53,8 +52,7 @@ var (
 	}
 )
 
-// canonical reports whether the key is the only name of its file. A final slash
-// marks a directory.
+// canonical reports whether the key is the only name of its file, or of a directory if it ends in a slash.
 func canonical(key string) bool {
 	name := strings.TrimSuffix(key, "/")
 	return name != "" && name[0] != '/' && name != "." && name != ".." &&
@@ -137,8 +135,7 @@ func (g *guard) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s
 type publication struct {
 	guard *guard
 	begun bool
-	// bucket and object are paths; above is the deepest existing directory above
-	// the object.
+	// bucket and object are paths; above is the object's deepest existing directory.
 	bucket, object, above string
 }
 
@@ -179,8 +176,7 @@ func (p *publication) end() {
 	}
 }
 
-// sync makes the published object survive a power failure: its attributes, its name,
-// and the names of new directories. Its content was synced before.
+// sync makes a published object's attributes and the names above it survive a power failure.
 func (p *publication) sync() error {
 	if err := syncPath(p.object); err != nil {
 		return fmt.Errorf("sync the object: %w", err)
@@ -205,8 +201,7 @@ type body struct {
 	whole func()
 }
 
-// receive wraps a body. It keeps a trailing checksum visible to the backend, which
-// would not verify it otherwise.
+// receive wraps a body, and keeps a trailing checksum visible to the backend, which verifies it.
 func receive(source io.Reader, length *int64, whole func()) io.Reader {
 	b := &body{source: source, length: -1, whole: whole}
 	if length != nil {

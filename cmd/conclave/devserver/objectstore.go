@@ -23,11 +23,9 @@ import (
 
 const (
 	storeRegion = "us-east-1"
-	// storeOwner is the only account and its access key. Buckets belong to it, so
-	// that it must not change.
+	// storeOwner is the only account, and its access key. It must not change: buckets belong to it.
 	storeOwner = "conclave"
-	// copyLimit is S3's limit for one server-side copy. With zero the gateway would
-	// refuse every copy.
+	// copyLimit is S3's limit for one server-side copy; with zero the gateway refuses every copy.
 	copyLimit = 5 << 30
 	// The gateway requires limits; sessions stay far below these.
 	storeConnections = 4096
@@ -38,9 +36,8 @@ const (
 	bucketOwner = "acl"
 )
 
-// startObjectStore serves the directory as an S3 server and creates the bucket. The
-// gateway changes the working directory and has global state, which is one reason for
-// a process of its own.
+// startObjectStore serves the directory as an S3 server and creates the bucket. The gateway
+// changes the working directory and has global state.
 func (s *servers) startObjectStore(ctx context.Context, dir string, reserved net.Listener) error {
 	if err := prepareObjects(dir); err != nil {
 		return err
@@ -89,8 +86,7 @@ func gatewayConfig(stack localstack.Stack, address net.Addr) *embedgw.Config {
 	}
 }
 
-// prepareObjects makes the directory and refuses a file system without extended
-// attributes, in which the gateway keeps metadata.
+// prepareObjects makes the directory, which needs extended attributes for the gateway's metadata.
 func prepareObjects(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the object store: %w", err)
@@ -108,9 +104,8 @@ func prepareObjects(dir string) error {
 	return checkBucket(filepath.Join(dir, bucketName))
 }
 
-// checkBucket checks the directory of an existing bucket, which the gateway refuses
-// without its attribute. An empty one is left from an interrupted start and removed;
-// otherwise a copy of the directory lost all attributes.
+// checkBucket checks the attribute that the gateway requires of a bucket's directory. An
+// interrupted start leaves an empty directory without it, which is removed.
 func checkBucket(dir string) error {
 	_, err := (meta.XattrMeta{}).RetrieveAttribute(nil, dir, "", bucketOwner)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -100,8 +100,7 @@ func (s *servers) stop() {
 	}
 }
 
-// failed records the error of a server that ended, nil after an orderly stop. It
-// drops errors after the first few.
+// failed records the error of a server that ended by itself; nil is an orderly stop.
 func (s *servers) failed(server string, err error) {
 	if err == nil {
 		return
@@ -147,22 +146,19 @@ const startPoll = 10 * time.Millisecond
 const loopback = "127.0.0.1"
 
 const (
-	// portPatience is the time that the child waits for its previous port: the
-	// sockets of a killed child may briefly outlive its locks.
+	// portPatience covers the sockets of a killed child, which may briefly outlive its locks.
 	portPatience = 500 * time.Millisecond
 	portPoll     = 20 * time.Millisecond
 )
 
-// reservation holds listeners on all ports of a stack, so that they are known and
-// distinct before the servers start. For a server that must listen by itself,
-// release frees its port immediately before.
+// reservation holds listeners on all ports of a stack, so that they are distinct; release
+// frees the port of a server that listens by itself.
 type reservation struct {
 	temporal, ui, s3           net.Listener
 	history, matching, systems net.Listener
 }
 
-// reserve listens on the wanted ports, else on those of the previous run, else on
-// free ones. Temporal's internal services always get free ones.
+// reserve listens on the wanted ports, else on the previous ones, else on free ones.
 func reserve(ctx context.Context, wanted, recorded localstack.Ports) (*reservation, error) {
 	r := &reservation{}
 	for _, p := range []struct {

@@ -33,8 +33,7 @@ import (
 // archivalDisabled is Temporal's word for a disabled archive.
 const archivalDisabled = "disabled"
 
-// startTemporal starts all four services and waits until the frontend describes the
-// namespace.
+// startTemporal starts all four services and waits for the namespace.
 func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reserved *reservation, logger log.Logger) error {
 	listeners := map[primitives.ServiceName]net.Listener{
 		primitives.FrontendService: reserved.temporal,
@@ -71,9 +70,8 @@ func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reser
 	return s.awaitNamespace(ctx)
 }
 
-// temporalConfig configures a single process: no membership protocol, archive,
-// metrics or profiler, and one shard, a number that must not change for an existing
-// database.
+// temporalConfig configures a single process with one shard, a number that must not change
+// for an existing database.
 func temporalConfig(database *config.SQL, listeners map[primitives.ServiceName]net.Listener) *config.Config {
 	services := make(map[string]config.Service, len(listeners))
 	for service, listener := range listeners {
@@ -112,8 +110,7 @@ func temporalConfig(database *config.SQL, listeners map[primitives.ServiceName]n
 // dynamicSettings returns the settings that differ from Temporal's defaults.
 func dynamicSettings() dynamicconfig.StaticClient {
 	return dynamicconfig.StaticClient{
-		// Cancellations reach activities in milliseconds instead of at the next
-		// heartbeat.
+		// Cancellations reach activities in milliseconds, not at the next heartbeat.
 		dynamicconfig.WorkerCommandsEnabled.Key():             true,
 		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
 		// No requests to the outside world.
@@ -150,19 +147,15 @@ func (s *servers) awaitNamespace(ctx context.Context) error {
 const (
 	databasePrefix = "temporal-"
 	databaseSuffix = ".db"
-	// retention is the time for which histories of closed workflows are kept.
-	// Artifacts stay.
+	// retention is how long histories of closed workflows are kept; artifacts stay.
 	retention = 30 * 24 * time.Hour
 	// clusterName must not change for an existing database.
 	clusterName = "active"
 )
 
-// openDatabase returns the configuration of the database, creating it if there is
-// none.
-//
-// Temporal cannot upgrade an SQLite file, so the file name has the server version.
-// A directory with a database of another version is refused, because starting an
-// empty one would hide its sessions.
+// openDatabase configures the database, and creates a missing one. Temporal cannot upgrade
+// an SQLite file, so its name has the server version; a directory with a database of another
+// version is refused, because an empty one would hide its sessions.
 func openDatabase(dataDir string) (*config.SQL, error) {
 	name := databasePrefix + headers.ServerVersion + databaseSuffix
 	others, err := filepath.Glob(filepath.Join(escapeGlob(dataDir), databasePrefix+"*"+databaseSuffix))
@@ -183,9 +176,8 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 		}
 	}
 	database := connect(file, map[string]string{
-		// Readers do not block the writer, and a commit does not wait for the
-		// disk: only a crash of the machine can lose the last moments, and the
-		// artifacts hold their results.
+		// A commit does not wait for the disk: only a crash of the machine can lose the last
+		// moments, and the artifacts hold their results.
 		"journal_mode": "wal",
 		"synchronous":  "normal",
 		"busy_timeout": "10000",
@@ -204,8 +196,7 @@ func wrongVersion(file string) error {
 		file, version, headers.ServerVersion)
 }
 
-// createDatabase writes a database with the schema under a temporary name and
-// renames it, so that a crash leaves no incomplete database.
+// createDatabase writes the schema to a temporary file and renames it: no crash leaves half of it.
 func createDatabase(file string) error {
 	next := file + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -223,8 +214,7 @@ func createDatabase(file string) error {
 	return syncPath(filepath.Dir(file))
 }
 
-// connect returns a connection's configuration. SQLite reads the name as the path of
-// a URI, and the attributes as pragmas.
+// connect configures a connection. SQLite reads the name as a URI's path, the attributes as pragmas.
 func connect(file string, attributes map[string]string) *config.SQL {
 	attributes["mode"] = "rwc"
 	return &config.SQL{

@@ -19,11 +19,8 @@ import (
 	"github.com/temporalio/ui-server/v2/ui"
 )
 
-// startUI serves the Web UI.
-//
-// ui-server's own server cannot check the Host header, and its port would stay open
-// behind a proxy: a website whose name points at 127.0.0.1 could use it. So we serve
-// its routes.
+// startUI serves the routes of the Web UI. Its own server cannot check the Host header, even
+// behind a proxy, so that a website whose name points at 127.0.0.1 could use it.
 func (s *servers) startUI(listener net.Listener) error {
 	routes, err := uiRoutes(s.stack.TemporalAddress)
 	if err != nil {
@@ -80,9 +77,8 @@ func uiRoutes(temporalAddress string) (http.Handler, error) {
 	return e, nil
 }
 
-// localOnly refuses requests for other host names than this machine's: a website may
-// point its name at 127.0.0.1, and browsers would then let its scripts read and
-// control everything.
+// localOnly refuses other host names: browsers let the scripts of a website whose name points
+// at 127.0.0.1 read and control everything.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

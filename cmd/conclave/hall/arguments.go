@@ -59,8 +59,7 @@ func OptionalLast(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// CheckText refuses an argument that is too long or not UTF-8. Name is the
-// argument's in the usage line, limit is in bytes.
+// CheckText refuses a text that is not UTF-8 or has more than limit bytes. Name is that of the usage line.
 func CheckText(name, content string, limit int, remedy string) error {
 	switch {
 	case len(content) > limit:
@@ -76,8 +75,7 @@ func CheckQuery(name, content string) error {
 	return CheckText(name, content, drive.MaxInput, "put large material where the agents can read it")
 }
 
-// Group runs a command that has only subcommands: it prints the help, or suggests
-// the nearest subcommand for an unknown one.
+// Group runs a command that has only subcommands: it prints the help, or suggests the nearest one.
 func Group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -90,8 +88,7 @@ func Group(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
 }
 
-// refuseEmptyFlags refuses a flag with an empty value, such as that of an unset
-// variable in a script. An empty prefix is the top of the bucket.
+// refuseEmptyFlags refuses empty values, such as those of unset variables; a prefix may be empty.
 func refuseEmptyFlags(cmd *cobra.Command) error {
 	var empty error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -156,8 +153,7 @@ func ChooseRunID(flag, asked string) (string, error) {
 	return asked, nil
 }
 
-// NewRunID is the time in UTC and four random characters. Their 20 bits suffice for
-// runs that start in the same second.
+// NewRunID is the time in UTC and four random characters: 20 bits for runs of the same second.
 func NewRunID(now time.Time) string {
 	return now.UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:4])
 }

@@ -15,8 +15,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// CLI is one invocation of the command: its streams and the flags that all commands
-// share.
+// CLI is one invocation of the command: its streams and the common flags.
 type CLI struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -28,8 +27,7 @@ type CLI struct {
 	JSON, Automation          bool
 }
 
-// Execute adds the common flags to a root command, runs one command line, and returns
-// its exit code.
+// Execute adds the common flags to root, runs one command line, and returns its exit code.
 func (c *CLI) Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return refuseEmptyFlags(cmd) }
@@ -97,8 +95,7 @@ func ShellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// PrintJSON prints a value on stdout: indented for --json, on one line for
-// --automation.
+// PrintJSON prints a value on stdout: indented for --json, on one line for --automation.
 func (c *CLI) PrintJSON(v any) error {
 	var data []byte
 	var err error
@@ -113,8 +110,7 @@ func (c *CLI) PrintJSON(v any) error {
 	return c.Print(string(EscapeControls(data)) + "\n")
 }
 
-// Print prints text on stdout. A failed print is exit code 2: the command did its
-// work, but its output is incomplete.
+// Print prints text on stdout. A failure is exit code 2: the work is done, the output incomplete.
 func (c *CLI) Print(text string) error {
 	if _, err := io.WriteString(c.Stdout, text); err != nil {
 		return Exitf(ExitNoAnswer, "print the output: %w", err)
@@ -122,8 +118,7 @@ func (c *CLI) Print(text string) error {
 	return nil
 }
 
-// EscapeControls escapes in JSON the C1 control characters, which JSON permits in
-// strings and terminals obey.
+// EscapeControls escapes the C1 control characters in JSON, which terminals obey.
 func EscapeControls(data []byte) []byte {
 	var b strings.Builder
 	for _, r := range string(data) {

@@ -61,8 +61,7 @@ func (c *CLI) Connect(ctx context.Context, t Target, logger *slog.Logger) (*Conn
 	return conn, nil
 }
 
-// ConnectStore connects to the store alone: the named bucket, else that of the local
-// stack.
+// ConnectStore connects to the store alone: the named bucket, else that of the local stack.
 func (c *CLI) ConnectStore(ctx context.Context) (*Connection, error) {
 	t := Target{Cluster: true}
 	if c.Bucket == "" {
@@ -77,8 +76,7 @@ func (c *CLI) ConnectStore(ctx context.Context) (*Connection, error) {
 	return c.openStore(ctx, t)
 }
 
-// openStore joins the stack of a local target and opens its store, or the bucket of
-// a cluster if one is named.
+// openStore opens the store of a local stack, which it joins, or the named bucket of a cluster.
 func (c *CLI) openStore(ctx context.Context, t Target) (*Connection, error) {
 	conn := &Connection{CLI: c, Target: t}
 	var store *s3store.Store
@@ -200,8 +198,7 @@ func (conn *Connection) NoWorker() string {
 		": the session waits until one is started with `conclave worker`, or check --task-queue"
 }
 
-// commandLog is the log of the Temporal SDK: a file of the data directory, or none
-// on a cluster. A file that cannot be written is reported by joining the stack.
+// commandLog is the log of the Temporal SDK: a file of the data directory, or none on a cluster.
 func (t Target) commandLog() (logger *slog.Logger, closeLog func()) {
 	discard := slog.New(slog.DiscardHandler)
 	if t.Cluster {

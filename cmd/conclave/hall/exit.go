@@ -17,8 +17,7 @@ const (
 	ExitInterrupted = 4 // the command stopped watching; the session goes on
 )
 
-// ExitError is an error with an exit code. A nil Err prints nothing: the command has
-// printed all there is to say.
+// ExitError is an error with an exit code. A nil Err prints nothing more.
 type ExitError struct {
 	Code int
 	Err  error
@@ -46,8 +45,7 @@ func Exit(code int) error {
 	return &ExitError{Code: code}
 }
 
-// ExitCode is the exit code for an error. Errors without a code of their own occur
-// before anything is started.
+// ExitCode is the exit code for an error; without a code of its own nothing was started.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK

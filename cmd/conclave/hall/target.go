@@ -86,8 +86,7 @@ func (c *CLI) localTarget() (Target, error) {
 	return Target{DataDir: abs}, nil
 }
 
-// defaultDataDir follows the XDG base directory specification, which ignores
-// relative paths.
+// defaultDataDir follows the XDG base directory specification, which ignores relative paths.
 func defaultDataDir() (string, error) {
 	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "conclave"), nil

@@ -53,8 +53,7 @@ func Adopt(stdin io.Reader) (*Child, error) {
 	return &Child{DataDir: string(dir), Ports: o.Ports, dir: dir, owner: owner, reports: reports}, nil
 }
 
-// Last returns the record of the previous stack, for its ports and keys, zero if
-// there is none.
+// Last returns the record of the previous stack, zero if there is none.
 func (c *Child) Last() Stack {
 	last, _ := c.dir.recorded()
 	return last
@@ -63,8 +62,7 @@ func (c *Child) Last() Stack {
 // LogFile returns the path of the servers' log.
 func (c *Child) LogFile() string { return c.dir.logFile() }
 
-// Serve publishes a ready stack: it writes the record, locks stack.ready, which makes
-// the record valid, and reports to the starter.
+// Serve publishes a ready stack: its record, the lock that makes it valid, and the report.
 func (c *Child) Serve(ctx context.Context, stack Stack) (err error) {
 	if err := c.dir.record(stack); err != nil {
 		return err
@@ -79,8 +77,7 @@ func (c *Child) Serve(ctx context.Context, stack Stack) (err error) {
 // Withdraw invalidates the record.
 func (c *Child) Withdraw() { _ = c.ready.Close() }
 
-// Fail reports the error of a failed start to the starter. Only the first report is
-// sent.
+// Fail reports the error of a failed start to the starter. Only the first report is sent.
 func (c *Child) Fail(err error) {
 	c.send(report{Error: err.Error(), PortTaken: errors.Is(err, ErrPortTaken)})
 }

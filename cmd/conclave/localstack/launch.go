@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// ChildCommand is the hidden argument for which a binary with this package must call
-// devserver.RunChild.
+// ChildCommand is the hidden argument for which a binary must call devserver.RunChild.
 const ChildCommand = "__stack"
 
 // The files that the child inherits, after the three standard ones.
@@ -23,8 +22,7 @@ const (
 	reportFD = 4 // pipe for the report
 )
 
-// ErrPortTaken reports a port that another program took after it was chosen. A new
-// start chooses another.
+// ErrPortTaken reports a port that was taken after it was chosen. A new start chooses another.
 var ErrPortTaken = errors.New("another program took the port between its being chosen and its being used")
 
 // startError is the child's own account of why it did not start.
@@ -132,8 +130,7 @@ func (d directory) openLog() (*os.File, error) {
 	return file, nil
 }
 
-// childEnvironment returns the basic variables and those of the Go runtime. The
-// servers must not see keys or be configured by other variables.
+// childEnvironment keeps the basic variables: the servers must not see keys or other settings.
 func childEnvironment(all []string) []string {
 	var kept []string
 	for _, entry := range all {

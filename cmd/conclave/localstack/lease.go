@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// readyPoll is the interval at which a command checks whether the stack that
-	// another command starts is ready.
+	// readyPoll is how often a command checks whether the stack that another one starts is ready.
 	readyPoll = 20 * time.Millisecond
 	// maxLaunches limits the starts after errPortTaken.
 	maxLaunches = 3
@@ -34,8 +33,7 @@ type Lease struct {
 	lock    *os.File // shared
 }
 
-// Release releases the lease. The child stops about a second after the last one,
-// without making Release wait. Further calls do nothing.
+// Release releases the lease, without waiting for the child's end. Further calls do nothing.
 func (l *Lease) Release() error {
 	if err := l.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("release the embedded stack: %w", err)
@@ -43,9 +41,8 @@ func (l *Lease) Release() error {
 	return nil
 }
 
-// Join returns a lease on the stack that serves dataDir, starting it if there is
-// none. Of any number of concurrent commands one starts it and all wait until it is
-// ready.
+// Join returns a lease on the stack that serves dataDir. Of the commands that find none, one
+// starts it and all wait until it is ready.
 func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	dir, err := locate(dataDir)
 	if err != nil {
@@ -68,8 +65,7 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	return lease, nil
 }
 
-// joinOrLaunch waits until a stack serves and reports whether it launched it. The
-// caller holds a lease.
+// joinOrLaunch waits until a stack serves. The caller holds a lease.
 func (d directory) joinOrLaunch(ctx context.Context, opts Options) (stack Stack, launched bool, err error) {
 	for launches := 0; ; {
 		stack, ok, err := d.serving()

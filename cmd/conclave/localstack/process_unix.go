@@ -10,8 +10,7 @@ import (
 
 func supported() error { return nil }
 
-// detach starts the child in its own session, so that neither an interrupt at the
-// command's terminal nor the closing of that terminal reaches it.
+// detach starts the child in its own session, out of reach of the terminal's signals.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 }
@@ -21,8 +20,7 @@ func ownerOnly() {
 	syscall.Umask(0o077)
 }
 
-// inherited opens an inherited file descriptor and keeps it from being inherited
-// further.
+// inherited opens an inherited file descriptor, which is not inherited further.
 func inherited(fd uintptr, name string) *os.File {
 	syscall.CloseOnExec(int(fd))
 	return os.NewFile(fd, name)

@@ -36,8 +36,7 @@ type Ports struct {
 	S3       int `json:"s3"`
 }
 
-// Find returns the stack that serves dataDir, if there is one. Without a lease, the
-// stack may stop at any moment.
+// Find returns the stack that serves dataDir, if there is one. Only a lease keeps it running.
 func Find(dataDir string) (Stack, bool, error) {
 	dir, err := locate(dataDir)
 	if err != nil {
@@ -117,8 +116,7 @@ func locate(dataDir string) (directory, error) {
 	return directory(path), nil
 }
 
-// prepare makes the directory, private if it is new. It refuses a world-writable
-// one, because anybody could write its locks and its record.
+// prepare makes the directory, private if it is new, and refuses one whose locks anybody could write.
 func (d directory) prepare() error {
 	if err := supported(); err != nil {
 		return err

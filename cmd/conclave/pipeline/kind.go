@@ -59,8 +59,7 @@ func running(r runs.Run) acts.Result {
 	return acts.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.Segment{}, History: []acts.HistoryEntry{}}
 }
 
-// await waits for the end of a run and returns its result. Of a cancelled run it is
-// the result.json in the store, if that can be read.
+// await returns the result of a run, of a cancelled one result.json if it can be read.
 func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result, error) {
 	return runs.Await(ctx, conn, r, func(r runs.Run, status string, err *artifact.Error) acts.Result {
 		result := running(r)
@@ -125,8 +124,7 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs the step again, cancel ends the run")
 }
 
-// exitCode is the exit code for a result. A refused input is a usage error, although
-// a worker refused it.
+// exitCode is the exit code for a result. An input that a worker refused is a usage error.
 func exitCode(r acts.Result) int {
 	switch {
 	case r.Error != nil && runs.RefusedInput(r.Error.Type) && len(r.Trace) == 0:

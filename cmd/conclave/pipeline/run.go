@@ -152,8 +152,7 @@ func teamsOf(p config.Pipeline) []config.Team {
 	return teams
 }
 
-// prepareLocal completes a pipeline for a worker of this machine: every session step
-// has a team, models have addresses, and the variables of their keys are set.
+// prepareLocal gives every session step a team, models addresses, and checks their keys.
 func prepareLocal(c *hall.CLI, t hall.Target, p config.Pipeline, offline bool) (config.Pipeline, error) {
 	p.Steps = append([]config.PipelineStep{}, p.Steps...)
 	for i, s := range p.Steps {
@@ -198,8 +197,7 @@ func sessionTeam(c *hall.CLI, t hall.Target) (config.Team, error) {
 	return agents, err
 }
 
-// prepareCluster completes a pipeline for a cluster, whose workers have the named
-// teams.
+// prepareCluster completes a pipeline for a cluster, whose workers have the named teams.
 func prepareCluster(p config.Pipeline, offline bool) (config.Pipeline, error) {
 	if !offline {
 		return p, nil

@@ -72,8 +72,7 @@ func (l lines) Show(s Snapshot) {
 	l.showObstacles(s)
 }
 
-// showObstacles writes delays and holds, each once while it lasts with the same
-// reason.
+// showObstacles writes each delay and hold once while it lasts with the same reason.
 func (l lines) showObstacles(s Snapshot) {
 	current := map[string]bool{}
 	show := func(key, text string) {
@@ -162,8 +161,7 @@ type Hold struct {
 
 func (h Hold) text() string { return Line(h.Why) + "; " + Line(h.Release) }
 
-// holdLines puts reason and command on separate lines, so that a narrow screen does
-// not truncate the command.
+// holdLines puts reason and command on separate lines: a narrow screen truncates no command.
 func holdLines(holds []Hold, color bool) []string {
 	var lines []string
 	for _, h := range holds {
@@ -172,9 +170,8 @@ func holdLines(holds []Hold, color bool) []string {
 	return lines
 }
 
-// screen redraws a block of lines in place at the bottom of a terminal. The cursor
-// stays visible on the line below the block, so that a process killed at any moment
-// leaves a usable terminal.
+// screen redraws a block of lines in place. The cursor stays visible on the line below it, so
+// that a process killed at any moment leaves a usable terminal.
 type screen struct {
 	out   io.Writer
 	size  func() (width, height int)
@@ -204,8 +201,7 @@ func (s *screen) print(line string) {
 	s.shown = s.shown[:0]
 }
 
-// up moves to the first line of the block. A terminal that became narrower has
-// wrapped the lines; one that became wider has joined none.
+// up moves to the first line of the block, which a terminal that became narrower has wrapped.
 func (s *screen) up(width int) string {
 	rows := 0
 	for _, w := range s.shown {

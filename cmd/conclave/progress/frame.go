@@ -41,8 +41,7 @@ func Table(s Snapshot) []string {
 	return frame(s, unlimited, unlimited, false)
 }
 
-// frame lays out a session in at most height-1 lines, so that the line below the
-// block stays free. Lines may be wider than width; the screen truncates them.
+// frame lays out a session in at most height-1 lines, for a free one below. The screen truncates them.
 func frame(s Snapshot, width, height int, color bool) []string {
 	lines := []string{header(s, width, color)}
 	if query := Line(s.State.Query); query != "" {
@@ -62,8 +61,7 @@ func frame(s Snapshot, width, height int, color bool) []string {
 	return append(append(lines, rows...), foot...)
 }
 
-// withDelays adds each agent's delays under its row, and those of other work at the
-// end.
+// withDelays adds each agent's delays under its row, and those of other work at the end.
 func withDelays(s Snapshot, rows []string, color bool) []string {
 	var all []string
 	shown := map[string]bool{}
@@ -150,8 +148,7 @@ func stageWords(s acts.State) string {
 	}
 }
 
-// agentRows aligns the rows by the widest ID. A narrow terminal truncates the last
-// columns.
+// agentRows aligns the rows by the widest ID; the last columns are truncated.
 func agentRows(s Snapshot, width int, color bool) []string {
 	idWidth, wordWidth := 0, 0
 	for _, a := range s.State.Agents {
@@ -221,8 +218,7 @@ func stopWords(stop *coordination.StopView) (mark, words string, p paint) {
 	}
 }
 
-// agentDetail returns the details of an agent. The summary of a stop, which may be
-// long, comes last.
+// agentDetail returns the details of an agent, the summary of its stop last.
 func agentDetail(a coordination.AgentView) string {
 	const gist = 120
 	var parts []string

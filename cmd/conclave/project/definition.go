@@ -113,8 +113,7 @@ type Saved struct {
 	Removed []string // files of removed steps
 }
 
-// Save writes a scenario's definition. It keeps the statistics, the runs and other
-// keys of an existing one, and its tags if tags is nil.
+// Save writes a scenario's definition. It keeps statistics, runs and other keys, and nil tags.
 func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []string) (Saved, error) {
 	var s Saved
 	if err := plan.Check(); err != nil {
@@ -233,8 +232,7 @@ type field struct {
 	value any
 }
 
-// edit sets fields of a meta.yaml, empty for a new file, and keeps everything else:
-// comments and the author's own keys.
+// edit sets fields of a meta.yaml, empty for a new file, and keeps comments and other keys.
 func edit(data []byte, fields []field) ([]byte, error) {
 	var document yaml.Node
 	if len(bytes.TrimSpace(data)) > 0 {

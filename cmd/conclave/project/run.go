@@ -21,8 +21,7 @@ import (
 
 const resultFile = "result.json"
 
-// Begin writes a result for a run before its start, so that a crash does not lose it,
-// and returns it.
+// Begin writes and returns a result for a run before its start, so that a crash does not lose it.
 func (p *Project) Begin(slug, id string, at time.Time) ([]byte, error) {
 	if err := errors.Join(scenario.CheckSlug(slug), scenario.CheckRunID(id)); err != nil {
 		return nil, err
@@ -111,8 +110,7 @@ func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err
 // lockWait bounds the wait for another process that folds.
 const lockWait = 10 * time.Second
 
-// Fold computes a scenario's statistics from the results in its folder and writes
-// them to meta.yaml. Processes take turns, so the last one sees all results.
+// Fold writes the statistics of a scenario's results to meta.yaml, one process at a time.
 func (p *Project) Fold(ctx context.Context, slug string) (scenario.Statistics, error) {
 	if err := p.root.MkdirAll(name(slug, "runs"), 0o755); err != nil {
 		return scenario.Statistics{}, fmt.Errorf("fold the statistics of scenario %s: %w", slug, err)
@@ -207,8 +205,7 @@ var copied = regexp.MustCompile(`^(evidence/[A-Za-z0-9][A-Za-z0-9._-]*|(launch-[
 // stepID matches the ids of steps, which name folders.
 var stepID = regexp.MustCompile(`^[0-9]{2}$`)
 
-// step copies the files of a step, and removes evidence that the store no longer has:
-// it belongs to an earlier verdict.
+// step copies the files of a step, and removes the evidence of an earlier verdict.
 func (c *Copy) step(ctx context.Context, id string) error {
 	if !stepID.MatchString(id) {
 		return fmt.Errorf("the result of run %s names the step %.40q, which is not an id", c.id, id)

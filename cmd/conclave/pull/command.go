@@ -96,8 +96,7 @@ func copyRun(ctx context.Context, conn *hall.Connection, id, dir string, verify 
 	return copied, nil
 }
 
-// orInterrupted replaces the error of an interrupted command by the command line
-// that resumes it.
+// orInterrupted replaces the error of an interrupted command by the command line that resumes it.
 func orInterrupted(ctx context.Context, conn *hall.Connection, err error, id, dir string, verify bool) error {
 	if ctx.Err() == nil {
 		return err

@@ -47,8 +47,7 @@ func (v *verifier) step(ctx context.Context, agent, dir string) {
 	v.outcome(ctx, dir, c, derived)
 }
 
-// uncommitted collects the answer of a step without a commit, such as another
-// program's.
+// uncommitted collects the answer of a step without a commit, such as another program's.
 func (v *verifier) uncommitted(ctx context.Context, dir, manifest string) {
 	data := v.read(ctx, dir+"answer.json")
 	var a artifact.Answer
@@ -85,8 +84,7 @@ func (v *verifier) segment(ctx context.Context, dir string) {
 	}
 }
 
-// commit decodes a commit and compares its hashes with the files and the
-// transcript in dir. It reports false for a malformed commit.
+// commit compares a commit's hashes with the files and the transcript; it reports false if it is malformed.
 func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest string) (c artifact.Commit, ok bool) {
 	v.found.Steps++
 	if !v.decode(dir+"action.json", data, &c) {
@@ -135,8 +133,7 @@ func (v *verifier) derive(ctx context.Context, agent string, c artifact.Commit) 
 	return spec.Documents(0, c)
 }
 
-// outcome compares answer.json, vote.json and stop.json with the derived
-// documents: only the one of the committed action may exist.
+// outcome compares the documents of a step with the derived ones, of which only one may exist.
 func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, derived []step.Document) {
 	want := map[string]any{}
 	for _, d := range derived {
@@ -161,8 +158,7 @@ func (v *verifier) outcome(ctx context.Context, dir string, c artifact.Commit, d
 	}
 }
 
-// compare compares the fields of a document with those of want. The document may
-// have more fields.
+// compare compares the fields of want with those of a document, which may have more.
 func (v *verifier) compare(name string, data []byte, want any) {
 	var existing, wanted map[string]any
 	if !v.decode(name, data, &existing) {

@@ -36,9 +36,8 @@ func (v *verifier) ledger(ctx context.Context) {
 	}
 }
 
-// final compares the final answer with the answers of the steps. No document
-// records which of them it was made from, so it is matched by agent, text and
-// timestamp.
+// final compares the final answer with the steps' answers, by agent, text and timestamp: no
+// document records which of them it was made from.
 func (v *verifier) final(ctx context.Context) {
 	agents := v.dirs("final")
 	if len(agents) > 1 {
@@ -52,8 +51,7 @@ func (v *verifier) final(ctx context.Context) {
 	}
 }
 
-// noFinal reports a missing final answer if status.json says that the session
-// ended with one.
+// noFinal reports a missing final answer if the session ended with one by its status.json.
 func (v *verifier) noFinal(ctx context.Context) {
 	var s struct {
 		Status coordination.Status `json:"status"`

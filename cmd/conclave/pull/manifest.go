@@ -13,8 +13,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// manifest compares the workspace in dir with its manifest and returns the hash
-// of the manifest, empty if there is none.
+// manifest compares the workspace in dir with its manifest, whose hash it returns; empty if there is none.
 func (v *verifier) manifest(ctx context.Context, dir string) string {
 	name := dir + "workspace.json"
 	data := v.read(ctx, name)
@@ -36,9 +35,7 @@ func (v *verifier) manifest(ctx context.Context, dir string) string {
 	return hash
 }
 
-// files compares a directory with a manifest. Unlike an agent's workspace, a copy
-// has no ignored files: the manifest lists every file and link, but no empty
-// directories.
+// files compares a directory with a manifest. Unlike a workspace, a copy has no ignored files.
 func (v *verifier) files(ctx context.Context, dir string, m artifact.Manifest) {
 	missing := make(map[string]artifact.File, len(m.Files))
 	for _, f := range m.Files {

@@ -33,8 +33,7 @@ type result struct {
 	Verified *verification `json:"verified,omitempty"`
 }
 
-// errNoSession reports that the store has no session and no run of a pipeline
-// with the ID.
+// errNoSession reports that the store has neither a session nor a pipeline run with the ID.
 var errNoSession = errors.New("no such session")
 
 // The claims that identify the directory of a session or of a pipeline's run.
@@ -43,8 +42,7 @@ const (
 	pipelineClaim = "pipeline.json"
 )
 
-// checkDir refuses a directory that cannot hold a copy: one that is not empty and
-// has no claim. It does not compare the claim with a session.
+// checkDir refuses a directory that is neither empty nor a copy of some session.
 func checkDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -76,13 +74,10 @@ type copier struct {
 	result result
 }
 
-// copySession copies a session, or else the run of a pipeline with the ID, to dir:
-// everything but blobs, journals and claims. It calls progress after each file,
-// from one goroutine at a time.
-//
-// It fails with errNoSession if the store has neither, with an error that names
-// dir if dir holds something else, and with a *damageError if it copied
-// everything and some of it is damaged in the store.
+// copySession copies a session, or else the pipeline run with the ID, to dir: everything but
+// blobs, journals and claims. Progress is called after each file, once at a time. The error is
+// errNoSession if the store has neither, and a *damageError if all was copied and some of it
+// is damaged in the store.
 func copySession(ctx context.Context, store artifact.Store, id, dir string, progress func(done, total int)) (result, error) {
 	c := &copier{store: store, layout: artifact.InBucket(id), claim: sessionClaim}
 	session, err := artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
@@ -118,9 +113,7 @@ func copySession(ctx context.Context, store artifact.Store, id, dir string, prog
 	return c.result, err
 }
 
-// open opens the directory, creating it if it is missing, and checks that it
-// holds nothing or an earlier copy. The claim is copied first, so that a later
-// pull recognizes everything else.
+// open opens or creates the directory, which must be empty or an earlier copy.
 func (c *copier) open(ctx context.Context, dir string, session artifact.Session) (err error) {
 	if c.dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -205,8 +198,7 @@ func (c *copier) copyAll(ctx context.Context, names []string, progress func(done
 	return group.Wait()
 }
 
-// copy copies one file, unless it is a write-once file that exists already.
-// Files appear whole, so existing is enough.
+// copy copies one file, unless it is a write-once file that exists, and is then whole.
 func (c *copier) copy(ctx context.Context, name string) error {
 	if !isReplaced(name) {
 		if exists, err := c.target.Exists(ctx, name); err != nil || exists {
@@ -251,8 +243,7 @@ func (c *copier) transfer(ctx context.Context, name string) (int64, error) {
 	return c.target.PutStream(ctx, name, body)
 }
 
-// transferLastAction copies a last_action.json and turns its workspace path, a
-// URL in the bucket, into a path in this directory.
+// transferLastAction copies a last_action.json with the workspace path in this directory.
 func (c *copier) transferLastAction(ctx context.Context, name string) (int64, error) {
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, c.store, c.layout.File(name))
 	if err != nil {
@@ -273,8 +264,7 @@ func (c *copier) transferLastAction(ctx context.Context, name string) (int64, er
 	return c.target.PutStream(ctx, name, bytes.NewReader(data))
 }
 
-// status reads the status of the session when it was copied, empty before its
-// first record.
+// status reads the copied status of the session, empty before its first record.
 func (c *copier) status(ctx context.Context) string {
 	state, err := artifact.ReadJSON[struct {
 		Status string `json:"status"`

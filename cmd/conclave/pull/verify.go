@@ -34,11 +34,9 @@ func (p problem) String() string {
 	return name + " " + p.Problem
 }
 
-// verifyDir compares a session's directory with itself: workspaces with their
-// manifests, derived documents with the commits, and the ledger with the steps
-// that it counts. Steps of other programs have no commits and may have no
-// manifests; of them only existing manifests are verified. The error reports
-// that the directory could not be verified; its problems are in the result.
+// verifyDir compares a session's directory with itself: workspaces with their manifests,
+// derived documents with the commits, and the ledger with its steps. Steps of other programs
+// have no commits; only their manifests are verified.
 func verifyDir(ctx context.Context, dir string) (verification, error) {
 	v := &verifier{found: verification{Problems: []problem{}}}
 	if _, err := os.Stat(dir); err != nil {
@@ -60,8 +58,7 @@ func verifyDir(ctx context.Context, dir string) (verification, error) {
 	return v.found, nil
 }
 
-// verifier verifies one directory. Its methods return nothing and stop early when
-// ctx ends; run reports the end.
+// verifier verifies one directory. Its methods stop early when ctx ends; run reports the end.
 type verifier struct {
 	store *artifact.Dir // for documents
 	root  *os.Root      // for workspaces
@@ -109,8 +106,7 @@ func (v *verifier) dirs(dir string) []string {
 	return names
 }
 
-// read returns a document, nil if it is missing or cannot be read, which is
-// reported.
+// read returns a document, nil if it is missing or cannot be read, which is reported.
 func (v *verifier) read(ctx context.Context, name string) []byte {
 	data, err := v.store.Get(ctx, name)
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {

@@ -14,8 +14,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// damageError lists the damage in a session's workspaces that the store cannot
-// repair. Everything else has been copied.
+// damageError lists damage of the stored workspaces. Everything else has been copied.
 type damageError struct {
 	Errors []error // by path
 }
@@ -31,9 +30,8 @@ func (e *damageError) Error() string {
 // Unwrap returns all of the errors.
 func (e *damageError) Unwrap() []error { return e.Errors }
 
-// restoreWorkspaces sets modes and links, which only manifests record, and copies
-// files again that differ from their manifest. Damage in the store is a
-// *damageError.
+// restoreWorkspaces sets modes and links, which only manifests record, and copies files again
+// that differ. Damage in the store is a *damageError.
 func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	var damage []error
 	for _, name := range names {
@@ -71,8 +69,7 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	return nil
 }
 
-// isManifest reports the manifest of a step, a segment or the final answer; a
-// workspace may hold a file of the same name.
+// isManifest reports a manifest, unlike a file of that name in a workspace.
 func isManifest(name string) bool {
 	for _, pattern := range []string{"agents/*/*/workspace.json", "final/*/workspace.json", "steps/*/workspace.json"} {
 		if ok, err := path.Match(pattern, name); err == nil && ok {
@@ -106,9 +103,8 @@ func (c *copier) restore(ctx context.Context, dir string, f artifact.File) error
 	return c.root.Chmod(name, fs.FileMode(f.Mode).Perm())
 }
 
-// matches reports whether the file exists with the manifest's content. A file
-// whose mode forbids reading does not match: it is copied again and checked
-// before its mode is set.
+// matches reports whether the file has the manifest's content. One that may not be read does
+// not match: it is copied again.
 func (c *copier) matches(name string, f artifact.File) (bool, error) {
 	sum, err := fileSum(c.root, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -117,8 +113,7 @@ func (c *copier) matches(name string, f artifact.File) (bool, error) {
 	return sum == f.SHA256, err
 }
 
-// fileSum returns the SHA-256 of a regular file in hex. It fails with
-// fs.ErrNotExist if there is none.
+// fileSum returns the SHA-256 of a regular file in hex; fs.ErrNotExist if there is none.
 func fileSum(root *os.Root, name string) (string, error) {
 	switch info, err := root.Lstat(name); {
 	case err != nil:

@@ -28,9 +28,8 @@ func Commands(cli *hall.CLI, kinds []*Kind) []*cobra.Command {
 	}
 }
 
-// with finds the run with an ID and calls use while connected to it. On a local stack
-// a worker of this process answers queries and updates, and with runSteps also runs
-// the steps of a run that has not ended.
+// with finds the run with an ID and calls use while connected to it. On a local stack, a worker
+// of this process answers queries, and with runSteps runs the steps of an open run.
 func (c commands) with(ctx context.Context, id string, runSteps bool, use func(*hall.Connection, Run) error) error {
 	t, err := c.cli.Target()
 	if err != nil {

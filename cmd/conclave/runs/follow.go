@@ -23,8 +23,7 @@ import (
 const (
 	// PollInterval is how often a followed run is asked for its state.
 	PollInterval = 250 * time.Millisecond
-	// describeInterval is how often the server is asked for the pending activities of
-	// a followed run.
+	// describeInterval is how often the server is asked for the pending activities.
 	describeInterval = 3 * time.Second
 	// patience is how long queries may fail before the cause is looked for.
 	patience = 3 * time.Second
@@ -43,12 +42,10 @@ type Follower struct {
 	warnedIdle bool
 }
 
-// snapshot queries a run for its state, for display. It fills neither the delays nor
-// the time that the run has taken.
+// snapshot queries the state of a run for display, without delays and the elapsed time.
 type snapshot func(context.Context, *Follower) (progress.Snapshot, error)
 
-// Follow shows a run while wait waits for its end. It ends early only if no worker
-// can ever answer.
+// Follow shows a run while wait waits for its end; it ends early if no worker can ever answer.
 func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progress.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
 	waiting, cancel := context.WithCancel(ctx)
@@ -83,8 +80,7 @@ func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progre
 	}
 }
 
-// show queries the state and shows it. Its error means that no further query can
-// succeed.
+// show queries the state and shows it. Its error means that no further query can succeed.
 func (f *Follower) show(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -180,8 +176,7 @@ func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry st
 }
 
 const (
-	// silence is how long a running step may go without a heartbeat, sent several
-	// times in that period, until its worker counts as lost.
+	// silence is how long a running step may go without a heartbeat until its worker counts as lost.
 	silence = attempt.HeartbeatTimeout * 4 / 10
 	// queueTime is how long a step may wait for a worker before that is reported.
 	queueTime = 10 * time.Second
@@ -198,8 +193,7 @@ func delaysOf(pending []*workflowpb.PendingActivityInfo, now time.Time) []progre
 			continue
 		}
 		if isStep(a) {
-			// The activity ID is the agent's, or in a pipeline the step's, then a hyphen,
-			// then the launch's, which has no hyphen.
+			// The activity ID is the agent's or the pipeline step's, a hyphen, and the launch's.
 			if i := strings.LastIndexByte(a.GetActivityId(), '-'); i > 0 {
 				d.Agent = a.GetActivityId()[:i]
 			}

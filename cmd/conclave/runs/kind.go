@@ -43,8 +43,7 @@ type Kind struct {
 	Await func(context.Context, *hall.Connection, Run) (result any, status string, err error)
 	// Status prints the state of a run.
 	Status func(context.Context, *hall.Connection, Run) error
-	// Adapt refuses an update that the kind does not take, or fits its payload to the
-	// kind; nil if all updates fit.
+	// Adapt refuses an update, or fits its payload to the kind; nil if all updates fit.
 	Adapt func(*hall.Connection, Run, *Update) error
 }
 
@@ -76,8 +75,7 @@ func (r Run) Elapsed() time.Duration {
 	return r.Closed.Sub(r.Started)
 }
 
-// find looks a run up by its workflow ID, else by the ID that its input named: the newest
-// run, in the order of the kinds.
+// find looks a run up by its workflow ID, else by its own, the newest run of the first kind.
 func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describe(ctx, conn, id, kinds...)
 	_, missing := errors.AsType[*serviceerror.NotFound](err)
@@ -148,8 +146,7 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	return run
 }
 
-// statusOf is Temporal's status where Temporal ended the run, else the one that the
-// run put into its memo.
+// statusOf is Temporal's status where Temporal ended the run, else that of the run's memo.
 func statusOf(kind *Kind, status enumspb.WorkflowExecutionStatus, m *commonpb.Memo) string {
 	switch status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
@@ -173,8 +170,7 @@ func memo[T any](m *commonpb.Memo, name string, otherwise T) T {
 	return value
 }
 
-// PrintList prints the runs of a kind, newest first. Titles are those of the table's
-// first and last column; toJSON is the form of a run for programs.
+// PrintList prints the runs of a kind, newest first. Titles are the first and last columns'.
 func PrintList(ctx context.Context, c *hall.CLI, kind *Kind, titles [2]string, toJSON func(Run) any) error {
 	t, err := c.Target()
 	if err != nil {
@@ -200,8 +196,7 @@ func PrintList(ctx context.Context, c *hall.CLI, kind *Kind, titles [2]string, t
 	})
 }
 
-// list asks Temporal's visibility for the runs of a kind. A run that was continued or
-// reset has several executions; the newest one counts.
+// list asks Temporal's visibility for the runs of a kind; of several executions the newest counts.
 func list(ctx context.Context, conn *hall.Connection, kind *Kind) ([]Run, error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{
 		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", kind.Type),

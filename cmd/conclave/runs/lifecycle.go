@@ -36,8 +36,7 @@ type Order struct {
 	IDFlag  string // the flag that sets the ID
 }
 
-// Start starts the workflow of a run and prints which one. Programs get only the note on
-// the built-in model, whose output could be mistaken for an answer.
+// Start starts a run and prints which. Programs get only the note on the built-in model.
 func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -71,8 +70,7 @@ func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	return nil
 }
 
-// Options are the start options of a workflow. Its ID may be used again, unless the
-// caller forbids it. The memo gets the status and the mark of the built-in model.
+// Options are the start options of a workflow, whose ID may be used again.
 func Options(conn *hall.Connection, workflow, summary string, memo map[string]any, offline bool) client.StartWorkflowOptions {
 	const maxSummary = 400 // Temporal's limit, in bytes
 	memo[drive.MemoStatus] = drive.Running
@@ -89,8 +87,7 @@ func Options(conn *hall.Connection, workflow, summary string, memo map[string]an
 	}
 }
 
-// Watch runs a worker, which a cluster has already, and follows a run that this command
-// has started to its end. Tools may be nil.
+// Watch follows a run that this command has started, with a worker unless a cluster has it.
 func Watch(ctx context.Context, conn *hall.Connection, o Order, tools *worker.Tools) error {
 	stop, err := team.RunWorker(conn, tools)
 	if err != nil {
@@ -134,8 +131,7 @@ func endOf(kind *Kind, err error) (status string, cause *artifact.Error) {
 	return kind.Failed, cause
 }
 
-// RefusedInput reports whether an error type of a result means that a worker refused
-// the input, which is a usage error.
+// RefusedInput reports the error types of an input that a worker refused, a usage error.
 func RefusedInput(errorType string) bool {
 	switch errorType {
 	case drive.InvalidInput, activities.ConfigInvalid, activities.SessionTaken:
@@ -144,8 +140,7 @@ func RefusedInput(errorType string) bool {
 	return false
 }
 
-// Conclude prints the result of a run that was waited for. If waiting failed, the run
-// goes on: programs get its running result, people the command that follows it.
+// Conclude prints an awaited result. If waiting failed, programs get the running result.
 func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result R, running any, waitErr error, print func(context.Context, *hall.Connection, Run, R) error) error {
 	if waitErr == nil {
 		return print(ctx, conn, run, result)
@@ -166,8 +161,7 @@ func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, waitErr, how)
 }
 
-// PrintText prints the text of a result on stdout. A truncated one is read whole from its
-// path, which lies in the layout.
+// PrintText prints the text of a result. A truncated one is read whole from its path.
 func PrintText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, final string, truncated bool, path *string) error {
 	if truncated && path != nil {
 		whole, err := readText(ctx, conn, layout, *path)
@@ -194,8 +188,7 @@ func readText(ctx context.Context, conn *hall.Connection, layout artifact.Layout
 	return a.Answer, err
 }
 
-// PullCommand is the command line that copies the files of a run. Those of a cluster
-// are in the bucket that the path of one of its files names, below root.
+// PullCommand is the command line that copies a run; a cluster's bucket is in path, above root.
 func PullCommand(conn *hall.Connection, id string, path *string, root string) string {
 	if conn.Cluster && path != nil {
 		if rest, ok := strings.CutPrefix(*path, "s3://"); ok {
@@ -211,8 +204,7 @@ func PullCommand(conn *hall.Connection, id string, path *string, root string) st
 	return conn.CommandLine("pull", id, "DIR")
 }
 
-// PrintStatus prints the state of a run, with the commands that go on from there. Result
-// names what the result command prints; it is empty if there is nothing to print.
+// PrintStatus prints lines on a run with the commands that go on from there. Result is empty if there is none.
 func PrintStatus(conn *hall.Connection, run Run, lines []string, result string) error {
 	if run.Running() {
 		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))

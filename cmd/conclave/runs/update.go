@@ -15,12 +15,10 @@ import (
 	"conclave/workflows/drive"
 )
 
-// UpdateTimeout bounds how long a run may take to answer. It is longer than the
-// server waits for a lost worker before it asks another.
+// UpdateTimeout bounds an answer; the server replaces a lost worker sooner.
 const UpdateTimeout = 2 * hall.ReachTimeout
 
-// Update is a request of a person to a run, which accepts it or refuses it with a
-// reason.
+// Update is a request of a person to a run.
 type Update struct {
 	Name    string // of the workflow update
 	Agent   string // the agent that it concerns; empty for all
@@ -151,8 +149,7 @@ func alreadyEnded(conn *hall.Connection, run Run, u Update) error {
 		u.Action, run, how, conn.CommandLine("result", run.Workflow), conn.CommandLine(run.Kind.List), run.Kind.Noun)
 }
 
-// QueryState queries a run for its state. ok is false for an ended run that answers no
-// queries, because its input was refused or its workers are gone.
+// QueryState queries a run for its state; ok is false for an ended run that cannot answer.
 func QueryState(ctx context.Context, conn *hall.Connection, run Run, into any) (ok bool, err error) {
 	err = Query(ctx, conn, run.Workflow, drive.StateQuery, into)
 	switch {
@@ -169,8 +166,7 @@ func QueryState(ctx context.Context, conn *hall.Connection, run Run, into any) (
 // queryTries bounds how often a query is repeated that lost a race with its workflow.
 const queryTries = 5
 
-// Query queries a workflow, open or closed; a worker answers. It waits longer than
-// the server waits for the worker that had the workflow in its cache.
+// Query queries a workflow, open or closed, for longer than the server waits for a lost worker.
 func Query(ctx context.Context, conn *hall.Connection, workflow, name string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, UpdateTimeout)
 	defer cancel()
@@ -184,9 +180,8 @@ func Query(ctx context.Context, conn *hall.Connection, workflow, name string, in
 	return value.Get(into)
 }
 
-// lostRace reports whether a query failed because the workflow progressed while a
-// worker replayed it (temporalio/sdk-go issue 755). The SDK has no error type for it,
-// only this code in the text.
+// lostRace reports a query that failed because the workflow progressed meanwhile
+// (temporalio/sdk-go issue 755), for which the SDK has only this code in the text.
 func lostRace(err error) bool {
 	failed, ok := errors.AsType[*serviceerror.QueryFailed](err)
 	return ok && strings.Contains(failed.Message, "TMPRL1100")

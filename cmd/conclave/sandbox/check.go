@@ -125,8 +125,7 @@ func check(ctx context.Context, c *hall.CLI, f checkFlags) error {
 	return nil
 }
 
-// options are those of the configuration; --level overrides its level, and full is the
-// default.
+// options are those of the configuration; --level overrides its level.
 func (f checkFlags) options() (attack.Options, error) {
 	o := attack.Options{Level: sandbox.Full, Only: f.only}
 	if f.settings != "" {
@@ -147,8 +146,7 @@ func (f checkFlags) options() (attack.Options, error) {
 	}
 }
 
-// AttackCommand is the hidden command that package attack starts for each part of an
-// attack.
+// AttackCommand is the hidden command that package attack starts for each part of an attack.
 func AttackCommand(c *hall.CLI) *cobra.Command {
 	return &cobra.Command{
 		Use: attack.ChildCommand, Hidden: true, DisableFlagParsing: true,

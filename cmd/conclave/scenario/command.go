@@ -49,8 +49,7 @@ func commandLine(c *hall.CLI, command, dir string, r *run) string {
 	return c.CommandLine("scenario "+command, hall.ShellQuote(dir), r.slug, r.id)
 }
 
-// checkNames refuses names that could lead out of their folder. Empty names are
-// accepted.
+// checkNames refuses names that could lead out of their folder; empty ones are accepted.
 func checkNames(slug, id string) error {
 	if slug != "" {
 		if err := scenario.CheckSlug(slug); err != nil {
@@ -217,8 +216,7 @@ completed. What was recorded is kept. It runs no steps.`, func(ctx context.Conte
 	})
 }
 
-// controlCommand is a subcommand for one run: the named one, else the newest that has
-// not ended. Only watch runs its steps.
+// controlCommand is a subcommand for one run, by default the newest open one. Only watch runs its steps.
 func controlCommand(c *hall.CLI, name, short, long string, do func(context.Context, *hall.Connection, *order, *run) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     name + " DIR SLUG [RUN_ID]",
@@ -261,8 +259,7 @@ func controlCommand(c *hall.CLI, name, short, long string, do func(context.Conte
 	}
 }
 
-// findRun finds a run of a scenario in its folder; without an ID, the newest that has
-// not ended.
+// findRun finds a run of a scenario in its folder; without an ID, the newest open one.
 func findRun(from *project.Project, slug, id string) (*run, error) {
 	d, err := from.Describe(slug)
 	if err != nil {

@@ -21,8 +21,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// follow waits for the end of a run, and brings its results and evidence to the
-// project after every step.
+// follow waits for the end of a run, and copies results and evidence after every step.
 func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *board) error {
 	if conn.Store != nil {
 		var err error
@@ -134,8 +133,7 @@ func withoutResult(r *run, err error) error {
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, `conclave scenario watch` goes on with it", r, err)
 }
 
-// catchUp brings from the store the results of runs that have not ended in the
-// project. Errors are printed, because the command can do without.
+// catchUp copies the results of the project's open runs from the store. Errors are only printed.
 func catchUp(ctx context.Context, conn *hall.Connection, to *project.Project, slugs []string) {
 	if conn.Store == nil {
 		return

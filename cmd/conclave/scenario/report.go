@@ -26,8 +26,7 @@ type allRuns struct {
 	Errors []string          `json:"errors"` // of runs that did not get to their end
 }
 
-// report updates the statistics, prints the results and writes the JUnit report. Its
-// error is the exit code.
+// report updates the statistics, prints the results and returns the exit code as an error.
 func report(ctx context.Context, c *hall.CLI, o *order) error {
 	var problems []error
 	for _, r := range o.runs {

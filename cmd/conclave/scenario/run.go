@@ -266,8 +266,7 @@ func execute(ctx context.Context, conn *hall.Connection, o *order) error {
 	return report(ctx, conn.CLI, o)
 }
 
-// isOpen reports whether the workflow of a run exists and has not closed. The result
-// of a terminated workflow stays at running, so only Temporal knows.
+// isOpen reports whether a run's workflow is open; a terminated one leaves its result at running.
 func isOpen(ctx context.Context, conn *hall.Connection, r *run) bool {
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -308,8 +307,7 @@ func introduce(conn *hall.Connection, o *order) {
 	}
 }
 
-// start starts the workflow of a run. The folder of the run is made first, so that the
-// run is known if this process dies.
+// start starts a run. Its folder is made first, so that the run is known if this process dies.
 func (o *order) start(ctx context.Context, conn *hall.Connection, r *run) error {
 	r.input.RunID = r.id
 	r.input.StepTimeoutSeconds = int(o.flags.stepTimeout / time.Second)
@@ -336,8 +334,7 @@ func (o *order) start(ctx context.Context, conn *hall.Connection, r *run) error 
 	return fmt.Errorf("start scenario %s %s: %w", r.slug, conn.Target, errors.Join(err, r.discard(ctx, conn, o.project)))
 }
 
-// storePRD moves prd.md from the input to the store, if there is one, because the
-// input of a workflow is part of its history.
+// storePRD moves prd.md from the input, which is part of the history, to the store.
 func (r *run) storePRD(ctx context.Context, conn *hall.Connection) error {
 	if conn.Store == nil || r.input.PRD == "" {
 		return nil
@@ -352,8 +349,7 @@ func (r *run) storePRD(ctx context.Context, conn *hall.Connection) error {
 	return nil
 }
 
-// discard removes the folder and the stored prd.md of a run that did not start. After
-// an interrupt they stay, because the run may have started.
+// discard removes the files of a run that did not start, unless it may have, after an interrupt.
 func (r *run) discard(ctx context.Context, conn *hall.Connection, from *project.Project) error {
 	if ctx.Err() != nil || r.input.Resume {
 		return nil

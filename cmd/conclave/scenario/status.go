@@ -132,8 +132,7 @@ func showStatus(ctx context.Context, c *hall.CLI, dir, slug string) error {
 	return printProject(c, p)
 }
 
-// catchUpOpen is catchUp with a connection of its own, made only if a run has not
-// ended, because it may start a stack.
+// catchUpOpen is catchUp with a connection, made only for open runs, because it may start a stack.
 func catchUpOpen(ctx context.Context, c *hall.CLI, p *project.Project, slugs []string) error {
 	anyOpen := false
 	for _, slug := range slugs {
@@ -184,8 +183,7 @@ func statusOf(c *hall.CLI, p *project.Project, slug string) (scenarioStatus, err
 	return s, nil
 }
 
-// recent shortens a result. The result of an open run lacks the steps to come, which
-// planned adds.
+// recent shortens a result; planned steps are added to those of an open run.
 func recent(r scenario.Run, planned int) recentRun {
 	short := recentRun{
 		RunID: r.RunID, RunNumber: r.RunNumber, Status: r.Status, StartedAt: r.StartedAt, CompletedAt: r.CompletedAt,

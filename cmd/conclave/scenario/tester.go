@@ -23,8 +23,7 @@ import (
 // defaultTesterID is the ID of an agent whose file gives it none.
 const defaultTesterID = "tester"
 
-// loadTester is the configuration of the one agent that executes the steps: --config,
-// else that of the project, else that of the working directory.
+// loadTester reads the agent of --config, else of the project, else of the working directory.
 func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester config.Team, source string, err error) {
 	source = c.Config
 	for _, file := range []string{filepath.Join(dir, team.ProjectFile), team.ProjectFile} {
@@ -71,8 +70,7 @@ func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester co
 	return tester, source, team.Startable(tester)
 }
 
-// warnIgnored warns of settings that scenarios ignore: those of decisions and those of
-// a session's time.
+// warnIgnored warns of settings that scenarios ignore: those of decisions and of session time.
 func warnIgnored(c *hall.CLI, o *order) {
 	set := append(changed("orchestrator", o.tester.Orchestrator), changed("timeout_settings", o.tester.Timeouts)...)
 	if o.tester.Agents[0].Subtask != "" {
@@ -116,8 +114,7 @@ func fields(section any) map[string]any {
 	return m
 }
 
-// warnPRD warns of a prd.md that does not tell agents about the application. A
-// continued run keeps the prd.md that it began with.
+// warnPRD warns of a new run's prd.md that does not tell agents about the application.
 func warnPRD(c *hall.CLI, o *order) {
 	input := o.runs[0].input // all runs have the same prd.md
 	if input.Resume {
@@ -135,8 +132,7 @@ func warnPRD(c *hall.CLI, o *order) {
 	}
 }
 
-// warnExposed warns that without a store the credentials of prd.md are in the input of
-// the workflow.
+// warnExposed warns of credentials in the workflow's input, where they are without a store.
 func warnExposed(c *hall.CLI, o *order) {
 	if parsed, _ := scenario.ParseProject(o.runs[0].input.PRD); len(parsed.Secrets()) > 0 {
 		c.Warnf("without --bucket, %s is in the input of the workflow, with its credentials, for everybody who may read that", o.project.PRD())

@@ -120,9 +120,8 @@ func start(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	})
 }
 
-// withNew checks the input, connects, starts the session and calls use. Nothing is
-// started, the stack included, while the input is wrong. Here reports whether this
-// process will run the steps.
+// withNew checks the input, starts the session and calls use. Nothing is started while the
+// input is wrong. Here reports whether this process will run the steps.
 func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool, use func(*hall.Connection, runs.Order, *worker.Tools) error) error {
 	t, err := c.Target()
 	if err != nil {
@@ -159,8 +158,7 @@ func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool,
 	})
 }
 
-// refuses reports whether missing tools prevent a start. Another process may have the MCP
-// servers and keys that this one lacks, but no other sandbox.
+// refuses reports whether missing tools prevent a start. Another process may have servers and keys.
 func refuses(err error, here bool) bool {
 	return err != nil && (here || activities.Lacks(err, activities.NoSandbox))
 }
@@ -213,8 +211,7 @@ func newOrder(c *hall.CLI, t hall.Target, f flags, query string) (order, error) 
 	return o, o.chooseLocalTeam(c, t, f.team)
 }
 
-// chooseLocalTeam takes the named default team of the data directory, else the team of
-// this invocation.
+// chooseLocalTeam takes the data directory's default team by name, else that of this invocation.
 func (o *order) chooseLocalTeam(c *hall.CLI, t hall.Target, name string) (err error) {
 	if name != "" && name != activities.DefaultTeam {
 		return fmt.Errorf("the local stack has no team %q, only %q, which is that of dev or worker, else ./%s or the built-in team; give your own with --config FILE",
@@ -234,8 +231,7 @@ func (o *order) chooseLocalTeam(c *hall.CLI, t hall.Target, name string) (err er
 	return err
 }
 
-// chooseClusterTeam names a team of the cluster's workers, or sends the team of this
-// invocation with the input.
+// chooseClusterTeam names a team of the workers, or sends that of this invocation.
 func (o *order) chooseClusterTeam(c *hall.CLI, name string) error {
 	if name != "" {
 		o.input.Team, o.source = name, "the cluster's team "+name

@@ -57,8 +57,7 @@ func conclude(ctx context.Context, conn *hall.Connection, run runs.Run, r, runni
 	return runs.Conclude(ctx, conn, run, r, running, err, printResult)
 }
 
-// watch follows a session to its end and prints the result. Progress goes to stderr;
-// in automation it is part of stdout.
+// watch follows a session and prints the result. Progress goes to stderr, in automation to stdout.
 func watch(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	display := progress.New(conn.Stderr)
 	if conn.Automation {
@@ -99,8 +98,7 @@ func (v *view) snapshot(ctx context.Context, f *runs.Follower) (progress.Snapsho
 	return s, nil
 }
 
-// complete adds rounds, cost and votes to a result without them: one of a session
-// that goes on, or that Temporal ended.
+// complete adds rounds, cost and votes to the result of an open or terminated session.
 func (v *view) complete(r sessionflow.Result) sessionflow.Result {
 	if r.Rounds == 0 {
 		r.Rounds, r.Cost = v.state.Round, v.state.Cost
@@ -156,8 +154,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	return hall.Exit(exitCode(r))
 }
 
-// exitCode is the exit code for a result. A refused input is a usage error, although
-// a worker refused it.
+// exitCode is the exit code for a result. An input that a worker refused is a usage error.
 func exitCode(r sessionflow.Result) int {
 	if r.Error != nil && runs.RefusedInput(r.Error.Type) {
 		return hall.ExitUsage

@@ -131,8 +131,7 @@ func serve(ctx context.Context, conn *hall.Connection) error {
 	}
 }
 
-// unlessInterrupted drops an error of an interrupted start: an interrupt is the normal
-// end of dev and worker.
+// unlessInterrupted drops the error of an interrupted start, the normal end of dev and worker.
 func unlessInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -150,8 +149,7 @@ func (w plainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// served is the output of dev for programs. The keys of the store are only in
-// stack.json, which only its owner may read.
+// served is the output of dev for programs; the keys of the store are only in stack.json.
 type served struct {
 	TemporalAddress string `json:"temporal_address"`
 	Namespace       string `json:"namespace"`

@@ -108,8 +108,7 @@ func workerSettings(c *hall.CLI, t hall.Target, f workerFlags) (s settings.Setti
 	return s, nil
 }
 
-// workerTools makes the tools of a worker, and refuses a default team that it cannot
-// serve.
+// workerTools makes the tools of a worker, and refuses a default team that it cannot serve.
 func workerTools(ctx context.Context, c *hall.CLI, t hall.Target, standard config.Team, s settings.Settings) (*worker.Tools, *slog.Logger, error) {
 	tools := worker.NewTools(s)
 	priced := worker.Config{Tools: tools, Teams: activities.Teams{Named: map[string]config.Team{activities.DefaultTeam: standard}}}
@@ -127,10 +126,8 @@ func workerTools(ctx context.Context, c *hall.CLI, t hall.Target, standard confi
 	return tools, logger, err
 }
 
-// workerTeam is the default team of a worker: that of the operator's configuration,
-// else that of this invocation. On a cluster it obeys the rules of a session's input.
-// Without an operator's configuration it is the worker's only team, so its missing
-// keys are an error.
+// workerTeam is the operator's default team, else that of this invocation, whose missing keys
+// are then an error. On a cluster it obeys the rules of a session's input.
 func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) (standard config.Team, source string, err error) {
 	standard, own := s.Teams[activities.DefaultTeam]
 	switch source = f.settings; {

@@ -151,10 +151,8 @@ func withName(single config.Team) config.Team {
 	return single
 }
 
-// check prints the state of a session directory as JSON, or with --next the agents to
-// launch next, one a line. Its exit code is ExitOK for a consensus and ExitNoAnswer
-// without one. The team is every agent with a step there, and that of --config, whose
-// rules apply.
+// check prints the state of a session directory: every agent with a step there, and those of
+// --config, whose rules apply. The exit code is ExitOK for a consensus, else ExitNoAnswer.
 func check(c *hall.CLI, f flags) error {
 	root, err := openSession(f.dir)
 	if err != nil {
@@ -198,8 +196,7 @@ func printReport(c *hall.CLI, report directory.Report, next bool) error {
 	return c.Print(lines.String())
 }
 
-// openSession opens an existing session directory. The root's name is its absolute
-// path.
+// openSession opens an existing session directory, by its absolute path.
 func openSession(dir string) (*os.Root, error) {
 	if dir == "" {
 		return nil, errors.New("no session directory is named; name one with --session-dir DIR")

@@ -42,8 +42,7 @@ type runner struct {
 	named  bool   // the configuration has the agent's ID
 }
 
-// newRunner opens the directory and chooses the agent's ID. Its errors are usage errors:
-// nothing has begun.
+// newRunner opens the directory and chooses the agent's ID. Its errors are usage errors.
 func newRunner(c *hall.CLI, o order) (*runner, error) {
 	s := &runner{order: o, cli: c, agent: o.team.Agents[0], named: o.team.Agents[0].ID != ""}
 	if err := s.open(); err != nil {
@@ -108,8 +107,7 @@ func (s *runner) read() error {
 	return nil
 }
 
-// readCriteria takes the criteria of --eval-criteria, else those of the directory. The
-// first criteria of a directory are written there.
+// readCriteria takes the criteria of --eval-criteria, else of the directory, which keeps the first.
 func (s *runner) readCriteria() error {
 	stored, err := directory.Criteria(s.root)
 	if err != nil {
@@ -135,8 +133,7 @@ func (s *runner) readCriteria() error {
 // tokenPrefix begins the execution tokens of this command.
 const tokenPrefix = "step-"
 
-// fingerprint is the prefix of tokens for this query, agent and criteria. A step with
-// another prefix was asked something else, and is not continued.
+// fingerprint is the prefix of the tokens of this query, agent and criteria.
 func (s *runner) fingerprint() string {
 	data, _ := json.Marshal([]string{s.query, s.agent.SystemMessage, s.agent.Subtask, string(s.criteria)}) // strings always encode
 	sum := sha256.Sum256(data)
@@ -173,8 +170,7 @@ func (s *runner) prepare(ctx context.Context) (prepared, error) {
 	return s.specify(ctx, prepared{launch: launch, agents: s.agents(), token: token, lock: lock})
 }
 
-// resumeNewest prepares the newest unfinished step of the agent that no process works
-// on. Unfinished steps before the agent's last action are skipped as outdated.
+// resumeNewest prepares the agent's newest unfinished step after its last action.
 func (s *runner) resumeNewest(ctx context.Context) (prepared, bool, error) {
 	a, _ := s.found.Agent(s.agent.ID)
 	begun := slices.Clone(a.Uncleared)

@@ -59,8 +59,7 @@ func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	return s.conclude(ctx, l, result, err)
 }
 
-// introduce prints which step begins. Programs get only the note on the built-in
-// model, whose output could be mistaken for an answer.
+// introduce prints which step begins. Programs get only the note on the built-in model.
 func (s *runner) introduce(l prepared) {
 	if s.offline {
 		s.cli.Infof("%s", team.OfflineNote)
@@ -121,8 +120,7 @@ func (s *runner) conclude(ctx context.Context, l prepared, r step.Result, err er
 // saveTime bounds the recording of a step without an action.
 const saveTime = 10 * time.Second
 
-// release keeps the journal of a step that can be continued, and deletes that of a
-// final one. Only the final one gets a transcript now; the journal has the other's.
+// release keeps the journal of a step that can be continued, and deletes that of a final one.
 func (s *runner) release(ctx context.Context, l prepared, r step.Result, end outcome) step.Result {
 	if l.lock == nil {
 		return r
@@ -199,8 +197,7 @@ type outcome struct {
 	final bool   // continuing the step would end the same way
 }
 
-// outcomeOf classifies the error of a step. Faults of the directory before the step
-// began are usage errors.
+// outcomeOf classifies the error of a step; faults of the directory before it are usage errors.
 func outcomeOf(ctx context.Context, err error) outcome {
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:

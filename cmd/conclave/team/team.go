@@ -22,8 +22,7 @@ import (
 // ProjectFile is the team configuration of the working directory.
 const ProjectFile = "conclave.yaml"
 
-// Load reads the team of this invocation: --config, else ./conclave.yaml, else the
-// built-in one. Source names it for people.
+// Load reads the team of --config, else ./conclave.yaml, else the built-in one. Source names it.
 func Load(c *hall.CLI, reach config.Reach) (team config.Team, source string, err error) {
 	if c.Config != "" {
 		return Read(c.Config, reach)
@@ -49,8 +48,7 @@ func Read(file string, reach config.Reach) (team config.Team, source string, err
 	return team, file, err
 }
 
-// Local is Load for a worker on this machine: models have addresses, and the
-// variables of their keys are set.
+// Local is Load for a worker on this machine, with addresses of models and the keys checked.
 func Local(c *hall.CLI, offline bool) (team config.Team, source string, err error) {
 	team, source, err = Load(c, config.Local)
 	if err != nil {
@@ -71,8 +69,7 @@ func Startable(team config.Team) error {
 	return worker.Models{}.CheckPrices(team)
 }
 
-// Resolve sets the address of each model and the variable of its key, so that the
-// team means the same to every worker of the data directory.
+// Resolve sets the models' addresses and key variables, the same for every worker of the data directory.
 func Resolve(team config.Team) config.Team {
 	var models worker.Models
 	agents := make([]config.Agent, 0, len(team.Agents))
@@ -124,8 +121,7 @@ const OfflineNote = "offline: the built-in deterministic model answers and votes
 // maxInputFile bounds a file that is named on the command line, in bytes.
 const maxInputFile = 1 << 20
 
-// ReadFile reads a file that is named on the command line. Pipes and devices are
-// refused before they are opened, because reading them may never end.
+// ReadFile reads a regular file that is named on the command line. Pipes may never end.
 func ReadFile(name string) ([]byte, error) {
 	if name == "-" {
 		return nil, errors.New("- stands for no file here, standard input is not read; name a file")
@@ -166,8 +162,7 @@ func kindOf(mode fs.FileMode) string {
 	}
 }
 
-// ReadConfig reads the file of a team configuration; the error for a missing one
-// names the command that writes it.
+// ReadConfig reads the file of a team configuration; a missing one can be written by config init.
 func ReadConfig(name string) ([]byte, error) {
 	data, err := ReadFile(name)
 	switch {
@@ -203,12 +198,10 @@ func dir(t hall.Target) string { return filepath.Join(t.DataDir, "teams") }
 // Registry is the registered teams of a local stack.
 func Registry(t hall.Target) activities.Teams { return activities.Teams{Dir: dir(t)} }
 
-// defaultFile holds the name of the registered team that sessions without a team
-// get. Only dev and worker write it, because they serve the data directory.
+// defaultFile holds the name of the default team, which only dev and worker write.
 func defaultFile(t hall.Target) string { return filepath.Join(dir(t), activities.DefaultTeam) }
 
-// setDefault makes a team the default of the data directory. On a cluster each
-// worker has its own default.
+// setDefault makes a team the default of the data directory; a cluster's workers have their own.
 func setDefault(t hall.Target, team config.Team) error {
 	if t.Cluster {
 		return nil
@@ -252,9 +245,8 @@ func Default(t hall.Target) (team config.Team, found bool, err error) {
 	return team, true, nil
 }
 
-// forOthers is the default team of a worker that a command runs for its own
-// session: that of the data directory, else the implicit one, never that of
-// --config. The zero value stands for no usable default.
+// forOthers is the default team of a worker that a command runs for its own session: that of
+// the data directory, else the implicit one. The zero value is none.
 func forOthers(c *hall.CLI, t hall.Target) config.Team {
 	team, found, err := Default(t)
 	if err == nil && !found {

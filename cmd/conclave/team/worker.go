@@ -11,9 +11,8 @@ import (
 	"conclave/worker/settings"
 )
 
-// RunWorker starts a worker in this process that runs steps, unless the target is a
-// cluster, which has its own. Its default team is that of the data directory. Tools
-// may be nil.
+// RunWorker starts a worker in this process that runs steps, unless a cluster has its own, with
+// the data directory's default team. Tools may be nil.
 func RunWorker(conn *hall.Connection, tools *worker.Tools) (stop func(), err error) {
 	if conn.Cluster {
 		return func() {}, nil
@@ -26,8 +25,7 @@ func RunWorker(conn *hall.Connection, tools *worker.Tools) (stop func(), err err
 	return worker.Start(cfg)
 }
 
-// RunObserver starts a worker in this process that answers queries and updates but
-// runs no steps, unless the target is a cluster.
+// RunObserver starts a worker in this process that runs no steps, unless a cluster has its own.
 func RunObserver(conn *hall.Connection) (stop func(), err error) {
 	if conn.Cluster {
 		return func() {}, nil
@@ -37,8 +35,7 @@ func RunObserver(conn *hall.Connection) (stop func(), err error) {
 	return worker.Start(cfg)
 }
 
-// DefaultWorker is the configuration of a worker with this default team, which on a local
-// stack becomes the default of the data directory.
+// DefaultWorker is the configuration of a worker whose default team becomes that of a local stack.
 func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, error) {
 	if err := setDefault(conn.Target, team); err != nil {
 		return worker.Config{}, err
@@ -46,9 +43,8 @@ func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, erro
 	return workerConfig(conn, team)
 }
 
-// workerConfig is the configuration of a worker that runs steps. A team of the zero value
-// is no default team. That of a local stack is registered, so that every worker of the
-// data directory can go on with its sessions.
+// workerConfig is the configuration of a worker that runs steps. A local stack registers the
+// team, so that every worker of the data directory can go on with its sessions.
 func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, err error) {
 	cfg = baseConfig(conn)
 	cfg.Teams.Named = map[string]config.Team{}
@@ -73,8 +69,7 @@ func baseConfig(conn *hall.Connection) worker.Config {
 	return cfg
 }
 
-// Tools are the tools of this process, nil for a cluster, whose workers have their own.
-// The error is that of the first team for which they do not suffice.
+// Tools are this process's, checked for the teams, or nil for a cluster, whose workers have theirs.
 func Tools(ctx context.Context, t hall.Target, teams ...config.Team) (*worker.Tools, error) {
 	if t.Cluster {
 		return nil, nil

@@ -30,8 +30,7 @@ type shownStep struct {
 	Failure *artifact.Error
 }
 
-// over reports whether the step has ended. A step that failed before its first reply
-// has no transcript.
+// over reports whether the step has ended; one that failed before its first reply has no transcript.
 func (s shownStep) over() bool { return s.Over || s.Failure != nil }
 
 // options are the options of formatStep.
@@ -277,8 +276,7 @@ func (p *printer) arguments(raw string) {
 	}
 }
 
-// parseArguments reads the members of a JSON object in order, strings decoded. It
-// reports whether the text is a single object.
+// parseArguments reads the members of a single JSON object in order, strings decoded.
 func parseArguments(text string) ([]argument, bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
