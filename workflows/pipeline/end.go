@@ -11,15 +11,6 @@ import (
 	"conclave/workflows/drive"
 )
 
-// end writes the records and completes the run.
-func (p *run) end() (acts.Result, error) {
-	result, err := p.conclude(p.ctx)
-	if err != nil {
-		return acts.Result{}, p.orCancelled(err)
-	}
-	return result, nil
-}
-
 // conclude writes the last record and result.json.
 func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	p.over = true
@@ -37,14 +28,6 @@ func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	ctx = drive.Bookkeeping(ctx, "write result.json")
 	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
 	return result, err
-}
-
-// orCancelled ends a run that was cancelled while it was ending.
-func (p *run) orCancelled(err error) error {
-	if p.ctx.Err() != nil {
-		return p.cancelled()
-	}
-	return err
 }
 
 // cancelled records the state of the run and ends it as cancelled, even if the store is

@@ -23,7 +23,11 @@ func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	if err != nil {
 		return acts.Result{}, err
 	}
-	return p.execute()
+	result, err := p.execute()
+	if err != nil && ctx.Err() != nil && !workflow.IsContinueAsNewError(err) {
+		return acts.Result{}, p.cancelled()
+	}
+	return result, err
 }
 
 // run drives one pipeline.State.
@@ -69,9 +73,6 @@ func (p *run) execute() (acts.Result, error) {
 	p.show()
 	if p.in.Continued == nil {
 		if err := p.prepare(); err != nil {
-			if p.ctx.Err() != nil {
-				return acts.Result{}, p.cancelled()
-			}
 			return acts.Result{}, drive.FinalError(err)
 		}
 	}
@@ -83,12 +84,12 @@ func (p *run) execute() (acts.Result, error) {
 		}
 		p.carryOut(p.core.Drain())
 		if p.outcome != nil {
-			return p.end()
+			return p.conclude(p.ctx)
 		}
 		p.record()
 		p.wait()
 		if p.ctx.Err() != nil {
-			return acts.Result{}, p.cancelled()
+			return acts.Result{}, p.ctx.Err()
 		}
 	}
 }
@@ -184,7 +185,7 @@ func (p *run) selectSegment(selector workflow.Selector) bool {
 // continueAsNew hands the run over to a new execution.
 func (p *run) continueAsNew() error {
 	if err := p.books.Flush(p.ctx, p); err != nil {
-		return p.orCancelled(err)
+		return err
 	}
 	p.ears.ReceiveAll()
 	in := p.in

@@ -10,22 +10,15 @@ import (
 	"conclave/workflows/drive"
 )
 
-// end writes the last record and completes the run.
-func (s *run) end() (acts.Result, error) {
-	if err := s.books.Flush(s.ctx, s); err != nil {
-		if s.ctx.Err() != nil {
-			return acts.Result{}, s.cancelled()
-		}
-		return acts.Result{}, err
-	}
-	return s.result(), nil
-}
-
 // cancelled records the state of the run and ends it as cancelled, even if the store is
 // away.
 func (s *run) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
+	if s.core == nil {
+		s.memo.Set(s.ctx, map[string]any{drive.MemoStatus: string(scenario.Cancelled)})
+		return s.ctx.Err()
+	}
 	if s.core.Refuse(scenario.Cancel{}) == nil {
 		s.note("cancelled", "", "the run was cancelled")
 	}

@@ -22,7 +22,11 @@ func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	if err != nil {
 		return acts.Result{}, err
 	}
-	return s.execute()
+	result, err := s.execute()
+	if err != nil && ctx.Err() != nil {
+		return acts.Result{}, s.cancelled()
+	}
+	return result, err
 }
 
 // run drives one scenario.State. Its history is bounded by the number of steps, so it
@@ -67,28 +71,29 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 func (s *run) execute() (acts.Result, error) {
 	s.show()
 	if err := s.prepare(); err != nil {
-		status := scenario.Fail
-		if s.ctx.Err() != nil {
-			status, err = scenario.Cancelled, s.ctx.Err()
+		if s.ctx.Err() == nil {
+			s.memo.Set(s.ctx, map[string]any{drive.MemoStatus: string(scenario.Fail)})
 		}
-		s.memo.Set(s.ctx, map[string]any{drive.MemoStatus: string(status)})
 		return acts.Result{}, drive.FinalError(err)
 	}
 	if s.ctx.Err() != nil {
-		return acts.Result{}, s.cancelled()
+		return acts.Result{}, s.ctx.Err()
 	}
 	s.ears.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		s.carryOut(s.core.Drain())
 		if s.over {
-			return s.end()
+			if err := s.books.Flush(s.ctx, s); err != nil {
+				return acts.Result{}, err
+			}
+			return s.result(), nil
 		}
 		if s.due && !s.books.Writing() {
 			s.books.Write(s.ctx, s)
 		}
 		s.wait()
 		if s.ctx.Err() != nil {
-			return acts.Result{}, s.cancelled()
+			return acts.Result{}, s.ctx.Err()
 		}
 	}
 }

@@ -33,14 +33,14 @@ func (s *session) end() (Result, error) {
 		ctx := drive.Bookkeeping(s.ctx, "place the final answer, "+finalAnswer(d))
 		input := acts.PresentInput{Session: s.id, Decision: d}
 		if err := workflow.ExecuteActivity(ctx, registered.Present, input).Get(ctx, &p); err != nil {
-			return Result{}, s.orCancelled(err)
+			return Result{}, err
 		}
 		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
 		s.final = finalOf(d, p.Path)
 	}
 	s.show()
 	if err := s.flush(s.ctx, true); err != nil {
-		return Result{}, s.orCancelled(err)
+		return Result{}, err
 	}
 	return result, nil
 }
@@ -102,14 +102,6 @@ func whyEmpty(d coordination.Decision, v coordination.View) string {
 		return "no agent gave an answer: " + strings.Join(stops, "; ")
 	}
 	return "the session ended before any agent had an answer"
-}
-
-// orCancelled returns the error that ends a session which could not end regularly.
-func (s *session) orCancelled(err error) error {
-	if s.ctx.Err() != nil {
-		return s.cancelled()
-	}
-	return err
 }
 
 // cancelled records accepted actions and ends the session as cancelled, even if the

@@ -21,7 +21,11 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return s.run()
+	result, err := s.run()
+	if err != nil && ctx.Err() != nil && !workflow.IsContinueAsNewError(err) {
+		return Result{}, s.cancelled()
+	}
+	return result, err
 }
 
 // session drives one coordination.State. It has one coroutine; the handlers of updates
@@ -81,7 +85,7 @@ func (s *session) run() (Result, error) {
 		s.record()
 		s.wait()
 		if s.ctx.Err() != nil {
-			return Result{}, s.cancelled()
+			return Result{}, s.ctx.Err()
 		}
 	}
 }
@@ -93,10 +97,10 @@ func (s *session) begin() error {
 	if c := s.in.Continued; c != nil {
 		seconds, warned = c.SecondsLeft, c.Warned
 	} else {
-		if err := s.prepare(); err != nil && s.ctx.Err() != nil {
-			return s.cancelled()
-		} else if err != nil {
-			s.setMemo(s.ctx, string(coordination.FailedAll))
+		if err := s.prepare(); err != nil {
+			if s.ctx.Err() == nil {
+				s.setMemo(s.ctx, string(coordination.FailedAll))
+			}
 			return drive.FinalError(err)
 		}
 		seconds = s.prepared.TimeoutSeconds
@@ -167,7 +171,7 @@ func (s *session) wait() {
 // left behind, and every update that arrived while the records were written.
 func (s *session) continueAsNew() error {
 	if err := s.flush(s.ctx, false); err != nil {
-		return s.orCancelled(err)
+		return err
 	}
 	s.ears.ReceiveAll()
 	in := s.in
