@@ -14,20 +14,13 @@ import (
 	"conclave/engine/step"
 )
 
-// BookkeepingTimeout is the heartbeat timeout of all activities but steps. It is
-// far shorter than a slow store may take, so a killed worker does not hold a
-// session up for that long.
-const BookkeepingTimeout = 10 * time.Second
-
-const beatInterval = 3 * time.Second
-
-// Beat heartbeats without details until stop is called.
+// Beat heartbeats every three seconds, without details, until stop is called.
 func Beat(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(beatInterval)
+		tick := time.NewTicker(3 * time.Second)
 		defer tick.Stop()
 		for {
 			select {
@@ -41,17 +34,10 @@ func Beat(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Owner is the workflow that a session or a run belongs to. A workflow that
-// continues as new keeps its first run.
-type Owner struct {
-	WorkflowID string `json:"workflow_id"`
-	FirstRunID string `json:"first_run_id"`
-}
-
 // Claim creates key with the given claim, or returns the claim that the same
 // workflow has made before. Another owner's claim is an error of type SessionTaken,
 // which names the subject and ends with the remedy.
-func Claim[T any](ctx context.Context, store artifact.Store, key string, claim T, owner func(T) Owner, subject, remedy string) (made T, created bool, err error) {
+func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store artifact.Store, key string, claim T, subject, remedy string) (made T, created bool, err error) {
 	err = artifact.CreateJSON(ctx, store, key, claim)
 	if err == nil {
 		return claim, true, nil
@@ -62,7 +48,7 @@ func Claim[T any](ctx context.Context, store artifact.Store, key string, claim T
 	if made, err = artifact.ReadJSON[T](ctx, store, key); err != nil {
 		return made, false, fmt.Errorf("claiming %s: %w", subject, err)
 	}
-	if theirs := owner(made); theirs != owner(claim) {
+	if theirs := made.OwnedBy(); theirs != claim.OwnedBy() {
 		return made, false, Taken("%s belongs to workflow %s, first run %s: %s", subject, theirs.WorkflowID, theirs.FirstRunID, remedy)
 	}
 	return made, false, nil

@@ -18,10 +18,8 @@ const (
 	NoProvider    = "NoProvider"    // this worker lacks a provider; the one that prepared the session has it
 	NoServer      = "NoServer"      // this worker lacks an MCP server; the one that prepared the session has it
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as required; another one may
-	NoProgress    = "NoProgress"    // attempts died silently; not retried
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
-	WorkerStopped = "WorkerStopped" // the worker shut down during the step
 
 	// ToolsUnavailable means that an MCP server did not start or could not be
 	// reached; retried a few times.

@@ -165,7 +165,7 @@ func TestPipeline_ATeamAsAStep(t *testing.T) {
 func TestPipeline_ATeamHasASessionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, seed())
-	before := artifact.Session{Query: "Who, then?", WorkflowID: "p7-decide-l1", FirstRunID: "of the run before"}
+	before := artifact.Session{Query: "Who, then?", Owner: artifact.Owner{WorkflowID: "p7-decide-l1", FirstRunID: "of the run before"}}
 	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/p7-decide-l1/session.json", before))
 	result := runPipeline(t, s, pipelineflow.Input{
 		Request: "Who?", ID: "p7", Config: json.RawMessage(`{"start":"decide","steps":[{"name":"decide","kind":"session"}]}`),
@@ -194,7 +194,7 @@ func TestPipeline_ATeamHasASessionOfItsOwnAlsoLater(t *testing.T) {
 			return
 		}
 		if asked++; asked == 1 {
-			before := artifact.Session{Query: "Who, then?", WorkflowID: "p8-decide-l1", FirstRunID: "of the run before"}
+			before := artifact.Session{Query: "Who, then?", Owner: artifact.Owner{WorkflowID: "p8-decide-l1", FirstRunID: "of the run before"}}
 			require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/p8-decide-l1/session.json", before))
 		}
 	})

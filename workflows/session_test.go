@@ -361,7 +361,7 @@ func TestSession_AttemptsWithoutProgress(t *testing.T) {
 func TestSession_DirectoryOfAnotherWorkflowIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, seed(), nil)
-	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/s1/session.json", artifact.Session{WorkflowID: "other", FirstRunID: "r"}))
+	require.NoError(t, artifact.CreateJSON(t.Context(), s.store, "sessions/s1/session.json", artifact.Session{Owner: artifact.Owner{WorkflowID: "other", FirstRunID: "r"}}))
 	s.ExecuteWorkflow(session.Type, session.Input{Query: "Who?", SessionID: "s1"})
 	var refused *temporal.ApplicationError
 	require.ErrorAs(t, s.GetWorkflowError(), &refused)

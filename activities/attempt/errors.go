@@ -47,9 +47,9 @@ func classify(err error) step.Class {
 	case is[*stepTimeError](err):
 		return step.Class{Type: step.TimeOver, Final: true}
 	case is[*noProgressError](err):
-		return step.Class{Type: activities.NoProgress, Final: true}
+		return step.Class{Type: "NoProgress", Final: true}
 	case errors.Is(err, errStopped):
-		return step.Class{Type: activities.WorkerStopped, Free: true, After: stopDelay}
+		return step.Class{Type: "WorkerStopped", Free: true, After: stopDelay}
 	case errors.Is(err, errFenced):
 		return step.Class{Type: step.Fenced, Free: true}
 	case is[*storageError](err):

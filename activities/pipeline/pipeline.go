@@ -7,7 +7,6 @@ import (
 
 	"go.temporal.io/sdk/worker"
 
-	"conclave/activities"
 	"conclave/activities/attempt"
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -34,17 +33,17 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 type PrepareInput struct {
 	Protocol int    `json:"protocol"`
 	ID       string `json:"id"`
-	activities.Owner
+	artifact.Owner
 	Request  string          `json:"request"`
 	Pipeline string          `json:"pipeline,omitempty"` // a registered name
 	Config   json.RawMessage `json:"config,omitempty"`
 }
 
-// File is pipeline.json, claimed once by the workflow that owns the run.
-type File struct {
+// file is pipeline.json, claimed once by the workflow that owns the run.
+type file struct {
 	Request    string `json:"request"`
 	ConfigHash string `json:"config_hash"`
-	activities.Owner
+	artifact.Owner
 	CreatedAt time.Time `json:"created_at"`
 }
 

@@ -117,9 +117,9 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 	if err != nil {
 		return activities.Invalid(err)
 	}
-	_, _, err = activities.Claim(ctx, a.Store, layout.File("pipeline.json"), File{
+	_, _, err = activities.Claim(ctx, a.Store, layout.File("pipeline.json"), file{
 		Request: in.Request, ConfigHash: p.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()),
-	}, func(f File) activities.Owner { return f.Owner }, "run "+in.ID, "choose another ID")
+	}, "run "+in.ID, "choose another ID")
 	if err != nil {
 		return err
 	}

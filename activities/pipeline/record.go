@@ -31,11 +31,11 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	if err := activities.AppendEvents(ctx, a.Store, layout, in.Events, func(e pipeline.Entry) int { return e.Seq }); err != nil {
 		return err
 	}
-	file, err := artifact.ReadJSON[File](ctx, a.Store, layout.File("pipeline.json"))
+	run, err := artifact.ReadJSON[file](ctx, a.Store, layout.File("pipeline.json"))
 	if err != nil {
 		return err
 	}
-	in.Status.Request = file.Request
+	in.Status.Request = run.Request
 	if in.Status.Trace, err = a.extendTrace(ctx, layout, in); err != nil {
 		return err
 	}

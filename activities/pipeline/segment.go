@@ -35,8 +35,8 @@ func (a *Activities) definition(ctx context.Context, store artifact.Store, layou
 	if !ok {
 		return p, s, "", activities.Invalid(fmt.Errorf("the pipeline has no step %s", in.Launch.Step))
 	}
-	file, err := artifact.ReadJSON[File](ctx, store, layout.File("pipeline.json"))
-	return p, s, file.Request, err
+	claim, err := artifact.ReadJSON[file](ctx, store, layout.File("pipeline.json"))
+	return p, s, claim.Request, err
 }
 
 // assemble reads the definition of a segment and equips it.

@@ -104,7 +104,7 @@ func CheckTester(team config.Team) error {
 // claim is claims/<NNN>.json: a workflow owns the run from then on, the first one or
 // one that resumed the run.
 type claim struct {
-	activities.Owner
+	artifact.Owner
 	ConfigHash string    `json:"config_hash"`
 	ClaimedAt  time.Time `json:"claimed_at"`
 
@@ -125,7 +125,7 @@ func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, numbe
 	if number == 1 {
 		c.Seed = rand.Text()
 	}
-	return activities.Claim(ctx, a.Store, claimOf(layout, number), c, func(c claim) activities.Owner { return c.Owner },
+	return activities.Claim(ctx, a.Store, claimOf(layout, number), c,
 		fmt.Sprintf("run %s of scenario %s", in.RunID, in.Plan.Slug), "choose another run_id, or resume it once it is over")
 }
 

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"time"
 
-	"conclave/activities"
+	"go.temporal.io/sdk/worker"
+
 	"conclave/activities/attempt"
+	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-
-	"go.temporal.io/sdk/worker"
 )
 
 // Activities are the activities of scenarios. Bookkeeping needs only Store and Now.
@@ -36,7 +36,7 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 type PrepareInput struct {
 	Protocol int    `json:"protocol"`
 	RunID    string `json:"run_id"`
-	activities.Owner
+	artifact.Owner
 
 	Plan    scenario.Plan     `json:"plan"`
 	Files   map[string]string `json:"files,omitempty"` // of the steps, by name

@@ -74,7 +74,7 @@ func newFloor(t *testing.T) (*floor, StepInput) {
 	f.RegisterSteps(f.TestActivityEnvironment)
 	ref := scenario.StepRef{ID: "01", Title: "Open", File: "01-open.md"}
 	value, err := f.ExecuteActivity("PrepareScenario", PrepareInput{
-		RunID: "r1", Owner: activities.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{ref.File: "Open it."},
+		RunID: "r1", Owner: artifact.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{ref.File: "Open it."},
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{ref}},
 	})
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestRunScenarioStep_deadAttempts(t *testing.T) {
 	_, err := f.try(in)
 	var failed *temporal.ApplicationError
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, activities.NoProgress, failed.Type())
+	require.Equal(t, "NoProgress", failed.Type())
 }
 
 // result.json of a running run exists before its first step.
@@ -161,7 +161,7 @@ func TestPrepareScenario_findsTheStoredPRD(t *testing.T) {
 				require.NoError(t, f.store.Put(t.Context(), PRDKey("buy", "r2"), strings.NewReader(tt.there)))
 			}
 			_, err := f.ExecuteActivity("PrepareScenario", PrepareInput{
-				RunID: "r2", Owner: activities.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Files: map[string]string{"01-open.md": "Open it."}, PRDHash: PRDHash(prd),
+				RunID: "r2", Owner: artifact.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Files: map[string]string{"01-open.md": "Open it."}, PRDHash: PRDHash(prd),
 				Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
 			})
 			if tt.says == "" {
@@ -183,7 +183,7 @@ func TestScenario_canBeRepeated(t *testing.T) {
 	f, in := newFloor(t)
 	f.RegisterBookkeeping(f.TestActivityEnvironment)
 	prepare := PrepareInput{
-		RunID: "r1", Owner: activities.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{"01-open.md": "Open it."},
+		RunID: "r1", Owner: artifact.Owner{WorkflowID: "w", FirstRunID: "f"}, Files: map[string]string{"01-open.md": "Open it."},
 		Plan: scenario.Plan{Slug: "buy", Title: "Buy", Steps: []scenario.StepRef{in.Launch.Step}},
 	}
 	value, err := f.ExecuteActivity("PrepareScenario", prepare)
@@ -206,7 +206,7 @@ func TestScenario_canBeRepeated(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, bytes.Count(lines, []byte("\n")), "every event is recorded once")
 
-	resume := PrepareInput{RunID: "r1", Owner: activities.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Plan: scenario.Plan{Slug: "buy"}, Resume: true}
+	resume := PrepareInput{RunID: "r1", Owner: artifact.Owner{WorkflowID: "w2", FirstRunID: "f2"}, Plan: scenario.Plan{Slug: "buy"}, Resume: true}
 	for range 2 {
 		value, err := f.ExecuteActivity("PrepareScenario", resume)
 		require.NoError(t, err)

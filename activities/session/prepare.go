@@ -47,9 +47,7 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 // with the same session ID is an error.
 func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) error {
 	_, _, err := activities.Claim(ctx, a.Store, layout.File("session.json"), artifact.Session{
-		Query: in.Query, ConfigHash: t.Hash(), WorkflowID: in.WorkflowID, FirstRunID: in.FirstRunID, CreatedAt: artifact.Timestamp(a.Now()),
-	}, func(s artifact.Session) activities.Owner {
-		return activities.Owner{WorkflowID: s.WorkflowID, FirstRunID: s.FirstRunID}
+		Query: in.Query, ConfigHash: t.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()),
 	}, "session "+in.Session, "choose another session ID")
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"conclave/activities/attempt"
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/engine/team"
@@ -32,13 +33,12 @@ type PrepareInput struct {
 	// workflow implements.
 	Protocol int `json:"protocol,omitempty"`
 
-	Session    string          `json:"session"`
-	WorkflowID string          `json:"workflow_id"`
-	FirstRunID string          `json:"first_run_id"`
-	Query      string          `json:"query"`
-	Team       string          `json:"team,omitempty"`
-	Config     json.RawMessage `json:"config,omitempty"`
-	Criteria   json.RawMessage `json:"criteria,omitempty"`
+	Session string `json:"session"`
+	artifact.Owner
+	Query    string          `json:"query"`
+	Team     string          `json:"team,omitempty"`
+	Config   json.RawMessage `json:"config,omitempty"`
+	Criteria json.RawMessage `json:"criteria,omitempty"`
 }
 
 // Prepared is a resolved team as the workflow needs it.

@@ -313,7 +313,7 @@ func TestRunStep_costOfDeadAttempts(t *testing.T) {
 	_, err = f.run(answering())
 	var failed *temporal.ApplicationError
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, activities.NoProgress, failed.Type())
+	require.Equal(t, "NoProgress", failed.Type())
 	var detail attempt.Failure
 	require.NoError(t, failed.Details(&detail))
 	require.Equal(t, llm.Usage{InputTokens: 200, OutputTokens: 20, ModelCalls: 2}, detail.Usage, "including the wasted reply")

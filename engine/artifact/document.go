@@ -16,12 +16,21 @@ import (
 
 // Session is session.json, claimed once by the workflow that owns the session.
 type Session struct {
-	Query      string    `json:"query"`
-	ConfigHash string    `json:"config_hash"`
-	WorkflowID string    `json:"workflow_id"`
-	FirstRunID string    `json:"first_run_id"`
-	CreatedAt  time.Time `json:"created_at"`
+	Query      string `json:"query"`
+	ConfigHash string `json:"config_hash"`
+	Owner
+	CreatedAt time.Time `json:"created_at"`
 }
+
+// Owner is the workflow that a session or a run belongs to. A workflow that continues as
+// new keeps its first run.
+type Owner struct {
+	WorkflowID string `json:"workflow_id"`
+	FirstRunID string `json:"first_run_id"`
+}
+
+// OwnedBy returns the owner of the document that embeds it.
+func (o Owner) OwnedBy() Owner { return o }
 
 // Claim is agents/<id>/<NNN>/step.json: the execution with Token owns the number.
 type Claim struct {

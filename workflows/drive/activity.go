@@ -6,7 +6,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
 	"conclave/activities/attempt"
 )
 
@@ -23,7 +22,7 @@ const stepSlack = 10 * time.Minute
 func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute, // a large workspace over a slow line
-		HeartbeatTimeout:    activities.BookkeepingTimeout,
+		HeartbeatTimeout:    10 * time.Second, // of activities.Beat: a killed worker is soon replaced
 		Summary:             summary,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:        time.Second,

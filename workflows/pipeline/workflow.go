@@ -5,8 +5,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
 	acts "conclave/activities/pipeline"
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
@@ -98,7 +98,7 @@ func (p *run) execute() (acts.Result, error) {
 func (p *run) prepare() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
-		Protocol: pipeline.Protocol, ID: p.id, Owner: activities.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
+		Protocol: pipeline.Protocol, ID: p.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config,
 	}
 	ctx := drive.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")

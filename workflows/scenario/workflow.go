@@ -6,8 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"conclave/activities"
 	acts "conclave/activities/scenario"
+	"conclave/engine/artifact"
 	"conclave/engine/scenario"
 	"conclave/workflows/drive"
 )
@@ -103,7 +103,7 @@ func (s *run) execute() (acts.Result, error) {
 func (s *run) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
-		Protocol: scenario.Protocol, RunID: s.id, Owner: activities.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
+		Protocol: scenario.Protocol, RunID: s.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
 		Plan: s.in.Plan, Files: s.in.Files, PRD: s.in.PRD, PRDHash: s.in.PRDHash, After: s.in.After, Team: s.in.Team, Config: s.in.Config, Resume: s.in.Resume,
 	}
 	detached, stop := workflow.NewDisconnectedContext(s.ctx)

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 )
@@ -115,7 +116,7 @@ func (s *session) begin() error {
 func (s *session) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
-		Session: s.id, WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID, Protocol: coordination.Protocol,
+		Session: s.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID}, Protocol: coordination.Protocol,
 		Query: s.in.Query, Team: s.in.Team, Config: s.in.Config, Criteria: s.in.EvalCriteria,
 	}
 	ctx := drive.Preparing(s.ctx, "resolve the team, claim the session's directory")

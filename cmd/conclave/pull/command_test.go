@@ -33,7 +33,7 @@ func answered(t *testing.T) *hall.Connection {
 	payload, err := json.Marshal(team.Answer{Answer: "Because.", Label: "agent1.1"})
 	require.NoError(t, err)
 	for key, doc := range map[string]any{
-		layout.File("session.json"):                 artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"},
+		layout.File("session.json"):                 artifact.Session{Query: "Why?", Owner: artifact.Owner{WorkflowID: "s1", FirstRunID: "run-1"}},
 		layout.File("status.json"):                  map[string]string{"status": drive.Running},
 		layout.Step("agent_a", 1, "action.json"):    artifact.Commit{Kind: "new_answer", Payload: payload, Manifest: hash},
 		layout.Step("agent_a", 1, "answer.json"):    artifact.Answer{AgentID: "agent_a", Answer: "Because.", Label: "agent1.1"},

@@ -145,7 +145,7 @@ func (c *copier) checkClaims(ctx context.Context, session artifact.Session) erro
 		return nil
 	case err != nil:
 		return err
-	case existing.WorkflowID != session.WorkflowID || existing.FirstRunID != session.FirstRunID:
+	case existing.Owner != session.Owner:
 		return fmt.Errorf("it holds another session (%s); name a new or an empty directory", existing.WorkflowID)
 	}
 	return nil

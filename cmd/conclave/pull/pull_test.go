@@ -32,7 +32,7 @@ func newBucket(t *testing.T) bucket {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	b := bucket{t: t, store: store, layout: artifact.InBucket("s1")}
-	b.put("session.json", artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"})
+	b.put("session.json", artifact.Session{Query: "Why?", Owner: artifact.Owner{WorkflowID: "s1", FirstRunID: "run-1"}})
 	b.put("status.json", map[string]string{"status": "running"})
 	b.put("ledger/000001.json", map[string]int{"seq": 1})
 	b.put("blobs/sha256/"+strings.Repeat("0", 64), "content")

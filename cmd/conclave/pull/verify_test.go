@@ -49,7 +49,7 @@ func newDecided(t *testing.T) *decided {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	d := &decided{t: t, store: store, layout: artifact.InBucket("s1"), now: time.Date(2026, 11, 21, 5, 30, 48, 100e6, time.UTC)}
-	d.put("session.json", artifact.Session{Query: "Why?", WorkflowID: "s1", FirstRunID: "run-1"})
+	d.put("session.json", artifact.Session{Query: "Why?", Owner: artifact.Owner{WorkflowID: "s1", FirstRunID: "run-1"}})
 	d.put("status.json", map[string]string{"status": "consensus", "winner": "agent_a"})
 
 	answers := []coordination.Action{coordination.NewAnswer}

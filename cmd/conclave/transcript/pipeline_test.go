@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/activities"
-	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/hall/halltest"
 	"conclave/engine/artifact"
@@ -26,7 +24,7 @@ func pipelineOf(t *testing.T) *hall.Connection {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	layout := artifact.InPipeline("p1")
 	put := func(key string, doc any) { require.NoError(t, artifact.PutJSON(t.Context(), store, key, doc)) }
-	put(layout.File("pipeline.json"), acts.File{Request: "A haiku", Owner: activities.Owner{WorkflowID: "p1", FirstRunID: "r1"}})
+	put(layout.File("pipeline.json"), map[string]string{"request": "A haiku", "workflow_id": "p1", "first_run_id": "r1"})
 	put(layout.File("claims/001.json"), artifact.Claim{Token: "l1"})
 	for n, step := range map[int]string{1: "main", 2: "lint"} {
 		put(layout.PipelineStep(n, step, "step.json"), artifact.Claim{Token: step, StartedAt: time.Unix(1, 0).UTC()})
