@@ -19,8 +19,8 @@ import (
 // maxStep is the highest step number.
 const maxStep = 999_999
 
-// Agent is the record of one agent.
-type Agent struct {
+// agent is the record of one agent.
+type agent struct {
 	ID     string
 	Number int // anonymous number, from 1
 
@@ -31,7 +31,7 @@ type Agent struct {
 
 	// Answers are the answers that count, in order; the M-th is agent<Number>.<M>.
 	// The first Earlier ones precede a restart of the team and count for labels only.
-	Answers []Answer
+	Answers []answer
 	Earlier int
 
 	// Vote and Stop are the action that stands, at most one of them; Seen is in byte
@@ -48,8 +48,8 @@ type Agent struct {
 	ends []ended // votes and stops since the latest answer
 }
 
-// Answer is one answer of an agent.
-type Answer struct {
+// answer is one answer of an agent.
+type answer struct {
 	Step  int
 	Label string
 	Text  string // as in the directory; empty except in the agent's latest answer
@@ -63,14 +63,14 @@ type Unfinished struct {
 }
 
 // Latest returns the agent's latest answer since the team last restarted.
-func (a Agent) Latest() (Answer, bool) {
+func (a agent) Latest() (answer, bool) {
 	if !a.answered() {
-		return Answer{}, false
+		return answer{}, false
 	}
 	return a.Answers[len(a.Answers)-1], true
 }
 
-func (a Agent) answered() bool { return len(a.Answers) > a.Earlier }
+func (a agent) answered() bool { return len(a.Answers) > a.Earlier }
 
 // ended is a step with its action.
 type ended struct {
@@ -79,11 +79,11 @@ type ended struct {
 }
 
 // readAgent reads the steps of an agent and reports whether it has any.
-func readAgent(root *os.Root, id string, l ledger, w *warnings) (a Agent, found bool, err error) {
+func readAgent(root *os.Root, id string, l ledger, w *warnings) (a agent, found bool, err error) {
 	dir := "agents/" + id
 	entries, err := list(root, dir)
 	if err != nil {
-		return Agent{}, false, err
+		return agent{}, false, err
 	}
 	a.ID = id
 	for _, number := range stepNumbers(dir, entries, &a, w) {
@@ -95,7 +95,7 @@ func readAgent(root *os.Root, id string, l ledger, w *warnings) (a Agent, found 
 
 // stepNumbers returns the numbers of an agent's steps, in order. Files and links
 // with a number take it, too.
-func stepNumbers(dir string, entries []fs.DirEntry, a *Agent, w *warnings) []int {
+func stepNumbers(dir string, entries []fs.DirEntry, a *agent, w *warnings) []int {
 	var numbers []int
 	for _, entry := range entries {
 		number, ok := parseStepName(dir, entry.Name(), w)
@@ -114,7 +114,7 @@ func stepNumbers(dir string, entries []fs.DirEntry, a *Agent, w *warnings) []int
 }
 
 // readStep adds the agent's next step.
-func (a *Agent) readStep(root *os.Root, dir string, number int, l ledger, w *warnings) {
+func (a *agent) readStep(root *os.Root, dir string, number int, l ledger, w *warnings) {
 	act, over := readAction(root, dir, w)
 	if !over {
 		if claim := readClaim(root, dir, w); claim != nil {
@@ -142,7 +142,7 @@ func (a *Agent) readStep(root *os.Root, dir string, number int, l ledger, w *war
 			a.Answers[n-1].Text = "" // save memory
 		}
 		files := act.manifest != "" || hasFiles(root, dir+"workspace", w)
-		a.Answers = append(a.Answers, Answer{Step: number, Text: act.text, Files: files})
+		a.Answers = append(a.Answers, answer{Step: number, Text: act.text, Files: files})
 		if a.ends = nil; earlier {
 			a.Earlier = len(a.Answers)
 		}

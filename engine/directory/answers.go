@@ -17,10 +17,10 @@ import (
 // Their names and contents would reveal which model worked there.
 var foreign = []string{".massgen/", ".codex/", ".gemini/", ".claude/"}
 
-// Answers prepares the answers of a directory to be shown to a step: it is the
+// answers prepares the answers of a directory to be shown to a step: it is the
 // Commits of its team.Step. It builds the commits of other programs' answers and
 // stores their files.
-type Answers struct {
+type answers struct {
 	root     *os.Root
 	store    artifact.Store
 	peers    peerPaths
@@ -31,13 +31,13 @@ type Answers struct {
 // Answers returns the answers for a step with these agents behind its numbers. The
 // store is the directory at root, dir its absolute path; scratch is for copies of
 // large files.
-func (d Directory) Answers(root *os.Root, store artifact.Store, dir string, agents []string, scratch string) *Answers {
-	return &Answers{root: root, store: store, peers: newPeerPaths(dir, agents), scratch: scratch}
+func (d Directory) Answers(root *os.Root, store artifact.Store, dir string, agents []string, scratch string) *answers {
+	return &answers{root: root, store: store, peers: newPeerPaths(dir, agents), scratch: scratch}
 }
 
 // Commit returns the commit of an answer, with its files in the store and with the
 // paths of its text below peers/.
-func (a *Answers) Commit(ctx context.Context, shown coordination.Shown) (artifact.Commit, error) {
+func (a *answers) Commit(ctx context.Context, shown coordination.Shown) (artifact.Commit, error) {
 	dir := artifact.Layout{}.Step(shown.Agent, shown.Step, "")
 	var w warnings
 	act, _ := readAction(a.root, dir, &w)
@@ -63,7 +63,7 @@ func (a *Answers) Commit(ctx context.Context, shown coordination.Shown) (artifac
 
 // commitText rewrites the text of a commit: the path of its own workspace becomes
 // the one below peers/, and its numbers of other agents become the current ones.
-func (a *Answers) commitText(ctx context.Context, text string, shown coordination.Shown, manifest string) (string, error) {
+func (a *answers) commitText(ctx context.Context, text string, shown coordination.Shown, manifest string) (string, error) {
 	m, err := artifact.LoadManifest(ctx, a.store, artifact.Layout{}, manifest)
 	if err != nil {
 		return "", err
@@ -80,11 +80,11 @@ func (a *Answers) commitText(ctx context.Context, text string, shown coordinatio
 }
 
 // Warnings reports files that are not shown to the step.
-func (a *Answers) Warnings() []Warning { return a.warnings }
+func (a *answers) Warnings() []warning { return a.warnings }
 
 // manifest returns the manifest of the commit if the store has all its content,
 // else one of the files in the step's workspace.
-func (a *Answers) manifest(ctx context.Context, dir string, act *action) (string, error) {
+func (a *answers) manifest(ctx context.Context, dir string, act *action) (string, error) {
 	if act.manifest != "" && a.isComplete(ctx, act.manifest) {
 		return act.manifest, nil
 	}
@@ -108,7 +108,7 @@ func (a *Answers) manifest(ctx context.Context, dir string, act *action) (string
 }
 
 // isComplete reports whether the store has a manifest and all its content.
-func (a *Answers) isComplete(ctx context.Context, hash string) bool {
+func (a *answers) isComplete(ctx context.Context, hash string) bool {
 	m, err := artifact.LoadManifest(ctx, a.store, artifact.Layout{}, hash)
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/directory"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/step"
@@ -72,7 +71,7 @@ func TestAnswers_foreignWorkspace(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{"secret": "secret"})
 	s := newSession(t, map[string]string{
-		"agents/a/001/answer.json":                          answer("A"),
+		"agents/a/001/answer.json":                          answerJSON("A"),
 		"agents/a/001/workspace/run.sh":                     "#!/bin/sh\n",
 		"agents/a/001/workspace/docs/notes.txt":             "notes",
 		"agents/a/001/workspace/.git/config":                "left out",
@@ -80,9 +79,9 @@ func TestAnswers_foreignWorkspace(t *testing.T) {
 		"agents/a/001/workspace/.claude/settings":           "left out",
 		"agents/a/001/workspace/peers/agent1/x":             "left out",
 		"agents/a/001/workspace/" + strings.Repeat("é", 90): "no key holds its name",
-		"agents/b/001/answer.json":                          answer("B"),
+		"agents/b/001/answer.json":                          answerJSON("B"),
 		"agents/b/001/workspace/empty/":                     "",
-		"agents/c/001/answer.json":                          answer("C"),
+		"agents/c/001/answer.json":                          answerJSON("C"),
 	})
 	ws := "agents/a/001/workspace/"
 	require.NoError(t, os.Chmod(s.path(ws+"run.sh"), 0o750))
@@ -113,7 +112,7 @@ func TestAnswers_foreignWorkspace(t *testing.T) {
 func TestAnswers_workspaceIsALink(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{"secret": "secret"})
-	s := newSession(t, map[string]string{"agents/a/001/answer.json": answer("A"), "other/file": "x"})
+	s := newSession(t, map[string]string{"agents/a/001/answer.json": answerJSON("A"), "other/file": "x"})
 	s.link(outside.dir, "agents/a/001/workspace")
 	_, files, _ := s.shown("a", "b")
 	require.Empty(t, files)
@@ -149,7 +148,7 @@ func TestAnswers_committedWorkspace(t *testing.T) {
 // answer was written. No agent's ID remains.
 func TestAnswers_paths(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"agents/agent_a/001/answer.json": answer("A"), "agents/agent_b/012/answer.json": answer("B")}
+	files := map[string]string{"agents/agent_a/001/answer.json": answerJSON("A"), "agents/agent_b/012/answer.json": answerJSON("B")}
 	s := newSession(t, files)
 	alias := filepath.Join(t.TempDir(), "with a space")
 	require.NoError(t, os.Symlink(s.dir, alias))
@@ -164,7 +163,7 @@ func TestAnswers_paths(t *testing.T) {
 		"/s/myagents/agent_a/001/workspace":                                                          "/s/myagents/agent_a/001/workspace",
 		"nothing, said agent_a":                                                                      "nothing, said agent_a",
 	} {
-		s.write("agents/agent_b/012/answer.json", answer(text))
+		s.write("agents/agent_b/012/answer.json", answerJSON(text))
 		got, _, _ := s.shown("agent_b", "agent_a")
 		if want == "" { // another name of the directory, which nobody knows
 			require.NotContains(t, got, "agent_a")
@@ -180,7 +179,7 @@ func TestAnswers_paths(t *testing.T) {
 func TestNumbersInAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("A"), "agents/b/001/answer.json": answer("B"),
+		"agents/a/001/answer.json": answerJSON("A"), "agents/b/001/answer.json": answerJSON("B"),
 		"agents/c/001/step.json": `{"token": "t", "seen_steps": {"b": 1}, "labels": ["agent1.1"], "agents": ["b", "c"]}`,
 	})
 	for text, want := range map[string]string{
@@ -191,13 +190,13 @@ func TestNumbersInAnAnswer(t *testing.T) {
 		"agent1.2 and agent2.1 it was not shown; agent1 is a word.":         "agent1.2 and agent2.1 it was not shown; agent1 is a word.",
 		"peers/agent9/x, peers/agent12, speers/agent1 stay.":                "peers/agent9/x, peers/agent12, speers/agent1 stay.",
 	} {
-		s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answer(text)+`}`)
+		s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answerJSON(text)+`}`)
 		got, _, _ := s.shown("c", "a")
 		require.Equal(t, want, got)
 	}
 	// Nobody knows what numbers meant where no claim says so.
 	s.write("agents/c/001/step.json", `{"token": "t"}`)
-	s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answer("peers/agent1 and agent1.1")+`}`)
+	s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answerJSON("peers/agent1 and agent1.1")+`}`)
 	got, _, _ := s.shown("c", "a")
 	require.Equal(t, "peers/agent1 and agent1.1", got)
 }
@@ -210,7 +209,7 @@ func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	d := s.clean()
 	l, err := d.Launch("a", coordination.Config{})
 	require.NoError(t, err)
-	s.write("agents/a/001/answer.json", answer("Theirs.")) // in this very moment
+	s.write("agents/a/001/answer.json", answerJSON("Theirs.")) // in this very moment
 	s.write("agents/a/002/", "")
 	store := s.store()
 	spec, err := team.Step{Layout: artifact.Layout{}, Launch: l, Token: "t", Agents: []string{"a"}, Query: "Why?"}.Spec(t.Context(), store)
@@ -218,7 +217,7 @@ func TestNumberThatAnotherProgramTakes(t *testing.T) {
 	r, err := step.Run(t.Context(), step.Ports{
 		Store: store, Model: &once{name: "new_answer", arguments: `{"content": "Ours."}`}, Now: time.Now, Scratch: t.TempDir(),
 		Tools: func(context.Context, string) (step.Tools, error) { return noTools{}, nil },
-	}, directory.AdaptSpec(store, spec, l))
+	}, AdaptSpec(store, spec, l))
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Step)
 	require.NoFileExists(t, s.path("agents/a/001/step.json"))
@@ -230,7 +229,7 @@ func TestNumberThatAnotherProgramTakes(t *testing.T) {
 
 func TestAnswerThatIsGone(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, map[string]string{"agents/a/001/answer.json": answer("A")})
+	s := newSession(t, map[string]string{"agents/a/001/answer.json": answerJSON("A")})
 	d := s.clean()
 	answers := d.Answers(s.root, s.store(), s.dir, []string{"a"}, "")
 	require.NoError(t, os.Remove(s.path("agents/a/001/answer.json")))

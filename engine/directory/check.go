@@ -18,14 +18,14 @@ type Report struct {
 	// step would change nothing.
 	Next []string `json:"next"`
 
-	Consensus *Consensus `json:"consensus"` // null before a decision
+	Consensus *consensus `json:"consensus"` // null before a decision
 
 	// Split reports that every vote is fresh and no answer has the majority. The
 	// caller decides whether to take the plurality or to launch another step.
 	Split bool `json:"split"`
 
 	Reason   string    `json:"reason"` // why there is no consensus, for people; empty with one
-	Warnings []Warning `json:"warnings"`
+	Warnings []warning `json:"warnings"`
 }
 
 // agentReport is one agent in a Report.
@@ -42,8 +42,8 @@ type agentReport struct {
 	Unfinished  []int                    `json:"unfinished"` // claimed steps without an action
 }
 
-// Consensus is the decision of the team.
-type Consensus struct {
+// consensus is the decision of the team.
+type consensus struct {
 	Winner      string `json:"winner"`
 	WinnerLabel string `json:"winner_label"`
 	WinnerStep  int    `json:"winner_step"` // its answer is agents/<Winner>/<WinnerStep>
@@ -58,7 +58,7 @@ func (d Directory) Check(rules coordination.Config, running func(agent string, s
 	d = d.With(rules.Agents...)
 	s := d.state(rules, running)
 	view := s.View()
-	r := Report{Agents: make([]agentReport, 0, len(d.Agents)), Votes: view.Votes, Next: []string{}, Warnings: []Warning{}}
+	r := Report{Agents: make([]agentReport, 0, len(d.Agents)), Votes: view.Votes, Next: []string{}, Warnings: []warning{}}
 	for i, a := range d.Agents {
 		r.Agents = append(r.Agents, a.report(view.Agents[i]))
 	}
@@ -79,7 +79,7 @@ func (d Directory) Check(rules coordination.Config, running func(agent string, s
 	return r
 }
 
-func (a Agent) report(v coordination.AgentView) agentReport {
+func (a agent) report(v coordination.AgentView) agentReport {
 	r := agentReport{
 		ID: v.ID, Number: v.Number, Status: v.Status, Running: v.Running, Step: a.Steps,
 		Answers: v.Answers, LatestLabel: v.LatestLabel, Vote: v.Vote, Stop: v.Stop, Unfinished: []int{},
@@ -93,7 +93,7 @@ func (a Agent) report(v coordination.AgentView) agentReport {
 func (r *Report) decide(d coordination.Decision) {
 	switch {
 	case d.Status == coordination.Consensus:
-		r.Consensus = &Consensus{
+		r.Consensus = &consensus{
 			Winner: d.Winner, WinnerLabel: d.WinnerLabel, WinnerStep: d.WinnerStep, Votes: r.Votes[d.Winner],
 		}
 	case d.Cause == coordination.CauseSplit:
@@ -193,7 +193,7 @@ func (d Directory) isDecomposition() bool {
 	return stops
 }
 
-func (a Agent) record(running func(agent string, step int) bool) coordination.OnRecord {
+func (a agent) record(running func(agent string, step int) bool) coordination.OnRecord {
 	r := coordination.OnRecord{
 		Agent: a.ID, Step: a.Steps, Steps: a.Finished, Base: a.Earlier, Usage: a.Usage, Vote: a.Vote, Stop: a.Stop,
 	}

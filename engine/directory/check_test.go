@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"encoding/json"
@@ -10,12 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
-	"conclave/engine/directory"
 )
 
 // summarize returns a report in one line: the agents' states, the next agents, and
 // the result of the votes.
-func summarize(r directory.Report) string {
+func summarize(r Report) string {
 	var agents []string
 	for _, a := range r.Agents {
 		state := string(a.Status)
@@ -53,13 +52,13 @@ func TestLifecycle(t *testing.T) {
 	first := []string{"agent_a:1", "agent_b:1", "agent_c:1"}
 	second := []string{"agent_a:1", "agent_b:1", "agent_c:2"}
 	for _, action := range []struct{ file, content, want string }{
-		{"agent_a/001/answer.json", answer("A"), "a=answered:agent1.1 b=no_action c=no_action | next a,b,c"},
-		{"agent_b/001/answer.json", answer("B"), "a=answered:agent1.1 b=answered:agent2.1 c=no_action | next a,b,c"},
-		{"agent_c/001/answer.json", answer("C"), "a=answered:agent1.1 b=answered:agent2.1 c=answered:agent3.1 | next a,b,c"},
+		{"agent_a/001/answer.json", answerJSON("A"), "a=answered:agent1.1 b=no_action c=no_action | next a,b,c"},
+		{"agent_b/001/answer.json", answerJSON("B"), "a=answered:agent1.1 b=answered:agent2.1 c=no_action | next a,b,c"},
+		{"agent_c/001/answer.json", answerJSON("C"), "a=answered:agent1.1 b=answered:agent2.1 c=answered:agent3.1 | next a,b,c"},
 
 		{"agent_a/002/vote.json", vote("agent_b", first...), "a=voted:agent_b b=answered:agent2.1 c=answered:agent3.1 | next b,c"},
 		{"agent_b/002/vote.json", vote("agent_b", first...), "a=voted:agent_b b=voted:agent_b c=answered:agent3.1 | next c"},
-		{"agent_c/002/answer.json", answer("C2"), "a=voted:agent_b:stale b=voted:agent_b:stale c=answered:agent3.2 | next a,b,c"},
+		{"agent_c/002/answer.json", answerJSON("C2"), "a=voted:agent_b:stale b=voted:agent_b:stale c=answered:agent3.2 | next a,b,c"},
 
 		{"agent_a/003/vote.json", vote("agent_c", second...), "a=voted:agent_c b=voted:agent_b:stale c=answered:agent3.2 | next b,c"},
 		{"agent_b/003/vote.json", vote("agent_c", second...), "a=voted:agent_c b=voted:agent_c c=answered:agent3.2 | next c"},
@@ -69,7 +68,7 @@ func TestLifecycle(t *testing.T) {
 		require.Equal(t, action.want, summarize(s.clean().Check(team, nil)), action.file)
 	}
 	r := s.clean().Check(coordination.Config{}, nil)
-	require.Equal(t, &directory.Consensus{Winner: "agent_c", WinnerLabel: "agent3.2", WinnerStep: 2, Votes: 3}, r.Consensus)
+	require.Equal(t, &consensus{Winner: "agent_c", WinnerLabel: "agent3.2", WinnerStep: 2, Votes: 3}, r.Consensus)
 	require.Equal(t, map[string]int{"agent_c": 3}, r.Votes)
 	require.Empty(t, r.Reason)
 }
@@ -80,7 +79,7 @@ func TestCheck_directoryOfAnotherProgram(t *testing.T) {
 	root, err := os.OpenRoot("testdata/massgen")
 	require.NoError(t, err)
 	defer root.Close()
-	d, _, err := directory.Read(root)
+	d, _, err := Read(root)
 	require.NoError(t, err)
 	require.Equal(t, "a=voted:agent_b:stale b=voted:agent_b:stale c=answered:agent3.2 | next a,b,c", summarize(d.Check(coordination.Config{}, nil)))
 }
@@ -118,7 +117,7 @@ func TestCheck_votes(t *testing.T) {
 	all := []string{"a:1", "b:1", "c:1"}
 	three := func(files map[string]string) map[string]string {
 		got := map[string]string{
-			"a/001/answer.json": answer("A"), "b/001/answer.json": answer("B"), "c/001/answer.json": answer("C"),
+			"a/001/answer.json": answerJSON("A"), "b/001/answer.json": answerJSON("B"), "c/001/answer.json": answerJSON("C"),
 		}
 		for name, content := range files {
 			got[name] = content
@@ -134,7 +133,7 @@ func TestCheck_votes(t *testing.T) {
 		},
 		"half is no majority": {
 			map[string]string{
-				"a/001/answer.json": answer("A"), "b/001/answer.json": answer("B"),
+				"a/001/answer.json": answerJSON("A"), "b/001/answer.json": answerJSON("B"),
 				"a/002/vote.json": vote("a", "a:1", "b:1"), "b/002/vote.json": vote("b", "a:1", "b:1"),
 			}, coordination.Config{}, "a=voted:a b=voted:b | split", "",
 		},
@@ -149,32 +148,32 @@ func TestCheck_votes(t *testing.T) {
 			"a=voted:b b=voted:b c=answered:agent3.1 | next c", "of 3 agents 3 have an answer, and 2 a vote that counts",
 		},
 		"and for those named who have not begun": {
-			map[string]string{"a/001/answer.json": answer("A"), "a/002/vote.json": vote("a", "a:1")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/vote.json": vote("a", "a:1")},
 			coordination.Config{Agents: []string{"a", "b"}},
 			"a=voted:a b=no_action | next b", "",
 		},
 		"one agent": {
-			map[string]string{"a/001/answer.json": answer("A"), "a/002/vote.json": vote("a", "a:1")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/vote.json": vote("a", "a:1")},
 			coordination.Config{},
 			"a=voted:a | consensus agent1.1 with 1", "",
 		},
 		"a vote without seen_steps is stale": {
-			map[string]string{"a/001/answer.json": answer("A"), "a/002/vote.json": `{"target": "a"}`},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/vote.json": `{"target": "a"}`},
 			coordination.Config{},
 			"a=voted:a:stale | next a", "",
 		},
 		"so is one that has not seen the voter's own answer": {
-			map[string]string{"a/001/answer.json": answer("A"), "b/001/answer.json": answer("B"), "a/002/vote.json": vote("b", "b:1")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "b/001/answer.json": answerJSON("B"), "a/002/vote.json": vote("b", "b:1")},
 			coordination.Config{},
 			"a=voted:b:stale b=answered:agent2.1 | next a,b", "",
 		},
 		"and one that saw what is still to come": {
-			map[string]string{"a/001/answer.json": answer("A"), "a/002/vote.json": vote("a", "a:9")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/vote.json": vote("a", "a:9")},
 			coordination.Config{},
 			"a=voted:a:stale | next a", "",
 		},
 		"somebody who was shown in a vote and is gone does not matter": {
-			map[string]string{"a/001/answer.json": answer("A"), "a/002/vote.json": vote("a", "a:1", "gone:4")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/vote.json": vote("a", "a:1", "gone:4")},
 			coordination.Config{},
 			"a=voted:a | consensus agent1.1 with 1", "",
 		},
@@ -191,28 +190,28 @@ func TestCheck_stopsAndLimits(t *testing.T) {
 	checkAll(t, map[string]checked{
 		"stops and no votes: the work is divided": {
 			map[string]string{
-				"a/001/answer.json": answer("A"), "b/001/answer.json": answer("B"),
+				"a/001/answer.json": answerJSON("A"), "b/001/answer.json": answerJSON("B"),
 				"a/002/stop.json": stop("complete", "a:1", "b:1"), "b/002/stop.json": stop("blocked", "a:1", "b:1"),
 			}, coordination.Config{}, "a=stopped b=stopped | next", "every agent has stopped: there is no vote where the work is divided",
 		},
 		"a stop goes stale": {
 			map[string]string{
-				"a/001/answer.json": answer("A"), "b/001/answer.json": answer("B"),
+				"a/001/answer.json": answerJSON("A"), "b/001/answer.json": answerJSON("B"),
 				"a/002/stop.json": stop("complete", "a:1"), "b/002/stop.json": stop("complete", "a:1", "b:1"),
 			}, coordination.Config{}, "a=stopped:stale b=stopped | next a", "",
 		},
 		"nobody votes": {
-			map[string]string{"a/001/answer.json": answer("A"), "b/001/answer.json": answer("B")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "b/001/answer.json": answerJSON("B")},
 			coordination.Config{SkipVoting: true},
 			"a=answered:agent1.1 b=answered:agent2.1 | next", "every agent has answered, and nobody votes",
 		},
 		"the step limit": {
-			map[string]string{"a/001/answer.json": answer("A"), "a/002/answer.json": answer("A2"), "b/001/answer.json": answer("B")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/answer.json": answerJSON("A2"), "b/001/answer.json": answerJSON("B")},
 			coordination.Config{MaxStepsPerAgent: 2},
 			"a=answered:agent1.2 b=answered:agent2.1 | next b", "",
 		},
 		"the step limit of all": {
-			map[string]string{"a/001/answer.json": answer("A"), "a/002/answer.json": answer("A2")},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/answer.json": answerJSON("A2")},
 			coordination.Config{MaxStepsPerAgent: 2},
 			"a=answered:agent1.2 | next", "those who have something left to do may do nothing more: a limit is reached",
 		},
@@ -220,13 +219,13 @@ func TestCheck_stopsAndLimits(t *testing.T) {
 			func() map[string]string {
 				files := map[string]string{}
 				for n := range 40 {
-					files[fmt.Sprintf("a/%03d/answer.json", n+1)] = answer("A")
+					files[fmt.Sprintf("a/%03d/answer.json", n+1)] = answerJSON("A")
 				}
 				return files
 			}(), coordination.Config{}, "a=answered:agent1.40 | next a", "",
 		},
 		"voting waits for first answers": {
-			map[string]string{"a/001/answer.json": answer("A"), "b/001/": ""},
+			map[string]string{"a/001/answer.json": answerJSON("A"), "b/001/": ""},
 			coordination.Config{DeferVoting: true},
 			"a=answered:agent1.1 b=no_action | next b", "",
 		},
@@ -237,7 +236,7 @@ func TestCheck_stopsAndLimits(t *testing.T) {
 func TestCheck_unfinishedSteps(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("A"), "agents/a/002/vote.json": vote("a", "a:1"), "agents/a/003/step.json": `{"token": "t"}`,
+		"agents/a/001/answer.json": answerJSON("A"), "agents/a/002/vote.json": vote("a", "a:1"), "agents/a/003/step.json": `{"token": "t"}`,
 	})
 	r := s.clean().Check(coordination.Config{}, nil)
 	require.Equal(t, "a=voted:a | consensus agent1.1 with 1", summarize(r))
@@ -251,7 +250,7 @@ func TestCheck_unfinishedSteps(t *testing.T) {
 func TestReport_JSON(t *testing.T) {
 	t.Parallel()
 	d, warnings := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("A"), "agents/b/001/vote.json": vote("a", "a:1"), "agents/c/001/vote.json": "",
+		"agents/a/001/answer.json": answerJSON("A"), "agents/b/001/vote.json": vote("a", "a:1"), "agents/c/001/vote.json": "",
 	}).read()
 	require.Len(t, warnings, 1)
 	data, err := json.Marshal(d.Check(coordination.Config{}, nil))

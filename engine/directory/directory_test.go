@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/directory"
 )
 
 // session is a session directory on disk.
@@ -53,9 +51,9 @@ func (s session) link(target, name string) {
 }
 
 // read reads the directory and returns the warnings as "path: problem".
-func (s session) read() (directory.Directory, []string) {
+func (s session) read() (Directory, []string) {
 	s.t.Helper()
-	d, warnings, err := directory.Read(s.root)
+	d, warnings, err := Read(s.root)
 	require.NoError(s.t, err)
 	told := []string{}
 	for _, w := range warnings {
@@ -65,14 +63,14 @@ func (s session) read() (directory.Directory, []string) {
 }
 
 // clean reads a directory and requires that there are no warnings.
-func (s session) clean() directory.Directory {
+func (s session) clean() Directory {
 	s.t.Helper()
 	d, warnings := s.read()
 	require.Empty(s.t, warnings)
 	return d
 }
 
-func answer(text string) string { return fmt.Sprintf(`{"answer": %q}`, text) }
+func answerJSON(text string) string { return fmt.Sprintf(`{"answer": %q}`, text) }
 
 // vote is a vote.json; seen are pairs such as "agent_a:1".
 func vote(target string, seen ...string) string {
@@ -90,7 +88,7 @@ func stop(status string, seen ...string) string {
 }
 
 // latest returns the text of an agent's latest answer.
-func latest(t *testing.T, d directory.Directory, id string) string {
+func latest(t *testing.T, d Directory, id string) string {
 	t.Helper()
 	a, ok := d.Agent(id)
 	require.True(t, ok)

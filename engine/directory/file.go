@@ -22,13 +22,7 @@ const (
 	maxEntries  = 100_000 // names in a directory
 )
 
-// fileError reports a name that is not the expected file or directory.
-type fileError struct{ problem string }
-
-func (e *fileError) Error() string { return e.problem }
-
-// readFile reads a regular file and returns nil if the name does not exist. The
-// error is a *fileError.
+// readFile reads a regular file and returns nil if the name does not exist.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	f, err := open(root, name, fs.FileMode.IsRegular, "a file")
 	if f == nil || err != nil {
@@ -37,16 +31,15 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
 	if err != nil {
-		return nil, &fileError{problem: "cannot be read: " + cause(err)}
+		return nil, errors.New("cannot be read: " + cause(err))
 	}
 	if len(data) > maxDocument {
-		return nil, &fileError{problem: fmt.Sprintf("has more than %d bytes, the most that is read", maxDocument)}
+		return nil, fmt.Errorf("has more than %d bytes, the most that is read", maxDocument)
 	}
 	return data, nil
 }
 
-// list returns the entries of a directory by name, nil if it does not exist. The
-// error is a *fileError.
+// list returns the entries of a directory by name, nil if it does not exist.
 func list(root *os.Root, name string) ([]fs.DirEntry, error) {
 	f, err := open(root, name, fs.FileMode.IsDir, "a directory")
 	if f == nil || err != nil {
@@ -56,9 +49,9 @@ func list(root *os.Root, name string) ([]fs.DirEntry, error) {
 	entries, err := f.ReadDir(maxEntries + 1)
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
-		return nil, &fileError{problem: "cannot be read: " + cause(err)}
+		return nil, errors.New("cannot be read: " + cause(err))
 	case len(entries) > maxEntries:
-		return nil, &fileError{problem: fmt.Sprintf("has more than %d entries, the most that are read", maxEntries)}
+		return nil, fmt.Errorf("has more than %d entries, the most that are read", maxEntries)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
@@ -73,17 +66,17 @@ func open(root *os.Root, name string, wanted func(fs.FileMode) bool, wantedKind 
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return nil, nil
 	case err != nil:
-		return nil, &fileError{problem: "cannot be read: " + cause(err)}
+		return nil, errors.New("cannot be read: " + cause(err))
 	case !wanted(before.Mode()):
-		return nil, &fileError{problem: "is " + kind(before.Mode()) + ", not " + wantedKind}
+		return nil, fmt.Errorf("is %s, not %s", kind(before.Mode()), wantedKind)
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, &fileError{problem: "cannot be read: " + cause(err)}
+		return nil, errors.New("cannot be read: " + cause(err))
 	}
 	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
 		f.Close()
-		return nil, &fileError{problem: "was replaced while it was read"}
+		return nil, errors.New("was replaced while it was read")
 	}
 	return f, nil
 }

@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"encoding/binary"
@@ -14,7 +14,6 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/directory"
 )
 
 // canary is the content outside the directory, wherever a link could lead.
@@ -39,7 +38,7 @@ func (b *builder) next(n int) int {
 // content returns a document, or the next bytes.
 func (b *builder) content() string {
 	documents := []string{
-		answer("text"), vote("agent_a", "agent_a:1", "agent_b:2"), vote("agent_b"), stop("complete"), "", "null", "[]", `{"answer": 1}`, `{"answer": "x", "answer": "y"}`,
+		answerJSON("text"), vote("agent_a", "agent_a:1", "agent_b:2"), vote("agent_b"), stop("complete"), "", "null", "[]", `{"answer": 1}`, `{"answer": "x", "answer": "y"}`,
 		`{"token": "t", "kind": "new_answer", "payload": {"answer": "c"}}`, `{"token": "t", "kind": "vote", "payload": {"target": "agent_a"}}`,
 		`{"token": "t", "seen_steps": {"agent_a": 1}}`, `{"run": "r", "seq": 1, "agent": "agent_a", "step": 1, "action": "new_answer"}`, "\xff\xfe",
 	}
@@ -98,7 +97,7 @@ func FuzzRead(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, script, newer []byte) {
 		// The steps of this one agent are its own: an answer, and then anything.
-		s := newSession(t, map[string]string{"agents/zz/001/answer.json": answer("older"), "agents/zz/002/answer.json": string(newer)})
+		s := newSession(t, map[string]string{"agents/zz/001/answer.json": answerJSON("older"), "agents/zz/002/answer.json": string(newer)})
 		d, warnings := s.scripted(script)
 		require.NotContains(t, fmt.Sprintf("%+v %+v", d, warnings), canary)
 
@@ -128,7 +127,7 @@ func FuzzAnswers(f *testing.F) {
 }
 
 func seeds(f *testing.F) {
-	f.Add([]byte{}, []byte(answer("newer")))
+	f.Add([]byte{}, []byte(answerJSON("newer")))
 	f.Add([]byte("\x03\x00\x00\x00\x03\x00"), []byte(`{"answer"`))
 	f.Add([]byte(strings.Repeat("\x04\x01\x02\x03\x05\x06\x07", 40)), []byte("\xff"))
 	for seed := range uint64(12) {
@@ -141,9 +140,9 @@ func seeds(f *testing.F) {
 }
 
 // scripted makes a directory from a script and reads it.
-func (s session) scripted(script []byte) (directory.Directory, []string) {
+func (s session) scripted(script []byte) (Directory, []string) {
 	outside := newSession(s.t, map[string]string{
-		"answer.json": answer(canary), "001/answer.json": answer(canary), "file": canary, "step.json": `{"token": "` + canary + `"}`,
+		"answer.json": answerJSON(canary), "001/answer.json": answerJSON(canary), "file": canary, "step.json": `{"token": "` + canary + `"}`,
 	})
 	b := &builder{s: s, script: script}
 	for range 40 {
@@ -156,7 +155,7 @@ func (s session) scripted(script []byte) (directory.Directory, []string) {
 }
 
 // inOrder checks the invariants of a Directory.
-func inOrder(t *testing.T, d directory.Directory) {
+func inOrder(t *testing.T, d Directory) {
 	t.Helper()
 	require.True(t, slices.IsSorted(d.IDs()))
 	for i, a := range d.Agents {
@@ -177,7 +176,7 @@ func inOrder(t *testing.T, d directory.Directory) {
 }
 
 // shownInside launches steps and searches their answers for the canary.
-func shownInside(t *testing.T, s session, d directory.Directory) {
+func shownInside(t *testing.T, s session, d Directory) {
 	t.Helper()
 	store := s.store()
 	for _, runner := range []string{"agent_a", "agent_x"} {

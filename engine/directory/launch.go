@@ -26,28 +26,17 @@ func (e *NothingOfferedError) Error() string {
 	return fmt.Sprintf("%s can neither answer nor vote now: its answers are at max_new_answers_per_agent or max_new_answers_global, and there is none to vote for, or voting waits until everybody has answered", e.Agent)
 }
 
-// RenumberedError reports a step that cannot be resumed: the answers that it was
-// shown have other labels now, or are gone.
-type RenumberedError struct {
-	Agent string
-	Step  int
-}
-
-func (e *RenumberedError) Error() string {
-	return fmt.Sprintf("step %d of %s cannot be resumed: the answers that it was shown are gone or have other labels now; begin a fresh one", e.Step, e.Agent)
-}
-
 // Launch returns the launch of a new step of an agent, which may be new in the
 // directory. The step is shown the latest answer of every agent, including its own,
 // and offered the actions that the rules allow after the answers, steps and usage on
 // record. The anonymous numbers are those of With(runner). The error is an
-// *artifact.NameError, *UnreadableError or *NothingOfferedError.
+// *artifact.NameError, *UnusableError or *NothingOfferedError.
 func (d Directory) Launch(runner string, rules coordination.Config) (coordination.Launch, error) {
 	if err := artifact.CheckAgentID(runner); err != nil {
 		return coordination.Launch{}, err
 	}
 	if problem, ok := d.unusable[runner]; ok {
-		return coordination.Launch{}, &UnreadableError{Path: "agents/" + runner, Problem: problem}
+		return coordination.Launch{}, unreadable("agents/"+runner, problem)
 	}
 	s := d.With(runner).state(rules, nil)
 	l, ok := s.LaunchOf(runner)
@@ -61,10 +50,9 @@ func (d Directory) Launch(runner string, rules coordination.Config) (coordinatio
 	return l, nil
 }
 
-// Resume returns the launch that resumes an unfinished step, and the agents behind
-// its numbers: the step is shown the same answers under the same labels as when it
-// began, whoever has joined since. If they are gone the error is a
-// *RenumberedError; the other errors are those of Launch.
+// Resume returns the launch that resumes an unfinished step, and the agents behind its
+// numbers. The step is shown the same answers under the same labels as when it began;
+// it is an error if they are gone.
 func (d Directory) Resume(runner string, u Unfinished, rules coordination.Config) (coordination.Launch, []string, error) {
 	l, err := d.Launch(runner, rules)
 	if err != nil {
@@ -78,14 +66,14 @@ func (d Directory) Resume(runner string, u Unfinished, rules coordination.Config
 	var labels []string
 	for i, id := range agents {
 		a, _ := d.Agent(id)
-		at := slices.IndexFunc(a.Answers, func(answer Answer) bool { return answer.Step == u.SeenSteps[id] })
+		at := slices.IndexFunc(a.Answers, func(answer answer) bool { return answer.Step == u.SeenSteps[id] })
 		if at >= 0 {
 			shown := coordination.Shown{Agent: id, Number: i + 1, Label: label(i+1, at+1), Step: a.Answers[at].Step}
 			l.Shown, labels = append(l.Shown, shown), append(labels, shown.Label)
 		}
 	}
 	if len(labels) != len(u.SeenSteps) || !slices.Equal(labels, u.Labels) {
-		return coordination.Launch{}, nil, &RenumberedError{Agent: runner, Step: u.Step}
+		return coordination.Launch{}, nil, fmt.Errorf("step %d of %s cannot be resumed: the answers that it was shown are gone or have other labels now; begin a fresh one", u.Step, runner)
 	}
 	// A step may vote only for answers that it was shown.
 	if len(l.Shown) == 0 {

@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"testing"
@@ -8,7 +8,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
-	"conclave/engine/directory"
 )
 
 var (
@@ -29,8 +28,8 @@ func TestFirstLaunch(t *testing.T) {
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
-		"agents/agent_a/001/answer.json": answer("A"), "agents/agent_a/002/answer.json": answer("A2"), "agents/agent_a/003/vote.json": vote("agent_a"),
-		"agents/agent_b/005/answer.json": answer("B"), "agents/agent_b/006/": "",
+		"agents/agent_a/001/answer.json": answerJSON("A"), "agents/agent_a/002/answer.json": answerJSON("A2"), "agents/agent_a/003/vote.json": vote("agent_a"),
+		"agents/agent_b/005/answer.json": answerJSON("B"), "agents/agent_b/006/": "",
 		"agents/agent_d/001/vote.json": vote("agent_b"),
 	}).clean()
 	l, err := d.Launch("agent_b", coordination.Config{})
@@ -52,8 +51,8 @@ func TestLaunch(t *testing.T) {
 func TestLaunchWithinLimits(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("A"), "agents/a/002/answer.json": answer("A2"), "agents/a/003/answer.json": "torn",
-		"agents/b/001/answer.json": answer("B"), "agents/c/001/": "",
+		"agents/a/001/answer.json": answerJSON("A"), "agents/a/002/answer.json": answerJSON("A2"), "agents/a/003/answer.json": "torn",
+		"agents/b/001/answer.json": answerJSON("B"), "agents/c/001/": "",
 	})
 	for name, tt := range map[string]struct {
 		runner string
@@ -72,14 +71,14 @@ func TestLaunchWithinLimits(t *testing.T) {
 		"below the step limit":      {"a", coordination.Config{MaxStepsPerAgent: 3}, answerAndVote},
 		"at the step limit":         {"a", coordination.Config{MaxStepsPerAgent: 2}, nil},
 		"begun, but no step yet":    {"c", coordination.Config{MaxStepsPerAgent: 1}, answerAndVote},
-		"far ahead, nobody is held": {"a", directory.Rules(config.Default()), answerAndVote},
+		"far ahead, nobody is held": {"a", Rules(config.Default()), answerAndVote},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			found, _ := d.read()
 			l, err := found.Launch(tt.runner, tt.rules)
 			if tt.want == nil {
-				var nothing *directory.NothingOfferedError
+				var nothing *NothingOfferedError
 				require.ErrorAs(t, err, &nothing)
 				return
 			}
@@ -107,16 +106,16 @@ func TestRules(t *testing.T) {
 	require.Equal(t, coordination.Config{
 		Agents: []string{"agent_a", "agent_b", "agent_c"}, Mode: "voting", MaxStepsPerAgent: 12,
 		AnswersPerAgent: 1, AnswersGlobal: 2, DeferVoting: true, SkipVoting: true,
-	}, directory.Rules(team))
+	}, Rules(team))
 }
 
 // A resumed step is shown the same answers, whatever came since.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("A"), "agents/b/001/answer.json": answer("B"),
+		"agents/a/001/answer.json": answerJSON("A"), "agents/b/001/answer.json": answerJSON("B"),
 		"agents/b/002/step.json":   `{"token": "t", "seen_steps": {"a": 1, "b": 1}, "labels": ["agent1.1", "agent2.1"]}`,
-		"agents/a/002/answer.json": answer("A2"),
+		"agents/a/002/answer.json": answerJSON("A2"),
 	})
 	d := s.clean()
 	b, _ := d.Agent("b")
@@ -129,11 +128,10 @@ func TestResume(t *testing.T) {
 	}, l.Shown)
 
 	// The claim does not record the agents, and the labels have changed.
-	s.write("agents/a0/001/answer.json", answer("0"))
+	s.write("agents/a0/001/answer.json", answerJSON("0"))
 	d = s.clean()
 	_, _, err = d.Resume("b", b.Unfinished[0], coordination.Config{})
-	var renumbered *directory.RenumberedError
-	require.ErrorAs(t, err, &renumbered)
+	require.ErrorContains(t, err, "step 2 of b cannot be resumed")
 }
 
 // A resumed step keeps the labels of its claim, which its conversation uses, whoever
@@ -141,9 +139,9 @@ func TestResume(t *testing.T) {
 func TestResume_afterAnotherJoined(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
-		"agents/b/001/answer.json": answer("B"), "agents/c/001/answer.json": answer("C"),
+		"agents/b/001/answer.json": answerJSON("B"), "agents/c/001/answer.json": answerJSON("C"),
 		"agents/c/002/step.json":   `{"token": "t", "seen_steps": {"b": 1, "c": 1}, "labels": ["agent1.1", "agent2.1"], "agents": ["b", "c"]}`,
-		"agents/a/001/answer.json": answer("A"),
+		"agents/a/001/answer.json": answerJSON("A"),
 	})
 	d := s.clean()
 	c, _ := d.Agent("c")
@@ -175,14 +173,14 @@ func TestLaunch_budget(t *testing.T) {
 	d := newSession(t, map[string]string{
 		"agents/a/001/action.json": acted(`{"input_tokens": 900, "output_tokens": 50, "total_usd": 0.25, "model_calls": 3}`),
 		"agents/b/001/action.json": acted(`{"input_tokens": -900, "output_tokens": 0, "total_usd": -1, "model_calls": 1}`),
-		"agents/c/001/action.json": acted(`"much"`), "agents/d/001/answer.json": answer("D"),
+		"agents/c/001/action.json": acted(`"much"`), "agents/d/001/answer.json": answerJSON("D"),
 	}).clean()
 	l, err := d.Launch("b", coordination.Config{Budget: coordination.Allowance{Tokens: 1000, USD: 1}})
 	require.NoError(t, err)
 	require.Equal(t, coordination.Allowance{Tokens: 50, USD: 0.75}, l.Allowance)
 	for _, budget := range []coordination.Allowance{{Tokens: 950}, {USD: 0.25}} {
 		_, err = d.Launch("b", coordination.Config{Budget: budget})
-		require.Equal(t, &directory.NothingOfferedError{Agent: "b", Spent: true}, err)
+		require.Equal(t, &NothingOfferedError{Agent: "b", Spent: true}, err)
 		require.ErrorContains(t, err, "orchestrator.budget")
 	}
 }
@@ -190,7 +188,7 @@ func TestLaunch_budget(t *testing.T) {
 // Numbers taken by files and links stay taken, also for an agent without a step.
 func TestLaunch_afterForeignFiles(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, map[string]string{"agents/b/001/answer.json": answer("B"), "agents/a/002": "a file"})
+	s := newSession(t, map[string]string{"agents/b/001/answer.json": answerJSON("B"), "agents/a/002": "a file"})
 	s.link("../b/001", "agents/a/001")
 	d, warnings := s.read()
 	require.Len(t, warnings, 2)
@@ -204,7 +202,7 @@ func TestLaunch_afterForeignFiles(t *testing.T) {
 func TestResume_firstStep(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("A"), "agents/b/001/step.json": `{"token": "t", "seen_steps": {}, "labels": null}`,
+		"agents/a/001/answer.json": answerJSON("A"), "agents/b/001/step.json": `{"token": "t", "seen_steps": {}, "labels": null}`,
 	}).clean()
 	b, _ := d.Agent("b")
 	l, _, err := d.Resume("b", b.Unfinished[0], coordination.Config{})

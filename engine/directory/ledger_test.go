@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func TestLedger_acceptedActions(t *testing.T) {
 	require.Equal(t, "a=voted:b b=voted:b | consensus agent2.1 with 2", summarize(d.Check(coordination.Config{}, nil)))
 
 	// Steps of other programs count.
-	s.write("agents/a/004/answer.json", answer("by hand"))
+	s.write("agents/a/004/answer.json", answerJSON("by hand"))
 	d, _ = s.read()
 	require.Equal(t, "by hand", latest(t, d, "a"))
 	require.Equal(t, "a=answered:agent1.2 b=voted:b:stale | next a,b", summarize(d.Check(coordination.Config{}, nil)))

@@ -31,15 +31,15 @@ type Lock struct {
 
 // Hold locks the claim with this token, whether or not the claim exists yet. It
 // returns nil without an error if another process holds the lock. The error is an
-// *UnwritableError unless ctx has ended.
+// *UnusableError unless ctx has ended.
 func Hold(ctx context.Context, root *os.Root, token string) (*Lock, error) {
 	if err := root.Mkdir(locksDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, &UnwritableError{Err: fmt.Errorf("making the directory of locks: %w", err)}
+		return nil, &UnusableError{Err: fmt.Errorf("making the directory of locks: %w", err)}
 	}
 	name := lockName(token)
 	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
-		return nil, &UnwritableError{Err: fmt.Errorf("locking the step: %w", err)}
+		return nil, &UnusableError{Err: fmt.Errorf("locking the step: %w", err)}
 	}
 	waiting, stop := context.WithTimeout(ctx, lockWait)
 	defer stop()
@@ -51,7 +51,7 @@ func Hold(ctx context.Context, root *os.Root, token string) (*Lock, error) {
 	case waiting.Err() != nil:
 		return nil, f.Close()
 	default:
-		return nil, errors.Join(&UnwritableError{Err: fmt.Errorf("locking the step: %w", err)}, f.Close())
+		return nil, errors.Join(&UnusableError{Err: fmt.Errorf("locking the step: %w", err)}, f.Close())
 	}
 }
 

@@ -1,12 +1,10 @@
-package directory_test
+package directory
 
 import (
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/directory"
 )
 
 const claimed = `{"token": "one", "seen_steps": {}, "labels": []}`
@@ -17,20 +15,20 @@ func TestLock(t *testing.T) {
 	s := newSession(t, map[string]string{"agents/a/001/step.json": claimed})
 	running := func() bool { return s.clean().Running(s.root)("a", 1) }
 	require.False(t, running())
-	lock, err := directory.Hold(t.Context(), s.root, "one")
+	lock, err := Hold(t.Context(), s.root, "one")
 	require.NoError(t, err)
 	require.True(t, running())
 	require.False(t, s.clean().Running(s.root)("a", 2))
-	other, err := directory.Hold(t.Context(), s.root, "one")
+	other, err := Hold(t.Context(), s.root, "one")
 	require.NoError(t, err)
 	require.Nil(t, other, "one process holds the lock")
-	another, err := directory.Hold(t.Context(), s.root, "two")
+	another, err := Hold(t.Context(), s.root, "two")
 	require.NoError(t, err)
 	another.Remove()
 
 	lock.Release()
 	require.False(t, running())
-	lock, err = directory.Hold(t.Context(), s.root, "one")
+	lock, err = Hold(t.Context(), s.root, "one")
 	require.NoError(t, err)
 	require.NotNil(t, lock)
 	lock.Remove()
@@ -46,11 +44,11 @@ func TestLock_staysInside(t *testing.T) {
 	outside := newSession(t, nil)
 	s := newSession(t, map[string]string{"agents/a/001/step.json": `{"token": "../../x", "seen_steps": {}, "labels": []}`})
 	s.link(outside.dir, ".conclave-locks")
-	_, err := directory.Hold(t.Context(), s.root, "one")
+	_, err := Hold(t.Context(), s.root, "one")
 	require.Error(t, err)
 	require.False(t, s.clean().Running(s.root)("a", 1))
 	require.NoError(t, os.Remove(s.path(".conclave-locks")))
-	lock, err := directory.Hold(t.Context(), s.root, "../../x")
+	lock, err := Hold(t.Context(), s.root, "../../x")
 	require.NoError(t, err)
 	require.True(t, s.clean().Running(s.root)("a", 1))
 	lock.Release()
@@ -76,24 +74,24 @@ func TestAgent_uncleared(t *testing.T) {
 	require.Equal(t, 1, a.Uncleared[0].Step)
 	require.Equal(t, "one", a.Uncleared[0].Token)
 	require.Equal(t, 1, a.Last)
-	require.True(t, directory.HasJournal(s.root, "one"))
+	require.True(t, HasJournal(s.root, "one"))
 	for _, token := range []string{"two", "", "..", "../journal/one", "one/."} {
-		require.False(t, directory.HasJournal(s.root, token), token)
+		require.False(t, HasJournal(s.root, token), token)
 	}
 }
 
 func TestCriteria(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, nil)
-	data, err := directory.Criteria(s.root)
+	data, err := Criteria(s.root)
 	require.NoError(t, err)
 	require.Nil(t, data)
 	s.write("eval_criteria.json", "[]")
-	data, err = directory.Criteria(s.root)
+	data, err = Criteria(s.root)
 	require.NoError(t, err)
 	require.Equal(t, "[]", string(data))
 	require.NoError(t, os.Remove(s.path("eval_criteria.json")))
 	s.link("/etc/hostname", "eval_criteria.json")
-	_, err = directory.Criteria(s.root)
+	_, err = Criteria(s.root)
 	require.ErrorContains(t, err, "eval_criteria.json is a symbolic link, not a file")
 }

@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/directory"
 	"conclave/engine/step"
 	"conclave/engine/team"
 )
@@ -34,7 +33,7 @@ func TestAdaptSpec_paths(t *testing.T) {
 		Layout: artifact.Layout{}, Launch: coordination.Launch{Agent: "agent_a"}, Token: "t", Agents: []string{"agent_a", "agent_b"},
 	}.Spec(t.Context(), store)
 	require.NoError(t, err)
-	spec = directory.AdaptSpec(store, spec, launch, temporary)
+	spec = AdaptSpec(store, spec, launch, temporary)
 
 	own, peer := s.dir+"/agents/agent_a/003/workspace", s.dir+"/agents/agent_b/007/workspace"
 	for text, want := range map[string]string{
@@ -90,7 +89,7 @@ func TestAnswers_pathsInACommit(t *testing.T) {
 		payload, err := json.Marshal(map[string]string{"answer": text})
 		require.NoError(t, err)
 		s.write("agents/agent_a/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+string(payload)+`}`)
-		s.write("agents/agent_b/004/answer.json", answer("B"))
+		s.write("agents/agent_b/004/answer.json", answerJSON("B"))
 		got, _, _ := s.shown("agent_a", "agent_b")
 		require.Equal(t, want, got)
 	}

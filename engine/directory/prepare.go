@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,52 +10,57 @@ import (
 	"conclave/engine/artifact"
 )
 
-// UnwritableError reports a directory that cannot store a step, so that none is
-// begun.
-type UnwritableError struct{ Err error }
-
-func (e *UnwritableError) Error() string {
-	return e.Err.Error() + ": the session directory has to be writable, on a file system with locks and hard links; nothing was started"
+// UnusableError reports a directory that cannot be read or cannot store a step, so
+// that no step begins.
+type UnusableError struct {
+	Err    error
+	Remedy string // empty for a directory that cannot be written
 }
 
-func (e *UnwritableError) Unwrap() error { return e.Err }
+func (e *UnusableError) Error() string {
+	const writable = "the session directory has to be writable, on a file system with locks and hard links; nothing was started"
+	return e.Err.Error() + ": " + cmp.Or(e.Remedy, writable)
+}
+
+func (e *UnusableError) Unwrap() error { return e.Err }
+
+// unreadable returns the error of a path that is not a readable directory.
+func unreadable(path, problem string) error {
+	return &UnusableError{
+		Err:    errors.New(path + " " + problem),
+		Remedy: "make it a directory that can be read, or name another session directory",
+	}
+}
 
 // directories are the ones that a step makes if they are missing.
 var directories = []string{locksDir, artifact.TempDir, "agents", "blobs", "blobs/sha256", "journal"}
 
 // Usable refuses a directory in which a step of runner would fail after its model
 // calls, because other files have the names of its directories and documents. The
-// error is an *UnreadableError or *ObstructedError.
+// error is an *UnusableError.
 func Usable(root *os.Root, runner string) error {
 	for _, name := range append(directories[:len(directories):len(directories)], "agents/"+runner) {
 		info, err := root.Lstat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return &UnreadableError{Path: name, Problem: "cannot be read: " + cause(err)}
+			return unreadable(name, "cannot be read: "+cause(err))
 		case !info.IsDir():
-			return &UnreadableError{Path: name, Problem: "is " + kind(info.Mode()) + ", not a directory"}
+			return unreadable(name, "is "+kind(info.Mode())+", not a directory")
 		}
 	}
 	last := "agents/" + runner + "/last_action.json"
 	if info, err := root.Lstat(last); err == nil && info.IsDir() {
-		return &ObstructedError{Path: last}
+		return &UnusableError{Err: errors.New(last + " is a directory"), Remedy: "remove it, or name another session directory"}
 	}
 	return nil
-}
-
-// ObstructedError reports a directory with the name of a step's file.
-type ObstructedError struct{ Path string }
-
-func (e *ObstructedError) Error() string {
-	return e.Path + " is a directory: remove it, or name another session directory"
 }
 
 // Reserve returns the first free ID of agent_a to agent_z, for an agent without an
 // ID of its own, and makes its directory. Concurrent calls get different IDs.
 func Reserve(root *os.Root) (string, error) {
 	if err := root.Mkdir("agents", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", &UnwritableError{Err: fmt.Errorf("making the directory of agents: %w", err)}
+		return "", &UnusableError{Err: fmt.Errorf("making the directory of agents: %w", err)}
 	}
 	for letter := 'a'; letter <= 'z'; letter++ {
 		id := "agent_" + string(letter)
@@ -63,7 +69,7 @@ func Reserve(root *os.Root) (string, error) {
 		case err == nil:
 			return id, nil
 		case !errors.Is(err, fs.ErrExist):
-			return "", &UnwritableError{Err: fmt.Errorf("making the directory of %s: %w", id, err)}
+			return "", &UnusableError{Err: fmt.Errorf("making the directory of %s: %w", id, err)}
 		}
 	}
 	return "", errors.New("agent_a to agent_z are all taken: give the agent an id of its own")

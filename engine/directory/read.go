@@ -13,28 +13,21 @@ import (
 
 // Directory is the record of a session directory.
 type Directory struct {
-	Agents   []Agent                // with a step, in byte order of their IDs
+	Agents   []agent                // with a step, in byte order of their IDs
 	Messages []coordination.Message // from people, if there is a ledger
 
 	unusable map[string]string // problem by ID, for agents whose directory cannot be read
 	taken    map[string]int    // highest taken number by ID, for agents without a step
 }
 
-// UnreadableError reports a path that is not a readable directory.
-type UnreadableError struct{ Path, Problem string }
-
-func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("%s %s: make it a directory that can be read, or name another session directory", e.Path, e.Problem)
-}
-
 // Read reads the session directory at root, which may be empty. Malformed files
 // give warnings, of the ledger first, then of the agents in the order of their
-// names. The error is an *UnreadableError.
-func Read(root *os.Root) (Directory, []Warning, error) {
+// names. The error is an *UnusableError.
+func Read(root *os.Root) (Directory, []warning, error) {
 	d := Directory{unusable: map[string]string{}, taken: map[string]int{}}
 	entries, err := list(root, "agents")
 	if err != nil {
-		return Directory{}, nil, &UnreadableError{Path: "agents", Problem: err.Error()}
+		return Directory{}, nil, unreadable("agents", err.Error())
 	}
 	var w warnings
 	l := readLedger(root, &w)
@@ -68,7 +61,7 @@ func Read(root *os.Root) (Directory, []Warning, error) {
 
 // number sets the agents' anonymous numbers and the answers' labels.
 func (d *Directory) number() {
-	slices.SortFunc(d.Agents, func(a, b Agent) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(d.Agents, func(a, b agent) int { return strings.Compare(a.ID, b.ID) })
 	for i := range d.Agents {
 		a := &d.Agents[i]
 		a.Number = i + 1
@@ -85,7 +78,7 @@ func label(number, revision int) string {
 
 // resolve sets the vote or stop of an agent that stands: the last one since its
 // latest answer. A vote for an agent without an answer is ignored.
-func (d *Directory) resolve(a *Agent, w *warnings) {
+func (d *Directory) resolve(a *agent, w *warnings) {
 	defer func() { a.ends = nil }()
 	for _, s := range slices.Backward(a.ends) {
 		act, name := s.action, fmt.Sprintf("agents/%s/%03d", a.ID, s.number)
@@ -119,10 +112,10 @@ func (d *Directory) possible(seen []coordination.Seen, name string, w *warnings)
 }
 
 // Agent finds an agent by its ID.
-func (d *Directory) Agent(id string) (Agent, bool) {
-	i := slices.IndexFunc(d.Agents, func(a Agent) bool { return a.ID == id })
+func (d *Directory) Agent(id string) (agent, bool) {
+	i := slices.IndexFunc(d.Agents, func(a agent) bool { return a.ID == id })
 	if i < 0 {
-		return Agent{}, false
+		return agent{}, false
 	}
 	return d.Agents[i], true
 }
@@ -136,7 +129,7 @@ func (d Directory) With(ids ...string) Directory {
 	}
 	for _, id := range ids {
 		if _, ok := d.Agent(id); !ok {
-			d.Agents = append(d.Agents, Agent{ID: id, Steps: d.taken[id]})
+			d.Agents = append(d.Agents, agent{ID: id, Steps: d.taken[id]})
 		}
 	}
 	d.number()
@@ -152,19 +145,19 @@ func (d Directory) IDs() []string {
 	return ids
 }
 
-// Warning reports a problem in a directory and its consequence.
-type Warning struct {
+// warning reports a problem in a directory and its consequence.
+type warning struct {
 	Path    string `json:"path"` // slash-separated, below the session directory; valid UTF-8
 	Problem string `json:"problem"`
 }
 
-func (w Warning) String() string { return w.Path + ": " + w.Problem }
+func (w warning) String() string { return w.Path + ": " + w.Problem }
 
 // warnings collects warnings in the order of detection.
-type warnings []Warning
+type warnings []warning
 
 func (w *warnings) add(path, format string, args ...any) {
-	*w = append(*w, Warning{Path: valid(path), Problem: valid(fmt.Sprintf(format, args...))})
+	*w = append(*w, warning{Path: valid(path), Problem: valid(fmt.Sprintf(format, args...))})
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -1,4 +1,4 @@
-package directory_test
+package directory
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/coordination"
-	"conclave/engine/directory"
 )
 
 // MassGen's step mode wrote the directory.
@@ -20,7 +19,7 @@ func TestRead_directoryOfAnotherProgram(t *testing.T) {
 	root, err := os.OpenRoot("testdata/massgen")
 	require.NoError(t, err)
 	defer root.Close()
-	d, warnings, err := directory.Read(root)
+	d, warnings, err := Read(root)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	require.Equal(t, []string{"agent_a", "agent_b", "agent_c"}, d.IDs())
@@ -39,7 +38,7 @@ func TestRead_directoryOfAnotherProgram(t *testing.T) {
 	}, a.Vote)
 
 	c, _ := d.Agent("agent_c")
-	require.Equal(t, []directory.Answer{
+	require.Equal(t, []answer{
 		{Step: 1, Label: "agent3.1"},
 		{Step: 2, Label: "agent3.2", Text: "Two moons: Phobos and Deimos."},
 	}, c.Answers)
@@ -68,7 +67,7 @@ func TestRead_malformedStep(t *testing.T) {
 		"torn":                {map[string]string{"answer.json": `{"answer": "To`}, "002/answer.json: is not valid JSON"},
 		"torn between tokens": {map[string]string{"answer.json": `{"answer": "To"`}, "002/answer.json: is not valid JSON: it ends too early"},
 		"no JSON":             {map[string]string{"answer.json": `answer: x`}, "002/answer.json: is not valid JSON"},
-		"two documents":       {map[string]string{"answer.json": answer("x") + answer("y")}, "002/answer.json: is not a JSON object"},
+		"two documents":       {map[string]string{"answer.json": answerJSON("x") + answerJSON("y")}, "002/answer.json: is not a JSON object"},
 		"an array":            {map[string]string{"answer.json": `["x"]`}, "002/answer.json: is not a JSON object"},
 		"a string":            {map[string]string{"answer.json": `"x"`}, "002/answer.json: is not a JSON object"},
 		"null":                {map[string]string{"answer.json": `null`}, "002/answer.json: is not a JSON object: it is null"},
@@ -83,11 +82,11 @@ func TestRead_malformedStep(t *testing.T) {
 		"a key twice":         {map[string]string{"answer.json": `{"answer": "x", "answer": "y"}`}, `002/answer.json: has the key "answer" twice`},
 		"a key twice, below":  {map[string]string{"answer.json": `{"answer": "x", "a": [{"b": 1, "b": 2}]}`}, `has the key "b" twice`},
 		"deep":                {map[string]string{"answer.json": `{"answer": "x", "a": ` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`}, "002/answer.json: is nested more than 100 deep"},
-		"huge":                {map[string]string{"answer.json": answer(strings.Repeat("x", 5<<20))}, "002/answer.json: has more than 4194304 bytes"},
+		"huge":                {map[string]string{"answer.json": answerJSON(strings.Repeat("x", 5<<20))}, "002/answer.json: has more than 4194304 bytes"},
 		"a directory":         {map[string]string{"answer.json/x": ""}, "002/answer.json: is a directory, not a file"},
-		"two actions":         {map[string]string{"answer.json": answer("x"), "vote.json": vote("agent_a")}, "002: has answer.json and vote.json"},
+		"two actions":         {map[string]string{"answer.json": answerJSON("x"), "vote.json": vote("agent_a")}, "002: has answer.json and vote.json"},
 		"two, one broken":     {map[string]string{"answer.json": "", "vote.json": vote("agent_a")}, "002: has answer.json and vote.json"},
-		"three actions":       {map[string]string{"answer.json": answer("x"), "vote.json": vote("agent_a"), "stop.json": stop("complete")}, "002: has answer.json and vote.json and stop.json"},
+		"three actions":       {map[string]string{"answer.json": answerJSON("x"), "vote.json": vote("agent_a"), "stop.json": stop("complete")}, "002: has answer.json and vote.json and stop.json"},
 		"torn vote":           {map[string]string{"vote.json": `{"target"`}, "002/vote.json: is not valid JSON"},
 		"vote without target": {map[string]string{"vote.json": `{"reason": "x"}`}, `002/vote.json: has no "target"`},
 		"vote for a number":   {map[string]string{"vote.json": `{"target": 1}`}, `002/vote.json: has a number under "target"`},
@@ -97,7 +96,7 @@ func TestRead_malformedStep(t *testing.T) {
 			map[string]string{"stop.json": `{"summary": "x", "status": "tired"}`}, `002/stop.json: has the unknown status "tired"`,
 		},
 		"torn commit": {
-			map[string]string{"action.json": `{"token"`, "answer.json": answer("x")}, "002/action.json: is not valid JSON",
+			map[string]string{"action.json": `{"token"`, "answer.json": answerJSON("x")}, "002/action.json: is not valid JSON",
 		},
 		"commit without token": {
 			map[string]string{"action.json": `{"kind": "new_answer", "payload": {"answer": "x"}}`}, `002/action.json: has no "token"`,
@@ -117,7 +116,7 @@ func TestRead_malformedStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSession(t, map[string]string{"agents/agent_a/001/answer.json": answer("older")})
+			s := newSession(t, map[string]string{"agents/agent_a/001/answer.json": answerJSON("older")})
 			for file, content := range tt.files {
 				s.write("agents/agent_a/002/"+file, content)
 			}
@@ -165,27 +164,27 @@ func TestRead_names(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
 		"agents/README":                                           "",
-		"agents/Agent_B/001/answer.json":                          answer("x"),
-		"agents/agent b/001/answer.json":                          answer("x"),
+		"agents/Agent_B/001/answer.json":                          answerJSON("x"),
+		"agents/agent b/001/answer.json":                          answerJSON("x"),
 		"agents/notes":                                            "",
 		"agents/.DS_Store":                                        "",
-		"agents/a/001/answer.json":                                answer("one"),
-		"agents/a/1000/answer.json":                               answer("thousand"),
-		"agents/a/1/answer.json":                                  answer("x"),
-		"agents/a/02/answer.json":                                 answer("x"),
-		"agents/a/0003/answer.json":                               answer("x"),
-		"agents/a/000/answer.json":                                answer("x"),
-		"agents/a/1000000/answer.json":                            answer("x"),
-		"agents/a/١٢٣/answer.json":                                answer("x"),
-		"agents/a/12a/answer.json":                                answer("x"),
+		"agents/a/001/answer.json":                                answerJSON("one"),
+		"agents/a/1000/answer.json":                               answerJSON("thousand"),
+		"agents/a/1/answer.json":                                  answerJSON("x"),
+		"agents/a/02/answer.json":                                 answerJSON("x"),
+		"agents/a/0003/answer.json":                               answerJSON("x"),
+		"agents/a/000/answer.json":                                answerJSON("x"),
+		"agents/a/1000000/answer.json":                            answerJSON("x"),
+		"agents/a/١٢٣/answer.json":                                answerJSON("x"),
+		"agents/a/12a/answer.json":                                answerJSON("x"),
 		"agents/a/004/":                                           "",
 		"agents/a/005/workspace/file":                             "",
 		"agents/a/006":                                            "",
 		"agents/a/last_action.json":                               "torn",
 		"status.json":                                             "torn",
 		"final/a/answer.json":                                     "torn",
-		"agents/long-_0/001/answer.json":                          answer("x"),
-		"agents/z" + strings.Repeat("z", 32) + "/001/answer.json": answer("x"),
+		"agents/long-_0/001/answer.json":                          answerJSON("x"),
+		"agents/z" + strings.Repeat("z", 32) + "/001/answer.json": answerJSON("x"),
 	})
 	d, warnings := s.read()
 	require.Equal(t, []string{"a", "long-_0"}, d.IDs())
@@ -205,15 +204,15 @@ func TestRead_names(t *testing.T) {
 	require.Contains(t, strings.Join(warnings, "\n"), "agents/a/0003: is no step number: step 3 is called 003; it is ignored")
 
 	_, err := d.Launch("notes", coordination.Config{})
-	var unreadable *directory.UnreadableError
-	require.ErrorAs(t, err, &unreadable)
+	var unusable *UnusableError
+	require.ErrorAs(t, err, &unusable)
 }
 
 // A step with only a number or only files has no action and gives no warning.
 func TestRead_stepWithoutAction(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("one"), "agents/a/002/": "", "agents/a/003/workspace/x": "",
+		"agents/a/001/answer.json": answerJSON("one"), "agents/a/002/": "", "agents/a/003/workspace/x": "",
 	}).clean()
 	require.Equal(t, 3, d.Agents[0].Steps)
 	require.Equal(t, "one", latest(t, d, "a"))
@@ -228,14 +227,14 @@ func TestRead_commitIsTheAction(t *testing.T) {
 		"agents/a/002/vote.json":   vote("somebody else"),
 		"agents/a/002/step.json":   "torn, and not looked at",
 		"agents/b/001/action.json": `{"token": "t", "kind": "stop", "payload": {"status": "blocked", "summary": "s"}, "seen_steps": {"a": 1}}`,
-		"agents/b/001/answer.json": answer("not what was committed"),
+		"agents/b/001/answer.json": answerJSON("not what was committed"),
 		"agents/b/002/action.json": `{"token": "t", "kind": "submit", "payload": {}}`,
 		"agents/b/003/action.json": `{"token": "t", "kind": "new_answer", "payload": {"answer": "presented", "label": "agent2.final"}}`,
 	})
 	d, warnings := s.read()
 	require.Equal(t, []string{"agents/b/001/answer.json: is ignored: action.json says that the step ended with stop"}, warnings)
 	a, _ := d.Agent("a")
-	require.Equal(t, []directory.Answer{{Step: 1, Label: "agent1.1", Text: "committed", Files: true}}, a.Answers)
+	require.Equal(t, []answer{{Step: 1, Label: "agent1.1", Text: "committed", Files: true}}, a.Answers)
 	require.Equal(t, &coordination.Voted{
 		End: coordination.End{Step: 2}, Target: "a", TargetLabel: "agent1.1", Reason: "r", Seen: []coordination.Seen{{Agent: "a", Step: 1}}, Heard: 2,
 	}, a.Vote)
@@ -250,7 +249,7 @@ func TestRead_commitIsTheAction(t *testing.T) {
 func TestRead_ordersStepsByNumber(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
-		"agents/a/999/answer.json": answer("999"), "agents/a/1000/answer.json": answer("1000"), "agents/a/1001/vote.json": vote("a", "a:1000"),
+		"agents/a/999/answer.json": answerJSON("999"), "agents/a/1000/answer.json": answerJSON("1000"), "agents/a/1001/vote.json": vote("a", "a:1000"),
 	}).clean()
 	require.Equal(t, "1000", latest(t, d, "a"))
 	require.NotNil(t, d.Agents[0].Vote)
@@ -260,7 +259,7 @@ func TestRead_ordersStepsByNumber(t *testing.T) {
 func TestRead_unfinishedSteps(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("one"),
+		"agents/a/001/answer.json": answerJSON("one"),
 		"agents/a/002/step.json":   `{"token": "run-1", "seen_steps": {"a": 1}, "labels": ["agent1.1"], "started_at": "2026-03-20T22:32:03Z"}`,
 		"agents/a/003/step.json":   `{"token": ""`,
 		"agents/a/004/step.json":   `{"seen_steps": {}}`,
@@ -317,7 +316,7 @@ func TestRead_seenSteps(t *testing.T) {
 			if tt.seen != "" {
 				content = `{"target": "a", "seen_steps": ` + tt.seen + `}`
 			}
-			s := newSession(t, map[string]string{"agents/a/001/answer.json": answer("x"), "agents/v/001/vote.json": content})
+			s := newSession(t, map[string]string{"agents/a/001/answer.json": answerJSON("x"), "agents/v/001/vote.json": content})
 			d, warnings := s.read()
 			v, _ := d.Agent("v")
 			require.NotNil(t, v.Vote)
@@ -346,7 +345,7 @@ func crowd(n int) string {
 func TestRead_voteForNobody(t *testing.T) {
 	t.Parallel()
 	d, warnings := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("x"),
+		"agents/a/001/answer.json": answerJSON("x"),
 		"agents/b/001/":            "",
 		"agents/v/001/vote.json":   vote("a", "a:1"),
 		"agents/v/002/vote.json":   vote("b", "a:1"),
@@ -363,7 +362,7 @@ func TestRead_voteForNobody(t *testing.T) {
 func TestRead_laterActionReplacesEarlier(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
-		"agents/a/001/answer.json": answer("x"), "agents/a/002/vote.json": vote("a"), "agents/a/003/answer.json": answer("y"),
+		"agents/a/001/answer.json": answerJSON("x"), "agents/a/002/vote.json": vote("a"), "agents/a/003/answer.json": answerJSON("y"),
 		"agents/b/001/vote.json": vote("a"), "agents/b/002/stop.json": stop("complete"),
 		"agents/c/001/stop.json": stop("complete"), "agents/c/002/vote.json": vote("a"),
 	}).clean()
@@ -378,7 +377,7 @@ func TestRead_laterActionReplacesEarlier(t *testing.T) {
 func TestDirectory_With(t *testing.T) {
 	t.Parallel()
 	d := newSession(t, map[string]string{
-		"agents/agent_b/001/answer.json": answer("b"), "agents/agent_d/002/answer.json": answer("d"), "agents/agent_d/007/answer.json": answer("d2"),
+		"agents/agent_b/001/answer.json": answerJSON("b"), "agents/agent_d/002/answer.json": answerJSON("d"), "agents/agent_d/007/answer.json": answerJSON("d2"),
 	}).clean()
 	require.Equal(t, "agent1.1", d.Agents[0].Answers[0].Label)
 	require.Equal(t, "agent2.2", d.Agents[1].Answers[1].Label)
@@ -393,9 +392,9 @@ func TestDirectory_With(t *testing.T) {
 func TestRead_followsNoLinks(t *testing.T) {
 	t.Parallel()
 	outside := newSession(t, map[string]string{
-		"answer.json": answer("secret"), "001/answer.json": answer("secret"), "agents/x/001/answer.json": answer("secret"), "secret": "secret",
+		"answer.json": answerJSON("secret"), "001/answer.json": answerJSON("secret"), "agents/x/001/answer.json": answerJSON("secret"), "secret": "secret",
 	})
-	s := newSession(t, map[string]string{"agents/agent_a/001/answer.json": answer("older")})
+	s := newSession(t, map[string]string{"agents/agent_a/001/answer.json": answerJSON("older")})
 	s.link(outside.path("answer.json"), "agents/agent_a/002/answer.json")
 	s.link("../001/answer.json", "agents/agent_a/003/answer.json")
 	s.link(outside.path("001"), "agents/agent_a/004")
@@ -403,7 +402,7 @@ func TestRead_followsNoLinks(t *testing.T) {
 	s.link(outside.dir, "agents/agent_b")
 	s.link("agent_a", "agents/agent_c")
 	s.link("nowhere", "agents/agent_a/006/action.json")
-	s.write("agents/agent_a/007/answer.json", answer("newest"))
+	s.write("agents/agent_a/007/answer.json", answerJSON("newest"))
 	s.link(outside.dir, "agents/agent_a/007/workspace")
 	s.link(outside.dir, "ledger")
 	d, warnings := s.read()
@@ -435,9 +434,9 @@ func TestRead_agentsIsNoDirectory(t *testing.T) {
 			t.Parallel()
 			s := newSession(t, nil)
 			make(s)
-			_, _, err := directory.Read(s.root)
-			var unreadable *directory.UnreadableError
-			require.ErrorAs(t, err, &unreadable)
+			_, _, err := Read(s.root)
+			var unusable *UnusableError
+			require.ErrorAs(t, err, &unusable)
 			require.Contains(t, err.Error(), "agents is a")
 		})
 	}
@@ -446,7 +445,7 @@ func TestRead_agentsIsNoDirectory(t *testing.T) {
 func TestRead_doesNotBlockOnAFIFO(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
-		"agents/agent_a/001/answer.json": answer("older"), "agents/agent_a/002/": "", "agents/agent_a/003/": "", "agents/agent_a/004/answer.json": answer("newest"),
+		"agents/agent_a/001/answer.json": answerJSON("older"), "agents/agent_a/002/": "", "agents/agent_a/003/": "", "agents/agent_a/004/answer.json": answerJSON("newest"),
 		"ledger/": "",
 	})
 	for _, name := range []string{
@@ -468,7 +467,7 @@ func TestRead_permissionDenied(t *testing.T) {
 		t.Skip("root may read everything")
 	}
 	s := newSession(t, map[string]string{
-		"agents/agent_a/001/answer.json": answer("older"), "agents/agent_a/002/answer.json": answer("newer"), "agents/agent_b/001/answer.json": answer("b"),
+		"agents/agent_a/001/answer.json": answerJSON("older"), "agents/agent_a/002/answer.json": answerJSON("newer"), "agents/agent_b/001/answer.json": answerJSON("b"),
 	})
 	require.NoError(t, os.Chmod(s.path("agents/agent_a/002/answer.json"), 0))
 	require.NoError(t, os.Chmod(s.path("agents/agent_b"), 0))

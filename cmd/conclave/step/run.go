@@ -51,7 +51,7 @@ func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	s.introduce(l)
 	result, err := step.Run(limited, s.ports, l.spec)
 	if err != nil && result.Step == 0 && limited.Err() == nil { // it could not be claimed
-		err = &directory.UnwritableError{Err: err}
+		err = &directory.UnusableError{Err: err}
 	}
 	for _, warning := range result.Warnings {
 		c.Warnf("%s", warning)
@@ -204,7 +204,7 @@ func outcomeOf(ctx context.Context, err error) outcome {
 		return outcome{code: hall.ExitInterrupted, kind: stepInterrupted}
 	case errors.Is(err, errStepTime):
 		return outcome{code: hall.ExitTimeout, kind: stepTimeout}
-	case is[*directory.UnreadableError](err), is[*directory.UnwritableError](err), is[*directory.ObstructedError](err):
+	case is[*directory.UnusableError](err):
 		return outcome{code: hall.ExitUsage}
 	case is[*directory.NothingOfferedError](err):
 		return outcome{code: hall.ExitNoAnswer, kind: nothingOffered, final: true}
