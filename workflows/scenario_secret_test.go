@@ -9,7 +9,6 @@ import (
 
 	acts "conclave/activities/scenario"
 	"conclave/engine/llm"
-	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/workflows/drive"
 	scenarioflow "conclave/workflows/scenario"
 )
@@ -25,7 +24,7 @@ func TestScenario_CredentialsAreNowhere(t *testing.T) {
 		records("hunter2!", "stdout", "x"), records("log", "stdout", leak), records("page", "html_snapshot", leak), records("answer", "custom", `{"password":"hunter2!"}`),
 		&llm.Error{Kind: llm.Network, Message: "cut off"},
 		llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{
-			ID: "r", Name: scenarioagent.ReportTool,
+			ID: "r", Name: "report_result",
 			Arguments: `{"status":"fail","evidence_paths":["step-02/evidence/hunter2!.txt"],"error":"hunter2! was refused","summary":"` + leak + `"}`,
 		}}},
 	)

@@ -20,7 +20,6 @@ import (
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/scenario"
-	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/workflows/drive"
 	scenarioflow "conclave/workflows/scenario"
 )
@@ -62,7 +61,7 @@ func ends(status string, claimed ...string) llm.Message {
 		report["error"] = "expected a cart, saw none"
 	}
 	data, _ := json.Marshal(report)
-	return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "r", Name: scenarioagent.ReportTool, Arguments: string(data)}}}
+	return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "r", Name: "report_result", Arguments: string(data)}}}
 }
 
 func records(name, kind, data string) llm.Message {

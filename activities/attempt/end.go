@@ -121,7 +121,7 @@ func (a *Attempt) cancelled(ctx context.Context) error {
 	defer stop()
 	// The session waits only briefly, and nothing depends on these records.
 	switch {
-	case a.Spec.Abandoned == nil: // it was never assembled
+	case a.Spec.Dir == nil: // it was never assembled
 	case a.pausing(ctx):
 		_ = step.Leave(ctx, a.Ports, a.Spec, a.Result)
 	default:
@@ -176,7 +176,7 @@ func (a *Attempt) report(ctx context.Context) {
 // abandon records that the step produced nothing and returns its final error. A
 // store that is down must not turn a final error into a retried one.
 func (a *Attempt) abandon(ctx context.Context, c step.Class, cause error) error {
-	if a.Spec.Abandoned != nil {
+	if a.Spec.Dir != nil {
 		err := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: c.Type, Message: message(cause)})
 		cause = errors.Join(cause, err)
 	}

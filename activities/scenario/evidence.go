@@ -23,8 +23,11 @@ import (
 	"conclave/engine/step"
 )
 
-// maxPieces is the maximal number of pieces of evidence of a step.
-const maxPieces = 50
+// Bounds of a step's evidence.
+const (
+	maxPieces   = 50
+	maxEvidence = 10 << 20 // bytes of a piece
+)
 
 // recorder offers record_evidence with the other tools of a step. The tool cannot name
 // another run or step.
@@ -169,7 +172,7 @@ func (r recorder) content(p piece, file string) ([]byte, error) {
 	} else {
 		var objection string
 		var err error
-		content, objection, err = r.read(r.workspace, r.within(*p.Path), scenario.MaxEvidence)
+		content, objection, err = r.read(r.workspace, r.within(*p.Path), maxEvidence)
 		switch {
 		case err != nil:
 			return nil, err
@@ -191,8 +194,8 @@ func (r recorder) content(p piece, file string) ([]byte, error) {
 		}
 		text = string(whole)
 	}
-	if len(text) > scenario.MaxEvidence {
-		return nil, refuse("the evidence has %d bytes, at most %d are kept: keep the part that matters", len(text), scenario.MaxEvidence)
+	if len(text) > maxEvidence {
+		return nil, refuse("the evidence has %d bytes, at most %d are kept: keep the part that matters", len(text), maxEvidence)
 	}
 	return []byte(text), nil
 }

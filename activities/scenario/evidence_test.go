@@ -96,7 +96,7 @@ func TestEvidence_refusals(t *testing.T) {
 	require.NoError(t, os.WriteFile(in("text.txt"), []byte("x"), 0o600))
 	large, err := os.Create(in("large.txt"))
 	require.NoError(t, err)
-	require.NoError(t, large.Truncate(scenario.MaxEvidence+1))
+	require.NoError(t, large.Truncate(maxEvidence+1))
 	require.NoError(t, large.Close())
 	require.NoError(t, makeFIFO(in("fifo")))
 
@@ -112,7 +112,7 @@ func TestEvidence_refusals(t *testing.T) {
 		"more than 10.0 MB":             file("large.txt"),
 		"no PNG image":                  {"name": "x", "type": "screenshot", "path": "text.txt"},
 		"takes the path":                {"name": "x", "type": "screenshot", "data": "iVBORw0KGgo="},
-		"at most":                       {"name": "x", "type": "stdout", "data": strings.Repeat("x", scenario.MaxEvidence+1)},
+		"at most":                       {"name": "x", "type": "stdout", "data": strings.Repeat("x", maxEvidence+1)},
 		"neither a path nor data":       {"name": "x", "type": "stdout"},
 		"both a path and data":          {"name": "x", "type": "stdout", "path": "text.txt", "data": "y"},
 		"no type":                       {"name": "x", "type": "video", "data": "y"},
@@ -181,4 +181,12 @@ func TestEvidence_needsItsDescription(t *testing.T) {
 	evidence, err := evidenceOf(t.Context(), r.store, r.layout, "02")
 	require.NoError(t, err)
 	require.Empty(t, evidence)
+}
+
+// "paths that the agent claims but that don't exist become warnings"
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	evidence, warnings := reconcile([]string{"b.png", "ghost.png"}, []string{"b.png", "a.png"})
+	require.Equal(t, []string{"a.png", "b.png"}, evidence)
+	require.Equal(t, []string{`the agent names the evidence "ghost.png", which does not exist`}, warnings)
 }

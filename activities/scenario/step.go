@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -79,10 +80,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	t.offerEvidence()
 	t.Spec = scenarioagent.Step{
 		Layout: t.layout, Launch: t.in.Launch, Token: t.Token, Attempt: t.Number, Spent: t.Result.Usage, Agent: agent.ID,
-		Task: scenarioagent.Task{
-			Scenario: t.in.Scenario, Step: t.in.Launch.Step, Content: string(content), Previous: t.in.Launch.Previous,
-			Project: project.Summary(asks), System: agent.SystemMessage,
-		},
+		Scenario: t.in.Scenario, Content: string(content), Project: project.Summary(asks), System: agent.SystemMessage,
 	}.Spec()
 	return nil
 }
@@ -119,7 +117,7 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	if err != nil {
 		return StepResult{}, t.Error(err)
 	}
-	evidence, warnings := scenario.Reconcile(report.EvidencePaths, stored)
+	evidence, warnings := reconcile(report.EvidencePaths, stored)
 	result := StepResult{
 		Token: t.Token, Number: t.Result.Step, Status: report.Status, Evidence: evidence,
 		Summary: text.Truncate(t.vault.Redact(report.Summary), maxText), Usage: t.Result.Usage,
@@ -135,6 +133,19 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 		result.Warnings = append(result.Warnings, t.vault.Redact(w))
 	}
 	return result, nil
+}
+
+// reconcile compares claimed paths with stored ones: the stored ones are the evidence,
+// and the others become warnings.
+func reconcile(claimed, stored []string) (evidence, warnings []string) {
+	evidence = append([]string{}, stored...)
+	slices.Sort(evidence)
+	for _, c := range claimed {
+		if !slices.Contains(evidence, c) {
+			warnings = append(warnings, fmt.Sprintf("the agent names the evidence %.200q, which does not exist", c))
+		}
+	}
+	return evidence, warnings
 }
 
 // redacted removes credentials from the activity's error: a server's answer may repeat

@@ -20,7 +20,6 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/scenario"
-	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/engine/step"
 )
 
@@ -54,7 +53,7 @@ func newFloor(t *testing.T) (*floor, StepInput) {
 	t.Cleanup(func() { _ = store.Close() })
 	report, err := json.Marshal(map[string]any{"status": "pass", "evidence_paths": []string{}, "error": nil, "summary": "Fine."})
 	require.NoError(t, err)
-	model := script{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c1", Name: scenarioagent.ReportTool, Arguments: string(report)}}}
+	model := script{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c1", Name: "report_result", Arguments: string(report)}}}
 	team := config.Default()
 	team.Agents = team.Agents[:1]
 	f := &floor{t: t, store: store, Activities: &Activities{ReadFile: tools.ReadFile, Process: attempt.Process{

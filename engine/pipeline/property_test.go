@@ -1,4 +1,4 @@
-package pipeline_test
+package pipeline
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave/engine/llm"
-	"conclave/engine/pipeline"
 )
 
 // Every run ends within its limits, and its stack is empty unless it ended by error
@@ -17,12 +16,12 @@ func TestEveryRunEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := randomGraph(t)
-		s := pipeline.New(g)
+		s := New(g)
 		segments := 0
 		for !s.Done() {
-			var launch *pipeline.Launch
+			var launch *Launch
 			for _, c := range s.Drain() {
-				if l, ok := c.(pipeline.Launch); ok {
+				if l, ok := c.(Launch); ok {
 					launch = &l
 				}
 			}
@@ -34,42 +33,42 @@ func TestEveryRunEnds(t *testing.T) {
 		}
 		require.LessOrEqual(t, s.Transitions, g.MaxTransitions)
 		require.LessOrEqual(t, segments, g.MaxTransitions+1)
-		if st := s.Outcome.Status; st != pipeline.Failed && st != pipeline.Cancelled {
+		if st := s.Outcome.Status; st != Failed && st != Cancelled {
 			require.Empty(t, s.Stack)
 		}
 		commands := s.Drain()
-		require.Equal(t, pipeline.Done{Outcome: *s.Outcome}, commands[len(commands)-1])
+		require.Equal(t, Done{Outcome: *s.Outcome}, commands[len(commands)-1])
 		require.Empty(t, s.Drain())
 	})
 }
 
-func randomGraph(t *rapid.T) pipeline.Graph {
+func randomGraph(t *rapid.T) Graph {
 	n := rapid.IntRange(1, 5).Draw(t, "steps")
 	name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("s", rapid.IntRange(0, n-1).Draw(t, "step")) })
-	g := pipeline.Graph{
+	g := Graph{
 		Start:          name.Draw(t, "start"),
 		MaxTransitions: rapid.IntRange(0, 30).Draw(t, "transitions"),
 		MaxDepth:       rapid.IntRange(0, 4).Draw(t, "depth"),
 	}
 	for i := range n {
-		node := pipeline.Node{
-			Name: fmt.Sprint("s", i), Kind: pipeline.Agent,
+		node := Node{
+			Name: fmt.Sprint("s", i), Kind: Agent,
 			Destinations:  rapid.SliceOfN(name, 0, 3).Draw(t, "destinations"),
 			MaxIterations: rapid.IntRange(1, 4).Draw(t, "iterations"),
 			History:       rapid.Bool().Draw(t, "history"),
 		}
-		for _, when := range rapid.SliceOfN(rapid.SampledFrom([]pipeline.Status{"", pipeline.Completed, pipeline.MaxIterations}), 0, 2).Draw(t, "rules") {
-			node.Next = append(node.Next, pipeline.Branch{When: when, To: name.Draw(t, "to")})
+		for _, when := range rapid.SliceOfN(rapid.SampledFrom([]Status{"", Completed, MaxIterations}), 0, 2).Draw(t, "rules") {
+			node.Next = append(node.Next, Branch{When: when, To: name.Draw(t, "to")})
 		}
 		g.Steps = append(g.Steps, node)
 	}
 	return g
 }
 
-func randomEnd(t *rapid.T, g pipeline.Graph, l pipeline.Launch) pipeline.Event {
+func randomEnd(t *rapid.T, g Graph, l Launch) Event {
 	usage := llm.Usage{ModelCalls: 1}
 	used := rapid.IntRange(l.Used+1, l.Most).Draw(t, "used")
-	e := pipeline.Ended{Launch: l.ID, Number: l.After + 1, Status: pipeline.Completed, Iterations: used, Said: rapid.Bool().Draw(t, "said"), Usage: usage}
+	e := Ended{Launch: l.ID, Number: l.After + 1, Status: Completed, Iterations: used, Said: rapid.Bool().Draw(t, "said"), Usage: usage}
 	var destinations []string
 	for _, n := range g.Steps {
 		if n.Name == l.Step {
@@ -79,13 +78,13 @@ func randomEnd(t *rapid.T, g pipeline.Graph, l pipeline.Launch) pipeline.Event {
 	choice := rapid.IntRange(0, 9).Draw(t, "end")
 	switch {
 	case choice == 0:
-		return pipeline.Broke{Launch: l.ID, Number: e.Number, Usage: usage, Cause: pipeline.Failure{Type: "Network", Message: "no line"}}
+		return Broke{Launch: l.ID, Number: e.Number, Usage: usage, Cause: Failure{Type: "Network", Message: "no line"}}
 	case choice == 1:
-		e.Status, e.Iterations = pipeline.MaxIterations, l.Most
+		e.Status, e.Iterations = MaxIterations, l.Most
 	case choice < 5 && len(destinations) > 0:
-		e.Action, e.To = pipeline.Jump, rapid.SampledFrom(destinations).Draw(t, "to")
+		e.Action, e.To = Jump, rapid.SampledFrom(destinations).Draw(t, "to")
 	case choice < 9 && len(destinations) > 0 && !l.Deepest:
-		e.Action, e.Status, e.To, e.Messages = pipeline.Call, pipeline.CallPending, rapid.SampledFrom(destinations).Draw(t, "to"), "m"
+		e.Action, e.Status, e.To, e.Messages = Call, CallPending, rapid.SampledFrom(destinations).Draw(t, "to"), "m"
 	}
 	return e
 }
@@ -98,48 +97,48 @@ func TestEveryRunEnds_withRequests(t *testing.T) {
 		g := randomGraph(t)
 		g.Park = rapid.Bool().Draw(t, "park")
 		for i := range g.Steps {
-			g.Steps[i].Kind = rapid.SampledFrom([]pipeline.Kind{pipeline.Agent, pipeline.Session}).Draw(t, "kind")
+			g.Steps[i].Kind = rapid.SampledFrom([]Kind{Agent, Session}).Draw(t, "kind")
 		}
-		s := pipeline.New(g)
-		var running *pipeline.Launch
+		s := New(g)
+		var running *Launch
 		stopped := false
 		for moment := 0; !s.Done(); moment++ {
 			before := running
 			for _, c := range s.Drain() {
 				switch c := c.(type) {
-				case pipeline.Launch:
+				case Launch:
 					require.Nil(t, running, "two segments at once")
 					require.False(t, s.Held(), "launched while the run waits for a person")
 					running, stopped = &c, false
-				case pipeline.Stop:
+				case Stop:
 					require.Equal(t, before.ID, c.ID)
 					stopped = true
-				case pipeline.Hold, pipeline.Release, pipeline.Ring, pipeline.Keep, pipeline.Done:
+				case Hold, Release, Ring, Keep, Done:
 				}
 			}
 			if moment < 40 {
-				for _, event := range rapid.SliceOfN(rapid.SampledFrom([]pipeline.Event{
-					pipeline.Pause{},
-					pipeline.Resume{},
-					pipeline.Retry{},
-					pipeline.Said{Text: "Use tabs."},
-					pipeline.Ended{Launch: "l0", Number: 9, Status: pipeline.Completed},
-					pipeline.Suspended{Launch: "l0"},
+				for _, event := range rapid.SliceOfN(rapid.SampledFrom([]Event{
+					Pause{},
+					Resume{},
+					Retry{},
+					Said{Text: "Use tabs."},
+					Ended{Launch: "l0", Number: 9, Status: Completed},
+					Suspended{Launch: "l0"},
 				}), 0, 3).Draw(t, "meanwhile") {
 					s.Step(event)
 				}
 				if rapid.IntRange(0, 60).Draw(t, "cancel") == 0 {
-					s.Step(pipeline.Cancel{})
+					s.Step(Cancel{})
 				}
 			} else { // people resume and retry
-				s.Step(pipeline.Resume{})
-				s.Step(pipeline.Retry{})
+				s.Step(Resume{})
+				s.Step(Retry{})
 			}
 			require.Less(t, moment, 4000, "a run without an end")
 			switch {
 			case running == nil:
 			case stopped:
-				s.Step(pipeline.Suspended{Launch: running.ID, Number: running.After + 1, Token: "t"})
+				s.Step(Suspended{Launch: running.ID, Number: running.After + 1, Token: "t"})
 				running = nil
 			case !s.Paused || moment >= 40 || rapid.Bool().Draw(t, "ends while paused"):
 				s.Step(randomEnd(t, g, *running))
@@ -147,7 +146,7 @@ func TestEveryRunEnds_withRequests(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, s.Transitions, g.MaxTransitions)
-		if st := s.Outcome.Status; st != pipeline.Failed && st != pipeline.Cancelled {
+		if st := s.Outcome.Status; st != Failed && st != Cancelled {
 			require.Empty(t, s.Stack)
 		}
 		require.False(t, s.Held())

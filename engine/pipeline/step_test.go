@@ -1,4 +1,4 @@
-package pipeline_test
+package pipeline
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/engine/llm"
-	"conclave/engine/pipeline"
 )
 
 // run plays a script against a State: one line for each launched segment, in order.
@@ -22,22 +21,22 @@ import (
 //	main breaks           main has exhausted its retries
 type run struct {
 	t     *testing.T
-	state *pipeline.State
-	at    *pipeline.Launch
-	done  *pipeline.Outcome
+	state *State
+	at    *Launch
+	done  *Outcome
 	count int
 }
 
-func start(t *testing.T, g pipeline.Graph) *run {
+func start(t *testing.T, g Graph) *run {
 	t.Helper()
 	g.Steps = slices.Clone(g.Steps)
 	for i := range g.Steps {
 		n := &g.Steps[i]
 		if n.MaxIterations == 0 {
-			n.MaxIterations = pipeline.DefaultIterations
+			n.MaxIterations = DefaultIterations
 		}
 		if n.Kind == "" {
-			n.Kind = pipeline.Agent
+			n.Kind = Agent
 		}
 	}
 	if g.MaxTransitions == 0 {
@@ -46,17 +45,17 @@ func start(t *testing.T, g pipeline.Graph) *run {
 	if g.MaxDepth == 0 {
 		g.MaxDepth = 8
 	}
-	r := &run{t: t, state: pipeline.New(g)}
+	r := &run{t: t, state: New(g)}
 	r.drain()
 	return r
 }
 
-func (r *run) drain() []pipeline.Command {
+func (r *run) drain() []Command {
 	r.t.Helper()
 	// The state is plain data at any point.
 	data, err := json.Marshal(r.state)
 	require.NoError(r.t, err)
-	var copied pipeline.State
+	var copied State
 	require.NoError(r.t, json.Unmarshal(data, &copied))
 	again, err := json.Marshal(&copied)
 	require.NoError(r.t, err)
@@ -66,11 +65,11 @@ func (r *run) drain() []pipeline.Command {
 	commands := r.state.Drain()
 	for _, c := range commands {
 		switch c := c.(type) {
-		case pipeline.Launch:
+		case Launch:
 			r.at = &c
-		case pipeline.Done:
+		case Done:
 			r.done, r.at = &c.Outcome, nil
-		case pipeline.Stop, pipeline.Hold, pipeline.Release, pipeline.Ring, pipeline.Keep:
+		case Stop, Hold, Release, Ring, Keep:
 		}
 	}
 	return commands
@@ -91,8 +90,8 @@ func (r *run) line(line string) {
 	require.NotNil(r.t, r.at, "no segment runs for: %s", line)
 	require.Equal(r.t, step, r.at.Step, "launched instead of: %s", line)
 	r.count++
-	e := pipeline.Ended{
-		Launch: r.at.ID, Number: r.at.After + 1, Status: pipeline.Completed, Iterations: r.at.Used + 1,
+	e := Ended{
+		Launch: r.at.ID, Number: r.at.After + 1, Status: Completed, Iterations: r.at.Used + 1,
 		Workspace: fmt.Sprint("w", r.count), Usage: llm.Usage{InputTokens: 10, OutputTokens: 1, ModelCalls: 1},
 	}
 	switch verb {
@@ -100,15 +99,15 @@ func (r *run) line(line string) {
 		e.Text, e.Said = arg, true
 	case "done":
 	case "max":
-		e.Status, e.Iterations = pipeline.MaxIterations, r.at.Most
+		e.Status, e.Iterations = MaxIterations, r.at.Most
 	case "jump":
-		e.Action, e.To = pipeline.Jump, arg
+		e.Action, e.To = Jump, arg
 	case "call":
-		e.Status, e.Action, e.To, e.Messages = pipeline.CallPending, pipeline.Call, arg, fmt.Sprint("m", r.count)
+		e.Status, e.Action, e.To, e.Messages = CallPending, Call, arg, fmt.Sprint("m", r.count)
 	case "calls-last": // with its last model call
-		e.Status, e.Action, e.To, e.Messages, e.Iterations = pipeline.CallPending, pipeline.Call, arg, "last", r.at.Most
+		e.Status, e.Action, e.To, e.Messages, e.Iterations = CallPending, Call, arg, "last", r.at.Most
 	case "breaks":
-		r.state.Step(pipeline.Broke{Launch: r.at.ID, Number: e.Number, Token: "t" + r.at.ID, Usage: e.Usage, Cause: pipeline.Failure{Type: "Network", Message: arg}})
+		r.state.Step(Broke{Launch: r.at.ID, Number: e.Number, Token: "t" + r.at.ID, Usage: e.Usage, Cause: Failure{Type: "Network", Message: arg}})
 		r.drain()
 		return
 	default:
@@ -119,7 +118,7 @@ func (r *run) line(line string) {
 }
 
 // ended requires the outcome and trace, and the invariants of every end.
-func (r *run) ended(status pipeline.Status, trace string) *run {
+func (r *run) ended(status Status, trace string) *run {
 	r.t.Helper()
 	require.NotNil(r.t, r.done, "the run continues with %v", r.at)
 	require.Equal(r.t, status, r.done.Status, r.done.Reason)
@@ -131,17 +130,17 @@ func (r *run) ended(status pipeline.Status, trace string) *run {
 	}
 	require.Equal(r.t, trace, strings.Join(names, " "))
 	require.Equal(r.t, calls, r.state.Usage.ModelCalls, "usage is the sum over the segments")
-	if status != pipeline.Failed && status != pipeline.Cancelled {
+	if status != Failed && status != Cancelled {
 		require.Empty(r.t, r.state.Stack)
 	}
 	return r
 }
 
-var graph = pipeline.Graph{
+var graph = Graph{
 	Start: "main",
-	Steps: []pipeline.Node{
-		{Name: "main", Destinations: []string{"lint", "deep", "main"}, Next: []pipeline.Branch{{To: "export"}}},
-		{Name: "lint", Destinations: []string{"deep", "main"}, Next: []pipeline.Branch{{When: pipeline.MaxIterations, To: "deep"}}},
+	Steps: []Node{
+		{Name: "main", Destinations: []string{"lint", "deep", "main"}, Next: []Branch{{To: "export"}}},
+		{Name: "lint", Destinations: []string{"deep", "main"}, Next: []Branch{{When: MaxIterations, To: "deep"}}},
 		{Name: "deep", Destinations: []string{"lint"}},
 		{Name: "export", History: true},
 	},
@@ -151,18 +150,18 @@ func TestStaticRule(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play(`
 		main says drafted
-		export says shipped`).ended(pipeline.Completed, "main/completed export/completed")
-	require.Equal(t, &pipeline.Ref{Number: 2, Step: "export"}, r.done.Final)
-	require.Equal(t, []pipeline.Ref{{Number: 1, Step: "main"}, {Number: 2, Step: "export"}}, r.state.History)
+		export says shipped`).ended(Completed, "main/completed export/completed")
+	require.Equal(t, &Ref{Number: 2, Step: "export"}, r.done.Final)
+	require.Equal(t, []Ref{{Number: 1, Step: "main"}, {Number: 2, Step: "export"}}, r.state.History)
 
 	t.Run("applies after max_iterations", func(t *testing.T) {
 		t.Parallel()
-		start(t, graph).play("main max\nexport max").ended(pipeline.MaxIterations, "main/max_iterations export/max_iterations")
+		start(t, graph).play("main max\nexport max").ended(MaxIterations, "main/max_iterations export/max_iterations")
 	})
 	t.Run("distinguishes statuses", func(t *testing.T) {
 		t.Parallel()
-		start(t, graph).play("main jump lint\nlint max\ndeep done").ended(pipeline.Completed, "main/completed lint/max_iterations deep/completed")
-		start(t, graph).play("main jump lint\nlint done").ended(pipeline.Completed, "main/completed lint/completed")
+		start(t, graph).play("main jump lint\nlint max\ndeep done").ended(Completed, "main/completed lint/max_iterations deep/completed")
+		start(t, graph).play("main jump lint\nlint done").ended(Completed, "main/completed lint/completed")
 	})
 }
 
@@ -175,12 +174,12 @@ func TestCall_returns(t *testing.T) {
 
 	r.play("lint says 3 issues")
 	require.Equal(t, "main", r.at.Step)
-	require.Equal(t, &pipeline.Return{Messages: "m1", Called: pipeline.Ref{Number: 2, Step: "lint"}, Status: pipeline.Completed}, r.at.Return)
+	require.Equal(t, &Return{Messages: "m1", Called: Ref{Number: 2, Step: "lint"}, Status: Completed}, r.at.Return)
 	require.Equal(t, 1, r.at.Used)
 	require.Equal(t, "w2", r.at.Workspace, "the caller sees the files of the called step")
 
-	r.play("main says done\nexport done").ended(pipeline.Completed, "main/call_pending lint/completed main/completed export/completed")
-	require.Equal(t, []pipeline.Ref{{Number: 2, Step: "lint"}, {Number: 3, Step: "main"}}, r.state.History)
+	r.play("main says done\nexport done").ended(Completed, "main/call_pending lint/completed main/completed export/completed")
+	require.Equal(t, []Ref{{Number: 2, Step: "lint"}, {Number: 3, Step: "main"}}, r.state.History)
 }
 
 func TestPrecedence(t *testing.T) {
@@ -212,7 +211,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			start(t, graph).play(c.script).ended(pipeline.Completed, c.trace)
+			start(t, graph).play(c.script).ended(Completed, c.trace)
 		})
 	}
 }
@@ -221,7 +220,7 @@ func TestPrecedence(t *testing.T) {
 func TestFrames_belongToTheirCallers(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint\nlint call deep")
-	require.Equal(t, []pipeline.Frame{{Step: "main", Messages: "m1", Iterations: 1}, {Step: "lint", Messages: "m2", Iterations: 1}}, r.state.Stack)
+	require.Equal(t, []Frame{{Step: "main", Messages: "m1", Iterations: 1}, {Step: "lint", Messages: "m2", Iterations: 1}}, r.state.Stack)
 	r.play("deep done")
 	require.Equal(t, "lint", r.at.Step)
 	require.Equal(t, "m2", r.at.Return.Messages)
@@ -234,18 +233,18 @@ func TestFrames_belongToTheirCallers(t *testing.T) {
 // contain them.
 func TestHistory_atTheStart(t *testing.T) {
 	t.Parallel()
-	r := start(t, pipeline.Graph{Start: "draft", Steps: []pipeline.Node{
-		{Name: "draft", Next: []pipeline.Branch{{To: "main"}}},
+	r := start(t, Graph{Start: "draft", Steps: []Node{
+		{Name: "draft", Next: []Branch{{To: "main"}}},
 		{Name: "main", Destinations: []string{"lint"}, History: true},
 		{Name: "lint"},
 	}}).play("draft says a frog")
-	require.Equal(t, []pipeline.Ref{{Number: 1, Step: "draft"}}, r.at.History)
+	require.Equal(t, []Ref{{Number: 1, Step: "draft"}}, r.at.History)
 	r.play("main call lint")
 	require.Empty(t, r.at.History, "lint does not ask for history")
 	r.play("lint says clean")
 	require.NotNil(t, r.at.Return)
 	require.Empty(t, r.at.History)
-	r.play("main says written").ended(pipeline.Completed, "draft/completed main/call_pending lint/completed main/completed")
+	r.play("main says written").ended(Completed, "draft/completed main/call_pending lint/completed main/completed")
 	require.Len(t, r.state.History, 3)
 }
 
@@ -255,7 +254,7 @@ func TestIterations_addUpOverSegments(t *testing.T) {
 	require.Equal(t, 2, r.at.Used)
 	r.play("main calls-last lint\nlint says late")
 	require.Equal(t, "export", r.at.Step, "a caller without iterations has ended")
-	r.play("export done").ended(pipeline.Completed, "main/call_pending lint/completed main/call_pending lint/completed main/call_pending lint/completed main/max_iterations export/completed")
+	r.play("export done").ended(Completed, "main/call_pending lint/completed main/call_pending lint/completed main/call_pending lint/completed main/max_iterations export/completed")
 }
 
 func TestLimits(t *testing.T) {
@@ -268,29 +267,29 @@ func TestLimits(t *testing.T) {
 		require.False(t, r.at.Deepest)
 		r.play("main call lint")
 		require.True(t, r.at.Deepest, "the rules of the step refuse another call")
-		r.play("lint call deep").ended(pipeline.Failed, "main/call_pending lint/call_pending")
+		r.play("lint call deep").ended(Failed, "main/call_pending lint/call_pending")
 	})
 	t.Run("of transitions", func(t *testing.T) {
 		t.Parallel()
 		g := graph
 		g.MaxTransitions = 3
 		r := start(t, g).play("main jump main\nmain jump main\nmain jump main\nmain jump main")
-		r.ended(pipeline.Failed, "main/completed main/completed main/completed main/completed")
+		r.ended(Failed, "main/completed main/completed main/completed main/completed")
 		require.Contains(t, r.done.Reason, "max_transitions")
 	})
 }
 
 func TestAction_outsideTheGraph(t *testing.T) {
 	t.Parallel()
-	start(t, graph).play("main jump export").ended(pipeline.Failed, "main/completed")
-	start(t, graph).play("main call nowhere").ended(pipeline.Failed, "main/call_pending")
+	start(t, graph).play("main jump export").ended(Failed, "main/completed")
+	start(t, graph).play("main call nowhere").ended(Failed, "main/call_pending")
 }
 
 func TestFailedStep(t *testing.T) {
 	t.Parallel()
 	t.Run("ends the run without a return", func(t *testing.T) {
 		t.Parallel()
-		r := start(t, graph).play("main call lint\nlint breaks no line").ended(pipeline.Failed, "main/call_pending lint/error")
+		r := start(t, graph).play("main call lint\nlint breaks no line").ended(Failed, "main/call_pending lint/error")
 		require.Equal(t, "Network: no line", r.done.Reason)
 		require.Len(t, r.state.Stack, 1)
 		require.Equal(t, int64(2), r.state.Usage.ModelCalls, "its usage counts")
@@ -303,40 +302,40 @@ func TestFailedStep(t *testing.T) {
 		require.Nil(t, r.done)
 		require.True(t, r.state.Held())
 		require.Empty(t, r.drain())
-		require.ErrorContains(t, r.state.Refuse(pipeline.Resume{}), "parked")
-		require.NoError(t, r.state.Refuse(pipeline.Retry{}))
-		r.state.Step(pipeline.Retry{})
+		require.ErrorContains(t, r.state.Refuse(Resume{}), "parked")
+		require.NoError(t, r.state.Refuse(Retry{}))
+		r.state.Step(Retry{})
 		r.drain()
 		require.Equal(t, "lint", r.at.Step)
 		require.Equal(t, "tl2", r.at.ResumeFrom, "a retry continues the step")
-		r.play("lint done\nmain done\nexport done").ended(pipeline.Completed, "main/call_pending lint/error lint/completed main/completed export/completed")
+		r.play("lint done\nmain done\nexport done").ended(Completed, "main/call_pending lint/error lint/completed main/completed export/completed")
 	})
 }
 
 // A team decides anew, so its step has no journal to continue.
 func TestRetry_ofASessionStep(t *testing.T) {
 	t.Parallel()
-	g := pipeline.Graph{Start: "decide", Park: true, Steps: []pipeline.Node{{Name: "decide", Kind: pipeline.Session}}}
+	g := Graph{Start: "decide", Park: true, Steps: []Node{{Name: "decide", Kind: Session}}}
 	r := start(t, g).play("decide breaks no line")
 	first := r.state.Launches
-	r.state.Step(pipeline.Retry{})
+	r.state.Step(Retry{})
 	r.drain()
 	require.Equal(t, first+1, r.state.Launches)
 	require.Empty(t, r.at.ResumeFrom)
-	r.play("decide says yes").ended(pipeline.Completed, "decide/error decide/completed")
+	r.play("decide says yes").ended(Completed, "decide/error decide/completed")
 }
 
 func TestPause(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph)
 	l := *r.at
-	r.state.Step(pipeline.Pause{})
-	require.Equal(t, []pipeline.Command{pipeline.Stop{ID: l.ID}}, r.drain())
+	r.state.Step(Pause{})
+	require.Equal(t, []Command{Stop{ID: l.ID}}, r.drain())
 	require.Empty(t, r.drain(), "once")
-	require.ErrorContains(t, r.state.Refuse(pipeline.Pause{}), "paused already")
-	r.state.Step(pipeline.Suspended{Launch: l.ID, Number: 1, Token: "tok", Usage: llm.Usage{ModelCalls: 1}})
+	require.ErrorContains(t, r.state.Refuse(Pause{}), "paused already")
+	r.state.Step(Suspended{Launch: l.ID, Number: 1, Token: "tok", Usage: llm.Usage{ModelCalls: 1}})
 	require.Empty(t, r.drain())
-	r.state.Step(pipeline.Resume{})
+	r.state.Step(Resume{})
 	r.drain()
 	require.Equal(t, "tok", r.at.ResumeFrom)
 	require.Equal(t, 1, r.at.After)
@@ -344,11 +343,11 @@ func TestPause(t *testing.T) {
 	require.Equal(t, int64(1), r.state.Usage.ModelCalls)
 
 	// A segment may end before the pause reaches it.
-	r.state.Step(pipeline.Pause{})
+	r.state.Step(Pause{})
 	r.drain()
 	r.line("main says done")
 	require.Equal(t, "export", r.state.Current())
-	r.state.Step(pipeline.Resume{})
+	r.state.Step(Resume{})
 	r.drain()
 	r.play("export done")
 	require.NotNil(t, r.done)
@@ -357,39 +356,39 @@ func TestPause(t *testing.T) {
 // The team of a session step is paused, not stopped: its agents keep their progress.
 func TestPause_ofASessionStep(t *testing.T) {
 	t.Parallel()
-	r := start(t, pipeline.Graph{Start: "decide", Steps: []pipeline.Node{{Name: "decide", Kind: pipeline.Session}}})
+	r := start(t, Graph{Start: "decide", Steps: []Node{{Name: "decide", Kind: Session}}})
 	id := r.at.ID
-	r.state.Step(pipeline.Pause{})
-	require.Equal(t, []pipeline.Command{pipeline.Hold{ID: id}}, r.drain())
+	r.state.Step(Pause{})
+	require.Equal(t, []Command{Hold{ID: id}}, r.drain())
 	require.Empty(t, r.drain(), "once")
-	r.state.Step(pipeline.Resume{})
-	require.Equal(t, []pipeline.Command{pipeline.Release{ID: id}}, r.drain())
+	r.state.Step(Resume{})
+	require.Equal(t, []Command{Release{ID: id}}, r.drain())
 	require.Empty(t, r.drain(), "once")
-	r.play("decide says yes").ended(pipeline.Completed, "decide/completed")
+	r.play("decide says yes").ended(Completed, "decide/completed")
 }
 
 func TestHumanMessages(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph)
-	r.state.Step(pipeline.Said{Text: "use tabs"})
-	require.Equal(t, []pipeline.Command{pipeline.Keep{Number: 1, Text: "use tabs"}, pipeline.Ring{Messages: 1}}, r.drain())
+	r.state.Step(Said{Text: "use tabs"})
+	require.Equal(t, []Command{Keep{Number: 1, Text: "use tabs"}, Ring{Messages: 1}}, r.drain())
 	require.Empty(t, r.drain(), "once")
 	r.play("main done")
 	require.Equal(t, 1, r.at.Messages, "later steps read them at their start")
-	require.ErrorContains(t, r.state.Refuse(pipeline.Said{Text: " "}), "empty")
-	require.ErrorContains(t, r.state.Refuse(pipeline.Said{Text: strings.Repeat("x", 4097)}), "4096")
+	require.ErrorContains(t, r.state.Refuse(Said{Text: " "}), "empty")
+	require.ErrorContains(t, r.state.Refuse(Said{Text: strings.Repeat("x", 4097)}), "4096")
 }
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint")
 	l := *r.at
-	r.state.Step(pipeline.Cancel{})
-	require.Equal(t, []pipeline.Command{pipeline.Stop{ID: l.ID}, pipeline.Done{Outcome: pipeline.Outcome{Status: pipeline.Cancelled, Reason: "the run was cancelled"}}}, r.drain())
-	r.state.Step(pipeline.Suspended{Launch: l.ID, Number: 2, Usage: llm.Usage{ModelCalls: 3}})
+	r.state.Step(Cancel{})
+	require.Equal(t, []Command{Stop{ID: l.ID}, Done{Outcome: Outcome{Status: Cancelled, Reason: "the run was cancelled"}}}, r.drain())
+	r.state.Step(Suspended{Launch: l.ID, Number: 2, Usage: llm.Usage{ModelCalls: 3}})
 	require.Empty(t, r.drain())
 	require.Equal(t, int64(4), r.state.Usage.ModelCalls, "usage until the cancel counts")
-	require.ErrorContains(t, r.state.Refuse(pipeline.Resume{}), "over")
+	require.ErrorContains(t, r.state.Refuse(Resume{}), "over")
 	require.Len(t, r.state.Stack, 1)
 }
 
@@ -398,7 +397,7 @@ func TestStaleEvents_changeNothing(t *testing.T) {
 	r := start(t, graph)
 	old := r.at.ID
 	r.play("main call lint")
-	r.state.Step(pipeline.Ended{Launch: old, Number: 9, Status: pipeline.Completed})
+	r.state.Step(Ended{Launch: old, Number: 9, Status: Completed})
 	require.Empty(t, r.drain())
 	require.Equal(t, "lint", r.state.Current())
 	require.Equal(t, 1, r.state.Newest)

@@ -11,9 +11,6 @@ import (
 // EvidenceTool records evidence.
 const EvidenceTool = "record_evidence"
 
-// MaxEvidence bounds one piece of evidence, in bytes.
-const MaxEvidence = 10 << 20
-
 // kind is a type of evidence: the extension and the content type of its file.
 type kind struct{ name, extension, content string }
 
@@ -74,17 +71,4 @@ func CheckEvidence(name, typ string) (file, contentType string, err error) {
 		return "", "", fmt.Errorf("the name %.80q: names that end in .meta are taken", name)
 	}
 	return name + "." + k.extension, k.content, nil
-}
-
-// Reconcile compares claimed paths with stored ones: the stored ones are the evidence,
-// and the others become warnings.
-func Reconcile(claimed, stored []string) (evidence, warnings []string) {
-	evidence = append([]string{}, stored...)
-	slices.Sort(evidence)
-	for _, c := range claimed {
-		if !slices.Contains(evidence, c) {
-			warnings = append(warnings, fmt.Sprintf("the agent names the evidence %.200q, which does not exist", c))
-		}
-	}
-	return evidence, warnings
 }

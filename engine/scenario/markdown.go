@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Draft is a step as its author writes it. Only title and actions are required.
-type Draft struct {
+// draft is a step as its author writes it. Only title and actions are required.
+type draft struct {
 	Title         string
 	Credentials   bool // the step reads the project's credentials
 	Description   string
@@ -21,7 +21,7 @@ type Draft struct {
 // Definition is a scenario as its author writes it.
 type Definition struct {
 	Title  string
-	Steps  []Draft
+	Steps  []draft
 	Before string // text before the first step
 }
 
@@ -41,7 +41,7 @@ var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\
 // the description of a step that has actions. Other headings belong to their part.
 func ParseMarkdown(text string) (Definition, error) {
 	var d Definition
-	var step *Draft
+	var step *draft
 	var part *string // of the step; nil before its first part
 	loose := ""
 	finish := func() {
@@ -55,7 +55,7 @@ func ParseMarkdown(text string) (Definition, error) {
 		switch {
 		case s.level == 2:
 			finish()
-			step, part, loose = &Draft{Title: numbered.ReplaceAllString(s.heading, "")}, nil, s.body
+			step, part, loose = &draft{Title: numbered.ReplaceAllString(s.heading, "")}, nil, s.body
 		case step == nil:
 			if s.level == 1 {
 				d.Title = cmp.Or(d.Title, s.heading)
@@ -145,7 +145,7 @@ func (s section) whole() string {
 }
 
 // part returns the field for a section with this heading; nil for other headings.
-func (d *Draft) part(heading string) *string {
+func (d *draft) part(heading string) *string {
 	switch strings.ToLower(strings.Trim(heading, " :*")) {
 	case "description":
 		return &d.Description
@@ -160,7 +160,7 @@ func (d *Draft) part(heading string) *string {
 }
 
 // place adds the text outside of the parts.
-func (d *Draft) place(loose string) {
+func (d *draft) place(loose string) {
 	if rest, asks := strings.CutPrefix(loose+"\n", "credentials: true\n"); asks {
 		d.Credentials, loose = true, strings.TrimSpace(rest)
 	}
@@ -173,16 +173,16 @@ func (d *Draft) place(loose string) {
 	}
 }
 
-func (d *Draft) trim() {
+func (d *draft) trim() {
 	for _, part := range []*string{&d.Title, &d.Description, &d.Preconditions, &d.Actions, &d.Expected} {
 		*part = strings.TrimSpace(*part)
 	}
 }
 
 // ParseStep reads "title: actions".
-func ParseStep(line string) (Draft, error) {
+func ParseStep(line string) (draft, error) {
 	title, actions, _ := strings.Cut(line, ":")
-	d := Draft{Title: title, Actions: actions}
+	d := draft{Title: title, Actions: actions}
 	d.trim()
 	if d.Title == "" || d.Actions == "" {
 		return d, fmt.Errorf("the step %.80q: it takes a title and actions, such as %q", line, "Open the shop: go to the start page")
@@ -191,7 +191,7 @@ func ParseStep(line string) (Draft, error) {
 }
 
 // markdown returns the file of the step.
-func (d Draft) markdown(id string) string {
+func (d draft) markdown(id string) string {
 	var b strings.Builder
 	if d.Credentials {
 		b.WriteString("---\ncredentials: true\n---\n\n")

@@ -1,12 +1,10 @@
-package scenario_test
+package scenario
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/scenario"
 )
 
 const journey = `# Buying a lamp
@@ -44,7 +42,7 @@ Look.
 // A byte order mark hides no step, and fenced code has none.
 func TestParseMarkdown_editors(t *testing.T) {
 	t.Parallel()
-	d, err := scenario.ParseMarkdown("\ufeff## Open\nGo.\n~~~\n## code\n```\n## code\n~~~\n## Buy\nBuy.\n")
+	d, err := ParseMarkdown("\ufeff## Open\nGo.\n~~~\n## code\n```\n## code\n~~~\n## Buy\nBuy.\n")
 	require.NoError(t, err)
 	require.Len(t, d.Steps, 2)
 	require.Equal(t, "Open Buy", d.Steps[0].Title+" "+d.Steps[1].Title)
@@ -52,11 +50,11 @@ func TestParseMarkdown_editors(t *testing.T) {
 
 func TestParseMarkdown(t *testing.T) {
 	t.Parallel()
-	d, err := scenario.ParseMarkdown(strings.ReplaceAll(journey, "\n", "\r\n"))
+	d, err := ParseMarkdown(strings.ReplaceAll(journey, "\n", "\r\n"))
 	require.NoError(t, err)
 	require.Equal(t, "Buying a lamp", d.Title)
 	require.Equal(t, "Every morning, before the shop opens.", d.Before)
-	require.Equal(t, []scenario.Draft{
+	require.Equal(t, []draft{
 		{Title: "Open the shop", Actions: "Go to the start page.\n\n```sh\n## no heading\n```"},
 		{
 			Title: "Buy!", Description: "The lamp is the first thing on the page.", Preconditions: "The basket is empty.",
@@ -68,7 +66,7 @@ func TestParseMarkdown(t *testing.T) {
 
 	p, files, err := d.Plan("buy-a-lamp")
 	require.NoError(t, err)
-	require.Equal(t, []scenario.StepRef{
+	require.Equal(t, []StepRef{
 		{ID: "01", Title: "Open the shop", File: "01-open-the-shop.md"},
 		{ID: "02", Title: "Buy!", File: "02-buy.md"},
 		{ID: "03", Title: "Größe 🙂", File: "03-gr-e.md"},
@@ -88,25 +86,25 @@ func TestParseMarkdown_refuses(t *testing.T) {
 		"100 steps":         {strings.Repeat("## Open\nGo.\n", 100), "100 steps"},
 		"a large step":      {"## Open\n" + strings.Repeat("Go on. ", 10<<10), "bytes, at most"},
 	} {
-		d, err := scenario.ParseMarkdown(c.text)
+		d, err := ParseMarkdown(c.text)
 		if err == nil {
 			_, _, err = d.Plan("slug")
 		}
 		require.ErrorContains(t, err, c.want, name)
 	}
-	_, _, err := scenario.Definition{Steps: []scenario.Draft{{Title: "Open", Actions: "Go."}}}.Plan("../up")
+	_, _, err := Definition{Steps: []draft{{Title: "Open", Actions: "Go."}}}.Plan("../up")
 	require.ErrorContains(t, err, "not a slug")
-	_, _, err = scenario.Definition{Title: "a\nb", Steps: []scenario.Draft{{Title: "Open", Actions: "Go."}}}.Plan("up")
+	_, _, err = Definition{Title: "a\nb", Steps: []draft{{Title: "Open", Actions: "Go."}}}.Plan("up")
 	require.ErrorContains(t, err, "several lines")
 }
 
 func TestParseStep(t *testing.T) {
 	t.Parallel()
-	d, err := scenario.ParseStep(" Open the shop : go to http://127.0.0.1:3000 ")
+	d, err := ParseStep(" Open the shop : go to http://127.0.0.1:3000 ")
 	require.NoError(t, err)
-	require.Equal(t, scenario.Draft{Title: "Open the shop", Actions: "go to http://127.0.0.1:3000"}, d)
+	require.Equal(t, draft{Title: "Open the shop", Actions: "go to http://127.0.0.1:3000"}, d)
 	for _, line := range []string{"", "Open", ":go", "Open: "} {
-		_, err := scenario.ParseStep(line)
+		_, err := ParseStep(line)
 		require.Error(t, err, line)
 	}
 }
@@ -121,11 +119,11 @@ func TestPlan_fileNames(t *testing.T) {
 		strings.Repeat("word ", 40):                "01-word-word-word-word-word-word-word-word-word-wor.md",
 		strings.Repeat("x", 47) + " cut at a dash": "01-" + strings.Repeat("x", 47) + ".md",
 	} {
-		p, files, err := scenario.Definition{Steps: []scenario.Draft{{Title: title, Actions: "Go."}}}.Plan("slug")
+		p, files, err := Definition{Steps: []draft{{Title: title, Actions: "Go."}}}.Plan("slug")
 		require.NoError(t, err)
 		require.Equal(t, want, p.Steps[0].File)
 		require.Contains(t, files, want)
-		require.True(t, scenario.IsStepFile(want))
+		require.True(t, IsStepFile(want))
 	}
 }
 
@@ -135,7 +133,7 @@ func FuzzParseMarkdown(f *testing.F) {
 	f.Add("## a\n### Actions\n")
 	f.Add("##\n#\n##### x")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := scenario.ParseMarkdown(text)
+		d, err := ParseMarkdown(text)
 		if err != nil {
 			return
 		}
@@ -151,13 +149,13 @@ func FuzzParseMarkdown(f *testing.F) {
 // A step of a journey asks for credentials in one line, which becomes front matter.
 func TestParseMarkdown_credentials(t *testing.T) {
 	t.Parallel()
-	d, err := scenario.ParseMarkdown("## Sign in\n\ncredentials: true\n\nGo.\n\n## Buy\n### Actions\nSay credentials: true.\n\n## Leave\ncredentials: true\n### Actions\nGo.\n")
+	d, err := ParseMarkdown("## Sign in\n\ncredentials: true\n\nGo.\n\n## Buy\n### Actions\nSay credentials: true.\n\n## Leave\ncredentials: true\n### Actions\nGo.\n")
 	require.NoError(t, err)
 	_, files, err := d.Plan("shop")
 	require.NoError(t, err)
 	require.Equal(t, "---\ncredentials: true\n---\n\n# 01 Sign in\n\n## Actions\n\nGo.\n", files["01-sign-in.md"])
 	for file, want := range map[string]bool{"01-sign-in.md": true, "02-buy.md": false, "03-leave.md": true} {
-		asks, err := scenario.AsksForCredentials(files[file])
+		asks, err := AsksForCredentials(files[file])
 		require.NoError(t, err)
 		require.Equal(t, want, asks, file)
 	}

@@ -1,12 +1,10 @@
-package scenario_test
+package scenario
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"conclave/engine/scenario"
 )
 
 const prd = `# The Lamp Shop
@@ -48,9 +46,9 @@ Buying things.
 Other things.
 `
 
-func parse(t *testing.T, prd string) scenario.Project {
+func parse(t *testing.T, prd string) Project {
 	t.Helper()
-	p, err := scenario.ParseProject(prd)
+	p, err := ParseProject(prd)
 	require.NoError(t, err)
 	return p
 }
@@ -135,7 +133,7 @@ func TestParseProject_refuses(t *testing.T) {
 		"## Base URL\nhttp://ada:hunter2@127.0.0.1/":      `below "Base URL" contains a user or password`,
 		"## Stack\n### Mirror\nSee <https://hunter2@x/>.": `below "Mirror"`,
 	} {
-		_, err := scenario.ParseProject(text)
+		_, err := ParseProject(text)
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
@@ -153,7 +151,7 @@ func TestAsksForCredentials(t *testing.T) {
 		"---\ncredentials: true\n":                                       false, // never closed
 		"# 01\n---\ncredentials: true\n---\n":                            false,
 	} {
-		asks, err := scenario.AsksForCredentials(file)
+		asks, err := AsksForCredentials(file)
 		require.NoError(t, err, file)
 		require.Equal(t, want, asks, file)
 	}
@@ -161,7 +159,7 @@ func TestAsksForCredentials(t *testing.T) {
 		"---\ncredentials: {password: hunter2}\n---\n": "true or false",
 		"# 01 Go\n\n## Credentials\n\n- a: hunter2\n":  "belongs in prd.md",
 	} {
-		_, err := scenario.AsksForCredentials(file)
+		_, err := AsksForCredentials(file)
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "hunter2")
 	}

@@ -100,7 +100,7 @@ func Fold(runs []Run) Statistics {
 		if r.Status != Cancelled {
 			sum += r.DurationMS
 		}
-		if s.TotalRuns == 1 || Newer(r, newest) < 0 {
+		if s.TotalRuns == 1 || r.Compare(newest) < 0 {
 			newest = r
 		}
 	}
@@ -113,11 +113,11 @@ func Fold(runs []Run) Statistics {
 	return s
 }
 
-// Newer orders runs, the newest first, by the second of their start, then by number.
-func Newer(a, b Run) int {
+// Compare orders runs, the newest first, by the second of their start, then by number.
+func (r Run) Compare(other Run) int {
 	const second = len("2006-01-02T15:04:05") // RFC 3339 in UTC compares as text until there
 	start := func(r Run) string { return r.StartedAt[:min(len(r.StartedAt), second)] }
-	return cmp.Or(cmp.Compare(start(b), start(a)), cmp.Compare(b.RunNumber, a.RunNumber))
+	return cmp.Or(cmp.Compare(start(other), start(r)), cmp.Compare(other.RunNumber, r.RunNumber))
 }
 
 // PassRate returns the share of passed runs in those with a verdict, 0 to 100.

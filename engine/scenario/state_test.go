@@ -1,4 +1,4 @@
-package scenario_test
+package scenario
 
 import (
 	"encoding/json"
@@ -10,28 +10,27 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave/engine/llm"
-	"conclave/engine/scenario"
 )
 
-func plan(steps int) scenario.Plan {
-	p := scenario.Plan{Slug: "sign-in", Title: "Sign in"}
+func plan(steps int) Plan {
+	p := Plan{Slug: "sign-in", Title: "Sign in"}
 	for i := 1; i <= steps; i++ {
-		p.Steps = append(p.Steps, scenario.StepRef{ID: fmt.Sprintf("%02d", i), Title: fmt.Sprint("Step ", i), File: fmt.Sprintf("%02d-step.md", i)})
+		p.Steps = append(p.Steps, StepRef{ID: fmt.Sprintf("%02d", i), Title: fmt.Sprint("Step ", i), File: fmt.Sprintf("%02d-step.md", i)})
 	}
 	return p
 }
 
 // drain returns the commands as text, after a round trip of the state through JSON.
-func drain(t require.TestingT, s *scenario.State) (string, *scenario.Launch) {
+func drain(t require.TestingT, s *State) (string, *Launch) {
 	data, err := json.Marshal(s)
 	require.NoError(t, err)
-	*s = scenario.State{}
+	*s = State{}
 	require.NoError(t, json.Unmarshal(data, s))
 	var said []string
-	var launched *scenario.Launch
+	var launched *Launch
 	for _, c := range s.Drain() {
 		switch c := c.(type) {
-		case scenario.Launch:
+		case Launch:
 			text := "launch " + c.Step.ID
 			if c.Previous != nil {
 				text += " after " + c.Previous.ID + " " + string(c.Previous.Status)
@@ -40,18 +39,18 @@ func drain(t require.TestingT, s *scenario.State) (string, *scenario.Launch) {
 				text += " from " + c.ResumeFrom
 			}
 			said, launched = append(said, text), &c
-		case scenario.Stop:
+		case Stop:
 			said = append(said, "stop "+c.ID)
-		case scenario.Record:
+		case Record:
 			said = append(said, "record")
-		case scenario.Done:
+		case Done:
 			said = append(said, "done "+string(c.Status))
 		}
 	}
 	return strings.Join(said, ", "), launched
 }
 
-func expect(t *testing.T, s *scenario.State, want string) string {
+func expect(t *testing.T, s *State, want string) string {
 	t.Helper()
 	got, launched := drain(t, s)
 	require.Equal(t, want, got)
@@ -63,11 +62,11 @@ func expect(t *testing.T, s *scenario.State, want string) string {
 
 var usage = llm.Usage{InputTokens: 5, ModelCalls: 1}
 
-func passed(id string) scenario.Ended {
-	return scenario.Ended{Launch: id, Result: scenario.Result{Status: scenario.Pass, Cost: usage}}
+func passed(id string) Ended {
+	return Ended{Launch: id, Result: Result{Status: Pass, Cost: usage}}
 }
 
-func statuses(s *scenario.State) string {
+func statuses(s *State) string {
 	var all []string
 	for _, r := range s.Results {
 		all = append(all, string(r.Status))
@@ -77,8 +76,8 @@ func statuses(s *scenario.State) string {
 
 func TestRun_passes(t *testing.T) {
 	t.Parallel()
-	s := scenario.New(plan(2), nil)
-	require.Equal(t, scenario.Running, s.Status())
+	s := New(plan(2), nil)
+	require.Equal(t, Running, s.Status())
 	id := expect(t, s, "record, launch 01")
 	s.Step(passed(id))
 	id = expect(t, s, "record, launch 02 after 01 pass")
@@ -93,10 +92,10 @@ func TestRun_passes(t *testing.T) {
 func TestRun_endsWithTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	why := "no button"
-	s := scenario.New(plan(3), nil)
+	s := New(plan(3), nil)
 	s.Step(passed(expect(t, s, "record, launch 01")))
-	s.Step(scenario.Ended{
-		Launch: expect(t, s, "record, launch 02 after 01 pass"), Result: scenario.Result{Status: scenario.Fail, Error: &why},
+	s.Step(Ended{
+		Launch: expect(t, s, "record, launch 02 after 01 pass"), Result: Result{Status: Fail, Error: &why},
 	})
 	expect(t, s, "record, done fail")
 	require.Equal(t, "pass fail skipped", statuses(s))
@@ -105,10 +104,10 @@ func TestRun_endsWithTheFirstFailure(t *testing.T) {
 
 func TestRun_withoutVerdict(t *testing.T) {
 	t.Parallel()
-	s := scenario.New(plan(2), nil)
+	s := New(plan(2), nil)
 	why := "no result within 600 s"
-	s.Step(scenario.Ended{
-		Launch: expect(t, s, "record, launch 01"), Result: scenario.Result{Status: scenario.Errored, Error: &why, Cost: usage},
+	s.Step(Ended{
+		Launch: expect(t, s, "record, launch 01"), Result: Result{Status: Errored, Error: &why, Cost: usage},
 	})
 	expect(t, s, "record, done fail")
 	require.Equal(t, "error skipped", statuses(s))
@@ -118,27 +117,27 @@ func TestRun_withoutVerdict(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	s := scenario.New(plan(3), nil)
+	s := New(plan(3), nil)
 	s.Step(passed(expect(t, s, "record, launch 01")))
 	id := expect(t, s, "record, launch 02 after 01 pass")
-	s.Step(scenario.Cancel{})
+	s.Step(Cancel{})
 	expect(t, s, "stop l2, record")
-	s.Step(scenario.Suspended{Launch: id, Usage: usage})
+	s.Step(Suspended{Launch: id, Usage: usage})
 	expect(t, s, "record, done cancelled")
 	require.Equal(t, "pass cancelled skipped", statuses(s))
 	require.Equal(t, int64(1), s.Results[1].Cost.ModelCalls, "the usage until the cancel counts")
-	require.ErrorContains(t, s.Refuse(scenario.Pause{}), "over")
+	require.ErrorContains(t, s.Refuse(Pause{}), "over")
 }
 
 func TestPause_continuesTheStep(t *testing.T) {
 	t.Parallel()
-	s := scenario.New(plan(1), nil)
+	s := New(plan(1), nil)
 	id := expect(t, s, "record, launch 01")
-	s.Step(scenario.Pause{})
+	s.Step(Pause{})
 	expect(t, s, "stop l1")
-	s.Step(scenario.Suspended{Launch: id, Token: "tok", Usage: usage})
+	s.Step(Suspended{Launch: id, Token: "tok", Usage: usage})
 	expect(t, s, "")
-	s.Step(scenario.Resume{})
+	s.Step(Resume{})
 	id = expect(t, s, "launch 01 from tok")
 	s.Step(passed(id))
 	expect(t, s, "record, done pass")
@@ -147,12 +146,12 @@ func TestPause_continuesTheStep(t *testing.T) {
 
 func TestNew_resumes(t *testing.T) {
 	t.Parallel()
-	earlier := []scenario.Result{{ID: "01", Status: scenario.Pass, Cost: usage}, {ID: "02", Status: scenario.Fail}, {ID: "03", Status: scenario.Skipped}}
-	s := scenario.New(plan(3), earlier)
+	earlier := []Result{{ID: "01", Status: Pass, Cost: usage}, {ID: "02", Status: Fail}, {ID: "03", Status: Skipped}}
+	s := New(plan(3), earlier)
 	expect(t, s, "record, launch 02 after 01 pass")
 	require.Equal(t, usage, s.Usage)
 
-	s = scenario.New(plan(1), earlier[:1])
+	s = New(plan(1), earlier[:1])
 	expect(t, s, "record, done pass")
 }
 
@@ -162,8 +161,8 @@ func TestRun_completesAlways(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := plan(rapid.IntRange(1, 6).Draw(t, "steps"))
-		s := scenario.New(p, nil)
-		var running *scenario.Launch
+		s := New(p, nil)
+		var running *Launch
 		done, ends := "", 0
 		for range 100 {
 			said, launched := drain(t, s)
@@ -178,10 +177,10 @@ func TestRun_completesAlways(t *testing.T) {
 			event := randomEvent(t, running)
 			s.Step(event)
 			switch event.(type) {
-			case scenario.Ended:
+			case Ended:
 				running = nil
 				ends++
-			case scenario.Suspended:
+			case Suspended:
 				running = nil
 			}
 		}
@@ -193,50 +192,50 @@ func TestRun_completesAlways(t *testing.T) {
 		failed := false
 		for i, r := range s.Results {
 			require.Equal(t, p.Steps[i].ID, r.ID)
-			require.Equal(t, failed, r.Status == scenario.Skipped, "the steps after a failure are skipped, and no others")
-			failed = failed || r.Status != scenario.Pass
+			require.Equal(t, failed, r.Status == Skipped, "the steps after a failure are skipped, and no others")
+			failed = failed || r.Status != Pass
 		}
 		require.Equal(t, !failed, done == "pass")
 		require.LessOrEqual(t, ends, len(p.Steps)+1)
 	})
 }
 
-func randomEvent(t *rapid.T, running *scenario.Launch) scenario.Event {
+func randomEvent(t *rapid.T, running *Launch) Event {
 	if running == nil {
-		return rapid.SampledFrom([]scenario.Event{scenario.Resume{}, scenario.Resume{}, scenario.Cancel{}, scenario.Pause{}}).Draw(t, "asked")
+		return rapid.SampledFrom([]Event{Resume{}, Resume{}, Cancel{}, Pause{}}).Draw(t, "asked")
 	}
 	why := "broken"
-	return rapid.SampledFrom([]scenario.Event{
+	return rapid.SampledFrom([]Event{
 		passed(running.ID), passed(running.ID), passed(running.ID),
-		scenario.Ended{Launch: running.ID, Result: scenario.Result{Status: scenario.Fail, Error: &why}},
-		scenario.Ended{Launch: running.ID, Result: scenario.Result{Status: scenario.Errored, Error: &why}},
-		scenario.Suspended{Launch: running.ID, Token: "t"},
-		scenario.Pause{},
-		scenario.Resume{},
-		scenario.Cancel{},
-		scenario.Ended{Launch: "l0", Result: scenario.Result{Status: scenario.Pass}},
+		Ended{Launch: running.ID, Result: Result{Status: Fail, Error: &why}},
+		Ended{Launch: running.ID, Result: Result{Status: Errored, Error: &why}},
+		Suspended{Launch: running.ID, Token: "t"},
+		Pause{},
+		Resume{},
+		Cancel{},
+		Ended{Launch: "l0", Result: Result{Status: Pass}},
 	}).Draw(t, "event")
 }
 
 func TestPlan_refusesPaths(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, plan(3).Check())
-	for name, change := range map[string]func(*scenario.Plan){
-		"slug":      func(p *scenario.Plan) { p.Slug = "../etc" },
-		"no steps":  func(p *scenario.Plan) { p.Steps = nil },
-		"100 steps": func(p *scenario.Plan) { p.Steps = plan(100).Steps },
-		"id":        func(p *scenario.Plan) { p.Steps[0].ID = "1" },
-		"id 00":     func(p *scenario.Plan) { p.Steps[0].ID, p.Steps[0].File = "00", "00-a.md" },
-		"twice":     func(p *scenario.Plan) { p.Steps[1] = p.Steps[0] },
-		"file":      func(p *scenario.Plan) { p.Steps[0].File = "../01-a.md" },
-		"other's":   func(p *scenario.Plan) { p.Steps[0].File = "02-a.md" },
+	for name, change := range map[string]func(*Plan){
+		"slug":      func(p *Plan) { p.Slug = "../etc" },
+		"no steps":  func(p *Plan) { p.Steps = nil },
+		"100 steps": func(p *Plan) { p.Steps = plan(100).Steps },
+		"id":        func(p *Plan) { p.Steps[0].ID = "1" },
+		"id 00":     func(p *Plan) { p.Steps[0].ID, p.Steps[0].File = "00", "00-a.md" },
+		"twice":     func(p *Plan) { p.Steps[1] = p.Steps[0] },
+		"file":      func(p *Plan) { p.Steps[0].File = "../01-a.md" },
+		"other's":   func(p *Plan) { p.Steps[0].File = "02-a.md" },
 	} {
 		p := plan(3)
 		change(&p)
 		require.Error(t, p.Check(), name)
 	}
-	require.NoError(t, scenario.CheckRunID("20261121-1200-abcd"))
+	require.NoError(t, CheckRunID("20261121-1200-abcd"))
 	for _, id := range []string{"", ".", "..", "a/b", "-x", "a.b", strings.Repeat("a", 65)} {
-		require.Error(t, scenario.CheckRunID(id), id)
+		require.Error(t, CheckRunID(id), id)
 	}
 }

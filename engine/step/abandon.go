@@ -41,7 +41,14 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 		}
 	}
 	cause.Message = string(p.redact([]byte(cause.Message)))
-	return writeAll(ctx, p.Store, s.Abandoned(r, cause, artifact.Timestamp(p.Now())))
+	last := r.LastAction(s.Agent, cause, artifact.Timestamp(p.Now()))
+	switch {
+	case s.Abandoned != nil:
+		return writeAll(ctx, p.Store, s.Abandoned(last))
+	case r.Step == 0:
+		return nil
+	}
+	return write(ctx, p.Store, Document{Key: s.Dir(r.Step) + "last_action.json", Body: last, Replace: true})
 }
 
 // deletions is the number of concurrent deletions of journal objects.

@@ -121,8 +121,8 @@ func newBench(t *testing.T, r *rules) *bench {
 			return step.Sealed{Payload: a.Payload, Workspace: true}, nil
 		},
 		Documents: func(int, artifact.Commit) ([]step.Document, error) { return nil, nil },
-		Abandoned: func(_ step.Result, cause artifact.Error, _ time.Time) []step.Document {
-			return []step.Document{{Key: layout.Agent("agent_a", "last_action.json"), Body: cause, Replace: true}}
+		Abandoned: func(last artifact.LastAction) []step.Document {
+			return []step.Document{{Key: layout.Agent("agent_a", "last_action.json"), Body: last.Error, Replace: true}}
 		},
 	}
 	return b

@@ -62,11 +62,11 @@ type Progress struct {
 	Kept  int            `json:"kept"` // objects of the journal
 }
 
-// Spec is one step. Layout, Token, Dir, Open, Seal, Documents and Abandoned are
-// required.
+// Spec is one step. Layout, Token, Agent, Dir, Open, Seal and Documents are required.
 type Spec struct {
 	Layout artifact.Layout
 	Token  string                  // execution token: unique to the launch, equal for all of its attempts
+	Agent  string                  // for last_action.json
 	Dir    func(number int) string // key prefix, ending in "/", of the step with a number
 
 	// After is the number above which the first free one is claimed.
@@ -94,8 +94,9 @@ type Spec struct {
 	// Documents lists the derived documents of a commit.
 	Documents func(number int, c artifact.Commit) ([]Document, error)
 
-	// Abandoned lists the documents of a step that was given up.
-	Abandoned func(r Result, cause artifact.Error, at time.Time) []Document
+	// Abandoned lists the documents of a step that was given up. nil writes last_action.json
+	// in the step's directory, once it has a number.
+	Abandoned func(artifact.LastAction) []Document
 }
 
 // Attempt identifies one execution of a launch.

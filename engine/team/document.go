@@ -63,11 +63,11 @@ func (m Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 
 // abandoned returns the last_action.json of a step without an action, so that no reader
 // mistakes an older action for this step's.
-func (m Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
+func (m Step) abandoned(last artifact.LastAction) []step.Document {
 	if m.Launch.Purpose == coordination.Evaluate {
 		return nil
 	}
-	return []step.Document{m.lastAction(r.LastAction(m.Launch.Agent, cause, at))}
+	return []step.Document{m.lastAction(last)}
 }
 
 // lastAction returns last_action.json. It never replaces that of a later step, and a

@@ -60,6 +60,7 @@ func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	return step.Spec{
 		Layout:    m.Layout,
 		Token:     m.Token,
+		Agent:     m.Launch.Agent,
 		Dir:       m.dir,
 		After:     m.Launch.After,
 		Attempt:   step.Attempt{Number: m.Attempt, Spent: m.Spent, ResumeFrom: m.Launch.ResumeFrom},

@@ -12,7 +12,6 @@ import (
 
 	acts "conclave/activities/scenario"
 	"conclave/engine/scenario"
-	scenarioagent "conclave/engine/scenario/agent"
 	"conclave/workflows/drive"
 	scenarioflow "conclave/workflows/scenario"
 )
@@ -33,7 +32,7 @@ func verdict(status string) reply {
 	if status == "fail" {
 		report["error"] = "there was no page"
 	}
-	return reply{tool: scenarioagent.ReportTool, arguments: report}
+	return reply{tool: "report_result", arguments: report}
 }
 
 func evidenceNamed(name string) reply {

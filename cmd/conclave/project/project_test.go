@@ -28,7 +28,9 @@ func save(t *testing.T, p *project.Project, slug string, titles ...string) proje
 	t.Helper()
 	d := scenario.Definition{Title: "A scenario"}
 	for _, title := range titles {
-		d.Steps = append(d.Steps, scenario.Draft{Title: title, Actions: "Do it."})
+		step, err := scenario.ParseStep(title + ": Do it.")
+		require.NoError(t, err)
+		d.Steps = append(d.Steps, step)
 	}
 	plan, files, err := d.Plan(slug)
 	require.NoError(t, err)

@@ -102,7 +102,7 @@ func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err
 			problems = append(problems, err.Error())
 		}
 	}
-	slices.SortFunc(runs, scenario.Newer)
+	slices.SortFunc(runs, scenario.Run.Compare)
 	slices.Sort(problems)
 	return runs, problems, nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -152,19 +151,4 @@ func printJSON(c *hall.CLI, o *order) error {
 		}
 	}
 	return c.PrintJSON(all)
-}
-
-func writeJUnit(file string, all []*run) error {
-	var suites []scenario.Suite
-	for _, r := range all {
-		suites = append(suites, scenario.Suite{Slug: r.slug, Title: r.title, Run: r.result, Problem: firstLine(r.problem)})
-	}
-	data, err := scenario.JUnit(suites)
-	if err == nil {
-		err = os.WriteFile(file, data, 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("write the JUnit report: %w", err)
-	}
-	return nil
 }

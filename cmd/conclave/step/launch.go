@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"conclave/cmd/conclave/hall"
 
@@ -275,9 +274,7 @@ func capture(spec step.Spec, last *artifact.LastAction) step.Spec {
 		documents, err := derived(number, c)
 		return note(documents), err
 	}
-	spec.Abandoned = func(r step.Result, cause artifact.Error, at time.Time) []step.Document {
-		return note(abandoned(r, cause, at))
-	}
+	spec.Abandoned = func(last artifact.LastAction) []step.Document { return note(abandoned(last)) }
 	return spec
 }
 

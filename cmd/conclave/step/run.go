@@ -105,7 +105,7 @@ func (s *runner) conclude(ctx context.Context, l prepared, r step.Result, err er
 	}
 	kept := s.release(saving, l, r, end)
 	cause := artifact.Error{Type: end.kind, Message: err.Error()}
-	l.spec.Abandoned(kept, cause, artifact.Timestamp(s.ports.Now())) // sets l.last, which is printed even if it cannot be written
+	*l.last = kept.LastAction(s.agent.ID, cause, artifact.Timestamp(s.ports.Now())) // printed even if it cannot be written
 	if saveErr := step.Abandon(saving, s.ports, l.spec, kept, cause); saveErr != nil {
 		s.cli.Warnf("last_action.json was not written: %v", saveErr)
 	}

@@ -1,10 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -111,24 +111,8 @@ func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 			Body: artifact.Answer{AgentID: s.owner(), Answer: o.Text, Timestamp: c.Timestamp, Label: s.Launch.Step},
 		})
 	}
-	return append(documents, s.lastAction(last)), nil
+	return append(documents, step.Document{Key: s.dir(number) + "last_action.json", Body: last, Replace: true}), nil
 }
 
 // owner returns the agent's ID, or the step's name without an agent.
-func (s Step) owner() string {
-	if s.Agent == "" {
-		return s.Launch.Step
-	}
-	return s.Agent
-}
-
-func (s Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
-	if r.Step == 0 {
-		return nil
-	}
-	return []step.Document{s.lastAction(r.LastAction(s.owner(), cause, at))}
-}
-
-func (s Step) lastAction(last artifact.LastAction) step.Document {
-	return step.Document{Key: s.dir(last.StepNumber) + "last_action.json", Body: last, Replace: true}
-}
+func (s Step) owner() string { return cmp.Or(s.Agent, s.Launch.Step) }

@@ -47,12 +47,11 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 		return step.Spec{}, err
 	}
 	return step.Spec{
-		Layout: s.Layout, Token: s.Token, Dir: s.dir, After: number - 1,
+		Layout: s.Layout, Token: s.Token, Agent: s.owner(), Dir: s.dir, After: number - 1,
 		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom},
 		Shown:   step.Shown{Seen: map[string]int{}, Files: s.Launch.Workspace},
 		Open:    o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
 		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.documents(store, number, c) },
-		Abandoned: s.abandoned,
 	}, nil
 }
 

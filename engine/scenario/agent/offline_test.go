@@ -17,8 +17,8 @@ func TestOffline_reportsAScenarioStepAsUntested(t *testing.T) {
 		"Open the page.":                      scenario.Pass,
 		"Open the page.\n\n  offline: fail\n": scenario.Fail,
 	} {
-		judge := rules{Task{Tools: []string{scenario.EvidenceTool}}}
-		opening := Task{Scenario: "buy", Step: scenario.StepRef{ID: "01"}, Content: content}.opening()
+		judge := rules{[]string{scenario.EvidenceTool}}
+		opening := Step{Scenario: "buy", Launch: scenario.Launch{Step: scenario.StepRef{ID: "01"}}, Content: content}.opening()
 		offers := append(judge.Offer(), llm.Tool{Name: scenario.EvidenceTool})
 		reply, err := offline.New("tester").Generate(t.Context(), llm.Request{Messages: opening, Tools: offers})
 		require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestOffline_reportsAScenarioStepAsUntested(t *testing.T) {
 
 		v := judge.Judge(reply.Message)
 		require.NotNil(t, v.Action, v)
-		var report Report
+		var report report
 		require.NoError(t, json.Unmarshal(v.Action.Payload, &report))
 		require.Equal(t, want, report.Status)
 		require.Contains(t, report.Summary, "nothing was tested")

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"conclave/engine/text"
 )
 
-// ReportTool ends a step.
-const ReportTool = "report_result"
+// reportTool ends a step.
+const reportTool = "report_result"
 
 // kindReported is the kind of the loop.Action that ends a step.
 const kindReported = "reported"
@@ -25,8 +26,8 @@ const (
 	maxPaths    = 200  // evidence paths
 )
 
-// Report is a step's verdict: the arguments of report_result, and the commit's payload.
-type Report struct {
+// report is a step's verdict: the arguments of report_result, and the commit's payload.
+type report struct {
 	Status        scenario.Status `json:"status"`
 	EvidencePaths []string        `json:"evidence_paths"`
 	Error         *string         `json:"error"`
@@ -44,19 +45,8 @@ const (
 // Words returns the fixed strings of this package in journals and commits.
 func Words() []string {
 	return []string{
-		ReportTool, kindReported, string(scenario.Pass), string(scenario.Fail), noReport, invalidReport, severalReports, unknownTool,
+		reportTool, kindReported, string(scenario.Pass), string(scenario.Fail), noReport, invalidReport, severalReports, unknownTool,
 	}
-}
-
-// Task is everything that a step's agent reads.
-type Task struct {
-	Scenario string // slug
-	Step     scenario.StepRef
-	Content  string // of the step's file
-	Project  string // its summary
-	Previous *scenario.Previous
-	System   string   // the agent's own system message; may be empty
-	Tools    []string // names of the ordinary tools, with record_evidence
 }
 
 const instructions = `You carry out one step of a user-journey test, with the tools you have, and report your findings. You are a tester: a step passes only if you saw its expected outcome yourself.
@@ -68,38 +58,36 @@ const instructions = `You carry out one step of a user-journey test, with the to
 Never put passwords or other credentials into evidence names, errors or summaries.`
 
 // opening returns the first messages of the conversation.
-func (t Task) opening() []llm.Message {
+func (s Step) opening() []llm.Message {
 	system := instructions
-	if t.System != "" {
-		system = t.System + "\n\n" + instructions
+	if s.System != "" {
+		system = s.System + "\n\n" + instructions
 	}
 	previous := "first step"
-	if t.Previous != nil {
-		previous = fmt.Sprintf("step %s: %s", t.Previous.ID, t.Previous.Status)
-	}
-	project := t.Project
-	if project == "" {
-		project = "(not described)"
+	if p := s.Launch.Previous; p != nil {
+		previous = fmt.Sprintf("step %s: %s", p.ID, p.Status)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Execute step %s of scenario %s.\n", t.Step.ID, t.Scenario)
+	fmt.Fprintf(&b, "Execute step %s of scenario %s.\n", s.Launch.Step.ID, s.Scenario)
 	for _, part := range []struct{ heading, text string }{
-		{"Step content", t.Content}, {"Project context", project}, {"Previous step", previous},
+		{"Step content", s.Content}, {"Project context", cmp.Or(s.Project, "(not described)")}, {"Previous step", previous},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.heading, strings.TrimSpace(part.text))
 	}
 	return []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: b.String()}}
 }
 
-// rules judge one step, whose conversation starts with task.opening.
-type rules struct{ task Task }
+// rules judge one step, whose conversation starts with Step.opening.
+type rules struct {
+	tools []string // names of the ordinary tools, with record_evidence
+}
 
 var _ loop.Rules = rules{}
 
 // Offer implements loop.Rules with report_result.
 func (rules) Offer() []llm.Tool {
 	return []llm.Tool{{
-		Name:        ReportTool,
+		Name:        reportTool,
 		Description: "End the step and report your findings.",
 		Parameters: json.RawMessage(`{"type":"object","required":["status","evidence_paths","error","summary"],"properties":{` +
 			`"status":{"type":"string","enum":["pass","fail"]},` +
@@ -124,7 +112,7 @@ func (r rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
 		report, problem := parse(strings.TrimSpace(reply.Content))
 		if problem != "" {
-			return loop.Ruling{Rejected: noReport, Say: "That is not a report. End the step by calling " + ReportTool + "."}
+			return loop.Ruling{Rejected: noReport, Say: "That is not a report. End the step by calling " + reportTool + "."}
 		}
 		return loop.Ruling{Action: accepted(report)}
 	}
@@ -132,10 +120,10 @@ func (r rules) Judge(reply llm.Message) loop.Ruling {
 	var reports []llm.ToolCall
 	for _, call := range reply.ToolCalls {
 		switch {
-		case call.Name == ReportTool:
+		case call.Name == reportTool:
 			reports = append(reports, call)
-		case !slices.Contains(r.task.Tools, call.Name) && !strings.HasPrefix(call.Name, "mcp__"):
-			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, strings.Join(append([]string{ReportTool}, r.task.Tools...), ", "))
+		case !slices.Contains(r.tools, call.Name) && !strings.HasPrefix(call.Name, "mcp__"):
+			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, strings.Join(append([]string{reportTool}, r.tools...), ", "))
 		}
 	}
 	switch len(reports) {
@@ -147,7 +135,7 @@ func (r rules) Judge(reply llm.Message) loop.Ruling {
 	case 1:
 	default:
 		for _, call := range reports {
-			results[call.ID] = "error: " + ReportTool + " was called several times in one reply: none of them counts, call it once"
+			results[call.ID] = "error: " + reportTool + " was called several times in one reply: none of them counts, call it once"
 		}
 		return loop.Ruling{Rejected: severalReports, Told: results}
 	}
@@ -160,13 +148,13 @@ func (r rules) Judge(reply llm.Message) loop.Ruling {
 	return loop.Ruling{Told: results, Action: accepted(report)}
 }
 
-func accepted(r Report) *loop.Action {
+func accepted(r report) *loop.Action {
 	payload, _ := json.Marshal(r) // strings cannot fail
 	return &loop.Action{Kind: kindReported, Payload: payload}
 }
 
 // parse returns a report, or the problem with it, for the model.
-func parse(arguments string) (Report, string) {
+func parse(arguments string) (report, string) {
 	var fields struct {
 		Status        scenario.Status `json:"status"`
 		EvidencePaths *[]string       `json:"evidence_paths"`
@@ -175,30 +163,23 @@ func parse(arguments string) (Report, string) {
 		Summary       string          `json:"summary"`
 	}
 	if err := json.Unmarshal([]byte(arguments), &fields); err != nil {
-		return Report{}, "the report is not a JSON object with status, evidence_paths, error and summary: " + err.Error()
+		return report{}, "the report is not a JSON object with status, evidence_paths, error and summary: " + err.Error()
 	}
-	report := Report{Status: fields.Status, EvidencePaths: []string{}, Summary: text.HeadRunes(strings.TrimSpace(fields.Summary), maxReported)}
-	if paths := firstOf(fields.EvidencePaths, fields.Camel); paths != nil {
-		report.EvidencePaths = (*paths)[:min(len(*paths), maxPaths)]
+	r := report{Status: fields.Status, EvidencePaths: []string{}, Summary: text.HeadRunes(strings.TrimSpace(fields.Summary), maxReported)}
+	if paths := cmp.Or(fields.EvidencePaths, fields.Camel); paths != nil {
+		r.EvidencePaths = (*paths)[:min(len(*paths), maxPaths)]
 	}
 	if fields.Error != nil && strings.TrimSpace(*fields.Error) != "" {
 		problem := text.HeadRunes(strings.TrimSpace(*fields.Error), maxReported)
-		report.Error = &problem
+		r.Error = &problem
 	}
 	switch {
-	case report.Status != scenario.Pass && report.Status != scenario.Fail:
-		return Report{}, `status is neither "pass" nor "fail"`
-	case report.Status == scenario.Fail && report.Error == nil:
-		return Report{}, "the step failed, and error does not say why: give the expected and the actual outcome"
-	case report.Status == scenario.Pass && report.Error != nil:
-		return Report{}, `there is an error, but the status is "pass": decide for one of them, and leave error null if the step passed`
+	case r.Status != scenario.Pass && r.Status != scenario.Fail:
+		return report{}, `status is neither "pass" nor "fail"`
+	case r.Status == scenario.Fail && r.Error == nil:
+		return report{}, "the step failed, and error does not say why: give the expected and the actual outcome"
+	case r.Status == scenario.Pass && r.Error != nil:
+		return report{}, `there is an error, but the status is "pass": decide for one of them, and leave error null if the step passed`
 	}
-	return report, ""
-}
-
-func firstOf(a, b *[]string) *[]string {
-	if a != nil {
-		return a
-	}
-	return b
+	return r, ""
 }

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-var judge = rules{Task{Tools: []string{"read_file", scenario.EvidenceTool}}}
+var judge = rules{[]string{"read_file", scenario.EvidenceTool}}
 
 func calls(pairs ...string) llm.Message {
 	m := llm.Message{Role: llm.Assistant}
@@ -35,9 +35,9 @@ func TestJudge_report(t *testing.T) {
 		v := judge.Judge(reply)
 		require.NotNil(t, v.Action, name)
 		require.Empty(t, v.Rejected, name)
-		var report Report
-		require.NoError(t, json.Unmarshal(v.Action.Payload, &report))
-		require.Equal(t, Report{Status: scenario.Pass, EvidencePaths: []string{"step-01/evidence/after.png"}, Summary: "It opened."}, report, name)
+		var got report
+		require.NoError(t, json.Unmarshal(v.Action.Payload, &got))
+		require.Equal(t, report{Status: scenario.Pass, EvidencePaths: []string{"step-01/evidence/after.png"}, Summary: "It opened."}, got, name)
 	}
 }
 
@@ -71,16 +71,19 @@ func TestJudge_rejects(t *testing.T) {
 }
 
 // "Each agent receives only": the step's file, the summary, the previous result.
-func TestTask_opening(t *testing.T) {
+func TestStep_opening(t *testing.T) {
 	t.Parallel()
-	task := Task{
-		Scenario: "sign-in", Step: scenario.StepRef{ID: "02", Title: "Step 2", File: "02-step.md"}, Content: "# Step 02\nPress the button.\n", Project: "Type: web",
-		Previous: &scenario.Previous{ID: "01", Status: scenario.Pass},
+	step := Step{
+		Scenario: "sign-in", Content: "# Step 02\nPress the button.\n", Project: "Type: web",
+		Launch: scenario.Launch{
+			Step:     scenario.StepRef{ID: "02", Title: "Step 2", File: "02-step.md"},
+			Previous: &scenario.Previous{ID: "01", Status: scenario.Pass},
+		},
 	}
-	opening := task.opening()
+	opening := step.opening()
 	require.Len(t, opening, 2)
 	require.Equal(t, "Execute step 02 of scenario sign-in.\n\n## Step content\n\n# Step 02\nPress the button.\n\n## Project context\n\nType: web\n\n## Previous step\n\nstep 01: pass\n", opening[1].Content)
 	require.Contains(t, opening[0].Content, `"before"`)
-	task.Previous = nil
-	require.Contains(t, task.opening()[1].Content, "## Previous step\n\nfirst step\n")
+	step.Launch.Previous = nil
+	require.Contains(t, step.opening()[1].Content, "## Previous step\n\nfirst step\n")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"conclave/engine/artifact"
 	"conclave/engine/llm"
@@ -13,7 +12,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Step is one launch of a scenario's step.
+// Step is one launch of a scenario's step, with everything that its agent reads.
 type Step struct {
 	Layout  artifact.Layout
 	Launch  scenario.Launch
@@ -21,16 +20,20 @@ type Step struct {
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // by earlier attempts
 	Agent   string    // ID of the agent with the step's model and tools
-	Task    Task      // without the names of tools
+
+	Scenario string // slug
+	Content  string // of the step's file
+	Project  string // its summary; may be empty
+	System   string // the agent's own system message; may be empty
 }
 
 // Spec builds the step.
 func (s Step) Spec() step.Spec {
 	return step.Spec{
-		Layout: s.Layout, Token: s.Token, Dir: s.dir,
+		Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir,
 		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom},
 		Shown:   step.Shown{Seen: map[string]int{}},
-		Open:    s.open, Seal: seal, Documents: s.documents, Abandoned: s.abandoned,
+		Open:    s.open, Seal: seal, Documents: s.documents,
 	}
 }
 
@@ -38,12 +41,11 @@ func (s Step) dir(number int) string { return s.Layout.ScenarioStep(s.Launch.Ste
 
 // open builds the rules with the tools at hand.
 func (s Step) open(ordinary []llm.Tool, _ func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
-	task := s.Task
-	task.Tools = nil
+	var r rules
 	for _, tool := range ordinary {
-		task.Tools = append(task.Tools, tool.Name)
+		r.tools = append(r.tools, tool.Name)
 	}
-	return rules{task}, task.opening(), nil
+	return r, s.opening(), nil
 }
 
 // seal commits a report as it is, with the files of the workspace.
@@ -52,13 +54,13 @@ func seal(a loop.Action) (step.Sealed, error) {
 }
 
 // ReadReport reads a committed report.
-func ReadReport(c artifact.Commit) (Report, error) {
+func ReadReport(c artifact.Commit) (report, error) {
 	if c.Kind != kindReported {
-		return Report{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
+		return report{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}
-	var r Report
+	var r report
 	if err := json.Unmarshal(c.Payload, &r); err != nil {
-		return Report{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
+		return report{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
 	}
 	return r, nil
 }
@@ -71,16 +73,5 @@ func (s Step) documents(number int, c artifact.Commit) ([]step.Document, error) 
 	}
 	last := c.LastAction(s.Agent, number)
 	last.Action = string(r.Status)
-	return []step.Document{s.lastAction(last)}, nil
-}
-
-func (s Step) abandoned(r step.Result, cause artifact.Error, at time.Time) []step.Document {
-	if r.Step == 0 {
-		return nil
-	}
-	return []step.Document{s.lastAction(r.LastAction(s.Agent, cause, at))}
-}
-
-func (s Step) lastAction(last artifact.LastAction) step.Document {
-	return step.Document{Key: s.dir(last.StepNumber) + "last_action.json", Body: last, Replace: true}
+	return []step.Document{{Key: s.dir(number) + "last_action.json", Body: last, Replace: true}}, nil
 }

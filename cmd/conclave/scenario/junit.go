@@ -3,17 +3,12 @@ package scenario
 import (
 	"encoding/xml"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
-)
 
-// Suite is a scenario in a report.
-type Suite struct {
-	Slug    string
-	Title   string
-	Run     Run
-	Problem string // the reason why it did not run to its end; empty if it did
-}
+	"conclave/engine/scenario"
+)
 
 type (
 	// xmlSuite is a suite, or the root, which contains the suites.
@@ -50,41 +45,50 @@ type (
 	}
 )
 
-// JUnit returns a JUnit report: a test suite for each scenario and a test for each
+// writeJUnit writes a JUnit report: a test suite for each scenario and a test for each
 // step. A step without a verdict is an error.
-func JUnit(suites []Suite) ([]byte, error) {
+func writeJUnit(file string, runs []*run) error {
+	data, err := junit(runs)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("write the JUnit report: %w", err)
+	}
+	return nil
+}
+
+func junit(runs []*run) ([]byte, error) {
 	all := xmlSuite{XMLName: xml.Name{Local: "testsuites"}, Name: "conclave scenarios"}
 	var took int64
-	for _, s := range suites {
-		x := s.xml()
+	for _, r := range runs {
+		x := suiteOf(r)
 		all.Tests += x.Tests
 		all.Failures += x.Failures
 		all.Errors += x.Errors
 		all.Skipped += x.Skipped
-		took += s.Run.DurationMS
+		took += r.result.DurationMS
 		all.Suites = append(all.Suites, x)
 	}
-	all.Time = secondsOf(took)
+	all.Time = seconds(took)
 	body, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("write the JUnit report: %w", err)
+		return nil, err
 	}
 	return append([]byte(xml.Header), append(body, '\n')...), nil
 }
 
-func (s Suite) xml() xmlSuite {
-	x := xmlSuite{Name: s.Slug, Time: secondsOf(s.Run.DurationMS), Timestamp: s.Run.StartedAt}
-	if s.Run.RunID != "" {
-		x.Properties = []xmlProperty{{"title", s.Title}, {"run_id", s.Run.RunID}, {"run_number", strconv.Itoa(s.Run.RunNumber)}}
+func suiteOf(r *run) xmlSuite {
+	x := xmlSuite{Name: r.slug, Time: seconds(r.result.DurationMS), Timestamp: r.result.StartedAt}
+	if r.result.RunID != "" {
+		x.Properties = []xmlProperty{{"title", r.title}, {"run_id", r.result.RunID}, {"run_number", strconv.Itoa(r.result.RunNumber)}}
 	}
-	for _, r := range s.Run.Steps {
-		x.add(r.xml(s.Slug))
+	for _, s := range r.result.Steps {
+		x.add(caseOf(r.slug, s))
 	}
-	if s.Problem != "" {
-		x.add(xmlCase{
-			Name: "run", Classname: s.Slug, Time: secondsOf(0),
-			Error: &xmlWhy{Message: s.Problem, Type: string(Errored)},
-		})
+	if problem := firstLine(r.problem); problem != "" {
+		why := &xmlWhy{Message: problem, Type: string(scenario.Errored)}
+		x.add(xmlCase{Name: "run", Classname: r.slug, Time: seconds(0), Error: why})
 	}
 	return x
 }
@@ -102,20 +106,20 @@ func (x *xmlSuite) add(c xmlCase) {
 	x.Cases = append(x.Cases, c)
 }
 
-func (r Result) xml(slug string) xmlCase {
-	c := xmlCase{Name: r.ID + " " + r.Title, Classname: slug, Time: secondsOf(r.DurationMS)}
+func caseOf(slug string, r scenario.Result) xmlCase {
+	c := xmlCase{Name: r.ID + " " + r.Title, Classname: slug, Time: seconds(r.DurationMS)}
 	why := &xmlWhy{Type: string(r.Status)}
 	if r.Error != nil {
 		why.Message, _, _ = strings.Cut(*r.Error, "\n")
 		why.Text = *r.Error
 	}
 	switch r.Status {
-	case Pass:
-	case Fail:
+	case scenario.Pass:
+	case scenario.Fail:
 		c.Failure = why
-	case Errored, Cancelled, Running:
+	case scenario.Errored, scenario.Cancelled, scenario.Running:
 		c.Error = why
-	case Skipped:
+	case scenario.Skipped:
 		c.Skipped = &xmlWhy{Message: "an earlier step did not pass"}
 	}
 	output := []string{}
@@ -132,4 +136,4 @@ func (r Result) xml(slug string) xmlCase {
 	return c
 }
 
-func secondsOf(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
+func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }

@@ -1,0 +1,49 @@
+package scenario
+
+import (
+	"encoding/xml"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/scenario"
+)
+
+const stored = `{"run_id":"r1","run_number":3,"scenario":"sign-in","status":"fail","started_at":"2026-11-21T10:00:00Z",
+"completed_at":"2026-11-21T10:00:02Z","duration_ms":2000,"steps":[
+{"id":"01","title":"Open","status":"pass","duration_ms":1500,"evidence_paths":["step-01/evidence/after.png"],"error":null,"summary":"It opened."},
+{"id":"02","title":"Sign in","status":"fail","duration_ms":500,"evidence_paths":[],"error":"no button\nin <form>","summary":"","warnings":["odd"]},
+{"id":"03","title":"Leave","status":"skipped","duration_ms":0,"evidence_paths":[],"error":null,"summary":""}]}`
+
+func TestJUnit(t *testing.T) {
+	t.Parallel()
+	r, err := scenario.ParseRun([]byte(stored), "sign-in", "r1")
+	require.NoError(t, err)
+	why := "the browser\x1b is gone"
+	broken := scenario.Run{RunID: "r2", RunNumber: 4, Scenario: "buy", Status: scenario.Fail, Steps: []scenario.Result{{ID: "01", Title: "Open", Status: scenario.Errored, Error: &why}}}
+	data, err := junit([]*run{
+		{slug: "sign-in", title: "Sign in", result: r},
+		{slug: "buy", title: "Buy", result: broken},
+		{slug: "pay", title: "Pay", problem: errors.New("not started")},
+	})
+	require.NoError(t, err)
+	require.NoError(t, xml.Unmarshal(data, new(struct {
+		XMLName xml.Name `xml:"testsuites"`
+	})))
+	for _, want := range []string{
+		`<?xml version="1.0" encoding="UTF-8"?>`,
+		`<testsuites name="conclave scenarios" tests="5" failures="1" errors="2" skipped="1" time="2.000">`,
+		`<testsuite name="sign-in" tests="3" failures="1" errors="0" skipped="1" time="2.000" timestamp="2026-11-21T10:00:00Z">`,
+		`<property name="run_number" value="3"></property>`,
+		`<testcase name="01 Open" classname="sign-in" time="1.500">`,
+		"<system-out>It opened.&#xA;evidence: step-01/evidence/after.png</system-out>",
+		`<failure message="no button" type="fail">no button&#xA;in &lt;form&gt;</failure>`,
+		"<system-out>warning: odd</system-out>",
+		`<skipped message="an earlier step did not pass"></skipped>`,
+		`<error message="the browser� is gone" type="error">`,
+		`<error message="not started" type="error"></error>`,
+	} {
+		require.Contains(t, string(data), want)
+	}
+}
