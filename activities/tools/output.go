@@ -1,10 +1,8 @@
 package tools
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -27,8 +25,8 @@ const (
 // capture records the output of a command. Long output is spooled outside the workspace, where a search
 // by the command cannot find it.
 type capture struct {
-	spool string // directory of the file
-	mask  pathMask
+	spool string            // directory of the file
+	mask  *strings.Replacer // of host paths
 
 	mu     sync.Mutex
 	head   []byte // everything while it can be shown
@@ -43,15 +41,8 @@ type capture struct {
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.append(c.mask.next(p))
+	c.append(p)
 	return len(p), nil
-}
-
-// finish appends the bytes that the mask withheld.
-func (c *capture) finish() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.append(c.mask.rest())
 }
 
 func (c *capture) append(p []byte) {
@@ -62,7 +53,7 @@ func (c *capture) append(p []byte) {
 		c.store(p)
 	}
 	if c.tail = append(c.tail, p...); len(c.tail) > 4*shownTail {
-		c.tail = append(c.tail[:0], c.tail[len(c.tail)-shownTail:]...)
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-2*shownTail:]...)
 	}
 }
 
@@ -98,16 +89,18 @@ func (c *capture) show(store func(*os.File) (string, error)) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.total <= shownHead+shownTail {
-		output := sanitize(c.head)
+		output := sanitize(c.mask.Replace(string(c.head)))
 		if strings.TrimSpace(output) == "" {
 			return "; no output"
 		}
 		return "; output:\n" + output
 	}
-	head, _ := text.Head(string(c.head), shownHead)
-	tail := c.tail[max(0, len(c.tail)-shownTail):]
+	// Cutting first could leave a part of a host path.
+	head, _ := text.Head(c.mask.Replace(string(c.head)), shownHead)
+	tail := c.mask.Replace(string(c.tail))
+	tail = fromLine(tail[max(0, len(tail)-shownTail):])
 	return fmt.Sprintf("; output, the beginning and the end:\n%s\n[… %s are not shown; %s …]\n%s",
-		sanitize([]byte(head)), text.Size(c.total-shownHead-int64(len(tail))), c.location(store), sanitize(fromLine(tail)))
+		sanitize(head), text.Size(c.total-int64(len(head)+len(tail))), c.location(store), sanitize(tail))
 }
 
 // location describes where the whole output is.
@@ -127,9 +120,9 @@ func (c *capture) location(store func(*os.File) (string, error)) string {
 }
 
 // fromLine drops the beginning of p up to the next line, if that is near, else up to the next character.
-func fromLine(p []byte) []byte {
+func fromLine(p string) string {
 	const near = 1 << 10
-	if i := bytes.IndexByte(p[:min(near, len(p))], '\n'); i >= 0 {
+	if i := strings.IndexByte(p[:min(near, len(p))], '\n'); i >= 0 {
 		return p[i+1:]
 	}
 	for len(p) > 0 && !utf8.RuneStart(p[0]) {
@@ -138,44 +131,9 @@ func fromLine(p []byte) []byte {
 	return p
 }
 
-// pathMask replaces host paths in a stream.
-type pathMask struct {
-	pairs    []string // a path and its replacement, alternating; longer paths first
-	withheld []byte   // possibly the beginning of a path
-}
-
-// next returns the bytes that can be passed on after p.
-func (m *pathMask) next(p []byte) []byte {
-	all := append(m.withheld, p...)
-	withhold := 0
-	for i := 0; i < len(m.pairs); i += 2 {
-		for n := min(len(m.pairs[i])-1, len(all)); n > withhold; n-- {
-			if bytes.HasPrefix([]byte(m.pairs[i]), all[len(all)-n:]) {
-				withhold = n
-			}
-		}
-	}
-	m.withheld = bytes.Clone(all[len(all)-withhold:])
-	return m.replace(all[:len(all)-withhold])
-}
-
-// rest returns the withheld bytes at the end of the stream.
-func (m *pathMask) rest() []byte {
-	rest := m.replace(m.withheld)
-	m.withheld = nil
-	return rest
-}
-
-func (m *pathMask) replace(p []byte) []byte {
-	if len(m.pairs) == 0 {
-		return p
-	}
-	return []byte(strings.NewReplacer(m.pairs...).Replace(string(p)))
-}
-
 // sanitize removes terminal sequences; overwritten lines, such as progress bars, keep their last state.
-func sanitize(p []byte) string {
-	output := ansi.Strip(strings.ToValidUTF8(string(p), "\uFFFD"))
+func sanitize(output string) string {
+	output = ansi.Strip(strings.ToValidUTF8(output, "\uFFFD"))
 	lines := strings.Split(strings.ReplaceAll(output, "\r\n", "\n"), "\n")
 	for i, line := range lines {
 		line = strings.TrimRight(line, "\r")
@@ -195,13 +153,15 @@ const (
 // outputs stores whole long outputs in the workspace.
 type outputs struct {
 	files *fileTools
-	spool string // directory of running commands' outputs
-	last  int    // number of the newest output
+	spool string            // directory of running commands' outputs
+	mask  *strings.Replacer // of host paths
+	last  int               // number of the newest output
 }
 
 // store copies an output into the workspace, not through links, and returns its path there.
 func (o *outputs) store(from *os.File) (string, error) {
-	if _, err := from.Seek(0, io.SeekStart); err != nil {
+	data, err := os.ReadFile(from.Name())
+	if err != nil {
 		return "", err
 	}
 	name := ""
@@ -216,7 +176,7 @@ func (o *outputs) store(from *os.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := o.files.put(target, io.LimitReader(from, maxStored), 0o644); err != nil {
+	if err := o.files.put(target, strings.NewReader(o.mask.Replace(string(data))), 0o644); err != nil {
 		return "", err
 	}
 	if old := o.last - maxOutputs; old > 0 {

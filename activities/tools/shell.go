@@ -37,7 +37,6 @@ type shell struct {
 	tool    llm.Tool
 	schema  *schema
 	outputs outputs
-	masked  []string // host paths and their replacements, alternating
 }
 
 // commandArguments are those of run_command.
@@ -54,7 +53,7 @@ func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, e
 		o.Temp = filepath.Dir(workspace)
 	}
 	o.Limits.Output, o.Limits.Files = maxDelivered, maxFiles
-	s := &shell{limits: o.Limits, program: shellProgram(), masked: hostPaths(workspace), outputs: outputs{files: files, spool: o.Temp}}
+	s := &shell{limits: o.Limits, program: shellProgram(), outputs: outputs{files: files, spool: o.Temp, mask: hostPaths(workspace)}}
 	if err := json.Unmarshal(shellDescription, &s.tool); err != nil {
 		return nil, fmt.Errorf("read the description of %s: %w", runCommand, err)
 	}
@@ -119,13 +118,12 @@ func (s *shell) run(ctx context.Context, call llm.ToolCall) (string, error) {
 	case len(a.Command) > maxCommand:
 		return "", refuse("the command has %s, a command line has at most %s; write it to a file as a script and run that", text.Size(int64(len(a.Command))), text.Size(maxCommand))
 	}
-	out := &capture{mask: pathMask{pairs: s.masked}, spool: s.outputs.spool}
+	out := &capture{mask: s.outputs.mask, spool: s.outputs.spool}
 	defer out.close()
 	ending, err := s.execute(ctx, a, out)
 	if err != nil {
 		return "", err
 	}
-	out.finish()
 	return ending + out.show(s.outputs.store), nil
 }
 
@@ -148,8 +146,8 @@ func (s *shell) execute(ctx context.Context, a commandArguments, out *capture) (
 	return describeEnd(exit, s.limits, limit), nil
 }
 
-// hostPaths pairs the paths of the workspace and its parent with their relative paths in the workspace.
-func hostPaths(workspace string) []string {
+// hostPaths replaces the paths of the workspace and its parent by their relative paths in the workspace.
+func hostPaths(workspace string) *strings.Replacer {
 	paths := []string{workspace}
 	if real, err := filepath.EvalSymlinks(workspace); err == nil && real != workspace {
 		paths = append(paths, real)
@@ -163,7 +161,7 @@ func hostPaths(workspace string) []string {
 			pairs = append(pairs, parent, "..")
 		}
 	}
-	return pairs
+	return strings.NewReplacer(pairs...)
 }
 
 // describeEnd describes how a command ended, with a remedy for a limit; limit is the command's own of
