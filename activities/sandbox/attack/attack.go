@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"conclave/activities/sandbox"
@@ -9,10 +10,10 @@ import (
 
 // The outcomes of an attack, for Result.Outcome.
 const (
-	Stopped  = "stopped"
-	Open     = "open"       // it succeeded
-	NotTried = "not tried"  // this host offers no way to try it; Detail has the reason
-	Unknown  = "no verdict" // the check itself failed; Detail has the error
+	stopped  = "stopped"
+	open     = "open"       // it succeeded
+	notTried = "not tried"  // this host offers no way to try it; Detail has the reason
+	unknown  = "no verdict" // the check itself failed; Detail has the error
 )
 
 // Result is the outcome of one attack.
@@ -32,7 +33,48 @@ type Result struct {
 
 // Failed reports whether the level broke its promise or could not be judged.
 func (r Result) Failed() bool {
-	return r.Outcome == Unknown || r.Outcome == Open && r.Known == ""
+	return r.Outcome == unknown || r.Outcome == open && r.Known == ""
+}
+
+// String formats the result on one line.
+func (r Result) String() string {
+	verdict, what := r.Outcome, r.What
+	switch {
+	case r.Outcome == open && r.Known != "":
+		verdict = "open (known)"
+	case r.Outcome == open:
+		verdict = "OPEN"
+	}
+	if r.Outcome != stopped {
+		what += ": " + r.Detail
+	}
+	return fmt.Sprintf("%-12s  %-19s  %s", verdict, r.Name, what)
+}
+
+// Totals counts attacks by their outcome.
+type Totals struct {
+	Stopped   int `json:"stopped"`
+	Open      int `json:"open"`
+	Known     int `json:"known"` // open attacks that the level does not promise to stop
+	NotTried  int `json:"not_tried"`
+	NoVerdict int `json:"no_verdict"`
+}
+
+// Add counts a result.
+func (t *Totals) Add(r Result) {
+	switch r.Outcome {
+	case stopped:
+		t.Stopped++
+	case open:
+		t.Open++
+		if r.Known != "" {
+			t.Known++
+		}
+	case notTried:
+		t.NotTried++
+	case unknown:
+		t.NoVerdict++
+	}
 }
 
 // Options configure Run.

@@ -26,7 +26,7 @@ type attack struct {
 	try   func(target) (string, error) // in the sandbox; the proof of success that the attacker itself has
 	proof func(*scene, trial) string   // on the host, afterwards; the evidence of success, empty for none
 
-	setup   func(*scene) error    // on the host, before; a *notTried ends the attack
+	setup   func(*scene) error    // on the host, before; a *skipped ends the attack
 	observe func(*scene)          // on the host, every 20 ms
 	limits  func(*sandbox.Limits) // changes the standard limits
 	known   string                // why level landlock leaves it open; empty if it promises to stop it
@@ -139,7 +139,7 @@ func copyProgram(from, to string) error {
 // judge carries out one attack in a new directory and decides on its outcome.
 func (c *check) judge(ctx context.Context, a attack) Result {
 	start := time.Now()
-	r := Result{Name: a.name, What: a.what, Outcome: Unknown}
+	r := Result{Name: a.name, What: a.what, Outcome: unknown}
 	switch c.options.Level {
 	case sandbox.Landlock:
 		r.Known = a.known
@@ -150,8 +150,8 @@ func (c *check) judge(ctx context.Context, a attack) Result {
 		r.Detail = err.Error()
 	} else {
 		r.Outcome, r.Detail = c.decide(ctx, a, s)
-		if err := s.clear(); err != nil && r.Outcome == Stopped {
-			r.Outcome, r.Detail = Unknown, err.Error()
+		if err := s.clear(); err != nil && r.Outcome == stopped {
+			r.Outcome, r.Detail = unknown, err.Error()
 		}
 	}
 	r.Seconds = time.Since(start).Seconds()
@@ -161,21 +161,21 @@ func (c *check) judge(ctx context.Context, a attack) Result {
 func (c *check) decide(ctx context.Context, a attack, s *scene) (outcome, detail string) {
 	if a.setup != nil {
 		if err := a.setup(s); err != nil {
-			if no, ok := errors.AsType[*notTried](err); ok {
-				return NotTried, no.why
+			if no, ok := errors.AsType[*skipped](err); ok {
+				return notTried, no.why
 			}
-			return Unknown, "prepare the attack: " + err.Error()
+			return unknown, "prepare the attack: " + err.Error()
 		}
 	}
 	t, err := c.carryOut(ctx, a, s)
 	if err != nil {
-		return Unknown, err.Error()
+		return unknown, err.Error()
 	}
 	if evidence := a.proof(s, t); evidence != "" {
-		return Open, evidence
+		return open, evidence
 	}
 	if t.hung {
-		return Open, t.lost
+		return open, t.lost
 	}
 	return t.outcome(a)
 }
@@ -184,25 +184,25 @@ func (c *check) decide(ctx context.Context, a attack, s *scene) (outcome, detail
 func (t trial) outcome(a attack) (outcome, detail string) {
 	switch {
 	case t.lost != "" && a.lethal:
-		return Stopped, "nothing of it was left"
+		return stopped, "nothing of it was left"
 	case t.lost != "":
-		return Unknown, t.lost
+		return unknown, t.lost
 	case t.Fault != "":
-		return Unknown, t.Fault
+		return unknown, t.Fault
 	case !t.report.Started:
-		return Unknown, "the attacker did not start, " + t.ending()
+		return unknown, "the attacker did not start, " + t.ending()
 	case t.report.Error != "":
-		return Stopped, oneLine(t.report.Error, 160)
+		return stopped, oneLine(t.report.Error, 160)
 	case t.Exit.Ended != "":
-		return Stopped, fmt.Sprintf("ended by the limit of %s", t.Exit.Ended)
+		return stopped, fmt.Sprintf("ended by the limit of %s", t.Exit.Ended)
 	case t.Exit.Signal != "":
-		return Stopped, "killed by " + t.Exit.Signal
+		return stopped, "killed by " + t.Exit.Signal
 	case t.report.Ended:
-		return Stopped, "no error in the sandbox, and no effect on the host"
+		return stopped, "no error in the sandbox, and no effect on the host"
 	case a.fatal:
-		return Stopped, "the attacker was ended"
+		return stopped, "the attacker was ended"
 	}
-	return Unknown, "the attacker ended without a report, " + t.ending()
+	return unknown, "the attacker ended without a report, " + t.ending()
 }
 
 func (t trial) ending() string {

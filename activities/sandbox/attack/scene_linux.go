@@ -39,11 +39,11 @@ type scene struct {
 }
 
 // notTried ends an attack that this host offers no way to try.
-type notTried struct{ why string }
+type skipped struct{ why string }
 
-func (n *notTried) Error() string { return n.why }
+func (n *skipped) Error() string { return n.why }
 
-func skip(format string, args ...any) error { return &notTried{fmt.Sprintf(format, args...)} }
+func skip(format string, args ...any) error { return &skipped{fmt.Sprintf(format, args...)} }
 
 // Files in the directory beside the workspace, and in that of a peer.
 const (

@@ -115,7 +115,9 @@ func check(ctx context.Context, c *hall.CLI, f checkFlags) error {
 	case err != nil:
 		return hall.Exitf(hall.ExitNoAnswer, "run the attacks: %w", err)
 	}
-	result.count()
+	for _, a := range result.Attacks {
+		result.Add(a)
+	}
 	if err := showTotal(c, result); err != nil {
 		return err
 	}
@@ -158,14 +160,10 @@ func AttackCommand(c *hall.CLI) *cobra.Command {
 
 // report is the output of check for programs.
 type report struct {
-	Level     sandbox.Level   `json:"level"` // required
-	Host      hostReport      `json:"host"`
-	Attacks   []attack.Result `json:"attacks"` // empty if the host does not offer the level
-	Stopped   int             `json:"stopped"`
-	Open      int             `json:"open"`
-	Known     int             `json:"known"` // open attacks that the level does not promise to stop
-	NotTried  int             `json:"not_tried"`
-	NoVerdict int             `json:"no_verdict"`
+	Level   sandbox.Level   `json:"level"` // required
+	Host    hostReport      `json:"host"`
+	Attacks []attack.Result `json:"attacks"` // empty if the host does not offer the level
+	attack.Totals
 }
 
 // hostReport is the sandbox of this host.
@@ -178,24 +176,6 @@ type hostReport struct {
 
 func describeHost(h sandbox.Host) hostReport {
 	return hostReport{Level: h.Level, Missing: append([]string{}, h.Missing...), LandlockABI: h.Landlock, Cgroup: h.Cgroup}
-}
-
-func (r *report) count() {
-	for _, a := range r.Attacks {
-		switch a.Outcome {
-		case attack.Stopped:
-			r.Stopped++
-		case attack.Open:
-			r.Open++
-			if !a.Failed() {
-				r.Known++
-			}
-		case attack.NotTried:
-			r.NotTried++
-		case attack.Unknown:
-			r.NoVerdict++
-		}
-	}
 }
 
 // failed are the attacks that the level should have stopped.
@@ -233,21 +213,9 @@ func showHost(c *hall.CLI, r report) error {
 
 // showAttack prints a result as soon as its attack ends.
 func showAttack(c *hall.CLI, a attack.Result) {
-	if c.JSON {
-		return
+	if !c.JSON {
+		fmt.Fprintln(c.Stdout, text.Terminal(a.String())) // printing the total reports a broken stdout
 	}
-	verdict := a.Outcome
-	if a.Outcome == attack.Open {
-		verdict = "OPEN"
-		if !a.Failed() {
-			verdict = "open (known)"
-		}
-	}
-	if a.Outcome != attack.Stopped {
-		a.What += ": " + a.Detail
-	}
-	// Printing the total reports a broken stdout.
-	fmt.Fprintln(c.Stdout, text.Terminal(fmt.Sprintf("%-12s  %-19s  %s", verdict, a.Name, a.What)))
 }
 
 // showTotal prints the last line, or the whole report as JSON.
