@@ -19,7 +19,6 @@ import (
 
 // Client is the MCP servers of one step. Run is safe for concurrent use, and must not follow Close.
 type Client struct {
-	dir   string
 	homes string // the directory of the servers' HOMEs
 	links []*link
 }
@@ -38,8 +37,8 @@ func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("making the home directories of MCP servers: %w", err)
 	}
-	c := &Client{dir: dir, homes: homes}
-	err = c.add(servers, log)
+	c := &Client{homes: homes}
+	err = c.add(servers, dir, log)
 	if err == nil {
 		err = c.connect(ctx)
 	}
@@ -50,7 +49,7 @@ func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (
 }
 
 // add creates the servers' links and HOMEs.
-func (c *Client) add(servers []Server, log *slog.Logger) error {
+func (c *Client) add(servers []Server, dir string, log *slog.Logger) error {
 	names := &names{owners: make(map[string]owner)}
 	for i, s := range servers {
 		s.CallTimeout = cmp.Or(s.CallTimeout, defaultCall)
@@ -59,7 +58,7 @@ func (c *Client) add(servers []Server, log *slog.Logger) error {
 		if err := os.Mkdir(home, 0o700); err != nil {
 			return &StartError{Server: s.Name, Err: err}
 		}
-		c.links = append(c.links, &link{server: s, dir: c.dir, home: home, log: log, names: names, redactor: s.redactor()})
+		c.links = append(c.links, &link{server: s, dir: dir, home: home, log: log, names: names, redactor: s.redactor()})
 	}
 	return nil
 }
@@ -108,7 +107,7 @@ func (c *Client) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 			if err != nil {
 				return loop.Output{}, fmt.Errorf("%s: %w", call.Name, err)
 			}
-			return loop.Output{Text: shorten(c.dir, call.Name, out.text()), Images: out.images}, nil
+			return loop.Output{Text: out.text(), Images: out.images}, nil
 		}
 	}
 	return loop.Output{Text: fmt.Sprintf("error: no MCP server has a tool %.100q now; call one that is offered", call.Name)}, nil

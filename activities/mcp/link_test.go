@@ -2,8 +2,6 @@ package mcp_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -104,38 +102,6 @@ func TestRun_disconnectsAServerThatFloods(t *testing.T) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	require.Less(t, memory.Sys, uint64(1<<30))
-}
-
-func TestRun_savesALongResultInTheWorkspace(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	c := open(t, dir, fake(t, "fake", "ordinary"))
-	got := run(t, c, "mcp__fake__big", `{"bytes": 100000}`).Text
-	require.LessOrEqual(t, len(got), 48<<10)
-	require.Greater(t, len(got), 47<<10)
-	require.True(t, strings.HasPrefix(got, "BEGIN") && strings.HasSuffix(got, "END"))
-	require.Contains(t, got, "the whole of it is in tool-results/mcp__fake__big-1.txt")
-	kept, err := os.ReadFile(filepath.Join(dir, "tool-results/mcp__fake__big-1.txt"))
-	require.NoError(t, err)
-	require.Equal(t, "BEGIN"+strings.Repeat("é", 50_000)+"END", string(kept))
-
-	got = run(t, c, "mcp__fake__big", `{"bytes": 9000000}`).Text
-	require.Contains(t, got, "its first 8.0 MB is in tool-results/mcp__fake__big-2.txt")
-	info, err := os.Stat(filepath.Join(dir, "tool-results/mcp__fake__big-2.txt"))
-	require.NoError(t, err)
-	require.InDelta(t, 8<<20, info.Size(), 1)
-}
-
-// Agents can make links in the workspace.
-func TestRun_savesNoResultOutsideTheWorkspace(t *testing.T) {
-	t.Parallel()
-	dir, outside := t.TempDir(), t.TempDir()
-	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "tool-results")))
-	c := open(t, dir, fake(t, "fake", "ordinary"))
-	require.Contains(t, run(t, c, "mcp__fake__big", `{"bytes": 100000}`).Text, "could not be kept in the workspace")
-	left, err := os.ReadDir(outside)
-	require.NoError(t, err)
-	require.Empty(t, left)
 }
 
 func TestRun_showsEveryKindOfContent(t *testing.T) {

@@ -2,10 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,7 +16,7 @@ import (
 // maxLeaves bounds the values of a structured result that are searched for in its text.
 const maxLeaves = 200
 
-// output is a result as the model sees it, before it is shortened.
+// output is a result as the model sees it.
 type output struct {
 	parts  []string
 	images []llm.Image
@@ -159,64 +156,3 @@ func label(s string) string {
 }
 
 func size(n int) string { return text.Size(int64(n)) }
-
-const (
-	maxText  = 48 << 10 // bytes of a result that the model sees
-	maxHead  = 32 << 10 // bytes of them from the beginning, if the result is shortened
-	maxSaved = 8 << 20  // bytes of a result that are saved
-
-	// resultDir is the workspace's directory for results that were shortened.
-	resultDir = "tool-results"
-
-	maxNumber = 10_000 // files of one tool
-)
-
-// shorten leaves out the middle of a long result, and saves the whole to a file of the workspace.
-func shorten(workspace, tool, result string) string {
-	if len(result) <= maxText {
-		return result
-	}
-	saved, cut := text.Head(result, maxSaved)
-	where := "the whole of it"
-	if cut {
-		where = fmt.Sprintf("its first %s", size(len(saved)))
-	}
-	name, err := save(workspace, tool, saved)
-	if err == nil {
-		where += " is in " + name
-	} else {
-		where += fmt.Sprintf(" could not be kept in the workspace (%v)", err)
-	}
-	head, _ := text.Head(result, maxHead)
-	notice := fmt.Sprintf("\n\n[… the middle of %s not shown; %s …]\n\n", size(len(result)), where)
-	return head + notice + text.Tail(result, maxText-maxHead-len(notice))
-}
-
-// save writes a text to a new file of the workspace, without following links out of it, and returns its
-// path.
-func save(workspace, tool, content string) (string, error) {
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	if err := root.MkdirAll(resultDir, 0o755); err != nil {
-		return "", err
-	}
-	for n := 1; n <= maxNumber; n++ {
-		name := fmt.Sprintf("%s/%s-%d.txt", resultDir, tool, n)
-		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		_, err = file.WriteString(content)
-		if err = errors.Join(err, file.Close()); err != nil {
-			return "", errors.Join(err, root.Remove(name))
-		}
-		return name, nil
-	}
-	return "", fmt.Errorf("%s has too many files of this tool", resultDir)
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -164,27 +163,48 @@ func (o *outputs) store(from *os.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := ""
-	for {
-		o.last++
-		name = o.name(o.last)
-		if _, err := o.files.root.Lstat(name); errors.Is(err, fs.ErrNotExist) || o.last >= maxFiles {
-			break
-		}
-	}
-	target, err := o.files.writable(name)
+	const form = outputDir + "/%03d.txt"
+	name, number, err := o.files.putNew(form, o.last+1, o.mask.Replace(string(data)))
+	o.last = number
 	if err != nil {
 		return "", err
 	}
-	if err := o.files.put(target, strings.NewReader(o.mask.Replace(string(data))), 0o644); err != nil {
-		return "", err
-	}
-	if old := o.last - maxOutputs; old > 0 {
-		_ = o.files.root.Remove(o.name(old)) // the agent may have removed it
-	}
+	_ = o.files.root.Remove(fmt.Sprintf(form, number-maxOutputs)) // the agent may have removed it
 	return name, nil
 }
 
-func (o *outputs) name(number int) string {
-	return path.Join(outputDir, fmt.Sprintf("%03d.txt", number))
+// putNew writes a file with the next unused number, from first on, in its name.
+func (f *fileTools) putNew(form string, first int, content string) (name string, number int, err error) {
+	for number = first; ; number++ {
+		name = fmt.Sprintf(form, number)
+		if _, err := f.root.Lstat(name); errors.Is(err, fs.ErrNotExist) || number >= maxFiles {
+			break
+		}
+	}
+	target, err := f.writable(name)
+	if err == nil {
+		err = f.put(target, strings.NewReader(content), 0o644)
+	}
+	return name, number, err
+}
+
+// shorten leaves out the middle of a server's long result, and saves the whole in the workspace.
+func (f *fileTools) shorten(tool, result string) string {
+	if len(result) <= maxOutput {
+		return result
+	}
+	saved, cut := text.Head(result, maxFile)
+	where := "the whole of it"
+	if cut {
+		where = "its first " + text.Size(int64(len(saved)))
+	}
+	name, _, err := f.putNew("tool-results/"+tool+"-%d.txt", 1, saved)
+	if err == nil {
+		where += " is in " + name
+	} else {
+		where += fmt.Sprintf(" could not be kept in the workspace (%v)", err)
+	}
+	head, _ := text.Head(result, maxOutput*2/3)
+	notice := fmt.Sprintf("\n\n[… the middle of %s not shown; %s …]\n\n", text.Size(int64(len(result))), where)
+	return head + notice + text.Tail(result, maxOutput-len(head)-len(notice))
 }

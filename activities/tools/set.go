@@ -90,7 +90,9 @@ func (o *Opened) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 	case o.files.schemas[call.Name] != nil:
 		out, err = o.files.run(ctx, call)
 	default:
-		return o.servers.Run(ctx, call)
+		out, err = o.servers.Run(ctx, call)
+		out.Text = o.files.shorten(call.Name, out.Text)
+		return out, err
 	}
 	return toOutput(ctx, call, out, err)
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,39 @@ func TestOpened_followsChangesOfServerTools(t *testing.T) {
 	d.run("mcp__greeter__greet", "name", "Ada")
 	require.Eventually(t, func() bool { return slices.Contains(d.names(), "mcp__greeter__leave") }, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, "Goodbye.", d.run("mcp__greeter__leave"))
+}
+
+func TestOpened_savesALongResultInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	d := openToolbox(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
+	name := strings.Repeat("é", 50_000)
+	got := d.run("mcp__greeter__greet", "name", name)
+	require.LessOrEqual(t, len(got), 48<<10)
+	require.Greater(t, len(got), 47<<10)
+	require.True(t, strings.HasPrefix(got, "Hello é"))
+	require.Contains(t, got, "the whole of it is in tool-results/mcp__greeter__greet-1.txt")
+	kept, err := os.ReadFile(filepath.Join(d.dir, "tool-results/mcp__greeter__greet-1.txt"))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(kept), "Hello "+name+", from "))
+	require.True(t, strings.HasSuffix(got, string(kept[len(kept)-100:])))
+
+	got = d.run("mcp__greeter__greet", "name", strings.Repeat("é", 4_500_000))
+	require.Contains(t, got, "its first 8.0 MB is in tool-results/mcp__greeter__greet-2.txt")
+	info, err := os.Stat(filepath.Join(d.dir, "tool-results/mcp__greeter__greet-2.txt"))
+	require.NoError(t, err)
+	require.InDelta(t, 8<<20, info.Size(), 1)
+}
+
+// Agents can make links in the workspace.
+func TestOpened_savesNoResultOutsideTheWorkspace(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	d := openToolbox(t, tools.Set{Servers: []mcp.Server{greeter(t)}})
+	require.NoError(t, os.Symlink(outside, filepath.Join(d.dir, "tool-results")))
+	require.Contains(t, d.run("mcp__greeter__greet", "name", strings.Repeat("x", 100_000)), "could not be kept in the workspace")
+	left, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestOpen_failureLeavesNothing(t *testing.T) {
