@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -38,14 +39,11 @@ func parseErrorBody(body []byte) errorBody {
 		}
 		fields = nested
 	}
-	p := errorBody{
-		code: scalar(fields["code"]), kind: scalar(fields["type"]), message: scalar(fields["message"]), param: scalar(fields["param"]),
-		window: int(min(max(0, number(fields["n_ctx"])), maxCount)), retryAfter: retryDelay(fields["details"]),
+	return errorBody{
+		code: scalar(fields["code"]), kind: scalar(fields["type"]), param: scalar(fields["param"]),
+		message: cmp.Or(scalar(fields["message"]), scalar(fields["detail"])),
+		window:  tokens(scalar(fields["n_ctx"])), retryAfter: retryDelay(fields["details"]),
 	}
-	if p.message == "" {
-		p.message = scalar(fields["detail"])
-	}
-	return p
 }
 
 // scalar returns a JSON string's text, or the JSON of another value except null, such as a numeric code.
@@ -55,14 +53,6 @@ func scalar(value json.RawMessage) string {
 		return s
 	}
 	return string(value)
-}
-
-func number(value json.RawMessage) float64 {
-	var n float64
-	if json.Unmarshal(value, &n) != nil {
-		return 0
-	}
-	return n
 }
 
 // retryDelay returns the wait that Google's details of an error ask for, or 0.
