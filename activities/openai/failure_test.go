@@ -13,7 +13,6 @@ import (
 
 	"conclave/activities/openai"
 	"conclave/engine/llm"
-	"conclave/engine/redact"
 )
 
 func TestGenerate_classifiesErrors(t *testing.T) {
@@ -126,7 +125,7 @@ func TestErrors_haveCausesWithoutTheKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, _ := serve(t, openai.Options{APIKey: "sk-secret-key"}, handler)
 				_, err := client.Generate(t.Context(), hello)
-				require.ErrorContains(t, err, redact.Placeholder)
+				require.ErrorContains(t, err, "[redacted]")
 				for ; err != nil; err = errors.Unwrap(err) {
 					require.NotContains(t, err.Error(), "sk-s")
 				}

@@ -36,7 +36,7 @@ func TestCoordinationConfig_keys(t *testing.T) {
 	}{
 		"no injection": {
 			func(o *config.Orchestrator) { o.DisableInjection = true },
-			func(t *testing.T, c coordination.Config) { require.Equal(t, coordination.NoUpdates, c.Updates) },
+			func(t *testing.T, c coordination.Config) { require.Empty(t, c.Updates) },
 		},
 		"restart": {
 			func(o *config.Orchestrator) { o.UpdateMode = "restart" },
@@ -94,7 +94,7 @@ func TestCoordinationConfig_keys(t *testing.T) {
 				require.EqualValues(t, "continuous", c.Pacing)
 				require.EqualValues(t, "park", c.OnAgentFailure)
 				require.True(t, c.DeferVoting && c.SkipVoting && c.SkipPresentation)
-				require.Equal(t, coordination.Synthesize, c.Strategy)
+				require.Equal(t, "synthesize", c.Strategy)
 				require.Equal(t, "agent_b", c.Presenter)
 				require.Equal(t, 2, c.MaxRestarts)
 			},

@@ -70,7 +70,7 @@ const (
 // Updates limits the peers' answers that reach a running step. Human messages always
 // reach it.
 type Updates struct {
-	Mode UpdateMode `json:"mode,omitempty"`
+	Mode string `json:"mode,omitempty"`
 
 	// Most bounds the number of updates; 0 is no limit.
 	Most int `json:"most,omitempty"`
@@ -90,7 +90,7 @@ type Allowance struct {
 // the anonymous numbers.
 type Brief struct {
 	// Strategy is the way in which the final answer is made.
-	Strategy FinalStrategy `json:"strategy"`
+	Strategy string `json:"strategy"`
 
 	// Label is the winning answer's; empty where nobody voted.
 	Label string `json:"label,omitempty"`
@@ -258,9 +258,12 @@ type cause string
 // The causes of failure.
 const (
 	causeNoAnswer    cause = "NoAnswer"    // nobody has an accepted answer
-	CauseSplit       cause = "Split"       // the votes are split, and on_split is fail
+	causeSplit       cause = "Split"       // the votes are split, and on_split is fail
 	causeAgentFailed cause = "AgentFailed" // an agent failed, and on_agent_failure is fail
 )
+
+// Split reports whether the session failed because the votes were split.
+func (d Decision) Split() bool { return d.Cause == causeSplit }
 
 // count is the number of fresh votes for a target.
 type count struct {

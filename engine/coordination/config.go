@@ -8,89 +8,71 @@ import "slices"
 // package config reports mistakes to people. The zero value of a field without a
 // default switches its rule off.
 type Config struct {
-	Agents           []string       `json:"agents"`              // IDs in configured order; an ID given twice counts once
-	OnSplit          OnSplit        `json:"on_split"`            // default revote
-	MaxRevotes       int            `json:"max_revotes"`         // per session; negative is 0
-	MaxStepsPerAgent int            `json:"max_steps_per_agent"` // default 12
-	OnAgentFailure   OnAgentFailure `json:"on_agent_failure"`    // default continue
+	Agents           []string `json:"agents"`              // IDs in configured order; an ID given twice counts once
+	OnSplit          string   `json:"on_split"`            // default revote
+	MaxRevotes       int      `json:"max_revotes"`         // per session; negative is 0
+	MaxStepsPerAgent int      `json:"max_steps_per_agent"` // default 12
+	OnAgentFailure   string   `json:"on_agent_failure"`    // default continue
 
-	Mode   Mode   `json:"mode,omitempty"`   // default voting
-	Pacing Pacing `json:"pacing,omitempty"` // default rounds
+	Mode   string `json:"mode,omitempty"`   // default voting
+	Pacing string `json:"pacing,omitempty"` // default rounds
 
-	Updates         UpdateMode `json:"updates,omitempty"`
-	DeferUpdates    bool       `json:"defer_updates,omitempty"`     // peers' answers wait for an agent's next step
-	BeforeChecklist bool       `json:"before_checklist,omitempty"`  // with DeferUpdates: they wait only after the first checklist
-	UpdatesPerStep  int        `json:"updates_per_step,omitempty"`  // 0: no limit
-	LeadCap         *int       `json:"lead_cap,omitempty"`          // answers ahead of the slowest peer; nil: no limit
-	AnswersPerAgent int        `json:"answers_per_agent,omitempty"` // 0: no limit; in decomposition without news between them
-	AnswersGlobal   int        `json:"answers_global,omitempty"`    // 0: no limit
-	DeferVoting     bool       `json:"defer_voting,omitempty"`      // no vote before every agent has answered
-	SkipVoting      bool       `json:"skip_voting,omitempty"`       // done when every agent has answered
+	Updates         string `json:"updates,omitempty"`
+	DeferUpdates    bool   `json:"defer_updates,omitempty"`     // peers' answers wait for an agent's next step
+	BeforeChecklist bool   `json:"before_checklist,omitempty"`  // with DeferUpdates: they wait only after the first checklist
+	UpdatesPerStep  int    `json:"updates_per_step,omitempty"`  // 0: no limit
+	LeadCap         *int   `json:"lead_cap,omitempty"`          // answers ahead of the slowest peer; nil: no limit
+	AnswersPerAgent int    `json:"answers_per_agent,omitempty"` // 0: no limit; in decomposition without news between them
+	AnswersGlobal   int    `json:"answers_global,omitempty"`    // 0: no limit
+	DeferVoting     bool   `json:"defer_voting,omitempty"`      // no vote before every agent has answered
+	SkipVoting      bool   `json:"skip_voting,omitempty"`       // done when every agent has answered
 
-	Strategy         FinalStrategy `json:"strategy,omitempty"` // default winner_reuse
-	SkipPresentation bool          `json:"skip_presentation,omitempty"`
-	Presenter        string        `json:"presenter,omitempty"` // empty: the winner; in decomposition the last configured agent
-	MaxRestarts      int           `json:"max_restarts,omitempty"`
+	Strategy         string `json:"strategy,omitempty"` // default winner_reuse
+	SkipPresentation bool   `json:"skip_presentation,omitempty"`
+	Presenter        string `json:"presenter,omitempty"` // empty: the winner; in decomposition the last configured agent
+	MaxRestarts      int    `json:"max_restarts,omitempty"`
 
 	Budget Allowance `json:"budget,omitzero"`
 }
 
-// Mode is the division of the work.
-type Mode string
-
-// The values of Mode.
+// The values of Config.Mode, the division of the work.
 const (
-	voting        Mode = "voting"        // every agent answers the query, and the team votes
-	Decomposition Mode = "decomposition" // every agent owns a part, and a presenter joins them
+	voting        = "voting"        // every agent answers the query, and the team votes
+	Decomposition = "decomposition" // every agent owns a part, and a presenter joins them
 )
 
-// Pacing is the timing of steps.
-type Pacing string
-
-// The values of Pacing.
+// The values of Config.Pacing, the timing of steps.
 const (
-	pacingRounds     Pacing = "rounds"     // the next wave waits for this one
-	pacingContinuous Pacing = "continuous" // an agent is launched as soon as it has news
+	pacingRounds     = "rounds"     // the next wave waits for this one
+	pacingContinuous = "continuous" // an agent is launched as soon as it has news
 )
 
-// UpdateMode is the way in which a running step learns of new answers.
-type UpdateMode string
-
-// The values of UpdateMode.
+// The values of Config.Updates, the way in which a running step learns of new answers.
 const (
-	NoUpdates UpdateMode = ""        // never
-	Inject    UpdateMode = "inject"  // in an update at its next safe point
-	Restart   UpdateMode = "restart" // it ends at its next safe point and is launched again
+	noUpdates = ""        // never
+	Inject    = "inject"  // in an update at its next safe point
+	Restart   = "restart" // it ends at its next safe point and is launched again
 )
 
-// FinalStrategy is the way in which the final answer is made.
-type FinalStrategy string
-
-// The values of FinalStrategy.
+// The values of Config.Strategy, the way in which the final answer is made.
 const (
-	winnerReuse   FinalStrategy = "winner_reuse"   // the winning answer stands
-	WinnerPresent FinalStrategy = "winner_present" // its author presents it
-	Synthesize    FinalStrategy = "synthesize"     // the presenter joins it with the strengths of the others
+	winnerReuse   = "winner_reuse"   // the winning answer stands
+	winnerPresent = "winner_present" // its author presents it
+	synthesize    = "synthesize"     // the presenter joins it with the strengths of the others
 )
 
-// OnSplit is the policy for fresh votes without a majority.
-type OnSplit string
-
-// The values of OnSplit.
+// The values of Config.OnSplit, the policy for fresh votes without a majority.
 const (
-	splitRevote    OnSplit = "revote"    // launch everybody again, at most MaxRevotes times, then plurality
-	splitPlurality OnSplit = "plurality" // most fresh votes win
-	SplitFail      OnSplit = "fail"      // the session fails
+	splitRevote    = "revote"    // launch everybody again, at most MaxRevotes times, then plurality
+	splitPlurality = "plurality" // most fresh votes win
+	SplitFail      = "fail"      // the session fails
 )
 
-// OnAgentFailure is the policy for a step that exhausts its retries.
-type OnAgentFailure string
-
-// The values of OnAgentFailure.
+// The values of Config.OnAgentFailure, the policy for a step that exhausts its retries.
 const (
-	failureContinue OnAgentFailure = "continue" // the rest decide
-	failurePark     OnAgentFailure = "park"     // the session waits for a person
-	failureFail     OnAgentFailure = "fail"     // the session fails
+	failureContinue = "continue" // the rest decide
+	failurePark     = "park"     // the session waits for a person
+	failureFail     = "fail"     // the session fails
 )
 
 // defaultMaxSteps is the public contract's default of max_steps_per_agent.
@@ -110,8 +92,8 @@ func (c Config) normal() Config {
 	c.OnAgentFailure = oneOf(c.OnAgentFailure, failureContinue, failureFail, failurePark)
 	c.Mode = oneOf(c.Mode, voting, Decomposition)
 	c.Pacing = oneOf(c.Pacing, pacingRounds, pacingContinuous)
-	c.Updates = oneOf(c.Updates, NoUpdates, Inject, Restart)
-	c.Strategy = oneOf(c.Strategy, winnerReuse, WinnerPresent, Synthesize)
+	c.Updates = oneOf(c.Updates, noUpdates, Inject, Restart)
+	c.Strategy = oneOf(c.Strategy, winnerReuse, winnerPresent, synthesize)
 	if c.MaxStepsPerAgent <= 0 {
 		c.MaxStepsPerAgent = defaultMaxSteps
 	}
@@ -132,7 +114,7 @@ func (c Config) normal() Config {
 }
 
 // oneOf returns value if it is one of the others, else the default.
-func oneOf[T comparable](value, otherwise T, others ...T) T {
+func oneOf(value, otherwise string, others ...string) string {
 	if slices.Contains(others, value) {
 		return value
 	}
@@ -144,7 +126,7 @@ func oneOf[T comparable](value, otherwise T, others ...T) T {
 // may answer once and everything is synthesized (unless votes were asked for
 // by deferring them).
 func (c Config) votes() bool {
-	once := len(c.Agents) > 1 && c.Strategy == Synthesize && c.AnswersPerAgent == 1 && !c.DeferVoting
+	once := len(c.Agents) > 1 && c.Strategy == synthesize && c.AnswersPerAgent == 1 && !c.DeferVoting
 	return c.Mode == voting && !c.SkipVoting && !once
 }
 

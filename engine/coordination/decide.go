@@ -61,7 +61,7 @@ func (s *State) quiescent() move {
 	}
 	switch s.Config.OnSplit {
 	case SplitFail:
-		return decided(s.failure(CauseSplit))
+		return decided(s.failure(causeSplit))
 	case splitRevote:
 		if s.Revotes >= s.Config.MaxRevotes {
 			break
@@ -177,7 +177,7 @@ func (s *State) cancel(suspend bool) []Command {
 
 func (c cause) text() string {
 	switch c {
-	case CauseSplit:
+	case causeSplit:
 		return "the votes are split"
 	case causeAgentFailed:
 		return "an agent failed"

@@ -41,7 +41,7 @@ func TestRule30_AfterTheDecision(t *testing.T) {
 	want := Decision{
 		Status: Consensus, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []count{{Target: "a", Votes: 2}},
 	}
-	p, _ := agreed(teamWith(func(o *Config) { o.OnAgentFailure, o.Strategy = "fail", WinnerPresent }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.OnAgentFailure, o.Strategy = "fail", winnerPresent }, "a", "b"))
 	require.Equal(t, want, decision(t, p.batch(p.fail("a"))))
 
 	p, _ = agreed(teamWith(func(o *Config) { o.OnAgentFailure, o.MaxRestarts = "fail", 1 }, "a", "b"))
@@ -51,7 +51,7 @@ func TestRule30_AfterTheDecision(t *testing.T) {
 // 30. But a failure in the same batch as the last vote comes before the decision.
 func TestRule30_BesideTheLastVote(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *Config) { o.OnAgentFailure, o.Strategy = "fail", WinnerPresent }, "a", "b", "c"))
+	p := answered(teamWith(func(o *Config) { o.OnAgentFailure, o.Strategy = "fail", winnerPresent }, "a", "b", "c"))
 	require.EqualValues(t, "AgentFailed", decision(t, p.batch(p.vote("a", "a"), p.vote("b", "a"), p.fail("c"))).Cause)
 }
 
@@ -257,7 +257,7 @@ func TestRule36_LaunchBeforeDeciding(t *testing.T) {
 	p.batch(p.vote("a", "a"), p.vote("b", "b"))
 	require.False(t, p.state.Done(), "c still works")
 	require.Equal(t, []string{"c"}, launched(p.batch(p.exhaust("c"))), "and can be launched again")
-	require.Equal(t, CauseSplit, decision(t, p.batch(p.vote("c", "c"))).Cause)
+	require.Equal(t, causeSplit, decision(t, p.batch(p.vote("c", "c"))).Cause)
 }
 
 // 37. CONTRACT: "max_steps_per_agent ends limit"; DESIGN: at it an agent "abstains but
@@ -289,7 +289,7 @@ func TestRule38_StandingAnswer(t *testing.T) {
 			o.Mode, o.AnswersGlobal, o.SkipPresentation, o.Presenter = Decomposition, 3, true, "a"
 		}, want: "a"},
 		"presenter is not of them":   {set: func(o *Config) { o.SkipVoting, o.Presenter = true, "x" }, want: "b"},
-		"no votes, all are the same": {set: func(o *Config) { o.AnswersPerAgent, o.Strategy, o.Presenter = 1, Synthesize, "a" }, want: "a"},
+		"no votes, all are the same": {set: func(o *Config) { o.AnswersPerAgent, o.Strategy, o.Presenter = 1, synthesize, "a" }, want: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -345,7 +345,7 @@ func TestRule39_RevoteBelowTheStepLimit(t *testing.T) {
 // 39. CONTRACT: "on_split: revote | plurality | fail: all votes fresh, no majority".
 func TestRule39_OnSplit(t *testing.T) {
 	t.Parallel()
-	for split, want := range map[OnSplit]Status{splitPlurality: Plurality, SplitFail: FailedAll} {
+	for split, want := range map[string]Status{splitPlurality: Plurality, SplitFail: FailedAll} {
 		p := answered(teamWith(func(o *Config) { o.OnSplit = split }, "a", "b"))
 		require.Equal(t, want, decision(t, p.batch(p.vote("a", "a"), p.vote("b", "b"))).Status)
 	}

@@ -135,7 +135,7 @@ func joining(t *testing.T, set func(*Config)) *player {
 // the presenter fails.
 func TestRule44_NextAgentJoinsTheParts(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []OnAgentFailure{"continue", "fail"} {
+	for _, policy := range []string{"continue", "fail"} {
 		p := joining(t, func(o *Config) { o.OnAgentFailure = policy })
 		seq := p.state.Events
 		l := theLaunch(t, p.batch(p.fail("c")))

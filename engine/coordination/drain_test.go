@@ -73,7 +73,7 @@ func TestRule51_SurvivesJSON(t *testing.T) {
 	lead := 1
 	config := teamWith(func(o *Config) {
 		o.Pacing, o.Updates, o.UpdatesPerStep, o.LeadCap, o.MaxRestarts = "continuous", Inject, 2, &lead, 1
-		o.Strategy, o.OnAgentFailure, o.Budget.Tokens = Synthesize, "park", 100000
+		o.Strategy, o.OnAgentFailure, o.Budget.Tokens = synthesize, "park", 100000
 	}, "a", "b", "c")
 	p := start(config)
 	play := func(events ...Event) {
@@ -123,7 +123,7 @@ func TestRule52_SessionsEnd(t *testing.T) {
 		"decomposition": decomposed,
 		"everything": func(o *Config) {
 			o.Pacing, o.LeadCap, o.DeferVoting, o.AnswersPerAgent = "continuous", &none, true, 1
-			o.Strategy, o.MaxRestarts = Synthesize, 3
+			o.Strategy, o.MaxRestarts = synthesize, 3
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

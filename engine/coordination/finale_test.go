@@ -30,23 +30,23 @@ func TestRule44_Presenter(t *testing.T) {
 		want string
 	}{
 		"winner_reuse":                     {func(*Config) {}, ""},
-		"winner_present":                   {func(o *Config) { o.Strategy = WinnerPresent }, "b"},
-		"synthesize":                       {func(o *Config) { o.Strategy = Synthesize }, "b"},
-		"synthesize by somebody":           {func(o *Config) { o.Strategy, o.Presenter = Synthesize, "a" }, "a"},
+		"winner_present":                   {func(o *Config) { o.Strategy = winnerPresent }, "b"},
+		"synthesize":                       {func(o *Config) { o.Strategy = synthesize }, "b"},
+		"synthesize by somebody":           {func(o *Config) { o.Strategy, o.Presenter = synthesize, "a" }, "a"},
 		"reused, the presenter or not":     {func(o *Config) { o.Presenter = "a" }, ""},
 		"skipped":                          {func(o *Config) { o.SkipPresentation = true }, ""},
-		"synthesize is not to be skipped":  {func(o *Config) { o.Strategy, o.SkipPresentation = Synthesize, true }, "b"},
-		"nor is winner_present":            {func(o *Config) { o.Strategy, o.SkipPresentation = WinnerPresent, true }, "b"},
+		"synthesize is not to be skipped":  {func(o *Config) { o.Strategy, o.SkipPresentation = synthesize, true }, "b"},
+		"nor is winner_present":            {func(o *Config) { o.Strategy, o.SkipPresentation = winnerPresent, true }, "b"},
 		"skip_voting, reused":              {func(o *Config) { o.SkipVoting = true }, ""},
-		"skip_voting, presented":           {func(o *Config) { o.SkipVoting, o.Strategy = true, WinnerPresent }, "b"},
-		"skip_voting, skipped":             {func(o *Config) { o.SkipVoting, o.Strategy, o.SkipPresentation = true, WinnerPresent, true }, ""},
-		"synthesize without votes":         {func(o *Config) { o.AnswersPerAgent, o.Strategy = 1, Synthesize }, "b"},
-		"that cannot be skipped either":    {func(o *Config) { o.AnswersPerAgent, o.Strategy, o.SkipPresentation = 1, Synthesize, true }, "b"},
+		"skip_voting, presented":           {func(o *Config) { o.SkipVoting, o.Strategy = true, winnerPresent }, "b"},
+		"skip_voting, skipped":             {func(o *Config) { o.SkipVoting, o.Strategy, o.SkipPresentation = true, winnerPresent, true }, ""},
+		"synthesize without votes":         {func(o *Config) { o.AnswersPerAgent, o.Strategy = 1, synthesize }, "b"},
+		"that cannot be skipped either":    {func(o *Config) { o.AnswersPerAgent, o.Strategy, o.SkipPresentation = 1, synthesize, true }, "b"},
 		"decomposition":                    {func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 3 }, "c"},
 		"decomposition, presenter":         {func(o *Config) { o.Mode, o.AnswersGlobal, o.Presenter = Decomposition, 3, "a" }, "a"},
 		"decomposition, reused":            {func(o *Config) { o.Mode, o.AnswersGlobal, o.SkipPresentation = Decomposition, 3, true }, ""},
-		"decomposition, all the same":      {func(o *Config) { o.Mode, o.AnswersGlobal, o.Strategy = Decomposition, 3, WinnerPresent }, "c"},
-		"a presenter who is not of a team": {func(o *Config) { o.Strategy, o.Presenter = Synthesize, "x" }, "b"},
+		"decomposition, all the same":      {func(o *Config) { o.Mode, o.AnswersGlobal, o.Strategy = Decomposition, 3, winnerPresent }, "c"},
+		"a presenter who is not of a team": {func(o *Config) { o.Strategy, o.Presenter = synthesize, "x" }, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestRule44_Presenter(t *testing.T) {
 // 44. A failed presenter is replaced by the next candidate.
 func TestRule44_PresenterHasFailed(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *Config) { o.Strategy, o.Presenter = Synthesize, "c" }, "a", "b", "c"))
+	p := answered(teamWith(func(o *Config) { o.Strategy, o.Presenter = synthesize, "c" }, "a", "b", "c"))
 	p.batch(p.fail("c"))
 	p.batch(p.vote("a", "b"), p.vote("b", "b"))
 	require.Equal(t, "b", p.latestLaunched(Present), "the winner instead of presenter_agent")
@@ -70,7 +70,7 @@ func TestRule44_PresenterHasFailed(t *testing.T) {
 	p.batch(p.stop("a", Complete), p.stop("b", Complete))
 	require.Equal(t, "b", p.latestLaunched(Present), "the one configured before")
 
-	p = answered(teamWith(func(o *Config) { o.Strategy = WinnerPresent }, "a", "b", "c"))
+	p = answered(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b", "c"))
 	p.batch(p.fail("c"))
 	d := decision(t, p.batch(p.vote("a", "c"), p.vote("b", "c")))
 	require.Equal(t, "c", d.Winner)
@@ -81,7 +81,7 @@ func TestRule44_PresenterHasFailed(t *testing.T) {
 func TestRule44_ForcedDecisionsAreNotPresented(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *Config) {
-		o.Strategy, o.MaxStepsPerAgent, o.Budget.Tokens, o.MaxRestarts = WinnerPresent, 2, 10, 1
+		o.Strategy, o.MaxStepsPerAgent, o.Budget.Tokens, o.MaxRestarts = winnerPresent, 2, 10, 1
 	}, "a", "b")
 	p := answered(config)
 	require.Equal(t, Finished, decision(t, p.batch(Finish{})).Status)
@@ -103,7 +103,7 @@ func TestRule44_ForcedDecisionsAreNotPresented(t *testing.T) {
 func TestRule45_ThePresentersLaunch(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) {
-		o.Strategy, o.OnSplit, o.MaxStepsPerAgent = Synthesize, splitPlurality, 2
+		o.Strategy, o.OnSplit, o.MaxStepsPerAgent = synthesize, splitPlurality, 2
 	}, "d", "c", "b", "a"))
 	for voter, target := range map[string]string{"a": "c", "b": "c", "c": "d", "d": "d"} {
 		vote := p.vote(voter, target).(Voted)
@@ -116,7 +116,7 @@ func TestRule45_ThePresentersLaunch(t *testing.T) {
 	require.Len(t, l.Shown, 4)
 	require.Zero(t, l.Updates)
 	require.Equal(t, Brief{
-		Strategy: Synthesize, Label: "agent3.1", Votes: 2, Voters: 4, Tied: true, Reasons: []string{"a's reason", "b's reason"},
+		Strategy: synthesize, Label: "agent3.1", Votes: 2, Voters: 4, Tied: true, Reasons: []string{"a's reason", "b's reason"},
 	}, *l.Brief, "votes of others break the tie; only the winner's voters say why, in the order of the numbers")
 	require.Equal(t, "c", l.Agent)
 	require.Equal(t, PhasePresenting, p.state.View().Phase)
@@ -161,7 +161,7 @@ func TestRule45_FailedPresentation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, _ := agreed(teamWith(func(o *Config) { o.Strategy = WinnerPresent }, "a", "b"))
+			p, _ := agreed(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b"))
 			commands := p.batch(end(p))
 			require.Empty(t, only[Record](commands))
 			require.Equal(t, Decision{
@@ -175,7 +175,7 @@ func TestRule45_FailedPresentation(t *testing.T) {
 // presenting step.
 func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.OnAgentFailure = WinnerPresent, "park" }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.OnAgentFailure = winnerPresent, "park" }, "a", "b"))
 	token := tokenOf(p.latest["a"])
 	require.Empty(t, p.batch(p.fail("a")))
 	require.NotNil(t, p.state.View().Parked)
@@ -189,7 +189,7 @@ func TestRule45_PresenterIsParkedFor(t *testing.T) {
 // 45. A paused presenting step goes on after the pause.
 func TestRule45_PresentingIsPaused(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = WinnerPresent }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b"))
 	require.Len(t, only[Cancel](p.batch(Pause{})), 1)
 	require.Empty(t, p.batch(p.suspend("a")))
 	l := theLaunch(t, p.batch(Resume{}))
@@ -216,7 +216,7 @@ func TestRule46_Evaluation(t *testing.T) {
 // 46. The presenter judges its own answer; without restarts there is no judgement.
 func TestRule46_ThePresenterJudges(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.Presenter, o.MaxRestarts = Synthesize, "b", 1 }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.Presenter, o.MaxRestarts = synthesize, "b", 1 }, "a", "b"))
 	l := theLaunch(t, p.batch(p.answer("b")))
 	require.Equal(t, "b", l.Agent)
 	require.Equal(t, "agent2.final", l.Final.Label)
@@ -237,7 +237,7 @@ func TestRule46_FailedEvaluation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = WinnerPresent, 1 }, "a", "b"))
+			p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = winnerPresent, 1 }, "a", "b"))
 			l := theLaunch(t, p.batch(p.exhaust("a")))
 			require.Equal(t, Evaluate, l.Purpose)
 			require.Equal(t, "agent1.1", l.Final.Label)
@@ -252,7 +252,7 @@ func TestRule46_FailedEvaluation(t *testing.T) {
 // or else the winning one.
 func TestRule48_ForcedInTheFinale(t *testing.T) {
 	t.Parallel()
-	config := teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = WinnerPresent, 1 }, "a", "b")
+	config := teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = winnerPresent, 1 }, "a", "b")
 	p, _ := agreed(config)
 	commands := p.batch(TimeUp{})
 	require.Equal(t, []Cancel{{ID: p.latest["a"]}}, only[Cancel](commands))
@@ -271,7 +271,7 @@ func TestRule48_ForcedInTheFinale(t *testing.T) {
 // 48. A spent budget leaves an existing decision as it is.
 func TestRule48_BudgetSpentInTheFinale(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts, o.Budget.Tokens = WinnerPresent, 1, 10 }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts, o.Budget.Tokens = winnerPresent, 1, 10 }, "a", "b"))
 	d := decision(t, p.batch(spending(p.answer("a"), 10)))
 	require.Equal(t, Consensus, d.Status)
 	require.Equal(t, "agent1.final", d.Final.Label)
@@ -349,7 +349,7 @@ func TestRule47_TheEarlierAnswerIsNeverLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, _ := agreed(teamWith(func(o *Config) {
-				o.Strategy, o.MaxRestarts, o.MaxStepsPerAgent, o.Budget.Tokens = WinnerPresent, 2, 3, 99
+				o.Strategy, o.MaxRestarts, o.MaxStepsPerAgent, o.Budget.Tokens = winnerPresent, 2, 3, 99
 			}, "a", "b"))
 			p.batch(p.answer("a"))
 			p.batch(p.evaluate("a", true))

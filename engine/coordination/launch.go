@@ -70,7 +70,7 @@ func (s *State) noteRound(before, launched int, revote bool) {
 	switch {
 	case revote:
 		s.Revotes++
-		s.note(Entry{Kind: EntryRevote, Text: "round " + strconv.Itoa(s.Round) + ": the vote was split, everybody votes again"})
+		s.note(Entry{Kind: entryRevote, Text: "round " + strconv.Itoa(s.Round) + ": the vote was split, everybody votes again"})
 	case s.Round > before:
 		s.note(Entry{Kind: entryRound, Text: "round " + strconv.Itoa(s.Round) + ": " + strconv.Itoa(launched) + " launched"})
 	}
@@ -200,7 +200,7 @@ func (s *State) messagesFor(a *agent) []Message {
 func (s *State) updates(a *agent) Updates {
 	c := s.Config
 	switch {
-	case c.Updates == NoUpdates || !a.answered():
+	case c.Updates == noUpdates || !a.answered():
 		return Updates{}
 	case c.DeferUpdates && !c.BeforeChecklist:
 		return Updates{}

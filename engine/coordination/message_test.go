@@ -81,7 +81,7 @@ func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 // an unread message answers again; other agents are not launched.
 func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 	t.Parallel()
-	for _, pacing := range []Pacing{"rounds", "continuous"} {
+	for _, pacing := range []string{"rounds", "continuous"} {
 		p := start(teamWith(func(o *Config) { o.SkipVoting, o.Pacing = true, pacing }, "a", "b", "c"))
 		p.batch(Said{Text: "in metres"}, Said{Agent: "c", Text: "and you in feet"})
 		heard := p.answer("b").(Answered)
@@ -103,7 +103,7 @@ func TestRule18_NoAnswerLeftForAMessage(t *testing.T) {
 		"max_new_answers_per_agent": func(o *Config) { o.SkipVoting, o.AnswersPerAgent = true, 1 },
 		"max_new_answers_global":    func(o *Config) { o.SkipVoting, o.AnswersGlobal = true, 2 },
 		"max_steps_per_agent":       func(o *Config) { o.SkipVoting, o.MaxStepsPerAgent = true, 1 },
-		"synthesize once":           func(o *Config) { o.Strategy, o.AnswersPerAgent, o.SkipPresentation = Synthesize, 1, true },
+		"synthesize once":           func(o *Config) { o.Strategy, o.AnswersPerAgent, o.SkipPresentation = synthesize, 1, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +144,7 @@ func TestRule18_MessagesAreNotOwed(t *testing.T) {
 // presenter and leave votes fresh.
 func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = WinnerPresent }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b"))
 	commands := p.batch(Said{Text: "keep it short"})
 	require.Len(t, only[Ring](commands), 1, "the presenter is told")
 	view := p.state.View()

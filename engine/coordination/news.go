@@ -138,7 +138,7 @@ func (s *State) bringsNews(bell Ring) bool {
 // bringsAnswer reports whether bell has an answer that the step takes and does not
 // know.
 func (s *State) bringsAnswer(bell Ring, run *Launch) bool {
-	if run.Updates.Mode == NoUpdates {
+	if run.Updates.Mode == noUpdates {
 		return false
 	}
 	seen := run.seen()

@@ -138,7 +138,7 @@ func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 // for everybody, nobody waits for ever.
 func TestRule12_CapZeroDecides(t *testing.T) {
 	t.Parallel()
-	for _, pacing := range []Pacing{"rounds", "continuous"} {
+	for _, pacing := range []string{"rounds", "continuous"} {
 		none := 0
 		p := answered(teamWith(func(o *Config) { o.LeadCap, o.Pacing = &none, pacing }, "a", "b"))
 		for range 4 {
@@ -202,7 +202,7 @@ func TestRule13_DeferredVoting(t *testing.T) {
 func TestRule13_Ensemble(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) {
-		o.DeferVoting, o.AnswersPerAgent, o.Strategy = true, 1, Synthesize
+		o.DeferVoting, o.AnswersPerAgent, o.Strategy = true, 1, synthesize
 	}, "a", "b", "c"))
 	require.Empty(t, launches(p.batch(p.answer("c"))))
 	require.Empty(t, launches(p.batch(p.answer("a"))))
@@ -212,7 +212,7 @@ func TestRule13_Ensemble(t *testing.T) {
 	l := theLaunch(t, p.batch(p.vote("a", "c"), p.vote("b", "c"), p.vote("c", "c")))
 	require.Equal(t, Present, l.Purpose)
 	require.Equal(t, "c", l.Agent)
-	require.Equal(t, Brief{Strategy: Synthesize, Label: "agent3.1", Votes: 3, Voters: 3}, *l.Brief)
+	require.Equal(t, Brief{Strategy: synthesize, Label: "agent3.1", Votes: 3, Voters: 3}, *l.Brief)
 	require.Len(t, p.launches, 3+3+1, "one answer and one vote each, and the synthesis")
 }
 
@@ -244,7 +244,7 @@ func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := teamWith(func(o *Config) { o.Strategy, o.AnswersPerAgent = Synthesize, 1 }, test.ids...)
+			config := teamWith(func(o *Config) { o.Strategy, o.AnswersPerAgent = synthesize, 1 }, test.ids...)
 			test.set(&config)
 			p := answered(config)
 			if test.votes {
@@ -252,7 +252,7 @@ func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 				return
 			}
 			require.Equal(t, Present, p.last("a").Purpose, "the first configured agent with an answer")
-			require.Equal(t, &Brief{Strategy: Synthesize}, p.last("a").Brief, "neutral: nothing won")
+			require.Equal(t, &Brief{Strategy: synthesize}, p.last("a").Brief, "neutral: nothing won")
 		})
 	}
 }

@@ -59,7 +59,7 @@ func (o *oracle) listens(agent string) bool {
 		rung := &Launch{Shown: o.bell.Answers}
 		return s.Agent == agent || shows(run, s) || shows(rung, s)
 	}
-	answers := run.Updates.Mode != NoUpdates && slices.ContainsFunc(o.shown(), func(s Shown) bool { return !told(s) })
+	answers := run.Updates.Mode != noUpdates && slices.ContainsFunc(o.shown(), func(s Shown) bool { return !told(s) })
 	messages := slices.ContainsFunc(o.messages(agent), func(m Message) bool {
 		return !slices.Contains(run.Messages, m) && !slices.Contains(o.bell.Messages, m)
 	})
@@ -122,7 +122,7 @@ func (o *oracle) settle() (*Decision, []Launch) {
 	case !o.voting():
 		return o.conclude(o.elected(Presented, o.presented()))
 	case k.OnSplit == SplitFail:
-		return o.nothing(CauseSplit), nil
+		return o.nothing(causeSplit), nil
 	case k.OnSplit == splitRevote && o.revotes < k.MaxRevotes:
 		everybody := slices.DeleteFunc(slices.Clone(k.Agents), func(a string) bool { return !o.able(a) })
 		if len(everybody) == 0 {
@@ -366,7 +366,7 @@ func (o *oracle) begin(agent string, round int, offered []Action, revote bool) L
 	k := o.config
 	l := Launch{Round: round, Shown: o.shown(), Offered: offered, Revote: revote}
 	deferred := k.DeferUpdates && !k.BeforeChecklist
-	if k.Updates != NoUpdates && o.given(agent) > 0 && !deferred { // rule 23
+	if k.Updates != noUpdates && o.given(agent) > 0 && !deferred { // rule 23
 		l.Updates = Updates{Mode: k.Updates, Most: k.UpdatesPerStep, UntilChecklist: k.DeferUpdates}
 	}
 	return o.launch(agent, l)

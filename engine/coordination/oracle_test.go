@@ -219,7 +219,7 @@ func (o *oracle) voting() bool {
 	if k.Mode == Decomposition || k.SkipVoting {
 		return false
 	}
-	return k.Strategy != Synthesize || k.AnswersPerAgent != 1 || k.DeferVoting || len(k.Agents) <= 1
+	return k.Strategy != synthesize || k.AnswersPerAgent != 1 || k.DeferVoting || len(k.Agents) <= 1
 }
 
 // owes is rules 14 and 15.

@@ -136,7 +136,7 @@ func TestRule21_GoesOnAtOnce(t *testing.T) {
 // race plays a team whose agents work at their own speed. Each agent answers, the
 // author answers a second time, and then all vote for its latest answer. It returns
 // the launches, which are the paid steps, and the time.
-func race(t *testing.T, pacing Pacing, speed map[string]int) (calls map[string]int, took int) {
+func race(t *testing.T, pacing string, speed map[string]int) (calls map[string]int, took int) {
 	t.Helper()
 	const author = "c"
 	p := newPlayer(teamWith(func(o *Config) { o.Pacing = pacing }, "a", "b", author))

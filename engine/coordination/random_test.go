@@ -22,15 +22,15 @@ func randomConfig(choose pick) Config {
 	flag := func() bool { return choose(4) == 1 }
 	config := Config{
 		Agents:           ids,
-		OnSplit:          drawn(choose, splitRevote, splitPlurality, SplitFail, OnSplit("coin")),
+		OnSplit:          drawn(choose, splitRevote, splitPlurality, SplitFail, "coin"),
 		MaxRevotes:       drawn(choose, 1, 0, 1, 2, 3, -1),
 		MaxStepsPerAgent: drawn(choose, 3, 1, 2, 3, 4, 5, 6, 8, 0),
-		OnAgentFailure:   drawn[OnAgentFailure](choose, "continue", "park", "continue", "fail", "park"),
+		OnAgentFailure:   drawn(choose, "continue", "park", "continue", "fail", "park"),
 
-		Mode:   drawn(choose, voting, voting, Decomposition, Mode("")),
-		Pacing: drawn[Pacing](choose, "rounds", "continuous"),
+		Mode:   drawn(choose, voting, voting, Decomposition, ""),
+		Pacing: drawn(choose, "rounds", "continuous"),
 
-		Updates:         drawn(choose, NoUpdates, Inject, Restart, UpdateMode("shout")),
+		Updates:         drawn(choose, noUpdates, Inject, Restart, "shout"),
 		DeferUpdates:    flag(),
 		BeforeChecklist: flag(),
 		UpdatesPerStep:  choose(4) - 1,
@@ -39,7 +39,7 @@ func randomConfig(choose pick) Config {
 		DeferVoting:     flag(),
 		SkipVoting:      choose(8) == 1,
 
-		Strategy:         drawn(choose, winnerReuse, WinnerPresent, Synthesize),
+		Strategy:         drawn(choose, winnerReuse, winnerPresent, synthesize),
 		SkipPresentation: flag(),
 		MaxRestarts:      drawn(choose, 0, 0, 1, 2, -1),
 		Budget: Allowance{
@@ -227,7 +227,7 @@ func (s *session) randomTarget(id LaunchID) string {
 // now and then a lie.
 func (s *session) randomSeen(id LaunchID) (seen []Seen, heard int) {
 	seen, heard = s.sees(id), s.hears(id)
-	if s.launches[id].Updates.Mode != NoUpdates && s.pick(2) == 1 {
+	if s.launches[id].Updates.Mode != noUpdates && s.pick(2) == 1 {
 		seen, heard = s.told(id)
 	}
 	if s.temper.honest {

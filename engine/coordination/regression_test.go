@@ -37,7 +37,7 @@ func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 func TestConsensusStandsUnpresented(t *testing.T) {
 	t.Parallel()
 	for _, forced := range []Event{Finish{}, TimeUp{}} {
-		p := start(Config{Agents: []string{"a"}, Strategy: WinnerPresent, MaxRestarts: 1})
+		p := start(Config{Agents: []string{"a"}, Strategy: winnerPresent, MaxRestarts: 1})
 		p.batch(p.answer("a"))
 		commands := p.batch(p.vote("a", "a"), forced)
 		require.Empty(t, launches(commands))

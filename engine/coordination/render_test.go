@@ -95,7 +95,7 @@ func describeLaunch(l Launch) string {
 	if l.Revote {
 		parts = append(parts, "is told of a split vote")
 	}
-	if l.Updates.Mode != NoUpdates {
+	if l.Updates.Mode != noUpdates {
 		parts = append(parts, describeUpdates(l.Updates))
 	}
 	if l.Allowance != (Allowance{}) {

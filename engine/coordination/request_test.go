@@ -157,7 +157,7 @@ func TestRule27_Fail(t *testing.T) {
 // kept." It is counted once, and needs no parking.
 func TestRule28_RetryIsTheSameStep(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []OnAgentFailure{"continue", "park"} {
+	for _, policy := range []string{"continue", "park"} {
 		p := start(teamWith(func(o *Config) { o.OnAgentFailure, o.MaxStepsPerAgent = policy, 1 }, "a", "b"))
 		for range 3 {
 			p.batch(p.fail("a"))

@@ -115,15 +115,15 @@ func parseTeam(t *testing.T, text string) *player {
 	agents, o := parseWords(text)
 	config := Config{
 		Agents:           agents,
-		OnSplit:          OnSplit(o.text("on_split", "")),
+		OnSplit:          o.text("on_split", ""),
 		MaxRevotes:       o.number(t, "max_revotes", 1),
 		MaxStepsPerAgent: o.number(t, "max_steps_per_agent", 12),
-		OnAgentFailure:   OnAgentFailure(o.text("on_agent_failure", "")),
+		OnAgentFailure:   o.text("on_agent_failure", ""),
 
-		Mode:   Mode(o.text("coordination_mode", "")),
-		Pacing: Pacing(o.text("pacing", "")),
+		Mode:   o.text("coordination_mode", ""),
+		Pacing: o.text("pacing", ""),
 
-		Updates:         UpdateMode(o.text("update_mode", "")),
+		Updates:         o.text("update_mode", ""),
 		DeferUpdates:    o.flag(t, "defer_peer_updates_until_restart"),
 		BeforeChecklist: o.flag(t, "allow_midstream_peer_updates_before_checklist_submit"),
 		UpdatesPerStep:  o.number(t, "max_midstream_injections_per_round", 0),
@@ -132,7 +132,7 @@ func parseTeam(t *testing.T, text string) *player {
 		DeferVoting:     o.flag(t, "defer_voting_until_all_answered"),
 		SkipVoting:      o.flag(t, "skip_voting"),
 
-		Strategy:         FinalStrategy(o.text("final_answer_strategy", "")),
+		Strategy:         o.text("final_answer_strategy", ""),
 		SkipPresentation: o.flag(t, "skip_final_presentation"),
 		Presenter:        o.text("presenter_agent", ""),
 		MaxRestarts:      o.number(t, "max_orchestration_restarts", 0),

@@ -75,7 +75,7 @@ func TestRule01_LabelsComeFromByteOrder(t *testing.T) {
 // 1. Seed 001: "versioned answer labels (agentN.M) and final labels (agentN.final)".
 func TestRule01_FinalLabel(t *testing.T) {
 	t.Parallel()
-	p := answered(teamWith(func(o *Config) { o.SkipVoting, o.Strategy = true, Synthesize }, "b", "a"))
+	p := answered(teamWith(func(o *Config) { o.SkipVoting, o.Strategy = true, synthesize }, "b", "a"))
 	commands := p.batch(p.answer("b"))
 	require.Equal(t, "agent2.final", only[Record](commands)[0].Entry.Label)
 	require.Equal(t, &Shown{Agent: "b", Number: 2, Label: "agent2.final", Step: 2}, decision(t, commands).Final)

@@ -68,7 +68,7 @@ func texts(s *State, seq int) []string {
 func TestTimelineOfEveryKind(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) {
-		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = "park", Restart, WinnerPresent, 1
+		o.OnAgentFailure, o.Updates, o.Strategy, o.MaxRestarts = "park", Restart, winnerPresent, 1
 	}, "a", "b"))
 	p.batch(Pause{})
 	p.batch(p.suspend("a"), p.suspend("b"))

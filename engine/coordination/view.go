@@ -35,18 +35,18 @@ type View struct {
 
 // AgentView is one agent in a View.
 type AgentView struct {
-	ID          string      `json:"id"`
-	Number      int         `json:"number"`
-	Status      AgentStatus `json:"status"`
-	Running     bool        `json:"running"`
-	Step        int         `json:"step"` // the last finished one
-	Answers     int         `json:"answers"`
-	LatestLabel string      `json:"latest_label"` // empty without an answer
-	Vote        *VoteView   `json:"vote"`
-	Stop        *StopView   `json:"stop,omitempty"`    // in decomposition
-	Purpose     Purpose     `json:"purpose,omitempty"` // of the running step
-	Cost        llm.Usage   `json:"cost"`
-	Error       *Failure    `json:"error"`
+	ID          string    `json:"id"`
+	Number      int       `json:"number"`
+	Status      string    `json:"status"`
+	Running     bool      `json:"running"`
+	Step        int       `json:"step"` // the last finished one
+	Answers     int       `json:"answers"`
+	LatestLabel string    `json:"latest_label"` // empty without an answer
+	Vote        *VoteView `json:"vote"`
+	Stop        *StopView `json:"stop,omitempty"`    // in decomposition
+	Purpose     Purpose   `json:"purpose,omitempty"` // of the running step
+	Cost        llm.Usage `json:"cost"`
+	Error       *Failure  `json:"error"`
 }
 
 // VoteView is an agent's vote in a View.
@@ -78,16 +78,13 @@ const (
 	PhaseDone           Phase = "done"
 )
 
-// AgentStatus is the status of an agent, as in the package comment.
-type AgentStatus string
-
-// The states of an agent.
+// The statuses of an agent, as in the package comment.
 const (
-	statusNoAction AgentStatus = "no_action"
-	statusAnswered AgentStatus = "answered"
-	statusVoted    AgentStatus = "voted"   // the vote may be stale
-	statusStopped  AgentStatus = "stopped" // the stop may be stale
-	statusFailed   AgentStatus = "failed"
+	statusNoAction = "no_action"
+	statusAnswered = "answered"
+	statusVoted    = "voted"   // the vote may be stale
+	statusStopped  = "stopped" // the stop may be stale
+	statusFailed   = "failed"
 )
 
 // View returns a copy of the state for people and programs.
@@ -155,7 +152,7 @@ func (s *State) viewAgent(a *agent) AgentView {
 	return v
 }
 
-func (a *agent) status() AgentStatus {
+func (a *agent) status() string {
 	switch {
 	case !a.active():
 		return statusFailed
@@ -198,10 +195,13 @@ type Entry struct {
 	Text   string `json:"text"`             // for people, without the reason
 }
 
+// Revote reports whether the entry begins a round that repeats a split vote.
+func (e Entry) Revote() bool { return e.Kind == entryRevote }
+
 // The kinds of timeline entries.
 const (
 	entryRound     = "round"
-	EntryRevote    = "revote"
+	entryRevote    = "revote"
 	entryAnswer    = "answer"
 	entryVote      = "vote"
 	entryStopped   = "stopped"   // the agent's part is complete or blocked

@@ -59,7 +59,7 @@ func TestViewJSON(t *testing.T) {
 // again.
 func TestViewPhases(t *testing.T) {
 	t.Parallel()
-	p := newPlayer(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = WinnerPresent, 1 }, "a"))
+	p := newPlayer(teamWith(func(o *Config) { o.Strategy, o.MaxRestarts = winnerPresent, 1 }, "a"))
 	phase := func() Phase { return p.state.View().Phase }
 	require.Equal(t, PhasePreparing, phase())
 	p.drain()
@@ -126,7 +126,7 @@ func TestViewParked(t *testing.T) {
 // After the decision no agent is shown as running, even before cancelled steps end.
 func TestViewOver(t *testing.T) {
 	t.Parallel()
-	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = WinnerPresent }, "a", "b"))
+	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b"))
 	p.batch(Pause{})
 	p.batch(Finish{})
 	view := p.state.View()

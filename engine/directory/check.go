@@ -30,16 +30,16 @@ type Report struct {
 
 // agentReport is one agent in a Report.
 type agentReport struct {
-	ID          string                   `json:"id"`
-	Number      int                      `json:"number"` // anonymous number, from 1
-	Status      coordination.AgentStatus `json:"status"` // no_action, answered, voted or stopped
-	Running     bool                     `json:"running"`
-	Step        int                      `json:"step"` // the highest number taken, 0 before the first
-	Answers     int                      `json:"answers"`
-	LatestLabel string                   `json:"latest_label"` // empty without an answer
-	Vote        *coordination.VoteView   `json:"vote"`
-	Stop        *coordination.StopView   `json:"stop"`
-	Unfinished  []int                    `json:"unfinished"` // claimed steps without an action
+	ID          string                 `json:"id"`
+	Number      int                    `json:"number"` // anonymous number, from 1
+	Status      string                 `json:"status"` // no_action, answered, voted or stopped
+	Running     bool                   `json:"running"`
+	Step        int                    `json:"step"` // the highest number taken, 0 before the first
+	Answers     int                    `json:"answers"`
+	LatestLabel string                 `json:"latest_label"` // empty without an answer
+	Vote        *coordination.VoteView `json:"vote"`
+	Stop        *coordination.StopView `json:"stop"`
+	Unfinished  []int                  `json:"unfinished"` // claimed steps without an action
 }
 
 // consensus is the decision of the team.
@@ -96,7 +96,7 @@ func (r *Report) decide(d coordination.Decision) {
 		r.Consensus = &consensus{
 			Winner: d.Winner, WinnerLabel: d.WinnerLabel, WinnerStep: d.WinnerStep, Votes: r.Votes[d.Winner],
 		}
-	case d.Cause == coordination.CauseSplit:
+	case d.Split():
 		r.Split = true
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Mode is shared or exclusive.
-type Mode int
+// mode is shared or exclusive.
+type mode int
 
 // The modes. Shared locks exclude exclusive ones; an exclusive lock excludes all others.
 const (
-	Shared Mode = iota
+	Shared mode = iota
 	Exclusive
 )
 
@@ -28,7 +28,7 @@ const poll = 10 * time.Millisecond
 
 // Try opens the file, creating it if it is missing, and locks it without
 // waiting. It returns nil if a conflicting lock is held.
-func Try(path string, mode Mode) (*os.File, error) {
+func Try(path string, mode mode) (*os.File, error) {
 	f, err := open(path)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func Try(path string, mode Mode) (*os.File, error) {
 
 // Wait opens the file, creating it if it is missing, and locks it, waiting until
 // it can. It fails with the cause of ctx when ctx ends first.
-func Wait(ctx context.Context, path string, mode Mode) (*os.File, error) {
+func Wait(ctx context.Context, path string, mode mode) (*os.File, error) {
 	f, err := open(path)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func Wait(ctx context.Context, path string, mode Mode) (*os.File, error) {
 }
 
 // WaitFile is Wait for an open file.
-func WaitFile(ctx context.Context, f *os.File, mode Mode) error {
+func WaitFile(ctx context.Context, f *os.File, mode mode) error {
 	for {
 		if locked, err := TryFile(f, mode); locked || err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 
 // TryFile locks an open file without waiting and reports whether it did. Locking
 // the same open file again succeeds, also in a process that inherited it.
-func TryFile(f *os.File, mode Mode) (bool, error) {
+func TryFile(f *os.File, mode mode) (bool, error) {
 	how := unix.LOCK_SH
 	if mode == Exclusive {
 		how = unix.LOCK_EX

@@ -8,7 +8,7 @@ import (
 )
 
 // TryFile locks an open file without waiting and reports whether it did.
-func TryFile(f *os.File, mode Mode) (bool, error) {
+func TryFile(f *os.File, mode mode) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if mode == Exclusive {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// Placeholder stands for a removed secret.
-const Placeholder = "[redacted]"
+// placeholder stands for a removed secret.
+const placeholder = "[redacted]"
 
-// Redactor replaces secrets by Placeholder. A nil Redactor changes nothing.
+// Redactor replaces secrets by a placeholder. A nil Redactor changes nothing.
 type Redactor struct{ replacer *strings.Replacer }
 
 // New returns a Redactor of secrets in all their spellings; nil without secrets.
@@ -24,7 +24,7 @@ func New(secrets []string) *Redactor {
 	var pairs []pair
 	for _, secret := range secrets {
 		for _, spelling := range spellings(secret) {
-			pairs = append(pairs, pair{spelling, Placeholder})
+			pairs = append(pairs, pair{spelling, placeholder})
 		}
 	}
 	if len(pairs) == 0 {
@@ -87,9 +87,9 @@ func NewVault(seed string, secrets []string) *Vault {
 		hide = append(hide, pair{value, marker}, pair{quoted, marker})
 		restore = append(restore, pair{marker, value})
 		restoreJSON = append(restoreJSON, pair{marker, quoted})
-		redact = append(redact, pair{marker, Placeholder})
+		redact = append(redact, pair{marker, placeholder})
 		for _, spelling := range spellings(value) {
-			redact = append(redact, pair{spelling, Placeholder})
+			redact = append(redact, pair{spelling, placeholder})
 		}
 	}
 	if len(hide) == 0 {
@@ -122,7 +122,7 @@ func (v *Vault) RestoreJSON(document string) string {
 	return v.restoreJSON.Replace(document)
 }
 
-// Redact replaces secrets and markers by Placeholder.
+// Redact replaces secrets and markers by a placeholder.
 func (v *Vault) Redact(s string) string {
 	if v == nil {
 		return s

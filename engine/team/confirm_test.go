@@ -51,7 +51,7 @@ func TestConfirm_messages(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){
 		"inject":       func(*task) {},
-		"mode none":    func(t *task) { t.Updates.Mode = coordination.NoUpdates },
+		"mode none":    func(t *task) { t.Updates.Mode = "" },
 		"mode restart": func(t *task) { t.Updates.Mode = coordination.Restart },
 		"vote only":    func(t *task) { t.Offered = []coordination.Action{coordination.Vote} },
 	} {
@@ -77,7 +77,7 @@ func TestConfirm_messages(t *testing.T) {
 func TestConfirm_noNews(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*task){
-		"mode none":           func(t *task) { t.Updates.Mode = coordination.NoUpdates },
+		"mode none":           func(t *task) { t.Updates.Mode = "" },
 		"mode restart":        func(t *task) { t.Updates.Mode = coordination.Restart },
 		"vote only":           func(t *task) { t.Offered = []coordination.Action{coordination.Vote} },
 		"near the soft limit": func(t *task) { t.Soft, t.Grace = 2*time.Minute, 2*time.Minute },
@@ -115,7 +115,7 @@ func TestConfirm_everyAction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &world{}
-			task := atWork(w, c.change, func(t *task) { t.Updates.Mode = coordination.NoUpdates })
+			task := atWork(w, c.change, func(t *task) { t.Updates.Mode = "" })
 			p := play(t, t.Context(), task,
 				turn{calls: reply(c.first).ToolCalls, while: func() { w.say(1, "Wait."); w.answer(3, 2, "Not for this step.") }},
 				turn{calls: reply(c.then).ToolCalls, while: func() { w.say(2, "Too late.") }})

@@ -94,7 +94,7 @@ func dividedAlone(t *task) {
 func presenting(t *task) {
 	t.Purpose, t.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
 	t.Brief = &coordination.Brief{
-		Strategy: coordination.WinnerPresent, Label: "agent1.2", Votes: 2, Voters: 3,
+		Strategy: "winner_present", Label: "agent1.2", Votes: 2, Voters: 3,
 		Reasons: []string{"It names them.", "It is\n=== " + testFrame + " end reason ===\nright."},
 	}
 }
@@ -196,11 +196,11 @@ func TestOpening_otherSteps(t *testing.T) {
 		"present_winner": func(t *task) { presenting(t); files(t) },
 		"present_synthesis": func(t *task) {
 			presenting(t)
-			t.Brief.Strategy, t.Brief.Tied = coordination.Synthesize, true
+			t.Brief.Strategy, t.Brief.Tied = "synthesize", true
 		},
 		"present_neutral": func(t *task) {
 			presenting(t)
-			t.Brief = &coordination.Brief{Strategy: coordination.Synthesize}
+			t.Brief = &coordination.Brief{Strategy: "synthesize"}
 		},
 		"present_unvoted": func(t *task) {
 			presenting(t)
@@ -225,7 +225,7 @@ func TestOpening_otherSteps(t *testing.T) {
 		"present_alone_unvoted": func(t *task) {
 			alone(t)
 			presenting(t)
-			t.Brief = &coordination.Brief{Strategy: coordination.WinnerPresent}
+			t.Brief = &coordination.Brief{Strategy: "winner_present"}
 		},
 		"evaluate_kept": func(t *task) {
 			evaluating(t)

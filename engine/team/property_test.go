@@ -58,7 +58,7 @@ func TestRules_properties(t *testing.T) {
 }
 
 func drawTask(t *rapid.T, task *task) {
-	task.Updates.Mode = rapid.SampledFrom([]coordination.UpdateMode{coordination.Inject, coordination.Inject, coordination.Restart, coordination.NoUpdates}).Draw(t, "mode")
+	task.Updates.Mode = rapid.SampledFrom([]string{coordination.Inject, coordination.Inject, coordination.Restart, ""}).Draw(t, "mode")
 	task.Updates.Most = rapid.IntRange(0, 3).Draw(t, "most")
 	task.Updates.UntilChecklist = rapid.Bool().Draw(t, "until checklist")
 	task.Offered = rapid.SampledFrom([][]coordination.Action{

@@ -52,7 +52,7 @@ func TestStep_presenter(t *testing.T) {
 	s := newScene(t, coordination.Updates{}, write("final.md", "all of it"), answer("Two, and what One adds."))
 	l := &s.step.Launch
 	l.Purpose, l.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
-	l.Brief = &coordination.Brief{Strategy: coordination.Synthesize, Label: "agent2.1", Votes: 2, Voters: 2, Reasons: []string{"It is proved."}}
+	l.Brief = &coordination.Brief{Strategy: "synthesize", Label: "agent2.1", Votes: 2, Voters: 2, Reasons: []string{"It is proved."}}
 	require.NoError(t, s.play())
 	require.Contains(t, s.sent(1), "It is proved.")
 	require.NotContains(t, s.sent(1), "agent_b")
@@ -158,7 +158,7 @@ func presenting(t *testing.T, replies ...llm.Message) *scene {
 	s := newScene(t, coordination.Updates{}, replies...)
 	l := &s.step.Launch
 	l.Purpose, l.Offered = coordination.Present, []coordination.Action{coordination.NewAnswer}
-	l.Brief = &coordination.Brief{Strategy: coordination.WinnerPresent, Label: "agent2.1", Votes: 2, Voters: 2}
+	l.Brief = &coordination.Brief{Strategy: "winner_present", Label: "agent2.1", Votes: 2, Voters: 2}
 	return s
 }
 

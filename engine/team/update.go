@@ -27,7 +27,7 @@ func (r *rules) admit(n news) admission {
 	arrived := r.unseenArrivals(n)
 	t, m := r.task, r.memory
 	switch {
-	case len(arrived) == 0 || t.Updates.Mode == coordination.NoUpdates:
+	case len(arrived) == 0 || t.Updates.Mode == "":
 	case t.Updates.UntilChecklist && r.checked():
 	case m.guided || r.softDue() || n.WrapUp || t.Soft > 0 && t.Soft-m.worked < t.Grace: // too late to use it
 	case t.Updates.Mode == coordination.Restart || !t.offers(coordination.NewAnswer):

@@ -157,7 +157,7 @@ func scores(score int, labels ...string) llm.ToolCall {
 func TestUpdates_firstAnswer(t *testing.T) {
 	t.Parallel()
 	w := &world{}
-	task := atWork(w, first, func(t *task) { t.Updates.Mode = coordination.NoUpdates })
+	task := atWork(w, first, func(t *task) { t.Updates.Mode = "" })
 	p := play(t, t.Context(), task,
 		turn{calls: []llm.ToolCall{reading}, while: func() { w.answer(2, 1, "Two.") }},
 		does(callAnswer("Two.")))

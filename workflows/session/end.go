@@ -72,7 +72,7 @@ func whyFailed(d coordination.Decision, v coordination.View) *artifact.Error {
 	}
 	why := &artifact.Error{Type: string(d.Cause), Message: strings.Join(causes, "; ")}
 	switch {
-	case d.Cause == coordination.CauseSplit:
+	case d.Split():
 		why.Message = "every vote is fresh, no answer has the majority, and on_split is fail"
 	case why.Message == "":
 		why.Message = whyEmpty(d, v)

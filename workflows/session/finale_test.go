@@ -16,7 +16,7 @@ import (
 func TestFinale(t *testing.T) {
 	t.Parallel()
 	judged := gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Submit}})
-	p := newPlay(coordination.Config{Strategy: coordination.WinnerPresent, MaxRestarts: 1}, map[string][]outcome{
+	p := newPlay(coordination.Config{Strategy: "winner_present", MaxRestarts: 1}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0), answers(), func(in acts.StepInput) (acts.StepResult, error) {
 			require.Equal(t, "agent1.final", in.Launch.Final.Label)
 			return judged(in)
@@ -54,7 +54,7 @@ func TestFinale_AnotherAttempt(t *testing.T) {
 // A presenter is paused like any step.
 func TestFinale_Paused(t *testing.T) {
 	t.Parallel()
-	p := newPlay(coordination.Config{Strategy: coordination.WinnerPresent}, map[string][]outcome{
+	p := newPlay(coordination.Config{Strategy: "winner_present"}, map[string][]outcome{
 		"agent_a": {answers(), votesFor("agent_a", 1, 0), hangs(), answers()},
 	})
 	p.at(10, func() {
@@ -72,7 +72,7 @@ func TestDecomposition(t *testing.T) {
 	stop := func(status coordination.StopStatus, summary string) outcome {
 		return gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.Stop, Status: status, Summary: summary}})
 	}
-	p := newPlay(coordination.Config{Mode: coordination.Decomposition, Strategy: coordination.Synthesize}, map[string][]outcome{
+	p := newPlay(coordination.Config{Mode: coordination.Decomposition, Strategy: "synthesize"}, map[string][]outcome{
 		"agent_a": {answers(), stop("blocked", "No | access.")},
 		"agent_b": {answers(), stop("complete", "Done."), hangs()},
 	})

@@ -29,7 +29,7 @@ func TestWhyFailed(t *testing.T) {
 		"finished": {coordination.Decision{Cause: "NoAnswer", Asked: coordination.Finished}, coordination.View{}, "asked for"},
 		"blocked":  {coordination.Decision{Cause: "NoAnswer"}, blocked, "agent_a stopped, blocked: no brush"},
 		"failed":   {coordination.Decision{Cause: "AgentFailed"}, failed, "agent_a: Overloaded: no capacity"},
-		"split":    {coordination.Decision{Cause: coordination.CauseSplit}, coordination.View{}, "on_split is fail"},
+		"split":    {coordination.Decision{Cause: "Split"}, coordination.View{}, "on_split is fail"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

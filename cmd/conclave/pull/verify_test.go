@@ -341,7 +341,7 @@ func TestVerify_presentedAnswer(t *testing.T) {
 	winner := coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1}
 	d.step(coordination.Launch{
 		Agent: "agent_b", Number: 2, After: 2, Purpose: coordination.Present, Shown: []coordination.Shown{winner},
-		Brief: &coordination.Brief{Strategy: coordination.WinnerPresent, Label: winner.Label}, Offered: []coordination.Action{coordination.NewAnswer},
+		Brief: &coordination.Brief{Strategy: "winner_present", Label: winner.Label}, Offered: []coordination.Action{coordination.NewAnswer},
 	}, false, "new_answer", map[string]string{"content": "All in all: because."})
 	d.present(coordination.Decision{
 		Winner: "agent_a", WinnerStep: 1, WinnerLabel: "agent1.1",

@@ -120,7 +120,7 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 // revote reports whether the round of a running session repeats a split vote.
 func revote(s acts.State, events []coordination.Entry) bool {
 	for _, e := range events {
-		if e.Kind == coordination.EntryRevote && e.Round == s.Round && s.Status == drive.Running {
+		if e.Revote() && e.Round == s.Round && s.Status == drive.Running {
 			return true
 		}
 	}

@@ -40,9 +40,9 @@ func TestHolds_nameTheReleasingCommand(t *testing.T) {
 func TestRevote_currentRound(t *testing.T) {
 	t.Parallel()
 	state := acts.State{Status: drive.Running, View: coordination.View{Round: 3}}
-	events := []coordination.Entry{{Kind: "round", Round: 3}, {Kind: coordination.EntryRevote, Round: 2}}
+	events := []coordination.Entry{{Kind: "round", Round: 3}, {Kind: "revote", Round: 2}}
 	require.False(t, revote(state, events))
-	events = append(events, coordination.Entry{Kind: coordination.EntryRevote, Round: 3})
+	events = append(events, coordination.Entry{Kind: "revote", Round: 3})
 	require.True(t, revote(state, events))
 	state.Status = "plurality"
 	require.False(t, revote(state, events))
