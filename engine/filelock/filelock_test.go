@@ -13,7 +13,7 @@ import (
 func TestTry(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	try := func(mode Mode) *os.File {
+	try := func(mode mode) *os.File {
 		t.Helper()
 		f, err := Try(path, mode)
 		require.NoError(t, err)
