@@ -48,7 +48,6 @@ func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (
 	return c, nil
 }
 
-// add creates the servers' links and HOMEs.
 func (c *Client) add(servers []Server, dir string, log *slog.Logger) error {
 	names := &names{owners: make(map[string]owner)}
 	for i, s := range servers {

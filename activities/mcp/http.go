@@ -126,7 +126,6 @@ func (c *roundTripper) withoutStream(req *http.Request, err error) (*http.Respon
 	return nil, err
 }
 
-// body is a response's body with a bounded size.
 type body struct {
 	io.ReadCloser
 	room, lines int // bytes and lines left

@@ -120,7 +120,6 @@ func (l *link) close() {
 	l.reconnects = maxReconnects
 }
 
-// offer replaces the server's tools.
 func (l *link) offer(described []*sdk.Tool) {
 	var tools []tool
 	for _, d := range described {

@@ -74,7 +74,6 @@ func start(s Server, dir, home, mark string) (*process, error) {
 	return p, nil
 }
 
-// environment returns the program's whole environment.
 func environment(s Server, home, mark string) map[string]string {
 	env := map[string]string{"PATH": os.Getenv("PATH"), "HOME": home}
 	for name, value := range s.Env {

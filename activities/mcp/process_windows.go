@@ -17,7 +17,6 @@ func attributes() *syscall.SysProcAttr {
 // terminate does nothing: Windows has no equivalent of SIGTERM.
 func (p *process) terminate() {}
 
-// kill ends the program and its descendants.
 func (p *process) kill() {
 	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.pid)).Run()
 }

@@ -16,7 +16,6 @@ import (
 // maxLeaves bounds the values of a structured result that are searched for in its text.
 const maxLeaves = 200
 
-// output is a result as the model sees it.
 type output struct {
 	parts  []string
 	images []llm.Image
@@ -28,7 +27,6 @@ func (o *output) add(format string, args ...any) {
 
 func (o *output) text() string { return strings.Join(o.parts, "\n") }
 
-// toOutput converts a result.
 func toOutput(result *sdk.CallToolResult) *output {
 	o := &output{}
 	for _, content := range result.Content {

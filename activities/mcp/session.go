@@ -33,7 +33,6 @@ const (
 
 var errClosed = errors.New("closed")
 
-// session is one connection to a server.
 type session struct {
 	client  *sdk.ClientSession
 	changes *changes
@@ -131,7 +130,6 @@ func (s *session) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// list fetches all the tools.
 func list(ctx context.Context, client *sdk.ClientSession) ([]*sdk.Tool, error) {
 	var tools []*sdk.Tool
 	params := &sdk.ListToolsParams{}
@@ -185,7 +183,6 @@ func (s *session) call(ctx context.Context, limit time.Duration, tool string, ar
 	return result, nil
 }
 
-// broken reports whether the connection is known to be unusable.
 func (s *session) broken() bool {
 	select {
 	case <-s.ended:
@@ -216,7 +213,6 @@ func (s *session) close() {
 	within(time.Second, closed)
 }
 
-// fault is the failure of a call.
 type fault struct {
 	err    error
 	kind   faultKind
@@ -233,7 +229,6 @@ const (
 	lost                     // the connection is unusable
 )
 
-// classify classifies the SDK's error of a call.
 func (s *session) classify(err error, called *track, expired bool) *fault {
 	f := &fault{err: err, unsent: !called.sent.Load()}
 	status := int(called.status.Load())

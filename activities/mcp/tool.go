@@ -24,7 +24,6 @@ const (
 	maxName        = 64        // bytes of a tool's name at model providers
 )
 
-// tool is one tool of a server.
 type tool struct {
 	own     string   // its name at the server
 	offered llm.Tool // as models see it
@@ -142,7 +141,6 @@ func (t tool) arguments(sent string) (json.RawMessage, error) {
 // prefix begins the name of every tool of an MCP server: mcp__<server>__<tool>.
 const prefix = "mcp__"
 
-// owner identifies a tool.
 type owner struct{ server, tool string }
 
 // names gives each tool one name, never used for another tool, which a model could confuse.

@@ -76,7 +76,6 @@ func (m *model) answer(v view) []llm.ToolCall {
 	return []llm.ToolCall{call("new_answer", map[string]string{"content": text})}
 }
 
-// vote reads the files of the answers first, if it can.
 func (m *model) vote(v view) []llm.ToolCall {
 	choice := v.choice()
 	if v.made["list_files"]+v.made["read_file"]+v.made["vote"] == 0 {

@@ -85,7 +85,6 @@ func offered(req llm.Request, d directive) bool {
 // maxQuoted bounds a repeated request or message, in bytes.
 const maxQuoted = 300
 
-// stepText is the final text of a step.
 func (m *model) stepText(req llm.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, no language model was asked: this text comes from a fixed rule.\n", markForm(m.mark))

@@ -23,7 +23,6 @@ type view struct {
 	since map[string]int // calls since the last user message, by tool
 }
 
-// candidate is a shown answer.
 type candidate struct {
 	agent    string // agent<N>
 	number   int
@@ -101,7 +100,6 @@ func (v *view) read(text, mark string) {
 	}
 }
 
-// mention keeps the newest answer of each agent.
 func (v *view) mention(named candidate) {
 	at, there := slices.BinarySearchFunc(v.answers, named, func(a, b candidate) int { return a.number - b.number })
 	if !there {

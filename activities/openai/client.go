@@ -144,7 +144,6 @@ func (c *Client) withCost(u llm.Usage) llm.Usage {
 	return u
 }
 
-// call makes one HTTP request.
 func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams) (llm.Reply, error) {
 	limited, w, release := newWatchdog(ctx)
 	defer release()

@@ -45,7 +45,6 @@ func (c *Client) unreached(err error) *llm.Error {
 		"check that base_url is right and the server is running", err)
 }
 
-// refused classifies an error response.
 func (c *Client) refused(status int, header http.Header, body []byte) *llm.Error {
 	parsed := parseErrorBody(body)
 	if status == http.StatusOK {

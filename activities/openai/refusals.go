@@ -51,7 +51,6 @@ type Refusals struct {
 	seen map[server]parts
 }
 
-// server identifies a model at a server.
 type server struct{ url, model string }
 
 // maxServers bounds the memory; a forgotten refusal costs one request.

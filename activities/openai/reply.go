@@ -43,7 +43,6 @@ func (c *Client) reply(header http.Header, body io.Reader, w *watchdog) (llm.Rep
 	return c.completion(header, whole)
 }
 
-// completion reads a body that is one JSON object.
 func (c *Client) completion(header http.Header, body []byte) (llm.Reply, error) {
 	var envelope struct {
 		Error  json.RawMessage `json:"error"`

@@ -17,7 +17,6 @@ import (
 	"conclave/engine/llm"
 )
 
-// event is one server-sent event.
 type event struct{ name, data string }
 
 // events yields the events of a stream as they arrive, and the error that ends it.
@@ -87,7 +86,6 @@ func isStream(header http.Header, body *bufio.Reader) (bool, error) {
 	}
 }
 
-// streamedReply assembles the chunks of a stream into a completion.
 func (c *Client) streamedReply(header http.Header, body *bufio.Reader, w *watchdog) (llm.Reply, error) {
 	var s stream
 	for e, err := range events(body) {
@@ -152,7 +150,6 @@ type chunk struct {
 // streamDelta is a fragment of a message, by field.
 type streamDelta map[string]json.RawMessage
 
-// streamChoice is the choice of the assembled completion.
 type streamChoice struct {
 	FinishReason string      `json:"finish_reason,omitempty"`
 	Message      streamDelta `json:"message"`
@@ -193,7 +190,6 @@ func (s *stream) add(e event) bool {
 	return true
 }
 
-// count keeps the last usage.
 func (s *stream) count(usage json.RawMessage) {
 	if present(usage) {
 		s.usage = usage
@@ -262,7 +258,6 @@ func (s *stream) spent() llm.Usage {
 	return usage(u)
 }
 
-// present reports whether a field is there and not null.
 func present(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
 // empty reports whether a field has no content.

@@ -27,7 +27,6 @@ type stallError struct{ what string }
 
 func (e *stallError) Error() string { return e.what }
 
-// watchdog ends a request that takes too long.
 type watchdog struct {
 	silent, idle *time.Timer
 	idleLimit    time.Duration // of idle; 0 before the first byte of the reply
@@ -74,7 +73,6 @@ func (w *watchdog) middleware(req *http.Request, next option.MiddlewareNext) (*h
 	return res, err
 }
 
-// body is the watched body of a response.
 type body struct {
 	io.ReadCloser
 	watchdog *watchdog

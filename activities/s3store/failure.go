@@ -124,7 +124,6 @@ func (s *Store) withFewTries() *Store {
 	return &quick
 }
 
-// pause waits after a failed try, counted from 1.
 func (s *Store) pause(ctx context.Context, try int) error {
 	wait, err := s.client.Options().Retryer.RetryDelay(try, nil)
 	if err != nil {

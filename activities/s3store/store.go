@@ -61,7 +61,6 @@ func (s *Store) Close() error {
 // URL returns s3://BUCKET/PREFIX/KEY.
 func (s *Store) URL(key string) string { return "s3://" + s.bucket + "/" + s.prefix + key }
 
-// objectKey returns the key in the bucket.
 func (s *Store) objectKey(ctx context.Context, key string) (*string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is the cgroup of one command.
 type cgroup struct {
 	dir       string
 	fd        int
@@ -137,7 +136,6 @@ func isDelegated(dir string, top bool) bool {
 	return err == nil && string(mark[:n]) == "1"
 }
 
-// ownCgroup returns the worker's path in the v2 tree.
 func ownCgroup() string {
 	for line := range strings.Lines(content("/proc/self/cgroup")) {
 		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
@@ -147,7 +145,6 @@ func ownCgroup() string {
 	return ""
 }
 
-// cgroupMount returns the mount point of the v2 tree.
 func cgroupMount() string {
 	for line := range strings.Lines(content("/proc/self/mountinfo")) {
 		before, after, ok := strings.Cut(line, " - ")

@@ -44,7 +44,6 @@ type spec struct {
 	AskThreads bool // the kernel does not limit threads, so the child does
 }
 
-// status is the child's result.
 type status struct {
 	Error string // a fault of the sandbox
 	Exit  Exit
@@ -210,7 +209,6 @@ func (s spec) program() (string, string, error) {
 	return program, dir, err
 }
 
-// join returns the path in the sandbox of a name in the workspace.
 func (s spec) join(name string) string {
 	if s.Level == Full {
 		return workspacePath + "/" + name
@@ -218,7 +216,6 @@ func (s spec) join(name string) string {
 	return s.Workspace + "/" + name
 }
 
-// fork starts the command from the confined thread.
 func (s spec) fork(program, dir string) (int, error) {
 	pid := 0
 	err := s.withForkLimits(func() (err error) {

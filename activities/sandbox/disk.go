@@ -41,7 +41,6 @@ func (u usage) significant(left usage, limits Limits) bool {
 		limits.Files > 0 && u.files >= max(lossFiles, left.files/4)
 }
 
-// quota watches the disk for one command.
 type quota struct {
 	s       *Sandbox
 	volumes []*volume

@@ -52,7 +52,6 @@ const (
 	ioctlSetOwner = 0x8901 // FIOSETOWN
 )
 
-// rules returns the filter of the spec.
 func (s spec) rules() []rule {
 	var list []rule
 	deny := func(call uint32, answer unix.Errno, tests ...[]test) {

@@ -119,7 +119,6 @@ func children() (time.Duration, int64) {
 	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), int64(ru.Maxrss) << 10
 }
 
-// watch measures the processes repeatedly, and has them killed beyond a limit.
 func (g *guard) watch() {
 	for g.pause() {
 		if reason := g.measure(); reason != "" {
@@ -192,7 +191,6 @@ func (g *guard) measure() string {
 	return ""
 }
 
-// sharedMemory returns the bytes in the namespace's /dev/shm.
 func sharedMemory() int64 {
 	var st unix.Statfs_t
 	if unix.Statfs("/dev/shm", &st) != nil {

@@ -33,7 +33,6 @@ type walk struct {
 	access bool
 }
 
-// directory walks an open directory and closes it.
 func (w *walk) directory(fd int, name string, depth int) error {
 	dir := os.NewFile(uintptr(fd), name)
 	defer dir.Close()
@@ -129,7 +128,6 @@ func freeSpace(dir string) (usage, error) {
 	return usage{bytes: int64(st.Bavail) * int64(st.Bsize), files: int(st.Ffree)}, nil
 }
 
-// sameVolume reports whether two directories lie on one file system.
 func sameVolume(a, b string) bool {
 	var first, second unix.Stat_t
 	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev

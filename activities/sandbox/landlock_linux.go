@@ -31,7 +31,6 @@ var harmlessProc = []string{
 	"/proc/sys/vm/overcommit_memory", "/proc/sys/fs/pipe-max-size", "/sys/devices/system/cpu",
 }
 
-// landlockVersion returns the kernel's version of Landlock, or 0 without it.
 func landlockVersion() int {
 	version, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if e != 0 {
@@ -40,7 +39,6 @@ func landlockVersion() int {
 	return int(version)
 }
 
-// handled returns all rights that a version can forbid.
 func handled(version int) unix.LandlockRulesetAttr {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: 1<<13 - 1}
 	if version >= 2 {
@@ -107,7 +105,6 @@ func (s spec) allow(allow func(uint64, ...string) error) error {
 		allow(canWrite, s.Workspace, s.Temp))
 }
 
-// allowPath adds a rule for a path, if that exists.
 func allowPath(ruleset int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -79,7 +79,6 @@ func makeTemp(parent string) (string, error) {
 	return temp, os.Mkdir(filepath.Join(temp, "home"), 0o700)
 }
 
-// check validates the options and resolves their paths.
 func (o *Options) check() error {
 	workspace, err := directory(o.Workspace)
 	if err != nil {

@@ -115,10 +115,8 @@ func missing(trial error, landlock int) []string {
 	return list
 }
 
-// setting reads a value of /proc/sys; empty if it does not exist.
 func setting(name string) string { return strings.TrimSpace(content("/proc/sys/" + name)) }
 
-// contained reports whether this process seems to run in a container.
 func contained() bool {
 	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
 		if _, err := os.Stat(mark); err == nil {

@@ -215,7 +215,6 @@ func pivot() error {
 	return nil
 }
 
-// linkUp brings a network interface up.
 func linkUp(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -298,7 +297,6 @@ func existingSystemFiles() []string {
 	return all
 }
 
-// ownTrees returns detached mounts of the workspace and the temporary directory.
 func (s spec) ownTrees() ([]tree, error) {
 	if s.Trees {
 		return []tree{{treesFD, workspacePath[1:]}, {treesFD + 1, "tmp"}}, nil

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// running is a started command.
 type running struct {
 	kill func()               // kills it with all its processes; may be called repeatedly, also after the end
 	wait func() (Exit, error) // returns when none of its processes is left

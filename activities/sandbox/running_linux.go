@@ -103,7 +103,6 @@ func (r *confinedRun) abandon() error {
 	return nil
 }
 
-// send sends the spec.
 func (r *confinedRun) send(sp spec) {
 	closeFiles(r.writes)
 	r.ended = make(chan struct{})

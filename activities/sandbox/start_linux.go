@@ -18,7 +18,6 @@ const (
 	nobodyID = 65534
 )
 
-// hostState is a sandbox's state on Linux.
 type hostState struct {
 	outer int      // the host's user behind innerID
 	idmap *os.File // a user namespace that maps root's files to that user; nil if not needed
@@ -53,7 +52,6 @@ func (s *Sandbox) start(c Command, stdout, stderr stream) (*running, error) {
 	return s.startConfined(c, stdout, stderr)
 }
 
-// startConfined starts the child and sends it the spec of the command.
 func (s *Sandbox) startConfined(c Command, stdout, stderr stream) (*running, error) {
 	sp := s.spec(c)
 	controlRead, control, err := os.Pipe()

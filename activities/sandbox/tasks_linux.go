@@ -22,7 +22,6 @@ type tasks struct {
 	page int64
 }
 
-// task is one process.
 type task struct {
 	pid, parent int
 	at          string // path in /proc of a living thread: the first one may end before the others
@@ -51,7 +50,6 @@ func openTasks() (*tasks, error) {
 	return t, nil
 }
 
-// descendants lists all processes below self.
 func (t *tasks) descendants() []task {
 	below := map[int][]task{}
 	for _, pid := range t.numbers(".") {
@@ -122,7 +120,6 @@ func numbersIn(fd int) ([]int, error) {
 	return found, nil
 }
 
-// read parses the stat file of one process.
 func (t *tasks) read(pid int) (task, bool) {
 	one := task{pid: pid, at: strconv.Itoa(pid)}
 	f := t.stat(one.at)

@@ -12,7 +12,6 @@ import (
 // outputWait is how long Run waits for the output of an ended command that an escaped process holds open.
 const outputWait = 2 * time.Second
 
-// startUnconfined starts a command at level off.
 func (s *Sandbox) startUnconfined(c Command, stdout, stderr stream) (*running, error) {
 	dir := filepath.Join(s.inside, c.Dir)
 	program, err := lookPath(c.Args[0], searchPath(s.options.Toolchains), dir)

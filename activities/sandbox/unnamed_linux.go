@@ -29,7 +29,6 @@ func (r *confinedRun) unnamed() (int64, bool) {
 	return u.bytes, u.hidden
 }
 
-// unnamed adds up the space of open files without a name.
 type unnamed struct {
 	tasks     *tasks
 	own, temp uint64 // devices of the workspace and the temporary directory
@@ -134,7 +133,6 @@ func mapsUnnamed(maps []byte) bool {
 	return false
 }
 
-// alive reports whether a process that could not be inspected still runs.
 func (t *tasks) alive(one task) bool {
 	now, ok := t.read(one.pid)
 	return ok && !now.ended

@@ -97,7 +97,6 @@ func (s *schema) usage() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// suggestion proposes the choice nearest to a wrong name.
 func suggestion(wrong string, choices []string) string {
 	choice, ok := text.Nearest(wrong, choices)
 	if !ok {

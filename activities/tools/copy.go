@@ -105,7 +105,6 @@ func (f *fileTools) copyTree(ctx context.Context, from, to string) (string, erro
 	return result, nil
 }
 
-// copying is the copy of one file or link.
 type copying struct {
 	from, to string
 	link     string // the target, for a link

@@ -31,7 +31,6 @@ const (
 // maxImages bounds the images shown in one step.
 const maxImages = 20
 
-// refusal is an objection for the model.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -63,7 +62,6 @@ func openFiles(dir string) (*fileTools, error) {
 	return f, nil
 }
 
-// describeFiles returns the descriptions of the file tools.
 func describeFiles() ([]llm.Tool, error) {
 	var list []llm.Tool
 	if err := json.Unmarshal(descriptions, &list); err != nil {
@@ -110,7 +108,6 @@ func (f *fileTools) run(ctx context.Context, call llm.ToolCall) (out loop.Output
 	return out, err
 }
 
-// unknownTool refuses a call and suggests the nearest name.
 func unknownTool(name string, tools []llm.Tool) error {
 	names := make([]string, 0, len(tools))
 	for _, t := range tools {

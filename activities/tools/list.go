@@ -49,7 +49,6 @@ func (f *fileTools) scope(a arguments) (name, pattern string, info fs.FileInfo, 
 	return name, pattern, info, nil
 }
 
-// entry is a file or directory by its path in the workspace.
 type entry struct {
 	path string
 	info fs.FileInfo

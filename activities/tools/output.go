@@ -102,7 +102,6 @@ func (c *capture) show(store func(*os.File) (string, error)) string {
 		sanitize(head), text.Size(c.total-int64(len(head)+len(tail))), c.location(store), sanitize(tail))
 }
 
-// location describes where the whole output is.
 func (c *capture) location(store func(*os.File) (string, error)) string {
 	if c.fault != nil || c.file == nil {
 		return "they could not be kept"
@@ -149,7 +148,6 @@ const (
 	maxOutputs = 20
 )
 
-// outputs stores whole long outputs in the workspace.
 type outputs struct {
 	files *fileTools
 	spool string            // directory of running commands' outputs

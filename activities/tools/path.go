@@ -98,7 +98,6 @@ func (f *fileTools) load(name string) (string, fs.FileInfo, error) {
 	return string(content), info, err
 }
 
-// readAll reads a regular file of at most limit bytes.
 func (f *fileTools) readAll(name string, limit int64, use string) ([]byte, fs.FileInfo, error) {
 	file, info, err := f.open(name)
 	if err != nil {

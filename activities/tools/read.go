@@ -57,7 +57,6 @@ func readText(in *bufio.Reader, name string, total int64, a arguments) (string, 
 	return page.show(name, text.Size(total)), nil
 }
 
-// page is a run of lines of a file.
 type page struct {
 	text  strings.Builder
 	first int // number of the first requested line
@@ -121,7 +120,6 @@ func readLine(in *bufio.Reader) (text string, dropped int, err error) {
 	}
 }
 
-// clamp converts n to an int of at most limit.
 func clamp(n float64, limit int) int { return int(min(n, float64(limit))) }
 
 // showImage shows an image, or explains why it cannot be shown.

@@ -37,7 +37,6 @@ func (f *fileTools) search(ctx context.Context, a arguments) (string, error) {
 	return s.report(name), nil
 }
 
-// search collects matching lines.
 type search struct {
 	files      *fileTools
 	expression *regexp.Regexp
@@ -49,7 +48,6 @@ type search struct {
 	partial bool  // some files were not searched
 }
 
-// tree searches the text files below a directory.
 func (s *search) tree(ctx context.Context, name, pattern string) error {
 	found, complete, err := s.files.walk(ctx, name, pattern)
 	if err != nil {

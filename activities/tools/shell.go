@@ -39,7 +39,6 @@ type shell struct {
 	outputs outputs
 }
 
-// commandArguments are those of run_command.
 type commandArguments struct {
 	Command        string  `json:"command"`
 	TimeoutSeconds float64 `json:"timeout_seconds"` // float64 because models also write 2.0
@@ -68,7 +67,6 @@ func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, e
 	return s, nil
 }
 
-// shellProgram prefers bash.
 func shellProgram() string {
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		return "bash"
@@ -76,7 +74,6 @@ func shellProgram() string {
 	return "sh"
 }
 
-// describeShell is the tool's description for models.
 func describeShell(program string, level sandbox.Level, l sandbox.Limits) string {
 	reach := "It sees the workspace, in which peers/ is read-only, the system's programs and libraries, and nothing else of this machine; there is no network. "
 	if level == sandbox.Off {

@@ -74,7 +74,6 @@ func (f *fileTools) put(name string, content io.Reader, mode fs.FileMode) error 
 	return nil
 }
 
-// temporary creates a file with an unused name.
 func (f *fileTools) temporary(dir string, mode fs.FileMode) (string, *os.File, error) {
 	for i := 0; ; i++ {
 		name := path.Join(dir, fmt.Sprintf(".writing-%d~", i))

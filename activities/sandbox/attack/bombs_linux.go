@@ -30,7 +30,6 @@ const (
 	spareProcesses = 2 * manyProcesses
 )
 
-// measured keeps the peak of a measure.
 func (s *scene) measured(n int64) { s.peak = max(s.peak, n) }
 
 // atLeast proves that the peak reached n.
@@ -136,7 +135,6 @@ func filesMade(s *scene, t trial) string {
 	return atLeast(seenFiles, "files")(s, t)
 }
 
-// blocks returns the bytes on disk of the files below dir.
 func blocks(dir string) int64 {
 	return walk(dir, func(path string) int64 {
 		var st unix.Stat_t
@@ -145,7 +143,6 @@ func blocks(dir string) int64 {
 	})
 }
 
-// walk adds up a measure of the files below dir.
 func walk(dir string, measure func(path string) int64) (sum int64) {
 	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
 		sum += measure(path)

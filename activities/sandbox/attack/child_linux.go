@@ -141,7 +141,6 @@ func (a *account) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// try is the attacker.
 func try(list []attack, args []string, stdout io.Writer) error {
 	var t target
 	if err := json.Unmarshal([]byte(strings.Join(args, " ")), &t); err != nil {
@@ -193,7 +192,6 @@ func daemon(args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// spawn starts a daemon.
 func spawn(args ...string) (*exec.Cmd, error) {
 	cmd, err := daemon(args...)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"conclave/engine/text"
 )
 
-// attack is one entry of the table.
 type attack struct {
 	name, what string
 
@@ -42,7 +41,6 @@ type trial struct {
 	hung   bool   // the worker hangs
 }
 
-// check is one call of Run.
 type check struct {
 	options  Options
 	self     string // path of this binary

@@ -38,7 +38,7 @@ type scene struct {
 	cleanup   []func()
 }
 
-// notTried ends an attack that this host offers no way to try.
+// skipped ends an attack that this host offers no way to try.
 type skipped struct{ why string }
 
 func (n *skipped) Error() string { return n.why }
@@ -93,7 +93,6 @@ func standardLimits() sandbox.Limits {
 	}
 }
 
-// token returns 32 random hexadecimal digits.
 func token() string {
 	var b [16]byte
 	rand.Read(b[:])

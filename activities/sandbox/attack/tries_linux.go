@@ -165,7 +165,6 @@ func makeSocket(name string, family, kind, protocol int) (string, error) {
 	return "it has a socket of " + name, unix.Close(fd)
 }
 
-// killVictim ends exactly one process.
 func killVictim(t target, end func(int) error) (string, error) {
 	if t.Victim == os.Getpid() {
 		return "", errors.New("the victim's number is the attacker's own here")
@@ -209,7 +208,6 @@ func beats(s *scene) int64 {
 	return info.Size()
 }
 
-// livesOn proves that a process of the attacker is alive.
 func livesOn(s *scene, _ trial) string {
 	if left := remaining(s); len(left) > 0 {
 		return fmt.Sprintf("%d processes of the attacker are left", len(left))
