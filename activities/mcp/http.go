@@ -131,7 +131,6 @@ type body struct {
 	room, lines int // bytes and lines left
 	exceeded    func() error
 	release     func()
-	closed      bool
 }
 
 func (c *roundTripper) bounded(resp *http.Response, release func()) *body {
@@ -164,10 +163,6 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 func (b *body) Close() error {
-	err := b.ReadCloser.Close()
-	if !b.closed {
-		b.closed = true
-		b.release()
-	}
-	return err
+	defer b.release()
+	return b.ReadCloser.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,9 +77,7 @@ func start(s Server, dir, home, mark string) (*process, error) {
 
 func environment(s Server, home, mark string) map[string]string {
 	env := map[string]string{"PATH": os.Getenv("PATH"), "HOME": home}
-	for name, value := range s.Env {
-		env[name] = value
-	}
+	maps.Copy(env, s.Env)
 	env[markName] = mark
 	return env
 }

@@ -57,7 +57,7 @@ type write struct {
 
 func newStdio(p *process, c *changes) *stdio {
 	s := &stdio{process: p, changes: c, incoming: make(chan received), writes: make(chan write), closed: make(chan struct{})}
-	go s.readLoop()
+	go func() { s.deliver(received{err: s.readMessages()}) }()
 	go s.writeLoop()
 	return s
 }
@@ -68,9 +68,7 @@ func (s *stdio) Connect(context.Context) (sdk.Connection, error) { return s, nil
 // SessionID implements the SDK's Connection; a pipe needs none.
 func (s *stdio) SessionID() string { return "" }
 
-// readLoop delivers the server's messages, and at last the reason of their end.
-func (s *stdio) readLoop() { s.deliver(received{err: s.readMessages()}) }
-
+// readMessages delivers the server's messages, and returns the reason of their end.
 func (s *stdio) readMessages() error {
 	lines := bufio.NewScanner(s.process.out)
 	lines.Buffer(nil, maxMessage)

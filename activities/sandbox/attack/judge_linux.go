@@ -49,32 +49,29 @@ type check struct {
 }
 
 // run carries out those attacks of list that o names, in a short parent: Unix sockets have short paths.
-func run(ctx context.Context, list []attack, o Options, parent string) ([]Result, error) {
+func run(ctx context.Context, list []attack, o Options, parent string) (results []Result, err error) {
 	for _, name := range o.Only {
 		if _, ok := find(list, name); !ok {
 			return nil, fmt.Errorf("no attack %q; there are: %s", name, strings.Join(names(list), ", "))
 		}
 	}
 	c := &check{options: o}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.dir)) }()
 	if err := c.prepare(parent); err != nil {
-		return nil, fmt.Errorf("prepare the attacks: %w", errors.Join(err, os.RemoveAll(c.dir)))
+		return nil, fmt.Errorf("prepare the attacks: %w", err)
 	}
-	var results []Result
 	for _, a := range list {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, a.name) {
 			continue
 		}
 		r := c.judge(ctx, a)
 		if err := ctx.Err(); err != nil {
-			return results, errors.Join(err, os.RemoveAll(c.dir))
+			return results, err
 		}
 		results = append(results, r)
 		if o.Each != nil {
 			o.Each(r)
 		}
-	}
-	if err := os.RemoveAll(c.dir); err != nil {
-		return results, fmt.Errorf("remove the files of the attacks: %w", err)
 	}
 	return results, nil
 }
