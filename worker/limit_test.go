@@ -18,7 +18,7 @@ import (
 func count(n int) *int { return &n }
 
 func behind(p settings.Provider, m loop.Model) loop.Model {
-	return NewProviders(map[string]settings.Provider{"p": p})["p"].limit(m)
+	return newProviders(map[string]settings.Provider{"p": p})["p"].limit(m)
 }
 
 func TestLimit_requestsPerMinute(t *testing.T) {
@@ -40,7 +40,7 @@ func TestLimit_requestsPerMinute(t *testing.T) {
 func TestLimit_isSharedByTheProvidersModels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
+		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
 		start := time.Now()
 		errs := make(chan error, 40)
 		for range cap(errs) {

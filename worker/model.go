@@ -33,7 +33,7 @@ type Models struct {
 	Getenv func(string) string
 
 	// Providers are those of the operator's configuration, by name.
-	Providers Providers
+	Providers providers
 
 	servers *servers // shared by the models of all steps; nil for none
 }

@@ -66,7 +66,7 @@ func TestModel_ofAProviderHasItsAddressKeyAndPrice(t *testing.T) {
 	url, last := newAPI(t)
 	m := Models{
 		Getenv: environment(map[string]string{"HOUSE_KEY": "the-house-key", KeyVariable: "another-key", baseURLVariable: "http://127.0.0.1:1"}),
-		Providers: NewProviders(map[string]settings.Provider{"house": {
+		Providers: newProviders(map[string]settings.Provider{"house": {
 			BaseURL: url, APIKeyEnv: "HOUSE_KEY", Params: map[string]any{"temperature": 0.5, "seed": 1},
 			Price: settings.Price{Input: number(2), CachedInput: number(0.5), Output: number(10)},
 		}}),
@@ -88,7 +88,7 @@ func TestModel_ofAProviderWithoutKeyOrPrice(t *testing.T) {
 	url, last := newAPI(t)
 	m := Models{
 		Getenv:    environment(map[string]string{KeyVariable: "not-for-this-server"}),
-		Providers: NewProviders(map[string]settings.Provider{"open": {BaseURL: url}}),
+		Providers: newProviders(map[string]settings.Provider{"open": {BaseURL: url}}),
 	}
 	usage := ask(t, m, config.Backend{Provider: "open", Model: "m"})
 	require.Empty(t, last.authorization, "a key goes only where it is configured to go")
@@ -100,7 +100,7 @@ func TestModel_sessionCannotChangeAProvidersAddress(t *testing.T) {
 	url, last := newAPI(t)
 	m := Models{
 		Getenv:    environment(map[string]string{"HOUSE_KEY": "the-house-key", "STOLEN_KEY": "stolen"}),
-		Providers: NewProviders(map[string]settings.Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
+		Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: url, APIKeyEnv: "HOUSE_KEY"}}),
 	}
 	// No input gets this far: an address beside a provider is refused when it is
 	// read. It would not help either.
@@ -110,7 +110,7 @@ func TestModel_sessionCannotChangeAProvidersAddress(t *testing.T) {
 
 func TestModel_lacks(t *testing.T) {
 	t.Parallel()
-	m := Models{Getenv: environment(nil), Providers: NewProviders(map[string]settings.Provider{
+	m := Models{Getenv: environment(nil), Providers: newProviders(map[string]settings.Provider{
 		"b": {BaseURL: "http://h/v1", APIKeyEnv: "B_KEY"}, "a": {BaseURL: "http://h/v1"},
 	})}
 	_, err := m.Model(agent(config.Backend{Provider: "c", Model: "m"}))
@@ -158,7 +158,7 @@ func TestModels_shareConnectionsAndRefusals(t *testing.T) {
 			t.Cleanup(s.Close)
 			m := Models{
 				Getenv: environment(nil), servers: newServers(),
-				Providers: NewProviders(map[string]settings.Provider{"house": {BaseURL: s.URL}}),
+				Providers: newProviders(map[string]settings.Provider{"house": {BaseURL: s.URL}}),
 			}
 			backend := config.Backend{Provider: provider, Model: "m"}
 			if provider == "" {

@@ -57,7 +57,7 @@ func TestPriced(t *testing.T) {
 	const own = "https://api.openai.com/v1"
 	m := Models{
 		Getenv: environment(nil),
-		Providers: NewProviders(map[string]settings.Provider{
+		Providers: newProviders(map[string]settings.Provider{
 			"paid":  {BaseURL: "http://h/v1", Price: settings.Price{Input: number(2), Output: number(10)}},
 			"half":  {BaseURL: "http://h/v1", Price: settings.Price{Input: number(2)}},
 			"house": {BaseURL: own, Price: settings.Price{Input: number(1), Output: number(1)}, ContextWindow: count(64000)},
@@ -127,7 +127,7 @@ func TestModel_serverReportsTheCost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := Models{Getenv: environment(nil), Providers: NewProviders(map[string]settings.Provider{"house": p})}
+			m := Models{Getenv: environment(nil), Providers: newProviders(map[string]settings.Provider{"house": p})}
 			usage := ask(t, m, config.Backend{Provider: "house", Model: "m"})
 			require.NotNil(t, usage.TotalUSD)
 			require.InDelta(t, 0.5, *usage.TotalUSD, 1e-12)

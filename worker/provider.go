@@ -18,8 +18,8 @@ import (
 	"conclave/worker/settings"
 )
 
-// Providers are the API servers that agents can name.
-type Providers map[string]*provider
+// providers are the API servers that agents can name.
+type providers map[string]*provider
 
 // provider is one API server. All models at it share its limits, connections and pauses. It is
 // nil for a server that no operator has configured.
@@ -29,14 +29,14 @@ type provider struct {
 	client   *http.Client
 }
 
-// NewProviders returns the providers of a worker's configuration.
-func NewProviders(configured map[string]settings.Provider) Providers {
-	providers := make(Providers, len(configured))
+// newProviders returns the providers of a worker's configuration.
+func newProviders(configured map[string]settings.Provider) providers {
+	all := make(providers, len(configured))
 	for name, p := range configured {
 		q := newQueue(name, p.RequestsPerMinute, p.TokensPerMinute)
-		providers[name] = &provider{settings: p, queue: q, client: &http.Client{Transport: newTransport(q)}}
+		all[name] = &provider{settings: p, queue: q, client: &http.Client{Transport: newTransport(q)}}
 	}
-	return providers
+	return all
 }
 
 // resolve completes a backend, whose parameters take precedence over the provider's.

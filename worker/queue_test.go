@@ -55,7 +55,7 @@ func upTo(n int) []int {
 func TestQueue_passesAHundredInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(120)}})["p"]
+		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(120)}})["p"]
 		a := &arrivals{start: time.Now()}
 		errs := make(chan error, 100)
 		waited := make([]time.Duration, cap(errs))
@@ -161,7 +161,7 @@ func TestQueue_callWithoutAStepKeepsNoPosition(t *testing.T) {
 func TestQueue_cancelledCallLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(6)}})["p"]
+		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(6)}})["p"]
 		a := &arrivals{start: time.Now()}
 		ended := errors.New("the step was ended")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -280,7 +280,7 @@ func TestQueue_pausesWhenTheServerAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { // its clock begins with the year 2000
-				p := NewProviders(map[string]settings.Provider{"p": {}})["p"]
+				p := newProviders(map[string]settings.Provider{"p": {}})["p"]
 				l := newTransport(p.queue)
 				server := asks{answers: &[]*http.Response{tt.asked, response(200), response(200)}}
 				l.next = server
@@ -299,7 +299,7 @@ func TestQueue_pausesWhenTheServerAsks(t *testing.T) {
 func TestLimit_retriesCountAsRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := NewProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
+		p := newProviders(map[string]settings.Provider{"p": {RequestsPerMinute: count(60)}})["p"]
 		l := newTransport(p.queue)
 		var answers []*http.Response
 		for range 14 {

@@ -34,9 +34,8 @@ type Tools struct {
 	// Log receives the output of MCP servers that agents do not read; nil for none.
 	Log *slog.Logger
 
-	servers map[string]settings.MCPServer
-	sandbox settings.Sandbox
-	private []string
+	settings settings.Settings
+	private  []string
 
 	probed  sync.Once
 	host    sandbox.Host
@@ -45,7 +44,7 @@ type Tools struct {
 
 // NewTools returns the tools of a worker with these settings.
 func NewTools(s settings.Settings) *Tools {
-	return &Tools{servers: s.MCPServers, sandbox: s.Sandbox}
+	return &Tools{settings: s}
 }
 
 // Keep adds absolute directories of the worker that no toolchain may contain or lie in. The
@@ -119,7 +118,7 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 
 // repeatable reports whether a call that may have run already can run again.
 func (t *Tools) repeatable(tool string) bool {
-	return tools.Repeatable(tool, sandbox.Level(t.sandbox.Level))
+	return tools.Repeatable(tool, sandbox.Level(t.settings.Sandbox.Level))
 }
 
 // confines returns an error if this host cannot give a shell at the operator's level.
@@ -129,7 +128,7 @@ func (t *Tools) confines(ctx context.Context) error {
 		asking, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
 		t.host = sandbox.Host{Level: sandbox.Off}
-		if t.sandbox.Level != string(sandbox.Off) {
+		if t.settings.Sandbox.Level != string(sandbox.Off) {
 			t.host = sandbox.Probe(asking)
 		}
 		t.refusal = t.tryShell()
@@ -158,7 +157,7 @@ func (t *Tools) tryShell() error {
 
 // options returns the options of this worker's sandboxes.
 func (t *Tools) options() sandbox.Options {
-	s := t.sandbox
+	s := t.settings.Sandbox
 	return sandbox.Options{
 		Level: sandbox.Level(s.Level), Host: t.host, Toolchains: s.Toolchains, Private: t.private,
 		Limits: sandbox.Limits{
@@ -175,9 +174,9 @@ func (t *Tools) serversOf(a config.Agent) ([]mcp.Server, error) {
 		definition := settings.MCPServer{Command: named.Command, Args: named.Args, Env: named.Env, URL: named.URL}
 		if !named.Defines() {
 			var ok bool
-			if definition, ok = t.servers[named.Name]; !ok {
+			if definition, ok = t.settings.MCPServers[named.Name]; !ok {
 				return nil, lack(activities.NoServer, "this worker has no MCP server %q; %s", named.Name,
-					others(t.servers, "it has none; an operator defines MCP servers in the file of --worker-config, a team file for local runs may define its own"))
+					others(t.settings.MCPServers, "it has none; an operator defines MCP servers in the file of --worker-config, a team file for local runs may define its own"))
 			}
 		}
 		s, err := t.server(a.ID, named.Name, definition)
@@ -218,7 +217,7 @@ func (t *Tools) server(agent, name string, d settings.MCPServer) (mcp.Server, er
 // secrets returns the variables of the operator's MCP servers as NAME=VALUE, for redaction.
 func (t *Tools) secrets() []string {
 	var all []string
-	for name, d := range t.servers {
+	for name, d := range t.settings.MCPServers {
 		if s, err := t.server("", name, d); err == nil { // a server without its variables is not started
 			all = append(all, variables(s)...)
 		}

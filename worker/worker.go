@@ -235,7 +235,7 @@ var ErrEnded = errors.New("the worker cannot continue")
 
 // Configure applies the operator's settings, without replacing those that are set.
 func (c *Config) Configure(s settings.Settings) {
-	c.Models.Providers = NewProviders(s.Providers)
+	c.Models.Providers = newProviders(s.Providers)
 	if c.Tools == nil {
 		c.Tools = NewTools(s)
 	}

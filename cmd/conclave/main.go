@@ -67,8 +67,9 @@ temporal.toml) they are clients of that cluster.`,
 	root.AddCommand(
 		pipeline.Command(c), scenario.Command(c), step.Command(c),
 		transcript.Command(c), pull.Command(c),
-		team.Command(c), sandbox.Command(c), sandbox.AttackCommand(c), versionCommand(c),
+		team.Command(c), versionCommand(c),
 	)
+	root.AddCommand(sandbox.Commands(c)...)
 	return root
 }
 
@@ -126,14 +127,12 @@ func readVersions() versions {
 			v.Modified = s.Value == "true"
 		}
 	}
+	parts := map[string]*string{
+		"go.temporal.io/sdk": &v.TemporalSDK, "go.temporal.io/server": &v.TemporalServer, "github.com/temporalio/ui-server/v2": &v.TemporalUI,
+	}
 	for _, m := range info.Deps {
-		switch m.Path {
-		case "go.temporal.io/sdk":
-			v.TemporalSDK = m.Version
-		case "go.temporal.io/server":
-			v.TemporalServer = m.Version
-		case "github.com/temporalio/ui-server/v2":
-			v.TemporalUI = m.Version
+		if part, ok := parts[m.Path]; ok {
+			*part = m.Version
 		}
 	}
 	return v

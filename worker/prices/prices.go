@@ -43,8 +43,8 @@ func (t Tariff) Cost(u llm.Usage) float64 {
 	return perMillion * (float64(u.InputTokens-cached)*t.Input + float64(cached)*cachedInput + float64(u.OutputTokens)*t.Output)
 }
 
-// Model is a model at its provider.
-type Model struct {
+// entry is a model at its provider.
+type entry struct {
 	Tariff
 
 	// ContextWindow is in tokens, the reply included; 0 if it is unknown.
@@ -60,7 +60,7 @@ type long struct {
 }
 
 // Cost returns the cost of one call in US dollars.
-func (m Model) Cost(u llm.Usage) float64 {
+func (m entry) Cost(u llm.Usage) float64 {
 	if m.Long != nil && u.InputTokens > m.Long.Above {
 		return m.Long.Cost(u)
 	}
@@ -79,7 +79,7 @@ type provider struct {
 	Name   string           `json:"name"`
 	Hosts  []string         `json:"hosts"`
 	Prefix string           `json:"prefix"` // of its models at a router; empty if others sell them there, too
-	Models map[string]Model `json:"models"`
+	Models map[string]entry `json:"models"`
 }
 
 // embedded is the table, decoded once. A test checks that it can be decoded.
@@ -102,10 +102,10 @@ var snapshot = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$`)
 // Find looks a model up by its server's address and its name there, then by the name without
 // a final date or -latest. Only providers' own addresses and routers have prices; at a router
 // the model's name begins with the provider's, and a version has dots or dashes.
-func Find(baseURL, model string) (Model, bool) {
+func Find(baseURL, model string) (entry, bool) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "https" || u.Port() != "" && u.Port() != "443" {
-		return Model{}, false
+		return entry{}, false
 	}
 	host, t := strings.ToLower(u.Hostname()), embedded()
 	if slices.Contains(t.Routers, host) {
@@ -116,10 +116,10 @@ func Find(baseURL, model string) (Model, bool) {
 			return p.find(model)
 		}
 	}
-	return Model{}, false
+	return entry{}, false
 }
 
-func (t table) routed(model string) (Model, bool) {
+func (t table) routed(model string) (entry, bool) {
 	prefix, name, _ := strings.Cut(model, "/")
 	for _, p := range t.Providers {
 		if p.Prefix == "" || p.Prefix != prefix {
@@ -130,10 +130,10 @@ func (t table) routed(model string) (Model, bool) {
 		}
 		return p.find(strings.ReplaceAll(name, ".", "-"))
 	}
-	return Model{}, false
+	return entry{}, false
 }
 
-func (p provider) find(name string) (Model, bool) {
+func (p provider) find(name string) (entry, bool) {
 	m, ok := p.Models[name]
 	if !ok {
 		m, ok = p.Models[snapshot.ReplaceAllString(name, "")]

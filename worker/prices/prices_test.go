@@ -114,7 +114,7 @@ func TestTable(t *testing.T) {
 func TestModel_Cost(t *testing.T) {
 	t.Parallel()
 	cached := 0.5
-	m := Model{
+	m := entry{
 		Tariff: Tariff{Input: 2, CachedInput: &cached, Output: 10},
 		Long:   &long{Above: 1000, Tariff: Tariff{Input: 4, Output: 20}},
 	}

@@ -27,7 +27,7 @@ type Settings struct {
 	Providers          map[string]Provider    `json:"providers" doc:"The API servers that teams can name."`
 	Teams              map[string]config.Team `json:"teams" doc:"The teams that sessions can name; default is used by a session that names none."`
 	MCPServers         map[string]MCPServer   `json:"mcp_servers" doc:"The MCP servers that agents can name. They are programs of the operator: they run outside the sandbox."`
-	Sandbox            Sandbox                `json:"sandbox" doc:"The sandbox of the agents' shell."`
+	Sandbox            sandbox                `json:"sandbox" doc:"The sandbox of the agents' shell."`
 	MaxConcurrentSteps int                    `json:"max_concurrent_steps" default:"32" min:"1" max:"10000" doc:"How many steps this worker runs at a time."`
 	MetricsAddress     string                 `json:"metrics_address,omitempty" doc:"Where Prometheus finds the worker's metrics."`
 }
@@ -75,8 +75,8 @@ func (s MCPServer) definition(name string) config.MCPServer {
 	return config.MCPServer{Name: name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL}
 }
 
-// Sandbox limits the agents' shell.
-type Sandbox struct {
+// sandbox limits the agents' shell.
+type sandbox struct {
 	Level          string   `json:"level" default:"full" enum:"full,landlock,off" doc:"How well commands have to be confined: full needs user namespaces; landlock leaves some attacks open; off confines nothing. conclave sandbox check tells what this host supports."`
 	Network        []string `json:"network,omitempty" doc:"Hosts that commands can reach, as host:port; not available in this version."`
 	TimeoutSeconds int      `json:"timeout_seconds" default:"600" min:"1" max:"86400" doc:"How long one command may run."`

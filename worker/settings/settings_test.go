@@ -69,14 +69,14 @@ func TestParse_wholeFile(t *testing.T) {
 		},
 		"tickets": {URL: "https://tickets.example.com/mcp", TokenEnv: "TICKETS_TOKEN", CallTimeoutSeconds: 30},
 	}, s.MCPServers)
-	require.Equal(t, Sandbox{Level: "landlock", TimeoutSeconds: 60, CPUSeconds: 600, MemoryMB: 512, Processes: 256, DiskMB: 1024, Toolchains: []string{"/opt/go"}}, s.Sandbox)
+	require.Equal(t, sandbox{Level: "landlock", TimeoutSeconds: 60, CPUSeconds: 600, MemoryMB: 512, Processes: 256, DiskMB: 1024, Toolchains: []string{"/opt/go"}}, s.Sandbox)
 }
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s, err := parse("worker.yaml", []byte("teams:\n"))
 	require.NoError(t, err)
-	require.Equal(t, Settings{MaxConcurrentSteps: 32, Sandbox: Sandbox{
+	require.Equal(t, Settings{MaxConcurrentSteps: 32, Sandbox: sandbox{
 		Level: "full", TimeoutSeconds: 600, CPUSeconds: 600, MemoryMB: 2048, Processes: 256, DiskMB: 1024,
 	}}, s)
 	require.Equal(t, s, Default(), "without a file the same holds")

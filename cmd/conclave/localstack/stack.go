@@ -48,23 +48,17 @@ func Find(dataDir string) (Stack, bool, error) {
 	return dir.serving()
 }
 
-// serving returns the running stack, if there is one.
+// serving returns the running stack, which holds an exclusive lock, if there is one.
 func (d directory) serving() (Stack, bool, error) {
-	free, err := isFree(d.readyFile())
-	if err != nil || free {
+	free, err := filelock.Try(d.readyFile(), filelock.Shared)
+	if err != nil {
 		return Stack{}, false, err
+	}
+	if free != nil {
+		return Stack{}, false, free.Close()
 	}
 	stack, err := d.recorded()
 	return stack, err == nil, err
-}
-
-// isFree reports whether no exclusive lock is held on the file.
-func isFree(path string) (bool, error) {
-	lock, err := filelock.Try(path, filelock.Shared)
-	if lock == nil {
-		return false, err
-	}
-	return true, lock.Close()
 }
 
 // recorded reads the record of the running or the previous stack.

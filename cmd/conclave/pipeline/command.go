@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -96,7 +95,11 @@ newest first. Runs that wait for a person are shown as paused or parked; with --
 they are running. It never runs a step.`,
 		Example: "  conclave pipeline list",
 		Args:    hall.Arguments(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), c) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runs.PrintList(cmd.Context(), c, Kind(), [2]string{"RUN", "REQUEST"}, func(r runs.Run) any {
+				return listed{ID: r.ID, Status: r.Status, Request: r.Query, CreatedAt: r.Started}
+			})
+		},
 	}
 }
 
@@ -106,12 +109,6 @@ type listed struct {
 	Status    string    `json:"status"`
 	Request   string    `json:"request"` // shortened
 	CreatedAt time.Time `json:"created_at"`
-}
-
-func list(ctx context.Context, c *hall.CLI) error {
-	return runs.PrintList(ctx, c, Kind(), [2]string{"RUN", "REQUEST"}, func(r runs.Run) any {
-		return listed{ID: r.ID, Status: r.Status, Request: r.Query, CreatedAt: r.Started}
-	})
 }
 
 // checked is the result of checking a pipeline's file.

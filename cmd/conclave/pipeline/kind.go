@@ -226,6 +226,12 @@ func closedState(r runs.Run, result acts.Result) acts.State {
 	return state
 }
 
+// The limits of a request and of a failure in a table, in bytes.
+const (
+	maxRequest = 200
+	maxReason  = 160
+)
+
 // stateTable shows the state of a run, a line for each step that ended.
 func stateTable(s acts.State, r runs.Run) []string {
 	parts := []string{r.ID, strings.ReplaceAll(s.Status, "_", " ")}
@@ -241,7 +247,7 @@ func stateTable(s acts.State, r runs.Run) []string {
 	}
 	lines := []string{strings.Join(parts, " · ")}
 	if request := progress.Line(s.Request); request != "" {
-		lines = append(lines, "  "+text.Truncate(request, runs.MaxMemoQuery))
+		lines = append(lines, "  "+text.Truncate(request, maxRequest))
 	}
 	lines = append(lines, traceTable(s.Trace)...)
 	if s.Step != "" && s.Status == drive.Running {
@@ -266,7 +272,7 @@ func traceTable(trace []pipeline.Segment) []string {
 		then := text.Truncate(progress.Line(g.Text), 60)
 		switch {
 		case g.Error != nil:
-			then = text.Truncate(progress.Line(g.Error.Type+": "+g.Error.Message), runs.MaxFailure)
+			then = text.Truncate(progress.Line(g.Error.Type+": "+g.Error.Message), maxReason)
 		case g.Action != pipeline.NoAction:
 			then = string(g.Action) + " " + progress.Line(g.To)
 		}

@@ -226,7 +226,11 @@ func agentDetail(a coordination.AgentView) string {
 		parts = append(parts, a.LatestLabel)
 	}
 	if a.Running && a.Vote != nil {
-		parts = append(parts, voteWords(a.Vote))
+		vote := "vote for " + Line(a.Vote.TargetLabel)
+		if a.Vote.Stale {
+			vote = "stale " + vote
+		}
+		parts = append(parts, vote)
 	}
 	if n := a.Cost.InputTokens + a.Cost.OutputTokens; n > 0 {
 		parts = append(parts, Count(n)+" tokens")
@@ -235,13 +239,6 @@ func agentDetail(a coordination.AgentView) string {
 		parts = append(parts, text.Truncate(Line(a.Stop.Summary), gist))
 	}
 	return strings.Join(parts, " · ")
-}
-
-func voteWords(v *coordination.VoteView) string {
-	if v.Stale {
-		return "stale vote for " + Line(v.TargetLabel)
-	}
-	return "vote for " + Line(v.TargetLabel)
 }
 
 func footer(s Snapshot, color bool) []string {

@@ -16,8 +16,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// Definition is a scenario in its folder.
-type Definition struct {
+// definition is a scenario in its folder.
+type definition struct {
 	Plan  scenario.Plan
 	Tags  []string
 	Files map[string]string // of steps, by name
@@ -25,7 +25,7 @@ type Definition struct {
 }
 
 // Load reads a scenario with its files and prd.md, and checks its credentials.
-func (p *Project) Load(slug string) (Definition, error) {
+func (p *Project) Load(slug string) (definition, error) {
 	d, err := p.Describe(slug)
 	if err != nil {
 		return d, err
@@ -54,8 +54,8 @@ func (p *Project) Load(slug string) (Definition, error) {
 }
 
 // Describe reads a scenario's meta.yaml.
-func (p *Project) Describe(slug string) (Definition, error) {
-	var d Definition
+func (p *Project) Describe(slug string) (definition, error) {
+	var d definition
 	if err := scenario.CheckSlug(slug); err != nil {
 		return d, err
 	}
@@ -106,16 +106,16 @@ func (p *Project) text(file string) (string, error) {
 	return string(data), err
 }
 
-// Saved is the effect of Save.
-type Saved struct {
+// saved is the effect of Save.
+type saved struct {
 	New     bool     // the scenario did not exist
 	Files   []string // written ones, absolute
 	Removed []string // files of removed steps
 }
 
 // Save writes a scenario's definition. It keeps statistics, runs and other keys, and nil tags.
-func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []string) (Saved, error) {
-	var s Saved
+func (p *Project) Save(plan scenario.Plan, files map[string]string, tags []string) (saved, error) {
+	var s saved
 	if err := plan.Check(); err != nil {
 		return s, err
 	}

@@ -1,4 +1,4 @@
-package project_test
+package project
 
 import (
 	"encoding/json"
@@ -11,20 +11,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"conclave/cmd/conclave/project"
 	"conclave/engine/artifact"
 	"conclave/engine/scenario"
 )
 
-func open(t *testing.T, dir string) *project.Project {
+func open(t *testing.T, dir string) *Project {
 	t.Helper()
-	p, err := project.Make(dir)
+	p, err := Make(dir)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
 
-func save(t *testing.T, p *project.Project, slug string, titles ...string) project.Saved {
+func save(t *testing.T, p *Project, slug string, titles ...string) saved {
 	t.Helper()
 	d := scenario.Definition{Title: "A scenario"}
 	for _, title := range titles {
@@ -114,26 +113,26 @@ func TestLoad_refuses(t *testing.T) {
 	outside := t.TempDir()
 	write(t, outside+"/secret.md", "a secret")
 	for name, c := range map[string]struct {
-		spoil func(p *project.Project)
+		spoil func(p *Project)
 		want  string
 	}{
-		"no such scenario": {func(p *project.Project) { require.NoError(t, os.RemoveAll(p.Path("buy"))) }, "there is no scenario buy"},
-		"no step file":     {func(p *project.Project) { require.NoError(t, os.Remove(p.Path("buy", "steps", "01-open.md"))) }, "01-open.md"},
-		"an empty step":    {func(p *project.Project) { write(t, p.Path("buy", "steps", "01-open.md"), " \n") }, "is empty"},
-		"no text":          {func(p *project.Project) { write(t, p.Path("buy", "steps", "01-open.md"), "caf\xe9") }, "not UTF-8"},
-		"another's slug":   {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "slug: sell\n") }, "of its folder"},
-		"no steps":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\n") }, "has 0 steps"},
-		"no YAML":          {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "steps: [\n") }, "meta.yaml"},
-		"a list":           {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "- 1\n") }, "meta.yaml: line 1: a value of the wrong type"},
-		"a number":         {func(p *project.Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\nsteps: 7\n") }, "meta.yaml: line 2: a value of the wrong type"},
-		"a step elsewhere": {func(p *project.Project) {
+		"no such scenario": {func(p *Project) { require.NoError(t, os.RemoveAll(p.Path("buy"))) }, "there is no scenario buy"},
+		"no step file":     {func(p *Project) { require.NoError(t, os.Remove(p.Path("buy", "steps", "01-open.md"))) }, "01-open.md"},
+		"an empty step":    {func(p *Project) { write(t, p.Path("buy", "steps", "01-open.md"), " \n") }, "is empty"},
+		"no text":          {func(p *Project) { write(t, p.Path("buy", "steps", "01-open.md"), "caf\xe9") }, "not UTF-8"},
+		"another's slug":   {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "slug: sell\n") }, "of its folder"},
+		"no steps":         {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\n") }, "has 0 steps"},
+		"no YAML":          {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "steps: [\n") }, "meta.yaml"},
+		"a list":           {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "- 1\n") }, "meta.yaml: line 1: a value of the wrong type"},
+		"a number":         {func(p *Project) { write(t, p.Path("buy", "meta.yaml"), "title: x\nsteps: 7\n") }, "meta.yaml: line 2: a value of the wrong type"},
+		"a step elsewhere": {func(p *Project) {
 			write(t, p.Path("buy", "meta.yaml"), "steps: [{id: '01', title: x, file: ../../../prd.md}]\n")
 		}, "steps[0].file"},
-		"a link": {func(p *project.Project) {
+		"a link": {func(p *Project) {
 			require.NoError(t, os.Remove(p.Path("buy", "steps", "01-open.md")))
 			require.NoError(t, os.Symlink(outside+"/secret.md", p.Path("buy", "steps", "01-open.md")))
 		}, "not a regular file"},
-		"a linked folder": {func(p *project.Project) {
+		"a linked folder": {func(p *Project) {
 			require.NoError(t, os.RemoveAll(p.Path("buy", "steps")))
 			require.NoError(t, os.Symlink(outside, p.Path("buy", "steps")))
 		}, "01-open.md"},
@@ -199,7 +198,7 @@ func TestRuns_reportsInvalid(t *testing.T) {
 	_, err = p.Run("buy", "../../x")
 	require.ErrorContains(t, err, "not a run id")
 	_, err = p.Run("buy", "empty")
-	require.ErrorAs(t, err, new(*project.UnknownRunError))
+	require.ErrorAs(t, err, new(*unknownRunError))
 
 	_, err = p.Begin("buy", "gone", time.Now())
 	require.NoError(t, err)
@@ -221,7 +220,7 @@ func TestCopy(t *testing.T) {
 	from, err := p.Copy(store, "buy", "r1")
 	require.NoError(t, err)
 	_, err = from.Update(t.Context())
-	require.ErrorIs(t, err, project.ErrNoRun)
+	require.ErrorIs(t, err, ErrNoRun)
 
 	run := scenario.Run{RunID: "r1", RunNumber: 1, Scenario: "buy", Status: scenario.Running, Steps: []scenario.Result{{ID: "01", Status: scenario.Pass}}}
 	put("step-01/evidence/after.png", "a picture")

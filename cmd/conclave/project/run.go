@@ -58,10 +58,10 @@ func (p *Project) Forget(slug, id string) error {
 	return nil
 }
 
-// UnknownRunError reports a run that the directory does not have.
-type UnknownRunError struct{ Slug, ID, Folder string }
+// unknownRunError reports a run that the directory does not have.
+type unknownRunError struct{ Slug, ID, Folder string }
 
-func (e *UnknownRunError) Error() string {
+func (e *unknownRunError) Error() string {
 	return fmt.Sprintf("there is no run %s of scenario %s in %s; `conclave scenario status` shows those there are", e.ID, e.Slug, e.Folder)
 }
 
@@ -72,7 +72,7 @@ func (p *Project) Run(slug, id string) (scenario.Run, error) {
 	}
 	data, err := p.read(name(slug, "runs", id, resultFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return scenario.Run{}, &UnknownRunError{Slug: slug, ID: id, Folder: p.Path(slug, "runs")}
+		return scenario.Run{}, &unknownRunError{Slug: slug, ID: id, Folder: p.Path(slug, "runs")}
 	}
 	if err != nil {
 		return scenario.Run{}, err
@@ -98,7 +98,7 @@ func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err
 		switch {
 		case err == nil:
 			runs = append(runs, r)
-		case !errors.As(err, new(*UnknownRunError)):
+		case !errors.As(err, new(*unknownRunError)):
 			problems = append(problems, err.Error())
 		}
 	}

@@ -180,8 +180,8 @@ const (
 	silence = attempt.HeartbeatTimeout * 4 / 10
 	// queueTime is how long a step may wait for a worker before that is reported.
 	queueTime = 10 * time.Second
-	// MaxFailure is how much of a failure's message is shown, in bytes.
-	MaxFailure = 160
+	// maxFailure is how much of a failure's message is shown, in bytes.
+	maxFailure = 160
 )
 
 // delaysOf are the pending activities that make no progress, sorted by name.
@@ -257,7 +257,7 @@ func describeFailure(f *failurepb.Failure) string {
 		}
 		return "the last one ran out of time"
 	case f.GetApplicationFailureInfo().GetType() != "":
-		return f.GetApplicationFailureInfo().GetType() + ": " + text.Truncate(progress.Line(f.GetMessage()), MaxFailure)
+		return f.GetApplicationFailureInfo().GetType() + ": " + text.Truncate(progress.Line(f.GetMessage()), maxFailure)
 	}
-	return text.Truncate(progress.Line(f.GetMessage()), MaxFailure)
+	return text.Truncate(progress.Line(f.GetMessage()), maxFailure)
 }

@@ -22,8 +22,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// MaxMemoQuery is how many characters of the query the memo holds.
-const MaxMemoQuery = 200
+// maxMemoQuery is how many characters of the query the memo holds.
+const maxMemoQuery = 200
 
 // Order is a run to start.
 type Order struct {
@@ -40,7 +40,7 @@ type Order struct {
 func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
-	memo := map[string]any{o.Kind.MemoID: o.ID, drive.MemoQuery: text.HeadRunes(o.Query, MaxMemoQuery)}
+	memo := map[string]any{o.Kind.MemoID: o.ID, drive.MemoQuery: text.HeadRunes(o.Query, maxMemoQuery)}
 	options := Options(conn, o.ID, o.Query, memo, o.Offline)
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	_, err := conn.Client.ExecuteWorkflow(starting, options, o.Kind.Type, o.Input)

@@ -18,8 +18,9 @@ import (
 	"conclave/worker/settings"
 )
 
-// Command is `conclave sandbox`.
-func Command(c *hall.CLI) *cobra.Command {
+// Commands are `conclave sandbox`, and the hidden command that package attack starts for
+// each part of an attack.
+func Commands(c *hall.CLI) []*cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sandbox",
 		Short:   "The sandbox of the agents' shell: check",
@@ -33,7 +34,12 @@ func Command(c *hall.CLI) *cobra.Command {
 		},
 	}
 	cmd.AddCommand(checkCommand(c))
-	return cmd
+	return []*cobra.Command{cmd, {
+		Use: attack.ChildCommand, Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return hall.Exit(attack.RunChild(args, c.Stdin, c.Stdout))
+		},
+	}}
 }
 
 // checkFlags are the flags of check besides the common ones.
@@ -115,13 +121,11 @@ func check(ctx context.Context, c *hall.CLI, f checkFlags) error {
 	case err != nil:
 		return hall.Exitf(hall.ExitNoAnswer, "run the attacks: %w", err)
 	}
-	for _, a := range result.Attacks {
-		result.Add(a)
-	}
+	failed := result.count()
 	if err := showTotal(c, result); err != nil {
 		return err
 	}
-	if failed := result.failed(); len(failed) > 0 {
+	if len(failed) > 0 {
 		return hall.Exitf(hall.ExitNoAnswer, "level %s does not stop all that it promises on this host: %s", o.Level, strings.Join(failed, ", "))
 	}
 	return nil
@@ -148,16 +152,6 @@ func (f checkFlags) options() (attack.Options, error) {
 	}
 }
 
-// AttackCommand is the hidden command that package attack starts for each part of an attack.
-func AttackCommand(c *hall.CLI) *cobra.Command {
-	return &cobra.Command{
-		Use: attack.ChildCommand, Hidden: true, DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return hall.Exit(attack.RunChild(args, c.Stdin, c.Stdout))
-		},
-	}
-}
-
 // report is the output of check for programs.
 type report struct {
 	Level   sandbox.Level   `json:"level"` // required
@@ -178,15 +172,15 @@ func describeHost(h sandbox.Host) hostReport {
 	return hostReport{Level: h.Level, Missing: append([]string{}, h.Missing...), LandlockABI: h.Landlock, Cgroup: h.Cgroup}
 }
 
-// failed are the attacks that the level should have stopped.
-func (r *report) failed() []string {
-	var names []string
+// count counts the attacks, and returns the names of those that the level should have stopped.
+func (r *report) count() (failed []string) {
 	for _, a := range r.Attacks {
 		if a.Failed() {
-			names = append(names, a.Name)
+			failed = append(failed, a.Name)
 		}
+		r.Add(a)
 	}
-	return names
+	return failed
 }
 
 // showHost prints the sandbox of the host for a person.

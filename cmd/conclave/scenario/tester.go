@@ -27,10 +27,7 @@ const defaultTesterID = "tester"
 func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester config.Team, source string, err error) {
 	source = c.Config
 	for _, file := range []string{filepath.Join(dir, team.ProjectFile), team.ProjectFile} {
-		if source != "" {
-			break
-		}
-		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(file); source == "" && !errors.Is(err, fs.ErrNotExist) {
 			source = file
 		}
 	}
@@ -42,14 +39,10 @@ func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester co
 	if source == "" {
 		return tester, "", fmt.Errorf("scenarios need a configuration with exactly one agent; name its file with --config FILE, or put it into %s", filepath.Join(dir, team.ProjectFile))
 	}
-	data, err := team.ReadConfig(source)
-	if err != nil {
-		return tester, source, err
-	}
 	if t.Cluster {
-		tester, err = config.Parse(source, data, config.Cluster)
+		tester, _, err = team.Read(source, config.Cluster)
 	} else {
-		tester, err = config.ParseSingle(source, data)
+		tester, err = team.ReadSingle(source)
 	}
 	if err != nil {
 		return tester, source, err

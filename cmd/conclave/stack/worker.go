@@ -148,7 +148,9 @@ func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) 
 	if !t.Cluster {
 		standard = team.Resolve(standard)
 	}
-	if err := (worker.Models{Providers: worker.NewProviders(s.Providers)}).CheckProviders(standard); err != nil {
+	var cfg worker.Config
+	cfg.Configure(s)
+	if err := cfg.Models.CheckProviders(standard); err != nil {
 		return standard, source, fmt.Errorf("use the team of %s: %w", source, err)
 	}
 	if f.settings == "" {

@@ -126,16 +126,9 @@ func singleTeam(c *hall.CLI, offline bool) (config.Team, error) {
 		}
 		file = team.ProjectFile
 	}
-	data, err := team.ReadConfig(file)
-	if err != nil {
-		return config.Team{}, err
-	}
-	single, err := config.ParseSingle(file, data)
-	if err != nil {
-		return single, err
-	}
-	if offline {
-		return single.Offline(), nil
+	single, err := team.ReadSingle(file)
+	if err != nil || offline {
+		return single.Offline(), err
 	}
 	single = team.Resolve(single)
 	named := withName(single)
@@ -176,24 +169,18 @@ func check(c *hall.CLI, f flags) error {
 	for _, w := range warnings {
 		c.Warnf("%s", w)
 	}
-	if err := printReport(c, report, f.next); err != nil {
+	if f.next {
+		err = c.Print(strings.Join(append(report.Next, ""), "\n"))
+	} else {
+		err = c.PrintJSON(report)
+	}
+	if err != nil {
 		return err
 	}
 	if report.Consensus == nil {
 		return hall.Exit(hall.ExitNoAnswer)
 	}
 	return nil
-}
-
-func printReport(c *hall.CLI, report directory.Report, next bool) error {
-	if !next {
-		return c.PrintJSON(report)
-	}
-	var lines strings.Builder
-	for _, agent := range report.Next {
-		lines.WriteString(agent + "\n")
-	}
-	return c.Print(lines.String())
 }
 
 // openSession opens an existing session directory, by its absolute path.

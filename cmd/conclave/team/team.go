@@ -40,7 +40,7 @@ func implicit(reach config.Reach) (team config.Team, source string, err error) {
 
 // Read reads and checks a team configuration.
 func Read(file string, reach config.Reach) (team config.Team, source string, err error) {
-	data, err := ReadConfig(file)
+	data, err := readConfig(file)
 	if err != nil {
 		return config.Team{}, file, err
 	}
@@ -162,8 +162,8 @@ func kindOf(mode fs.FileMode) string {
 	}
 }
 
-// ReadConfig reads the file of a team configuration; a missing one can be written by config init.
-func ReadConfig(name string) ([]byte, error) {
+// readConfig reads the file of a team configuration; a missing one can be written by config init.
+func readConfig(name string) ([]byte, error) {
 	data, err := ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -172,6 +172,15 @@ func ReadConfig(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read the team configuration: %w", err)
 	}
 	return data, nil
+}
+
+// ReadSingle reads and checks the configuration of exactly one agent on this machine.
+func ReadSingle(file string) (config.Team, error) {
+	data, err := readConfig(file)
+	if err != nil {
+		return config.Team{}, err
+	}
+	return config.ParseSingle(file, data)
 }
 
 // ReadCriteria reads and checks a file of evaluation criteria; no name is no criteria.
