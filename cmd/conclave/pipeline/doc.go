@@ -1,4 +1,4 @@
-// Package pipeline is the wing of pipelines: it reads and checks their files, starts
-// runs, shows their progress, state and result, and lists them. Start with command.go;
-// Kind is the pipeline's part in the commands that take an ID.
+// Package pipeline implements `conclave pipeline`: it checks files, starts runs, and shows
+// their progress, state and result. Start with command.go; Kind describes the runs to the
+// commands that take an ID.
 package pipeline

@@ -1,4 +1,4 @@
-// Package session is the wing of sessions: it checks the input of run and start,
-// starts sessions, shows their progress, state and result, and lists them. Start with
-// command.go; Kind is the session's part in the commands that take an ID.
+// Package session implements run, start and list: it checks the input of sessions, starts
+// them, and shows their progress, state and result. Start with command.go; Kind describes
+// sessions to the commands that take an ID.
 package session
