@@ -119,14 +119,15 @@ func fault(err error) error {
 	return &storageError{err}
 }
 
+// faulty wraps the error of a call with a value.
+func faulty[T any](value T, err error) (T, error) { return value, fault(err) }
+
 func (s storage) Get(ctx context.Context, key string) ([]byte, error) {
-	body, err := s.store.Get(ctx, key)
-	return body, fault(err)
+	return faulty(s.store.Get(ctx, key))
 }
 
 func (s storage) Open(ctx context.Context, key string) (io.ReadCloser, error) {
-	body, err := s.store.Open(ctx, key)
-	return body, fault(err)
+	return faulty(s.store.Open(ctx, key))
 }
 
 func (s storage) Put(ctx context.Context, key string, body io.ReadSeeker) error {
@@ -142,8 +143,7 @@ func (s storage) Copy(ctx context.Context, src, dst string) error {
 }
 
 func (s storage) Exists(ctx context.Context, key string) (bool, error) {
-	there, err := s.store.Exists(ctx, key)
-	return there, fault(err)
+	return faulty(s.store.Exists(ctx, key))
 }
 
 func (s storage) Delete(ctx context.Context, key string) error {

@@ -25,7 +25,7 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	if in.Resume {
 		return a.resume(ctx, layout, in)
 	}
-	team, err := a.tester(ctx, in)
+	team, err := a.tester(ctx, layout, in, "")
 	if err != nil {
 		return Prepared{}, err
 	}
@@ -68,34 +68,32 @@ func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run stri
 	return p, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
 }
 
-// tester resolves and validates the team of one agent.
-func (a *Activities) tester(ctx context.Context, in PrepareInput) (config.Team, error) {
-	team, err := a.Teams.Resolve(in.Team, in.Config)
-	if err != nil {
+// tester returns the input's team, or else the resumed run's, which has the hash, and
+// refuses one that cannot run a scenario here.
+func (a *Activities) tester(ctx context.Context, layout artifact.Layout, in PrepareInput, hash string) (team config.Team, err error) {
+	if hash != "" && in.Team == "" && !activities.Given(in.Config) {
+		if team, err = a.Teams.ByHash(ctx, a.Store, layout, hash); err != nil {
+			return team, err
+		}
+	} else if team, err = a.Teams.Resolve(in.Team, in.Config); err != nil {
 		return team, activities.Invalid(err)
 	}
-	return team, a.checkTester(ctx, team)
-}
-
-func (a *Activities) checkTester(ctx context.Context, team config.Team) error {
 	if err := CheckTester(team); err != nil {
-		return activities.Invalid(err)
+		return team, activities.Invalid(err)
 	}
-	return a.Check(ctx, team)
+	return team, a.Check(ctx, team)
 }
 
 // CheckTester refuses a team that cannot run a scenario: one of several agents, or one
 // with a budget, which is enforced only in sessions.
 func CheckTester(team config.Team) error {
-	key, budget := "", team.Orchestrator.Budget
+	budget, key := team.Orchestrator.Budget, "max_total_tokens"
 	switch n := len(team.Agents); {
 	case n != 1:
 		return fmt.Errorf("the team has %d agents: a scenario takes a team of exactly one agent, which runs every step", n)
 	case budget.MaxCostUSD != nil:
 		key = "max_cost_usd"
-	case budget.MaxTotalTokens != nil:
-		key = "max_total_tokens"
-	default:
+	case budget.MaxTotalTokens == nil:
 		return nil
 	}
 	return fmt.Errorf("orchestrator.budget.%s is set: budgets are enforced only in sessions, not in scenarios; leave it out (--step-timeout, or step_timeout_seconds, bounds each step)", key)

@@ -8,7 +8,6 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/artifact"
-	"conclave/engine/config"
 	"conclave/engine/scenario"
 )
 
@@ -25,7 +24,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	if err != nil {
 		return Prepared{}, unresumable(in, err)
 	}
-	team, err := a.resumedTester(ctx, layout, last.ConfigHash, in)
+	team, err := a.tester(ctx, layout, in, last.ConfigHash)
 	if err != nil {
 		return Prepared{}, err
 	}
@@ -71,18 +70,6 @@ func unresumable(in PrepareInput, err error) error {
 		return activities.Invalid(fmt.Errorf("run %s of scenario %s had hardly begun and cannot be resumed: start a new one (%w)", in.RunID, in.Plan.Slug, err))
 	}
 	return err
-}
-
-// resumedTester returns the input's team, or else the run's.
-func (a *Activities) resumedTester(ctx context.Context, layout artifact.Layout, hash string, in PrepareInput) (config.Team, error) {
-	if in.Team != "" || activities.Given(in.Config) {
-		return a.tester(ctx, in)
-	}
-	team, err := a.Teams.ByHash(ctx, a.Store, layout, hash)
-	if err != nil {
-		return team, err
-	}
-	return team, a.checkTester(ctx, team)
 }
 
 // resumable returns the run's result, or an error if it has passed or still runs. If

@@ -54,9 +54,6 @@ func (b *Books) finish(ctx workflow.Context, keeper bookkeeper) error {
 	return err
 }
 
-// StoreGrace is how long a cancelled run waits for the store.
-const StoreGrace = 2 * time.Minute
-
 // FlushInTime runs the last flush of a cancelled run, which ends after a while even if
 // the store is away.
 func FlushInTime(ctx workflow.Context, flush func(workflow.Context) error) {
@@ -67,7 +64,7 @@ func FlushInTime(ctx workflow.Context, flush func(workflow.Context) error) {
 		}
 		written.Close()
 	})
-	timer := workflow.NewTimerWithOptions(ctx, StoreGrace, workflow.TimerOptions{Summary: "for the last records"})
+	timer := workflow.NewTimerWithOptions(ctx, 2*time.Minute, workflow.TimerOptions{Summary: "for the last records"})
 	workflow.NewSelector(ctx).
 		AddReceive(written, func(workflow.ReceiveChannel, bool) {}).
 		AddFuture(timer, func(workflow.Future) {}).

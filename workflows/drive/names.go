@@ -38,10 +38,6 @@ const (
 // InvalidInput is the type of the error that fails a workflow at once.
 const InvalidInput = "InvalidInput"
 
-// completedByHand is the type of a step's failure if its activity was completed from
-// outside with a result that no step produced.
-const completedByHand = "CompletedByHand"
-
 // MaxInput bounds a query, a request, a configuration and evaluation criteria, each, in
 // bytes. An accepted input is in the history twice, and a payload of 2 MB would hang the
 // workflow.

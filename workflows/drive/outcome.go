@@ -27,10 +27,10 @@ type Failure struct {
 	Cause     coordination.Failure
 }
 
-// Await gets the result of a step's activity, which has the execution token at token.
-// It returns a Failure if the step failed, was suspended or was completed from
-// outside: then the store has nothing behind the result.
-func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled bool, result any, token *string) *Failure {
+// Await gets the result of a step's activity. It returns a Failure if the step failed, was
+// suspended or was completed from outside: token then lacks the execution token of the
+// result, which has nothing behind it in the store.
+func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled bool, result any, token func() string) *Failure {
 	const uuid = 36 // characters of a run ID
 	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
 	if err := f.Get(ctx, result); err != nil {
@@ -38,16 +38,11 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 		return &failure
 	}
 	// A reset run repeats the results of another run, of whose ID only the length is known.
-	if of, found := strings.CutSuffix(*token, "-"+launch); found && (of == run || len(of) == uuid) {
+	if of, found := strings.CutSuffix(token(), "-"+launch); found && (of == run || len(of) == uuid) {
 		return nil
 	}
-	return ByHand(run + "-" + launch)
-}
-
-// ByHand returns the failure of a step whose activity was completed from outside.
-func ByHand(token string) *Failure {
-	return &Failure{Failure: attempt.Failure{Token: token}, Cause: coordination.Failure{
-		Type:    completedByHand,
+	return &Failure{Failure: attempt.Failure{Token: run + "-" + launch}, Cause: coordination.Failure{
+		Type:    "CompletedByHand",
 		Message: "the activity was completed from outside with a result that no step produced",
 	}}
 }

@@ -178,7 +178,7 @@ func taken(err error) bool {
 // ended steps the core with the end of the activity.
 func (s *segment) ended(f workflow.Future) {
 	var r acts.SegmentResult
-	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, &r.Token); failure != nil {
+	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {
 		s.failed(*failure)
 		return
 	}

@@ -70,10 +70,12 @@ func (t *step) spent() time.Duration {
 func (t *step) ended(f workflow.Future) {
 	s, id, spent := t.s, t.launch.ID, t.spent()
 	var r acts.StepResult
-	failure := drive.Await(s.ctx, f, id, t.stopped, &r, &r.Token)
-	if failure == nil && r.Status != scenario.Pass && r.Status != scenario.Fail {
-		failure = drive.ByHand(r.Token)
-	}
+	failure := drive.Await(s.ctx, f, id, t.stopped, &r, func() string {
+		if r.Status != scenario.Pass && r.Status != scenario.Fail {
+			return ""
+		}
+		return r.Token
+	})
 	result := scenario.Result{Status: r.Status, EvidencePaths: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, Cost: r.Usage}
 	over := s.core.Over // the run was cancelled
 	s.step, s.rest = nil, 0

@@ -113,7 +113,7 @@ func (s *run) prepare() error {
 	done := func(workflow.Future) {}
 	workflow.NewSelector(s.ctx).AddFuture(preparing, done).AddReceive(s.ctx.Done(), func(workflow.ReceiveChannel, bool) {}).Select(s.ctx)
 	if !preparing.IsReady() {
-		grace := workflow.NewTimerWithOptions(detached, drive.StoreGrace, workflow.TimerOptions{Summary: "for the run to be claimed"})
+		grace := workflow.NewTimerWithOptions(detached, 2*time.Minute, workflow.TimerOptions{Summary: "for the run to be claimed"})
 		workflow.NewSelector(detached).AddFuture(preparing, done).AddFuture(grace, done).Select(detached)
 	}
 	if !preparing.IsReady() {

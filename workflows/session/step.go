@@ -91,7 +91,7 @@ func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workfl
 	r := s.running[i]
 	s.running = slices.Delete(s.running, i, i+1)
 	var result acts.StepResult
-	failure := drive.Await(ctx, f, string(id), r.cancelled, &result, &result.Token)
+	failure := drive.Await(ctx, f, string(id), r.cancelled, &result, func() string { return result.Token })
 	if failure == nil {
 		s.core.Step(resultEvent(id, result))
 		return

@@ -33,7 +33,7 @@ func serve(address string, broken bool) error {
 	}
 	fmt.Printf("the shop is at http://%s, the scripted model at http://%[1]s/v1\n", listener.Addr())
 	mux := http.NewServeMux()
-	newShop(broken).handle(mux)
+	(&shop{broken: broken, baskets: map[string]int{}}).handle(mux)
 	mux.HandleFunc("POST /v1/chat/completions", complete)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -50,8 +50,6 @@ type shop struct {
 	mu      sync.Mutex
 	baskets map[string]int
 }
-
-func newShop(broken bool) *shop { return &shop{broken: broken, baskets: map[string]int{}} }
 
 var page = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{{.Title}} · The Lamp Shop</title>

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -88,46 +89,42 @@ func complete(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// scene is the script of a step: a page to open, acts on it, and an expected text.
+// scene is the script of a step: a page to open, calls on it, and an expected text.
 type scene struct {
 	path   string
-	acts   func(conversation) []call
+	calls  []call
 	expect string
 }
 
-// scenes returns the scenes by scenario and step.
-func scenes() map[string]scene {
+// scenes returns the scenes by scenario and step. The credentials are in the requests of
+// the steps that ask for them.
+func (c conversation) scenes() map[string]scene {
+	user, password := c.found(`(?m)^- User: (.+)$`), c.found(`(?m)^- Password: (.+)$`)
+	empty := browser("click", "element", "Empty the basket", "target", "#empty")
+	buy := browser("click", "element", "Put in the basket", "target", "#buy")
 	return map[string]scene{
-		"buy/01":     {path: "/?customer=grace", acts: presses("Empty the basket", "#empty"), expect: "Lamps in your basket: 0"},
-		"buy/02":     {path: "/?customer=grace", acts: presses("Put in the basket", "#buy"), expect: "Lamps in your basket: 1"},
-		"buy/03":     {path: "/?customer=grace", expect: "Lamps in your basket: 1"},
-		"sign-in/01": {path: "/sign-in", acts: signsIn, expect: "Welcome, Ada."},
-		"sign-in/02": {path: "/sign-in", acts: mistypes, expect: "That is not your password."},
+		"buy/01":     {"/?customer=grace", []call{empty}, "Lamps in your basket: 0"},
+		"buy/02":     {"/?customer=grace", []call{buy}, "Lamps in your basket: 1"},
+		"buy/03":     {"/?customer=grace", nil, "Lamps in your basket: 1"},
+		"sign-in/01": {"/sign-in", signIn(user, password), "Welcome, Ada."},
+		"sign-in/02": {"/sign-in", signIn(user, "darkness"), "That is not your password."},
 	}
 }
 
-func browser(tool string, arguments map[string]any) call {
+// browser returns a call of a browser tool with pairs of names and values.
+func browser(tool string, pairs ...string) call {
+	arguments := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		arguments[pairs[i]] = pairs[i+1]
+	}
 	return call{"mcp__playwright__browser_" + tool, arguments}
 }
 
-func presses(button, target string) func(conversation) []call {
-	return func(conversation) []call {
-		return []call{browser("click", map[string]any{"element": button, "target": target})}
-	}
-}
-
-// signsIn finds the credentials in the step's request, which asked for them.
-func signsIn(c conversation) []call {
-	return enters(c.found(`(?m)^- User: (.+)$`), c.found(`(?m)^- Password: (.+)$`))
-}
-
-func mistypes(c conversation) []call { return enters(c.found(`(?m)^- User: (.+)$`), "darkness") }
-
-func enters(user, password string) []call {
+func signIn(user, password string) []call {
 	return []call{
-		browser("type", map[string]any{"element": "User", "target": "input[name=user]", "text": user}),
-		browser("type", map[string]any{"element": "Password", "target": "input[name=password]", "text": password}),
-		browser("click", map[string]any{"element": "Sign in", "target": "#sign-in"}),
+		browser("type", "element", "User", "target", "input[name=user]", "text", user),
+		browser("type", "element", "Password", "target", "input[name=password]", "text", password),
+		browser("click", "element", "Sign in", "target", "#sign-in"),
 	}
 }
 
@@ -135,20 +132,13 @@ func enters(user, password string) []call {
 func (c conversation) next() call {
 	name := c.found(`scenario ([a-z0-9-]+)\.`) + "/" + c.found(`Execute step (\d\d)`)
 	base := c.found(`(http://[^\s/]+)`)
-	s, ok := scenes()[name]
+	s, ok := c.scenes()[name]
 	if !ok {
 		return report("fail", nil, "the script does not know the step "+name)
 	}
-	calls := append(
-		[]call{browser("navigate", map[string]any{"url": base + s.path})},
-		evidence("before")...,
-	)
-	if s.acts != nil {
-		calls = append(calls, s.acts(c)...)
-	}
+	calls := slices.Concat([]call{browser("navigate", "url", base+s.path)}, evidence("before"), s.calls)
 	looked := len(calls)
-	calls = append(calls, browser("snapshot", map[string]any{}))
-	calls = append(calls, evidence("after")...)
+	calls = slices.Concat(calls, []call{browser("snapshot")}, evidence("after"))
 	if c.replies < len(calls) {
 		return calls[c.replies]
 	}
@@ -159,7 +149,7 @@ func (c conversation) next() call {
 func evidence(name string) []call {
 	file := name + ".png"
 	return []call{
-		browser("take_screenshot", map[string]any{"type": "png", "filename": file}),
+		browser("take_screenshot", "type", "png", "filename", file),
 		{"record_evidence", map[string]any{"name": name, "type": "screenshot", "path": file}},
 	}
 }
