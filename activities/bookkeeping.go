@@ -34,9 +34,8 @@ func Beat(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Claim creates key with the given claim, or returns the claim that the same
-// workflow has made before. Another owner's claim is an error of type SessionTaken,
-// which names the subject and ends with the remedy.
+// Claim creates key with the claim, or returns the one that the same workflow made before.
+// Another owner's is an error of type SessionTaken with the subject and the remedy.
 func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store artifact.Store, key string, claim T, subject, remedy string) (made T, created bool, err error) {
 	err = artifact.CreateJSON(ctx, store, key, claim)
 	if err == nil {
@@ -68,10 +67,8 @@ func WriteMessage(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return artifact.PutJSON(ctx, store, layout.Message(m.Number), m)
 }
 
-// AppendEvents makes events.jsonl end with the given events, numbered by seq.
-// Existing lines from the first one's number on are replaced: their record's
-// completion was lost, or their workflow was reset. The records of one workflow
-// do not overlap.
+// AppendEvents makes events.jsonl end with the given events, numbered by seq. It replaces
+// lines from the first number on, which an incomplete record or a reset workflow left.
 func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artifact.Layout, events []E, seq func(E) int) error {
 	if len(events) == 0 {
 		return nil

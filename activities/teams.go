@@ -20,8 +20,8 @@ import (
 // DefaultTeam is the name used by a session that neither names nor defines a team.
 const DefaultTeam = "default"
 
-// Teams are the teams and pipelines that a worker offers by name. A session's
-// input may name them but never define the addresses and programs they reach.
+// Teams are the teams and pipelines that a worker offers by name. An input may name them
+// but never define the addresses and programs they reach.
 type Teams struct {
 	// Named are the operator's teams.
 	Named map[string]config.Team
@@ -40,9 +40,8 @@ type definition interface {
 	Hash() string
 }
 
-// Register writes a team or a pipeline to Dir and returns the name by which every
-// worker on that directory finds it. Only the file's owner may read it, because it
-// may name addresses and key variables.
+// Register writes a team or a pipeline to Dir and returns the name by which every worker on
+// that directory finds it. Only the file's owner may read it.
 func (t Teams) Register(d definition) (string, error) {
 	data, err := d.Canonical()
 	if err != nil {
@@ -69,9 +68,8 @@ func (t Teams) Register(d definition) (string, error) {
 
 func (t Teams) file(name string) string { return filepath.Join(t.Dir, name+".json") }
 
-// Resolve returns the team that an input names or defines, by default
-// DefaultTeam. A named team is registered where there is a directory, so that a
-// session keeps it although the file behind the name changes.
+// Resolve returns the team that an input names or defines, by default DefaultTeam. A named
+// team is registered if Dir is set: a session keeps it when the name's file changes.
 func (t Teams) Resolve(name string, definition json.RawMessage) (config.Team, error) {
 	if Given(definition) {
 		if name != "" {
@@ -146,9 +144,8 @@ func load[D definition](t Teams, kind, name string, parse parser[D]) (D, error) 
 	return parse("registered "+kind, data, config.Local)
 }
 
-// find returns the registered definition with the hash, or else the stored
-// config.json. The stored copy is trusted as little as any input: it must have
-// the recorded hash and may only name providers.
+// find returns the registered definition with the hash, or else the stored config.json,
+// which is checked like an input: it must have the hash and may only name providers.
 func find[D definition](ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash, kind string, parse parser[D]) (D, error) {
 	if t.Dir != "" && registeredName.MatchString(hash) {
 		if d, err := load(t, kind, hash, parse); err == nil {

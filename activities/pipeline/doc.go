@@ -7,6 +7,6 @@
 //   - RecordPipeline writes people's messages and the files derived from the history.
 //   - ConcludePipeline writes result.json.
 //
-// Names, inputs and results are in pipeline.go. The activities' methods keep their
-// registered names: a worker registers all products.
+// Inputs and results are in pipeline.go. The methods' names are the registered names,
+// which are in every history.
 package pipeline

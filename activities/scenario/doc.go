@@ -6,6 +6,6 @@
 //     evidence, and credentials.go keeps credentials out of everything stored.
 //   - RecordScenario writes result.json and the events.
 //
-// Names, inputs and results are in scenario.go. The activities' methods keep their
-// registered names: a worker registers all products.
+// Inputs and results are in scenario.go. The methods' names are the registered names,
+// which are in every history.
 package scenario

@@ -206,19 +206,13 @@ func (r recorder) within(name string) string {
 	if !filepath.IsAbs(name) {
 		return name
 	}
-	for _, root := range []string{r.workspace, resolved(r.workspace)} {
+	real, _ := filepath.EvalSymlinks(r.workspace) // nothing is inside ""
+	for _, root := range []string{r.workspace, real} {
 		if inside, err := filepath.Rel(root, filepath.Clean(name)); err == nil && filepath.IsLocal(inside) {
 			return filepath.ToSlash(inside)
 		}
 	}
 	return name
-}
-
-func resolved(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real
-	}
-	return dir
 }
 
 // evidencePath returns the path of evidence, relative to the run's directory.

@@ -7,5 +7,6 @@
 //     steps read them, and the files derived from them.
 //   - Present places the final answer.
 //
-// Names, inputs and results are in session.go.
+// Inputs and results are in session.go. The methods' names are the registered names,
+// which are in every history.
 package session

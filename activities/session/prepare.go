@@ -80,28 +80,22 @@ func coordinationConfig(t config.Team) coordination.Config {
 		SkipPresentation: o.SkipFinalPresentation,
 		Presenter:        value(o.PresenterAgent),
 		MaxRestarts:      o.MaxOrchestrationRestarts,
+		DeferUpdates:     o.DeferPeerUpdatesUntilRestart,
 		Budget:           coordination.Allowance{USD: value(o.Budget.MaxCostUSD), Tokens: int64(value(o.Budget.MaxTotalTokens))},
 	}
 	for _, agent := range t.Agents {
 		c.Agents = append(c.Agents, agent.ID)
 	}
-	setUpdates(&c, o)
-	return c
-}
-
-// setUpdates configures the news that reach a running step, and how far agents may
-// run ahead.
-func setUpdates(c *coordination.Config, o config.Orchestrator) {
 	if !o.DisableInjection {
 		c.Updates = o.UpdateMode
 	}
-	c.DeferUpdates = o.DeferPeerUpdatesUntilRestart
 	// The window before the first checklist exists only with checklists.
 	c.BeforeChecklist = c.DeferUpdates && value(o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit) && o.VotingSensitivity == team.ChecklistGated
 	if o.FairnessEnabled {
 		c.LeadCap = &o.FairnessLeadCapAnswers
 		c.UpdatesPerStep = o.MaxMidstreamInjectionsPerRound
 	}
+	return c
 }
 
 // value returns *p, or the zero value for nil.

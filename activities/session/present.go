@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -22,33 +21,23 @@ const maxAnswer = 8 << 10
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
-	f, err := a.finalAnswer(ctx, layout, in.Decision)
+	answer, manifest, err := a.finalAnswer(ctx, layout, in.Decision)
 	if err != nil {
 		return Presented{}, err
 	}
-	if err := a.placeFinal(ctx, layout, f.agent, f.manifest); err != nil {
+	if err := a.placeFinal(ctx, layout, answer.AgentID, manifest); err != nil {
 		return Presented{}, err
 	}
-	key := layout.Final(f.agent, "answer.json")
-	err = artifact.PutJSON(ctx, a.Store, key, artifact.Answer{
-		AgentID: f.agent, Answer: f.text, Timestamp: f.at, Label: f.label,
-	})
-	if err != nil {
+	key := layout.Final(answer.AgentID, "answer.json")
+	if err := artifact.PutJSON(ctx, a.Store, key, answer); err != nil {
 		return Presented{}, err
 	}
-	head, truncated := text.Head(f.text, maxAnswer)
+	head, truncated := text.Head(answer.Answer, maxAnswer)
 	return Presented{Answer: head, Truncated: truncated, Path: a.Store.URL(key)}, nil
 }
 
-// final is the session's final answer.
-type final struct {
-	agent, label, text string
-	manifest           string // of its files; empty for none
-	at                 time.Time
-}
-
-// finalAnswer reads the final answer from its commit.
-func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (final, error) {
+// finalAnswer reads the final answer, and the manifest of its files, from its commit.
+func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d coordination.Decision) (answer artifact.Answer, manifest string, err error) {
 	shown := coordination.Shown{Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel}
 	if d.Final != nil {
 		shown = *d.Final
@@ -56,15 +45,15 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	source := layout.Step(shown.Agent, shown.Step, "action.json")
 	commit, err := artifact.ReadJSON[artifact.Commit](ctx, a.Store, source)
 	if err != nil {
-		return final{}, fmt.Errorf("reading the final answer: %w", err)
+		return answer, "", fmt.Errorf("reading the final answer: %w", err)
 	}
-	var answer team.Answer
-	if err := json.Unmarshal(commit.Payload, &answer); err != nil {
-		return final{}, activities.Invalid(fmt.Errorf("reading the final answer in %s: %w", source, err))
+	var said team.Answer
+	if err := json.Unmarshal(commit.Payload, &said); err != nil {
+		return answer, "", activities.Invalid(fmt.Errorf("reading the final answer in %s: %w", source, err))
 	}
-	return final{
-		agent: shown.Agent, label: finalLabel(shown.Label), text: answer.Answer, manifest: commit.Manifest, at: commit.Timestamp,
-	}, nil
+	return artifact.Answer{
+		AgentID: shown.Agent, Answer: said.Answer, Timestamp: commit.Timestamp, Label: finalLabel(shown.Label),
+	}, commit.Manifest, nil
 }
 
 // placeFinal makes final/ hold exactly the answer's files. The files of an earlier end

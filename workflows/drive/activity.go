@@ -9,16 +9,14 @@ import (
 	"conclave/activities/attempt"
 )
 
-// payloadTooLarge is the type of an SDK error. A payload of more than 2 MB cannot be
-// stored in a history; repeating the attempt would pay for it again, for ever.
+// payloadTooLarge is the type of the SDK's error for a payload above 2 MB, which would be
+// as large in every retry.
 const payloadTooLarge = "payloadSizeError"
 
-// stepSlack is the time, beyond its own limit, that a step has to be cancelled and to
-// store its partial work.
+// stepSlack is the time beyond its limit in which a step stores its partial work.
 const stepSlack = 10 * time.Minute
 
-// Bookkeeping returns the options of short activities that only use the store. They
-// are retried until the store is back, since nothing can go on without them.
+// Bookkeeping returns the options of short activities, retried until the store is back.
 func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute, // a large workspace over a slow line
@@ -33,15 +31,13 @@ func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// Preparing is Bookkeeping on the task queue of the steps, whose workers alone have the
-// teams.
+// Preparing is Bookkeeping on the task queue of the steps, whose workers have the teams.
 func Preparing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithTaskQueue(Bookkeeping(ctx, summary), stepsQueue(ctx))
 }
 
-// Step returns the options of a step that may take limit. The activity counts its
-// attempts itself: rate limits and shutdowns are not failures, three attempts without
-// progress are. The ID is one that people can type, for `temporal activity …`.
+// Step returns the options of a step that may take limit. The activity counts its attempts
+// itself. People can type the ID, for `temporal activity …`.
 func Step(ctx workflow.Context, id, summary string, limit time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,

@@ -6,16 +6,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Books writes the records of a run, one activity at a time: two at once would
-// overwrite each other.
+// Books writes the records of a run, one activity at a time.
 type Books struct{ writing workflow.Future }
 
 // bookkeeper has the entries that are not on record.
 type bookkeeper interface {
 	// StartRecord starts an activity that writes everything not yet on record.
 	StartRecord(workflow.Context) workflow.Future
-	// Recorded takes the result of that activity. After an error, its entries belong
-	// to the next record.
+	// Recorded takes its result. After an error the entries belong to the next record.
 	Recorded(workflow.Context, workflow.Future) error
 }
 
@@ -54,8 +52,7 @@ func (b *Books) finish(ctx workflow.Context, keeper bookkeeper) error {
 	return err
 }
 
-// FlushInTime runs the last flush of a cancelled run, which ends after a while even if
-// the store is away.
+// FlushInTime runs the last flush of a cancelled run, for at most two minutes.
 func FlushInTime(ctx workflow.Context, flush func(workflow.Context) error) {
 	written := workflow.NewChannel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {

@@ -3,9 +3,8 @@ package drive
 // TaskQueue is the default task queue of sessions, pipelines and scenario runs.
 const TaskQueue = "conclave"
 
-// StepsSuffix is appended to a workflow's task queue to name the queue of its steps.
-// The queues are apart so that half-hour steps never hold up the bookkeeping, and so that
-// `status` and its like can move a session along without running steps.
+// StepsSuffix is appended to a workflow's task queue to name the queue of its steps, which
+// can take half an hour and would hold up the bookkeeping.
 const StepsSuffix = "-steps"
 
 // Queries that every workflow answers.
@@ -14,9 +13,8 @@ const (
 	TimelineQuery = "timeline" // its newest events, in order
 )
 
-// The verbs. Each name is a signal and an update; the update is refused with a
-// reason where it makes no sense, and otherwise returns the resulting state without
-// its large fields.
+// The verbs. Each is a signal and an update, which is refused with a reason or returns the
+// resulting state without its large fields.
 const (
 	SaySignal    = "say"    // a message to the agents
 	PauseSignal  = "pause"  // suspend running steps
@@ -30,8 +28,7 @@ const (
 	// refused rejects a verb that makes no sense in the current state.
 	refused = "Refused"
 
-	// TooEarly rejects an update while the workflow is being prepared. A signal of
-	// the same name waits instead.
+	// TooEarly rejects an update while the workflow is being prepared. A signal waits.
 	TooEarly = "TooEarly"
 )
 
@@ -56,8 +53,7 @@ const (
 	MemoDoorbell = "doorbell"
 )
 
-// Values of MemoStatus before the end. The State of a paused or parked workflow is
-// Running and has fields of its own for both.
+// Values of MemoStatus. The State of a paused or parked workflow is Running.
 const (
 	Running   = "running"
 	Paused    = "paused"

@@ -47,8 +47,7 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 	}}
 }
 
-// FailureOf converts the final error of a step. An error without a token gets the given
-// one, which the activity derives in the same way.
+// FailureOf converts the final error of a step; token is the default.
 func FailureOf(err error, token string, cancelled bool) Failure {
 	failure := Failure{Suspended: cancelled || temporal.IsCanceledError(err), Cause: causeOf(err)}
 	// Details of another shape leave the usage unknown.
@@ -82,9 +81,8 @@ func FinalError(err error) error {
 	return err
 }
 
-// AwaitCancelled waits a moment for cancelled steps to end and to report their usage;
-// a lost worker reports nothing. add adds the futures of running steps to a selector
-// and reports whether there are any.
+// AwaitCancelled waits up to ten seconds for cancelled steps to report their usage. add
+// adds the futures of running steps to a selector and reports whether there are any.
 func AwaitCancelled(ctx workflow.Context, add func(workflow.Selector) bool) {
 	const grace = 10 * time.Second
 	selector := workflow.NewSelector(ctx)

@@ -13,8 +13,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show makes the run readable without JSON: in the Web UI, and in the memo, which needs
-// no worker.
+// show sets the details in the Web UI, and the memo, which can be read without a worker.
 func (p *run) show() {
 	now := p.state()
 	workflow.SetCurrentDetails(p.ctx, markdown(now, p.prepared))

@@ -30,8 +30,7 @@ func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	return result, err
 }
 
-// cancelled records the state of the run and ends it as cancelled, even if the store is
-// away.
+// cancelled records the state of the run and ends it, even if the store is away.
 func (p *run) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(p.ctx)
 	defer stop()

@@ -67,8 +67,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	return p, err
 }
 
-// execute drains the core, carries out its commands, waits, and steps the core, until
-// the run is over.
+// execute alternates the commands of the core and its events until the run is over.
 func (p *run) execute() (acts.Result, error) {
 	p.show()
 	if p.in.Continued == nil {
@@ -117,10 +116,17 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Keep:
 			p.messages = append(p.messages, c)
 		case pipeline.Ring:
-			p.ring(c.Messages)
+			p.memo.Bell.Epoch++
+			p.memo.Bell.Messages = nil
+			for n := range c.Messages {
+				p.memo.Bell.Messages = append(p.memo.Bell.Messages, coordination.Message{Number: n + 1})
+			}
 		case pipeline.Stop:
 			p.memo.Bell.Epoch++
-			p.memo.Bell.Directive = p.directive()
+			p.memo.Bell.Directive = coordination.Ending
+			if p.core.Paused {
+				p.memo.Bell.Directive = coordination.Pausing
+			}
 		case pipeline.Done:
 			p.outcome = &c.Outcome
 		case pipeline.Launch, pipeline.Hold, pipeline.Release: // below
@@ -146,25 +152,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 	}
 }
 
-// ring rings the doorbell with the numbers of the human messages.
-func (p *run) ring(messages int) {
-	p.memo.Bell.Epoch++
-	p.memo.Bell.Messages = nil
-	for n := range messages {
-		p.memo.Bell.Messages = append(p.memo.Bell.Messages, coordination.Message{Number: n + 1})
-	}
-}
-
-// directive returns the directive to a step that is being stopped.
-func (p *run) directive() coordination.Directive {
-	if p.core.Paused {
-		return coordination.Pausing
-	}
-	return coordination.Ending
-}
-
-// wait blocks until something happens, and steps the core with everything that has
-// happened by then.
+// wait blocks until something happens, and steps the core with all that has happened.
 func (p *run) wait() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectSegment(selector)

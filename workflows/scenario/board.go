@@ -12,8 +12,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show makes the run readable without JSON: in the Web UI, and in the memo, which needs
-// no worker.
+// show sets the details in the Web UI, and the memo, which can be read without a worker.
 func (s *run) show() {
 	now := s.state()
 	workflow.SetCurrentDetails(s.ctx, markdown(now, s.prepared))

@@ -10,8 +10,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// cancelled records the state of the run and ends it as cancelled, even if the store is
-// away.
+// cancelled records the state of the run and ends it, even if the store is away.
 func (s *run) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()

@@ -66,8 +66,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	return s, err
 }
 
-// execute drains the core, carries out its commands, waits, and steps the core, until
-// the run is over.
+// execute alternates the commands of the core and its events until the run is over.
 func (s *run) execute() (acts.Result, error) {
 	s.show()
 	if err := s.prepare(); err != nil {
@@ -178,8 +177,7 @@ func (s *run) note(kind, step, text string) {
 	})
 }
 
-// wait blocks until something happens, and steps the core with everything that has
-// happened by then.
+// wait blocks until something happens, and steps the core with all that has happened.
 func (s *run) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectStep(selector)

@@ -13,8 +13,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show makes the session readable without JSON: in the Web UI, and in the memo, which
-// needs no worker.
+// show sets the details in the Web UI, and the memo, which can be read without a worker.
 func (s *session) show() {
 	workflow.SetCurrentDetails(s.ctx, scoreboard(s.state(), s.prepared))
 	s.setMemo(s.ctx, s.memoStatus())

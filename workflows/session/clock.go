@@ -32,8 +32,7 @@ func (s *session) setClock(seconds int, warned bool) {
 	}
 }
 
-// windClock stops the clock of a held session and starts it again afterwards. Either
-// needs a record.
+// windClock stops the clock of a held session and starts it again afterwards.
 func (s *session) windClock() {
 	c := &s.clock
 	switch held := s.core.Held(); {
@@ -70,26 +69,20 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// selectClock has the selector step the core when the time is nearly over and when it
-// is over.
+// selectClock has the selector step the core when the time is nearly over, and over.
 func (s *session) selectClock(selector workflow.Selector) {
-	c := &s.clock
-	if c.near != nil {
-		selector.AddFuture(c.near, func(f workflow.Future) {
+	add := func(timer *workflow.Future, fired *bool, event coordination.Event) {
+		if *timer == nil {
+			return
+		}
+		selector.AddFuture(*timer, func(f workflow.Future) {
 			if f.Get(s.ctx, nil) == nil {
-				c.warned = true
-				s.core.Step(coordination.TimeShort{})
+				*fired = true
+				s.core.Step(event)
 			}
-			c.near = nil
+			*timer = nil
 		})
 	}
-	if c.up != nil {
-		selector.AddFuture(c.up, func(f workflow.Future) {
-			if f.Get(s.ctx, nil) == nil {
-				c.over = true
-				s.core.Step(coordination.TimeUp{})
-			}
-			c.up = nil
-		})
-	}
+	add(&s.clock.near, &s.clock.warned, coordination.TimeShort{})
+	add(&s.clock.up, &s.clock.over, coordination.TimeUp{})
 }

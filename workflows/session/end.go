@@ -30,13 +30,15 @@ func (s *session) end() (Result, error) {
 		result.Error = whyFailed(d, view)
 	} else {
 		var p acts.Presented
-		ctx := drive.Bookkeeping(s.ctx, "place the final answer, "+finalAnswer(d))
+		final := finalOf(d)
+		ctx := drive.Bookkeeping(s.ctx, "place the final answer, "+final.Label)
 		input := acts.PresentInput{Session: s.id, Decision: d}
 		if err := workflow.ExecuteActivity(ctx, registered.Present, input).Get(ctx, &p); err != nil {
 			return Result{}, err
 		}
 		result.Answer, result.AnswerTruncated, result.AnswerPath = p.Answer, p.Truncated, &p.Path
-		s.final = finalOf(d, p.Path)
+		final.Path = p.Path
+		s.final = final
 	}
 	s.show()
 	if err := s.flush(s.ctx, true); err != nil {
@@ -45,21 +47,12 @@ func (s *session) end() (Result, error) {
 	return result, nil
 }
 
-// finalOf locates the final answer of a decision.
-func finalOf(d coordination.Decision, path string) *acts.FinalAnswer {
-	final := &acts.FinalAnswer{Agent: d.Winner, Label: finalAnswer(d), Path: path}
+// finalOf returns the final answer of a decision: the presented or else the winning one.
+func finalOf(d coordination.Decision) *acts.FinalAnswer {
 	if d.Final != nil {
-		final.Agent = d.Final.Agent
+		return &acts.FinalAnswer{Agent: d.Final.Agent, Label: d.Final.Label}
 	}
-	return final
-}
-
-// finalAnswer returns the label of the final answer.
-func finalAnswer(d coordination.Decision) string {
-	if d.Final != nil {
-		return d.Final.Label
-	}
-	return d.WinnerLabel
+	return &acts.FinalAnswer{Agent: d.Winner, Label: d.WinnerLabel}
 }
 
 // whyFailed explains a session without a winner.
@@ -104,8 +97,8 @@ func whyEmpty(d coordination.Decision, v coordination.View) string {
 	return "the session ended before any agent had an answer"
 }
 
-// cancelled records accepted actions and ends the session as cancelled, even if the
-// store is away. The error carries the usage, for the workflow of a pipeline.
+// cancelled records accepted actions and ends the session, even if the store is away. The
+// error carries the usage, for the workflow of a pipeline.
 func (s *session) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()

@@ -29,8 +29,7 @@ type ledger struct {
 	over    bool            // the session ends with the next record
 }
 
-// enter adds a ledger entry. A message is due at once: running steps read it from the
-// store.
+// enter adds a ledger entry. Running steps read messages, so these are due at once.
 func (l *ledger) enter(entry coordination.Accepted) {
 	l.entries = append(l.entries, entry)
 	if entry.Action == coordination.Say {
@@ -48,8 +47,7 @@ func (l *ledger) collect(core *coordination.State) {
 	}
 }
 
-// record writes the entries of a wave when it ends, within a long wave every few
-// seconds, and at once if they are due.
+// record writes the entries of a wave at its end, after recordEvery, or if they are due.
 func (s *session) record() {
 	l := &s.ledger
 	switch {
@@ -63,8 +61,7 @@ func (s *session) record() {
 	}
 }
 
-// flush writes everything that is not on record. over says that the session ends after
-// that; otherwise it goes on in another run.
+// flush writes everything that is not on record. over says that the session ends then.
 func (s *session) flush(ctx workflow.Context, over bool) error {
 	s.ledger.over = over
 	return s.ledger.books.Flush(ctx, s)

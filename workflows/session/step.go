@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -20,8 +19,7 @@ type running struct {
 	future workflow.Future
 	cancel workflow.CancelFunc
 
-	// cancelled says that the core has cancelled the step. Unless it acted before, any error
-	// counts as a suspension.
+	// cancelled says that the core has cancelled the step: an error is a suspension.
 	cancelled bool
 }
 
@@ -51,20 +49,14 @@ func launchSummary(l coordination.Launch) string {
 	if len(l.Shown) == 0 {
 		return who + "first answer"
 	}
-	return who + "sees " + labels(l.Shown)
-}
-
-func labels(answers []coordination.Shown) string {
-	const most = 8 // a summary holds 400 bytes
-	var names []string
-	for _, shown := range answers[:min(most, len(answers))] {
-		names = append(names, shown.Label)
+	who += "sees"
+	for i, shown := range l.Shown {
+		if i == 8 { // a summary holds 400 bytes
+			return who + fmt.Sprintf(" and %d more", len(l.Shown)-i)
+		}
+		who += " " + shown.Label
 	}
-	list := strings.Join(names, " ")
-	if more := len(answers) - most; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return list
+	return who
 }
 
 func (s *session) cancelStep(id coordination.LaunchID) {

@@ -49,9 +49,8 @@ type session struct {
 	memo    drive.Memo
 }
 
-// newSession registers the handlers before anything blocks, so that a session answers
-// from its first moment, and takes over the state of the run before, so that an update
-// that arrives in between finds it.
+// newSession registers the handlers before anything blocks. Updates can arrive at once, so
+// the state of the run before is restored first.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
 	s := &session{ctx: ctx, in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
@@ -66,8 +65,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	return s, err
 }
 
-// run drains the core, carries out its commands, waits, and steps the core, until the
-// session is decided.
+// run alternates the commands of the core and its events until the session is decided.
 func (s *session) run() (Result, error) {
 	if err := s.begin(); err != nil {
 		return Result{}, err
@@ -154,8 +152,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 	}
 }
 
-// wait blocks until something happens, and steps the core with everything that has
-// happened by then.
+// wait blocks until something happens, and steps the core with all that has happened.
 func (s *session) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectSteps(s.ctx, selector)
@@ -168,8 +165,7 @@ func (s *session) wait() {
 	s.ledger.collect(s.core)
 }
 
-// continueAsNew hands the session over to a new run, with every signal that would be
-// left behind, and every update that arrived while the records were written.
+// continueAsNew hands the session over to a new run, with all signals and updates so far.
 func (s *session) continueAsNew() error {
 	if err := s.flush(s.ctx, false); err != nil {
 		return err
@@ -184,9 +180,8 @@ func (s *session) continueAsNew() error {
 	return workflow.NewContinueAsNewError(s.ctx, Workflow, in)
 }
 
-// verbs are in the order in which signals that arrive together are received: messages
-// and retries precede a pause or an end, and a pause overrules a resume, since waiting
-// costs nothing.
+// verbs are in the order in which signals that arrive together are received: messages and
+// retries precede a pause or an end, and a pause overrules a resume.
 var verbs = []drive.Verb[coordination.Event]{
 	{
 		Name: drive.SaySignal, About: "Say something to all agents, or to one: {text, agent?}.",
