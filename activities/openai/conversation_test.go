@@ -30,8 +30,8 @@ func (answering) Judge(reply llm.Message) loop.Ruling {
 	for _, call := range reply.ToolCalls {
 		if call.Name == "new_answer" {
 			return loop.Ruling{
-				Action: &loop.Action{Kind: "new_answer", Payload: json.RawMessage(call.Arguments)},
-				Told:   map[string]string{call.ID: "Your answer is accepted."},
+				Action:  &loop.Action{Kind: "new_answer", Payload: json.RawMessage(call.Arguments)},
+				Results: map[string]string{call.ID: "Your answer is accepted."},
 			}
 		}
 	}

@@ -117,8 +117,8 @@ func (c *Conversation) addMessages(e Entry) {
 	}
 }
 
-// fixes reports whether a message of the entry is never shortened: the opening, and the
-// news of an update. The results and images of a withdrawn action belong to their turn.
+// fixes reports whether a message of the entry is never shortened: the opening and the news
+// of an update, but not the results and images of a withdrawn action.
 func (e Entry) fixes(m llm.Message) bool {
 	return e.Kind == Opening || e.Kind == Updated && m.Role == llm.User && len(m.Images) == 0
 }

@@ -13,13 +13,8 @@
 //     place, and the loop continues;
 //   - no model call is made before everything earlier is journaled;
 //   - rejections, model calls and wall-clock cancellation are bounded;
-//   - a conversation that outgrows the model's context window is shortened before the next
-//     call, by engine/window: old results are elided, then old turns are replaced by a
-//     summary, which costs a model call. Both are journaled.
-//
-// A reply is journaled, learned by the rules and judged; its ordinary calls are run;
-// Confirm is asked about an accepted action; one entry with the outcome is journaled and
-// learned.
+//   - engine/window shortens a conversation that outgrows the model's context window: old
+//     results are elided, then old turns are replaced by a summary, which costs a model call.
 //
 // A Conversation is the fold of its journal entries, as is the state of the rules: Run
 // continues a restored one exactly where it stopped, without repeating a model call or the

@@ -40,8 +40,8 @@ func (submission) Judge(reply llm.Message) loop.Ruling {
 	for _, call := range reply.ToolCalls {
 		if call.Name == "submit" {
 			return loop.Ruling{
-				Action: &loop.Action{Kind: "submit", Payload: json.RawMessage(call.Arguments)},
-				Told:   map[string]string{call.ID: "Submitted."},
+				Action:  &loop.Action{Kind: "submit", Payload: json.RawMessage(call.Arguments)},
+				Results: map[string]string{call.ID: "Submitted."},
 			}
 		}
 	}

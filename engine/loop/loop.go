@@ -123,8 +123,8 @@ func (r running) safePoint(ctx context.Context) error {
 	return r.record(ctx, Entry{Kind: Updated, Messages: update.Messages, Note: update.Note})
 }
 
-// generate calls the model and measures the seconds, without those of waiting for a turn.
-// Cancellation and fencing arrive through ctx: no call is paid for after its end.
+// generate calls the model, unless ctx has ended, and measures the seconds without those
+// of waiting for a turn.
 func (r running) generate(ctx context.Context, req llm.Request) (llm.Reply, float64, error) {
 	if ctx.Err() != nil {
 		return llm.Reply{}, 0, context.Cause(ctx)
@@ -151,8 +151,8 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 	return r.record(ctx, Entry{Kind: Wasted, Usage: &u, Seconds: seconds})
 }
 
-// bounds returns an error if the conversation may not call the model again. It depends on
-// the conversation alone, so that a restored one ends at the same point.
+// bounds returns an error if the conversation may not call the model again, which depends
+// on the conversation alone.
 func (r running) bounds() error {
 	limit := maxModelCalls
 	if r.MaxModelCalls > 0 {
@@ -188,9 +188,8 @@ func (l Loop) clock() func() float64 {
 	return func() float64 { return max(0, l.Now().Sub(start).Round(time.Millisecond).Seconds()) }
 }
 
-// uniqueIDs gives calls with a missing or repeated ID a new one, since results are matched
-// by ID. position, the count of all messages so far, keeps it distinct from those of
-// earlier replies.
+// uniqueIDs gives calls with a missing or repeated ID a new one; position, the number of
+// messages so far, makes it distinct from those of earlier replies.
 func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
 	calls = slices.Clone(calls)
 	seen := make(map[string]bool, len(calls))
@@ -205,11 +204,11 @@ func uniqueIDs(calls []llm.ToolCall, position int) []llm.ToolCall {
 }
 
 // answer judges a reply, runs its ordinary calls, confirms an accepted action, and records
-// the outcome in one entry. If the attempt dies before that, all of it is repeated.
+// the outcome in one entry. An attempt that dies before that repeats all of it.
 func (r running) answer(ctx context.Context, reply llm.Message) error {
 	ruling := r.rules.Judge(reply)
 	elapsed := r.clock()
-	outputs, err := r.runOrdinary(ctx, reply.ToolCalls, ruling.Told)
+	outputs, err := r.runOrdinary(ctx, reply.ToolCalls, ruling.Results)
 	if err != nil {
 		return err
 	}
@@ -237,10 +236,10 @@ func (r running) answer(ctx context.Context, reply llm.Message) error {
 
 // runOrdinary runs the calls that the rules leave to the tools, in order, and returns
 // their outputs by call ID.
-func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, told map[string]string) (map[string]Output, error) {
+func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, results map[string]string) (map[string]Output, error) {
 	outputs := make(map[string]Output)
 	for _, call := range calls {
-		if _, ok := told[call.ID]; ok {
+		if _, ok := results[call.ID]; ok {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -260,7 +259,7 @@ func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, told map
 func (v Ruling) messages(reply llm.Message, outputs map[string]Output) []llm.Message {
 	var messages, images []llm.Message
 	for _, call := range reply.ToolCalls {
-		result, ok := v.Told[call.ID]
+		result, ok := v.Results[call.ID]
 		if !ok {
 			output := outputs[call.ID]
 			result = output.Text
@@ -280,10 +279,10 @@ func (v Ruling) messages(reply llm.Message, outputs map[string]Output) []llm.Mes
 
 // withdrawn is the ruling with Withdrawn in place of its results.
 func (v Ruling) withdrawn() Ruling {
-	results := make(map[string]string, len(v.Told))
-	for id := range v.Told {
+	results := make(map[string]string, len(v.Results))
+	for id := range v.Results {
 		results[id] = v.Withdrawn
 	}
-	v.Told, v.Say = results, v.Withdrawn
+	v.Results, v.Say = results, v.Withdrawn
 	return v
 }

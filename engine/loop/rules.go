@@ -8,11 +8,9 @@ import (
 	"conclave/engine/llm"
 )
 
-// Rules make a step a team member's, a pipeline's or a scenario's.
-//
-// Rules are a fold over the journal's entries: offers and rulings depend only on their
-// construction and on the entries learned, so that a restored step is judged as before.
-// News enters through Updates and Confirm and counts once it is journaled.
+// Rules make a step a team member's, a pipeline's or a scenario's. They are a fold over the
+// journal's entries: offers and rulings depend only on their construction and on the
+// entries learned, so that a restored step is judged as before.
 type Rules interface {
 	// Offer returns the tools that the rules themselves answer, beside the ordinary ones. It
 	// may change as entries are learned.
@@ -21,13 +19,12 @@ type Rules interface {
 	// Judge rules on a reply, whose entry is the last one learned. It is pure.
 	Judge(reply llm.Message) Ruling
 
-	// Updates returns the news at a safe point, before a model call. It is journaled and
-	// learned before the model sees it.
+	// Updates returns the news before a model call. It is journaled and learned before the
+	// model sees it.
 	Updates(ctx context.Context) (Update, error)
 
-	// Confirm is asked before an accepted action counts, after the ordinary calls of its
-	// reply. An update withdraws the action: it is journaled in the action's place, and the
-	// loop continues.
+	// Confirm is called before an accepted action counts, after the ordinary calls of its
+	// reply. An update is journaled in place of the action, which it withdraws.
 	Confirm(ctx context.Context, a Action) (Update, error)
 
 	// Learn is called once with every journaled entry, in order, beginning with those
@@ -49,15 +46,15 @@ func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 }
 
 // Ruling is the judgement of one reply.
 //
-// Tool calls without an entry in Told are ordinary: they are run, in order, even if the
-// reply is rejected or ends the step. With neither Action nor Rejected the loop continues.
+// Tool calls without a result are ordinary: they are run, in order, even if the reply is
+// rejected or ends the step. With neither Action nor Rejected the loop continues.
 type Ruling struct {
 	Action   *Action           // ends the step, once it is confirmed
 	Rejected string            // stable code of a failed attempt, without Action; else empty
-	Told     map[string]string // results of tool calls by the rules, by call ID
+	Results  map[string]string // results of tool calls by the rules, by call ID
 	Say      string            // user message after a reply without tool calls
 
-	// Withdrawn replaces every result in Told, and Say, when Confirm withdraws the action.
+	// Withdrawn replaces every result in Results, and Say, when Confirm withdraws the action.
 	Withdrawn string
 
 	// Note is for the rules' Learn. It is journaled with the results or the rejection, and

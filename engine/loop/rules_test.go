@@ -102,7 +102,7 @@ func (m *member) Offer() []llm.Tool {
 func (m *member) Judge(reply llm.Message) loop.Ruling {
 	code := m.refuses(reply)
 	told := map[string]string{}
-	v := loop.Ruling{Rejected: code, Told: told, Withdrawn: "Not counted: there is news."}
+	v := loop.Ruling{Rejected: code, Results: told, Withdrawn: "Not counted: there is news."}
 	if code != "" {
 		for _, c := range reply.ToolCalls {
 			told[c.ID] = "Refused: " + code
@@ -179,12 +179,12 @@ func (pipeline) Judge(reply llm.Message) loop.Ruling {
 			control = append(control, c)
 		}
 	}
-	v := loop.Ruling{Told: map[string]string{}}
+	v := loop.Ruling{Results: map[string]string{}}
 	for _, c := range control {
-		v.Told[c.ID] = "Only one of these at a time; none was taken."
+		v.Results[c.ID] = "Only one of these at a time; none was taken."
 	}
 	if len(control) == 1 {
-		v.Told[control[0].ID] = "On the way."
+		v.Results[control[0].ID] = "On the way."
 		v.Action = &loop.Action{Kind: control[0].Name, Payload: raw(control[0].Arguments)}
 	}
 	return v
@@ -205,11 +205,11 @@ func (scenario) Judge(reply llm.Message) loop.Ruling {
 	}
 	report := reply.ToolCalls[i]
 	if report.Arguments != "pass" && report.Arguments != "fail" {
-		return loop.Ruling{Rejected: "invalid_report", Told: map[string]string{report.ID: "The status is pass or fail."}}
+		return loop.Ruling{Rejected: "invalid_report", Results: map[string]string{report.ID: "The status is pass or fail."}}
 	}
 	return loop.Ruling{
-		Action: &loop.Action{Kind: "report", Payload: raw(report.Arguments)},
-		Told:   map[string]string{report.ID: "Reported."},
+		Action:  &loop.Action{Kind: "report", Payload: raw(report.Arguments)},
+		Results: map[string]string{report.ID: "Reported."},
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 var errRefused = errors.New("the conversation was refused as too long")
 
 // fit shortens the conversation until it fits into the known window, and reports whether
-// it called the model to do so. It depends on the conversation alone, so that a restored
-// one continues in the same way.
+// it called the model to do so.
 func (r running) fit(ctx context.Context, tools []llm.Tool) (called bool, err error) {
 	for {
 		size := smallerWindow(r.Window, r.conv.learned)

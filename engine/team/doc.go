@@ -1,8 +1,6 @@
-// Package team is a team member's step: the material it is shown, the news that
-// reaches it, the workflow tools, the ruling on every reply, and the commit and
-// documents of its action. Step turns a coordination.Launch into a step.Spec, under
-// Temporal and by hand alike. coordination decides when a vote is stale, who wins and
-// which actions a launch offers.
+// Package team is a team member's step: its prompts, the news that reaches it, the
+// workflow tools, the ruling on every reply, and the commit and documents of its action.
+// Step turns a coordination.Launch into a step.Spec, under Temporal and by hand alike.
 //
 // # Anonymity
 //
@@ -46,15 +44,12 @@
 // Unknown tools are those not offered at the opening, except names that begin with
 // mcp__: MCP servers may add tools later.
 //
-// Several calls that ask for the same (the same content, or the same agent or status with
-// any reasons) count as one, the first. Ordinary tools and those of the
-// checklist beside an accepted call are run, or denied, too. Arguments beyond the
-// schema's are ignored.
+// Several equal calls (the same content, or the same agent or status with any reasons)
+// count as one, the first. Calls of ordinary tools and of the checklist beside an accepted
+// call are run, or denied, too. Arguments beyond the schema's are ignored.
 //
 // A vote may name an agent (agent2) or a revision (agent2.1). It counts for the newest
-// revision that was shown, also when it names an older one of the same agent: the
-// voter can only have judged the text it was shown. A newer revision than was shown is
-// rejected.
+// revision that was shown, even if it names an older one; a newer one is rejected.
 //
 // Two answers are too close when their sets of lower-cased words, split at white
 // space, have a Jaccard similarity above 0.7 (novelty balanced) or above 0.5 (strict).
@@ -63,17 +58,16 @@
 //
 // # News
 //
-// Before every model call the step asks its inbox for news. admit in update.go decides
-// which of the peers' answers reach it: none in mode "", at most Most over the step,
-// none after the first accepted checklist with UntilChecklist, and none when the soft
-// limit is nearer than the grace or the step was told to finish. Mode restart, and
-// inject in a step that cannot answer, end the step instead, to begin again. The rest
-// is news at the next safe point or for the agent's next step. Human messages always
-// reach it. Several updates at once are one message.
+// Before every model call the step reads its inbox. admit in update.go decides which of the
+// peers' answers reach it: none in mode "", at most Most over the step, none after the
+// first accepted checklist with UntilChecklist, and none when the soft limit is nearer
+// than the grace or the step was told to finish. Mode restart, and inject in a step that
+// cannot answer, end the step instead, to begin again. The rest is news at the next safe
+// point or for the agent's next step. Human messages always reach it.
 //
-// Before an accepted action of any kind counts, the step asks once more. News withdraws
-// the action, once per step, to be submitted again or revised, so that no decision
-// ignores available news. A step out of time or allowance does not ask.
+// The step reads its inbox once more before an accepted action counts. News withdraws the
+// action, once per step, to be submitted again or revised. A step out of time or allowance
+// reads no news.
 //
 // # Time and allowance
 //
@@ -85,10 +79,9 @@
 //
 // # Restored steps
 //
-// The rules are a fold over the journal: Learn takes in every entry, and the notes of
-// updates and results carry the rules' own facts. A restored step continues in the same
-// way on any machine, and its commit names exactly the answers and messages that were
-// shown.
+// The rules are a fold over the journal: Learn adds every entry to their memory. A restored
+// step continues in the same way on any machine, and its commit names exactly the answers
+// and messages that were shown.
 //
 // # Agents' texts and people's words
 //
@@ -100,7 +93,6 @@
 // Human messages are framed by the same delimiter with the word message, so that no
 // agent can speak in their name.
 //
-// Start with Step in step.go, then Judge in judge.go and Updates in rules.go. The
-// prompts are in templates/ and, filled in, in testdata/; the checklist is a package of
-// its own.
+// Start with Step in step.go, then Judge in judge.go and Updates in rules.go. Prompts are
+// in templates/ and, filled in, in testdata/.
 package team

@@ -35,7 +35,7 @@ func FuzzJudge(f *testing.F) {
 		require.False(t, v.Action != nil && v.Rejected != "")
 		require.Equal(t, v.Action != nil, v.Withdrawn != "")
 		for _, c := range calls {
-			_, told := v.Told[c.ID]
+			_, told := v.Results[c.ID]
 			if v.Rejected != "" || over {
 				require.True(t, told, "a rejected reply is refused whole, and a late one is denied")
 			} else {

@@ -46,10 +46,10 @@ func (r *rules) scores(call llm.ToolCall) bool {
 func (r *rules) score(all []llm.ToolCall) loop.Ruling {
 	state := r.checklist()
 	if state == nil {
-		return loop.Ruling{Told: make(map[string]string)}
+		return loop.Ruling{Results: make(map[string]string)}
 	}
 	texts, results := state.Evaluate(all)
-	ruling := loop.Ruling{Told: texts}
+	ruling := loop.Ruling{Results: texts}
 	if len(results) > 0 {
 		ruling.Note = marshal(note{Checklist: results})
 	}

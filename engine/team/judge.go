@@ -60,9 +60,9 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 		ruling = r.score(reply.ToolCalls)
 	}
 	for i, call := range calls {
-		ruling.Told[call.ID] = accepted.result
+		ruling.Results[call.ID] = accepted.result
 		if i > 0 {
-			ruling.Told[call.ID] = "The same as the accepted call; counted once."
+			ruling.Results[call.ID] = "The same as the accepted call; counted once."
 		}
 	}
 	if len(calls) > 0 {
@@ -161,7 +161,7 @@ func (r *rules) reject(calls []llm.ToolCall, why *rejection) loop.Ruling {
 	for _, call := range calls {
 		results[call.ID] = text
 	}
-	return loop.Ruling{Rejected: why.code, Told: results, Say: text}
+	return loop.Ruling{Rejected: why.code, Results: results, Say: text}
 }
 
 // ways names the calls that end the step.

@@ -69,7 +69,7 @@ func TestJudge_accepts(t *testing.T) {
 			require.Equal(t, c.kind, v.Action.Kind)
 			require.JSONEq(t, c.payload, string(v.Action.Payload))
 			for i, call := range c.reply.ToolCalls {
-				require.Equal(t, c.told[i], v.Told[call.ID])
+				require.Equal(t, c.told[i], v.Results[call.ID])
 			}
 		})
 	}
@@ -137,9 +137,9 @@ func TestJudge_rejects(t *testing.T) {
 			require.Equal(t, c.reason, v.Rejected)
 			require.Contains(t, v.Say, c.told)
 			require.Contains(t, v.Say, "Nothing was submitted and no tool was run. Finish by calling ")
-			require.Len(t, v.Told, len(c.reply.ToolCalls), "a rejected reply is refused whole")
+			require.Len(t, v.Results, len(c.reply.ToolCalls), "a rejected reply is refused whole")
 			for _, call := range c.reply.ToolCalls {
-				require.Equal(t, v.Say, v.Told[call.ID])
+				require.Equal(t, v.Say, v.Results[call.ID])
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestJudge_otherSteps(t *testing.T) {
 			require.Equal(t, c.reason, v.Rejected)
 			if c.reason != "" {
 				require.Nil(t, v.Action)
-				require.Len(t, v.Told, len(c.reply.ToolCalls))
+				require.Len(t, v.Results, len(c.reply.ToolCalls))
 				return
 			}
 			require.NotNil(t, v.Action)
@@ -217,7 +217,7 @@ func TestJudge_ordinaryTools(t *testing.T) {
 	v := newRules(evaluation()).Judge(reply(call("read_file", "{}"), call("write_file", "not JSON")))
 	require.Nil(t, v.Action)
 	require.Empty(t, v.Rejected)
-	require.Empty(t, v.Told)
+	require.Empty(t, v.Results)
 }
 
 // Tools of MCP servers may change while a step runs: unknown names are rejected unless
@@ -229,16 +229,16 @@ func TestJudge_serverTools(t *testing.T) {
 		v := rules.Judge(reply(call(name, "{}")))
 		require.Empty(t, v.Rejected, name)
 		require.Nil(t, v.Action, name)
-		require.Empty(t, v.Told, "%s is the loop's to run", name)
+		require.Empty(t, v.Results, "%s is the loop's to run", name)
 	}
 	for _, name := range []string{"read_file", "mcp_browser", "browser__open", "MCP__browser__open"} {
 		v := rules.Judge(reply(call(name, "{}")))
 		require.Equal(t, unknownTool, v.Rejected, name)
-		require.Contains(t, v.Told["a"], "run_command, mcp__browser__open", name)
+		require.Contains(t, v.Results["a"], "run_command, mcp__browser__open", name)
 	}
 	v := rules.Judge(reply(call("mcp__browser__open", "{}"), callAnswer("Two.")))
 	require.NotNil(t, v.Action, "beside an answer they are run")
-	require.Len(t, v.Told, 1)
+	require.Len(t, v.Results, 1)
 }
 
 // The largest allowed content is accepted, and a long reason is truncated.

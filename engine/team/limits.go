@@ -28,12 +28,12 @@ func (l limits) timed() bool { return l.Soft > 0 || l.Grace > 0 }
 // deny refuses calls that do not end the step. Denials are not rejections: they have
 // a limit of their own.
 func (r *rules) deny(all []llm.ToolCall) loop.Ruling {
-	ruling := loop.Ruling{Told: make(map[string]string)}
+	ruling := loop.Ruling{Results: make(map[string]string)}
 	denied := 0
 	for _, call := range all {
 		if !r.task.ends(call) {
 			denied++
-			ruling.Told[call.ID] = fmt.Sprintf("Denied (%d of %d): your time for this turn is over. Only %s can be called now; submit the best you have.", r.memory.denied+denied, maxDenials, r.ways())
+			ruling.Results[call.ID] = fmt.Sprintf("Denied (%d of %d): your time for this turn is over. Only %s can be called now; submit the best you have.", r.memory.denied+denied, maxDenials, r.ways())
 		}
 	}
 	if denied > 0 {

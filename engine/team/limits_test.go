@@ -176,7 +176,7 @@ func TestLimits_resumed(t *testing.T) {
 	learn(loop.Entry{Kind: loop.Reply, Seconds: (2 * time.Minute).Seconds()})
 	learn(loop.Entry{Kind: loop.Resumed})
 	verdict := r.Judge(reply(reading))
-	require.NotEmpty(t, verdict.Told, "the hard limit is past, pause or not")
+	require.NotEmpty(t, verdict.Results, "the hard limit is past, pause or not")
 
 	for range maxDenials {
 		learn(loop.Entry{Kind: loop.Results, Note: verdict.Note})
@@ -185,7 +185,7 @@ func TestLimits_resumed(t *testing.T) {
 	var over *loop.TimeOverError
 	require.ErrorAs(t, err, &over)
 	learn(loop.Entry{Kind: loop.Resumed})
-	require.Empty(t, r.Judge(reply(reading)).Told)
+	require.Empty(t, r.Judge(reply(reading)).Results)
 	again, err := r.Updates(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, again.Messages)

@@ -348,7 +348,7 @@ func TestAnonymous(t *testing.T) {
 			{ID: "1", Name: "vote", Arguments: arguments(t, "agent_id", "agent1", "reason", "r")},
 		} {
 			v := rules.Judge(llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{call}})
-			said += v.Told["1"] + v.Say
+			said += v.Results["1"] + v.Say
 		}
 	}
 	for _, secret := range secrets {

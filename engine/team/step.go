@@ -34,9 +34,8 @@ type Step struct {
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // by earlier attempts
 
-	// Commits finds the commit of a shown answer outside action.json of its step, as in
-	// a directory that other programs write to. Its manifest must be in the store. nil
-	// reads action.json.
+	// Commits finds the commit of a shown answer in a directory that other programs write
+	// to. Its manifest must be in the store. nil reads action.json.
 	Commits func(ctx context.Context, shown coordination.Shown) (artifact.Commit, error)
 
 	// Bell reads the session's doorbell at safe points. Its error ends the attempt. nil
@@ -44,8 +43,7 @@ type Step struct {
 	Bell func(ctx context.Context) (coordination.Ring, error)
 }
 
-// Spec reads the material that the launch shows and builds the step. The launch alone
-// determines that material. The error is a
+// Spec reads the material that the launch shows and builds the step. The error is a
 // *step.UnwrittenError while a message of the launch is not stored.
 func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	o := &opening{Step: m, store: store, numbers: slices.Sorted(slices.Values(m.Agents))}

@@ -35,10 +35,10 @@ const recentTurns = 6
 const minReplaced = 2000
 
 // Next plans the next step to fit a request with tools, and its reply, into a window of so
-// many tokens; 0 stands for an unknown window. The step is to make the elisions, or to
-// compact the turns before a position, or neither. The conversation is left alone until
-// 70 % of the room beside the fixed messages is taken; then a step frees about half, so that
-// few calls invalidate the server's cache.
+// many tokens; 0 stands for an unknown window. The step makes elisions, or compacts the
+// turns before a position, or is empty. It is empty until 70 % of the room beside the fixed
+// messages is taken; then it frees about half, so that few calls invalidate the server's
+// cache.
 func (h History) Next(tokens int, tools []llm.Tool) (elide []Elision, before int) {
 	if tokens <= 0 {
 		return nil, 0

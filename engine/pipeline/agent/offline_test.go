@@ -23,7 +23,7 @@ func play(t *testing.T, task task) (kind, to, text string, conversation []llm.Me
 		conversation = append(conversation, reply.Message)
 		v := rules.Judge(reply.Message)
 		for _, c := range reply.Message.ToolCalls {
-			conversation = append(conversation, llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Content: v.Told[c.ID]})
+			conversation = append(conversation, llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Content: v.Results[c.ID]})
 		}
 		if v.Action != nil {
 			var p payload

@@ -92,14 +92,14 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	if len(reply.ToolCalls) == 0 {
 		return loop.Ruling{Action: action(kindCompleted, payload{Text: reply.Content})}
 	}
-	v := loop.Ruling{Told: map[string]string{}, Withdrawn: withdrawn}
-	controls := r.refuse(reply.ToolCalls, v.Told)
+	v := loop.Ruling{Results: map[string]string{}, Withdrawn: withdrawn}
+	controls := r.refuse(reply.ToolCalls, v.Results)
 	if len(controls) == 1 {
-		v.Action = r.control(controls[0], reply.Content, v.Told)
+		v.Action = r.control(controls[0], reply.Content, v.Results)
 	}
 	if len(controls) > 1 {
 		for _, call := range controls {
-			v.Told[call.ID] = answer(false, "one of "+jumpTool+" and "+callTool+" in a reply, once: none of them was done")
+			v.Results[call.ID] = answer(false, "one of "+jumpTool+" and "+callTool+" in a reply, once: none of them was done")
 		}
 	}
 	if v.Action == nil && r.iterations() >= r.task.Most {

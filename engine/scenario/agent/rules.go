@@ -129,23 +129,23 @@ func (r rules) Judge(reply llm.Message) loop.Ruling {
 	switch len(reports) {
 	case 0:
 		if len(results) == len(reply.ToolCalls) {
-			return loop.Ruling{Rejected: unknownTool, Told: results}
+			return loop.Ruling{Rejected: unknownTool, Results: results}
 		}
-		return loop.Ruling{Told: results}
+		return loop.Ruling{Results: results}
 	case 1:
 	default:
 		for _, call := range reports {
 			results[call.ID] = "error: " + reportTool + " was called several times in one reply: none of them counts, call it once"
 		}
-		return loop.Ruling{Rejected: severalReports, Told: results}
+		return loop.Ruling{Rejected: severalReports, Results: results}
 	}
 	report, problem := parse(reports[0].Arguments)
 	if problem != "" {
 		results[reports[0].ID] = "error: " + problem
-		return loop.Ruling{Rejected: invalidReport, Told: results}
+		return loop.Ruling{Rejected: invalidReport, Results: results}
 	}
 	results[reports[0].ID] = "reported"
-	return loop.Ruling{Told: results, Action: accepted(report)}
+	return loop.Ruling{Results: results, Action: accepted(report)}
 }
 
 func accepted(r report) *loop.Action {

@@ -60,14 +60,14 @@ func TestJudge_rejects(t *testing.T) {
 		require.Nil(t, v.Action, name)
 		require.Equal(t, c.reason, v.Rejected, name)
 		said := v.Say
-		for _, text := range v.Told {
+		for _, text := range v.Results {
 			said += text
 		}
 		require.Contains(t, said, c.told, name)
 	}
 	v := judge.Judge(calls("read_file", "{}", "rm", "{}"))
 	require.Empty(t, v.Rejected)
-	require.Len(t, v.Told, 1, "the others run")
+	require.Len(t, v.Results, 1, "the others run")
 }
 
 // "Each agent receives only": the step's file, the summary, the previous result.
