@@ -108,7 +108,7 @@ func (t Teams) Pipeline(name string) (config.Pipeline, error) {
 	if t.Dir == "" || !registeredName.MatchString(name) {
 		return config.Pipeline{}, fmt.Errorf("this worker has no pipeline %.80q; send it as config", name)
 	}
-	return load(t, "pipeline", name, config.ParsePipeline)
+	return load(t, "pipeline", name, parsePipeline)
 }
 
 // ByHash returns the team of a running session: the worker's own, or else the
@@ -125,10 +125,10 @@ func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact
 // PipelineByHash returns the pipeline of a run: the registered one, or else the
 // copy in the run's directory.
 func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
-	return find(ctx, t, store, layout, hash, "pipeline", config.ParsePipeline)
+	return find(ctx, t, store, layout, hash, "pipeline", parsePipeline)
 }
 
-// parser is config.Parse or config.ParsePipeline.
+// parser is config.Parse or parsePipeline.
 type parser[D definition] = func(name string, data []byte, reach config.Reach) (D, error)
 
 // load reads a registered definition of the given kind.
@@ -165,4 +165,10 @@ func find[D definition](ctx context.Context, t Teams, store artifact.Store, layo
 		return none, Invalid(fmt.Errorf("the stored config.json has hash %.12s…, but the session or run began with %.12s…", d.Hash(), hash))
 	}
 	return d, nil
+}
+
+// parsePipeline is config.ParsePipeline without its warnings.
+func parsePipeline(name string, data []byte, reach config.Reach) (config.Pipeline, error) {
+	p, _, err := config.ParsePipeline(name, data, reach)
+	return p, err
 }

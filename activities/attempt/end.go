@@ -99,7 +99,7 @@ func (a *Attempt) KeepTranscript(ctx context.Context) {
 	if err := step.Leave(ctx, a.Ports, a.Spec, a.Result); err != nil {
 		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", a.Result.Step, "error", err)
 	}
-	step.Forget(ctx, a.Ports, a.Spec)
+	step.Forget(ctx, a.Ports.Store, a.Spec.Layout.Journals(a.Spec.Token))
 }
 
 // interrupt ends an attempt that the server cancelled, paused or reset. An attempt

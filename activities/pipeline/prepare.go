@@ -43,7 +43,8 @@ func (a *Activities) resolve(in PrepareInput) (config.Pipeline, error) {
 	case given && in.Pipeline != "":
 		return config.Pipeline{}, errors.New("the input has both a pipeline and a config: give one")
 	case given:
-		return config.ParsePipeline("input config", in.Config, config.Cluster)
+		p, _, err := config.ParsePipeline("input config", in.Config, config.Cluster)
+		return p, err
 	case in.Pipeline != "":
 		return a.Teams.Pipeline(in.Pipeline)
 	}
@@ -56,7 +57,7 @@ func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 		return err
 	}
 	for _, s := range p.Steps {
-		if s.Kind != config.SessionStep {
+		if s.Kind != pipeline.Session {
 			continue
 		}
 		team, err := a.teamOf(s)
@@ -76,7 +77,7 @@ func checkID(id string, p config.Pipeline) error {
 	const suffix = "-l9999-99" // the launch, and a number beside a session of the same name
 	for _, s := range p.Steps {
 		most := artifact.MaxSessionID - len("-"+s.Name+suffix)
-		if s.Kind == config.SessionStep && len(id) > most {
+		if s.Kind == pipeline.Session && len(id) > most {
 			return fmt.Errorf("the run's id has %d bytes, and that of step %s's session is longer: give one of at most %d", len(id), s.Name, most)
 		}
 	}
@@ -98,9 +99,9 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 	}
 	for _, s := range p.Steps {
 		n := pipeline.Node{
-			Name: s.Name, Kind: pipeline.Kind(s.Kind), Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History,
+			Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History,
 		}
-		if s.Kind != config.AgentStep { // it asks no model
+		if s.Kind != pipeline.Agent { // it asks no model
 			n.MaxIterations = pipeline.DefaultIterations
 		}
 		for _, b := range s.Next {

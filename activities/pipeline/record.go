@@ -43,7 +43,7 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 		return err
 	}
 	if in.Over {
-		step.ForgetAll(ctx, a.Store, layout.File("journal/"))
+		step.Forget(ctx, a.Store, layout.File("journal/"))
 	}
 	return nil
 }

@@ -66,14 +66,14 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Segm
 // equip gives the segment its model and tools: an agent's, or stand-ins that make the
 // configured calls or state a team's decision.
 func equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in SegmentInput, segment *pipelineagent.Step) error {
-	if s.Kind == config.SessionStep {
+	if s.Kind == pipeline.Session {
 		return equipDecision(ctx, run, s, in, segment)
 	}
 	agent, ok := p.Player(s)
 	if !ok {
 		return activities.Invalid(fmt.Errorf("step %s: the pipeline has no agent %s", s.Name, s.Agent))
 	}
-	if s.Kind == config.AgentStep {
+	if s.Kind == pipeline.Agent {
 		segment.Agent = agent.ID
 		if segment.Prompt = agent.SystemMessage + s.Prompt; agent.SystemMessage != "" && s.Prompt != "" {
 			segment.Prompt = agent.SystemMessage + "\n\n" + s.Prompt
@@ -97,13 +97,10 @@ func equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s confi
 
 // result translates the commit for the workflow.
 func result(run *attempt.Attempt) (SegmentResult, error) {
-	o, err := pipelineagent.ReadOutcome(run.Result.Commit)
+	ended, err := pipelineagent.Ended(run.Result.Commit)
 	if err != nil {
 		return SegmentResult{}, activities.Invalid(err)
 	}
-	return SegmentResult{Token: run.Token, Heard: o.Heard, Ended: pipeline.Ended{
-		Number: run.Result.Step, Status: o.Status, Action: o.Action, To: o.To, Messages: o.Messages, Iterations: o.Iterations,
-		Text: text.Truncate(o.Text, team.MaxReason), Said: o.Text != "" && o.Action != pipeline.Call,
-		Workspace: run.Result.Commit.Manifest, Usage: run.Result.Usage,
-	}}, nil
+	ended.Number, ended.Usage, ended.Text = run.Result.Step, run.Result.Usage, text.Truncate(ended.Text, team.MaxReason)
+	return SegmentResult{Token: run.Token, Heard: run.Result.Commit.Heard, Ended: ended}, nil
 }

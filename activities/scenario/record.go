@@ -118,7 +118,7 @@ func (a *Activities) forgetJournals(ctx context.Context, layout artifact.Layout,
 	}
 	for token := range tokens {
 		if token != keep {
-			step.ForgetAll(ctx, a.Store, layout.Journals(token))
+			step.Forget(ctx, a.Store, layout.Journals(token))
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 		return err
 	}
 	if in.Over {
-		step.ForgetAll(ctx, a.Store, layout.File("journal/"))
+		step.Forget(ctx, a.Store, layout.File("journal/"))
 	}
 	return nil
 }

@@ -198,8 +198,11 @@ func (d *Decoder) unknown(f field, parent string, valid []string) {
 		d.report(f.position, key, "unknown key")
 		return
 	}
-	hint := suggestion(f.key, valid)
-	if _, near := text.Nearest(f.key, valid); !near && (d.inTeam || parent == "") {
+	nearest, near := text.Nearest(f.key, valid)
+	hint := "valid: " + strings.Join(valid, ", ")
+	if near {
+		hint = "did you mean " + nearest + "?"
+	} else if d.inTeam || parent == "" {
 		document, elsewhere := d.document, ""
 		if d.inTeam {
 			document = teamType

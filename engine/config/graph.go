@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"conclave/engine/pipeline"
 )
 
 // maxSteps is the largest number of steps of a graph.
@@ -34,12 +36,12 @@ func (d *Decoder) checkPipeline(p Pipeline) {
 		d.checkDestinations(key, s, names)
 		d.checkNext(key, s, names)
 		switch s.Kind {
-		case AgentStep:
+		case pipeline.Agent:
 			d.checkPlayer(key, s, p)
-		case toolsStep:
+		case pipeline.Tools:
 			d.checkPlayer(key, s, p)
 			d.checkCalls(key, s, p)
-		case SessionStep:
+		case pipeline.Session:
 			if s.Config != nil && s.Team != "" {
 				d.Report(key+".team", "the step has both a team and a config: give one")
 			}
@@ -74,10 +76,10 @@ func (d *Decoder) checkStepNames(steps []PipelineStep) []string {
 
 // meaningless lists the keys without a meaning for each kind of step. Their
 // defaults are accepted, since the canonical form contains them.
-var meaningless = map[string][]string{
-	AgentStep:   {"calls", "config", "team"},
-	toolsStep:   {"config", "team", "prompt", "history", "max_iterations"},
-	SessionStep: {"calls", "agent", "max_iterations"},
+var meaningless = map[pipeline.Kind][]string{
+	pipeline.Agent:   {"calls", "config", "team"},
+	pipeline.Tools:   {"config", "team", "prompt", "history", "max_iterations"},
+	pipeline.Session: {"calls", "agent", "max_iterations"},
 }
 
 func (d *Decoder) checkMeaningless(key string, s PipelineStep) {
@@ -90,7 +92,7 @@ func (d *Decoder) checkMeaningless(key string, s PipelineStep) {
 }
 
 func (d *Decoder) checkDestinations(key string, s PipelineStep, names []string) {
-	if s.Kind != AgentStep && len(s.Destinations) > 0 {
+	if s.Kind != pipeline.Agent && len(s.Destinations) > 0 {
 		d.Report(key+".destinations", "only agents jump and call; remove it, or lead on with next")
 		return
 	}
@@ -172,14 +174,9 @@ func (d *Decoder) checkTool(key, tool string, a Agent) {
 	}
 }
 
-// PipelineWarnings reports the unused parts of a valid pipeline: steps that no
-// run reaches, and rules that never apply. For an invalid one it returns nothing.
-func PipelineWarnings(name string, data []byte, reach Reach) Problems {
-	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
-	p, err := decodeDocument(d, data, emptyPipeline, d.checkPipeline)
-	if err != nil {
-		return nil
-	}
+// unused reports the steps of a valid pipeline that no run reaches, and the rules that
+// never apply.
+func (d *Decoder) unused(p Pipeline) Problems {
 	reached := p.reachable()
 	for i, s := range p.Steps {
 		key := nth("steps", i)
@@ -203,7 +200,7 @@ func PipelineWarnings(name string, data []byte, reach Reach) Problems {
 
 // statuses lists the ways in which a step ends before its next rules are asked.
 func (s PipelineStep) statuses() []string {
-	if s.Kind == AgentStep || s.Kind == "" {
+	if s.Kind == pipeline.Agent || s.Kind == "" {
 		return []string{"completed", "max_iterations"}
 	}
 	return []string{"completed"}
@@ -250,12 +247,12 @@ func (p Pipeline) Mermaid() string {
 	for _, s := range p.Steps {
 		opened, closed := "[", "]"
 		switch s.Kind {
-		case toolsStep:
+		case pipeline.Tools:
 			opened, closed = "[[", "]]"
-		case SessionStep:
+		case pipeline.Session:
 			opened, closed = "{{", "}}"
 		}
-		label := s.Name + "<br/>" + s.Kind
+		label := s.Name + "<br/>" + string(s.Kind)
 		if s.Agent != "" {
 			label += " · " + s.Agent
 		}

@@ -31,12 +31,16 @@ func ParseSingle(name string, data []byte) (Team, error) {
 	return decodeDocument(d, data, emptyTeam, func(Team) {})
 }
 
-// ParsePipeline reads a pipeline from YAML or JSON. It checks everything that
-// needs no connection, since a run that fails in the middle has already cost
-// money. Errors are of type Problems.
-func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, error) {
+// ParsePipeline reads a pipeline from YAML or JSON, with warnings about its unused parts.
+// It checks everything that needs no connection, since a run that fails in the middle has
+// already cost money. Errors are of type Problems.
+func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
 	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
-	return decodeDocument(d, data, emptyPipeline, d.checkPipeline)
+	p, err := decodeDocument(d, data, emptyPipeline, d.checkPipeline)
+	if err != nil {
+		return p, nil, err
+	}
+	return p, d.unused(p), nil
 }
 
 // Decode reads another configuration from YAML or JSON into T, a struct with tags

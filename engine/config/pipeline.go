@@ -1,6 +1,10 @@
 package config
 
-import "slices"
+import (
+	"slices"
+
+	"conclave/engine/pipeline"
+)
 
 // Pipeline is the definition of a step graph: named steps and the rules that lead from
 // one to the next. Its tags specify the keys, as those of Team do.
@@ -18,23 +22,16 @@ type pipelineLimits struct {
 	MaxCallDepth   int `json:"max_call_depth" default:"8" min:"1" max:"32" doc:"How many callers can wait for a step that they called."`
 }
 
-// The kinds of steps.
-const (
-	AgentStep   = "agent"
-	toolsStep   = "tools"
-	SessionStep = "session"
-)
-
 // PipelineStep is one step of a graph.
 type PipelineStep struct {
-	Name          string   `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
-	Kind          string   `json:"kind" default:"agent" enum:"agent,tools,session" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text."`
-	Agent         string   `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
-	Prompt        string   `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
-	Destinations  []string `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
-	Next          []branch `json:"next,omitempty" single:"true" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
-	MaxIterations int      `json:"max_iterations" default:"50" min:"1" max:"200" doc:"How many model calls the step can make, those after a call it made included."`
-	History       bool     `json:"history" default:"false" doc:"Whether the step is shown the texts of those before it."`
+	Name          string        `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
+	Kind          pipeline.Kind `json:"kind" default:"agent" enum:"agent,tools,session" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text."`
+	Agent         string        `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
+	Prompt        string        `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
+	Destinations  []string      `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
+	Next          []branch      `json:"next,omitempty" single:"true" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
+	MaxIterations int           `json:"max_iterations" default:"50" min:"1" max:"200" doc:"How many model calls the step can make, those after a call it made included."`
+	History       bool          `json:"history" default:"false" doc:"Whether the step is shown the texts of those before it."`
 
 	Calls []toolUse `json:"calls,omitempty" doc:"The tool calls of a tools step, in order."`
 
@@ -82,7 +79,7 @@ func (p Pipeline) Offline() Pipeline {
 	p.Agents = Team{Agents: p.Agents}.Offline().Agents
 	for _, s := range p.Steps {
 		lender, ok := original.Player(s)
-		if s.Kind != toolsStep || !ok {
+		if s.Kind != pipeline.Tools || !ok {
 			continue
 		}
 		i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.ID == lender.ID })

@@ -31,7 +31,7 @@ limits: {max_transitions: 20, max_call_depth: 2}
 
 func TestParsePipeline_readsEveryKindOfStep(t *testing.T) {
 	t.Parallel()
-	p, err := ParsePipeline("p.yaml", []byte(writing), Local)
+	p, _, err := ParsePipeline("p.yaml", []byte(writing), Local)
 	require.NoError(t, err)
 	require.Equal(t, "main", p.Start)
 	require.Equal(t, []branch{{When: condition{Status: "max_iterations"}, To: "decide"}, {To: "lint"}}, p.Steps[0].Next)
@@ -47,7 +47,7 @@ func TestParsePipeline_readsEveryKindOfStep(t *testing.T) {
 
 	canonical, err := p.Canonical()
 	require.NoError(t, err)
-	again, err := ParsePipeline("canonical", canonical, Local)
+	again, _, err := ParsePipeline("canonical", canonical, Local)
 	require.NoError(t, err)
 	require.Equal(t, p, again)
 	require.Equal(t, p.Hash(), again.Hash())
@@ -55,7 +55,7 @@ func TestParsePipeline_readsEveryKindOfStep(t *testing.T) {
 
 func TestParsePipeline_readsATeamWithinAStep(t *testing.T) {
 	t.Parallel()
-	p, err := ParsePipeline("p.yaml", []byte(`
+	p, _, err := ParsePipeline("p.yaml", []byte(`
 start: decide
 steps:
   - name: decide
@@ -69,21 +69,26 @@ steps:
 	require.Equal(t, openAI, p.Steps[0].Config.Agents[1].Backend.Type, "a copy")
 }
 
-func TestPipelineWarnings_nameUnreachableSteps(t *testing.T) {
+func TestParsePipeline_warnsOfUnreachableSteps(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(writing, "limits:", "  - {name: island, next: beach}\n  - name: beach\nlimits:", 1)
-	found := PipelineWarnings("p.yaml", []byte(text), Local)
+	_, found, err := ParsePipeline("p.yaml", []byte(text), Local)
+	require.NoError(t, err)
 	require.Len(t, found, 2)
 	require.EqualError(t, found[0], "p.yaml:15:5: steps[4]: no run comes to the step \"island\": nothing leads to it by next or destinations")
 	require.EqualError(t, found[1], "p.yaml:16:5: steps[5]: no run comes to the step \"beach\": nothing leads to it by next or destinations")
-	require.Empty(t, PipelineWarnings("p.yaml", []byte(writing), Local))
-	require.Empty(t, PipelineWarnings("p.yaml", []byte("steps: []"), Local), "ParsePipeline reports the problems")
+	_, found, err = ParsePipeline("p.yaml", []byte(writing), Local)
+	require.NoError(t, err)
+	require.Empty(t, found)
+	_, found, err = ParsePipeline("p.yaml", []byte("steps: []"), Local)
+	require.Error(t, err)
+	require.Empty(t, found, "an invalid pipeline has problems instead")
 }
 
 // Such a rule does not make its step reachable.
-func TestPipelineWarnings_nameRulesThatNeverFit(t *testing.T) {
+func TestParsePipeline_warnsOfRulesThatNeverApply(t *testing.T) {
 	t.Parallel()
-	found := PipelineWarnings("p.yaml", []byte(`start: a
+	_, found, err := ParsePipeline("p.yaml", []byte(`start: a
 agents: [{id: agent_a, backend: {model: m}}]
 steps:
   - {name: a, next: [{when: {status: max_iterations}, to: b}, {when: {status: completed}, to: c}, {to: fix}]}
@@ -95,6 +100,7 @@ steps:
       - {to: fix}
   - {name: fix, next: a}
 `), Local)
+	require.NoError(t, err)
 	require.EqualError(t, found, strings.TrimSpace(`
 p.yaml:4:99: steps[0].next[2]: never fits: the rules before it fit however the step ends
 p.yaml:5:64: steps[1].next[0]: never fits: a step of kind tools does not end with the status max_iterations
@@ -120,7 +126,7 @@ func TestFileTools_areTheBuiltInOnes(t *testing.T) {
 func TestPipelineOffline_keepsTheToolsOfToolsSteps(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(writing, "steps:", "  - {id: agent_b, backend: {model: m}, tools: {shell: true}}\nsteps:", 1)
-	p, err := ParsePipeline("p.yaml", []byte(text), Local)
+	p, _, err := ParsePipeline("p.yaml", []byte(text), Local)
 	require.NoError(t, err)
 	require.False(t, p.PlaysOffline())
 	offline := p.Offline()
@@ -131,13 +137,13 @@ func TestPipelineOffline_keepsTheToolsOfToolsSteps(t *testing.T) {
 	require.True(t, p.Agents[1].Tools.Shell, "a copy")
 	canonical, err := offline.Canonical()
 	require.NoError(t, err)
-	_, err = ParsePipeline("canonical", canonical, Local)
+	_, _, err = ParsePipeline("canonical", canonical, Local)
 	require.NoError(t, err)
 }
 
 func TestMermaid_drawsTheGraph(t *testing.T) {
 	t.Parallel()
-	p, err := ParsePipeline("p.yaml", []byte(writing), Local)
+	p, _, err := ParsePipeline("p.yaml", []byte(writing), Local)
 	require.NoError(t, err)
 	require.Equal(t, `flowchart TD
     s_main["main<br/>agent · agent_a"]
@@ -164,7 +170,7 @@ func TestParsePipeline_reportsEveryProblemAtItsPosition(t *testing.T) {
 		title, rest, _ := strings.Cut(section, "\n")
 		text, want, ok := strings.Cut(rest, ">>>\n")
 		require.True(t, ok, "no >>> in %s", title)
-		p, err := ParsePipeline("p.yaml", []byte(text), Local)
+		p, _, err := ParsePipeline("p.yaml", []byte(text), Local)
 		_, ok = errors.AsType[Problems](err)
 		require.True(t, ok, title)
 		require.Zero(t, p, title)

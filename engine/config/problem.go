@@ -55,14 +55,6 @@ func (ps Problems) sorted() error {
 	return ps
 }
 
-// suggestion is the nearest choice or, if none is near, the list of all.
-func suggestion(word string, choices []string) string {
-	if choice, ok := text.Nearest(word, choices); ok {
-		return "did you mean " + choice + "?"
-	}
-	return "valid: " + strings.Join(choices, ", ")
-}
-
 // choice suggests the nearest choice, if one is near, and lists all of them.
 func choice(word string, choices []string) string {
 	valid := "valid: " + strings.Join(choices, ", ")

@@ -18,7 +18,7 @@ type State struct {
 	Protocol int   `json:"protocol"`
 	Graph    Graph `json:"graph"`
 
-	Stack    []Frame   `json:"stack"`             // waiting callers, the innermost last
+	Stack    []frame   `json:"stack"`             // waiting callers, the innermost last
 	Pending  *Launch   `json:"pending,omitempty"` // the next segment
 	Running  *launched `json:"running,omitempty"` // the launched segment
 	Launches int       `json:"launches"`          // launch IDs minted
@@ -42,8 +42,8 @@ type State struct {
 	Recent []Entry `json:"recent"`
 }
 
-// Frame is a waiting caller.
-type Frame struct {
+// frame is a waiting caller.
+type frame struct {
 	Step       string `json:"step"`
 	Messages   string `json:"messages"`   // SHA-256 of the blob with its conversation
 	Iterations int    `json:"iterations"` // its model calls
@@ -70,7 +70,7 @@ type Segment struct {
 
 // New starts a run of the graph; the first Drain launches the first step.
 func New(g Graph) *State {
-	s := &State{Protocol: Protocol, Graph: g, Stack: []Frame{}, Trace: []Segment{}, History: []Ref{}, Recent: []Entry{}}
+	s := &State{Protocol: Protocol, Graph: g, Stack: []frame{}, Trace: []Segment{}, History: []Ref{}, Recent: []Entry{}}
 	s.enter(g.Start)
 	return s
 }

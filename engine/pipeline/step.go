@@ -59,7 +59,7 @@ func (s *State) arrive(l Launch, e Ended) {
 	case e.Action != NoAction && !s.may(l, e):
 		s.end(Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(truncate(e.To))), &at)
 	case e.Action == Call:
-		s.Stack = append(s.Stack, Frame{Step: l.Step, Messages: e.Messages, Iterations: e.Iterations})
+		s.Stack = append(s.Stack, frame{Step: l.Step, Messages: e.Messages, Iterations: e.Iterations})
 		s.pass(e.To)
 	case e.Action == Jump:
 		s.pass(e.To)

@@ -220,7 +220,7 @@ func TestPrecedence(t *testing.T) {
 func TestFrames_belongToTheirCallers(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint\nlint call deep")
-	require.Equal(t, []Frame{{Step: "main", Messages: "m1", Iterations: 1}, {Step: "lint", Messages: "m2", Iterations: 1}}, r.state.Stack)
+	require.Equal(t, []frame{{Step: "main", Messages: "m1", Iterations: 1}, {Step: "lint", Messages: "m2", Iterations: 1}}, r.state.Stack)
 	r.play("deep done")
 	require.Equal(t, "lint", r.at.Step)
 	require.Equal(t, "m2", r.at.Return.Messages)

@@ -54,15 +54,9 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 // deletions is the number of concurrent deletions of journal objects.
 const deletions = 8
 
-// Forget deletes the journal of a step that will not be resumed: it has committed, or
-// ended itself and reported so.
-func Forget(ctx context.Context, p Ports, s Spec) {
-	ForgetAll(ctx, p.Store, s.Layout.Journals(s.Token))
-}
-
-// ForgetAll deletes the journals under a prefix. Failures are ignored: leftovers are
-// harmless.
-func ForgetAll(ctx context.Context, store artifact.Store, prefix string) {
+// Forget deletes the journals under a prefix, of steps that will not be resumed. Failures
+// are ignored: leftovers are harmless.
+func Forget(ctx context.Context, store artifact.Store, prefix string) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(deletions)
 	for key, err := range store.List(ctx, prefix) {

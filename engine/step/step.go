@@ -218,6 +218,6 @@ func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	if err := a.writeDocuments(finishing); err != nil {
 		return err
 	}
-	Forget(finishing, a.ports, a.spec)
+	Forget(finishing, a.ports.Store, a.spec.Layout.Journals(a.spec.Token))
 	return nil
 }

@@ -34,7 +34,7 @@ func (s *site) workPipelines() activities.Teams {
 // startPipeline starts a run of the pipeline in file.
 func (s *site) startPipeline(teams activities.Teams, id, file string) client.WorkflowRun {
 	s.t.Helper()
-	p, err := config.ParsePipeline("pipeline", []byte(file), config.Local)
+	p, _, err := config.ParsePipeline("pipeline", []byte(file), config.Local)
 	require.NoError(s.t, err)
 	name, err := teams.Register(p)
 	require.NoError(s.t, err)

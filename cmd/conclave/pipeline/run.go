@@ -12,6 +12,7 @@ import (
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
+	"conclave/engine/pipeline"
 	"conclave/workflows/drive"
 	pipelineflow "conclave/workflows/pipeline"
 )
@@ -105,9 +106,9 @@ const offlineNote = "offline: the built-in deterministic model plays the agents;
 func describe(p config.Pipeline) string {
 	var steps []string
 	for _, s := range p.Steps {
-		words := s.Name + " (" + s.Kind + ")"
+		words := s.Name + " (" + string(s.Kind) + ")"
 		if s.Name == p.Start {
-			words = s.Name + " (" + s.Kind + ", start)"
+			words = s.Name + " (" + string(s.Kind) + ", start)"
 		}
 		steps = append(steps, words)
 	}
@@ -131,11 +132,8 @@ func readFile(name string, reach config.Reach) (file, error) {
 	case err != nil:
 		return f, fmt.Errorf("read the pipeline: %w", err)
 	}
-	if f.Pipeline, err = config.ParsePipeline(name, data, reach); err != nil {
-		return f, err
-	}
-	f.warnings = config.PipelineWarnings(name, data, reach)
-	return f, nil
+	f.Pipeline, f.warnings, err = config.ParsePipeline(name, data, reach)
+	return f, err
 }
 
 // teamsOf are the agents of a pipeline and the teams of its session steps.
@@ -156,7 +154,7 @@ func teamsOf(p config.Pipeline) []config.Team {
 func prepareLocal(c *hall.CLI, t hall.Target, p config.Pipeline, offline bool) (config.Pipeline, error) {
 	p.Steps = append([]config.PipelineStep{}, p.Steps...)
 	for i, s := range p.Steps {
-		if s.Kind != config.SessionStep || s.Config != nil {
+		if s.Kind != pipeline.Session || s.Config != nil {
 			continue
 		}
 		if s.Team != "" && s.Team != activities.DefaultTeam {
@@ -203,7 +201,7 @@ func prepareCluster(p config.Pipeline, offline bool) (config.Pipeline, error) {
 		return p, nil
 	}
 	for _, s := range p.Steps {
-		if s.Kind == config.SessionStep && s.Config == nil {
+		if s.Kind == pipeline.Session && s.Config == nil {
 			return p, fmt.Errorf("step %s: --offline replaces the models of a team that is brought along, not of one that the worker names; give the step a config", s.Name)
 		}
 	}

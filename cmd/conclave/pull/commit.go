@@ -12,7 +12,6 @@ import (
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/pipeline"
 	pipelineagent "conclave/engine/pipeline/agent"
 	"conclave/engine/step"
 	"conclave/engine/team"
@@ -67,18 +66,17 @@ func (v *verifier) segment(ctx context.Context, dir string) {
 	if !ok {
 		return
 	}
-	o, err := pipelineagent.ReadOutcome(c)
+	ended, err := pipelineagent.Ended(c)
 	if err != nil {
 		v.report(dir+"action.json", "cannot be verified: %v", err)
 		return
 	}
 	existing := v.read(ctx, dir+"answer.json")
-	committed := o.Text != "" && o.Action != pipeline.Call
 	switch {
-	case committed && existing == nil:
+	case ended.Said && existing == nil:
 		v.report(dir+"answer.json", "is missing: action.json commits a text")
-	case committed:
-		v.compare(dir+"answer.json", existing, map[string]any{"answer": o.Text, "timestamp": c.Timestamp})
+	case ended.Said:
+		v.compare(dir+"answer.json", existing, map[string]any{"answer": ended.Text, "timestamp": c.Timestamp})
 	case existing != nil:
 		v.report(dir+"answer.json", "is there, and action.json commits no text")
 	}

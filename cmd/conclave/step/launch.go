@@ -208,7 +208,7 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 		return prepared{}, false, nil
 	}
 	if s.fresh && !acted {
-		step.ForgetAll(ctx, s.store, artifact.Layout{}.Journals(u.Token))
+		step.Forget(ctx, s.store, artifact.Layout{}.Journals(u.Token))
 		s.forget(u.Token, lock)
 		return prepared{}, false, nil
 	}

@@ -126,7 +126,7 @@ func (s *runner) release(ctx context.Context, l prepared, r step.Result, end out
 		return r
 	}
 	if end.final {
-		step.Forget(ctx, s.ports, l.spec)
+		step.Forget(ctx, s.store, l.spec.Layout.Journals(l.spec.Token))
 		s.forget(l.token, l.lock)
 		return r
 	}

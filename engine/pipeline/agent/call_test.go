@@ -139,22 +139,22 @@ func TestReturn_unreadable(t *testing.T) {
 	}
 }
 
-func TestReadOutcome(t *testing.T) {
+func TestEnded(t *testing.T) {
 	t.Parallel()
 	payload := json.RawMessage(`{"text":"A moment.","to":"lint","messages":"m","iterations":4}`)
-	for kind, want := range map[string]Outcome{
+	for kind, want := range map[string]pipeline.Ended{
 		kindCompleted:     {Status: pipeline.Completed},
 		kindMaxIterations: {Status: pipeline.MaxIterations},
 		kindJump:          {Status: pipeline.Completed, Action: pipeline.Jump},
 		kindCall:          {Status: pipeline.CallPending, Action: pipeline.Call},
 	} {
-		want.To, want.Messages, want.Iterations, want.Text, want.Heard = "lint", "m", 4, "A moment.", 2
-		got, err := ReadOutcome(artifact.Commit{Kind: kind, Payload: payload, Heard: 2})
+		want.To, want.Messages, want.Iterations, want.Text, want.Said = "lint", "m", 4, "A moment.", kind != kindCall
+		got, err := Ended(artifact.Commit{Kind: kind, Payload: payload})
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	_, err := ReadOutcome(artifact.Commit{Kind: "vote", Payload: payload})
+	_, err := Ended(artifact.Commit{Kind: "vote", Payload: payload})
 	require.ErrorContains(t, err, `unknown kind "vote"`)
-	_, err = ReadOutcome(artifact.Commit{Kind: kindCall, Payload: json.RawMessage(`"lint"`)})
+	_, err = Ended(artifact.Commit{Kind: kindCall, Payload: json.RawMessage(`"lint"`)})
 	require.ErrorContains(t, err, "reading a committed call")
 }

@@ -49,52 +49,43 @@ func (o *opened) seal(ctx context.Context) func(loop.Action) (step.Sealed, error
 	}
 }
 
-// Outcome is a commit in the terms of package pipeline.
-type Outcome struct {
-	Status     pipeline.Status
-	Action     pipeline.Action
-	To         string
-	Messages   string
-	Iterations int
-	Text       string
-	Heard      int
-}
-
-// ReadCommit reads the outcome of a committed segment.
-func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (Outcome, error) {
+// ReadCommit reads the committed action of a segment, with its whole text.
+func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (pipeline.Ended, error) {
 	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.PipelineStep(ref.Number, ref.Step, "action.json"))
 	if err != nil {
-		return Outcome{}, err
+		return pipeline.Ended{}, err
 	}
-	return ReadOutcome(c)
+	return Ended(c)
 }
 
-// ReadOutcome converts a commit.
-func ReadOutcome(c artifact.Commit) (Outcome, error) {
+// Ended converts a commit to its event, with the whole text and without a number.
+func Ended(c artifact.Commit) (pipeline.Ended, error) {
 	var p committed
 	if err := json.Unmarshal(c.Payload, &p); err != nil {
-		return Outcome{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
+		return pipeline.Ended{}, fmt.Errorf("reading a committed %s: %w", c.Kind, err)
 	}
-	o := Outcome{To: p.To, Messages: p.Messages, Iterations: p.Iterations, Text: p.Text, Heard: c.Heard}
+	e := pipeline.Ended{
+		Status: pipeline.Completed, To: p.To, Messages: p.Messages, Iterations: p.Iterations,
+		Text: p.Text, Said: p.Text != "" && c.Kind != kindCall, Workspace: c.Manifest, Usage: c.Usage,
+	}
 	switch c.Kind {
 	case kindCompleted:
-		o.Status = pipeline.Completed
 	case kindMaxIterations:
-		o.Status = pipeline.MaxIterations
+		e.Status = pipeline.MaxIterations
 	case kindJump:
-		o.Status, o.Action = pipeline.Completed, pipeline.Jump
+		e.Action = pipeline.Jump
 	case kindCall:
-		o.Status, o.Action = pipeline.CallPending, pipeline.Call
+		e.Status, e.Action = pipeline.CallPending, pipeline.Call
 	default:
-		return Outcome{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
+		return pipeline.Ended{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}
-	return o, nil
+	return e, nil
 }
 
 // documents lists the documents of a commit in its directory: answer.json, if the
 // segment has a text, and last_action.json.
 func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
-	o, err := ReadOutcome(c)
+	e, err := Ended(c)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +95,11 @@ func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]
 		last.WorkspacePath = &path
 	}
 	var documents []step.Document
-	if o.Text != "" && o.Action != pipeline.Call {
-		last.AnswerText = &o.Text
+	if e.Said {
+		last.AnswerText = &e.Text
 		documents = append(documents, step.Document{
 			Key:  s.dir(number) + "answer.json",
-			Body: artifact.Answer{AgentID: s.owner(), Answer: o.Text, Timestamp: c.Timestamp, Label: s.Launch.Step},
+			Body: artifact.Answer{AgentID: s.owner(), Answer: e.Text, Timestamp: c.Timestamp, Label: s.Launch.Step},
 		})
 	}
 	return append(documents, step.Document{Key: s.dir(number) + "last_action.json", Body: last, Replace: true}), nil

@@ -40,7 +40,7 @@ func TestMessages(t *testing.T) {
 	require.Contains(t, model.requests[0][2].Content, "Use tabs.")
 	require.Contains(t, model.requests[1][5].Content, "A toad.")
 	require.NotContains(t, model.requests[1][5].Content, "tabs", "once")
-	require.Equal(t, 2, d.outcome(r).Heard)
+	require.Equal(t, 2, r.Commit.Heard)
 
 	// A caller that continues reads only the new message.
 	d.run(d.step(launch("lint", 1), "run-l2"), says("clean"))
@@ -52,7 +52,7 @@ func TestMessages(t *testing.T) {
 	last := model.requests[0][len(model.requests[0])-1].Content
 	require.Contains(t, last, "No frogs.")
 	require.NotContains(t, last, "toad")
-	require.Equal(t, 3, d.outcome(r).Heard)
+	require.Equal(t, 3, r.Commit.Heard)
 }
 
 // A segment waits for an announced message that is not stored, and ends if the count
@@ -89,5 +89,5 @@ func TestMessages_toolsStep(t *testing.T) {
 	l := launch("lint", 0)
 	l.Kind, l.Messages = pipeline.Tools, 1 // and not stored
 	r, _ := d.run(d.step(l, "run-l1"), says("clean"))
-	require.Zero(t, d.outcome(r).Heard)
+	require.Zero(t, r.Commit.Heard)
 }

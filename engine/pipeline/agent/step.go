@@ -148,7 +148,7 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*returned, er
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
 	}
-	var called Outcome
+	var called pipeline.Ended
 	if r.Called.Number > 0 { // else a caller without iterations, which ended without a segment
 		if called, err = ReadCommit(ctx, o.store, o.Layout, r.Called); err != nil {
 			return nil, fmt.Errorf("reading the result of the called step: %w", err)

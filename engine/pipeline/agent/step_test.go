@@ -105,9 +105,9 @@ func (d *desk) run(s Step, replies ...llm.Message) (step.Result, *script) {
 	return r, model
 }
 
-func (d *desk) outcome(r step.Result) Outcome {
+func (d *desk) outcome(r step.Result) pipeline.Ended {
 	d.t.Helper()
-	o, err := ReadOutcome(r.Commit)
+	o, err := Ended(r.Commit)
 	require.NoError(d.t, err)
 	return o
 }
@@ -144,7 +144,9 @@ func TestStep_documents(t *testing.T) {
 	r, model := d.run(d.step(launch("main", 0), "run-l1"), writes("draft.md", "a frog"), says("Written."))
 	require.Equal(t, 1, r.Step)
 	require.Equal(t, []llm.Message{{Role: llm.System, Content: "You write."}, {Role: llm.User, Content: "A haiku."}}, model.requests[0])
-	require.Equal(t, Outcome{Status: pipeline.Completed, Iterations: 2, Text: "Written."}, d.outcome(r))
+	require.Equal(t, pipeline.Ended{
+		Status: pipeline.Completed, Iterations: 2, Text: "Written.", Said: true, Workspace: r.Commit.Manifest, Usage: r.Usage,
+	}, d.outcome(r))
 	require.Equal(t, []string{
 		"claims/001.json",
 		"steps/001-main/action.json",
@@ -196,7 +198,7 @@ func TestStep_withoutText(t *testing.T) {
 	s.Agent, s.Prompt = "", ""
 	r, model := d.run(s, says(""))
 	require.Equal(t, []llm.Message{{Role: llm.User, Content: "A haiku."}}, model.requests[0], "no prompt is no message")
-	require.Equal(t, Outcome{Status: pipeline.Completed, Iterations: 1}, d.outcome(r))
+	require.Equal(t, pipeline.Ended{Status: pipeline.Completed, Iterations: 1, Usage: r.Usage}, d.outcome(r))
 	require.NotContains(t, d.keys(), "steps/001-main/answer.json")
 	last := read[artifact.LastAction](d, "steps/001-main/last_action.json")
 	require.Nil(t, last.AnswerText)
