@@ -57,17 +57,21 @@ func (d *Dir) URL(key string) string {
 }
 
 // Get implements Store.
-func (d *Dir) Get(ctx context.Context, key string) ([]byte, error) {
-	var data []byte
+func (d *Dir) Get(ctx context.Context, key string) (data []byte, err error) {
+	defer annotate(&err, "get", key)
 	f, err := d.open(ctx, key)
-	if err == nil {
-		defer f.Close()
-		data, err = io.ReadAll(contextReader(ctx, f))
-	}
 	if err != nil {
-		return nil, fmt.Errorf("get %q: %w", key, err)
+		return nil, err
 	}
-	return data, nil
+	defer f.Close()
+	return io.ReadAll(contextReader(ctx, f))
+}
+
+// annotate adds an operation and its key to an error.
+func annotate(err *error, operation, key string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s %q: %w", operation, key, *err)
+	}
 }
 
 // Open implements Store.
@@ -80,35 +84,33 @@ func (d *Dir) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 // Exists implements Store.
-func (d *Dir) Exists(ctx context.Context, key string) (bool, error) {
+func (d *Dir) Exists(ctx context.Context, key string) (found bool, err error) {
+	defer annotate(&err, "look up", key)
 	name, err := d.fileName(ctx, key)
 	if err != nil {
-		return false, fmt.Errorf("look up %q: %w", key, err)
+		return false, err
 	}
-	err = d.checkObject(name)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return false, fmt.Errorf("look up %q: %w", key, err)
+	if err = d.checkObject(name); errors.Is(err, ErrNotFound) {
+		return false, nil
 	}
-	return err == nil, nil
+	return err == nil, err
 }
 
 // Delete implements Store. It leaves empty directories: removing one would race
 // with a writer that is about to use it.
-func (d *Dir) Delete(ctx context.Context, key string) error {
+func (d *Dir) Delete(ctx context.Context, key string) (err error) {
+	defer annotate(&err, "delete", key)
 	name, err := d.fileName(ctx, key)
 	if err != nil {
-		return fmt.Errorf("delete %q: %w", key, err)
+		return err
 	}
-	switch err := d.checkObject(name); {
-	case errors.Is(err, ErrNotFound):
+	if err = d.checkObject(name); err == nil {
+		err = d.root.Remove(name)
+	}
+	if errors.Is(err, ErrNotFound) || isMissing(err) {
 		return nil
-	case err != nil:
-		return fmt.Errorf("delete %q: %w", key, err)
 	}
-	if err := d.root.Remove(name); err != nil && !isMissing(err) {
-		return fmt.Errorf("delete %q: %w", key, err)
-	}
-	return nil
+	return err
 }
 
 // fileName returns the path of a key's object below the root.

@@ -35,33 +35,30 @@ func (d *Dir) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 
 // PutStream is Put for a body that cannot seek. It returns the size of the object.
 func (d *Dir) PutStream(ctx context.Context, key string, body io.Reader) (n int64, err error) {
+	defer annotate(&err, "put", key)
 	name, err := d.fileName(ctx, key)
-	if err == nil {
-		err = d.write(name, d.root.Rename, func(f *os.File) error {
-			n, err = io.Copy(f, contextReader(ctx, body))
-			return err
-		})
-	}
 	if err != nil {
-		return n, fmt.Errorf("put %q: %w", key, err)
+		return 0, err
 	}
-	return n, nil
+	err = d.write(name, d.root.Rename, func(f *os.File) error {
+		n, err = io.Copy(f, contextReader(ctx, body))
+		return err
+	})
+	return n, err
 }
 
 // Create implements Store: it writes a temporary file and links it, which fails if
 // the name is taken.
-func (d *Dir) Create(ctx context.Context, key string, body []byte) error {
+func (d *Dir) Create(ctx context.Context, key string, body []byte) (err error) {
+	defer annotate(&err, "create", key)
 	name, err := d.fileName(ctx, key)
-	if err == nil {
-		err = d.write(name, d.publishNew, func(f *os.File) error {
-			_, err := io.Copy(f, contextReader(ctx, bytes.NewReader(body)))
-			return err
-		})
-	}
 	if err != nil {
-		return fmt.Errorf("create %q: %w", key, err)
+		return err
 	}
-	return nil
+	return d.write(name, d.publishNew, func(f *os.File) error {
+		_, err := io.Copy(f, contextReader(ctx, bytes.NewReader(body)))
+		return err
+	})
 }
 
 // Copy implements Store.
@@ -157,26 +154,24 @@ func (d *Dir) createTemp() (*os.File, string, error) {
 
 // MakeDir durably makes the empty directory for the object of a key. It fails with
 // ErrExists if the directory's name is taken.
-func (d *Dir) MakeDir(ctx context.Context, key string) error {
+func (d *Dir) MakeDir(ctx context.Context, key string) (err error) {
+	defer annotate(&err, "make the directory of", key)
 	name, err := d.fileName(ctx, key)
 	if err != nil {
-		return fmt.Errorf("make the directory of %q: %w", key, err)
+		return err
 	}
 	dir := path.Dir(name)
 	parent := path.Dir(dir)
-	if err = d.makeDirs(parent); err == nil {
-		err = d.root.Mkdir(dir, 0o755)
+	if err := d.makeDirs(parent); err != nil {
+		return err
 	}
-	switch {
+	switch err := d.root.Mkdir(dir, 0o755); {
 	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("make the directory of %q: %w", key, ErrExists)
-	case err == nil:
-		err = d.syncDir(parent)
+		return ErrExists
+	case err != nil:
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("make the directory of %q: %w", key, err)
-	}
-	return nil
+	return d.syncDir(parent)
 }
 
 // makeDirs durably makes a directory and its parents.
@@ -243,18 +238,12 @@ func (d *Dir) place(ctx context.Context, layout Layout, f File, key string) erro
 
 // Link makes the name of a key a symbolic link to target, which is not checked. It
 // replaces an existing file.
-func (d *Dir) Link(ctx context.Context, key, target string) error {
+func (d *Dir) Link(ctx context.Context, key, target string) (err error) {
+	defer annotate(&err, "link", key)
 	name, err := d.fileName(ctx, key)
-	if err == nil {
-		err = d.link(name, target)
-	}
 	if err != nil {
-		return fmt.Errorf("link %q: %w", key, err)
+		return err
 	}
-	return nil
-}
-
-func (d *Dir) link(name, target string) error {
 	dir, temp := path.Dir(name), TempDir+"/"+rand.Text()
 	if err := errors.Join(d.makeDirs(TempDir), d.makeDirs(dir)); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -41,48 +42,54 @@ var numbered = regexp.MustCompile(`^(?i:step\s+)?\d{1,2}(\s*[.:)]|\s+[–—-])\
 // the description of a step that has actions. Other headings belong to their part.
 func ParseMarkdown(text string) (Definition, error) {
 	var d Definition
-	var step *draft
-	var part *string // of the step; nil before its first part
-	loose := ""
-	finish := func() {
-		if step != nil {
-			step.place(strings.TrimSpace(loose))
-			d.Steps = append(d.Steps, *step)
-		}
-	}
-	for _, s := range sections(text) {
-		body := strings.TrimSpace(s.body)
-		switch {
-		case s.level == 2:
-			finish()
-			step, part, loose = &draft{Title: numbered.ReplaceAllString(s.heading, "")}, nil, s.body
-		case step == nil:
-			if s.level == 1 {
-				d.Title = cmp.Or(d.Title, s.heading)
-				d.Before += body
-			} else {
-				d.Before += strings.TrimSpace(s.whole())
-			}
-		case s.level == 1:
-			return d, fmt.Errorf("the heading %q comes after a step: a file contains one scenario, with a heading of two # for each step", "# "+s.heading)
-		default:
-			if named := step.part(s.heading); named != nil {
-				part = named
-				*part += s.body
-			} else if part != nil {
-				*part += "\n" + s.whole()
-			} else {
-				loose += "\n" + s.whole()
-			}
-		}
-	}
-	finish()
-	if len(d.Steps) == 0 {
+	all := sections(text)
+	first := slices.IndexFunc(all, isStep)
+	if first < 0 {
 		return d, errors.New("the file has no step: a step begins with a heading of two #, such as ## Open the shop")
 	}
-	for i := range d.Steps {
-		d.Steps[i].trim()
+	for _, s := range all[:first] {
+		if s.level == 1 {
+			d.Title = cmp.Or(d.Title, s.heading)
+			d.Before += strings.TrimSpace(s.body)
+		} else {
+			d.Before += strings.TrimSpace(s.whole())
+		}
 	}
+	for rest := all[first:]; len(rest) > 0; {
+		end := len(rest)
+		if next := slices.IndexFunc(rest[1:], isStep); next >= 0 {
+			end = 1 + next
+		}
+		step, err := parseDraft(rest[0], rest[1:end])
+		if err != nil {
+			return d, err
+		}
+		d.Steps = append(d.Steps, step)
+		rest = rest[end:]
+	}
+	return d, nil
+}
+
+func isStep(s section) bool { return s.level == 2 }
+
+// parseDraft reads a step from its own section and those below it.
+func parseDraft(own section, below []section) (draft, error) {
+	d := draft{Title: numbered.ReplaceAllString(own.heading, "")}
+	loose := own.body
+	part := &loose
+	for _, s := range below {
+		if s.level == 1 {
+			return d, fmt.Errorf("the heading %q comes after a step: a file contains one scenario, with a heading of two # for each step", "# "+s.heading)
+		}
+		if named := d.part(s.heading); named != nil {
+			part = named
+			*part += s.body
+		} else {
+			*part += "\n" + s.whole()
+		}
+	}
+	d.place(strings.TrimSpace(loose))
+	d.trim()
 	return d, nil
 }
 
