@@ -3,7 +3,7 @@
 //
 // State takes events (Step) and returns commands (Drain). It is plain data at any
 // point: it answers queries and is the payload of continue-as-new. Start with
-// State.arrive, which chooses the next step after a segment; package agent runs a
+// State.advance, which chooses the next step after a segment; package agent runs a
 // segment.
 //
 // # The protocol

@@ -13,16 +13,16 @@ func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Ended:
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
-			s.arrive(r.Launch, e)
+			s.advance(r.Launch, e)
 		}
 	case Broke:
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
-			s.broke(r.Launch, e)
+			s.fail(r.Launch, e)
 		}
 	case Suspended:
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
 			s.note(r.Launch.Step, r.Launch.Step+" was suspended")
-			s.again(r.Launch, e.Token)
+			s.relaunch(r.Launch, e.Token)
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.request(e)
@@ -47,8 +47,8 @@ func (s *State) ended(id string, number int, usage llm.Usage) *launched {
 	return r
 }
 
-// arrive chooses the next step: by the segment's action, else by leave (rule 2).
-func (s *State) arrive(l Launch, e Ended) {
+// advance chooses the next step: by the segment's action, else by finish (rule 2).
+func (s *State) advance(l Launch, e Ended) {
 	at := Ref{e.Number, l.Step}
 	s.Workspace = e.Workspace
 	s.trace(Segment{Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: truncate(e.Text), Usage: e.Usage})
@@ -56,31 +56,31 @@ func (s *State) arrive(l Launch, e Ended) {
 		s.History = append(s.History, at)
 	}
 	switch {
-	case e.Action != NoAction && !s.may(l, e):
+	case e.Action != NoAction && !s.permits(l, e):
 		s.end(Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(truncate(e.To))), &at)
 	case e.Action == Call:
 		s.Stack = append(s.Stack, frame{Step: l.Step, Messages: e.Messages, Iterations: e.Iterations})
-		s.pass(e.To)
+		s.transitionTo(e.To)
 	case e.Action == Jump:
-		s.pass(e.To)
+		s.transitionTo(e.To)
 	default:
-		s.leave(at, e.Status)
+		s.finish(at, e.Status)
 	}
 }
 
-// may checks an action again: the segment's own rules have refused a forbidden one.
-func (s *State) may(l Launch, e Ended) bool {
+// permits checks an action once more after the segment's own rules.
+func (s *State) permits(l Launch, e Ended) bool {
 	from := s.Graph.node(l.Step)
 	return from != nil && slices.Contains(from.Destinations, e.To) && s.Graph.node(e.To) != nil &&
 		(e.Action == Jump || e.Action == Call && !s.deepest() && e.Messages != "")
 }
 
-// leave continues after a step without an action: with its caller, else by its
-// static rule; else the run ends. A caller without model calls left ends as well.
-func (s *State) leave(at Ref, status Status) {
+// finish continues after a step without an action: with its caller, else by its static
+// rule; else it ends the run. A caller without model calls left ends as well.
+func (s *State) finish(at Ref, status Status) {
 	if len(s.Stack) == 0 {
 		if to := s.Graph.node(at.Step).next(status); to != "" {
-			s.pass(to)
+			s.transitionTo(to)
 			return
 		}
 		s.end(status, "", &at)
@@ -88,31 +88,31 @@ func (s *State) leave(at Ref, status Status) {
 	}
 	top := len(s.Stack) - 1
 	frame := s.Stack[top]
-	if !s.transit() {
+	if !s.countTransition() {
 		return
 	}
 	s.Stack = s.Stack[:top]
 	node := s.Graph.node(frame.Step)
 	if frame.Iterations >= node.MaxIterations {
 		s.trace(Segment{Step: frame.Step, Status: MaxIterations})
-		s.leave(Ref{0, frame.Step}, MaxIterations)
+		s.finish(Ref{0, frame.Step}, MaxIterations)
 		return
 	}
-	l := s.fresh(node)
+	l := s.newLaunch(node)
 	l.History, l.Omitted = nil, 0 // its messages contain them
 	l.Used, l.Return = frame.Iterations, &Return{Messages: frame.Messages, Called: at, Status: status}
 	s.Pending = &l
 }
 
-// pass enters a step, if the run has a transition left.
-func (s *State) pass(to string) {
-	if s.transit() {
+// transitionTo enters a step if the run has a transition left.
+func (s *State) transitionTo(to string) {
+	if s.countTransition() {
 		s.enter(to)
 	}
 }
 
-// transit counts a transition, and ends a run that has none left.
-func (s *State) transit() bool {
+// countTransition counts a transition, or ends a run beyond its limit.
+func (s *State) countTransition() bool {
 	if s.Transitions >= s.Graph.MaxTransitions {
 		s.end(Failed, fmt.Sprintf("the run made %d transitions, as many as max_transitions allows", s.Transitions), nil)
 		return false
@@ -122,15 +122,15 @@ func (s *State) transit() bool {
 }
 
 func (s *State) enter(step string) {
-	l := s.fresh(s.Graph.node(step))
+	l := s.newLaunch(s.Graph.node(step))
 	s.Pending = &l
 }
 
 // maxShown bounds the texts that a launch lists: it stays in the workflow's history.
 const maxShown = 100
 
-// fresh returns the launch of a step from its start.
-func (s *State) fresh(n *Node) Launch {
+// newLaunch returns the launch of a step from its start.
+func (s *State) newLaunch(n *Node) Launch {
 	l := Launch{Step: n.Name, Kind: n.Kind, Most: n.MaxIterations, Deepest: s.deepest(), Workspace: s.Workspace}
 	if n.History {
 		l.Omitted = max(0, len(s.History)-maxShown)
@@ -141,9 +141,9 @@ func (s *State) fresh(n *Node) Launch {
 
 func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 
-// broke ends or parks the run. A retry continues from the step's journal, except for
-// a team, which decides anew.
-func (s *State) broke(l Launch, e Broke) {
+// fail ends or parks the run. A retry continues from the step's journal; a team decides
+// anew.
+func (s *State) fail(l Launch, e Broke) {
 	e.Cause.Message = truncate(e.Cause.Message)
 	s.trace(Segment{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
 	if s.Graph.Park {
@@ -151,15 +151,15 @@ func (s *State) broke(l Launch, e Broke) {
 		if l.Kind == Session {
 			e.Token = ""
 		}
-		s.again(l, e.Token)
+		s.relaunch(l, e.Token)
 		s.note(l.Step, "waits for somebody to retry or cancel")
 		return
 	}
 	s.end(Failed, e.Cause.Type+": "+e.Cause.Message, nil)
 }
 
-// again makes the same segment pending.
-func (s *State) again(l Launch, token string) {
+// relaunch makes the segment pending, to continue from the journal of token.
+func (s *State) relaunch(l Launch, token string) {
 	if token != "" {
 		l.ResumeFrom = token
 	}

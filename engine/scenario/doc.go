@@ -3,7 +3,7 @@
 // records evidence and returns pass or fail.
 //
 // State takes events (Step) and returns commands (Drain), and is plain data at any
-// point. Start with State.settle, which ends a step; package agent runs one. Project
+// point. Start with State.addResult, which ends a step; package agent runs one. Project
 // is prd.md, Definition a scenario as its author writes it, Run a result on record.
 //
 // # The protocol

@@ -101,7 +101,7 @@ func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Ended:
 		if l := s.ended(e.Launch, e.Result.Cost); l != nil {
-			s.settle(l.Step, e.Result)
+			s.addResult(l.Step, e.Result)
 		}
 	case Suspended:
 		if l := s.ended(e.Launch, e.Usage); l != nil {
@@ -114,7 +114,7 @@ func (s *State) Step(event Event) {
 		s.Paused = false
 	case Cancel:
 		why := "the run was cancelled"
-		s.settle(s.Plan.Steps[len(s.Results)], Result{Status: Cancelled, Error: &why, DurationMS: e.DurationMS})
+		s.addResult(s.Plan.Steps[len(s.Results)], Result{Status: Cancelled, Error: &why, DurationMS: e.DurationMS})
 		s.Paused = false
 	}
 }
@@ -140,8 +140,8 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 	return l
 }
 
-// settle adds the result of a step. The first that did not pass ends the run.
-func (s *State) settle(step StepRef, r Result) {
+// addResult adds the result of a step. The first that did not pass ends the run.
+func (s *State) addResult(step StepRef, r Result) {
 	r.ID, r.Title = step.ID, step.Title
 	if r.EvidencePaths == nil {
 		r.EvidencePaths = []string{}

@@ -197,7 +197,7 @@ func (r *rules) news(ctx context.Context, late bool) (loop.Update, error) {
 		return loop.Update{}, nil
 	}
 	note, err := json.Marshal(memory{Heard: messages[len(messages)-1].Number, Late: late})
-	return loop.Update{Messages: []llm.Message{tell(messages)}, Note: note}, err
+	return loop.Update{Messages: []llm.Message{quoteMessages(messages)}, Note: note}, err
 }
 
 // Learn implements loop.Rules.

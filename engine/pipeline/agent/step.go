@@ -110,7 +110,7 @@ func (o *opened) load(ctx context.Context) error {
 	l := o.Launch
 	o.task = task{
 		Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
-		Frame: frame(o.Token),
+		Frame: delimiter(o.Token),
 	}
 	for _, ref := range l.History {
 		c, err := ReadCommit(ctx, o.store, o.Layout, ref)
@@ -127,9 +127,9 @@ func (o *opened) load(ctx context.Context) error {
 	return err
 }
 
-// frame derives the delimiter of texts of others from an execution token, which
-// their authors could not know.
-func frame(token string) string {
+// delimiter derives the line between quoted texts from the execution token, which their
+// authors could not know.
+func delimiter(token string) string {
 	sum := sha256.Sum256([]byte("segment " + token))
 	return "=====" + hex.EncodeToString(sum[:6]) + "====="
 }

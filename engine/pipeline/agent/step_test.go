@@ -214,9 +214,9 @@ func TestStep_history(t *testing.T) {
 	export.History, export.Omitted = []pipeline.Ref{{Number: 1, Step: "main"}}, 2
 	_, model := d.run(d.step(export, "run-l2"), says("Exported."))
 	require.Len(t, model.requests[0], 3)
-	require.Contains(t, model.requests[0][2].Content, frame("run-l2")+" main\nA frog.\n")
+	require.Contains(t, model.requests[0][2].Content, delimiter("run-l2")+" main\nA frog.\n")
 	require.Contains(t, model.requests[0][2].Content, "2 earlier texts are left out")
-	require.NotEqual(t, frame("run-l1"), frame("run-l2"), "the delimiter cannot be known before")
+	require.NotEqual(t, delimiter("run-l1"), delimiter("run-l2"), "the delimiter cannot be known before")
 
 	export.History = []pipeline.Ref{{Number: 7, Step: "main"}}
 	_, err := d.step(export, "run-l3").Spec(t.Context(), d.store)

@@ -111,8 +111,8 @@ func (t task) history() string {
 	return b.String()
 }
 
-// tell quotes human messages.
-func tell(messages []step.Message) llm.Message {
+// quoteMessages returns human messages as one message of the conversation.
+func quoteMessages(messages []step.Message) llm.Message {
 	var b strings.Builder
 	b.WriteString("A person who watches this run says:")
 	for _, m := range messages {
@@ -134,7 +134,7 @@ func (t task) question() string {
 		parts = append(parts, t.history())
 	}
 	if len(t.Messages) > 0 {
-		parts = append(parts, tell(t.Messages).Content)
+		parts = append(parts, quoteMessages(t.Messages).Content)
 	}
 	question, _ := text.Head(strings.Join(parts, "\n\n"), maxQuestion)
 	return question
