@@ -112,7 +112,7 @@ func TestPreparePipeline(t *testing.T) {
 	require.Equal(t, p.ConfigHash, claimed.ConfigHash)
 	stored, err := f.store.Get(t.Context(), artifact.InPipeline("p1").File("config.json"))
 	require.NoError(t, err)
-	kept, err := config.ParsePipeline("config.json", stored, config.Cluster)
+	kept, _, err := config.ParsePipeline("config.json", stored, config.Cluster)
 	require.NoError(t, err)
 	require.Equal(t, p.ConfigHash, kept.Hash())
 
