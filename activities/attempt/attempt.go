@@ -90,8 +90,7 @@ func New(ctx context.Context, p Process, launch string) *Attempt {
 	return a
 }
 
-// Limit bounds the time of the step, counted from the beginning of its first
-// attempt.
+// Limit bounds the time of the step from the beginning of its first attempt.
 func (a *Attempt) Limit(d time.Duration) {
 	a.limit = d
 	if a.details.Began.IsZero() {
@@ -99,10 +98,9 @@ func (a *Attempt) Limit(d time.Duration) {
 	}
 }
 
-// Perform assembles the step and runs it, or finds it committed; Result has the
-// commit then. A step that ended itself without an action is an *loop.EndedError.
-// Any other error is the activity's: final, with a Failure in its details, or
-// retried on any worker.
+// Perform assembles the step and runs it, or finds its commit, and sets Result. A step that
+// ended itself without an action is a *loop.EndedError. Any other error is the activity's,
+// with a Failure in its details if it is final.
 func (a *Attempt) Perform(ctx context.Context, assemble func(context.Context) error) (*loop.EndedError, error) {
 	a.assemble = assemble
 	exhausted := a.details.Fruitless >= maxFruitless

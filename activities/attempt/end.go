@@ -46,8 +46,7 @@ func (a *Attempt) runInTime(ctx context.Context) error {
 	return late
 }
 
-// concludeDead ends a step whose attempts died silently, as those of killed workers
-// do, unless one of them had committed an action.
+// concludeDead ends a step whose attempts died silently, unless one committed an action.
 func (a *Attempt) concludeDead(ctx context.Context) error {
 	if err := a.assemble(ctx); err != nil {
 		return err
@@ -60,8 +59,7 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	return err
 }
 
-// find reads the step's committed action. Without one, the error is
-// artifact.ErrNotFound.
+// find reads the step's committed action, or returns artifact.ErrNotFound.
 func (a *Attempt) find(ctx context.Context) error {
 	found, err := step.Find(ctx, a.Ports, a.Spec)
 	if err != nil {
@@ -92,9 +90,8 @@ func (a *Attempt) paidTranscript(ctx context.Context) []byte {
 	return lines
 }
 
-// KeepTranscript stores the transcript of a step that ended itself without an
-// action and deletes its journal. A failure is only logged: the step is not paid
-// for again for the sake of a transcript.
+// KeepTranscript stores the transcript of a step that ended itself without an action, and
+// deletes its journal. A failure is only logged: retrying the step would cost more.
 func (a *Attempt) KeepTranscript(ctx context.Context) {
 	if err := step.Leave(ctx, a.Ports, a.Spec, a.Result); err != nil {
 		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", a.Result.Step, "error", err)
@@ -167,14 +164,12 @@ func (a *Attempt) closeDetails(free bool) int {
 	}).Fruitless
 }
 
-// report sends the details to the next attempt. If the report is lost, so is one
-// uncounted attempt.
+// report sends the details to the next attempt; a lost report is ignored.
 func (a *Attempt) report(ctx context.Context) {
 	_ = a.heart.report(context.WithoutCancel(ctx))
 }
 
-// abandon records that the step produced nothing and returns its final error. A
-// store that is down must not turn a final error into a retried one.
+// abandon records that the step produced nothing. Its error stays final without a store.
 func (a *Attempt) abandon(ctx context.Context, c step.Class, cause error) error {
 	if a.Spec.Dir != nil {
 		err := step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: c.Type, Message: message(cause)})

@@ -71,8 +71,7 @@ func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 	return nil
 }
 
-// checkID refuses a run's ID that is too long for the IDs of its steps' sessions, before
-// any step is paid for.
+// checkID refuses a run's ID that is too long for the IDs of its steps' sessions.
 func checkID(id string, p config.Pipeline) error {
 	const suffix = "-l9999-99" // the launch, and a number beside a session of the same name
 	for _, s := range p.Steps {

@@ -18,8 +18,7 @@ const (
 	maxEntry  = 280     // a step's text
 )
 
-// RecordPipeline writes human messages where running steps read them, and then the
-// files derived from the history. It can be repeated.
+// RecordPipeline writes human messages for running steps, then the derived documents.
 func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
 	layout := artifact.InPipeline(in.Run)
@@ -48,8 +47,7 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	return nil
 }
 
-// extendTrace returns the recorded trace with its new entries. The input has only
-// these, because all inputs stay in the history.
+// extendTrace appends the new entries to the recorded trace, which is not in the history.
 func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in RecordInput) ([]pipeline.Segment, error) {
 	trace := []pipeline.Segment{}
 	if in.Traced > 0 {

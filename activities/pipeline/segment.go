@@ -15,8 +15,7 @@ import (
 	"conclave/engine/text"
 )
 
-// RunSegment runs one segment of a pipeline's step, or returns the result of its
-// commit, as RunStep does with a step of an agent.
+// RunSegment runs one segment of a pipeline's step, or returns the result of its commit.
 func (a *Activities) RunSegment(ctx context.Context, in SegmentInput) (SegmentResult, error) {
 	run := attempt.New(ctx, a.Process, in.Launch.ID)
 	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
@@ -63,8 +62,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Segm
 	return err
 }
 
-// equip gives the segment its model and tools: an agent's, or stand-ins that make the
-// configured calls or state a team's decision.
+// equip gives the segment the model and tools of its kind of step.
 func equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in SegmentInput, segment *pipelineagent.Step) error {
 	if s.Kind == pipeline.Session {
 		return equipDecision(ctx, run, s, in, segment)

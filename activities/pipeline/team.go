@@ -18,9 +18,8 @@ import (
 	"conclave/engine/step"
 )
 
-// AskTeam returns the input of the session of a session step: the query composed of the
-// step's prompt, the request and the visible texts of earlier steps, the team, and a
-// free session ID.
+// AskTeam returns the input of the session of a session step: the query from the prompt, the
+// request and the visible texts of earlier steps, the team, and a free session ID.
 func (a *Activities) AskTeam(ctx context.Context, in SegmentInput) (TeamQuestion, error) {
 	defer activities.Beat(ctx)()
 	layout, l := artifact.InPipeline(in.Run), in.Launch
@@ -52,8 +51,7 @@ func (a *Activities) AskTeam(ctx context.Context, in SegmentInput) (TeamQuestion
 // maxSessions bounds how many existing sessions are skipped.
 const maxSessions = 99
 
-// freeSession returns the ID if no session has it, else the ID with the first free
-// number.
+// freeSession returns the ID if no session has it, else the ID with the first free number.
 func (a *Activities) freeSession(ctx context.Context, id string) (string, error) {
 	free := id
 	for n := 2; n <= maxSessions; n++ {
@@ -66,8 +64,8 @@ func (a *Activities) freeSession(ctx context.Context, id string) (string, error)
 	return "", activities.Invalid(fmt.Errorf("there are %d sessions with the ID %s and a number: start the run with another ID", maxSessions-1, id))
 }
 
-// equipDecision makes a team's decision the segment's text, and copies its files into
-// the shared workspace, below a directory with the step's name.
+// equipDecision makes a team's decision the segment's text, and copies its files to a
+// directory of the shared workspace with the step's name.
 func equipDecision(ctx context.Context, run *attempt.Attempt, s config.PipelineStep, in SegmentInput, segment *pipelineagent.Step) error {
 	if in.Decision == nil {
 		return activities.Invalid(fmt.Errorf("step %s: its team's decision is missing", s.Name))

@@ -13,9 +13,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// PRDKey returns the key of a run's prd.md. Whoever starts the run may store it there
-// first and give the workflow only its PRDHash: a workflow's input stays in its
-// history, where more people may read it.
+// PRDKey returns the key of a run's prd.md. A client may store it there first and give the
+// workflow only its PRDHash, since more people may read a history.
 func PRDKey(slug, run string) string { return prdOf(artifact.InScenario(slug, run)) }
 
 // PRDHash returns the SHA-256 of a prd.md, in hex.
@@ -47,8 +46,7 @@ func (a *Activities) keepDefinition(ctx context.Context, layout artifact.Layout,
 	return a.Store.Put(ctx, prdOf(layout), bytes.NewReader([]byte(in.PRD)))
 }
 
-// checkDefinition refuses badly declared credentials, and a stored prd.md that is not
-// the one with which the run was started.
+// checkDefinition refuses malformed credentials, and a stored prd.md without the PRDHash.
 func (a *Activities) checkDefinition(ctx context.Context, layout artifact.Layout, in PrepareInput) error {
 	prd := in.PRD
 	if in.PRDHash != "" {
@@ -74,8 +72,7 @@ func (a *Activities) checkDefinition(ctx context.Context, layout artifact.Layout
 	return nil
 }
 
-// readProject reads prd.md as it was when the run began; the zero Project if there was
-// none.
+// readProject reads the run's prd.md; the zero Project if there is none.
 func readProject(ctx context.Context, store artifact.Store, layout artifact.Layout) (scenario.Project, error) {
 	prd, err := store.Get(ctx, prdOf(layout))
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {

@@ -29,8 +29,7 @@ const (
 	maxEvidence = 10 << 20 // bytes of a piece
 )
 
-// recorder offers record_evidence with the other tools of a step. The tool cannot name
-// another run or step.
+// recorder offers record_evidence with the other tools of a step.
 type recorder struct {
 	others    step.Tools
 	workspace string
@@ -88,8 +87,7 @@ type piece struct {
 	Data *string `json:"data"`
 }
 
-// record stores a piece of evidence and then its description, without which it does
-// not count.
+// record stores a piece of evidence, then its description, without which it does not count.
 func (r recorder) record(ctx context.Context, arguments string) (string, error) {
 	p, err := readPiece(arguments)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"conclave/engine/step"
 )
 
-// RecordScenario writes result.json and the events. It can be repeated, and does
-// nothing for a workflow that no longer owns the run.
+// RecordScenario writes result.json and the events, unless another workflow owns the run.
 func (a *Activities) RecordScenario(ctx context.Context, in RecordInput) (Recorded, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InScenario(in.Result.Scenario, in.Result.RunID)
@@ -53,8 +52,7 @@ func unfinished(s scenario.Result) bool {
 	return s.Status == scenario.Errored || s.Status == scenario.Cancelled
 }
 
-// findEvidence completes the results of unfinished steps with their stored evidence,
-// and returns it by step.
+// findEvidence completes unfinished steps with their stored evidence, and returns it.
 func (a *Activities) findEvidence(ctx context.Context, layout artifact.Layout, steps []scenario.Result) (map[string][]string, error) {
 	found := map[string][]string{}
 	for i, s := range steps {
@@ -70,8 +68,7 @@ func (a *Activities) findEvidence(ctx context.Context, layout artifact.Layout, s
 	return found, nil
 }
 
-// extendSteps returns the recorded steps with the new ones. The input has only
-// these, because all inputs stay in the history.
+// extendSteps appends the new steps to the recorded ones, which are not in the history.
 func (a *Activities) extendSteps(ctx context.Context, layout artifact.Layout, in RecordInput, redactor *redact.Redactor) ([]scenario.Result, error) {
 	steps := []scenario.Result{}
 	if in.Kept > 0 {
@@ -95,8 +92,7 @@ func redactPointer(redactor *redact.Redactor, text *string) {
 	}
 }
 
-// forgetJournals deletes the journals of a run that is over, except the one from which
-// its unfinished step can be resumed.
+// forgetJournals deletes the journals of a run except that of its unfinished step.
 func (a *Activities) forgetJournals(ctx context.Context, layout artifact.Layout, r Result) error {
 	keep := ""
 	for _, s := range r.Steps {

@@ -62,8 +62,7 @@ func (a *Activities) lastClaim(ctx context.Context, layout artifact.Layout) (las
 	}
 }
 
-// unresumable returns the final error of an incomplete run; other errors are the
-// store's.
+// unresumable makes the error of a run without documents final.
 func unresumable(in PrepareInput, err error) error {
 	_, malformed := errors.AsType[*artifact.MalformedError](err)
 	if malformed || errors.Is(err, artifact.ErrNotFound) {
@@ -91,8 +90,8 @@ func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last
 	return &r, nil
 }
 
-// findRest finds the first step that has not passed. Without a verdict it resumes from
-// its journal, if it has one; otherwise it runs again without its earlier evidence.
+// findRest finds the first step that has not passed. It resumes from its journal, or runs
+// again without its earlier evidence.
 func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan scenario.Plan, p *Prepared, before Result) error {
 	for i, s := range plan.Steps {
 		var earlier scenario.Result

@@ -104,8 +104,7 @@ func (t *stepRun) offerEvidence() {
 	}
 }
 
-// outcome translates the commit for the workflow. Only stored evidence counts, not the
-// agent's list.
+// outcome translates the commit for the workflow. Only stored evidence counts.
 func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	commit := t.Result.Commit
 	commit.Payload = []byte(t.vault.RestoreJSON(string(commit.Payload)))
@@ -148,8 +147,7 @@ func reconcile(claimed, stored []string) (evidence, warnings []string) {
 	return evidence, warnings
 }
 
-// redacted removes credentials from the activity's error: a server's answer may repeat
-// parts of a request.
+// redacted removes credentials from the activity's error, which may quote a request.
 func (t *stepRun) redacted(err error) error {
 	application, ok := errors.AsType[*temporal.ApplicationError](err)
 	if !ok || t.vault.Redact(err.Error()) == err.Error() {
