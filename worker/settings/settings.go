@@ -122,7 +122,7 @@ func check(s Settings, c *config.Decoder) {
 		checkName(c, key, n, "team")
 		checkTeam(c, key, s.Teams[n], providers, servers)
 	}
-	for _, n := range slices.Sorted(maps.Keys(s.MCPServers)) {
+	for _, n := range servers {
 		server := s.MCPServers[n]
 		c.Server(c.Key("mcp_servers", n), server.definition(n), server.TokenEnv)
 	}

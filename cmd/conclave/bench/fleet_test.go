@@ -38,7 +38,7 @@ func BenchmarkFleet(b *testing.B) {
 	worker := s.background(env, append(args, "--worker-config", file))
 	s.awaitWorker(queue)
 	f.meet(1)
-	f.run(b, s, queue, 1, 1) // what only the first step has to do is no latency
+	f.run(b, s, queue, 1, 1) // the first step's own work is no latency
 
 	var peak, alone, added, slowest, processor samples
 	for b.Loop() {
@@ -70,7 +70,7 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	const tick = 10 * time.Millisecond // the kernel's, on all its architectures
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	require.NoError(b, err)
-	_, after, found := strings.Cut(string(stat), ") ") // what is before is the process's own name
+	_, after, found := strings.Cut(string(stat), ") ") // the process's own name comes before
 	fields := strings.Fields(after)
 	require.True(b, found && len(fields) > 12, "%s", stat)
 	var user, system int64

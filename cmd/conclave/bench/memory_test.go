@@ -18,7 +18,7 @@ import (
 func BenchmarkMemory(b *testing.B) {
 	m := newModelServer(b, threeRounds.minds(100*time.Millisecond))
 	s := newStack(b, m)
-	time.Sleep(time.Second) // what a start leaves to the collector is not idle memory
+	time.Sleep(time.Second) // garbage of the start is not idle memory
 	stack, worker := s.PID, s.dev.Process.Pid
 	stackIdle, workerIdle := memory(b, stack, "VmRSS"), memory(b, worker, "VmRSS")
 

@@ -22,7 +22,7 @@ type account struct {
 	result sessionflow.Result
 	calls  map[string]int    // of models
 	files  map[string]string // content by key; of those that tell the time, only that they are there
-	ledger []string          // what was accepted
+	ledger []string          // accepted actions
 }
 
 // accountOf reads the account from the store.

@@ -153,7 +153,7 @@ func (s *site) replayAs(definition any, workflowType, kind, id, name string) {
 	replayer := sdkworker.NewWorkflowReplayer()
 	replayer.RegisterWorkflowWithOptions(definition, workflow.RegisterOptions{Name: workflowType})
 	require.NoError(s.t, replayer.ReplayWorkflowHistoryWithOptions(nil, h, sdkworker.ReplayWorkflowHistoryOptions{
-		OriginalExecution: workflow.Execution{ID: id}, // what a workflow starts can be named for it
+		OriginalExecution: workflow.Execution{ID: id}, // names of child executions contain it
 	}))
 	if dir := os.Getenv("CONCLAVE_RECORD"); dir != "" {
 		record(s.t, filepath.Join(dir, kind), name, h)
