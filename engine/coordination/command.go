@@ -13,44 +13,20 @@ type Launch struct {
 	Round   int      `json:"round"`  // from 1
 	Purpose Purpose  `json:"purpose,omitempty"`
 
-	// After is the number of the agent's last finished step, 0 before its first: the new
-	// step claims the first free number above it.
-	After int `json:"after"`
+	After   int `json:"after"`             // the agent's last finished step, 0 before its first; the new step takes the first free number above it
+	Answers int `json:"answers,omitempty"` // accepted answers of the agent in all attempts of the team; a new one has the label agent<Number>.<Answers + 1>
+	Given   int `json:"given,omitempty"`   // those of the present attempt
 
-	// Answers counts the agent's accepted answers in all attempts of the team: a new one
-	// has the label agent<Number>.<Answers + 1>.
-	Answers int `json:"answers,omitempty"`
+	Shown     []Shown   `json:"shown,omitempty"`    // accepted answers to show, the agent's own included, by anonymous number
+	Messages  []Message `json:"messages,omitempty"` // human messages to the agent, in order
+	Offered   []Action  `json:"offered"`            // actions open to the step; never empty
+	Updates   Updates   `json:"updates,omitzero"`   // limits on the news that reaches the running step
+	Allowance Allowance `json:"allowance,omitzero"` // limits on the step's spending
+	Revote    bool      `json:"revote,omitempty"`   // all votes were fresh and split; the step is not told how
 
-	// Given counts those of the present attempt.
-	Given int `json:"given,omitempty"`
-
-	// Shown are the answers to show to the agent, including its own, by anonymous number.
-	// All of them are accepted.
-	Shown []Shown `json:"shown,omitempty"`
-
-	// Messages are the human messages to the agent, in order.
-	Messages []Message `json:"messages,omitempty"`
-
-	// Offered are the actions open to the step; never empty.
-	Offered []Action `json:"offered"`
-
-	// Updates limits the news that reaches the step while it works.
-	Updates Updates `json:"updates,omitzero"`
-
-	// Allowance limits the spending of the step; zero is no limit.
-	Allowance Allowance `json:"allowance,omitzero"`
-
-	// Revote tells the step that all votes were fresh and split, but not how.
-	Revote bool `json:"revote,omitempty"`
-
-	// Brief is the decision as told to a presenter; nil for other steps.
-	Brief *Brief `json:"verdict,omitempty"`
-
-	// Final is the answer that an evaluating step judges; nil for other steps.
-	Final *Shown `json:"final,omitempty"`
-
-	// Previous is the last rejected attempt of the team; nil in the first attempt.
-	Previous *Attempt `json:"previous,omitempty"`
+	Brief    *Brief   `json:"verdict,omitempty"`  // the decision as told to a presenter; nil for other steps
+	Final    *Shown   `json:"final,omitempty"`    // the answer that an evaluating step judges; nil for other steps
+	Previous *Attempt `json:"previous,omitempty"` // the last rejected attempt of the team; nil in the first attempt
 
 	// ResumeFrom is the execution token of the suspended or failed step that this launch
 	// resumes; empty for a new step.
@@ -70,13 +46,9 @@ const (
 // Updates limits the peers' answers that reach a running step. Human messages always
 // reach it.
 type Updates struct {
-	Mode string `json:"mode,omitempty"`
-
-	// Most bounds the number of updates; 0 is no limit.
-	Most int `json:"most,omitempty"`
-
-	// UntilChecklist ends the updates with the first accepted checklist.
-	UntilChecklist bool `json:"until_checklist,omitempty"`
+	Mode           string `json:"mode,omitempty"`            // as Config.Updates
+	Most           int    `json:"most,omitempty"`            // number of updates; 0 is no limit
+	UntilChecklist bool   `json:"until_checklist,omitempty"` // the first accepted checklist ends them
 }
 
 // Allowance is the spending permitted to a step, input and output tokens together; a
@@ -89,21 +61,13 @@ type Allowance struct {
 // Brief is a decision as told to its presenter. Reasons and stops are in the order of
 // the anonymous numbers.
 type Brief struct {
-	// Strategy is the way in which the final answer is made.
-	Strategy string `json:"strategy"`
-
-	// Label is the winning answer's; empty where nobody voted.
-	Label string `json:"label,omitempty"`
-
-	// Votes counts the fresh votes for the winner, Voters all fresh votes. Tied says that
-	// another answer had as many. Reasons are those of the winner's voters.
-	Votes   int      `json:"votes,omitempty"`
-	Voters  int      `json:"voters,omitempty"`
-	Tied    bool     `json:"tied,omitempty"`
-	Reasons []string `json:"reasons,omitempty"` // truncated
-
-	// Stops are the stops of the owners of the parts, in decomposition.
-	Stops []StopNote `json:"stops,omitempty"`
+	Strategy string     `json:"strategy"`          // as Config.Strategy
+	Label    string     `json:"label,omitempty"`   // of the winning answer; empty where nobody voted
+	Votes    int        `json:"votes,omitempty"`   // fresh votes for the winner
+	Voters   int        `json:"voters,omitempty"`  // all fresh votes
+	Tied     bool       `json:"tied,omitempty"`    // another answer has as many votes
+	Reasons  []string   `json:"reasons,omitempty"` // of the winner's voters; truncated
+	Stops    []StopNote `json:"stops,omitempty"`   // of the owners of the parts, in decomposition
 }
 
 // StopNote is the stop of the owner of a part.
@@ -115,14 +79,10 @@ type StopNote struct {
 
 // Attempt is an attempt of the team that its evaluation rejected.
 type Attempt struct {
-	Number int `json:"number"` // from 1
-
-	// Answer is the final answer of the attempt.
-	Answer Shown `json:"answer"`
-
-	// Agent and Step name the evaluating step, whose commit has the reason.
-	Agent string `json:"agent"`
-	Step  int    `json:"step"`
+	Number int    `json:"number"` // from 1
+	Answer Shown  `json:"answer"` // its final answer
+	Agent  string `json:"agent"`  // the evaluating agent
+	Step   int    `json:"step"`   // its step, whose commit has the reason
 }
 
 // Cancel ends a running step, for good or, with Suspend, until it is resumed.
@@ -241,15 +201,10 @@ type Decision struct {
 	Winner      string  `json:"winner,omitempty"`
 	WinnerLabel string  `json:"winner_label,omitempty"`
 	WinnerStep  int     `json:"winner_step,omitempty"`
-	Votes       []count `json:"votes"` // fresh votes, by target, in configured order
-
-	// Final is the presented answer; nil if the winner's answer stands.
-	Final *Shown `json:"final,omitempty"`
-
-	// Cause is the reason of a failed session, empty otherwise. Asked is the status that
-	// forced the decision of a session without answers.
-	Cause cause  `json:"cause,omitempty"`
-	Asked Status `json:"asked,omitempty"`
+	Votes       []count `json:"votes"`           // fresh votes, by target, in configured order
+	Final       *Shown  `json:"final,omitempty"` // the presented answer; nil if the winner's answer stands
+	Cause       cause   `json:"cause,omitempty"` // of a failed session
+	Asked       Status  `json:"asked,omitempty"` // the status that forced the decision of a session without answers
 }
 
 // cause is the reason why a session has no winner.

@@ -11,26 +11,19 @@ import (
 // View is the state JSON of the public contract without session_id and query. It is
 // made to be embedded and marshalled.
 type View struct {
-	Phase  Phase          `json:"phase"`
-	Paused bool           `json:"paused"`
-	Parked *string        `json:"parked"` // the remedy and the failures; null while it is not parked
-	Round  int            `json:"round"`
-	Agents []AgentView    `json:"agents"` // in configured order
-	Votes  map[string]int `json:"votes"`  // fresh votes by target
-	Winner string         `json:"winner"` // agent ID, empty until there is one
-	Cost   llm.Usage      `json:"cost"`
-	Events int            `json:"events"`
-
-	// Superseded counts the accepted votes that were cast again, withdrawn by an answer, or
-	// are void. They are not in Votes.
-	Superseded int `json:"superseded_votes"`
-
-	// Completion is the percentage of active agents that owe nothing; 100 only when the
-	// session is done.
-	Completion int `json:"completion"`
-
-	Attempt  int `json:"attempt"`  // of the team, from 1
-	Messages int `json:"messages"` // from people
+	Phase      Phase          `json:"phase"`
+	Paused     bool           `json:"paused"`
+	Parked     *string        `json:"parked"` // the remedy and the failures; null while it is not parked
+	Round      int            `json:"round"`
+	Agents     []AgentView    `json:"agents"` // in configured order
+	Votes      map[string]int `json:"votes"`  // fresh votes by target
+	Winner     string         `json:"winner"` // agent ID, empty until there is one
+	Cost       llm.Usage      `json:"cost"`
+	Events     int            `json:"events"`
+	Superseded int            `json:"superseded_votes"` // accepted votes that were replaced, withdrawn or voided
+	Completion int            `json:"completion"`       // percentage of active agents that owe nothing; 100 only when the session is done
+	Attempt    int            `json:"attempt"`          // of the team, from 1
+	Messages   int            `json:"messages"`         // from people
 }
 
 // AgentView is one agent in a View.

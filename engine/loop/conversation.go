@@ -30,27 +30,18 @@ const (
 // prints the same entries.
 type Entry struct {
 	Kind     EntryKind     `json:"kind"`
-	Messages []llm.Message `json:"messages"`
+	Messages []llm.Message `json:"messages"`         // of a Compacted entry: in place of the turns before the position Before
 	Usage    *llm.Usage    `json:"usage,omitempty"`  // of a reply, wasted or not, or of a summary
 	Reason   string        `json:"reason,omitempty"` // of a rejection: a stable code; of a refusal: the server's message
+	Window   int           `json:"window,omitempty"` // context window in tokens that a refusal revealed
 
-	// Window is the size of the context window in tokens that a refusal revealed.
-	Window int `json:"window,omitempty"`
-
-	// Elided lists the elisions of an Elided entry. In a Compacted entry Messages replace the
-	// turns before the position Before. Positions count the conversation's messages before
-	// the entry.
+	// Positions count the conversation's messages before the entry.
 	Elided []window.Elision `json:"elided,omitempty"`
 	Before int              `json:"before,omitempty"`
 
-	// Action is the accepted and confirmed action. Its entry is the last.
-	Action *Action `json:"action,omitempty"`
-
-	// Note is for the rules' Learn.
-	Note json.RawMessage `json:"note,omitempty"`
-
-	// Seconds is the duration of the model call or of the ordinary tools.
-	Seconds float64 `json:"seconds,omitempty"`
+	Action  *Action         `json:"action,omitempty"`  // the accepted and confirmed action; its entry is the last
+	Note    json.RawMessage `json:"note,omitempty"`    // for the rules' Learn
+	Seconds float64         `json:"seconds,omitempty"` // duration of the model call or of the ordinary tools
 }
 
 // Conversation is the state of one step's exchange with its model.

@@ -26,21 +26,12 @@ const (
 
 // Loop is the machinery of a step.
 type Loop struct {
-	Model Model
-	Tools Tools
-
-	// Journal makes an entry durable before the loop continues.
-	Journal func(ctx context.Context, e Entry) error
-
-	// Now measures model calls and tools; nil measures nothing.
-	Now func() time.Time
-
-	// MaxModelCalls lowers the bound of 200; 0 keeps it.
-	MaxModelCalls int
-
-	// Window is the model's context window in tokens; 0 if unknown, until a server's
-	// refusal reveals it.
-	Window int
+	Model         Model
+	Tools         Tools
+	Journal       func(ctx context.Context, e Entry) error // makes an entry durable before the loop continues
+	Now           func() time.Time                         // measures model calls and tools; nil measures nothing
+	MaxModelCalls int                                      // lowers the bound of 200; 0 keeps it
+	Window        int                                      // the model's context window in tokens; 0 if unknown until a refusal reveals it
 }
 
 // Run continues conv until the rules accept and confirm an action. The rules must have

@@ -34,12 +34,8 @@ type Rules interface {
 
 // Update is news brought by the rules; the zero Update is empty.
 type Update struct {
-	// Messages are for the model. Those of Confirm must not be empty if the reply made no
-	// tool call.
-	Messages []llm.Message
-
-	// Note is for the rules' Learn, opaque to the loop.
-	Note json.RawMessage
+	Messages []llm.Message   // for the model; not empty in an update of Confirm after a reply without tool calls
+	Note     json.RawMessage // for the rules' Learn
 }
 
 func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 }
@@ -49,13 +45,11 @@ func (u Update) empty() bool { return len(u.Messages) == 0 && len(u.Note) == 0 }
 // Tool calls without a result are ordinary: they are run, in order, even if the reply is
 // rejected or ends the step. With neither Action nor Rejected the loop continues.
 type Ruling struct {
-	Action   *Action           // ends the step, once it is confirmed
-	Rejected string            // stable code of a failed attempt, without Action; else empty
-	Results  map[string]string // results of tool calls by the rules, by call ID
-	Say      string            // user message after a reply without tool calls
-
-	// Withdrawn replaces every result in Results, and Say, when Confirm withdraws the action.
-	Withdrawn string
+	Action    *Action           // ends the step, once it is confirmed
+	Rejected  string            // stable code of a failed attempt, without Action; else empty
+	Results   map[string]string // of tool calls by the rules, by call ID
+	Say       string            // user message after a reply without tool calls
+	Withdrawn string            // replaces all Results, and Say, when Confirm withdraws the action
 
 	// Note is for the rules' Learn. It is journaled with the results or the rejection, and
 	// dropped if Confirm withdraws the action.

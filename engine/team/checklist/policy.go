@@ -19,37 +19,16 @@ const (
 
 // Policy configures the checklist of one step, which is one round of the agent.
 type Policy struct {
-	// Criteria are numbered E1 to En; empty means the default ones.
-	Criteria config.Criteria
-
-	// Terminal is the ending verdict, vote or stop; empty means stop in decomposition,
-	// else vote.
-	Terminal coordination.Action
-
-	// Answers counts the agent's accepted answers towards its AnswerLimit; 0 stands for a
-	// limit of 5.
-	Answers, AnswerLimit int
-
-	// CallsPerRound is the number of checklists accepted in the step, rechecks aside; 0
-	// stands for 1.
-	CallsPerRound int
-
-	// FirstAnswer allows a checklist to an agent without an answer.
-	FirstAnswer bool
-
-	// Decomposition scores the agent's own part instead of all answers.
-	Decomposition bool
-
-	// Subtask is the agent's part in decomposition, for the default criteria.
-	Subtask string
-
-	// Labels are those of the answers shown, the newest of each agent, in the order
-	// shown, the agent's own included.
-	Labels []string
-
-	// Own is the label of the agent's own newest answer; empty without one. The model
-	// never sees it.
-	Own string
+	Criteria      config.Criteria     // numbered E1 to En; empty means the default ones
+	Terminal      coordination.Action // ending verdict, vote or stop; empty means stop in decomposition, else vote
+	Answers       int                 // accepted answers of the agent
+	AnswerLimit   int                 // of the agent; 0 stands for 5
+	CallsPerRound int                 // checklists accepted in the step, rechecks aside; 0 stands for 1
+	FirstAnswer   bool                // allows a checklist to an agent without an answer
+	Decomposition bool                // scores the agent's own part instead of all answers
+	Subtask       string              // the agent's part in decomposition, for the default criteria
+	Labels        []string            // of the newest answer shown of each agent, in the order shown, its own included
+	Own           string              // label of the agent's own newest answer, never shown to the model; empty without one
 }
 
 // Open reports whether the step has a checklist at all: not before the agent's first
