@@ -18,7 +18,9 @@ func TestLocal_givesAStepAWorkersPortsAndLeavesNothing(t *testing.T) {
 	l, err := OpenLocal(Models{}, NewTools(settings.Default()))
 	require.NoError(t, err)
 	require.DirExists(t, l.scratch.dir)
-	p, err := l.Ports(config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.Offline}, Tools: config.Tools{Files: true}})
+	agent := config.Agent{ID: "agent_a", Backend: config.Backend{Type: config.Offline}}
+	agent.Tools.Files = true
+	p, err := l.Ports(agent)
 	require.NoError(t, err)
 	require.Equal(t, "it is [redacted]", string(p.Redact([]byte("it is a-secret-that-is-long"))))
 	require.True(t, p.Repeatable("write_file"))

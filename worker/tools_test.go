@@ -29,10 +29,16 @@ func without(s settings.Settings, level sandbox.Level) *Tools {
 }
 
 func named(servers ...config.MCPServer) config.Agent {
-	return config.Agent{ID: "agent_a", Tools: config.Tools{Files: true}, MCPServers: servers}
+	agent := config.Agent{ID: "agent_a", MCPServers: servers}
+	agent.Tools.Files = true
+	return agent
 }
 
-func shell() config.Agent { return config.Agent{ID: "agent_s", Tools: config.Tools{Shell: true}} }
+func shell() config.Agent {
+	agent := config.Agent{ID: "agent_s"}
+	agent.Tools.Shell = true
+	return agent
+}
 
 func TestServersOf_areTheNamedOnes(t *testing.T) {
 	t.Parallel()

@@ -290,11 +290,10 @@ func TestMemberStep_hasTheModelsWindow(t *testing.T) {
 
 func TestMemberStep_shellAloneHasAWorkspace(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		tools config.Tools
-		has   bool
-	}{{config.Tools{Files: true}, true}, {config.Tools{Shell: true}, true}, {config.Tools{}, false}} {
-		m := memberStep(&attempt.Attempt{}, StepInput{}, config.Default(), config.Agent{Tools: tt.tools}, "Why?", nil)
+	for _, tt := range []struct{ files, shell, has bool }{{true, false, true}, {false, true, true}, {false, false, false}} {
+		var agent config.Agent
+		agent.Tools.Files, agent.Tools.Shell = tt.files, tt.shell
+		m := memberStep(&attempt.Attempt{}, StepInput{}, config.Default(), agent, "Why?", nil)
 		require.Equal(t, tt.has, m.Files)
 	}
 }

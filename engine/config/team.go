@@ -34,12 +34,12 @@ type Team struct {
 
 // Agent is one member of a team.
 type Agent struct {
-	ID            string      `json:"id" doc:"The agent's name, unique in the team: a lower-case letter, then up to 31 lower-case letters, digits, _ or -. Models never see it."`
-	Backend       Backend     `json:"backend" doc:"The model behind the agent."`
-	SystemMessage string      `json:"system_message,omitempty" doc:"The agent's own instructions, put before those of the team."`
-	Subtask       string      `json:"subtask,omitempty" doc:"The agent's part of the work in decomposition mode; required there, refused elsewhere."`
-	MCPServers    []MCPServer `json:"mcp_servers,omitempty" shorthand:"name" doc:"MCP servers whose tools the agent gets: names from the worker's configuration, or, in files for local runs, definitions."`
-	Tools         Tools       `json:"tools" doc:"The built-in tools the agent gets."`
+	ID            string       `json:"id" doc:"The agent's name, unique in the team: a lower-case letter, then up to 31 lower-case letters, digits, _ or -. Models never see it."`
+	Backend       Backend      `json:"backend" doc:"The model behind the agent."`
+	SystemMessage string       `json:"system_message,omitempty" doc:"The agent's own instructions, put before those of the team."`
+	Subtask       string       `json:"subtask,omitempty" doc:"The agent's part of the work in decomposition mode; required there, refused elsewhere."`
+	MCPServers    []MCPServer  `json:"mcp_servers,omitempty" shorthand:"name" doc:"MCP servers whose tools the agent gets: names from the worker's configuration, or, in files for local runs, definitions."`
+	Tools         builtinTools `json:"tools" doc:"The built-in tools the agent gets."`
 }
 
 // Backend is the model behind an agent. Without Provider and BaseURL it is the
@@ -53,8 +53,8 @@ type Backend struct {
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
 }
 
-// Tools selects the built-in tools of an agent.
-type Tools struct {
+// builtinTools selects the built-in tools of an agent.
+type builtinTools struct {
 	Files bool `json:"files" default:"true" doc:"Read, write, edit, copy, list and search files in the agent's workspace."`
 	Shell bool `json:"shell" default:"false" doc:"Run commands in the agent's workspace, confined by the worker's sandbox: no network, nothing outside the workspace."`
 }

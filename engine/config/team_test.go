@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) Team {
 func TestDefault_hasTheDocumentedValues(t *testing.T) {
 	t.Parallel()
 	agent := func(id string) Agent {
-		return Agent{ID: id, Backend: Backend{Type: "openai", Model: "gpt-5.2"}, Tools: Tools{Files: true}}
+		return Agent{ID: id, Backend: Backend{Type: "openai", Model: "gpt-5.2"}, Tools: builtinTools{Files: true}}
 	}
 	require.Equal(t, Team{
 		Agents: []Agent{agent("agent_a"), agent("agent_b"), agent("agent_c")},
@@ -108,7 +108,7 @@ func TestParse_acceptsEveryKeyOfTheContract(t *testing.T) {
 			APIKeyEnv: "OPENAI_API_KEY", Params: map[string]any{"temperature": 0.7},
 		},
 		SystemMessage: "Be brief.",
-		Tools:         Tools{Files: true},
+		Tools:         builtinTools{Files: true},
 	}}
 	require.Equal(t, want, team)
 }
@@ -160,7 +160,7 @@ timeout_settings:
 `)
 	want := Default()
 	want.Agents = []Agent{{
-		ID: "agent_a", Backend: Backend{Type: Offline}, Tools: Tools{Shell: true},
+		ID: "agent_a", Backend: Backend{Type: Offline}, Tools: builtinTools{Shell: true},
 		MCPServers: []MCPServer{
 			{Name: "browser"},
 			{Name: "my-files_2", Command: "server", Args: []string{"-x", ""}, Env: map[string]string{"LEVEL": "debug", "TOKEN": "${MY_TOKEN}"}},

@@ -7,9 +7,9 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Report is the output of `conclave step --check`: the agents of a directory and
+// report is the output of `conclave step --check`: the agents of a directory and
 // the state of the team. Its keys are those of the contract's state JSON.
-type Report struct {
+type report struct {
 	Agents []agentReport  `json:"agents"` // in byte order of their IDs
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 
@@ -54,11 +54,11 @@ type consensus struct {
 // engine/coordination. The team is the agents of the directory and of rules, which
 // may be the zero Config; a step limit of 0 means no limit. running reports whether
 // an unfinished step is running, which blocks decisions; nil means none is.
-func (d Directory) Check(rules coordination.Config, running func(agent string, step int) bool) Report {
+func (d Directory) Check(rules coordination.Config, running func(agent string, step int) bool) report {
 	d = d.With(rules.Agents...)
 	s := d.state(rules, running)
 	view := s.View()
-	r := Report{Agents: make([]agentReport, 0, len(d.Agents)), Votes: view.Votes, Next: []string{}, Warnings: []warning{}}
+	r := report{Agents: make([]agentReport, 0, len(d.Agents)), Votes: view.Votes, Next: []string{}, Warnings: []warning{}}
 	for i, a := range d.Agents {
 		r.Agents = append(r.Agents, a.report(view.Agents[i]))
 	}
@@ -90,7 +90,7 @@ func (a agent) report(v coordination.AgentView) agentReport {
 	return r
 }
 
-func (r *Report) decide(d coordination.Decision) {
+func (r *report) decide(d coordination.Decision) {
 	switch {
 	case d.Status == coordination.Consensus:
 		r.Consensus = &consensus{
@@ -102,7 +102,7 @@ func (r *Report) decide(d coordination.Decision) {
 }
 
 // reason explains why there is no consensus.
-func (r *Report) reason(status coordination.Status) string {
+func (r *report) reason(status coordination.Status) string {
 	answered, running, stopped, votes := 0, "", false, 0
 	for _, a := range r.Agents {
 		if a.Running {

@@ -14,7 +14,7 @@ import (
 
 // summarize returns a report in one line: the agents' states, the next agents, and
 // the result of the votes.
-func summarize(r Report) string {
+func summarize(r report) string {
 	var agents []string
 	for _, a := range r.Agents {
 		state := string(a.Status)

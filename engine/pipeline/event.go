@@ -13,7 +13,7 @@ type Ended struct {
 	Launch string `json:"-"`
 	Number int    `json:"number"` // of the segment's directory
 	Status Status `json:"status"` // Completed, MaxIterations or CallPending
-	Action Action `json:"action,omitempty"`
+	Action action `json:"action,omitempty"`
 	To     string `json:"to,omitempty"` // destination of a jump or call
 
 	// Messages is the SHA-256, in hex, of the blob with the conversation of a
@@ -27,14 +27,14 @@ type Ended struct {
 	Usage     llm.Usage `json:"usage"`
 }
 
-// Action is a step's own choice of the next step.
-type Action string
+// action is a step's own choice of the next step.
+type action string
 
 // The actions of steps.
 const (
-	NoAction Action = ""
-	Jump     Action = "jump"
-	Call     Action = "call"
+	NoAction action = ""
+	Jump     action = "jump"
+	Call     action = "call"
 )
 
 // Broke reports a segment that failed, its retries exhausted.

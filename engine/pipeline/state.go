@@ -61,7 +61,7 @@ type Segment struct {
 	Number int       `json:"number"` // 0 for a caller that ended on its return
 	Step   string    `json:"step"`
 	Status Status    `json:"status"`
-	Action Action    `json:"action"` // empty without one
+	Action action    `json:"action"` // empty without one
 	To     string    `json:"to,omitempty"`
 	Text   string    `json:"text,omitempty"` // truncated
 	Error  *Failure  `json:"error,omitempty"`
