@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -86,34 +87,34 @@ func main() {
 func measure(root string) ([]*room, []comment, error) {
 	byDir := map[string]*room{}
 	var comments []comment
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		name := d.Name()
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || isModule(path)) {
+			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || isModule(file)) {
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		dir := filepath.ToSlash(filepath.Dir(path))
+		dir := filepath.ToSlash(filepath.Dir(file))
 		if byDir[dir] == nil {
 			byDir[dir] = &room{dir: dir}
 		}
-		data, err := os.ReadFile(path)
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
 		lines := bytes.Count(data, []byte("\n"))
 		switch r := byDir[dir]; {
-		case strings.HasSuffix(name, "_test.go"):
+		case strings.HasSuffix(name, "_test.go"), strings.HasSuffix(name, ".go") && isTest(dir):
 			r.testLines += lines
 		case strings.HasSuffix(name, ".tmpl"):
 			r.templateLines += lines
 		case strings.HasSuffix(name, ".go"):
 			r.files, r.lines = r.files+1, r.lines+lines
-			found, err := r.count(path, data)
+			found, err := r.count(file, data)
 			comments = append(comments, found...)
 			return err
 		}
@@ -129,6 +130,13 @@ func measure(root string) ([]*room, []comment, error) {
 	return rooms, comments, err
 }
 
+// isTest reports whether a package is of use to tests only: its name ends in test, as
+// that of net/http/httptest does, or it holds the end-to-end tests or benchmarks.
+func isTest(dir string) bool {
+	name := path.Base(dir)
+	return strings.HasSuffix(name, "test") || name == "e2e" || name == "bench"
+}
+
 // isModule reports whether dir is the root of a module.
 func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
@@ -136,9 +144,9 @@ func isModule(dir string) bool {
 }
 
 // count adds one production file and returns the lines of its comments.
-func (r *room) count(path string, data []byte) ([]comment, error) {
+func (r *room) count(name string, data []byte) ([]comment, error) {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, data, parser.ParseComments)
+	file, err := parser.ParseFile(fset, name, data, parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +179,7 @@ func (r *room) count(path string, data []byte) ([]comment, error) {
 				if what.MatchString(line) {
 					r.whats++
 				}
-				found = append(found, comment{fmt.Sprintf("%s:%d", filepath.ToSlash(path), first+i), line})
+				found = append(found, comment{fmt.Sprintf("%s:%d", filepath.ToSlash(name), first+i), line})
 			}
 		}
 	}
