@@ -101,6 +101,10 @@ type Ring struct {
 	Directive Directive `json:"directive,omitempty"`
 }
 
+// Wait asks for Waited after a time, in which no step runs. It ends early if a step is
+// launched or the session decided.
+type Wait struct{ Seconds int }
+
 // Record puts an accepted action into the ledger.
 type Record struct{ Entry Accepted }
 
@@ -111,6 +115,7 @@ func (Launch) command() {}
 func (Cancel) command() {}
 func (Ring) command()   {}
 func (Record) command() {}
+func (Wait) command()   {}
 func (Done) command()   {}
 
 // Directive is a request to all running steps.

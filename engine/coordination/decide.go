@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// move is the result of a batch of events: a decision, or launches, or neither.
+// move is the result of a batch of events: a decision, launches, a wait, or neither.
 type move struct {
 	decision *Decision
 	launches []Launch
+	wait     *Wait
 }
 
 // next asks the questions of "Deciding" in the package comment, in their order.
@@ -17,7 +18,7 @@ func (s *State) next() move {
 	switch {
 	case s.Finale != nil:
 		return s.finale()
-	case s.Config.OnAgentFailure == failureFail && s.active() < len(s.Agents):
+	case s.Config.OnAgentFailure == failureFail && s.lost():
 		return decided(s.failure(causeAgentFailed))
 	case idle && !s.Held() && s.settled():
 		return s.conclude(s.decide(Consensus, s.majority()))
@@ -32,16 +33,23 @@ func (s *State) next() move {
 	switch {
 	case s.parked():
 		return move{launches: launches}
+	case idle && s.active() == 0 && s.away(Interrupted) > 0:
+		return s.wait()
 	case idle && s.active() == 0:
 		return s.conclude(s.decide(Plurality, s.forced()))
 	}
 	s.stopCapped()
-	launches = append(launches, s.launchWave(s.wave(), false)...)
+	launches = append(launches, s.rejoin(s.launchWave(s.wave(), false))...)
 	if len(launches) > 0 || !idle {
-		slices.SortStableFunc(launches, func(x, y Launch) int { return cmp.Compare(s.index(x.Agent), s.index(y.Agent)) })
-		return move{launches: launches}
+		return move{launches: s.inOrder(launches)}
 	}
 	return s.quiescent()
+}
+
+// inOrder sorts launches in configured order.
+func (s *State) inOrder(launches []Launch) []Launch {
+	slices.SortStableFunc(launches, func(x, y Launch) int { return cmp.Compare(s.index(x.Agent), s.index(y.Agent)) })
+	return launches
 }
 
 // settled reports a consensus: every active agent is done, no vote is stale, and one
@@ -66,8 +74,8 @@ func (s *State) quiescent() move {
 		if s.Revotes >= s.Config.MaxRevotes {
 			break
 		}
-		if launches := s.launchWave(s.revoters(), true); len(launches) > 0 {
-			return move{launches: launches}
+		if launches := s.rejoin(s.launchWave(s.revoters(), true)); len(launches) > 0 {
+			return move{launches: s.inOrder(launches)}
 		}
 		return decided(s.decide(Limit, s.forced()))
 	case splitPlurality:
@@ -149,6 +157,12 @@ func (s *State) Drain() []Command {
 	if s.Paused {
 		commands = append(commands, s.cancel(true)...)
 	}
+	if next.wait != nil {
+		return append(commands, *next.wait)
+	}
+	if len(next.launches) > 0 {
+		s.Waiting = false
+	}
 	return append(commands, s.share(next.launches)...)
 }
 
@@ -156,7 +170,7 @@ func (s *State) Drain() []Command {
 // when they report.
 func (s *State) end(d Decision) []Command {
 	s.Outcome = &d
-	s.Forced, s.Finale, s.Paused = "", nil, false
+	s.Forced, s.Finale, s.Paused, s.Waiting = "", nil, false, false
 	s.note(Entry{Kind: entryDecided, Agent: d.Winner, Step: d.WinnerStep, Label: d.WinnerLabel, Text: d.text()})
 	commands := s.ring(s.directive())
 	commands = append(commands, s.cancel(false)...)

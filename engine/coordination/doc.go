@@ -48,7 +48,7 @@
 //     independent of the configured order. Its M-th accepted answer has the label
 //     agent<number>.<M>; a final answer that it presents, agent<number>.final.
 //  2. An agent is active until one of its steps fails. After that it is launched
-//     again only if a person retries it; its vote or stop is void, and its accepted
+//     again only if a person retries it, or after an outage; its vote or stop is void, and its accepted
 //     answers stay electable.
 //
 // # Steps
@@ -184,8 +184,8 @@
 //     to wrap up, as they are when the session's time is nearly over; once nothing
 //     runs, a decision is forced: budget. Until then, steps that are launched together
 //     share the rest equally, and no allowance is granted twice.
-//  35. When no agent is active and the session is not parked, a decision is forced from
-//     the existing answers: plurality.
+//  35. When no agent is active and the session is neither parked nor waiting (rule 55), a
+//     decision is forced from the existing answers: plurality.
 //  36. Agents that can be launched are launched. While a step runs, nothing more is
 //     decided.
 //  37. If an active agent still owes something, it is at its step limit, or it owes an
@@ -243,9 +243,28 @@
 //     configured order or cancels, and at the end Done. It returns each once.
 //  51. The same events give the same commands. A State may be marshalled to JSON and
 //     back at any point without changing a later command.
-//  52. After a Drain the session is done, or a step is running, or the session is held:
-//     paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so a session
-//     ends if its steps end and it is not held for ever.
+//  52. After a Drain the session is done, or a step is running, or a wait is out, or the
+//     session is held: paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so a session
+//     ends if its steps end, its outages end and it is not held for ever.
+//
+// # Outages
+//
+// These rules hold from protocol 3 on; before it an outage is a failure like any other.
+//
+//  53. An agent whose step failed because its model's server was away has failed, but
+//     on_agent_failure does not apply, and the agent tries again by itself: its step is
+//     resumed, and counted once.
+//  54. It tries again with every wave, whose other steps are launched as if it had failed
+//     for good. So an outage of one server does not hold up the agents of another.
+//  55. When no agent is active and the server of one in an outage has replied earlier in
+//     this session, nothing is decided: the session waits, and then every agent in an
+//     outage tries again. The first wait in a row takes 60 s, each further one 60 s longer,
+//     at most 600 s. A step that ends without an outage ends the row. Requests, the
+//     session's time and its budget apply as if a step were running.
+//  56. If none of these servers has ever replied in this session, the session is parked
+//     instead, with any on_agent_failure.
+//  57. An outage of the presenter is waited out likewise, unless another agent can join
+//     the parts. If its server has never replied, the presenter has failed.
 //
 // # On record
 //

@@ -49,8 +49,9 @@ type Stopped struct {
 // token.
 type Failed struct {
 	End
-	Cause Failure
-	Token string
+	Cause  Failure
+	Token  string
+	Outage Outage // of the model's server; empty if the step failed for another reason
 }
 
 // Suspended ends a step from outside: only its usage counts. Token is its execution
@@ -81,6 +82,9 @@ type TimeShort struct{}
 // TimeUp reports that the session's time is over.
 type TimeUp struct{}
 
+// Waited ends a Wait.
+type Waited struct{}
+
 // Finish asks for a decision with the present answers and votes.
 type Finish struct{}
 
@@ -107,6 +111,7 @@ func (Exhausted) event() {}
 func (Evaluated) event() {}
 func (TimeShort) event() {}
 func (TimeUp) event()    {}
+func (Waited) event()    {}
 func (Finish) event()    {}
 func (Pause) event()     {}
 func (Resume) event()    {}

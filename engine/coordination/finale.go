@@ -71,8 +71,10 @@ func (s *State) finale() move {
 		return decided(d)
 	case s.running() || s.Paused || s.parked() && !by.Retried:
 		return move{}
-	case f.Stage == stageOver || !by.active() || s.spent():
+	case f.Stage == stageOver || s.spent() || !by.active() && by.Away != Interrupted:
 		return decided(f.Decision.clone())
+	case !by.active():
+		return s.wait()
 	case by.Rest != nil && by.Rest.Launch.Purpose != Coordinate:
 		return move{launches: []Launch{s.resume(by)}}
 	case f.Stage == stagePresent:
@@ -151,7 +153,7 @@ func (s *State) finaleEnd(a *agent, run *Launch, event ending) {
 		if s.Config.OnAgentFailure == failurePark {
 			return // a person can retry it
 		}
-		if s.standsIn(run, e) {
+		if s.standsIn(run, e) || a.Away == Interrupted {
 			return
 		}
 	}

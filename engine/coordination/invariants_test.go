@@ -14,7 +14,7 @@ type invariants struct {
 	epoch     int
 
 	// requests from outside that allow steps beyond the limits
-	suspended, retried int
+	suspended, retried, outages int
 }
 
 func newInvariants() *invariants {
@@ -27,6 +27,10 @@ func (l *invariants) observe(s *session, e Event) {
 	case Suspended:
 		if slices.Contains(s.runningIDs(), e.Launch) {
 			l.suspended++
+		}
+	case Failed:
+		if e.Outage != "" && slices.Contains(s.runningIDs(), e.Launch) {
+			l.outages++
 		}
 	case Retry:
 		if s.state.Refuse(e) == nil {
@@ -43,7 +47,7 @@ func (l *invariants) bound(s *session) int {
 	k := s.oracle.config
 	n := len(k.Agents)
 	attempt := n*k.MaxStepsPerAgent + n*(n-1)*k.MaxStepsPerAgent + n + 1
-	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried
+	return (k.MaxRestarts+1)*attempt + l.suspended + l.retried + l.outages
 }
 
 // past is the state before a Drain, as far as the invariants need it.
@@ -54,6 +58,7 @@ type past struct {
 	news    []string
 	due     []string // who resume a step
 	last    int      // records before
+	away    []string // who are in an outage
 }
 
 func (l *invariants) before(s *session) past {
@@ -63,7 +68,7 @@ func (l *invariants) before(s *session) past {
 	}
 	return past{
 		done: s.state.Done(), running: o.running(), fresh: those(o.fresh), news: those(o.news), last: len(s.ledger),
-		due: those(func(a string) bool { m := o.members[a]; return m.rest != nil || m.again || m.retried }),
+		away: o.inOutage(""), due: those(func(a string) bool { m := o.members[a]; return m.rest != nil || m.again || m.retried }),
 	}
 }
 
@@ -100,7 +105,7 @@ func (l *invariants) check(t require.TestingT, s *session, before past, commands
 		l.checkDecision(t, s, done[0].Decision)
 		return
 	}
-	require.True(t, s.state.Held() || len(s.runningIDs()) > 0, "not done, not held, and nothing runs (rule 52)")
+	require.True(t, s.state.Held() || s.oracle.waiting || len(s.runningIDs()) > 0, "not done, not held, and nothing runs (rule 52)")
 }
 
 // checkRecord requires that a ledger entry was possible and within the limits.
@@ -161,6 +166,9 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 		return
 	}
 	for _, peer := range o.running() {
+		if slices.Contains(before.away, peer) {
+			continue // rule 54
+		}
 		lead := o.given(launch.Agent) + 1 - o.given(peer)
 		require.True(t, k.LeadCap == nil || o.given(launch.Agent) == 0 || peer == launch.Agent || lead <= *k.LeadCap,
 			"%s may lead %s by %d", launch.Agent, peer, lead)

@@ -12,8 +12,10 @@ func (o *oracle) foretell() []Command {
 	if o.over != nil {
 		return nil
 	}
+	waits := o.waits
 	decision, launches := o.decide()
 	if o.over = decision; decision != nil {
+		o.waiting = false
 		commands := append(o.ring(Ending), o.cancels(false)...)
 		return append(commands, Done{Decision: *decision})
 	}
@@ -25,8 +27,21 @@ func (o *oracle) foretell() []Command {
 	slices.SortFunc(launches, func(a, b Launch) int { return place(a) - place(b) })
 	for _, l := range launches {
 		commands = append(commands, l)
+		o.waiting = false
+	}
+	if o.waits > waits {
+		commands = append(commands, Wait{Seconds: min(60*o.waits, 600)})
 	}
 	return commands
+}
+
+// wait is rule 55.
+func (o *oracle) wait() (*Decision, []Launch) {
+	if !o.waiting {
+		o.waiting = true
+		o.waits++
+	}
+	return nil, nil
 }
 
 // directive returns the directive to running steps. A cancelled step must be able to
@@ -80,12 +95,11 @@ func (o *oracle) cancels(suspend bool) []Command {
 // decide is rules 30 to 39, in their order.
 func (o *oracle) decide() (*Decision, []Launch) {
 	k := o.config
-	failed := len(o.active()) < len(k.Agents)
 	owing := slices.ContainsFunc(k.Agents, func(a string) bool { return o.able(a) && o.owes(a) })
 	switch {
 	case o.closing != nil:
 		return o.close()
-	case k.OnAgentFailure == "fail" && failed:
+	case k.OnAgentFailure == "fail" && o.lost():
 		return o.nothing("AgentFailed"), nil
 	case o.idle() && !o.paused && !o.parked() && o.voting() && !owing && o.majority() != "":
 		return o.conclude(o.elected(Consensus, o.majority()))
@@ -103,10 +117,13 @@ func (o *oracle) decide() (*Decision, []Launch) {
 		return nil, launches
 	}
 	if len(o.active()) == 0 && o.idle() {
+		if len(o.inOutage(Interrupted)) > 0 {
+			return o.wait()
+		}
 		return o.conclude(o.elected(Plurality, o.forcedChoice()))
 	}
 	o.stopCapped()
-	launches = append(launches, o.wave()...)
+	launches = append(launches, o.withOutages(o.wave())...)
 	if len(launches) > 0 || !o.idle() {
 		return nil, launches
 	}
@@ -129,9 +146,18 @@ func (o *oracle) settle() (*Decision, []Launch) {
 			return o.elected(Limit, o.forcedChoice()), nil
 		}
 		o.revotes++
-		return nil, o.together(everybody, true)
+		return nil, o.withOutages(o.together(everybody, true))
 	}
 	return o.conclude(o.elected(Plurality, o.plurality()))
+}
+
+// withOutages is rule 54.
+func (o *oracle) withOutages(wave []Launch) []Launch {
+	if len(wave) == 0 {
+		return nil
+	}
+	o.tryAgain()
+	return append(wave, o.goOn()...)
 }
 
 // presented is rule 38.
@@ -221,8 +247,10 @@ func (o *oracle) close() (*Decision, []Launch) {
 		return &d, nil
 	case !o.idle() || o.paused || o.parked() && !by.retried:
 		return nil, nil
-	case f.stage == "over" || by.failed != nil || o.spent():
+	case f.stage == "over" || by.failed != nil && by.away != Interrupted || o.spent():
 		return &d, nil
+	case by.failed != nil:
+		return o.wait()
 	case by.rest != nil && by.rest.Purpose != Coordinate:
 		return nil, []Launch{o.resume(f.by)}
 	case f.stage == "present":

@@ -16,6 +16,11 @@ func (o *oracle) take(event Event) {
 		o.short = true
 	case TimeUp:
 		o.force(Timeout)
+	case Waited:
+		if o.waiting {
+			o.tryAgain()
+		}
+		o.waiting = false
 	case Finish, Pause, Resume, Retry, Said:
 		if !o.senseless(e) {
 			o.obey(e)
@@ -67,12 +72,8 @@ func (o *oracle) obey(event Event) {
 	case Retry: // rule 28
 		for _, a := range o.config.Agents {
 			m := o.members[a]
-			if m.failed == nil || e.Agent != "" && e.Agent != a {
-				continue
-			}
-			m.failed, m.retried = nil, true
-			if m.rest != nil && m.rest.Purpose == Coordinate {
-				m.ended--
+			if m.failed != nil && (e.Agent == "" || e.Agent == a) {
+				m.revive()
 			}
 		}
 	case Said: // rule 26
@@ -80,6 +81,21 @@ func (o *oracle) obey(event Event) {
 		o.write(line{Accepted: Accepted{
 			Action: Say, Agent: e.Agent, Message: len(o.said), Text: strings.ToValidUTF8(e.Text, string(utf8.RuneError)),
 		}})
+	}
+}
+
+// revive makes a failed agent active.
+func (m *member) revive() {
+	m.failed, m.away, m.retried = nil, "", true
+	if m.rest != nil && m.rest.Purpose == Coordinate {
+		m.ended--
+	}
+}
+
+// tryAgain is rule 53.
+func (o *oracle) tryAgain() {
+	for _, a := range o.inOutage("") {
+		o.members[a].revive()
 	}
 }
 
@@ -111,6 +127,9 @@ func (o *oracle) takeEnd(event Event) {
 		before := m.step
 		m.step = max(m.step, end.step)
 		suspended, ok := event.(Suspended)
+		if failed, isFailed := event.(Failed); !ok && (!isFailed || failed.Outage == "") {
+			o.waits = 0
+		}
 		switch {
 		case ok:
 			m.rest, m.token = run, suspended.Token
@@ -210,6 +229,9 @@ func (o *oracle) fail(agent string, run *Launch, e Failed) {
 	m := o.members[agent]
 	m.failed, m.void = &e.Cause, len(o.book)
 	m.rest, m.token = run, e.Token
+	if m.away = e.Outage; run.Purpose != Coordinate && e.Outage == Unreached { // rule 57
+		m.away = ""
+	}
 }
 
 // believe is rule 17. News that reached the step ends a streak of answers.
@@ -295,6 +317,9 @@ func (o *oracle) takeFinal(agent string, run *Launch, event Event, before int) {
 			f.by = next
 			return
 		}
+		if e.Outage == Interrupted {
+			return
+		}
 	}
 	if run.Purpose == Present {
 		f.stage = o.afterPresenting()
@@ -324,6 +349,6 @@ func (o *oracle) beginAgain(agent string, step int) {
 	o.stands, o.closing = &d, nil
 	o.begun = len(o.book)
 	for _, m := range o.members {
-		*m = member{step: m.step, failed: m.failed, void: m.void, heard: m.heard, rounds: m.rounds, used: m.used}
+		*m = member{step: m.step, failed: m.failed, away: m.away, void: m.void, heard: m.heard, rounds: m.rounds, used: m.used}
 	}
 }

@@ -22,6 +22,8 @@ type oracle struct {
 	said    []Message
 
 	paused, short bool
+	waiting       bool
+	waits         int // in a row
 	forced        Status
 	launched      int // launch IDs
 	revotes       int
@@ -49,6 +51,7 @@ type member struct {
 	step      int // number of the last finished step
 	ended     int // steps of this attempt that count
 	failed    *Failure
+	away      Outage
 	void      int // lines of the book when it failed last
 	ran       bool
 	known     map[string]int // what its last finished step had been shown
@@ -209,8 +212,26 @@ func (o *oracle) running() []string {
 
 func (o *oracle) idle() bool { return len(o.running()) == 0 }
 
+// inOutage returns the agents in an outage, of one kind if one is given.
+func (o *oracle) inOutage(kind Outage) []string {
+	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
+		away := o.members[a].away
+		return away == "" || kind != "" && away != kind
+	})
+}
+
+// lost reports whether an agent has failed for good.
+func (o *oracle) lost() bool {
+	return slices.ContainsFunc(o.config.Agents, func(a string) bool { m := o.members[a]; return m.failed != nil && m.away == "" })
+}
+
+// parked is rules 27 and 56.
 func (o *oracle) parked() bool {
-	return o.config.OnAgentFailure == "park" && len(o.active()) < len(o.config.Agents)
+	if o.config.OnAgentFailure == "park" && o.lost() {
+		return true
+	}
+	everybody := len(o.active()) == 0 && len(o.inOutage("")) > 0
+	return everybody && o.closing == nil && len(o.inOutage(Interrupted)) == 0
 }
 
 // voting is rule 15.

@@ -64,11 +64,13 @@ type temper struct {
 	honest    bool // nobody lies about what was shown
 	reliable  bool // steps end with what they were offered
 	quiet     bool // nobody disturbs the session
+	stormy    bool // most steps end in an outage
 }
 
 func randomTemper(choose pick) temper {
 	return temper{
 		single: choose(2) == 1, agreeable: drawn(choose, 3, 0, 1, 2, 3, 4, 4, 4), honest: choose(3) != 1, reliable: choose(2) == 1, quiet: choose(2) == 1,
+		stormy: choose(4) == 1,
 	}
 }
 
@@ -95,7 +97,7 @@ func (s *session) randomEvent() Event {
 	case 4, 5:
 		return Pause{}
 	case 6:
-		return Resume{}
+		return drawn[Event](s.pick, Resume{}, Resume{}, Resume{}, Waited{})
 	case 7:
 		return Retry{Agent: drawn(s.pick, "", s.randomAgent())}
 	case 8, 9:
@@ -104,6 +106,8 @@ func (s *session) randomEvent() Event {
 	switch {
 	case s.state.Held() && s.pick(3) == 1:
 		return drawn[Event](s.pick, Resume{}, Retry{})
+	case s.oracle.waiting && s.pick(2) == 1:
+		return Waited{}
 	case len(s.runningIDs()) == 0:
 		return s.end("l1", s.pick(9))
 	}
@@ -121,6 +125,9 @@ func (s *session) end(id LaunchID, choice int) Event {
 		string(RestartTeam), "restart",
 	}
 	offered := s.launches[id].Offered
+	if s.temper.stormy && s.pick(4) > 0 {
+		return s.endWith(id, "fail")
+	}
 	if s.temper.reliable && choice < 6 {
 		choice = 0
 	}
@@ -144,6 +151,7 @@ func (s *session) endWith(id LaunchID, action string) Event {
 	case "fail":
 		return Failed{
 			End: End{Launch: id, Step: step, Usage: used}, Cause: Failure{Type: "network", Message: s.randomText()}, Token: s.randomToken(id),
+			Outage: s.randomOutage(),
 		}
 	case "suspend":
 		return Suspended{End: End{Launch: id, Step: step, Usage: used}, Token: s.randomToken(id)}
@@ -172,6 +180,8 @@ func (s *session) release(t require.TestingT) []Event {
 	switch {
 	case s.state.View().Paused:
 		return []Event{Resume{}}
+	case s.oracle.waiting:
+		return []Event{Waited{}}
 	case len(ids) == 0:
 		require.True(t, s.state.Held(), "nothing runs, and nobody holds it up")
 		return []Event{drawn[Event](s.pick, Retry{}, Retry{}, Finish{})}
@@ -256,6 +266,13 @@ func (s *session) randomUsage() llm.Usage {
 		used.TotalUSD = &usd
 	}
 	return used
+}
+
+func (s *session) randomOutage() Outage {
+	if s.temper.stormy {
+		return drawn(s.pick, Interrupted, Interrupted, Unreached)
+	}
+	return drawn(s.pick, NoOutage, NoOutage, Interrupted, Unreached)
 }
 
 func (s *session) randomToken(id LaunchID) string {

@@ -20,6 +20,8 @@ func describe(command Command) []string {
 		return []string{describeBell(d)}
 	case Record:
 		return []string{fmt.Sprintf("record %d: %s", d.Entry.Seq, describeEntry(d.Entry))}
+	case Wait:
+		return []string{fmt.Sprintf("wait %d s", d.Seconds)}
 	case Done:
 		return []string{"done: " + describeDecision(d.Decision)}
 	}

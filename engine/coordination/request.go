@@ -18,7 +18,7 @@ func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parked()) }
 
 // parked reports whether the session waits for a failed agent to be retried.
 func (s *State) parked() bool {
-	return s.Config.OnAgentFailure == failurePark && s.active() < len(s.Agents)
+	return s.Config.OnAgentFailure == failurePark && s.lost() || s.stranded()
 }
 
 // parkedFor returns the remedy and the failures of a parked session; empty if it is not
@@ -32,6 +32,9 @@ func (s *State) parkedFor() string {
 		if !a.active() {
 			failed = append(failed, a.ID+" failed, "+a.Error.Type+": "+a.Error.Message)
 		}
+	}
+	if s.stranded() {
+		return "no model server has replied since the start; retry after mending it, or cancel: " + strings.Join(failed, "; ")
 	}
 	return "retry, finish or cancel: " + strings.Join(failed, "; ")
 }
@@ -133,12 +136,7 @@ func (s *State) retry(id string) {
 		if a.active() || id != "" && id != a.ID {
 			continue
 		}
-		a.Error = nil
-		a.Retried = true
-		if a.Rest != nil && a.Rest.Launch.Purpose == Coordinate {
-			a.Steps = max(a.Steps-1, 0)
-		}
-		s.note(Entry{Kind: entryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
+		s.revive(a)
 	}
 }
 

@@ -156,6 +156,8 @@ func parseEvent(t *testing.T, p *player, verb, text string) Event {
 		return TimeShort{}
 	case "time_up":
 		return TimeUp{}
+	case "waited":
+		return Waited{}
 	case "pause":
 		return Pause{}
 	case "resume":
@@ -181,7 +183,9 @@ func parseEnd(t *testing.T, p *player, verb string, words []string, o options) E
 	switch verb {
 	case "fail":
 		cause := Failure{Type: "overloaded", Message: "the model was overloaded"}
-		return Failed{End: End{Launch: id, Step: step, Usage: usage}, Cause: cause, Token: tokenOf(id)}
+		return Failed{
+			End: End{Launch: id, Step: step, Usage: usage}, Cause: cause, Token: tokenOf(id), Outage: Outage(o.text("outage", "")),
+		}
 	case "suspend":
 		return Suspended{End: End{Launch: id, Step: step, Usage: usage}, Token: tokenOf(id)}
 	case "restart":

@@ -10,7 +10,7 @@ import (
 // Protocol is the version of the rules for new sessions. State keeps
 // the version that it was started with, and every later change of behaviour is gated
 // on State.Protocol. The package comment describes version 2, the first.
-const Protocol = 2
+const Protocol = 3
 
 // State is the state of a session's coordination: plain data that survives JSON
 // unchanged at any point. It is the payload of continue-as-new.
@@ -31,8 +31,10 @@ type State struct {
 
 	Messages []Message `json:"messages,omitempty"` // from people
 	Paused   bool      `json:"paused,omitempty"`
-	Short    bool      `json:"short,omitempty"` // the session's time is nearly over
-	Bell     Ring      `json:"bell,omitzero"`   // the last ring
+	Short    bool      `json:"short,omitempty"`   // the session's time is nearly over
+	Waits    int       `json:"waits,omitempty"`   // in a row, since a step ended without an outage
+	Waiting  bool      `json:"waiting,omitempty"` // the last Wait has not ended
+	Bell     Ring      `json:"bell,omitzero"`     // the last ring
 
 	Forced   Status    `json:"forced"`             // the decision that Finish or TimeUp forces; empty once it is taken
 	Settled  *int      `json:"settled,omitempty"`  // number of messages at the decision; nil before it
@@ -48,14 +50,15 @@ type State struct {
 // agent is the state of one member of the team.
 type agent struct {
 	ID      string       `json:"id"`
-	Number  int          `json:"number"`  // anonymous number, from 1
-	Run     *runningStep `json:"run"`     // nil when no step runs
-	Step    int          `json:"step"`    // number of the last finished step, 0 before the first
-	Steps   int          `json:"steps"`   // ended steps of this attempt, with or without an action; limited by MaxStepsPerAgent
-	Answers []int        `json:"answers"` // steps of its accepted answers; the M-th one is agent<N>.<M>
-	Newest  int          `json:"newest"`  // ledger entry of its latest answer, 0 without one
-	Ballot  *ballot      `json:"ballot"`  // its vote, fresh or stale; nil without one
-	Error   *Failure     `json:"error"`   // its failure; nil while it is active
+	Number  int          `json:"number"`         // anonymous number, from 1
+	Run     *runningStep `json:"run"`            // nil when no step runs
+	Step    int          `json:"step"`           // number of the last finished step, 0 before the first
+	Steps   int          `json:"steps"`          // ended steps of this attempt, with or without an action; limited by MaxStepsPerAgent
+	Answers []int        `json:"answers"`        // steps of its accepted answers; the M-th one is agent<N>.<M>
+	Newest  int          `json:"newest"`         // ledger entry of its latest answer, 0 without one
+	Ballot  *ballot      `json:"ballot"`         // its vote, fresh or stale; nil without one
+	Error   *Failure     `json:"error"`          // its failure; nil while it is active
+	Away    Outage       `json:"away,omitempty"` // the outage behind Error
 
 	Halt    *halt          `json:"halt,omitempty"`    // its stop, fresh or stale; nil without one
 	Base    int            `json:"base,omitempty"`    // answers of earlier attempts of the team, which no longer count

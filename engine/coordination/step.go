@@ -15,6 +15,8 @@ func (s *State) Step(event Event) {
 		s.stepRequest(e.(request))
 	case TimeShort:
 		s.timeShort()
+	case Waited:
+		s.waited()
 	case TimeUp:
 		s.force(Timeout, "time is up")
 	default:
@@ -31,6 +33,9 @@ func (s *State) stepEnd(event ending) {
 	if e, ok := event.(Suspended); ok {
 		s.suspended(a, run, e)
 		return
+	}
+	if failed, ok := event.(Failed); !ok || failed.Outage == NoOutage {
+		s.Waits = 0
 	}
 	if run.Purpose != Coordinate {
 		s.finaleEnd(a, run, event)
@@ -88,6 +93,9 @@ func (s *State) failed(a *agent, run *Launch, e Failed) {
 	a.Error = &Failure{Type: truncate(e.Cause.Type), Message: truncate(e.Cause.Message)}
 	a.Ballot, a.Halt = nil, nil
 	a.Rest = &resumableStep{Launch: *run, Token: e.Token}
+	if s.Protocol >= outages && (run.Purpose == Coordinate || e.Outage == Interrupted) {
+		a.Away = e.Outage
+	}
 	s.note(Entry{Kind: entryFailed, Agent: a.ID, Step: e.Step, Reason: a.Error.Message, Text: a.ID + " failed: " + a.Error.Type})
 }
 

@@ -1,0 +1,92 @@
+package coordination
+
+import "slices"
+
+// outages is the first protocol in which an outage of a model server is waited out.
+const outages = 3
+
+// Outage tells whether a failed step's model server was away. Protocols before 3 take
+// every outage for a failure.
+type Outage string
+
+// The values of Outage.
+const (
+	NoOutage    Outage = ""
+	Interrupted Outage = "interrupted" // the server has replied in this session
+	Unreached   Outage = "unreached"   // the server has never replied in this session
+)
+
+// Delays before agents in an outage try again, in seconds.
+const (
+	waitStep = 60
+	maxWait  = 600
+)
+
+// lost reports whether an agent has failed for another reason than an outage.
+func (s *State) lost() bool { return s.active()+s.away(Interrupted, Unreached) < len(s.Agents) }
+
+// away returns the number of agents in one of these outages.
+func (s *State) away(states ...Outage) int {
+	n := 0
+	for _, a := range s.Agents {
+		if slices.Contains(states, a.Away) {
+			n++
+		}
+	}
+	return n
+}
+
+// stranded reports whether the session waits for a person since every agent without a
+// failure of its own is in an outage, and none of their servers has ever replied.
+func (s *State) stranded() bool {
+	return s.Finale == nil && s.active() == 0 && s.away(Unreached) > 0 && s.away(Interrupted) == 0
+}
+
+// wait asks for a time after which agents in an outage try again, unless it was asked
+// for before.
+func (s *State) wait() move {
+	if s.Waiting {
+		return move{}
+	}
+	s.Waits++
+	s.Waiting = true
+	return move{wait: &Wait{Seconds: min(s.Waits*waitStep, maxWait)}}
+}
+
+// waited ends the wait.
+func (s *State) waited() {
+	if !s.Waiting {
+		s.note(Entry{Kind: entryIgnored, Text: "the end of a wait ignored: none is out"})
+		return
+	}
+	s.Waiting = false
+	s.tryAgain()
+}
+
+// tryAgain makes every agent in an outage active again.
+func (s *State) tryAgain() {
+	for _, a := range s.Agents {
+		if a.Away != NoOutage {
+			s.revive(a)
+		}
+	}
+}
+
+// revive makes a failed agent active again, to resume its step, which is not counted
+// twice.
+func (s *State) revive(a *agent) {
+	a.Error, a.Away, a.Retried = nil, NoOutage, true
+	if a.Rest != nil && a.Rest.Launch.Purpose == Coordinate {
+		a.Steps = max(a.Steps-1, 0)
+	}
+	s.note(Entry{Kind: entryRetried, Agent: a.ID, Text: "the failed step of " + a.ID + " is retried"})
+}
+
+// rejoin has agents in an outage try again together with a new wave.
+func (s *State) rejoin(wave []Launch) []Launch {
+	if len(wave) == 0 {
+		return nil
+	}
+	s.tryAgain()
+	return append(wave, s.relaunch(s.resumable())...)
+}
