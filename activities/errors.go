@@ -20,6 +20,7 @@ const (
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as required; another one may
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
+	Outage        = "Outage"        // the model's server is away; the step can be resumed
 
 	// ToolsUnavailable means that an MCP server did not start or could not be
 	// reached; retried a few times.

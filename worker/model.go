@@ -41,6 +41,7 @@ type Models struct {
 // servers are shared by the models of all steps: limitations found, and connections.
 type servers struct {
 	refusals openai.Refusals
+	outages  openai.Outages
 	client   *http.Client
 }
 
@@ -66,10 +67,10 @@ func (m Models) Model(a config.Agent) (loop.Model, error) {
 	}
 	o := openai.Options{
 		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
-		Price: priceOf(backend, provider), Waiting: attempt.Waiting,
+		Price: priceOf(backend, provider), Waiting: attempt.Waiting, Reached: attempt.Reached,
 	}
 	if m.servers != nil {
-		o.Refusals, o.HTTPClient = &m.servers.refusals, m.servers.client
+		o.Refusals, o.Outages, o.HTTPClient = &m.servers.refusals, &m.servers.outages, m.servers.client
 	}
 	if provider != nil {
 		o.HTTPClient = provider.client

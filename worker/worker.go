@@ -169,6 +169,7 @@ func (c Config) process(workspaces string) attempt.Process {
 			Tools: c.Tools.Open, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
 		},
 		Store: c.Store, Now: time.Now, Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Scratch: workspaces,
+		Marks:  &attempt.Marks{},
 		Redact: redact.New(redact.Environment(slices.Concat(os.Environ(), c.Tools.secrets()))).Bytes,
 	}
 }

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -340,21 +341,72 @@ func TestSession_CancelKeepsWhatWasAccepted(t *testing.T) {
 	}
 }
 
-// An unavailable model costs retries; after three attempts without progress the step
-// fails.
+// Faults cost retries; after three attempts without progress the step fails. Rate limits
+// and outages are not counted.
 func TestSession_AttemptsWithoutProgress(t *testing.T) {
 	t.Parallel()
-	away := &llm.Error{Kind: llm.Overloaded, Message: "overloaded"}
+	bad := errors.New("a bug")
+	away := &llm.Error{Kind: llm.Overloaded, Status: 503, Message: "overloaded"}
 	limited := &llm.Error{Kind: llm.RateLimited, Message: "slow down", RetryAfter: time.Minute}
 	s := newStage(t, map[string][]any{
-		"agent_a": {limited, limited, limited, limited, away, away, answer("A."), vote("agent1")},
+		"agent_a": {limited, limited, away, away, away, bad, bad, answer("A."), vote("agent1")},
 	}, nil)
-	require.Equal(t, "consensus", s.play(t, session.Input{Query: "Who?"}).Status, "rate limits are not counted")
-
-	s = newStage(t, map[string][]any{"agent_a": {away, away, away, answer("too late")}}, nil)
 	result := s.play(t, session.Input{Query: "Who?"})
+	require.Equal(t, "consensus", result.Status, "%v", result.Error)
+
+	s = newStage(t, map[string][]any{"agent_a": {bad, bad, bad, answer("too late")}}, nil)
+	result = s.play(t, session.Input{Query: "Who?"})
 	require.Equal(t, "failed", result.Status)
-	require.Contains(t, result.Error.Message, "Overloaded: 3 attempts without progress")
+	require.Contains(t, result.Error.Message, "Internal: 3 attempts without progress")
+	require.Equal(t, 3, s.cast["agent_a"].asked)
+}
+
+// longAway is an outage that has lasted for longer than a step waits.
+func longAway() *llm.Error {
+	return &llm.Error{Kind: llm.Overloaded, Status: 503, Message: "overloaded", Since: time.Now().Add(-11 * time.Minute)}
+}
+
+// When every model is away the session waits, and resumes the steps where they were.
+func TestSession_OutageOfEveryModel(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, map[string][]any{
+		"agent_a": {answer("A."), call("write_file", map[string]string{"path": "x", "content": "y"}), longAway(), longAway(), vote("agent1")},
+	}, nil)
+	began := s.Now()
+	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
+	require.Equal(t, "consensus", result.Status)
+	require.EqualValues(t, 3, result.Cost.ModelCalls, "no reply is paid again")
+	require.GreaterOrEqual(t, s.Now().Sub(began), 3*time.Minute, "it waited one minute, then two")
+	require.Equal(t, "voted", string(s.state(t).Agents[0].Status))
+}
+
+// The outage of one model does not hold up the others.
+func TestSession_OutageOfOneModel(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, map[string][]any{
+		"agent_a": {answer("A."), vote("agent1")},
+		"agent_b": {answer("B."), vote("agent1")},
+		"agent_c": {longAway(), longAway(), longAway()},
+	}, nil)
+	result := s.play(t, session.Input{Query: "Who?"})
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, map[string]int{"agent_a": 2}, result.Votes)
+	require.Equal(t, 2, s.cast["agent_c"].asked, "it tries again with every wave")
+}
+
+// A model that has never replied parks the session at once; after retry it goes on.
+func TestSession_UnreachedModelParks(t *testing.T) {
+	t.Parallel()
+	refused := &llm.Error{Kind: llm.Network, Message: "model m at 127.0.0.1:1: no response: connection refused"}
+	s := newStage(t, map[string][]any{"agent_a": {refused, answer("A."), vote("agent1")}}, nil)
+	s.RegisterDelayedCallback(func() {
+		parked := s.state(t).Parked
+		require.NotNil(t, parked)
+		require.Equal(t, "agent_a: no reply since the start: "+refused.Message+"; `conclave retry` after mending it, or `cancel`", *parked)
+		s.SignalWorkflow(drive.RetrySignal, drive.Request{})
+	}, time.Hour)
+	result := s.play(t, session.Input{Query: "Who?"})
+	require.Equal(t, "consensus", result.Status, "%v", result.Error)
 	require.Equal(t, 3, s.cast["agent_a"].asked)
 }
 

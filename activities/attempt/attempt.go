@@ -37,6 +37,9 @@ type Process struct {
 	// if it was never rung. If nil, running steps receive nothing.
 	Bell func(ctx context.Context, workflowID, runID string) (coordination.Ring, error)
 
+	// Marks are shared by the steps of this process; nil for none.
+	Marks *Marks
+
 	// Redact removes the secrets of this process from tool results and from all that
 	// is stored of a step; nil for none.
 	Redact func([]byte) []byte
@@ -48,6 +51,9 @@ type Failure struct {
 	Step  int       `json:"step"`
 	Token string    `json:"token,omitempty"` // the step's execution token
 	Usage llm.Usage `json:"usage"`
+
+	// Outage is set if the model's server was away.
+	Outage coordination.Outage `json:"outage,omitempty"`
 }
 
 // Attempt is one attempt of a step. It is used by one goroutine at a time.
@@ -66,12 +72,16 @@ type Attempt struct {
 	// Result is the state of the step, earlier attempts included.
 	Result step.Result
 
-	process  Process
-	details  details // of the attempts before this one
-	heart    *heart
-	counted  bool          // as an attempt without progress
-	limit    time.Duration // since the first attempt began; 0 for none
-	assemble func(context.Context) error
+	process Process
+	details details // of the attempts before this one
+	heart   *heart
+	counted bool          // as an attempt without progress
+	limit   time.Duration // since the first attempt began; 0 for none
+
+	server      string        // of the model, among those of the run; empty for none
+	replied     bool          // the server has replied in this run
+	outageLimit time.Duration // 0 for none
+	assemble    func(context.Context) error
 }
 
 // New returns the running activity's attempt of a launch.
@@ -139,6 +149,7 @@ func (a *Attempt) run(ctx context.Context) error {
 	if err := a.assemble(ctx); err != nil {
 		return err
 	}
+	ctx = context.WithValue(ctx, attemptKey{}, a)
 	a.Ports.Progress = a.progress
 	a.Ports.Alive = a.heart.alive
 	var err error
@@ -148,10 +159,12 @@ func (a *Attempt) run(ctx context.Context) error {
 
 // Equip gives the step the model and the tools of an agent.
 func (a *Attempt) Equip(ctx context.Context, agent config.Agent) error {
-	var err error
-	if a.Ports.Model, err = a.process.Model(agent); err != nil {
+	model, err := a.process.Model(agent)
+	if err != nil {
 		return err
 	}
+	a.server = server(agent.Backend)
+	a.Ports.Model = watched{model, a}
 	if a.process.Window != nil {
 		a.Ports.Window = a.process.Window(agent)
 	}

@@ -12,6 +12,7 @@ import (
 	"conclave/activities"
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
+	"conclave/engine/llm"
 	"conclave/engine/step"
 )
 
@@ -140,6 +141,12 @@ func (a *Attempt) pausing(ctx context.Context) bool {
 // the next attempt. The last of maxFruitless attempts without progress is final.
 func (a *Attempt) fail(ctx context.Context, err error) error {
 	c := classify(err)
+	if failed, ok := errors.AsType[*llm.Error](err); ok && failed.Outage() {
+		var away coordination.Outage
+		if c, away = a.waitOut(ctx, c, failed); away != coordination.NoOutage {
+			return a.suspendInOutage(ctx, away, err)
+		}
+	}
 	fruitless := a.closeDetails(c.Free)
 	if !c.Final && !c.Free && fruitless >= maxFruitless {
 		err = fmt.Errorf("%d attempts without progress, the last: %w", maxFruitless, err)

@@ -40,6 +40,7 @@ type details struct {
 
 	// Began is when the first attempt began; zero unless the step's time is limited.
 	Began   time.Time `json:"began,omitzero"`
+	Outage  *outage   `json:"away,omitempty"`    // nil while the model's server replies
 	Waiting string    `json:"waiting,omitempty"` // why the attempt is waiting at the moment, for people
 }
 

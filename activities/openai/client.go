@@ -35,8 +35,13 @@ type Options struct {
 	// Waiting is called with the reason before a wait, and its result afterwards; nil to skip.
 	Waiting func(ctx context.Context, why string) (over func())
 
-	// Refusals are shared with other clients; nil for the client's own.
+	// Reached reports whether a server that does not respond now has responded before;
+	// it is not waited for otherwise. If nil, every server has.
+	Reached func(context.Context) bool
+
+	// Refusals and Outages are shared with other clients; nil for the client's own.
 	Refusals *Refusals
+	Outages  *Outages
 }
 
 // Client is one model at one provider. It is safe for concurrent use.
@@ -49,6 +54,8 @@ type Client struct {
 	params   map[string]any
 	price    func(llm.Usage) float64
 	waiting  func(context.Context, string) func()
+	reached  func(context.Context) bool
+	outages  *Outages
 
 	server   server
 	wanted   parts
@@ -81,6 +88,7 @@ func New(o Options) (*Client, error) {
 		host: base.Host, key: o.APIKey, redactor: redactor(o.APIKey), model: o.Model, params: params, price: o.Price, waiting: o.Waiting,
 		server: server{o.BaseURL, o.Model}, wanted: wanted,
 		refusals: cmp.Or(o.Refusals, &Refusals{}), images: &Refusals{},
+		reached: o.Reached, outages: cmp.Or(o.Outages, &Outages{}),
 	}, nil
 }
 
@@ -112,15 +120,18 @@ func httpClient(given *http.Client) *http.Client {
 // or unreachable. Errors are *llm.Error or the cause of ctx. The usage includes failed calls, beside an
 // error as well.
 func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	return c.retrying(ctx, func() (llm.Reply, error) { return c.attempt(ctx, req) })
+	return c.retrying(ctx, func() (llm.Reply, error) {
+		return c.outages.call(ctx, c.server.url, func(replied func()) (llm.Reply, error) { return c.attempt(ctx, req, replied) })
+	})
 }
 
-// attempt makes a request, and repeats it at once without an optional part that the server refuses.
-func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error) {
+// attempt makes a request, and repeats it at once without the optional part that
+// the server refuses.
+func (c *Client) attempt(ctx context.Context, req llm.Request, replied func()) (llm.Reply, error) {
 	wanted := c.wanted &^ c.refusals.of(c.server) &^ c.images.of(c.server)
 	var spent llm.Usage // a stream can begin before it is refused
 	for sent := wanted; ; {
-		reply, err := c.call(ctx, c.request(req, sent))
+		reply, err := c.call(ctx, c.request(req, sent), replied)
 		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
 		part := sent.refusedBy(err, req)
@@ -135,7 +146,19 @@ func (c *Client) attempt(ctx context.Context, req llm.Request) (llm.Reply, error
 	}
 }
 
-// withCost adds the cost of a call to its usage, if the price and the tokens are known.
+// reporting calls replied for a response other than a server error.
+func reporting(replied func()) option.Middleware {
+	return func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+		res, err := next(req)
+		if err == nil && res.StatusCode < 500 {
+			replied()
+		}
+		return res, err
+	}
+}
+
+// withCost adds the cost of a call to its usage, if the price and the tokens are
+// known.
 func (c *Client) withCost(u llm.Usage) llm.Usage {
 	if u.TotalUSD == nil && c.price != nil && u.InputTokens+u.OutputTokens > 0 {
 		usd := c.price(u)
@@ -144,12 +167,14 @@ func (c *Client) withCost(u llm.Usage) llm.Usage {
 	return u
 }
 
-func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams) (llm.Reply, error) {
+// call makes one HTTP request. It calls replied when the server responds, unless it
+// responds that it cannot serve.
+func (c *Client) call(ctx context.Context, params sdk.ChatCompletionNewParams, replied func()) (llm.Reply, error) {
 	limited, w, release := newWatchdog(ctx)
 	defer release()
 
 	var res *http.Response
-	_, err := c.chat.New(limited, params, option.WithMiddleware(w.middleware), option.WithResponseBodyInto(&res))
+	_, err := c.chat.New(limited, params, option.WithMiddleware(w.middleware, reporting(replied)), option.WithResponseBodyInto(&res))
 	if res != nil && res.Body != nil {
 		defer res.Body.Close()
 	}

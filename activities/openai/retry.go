@@ -17,7 +17,8 @@ import (
 // The retry policy of one Generate; longer waits are left to the caller.
 const (
 	maxTries    = 7
-	maxElapsed  = 60 * time.Second // no retry starts later than this
+	maxElapsed  = 60 * time.Second // no retry starts later than this, nor later in an outage
+	maxStrange  = 5 * time.Second  // the same for a server that has never responded
 	firstWait   = time.Second      // doubled after every try
 	longestWait = 20 * time.Second // of our own; a server may ask for more
 	maxPaid     = 1                // retries of calls that broke off in the reply: each is charged
@@ -35,10 +36,10 @@ func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (
 		spent = spent.Add(reply.Usage)
 		reply.Usage = spent
 		failed, ok := errors.AsType[*llm.Error](err)
-		if !ok || !transient(failed.Kind) || try == maxTries || spent.ModelCalls > maxPaid {
+		if !ok || !transient(failed) || try == maxTries || spent.ModelCalls > maxPaid {
 			return reply, err
 		}
-		wait, left := backoff(try), maxElapsed-time.Since(start)
+		wait, left := backoff(try), c.patience(ctx, start, failed)
 		if max(wait, failed.RetryAfter) > left {
 			return reply, err
 		}
@@ -49,10 +50,23 @@ func (c *Client) retrying(ctx context.Context, call func() (llm.Reply, error)) (
 	}
 }
 
-// transient reports whether waiting cures a kind of error; repeating bad replies is left to the caller.
-func transient(k llm.Kind) bool {
-	return k == llm.RateLimited || k == llm.Overloaded || k == llm.Network
+// patience returns the time left for retries after a failure.
+func (c *Client) patience(ctx context.Context, start time.Time, failed *llm.Error) time.Duration {
+	limit := maxElapsed
+	if failed.Outage() {
+		if failed.Since.Before(start) {
+			start = failed.Since
+		}
+		if failed.Status == 0 && c.reached != nil && !c.reached(ctx) {
+			limit = maxStrange
+		}
+	}
+	return limit - time.Since(start)
 }
+
+// transient reports whether waiting cures a kind of error. Retrying a bad reply
+// costs money and is left to the caller.
+func transient(failed *llm.Error) bool { return failed.Kind == llm.RateLimited || failed.Outage() }
 
 // backoff returns the wait after a try, counted from 1: exponential, with jitter of up to a quarter.
 func backoff(try int) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"conclave/activities"
 	"conclave/activities/attempt"
@@ -48,6 +49,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 	if !ok {
 		return activities.Invalid(fmt.Errorf("the team has no agent %s", in.Launch.Agent))
 	}
+	run.LimitOutages(time.Duration(team.Timeouts.OutageSeconds) * time.Second)
 	if err := run.Equip(ctx, agent); err != nil {
 		return err
 	}

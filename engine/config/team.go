@@ -128,6 +128,17 @@ type timeouts struct {
 	InitialRoundTimeoutSeconds    *int `json:"initial_round_timeout_seconds" min:"1" max:"31536000" doc:"How long the model and the tools of an agent's first step may take before it is asked to finish; null: no limit of its own."`
 	SubsequentRoundTimeoutSeconds *int `json:"subsequent_round_timeout_seconds" min:"1" max:"31536000" doc:"The same for every later step; null: no limit of its own."`
 	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was asked to finish; then it may only answer, vote or stop. 0: at once."`
+	OutageSeconds                 int  `json:"outage_seconds,omitzero" default:"600" min:"1" max:"31536000" doc:"How long a step waits for a model server that is away; then the others go on without its agent, which tries again with every round."`
+}
+
+// MarshalJSON leaves out keys that a later version has added, at their defaults: sessions
+// that run while a worker is upgraded keep their hash.
+func (t timeouts) MarshalJSON() ([]byte, error) {
+	type plain timeouts
+	if t.OutageSeconds == Defaults[timeouts]().OutageSeconds {
+		t.OutageSeconds = 0
+	}
+	return json.Marshal(plain(t))
 }
 
 // Agent returns the agent with the given ID.

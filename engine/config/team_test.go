@@ -37,7 +37,7 @@ func TestDefault_hasTheDocumentedValues(t *testing.T) {
 				RoundEvaluatorTransformationPressure: "balanced",
 			},
 		},
-		Timeouts: timeouts{OrchestratorTimeoutSeconds: 7200, RoundTimeoutGraceSeconds: 120},
+		Timeouts: timeouts{OrchestratorTimeoutSeconds: 7200, RoundTimeoutGraceSeconds: 120, OutageSeconds: 600},
 	}, Default())
 }
 
@@ -157,6 +157,7 @@ timeout_settings:
   initial_round_timeout_seconds: 600
   subsequent_round_timeout_seconds: 300
   round_timeout_grace_seconds: 0
+  outage_seconds: 30
 `)
 	want := Default()
 	want.Agents = []Agent{{
@@ -183,6 +184,7 @@ timeout_settings:
 	want.Orchestrator.Coordination.ChecklistCriteriaInline = Criteria{{Text: "Is it right?", Category: "primary"}}
 	want.Orchestrator.Coordination.TaskDecomposer.Enabled = false
 	want.Timeouts = timeouts{
+		OutageSeconds: 30,
 		OrchestratorTimeoutSeconds: 60, InitialRoundTimeoutSeconds: new(600), SubsequentRoundTimeoutSeconds: new(300),
 	}
 	require.Equal(t, want, team, "a step may have more time than the session, and no grace")

@@ -1,6 +1,9 @@
 package coordination
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // outages is the first protocol in which an outage of a model server is waited out.
 const outages = 3
@@ -40,6 +43,26 @@ func (s *State) away(states ...Outage) int {
 // failure of its own is in an outage, and none of their servers has ever replied.
 func (s *State) stranded() bool {
 	return s.Finale == nil && s.active() == 0 && s.away(Unreached) > 0 && s.away(Interrupted) == 0
+}
+
+// unreached returns the messages of the agents whose servers have never replied, each
+// message once, with the agents that share it.
+func (s *State) unreached() string {
+	var messages []string
+	agents := map[string][]string{}
+	for _, a := range s.Agents {
+		if a.Away != Unreached {
+			continue
+		}
+		if agents[a.Error.Message] == nil {
+			messages = append(messages, a.Error.Message)
+		}
+		agents[a.Error.Message] = append(agents[a.Error.Message], a.ID)
+	}
+	for i, message := range messages {
+		messages[i] = strings.Join(agents[message], ", ") + ": " + message
+	}
+	return strings.Join(messages, "; ")
 }
 
 // wait asks for a time after which agents in an outage try again, unless it was asked

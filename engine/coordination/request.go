@@ -27,14 +27,14 @@ func (s *State) parkedFor() string {
 	if s.Done() || !s.parked() {
 		return ""
 	}
+	if s.stranded() {
+		return s.unreached() + "; `conclave retry` after mending it, or `cancel`"
+	}
 	var failed []string
 	for _, a := range s.Agents {
 		if !a.active() {
 			failed = append(failed, a.ID+" failed, "+a.Error.Type+": "+a.Error.Message)
 		}
-	}
-	if s.stranded() {
-		return "no model server has replied since the start; retry after mending it, or cancel: " + strings.Join(failed, "; ")
 	}
 	return "retry, finish or cancel: " + strings.Join(failed, "; ")
 }

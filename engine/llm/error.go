@@ -26,6 +26,7 @@ type Error struct {
 	RetryAfter time.Duration // requested by the server; 0 if not
 	Window     int           // context window in tokens, if the server names it for a ContextTooLong; else 0
 	Cut        bool          // of a BadReply: the reply beside the error is usable, but cut at its token limit
+	Since      time.Time     // of an outage: when the server's replies ceased; zero if unknown
 	Message    string
 	Err        error // the cause, or nil
 }
@@ -34,6 +35,9 @@ func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Outage reports whether the server is away: waiting cures the error, at no cost.
+func (e *Error) Outage() bool { return e.Kind == Overloaded || e.Kind == Network }
 
 // Retryable reports whether the same request may succeed later. Bad replies are
 // retryable because models sample anew.

@@ -19,6 +19,9 @@ type clock struct {
 	up   workflow.Future     // the end; nil if the clock stands still or is over
 	near workflow.Future     // the warning; nil if none is due
 	stop workflow.CancelFunc // nil if the clock stands still
+
+	waited   workflow.Future // the end of a wait of the core; nil if none is out
+	stopWait workflow.CancelFunc
 }
 
 // setClock sets the clock and starts it. The warning comes at most a quarter of the
@@ -69,7 +72,8 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// selectClock has the selector step the core when the time is nearly over, and over.
+// selectClock has the selector step the core when the time is nearly over, when it is
+// over, and when a wait is.
 func (s *session) selectClock(selector workflow.Selector) {
 	add := func(timer *workflow.Future, fired *bool, event coordination.Event) {
 		if *timer == nil {
@@ -77,7 +81,9 @@ func (s *session) selectClock(selector workflow.Selector) {
 		}
 		selector.AddFuture(*timer, func(f workflow.Future) {
 			if f.Get(s.ctx, nil) == nil {
-				*fired = true
+				if fired != nil {
+					*fired = true
+				}
 				s.core.Step(event)
 			}
 			*timer = nil
@@ -85,4 +91,22 @@ func (s *session) selectClock(selector workflow.Selector) {
 	}
 	add(&s.clock.near, &s.clock.warned, coordination.TimeShort{})
 	add(&s.clock.up, &s.clock.over, coordination.TimeUp{})
+	add(&s.clock.waited, nil, coordination.Waited{})
+}
+
+// startWait starts the timer of a wait of the core.
+func (s *session) startWait(w coordination.Wait) {
+	ctx, stop := workflow.WithCancel(s.ctx)
+	s.clock.stopWait = stop
+	s.clock.waited = workflow.NewTimerWithOptions(ctx, time.Duration(w.Seconds)*time.Second, workflow.TimerOptions{
+		Summary: "until agents in an outage try again",
+	})
+}
+
+// endWait stops the timer if the core has ended its wait.
+func (s *session) endWait() {
+	if s.clock.waited != nil && !s.core.Waiting {
+		s.clock.stopWait()
+		s.clock.waited = nil
+	}
 }

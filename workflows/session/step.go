@@ -93,7 +93,7 @@ func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workfl
 		s.core.Step(coordination.Suspended{End: end, Token: failure.Token})
 		return
 	}
-	s.core.Step(coordination.Failed{End: end, Cause: failure.Cause, Token: failure.Token})
+	s.core.Step(coordination.Failed{End: end, Cause: failure.Cause, Token: failure.Token, Outage: failure.Outage})
 }
 
 // resultEvent converts the result of a step to an event.

@@ -71,9 +71,9 @@ func (s *session) run() (Result, error) {
 		return Result{}, err
 	}
 	for {
-		// A running step would be lost to a new run. Every wave ends, so the history
+		// A running step or a wait would be lost to a new run. Both end, so the history
 		// cannot outgrow its limit before the next chance.
-		if len(s.running) == 0 && workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() {
+		if len(s.running) == 0 && !s.core.Waiting && workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() {
 			return Result{}, s.continueAsNew()
 		}
 		s.carryOut(s.core.Drain())
@@ -81,6 +81,7 @@ func (s *session) run() (Result, error) {
 			return s.end()
 		}
 		s.windClock()
+		s.endWait()
 		s.record()
 		s.wait()
 		if s.ctx.Err() != nil {
@@ -136,6 +137,8 @@ func (s *session) carryOut(commands []coordination.Command) {
 			s.memo.Bell = c
 		case coordination.Done:
 			s.decision = &c.Decision
+		case coordination.Wait:
+			s.startWait(c)
 		case coordination.Launch, coordination.Cancel: // below
 		}
 	}
@@ -147,7 +150,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 			s.launch(c)
 		case coordination.Cancel:
 			s.cancelStep(c.ID)
-		case coordination.Record, coordination.Ring, coordination.Done: // above
+		case coordination.Record, coordination.Ring, coordination.Wait, coordination.Done: // above
 		}
 	}
 }

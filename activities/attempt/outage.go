@@ -1,0 +1,202 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"time"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/loop"
+	"conclave/engine/step"
+)
+
+// Delays between the attempts of a step whose model's server is away. They double, and
+// vary by a quarter so that steps that failed together do not return together.
+const (
+	firstOutageDelay   = 5 * time.Second
+	longestOutageDelay = time.Minute
+)
+
+// outage is an outage of the model's server as the attempts of a step have met it.
+type outage struct {
+	Since time.Time `json:"since"`
+	Tries int       `json:"tries"` // attempts that it ended
+}
+
+// delay returns the time until the next attempt.
+func (o outage) delay() time.Duration {
+	d := longestOutageDelay
+	if o.Tries < 5 {
+		d = min(d, firstOutageDelay<<(o.Tries-1))
+	}
+	return d - d/4 + rand.N(d/2)
+}
+
+// LimitOutages ends the step when its model's server has been away for d; 0 for never.
+func (a *Attempt) LimitOutages(d time.Duration) { a.outageLimit = d }
+
+// waitOut returns the class of an error by which the model's server is away. The step
+// waits for the server, at no cost; it ends after the limit, or at once if the server
+// has never replied.
+func (a *Attempt) waitOut(ctx context.Context, c step.Class, failed *llm.Error) (step.Class, coordination.Outage) {
+	if failed.Status == 0 && !a.reached(ctx) {
+		return step.Class{Type: activities.Outage, Final: true}, coordination.Unreached
+	}
+	o := a.heart.update(func(d *details) {
+		if d.Outage == nil {
+			d.Outage = &outage{Since: a.process.Now()}
+			if !failed.Since.IsZero() {
+				d.Outage.Since = failed.Since
+			}
+		}
+		next := *d.Outage // reports in flight hold the old one
+		next.Tries++
+		d.Outage = &next
+	}).Outage
+	if a.outageLimit > 0 && a.process.Now().Sub(o.Since) >= a.outageLimit {
+		return step.Class{Type: activities.Outage, Final: true}, coordination.Interrupted
+	}
+	c.Free, c.After = true, max(c.After, o.delay())
+	return c, coordination.NoOutage
+}
+
+// suspendInOutage ends the attempt with its error and keeps the journal: the step can be
+// resumed.
+func (a *Attempt) suspendInOutage(ctx context.Context, kind coordination.Outage, err error) error {
+	if a.Spec.Dir != nil {
+		_ = step.Leave(ctx, a.Ports, a.Spec, a.Result) // a transcript for people
+	}
+	if kind == coordination.Unreached {
+		err = &unreachedError{err}
+	}
+	failure := a.Failure()
+	failure.Outage = kind
+	return applicationError(err, step.Class{Type: activities.Outage, Final: true}, failure)
+}
+
+// unreachedError reports a server that has never replied.
+type unreachedError struct{ err error }
+
+func (e *unreachedError) Error() string { return "no reply since the start: " + message(e.err) }
+func (e *unreachedError) Unwrap() error { return e.err }
+
+// server names the server of a model among those of a run; empty for none.
+func server(b config.Backend) string {
+	if b.Type == config.Offline {
+		return ""
+	}
+	if b.Provider != "" {
+		return b.Provider
+	}
+	if base, err := url.Parse(b.BaseURL); err == nil && base.Host != "" {
+		return base.Host
+	}
+	return "default"
+}
+
+// reachedKey is the key of the mark that a server has replied in this run.
+func (a *Attempt) reachedKey() (string, error) {
+	name, err := artifact.EscapePath(a.server)
+	return a.Spec.Layout.File("reached/" + name), err
+}
+
+// reached reports whether the model's server has replied in this run. Without an answer
+// of the store it has.
+func (a *Attempt) reached(ctx context.Context) bool {
+	if a.replied || a.server == "" || a.Spec.Dir == nil {
+		return true
+	}
+	key, err := a.reachedKey()
+	if err != nil {
+		return true
+	}
+	there, err := a.process.Store.Exists(ctx, key)
+	a.replied = there || err != nil
+	return a.replied
+}
+
+// attemptKey is the key of a running attempt in its context.
+type attemptKey struct{}
+
+// Reached reports whether the model's server of the step of ctx has replied in this run.
+// Outside of a step it has.
+func Reached(ctx context.Context) bool {
+	a, ok := ctx.Value(attemptKey{}).(*Attempt)
+	return !ok || a.reached(ctx)
+}
+
+// watched is a model whose first reply marks its server as reached.
+type watched struct {
+	loop.Model
+	attempt *Attempt
+}
+
+func (m watched) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
+	reply, err := m.Model.Generate(ctx, req)
+	failed, ok := errors.AsType[*llm.Error](err)
+	if err == nil || ok && failed.Status != 0 {
+		m.attempt.markReached(ctx)
+	}
+	if err == nil {
+		m.attempt.heart.update(func(d *details) { d.Outage = nil })
+	}
+	return reply, err
+}
+
+// markReached marks the model's server as reached. A mark that is lost is written by the
+// next step.
+func (a *Attempt) markReached(ctx context.Context) {
+	if a.replied || a.server == "" {
+		return
+	}
+	a.replied = true
+	key, err := a.reachedKey()
+	if err == nil && a.process.Marks.add(key) {
+		err = a.process.Store.Create(ctx, key, []byte("{}\n"))
+		if err != nil && !errors.Is(err, artifact.ErrExists) {
+			a.process.Marks.remove(key)
+		}
+	}
+}
+
+// Marks are the keys of marks that this process has written, shared by its steps. A nil
+// Marks remembers nothing.
+type Marks struct {
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+// maxMarks bounds the memory; a forgotten mark is written again.
+const maxMarks = 10_000
+
+// add reports whether a key is new.
+func (m *Marks) add(key string) bool {
+	if m == nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.keys[key] {
+		return false
+	}
+	if m.keys == nil || len(m.keys) == maxMarks {
+		m.keys = map[string]bool{}
+	}
+	m.keys[key] = true
+	return true
+}
+
+func (m *Marks) remove(key string) {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.keys, key)
+	}
+}

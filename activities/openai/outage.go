@@ -1,0 +1,96 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"conclave/engine/llm"
+)
+
+// Outages are the API servers that do not reply at present. Clients that share them
+// probe such a server with one request at a time. The zero value is ready for use.
+type Outages struct {
+	mu      sync.Mutex
+	servers map[string]*outage // by base URL
+}
+
+// outage is one server. Its fields besides turn are guarded by Outages.mu.
+type outage struct {
+	turn   chan struct{} // held by the request that probes the server
+	since  time.Time     // of the first failure in a row; zero while the server replies
+	probed time.Time     // of the last failure
+	failed *llm.Error    // the last failure
+}
+
+// call makes a request to a server. While the server is away, it makes one request at
+// a time; a caller whose turn comes after another's failure gets that failure.
+func (o *Outages) call(ctx context.Context, server string, request func(replied func()) (llm.Reply, error)) (llm.Reply, error) {
+	s, away := o.find(server)
+	asked, end := time.Now(), func() {}
+	if away {
+		select {
+		case <-ctx.Done():
+			return llm.Reply{}, context.Cause(ctx)
+		case s.turn <- struct{}{}:
+		}
+		end = sync.OnceFunc(func() { <-s.turn })
+		defer end()
+		if failed := o.failedSince(s, asked); failed != nil {
+			return llm.Reply{}, failed
+		}
+	}
+	reply, err := request(func() {
+		o.note(s, nil)
+		end()
+	})
+	failed, ok := errors.AsType[*llm.Error](err)
+	if ok && failed.Outage() {
+		failed.Since = o.note(s, failed)
+	}
+	return reply, err
+}
+
+// find returns the server, and whether it is away.
+func (o *Outages) find(server string) (*outage, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.servers[server]
+	if s == nil {
+		if o.servers == nil {
+			o.servers = map[string]*outage{}
+		}
+		s = &outage{turn: make(chan struct{}, 1)}
+		o.servers[server] = s
+	}
+	return s, !s.since.IsZero()
+}
+
+// failedSince returns the server's failure if it came after a moment, else nil.
+func (o *Outages) failedSince(s *outage, moment time.Time) *llm.Error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.since.IsZero() || s.probed.Before(moment) {
+		return nil
+	}
+	failed := *s.failed
+	return &failed
+}
+
+// note takes the outcome of a request, nil for a reply, and returns the beginning of the
+// outage.
+func (o *Outages) note(s *outage, failed *llm.Error) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if failed == nil {
+		s.since, s.failed = time.Time{}, nil
+		return s.since
+	}
+	s.probed = time.Now()
+	if s.since.IsZero() {
+		s.since = s.probed
+	}
+	s.failed = failed
+	return s.since
+}
