@@ -402,7 +402,7 @@ func TestSession_UnreachedModelParks(t *testing.T) {
 	s.RegisterDelayedCallback(func() {
 		parked := s.state(t).Parked
 		require.NotNil(t, parked)
-		require.Equal(t, "agent_a: no reply since the start: "+refused.Message+"; `conclave retry` after mending it, or `cancel`", *parked)
+		require.Equal(t, "retry after mending it, or cancel: agent_a: no reply since the start: "+refused.Message, *parked)
 		s.SignalWorkflow(drive.RetrySignal, drive.Request{})
 	}, time.Hour)
 	result := s.play(t, session.Input{Query: "Who?"})

@@ -37,8 +37,11 @@ func (o *Outages) call(ctx context.Context, server string, request func(replied 
 		}
 		end = sync.OnceFunc(func() { <-s.turn })
 		defer end()
-		if failed := o.failedSince(s, asked); failed != nil {
+		switch away, failed := o.failedSince(s, asked); {
+		case failed != nil:
 			return llm.Reply{}, failed
+		case !away:
+			end()
 		}
 	}
 	reply, err := request(func() {
@@ -67,15 +70,19 @@ func (o *Outages) find(server string) (*outage, bool) {
 	return s, !s.since.IsZero()
 }
 
-// failedSince returns the server's failure if it came after a moment, else nil.
-func (o *Outages) failedSince(s *outage, moment time.Time) *llm.Error {
+// failedSince reports whether the server is away, and its failure if it came after a
+// moment.
+func (o *Outages) failedSince(s *outage, moment time.Time) (away bool, after *llm.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s.since.IsZero() || s.probed.Before(moment) {
-		return nil
+	if s.since.IsZero() {
+		return false, nil
+	}
+	if !s.probed.After(moment) {
+		return true, nil
 	}
 	failed := *s.failed
-	return &failed
+	return true, &failed
 }
 
 // note takes the outcome of a request, nil for a reply, and returns the beginning of the

@@ -184,7 +184,7 @@ timeout_settings:
 	want.Orchestrator.Coordination.ChecklistCriteriaInline = Criteria{{Text: "Is it right?", Category: "primary"}}
 	want.Orchestrator.Coordination.TaskDecomposer.Enabled = false
 	want.Timeouts = timeouts{
-		OutageSeconds: 30,
+		OutageSeconds:              30,
 		OrchestratorTimeoutSeconds: 60, InitialRoundTimeoutSeconds: new(600), SubsequentRoundTimeoutSeconds: new(300),
 	}
 	require.Equal(t, want, team, "a step may have more time than the session, and no grace")

@@ -28,7 +28,7 @@ func (s *State) parkedFor() string {
 		return ""
 	}
 	if s.stranded() {
-		return s.unreached() + "; `conclave retry` after mending it, or `cancel`"
+		return "retry after mending it, or cancel: " + s.unreached()
 	}
 	var failed []string
 	for _, a := range s.Agents {

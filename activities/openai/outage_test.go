@@ -1,0 +1,102 @@
+package openai_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities/openai"
+	"conclave/engine/llm"
+)
+
+// A server that is away is probed by one request at a time, whoever asks; a caller that
+// waited for a failed probe shares its error. A response lets everybody through.
+func TestOutages_oneProbeAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var inFlight, most atomic.Int64
+		away := atomic.Bool{}
+		away.Store(true)
+		handler := func(res http.ResponseWriter, req *http.Request) {
+			n := inFlight.Add(1)
+			defer inFlight.Add(-1)
+			if n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			if away.Load() {
+				raw(503, ``)(res, req)
+				return
+			}
+			raw(200, saysHi)(res, req)
+		}
+		client, w := serve(t, openai.Options{}, handler)
+		_, err := client.Generate(t.Context(), hello)
+		require.Error(t, err)
+		tries := len(w.seen())
+		most.Store(0)
+		time.Sleep(2 * time.Minute)
+
+		var wg sync.WaitGroup
+		ask := func(n int) {
+			for range n {
+				wg.Go(func() {
+					_, err := client.Generate(t.Context(), hello)
+					failed, ok := errors.AsType[*llm.Error](err)
+					if away.Load() && ok {
+						require.WithinDuration(t, w.seen()[0].at, failed.Since, 2*time.Second, "the outage began with the first failure")
+					}
+				})
+			}
+			wg.Wait()
+		}
+		ask(20)
+		require.EqualValues(t, 1, most.Load())
+		require.Len(t, w.seen(), tries+1, "twenty callers share a probe")
+
+		away.Store(false)
+		ask(20)
+		require.Greater(t, most.Load(), int64(1), "the server is back")
+	})
+}
+
+// A server that has never responded is given up after seconds; one that has is tried for
+// a minute, counted from the beginning of the outage.
+func TestOutages_patience(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		handler http.HandlerFunc
+		reached bool
+		longest time.Duration
+		tries   int
+	}{
+		"never reached":                   {hangUp(""), false, 5 * time.Second, 3},
+		"reached before":                  {hangUp(""), true, time.Minute, 7},
+		"it responds that it is starting": {raw(503, `{"error":{"message":"Loading model"}}`), false, time.Minute, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := openai.Options{Reached: func(context.Context) bool { return tt.reached }}
+				client, w := serve(t, o, tt.handler)
+				start := time.Now()
+				_, err := client.Generate(t.Context(), hello)
+				require.Error(t, err)
+				require.LessOrEqual(t, time.Since(start), tt.longest)
+				require.Len(t, w.seen(), tt.tries)
+
+				time.Sleep(2 * time.Minute)
+				_, err = client.Generate(t.Context(), hello)
+				require.Error(t, err)
+				require.Len(t, w.seen(), tt.tries+1, "a later call makes a single probe")
+			})
+		})
+	}
+}
