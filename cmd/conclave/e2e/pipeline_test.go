@@ -231,13 +231,18 @@ func TestPipelinePeople(t *testing.T) {
 	require.Equal(t, 1, c.conclave("retry", "people").code, "nothing has failed")
 	require.Equal(t, 0, c.conclave("resume", "people").code)
 
+	require.Equal(t, 2, run.ends(t), "nobody watches")
 	run.prints(t, "parked:")
+	var open acts.Result
+	output{stdout: run.log.String()}.lastLine(t, &open)
+	require.EqualValues(t, "parked", open.Status)
 	require.Contains(t, c.conclave("status", "people").stdout, "conclave retry people")
 	require.Equal(t, 1, c.conclave("resume", "people").code)
 	require.Equal(t, 0, c.conclave("retry", "people").code)
-	require.Equal(t, 0, run.ends(t))
+	watch := c.conclave("watch", "people", "--automation")
+	require.Equal(t, 0, watch.code)
 	var r acts.Result
-	output{stdout: run.log.String()}.lastLine(t, &r)
+	watch.lastLine(t, &r)
 	require.Equal(t, "main/error main/call_pending lint/completed main/completed export/completed", traced(r))
 	require.Equal(t, "Exported.", r.Final)
 	require.Contains(t, model.request("model-a", 3), "a frog", "what was paid for before the pause is kept")

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"conclave/engine/text"
 	"conclave/workflows/drive"
@@ -55,6 +57,13 @@ func (c *CLI) addFlags(f *pflag.FlagSet) {
 
 // Scripted reports whether a program reads the output, rather than a person.
 func (c *CLI) Scripted() bool { return c.JSON || c.Automation }
+
+// Interactive reports whether a person watches: stderr is a terminal, and the output is
+// not for a program.
+func (c *CLI) Interactive() bool {
+	f, ok := c.Stderr.(*os.File)
+	return ok && !c.Automation && term.IsTerminal(int(f.Fd()))
+}
 
 // Infof prints a line for a person on stderr, without control characters.
 func (c *CLI) Infof(format string, args ...any) {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -104,7 +105,11 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	result, err := runs.Follow(ctx, conn, r, progress.NewLines(out), snapshot, func(ctx context.Context) (acts.Result, error) {
 		return await(ctx, conn, r)
 	})
-	return conclude(ctx, conn, r, result, err)
+	open := running(r)
+	if errors.Is(err, runs.ErrParked) {
+		open.Status = drive.Parked
+	}
+	return runs.Conclude(ctx, conn, r, result, open, err, printResult)
 }
 
 // shownEntries converts the timeline of a pipeline for display.

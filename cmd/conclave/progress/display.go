@@ -157,6 +157,7 @@ func (d Delay) text() string {
 type Hold struct {
 	Why     string
 	Release string // the command that resumes it, and alternatives
+	Parked  bool   // it waits because something has failed, not because a person paused it
 }
 
 func (h Hold) text() string { return Line(h.Why) + "; " + Line(h.Release) }

@@ -45,7 +45,11 @@ type Follower struct {
 // snapshot queries the state of a run for display, without delays and the elapsed time.
 type snapshot func(context.Context, *Follower) (progress.Snapshot, error)
 
-// Follow shows a run while wait waits for its end; it ends early if no worker can ever answer.
+// ErrParked ends the following of a parked run where there is no terminal.
+var ErrParked = errors.New("parked")
+
+// Follow shows a run while wait waits for its end; it ends early if no worker can ever
+// answer, and with ErrParked.
 func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progress.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
 	waiting, cancel := context.WithCancel(ctx)
@@ -97,6 +101,9 @@ func (f *Follower) show(ctx context.Context) error {
 	f.answered = time.Now()
 	s.Offline, s.Elapsed, s.Delays, s.Earlier = f.run.Offline, f.run.Elapsed(), f.delays(), earlier
 	f.display.Show(s)
+	if !f.conn.Interactive() && slices.ContainsFunc(s.Holds, func(h progress.Hold) bool { return h.Parked }) {
+		return ErrParked
+	}
 	return nil
 }
 
@@ -170,6 +177,7 @@ func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry st
 		holds = append(holds, progress.Hold{
 			Why:     "parked: " + text.Truncate(*parked, maxParked),
 			Release: "`" + c.CommandLine("retry", workflow) + "` " + onRetry,
+			Parked:  true,
 		})
 	}
 	return holds

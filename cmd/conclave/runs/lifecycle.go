@@ -155,7 +155,10 @@ func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result
 		how = "it goes on as soon as a worker of this data directory runs; follow it with `"
 	}
 	how += conn.CommandLine("watch", run.Workflow) + "`"
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(waitErr, ErrParked):
+		return hall.Exitf(hall.ExitNoAnswer, "%s is parked and stays open: mend the cause, then `%s` goes on", run, conn.CommandLine("retry", run.Workflow))
+	case ctx.Err() != nil:
 		return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost, %s", run, how)
 	}
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, waitErr, how)

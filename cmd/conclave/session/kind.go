@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -67,7 +68,11 @@ func watch(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	r, err := runs.Follow(ctx, conn, run, display, v.snapshot, func(ctx context.Context) (sessionflow.Result, error) {
 		return await(ctx, conn, run)
 	})
-	return conclude(ctx, conn, run, v.complete(r), v.complete(running(run)), err)
+	open := v.complete(running(run))
+	if errors.Is(err, runs.ErrParked) {
+		open.Status = drive.Parked
+	}
+	return conclude(ctx, conn, run, v.complete(r), open, err)
 }
 
 // view is the state of a followed session, as of its last snapshot.

@@ -1,0 +1,107 @@
+package attempt
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	"conclave/engine/config"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/step"
+)
+
+// waiting returns an attempt whose model's server has replied in this run, or has not.
+func waiting(t *testing.T, replied bool) *Attempt {
+	t.Helper()
+	store, err := artifact.NewDir(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	a := &Attempt{
+		server: "local", heart: newHeart(details{}, nil, nil), outageLimit: 10 * time.Minute,
+		process: Process{Store: store, Now: time.Now, Marks: &Marks{}},
+		Spec:    step.Spec{Layout: artifact.InBucket("s1"), Dir: func(int) string { return "" }},
+	}
+	if replied {
+		a.markReached(t.Context())
+		a.replied = false // another attempt reads the mark
+	}
+	return a
+}
+
+// An outage ends no attempt for good before the limit. The delays grow to a minute.
+func TestAttempt_waitsOutAnOutage(t *testing.T) {
+	t.Parallel()
+	a := waiting(t, true)
+	away := &llm.Error{Kind: llm.Network, Message: "connection refused", Since: time.Now()}
+	for _, want := range []time.Duration{5, 10, 20, 40, 60, 60, 60} {
+		c, outage := a.waitOut(t.Context(), classify(away), away)
+		require.Equal(t, coordination.NoOutage, outage)
+		require.Equal(t, "Network", c.Type)
+		require.True(t, c.Free && !c.Final)
+		require.InDelta(t, want*time.Second, c.After, float64(want*time.Second/4))
+	}
+	a.heart.update(func(d *details) { d.Outage.Since = time.Now().Add(-11 * time.Minute) })
+	c, outage := a.waitOut(t.Context(), classify(away), away)
+	require.Equal(t, coordination.Interrupted, outage)
+	require.Equal(t, step.Class{Type: "Outage", Final: true}, c)
+
+	a.outageLimit = 0
+	_, outage = a.waitOut(t.Context(), classify(away), away)
+	require.Equal(t, coordination.NoOutage, outage, "a step without a limit waits on")
+}
+
+// A server that has never replied is not waited for, unless it responds that it cannot
+// serve yet.
+func TestAttempt_unreachedServer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err     llm.Error
+		replied bool
+		want    coordination.Outage
+	}{
+		"never":             {llm.Error{Kind: llm.Network}, false, coordination.Unreached},
+		"it replied before": {llm.Error{Kind: llm.Network}, true, coordination.NoOutage},
+		"it is starting":    {llm.Error{Kind: llm.Overloaded, Status: 503}, false, coordination.NoOutage},
+		"it is overcrowded": {llm.Error{Kind: llm.Overloaded, Status: 529}, true, coordination.NoOutage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, outage := waiting(t, tt.replied).waitOut(t.Context(), classify(&tt.err), &tt.err)
+			require.Equal(t, tt.want, outage)
+		})
+	}
+}
+
+// The mark of a server is written once by a process, and read by every other.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	a := waiting(t, true)
+	key, err := a.reachedKey()
+	require.NoError(t, err)
+	require.Equal(t, "sessions/s1/reached/local", key)
+	require.False(t, a.process.Marks.add(key))
+	a.process.Marks.remove(key)
+	require.True(t, a.process.Marks.add(key))
+	for n := range maxMarks {
+		a.process.Marks.add(string(rune(n)))
+	}
+	require.LessOrEqual(t, len(a.process.Marks.keys), maxMarks)
+	var none *Marks
+	require.True(t, none.add(key))
+	none.remove(key)
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	for want, b := range map[string]config.Backend{
+		"":                {Type: config.Offline},
+		"lab":             {Provider: "lab", BaseURL: "http://ignored/v1"},
+		"127.0.0.1:11434": {BaseURL: "http://127.0.0.1:11434/v1"},
+		"default":         {},
+	} {
+		require.Equal(t, want, server(b))
+	}
+}

@@ -1,0 +1,50 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	sessionflow "conclave/workflows/session"
+)
+
+// A model server that is not there at the start parks the session within seconds; run without a terminal ends
+// with exit code 2, and the session goes on when the server is up.
+func TestModelServer_startedLate(t *testing.T) {
+	t.Parallel()
+	reserved, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	at := reserved.Addr().String()
+	require.NoError(t, reserved.Close())
+
+	model := newModelServer(t, threeRounds())
+	model.URL = "http://" + at
+	c := newCLI(t)
+	team := c.file("team.json", model.team("agent_a", "agent_b", "agent_c"))
+	out := c.conclave("run", "--automation", "--config", team, "--session-id", "late", "Who?")
+	require.Equal(t, 2, out.code, out.stderr)
+	var open sessionflow.Result
+	out.lastLine(t, &open)
+	require.Equal(t, "parked", open.Status)
+	require.Contains(t, out.stdout, "no reply since the start")
+	require.Contains(t, out.stdout, at)
+	require.Contains(t, out.stderr, "conclave retry late")
+
+	listener, err := net.Listen("tcp", at)
+	require.NoError(t, err)
+	server := &http.Server{Handler: http.HandlerFunc(model.serve)}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+
+	require.Equal(t, 0, c.conclave("retry", "late").code)
+	out = c.conclave("watch", "late", "--automation")
+	require.Equal(t, 0, out.code, out.stderr)
+	var result sessionflow.Result
+	out.lastLine(t, &result)
+	require.Equal(t, "consensus", result.Status)
+	require.EqualValues(t, 9, result.Cost.ModelCalls)
+}
