@@ -46,5 +46,5 @@ func TestModelServer_startedLate(t *testing.T) {
 	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "consensus", result.Status)
-	require.EqualValues(t, 9, result.Cost.ModelCalls)
+	require.EqualValues(t, 10, result.Cost.ModelCalls)
 }
