@@ -4,7 +4,7 @@
 //
 //   - attempt makes one durable attempt of a step, the same for all products.
 //   - session has Prepare, RunStep, Record and Present.
-//   - pipeline has PreparePipeline, RunSegment, AskTeam, RecordPipeline and
+//   - pipeline has PreparePipeline, RunPipelineStep, AskTeam, RecordPipeline and
 //     ConcludePipeline.
 //   - scenario has PrepareScenario, RunScenarioStep and RecordScenario, and the tool
 //     by which a step keeps evidence.

@@ -18,16 +18,16 @@ import (
 	pipelineflow "conclave/workflows/pipeline"
 )
 
-// A run continues as new between two segments, with its waiting callers, their
+// A run continues as new between two steps, with its waiting callers, their
 // messages and the numbers on record.
-func TestPipeline_ContinuesAsNewBetweenSegments(t *testing.T) {
+func TestPipeline_ContinuesAsNewBetweenSteps(t *testing.T) {
 	t.Parallel()
 	s := newPipeline(t, map[string][]any{
 		"agent_a": {call("write_file", map[string]string{"path": "draft.md", "content": "a frog"}), call("call_step", map[string]string{"step_name": "lint"})},
 		"agent_b": nil,
 	})
 	s.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
-		if info.ActivityType.Name == "RunSegment" {
+		if info.ActivityType.Name == acts.StepActivity {
 			s.SetContinueAsNewSuggested(true)
 		}
 	})
@@ -71,7 +71,7 @@ func TestPipeline_RecordsHaveOnlyWhatIsNew(t *testing.T) {
 	require.Equal(t, pipeline.Completed, result.Status)
 	require.Equal(t, 2*calls+1, result.Transitions)
 	require.Less(t, largest["RecordPipeline"], 8<<10)
-	require.Less(t, largest["RunSegment"], 8<<10)
+	require.Less(t, largest[acts.StepActivity], 8<<10)
 	status, err := artifact.ReadJSON[acts.State](t.Context(), s.store, "pipelines/p1/status.json")
 	require.NoError(t, err)
 	require.Len(t, status.Trace, 2*calls+2)

@@ -2,11 +2,12 @@
 //
 //   - PreparePipeline resolves the pipeline, refuses one that cannot work here, and
 //     claims the run's directory.
-//   - RunSegment runs one segment of a step: an agent, tool calls, or a team's decision.
+//   - RunPipelineStep, registered as RunSegment, runs one launch of a step: an agent, tool
+//     calls, or a team's decision.
 //   - AskTeam composes the question for the team of a session step.
 //   - RecordPipeline writes people's messages and the files derived from the history.
 //   - ConcludePipeline writes result.json.
 //
-// Inputs and results are in pipeline.go. The methods' names are the registered names,
-// which are in every history.
+// Inputs and results are in pipeline.go. The other methods' names are the registered
+// names, which are in every history.
 package pipeline

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
 	"conclave/activities/attempt"
@@ -16,10 +17,13 @@ import (
 // Activities are the activities of pipelines. Bookkeeping needs only Store and Now.
 type Activities struct{ attempt.Process }
 
+// StepActivity is the registered name of RunPipelineStep, which recorded histories contain.
+const StepActivity = "RunSegment"
+
 // RegisterSteps registers the activities that need teams, models and keys.
 func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.PreparePipeline)
-	r.RegisterActivity(a.RunSegment)
+	r.RegisterActivityWithOptions(a.RunPipelineStep, activity.RegisterOptions{Name: StepActivity})
 	r.RegisterActivity(a.AskTeam)
 }
 
@@ -56,8 +60,8 @@ type Prepared struct {
 	Offline    bool           `json:"offline,omitempty"` // the built-in model plays agents
 }
 
-// SegmentInput is one launch. Large values are read from the run's directory.
-type SegmentInput struct {
+// StepInput is one launch. Large values are read from the run's directory.
+type StepInput struct {
 	Run        string          `json:"run"`
 	ConfigHash string          `json:"config_hash"`
 	Launch     pipeline.Launch `json:"launch"`
@@ -67,7 +71,7 @@ type SegmentInput struct {
 }
 
 // TeamSession returns the preferred ID of the session of a session step.
-func (in SegmentInput) TeamSession() string {
+func (in StepInput) TeamSession() string {
 	return fmt.Sprintf("%s-%s-%s", in.Run, in.Launch.Step, in.Launch.ID)
 }
 
@@ -79,8 +83,8 @@ type TeamDecision struct {
 	Cost    llm.Usage `json:"cost"`
 }
 
-// SegmentResult is the outcome of a segment in references and short text.
-type SegmentResult struct {
+// StepResult is the outcome of a step in references and short text.
+type StepResult struct {
 	Token string `json:"token"`
 	pipeline.Ended
 	Heard int `json:"heard,omitempty"` // messages that were shown
@@ -105,8 +109,8 @@ type RecordInput struct {
 	Status   State            `json:"status"` // without the request and the trace
 
 	// Trace is the continuation of the trace after its first Traced entries.
-	Traced int                `json:"traced,omitempty"`
-	Trace  []pipeline.Segment `json:"trace,omitempty"`
+	Traced int                   `json:"traced,omitempty"`
+	Trace  []pipeline.TraceEntry `json:"trace,omitempty"`
 
 	// Over means that the run has ended: its steps no longer run.
 	Over bool `json:"over,omitempty"`
@@ -137,10 +141,10 @@ type Result struct {
 	Status pipeline.Status `json:"status"`
 	Error  *artifact.Error `json:"error,omitempty"` // the reason of an irregular end
 
-	Trace       []pipeline.Segment `json:"trace"`
-	History     []HistoryEntry     `json:"history"`
-	Transitions int                `json:"transitions"` // how often control was passed on
-	Usage       llm.Usage          `json:"usage"`
+	Trace       []pipeline.TraceEntry `json:"trace"`
+	History     []HistoryEntry        `json:"history"`
+	Transitions int                   `json:"transitions"` // how often control was passed on
+	Usage       llm.Usage             `json:"usage"`
 
 	// Final is the text of the run, truncated to maxAnswer; FinalPath has the whole.
 	Final          string  `json:"final"`

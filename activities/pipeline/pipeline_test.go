@@ -154,24 +154,24 @@ func TestPreparePipeline_refuses(t *testing.T) {
 }
 
 // Every kind of step commits a text, which the result of the run quotes.
-func TestRunSegment(t *testing.T) {
+func TestRunPipelineStep(t *testing.T) {
 	t.Parallel()
 	f, p := prepared(t)
-	segment := func(l pipeline.Launch, d *TeamDecision) SegmentResult {
+	perform := func(l pipeline.Launch, d *TeamDecision) StepResult {
 		l.Most = pipeline.DefaultIterations
-		r, err := run[SegmentResult](f, "RunSegment", SegmentInput{Run: "p1", ConfigHash: p.ConfigHash, Launch: l, Decision: d})
+		r, err := run[StepResult](f, StepActivity, StepInput{Run: "p1", ConfigHash: p.ConfigHash, Launch: l, Decision: d})
 		require.NoError(t, err)
 		require.Equal(t, pipeline.Completed, r.Status)
 		require.True(t, r.Said)
 		return r
 	}
 
-	wrote := segment(pipeline.Launch{ID: "l1", Step: "write", Kind: pipeline.Agent}, nil)
+	wrote := perform(pipeline.Launch{ID: "l1", Step: "write", Kind: pipeline.Agent}, nil)
 	require.Equal(t, "Said.", wrote.Text)
 	require.Len(t, f.requests, 1)
 	require.Contains(t, f.requests[0].Messages[0].Content, "You are terse.\n\nWrite.")
 
-	linted := segment(pipeline.Launch{ID: "l2", Step: "lint", Kind: pipeline.Tools, After: 1}, nil)
+	linted := perform(pipeline.Launch{ID: "l2", Step: "lint", Kind: pipeline.Tools, After: 1}, nil)
 	require.Zero(t, linted.Usage.InputTokens, "no model was asked")
 	require.NotEmpty(t, linted.Workspace, "the file that the call wrote")
 
@@ -179,7 +179,7 @@ func TestRunSegment(t *testing.T) {
 	path := answers.Final("agent_b", "answer.json")
 	require.NoError(t, artifact.PutJSON(t.Context(), f.store, path, artifact.Answer{AgentID: "agent_b", Answer: "It is good."}))
 	cost := llm.Usage{InputTokens: 70, ModelCalls: 7}
-	decided := segment(pipeline.Launch{ID: "l3", Step: "decide", Kind: pipeline.Session, After: 2, Workspace: linted.Workspace},
+	decided := perform(pipeline.Launch{ID: "l3", Step: "decide", Kind: pipeline.Session, After: 2, Workspace: linted.Workspace},
 		&TeamDecision{Session: "p1-decide-l3", Status: "consensus", Path: f.store.URL(path), Cost: cost})
 	require.Equal(t, "It is good.", decided.Text)
 	require.Equal(t, cost, decided.Usage)
@@ -203,7 +203,7 @@ func TestRunSegment(t *testing.T) {
 func TestAskTeam(t *testing.T) {
 	t.Parallel()
 	f, p := prepared(t)
-	in := SegmentInput{Run: "p1", ConfigHash: p.ConfigHash, Launch: pipeline.Launch{ID: "l1", Step: "decide", Kind: pipeline.Session}}
+	in := StepInput{Run: "p1", ConfigHash: p.ConfigHash, Launch: pipeline.Launch{ID: "l1", Step: "decide", Kind: pipeline.Session}}
 	for _, id := range []string{"p1-decide-l1", "p1-decide-l1-2", "p1-decide-l1-3"} {
 		q, err := run[TeamQuestion](f, "AskTeam", in)
 		require.NoError(t, err)
@@ -225,11 +225,11 @@ func TestRecordPipeline(t *testing.T) {
 	first := RecordInput{
 		Run: "p1", Messages: []pipeline.Keep{{Number: 1, Text: "Shorter."}},
 		Events: []pipeline.Entry{{Seq: 1, Text: "one"}, {Seq: 2, Text: "two"}},
-		Status: State{ID: "p1", Status: "running"}, Trace: []pipeline.Segment{{Number: 1, Step: "write"}},
+		Status: State{ID: "p1", Status: "running"}, Trace: []pipeline.TraceEntry{{Number: 1, Step: "write"}},
 	}
 	second := RecordInput{
 		Run: "p1", Events: []pipeline.Entry{{Seq: 2, Text: "two, again"}, {Seq: 3, Text: "three"}},
-		Status: State{ID: "p1", Status: "completed"}, Traced: 1, Trace: []pipeline.Segment{{Number: 2, Step: "lint"}}, Over: true,
+		Status: State{ID: "p1", Status: "completed"}, Traced: 1, Trace: []pipeline.TraceEntry{{Number: 2, Step: "lint"}}, Over: true,
 	}
 	for _, in := range []RecordInput{first, first, second, second} {
 		_, err := run[struct{}](f, "RecordPipeline", in)

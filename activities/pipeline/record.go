@@ -48,8 +48,8 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 }
 
 // extendTrace appends the new entries to the recorded trace, which is not in the history.
-func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in RecordInput) ([]pipeline.Segment, error) {
-	trace := []pipeline.Segment{}
+func (a *Activities) extendTrace(ctx context.Context, layout artifact.Layout, in RecordInput) ([]pipeline.TraceEntry, error) {
+	trace := []pipeline.TraceEntry{}
 	if in.Traced > 0 {
 		old, err := artifact.ReadJSON[State](ctx, a.Store, layout.File("status.json"))
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // AskTeam returns the input of the session of a session step: the query from the prompt, the
 // request and the visible texts of earlier steps, the team, and a free session ID.
-func (a *Activities) AskTeam(ctx context.Context, in SegmentInput) (TeamQuestion, error) {
+func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, error) {
 	defer activities.Beat(ctx)()
 	layout, l := artifact.InPipeline(in.Run), in.Launch
 	_, s, request, err := a.definition(ctx, a.Store, layout, in)
@@ -64,9 +64,9 @@ func (a *Activities) freeSession(ctx context.Context, id string) (string, error)
 	return "", activities.Invalid(fmt.Errorf("there are %d sessions with the ID %s and a number: start the run with another ID", maxSessions-1, id))
 }
 
-// equipDecision makes a team's decision the segment's text, and copies its files to a
+// equipDecision makes a team's decision the step's text, and copies its files to a
 // directory of the shared workspace with the step's name.
-func equipDecision(ctx context.Context, run *attempt.Attempt, s config.PipelineStep, in SegmentInput, segment *pipelineagent.Step) error {
+func equipDecision(ctx context.Context, run *attempt.Attempt, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
 	if in.Decision == nil {
 		return activities.Invalid(fmt.Errorf("step %s: its team's decision is missing", s.Name))
 	}
@@ -77,7 +77,7 @@ func equipDecision(ctx context.Context, run *attempt.Attempt, s config.PipelineS
 	}
 	run.Ports.Model = statement{text: answer.Answer, usage: in.Decision.Cost}
 	run.Ports.Tools = func(context.Context, string) (step.Tools, error) { return noTools{}, nil }
-	segment.Launch.Workspace, err = graft(ctx, run.Ports.Store, from, final, in.Launch.Workspace, segment.Layout, s.Name)
+	ps.Launch.Workspace, err = graft(ctx, run.Ports.Store, from, final, in.Launch.Workspace, ps.Layout, s.Name)
 	return err
 }
 

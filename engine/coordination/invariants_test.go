@@ -68,7 +68,7 @@ func (l *invariants) before(s *session) past {
 	}
 	return past{
 		done: s.state.Done(), running: o.running(), fresh: those(o.fresh), news: those(o.news), last: len(s.ledger),
-		away: o.inOutage(""), due: those(func(a string) bool { m := o.members[a]; return m.rest != nil || m.again || m.retried }),
+		away: o.inOutage(""), due: those(func(a string) bool { m := o.agents[a]; return m.rest != nil || m.again || m.retried }),
 	}
 }
 
@@ -175,7 +175,7 @@ func (l *invariants) checkLaunch(t require.TestingT, s *session, before past, la
 	}
 	may := 0
 	for _, a := range o.running() {
-		if run := o.members[a].runs; slices.Contains(run.Offered, NewAnswer) {
+		if run := o.agents[a].runs; slices.Contains(run.Offered, NewAnswer) {
 			may++
 		}
 	}

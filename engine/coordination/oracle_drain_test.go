@@ -47,7 +47,7 @@ func (o *oracle) wait() (*Decision, []Launch) {
 // directive returns the directive to running steps. A cancelled step must be able to
 // read the pause until it has ended.
 func (o *oracle) directive() Directive {
-	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.members[a].cancelled })
+	ending := slices.ContainsFunc(o.running(), func(a string) bool { return o.agents[a].cancelled })
 	switch {
 	case o.paused || ending:
 		return Pausing
@@ -69,7 +69,7 @@ func (o *oracle) ring(directive Directive) []Command {
 // listens reports whether the agent's running step takes an answer or message that it
 // does not know.
 func (o *oracle) listens(agent string) bool {
-	run := o.members[agent].runs
+	run := o.agents[agent].runs
 	told := func(s Shown) bool {
 		rung := &Launch{Shown: o.bell.Answers}
 		return s.Agent == agent || shows(run, s) || shows(rung, s)
@@ -84,7 +84,7 @@ func (o *oracle) listens(agent string) bool {
 func (o *oracle) cancels(suspend bool) []Command {
 	var commands []Command
 	for _, a := range o.running() {
-		if m := o.members[a]; !m.cancelled {
+		if m := o.agents[a]; !m.cancelled {
 			m.cancelled = true
 			commands = append(commands, Cancel{ID: m.runs.ID, Suspend: suspend})
 		}
@@ -239,7 +239,7 @@ func (o *oracle) conclude(d *Decision) (*Decision, []Launch) {
 // close returns the next move of the finale.
 func (o *oracle) close() (*Decision, []Launch) {
 	f := o.closing
-	by := o.members[f.by]
+	by := o.agents[f.by]
 	d := f.decision
 	switch {
 	case o.forced != "": // rule 48
@@ -294,7 +294,7 @@ func (o *oracle) brief(d Decision) *Brief {
 func (o *oracle) goOn() []Launch {
 	var launches []Launch
 	for _, a := range o.config.Agents {
-		m := o.members[a]
+		m := o.agents[a]
 		due := m.retried || !o.parked() && (m.rest != nil || m.again)
 		if !o.able(a) || !due || m.rest != nil && m.rest.Purpose != Coordinate {
 			continue
@@ -324,7 +324,7 @@ func (o *oracle) stopCapped() {
 		return
 	}
 	for _, a := range o.config.Agents {
-		m := o.members[a]
+		m := o.agents[a]
 		if k.Mode != Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil || o.unheard(a, m.heard) {
 			continue
 		}
@@ -373,7 +373,7 @@ func (o *oracle) together(agents []string, revote bool) []Launch {
 		if len(offered) == 0 {
 			continue
 		}
-		m := o.members[a]
+		m := o.agents[a]
 		m.rounds++
 		if o.config.Pacing == "rounds" {
 			o.round = round
@@ -389,7 +389,7 @@ func (o *oracle) together(agents []string, revote bool) []Launch {
 // begin launches a new step.
 func (o *oracle) begin(agent string, round int, offered []Action, revote bool) Launch {
 	if o.news(agent) {
-		o.members[agent].row = 0
+		o.agents[agent].row = 0
 	}
 	k := o.config
 	l := Launch{Round: round, Shown: o.shown(), Offered: offered, Revote: revote}
@@ -401,7 +401,7 @@ func (o *oracle) begin(agent string, round int, offered []Action, revote bool) L
 }
 
 func (o *oracle) launch(agent string, l Launch) Launch {
-	m := o.members[agent]
+	m := o.agents[agent]
 	o.launched++
 	l.ID = LaunchID("l" + strconv.Itoa(o.launched))
 	l.Agent, l.Number, l.After, l.Messages = agent, o.number(agent), m.step, o.messages(agent)
@@ -415,7 +415,7 @@ func (o *oracle) launch(agent string, l Launch) Launch {
 
 // resume relaunches a suspended step, or a failed one that is retried.
 func (o *oracle) resume(agent string) Launch {
-	m := o.members[agent]
+	m := o.agents[agent]
 	o.launched++
 	l := *m.rest
 	l.ID, l.After, l.Allowance = LaunchID("l"+strconv.Itoa(o.launched)), m.step, Allowance{}

@@ -71,7 +71,7 @@ func (o *oracle) obey(event Event) {
 		o.paused = false
 	case Retry: // rule 28
 		for _, a := range o.config.Agents {
-			m := o.members[a]
+			m := o.agents[a]
 			if m.failed != nil && (e.Agent == "" || e.Agent == a) {
 				m.revive()
 			}
@@ -85,7 +85,7 @@ func (o *oracle) obey(event Event) {
 }
 
 // revive makes a failed agent active.
-func (m *member) revive() {
+func (m *agentFacts) revive() {
 	m.failed, m.away, m.retried = nil, "", true
 	if m.rest != nil && m.rest.Purpose == Coordinate {
 		m.ended--
@@ -95,7 +95,7 @@ func (m *member) revive() {
 // tryAgain is rule 53.
 func (o *oracle) tryAgain() {
 	for _, a := range o.inOutage("") {
-		o.members[a].revive()
+		o.agents[a].revive()
 	}
 }
 
@@ -114,7 +114,7 @@ func (o *oracle) write(l line) {
 func (o *oracle) takeEnd(event Event) {
 	end := endOf(event)
 	for _, agent := range o.config.Agents {
-		m := o.members[agent]
+		m := o.agents[agent]
 		if m.runs == nil || m.runs.ID != end.launch {
 			continue
 		}
@@ -173,7 +173,7 @@ func endOf(event Event) end {
 
 // takeAction is rules 6 to 9, 17 and 24. The step's number must be above before.
 func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) {
-	m := o.members[agent]
+	m := o.agents[agent]
 	m.ended++
 	m.ran = true
 	m.known = map[string]int{}
@@ -226,7 +226,7 @@ func shows(run *Launch, answer Shown) bool {
 }
 
 func (o *oracle) fail(agent string, run *Launch, e Failed) {
-	m := o.members[agent]
+	m := o.agents[agent]
 	m.failed, m.void = &e.Cause, len(o.book)
 	m.rest, m.token = run, e.Token
 	if m.away = e.Outage; run.Purpose != Coordinate && e.Outage == Unreached { // rule 57
@@ -236,7 +236,7 @@ func (o *oracle) fail(agent string, run *Launch, e Failed) {
 
 // believe is rule 17. News that reached the step ends a streak of answers.
 func (o *oracle) believe(agent string, claims []Seen, heard int) []Seen {
-	m := o.members[agent]
+	m := o.agents[agent]
 	var seen []Seen
 	for _, s := range o.shown() {
 		most := 0
@@ -348,7 +348,7 @@ func (o *oracle) beginAgain(agent string, step int) {
 	o.past = append(o.past, Attempt{Number: len(o.past) + 1, Answer: o.final(d), Agent: agent, Step: step})
 	o.stands, o.closing = &d, nil
 	o.begun = len(o.book)
-	for _, m := range o.members {
-		*m = member{step: m.step, failed: m.failed, away: m.away, void: m.void, heard: m.heard, rounds: m.rounds, used: m.used}
+	for _, m := range o.agents {
+		*m = agentFacts{step: m.step, failed: m.failed, away: m.away, void: m.void, heard: m.heard, rounds: m.rounds, used: m.used}
 	}
 }

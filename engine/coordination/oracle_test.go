@@ -16,10 +16,10 @@ import (
 type oracle struct {
 	config Config // as New reads it
 
-	book    []line
-	begun   int // lines of earlier attempts
-	members map[string]*member
-	said    []Message
+	book   []line
+	begun  int // lines of earlier attempts
+	agents map[string]*agentFacts
+	said   []Message
 
 	paused, short bool
 	waiting       bool
@@ -44,8 +44,8 @@ type line struct {
 	silent bool   // not on the ledger
 }
 
-// member has the facts about an agent that are not in the book.
-type member struct {
+// agentFacts are the facts about an agent that are not in the book.
+type agentFacts struct {
 	runs      *Launch
 	cancelled bool
 	step      int // number of the last finished step
@@ -74,9 +74,9 @@ type closing struct {
 }
 
 func newOracle(s *State) *oracle {
-	o := &oracle{config: s.Config, members: map[string]*member{}}
+	o := &oracle{config: s.Config, agents: map[string]*agentFacts{}}
 	for _, id := range s.Config.Agents {
-		o.members[id] = &member{}
+		o.agents[id] = &agentFacts{}
 	}
 	return o
 }
@@ -159,7 +159,7 @@ func (o *oracle) messages(agent string) []Message {
 // it has failed since.
 func (o *oracle) standing(agent string) *line {
 	var last *line
-	for i := max(o.begun, o.members[agent].void); i < len(o.book); i++ {
+	for i := max(o.begun, o.agents[agent].void); i < len(o.book); i++ {
 		l := &o.book[i]
 		if l.Agent != agent || l.final || l.Action == Say {
 			continue
@@ -203,11 +203,11 @@ func (o *oracle) fresh(agent string) bool {
 }
 
 func (o *oracle) active() []string {
-	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return o.members[a].failed != nil })
+	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return o.agents[a].failed != nil })
 }
 
 func (o *oracle) running() []string {
-	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return o.members[a].runs == nil })
+	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool { return o.agents[a].runs == nil })
 }
 
 func (o *oracle) idle() bool { return len(o.running()) == 0 }
@@ -215,14 +215,14 @@ func (o *oracle) idle() bool { return len(o.running()) == 0 }
 // inOutage returns the agents in an outage, of one kind if one is given.
 func (o *oracle) inOutage(kind Outage) []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
-		away := o.members[a].away
+		away := o.agents[a].away
 		return away == "" || kind != "" && away != kind
 	})
 }
 
 // lost reports whether an agent has failed for good.
 func (o *oracle) lost() bool {
-	return slices.ContainsFunc(o.config.Agents, func(a string) bool { m := o.members[a]; return m.failed != nil && m.away == "" })
+	return slices.ContainsFunc(o.config.Agents, func(a string) bool { m := o.agents[a]; return m.failed != nil && m.away == "" })
 }
 
 // parked is rules 27 and 56.
@@ -260,11 +260,11 @@ func (o *oracle) due(agent string) bool {
 	}
 	own := k.AnswersPerAgent == 0 || o.given(agent) < k.AnswersPerAgent
 	all := k.AnswersGlobal == 0 || o.total() < k.AnswersGlobal
-	return o.unheard(agent, o.members[agent].heard) && own && all
+	return o.unheard(agent, o.agents[agent].heard) && own && all
 }
 
 func (o *oracle) able(agent string) bool {
-	m := o.members[agent]
+	m := o.agents[agent]
 	return m.failed == nil && m.runs == nil && m.ended < o.config.MaxStepsPerAgent
 }
 
@@ -275,7 +275,7 @@ func (o *oracle) deferring() bool {
 		return false
 	}
 	return slices.ContainsFunc(o.active(), func(a string) bool {
-		return o.given(a) == 0 && o.members[a].ended < k.MaxStepsPerAgent
+		return o.given(a) == 0 && o.agents[a].ended < k.MaxStepsPerAgent
 	})
 }
 
@@ -293,7 +293,7 @@ func (o *oracle) leads(agent string, peers []string) bool {
 // working returns the agents that run or can be launched: those of rules 18 and 21.
 func (o *oracle) working() []string {
 	return slices.DeleteFunc(slices.Clone(o.config.Agents), func(a string) bool {
-		m := o.members[a]
+		m := o.agents[a]
 		goesOn := m.rest != nil && m.rest.Purpose == Coordinate || m.again || m.retried
 		return m.runs == nil && !(o.able(a) && (o.due(a) || goesOn))
 	})
@@ -304,7 +304,7 @@ func (o *oracle) offered(agent string, beside []string) []Action {
 	k := o.config
 	reserved := 0
 	for _, a := range o.running() {
-		if run := o.members[a].runs; run.Purpose == Coordinate && slices.Contains(run.Offered, NewAnswer) {
+		if run := o.agents[a].runs; run.Purpose == Coordinate && slices.Contains(run.Offered, NewAnswer) {
 			reserved++
 		}
 	}
@@ -330,13 +330,13 @@ func (o *oracle) offered(agent string, beside []string) []Action {
 // shown.
 func (o *oracle) peersNew(agent string) bool {
 	return slices.ContainsFunc(o.shown(), func(s Shown) bool {
-		return s.Agent != agent && s.Step > o.members[agent].known[s.Agent]
+		return s.Agent != agent && s.Step > o.agents[agent].known[s.Agent]
 	})
 }
 
 // news is the condition of rule 20.
 func (o *oracle) news(agent string) bool {
-	m := o.members[agent]
+	m := o.agents[agent]
 	return !m.ran || o.peersNew(agent) || o.unheard(agent, m.heard)
 }
 
@@ -410,7 +410,7 @@ func (o *oracle) elect(score func(agent string, answer line) []int) string {
 func (o *oracle) cost() llm.Usage {
 	var sum llm.Usage
 	for _, a := range o.config.Agents {
-		sum = sum.Add(o.members[a].used)
+		sum = sum.Add(o.agents[a].used)
 	}
 	return sum
 }
@@ -426,7 +426,7 @@ func (o *oracle) left() Allowance {
 		left.USD = budget.USD - known(cost)
 	}
 	for _, a := range o.running() {
-		promised := o.members[a].runs.Allowance
+		promised := o.agents[a].runs.Allowance
 		left.Tokens -= promised.Tokens
 		left.USD -= promised.USD
 	}

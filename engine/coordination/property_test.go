@@ -183,7 +183,7 @@ func (s *session) compare(t require.TestingT, commands []Command) {
 	got := []Command{}
 	for _, command := range commands {
 		if l, ok := command.(Launch); ok {
-			if run := s.oracle.members[l.Agent].runs; run != nil {
+			if run := s.oracle.agents[l.Agent].runs; run != nil {
 				run.Allowance = l.Allowance
 			}
 			l.Allowance = Allowance{}
@@ -228,7 +228,7 @@ func (s *session) checkView(t require.TestingT) {
 }
 
 func (s *session) checkAgent(t require.TestingT, a AgentView) {
-	o, m := s.oracle, s.oracle.members[a.ID]
+	o, m := s.oracle, s.oracle.agents[a.ID]
 	require.Equal(t, o.number(a.ID), a.Number)
 	require.Equal(t, m.failed != nil, a.Status == "failed")
 	require.Equal(t, m.failed != nil, a.Error != nil)

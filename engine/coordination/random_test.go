@@ -203,7 +203,7 @@ func (s *session) release(t require.TestingT) []Event {
 func (s *session) runningIDs() []LaunchID {
 	var ids []LaunchID
 	for _, a := range s.oracle.running() {
-		ids = append(ids, s.oracle.members[a].runs.ID)
+		ids = append(ids, s.oracle.agents[a].runs.ID)
 	}
 	return ids
 }

@@ -21,7 +21,7 @@ const twoMoons = `{"content": "Phobos and Deimos."}`
 
 func TestRun_member(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{news: []int{0}},
+	r := play(t, t.Context(), &team{news: []int{0}},
 		says("I'd say two."),
 		says("", call("a", "read_file", "{}"), call("b", "vote", "{}")),
 		says("", call("c", "read_file", "{}")),
@@ -103,14 +103,14 @@ func TestRun_offersRulesTools(t *testing.T) {
 
 func TestRun_usage(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{}, says("Two."), says("", call("a", "read_file", "{}")), says("", call("b", "new_answer", twoMoons)))
+	r := play(t, t.Context(), &team{}, says("Two."), says("", call("a", "read_file", "{}")), says("", call("b", "new_answer", twoMoons)))
 	require.NoError(t, r.err)
 	require.Equal(t, llm.Usage{InputTokens: 21, OutputTokens: 9, ModelCalls: 3}, r.conv.Usage)
 }
 
 func TestRun_thirdRejection(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{},
+	r := play(t, t.Context(), &team{},
 		says("Two."),
 		says("", call("a", "read_file", "{}")), // progress does not win attempts back
 		says("", call("b", "web_search", "{}")),
@@ -142,7 +142,7 @@ func TestRun_modelCallsBounded(t *testing.T) {
 				model.replies = append(model.replies, reply)
 			}
 			_, err := loop.Loop{Model: model, Tools: &bench{}, Journal: (&memory{failAt: -1}).Append, MaxModelCalls: c.limit}.
-				Run(t.Context(), conv, &member{})
+				Run(t.Context(), conv, &team{})
 			var calls *loop.NoActionError
 			require.ErrorAs(t, err, &calls)
 			require.Equal(t, c.want, calls.Calls)
@@ -161,7 +161,7 @@ func TestRun_images(t *testing.T) {
 	}}
 	conv.Add(opening)
 	_, err := loop.Loop{Model: model, Tools: &bench{shown: []llm.Image{image}}, Journal: (&memory{failAt: -1}).Append}.
-		Run(t.Context(), conv, &member{})
+		Run(t.Context(), conv, &team{})
 	require.NoError(t, err)
 	told := model.requests[1].Messages[len(opening.Messages)+1:]
 	require.Equal(t, []llm.Message{
@@ -179,14 +179,14 @@ func TestRun_cancelled(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(fenced)
-		r := play(t, ctx, &member{}, says("", call("a", "new_answer", twoMoons)))
+		r := play(t, ctx, &team{}, says("", call("a", "new_answer", twoMoons)))
 		require.ErrorIs(t, r.err, fenced)
 		require.Empty(t, r.model.requests)
 	})
 	t.Run("of a tool", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		rules := &cancelling{Rules: &member{}, cancel: func() { cancel(fenced) }}
+		rules := &cancelling{Rules: &team{}, cancel: func() { cancel(fenced) }}
 		r := play(t, ctx, rules, says("", call("a", "read_file", "{}"), call("b", "new_answer", twoMoons)))
 		require.ErrorIs(t, r.err, fenced)
 		require.Empty(t, r.tools.ran)
@@ -211,12 +211,12 @@ func TestRun_brokenMachinery(t *testing.T) {
 	conv, journal := &loop.Conversation{}, &memory{failAt: -1}
 	conv.Add(opening)
 	model := &script{replies: []llm.Reply{says("", call("a", "read_file", "{}"))}}
-	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal.Append}.Run(t.Context(), conv, &member{})
+	_, err := loop.Loop{Model: model, Tools: &bench{broken: broken}, Journal: journal.Append}.Run(t.Context(), conv, &team{})
 	require.ErrorIs(t, err, broken)
 	require.EqualError(t, err, "running tool read_file: workspace is gone")
 	require.Len(t, journal.entries, 1, "a failed run is not journaled")
 
-	r := play(t, t.Context(), &member{})
+	r := play(t, t.Context(), &team{})
 	require.ErrorIs(t, r.err, errScriptOver, "the model's error comes through as it is")
 }
 

@@ -17,17 +17,17 @@ import (
 
 // rulesets draw the kinds of steps for the properties. Every attempt gets new rules.
 var rulesets = map[string]func(*rapid.T) func() loop.Rules{
-	"member":   members,
+	"team":     teams,
 	"pipeline": func(*rapid.T) func() loop.Rules { return func() loop.Rules { return pipeline{} } },
 	"scenario": func(*rapid.T) func() loop.Rules { return func() loop.Rules { return scenario{} } },
 }
 
-// members draws a world in which others answer, and which may end the step.
-func members(t *rapid.T) func() loop.Rules {
+// teams draws a world in which others answer, and which may end the step.
+func teams(t *rapid.T) func() loop.Rules {
 	news := rapid.SliceOfN(rapid.IntRange(0, 12), 0, 5).Draw(t, "news")
 	slices.Sort(news)
 	endsAt := rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3, 6, 9}).Draw(t, "ends at")
-	return func() loop.Rules { return &member{news: news, endsAt: endsAt, ends: loop.EndRestart} }
+	return func() loop.Rules { return &team{news: news, endsAt: endsAt, ends: loop.EndRestart} }
 }
 
 // replies draws a script of sensible, senseless and hostile calls under missing and
@@ -115,7 +115,7 @@ func requireFolded(t require.TestingT, r *run) {
 func TestRun_newsNeverLost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		rules := members(rt)().(*member)
+		rules := teams(rt)().(*team)
 		r := play(rt, t.Context(), rules, replies(rt)...)
 		for n, req := range r.model.requests {
 			require.Equal(rt, rules.due(2*n), toldOf(rt, req.Messages))

@@ -13,9 +13,9 @@ import (
 func TestResume_acceptedReply(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "write_file", "{}"), call("b", "new_answer", twoMoons))}
-	whole := play(t, t.Context(), &member{}, script...)
+	whole := play(t, t.Context(), &team{}, script...)
 	require.NoError(t, whole.err)
-	again := resume(t, t.Context(), &member{}, whole.journal.entries[:1], script, -1)
+	again := resume(t, t.Context(), &team{}, whole.journal.entries[:1], script, -1)
 	require.NoError(t, again.err)
 	require.Equal(t, whole.action, again.action)
 	require.Empty(t, again.model.requests, "the reply is there")
@@ -28,8 +28,8 @@ func TestResume_acceptedReply(t *testing.T) {
 func TestResume_acceptedReplyWithNews(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "new_answer", twoMoons)), says("", call("b", "vote", `{"agent_id": "agent1"}`))}
-	whole := play(t, t.Context(), &member{}, script...)
-	again := resume(t, t.Context(), &member{news: []int{1}}, whole.journal.entries[:1], script, -1)
+	whole := play(t, t.Context(), &team{}, script...)
+	again := resume(t, t.Context(), &team{news: []int{1}}, whole.journal.entries[:1], script, -1)
 	require.NoError(t, again.err)
 	require.Equal(t, "vote", again.action.Kind)
 	require.Equal(t, []loop.EntryKind{loop.Updated, loop.Reply, loop.Results}, again.kinds())
@@ -40,9 +40,9 @@ func TestResume_acceptedReplyWithNews(t *testing.T) {
 func TestResume_confirmedAction(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("z", "draft", "{}")), says("", call("a", "draft", "{}"), call("b", "new_answer", twoMoons))}
-	whole := play(t, t.Context(), &member{}, script...)
+	whole := play(t, t.Context(), &team{}, script...)
 	require.NoError(t, whole.err)
-	again := resume(t, t.Context(), &member{news: []int{0, 1, 2, 3}}, whole.journal.entries, script, -1)
+	again := resume(t, t.Context(), &team{news: []int{0, 1, 2, 3}}, whole.journal.entries, script, -1)
 	require.NoError(t, again.err)
 	require.Equal(t, whole.action, again.action)
 	require.Empty(t, again.model.requests)
@@ -55,10 +55,10 @@ func TestResume_confirmedAction(t *testing.T) {
 func TestResume_withdrawnAction(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("", call("a", "write_file", "{}"), call("b", "new_answer", twoMoons)), says("", call("c", "vote", `{"agent_id": "agent1"}`))}
-	whole := play(t, t.Context(), &member{news: []int{1}}, script...)
+	whole := play(t, t.Context(), &team{news: []int{1}}, script...)
 	require.NoError(t, whole.err)
 	require.Equal(t, loop.Updated, whole.journal.entries[1].Kind)
-	again := resume(t, t.Context(), &member{news: []int{1}}, whole.journal.entries[:2], script, -1)
+	again := resume(t, t.Context(), &team{news: []int{1}}, whole.journal.entries[:2], script, -1)
 	require.NoError(t, again.err)
 	require.Equal(t, whole.action, again.action)
 	require.Len(t, again.model.requests, 1)
@@ -70,8 +70,8 @@ func TestResume_withdrawnAction(t *testing.T) {
 func TestResume_bounds(t *testing.T) {
 	t.Parallel()
 	script := []llm.Reply{says("One."), says("Two."), says("Three."), says("", call("a", "new_answer", twoMoons))}
-	whole := play(t, t.Context(), &member{}, script...)
-	again := resume(t, t.Context(), &member{}, whole.journal.entries, script, -1)
+	whole := play(t, t.Context(), &team{}, script...)
+	again := resume(t, t.Context(), &team{}, whole.journal.entries, script, -1)
 	require.Equal(t, &loop.NoActionError{Attempts: maxRejections, Reason: noToolCalls}, again.err)
 	require.Empty(t, again.model.requests)
 }

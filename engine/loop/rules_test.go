@@ -10,10 +10,10 @@ import (
 	"conclave/engine/loop"
 )
 
-// Three small sets of Rules show that the loop serves each product: member, pipeline and
+// Three small sets of Rules show that the loop serves each product: team, pipeline and
 // scenario.
 
-// Codes of a member's rejections.
+// Codes of a team's rejections.
 const (
 	noToolCalls = "no_tool_calls"
 	unknownTool = "unknown_tool"
@@ -22,11 +22,11 @@ const (
 	invalid     = "invalid_arguments"
 )
 
-// member ends by new_answer or vote, and gets others' answers as updates. Its state is
+// team ends by new_answer or vote, and gets others' answers as updates. Its state is
 // learned from entries.
 // Moment 2n is the safe point after n replies, moment 2n-1 the confirmation of the n-th
 // reply.
-type member struct {
+type team struct {
 	news   []int  // moment at which each of the others' answers is there, rising
 	endsAt int    // moment from which the step is to end itself; 0 for never
 	ends   string // why
@@ -34,13 +34,13 @@ type member struct {
 	replies, shown, drafts int
 }
 
-// memo is a member's note in an entry.
+// memo is a team's note in an entry.
 type memo struct {
 	Shown  int `json:"shown,omitempty"`
 	Drafts int `json:"drafts,omitempty"`
 }
 
-func (m *member) Learn(_ context.Context, e loop.Entry) error {
+func (m *team) Learn(_ context.Context, e loop.Entry) error {
 	if e.Kind == loop.Reply {
 		m.replies++
 	}
@@ -54,14 +54,14 @@ func (m *member) Learn(_ context.Context, e loop.Entry) error {
 	return err
 }
 
-func (m *member) Updates(context.Context) (loop.Update, error) { return m.at(2 * m.replies) }
+func (m *team) Updates(context.Context) (loop.Update, error) { return m.at(2 * m.replies) }
 
-func (m *member) Confirm(context.Context, loop.Action) (loop.Update, error) {
+func (m *team) Confirm(context.Context, loop.Action) (loop.Update, error) {
 	return m.at(2*m.replies - 1)
 }
 
 // due is the number of answers available at a moment.
-func (m *member) due(moment int) int {
+func (m *team) due(moment int) int {
 	n := 0
 	for _, at := range m.news {
 		if at <= moment {
@@ -71,7 +71,7 @@ func (m *member) due(moment int) int {
 	return n
 }
 
-func (m *member) at(moment int) (loop.Update, error) {
+func (m *team) at(moment int) (loop.Update, error) {
 	if m.endsAt > 0 && moment >= m.endsAt {
 		return loop.Update{}, &loop.EndedError{Why: m.ends}
 	}
@@ -90,7 +90,7 @@ func (m *member) at(moment int) (loop.Update, error) {
 func newsOf(n int) string { return fmt.Sprintf("agent%d has answered", n) }
 
 // Offer offers the vote once there is an answer to vote for.
-func (m *member) Offer() []llm.Tool {
+func (m *team) Offer() []llm.Tool {
 	offered := []llm.Tool{{Name: "new_answer"}, {Name: "draft"}}
 	if m.shown > 0 {
 		offered = append(offered, llm.Tool{Name: "vote"})
@@ -99,7 +99,7 @@ func (m *member) Offer() []llm.Tool {
 }
 
 // Judge depends on the entries learned alone.
-func (m *member) Judge(reply llm.Message) loop.Ruling {
+func (m *team) Judge(reply llm.Message) loop.Ruling {
 	code := m.refuses(reply)
 	told := map[string]string{}
 	v := loop.Ruling{Rejected: code, Results: told, Withdrawn: "Not counted: there is news."}
@@ -127,7 +127,7 @@ func (m *member) Judge(reply llm.Message) loop.Ruling {
 	return v
 }
 
-func (m *member) refuses(reply llm.Message) string {
+func (m *team) refuses(reply llm.Message) string {
 	if len(reply.ToolCalls) == 0 {
 		return noToolCalls
 	}

@@ -18,7 +18,7 @@ func tells(n int) llm.Message { return llm.Message{Role: llm.User, Content: news
 // point, after the tool's result; case 2: rapid updates are batched into one.
 func TestUpdates_safePoints(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{news: []int{0, 4, 6, 6}},
+	r := play(t, t.Context(), &team{news: []int{0, 4, 6, 6}},
 		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")),
 		says("", call("c", "read_file", "{}")),
 		says("Two."),
@@ -42,7 +42,7 @@ func TestUpdates_safePoints(t *testing.T) {
 // The offer may change with the entries learned.
 func TestOffer_changes(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{news: []int{2}},
+	r := play(t, t.Context(), &team{news: []int{2}},
 		says("", call("a", "vote", `{"agent_id": "agent1"}`)),
 		says("", call("b", "vote", `{"agent_id": "agent1"}`)))
 	require.NoError(t, r.err)
@@ -54,7 +54,7 @@ func TestOffer_changes(t *testing.T) {
 // The note of a ruling returns to the rules in the entry of its outcome.
 func TestJudge_note(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{},
+	r := play(t, t.Context(), &team{},
 		says("", call("a", "draft", "{}")),
 		says("", call("b", "draft", "{}"), call("c", "read_file", "{}")),
 		says("", call("d", "draft", "{}")),
@@ -70,7 +70,7 @@ func TestJudge_note(t *testing.T) {
 // and can revise its decision.
 func TestConfirm_withdrawsAction(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{news: []int{1, 1}},
+	r := play(t, t.Context(), &team{news: []int{1, 1}},
 		says("", call("a", "write_file", "{}"), call("b", "draft", "{}"), call("c", "new_answer", twoMoons), call("d", "read_file", "{}")),
 		says("", call("e", "vote", `{"agent_id": "agent2"}`)))
 	require.NoError(t, r.err)
@@ -151,7 +151,7 @@ func TestConfirm_withdrawsText(t *testing.T) {
 // Rules that never confirm are bounded like a model that never decides.
 func TestConfirm_bounded(t *testing.T) {
 	t.Parallel()
-	rules := &reluctant{Rules: &member{}}
+	rules := &reluctant{Rules: &team{}}
 	var replies []llm.Reply
 	for range maxModelCalls + 2 {
 		rules.updates = append(rules.updates, loop.Update{Messages: []llm.Message{tells(1)}})
@@ -166,7 +166,7 @@ func TestConfirm_bounded(t *testing.T) {
 
 func TestConfirm_acceptedActionsOnly(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{},
+	r := play(t, t.Context(), &team{},
 		says("Two."),
 		says("", call("a", "read_file", "{}")),
 		says("", call("b", "new_answer", "{}")),
@@ -191,7 +191,7 @@ func TestRun_endsItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ends := &loop.EndedError{Why: c.ends}
-			r := play(t, t.Context(), &failing{Rules: &member{}, at: c.at, err: ends},
+			r := play(t, t.Context(), &failing{Rules: &team{}, at: c.at, err: ends},
 				says("", call("a", "read_file", "{}")), says("", call("b", "new_answer", twoMoons)))
 			require.Same(t, ends, r.err, "the error comes as it is")
 			require.Equal(t, c.want, r.kinds())
@@ -201,7 +201,7 @@ func TestRun_endsItself(t *testing.T) {
 	}
 }
 
-// failing fails at a member's moment.
+// failing fails at a team's moment.
 type failing struct {
 	loop.Rules
 	at  int
@@ -233,7 +233,7 @@ func (f *failing) Confirm(ctx context.Context, a loop.Action) (loop.Update, erro
 
 func TestUpdates_fails(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &failing{Rules: &member{}, err: errDisk}, says("Two."))
+	r := play(t, t.Context(), &failing{Rules: &team{}, err: errDisk}, says("Two."))
 	require.ErrorIs(t, r.err, errDisk)
 	require.Empty(t, r.model.requests)
 }
@@ -256,7 +256,7 @@ func TestLearn_fails(t *testing.T) {
 	for _, kind := range []loop.EntryKind{loop.Updated, loop.Reply, loop.Results} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			r := play(t, t.Context(), forgetful{Rules: &member{news: []int{0}}, kind: kind}, says("", call("a", "new_answer", twoMoons)))
+			r := play(t, t.Context(), forgetful{Rules: &team{news: []int{0}}, kind: kind}, says("", call("a", "new_answer", twoMoons)))
 			require.ErrorIs(t, r.err, errDisk)
 			require.ErrorContains(t, r.err, "learning the "+string(kind))
 			require.Equal(t, kind, r.journal.entries[len(r.journal.entries)-1].Kind, "it was journaled, and nothing after it")
@@ -268,7 +268,7 @@ func TestLearn_fails(t *testing.T) {
 // Seconds measure the model and the tools, but not the rules.
 func TestRun_seconds(t *testing.T) {
 	t.Parallel()
-	r := play(t, t.Context(), &member{news: []int{0, 3}},
+	r := play(t, t.Context(), &team{news: []int{0, 3}},
 		says("", call("a", "read_file", "{}"), call("b", "write_file", "{}")),
 		says("", call("c", "write_file", "{}"), call("d", "new_answer", twoMoons)),
 		says("Two."),
@@ -304,7 +304,7 @@ func TestWastedReplies(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the reply makes no sense")
 	now, journal := &clock{}, &memory{failAt: -1}
-	conv, rules := &loop.Conversation{}, &watched{Rules: &member{}, t: t}
+	conv, rules := &loop.Conversation{}, &watched{Rules: &team{}, t: t}
 	conv.Add(opening)
 	_, err := loop.Loop{Model: spoiled{now, broken}, Tools: &bench{}, Journal: journal.Append, Now: now.Now}.Run(t.Context(), conv, rules)
 	require.ErrorIs(t, err, broken)

@@ -161,7 +161,7 @@ func TestFit_smallWindow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			model := &narrow{tokens: 8192, names: tt.names, reports: tt.reports, work: hundredTurns()}
-			r := carryOn(t, t.Context(), loop.Loop{Window: tt.window}, model, &member{news: []int{40, 100, 101}}, nil)
+			r := carryOn(t, t.Context(), loop.Loop{Window: tt.window}, model, &team{news: []int{40, 100, 101}}, nil)
 			require.NoError(t, r.err)
 			require.LessOrEqual(t, model.refused, tt.refusals)
 			kinds := r.kinds()
@@ -188,7 +188,7 @@ func TestFit_density(t *testing.T) {
 		for _, reports := range []bool{true, false} {
 			for _, known := range []int{16384, 0} {
 				model := &narrow{tokens: 16384, bytes: bytes, reports: reports, work: hundredTurns()}
-				r := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &member{news: []int{40}}, nil)
+				r := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &team{news: []int{40}}, nil)
 				require.NoError(t, r.err)
 				require.LessOrEqual(t, model.refused, 3, "%d bytes, reported: %t, window %d", bytes, reports, known)
 				requireWhole(t, r, model.requests)
@@ -213,11 +213,11 @@ func TestFit_resume(t *testing.T) {
 	for _, known := range []int{8192, 0} {
 		made := func() *narrow { return &narrow{tokens: 8192, names: true, reports: true, work: hundredTurns()[60:]} }
 		model := made()
-		whole := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &member{news: []int{20, 40}}, nil)
+		whole := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &team{news: []int{20, 40}}, nil)
 		require.NoError(t, whole.err)
 		require.Contains(t, whole.kinds(), loop.Compacted)
 		for k := range len(whole.journal.entries) + 1 {
-			again := carryOn(t, t.Context(), loop.Loop{Window: known}, made(), &member{news: []int{20, 40}}, whole.journal.entries[:k])
+			again := carryOn(t, t.Context(), loop.Loop{Window: known}, made(), &team{news: []int{20, 40}}, whole.journal.entries[:k])
 			require.NoError(t, again.err)
 			require.Equal(t, asJSON(t, whole.conv), asJSON(t, again.conv))
 			require.Equal(t, asJSON(t, whole.journal.entries[k:]), asJSON(t, append([]loop.Entry{}, again.journal.entries...)))
@@ -245,14 +245,14 @@ func TestFit_neverOverTheWindow(t *testing.T) {
 		slices.Sort(news)
 		reports := rapid.Bool().Draw(rt, "reports")
 		model := &narrow{tokens: size, reports: reports, work: work}
-		r := carryOn(rt, t.Context(), loop.Loop{Window: size}, model, &member{news: news}, nil)
+		r := carryOn(rt, t.Context(), loop.Loop{Window: size}, model, &team{news: news}, nil)
 		require.NoError(rt, r.err)
 		require.Zero(rt, model.refused)
 		requireWhole(rt, r, model.requests)
 		requireFoldedAgain(rt, r)
 
 		k := rapid.IntRange(0, len(r.journal.entries)).Draw(rt, "lost after")
-		again := carryOn(rt, t.Context(), loop.Loop{Window: size}, &narrow{tokens: size, reports: reports, work: work}, &member{news: news}, r.journal.entries[:k])
+		again := carryOn(rt, t.Context(), loop.Loop{Window: size}, &narrow{tokens: size, reports: reports, work: work}, &team{news: news}, r.journal.entries[:k])
 		require.NoError(rt, again.err)
 		require.Equal(rt, asJSON(rt, r.conv), asJSON(rt, again.conv))
 	})
@@ -264,7 +264,7 @@ func TestFit_openingTooLong(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{4096, 0} {
 		model := &narrow{tokens: 4096, work: []llm.Message{answers()}}
-		r := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &member{},
+		r := carryOn(t, t.Context(), loop.Loop{Window: known}, model, &team{},
 			[]loop.Entry{{Kind: loop.Updated, Messages: []llm.Message{{Role: llm.User, Content: strings.Repeat("x", 20000)}}}})
 		var failed *llm.Error
 		require.ErrorAs(t, r.err, &failed)
@@ -305,7 +305,7 @@ func TestFit_refusalsBounded(t *testing.T) {
 		conv.Add(e)
 	}
 	model, journal := &stubborn{}, &memory{failAt: -1}
-	_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &member{})
+	_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &team{})
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, llm.ContextTooLong, failed.Kind)
@@ -320,12 +320,12 @@ func TestFit_refusalsBounded(t *testing.T) {
 		}
 	}
 
-	_, again := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &member{})
+	_, again := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &team{})
 	require.Equal(t, err.Error(), again.Error())
 	require.Equal(t, 3, model.asked)
 
 	conv.Add(loop.Entry{Kind: loop.Resumed})
-	_, err = loop.Loop{Model: &narrow{tokens: 1 << 20, work: []llm.Message{answers()}}, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &member{})
+	_, err = loop.Loop{Model: &narrow{tokens: 1 << 20, work: []llm.Message{answers()}}, Tools: sized{}, Journal: journal.Append}.Run(t.Context(), &conv, &team{})
 	require.NoError(t, err, "a later launch begins anew, perhaps with a larger window")
 }
 
@@ -365,7 +365,7 @@ func TestCompact_fails(t *testing.T) {
 			var conv loop.Conversation
 			conv.Add(opening)
 			model := summaryless{&narrow{tokens: 8192, work: hundredTurns()}, tt.reply, tt.err}
-			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append, Window: 8192}.Run(t.Context(), &conv, &member{})
+			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append, Window: 8192}.Run(t.Context(), &conv, &team{})
 			tt.check(err)
 			last := journal.entries[len(journal.entries)-1]
 			require.Equal(t, loop.Wasted, last.Kind, "it is paid for")
@@ -390,7 +390,7 @@ func TestCompact_cutOff(t *testing.T) {
 			conv.Add(opening)
 			reply := llm.Reply{Message: llm.Message{Role: llm.Assistant, Content: tt.text}, Usage: llm.Usage{ModelCalls: 1, InputTokens: 11}}
 			model := summaryless{&narrow{tokens: 8192, work: hundredTurns()}, reply, cut}
-			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append, Window: 8192, MaxModelCalls: 60}.Run(t.Context(), &conv, &member{})
+			_, err := loop.Loop{Model: model, Tools: sized{}, Journal: journal.Append, Window: 8192, MaxModelCalls: 60}.Run(t.Context(), &conv, &team{})
 			at := slices.IndexFunc(journal.entries, func(e loop.Entry) bool { return e.Usage != nil && e.Usage.InputTokens == 11 })
 			require.Equal(t, tt.want, journal.entries[at].Kind)
 			if tt.want == loop.Wasted {
@@ -407,7 +407,7 @@ func TestCompact_cutOff(t *testing.T) {
 func TestCompact_countsAsModelCall(t *testing.T) {
 	t.Parallel()
 	model := &narrow{tokens: 8192, work: hundredTurns()}
-	r := carryOn(t, t.Context(), loop.Loop{Window: 8192, MaxModelCalls: 60}, model, &member{}, nil)
+	r := carryOn(t, t.Context(), loop.Loop{Window: 8192, MaxModelCalls: 60}, model, &team{}, nil)
 	require.Equal(t, &loop.NoActionError{Calls: 60}, r.err)
 	require.Positive(t, model.notes)
 	require.Len(t, model.requests, 60)
@@ -421,20 +421,20 @@ func TestCompact_countsAsModelCall(t *testing.T) {
 
 // thrifty rules end the step after a summary.
 type thrifty struct {
-	member
+	team
 	spent bool
 }
 
 func (s *thrifty) Learn(ctx context.Context, e loop.Entry) error {
 	s.spent = s.spent || e.Kind == loop.Compacted && e.Usage.ModelCalls == 1
-	return s.member.Learn(ctx, e)
+	return s.team.Learn(ctx, e)
 }
 
 func (s *thrifty) Updates(ctx context.Context) (loop.Update, error) {
 	if s.spent {
 		return loop.Update{}, &loop.EndedError{Why: loop.EndAllowance}
 	}
-	return s.member.Updates(ctx)
+	return s.team.Updates(ctx)
 }
 
 // weigh is the weight of messages in bytes, as the window estimates it.

@@ -3,14 +3,14 @@
 //
 // State takes events (Step) and returns commands (Drain). It is plain data at any
 // point: it answers queries and is the payload of continue-as-new. Start with
-// State.advance, which chooses the next step after a segment; package agent runs a
-// segment.
+// State.advance, which chooses the next step after one has ended; package agent runs
+// a step.
 //
 // # The protocol
 //
-// A segment is one uninterrupted stretch of a step: from its entry, or its
-// resumption after a call, to its end. Every segment is one durable step with a
-// number of its own. These are the rules:
+// A launch runs a step from its entry, or from its return after a call, to its end or
+// its own call. Every launch is one durable step with a number of its own. These are
+// the rules:
 //
 //  1. A step ends with a status: completed, when the model answers without a tool
 //     call; max_iterations, when its model calls are used up first; call_pending,
@@ -30,7 +30,7 @@
 //     used.
 //  6. A jump of a called step keeps the stack: whichever step ends without an action
 //     returns to the caller.
-//  7. Iterations are model calls, counted over all segments of a step from its entry
+//  7. Iterations are model calls, counted over all launches of a step from its entry
 //     to its end. A caller without iterations left ends at once on its return, with
 //     the status max_iterations.
 //  8. max_iterations continues as completed does; a static rule can tell them apart.
@@ -41,8 +41,8 @@
 //  11. The stack is empty when a run ends, unless it ends by error or cancel.
 //  12. The text of a step that ended, and was not suspended by a call, joins the
 //     history of the run. A caller gets only the note of rule 5 about a called step.
-//  13. Each segment starts with the files of the previous one.
-//  14. Pause suspends the running segment; resume and retry continue the same
-//     segment. Human messages reach the running step at its next safe point, and
+//  13. Each launch starts with the files of the previous one.
+//  14. Pause suspends the running step; resume and retry continue it where it
+//     stopped. Human messages reach the running step at its next safe point, and
 //     later steps at their start.
 package pipeline

@@ -7,17 +7,17 @@ import "conclave/engine/llm"
 //sumtype:decl
 type Event interface{ event() }
 
-// Ended reports the end of a segment. Events of a launch other than the running one
+// Ended reports the end of a step. Events of a launch other than the running one
 // are stale and change nothing. Its JSON is that of the activity's result.
 type Ended struct {
 	Launch string `json:"-"`
-	Number int    `json:"number"` // of the segment's directory
+	Number int    `json:"number"` // of the step's directory
 	Status Status `json:"status"` // Completed, MaxIterations or CallPending
 	Action action `json:"action,omitempty"`
 	To     string `json:"to,omitempty"` // destination of a jump or call
 
 	// Messages is the SHA-256, in hex, of the blob with the conversation of a
-	// caller; Iterations counts the step's model calls in all segments.
+	// caller; Iterations counts the step's model calls since it was entered.
 	Messages   string `json:"messages,omitempty"`
 	Iterations int    `json:"iterations,omitempty"`
 
@@ -37,7 +37,7 @@ const (
 	Call     action = "call"
 )
 
-// Broke reports a segment that failed, its retries exhausted.
+// Broke reports a step that failed, its retries exhausted.
 type Broke struct {
 	Launch string
 	Number int    // 0 before it had one
@@ -46,13 +46,13 @@ type Broke struct {
 	Usage  llm.Usage
 }
 
-// Failure is the reason why a segment failed: a stable type and a sentence.
+// Failure is the reason why a step failed: a stable type and a sentence.
 type Failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 }
 
-// Suspended reports a segment that was stopped; only its usage counts.
+// Suspended reports a step that was stopped; only its usage counts.
 type Suspended struct {
 	Launch string
 	Number int
@@ -60,7 +60,7 @@ type Suspended struct {
 	Usage  llm.Usage
 }
 
-// Pause suspends the running segment and holds back launches.
+// Pause suspends the running step and holds back launches.
 type Pause struct{}
 
 // Resume ends a pause.
@@ -89,31 +89,31 @@ func (Cancel) event()    {}
 //sumtype:decl
 type Command interface{ command() }
 
-// Launch starts a segment.
+// Launch starts a step, or continues it after a call, a pause or a failure.
 type Launch struct {
 	ID   string `json:"id"` // unique in the run: "l1", "l2", …
 	Step string `json:"step"`
 	Kind Kind   `json:"kind"`
 
-	// After is the highest number of a segment: this one claims the first free
+	// After is the highest number of a step so far: this one claims the first free
 	// number above it.
 	After int `json:"after"`
 
-	// Used counts the model calls of the step's earlier segments; Most is the limit.
+	// Used counts the step's model calls before its calls of other steps; Most is the limit.
 	Used int `json:"used,omitempty"`
 	Most int `json:"most"`
 
 	// Deepest refuses calls: the stack is full.
 	Deepest bool `json:"deepest,omitempty"`
 
-	// Return is set for a segment that continues after a call.
+	// Return is set for a step that continues after a call.
 	Return *Return `json:"return,omitempty"`
 
-	// History lists the segments with texts to show, and Omitted counts earlier ones.
+	// History lists the steps whose texts are shown, and Omitted counts earlier ones.
 	History []Ref `json:"history,omitempty"`
 	Omitted int   `json:"omitted,omitempty"`
 
-	// Workspace is the hash of the manifest of the segment's first files; empty
+	// Workspace is the hash of the manifest of the step's first files; empty
 	// without files.
 	Workspace string `json:"workspace,omitempty"`
 
@@ -121,24 +121,24 @@ type Launch struct {
 	Messages int `json:"messages,omitempty"`
 
 	// ResumeFrom is the execution token of the suspended or failed attempt that this
-	// one continues; empty for a new segment.
+	// one continues; empty for a new attempt.
 	ResumeFrom string `json:"resume_from,omitempty"`
 }
 
 // Return is the input of a caller that continues.
 type Return struct {
 	Messages string `json:"messages"` // SHA-256 of the blob with its conversation
-	Called   Ref    `json:"called"`   // the segment that ended the call
-	Status   Status `json:"status"`   // of that segment
+	Called   Ref    `json:"called"`   // the step that ended the call
+	Status   Status `json:"status"`   // of that step
 }
 
-// Ref names the directory of a segment.
+// Ref names the directory of a step.
 type Ref struct {
 	Number int    `json:"n"`
 	Step   string `json:"step"`
 }
 
-// Stop ends the running segment, which can continue later.
+// Stop ends the running step, which can continue later.
 type Stop struct{ ID string }
 
 // Hold pauses the team of a running session step: a session is not stopped, since it
@@ -148,7 +148,7 @@ type Hold struct{ ID string }
 // Release resumes the team of a held session step.
 type Release struct{ ID string }
 
-// Ring tells the running segment the number of human messages.
+// Ring announces the number of human messages to the running step.
 type Ring struct{ Messages int }
 
 // Keep writes a human message to the store, before any command that announces it.
@@ -165,7 +165,7 @@ type Outcome struct {
 	Status Status `json:"status"`
 	Reason string `json:"reason,omitempty"` // for a person; empty for a regular end
 
-	// Final is the segment with the run's text; nil without a text.
+	// Final is the step with the run's text; nil without a text.
 	Final *Ref `json:"final,omitempty"`
 }
 

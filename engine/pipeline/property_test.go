@@ -17,7 +17,7 @@ func TestEveryRunEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := randomGraph(t)
 		s := New(g)
-		segments := 0
+		launches := 0
 		for !s.Done() {
 			var launch *Launch
 			for _, c := range s.Drain() {
@@ -25,14 +25,14 @@ func TestEveryRunEnds(t *testing.T) {
 					launch = &l
 				}
 			}
-			require.NotNil(t, launch, "a run that has neither ended nor a segment")
-			segments++
+			require.NotNil(t, launch, "a run that has neither ended nor a launch")
+			launches++
 			require.LessOrEqual(t, len(s.Stack), g.MaxDepth)
 			require.Less(t, launch.Used, launch.Most, "a launched step has a model call left")
 			s.Step(randomEnd(t, g, *launch))
 		}
 		require.LessOrEqual(t, s.Transitions, g.MaxTransitions)
-		require.LessOrEqual(t, segments, g.MaxTransitions+1)
+		require.LessOrEqual(t, launches, g.MaxTransitions+1)
 		if st := s.Outcome.Status; st != Failed && st != Cancelled {
 			require.Empty(t, s.Stack)
 		}
@@ -90,7 +90,7 @@ func randomEnd(t *rapid.T, g Graph, l Launch) Event {
 }
 
 // With random requests and stale events, a run ends once people resume and retry it,
-// and never runs two segments at a time.
+// and never runs two steps at a time.
 func TestEveryRunEnds_withRequests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -107,7 +107,7 @@ func TestEveryRunEnds_withRequests(t *testing.T) {
 			for _, c := range s.Drain() {
 				switch c := c.(type) {
 				case Launch:
-					require.Nil(t, running, "two segments at once")
+					require.Nil(t, running, "two steps at once")
 					require.False(t, s.Held(), "launched while the run waits for a person")
 					running, stopped = &c, false
 				case Stop:

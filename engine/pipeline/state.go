@@ -19,19 +19,19 @@ type State struct {
 	Graph    Graph `json:"graph"`
 
 	Stack    []frame   `json:"stack"`             // waiting callers, the innermost last
-	Pending  *Launch   `json:"pending,omitempty"` // the next segment
-	Running  *launched `json:"running,omitempty"` // the launched segment
+	Pending  *Launch   `json:"pending,omitempty"` // the next step
+	Running  *launched `json:"running,omitempty"` // the launched step
 	Launches int       `json:"launches"`          // launch IDs minted
-	Newest   int       `json:"newest"`            // highest number of a segment
+	Newest   int       `json:"newest"`            // highest number of a step
 
-	Transitions int       `json:"transitions"`
-	Trace       []Segment `json:"trace"` // ended segments; only the newest 50 have texts
-	History     []Ref     `json:"history"`
-	Workspace   string    `json:"workspace,omitempty"`
-	Usage       llm.Usage `json:"usage"` // of all segments, failed and suspended ones included
+	Transitions int          `json:"transitions"`
+	Trace       []TraceEntry `json:"trace"` // ended steps; only the newest 50 have texts
+	History     []Ref        `json:"history"`
+	Workspace   string       `json:"workspace,omitempty"`
+	Usage       llm.Usage    `json:"usage"` // of all steps, failed and suspended ones included
 
 	Messages  []Keep   `json:"messages,omitempty"` // texts only until they are drained
-	Announced int      `json:"rung,omitempty"`     // messages announced to the running segment
+	Announced int      `json:"rung,omitempty"`     // messages announced to the running step
 	Paused    bool     `json:"paused,omitempty"`
 	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
@@ -49,15 +49,15 @@ type frame struct {
 	Iterations int    `json:"iterations"` // its model calls
 }
 
-// launched is a running segment.
+// launched is a running step.
 type launched struct {
 	Launch  Launch `json:"launch"`
 	Stopped bool   `json:"stopped,omitempty"` // Stop was drained
 	Holding bool   `json:"held,omitempty"`    // Hold was drained, and Release was not
 }
 
-// Segment is one entry of the trace.
-type Segment struct {
+// TraceEntry is an ended step in the trace.
+type TraceEntry struct {
 	Number int       `json:"number"` // 0 for a caller that ended on its return
 	Step   string    `json:"step"`
 	Status Status    `json:"status"`
@@ -70,7 +70,7 @@ type Segment struct {
 
 // New starts a run of the graph; the first Drain launches the first step.
 func New(g Graph) *State {
-	s := &State{Protocol: Protocol, Graph: g, Stack: []frame{}, Trace: []Segment{}, History: []Ref{}, Recent: []Entry{}}
+	s := &State{Protocol: Protocol, Graph: g, Stack: []frame{}, Trace: []TraceEntry{}, History: []Ref{}, Recent: []Entry{}}
 	s.enter(g.Start)
 	return s
 }
@@ -112,7 +112,7 @@ func (s *State) Drain() []Command {
 	return commands
 }
 
-// launch starts the pending segment, which reads all messages at its start.
+// launch starts the pending step, which reads all messages at its start.
 func (s *State) launch() Launch {
 	l := *s.Pending
 	s.Launches++
@@ -130,7 +130,7 @@ func (s *State) launch() Launch {
 	return l
 }
 
-// stop ends the running segment, once.
+// stop ends the running step, once.
 func (s *State) stop() []Command {
 	if s.Running == nil || s.Running.Stopped {
 		return nil
@@ -165,21 +165,21 @@ func (s *State) Current() string {
 
 // View is the answer to the state query.
 type View struct {
-	Step        string    `json:"step"`  // running or next; empty if there is neither
-	Stack       []string  `json:"stack"` // waiting callers, the innermost last
-	Trace       []Segment `json:"trace"`
-	Transitions int       `json:"transitions"`
-	Paused      bool      `json:"paused"`
-	Parked      *string   `json:"parked"` // null, or the remedy and the failure
-	Messages    int       `json:"messages"`
-	Usage       llm.Usage `json:"usage"`
-	Events      int       `json:"events"`
+	Step        string       `json:"step"`  // running or next; empty if there is neither
+	Stack       []string     `json:"stack"` // waiting callers, the innermost last
+	Trace       []TraceEntry `json:"trace"`
+	Transitions int          `json:"transitions"`
+	Paused      bool         `json:"paused"`
+	Parked      *string      `json:"parked"` // null, or the remedy and the failure
+	Messages    int          `json:"messages"`
+	Usage       llm.Usage    `json:"usage"`
+	Events      int          `json:"events"`
 }
 
 // View describes the run. It shares no memory with the state.
 func (s *State) View() View {
 	v := View{
-		Step: s.Current(), Stack: []string{}, Trace: append([]Segment{}, s.Trace...),
+		Step: s.Current(), Stack: []string{}, Trace: append([]TraceEntry{}, s.Trace...),
 		Transitions: s.Transitions, Paused: s.Paused, Messages: len(s.Messages), Usage: s.Usage, Events: s.Events,
 	}
 	for _, f := range s.Stack {
@@ -215,8 +215,8 @@ func (s *State) note(step, text string) {
 	s.Recent = append(s.Recent, Entry{Seq: s.Events, Step: step, Text: text})
 }
 
-// trace appends an ended segment.
-func (s *State) trace(g Segment) {
+// trace appends an ended step.
+func (s *State) trace(g TraceEntry) {
 	s.Trace = append(s.Trace, g)
 	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
 		s.Trace[old].Text = "" // the result and continue-as-new carry the whole trace

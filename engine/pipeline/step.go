@@ -29,8 +29,8 @@ func (s *State) Step(event Event) {
 	}
 }
 
-// ended counts the usage of a segment and returns it if the run continues. A stale
-// event counts nothing: the segment that continued it reports its usage.
+// ended counts the usage of the running step and returns the step if the run continues.
+// A stale event counts nothing: the launch that continued the step reports its usage.
 func (s *State) ended(id string, number int, usage llm.Usage) *launched {
 	r := s.Running
 	if r == nil || r.Launch.ID != id {
@@ -41,17 +41,17 @@ func (s *State) ended(id string, number int, usage llm.Usage) *launched {
 	s.Newest = max(s.Newest, number)
 	s.Usage = s.Usage.Add(usage)
 	if s.Done() {
-		s.trace(Segment{Number: number, Step: r.Launch.Step, Status: Cancelled, Usage: usage})
+		s.trace(TraceEntry{Number: number, Step: r.Launch.Step, Status: Cancelled, Usage: usage})
 		return nil
 	}
 	return r
 }
 
-// advance chooses the next step: by the segment's action, else by finish (rule 2).
+// advance chooses the next step: by the step's action, else by finish (rule 2).
 func (s *State) advance(l Launch, e Ended) {
 	at := Ref{e.Number, l.Step}
 	s.Workspace = e.Workspace
-	s.trace(Segment{Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: truncate(e.Text), Usage: e.Usage})
+	s.trace(TraceEntry{Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: truncate(e.Text), Usage: e.Usage})
 	if e.Said && e.Action != Call {
 		s.History = append(s.History, at)
 	}
@@ -68,7 +68,7 @@ func (s *State) advance(l Launch, e Ended) {
 	}
 }
 
-// permits checks an action once more after the segment's own rules.
+// permits checks an action again, after the step's own rules.
 func (s *State) permits(l Launch, e Ended) bool {
 	from := s.Graph.node(l.Step)
 	return from != nil && slices.Contains(from.Destinations, e.To) && s.Graph.node(e.To) != nil &&
@@ -94,7 +94,7 @@ func (s *State) finish(at Ref, status Status) {
 	s.Stack = s.Stack[:top]
 	node := s.Graph.node(frame.Step)
 	if frame.Iterations >= node.MaxIterations {
-		s.trace(Segment{Step: frame.Step, Status: MaxIterations})
+		s.trace(TraceEntry{Step: frame.Step, Status: MaxIterations})
 		s.finish(Ref{0, frame.Step}, MaxIterations)
 		return
 	}
@@ -145,7 +145,7 @@ func (s *State) deepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
 // anew.
 func (s *State) fail(l Launch, e Broke) {
 	e.Cause.Message = truncate(e.Cause.Message)
-	s.trace(Segment{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
+	s.trace(TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage})
 	if s.Graph.Park {
 		s.Parked = &e.Cause
 		if l.Kind == Session {
@@ -158,7 +158,7 @@ func (s *State) fail(l Launch, e Broke) {
 	s.end(Failed, e.Cause.Type+": "+e.Cause.Message, nil)
 }
 
-// relaunch makes the segment pending, to continue from the journal of token.
+// relaunch makes the step pending again, to continue from the journal of token.
 func (s *State) relaunch(l Launch, token string) {
 	if token != "" {
 		l.ResumeFrom = token

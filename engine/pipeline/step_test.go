@@ -12,7 +12,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// run plays a script against a State: one line for each launched segment, in order.
+// run plays a script against a State: one line for each launch, in order.
 //
 //	main call lint        main calls lint
 //	lint says 3 issues    lint ends with a text
@@ -87,7 +87,7 @@ func (r *run) line(line string) {
 	r.t.Helper()
 	step, rest, _ := strings.Cut(line, " ")
 	verb, arg, _ := strings.Cut(rest, " ")
-	require.NotNil(r.t, r.at, "no segment runs for: %s", line)
+	require.NotNil(r.t, r.at, "no step runs for: %s", line)
 	require.Equal(r.t, step, r.at.Step, "launched instead of: %s", line)
 	r.count++
 	e := Ended{
@@ -129,7 +129,7 @@ func (r *run) ended(status Status, trace string) *run {
 		calls += g.Usage.ModelCalls
 	}
 	require.Equal(r.t, trace, strings.Join(names, " "))
-	require.Equal(r.t, calls, r.state.Usage.ModelCalls, "usage is the sum over the segments")
+	require.Equal(r.t, calls, r.state.Usage.ModelCalls, "usage is the sum over the launches")
 	if status != Failed && status != Cancelled {
 		require.Empty(r.t, r.state.Stack)
 	}
@@ -248,7 +248,7 @@ func TestHistory_atTheStart(t *testing.T) {
 	require.Len(t, r.state.History, 3)
 }
 
-func TestIterations_addUpOverSegments(t *testing.T) {
+func TestIterations_addUpOverLaunches(t *testing.T) {
 	t.Parallel()
 	r := start(t, graph).play("main call lint\nlint done\nmain call lint\nlint done")
 	require.Equal(t, 2, r.at.Used)
@@ -342,7 +342,7 @@ func TestPause(t *testing.T) {
 	require.NotEqual(t, l.ID, r.at.ID)
 	require.Equal(t, int64(1), r.state.Usage.ModelCalls)
 
-	// A segment may end before the pause reaches it.
+	// A step may end before the pause reaches it.
 	r.state.Step(Pause{})
 	r.drain()
 	r.line("main says done")

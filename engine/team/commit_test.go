@@ -20,7 +20,7 @@ func TestStep_commits(t *testing.T) {
 	b := newBench(t)
 	var asked []coordination.Shown
 	shown := coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.3", Step: 7}
-	m := b.member(later("agent_a", 1, 0, shown), "t")
+	m := b.newStep(later("agent_a", 1, 0, shown), "t")
 	m.Files = false
 	m.Commits = func(_ context.Context, s coordination.Shown) (artifact.Commit, error) {
 		asked = append(asked, s)

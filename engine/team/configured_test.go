@@ -119,7 +119,7 @@ func TestStep_firstRoundTime(t *testing.T) {
 			b := newBench(t)
 			l := first("agent_a", 1)
 			l.Round, l.After = tt.launch.Round, tt.launch.After
-			m := b.member(l, "run-l1")
+			m := b.newStep(l, "run-l1")
 			limits := &m.Team.Timeouts
 			limits.InitialRoundTimeoutSeconds, limits.SubsequentRoundTimeoutSeconds, limits.RoundTimeoutGraceSeconds = new(3600), new(1), 60
 			model := &script{replies: []llm.Message{look(), answer("One.")}}
@@ -147,7 +147,7 @@ func TestStep_checklistAlone(t *testing.T) {
 	require.NoError(t, err)
 	l := later("agent_a", 1, 1, coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1})
 	l.Offered, l.Given = []coordination.Action{coordination.NewAnswer, coordination.Stop}, 1
-	m := b.member(l, "run-b")
+	m := b.newStep(l, "run-b")
 	m.Agents, m.Criteria = []string{"agent_a"}, config.Criteria{{Text: "It is right."}}
 	m.Team.Orchestrator.VotingSensitivity = team.ChecklistGated
 	divide(&m, "")

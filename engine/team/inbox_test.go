@@ -60,7 +60,7 @@ func newScene(t *testing.T, updates coordination.Updates, replies ...llm.Message
 		coordination.Shown{Agent: "agent_a", Number: 1, Label: "agent1.1", Step: 1},
 		coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1})
 	l.Updates = updates
-	s := &scene{bench: b, bell: &bell{}, step: b.member(l, "run-c"), model: &script{replies: replies, during: map[int]func(){}}}
+	s := &scene{bench: b, bell: &bell{}, step: b.newStep(l, "run-c"), model: &script{replies: replies, during: map[int]func(){}}}
 	s.step.Bell = s.bell.look
 	return s
 }

@@ -21,7 +21,7 @@ func TestJournal_resume(t *testing.T) {
 	}
 	for lost := range replies {
 		b := newBench(t)
-		m := b.member(first("agent_a", 1), "run-l1")
+		m := b.newStep(first("agent_a", 1), "run-l1")
 		m.Attempt = 1
 		spec, err := m.Spec(t.Context(), b.store)
 		require.NoError(t, err)

@@ -141,7 +141,7 @@ func TestStep_previousAttempt(t *testing.T) {
 		Number: 1, Answer: coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}, Agent: "agent_a", Step: 2,
 	}
 	s.model = &script{replies: []llm.Message{call("read_file", map[string]string{"path": "peers/agent2/first.txt"}), answer("Proved.")}}
-	s.step = s.member(l, "run-e")
+	s.step = s.newStep(l, "run-e")
 	require.NoError(t, s.play())
 	for _, told := range []string{"It has no proof.", "Prove it in one page.", "Two."} {
 		require.Contains(t, s.sent(1), told)
@@ -251,7 +251,7 @@ func TestStep_longAnswers(t *testing.T) {
 	next.Previous = &coordination.Attempt{Number: 1, Answer: two, Agent: "agent_a", Step: 3}
 	read(t, next, "run-n", answer("Short."))
 
-	blind := b.member(later("agent_a", 1, 4, one, two), "run-x")
+	blind := b.newStep(later("agent_a", 1, 4, one, two), "run-x")
 	blind.Files = false
 	model := &script{replies: []llm.Message{vote("agent2", "Long.")}}
 	spec, err := blind.Spec(t.Context(), b.store)

@@ -87,7 +87,7 @@ func (b *bench) ports(model loop.Model) step.Ports {
 	}
 }
 
-func (b *bench) member(l coordination.Launch, token string) team.Step {
+func (b *bench) newStep(l coordination.Launch, token string) team.Step {
 	return team.Step{
 		Layout: b.layout, Launch: l, Token: token, Agents: []string{"agent_b", "agent_a"},
 		Query: "What is the answer?", Files: true,
@@ -98,7 +98,7 @@ func (b *bench) member(l coordination.Launch, token string) team.Step {
 func (b *bench) run(l coordination.Launch, token string, replies ...llm.Message) (step.Result, *script, error) {
 	b.t.Helper()
 	model := &script{replies: replies}
-	spec, err := b.member(l, token).Spec(b.t.Context(), b.store)
+	spec, err := b.newStep(l, token).Spec(b.t.Context(), b.store)
 	require.NoError(b.t, err)
 	r, err := step.Run(b.t.Context(), b.ports(model), spec)
 	return r, model, err
@@ -258,7 +258,7 @@ func TestStep_racingAttempts(t *testing.T) {
 	errs := make([]error, attempts)
 	var wg sync.WaitGroup
 	for i := range attempts {
-		m := b.member(first("agent_a", 1), "run-l1")
+		m := b.newStep(first("agent_a", 1), "run-l1")
 		m.Attempt = i + 1
 		spec, err := m.Spec(t.Context(), b.store)
 		require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestStep_storeFailures(t *testing.T) {
 	for n := 1; ; n++ {
 		b := newBench(t)
 		faulty := &faultyStore{Store: b.store, failAt: n}
-		spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+		spec, err := b.newStep(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
 		require.NoError(t, err)
 		replies := []llm.Message{write("a.txt", "x"), answer("Done.")}
 
@@ -313,7 +313,7 @@ func TestStep_abandoned(t *testing.T) {
 	b := newBench(t)
 	text := llm.Message{Role: llm.Assistant, Content: "I would rather chat."}
 	model := &script{replies: []llm.Message{text, text, text}}
-	spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+	spec, err := b.newStep(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
 	require.NoError(t, err)
 	r, err := step.Run(t.Context(), b.ports(model), spec)
 	var rejected *loop.NoActionError
@@ -341,7 +341,7 @@ func TestStep_abandoned(t *testing.T) {
 func TestStep_abandonedDuration(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+	spec, err := b.newStep(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
 	require.NoError(t, err)
 	ports := b.ports(&script{})
 	now := ports.Now()
@@ -366,7 +366,7 @@ func TestStep_abandonedDuration(t *testing.T) {
 func TestStep_fencedAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+	spec, err := b.newStep(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
 	require.NoError(t, err)
 	fenced := errors.New("fenced")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -387,7 +387,7 @@ func TestStep_fence(t *testing.T) {
 	fenced := errors.New("fenced")
 	for refuse := 1; ; refuse++ {
 		b := newBench(t)
-		spec, err := b.member(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
+		spec, err := b.newStep(first("agent_a", 1), "run-l1").Spec(t.Context(), b.store)
 		require.NoError(t, err)
 		var did []string
 		script := &script{replies: []llm.Message{write("a.txt", "x"), answer("Done.")}}
@@ -457,7 +457,7 @@ func TestStep_lastAction(t *testing.T) {
 		return b
 	}
 	abandon := func(b *bench, l coordination.Launch, token string, number int) {
-		spec, err := b.member(l, token).Spec(t.Context(), b.store)
+		spec, err := b.newStep(l, token).Spec(t.Context(), b.store)
 		require.NoError(t, err)
 		require.NoError(t, step.Abandon(t.Context(), b.ports(nil), spec, step.Result{Step: number}, failure))
 	}
@@ -508,7 +508,7 @@ func TestStep_workspaceRemoved(t *testing.T) {
 	require.NoError(t, err)
 	ports := b.ports(&script{replies: []llm.Message{vote("agent2", "Fine.")}})
 	ports.Scratch = scratch
-	spec, err := b.member(later("agent_a", 1, 0, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}), "run-c").Spec(t.Context(), b.store)
+	spec, err := b.newStep(later("agent_a", 1, 0, coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}), "run-c").Spec(t.Context(), b.store)
 	require.NoError(t, err)
 	_, err = step.Run(t.Context(), ports, spec)
 	require.NoError(t, err)

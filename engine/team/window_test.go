@@ -21,7 +21,7 @@ func TestOpening_smallWindow(t *testing.T) {
 	shown := coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}
 	for after, window := range []int{0, 8192, 4096} {
 		cut := window == 4096
-		s := b.member(later("agent_a", 1, after, shown), "run-"+strings.Repeat("x", 1+after))
+		s := b.newStep(later("agent_a", 1, after, shown), "run-"+strings.Repeat("x", 1+after))
 		s.Window = window
 		spec, err := s.Spec(t.Context(), b.store)
 		require.NoError(t, err)

@@ -33,7 +33,7 @@ func (p *run) show() {
 }
 
 func (p *run) state() acts.State {
-	now := acts.State{ID: p.id, Request: p.in.Request, Status: drive.Running, View: pipeline.View{Stack: []string{}, Trace: []pipeline.Segment{}}}
+	now := acts.State{ID: p.id, Request: p.in.Request, Status: drive.Running, View: pipeline.View{Stack: []string{}, Trace: []pipeline.TraceEntry{}}}
 	if p.core == nil {
 		return now
 	}
@@ -51,7 +51,7 @@ func (p *run) state() acts.State {
 // input of an activity stay in the history.
 func (p *run) glance() acts.State {
 	now := p.state()
-	now.Request, now.Trace = "", []pipeline.Segment{}
+	now.Request, now.Trace = "", []pipeline.TraceEntry{}
 	return now
 }
 
@@ -62,8 +62,8 @@ func (p *run) timeline() ([]pipeline.Entry, error) {
 	return p.core.Timeline(), nil
 }
 
-// shownSegments is the number of segments on the board, the newest.
-const shownSegments = 30
+// shownSteps is the number of ended steps on the board, the newest.
+const shownSteps = 30
 
 // markdown formats the run for the Web UI.
 func markdown(s acts.State, p acts.Prepared) string {
@@ -94,13 +94,13 @@ func markdown(s acts.State, p acts.Prepared) string {
 	return b.String()
 }
 
-// printTrace prints a table of ended segments.
-func printTrace(b *drive.Board, trace []pipeline.Segment) {
+// printTrace prints a table of ended steps.
+func printTrace(b *drive.Board, trace []pipeline.TraceEntry) {
 	if len(trace) == 0 {
 		return
 	}
 	b.WriteString("| # | step | ended | then | tokens |\n|---|---|---|---|---|\n")
-	if more := len(trace) - shownSegments; more > 0 {
+	if more := len(trace) - shownSteps; more > 0 {
 		b.Print("| … | %d earlier | | | |\n", more)
 		trace = trace[more:]
 	}
@@ -109,7 +109,7 @@ func printTrace(b *drive.Board, trace []pipeline.Segment) {
 		if g.Action != pipeline.NoAction {
 			then = string(g.Action) + " " + g.To
 		}
-		number := "–" // the segment has no directory
+		number := "–" // the step has no directory
 		if g.Number > 0 {
 			number = strconv.Itoa(g.Number)
 		}

@@ -12,7 +12,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// The Web UI shows the current step, its callers, ended segments, the cost, and the
+// The Web UI shows the current step, its callers, ended steps, the cost, and the
 // commands for a person.
 func TestPipelineBoard(t *testing.T) {
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestPipelineBoard(t *testing.T) {
 	state := acts.State{ID: "p1", Request: "A <b>haiku</b>", Status: drive.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main", "check"}, Transitions: 2, Paused: true, Parked: &why,
 		Usage: llm.Usage{InputTokens: 1000, OutputTokens: 20, ModelCalls: 2, TotalUSD: &price},
-		Trace: []pipeline.Segment{
+		Trace: []pipeline.TraceEntry{
 			{Step: "decide", Status: pipeline.MaxIterations},
 			{Number: 1, Step: "main", Status: pipeline.CallPending, Action: pipeline.Call, To: "check", Usage: llm.Usage{InputTokens: 500, OutputTokens: 10}},
 			{Number: 2, Step: "check", Status: pipeline.CallPending, Action: pipeline.Call, To: "lint", Usage: llm.Usage{InputTokens: 500, OutputTokens: 10}},
@@ -57,11 +57,11 @@ Files: `+"`s3://bucket/pipelines/p1/`"+`
 
 	state.Status, state.Reason, state.Step = "error", "control was passed on 40 times", ""
 	for n := len(state.Trace); n < 40; n++ {
-		state.Trace = append(state.Trace, pipeline.Segment{Number: n, Step: "main", Status: pipeline.Completed})
+		state.Trace = append(state.Trace, pipeline.TraceEntry{Number: n, Step: "main", Status: pipeline.Completed})
 	}
 	over := markdown(state, acts.Prepared{})
 	require.Contains(t, over, "**error** · 2 transitions")
 	require.Contains(t, over, "control was passed on 40 times\n")
 	require.NotContains(t, over, "conclave retry", "nothing is held when it is over")
-	require.Contains(t, over, fmt.Sprintf("| … | %d earlier | | | |\n| 10 | main |", 40-shownSegments))
+	require.Contains(t, over, fmt.Sprintf("| … | %d earlier | | | |\n| 10 | main |", 40-shownSteps))
 }

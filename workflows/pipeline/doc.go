@@ -1,7 +1,7 @@
 // Package pipeline is the workflow that runs a step graph, by the rules of
 // engine/pipeline.
 //
-// Start with Workflow in workflow.go, which also has the verbs. segment.go runs one step,
+// Start with Workflow in workflow.go, which also has the verbs. step.go runs one step,
 // as an activity or as the session of a team; board.go makes the run readable from
 // outside, end.go writes its records. messages.go has the input and the result.
 package pipeline

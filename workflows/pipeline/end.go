@@ -39,7 +39,7 @@ func (p *run) cancelled() error {
 	}
 	p.core.Step(pipeline.Cancel{})
 	p.carryOut(p.core.Drain())
-	drive.AwaitCancelled(ctx, p.selectSegment)
+	drive.AwaitCancelled(ctx, p.selectStep)
 	if p.outcome == nil { // the run had ended before
 		p.outcome = p.core.Outcome
 	}

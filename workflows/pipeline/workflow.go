@@ -16,8 +16,7 @@ import (
 var registered *acts.Activities
 
 // Workflow runs a step graph: one durable activity, or the session of a team, for each
-// segment. A run with the status error completes the workflow; only invalid input fails
-// it.
+// step. A run with the status error completes the workflow; only invalid input fails it.
 func Workflow(ctx workflow.Context, in Input) (acts.Result, error) {
 	p, err := newRun(ctx, in)
 	if err != nil {
@@ -41,9 +40,9 @@ type run struct {
 	begun    bool            // the directory is claimed
 	outcome  *pipeline.Outcome
 
-	segment *segment // the running one; nil for none
-	ears    *drive.Ears[pipeline.Event]
-	memo    drive.Memo
+	step *step // the running one; nil for none
+	ears *drive.Ears[pipeline.Event]
+	memo drive.Memo
 
 	books    drive.Books
 	messages []pipeline.Keep // those not on record
@@ -78,7 +77,7 @@ func (p *run) execute() (acts.Result, error) {
 	p.begun = true
 	p.ears.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
-		if p.segment == nil && workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() {
+		if p.step == nil && workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() {
 			return acts.Result{}, p.continueAsNew()
 		}
 		p.carryOut(p.core.Drain())
@@ -109,7 +108,7 @@ func (p *run) prepare() error {
 }
 
 // carryOut carries out the commands of the core. The memo, with the doorbell in it, is
-// set before a segment is stopped, so that the step can read why.
+// set before the step is stopped, so that it can read the reason.
 func (p *run) carryOut(commands []pipeline.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -138,14 +137,14 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Launch:
 			p.launch(c)
 		case pipeline.Stop:
-			p.segment.stop()
+			p.step.stop()
 		case pipeline.Hold:
-			p.segment.signal(p.ctx, drive.PauseSignal, nil)
+			p.step.signal(p.ctx, drive.PauseSignal, nil)
 		case pipeline.Release:
-			p.segment.signal(p.ctx, drive.ResumeSignal, nil)
+			p.step.signal(p.ctx, drive.ResumeSignal, nil)
 		case pipeline.Keep:
-			if p.segment != nil {
-				p.segment.signal(p.ctx, drive.SaySignal, drive.Request{Text: c.Text})
+			if p.step != nil {
+				p.step.signal(p.ctx, drive.SaySignal, drive.Request{Text: c.Text})
 			}
 		case pipeline.Ring, pipeline.Done: // above
 		}
@@ -155,18 +154,18 @@ func (p *run) carryOut(commands []pipeline.Command) {
 // wait blocks until something happens, and steps the core with all that has happened.
 func (p *run) wait() {
 	selector := workflow.NewSelector(p.ctx)
-	p.selectSegment(selector)
+	p.selectStep(selector)
 	p.books.Select(p.ctx, selector, p)
 	p.ears.Wait(selector)
 }
 
-// selectSegment has the selector step the core with the progress of the running
-// segment, and reports whether there is one.
-func (p *run) selectSegment(selector workflow.Selector) bool {
-	if p.segment == nil {
+// selectStep has the selector step the core with the progress of the running
+// step, and reports whether there is one.
+func (p *run) selectStep(selector workflow.Selector) bool {
+	if p.step == nil {
 		return false
 	}
-	p.segment.addTo(selector)
+	p.step.addTo(selector)
 	return true
 }
 

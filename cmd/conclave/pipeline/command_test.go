@@ -124,14 +124,14 @@ func TestPrintResult(t *testing.T) {
 		stdout, stderr string
 	}{
 		"completed": {
-			result: acts.Result{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.Segment, 4)},
+			result: acts.Result{ID: "p1", Status: "completed", Final: "Done.\x1b[2J", FinalPath: &path, Transitions: 3, Trace: make([]pipeline.TraceEntry, 4)},
 			stdout: "Done.\n", stderr: "completed · 3 transitions · no tokens yet\nall steps and files: conclave pull p1 DIR",
 		},
 		"out of calls": {result: acts.Result{ID: "p1", Status: "max_iterations"}, stderr: "max iterations, without a text · 0 transitions"},
 		"failed": {
 			result: acts.Result{
 				ID: "p1", Status: "error", Error: &artifact.Error{Type: "AuthFailed", Message: "no such key"},
-				Trace: []pipeline.Segment{{Step: "main", Error: &pipeline.Failure{}}},
+				Trace: []pipeline.TraceEntry{{Step: "main", Error: &pipeline.Failure{}}},
 			},
 			code: hall.ExitNoAnswer, stderr: "pipeline run p1 failed in step main: no such key",
 		},
@@ -164,7 +164,7 @@ func TestStateTable(t *testing.T) {
 	t.Parallel()
 	s := acts.State{ID: "p1", Request: "A haiku", Status: drive.Running, View: pipeline.View{
 		Step: "lint", Stack: []string{"main"}, Transitions: 1,
-		Trace: []pipeline.Segment{
+		Trace: []pipeline.TraceEntry{
 			{Step: "decide", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "NoDecision", Message: "nobody answered"}},
 			{Number: 1, Step: "main", Status: pipeline.Failed, Error: &pipeline.Failure{Type: "Network", Message: "no line"}},
 			{Number: 2, Step: "main", Status: pipeline.CallPending, Action: pipeline.Call, To: "lint", Usage: llm.Usage{InputTokens: 1200}},

@@ -57,7 +57,7 @@ func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
 
 // running is the result of a run that has not ended.
 func running(r runs.Run) acts.Result {
-	return acts.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.Segment{}, History: []acts.HistoryEntry{}}
+	return acts.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.TraceEntry{}, History: []acts.HistoryEntry{}}
 }
 
 // await returns the result of a run, of a cancelled one result.json if it can be read.
@@ -268,7 +268,7 @@ func stateTable(s acts.State, r runs.Run) []string {
 }
 
 // traceTable shows the steps that have ended.
-func traceTable(trace []pipeline.Segment) []string {
+func traceTable(trace []pipeline.TraceEntry) []string {
 	if len(trace) == 0 {
 		return nil
 	}

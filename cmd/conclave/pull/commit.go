@@ -55,8 +55,8 @@ func (v *verifier) uncommitted(ctx context.Context, dir, manifest string) {
 	}
 }
 
-// segment verifies a segment of a pipeline's step against its commit.
-func (v *verifier) segment(ctx context.Context, dir string) {
+// pipelineStep verifies a step of a pipeline against its commit.
+func (v *verifier) pipelineStep(ctx context.Context, dir string) {
 	manifest := v.manifest(ctx, dir)
 	data := v.read(ctx, dir+"action.json")
 	if data == nil {

@@ -76,7 +76,7 @@ func (v *verifier) run(ctx context.Context) error {
 		}
 	}
 	for _, name := range v.dirs("steps") {
-		v.segment(ctx, "steps/"+name+"/")
+		v.pipelineStep(ctx, "steps/"+name+"/")
 	}
 	v.ledger(ctx)
 	v.final(ctx)

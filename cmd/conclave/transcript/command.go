@@ -116,7 +116,7 @@ func readStep(ctx context.Context, conn *hall.Connection, want request) (shownSt
 		return shownStep{}, fmt.Errorf("look for session %s: %w", want.session, err)
 	}
 	if !exists {
-		return readSegment(ctx, conn, want)
+		return readPipelineStep(ctx, conn, want)
 	}
 	if artifact.CheckAgentID(want.agent) != nil {
 		return shownStep{}, noAgent(ctx, conn, want)
@@ -185,8 +185,8 @@ func noStep(ctx context.Context, conn *hall.Connection, want request, number int
 		want.agent, number, want.session, text.Truncate(strings.Join(numbers, ", "), maxListed))
 }
 
-// readSegment reads a step of a pipeline's run, or fails with the steps that exist.
-func readSegment(ctx context.Context, conn *hall.Connection, want request) (shownStep, error) {
+// readPipelineStep reads a step of a pipeline's run, or fails with the steps that exist.
+func readPipelineStep(ctx context.Context, conn *hall.Connection, want request) (shownStep, error) {
 	layout := artifact.InPipeline(want.session)
 	exists, err := conn.Store.Exists(ctx, layout.File("pipeline.json"))
 	if err != nil {
@@ -195,18 +195,18 @@ func readSegment(ctx context.Context, conn *hall.Connection, want request) (show
 	if !exists {
 		return shownStep{}, conn.NoFiles(want.session)
 	}
-	segments, err := listSegments(ctx, conn.Store, layout)
+	steps, err := pipelineSteps(ctx, conn.Store, layout)
 	if err != nil {
 		return shownStep{}, err
 	}
 	s := shownStep{Agent: want.agent}
-	for _, g := range segments { // the last match counts
+	for _, g := range steps { // the last match counts
 		if g.Step == want.agent && (want.step == 0 || want.step == g.Number) {
 			s.Number = g.Number
 		}
 	}
 	if s.Number == 0 {
-		return s, noSegment(conn, want, segments)
+		return s, noPipelineStep(conn, want, steps)
 	}
 	dir := layout.PipelineStep(s.Number, s.Agent, "")
 	s.Transcript, err = step.ReadTranscript(ctx, conn.Store, layout, dir)
@@ -219,13 +219,13 @@ func readSegment(ctx context.Context, conn *hall.Connection, want request) (show
 	return s, nil
 }
 
-// noSegment is the error for an unknown step of a run.
-func noSegment(conn *hall.Connection, want request, segments []segment) error {
-	if len(segments) == 0 {
+// noPipelineStep is the error for an unknown step of a run.
+func noPipelineStep(conn *hall.Connection, want request, steps []numberedStep) error {
+	if len(steps) == 0 {
 		return hall.Exitf(hall.ExitUsage, "pipeline run %s has no steps yet; `%s` shows its state", want.session, conn.CommandLine("status", want.session))
 	}
 	var all []string
-	for _, g := range segments {
+	for _, g := range steps {
 		all = append(all, fmt.Sprintf("%s %03d", g.Step, g.Number))
 	}
 	asked := text.Truncate(want.agent, hall.MaxEcho)
@@ -256,27 +256,27 @@ func stepNumbers(ctx context.Context, store artifact.Store, layout artifact.Layo
 	return numbers, nil
 }
 
-// segment is one directory below steps/ of a pipeline's run.
-type segment struct {
+// numberedStep is one directory below steps/ of a pipeline's run.
+type numberedStep struct {
 	Number int
 	Step   string
 }
 
-// listSegments lists the segments of a pipeline's run, in order.
-func listSegments(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]segment, error) {
+// pipelineSteps lists the steps of a pipeline's run, in order.
+func pipelineSteps(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]numberedStep, error) {
 	dirs, err := subdirectories(ctx, store, layout.File("steps/"))
 	if err != nil {
 		return nil, err
 	}
-	var segments []segment
+	var steps []numberedStep
 	for _, dir := range dirs {
 		number, name, _ := strings.Cut(dir, "-")
 		if n, err := strconv.Atoi(number); err == nil && n > 0 && layout.PipelineStep(n, name, "") == layout.File("steps/"+dir+"/") {
-			segments = append(segments, segment{Number: n, Step: name})
+			steps = append(steps, numberedStep{Number: n, Step: name})
 		}
 	}
-	slices.SortFunc(segments, func(a, b segment) int { return a.Number - b.Number })
-	return segments, nil
+	slices.SortFunc(steps, func(a, b numberedStep) int { return a.Number - b.Number })
+	return steps, nil
 }
 
 // subdirectories lists the directories directly below a prefix.

@@ -51,7 +51,7 @@ func TestReturn_continuesTheConversation(t *testing.T) {
 	got, err := json.Marshal(model.requests[0])
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "byte for byte")
-	require.Equal(t, 3, d.outcome(r).Iterations, "counted over all segments of the step")
+	require.Equal(t, 3, d.outcome(r).Iterations, "counted over all launches of the step")
 	require.Equal(t, blob, d.get("blobs/sha256/"+back.Return.Messages), "never changed")
 
 	// A workflow that is reset to before the return finds the same.
@@ -76,7 +76,7 @@ func TestReturn_withoutText(t *testing.T) {
 	back.Return.Called = pipeline.Ref{Number: 3, Step: "deep"}
 	require.Equal(t, "[Called step completed with result: no result]", note(back, "run-l4"))
 
-	// A caller without iterations has ended without a segment.
+	// A caller without iterations has ended without a launch.
 	back.Return.Called, back.Return.Status = pipeline.Ref{Step: "deep"}, pipeline.MaxIterations
 	require.Equal(t, "[Called step completed with result: (max_iterations) no result]", note(back, "run-l5"))
 }

@@ -13,11 +13,11 @@ import (
 	"conclave/engine/step"
 )
 
-// committed is the payload of a segment's commit.
+// committed is the payload of a step's commit.
 type committed struct {
 	payload
 	Messages   string `json:"messages,omitempty"` // SHA-256 of the blob with a caller's conversation
-	Iterations int    `json:"iterations"`         // the step's model calls in all its segments
+	Iterations int    `json:"iterations"`         // the step's model calls since its entry
 }
 
 // caller is the blob with the conversation of a caller.
@@ -49,7 +49,7 @@ func (o *opened) seal(ctx context.Context) func(loop.Action) (step.Sealed, error
 	}
 }
 
-// ReadCommit reads the committed action of a segment, with its whole text.
+// ReadCommit reads the committed action of a step, with its whole text.
 func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (pipeline.Ended, error) {
 	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.PipelineStep(ref.Number, ref.Step, "action.json"))
 	if err != nil {
@@ -83,7 +83,7 @@ func Ended(c artifact.Commit) (pipeline.Ended, error) {
 }
 
 // documents lists the documents of a commit in its directory: answer.json, if the
-// segment has a text, and last_action.json.
+// step has a text, and last_action.json.
 func (s Step) documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
 	e, err := Ended(c)
 	if err != nil {

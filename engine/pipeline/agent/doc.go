@@ -1,8 +1,8 @@
-// Package agent runs one segment of a pipeline's step on durable storage: it reads
+// Package agent runs one launch of a pipeline's step on durable storage: it reads
 // the texts that a launch shows, judges replies, and commits the result in the
 // run's directory.
 //
-// Segments of agents, of configured tool calls and of sessions differ only in the
+// Steps of agents, of configured tool calls and of sessions differ only in the
 // model (package step's Model): they are claimed, journaled, resumed and committed
 // in the same way. Start with Step.Spec; the rules are in rules.go, the commit and
 // its documents in commit.go.

@@ -20,7 +20,7 @@ func (d *desk) say(number int, text string) {
 	require.NoError(d.t, artifact.PutJSON(d.t.Context(), d.store, key, step.Message{Number: number, Text: text, SaidAt: now}))
 }
 
-// A segment reads each message once, of before its start and since, and its commit has
+// A step reads each message once, of before its start and since, and its commit has
 // the number of the last one.
 func TestMessages(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, 3, r.Commit.Heard)
 }
 
-// A segment waits for an announced message that is not stored, and ends if the count
+// A step waits for an announced message that is not stored, and ends if the count
 // cannot be read.
 func TestMessages_areNotMissed(t *testing.T) {
 	t.Parallel()

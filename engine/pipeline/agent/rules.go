@@ -12,7 +12,7 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// The control tools: each ends the segment.
+// The control tools: each ends the launch.
 const (
 	jumpTool = "jump_to_step"
 	callTool = "call_step"
@@ -21,7 +21,7 @@ const (
 // mcpPrefix begins the names of tools that come and go while a step runs.
 const mcpPrefix = "mcp__"
 
-// The kinds of loop.Action that end a segment.
+// The kinds of loop.Action that end a launch.
 const (
 	kindCompleted     = string(pipeline.Completed)
 	kindMaxIterations = string(pipeline.MaxIterations)
@@ -29,25 +29,24 @@ const (
 	kindCall          = string(pipeline.Call)
 )
 
-// payload is the JSON of every loop.Action of a segment.
+// payload is the JSON of every loop.Action of a step.
 type payload struct {
 	Text string `json:"text"`         // beside the action; the step's text except for a call
 	To   string `json:"to,omitempty"` // of a jump or a call
 }
 
-// rules judge one segment of an agent's step: a fold of its journal, and a task.
+// rules judge one launch of an agent's step: a fold of its journal, and a task.
 type rules struct {
 	task    task
 	conv    loop.Conversation
-	asked   int  // model calls of this segment
+	asked   int  // model calls of this launch
 	heard   int  // number of the last human message
 	delayed bool // an action was withdrawn for messages
 }
 
 var _ loop.Rules = (*rules)(nil)
 
-// newRules returns the rules of a segment whose conversation starts with
-// task.opening.
+// newRules returns the rules of a step whose conversation starts with task.opening.
 func newRules(task task) *rules {
 	r := &rules{task: task}
 	if task.Return != nil {
@@ -56,7 +55,7 @@ func newRules(task task) *rules {
 	return r
 }
 
-// iterations counts the step's model calls in all its segments.
+// iterations counts the step's model calls since its entry.
 func (r *rules) iterations() int { return r.task.Used + r.asked }
 
 // Offer implements loop.Rules: it returns the control tools.

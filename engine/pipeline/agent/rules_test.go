@@ -60,7 +60,7 @@ var writing = task{
 	Prompt: "You write.", Request: "Write a haiku.", Destinations: []string{"lint", "export"}, Most: 5, Tools: []string{"read_file"}, Frame: "=====",
 }
 
-func segment(t *testing.T, task task, replies ...llm.Message) (*ports, *rules, loop.Action, error) {
+func runRules(t *testing.T, task task, replies ...llm.Message) (*ports, *rules, loop.Action, error) {
 	t.Helper()
 	d, rules := &ports{replies: replies}, newRules(task)
 	conv := &loop.Conversation{}
@@ -81,7 +81,7 @@ func payloadOf(t *testing.T, a loop.Action) payload {
 
 func TestJudge_replyWithoutToolCalls(t *testing.T) {
 	t.Parallel()
-	d, rules, a, err := segment(t, writing, says("", call("1", "read_file", "{}")), says("frog"))
+	d, rules, a, err := runRules(t, writing, says("", call("1", "read_file", "{}")), says("frog"))
 	require.NoError(t, err)
 	require.Equal(t, kindCompleted, a.Kind)
 	require.Equal(t, "frog", payloadOf(t, a).Text)
@@ -90,7 +90,7 @@ func TestJudge_replyWithoutToolCalls(t *testing.T) {
 	require.Equal(t, []llm.Message{{Role: llm.System, Content: "You write."}, {Role: llm.User, Content: "Write a haiku."}}, d.requests[0],
 		"the request is the first user message")
 
-	_, _, a, err = segment(t, writing, says(""))
+	_, _, a, err = runRules(t, writing, says(""))
 	require.NoError(t, err)
 	require.Equal(t, kindCompleted, a.Kind, "an empty text is a text")
 }
@@ -99,7 +99,7 @@ func TestJudge_replyWithoutToolCalls(t *testing.T) {
 // every call has its result.
 func TestCall_keepsTheConversation(t *testing.T) {
 	t.Parallel()
-	d, rules, a, err := segment(t, writing, says("first lint", call("1", "read_file", "{}"), to("2", "call_step", "lint"), call("3", "read_file", "{}")))
+	d, rules, a, err := runRules(t, writing, says("first lint", call("1", "read_file", "{}"), to("2", "call_step", "lint"), call("3", "read_file", "{}")))
 	require.NoError(t, err)
 	require.Equal(t, kindCall, a.Kind)
 	require.Equal(t, "lint", payloadOf(t, a).To)
@@ -111,7 +111,7 @@ func TestCall_keepsTheConversation(t *testing.T) {
 
 	resumed := writing
 	resumed.Used, resumed.Return = rules.iterations(), &returned{Messages: kept, Status: pipeline.Completed, Text: "3 issues"}
-	d, rules, a, err = segment(t, resumed, says("done"))
+	d, rules, a, err = runRules(t, resumed, says("done"))
 	require.NoError(t, err)
 	require.Equal(t, append(slices.Clone(kept), llm.Message{Role: llm.User, Content: "[Called step completed with result: 3 issues]"}), d.requests[0])
 	require.Equal(t, "done", payloadOf(t, a).Text)
@@ -131,7 +131,7 @@ func TestNote(t *testing.T) {
 
 func TestJump_takesEffectAtOnce(t *testing.T) {
 	t.Parallel()
-	_, _, a, err := segment(t, writing, says("over to you", to("1", "jump_to_step", "export")))
+	_, _, a, err := runRules(t, writing, says("over to you", to("1", "jump_to_step", "export")))
 	require.NoError(t, err)
 	require.Equal(t, kindJump, a.Kind)
 	require.Equal(t, payload{Text: "over to you", To: "export"}, payloadOf(t, a))
@@ -159,7 +159,7 @@ func TestRefusals_haveNoEffect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls := append(c.calls, call("9", "read_file", "{}"))
-			d, _, a, err := segment(t, c.task, says("", calls...), says("so be it"))
+			d, _, a, err := runRules(t, c.task, says("", calls...), says("so be it"))
 			require.NoError(t, err)
 			require.Equal(t, kindCompleted, a.Kind)
 			require.Equal(t, []string{"read_file"}, d.ran, "the other calls of the batch run")
@@ -174,11 +174,11 @@ func TestRefusals_haveNoEffect(t *testing.T) {
 	require.Len(t, newRules(deepest).Offer(), 1)
 }
 
-func TestIterations_overAllSegments(t *testing.T) {
+func TestIterations_overAllLaunches(t *testing.T) {
 	t.Parallel()
 	late := writing
 	late.Used = 3
-	d, rules, a, err := segment(t, late, says("reading", call("1", "read_file", "{}")), says("still", call("1", "read_file", "{}")))
+	d, rules, a, err := runRules(t, late, says("reading", call("1", "read_file", "{}")), says("still", call("1", "read_file", "{}")))
 	require.NoError(t, err)
 	require.Equal(t, kindMaxIterations, a.Kind)
 	require.Equal(t, "still", payloadOf(t, a).Text)
@@ -186,7 +186,7 @@ func TestIterations_overAllSegments(t *testing.T) {
 	require.Equal(t, 5, rules.iterations())
 
 	late.Used = 4
-	_, _, a, err = segment(t, late, says("", to("1", "call_step", "lint")))
+	_, _, a, err = runRules(t, late, says("", to("1", "call_step", "lint")))
 	require.NoError(t, err)
 	require.Equal(t, kindCall, a.Kind, "an own action comes first")
 }
@@ -200,7 +200,7 @@ func TestUpdates_atASafePoint(t *testing.T) {
 		there = min(there+1, 3)
 		return all[after:max(after, there)], nil
 	}
-	d, rules, a, err := segment(t, told, says("early"), says("done"))
+	d, rules, a, err := runRules(t, told, says("early"), says("done"))
 	require.NoError(t, err)
 	require.Equal(t, "done", payloadOf(t, a).Text, "the first text was turned down by what came in before it counted")
 	require.Contains(t, d.requests[0][2].Content, "hello", "what was said before it began")
@@ -210,13 +210,13 @@ func TestUpdates_atASafePoint(t *testing.T) {
 
 	// A caller has read the messages in its conversation.
 	told.Return = &returned{Messages: rules.conv.Messages, Heard: rules.heard, Status: pipeline.Completed}
-	d, rules, _, err = segment(t, told, says("done"))
+	d, rules, _, err = runRules(t, told, says("done"))
 	require.NoError(t, err)
 	require.Len(t, d.requests, 1)
 	require.Equal(t, 3, rules.heard)
 }
 
-// The opening of a resumed segment lacks the messages that arrived during the
+// The opening of a resumed step lacks the messages that arrived during the
 // suspension.
 func TestUpdates_afterASuspension(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Step is one launch of a segment.
+// Step is one launch of a pipeline's step.
 type Step struct {
 	Layout  artifact.Layout
 	Launch  pipeline.Launch
@@ -23,7 +23,7 @@ type Step struct {
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // by earlier attempts
 
-	// Agent is the ID of the agent with the segment's model and tools; empty for a
+	// Agent is the ID of the agent with the step's model and tools; empty for a
 	// step without one.
 	Agent string
 
@@ -32,7 +32,7 @@ type Step struct {
 	Request      string   // of the run
 
 	// Messages returns the number of human messages; nil if none reach a running
-	// segment.
+	// step.
 	Messages func(ctx context.Context) (int, error)
 }
 
@@ -73,7 +73,7 @@ func (s Step) dir(number int) string { return s.Layout.PipelineStep(number, s.La
 // finds those of its earlier execution.
 const maxNumbers = 10_000
 
-// reserve claims the first free number above that of the newest segment, or finds
+// reserve claims the first free number above that of the newest step, or finds
 // the one that an earlier attempt claimed. Directories have the names of steps beside
 // their numbers: without this, two steps could have the same number.
 func (s Step) reserve(ctx context.Context, store artifact.Store) (int, error) {
@@ -97,7 +97,7 @@ func (s Step) reserve(ctx context.Context, store artifact.Store) (int, error) {
 	return 0, fmt.Errorf("no free number after %d tries", maxNumbers)
 }
 
-// opened is a segment with its loaded task.
+// opened is a step with its loaded task.
 type opened struct {
 	Step
 	store artifact.Store
@@ -149,7 +149,7 @@ func (o *opened) returned(ctx context.Context, r pipeline.Return) (*returned, er
 		return nil, fmt.Errorf("reading the conversation of the caller: %w", err)
 	}
 	var called pipeline.Ended
-	if r.Called.Number > 0 { // else a caller without iterations, which ended without a segment
+	if r.Called.Number > 0 { // else a caller without iterations, which ended without a launch
 		if called, err = ReadCommit(ctx, o.store, o.Layout, r.Called); err != nil {
 			return nil, fmt.Errorf("reading the result of the called step: %w", err)
 		}

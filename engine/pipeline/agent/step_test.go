@@ -66,7 +66,7 @@ func newDesk(t *testing.T) *desk {
 	return &desk{t: t, store: store, layout: artifact.InPipeline("p1")}
 }
 
-// launch returns the launch of an agent's step after n segments.
+// launch returns the launch of an agent's step after n others.
 func launch(name string, n int) pipeline.Launch {
 	return pipeline.Launch{ID: "l1", Step: name, Kind: pipeline.Agent, After: n, Most: 5}
 }
@@ -87,7 +87,7 @@ func (d *desk) ports(model loop.Model) step.Ports {
 	}
 }
 
-// attempt runs a segment, which may fail.
+// attempt runs a step, which may fail.
 func (d *desk) attempt(s Step, replies ...llm.Message) (step.Result, *script, error) {
 	d.t.Helper()
 	model := &script{replies: replies}
@@ -97,7 +97,7 @@ func (d *desk) attempt(s Step, replies ...llm.Message) (step.Result, *script, er
 	return r, model, err
 }
 
-// run runs a segment to its commit.
+// run runs a step to its commit.
 func (d *desk) run(s Step, replies ...llm.Message) (step.Result, *script) {
 	d.t.Helper()
 	r, model, err := d.attempt(s, replies...)
@@ -137,7 +137,7 @@ func (d *desk) put(key string, data []byte) {
 	require.NoError(d.t, d.store.Put(d.t.Context(), key, bytes.NewReader(data)))
 }
 
-// A segment leaves the files of an agent's step, and no journal.
+// A step leaves the files of an agent's step, and no journal.
 func TestStep_documents(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -174,7 +174,7 @@ func TestStep_documents(t *testing.T) {
 	require.Equal(t, r.Commit, again.Commit)
 }
 
-// A segment starts with the files of the previous one.
+// A step starts with the files of the previous one.
 func TestStep_workspace(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -190,7 +190,7 @@ func TestStep_workspace(t *testing.T) {
 	require.Len(t, read[artifact.Manifest](d, "steps/001-main/workspace.json").Files, 1, "what was written once stays")
 }
 
-// A segment with an empty text has no answer.json and does not join the history.
+// A step with an empty text has no answer.json and does not join the history.
 func TestStep_withoutText(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -224,7 +224,7 @@ func TestStep_history(t *testing.T) {
 	require.ErrorContains(t, err, "reading the text of step main")
 }
 
-// An interrupted segment continues from its journal: another attempt under the same
+// An interrupted step continues from its journal: another attempt under the same
 // number, another launch under the next one.
 func TestStep_resumes(t *testing.T) {
 	t.Parallel()
@@ -257,8 +257,8 @@ func (d *desk) get(name string) []byte {
 	return data
 }
 
-// An abandoned segment has a last_action.json with the error.
-func TestASegmentThatIsGivenUp(t *testing.T) {
+// An abandoned step has a last_action.json with the error.
+func TestAnAbandonedStep(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	spec, err := d.step(launch("main", 0), "run-l1").Spec(t.Context(), d.store)
@@ -279,7 +279,7 @@ func TestASegmentThatIsGivenUp(t *testing.T) {
 	require.Equal(t, before, d.keys(), "one that never had a number has no directory")
 }
 
-// No two segments have the same number, even with other step names or after a reset of
+// No two steps have the same number, even with other step names or after a reset of
 // the workflow.
 func TestReserve(t *testing.T) {
 	t.Parallel()

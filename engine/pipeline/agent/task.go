@@ -18,7 +18,7 @@ const (
 	maxQuestion = 256 << 10 // of a team's question
 )
 
-// task is the content and the limits of one segment.
+// task is the content and the limits of one launch.
 type task struct {
 	Prompt  string // the system message; may be empty
 	Request string // the first user message of every step
@@ -31,20 +31,20 @@ type task struct {
 	Destinations []string
 	Deepest      bool
 
-	// Used counts the model calls of earlier segments; Most is the limit.
+	// Used counts the step's model calls before its calls of other steps; Most is the limit.
 	Used, Most int
 
 	// Tools are the names of the ordinary tools.
 	Tools []string
 
-	// Return is set for a segment that continues after a call.
+	// Return is set for a step that continues after a call.
 	Return *returned
 
 	// Messages are the human messages for a team.
 	Messages []step.Message
 
-	// News returns the human messages after a number; nil if none reach the segment.
-	// The first safe point asks as well: a resumed segment has an older opening.
+	// News returns the human messages after a number; nil if none reach the step.
+	// The first safe point asks as well: a resumed step has an older opening.
 	News func(ctx context.Context, after int) ([]step.Message, error)
 
 	Frame string // the line that delimits texts of others

@@ -15,18 +15,18 @@ import (
 	"conclave/engine/text"
 )
 
-// RunSegment runs one segment of a pipeline's step, or returns the result of its commit.
-func (a *Activities) RunSegment(ctx context.Context, in SegmentInput) (SegmentResult, error) {
+// RunPipelineStep runs one launch of a pipeline's step, or returns the result of its commit.
+func (a *Activities) RunPipelineStep(ctx context.Context, in StepInput) (StepResult, error) {
 	run := attempt.New(ctx, a.Process, in.Launch.ID)
 	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
 	if err != nil || ended != nil {
-		return SegmentResult{}, err
+		return StepResult{}, err
 	}
 	return result(run)
 }
 
 // definition reads the step of a launch, its pipeline and the run's request.
-func (a *Activities) definition(ctx context.Context, store artifact.Store, layout artifact.Layout, in SegmentInput) (p config.Pipeline, s config.PipelineStep, request string, err error) {
+func (a *Activities) definition(ctx context.Context, store artifact.Store, layout artifact.Layout, in StepInput) (p config.Pipeline, s config.PipelineStep, request string, err error) {
 	if p, err = a.Teams.PipelineByHash(ctx, store, layout, in.ConfigHash); err != nil {
 		return p, s, "", err
 	}
@@ -38,43 +38,43 @@ func (a *Activities) definition(ctx context.Context, store artifact.Store, layou
 	return p, s, claim.Request, err
 }
 
-// assemble reads the definition of a segment and equips it.
-func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in SegmentInput) error {
+// assemble reads the definition of a step and equips it.
+func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in StepInput) error {
 	layout := artifact.InPipeline(in.Run)
 	p, s, request, err := a.definition(ctx, run.Ports.Store, layout, in)
 	if err != nil {
 		return err
 	}
-	segment := pipelineagent.Step{
+	ps := pipelineagent.Step{
 		Layout: layout, Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
 		Prompt: s.Prompt, Destinations: s.Destinations, Request: request,
 	}
 	if run.Look != nil {
-		segment.Messages = func(ctx context.Context) (int, error) {
+		ps.Messages = func(ctx context.Context) (int, error) {
 			bell, err := run.Look(ctx)
 			return len(bell.Messages), err
 		}
 	}
-	if err := equip(ctx, run, p, s, in, &segment); err != nil {
+	if err := equip(ctx, run, p, s, in, &ps); err != nil {
 		return err
 	}
-	run.Spec, err = segment.Spec(ctx, run.Ports.Store)
+	run.Spec, err = ps.Spec(ctx, run.Ports.Store)
 	return err
 }
 
-// equip gives the segment the model and tools of its kind of step.
-func equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in SegmentInput, segment *pipelineagent.Step) error {
+// equip gives the step the model and tools of its kind of step.
+func equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, in StepInput, ps *pipelineagent.Step) error {
 	if s.Kind == pipeline.Session {
-		return equipDecision(ctx, run, s, in, segment)
+		return equipDecision(ctx, run, s, in, ps)
 	}
 	agent, ok := p.Player(s)
 	if !ok {
 		return activities.Invalid(fmt.Errorf("step %s: the pipeline has no agent %s", s.Name, s.Agent))
 	}
 	if s.Kind == pipeline.Agent {
-		segment.Agent = agent.ID
-		if segment.Prompt = agent.SystemMessage + s.Prompt; agent.SystemMessage != "" && s.Prompt != "" {
-			segment.Prompt = agent.SystemMessage + "\n\n" + s.Prompt
+		ps.Agent = agent.ID
+		if ps.Prompt = agent.SystemMessage + s.Prompt; agent.SystemMessage != "" && s.Prompt != "" {
+			ps.Prompt = agent.SystemMessage + "\n\n" + s.Prompt
 		}
 		return run.Equip(ctx, agent)
 	}
@@ -94,11 +94,11 @@ func equip(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s confi
 }
 
 // result translates the commit for the workflow.
-func result(run *attempt.Attempt) (SegmentResult, error) {
+func result(run *attempt.Attempt) (StepResult, error) {
 	ended, err := pipelineagent.Ended(run.Result.Commit)
 	if err != nil {
-		return SegmentResult{}, activities.Invalid(err)
+		return StepResult{}, activities.Invalid(err)
 	}
 	ended.Number, ended.Usage, ended.Text = run.Result.Step, run.Result.Usage, text.Truncate(ended.Text, team.MaxReason)
-	return SegmentResult{Token: run.Token, Heard: run.Result.Commit.Heard, Ended: ended}, nil
+	return StepResult{Token: run.Token, Heard: run.Result.Commit.Heard, Ended: ended}, nil
 }

@@ -17,14 +17,14 @@ import (
 	"conclave/workflows/session"
 )
 
-// segmentTime bounds one attempt of a segment. A pipeline has no clock: model calls
+// stepTime bounds one attempt of a step. A pipeline has no clock: model calls
 // bound its steps.
-const segmentTime = 24 * time.Hour
+const stepTime = 24 * time.Hour
 
-// segment is a running segment: an activity, or for a session step three in turn: the
+// step is a running step: an activity, or for a session step three in turn: the
 // activity that asks the team, the team's session, and the activity that stores its
 // decision.
-type segment struct {
+type step struct {
 	p       *run
 	launch  pipeline.Launch
 	cancel  workflow.CancelFunc
@@ -34,16 +34,16 @@ type segment struct {
 	team     workflow.ChildWorkflowFuture // nil unless the session is running
 	session  string                       // ID of the session
 	renamed  bool                         // the first ID belonged to another session
-	verbs    []teamVerb                   // asked of the run since the segment began
+	verbs    []teamVerb                   // asked of the run since the step began
 	spent    llm.Usage                    // by the session, once it has decided
-	activity workflow.Future              // nil until the segment's own activity runs
+	activity workflow.Future              // nil until the step's own activity runs
 	ctx      workflow.Context
 }
 
 func (p *run) launch(l pipeline.Launch) {
-	s := &segment{p: p, launch: l}
+	s := &step{p: p, launch: l}
 	s.ctx, s.cancel = workflow.WithCancel(p.ctx)
-	p.segment = s
+	p.step = s
 	if l.Kind != pipeline.Session {
 		s.begin(nil)
 		return
@@ -52,23 +52,23 @@ func (p *run) launch(l pipeline.Launch) {
 }
 
 // ask starts the activity that writes the team's question.
-func (s *segment) ask() {
+func (s *step) ask() {
 	ctx := drive.Preparing(s.ctx, s.launch.Step+" · the team's question")
 	s.question = workflow.ExecuteActivity(ctx, registered.AskTeam, s.input(nil))
 }
 
-func (s *segment) input(d *acts.TeamDecision) acts.SegmentInput {
-	return acts.SegmentInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
+func (s *step) input(d *acts.TeamDecision) acts.StepInput {
+	return acts.StepInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
 }
 
-// begin starts the activity of the segment.
-func (s *segment) begin(d *acts.TeamDecision) {
-	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), segmentSummary(s.launch), segmentTime)
-	s.activity = workflow.ExecuteActivity(ctx, registered.RunSegment, s.input(d))
+// begin starts the activity of the step.
+func (s *step) begin(d *acts.TeamDecision) {
+	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), stepSummary(s.launch), stepTime)
+	s.activity = workflow.ExecuteActivity(ctx, acts.StepActivity, s.input(d))
 }
 
-// segmentSummary describes a segment in the event list of the Web UI.
-func segmentSummary(l pipeline.Launch) string {
+// stepSummary describes a step in the event list of the Web UI.
+func stepSummary(l pipeline.Launch) string {
 	text := fmt.Sprintf("%s · %s", l.Step, l.Kind)
 	switch {
 	case l.ResumeFrom != "":
@@ -79,14 +79,14 @@ func segmentSummary(l pipeline.Launch) string {
 	return text
 }
 
-// stop cancels the segment, for good or until the core launches it again.
-func (s *segment) stop() {
+// stop cancels the step, for good or until the core launches it again.
+func (s *step) stop() {
 	s.stopped = true
 	s.cancel()
 }
 
 // signal passes a verb on to the team of a session step.
-func (s *segment) signal(ctx workflow.Context, name string, input any) {
+func (s *step) signal(ctx workflow.Context, name string, input any) {
 	if s.team == nil && s.question == nil {
 		return
 	}
@@ -102,8 +102,8 @@ type teamVerb struct {
 	input any
 }
 
-// addTo has the selector take the next result of the segment.
-func (s *segment) addTo(selector workflow.Selector) {
+// addTo has the selector take the next result of the step.
+func (s *step) addTo(selector workflow.Selector) {
 	switch {
 	case s.activity != nil:
 		selector.AddFuture(s.activity, s.ended)
@@ -115,7 +115,7 @@ func (s *segment) addTo(selector workflow.Selector) {
 }
 
 // asked starts the team's session with its question.
-func (s *segment) asked(f workflow.Future) {
+func (s *step) asked(f workflow.Future) {
 	var q acts.TeamQuestion
 	if err := f.Get(s.p.ctx, &q); err != nil {
 		s.failed(s.failure(err))
@@ -133,7 +133,7 @@ func (s *segment) asked(f workflow.Future) {
 }
 
 // answered stores the team's decision as the result of the step.
-func (s *segment) answered(f workflow.Future) {
+func (s *step) answered(f workflow.Future) {
 	var r session.Result
 	err := f.Get(s.p.ctx, &r)
 	s.team = nil
@@ -163,7 +163,7 @@ func (s *segment) answered(f workflow.Future) {
 
 // failure converts the error of the team's question or session. The launch keeps its
 // token.
-func (s *segment) failure(err error) drive.Failure {
+func (s *step) failure(err error) drive.Failure {
 	token := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID + "-" + s.launch.ID
 	return drive.FailureOf(err, token, s.stopped)
 }
@@ -176,8 +176,8 @@ func taken(err error) bool {
 }
 
 // ended steps the core with the end of the activity.
-func (s *segment) ended(f workflow.Future) {
-	var r acts.SegmentResult
+func (s *step) ended(f workflow.Future) {
+	var r acts.StepResult
 	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {
 		s.failed(*failure)
 		return
@@ -186,14 +186,14 @@ func (s *segment) ended(f workflow.Future) {
 	s.over(r.Ended)
 }
 
-// over steps the core with the end of the segment.
-func (s *segment) over(e pipeline.Event) {
-	s.p.segment = nil
+// over steps the core with the end of the step.
+func (s *step) over(e pipeline.Event) {
+	s.p.step = nil
 	s.p.core.Step(e)
 }
 
-// failed steps the core with the end of a segment without a result.
-func (s *segment) failed(f drive.Failure) {
+// failed steps the core with the end of a step without a result.
+func (s *step) failed(f drive.Failure) {
 	if f.Usage.ModelCalls == 0 && s.spent.ModelCalls > 0 { // the activity did not report its team's usage
 		f.Usage = s.spent
 	}
