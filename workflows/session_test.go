@@ -281,7 +281,7 @@ func TestSession_FailedAgent(t *testing.T) {
 	result := s.play(t, session.Input{Query: "Who?", SessionID: "s1"})
 	require.Equal(t, "agent_a", result.Winner)
 	b := s.state(t).Agents[1]
-	require.EqualValues(t, "failed", b.Status)
+	require.Equal(t, "failed", b.Status)
 	require.Equal(t, &coordination.Failure{Type: "AuthFailed", Message: refused.Error()}, b.Error)
 	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), s.store, "sessions/s1/agents/agent_b/last_action.json")
 	require.NoError(t, err)

@@ -91,8 +91,8 @@ func TestCoordinationConfig_keys(t *testing.T) {
 			},
 			func(t *testing.T, c coordination.Config) {
 				require.Equal(t, coordination.Decomposition, c.Mode)
-				require.EqualValues(t, "continuous", c.Pacing)
-				require.EqualValues(t, "park", c.OnAgentFailure)
+				require.Equal(t, "continuous", c.Pacing)
+				require.Equal(t, "park", c.OnAgentFailure)
 				require.True(t, c.DeferVoting && c.SkipVoting && c.SkipPresentation)
 				require.Equal(t, "synthesize", c.Strategy)
 				require.Equal(t, "agent_b", c.Presenter)

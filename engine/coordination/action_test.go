@@ -29,7 +29,7 @@ func TestRule06_AnswerWithdrawsOwnStop(t *testing.T) {
 	p.batch(p.stop("a", Complete), p.answer("b"))
 	p.batch(p.answer("a"))
 	require.Nil(t, p.state.View().Agents[0].Stop)
-	require.EqualValues(t, "answered", p.state.View().Agents[0].Status)
+	require.Equal(t, "answered", p.state.View().Agents[0].Status)
 }
 
 // 6. Seed 000: "No overwrites". A step number is used once.
@@ -151,7 +151,7 @@ func TestRule10_Usage(t *testing.T) {
 	}
 	require.Equal(t, int64(30), view.Cost.InputTokens)
 	require.InDelta(t, 0.75, *view.Cost.TotalUSD, 1e-9)
-	require.EqualValues(t, "no_action", view.Agents[2].Status, "nothing else of what a cancelled step reports counts")
+	require.Equal(t, "no_action", view.Agents[2].Status, "nothing else of what a cancelled step reports counts")
 }
 
 // 10. DESIGN: "a step ended so is suspended: no failure, no counted step". It costs.
@@ -164,7 +164,7 @@ func TestRule10_SuspendedStepCountsOnlyUsage(t *testing.T) {
 		require.Equal(t, []string{"a", "b"}, launched(commands), "both go on, below their limit")
 	}
 	a := p.state.View().Agents[0]
-	require.EqualValues(t, "answered", a.Status)
+	require.Equal(t, "answered", a.Status)
 	require.Equal(t, int64(35), a.Cost.InputTokens)
 	require.Nil(t, a.Error)
 }

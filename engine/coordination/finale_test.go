@@ -295,7 +295,7 @@ func TestRule47_BeginAgain(t *testing.T) {
 	view := p.state.View()
 	require.Equal(t, 2, view.Attempt)
 	require.Empty(t, view.Votes)
-	require.EqualValues(t, "no_action", view.Agents[0].Status)
+	require.Equal(t, "no_action", view.Agents[0].Status)
 
 	entry := only[Record](p.batch(p.answer("a"), p.answer("b")))[0].Entry
 	require.Equal(t, "agent1.2", entry.Label)

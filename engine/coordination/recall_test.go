@@ -117,9 +117,9 @@ func TestRecallIgnoresUnknownAgents(t *testing.T) {
 		{Agent: "a", Step: 3, Steps: 1, Vote: &Voted{End: End{Step: 3}, Target: "stranger", Seen: []Seen{{Agent: "stranger", Step: 1}}}},
 	}, nil)
 	v := s.View()
-	require.EqualValues(t, "no_action", v.Agents[0].Status)
+	require.Equal(t, "no_action", v.Agents[0].Status)
 	require.Equal(t, 3, v.Agents[0].Step)
-	require.EqualValues(t, "no_action", v.Agents[1].Status)
+	require.Equal(t, "no_action", v.Agents[1].Status)
 	require.Equal(t, []string{"a", "b"}, launched(s.Drain()))
 }
 

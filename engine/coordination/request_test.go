@@ -161,12 +161,12 @@ func TestRule28_RetryIsTheSameStep(t *testing.T) {
 		p := start(teamWith(func(o *Config) { o.OnAgentFailure, o.MaxStepsPerAgent = policy, 1 }, "a", "b"))
 		for range 3 {
 			p.batch(p.fail("a"))
-			require.EqualValues(t, "failed", p.state.View().Agents[0].Status)
+			require.Equal(t, "failed", p.state.View().Agents[0].Status)
 			token := tokenOf(p.latest["a"])
 			l := theLaunch(t, p.batch(Retry{Agent: "a"}))
 			require.Equal(t, token, l.ResumeFrom)
 			require.Equal(t, 1, l.Round)
-			require.EqualValues(t, "no_action", p.state.View().Agents[0].Status)
+			require.Equal(t, "no_action", p.state.View().Agents[0].Status)
 			require.Nil(t, p.state.View().Agents[0].Error)
 		}
 		p.batch(p.answer("a"))

@@ -88,7 +88,7 @@ func TestRule02_FailedAgentIsOut(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, launched(p.batch(p.answer("a"), p.vote("b", "c"), p.vote("c", "c"))))
 	require.Equal(t, []string{}, launched(p.batch(p.fail("c"))))
 	require.Nil(t, p.state.View().Agents[2].Vote)
-	require.EqualValues(t, "failed", p.state.View().Agents[2].Status)
+	require.Equal(t, "failed", p.state.View().Agents[2].Status)
 	d := decision(t, p.batch(p.vote("a", "c"), p.vote("b", "c")))
 	require.Equal(t, Decision{Status: Consensus, Winner: "c", WinnerLabel: "agent3.1", WinnerStep: 1, Votes: []count{{Target: "c", Votes: 2}}}, d)
 }
@@ -100,7 +100,7 @@ func TestRule02_FailureVoidsAStop(t *testing.T) {
 	p.batch(p.stop("a", Complete), p.answer("b"))
 	p.batch(p.fail("a"))
 	require.Nil(t, p.state.View().Agents[0].Stop)
-	require.EqualValues(t, "failed", p.state.View().Agents[0].Status)
+	require.Equal(t, "failed", p.state.View().Agents[0].Status)
 }
 
 func decomposed(o *Config) { o.Mode = Decomposition }

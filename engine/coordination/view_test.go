@@ -68,7 +68,7 @@ func TestViewPhases(t *testing.T) {
 	require.Equal(t, PhaseInitialAnswers, phase(), "still nothing to coordinate")
 	p.batch(p.answer("a"))
 	require.Equal(t, PhaseCoordinating, phase())
-	require.EqualValues(t, "answered", p.state.View().Agents[0].Status)
+	require.Equal(t, "answered", p.state.View().Agents[0].Status)
 	p.batch(p.vote("a", "a"))
 	require.Equal(t, PhasePresenting, phase())
 	require.Equal(t, Present, p.state.View().Agents[0].Purpose)
@@ -145,7 +145,7 @@ func TestViewStop(t *testing.T) {
 	stop.Summary = strings.Repeat("é", 300)
 	p.batch(stop)
 	a := p.state.View().Agents[0]
-	require.EqualValues(t, "stopped", a.Status)
+	require.Equal(t, "stopped", a.Status)
 	require.Equal(t, StopView{Status: Blocked, Summary: strings.Repeat("é", 280), Step: 2}, *a.Stop)
 	require.Nil(t, a.Vote)
 	require.JSONEq(t, `{"status":"blocked","summary":"`+a.Stop.Summary+`","step":2,"stale":false}`, marshal(t, a.Stop))

@@ -9,7 +9,7 @@ import (
 	_ "image/gif" // decodes
 	_ "image/jpeg"
 	_ "image/png"
-	"net/http"
+	"strings"
 )
 
 // Limits of an image, below those of the providers.
@@ -21,9 +21,15 @@ const (
 
 // Format detects the media type from the data: image/png, image/jpeg, image/gif or image/webp, else empty.
 func (i Image) Format() string {
-	switch kind := http.DetectContentType(i.Data); kind {
-	case "image/png", "image/jpeg", "image/gif", "image/webp":
-		return kind
+	switch head := string(i.Data[:min(len(i.Data), 14)]); {
+	case strings.HasPrefix(head, "\x89PNG\r\n\x1a\n"):
+		return "image/png"
+	case strings.HasPrefix(head, "\xff\xd8\xff"):
+		return "image/jpeg"
+	case strings.HasPrefix(head, "GIF87a"), strings.HasPrefix(head, "GIF89a"):
+		return "image/gif"
+	case strings.HasPrefix(head, "RIFF") && strings.HasSuffix(head, "WEBPVP"):
+		return "image/webp"
 	}
 	return ""
 }
