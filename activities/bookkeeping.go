@@ -34,8 +34,8 @@ func Beat(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Claim creates key with the claim, or returns the one that the same workflow made before.
-// Another owner's is an error of type SessionTaken with the subject and the remedy.
+// Claim creates key with the claim, or returns the claim that the same workflow made before.
+// Another workflow's claim is an error of type SessionTaken with the subject and the remedy.
 func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store artifact.Store, key string, claim T, subject, remedy string) (made T, created bool, err error) {
 	err = artifact.CreateJSON(ctx, store, key, claim)
 	if err == nil {
@@ -53,7 +53,7 @@ func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store a
 	return made, false, nil
 }
 
-// CreateOnce creates a file of a session or run, unless an earlier attempt has.
+// CreateOnce creates a file of a session or run unless it exists.
 func CreateOnce(ctx context.Context, store artifact.Store, key string, document any) error {
 	if err := artifact.CreateJSON(ctx, store, key, document); !errors.Is(err, artifact.ErrExists) {
 		return err
@@ -61,14 +61,14 @@ func CreateOnce(ctx context.Context, store artifact.Store, key string, document 
 	return nil
 }
 
-// WriteMessage writes a human message to the file from which running steps read it.
+// WriteMessage writes a human message to the file that running steps read.
 func WriteMessage(ctx context.Context, store artifact.Store, layout artifact.Layout, m step.Message, now time.Time) error {
 	m.SaidAt = artifact.Timestamp(now)
 	return artifact.PutJSON(ctx, store, layout.Message(m.Number), m)
 }
 
-// AppendEvents makes events.jsonl end with the given events, numbered by seq. It replaces
-// lines from the first number on, which an incomplete record or a reset workflow left.
+// AppendEvents appends the events, numbered by seq, to events.jsonl. It replaces existing
+// lines from the first number on, left by an incomplete record or a reset workflow.
 func AppendEvents[E any](ctx context.Context, store artifact.Store, layout artifact.Layout, events []E, seq func(E) int) error {
 	if len(events) == 0 {
 		return nil

@@ -1,13 +1,13 @@
-// Package activities is where conclave touches the world: the activities that its
+// Package activities has all input and output of conclave: the activities that its
 // workflows call, with heartbeats, fencing and error types around the Temporal-free
-// engine. The rooms of this floor:
+// engine. Its packages:
 //
 //   - attempt makes one durable attempt of a step, the same for all products.
 //   - session has Prepare, RunStep, Record and Present.
 //   - pipeline has PreparePipeline, RunPipelineStep, AskTeam, RecordPipeline and
 //     ConcludePipeline.
 //   - scenario has PrepareScenario, RunScenarioStep and RecordScenario, and the tool
-//     by which a step keeps evidence.
+//     that stores a step's evidence.
 //   - The adapters import no Temporal: openai and offline are models; tools, mcp and
 //     sandbox are the agents' tools; s3store is the store.
 //

@@ -23,15 +23,15 @@ type Equipment struct {
 	Tools func(ctx context.Context, agent config.Agent, workspace string) (step.Tools, error)
 
 	// Lacks returns a *LackError if an agent's tools need an MCP server, a sandbox or a
-	// variable that this process lacks. If nil, nothing is lacking.
+	// variable that this process lacks. A nil Lacks reports nothing.
 	Lacks func(context.Context, config.Agent) error
 
-	// Priced reports whether the costs of an agent's model will be known. If nil,
-	// they are not.
+	// Priced reports whether the price of an agent's model is known. A nil Priced
+	// reports false.
 	Priced func(config.Agent) bool
 
 	// Window returns the context window of an agent's model in tokens, 0 if unknown.
-	// If nil, all are unknown.
+	// A nil Window returns 0.
 	Window func(config.Agent) int
 
 	// Repeatable reports whether a tool call that may have run already can run again
@@ -47,9 +47,9 @@ func (e Equipment) Missing(ctx context.Context, agent config.Agent) error {
 	return e.Lacks(ctx, agent)
 }
 
-// Check builds every agent's model and looks up its tools, so that a
-// configuration that cannot work fails before anything is paid for. A missing key
-// passes: another worker may have it.
+// Check builds every agent's model and looks up its tools, so that an unusable
+// configuration fails before it costs anything. A missing key passes: another worker
+// may have it.
 func (e Equipment) Check(ctx context.Context, team config.Team) error {
 	for _, agent := range team.Agents {
 		_, err := e.Model(agent)

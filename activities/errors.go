@@ -12,15 +12,15 @@ import (
 // Error types of activities. They are in histories and shown to people; tests
 // and scripts match on them. Model calls add the llm.Kinds.
 const (
-	ConfigInvalid = "ConfigInvalid" // the team or the input cannot work; not retried
+	ConfigInvalid = "ConfigInvalid" // the team or the input is unusable; not retried
 	SessionTaken  = "SessionTaken"  // another workflow owns the session's directory; not retried
 	MissingKey    = "MissingKey"    // this worker lacks a key; another one may have it
-	NoProvider    = "NoProvider"    // this worker lacks a provider; the one that prepared the session has it
-	NoServer      = "NoServer"      // this worker lacks an MCP server; the one that prepared the session has it
+	NoProvider    = "NoProvider"    // this worker lacks a provider that the preparing worker has
+	NoServer      = "NoServer"      // this worker lacks an MCP server that the preparing worker has
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as required; another one may
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
-	Outage        = "Outage"        // the model's server is away; the step can be resumed
+	Outage        = "Outage"        // the model's server is unavailable; the step can be resumed
 
 	// ToolsUnavailable means that an MCP server did not start or could not be
 	// reached; retried a few times.
@@ -55,8 +55,8 @@ func Lacks(err error, kind string) bool {
 	return ok && lack.Type == kind
 }
 
-// Unpriced returns the error of a limit in dollars that could not be enforced
-// because the price of an agent's model is unknown.
+// Unpriced returns the error of a limit in dollars for an agent whose model has no known
+// price.
 func Unpriced(agent config.Agent) error {
 	return fmt.Errorf("agent %s: max_cost_usd is set, but the price of the model %s is unknown; "+
 		"name a provider with a price_per_million in the worker configuration, or limit max_total_tokens instead", agent.ID, agent.Backend.Model)

@@ -17,11 +17,11 @@ import (
 	"conclave/engine/config"
 )
 
-// DefaultTeam is the name used by a session that neither names nor defines a team.
+// DefaultTeam is the team of a session that neither names nor defines one.
 const DefaultTeam = "default"
 
-// Teams are the teams and pipelines that a worker offers by name. An input may name them
-// but never define the addresses and programs they reach.
+// Teams are the teams and pipelines that a worker offers by name. An input may name them, but
+// it cannot define the addresses and programs that they use.
 type Teams struct {
 	// Named are the operator's teams.
 	Named map[string]config.Team
@@ -40,15 +40,15 @@ type definition interface {
 	Hash() string
 }
 
-// Register writes a team or a pipeline to Dir and returns the name by which every worker on
-// that directory finds it. Only the file's owner may read it.
+// Register writes a team or a pipeline to Dir and returns its name there, which all workers
+// on that directory resolve. Only the file's owner may read it.
 func (t Teams) Register(d definition) (string, error) {
 	data, err := d.Canonical()
 	if err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the directory of registered teams: %w", err)
+		return "", fmt.Errorf("creating the directory of registered teams: %w", err)
 	}
 	tmp, err := os.CreateTemp(t.Dir, ".team-*") // mode 0600
 	if err != nil {
@@ -68,8 +68,8 @@ func (t Teams) Register(d definition) (string, error) {
 
 func (t Teams) file(name string) string { return filepath.Join(t.Dir, name+".json") }
 
-// Resolve returns the team that an input names or defines, by default DefaultTeam. A named
-// team is registered if Dir is set: a session keeps it when the name's file changes.
+// Resolve returns the team that an input names or defines, by default DefaultTeam. If Dir is
+// set, a named team is registered, so that a session keeps it when the name's file changes.
 func (t Teams) Resolve(name string, definition json.RawMessage) (config.Team, error) {
 	if Given(definition) {
 		if name != "" {
@@ -87,8 +87,8 @@ func (t Teams) Resolve(name string, definition json.RawMessage) (config.Team, er
 // Given reports whether an optional JSON value is present.
 func Given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
-// ByName returns the operator's or the registered team of that name, DefaultTeam
-// if empty.
+// ByName returns the operator's or the registered team of that name. An empty name stands
+// for DefaultTeam.
 func (t Teams) ByName(name string) (config.Team, error) {
 	if name == "" {
 		name = DefaultTeam
@@ -111,8 +111,8 @@ func (t Teams) Pipeline(name string) (config.Pipeline, error) {
 	return load(t, "pipeline", name, parsePipeline)
 }
 
-// ByHash returns the team of a running session: the worker's own, or else the
-// copy in the session's directory.
+// ByHash returns the team of a running session: the worker's own, else the copy in the
+// session's directory.
 func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Team, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.Named)) {
 		if team := t.Named[name]; team.Hash() == hash {
@@ -122,8 +122,8 @@ func (t Teams) ByHash(ctx context.Context, store artifact.Store, layout artifact
 	return find(ctx, t, store, layout, hash, "team", config.Parse)
 }
 
-// PipelineByHash returns the pipeline of a run: the registered one, or else the
-// copy in the run's directory.
+// PipelineByHash returns the pipeline of a run: the registered one, else the copy in the
+// run's directory.
 func (t Teams) PipelineByHash(ctx context.Context, store artifact.Store, layout artifact.Layout, hash string) (config.Pipeline, error) {
 	return find(ctx, t, store, layout, hash, "pipeline", parsePipeline)
 }
@@ -144,8 +144,8 @@ func load[D definition](t Teams, kind, name string, parse parser[D]) (D, error) 
 	return parse("registered "+kind, data, config.Local)
 }
 
-// find returns the registered definition with the hash, or else the stored config.json,
-// which is checked like an input: it must have the hash and may only name providers.
+// find returns the registered definition with the hash, else the stored config.json, which
+// is checked like an input: it must have the hash and may only name providers.
 func find[D definition](ctx context.Context, t Teams, store artifact.Store, layout artifact.Layout, hash, kind string, parse parser[D]) (D, error) {
 	if t.Dir != "" && registeredName.MatchString(hash) {
 		if d, err := load(t, kind, hash, parse); err == nil {

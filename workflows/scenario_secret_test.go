@@ -86,7 +86,7 @@ func TestScenario_AnotherPRD(t *testing.T) {
 	require.NoError(t, s.store.Put(t.Context(), acts.PRDKey("buy", "r1"), strings.NewReader("## Base URL\n\nhttp://example.org\n")))
 	in.PRD, in.PRDHash = "", acts.PRDHash(in.PRD)
 	s.ExecuteWorkflow(scenarioflow.Type, in)
-	require.ErrorContains(t, s.GetWorkflowError(), "is not the prd.md that run r1 was started with")
+	require.ErrorContains(t, s.GetWorkflowError(), "has changed since run r1 was started")
 }
 
 // A server's message about a refused request may quote the request.

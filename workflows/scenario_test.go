@@ -406,7 +406,7 @@ func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
 
 	s = on(t, s)
 	s.ExecuteWorkflow(under, "and again", scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
-	require.ErrorContains(t, s.GetWorkflowError(), "has passed: there is nothing to resume")
+	require.ErrorContains(t, s.GetWorkflowError(), "has passed: start a new run")
 }
 
 // A step without a verdict goes on with its journal.

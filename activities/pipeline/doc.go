@@ -1,13 +1,13 @@
 // Package pipeline has the activities of the Pipeline workflow.
 //
-//   - PreparePipeline resolves the pipeline, refuses one that cannot work here, and
-//     claims the run's directory.
+//   - PreparePipeline resolves and validates the pipeline, and claims the run's
+//     directory.
 //   - RunPipelineStep, registered as RunSegment, runs one launch of a step: an agent, tool
 //     calls, or a team's decision.
 //   - AskTeam composes the question for the team of a session step.
-//   - RecordPipeline writes people's messages and the files derived from the history.
+//   - RecordPipeline writes human messages and the files derived from the history.
 //   - ConcludePipeline writes result.json.
 //
 // Inputs and results are in pipeline.go. The other methods' names are the registered
-// names, which are in every history.
+// names, which every history contains.
 package pipeline

@@ -51,7 +51,7 @@ type file struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Prepared is a resolved pipeline as the workflow needs it.
+// Prepared is the part of a resolved pipeline that the workflow needs.
 type Prepared struct {
 	Protocol   int            `json:"protocol"`
 	ConfigHash string         `json:"config_hash"`
@@ -60,7 +60,7 @@ type Prepared struct {
 	Offline    bool           `json:"offline,omitempty"` // the built-in model plays agents
 }
 
-// StepInput is one launch. Large values are read from the run's directory.
+// StepInput is one launch. The activity reads large values from the run's directory.
 type StepInput struct {
 	Run        string          `json:"run"`
 	ConfigHash string          `json:"config_hash"`
@@ -96,8 +96,8 @@ type TeamQuestion struct {
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// Session is a free session ID. A workflow that was reset finds the session of the
-	// run before under its preferred ID.
+	// Session is an unused session ID. In a reset workflow the previous run's session
+	// has the preferred ID.
 	Session string `json:"session,omitempty"`
 }
 
@@ -112,7 +112,7 @@ type RecordInput struct {
 	Traced int                   `json:"traced,omitempty"`
 	Trace  []pipeline.TraceEntry `json:"trace,omitempty"`
 
-	// Over means that the run has ended: its steps no longer run.
+	// Over reports that the run has ended and no step is running.
 	Over bool `json:"over,omitempty"`
 }
 
@@ -143,7 +143,7 @@ type Result struct {
 
 	Trace       []pipeline.TraceEntry `json:"trace"`
 	History     []HistoryEntry        `json:"history"`
-	Transitions int                   `json:"transitions"` // how often control was passed on
+	Transitions int                   `json:"transitions"` // from one step to another
 	Usage       llm.Usage             `json:"usage"`
 
 	// Final is the text of the run, truncated to maxAnswer; FinalPath has the whole.

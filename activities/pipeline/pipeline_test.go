@@ -136,7 +136,7 @@ func TestPreparePipeline_refuses(t *testing.T) {
 		"an unknown team": {func(in *PrepareInput) {
 			in.Config = json.RawMessage(strings.Replace(definition, `"team": "default"`, `"team": "nobody"`, 1))
 		}, activities.ConfigInvalid, `step decide: this worker has no team "nobody"`},
-		"an ID too long for a session's": {func(in *PrepareInput) { in.ID = strings.Repeat("x", artifact.MaxSessionID) }, activities.ConfigInvalid, "that of step decide's session is longer"},
+		"an ID too long for a session's": {func(in *PrepareInput) { in.ID = strings.Repeat("x", artifact.MaxSessionID) }, activities.ConfigInvalid, "the session of step decide needs a longer one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -73,11 +73,11 @@ func (a *Activities) check(ctx context.Context, p config.Pipeline) error {
 
 // checkID refuses a run's ID that is too long for the IDs of its steps' sessions.
 func checkID(id string, p config.Pipeline) error {
-	const suffix = "-l9999-99" // the launch, and a number beside a session of the same name
+	const suffix = "-l9999-99" // the launch, and a number if the ID is taken
 	for _, s := range p.Steps {
 		most := artifact.MaxSessionID - len("-"+s.Name+suffix)
 		if s.Kind == pipeline.Session && len(id) > most {
-			return fmt.Errorf("the run's id has %d bytes, and that of step %s's session is longer: give one of at most %d", len(id), s.Name, most)
+			return fmt.Errorf("the run's id has %d bytes, and the session of step %s needs a longer one: give an id of at most %d", len(id), s.Name, most)
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 		n := pipeline.Node{
 			Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History,
 		}
-		if s.Kind != pipeline.Agent { // it asks no model
+		if s.Kind != pipeline.Agent { // makes no model calls
 			n.MaxIterations = pipeline.DefaultIterations
 		}
 		for _, b := range s.Next {

@@ -18,8 +18,8 @@ import (
 	"conclave/engine/step"
 )
 
-// AskTeam returns the input of the session of a session step: the query from the prompt, the
-// request and the visible texts of earlier steps, the team, and a free session ID.
+// AskTeam returns the input of a session step's session: the query, made of the prompt, the
+// request and the visible texts of earlier steps; the team; and an unused session ID.
 func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, error) {
 	defer activities.Beat(ctx)()
 	layout, l := artifact.InPipeline(in.Run), in.Launch
@@ -38,8 +38,8 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 	if q.Session, err = a.freeSession(ctx, in.TeamSession()); err != nil || s.Config == nil {
 		return q, err
 	}
-	// Where a team can be registered, the session names it: its definition may then
-	// contain more than an input's.
+	// A registered team may contain more than an input's definition, so the session names
+	// the team where one can be registered.
 	if a.Teams.Dir != "" {
 		q.Team, err = a.Teams.Register(s.Config)
 	} else {
@@ -51,7 +51,7 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 // maxSessions bounds how many existing sessions are skipped.
 const maxSessions = 99
 
-// freeSession returns the ID if no session has it, else the ID with the first free number.
+// freeSession returns the ID if it is unused, else the ID with the first unused number.
 func (a *Activities) freeSession(ctx context.Context, id string) (string, error) {
 	free := id
 	for n := 2; n <= maxSessions; n++ {
@@ -61,7 +61,7 @@ func (a *Activities) freeSession(ctx context.Context, id string) (string, error)
 		}
 		free = fmt.Sprintf("%s-%d", id, n)
 	}
-	return "", activities.Invalid(fmt.Errorf("there are %d sessions with the ID %s and a number: start the run with another ID", maxSessions-1, id))
+	return "", activities.Invalid(fmt.Errorf("%d sessions have the ID %s with a number: start the run with another ID", maxSessions-1, id))
 }
 
 // equipDecision makes a team's decision the step's text, and copies its files to a
@@ -97,7 +97,7 @@ func graft(ctx context.Context, store artifact.Store, from artifact.Layout, agen
 	return base.Graft(ctx, store, to, dir, from, files)
 }
 
-// statement is a model whose only reply is a text that was paid for elsewhere.
+// statement is a model that replies with a fixed text and its cost.
 type statement struct {
 	text  string
 	usage llm.Usage

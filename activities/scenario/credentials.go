@@ -47,8 +47,8 @@ func protect(p *step.Ports, vault *redact.Vault) {
 	p.Model = restoringModel{Model: p.Model, vault: vault}
 }
 
-// words are the values of the program's own documents: a user named "user" must not
-// make them unreadable.
+// words are values of the program's own documents. They stay readable even if a credential,
+// such as the user name "user", equals one.
 var words = []string{
 	string(llm.System), string(llm.User), string(llm.Assistant), string(llm.ToolRole),
 	string(loop.Opening), string(loop.Updated), string(loop.Reply), string(loop.Results), string(loop.Rejection), string(loop.Wasted),
@@ -75,7 +75,7 @@ func restoreCall(vault *redact.Vault, c llm.ToolCall) llm.ToolCall {
 	return c
 }
 
-// restoringModel is a model that reads the credentials instead of their markers.
+// restoringModel replaces markers by the credentials before it calls the model.
 type restoringModel struct {
 	loop.Model
 	vault *redact.Vault

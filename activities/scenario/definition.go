@@ -13,8 +13,8 @@ import (
 	"conclave/engine/scenario"
 )
 
-// PRDKey returns the key of a run's prd.md. A client may store it there first and give the
-// workflow only its PRDHash, since more people may read a history.
+// PRDKey returns the key of a run's prd.md. A client may store the file first and give the
+// workflow only its PRDHash, since a history has more readers.
 func PRDKey(slug, run string) string { return prdOf(artifact.InScenario(slug, run)) }
 
 // PRDHash returns the SHA-256 of a prd.md, in hex.
@@ -25,7 +25,7 @@ func PRDHash(prd string) string {
 
 func prdOf(layout artifact.Layout) string { return layout.File("definition/prd.md") }
 
-// definitionOf returns the key of a step's file, as it was when the run began.
+// definitionOf returns the key of a step's file as of the start of the run.
 func definitionOf(layout artifact.Layout, file string) string {
 	return layout.File("definition/steps/" + file)
 }
@@ -53,11 +53,11 @@ func (a *Activities) checkDefinition(ctx context.Context, layout artifact.Layout
 		stored, err := a.Store.Get(ctx, prdOf(layout))
 		switch {
 		case errors.Is(err, artifact.ErrNotFound):
-			return activities.Invalid(fmt.Errorf("there is no prd.md of run %s at %s: whoever starts a run has to use the bucket and prefix of the workers", in.RunID, a.Store.URL(prdOf(layout))))
+			return activities.Invalid(fmt.Errorf("there is no prd.md of run %s at %s: start the run with the bucket and prefix of the workers", in.RunID, a.Store.URL(prdOf(layout))))
 		case err != nil:
 			return err
 		case PRDHash(string(stored)) != in.PRDHash:
-			return activities.Invalid(fmt.Errorf("%s is not the prd.md that run %s was started with: start a new run", a.Store.URL(prdOf(layout)), in.RunID))
+			return activities.Invalid(fmt.Errorf("%s has changed since run %s was started: start a new run", a.Store.URL(prdOf(layout)), in.RunID))
 		}
 		prd = string(stored)
 	}
@@ -72,7 +72,7 @@ func (a *Activities) checkDefinition(ctx context.Context, layout artifact.Layout
 	return nil
 }
 
-// readProject reads the run's prd.md; the zero Project if there is none.
+// readProject reads the run's prd.md. It returns the zero Project if there is no such file.
 func readProject(ctx context.Context, store artifact.Store, layout artifact.Layout) (scenario.Project, error) {
 	prd, err := store.Get(ctx, prdOf(layout))
 	if err != nil && !errors.Is(err, artifact.ErrNotFound) {

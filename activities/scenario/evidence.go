@@ -51,8 +51,8 @@ func (r recorder) Tools() []llm.Tool {
 		Parameters: json.RawMessage(`{"type":"object","required":["name","type"],"properties":{` +
 			`"name":{"type":"string","description":"Letters, digits, ., _ or -, such as before, after, console or db-orders."},` +
 			`"type":{"type":"string","enum":` + string(types) + `},` +
-			`"path":{"type":"string","description":"A file in your workspace; what a screenshot takes."},` +
-			`"data":{"type":"string","description":"The content itself, if it is text and in no file."}},"additionalProperties":false}`),
+			`"path":{"type":"string","description":"A file in your workspace; required for a screenshot."},` +
+			`"data":{"type":"string","description":"The content itself, for text that is not in a file."}},"additionalProperties":false}`),
 	})
 }
 
@@ -72,14 +72,14 @@ func (r recorder) Run(ctx context.Context, call llm.ToolCall) (loop.Output, erro
 	return loop.Output{Text: said}, err
 }
 
-// evidenceError is the agent's answer if its evidence is refused.
+// evidenceError refuses evidence. The agent reads it as the tool's result.
 type evidenceError string
 
 func (e evidenceError) Error() string { return string(e) }
 
 func refuse(format string, args ...any) error { return evidenceError(fmt.Sprintf(format, args...)) }
 
-// piece is one piece of evidence, as the agent hands it in.
+// piece is one piece of evidence as submitted by the agent.
 type piece struct {
 	Name string  `json:"name"`
 	Type string  `json:"type"`
@@ -87,7 +87,7 @@ type piece struct {
 	Data *string `json:"data"`
 }
 
-// record stores a piece of evidence, then its description, without which it does not count.
+// record stores a piece of evidence and then its description, which makes it count.
 func (r recorder) record(ctx context.Context, arguments string) (string, error) {
 	p, err := readPiece(arguments)
 	if err != nil {
@@ -134,35 +134,35 @@ func readPiece(arguments string) (piece, error) {
 	}
 	switch {
 	case p.Path != nil && p.Data != nil && *p.Data != "":
-		return p, refuse("there are both a path and data: give one")
+		return p, refuse("both path and data are given: give one")
 	case p.Path == nil && p.Data == nil:
-		return p, refuse("there is neither a path nor data: give one")
+		return p, refuse("neither path nor data is given: give one")
 	case p.Path == nil && p.Type == "screenshot":
-		return p, refuse("a screenshot takes the path of its file in the workspace")
+		return p, refuse("a screenshot needs a path: give that of its file in the workspace")
 	}
 	return p, nil
 }
 
-// free refuses the name of evidence of another type, and a piece too many.
+// free refuses a name in use for another type, and a piece beyond the limit.
 func (r recorder) free(ctx context.Context, base, kind string) error {
 	there, err := artifact.ReadJSON[scenario.Evidence](ctx, r.store, r.layout.Evidence(r.step, base+".meta.json"))
 	switch {
 	case err == nil && there.Type == kind:
 		return nil
 	case err == nil:
-		return refuse("the name %s is that of a %s already: choose another one", base, there.Type)
+		return refuse("the name %s is already used for a %s: choose another one", base, there.Type)
 	case !errors.Is(err, artifact.ErrNotFound):
 		return err
 	}
 	kept, err := evidenceOf(ctx, r.store, r.layout, r.step)
 	if err == nil && len(kept) >= maxPieces {
-		return refuse("the step has %d pieces of evidence, which is as many as it may have", len(kept))
+		return refuse("the step has %d pieces of evidence, the most allowed", len(kept))
 	}
 	return err
 }
 
-// content returns the content to store: an image, or text without credentials, as JSON
-// where the type demands it.
+// content returns the content to store: an image, or text without credentials, which is JSON
+// if the type requires it.
 func (r recorder) content(p piece, file string) ([]byte, error) {
 	var content []byte
 	if p.Path == nil {
@@ -180,7 +180,7 @@ func (r recorder) content(p piece, file string) ([]byte, error) {
 	}
 	if p.Type == "screenshot" {
 		if kind := http.DetectContentType(content); kind != "image/png" {
-			return nil, refuse("the file is no PNG image but %s: take the screenshot as PNG", kind)
+			return nil, refuse("the file is %s: take the screenshot as PNG", kind)
 		}
 		return content, nil
 	}
@@ -198,13 +198,13 @@ func (r recorder) content(p piece, file string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// within returns an absolute path in the workspace, as other programs report it,
-// relative to the workspace.
+// within converts an absolute path in the workspace, as some programs report, to a relative
+// one.
 func (r recorder) within(name string) string {
 	if !filepath.IsAbs(name) {
 		return name
 	}
-	real, _ := filepath.EvalSymlinks(r.workspace) // nothing is inside ""
+	real, _ := filepath.EvalSymlinks(r.workspace) // an empty path contains no file
 	for _, root := range []string{r.workspace, real} {
 		if inside, err := filepath.Rel(root, filepath.Clean(name)); err == nil && filepath.IsLocal(inside) {
 			return filepath.ToSlash(inside)

@@ -110,8 +110,8 @@ func TestEvidence_refusals(t *testing.T) {
 		"is a directory":                file("dir"),
 		"there is no":                   file("gone.txt"),
 		"more than 10.0 MB":             file("large.txt"),
-		"no PNG image":                  {"name": "x", "type": "screenshot", "path": "text.txt"},
-		"takes the path":                {"name": "x", "type": "screenshot", "data": "iVBORw0KGgo="},
+		"take the screenshot as PNG":                  {"name": "x", "type": "screenshot", "path": "text.txt"},
+		"needs a path":                {"name": "x", "type": "screenshot", "data": "iVBORw0KGgo="},
 		"at most":                       {"name": "x", "type": "stdout", "data": strings.Repeat("x", maxEvidence+1)},
 		"neither a path nor data":       {"name": "x", "type": "stdout"},
 		"both a path and data":          {"name": "x", "type": "stdout", "path": "text.txt", "data": "y"},
@@ -137,13 +137,13 @@ func TestEvidence_nameBelongsToOneType(t *testing.T) {
 	}
 	require.Equal(t, "second", r.kept(t, "log.txt"))
 	for _, kind := range []string{"stderr", "custom"} {
-		require.Contains(t, say(map[string]any{"name": "log", "type": kind, "data": "third"}), "is that of a stdout already")
+		require.Contains(t, say(map[string]any{"name": "log", "type": kind, "data": "third"}), "is already used for a stdout")
 	}
 	require.Equal(t, "second", r.kept(t, "log.txt"))
 	for n := range maxPieces - 1 {
 		require.Contains(t, say(map[string]any{"name": fmt.Sprintf("n%d", n), "type": "stdout", "data": "x"}), "recorded")
 	}
-	require.Contains(t, say(map[string]any{"name": "more", "type": "stdout", "data": "x"}), "as many as it may have")
+	require.Contains(t, say(map[string]any{"name": "more", "type": "stdout", "data": "x"}), "the most allowed")
 	require.Contains(t, say(map[string]any{"name": "log", "type": "stdout", "data": "x"}), "recorded", "what is there can be replaced")
 }
 

@@ -46,8 +46,7 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	return a.begin(ctx, layout, in.RunID, p, in.Plan, team, 1)
 }
 
-// begin stores the team, completes the prepared run, and writes that the run is
-// running.
+// begin stores the team, completes the prepared run, and writes its status running.
 func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run string, p Prepared, plan scenario.Plan, team config.Team, execution int) (Prepared, error) {
 	canonical, err := team.Canonical()
 	if err != nil {
@@ -68,8 +67,8 @@ func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run stri
 	return p, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
 }
 
-// tester returns the input's team, or else the resumed run's, which has the hash, and
-// refuses one that cannot run a scenario here.
+// tester returns the input's team, else the resumed run's, which has the hash. It refuses a
+// team that cannot run a scenario on this worker.
 func (a *Activities) tester(ctx context.Context, layout artifact.Layout, in PrepareInput, hash string) (team config.Team, err error) {
 	if hash != "" && in.Team == "" && !activities.Given(in.Config) {
 		if team, err = a.Teams.ByHash(ctx, a.Store, layout, hash); err != nil {
@@ -84,13 +83,13 @@ func (a *Activities) tester(ctx context.Context, layout artifact.Layout, in Prep
 	return team, a.Check(ctx, team)
 }
 
-// CheckTester refuses a team that cannot run a scenario: one of several agents, or one
-// with a budget, which is enforced only in sessions.
+// CheckTester refuses a team that cannot run a scenario: a team of several agents, or with
+// a budget, which is enforced only in sessions.
 func CheckTester(team config.Team) error {
 	budget, key := team.Orchestrator.Budget, "max_total_tokens"
 	switch n := len(team.Agents); {
 	case n != 1:
-		return fmt.Errorf("the team has %d agents: a scenario takes a team of exactly one agent, which runs every step", n)
+		return fmt.Errorf("the team has %d agents: give a team of one agent, which runs every step", n)
 	case budget.MaxCostUSD != nil:
 		key = "max_cost_usd"
 	case budget.MaxTotalTokens == nil:
@@ -99,14 +98,13 @@ func CheckTester(team config.Team) error {
 	return fmt.Errorf("orchestrator.budget.%s is set: budgets are enforced only in sessions, not in scenarios; leave it out (--step-timeout, or step_timeout_seconds, bounds each step)", key)
 }
 
-// claim is claims/<NNN>.json: a workflow owns the run from then on, the first one or
-// one that resumed the run.
+// claim is claims/<NNN>.json, by which the workflow that starts or resumes the run owns it.
 type claim struct {
 	artifact.Owner
 	ConfigHash string    `json:"config_hash"`
 	ClaimedAt  time.Time `json:"claimed_at"`
 
-	// Seed of the vault of credentials, in the first claim.
+	// Seed is the seed of the vault of credentials, in the first claim only.
 	Seed string `json:"seed,omitempty"`
 
 	// Before is the result before the run was resumed; nil in the first claim.
@@ -117,7 +115,7 @@ func claimOf(layout artifact.Layout, number int) string {
 	return layout.File(fmt.Sprintf("claims/%03d.json", number))
 }
 
-// claimRun creates a claim, or returns the one that the same workflow has made before.
+// claimRun creates a claim, or returns the claim that the same workflow made before.
 func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, number int, in PrepareInput, c claim) (made claim, created bool, err error) {
 	c.Owner, c.ClaimedAt = in.Owner, artifact.Timestamp(a.Now())
 	if number == 1 {
@@ -128,7 +126,7 @@ func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, numbe
 }
 
 // runNumber gives the run the first free number of its scenario above In.After, or
-// returns the number that it has. Numbers are never reused, even of deleted runs.
+// returns its existing number. Numbers of deleted runs are not reused.
 func (a *Activities) runNumber(ctx context.Context, in PrepareInput, created bool) (int, error) {
 	prefix := "scenarios/" + in.Plan.Slug + "/numbers/"
 	highest := in.After

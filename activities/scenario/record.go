@@ -52,7 +52,7 @@ func unfinished(s scenario.Result) bool {
 	return s.Status == scenario.Errored || s.Status == scenario.Cancelled
 }
 
-// findEvidence completes unfinished steps with their stored evidence, and returns it.
+// findEvidence adds the stored evidence to unfinished steps, and returns it.
 func (a *Activities) findEvidence(ctx context.Context, layout artifact.Layout, steps []scenario.Result) (map[string][]string, error) {
 	found := map[string][]string{}
 	for i, s := range steps {

@@ -11,7 +11,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-// resume prepares the continuation of a run that is over, or whose workflow is.
+// resume prepares the continuation of an ended run, or of a run whose workflow has ended.
 func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in PrepareInput) (Prepared, error) {
 	last, number, err := a.lastClaim(ctx, layout)
 	if err != nil {
@@ -66,14 +66,13 @@ func (a *Activities) lastClaim(ctx context.Context, layout artifact.Layout) (las
 func unresumable(in PrepareInput, err error) error {
 	_, malformed := errors.AsType[*artifact.MalformedError](err)
 	if malformed || errors.Is(err, artifact.ErrNotFound) {
-		return activities.Invalid(fmt.Errorf("run %s of scenario %s had hardly begun and cannot be resumed: start a new one (%w)", in.RunID, in.Plan.Slug, err))
+		return activities.Invalid(fmt.Errorf("run %s of scenario %s ended before its first record and cannot be resumed: start a new one (%w)", in.RunID, in.Plan.Slug, err))
 	}
 	return err
 }
 
-// resumable returns the run's result, or an error if it has passed or still runs. If
-// this workflow has the ID of the run's owner, the owner is gone: Temporal runs at
-// most one workflow of an ID.
+// resumable returns the run's result, or an error if the run has passed or is still running.
+// An owner with this workflow's ID has ended: Temporal runs at most one workflow of an ID.
 func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last claim, number int, in PrepareInput) (*Result, error) {
 	r, err := artifact.ReadJSON[Result](ctx, a.Store, layout.File("result.json"))
 	if err != nil {
@@ -82,7 +81,7 @@ func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last
 	over := r.Status != scenario.Running && r.Execution == number
 	switch {
 	case over && r.Status == scenario.Pass:
-		return nil, activities.Invalid(fmt.Errorf("run %s of scenario %s has passed: there is nothing to resume", in.RunID, in.Plan.Slug))
+		return nil, activities.Invalid(fmt.Errorf("run %s of scenario %s has passed: start a new run instead", in.RunID, in.Plan.Slug))
 	case !over && last.WorkflowID != in.WorkflowID:
 		return nil, activities.Taken("run %s of scenario %s is not over: it belongs to workflow %s; cancel that, or, if it was terminated, resume under its ID",
 			in.RunID, in.Plan.Slug, last.WorkflowID)
@@ -90,7 +89,7 @@ func (a *Activities) resumable(ctx context.Context, layout artifact.Layout, last
 	return &r, nil
 }
 
-// findRest finds the first step that has not passed. It resumes from its journal, or runs
+// findRest finds the first step that has not passed, which resumes from its journal, or runs
 // again without its earlier evidence.
 func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan scenario.Plan, p *Prepared, before Result) error {
 	for i, s := range plan.Steps {
@@ -118,8 +117,8 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 	return nil
 }
 
-// restToken returns the execution token of a step's launch that ended without a
-// verdict and left a journal; empty without one.
+// restToken returns the execution token of a step's launch that ended without a verdict and
+// left a journal, or an empty string.
 func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step string) (string, error) {
 	var tokens []string
 	for n := 1; ; n++ {
@@ -144,7 +143,7 @@ func (a *Activities) restToken(ctx context.Context, layout artifact.Layout, step
 	return "", nil
 }
 
-// setAside moves the evidence of a step that runs again to earlier/.
+// setAside moves the evidence of a repeated step to earlier/.
 func (a *Activities) setAside(ctx context.Context, layout artifact.Layout, step string, execution int) error {
 	prefix := layout.Evidence(step, "")
 	var keys []string

@@ -16,8 +16,8 @@ import (
 type Activities struct {
 	attempt.Process
 
-	// ReadFile reads a workspace's file of at most so many bytes, as the agent's own
-	// tools would; objection is the agent's answer if they would refuse it.
+	// ReadFile reads a file of a workspace, of up to most bytes, with the checks of the
+	// agent's tools; objection is the agent's answer if they refuse the file.
 	ReadFile func(workspace, name string, most int64) (content []byte, objection string, err error)
 }
 
@@ -45,7 +45,7 @@ type PrepareInput struct {
 
 	After int `json:"after,omitempty"` // lower bound of the run's number, exclusive
 
-	Team   string          `json:"team,omitempty"` // a registered or an operator's
+	Team   string          `json:"team,omitempty"` // registered or the operator's
 	Config json.RawMessage `json:"config,omitempty"`
 
 	// Resume continues the run with RunID, with its Files and PRD and, by default, its
@@ -53,7 +53,7 @@ type PrepareInput struct {
 	Resume bool `json:"resume,omitempty"`
 }
 
-// Prepared is a run that can begin, as the workflow needs it.
+// Prepared is the part of a run that the workflow needs to begin.
 type Prepared struct {
 	Protocol   int           `json:"protocol"`
 	ConfigHash string        `json:"config_hash"`
@@ -62,14 +62,14 @@ type Prepared struct {
 	Execution  int           `json:"execution"` // of the run's workflows, from 1
 	StartedAt  time.Time     `json:"started_at"`
 
-	// Of a resumed run: the results that stay, the working time before, and the number
-	// of recorded events.
+	// Of a resumed run: the results to keep, the earlier working time, and the number of
+	// recorded events.
 	Earlier  []scenario.Result `json:"earlier,omitempty"`
 	WorkedMS int64             `json:"worked_ms,omitempty"`
 	Events   int               `json:"events,omitempty"`
 
-	// Of its first step: the execution token from whose journal it resumes, empty for
-	// none, and its usage and working time before.
+	// Of its first step: the execution token of the journal to resume from, empty without
+	// one, and the earlier usage and working time.
 	Rest    string    `json:"rest,omitempty"`
 	Spent   llm.Usage `json:"spent,omitzero"`
 	SpentMS int64     `json:"spent_ms,omitempty"`
@@ -78,7 +78,7 @@ type Prepared struct {
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays the agent
 }
 
-// StepInput is one launch. Large values are read from the run's directory.
+// StepInput is one launch. The activity reads large values from the run's directory.
 type StepInput struct {
 	Scenario       string          `json:"scenario"` // slug
 	Run            string          `json:"run"`
@@ -90,7 +90,7 @@ type StepInput struct {
 // StepResult is the outcome of a step in paths and short text.
 type StepResult struct {
 	Token    string          `json:"token"`
-	Number   int             `json:"number"` // of the launch, among its step's
+	Number   int             `json:"number"` // of the launch, among the step's launches
 	Status   scenario.Status `json:"status"`
 	Evidence []string        `json:"evidence"` // paths, as in result.json
 	Error    *string         `json:"error,omitempty"`

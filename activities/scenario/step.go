@@ -34,8 +34,8 @@ type stepRun struct {
 	vault      *redact.Vault
 }
 
-// RunScenarioStep runs one step of a scenario, or returns the result of its commit.
-// Both verdicts are results; an error means that the step has no verdict.
+// RunScenarioStep runs one step of a scenario, or returns the result of its commit. A failed
+// verdict is a result; an error means that the step has no verdict.
 func (a *Activities) RunScenarioStep(ctx context.Context, in StepInput) (StepResult, error) {
 	run := &stepRun{Attempt: attempt.New(ctx, a.Process, string(in.Launch.ID)), activities: a, in: in, layout: artifact.InScenario(in.Scenario, in.Run)}
 	run.Look = nil // no messages reach a scenario's steps
@@ -98,7 +98,7 @@ func (t *stepRun) offerEvidence() {
 			run: t.in.Run, step: t.in.Launch.Step.ID, vault: t.vault, now: t.activities.Now, read: t.activities.ReadFile,
 		}, nil
 	}
-	// Recording the same evidence twice keeps it once.
+	// Evidence that is recorded twice is stored once.
 	t.Ports.Repeatable = func(tool string) bool {
 		return tool == scenario.EvidenceTool || repeatable == nil || repeatable(tool)
 	}
@@ -134,8 +134,7 @@ func (t *stepRun) outcome(ctx context.Context) (StepResult, error) {
 	return result, nil
 }
 
-// reconcile compares claimed paths with stored ones: the stored ones are the evidence,
-// and the others become warnings.
+// reconcile returns the stored paths as evidence, and a warning for each other claimed path.
 func reconcile(claimed, stored []string) (evidence, warnings []string) {
 	evidence = append([]string{}, stored...)
 	slices.Sort(evidence)

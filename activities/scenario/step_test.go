@@ -149,9 +149,9 @@ func TestPrepareScenario_findsTheStoredPRD(t *testing.T) {
 		says  string
 	}{
 		"the same":   {prd, ""},
-		"another":    {prd + "Password: hunter2\n", "is not the prd.md that run r2 was started with"},
-		"not there":  {"", "whoever starts a run has to use the bucket and prefix of the workers"},
-		"cut in two": {prd[:10], "is not the prd.md that run r2 was started with"},
+		"another":    {prd + "Password: hunter2\n", "has changed since run r2 was started"},
+		"not there":  {"", "start the run with the bucket and prefix of the workers"},
+		"cut in two": {prd[:10], "has changed since run r2 was started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -43,8 +43,8 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	}, nil
 }
 
-// claim creates the session's first files. A retry finds its own; another workflow
-// with the same session ID is an error.
+// claim creates the session's first files. A retry finds its own claim; another workflow's
+// claim is an error.
 func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) error {
 	_, _, err := activities.Claim(ctx, a.Store, layout.File("session.json"), artifact.Session{
 		Query: in.Query, ConfigHash: t.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()),
@@ -89,7 +89,7 @@ func coordinationConfig(t config.Team) coordination.Config {
 	if !o.DisableInjection {
 		c.Updates = o.UpdateMode
 	}
-	// The window before the first checklist exists only with checklists.
+	// There is a time before the first checklist only with checklists.
 	c.BeforeChecklist = c.DeferUpdates && value(o.AllowMidstreamPeerUpdatesBeforeChecklistSubmit) && o.VotingSensitivity == team.ChecklistGated
 	if o.FairnessEnabled {
 		c.LeadCap = &o.FairnessLeadCapAnswers

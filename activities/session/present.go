@@ -16,8 +16,7 @@ import (
 // maxAnswer bounds the answer in a session's result, in bytes.
 const maxAnswer = 8 << 10
 
-// Present writes final/<agent>/ with the presented answer, or else with the winning
-// one.
+// Present writes final/<agent>/ with the presented answer, else with the winning one.
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
@@ -56,8 +55,8 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	}, commit.Manifest, nil
 }
 
-// placeFinal makes final/ hold exactly the answer's files. The files of an earlier end
-// of the session are removed first: one of their paths may be a directory now.
+// placeFinal writes exactly the answer's files to final/. It first removes the files of an
+// earlier end of the session, because one of their paths may be a directory now.
 func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, agent, manifest string) error {
 	m, err := artifact.LoadManifest(ctx, a.Store, layout, manifest)
 	if err == nil {
@@ -70,12 +69,12 @@ func (a *Activities) placeFinal(ctx context.Context, layout artifact.Layout, age
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("placing the files of the final answer: %w", err)
+		return fmt.Errorf("writing the files of the final answer: %w", err)
 	}
 	return nil
 }
 
-// clearFinal deletes the files under final/ that the answer does not replace.
+// clearFinal deletes the files below final/ that the answer does not replace.
 func (a *Activities) clearFinal(ctx context.Context, layout artifact.Layout, agent string, m artifact.Manifest) error {
 	kept := map[string]bool{layout.Final(agent, "answer.json"): true}
 	if len(m.Files) > 0 {

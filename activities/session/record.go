@@ -13,14 +13,14 @@ import (
 	"conclave/engine/team"
 )
 
-// Record writes human messages where running steps read them, accepted actions to the
-// ledger, and then the files derived from the history. It can be repeated: each
-// ledger entry and each event is written once.
+// Record writes human messages for running steps, accepted actions to the ledger, and then
+// the files derived from the history. It is idempotent: it writes each ledger entry and
+// each event once.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
 	run := activity.GetInfo(ctx).WorkflowExecution.RunID
-	for _, e := range in.Entries { // first of all: running steps wait for messages
+	for _, e := range in.Entries { // first, because running steps wait for messages
 		if e.Action != coordination.Say {
 			continue
 		}
@@ -51,8 +51,8 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	return nil
 }
 
-// enter writes a ledger entry, at its own number or, if another run of the session
-// has used that, at the next free one.
+// enter writes a ledger entry at its own number, or at the next free one if another run of
+// the session has used it.
 func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.Entry) error {
 	for seq := e.Seq; ; seq++ {
 		key := layout.Ledger(seq)

@@ -41,7 +41,7 @@ type PrepareInput struct {
 	Criteria json.RawMessage `json:"criteria,omitempty"`
 }
 
-// Prepared is a resolved team as the workflow needs it.
+// Prepared is the part of a resolved team that the workflow needs.
 type Prepared struct {
 	// Protocol is the version of the rules that the session follows.
 	Protocol int `json:"protocol,omitempty"`
@@ -50,16 +50,16 @@ type Prepared struct {
 	Coordination   coordination.Config `json:"coordination"`
 	TimeoutSeconds int                 `json:"timeout_seconds"`
 
-	// GraceSeconds is the time before the session's deadline at which its steps are
-	// asked to finish.
+	// GraceSeconds is how long before the session's deadline its steps are asked to
+	// finish.
 	GraceSeconds int `json:"grace_seconds,omitempty"`
 
 	URL     string `json:"url"`               // of the session's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team
 }
 
-// StepInput is one launch. Large values, such as the query, are read from the
-// session's directory: an input stays in the history.
+// StepInput is one launch. The activity reads large values, such as the query, from the
+// session's directory, because an input stays in the history.
 type StepInput struct {
 	Session    string              `json:"session"`
 	ConfigHash string              `json:"config_hash"`
@@ -68,13 +68,13 @@ type StepInput struct {
 
 // StepResult is the outcome of a step in references and short text.
 type StepResult struct {
-	// Token is the execution token. It distinguishes a result of a step from one with
-	// which somebody completed the activity by hand.
+	// Token is the execution token, which a result of an activity that was completed by hand
+	// lacks.
 	Token string `json:"token,omitempty"`
 
 	Step int `json:"step"`
 
-	// Ended is the reason for which a step ended itself without an action, as in
+	// Ended is the reason why a step ended itself without an action, as in
 	// loop.EndedError; empty with an action.
 	Ended string `json:"ended,omitempty"`
 
@@ -92,7 +92,7 @@ type RecordInput struct {
 	// Status is the new content of status.json, without the query.
 	Status State `json:"status"`
 
-	// Over means that the session has ended: its steps no longer run.
+	// Over reports that the session has ended and no step is running.
 	Over bool `json:"over,omitempty"`
 }
 
@@ -117,7 +117,7 @@ type FinalAnswer struct {
 	Path  string `json:"path"` // of its answer.json
 }
 
-// PresentInput names the answer that the session decided for.
+// PresentInput is the session's decision.
 type PresentInput struct {
 	Session  string                `json:"session"`
 	Decision coordination.Decision `json:"decision"`

@@ -13,9 +13,9 @@ import (
 	"conclave/engine/team"
 )
 
-// RunStep runs one step of an agent, or returns the result of its commit. An error is
-// final, with an attempt.Failure in its details, or is retried on any worker; the
-// step's number, its claim and its usage survive the attempt.
+// RunStep runs one step of an agent, or returns the result of its commit. An error is either
+// final, with an attempt.Failure in its details, or retried on any worker; the step's
+// number, claim and usage survive the attempt.
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
 	run := attempt.New(ctx, a.Process, string(in.Launch.ID))
 	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
@@ -53,7 +53,7 @@ func (a *Activities) assemble(ctx context.Context, run *attempt.Attempt, in Step
 	if err := run.Equip(ctx, agent); err != nil {
 		return err
 	}
-	run.Spec, err = memberStep(run, in, team, agent, session.Query, criteria).Spec(ctx, store)
+	run.Spec, err = newStep(run, in, team, agent, session.Query, criteria).Spec(ctx, store)
 	return err
 }
 
@@ -73,9 +73,9 @@ func readCriteria(ctx context.Context, store artifact.Store, layout artifact.Lay
 	return parsed, nil
 }
 
-// memberStep returns the step of the launch. Human messages reach it even if peers'
-// updates do not.
-func memberStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) team.Step {
+// newStep returns the step of the launch. It receives human messages even where updates from
+// peers are disabled.
+func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Agent, query string, criteria config.Criteria) team.Step {
 	m := team.Step{
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
 		Query: query, SystemMessage: agent.SystemMessage, Criteria: criteria,

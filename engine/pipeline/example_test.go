@@ -44,7 +44,7 @@ func Example() {
 	// write called lint
 	// lint begins
 	// lint ended: completed
-	// write goes on after lint
+	// write continues after lint
 	// write ended: completed
 	// export begins
 	// export ended: completed

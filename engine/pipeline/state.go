@@ -121,9 +121,9 @@ func (s *State) launch() Launch {
 	s.Pending, s.Running, s.Announced = nil, &launched{Launch: l}, len(s.Messages)
 	switch {
 	case l.ResumeFrom != "":
-		s.note(l.Step, l.Step+" goes on")
+		s.note(l.Step, l.Step+" continues")
 	case l.Return != nil:
-		s.note(l.Step, l.Step+" goes on after "+l.Return.Called.Step)
+		s.note(l.Step, l.Step+" continues after "+l.Return.Called.Step)
 	default:
 		s.note(l.Step, l.Step+" begins")
 	}

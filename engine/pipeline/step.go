@@ -152,7 +152,7 @@ func (s *State) fail(l Launch, e Broke) {
 			e.Token = ""
 		}
 		s.relaunch(l, e.Token)
-		s.note(l.Step, "waits for somebody to retry or cancel")
+		s.note(l.Step, "waits for a person to retry or cancel")
 		return
 	}
 	s.end(Failed, e.Cause.Type+": "+e.Cause.Message, nil)

@@ -9,11 +9,11 @@ import (
 	"conclave/activities/attempt"
 )
 
-// payloadTooLarge is the type of the SDK's error for a payload above 2 MB, which would be
-// as large in every retry.
+// payloadTooLarge is the type of the SDK's error for a payload above 2 MB. Every retry would
+// be as large.
 const payloadTooLarge = "payloadSizeError"
 
-// stepSlack is the time beyond its limit in which a step stores its partial work.
+// stepSlack is the time that a step has after its limit to store its partial work.
 const stepSlack = 10 * time.Minute
 
 // Bookkeeping returns the options of short activities, retried until the store is back.
@@ -31,13 +31,13 @@ func Bookkeeping(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// Preparing is Bookkeeping on the task queue of the steps, whose workers have the teams.
+// Preparing is Bookkeeping on the steps' task queue, whose workers have the teams.
 func Preparing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithTaskQueue(Bookkeeping(ctx, summary), stepsQueue(ctx))
 }
 
-// Step returns the options of a step that may take limit. The activity counts its attempts
-// itself. People can type the ID, for `temporal activity …`.
+// Step returns the options of a step that may take limit. The activity counts its own
+// attempts. The ID is short enough to type in `temporal activity …`.
 func Step(ctx workflow.Context, id, summary string, limit time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,

@@ -33,7 +33,7 @@ func (b *Board) Quote(s string) {
 	b.Print("> %s\n\n", text.Markdown(text.Truncate(s, 2000)))
 }
 
-// Files appends the directory of a file; nothing without one.
+// Files appends the directory of a file; an empty URL appends nothing.
 func (b *Board) Files(url string) {
 	if url != "" {
 		b.Print("\nFiles: `%s`\n", url[:strings.LastIndex(url, "/")+1])
@@ -41,7 +41,7 @@ func (b *Board) Files(url string) {
 }
 
 // Memo sets the memo of a workflow. Each upsert is an event of the history, so one
-// upsert has all fields that changed, and none is written twice.
+// upsert has all changed fields and no unchanged one.
 type Memo struct {
 	// Bell is the doorbell; it is set as MemoDoorbell with the first epoch.
 	Bell coordination.Ring
@@ -50,7 +50,7 @@ type Memo struct {
 	epoch  int            // of the bell last set
 }
 
-// bounds are the sizes in bytes to which long fields are truncated.
+// bounds are the sizes, in bytes, to which long fields are truncated.
 var bounds = map[string]int{MemoQuery: 200, MemoParked: 500}
 
 // Set upserts the fields, of comparable values, that differ from those last set, and the

@@ -1,11 +1,11 @@
-// Package drive has the parts that every wing of workflows uses. Each wing keeps its
-// own loop and calls them:
+// Package drive has the parts that the workflows of all products share. Each workflow has
+// its own loop and calls them:
 //
 //   - names.go has the names and limits that other programs rely on.
 //   - activity.go has the options of activities, outcome.go converts their results and
 //     waits for cancelled steps.
-//   - Ears receives the verbs of people, as signals and updates.
-//   - Books writes records, one at a time.
+//   - Inbox receives people's requests, as signals and updates.
+//   - Recorder writes records, one at a time.
 //   - Memo sets the memo, one upsert for each change.
 //   - FlushInTime writes the last records of a cancelled run.
 //   - Board builds Markdown for the Web UI.

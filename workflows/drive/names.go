@@ -3,18 +3,18 @@ package drive
 // TaskQueue is the default task queue of sessions, pipelines and scenario runs.
 const TaskQueue = "conclave"
 
-// StepsSuffix is appended to a workflow's task queue to name the queue of its steps, which
-// can take half an hour and would hold up the bookkeeping.
+// StepsSuffix is appended to a workflow's task queue to name the queue of its steps. Steps
+// take up to half an hour, so bookkeeping has a queue of its own.
 const StepsSuffix = "-steps"
 
 // Queries that every workflow answers.
 const (
-	StateQuery    = "state"    // the State of the wing
-	TimelineQuery = "timeline" // its newest events, in order
+	StateQuery    = "state"    // the State of the product
+	TimelineQuery = "timeline" // the newest events, in order
 )
 
-// The verbs. Each is a signal and an update, which is refused with a reason or returns the
-// resulting state without its large fields.
+// The verbs. Each is a signal and an update. An update is refused with a reason or returns
+// the resulting state without its large fields.
 const (
 	SaySignal    = "say"    // a message to the agents
 	PauseSignal  = "pause"  // suspend running steps
@@ -36,18 +36,18 @@ const (
 const InvalidInput = "InvalidInput"
 
 // MaxInput bounds a query, a request, a configuration and evaluation criteria, each, in
-// bytes. An accepted input is in the history twice, and a payload of 2 MB would hang the
+// bytes. An accepted input is in the history twice, and a payload of 2 MB hangs the
 // workflow.
 const MaxInput = 256 << 10
 
-// Memo keys that workflows of several wings set. They are readable without a worker.
+// Memo keys that workflows of several products set. They are readable without a worker.
 const (
 	MemoQuery   = "query"   // truncated, as the title of a scenario
 	MemoStatus  = "status"  // running, paused, parked, or how the workflow ended
 	MemoStep    = "step"    // the current step of a pipeline or scenario
 	MemoOffline = "offline" // true if the built-in model plays the agents
 	MemoPaused  = "paused"  // true while a person has paused the workflow
-	MemoParked  = "parked"  // why the workflow waits for a person; empty if it does not
+	MemoParked  = "parked"  // the reason why the workflow waits for a person; empty if it does not
 
 	// MemoDoorbell is the doorbell that running steps read.
 	MemoDoorbell = "doorbell"

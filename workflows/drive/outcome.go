@@ -21,15 +21,15 @@ func Invalid(format string, args ...any) error {
 
 // Failure is the end of a step without a result.
 type Failure struct {
-	attempt.Failure // step, token and usage; zero fields are unknown, but for the token
+	attempt.Failure // step, token and usage; a zero step or usage is unknown
 
-	Suspended bool // the step was cancelled and can go on
+	Suspended bool // the step was cancelled and can be resumed
 	Cause     coordination.Failure
 }
 
 // Await gets the result of a step's activity. It returns a Failure if the step failed, was
-// suspended or was completed from outside: token then lacks the execution token of the
-// result, which has nothing behind it in the store.
+// suspended, or was completed from outside: such a result lacks the execution token and has
+// no files in the store.
 func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled bool, result any, token func() string) *Failure {
 	const uuid = 36 // characters of a run ID
 	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
@@ -37,7 +37,7 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 		failure := FailureOf(err, run+"-"+launch, cancelled)
 		return &failure
 	}
-	// A reset run repeats the results of another run, of whose ID only the length is known.
+	// A reset run repeats results of another run, whose ID is unknown except for its length.
 	if of, found := strings.CutSuffix(token(), "-"+launch); found && (of == run || len(of) == uuid) {
 		return nil
 	}
@@ -47,10 +47,10 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 	}}
 }
 
-// FailureOf converts the final error of a step; token is the default.
+// FailureOf converts the final error of a step; token is used if the error has none.
 func FailureOf(err error, token string, cancelled bool) Failure {
 	failure := Failure{Suspended: cancelled || temporal.IsCanceledError(err), Cause: causeOf(err)}
-	// Details of another shape leave the usage unknown.
+	// Details of another type leave the usage unknown.
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok && application.HasDetails() {
 		_ = application.Details(&failure.Failure)
 	} else if cancelled, ok := errors.AsType[*temporal.CanceledError](err); ok && cancelled.HasDetails() {
@@ -73,7 +73,7 @@ func causeOf(err error) coordination.Failure {
 	return coordination.Failure{Type: "Unknown", Message: err.Error()}
 }
 
-// FinalError turns the error of an activity into the error that fails its workflow.
+// FinalError converts the error of an activity to the error that fails its workflow.
 func FinalError(err error) error {
 	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return temporal.NewNonRetryableApplicationError(application.Message(), application.Type(), nil)

@@ -13,7 +13,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show sets the details in the Web UI, and the memo, which can be read without a worker.
+// show updates the details in the Web UI and the memo, which is readable without a worker.
 func (p *run) show() {
 	now := p.state()
 	workflow.SetCurrentDetails(p.ctx, markdown(now, p.prepared))
@@ -47,8 +47,8 @@ func (p *run) state() acts.State {
 	return now
 }
 
-// glance returns the state without its large fields: the result of an update and the
-// input of an activity stay in the history.
+// glance returns the state without its large fields, for results of updates and inputs of
+// activities, which stay in the history.
 func (p *run) glance() acts.State {
 	now := p.state()
 	now.Request, now.Trace = "", []pipeline.TraceEntry{}
@@ -77,7 +77,7 @@ func markdown(s acts.State, p acts.Prepared) string {
 		b.Print("%s\n\n", text.Markdown(s.Reason))
 	}
 	if len(s.Stack) > 0 {
-		b.Print("Waiting for a step they called: %s\n\n", strings.Join(s.Stack, " → "))
+		b.Print("Waiting callers: %s\n\n", strings.Join(s.Stack, " → "))
 	}
 	if s.Status == drive.Running && s.Parked != nil {
 		b.Print("**Parked:** %s\n\n`conclave retry %s` · `conclave cancel %s`\n\n", text.Markdown(*s.Parked), s.ID, s.ID)

@@ -29,7 +29,7 @@ func TestPipelineBoard(t *testing.T) {
 	}}
 	require.Equal(t, `**at lint** · 2 transitions · 1020 tokens, 2 calls, $0.2500
 
-Waiting for a step they called: main → check
+Waiting callers: main → check
 
 **Parked:** retry or cancel: lint failed, AuthFailed: the key \| was refused
 

@@ -2,6 +2,6 @@
 // engine/pipeline.
 //
 // Start with Workflow in workflow.go, which also has the verbs. step.go runs one step,
-// as an activity or as the session of a team; board.go makes the run readable from
-// outside, end.go writes its records. messages.go has the input and the result.
+// as an activity or as the session of a team; board.go shows the run in the Web UI
+// and the memo, end.go writes its records. messages.go has the input and the result.
 package pipeline

@@ -14,7 +14,7 @@ import (
 // conclude writes the last record and result.json.
 func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	p.over = true
-	if err := p.books.Flush(ctx, p); err != nil {
+	if err := p.recorder.Flush(ctx, p); err != nil {
 		return acts.Result{}, err
 	}
 	result := acts.Result{ID: p.id, Status: p.outcome.Status, Trace: p.core.Trace, Transitions: p.core.Transitions, Usage: p.core.Usage}
@@ -30,7 +30,7 @@ func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	return result, err
 }
 
-// cancelled records the state of the run and ends it, even if the store is away.
+// cancelled records the state of the run and ends it, even if the store is unavailable.
 func (p *run) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(p.ctx)
 	defer stop()
@@ -50,15 +50,16 @@ func (p *run) cancelled() error {
 	return p.ctx.Err()
 }
 
-// record writes events and messages as they happen: running steps read messages from
+// record writes events and messages at once, because running steps read messages from
 // the store.
 func (p *run) record() {
-	if !p.books.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events) {
-		p.books.Write(p.ctx, p)
+	if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events) {
+		p.recorder.Write(p.ctx, p)
 	}
 }
 
-// StartRecord starts the activity that records the rest, for drive.Books.
+// StartRecord implements drive.Recorder's history: it starts the activity that writes the
+// new entries.
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	p.writing = acts.RecordInput{
 		Run: p.id, Messages: p.messages, Status: p.glance(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
@@ -72,7 +73,7 @@ func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write status.json"), registered.RecordPipeline, p.writing)
 }
 
-// Recorded takes the result of that activity.
+// Recorded receives the result of that activity.
 func (p *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	if err := written.Get(ctx, nil); err != nil {
 		p.messages = append(p.writing.Messages, p.messages...)

@@ -10,9 +10,8 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Type is the workflow type of a run of a pipeline. Its queries, signals
-// and updates have the names of a session's: state, timeline, say, pause, resume
-// and retry.
+// Type is the workflow type of a run of a pipeline. Its queries, signals and updates have
+// the same names as a session's: state, timeline, say, pause, resume and retry.
 const Type = "Pipeline"
 
 // MemoPipeline is a memo key beside those of drive.
@@ -23,8 +22,8 @@ type Input struct {
 	Request string `json:"request"`
 	ID      string `json:"id,omitempty"` // default: the workflow ID
 
-	// Pipeline names a pipeline that is registered on the local stack; Config is one as
-	// JSON. Config can name the worker's providers, never define them.
+	// Pipeline names a pipeline registered on the local stack; Config is a definition in
+	// JSON, which can name the worker's providers but not define them.
 	Pipeline string          `json:"pipeline,omitempty"`
 	Config   json.RawMessage `json:"config,omitempty"`
 

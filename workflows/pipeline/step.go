@@ -17,8 +17,8 @@ import (
 	"conclave/workflows/session"
 )
 
-// stepTime bounds one attempt of a step. A pipeline has no clock: model calls
-// bound its steps.
+// stepTime bounds one attempt of a step. A pipeline has no time limit: model
+// calls bound its steps.
 const stepTime = 24 * time.Hour
 
 // step is a running step: an activity, or for a session step three in turn: the
@@ -34,7 +34,7 @@ type step struct {
 	team     workflow.ChildWorkflowFuture // nil unless the session is running
 	session  string                       // ID of the session
 	renamed  bool                         // the first ID belonged to another session
-	verbs    []teamVerb                   // asked of the run since the step began
+	verbs    []teamVerb                   // received since the step began
 	spent    llm.Usage                    // by the session, once it has decided
 	activity workflow.Future              // nil until the step's own activity runs
 	ctx      workflow.Context
@@ -72,9 +72,9 @@ func stepSummary(l pipeline.Launch) string {
 	text := fmt.Sprintf("%s · %s", l.Step, l.Kind)
 	switch {
 	case l.ResumeFrom != "":
-		text += " · goes on"
+		text += " · resumed"
 	case l.Return != nil:
-		text += " · back from " + l.Return.Called.Step
+		text += " · returned from " + l.Return.Called.Step
 	}
 	return text
 }
@@ -90,7 +90,7 @@ func (s *step) signal(ctx workflow.Context, name string, input any) {
 	if s.team == nil && s.question == nil {
 		return
 	}
-	s.verbs = append(s.verbs, teamVerb{name, input}) // for a session that replaces this one, too
+	s.verbs = append(s.verbs, teamVerb{name, input}) // kept for a session that replaces this one
 	if s.team != nil {
 		s.team.SignalChildWorkflow(ctx, name, input)
 	}
@@ -102,7 +102,7 @@ type teamVerb struct {
 	input any
 }
 
-// addTo has the selector take the next result of the step.
+// addTo adds the step's next result to the selector.
 func (s *step) addTo(selector workflow.Selector) {
 	switch {
 	case s.activity != nil:
@@ -139,7 +139,7 @@ func (s *step) answered(f workflow.Future) {
 	s.team = nil
 	switch {
 	case err != nil && !s.stopped && !s.renamed && taken(err):
-		// A reset run asks for the ID that the run before the reset has used.
+		// The run before the reset has used the ID.
 		s.renamed = true
 		s.ask()
 	case err != nil && !s.stopped && temporal.IsCanceledError(err):
@@ -161,15 +161,13 @@ func (s *step) answered(f workflow.Future) {
 	}
 }
 
-// failure converts the error of the team's question or session. The launch keeps its
-// token.
+// failure converts the error of the team's question or session, with the launch's token.
 func (s *step) failure(err error) drive.Failure {
 	token := workflow.GetInfo(s.p.ctx).WorkflowExecution.RunID + "-" + s.launch.ID
 	return drive.FailureOf(err, token, s.stopped)
 }
 
-// taken reports whether the error of a child says that its session ID is in use, by a
-// running session or an ended one.
+// taken reports whether a child failed because a running or ended session has its ID.
 func taken(err error) bool {
 	_, running := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
 	return running || drive.FailureOf(err, "", false).Cause.Type == activities.SessionTaken

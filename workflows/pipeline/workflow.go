@@ -40,11 +40,11 @@ type run struct {
 	begun    bool            // the directory is claimed
 	outcome  *pipeline.Outcome
 
-	step *step // the running one; nil for none
-	ears *drive.Ears[pipeline.Event]
-	memo drive.Memo
+	step  *step // the running one; nil for none
+	inbox *drive.Inbox[pipeline.Event]
+	memo  drive.Memo
 
-	books    drive.Books
+	recorder drive.Recorder
 	messages []pipeline.Keep // those not on record
 	recorded int             // number of the last event on record
 	traced   int             // entries of the trace on record
@@ -62,7 +62,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 	}
 	var err error
-	p.ears, err = drive.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.state(), nil }, p.timeline)
+	p.inbox, err = drive.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.state(), nil }, p.timeline)
 	return p, err
 }
 
@@ -75,7 +75,7 @@ func (p *run) execute() (acts.Result, error) {
 		}
 	}
 	p.begun = true
-	p.ears.ReceiveAll() // a pause that has arrived prevents the first launch
+	p.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		if p.step == nil && workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() {
 			return acts.Result{}, p.continueAsNew()
@@ -151,16 +151,16 @@ func (p *run) carryOut(commands []pipeline.Command) {
 	}
 }
 
-// wait blocks until something happens, and steps the core with all that has happened.
+// wait blocks until an event arrives, and steps the core with all that have.
 func (p *run) wait() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectStep(selector)
-	p.books.Select(p.ctx, selector, p)
-	p.ears.Wait(selector)
+	p.recorder.Select(p.ctx, selector, p)
+	p.inbox.Wait(selector)
 }
 
-// selectStep has the selector step the core with the progress of the running
-// step, and reports whether there is one.
+// selectStep adds the running step's next result to the selector, and reports whether a
+// step is running.
 func (p *run) selectStep(selector workflow.Selector) bool {
 	if p.step == nil {
 		return false
@@ -171,10 +171,10 @@ func (p *run) selectStep(selector workflow.Selector) bool {
 
 // continueAsNew hands the run over to a new execution.
 func (p *run) continueAsNew() error {
-	if err := p.books.Flush(p.ctx, p); err != nil {
+	if err := p.recorder.Flush(p.ctx, p); err != nil {
 		return err
 	}
-	p.ears.ReceiveAll()
+	p.inbox.ReceiveAll()
 	in := p.in
 	in.ID = p.id
 	in.Continued = &continued{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced}
@@ -184,15 +184,15 @@ func (p *run) continueAsNew() error {
 // verbs are in the order in which signals that arrive together are received.
 var verbs = []drive.Verb[pipeline.Event]{
 	{
-		Name: drive.SaySignal, About: "Say something to the steps: {text}.",
+		Name: drive.SaySignal, About: "Send a message to the steps: {text}.",
 		Input: func(in drive.Request) pipeline.Event { return pipeline.Said{Text: in.Text} },
 	},
-	{Name: drive.RetrySignal, About: "Go on with the step that failed, in a run that is parked.", Event: pipeline.Retry{}},
-	{Name: drive.ResumeSignal, About: "Go on after a pause.", Event: pipeline.Resume{}},
-	{Name: drive.PauseSignal, About: "Suspend the running step, without losing its work, and launch nothing.", Event: pipeline.Pause{}},
+	{Name: drive.RetrySignal, About: "Continue the failed step of a parked run.", Event: pipeline.Retry{}},
+	{Name: drive.ResumeSignal, About: "Resume after a pause.", Event: pipeline.Resume{}},
+	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
 }
 
-// Refuse, Step and Reply receive the verbs from drive.Ears.
+// Refuse, Step and Reply handle the verbs of drive.Inbox.
 func (p *run) Refuse(event pipeline.Event) error {
 	if p.core == nil {
 		return drive.ErrPreparing

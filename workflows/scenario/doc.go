@@ -2,6 +2,6 @@
 // engine/scenario.
 //
 // Start with Workflow in workflow.go, which also has the verbs. step.go runs one step,
-// board.go makes the run readable from outside, end.go writes result.json. messages.go
+// board.go shows the run in the Web UI and the memo, end.go writes result.json. messages.go
 // has the input and the result.
 package scenario

@@ -10,7 +10,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// cancelled records the state of the run and ends it, even if the store is away.
+// cancelled records the state of the run and ends it, even if the store is unavailable.
 func (s *run) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
@@ -30,12 +30,13 @@ func (s *run) cancelled() error {
 	drive.AwaitCancelled(ctx, s.selectStep)
 	s.carryOut(s.core.Drain())
 	s.finish(s.core.Status()) // for a step whose worker is lost
-	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.books.Flush(ctx, s) })
+	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.recorder.Flush(ctx, s) })
 	s.show()
 	return s.ctx.Err()
 }
 
-// StartRecord starts the activity that records the rest, for drive.Books.
+// StartRecord implements drive.Recorder's history: it starts the activity that writes the
+// new entries.
 func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	s.due = false
 	kept := 0
@@ -47,7 +48,7 @@ func (s *run) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write result.json"), registered.RecordScenario, s.writing)
 }
 
-// Recorded takes the result of that activity.
+// Recorded receives the result of that activity.
 func (s *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	var r acts.Recorded
 	if err := written.Get(ctx, &r); err != nil {
@@ -66,8 +67,8 @@ func (s *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	return nil
 }
 
-// same reports whether a result is unchanged since its record. The usage of a cancelled
-// step is reported last.
+// same reports whether a result is unchanged since its record. A cancelled step reports its
+// usage after its end.
 func same(a, b scenario.Result) bool {
 	return a.ID == b.ID && a.Status == b.Status && a.Cost.ModelCalls == b.Cost.ModelCalls
 }

@@ -9,11 +9,11 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Type is the workflow type of a run of a scenario. Its queries, signals
-// and updates have the names of a session's: state, timeline, pause and resume.
+// Type is the workflow type of a run of a scenario. Its queries, signals and updates have
+// the same names as a session's: state, timeline, pause and resume.
 const Type = "Scenario"
 
-// Memo keys of a scenario's workflow, beside those of a session's.
+// Memo keys of a scenario's workflow, beside those of drive.
 const (
 	MemoScenario  = "scenario" // slug
 	MemoRun       = "run_id"
@@ -40,12 +40,12 @@ type Input struct {
 	Files map[string]string `json:"files,omitempty"`
 	PRD   string            `json:"prd,omitempty"`
 
-	// PRDHash replaces PRD if prd.md has credentials, since an input is not secret. It is
-	// the acts.PRDHash of a file that the client has stored at acts.PRDKey.
+	// PRDHash replaces PRD if prd.md has credentials, since inputs are readable in the
+	// history. It is the acts.PRDHash of a file that the client stored at acts.PRDKey.
 	PRDHash string `json:"prd_sha256,omitempty"`
 
-	// Team names a team of one agent; Config is one as JSON. It can name the worker's
-	// providers, never define them.
+	// Team names a team of one agent; Config is one in JSON, which can name the worker's
+	// providers but not define them.
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
@@ -54,8 +54,8 @@ type Input struct {
 	// After is the highest run number that the client knows: the run gets a higher one.
 	After int `json:"after,omitempty"`
 
-	// Resume goes on with the run RunID of the scenario Plan.Slug from its first step that
-	// did not pass, by its original definition. Only Team or Config and
+	// Resume continues the run RunID of the scenario Plan.Slug from its first step that did
+	// not pass, by its original definition. Only Team or Config and
 	// StepTimeoutSeconds may be set with it.
 	Resume bool `json:"resume,omitempty"`
 
@@ -119,7 +119,7 @@ func (in Input) validateResume() error {
 func (in Input) validateFiles() error {
 	switch {
 	case in.PRD != "" && in.PRDHash != "":
-		return drive.Invalid("prd and prd_sha256 exclude each other: prd.md is in the input or in the store; leave one out")
+		return drive.Invalid("prd and prd_sha256 exclude each other: prd.md is either in the input or in the store; leave one out")
 	case in.PRDHash != "" && !hashForm.MatchString(in.PRDHash):
 		return drive.Invalid("prd_sha256 is %.80q; it takes the SHA-256 of prd.md, 64 digits of lower-case hex", in.PRDHash)
 	}

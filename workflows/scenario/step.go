@@ -34,7 +34,7 @@ func (s *run) launch(l scenario.Launch) {
 	t.cancel = cancel
 	summary := fmt.Sprintf("step %s · %s", l.Step.ID, l.Step.Title)
 	if l.ResumeFrom != "" {
-		summary = fmt.Sprintf("step %s · goes on · %s", l.Step.ID, l.Step.Title)
+		summary = fmt.Sprintf("step %s · resumed · %s", l.Step.ID, l.Step.Title)
 	}
 	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, maxLine), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
 	s.note("step_started", l.Step.ID, "step "+l.Step.ID+" began: "+l.Step.Title)
@@ -50,8 +50,8 @@ func (t *step) stop() {
 	t.cancel()
 }
 
-// selectStep has the selector step the core with the end of the running step, and
-// reports whether there is one.
+// selectStep adds the end of the running step to the selector, and reports whether a step
+// is running.
 func (s *run) selectStep(selector workflow.Selector) bool {
 	if s.step == nil {
 		return false
@@ -60,13 +60,13 @@ func (s *run) selectStep(selector workflow.Selector) bool {
 	return true
 }
 
-// spent returns the time that the step has taken, including that before a suspension.
+// spent returns the working time of the step, including the time before a suspension.
 func (t *step) spent() time.Duration {
 	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
-// ended steps the core with the end of the step. A result without a verdict is not the
-// step's own.
+// ended steps the core with the end of the step. A result without a verdict is invalid: the
+// activity was completed from outside.
 func (t *step) ended(f workflow.Future) {
 	s, id, spent := t.s, t.launch.ID, t.spent()
 	var r acts.StepResult

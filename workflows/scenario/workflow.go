@@ -42,12 +42,12 @@ type run struct {
 	over     bool            // every command is carried out
 	ended    *time.Time      // nil before the end
 
-	step *step         // the running one; nil for none
-	rest time.Duration // time that the suspended step has taken
-	ears *drive.Ears[scenario.Event]
-	memo drive.Memo
+	step  *step         // the running one; nil for none
+	rest  time.Duration // time that the suspended step has taken
+	inbox *drive.Inbox[scenario.Event]
+	memo  drive.Memo
 
-	books    drive.Books
+	recorder drive.Recorder
 	events   []acts.Event
 	recorded int               // events on record
 	due      bool              // the run has changed since the last record
@@ -62,7 +62,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	}
 	s.in.StepTimeoutSeconds = cmp.Or(in.StepTimeoutSeconds, DefaultStepSeconds)
 	var err error
-	s.ears, err = drive.Listen(ctx, "run", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
+	s.inbox, err = drive.Listen(ctx, "run", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
 	return s, err
 }
 
@@ -78,17 +78,17 @@ func (s *run) execute() (acts.Result, error) {
 	if s.ctx.Err() != nil {
 		return acts.Result{}, s.ctx.Err()
 	}
-	s.ears.ReceiveAll() // a pause that has arrived prevents the first launch
+	s.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		s.carryOut(s.core.Drain())
 		if s.over {
-			if err := s.books.Flush(s.ctx, s); err != nil {
+			if err := s.recorder.Flush(s.ctx, s); err != nil {
 				return acts.Result{}, err
 			}
 			return s.result(), nil
 		}
-		if s.due && !s.books.Writing() {
-			s.books.Write(s.ctx, s)
+		if s.due && !s.recorder.Writing() {
+			s.recorder.Write(s.ctx, s)
 		}
 		s.wait()
 		if s.ctx.Err() != nil {
@@ -97,8 +97,8 @@ func (s *run) execute() (acts.Result, error) {
 	}
 }
 
-// prepare claims the run and starts the core. Cancellation does not interrupt it, so
-// that a claimed run can be completed, unless the store is away.
+// prepare claims the run and starts the core. Cancellation interrupts it only after two
+// minutes, so that a claimed run can be completed.
 func (s *run) prepare() error {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
@@ -107,7 +107,7 @@ func (s *run) prepare() error {
 	}
 	detached, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()
-	ctx := drive.Preparing(detached, "keep the definition, claim the run")
+	ctx := drive.Preparing(detached, "store the definition, claim the run")
 	preparing := workflow.ExecuteActivity(ctx, registered.PrepareScenario, input)
 	done := func(workflow.Future) {}
 	workflow.NewSelector(s.ctx).AddFuture(preparing, done).AddReceive(s.ctx.Done(), func(workflow.ReceiveChannel, bool) {}).Select(s.ctx)
@@ -125,7 +125,7 @@ func (s *run) prepare() error {
 	return nil
 }
 
-// start makes the core from the prepared run.
+// start creates the core from the prepared run.
 func (s *run) start() {
 	p := s.prepared
 	s.core = scenario.New(p.Plan, p.Earlier)
@@ -134,7 +134,7 @@ func (s *run) start() {
 	s.rest = time.Duration(p.SpentMS) * time.Millisecond
 	s.kept = append([]scenario.Result{}, p.Earlier...)
 	if p.Execution > 1 {
-		s.note("started", "", "the run goes on")
+		s.note("started", "", "the run continues")
 	} else {
 		s.note("started", "", "the run began")
 	}
@@ -177,21 +177,21 @@ func (s *run) note(kind, step, text string) {
 	})
 }
 
-// wait blocks until something happens, and steps the core with all that has happened.
+// wait blocks until an event arrives, and steps the core with all that have.
 func (s *run) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectStep(selector)
-	s.books.Select(s.ctx, selector, s)
-	s.ears.Wait(selector)
+	s.recorder.Select(s.ctx, selector, s)
+	s.inbox.Wait(selector)
 }
 
 // verbs are in the order in which signals that arrive together are received.
 var verbs = []drive.Verb[scenario.Event]{
-	{Name: drive.ResumeSignal, About: "Go on after a pause.", Event: scenario.Resume{}},
-	{Name: drive.PauseSignal, About: "Suspend the running step, without losing its work, and launch nothing.", Event: scenario.Pause{}},
+	{Name: drive.ResumeSignal, About: "Resume after a pause.", Event: scenario.Resume{}},
+	{Name: drive.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: scenario.Pause{}},
 }
 
-// Refuse, Step and Reply receive the verbs from drive.Ears.
+// Refuse, Step and Reply handle the verbs of drive.Inbox.
 func (s *run) Refuse(event scenario.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing

@@ -13,21 +13,21 @@ import (
 	"conclave/workflows/drive"
 )
 
-// show sets the details in the Web UI, and the memo, which can be read without a worker.
+// show updates the details in the Web UI and the memo, which is readable without a worker.
 func (s *session) show() {
 	workflow.SetCurrentDetails(s.ctx, scoreboard(s.state(), s.prepared))
 	s.setMemo(s.ctx, s.memoStatus())
 }
 
-// setMemo sets the memo, and rings the doorbell in it. The session ID is set once the
-// directory is claimed: until then it may be another session's.
+// setMemo sets the memo, with the doorbell in it. It omits the session ID until the
+// directory is claimed, because the ID may be another session's.
 func (s *session) setMemo(ctx workflow.Context, status string) {
 	fields := map[string]any{drive.MemoStatus: status, drive.MemoQuery: s.in.Query, memoRound: 0, memoWinner: ""}
 	if s.begun {
 		view := s.core.View()
 		fields[memoRound], fields[memoWinner] = view.Round, s.core.Decision().WinnerLabel
 		fields[MemoSession], fields[drive.MemoOffline] = s.id, s.prepared.Offline
-		// Both are always set: the run before may have left them.
+		// Always set, because the previous run may have left values.
 		fields[drive.MemoPaused], fields[drive.MemoParked] = view.Paused, ""
 		if view.Parked != nil {
 			fields[drive.MemoParked] = *view.Parked
@@ -36,7 +36,7 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 	s.memo.Set(ctx, fields)
 }
 
-// memoStatus is the status in one word, for lists of sessions.
+// memoStatus returns the status in one word, for lists of sessions.
 func (s *session) memoStatus() string {
 	status := s.status()
 	if status != drive.Running || !s.begun {
@@ -68,8 +68,8 @@ func (s *session) state() acts.State {
 	return now
 }
 
-// glance returns the state without the query, which may be large: the result of an
-// update and the input of an activity stay in the history.
+// glance returns the state without the query, which may be large, for results of updates
+// and inputs of activities, which stay in the history.
 func (s *session) glance() acts.State {
 	now := s.state()
 	now.Query = ""
@@ -172,7 +172,7 @@ func headline(s acts.State) string {
 	case coordination.PhaseCoordinating:
 		return "answering and voting"
 	case coordination.PhasePresenting:
-		return "the final answer is made"
+		return "preparing the final answer"
 	default:
 		return string(s.Phase)
 	}

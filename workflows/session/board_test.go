@@ -70,9 +70,9 @@ func TestLaunchSummary(t *testing.T) {
 	for want, l := range map[string]coordination.Launch{
 		"a (agent1) · round 1 · first answer":                      {},
 		"a (agent1) · round 1 · sees agent1.1":                     {Shown: shown[:1]},
-		"a (agent1) · round 1 · goes on · sees agent1.1":           {Shown: shown[:1], ResumeFrom: "tok"},
+		"a (agent1) · round 1 · resumed · sees agent1.1":           {Shown: shown[:1], ResumeFrom: "tok"},
 		"a (agent1) · round 1 · presents the final answer":         {Shown: shown, Purpose: coordination.Present},
-		"a (agent1) · round 1 · goes on · judges the final answer": {Purpose: coordination.Evaluate, ResumeFrom: "tok"},
+		"a (agent1) · round 1 · resumed · judges the final answer": {Purpose: coordination.Evaluate, ResumeFrom: "tok"},
 		"a (agent1) · round 1 · sees " +
 			"agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 agent1.1 and 2 more": {Shown: shown},
 	} {

@@ -8,24 +8,24 @@ import (
 	"conclave/engine/coordination"
 )
 
-// clock is the session's clock. It stands still while the session is held.
+// clock measures the session's time. It stops while the session is paused or parked.
 type clock struct {
-	left   time.Duration // when it last began to run, or while it stands still
-	since  time.Time     // when it began to run
+	left   time.Duration // at since, or while the clock is stopped
+	since  time.Time     // when it was last started
 	grace  time.Duration // time before the end at which the core is warned; 0 for never
 	warned bool
 	over   bool
 
-	up   workflow.Future     // the end; nil if the clock stands still or is over
+	up   workflow.Future     // the end; nil while stopped and after the end
 	near workflow.Future     // the warning; nil if none is due
-	stop workflow.CancelFunc // nil if the clock stands still
+	stop workflow.CancelFunc // nil while stopped
 
-	waited   workflow.Future // the end of a wait of the core; nil if none is out
+	waited   workflow.Future // the end of the core's wait; nil without one
 	stopWait workflow.CancelFunc
 }
 
-// setClock sets the clock and starts it. The warning comes at most a quarter of the
-// session's time before the end.
+// setClock sets and starts the clock. The warning comes at most a quarter of the session's
+// time before the end.
 func (s *session) setClock(seconds int, warned bool) {
 	s.clock.left, s.clock.warned = time.Duration(seconds)*time.Second, warned
 	total := time.Duration(s.prepared.TimeoutSeconds) * time.Second
@@ -35,7 +35,7 @@ func (s *session) setClock(seconds int, warned bool) {
 	}
 }
 
-// windClock stops the clock of a held session and starts it again afterwards.
+// windClock stops the clock of a paused or parked session and restarts it afterwards.
 func (s *session) windClock() {
 	c := &s.clock
 	switch held := s.core.Held(); {
@@ -72,8 +72,8 @@ func (s *session) timeLeft() time.Duration {
 	return max(0, s.clock.left-workflow.Now(s.ctx).Sub(s.clock.since))
 }
 
-// selectClock has the selector step the core when the time is nearly over, when it is
-// over, and when a wait is.
+// selectClock adds the timers to the selector: they step the core when the time is nearly
+// over, when it is over, and when a wait is.
 func (s *session) selectClock(selector workflow.Selector) {
 	add := func(timer *workflow.Future, fired *bool, event coordination.Event) {
 		if *timer == nil {
@@ -94,12 +94,12 @@ func (s *session) selectClock(selector workflow.Selector) {
 	add(&s.clock.waited, nil, coordination.Waited{})
 }
 
-// startWait starts the timer of a wait of the core.
+// startWait starts the timer of the core's wait.
 func (s *session) startWait(w coordination.Wait) {
 	ctx, stop := workflow.WithCancel(s.ctx)
 	s.clock.stopWait = stop
 	s.clock.waited = workflow.NewTimerWithOptions(ctx, time.Duration(w.Seconds)*time.Second, workflow.TimerOptions{
-		Summary: "until agents in an outage try again",
+		Summary: "until agents retry after an outage",
 	})
 }
 

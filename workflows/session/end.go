@@ -31,7 +31,7 @@ func (s *session) end() (Result, error) {
 	} else {
 		var p acts.Presented
 		final := finalOf(d)
-		ctx := drive.Bookkeeping(s.ctx, "place the final answer, "+final.Label)
+		ctx := drive.Bookkeeping(s.ctx, "write the final answer, "+final.Label)
 		input := acts.PresentInput{Session: s.id, Decision: d}
 		if err := workflow.ExecuteActivity(ctx, registered.Present, input).Get(ctx, &p); err != nil {
 			return Result{}, err
@@ -47,7 +47,7 @@ func (s *session) end() (Result, error) {
 	return result, nil
 }
 
-// finalOf returns the final answer of a decision: the presented or else the winning one.
+// finalOf returns the final answer of a decision: the presented one, else the winning one.
 func finalOf(d coordination.Decision) *acts.FinalAnswer {
 	if d.Final != nil {
 		return &acts.FinalAnswer{Agent: d.Final.Agent, Label: d.Final.Label}
@@ -97,8 +97,8 @@ func whyEmpty(d coordination.Decision, v coordination.View) string {
 	return "the session ended before any agent had an answer"
 }
 
-// cancelled records accepted actions and ends the session, even if the store is away. The
-// error carries the usage, for the workflow of a pipeline.
+// cancelled records accepted actions and ends the session, even if the store is
+// unavailable. The error carries the usage, for the workflow of a pipeline.
 func (s *session) cancelled() error {
 	ctx, stop := workflow.NewDisconnectedContext(s.ctx)
 	defer stop()

@@ -27,8 +27,8 @@ type Input struct {
 	Query     string `json:"query"`
 	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
 
-	// Team names a team of the worker; Config is one as JSON, which can name the worker's
-	// providers, never define them. Without both the team is "default".
+	// Team names a team of the worker; Config is one in JSON, which can name the worker's
+	// providers but not define them. Without either the team is "default".
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 
@@ -39,7 +39,7 @@ type Input struct {
 	// Continued carries a session over continue-as-new; validate refuses it from clients.
 	Continued *continued `json:"continued,omitempty"`
 
-	malformed string // the error of decoding, which would otherwise hang the first task
+	malformed string // the decoding error, which would otherwise block the first workflow task
 }
 
 // UnmarshalJSON never fails; validate reports a malformed input.
@@ -78,8 +78,8 @@ type continued struct {
 	Warned      bool `json:"warned,omitempty"` // TimeShort was stepped
 }
 
-// validate refuses an input that cannot become a session. id is its session ID;
-// continued says that this run was started by the one before it.
+// validate refuses an input that cannot become a session with the given ID. continued
+// says that the previous run started this one.
 func (in Input) validate(id string, continued bool) error {
 	switch {
 	case in.malformed != "":
@@ -89,7 +89,7 @@ func (in Input) validate(id string, continued bool) error {
 	case strings.TrimSpace(in.Query) == "":
 		return drive.Invalid(`the input has no query: give {"query":"…"}`)
 	case len(in.History) > 0 && string(in.History) != "null":
-		return drive.Invalid("history is not available in this version: put what matters into the query")
+		return drive.Invalid("history is not available in this version: put the relevant turns into the query")
 	case len(in.Query) > drive.MaxInput:
 		return drive.Invalid("the query has %d bytes, at most %d are accepted: put large material where the agents can read it", len(in.Query), drive.MaxInput)
 	case len(in.Config) > drive.MaxInput:

@@ -10,26 +10,26 @@ import (
 	"conclave/workflows/drive"
 )
 
-// recordEvery is the longest time that an entry of a long wave waits for its record.
+// recordEvery bounds the time for which an entry of a long wave waits for its record.
 const recordEvery = 5 * time.Second
 
-// ledger has the entries and events that are not on record.
+// ledger has the entries and events that are not yet on record.
 type ledger struct {
-	books   drive.Books
-	entries []coordination.Accepted
-	events  []coordination.Entry
-	last    int // number of the last event collected from the core
+	recorder drive.Recorder
+	entries  []coordination.Accepted
+	events   []coordination.Entry
+	last     int // number of the last event collected from the core
 
 	writing acts.RecordInput // the newest record
 
-	round   int             // in which the newest record began
-	overdue workflow.Future // fires when the entries of a long wave have waited long enough; nil if none wait
+	round   int             // of the newest record's start
+	overdue workflow.Future // fires recordEvery after the first waiting entry; nil without one
 	stop    func()          // stops that timer
-	due     bool            // a record is to be written at once
+	due     bool            // write a record at once
 	over    bool            // the session ends with the next record
 }
 
-// enter adds a ledger entry. Running steps read messages, so these are due at once.
+// enter adds a ledger entry. Messages are due at once, because running steps read them.
 func (l *ledger) enter(entry coordination.Accepted) {
 	l.entries = append(l.entries, entry)
 	if entry.Action == coordination.Say {
@@ -37,7 +37,7 @@ func (l *ledger) enter(entry coordination.Accepted) {
 	}
 }
 
-// collect takes the new events of the core, which keeps only the newest.
+// collect copies the new events of the core, which keeps only the newest.
 func (l *ledger) collect(core *coordination.State) {
 	for _, e := range core.Timeline() {
 		if e.Seq > l.last {
@@ -51,9 +51,9 @@ func (l *ledger) collect(core *coordination.State) {
 func (s *session) record() {
 	l := &s.ledger
 	switch {
-	case l.books.Writing() || len(l.entries) == 0 && !l.due:
+	case l.recorder.Writing() || len(l.entries) == 0 && !l.due:
 	case l.due || l.round != s.core.Round:
-		l.books.Write(s.ctx, s)
+		l.recorder.Write(s.ctx, s)
 	case l.overdue == nil:
 		ctx, cancel := workflow.WithCancel(s.ctx)
 		l.overdue = workflow.NewTimerWithOptions(ctx, recordEvery, workflow.TimerOptions{Summary: "until the ledger is written"})
@@ -61,13 +61,14 @@ func (s *session) record() {
 	}
 }
 
-// flush writes everything that is not on record. over says that the session ends then.
+// flush writes everything that is not yet on record. over marks the session's last record.
 func (s *session) flush(ctx workflow.Context, over bool) error {
 	s.ledger.over = over
-	return s.ledger.books.Flush(ctx, s)
+	return s.ledger.recorder.Flush(ctx, s)
 }
 
-// StartRecord starts the activity that records the rest, for drive.Books.
+// StartRecord implements drive.Recorder's history: it starts the activity that writes the
+// new entries.
 func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	l := &s.ledger
 	if l.stop != nil {
@@ -79,7 +80,7 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }
 
-// Recorded takes the result of that activity.
+// Recorded receives the result of that activity.
 func (s *session) Recorded(ctx workflow.Context, written workflow.Future) error {
 	err := written.Get(ctx, nil)
 	if err != nil {

@@ -19,7 +19,7 @@ type running struct {
 	future workflow.Future
 	cancel workflow.CancelFunc
 
-	// cancelled says that the core has cancelled the step: an error is a suspension.
+	// cancelled is set once the core has cancelled the step: its error is a suspension.
 	cancelled bool
 }
 
@@ -37,7 +37,7 @@ func (s *session) launch(l coordination.Launch) {
 func launchSummary(l coordination.Launch) string {
 	who := fmt.Sprintf("%s (agent%d) · round %d · ", l.Agent, l.Number, l.Round)
 	if l.ResumeFrom != "" {
-		who += "goes on · "
+		who += "resumed · "
 	}
 	switch l.Purpose {
 	case coordination.Present:
@@ -68,8 +68,8 @@ func (s *session) cancelStep(id coordination.LaunchID) {
 	}
 }
 
-// selectSteps has the selector step the core with the ends of running steps, and
-// reports whether there are any.
+// selectSteps adds the ends of running steps to the selector, and reports whether there
+// are any.
 func (s *session) selectSteps(ctx workflow.Context, selector workflow.Selector) bool {
 	for _, r := range s.running {
 		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(ctx, r.launch.ID, f) })

@@ -29,8 +29,8 @@ func Workflow(ctx workflow.Context, in Input) (Result, error) {
 	return result, err
 }
 
-// session drives one coordination.State. It has one coroutine; the handlers of updates
-// step the core, too, and wake it.
+// session drives one coordination.State in one coroutine. Update handlers step the core,
+// too, and wake the coroutine.
 type session struct {
 	ctx workflow.Context
 	in  Input
@@ -44,13 +44,13 @@ type session struct {
 
 	running []running
 	clock   clock
-	ears    *drive.Ears[coordination.Event]
+	inbox   *drive.Inbox[coordination.Event]
 	ledger  ledger
 	memo    drive.Memo
 }
 
-// newSession registers the handlers before anything blocks. Updates can arrive at once, so
-// the state of the run before is restored first.
+// newSession registers the handlers before anything blocks. It first restores the state of
+// the previous run, because updates can arrive at once.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
 	s := &session{ctx: ctx, in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
@@ -61,7 +61,7 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
 	}
 	var err error
-	s.ears, err = drive.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
+	s.inbox, err = drive.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.state(), nil }, s.timeline)
 	return s, err
 }
 
@@ -71,8 +71,8 @@ func (s *session) run() (Result, error) {
 		return Result{}, err
 	}
 	for {
-		// A running step or a wait would be lost to a new run. Both end, so the history
-		// cannot outgrow its limit before the next chance.
+		// A new run would lose a running step or a wait. Both end, so the history stays
+		// below its limit until the next chance.
 		if len(s.running) == 0 && !s.core.Waiting && workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() {
 			return Result{}, s.continueAsNew()
 		}
@@ -90,7 +90,7 @@ func (s *session) run() (Result, error) {
 	}
 }
 
-// begin resolves the team, unless the run before did, and starts the clock.
+// begin resolves the team, unless the previous run did, and starts the clock.
 func (s *session) begin() error {
 	s.show()
 	seconds, warned := 0, false
@@ -106,7 +106,7 @@ func (s *session) begin() error {
 		seconds = s.prepared.TimeoutSeconds
 	}
 	s.begun = true
-	s.ears.ReceiveAll() // a pause that has arrived prevents the first launch
+	s.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	s.setClock(seconds, warned)
 	return nil
 }
@@ -127,7 +127,7 @@ func (s *session) prepare() error {
 }
 
 // carryOut carries out the commands of the core. The memo, with the doorbell in it, is
-// set before any step is cancelled, so that the step can read why.
+// set before any step is cancelled, so that the step can read the reason.
 func (s *session) carryOut(commands []coordination.Command) {
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -155,16 +155,16 @@ func (s *session) carryOut(commands []coordination.Command) {
 	}
 }
 
-// wait blocks until something happens, and steps the core with all that has happened.
+// wait blocks until an event arrives, and steps the core with all that have.
 func (s *session) wait() {
 	selector := workflow.NewSelector(s.ctx)
 	s.selectSteps(s.ctx, selector)
 	s.selectClock(selector)
-	s.ledger.books.Select(s.ctx, selector, s)
+	s.ledger.recorder.Select(s.ctx, selector, s)
 	if s.ledger.overdue != nil {
 		selector.AddFuture(s.ledger.overdue, func(workflow.Future) { s.ledger.due = true })
 	}
-	s.ears.Wait(selector)
+	s.inbox.Wait(selector)
 	s.ledger.collect(s.core)
 }
 
@@ -173,7 +173,7 @@ func (s *session) continueAsNew() error {
 	if err := s.flush(s.ctx, false); err != nil {
 		return err
 	}
-	s.ears.ReceiveAll()
+	s.inbox.ReceiveAll()
 	in := s.in
 	in.SessionID = s.id
 	in.Continued = &continued{
@@ -184,22 +184,22 @@ func (s *session) continueAsNew() error {
 }
 
 // verbs are in the order in which signals that arrive together are received: messages and
-// retries precede a pause or an end, and a pause overrules a resume.
+// retries come before a pause or an end, and a pause after a resume.
 var verbs = []drive.Verb[coordination.Event]{
 	{
-		Name: drive.SaySignal, About: "Say something to all agents, or to one: {text, agent?}.",
+		Name: drive.SaySignal, About: "Send a message to all agents, or to one: {text, agent?}.",
 		Input: func(in drive.Request) coordination.Event { return coordination.Said{Agent: in.Agent, Text: in.Text} },
 	},
 	{
-		Name: drive.RetrySignal, About: "Run the failed step of an agent again, of all if none is named: {agent?}.",
+		Name: drive.RetrySignal, About: "Run failed steps again, of all agents or of one: {agent?}.",
 		Input: func(in drive.Request) coordination.Event { return coordination.Retry{Agent: in.Agent} },
 	},
-	{Name: drive.ResumeSignal, About: "Go on after a pause.", Event: coordination.Resume{}},
-	{Name: drive.PauseSignal, About: "Suspend running steps, without losing their work, and launch nothing.", Event: coordination.Pause{}},
+	{Name: drive.ResumeSignal, About: "Resume after a pause.", Event: coordination.Resume{}},
+	{Name: drive.PauseSignal, About: "Suspend running steps, keeping their work, and launch nothing.", Event: coordination.Pause{}},
 	{Name: drive.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
 }
 
-// Refuse, Step and Reply receive the verbs from drive.Ears.
+// Refuse, Step and Reply handle the verbs of drive.Inbox.
 func (s *session) Refuse(event coordination.Event) error {
 	if s.core == nil {
 		return drive.ErrPreparing

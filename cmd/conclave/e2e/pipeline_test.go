@@ -109,7 +109,7 @@ func TestPipelineExampleLint(t *testing.T) {
 	require.Contains(t, out.stdout, "main called lint")
 	require.Contains(t, out.stderr, "offline")
 
-	for _, line := range []string{"main called lint", "main goes on after lint", "main jumped to export", "ended: completed"} {
+	for _, line := range []string{"main called lint", "main continues after lint", "main jumped to export", "ended: completed"} {
 		require.Regexp(t, `(?m)^\d+:\d\d `+line+`$`, out.stdout)
 	}
 	dir := filepath.Join(c.home, "pulled")

@@ -6,46 +6,46 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Books writes the records of a run, one activity at a time.
-type Books struct{ writing workflow.Future }
+// Recorder writes the records of a run, one activity at a time.
+type Recorder struct{ writing workflow.Future }
 
-// bookkeeper has the entries that are not on record.
-type bookkeeper interface {
-	// StartRecord starts an activity that writes everything not yet on record.
+// history has entries that are not yet on record.
+type history interface {
+	// StartRecord starts an activity that writes those entries.
 	StartRecord(workflow.Context) workflow.Future
-	// Recorded takes its result. After an error the entries belong to the next record.
+	// Recorded receives its result. After an error the next record repeats the entries.
 	Recorded(workflow.Context, workflow.Future) error
 }
 
 // Writing reports whether a record is being written.
-func (b *Books) Writing() bool { return b.writing != nil }
+func (r *Recorder) Writing() bool { return r.writing != nil }
 
 // Write starts a record. The activity outlives the cancellation of the run.
-func (b *Books) Write(ctx workflow.Context, keeper bookkeeper) {
+func (r *Recorder) Write(ctx workflow.Context, h history) {
 	detached, _ := workflow.NewDisconnectedContext(ctx)
-	b.writing = keeper.StartRecord(detached)
+	r.writing = h.StartRecord(detached)
 }
 
 // Select has the selector finish the record that is being written.
-func (b *Books) Select(ctx workflow.Context, selector workflow.Selector, keeper bookkeeper) {
-	if b.writing != nil {
-		selector.AddFuture(b.writing, func(workflow.Future) { _ = b.finish(ctx, keeper) })
+func (r *Recorder) Select(ctx workflow.Context, selector workflow.Selector, h history) {
+	if r.writing != nil {
+		selector.AddFuture(r.writing, func(workflow.Future) { _ = r.finish(ctx, h) })
 	}
 }
 
 // Flush waits for the record that is being written and writes the rest.
-func (b *Books) Flush(ctx workflow.Context, keeper bookkeeper) error {
-	if b.writing != nil {
-		_ = b.finish(ctx, keeper) // its entries are in the next record
+func (r *Recorder) Flush(ctx workflow.Context, h history) error {
+	if r.writing != nil {
+		_ = r.finish(ctx, h) // its entries are in the next record
 	}
-	b.writing = keeper.StartRecord(ctx)
-	return b.finish(ctx, keeper)
+	r.writing = h.StartRecord(ctx)
+	return r.finish(ctx, h)
 }
 
-func (b *Books) finish(ctx workflow.Context, keeper bookkeeper) error {
-	writing := b.writing
-	b.writing = nil
-	err := keeper.Recorded(ctx, writing)
+func (r *Recorder) finish(ctx workflow.Context, h history) error {
+	writing := r.writing
+	r.writing = nil
+	err := h.Recorded(ctx, writing)
 	if err != nil {
 		workflow.GetLogger(ctx).Error("writing a record failed; the next one repeats it", "error", err)
 	}

@@ -1,0 +1,154 @@
+package drive
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// ErrPreparing refuses a request before the workflow is prepared.
+var ErrPreparing = errors.New("still being prepared: ask again in a moment, or send a signal, which waits")
+
+// Request is the input of the verbs that take one: the text and the recipient of say,
+// the agent of retry. An empty Agent stands for all agents.
+type Request struct {
+	Text  string `json:"text,omitempty"`
+	Agent string `json:"agent,omitempty"`
+}
+
+// Verb is a request that people can send to a workflow, as a signal or an update.
+type Verb[E any] struct {
+	Name, About string
+
+	Event E               // the event of a verb without an input
+	Input func(Request) E // the event of an input; nil for a verb without one
+}
+
+// listener is a workflow that receives verbs as events of its state machine.
+type listener[E any] interface {
+	// Refuse returns the reason why the event makes no sense now, or nil, and changes nothing.
+	Refuse(E) error
+	// Step applies an event. A refused event has no effect.
+	Step(E)
+	// Reply returns the result of an update.
+	Reply() any
+}
+
+// Inbox receives the verbs of a workflow.
+type Inbox[E any] struct {
+	ctx      workflow.Context
+	noun     string // of the workflow, in errors
+	listener listener[E]
+	signals  []signal[E]
+	updated  workflow.Channel // wakes the loop after an update
+}
+
+type signal[E any] struct {
+	Verb[E]
+	channel workflow.ReceiveChannel
+}
+
+// Listen registers the handlers of both queries, and the verbs in the order in which
+// signals that arrive together are received: the order of their sending is unknown.
+// Registering a verb runs its pending updates, so the listener must be complete.
+func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verbs []Verb[E], state, timeline any) (*Inbox[E], error) {
+	i := &Inbox[E]{ctx: ctx, noun: noun, listener: listener, updated: workflow.NewNamedBufferedChannel(ctx, "updated", 1)}
+	err := workflow.SetQueryHandlerWithOptions(ctx, StateQuery, state, workflow.QueryHandlerOptions{
+		Description: "The whole state: every agent or step, the results and the usage.",
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = workflow.SetQueryHandlerWithOptions(ctx, TimelineQuery, timeline, workflow.QueryHandlerOptions{
+		Description: "The newest events, in order.",
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range verbs {
+		i.signals = append(i.signals, signal[E]{v, workflow.GetSignalChannelWithOptions(
+			ctx, v.Name, workflow.SignalChannelOptions{Description: v.About},
+		)})
+		// Handlers without a parameter ignore any input.
+		var update any = func(workflow.Context) (any, error) { return i.accept(v.Event), nil }
+		var validate any = func(workflow.Context) error { return i.refusal(v.Event) }
+		if v.Input != nil {
+			update = func(_ workflow.Context, in Request) (any, error) { return i.accept(v.Input(in)), nil }
+			validate = func(_ workflow.Context, in Request) error { return i.refusal(v.Input(in)) }
+		}
+		err := workflow.SetUpdateHandlerWithOptions(ctx, v.Name, update, workflow.UpdateHandlerOptions{
+			Description: v.About, Validator: validate,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return i, nil
+}
+
+// accept applies an update. It never blocks, so every update is answered before its run
+// ends; updates run before the loop, so a run that ends in the same task misses none.
+func (i *Inbox[E]) accept(event E) any {
+	i.listener.Step(event)
+	i.updated.SendAsync(true) // a full channel wakes the loop as well
+	return i.listener.Reply()
+}
+
+// refusal validates an update.
+func (i *Inbox[E]) refusal(event E) error {
+	refuse := func(kind, reason string) error { return temporal.NewNonRetryableApplicationError(reason, kind, nil) }
+	err := i.listener.Refuse(event)
+	switch {
+	case errors.Is(err, ErrPreparing):
+		return refuse(TooEarly, "the "+i.noun+" is "+err.Error())
+	case i.ctx.Err() != nil:
+		return refuse(refused, "the "+i.noun+" is cancelled")
+	case err != nil:
+		return refuse(refused, err.Error())
+	}
+	return nil
+}
+
+// receive handles one signal, and returns false if there is none.
+func (i *Inbox[E]) receive(s signal[E]) bool {
+	var in Request
+	event, input := s.Event, any(nil)
+	if s.Input != nil {
+		input = &in
+	}
+	if !s.channel.ReceiveAsync(input) { // drops and logs an input that cannot be decoded
+		return false
+	}
+	if s.Input != nil {
+		event = s.Input(in)
+	}
+	if err := i.listener.Refuse(event); err != nil {
+		workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", s.Name, "reason", err.Error())
+	}
+	i.listener.Step(event)
+	return true
+}
+
+// ReceiveAll handles the signals that have arrived.
+func (i *Inbox[E]) ReceiveAll() {
+	for _, s := range i.signals {
+		for i.receive(s) {
+			continue
+		}
+	}
+}
+
+// Wait blocks until a future of the selector, a verb or cancellation is ready, and
+// handles everything that is ready by then: simultaneous events are one batch.
+func (i *Inbox[E]) Wait(selector workflow.Selector) {
+	for _, s := range i.signals {
+		selector.AddReceive(s.channel, func(workflow.ReceiveChannel, bool) { i.receive(s) })
+	}
+	selector.AddReceive(i.updated, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
+	selector.AddReceive(i.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
+	selector.Select(i.ctx)
+	for selector.HasPending() && i.ctx.Err() == nil {
+		selector.Select(i.ctx)
+	}
+}
