@@ -1,0 +1,139 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+)
+
+// errGone reports a connection whose other end has closed already, so that its owner
+// cannot be known.
+var errGone = errors.New("the other end has closed")
+
+// Gate admits connections of this process's user and of root.
+type Gate struct {
+	self    uint32
+	owner   owner
+	refused func(uid uint32)
+	failed  func(error)
+
+	mu     sync.Mutex
+	logged map[uint32]bool
+	broken bool // failed was called
+}
+
+// owner returns the user of the other end of an accepted connection, or errGone.
+type owner func(*net.TCPConn) (uid uint32, err error)
+
+// Reports are the messages of a Gate; both are called at most once for a cause.
+type Reports struct {
+	Refused func(uid uint32) // the first refusal of a user
+	Failed  func(error)      // the first connection whose user could not be determined
+}
+
+// New returns a gate, or an error if this system does not tell users apart. It tries
+// that on a connection of its own.
+func New(r Reports) (*Gate, error) {
+	g := &Gate{self: uint32(os.Geteuid()), refused: r.Refused, failed: r.Failed, logged: map[uint32]bool{}}
+	if err := distinct(g.self); err != nil {
+		return nil, fmt.Errorf("tell users of local connections apart: %w", err)
+	}
+	var problems []error
+	for _, candidate := range owners() {
+		uid, err := tryOwner(candidate)
+		if err == nil && uid != g.self {
+			err = fmt.Errorf("a connection of user %d seems to be of user %d", g.self, uid)
+		}
+		if err == nil {
+			g.owner = candidate
+			return g, nil
+		}
+		problems = append(problems, err)
+	}
+	return nil, fmt.Errorf("tell users of local connections apart: %w", errors.Join(problems...))
+}
+
+// tryOwner returns the owner of a connection of this process to itself.
+func tryOwner(find owner) (uint32, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }()
+	client, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = client.Close() }()
+	accepted, err := l.Accept()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = accepted.Close() }()
+	return find(accepted.(*net.TCPConn))
+}
+
+// Listener returns a listener that accepts only admitted connections of l, a TCP
+// listener, and resets all others.
+func (g *Gate) Listener(l net.Listener) net.Listener { return &listener{Listener: l, gate: g} }
+
+type listener struct {
+	net.Listener
+	gate *Gate
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		tcp := conn.(*net.TCPConn)
+		if l.gate.admits(tcp) {
+			return tcp, nil
+		}
+		_ = tcp.SetLinger(0)
+		_ = tcp.Close()
+	}
+}
+
+// admits reports whether the other end is of this user or of root.
+func (g *Gate) admits(conn *net.TCPConn) bool {
+	uid, err := g.owner(conn)
+	if err == nil && (uid == g.self || uid == 0) {
+		return true
+	}
+	g.report(uid, err)
+	return false
+}
+
+// report reports the first refusal of each user and the first failure. A client that
+// has gone is neither.
+func (g *Gate) report(uid uint32, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case errors.Is(err, errGone):
+	case err != nil && !g.broken:
+		g.broken = true
+		g.failed(err)
+	case err == nil && !g.logged[uid]:
+		g.logged[uid] = true
+		g.refused(uid)
+	}
+}
+
+// addresses returns the addresses of a connection, IPv4 ones in their own form.
+func addresses(conn *net.TCPConn) (local, remote netip.AddrPort) {
+	unmapped := func(a net.Addr) netip.AddrPort {
+		ap := a.(*net.TCPAddr).AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
+	}
+	return unmapped(conn.LocalAddr()), unmapped(conn.RemoteAddr())
+}

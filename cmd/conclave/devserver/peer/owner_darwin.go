@@ -1,0 +1,57 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// States of TCP sockets.
+const (
+	established = 4
+	closeWait   = 5
+)
+
+// owners returns the one way to find the owner of a connection: the kernel's table of
+// connections, as netstat(1) reads it.
+func owners() []owner { return []owner{ownerInTable} }
+
+// ownerInTable returns the owner of the other end of a connection, which must be
+// connected after the search: its port could have been freed and used again.
+func ownerInTable(conn *net.TCPConn) (uint32, error) {
+	table, err := unix.SysctlRaw("net.inet.tcp.pcblist_n")
+	if err != nil {
+		return 0, fmt.Errorf("read the table of connections: %w", err)
+	}
+	local, remote := addresses(conn)
+	uid, found := findRecord(table, remote, local)
+	if !found {
+		return 0, errGone
+	}
+	return uid, connected(conn)
+}
+
+// connected returns errGone if the other end has reset the connection.
+func connected(conn *net.TCPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var info *unix.TCPConnectionInfo
+	controlErr := raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPConnectionInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_CONNECTION_INFO)
+	})
+	switch {
+	case errors.Join(controlErr, err) != nil:
+		return fmt.Errorf("read the state of a connection: %w", errors.Join(controlErr, err))
+	case !slices.Contains([]uint8{established, closeWait}, info.State):
+		return errGone
+	}
+	return nil
+}
+
+// distinct returns no error: every user has a number of its own.
+func distinct(uint32) error { return nil }

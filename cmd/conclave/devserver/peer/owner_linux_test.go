@@ -1,0 +1,348 @@
+package peer
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// nobody is a user without rights.
+const nobody = 65534
+
+// as runs f in a thread with the file-system user of another user, which owns the
+// sockets that f makes.
+func as(t *testing.T, uid int, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
+		_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
+		f()
+	}()
+	<-done
+}
+
+// each runs a test for both ways to find an owner.
+func each(t *testing.T, test func(t *testing.T, find owner)) {
+	t.Helper()
+	for i, name := range []string{"diagnostics", "tables"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, owners()[i])
+		})
+	}
+}
+
+// dial connects with plain system calls, on the thread of the caller.
+func dial(t *testing.T, family int, address netip.AddrPort, source uint16) (fd int, ok bool) {
+	t.Helper()
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Error(err)
+		return 0, false
+	}
+	var to, from unix.Sockaddr = &unix.SockaddrInet4{Port: int(address.Port()), Addr: address.Addr().As4()}, &unix.SockaddrInet4{Port: int(source), Addr: [4]byte{127, 0, 0, 1}}
+	if family == unix.AF_INET6 {
+		to = &unix.SockaddrInet6{Port: int(address.Port()), Addr: netip.AddrFrom16(address.Addr().As16()).As16()}
+	}
+	if source != 0 {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+		if err := unix.Bind(fd, from); err != nil {
+			_ = unix.Close(fd)
+			return 0, false
+		}
+	}
+	if err := unix.Connect(fd, to); err != nil {
+		_ = unix.Close(fd)
+		return 0, false
+	}
+	return fd, true
+}
+
+func addressOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
+
+// reset closes a socket with a reset instead of an orderly end.
+func reset(fd int) {
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	_ = unix.Close(fd)
+}
+
+func TestOwner_ofAnotherUser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, find owner) {
+		for name, family := range map[string]int{"IPv4 socket": unix.AF_INET, "IPv6 socket": unix.AF_INET6} {
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			require.NoError(t, err)
+			for _, uid := range []int{nobody, 0} {
+				as(t, uid, func() {
+					fd, ok := dial(t, family, addressOf(l), 0)
+					if !ok {
+						t.Error("connect with an", name)
+						return
+					}
+					defer func() { _ = unix.Close(fd) }()
+					conn, err := l.Accept()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer func() { _ = conn.Close() }()
+					found, err := find(conn.(*net.TCPConn))
+					if err != nil || found != uint32(uid) {
+						t.Errorf("%s of user %d: found user %d, error %v", name, uid, found, err)
+					}
+				})
+			}
+			_ = l.Close()
+		}
+	})
+}
+
+// The kernel reports a socket that its process has closed as one of root, so that a
+// request could arrive, and its sender be gone, before the search.
+func TestOwner_ofAClosedConnection(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(fd int){"closed": func(fd int) { _ = unix.Close(fd) }, "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, find owner) {
+				l, err := net.Listen("tcp4", "127.0.0.1:0")
+				require.NoError(t, err)
+				defer func() { _ = l.Close() }()
+				as(t, nobody, func() {
+					fd, ok := dial(t, unix.AF_INET, addressOf(l), 0)
+					if !ok {
+						t.Error("connect")
+						return
+					}
+					_, _ = unix.Write(fd, []byte("DELETE / HTTP/1.1\r\n\r\n"))
+					end(fd)
+				})
+				conn, err := l.Accept()
+				require.NoError(t, err)
+				defer func() { _ = conn.Close() }()
+				_, err = find(conn.(*net.TCPConn))
+				require.ErrorIs(t, err, errGone)
+			})
+		})
+	}
+}
+
+func TestOwner_ofAHalfClosedConnection(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, find owner) {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { _ = l.Close() }()
+		client, err := net.Dial("tcp4", l.Addr().String())
+		require.NoError(t, err)
+		defer func() { _ = client.Close() }()
+		require.NoError(t, client.(*net.TCPConn).CloseWrite())
+		conn, err := l.Accept()
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		uid, err := find(conn.(*net.TCPConn))
+		require.NoError(t, err, "it still reads the reply")
+		require.EqualValues(t, os.Geteuid(), uid)
+	})
+}
+
+// A stranger connects, sends and resets, and the server's own user connects from the
+// same port before the server accepts the first connection.
+func TestOwner_ofAPortUsedAgain(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, find owner) {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { _ = l.Close() }()
+		source := freePort(t)
+		as(t, nobody, func() {
+			fd, ok := dial(t, unix.AF_INET, addressOf(l), source)
+			if !ok {
+				t.Error("connect")
+				return
+			}
+			_, _ = unix.Write(fd, []byte("evil"))
+			reset(fd)
+		})
+		fd, ok := dial(t, unix.AF_INET, addressOf(l), source)
+		require.True(t, ok)
+		defer func() { _ = unix.Close(fd) }()
+
+		first, err := l.Accept()
+		require.NoError(t, err)
+		defer func() { _ = first.Close() }()
+		_, err = find(first.(*net.TCPConn))
+		require.ErrorIs(t, err, errGone)
+		second, err := l.Accept()
+		require.NoError(t, err)
+		defer func() { _ = second.Close() }()
+		uid, err := find(second.(*net.TCPConn))
+		require.NoError(t, err)
+		require.EqualValues(t, 0, uid)
+	})
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return addressOf(l).Port()
+}
+
+// Strangers connect, send, and close or reset at once from a few ports, and the
+// server's user connects from the same ports: no byte of a stranger is ever read.
+func TestListener_underARace(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	l, r := listen(t, nil)
+	var strangers, friends atomic.Int64
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var one [1]byte
+			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			if n, _ := conn.Read(one[:]); n == 1 && one[0] == 'x' {
+				strangers.Add(1)
+			} else if n == 1 {
+				friends.Add(1)
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0) // keeps the port usable
+			_ = conn.Close()
+		}
+	})
+	first, until := freePort(t), time.Now().Add(2*time.Second)
+	var clients sync.WaitGroup
+	client := func(uid int, letter byte, end func(fd int)) {
+		clients.Go(func() {
+			as(t, uid, func() {
+				for i := uint16(0); time.Now().Before(until); i++ {
+					fd, ok := dial(t, unix.AF_INET, addressOf(l), first+i%8)
+					if !ok {
+						continue
+					}
+					_, _ = unix.Write(fd, []byte{letter})
+					end(fd)
+				}
+			})
+		})
+	}
+	for range 2 {
+		client(nobody, 'x', reset)
+		client(nobody, 'x', func(fd int) { _ = unix.Close(fd) })
+		client(0, 'f', func(fd int) {
+			_, _ = unix.Read(fd, make([]byte, 1)) // until the server has closed
+			_ = unix.Close(fd)
+		})
+	}
+	clients.Wait()
+	require.NoError(t, l.Close())
+	served.Wait()
+	require.Zero(t, strangers.Load())
+	require.Positive(t, friends.Load())
+	require.Empty(t, r.failed)
+	t.Logf("%d connections of the server's user", friends.Load())
+}
+
+func TestFindLine(t *testing.T) {
+	t.Parallel()
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("the words of the table are those of a little-endian machine")
+	}
+	table := strings.Join([]string{
+		"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
+		"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 11 1 0 100 0 0 10 0",
+		"   1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 12 1 0 20 4 30 10 -1",
+		"   2: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 13 1 0 20 4 30 10 -1",
+		"   3: 0000000000000000FFFF00000100007F:C351 0000000000000000FFFF00000100007F:1F90 05 00000000:00000000 00:00000000 00000000  1002 0 14 1 0",
+		"   4: 0100007F:C352 0100007F:1F90 06 00000000:00000000 03:000007AC 00000000     0        0 0 3 0",
+		"   5: 0100007F:C353 0100007F:1F90 01", // cut off
+	}, "\n") + "\n"
+	server := netip.MustParseAddrPort("127.0.0.1:8080")
+	for client, want := range map[string]socket{
+		"127.0.0.1:50000": {uid: 1001, inode: 13, state: established},
+		"127.0.0.1:50001": {uid: 1002, inode: 14, state: finWait2},
+		"127.0.0.1:50002": {state: 6},
+		"127.0.0.1:50003": {},
+		"127.0.0.2:50000": {},
+	} {
+		got, found := findLine(table, netip.MustParseAddrPort(client), server)
+		require.Equal(t, want, got, client)
+		require.Equal(t, want != socket{}, found, client)
+	}
+}
+
+// BenchmarkOwner measures the check of one connection, and for comparison a connection
+// without it.
+func BenchmarkOwner(b *testing.B) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(b, err)
+	defer func() { _ = l.Close() }()
+	var clients []net.Conn
+	defer func() {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}()
+	connect := func() *net.TCPConn {
+		client, err := net.Dial("tcp4", l.Addr().String())
+		require.NoError(b, err)
+		conn, err := l.Accept()
+		require.NoError(b, err)
+		clients = append(clients, client, conn)
+		return conn.(*net.TCPConn)
+	}
+	conn := connect()
+	for i, name := range []string{"diagnostics", "tables"} {
+		find := owners()[i]
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				_, err := find(conn)
+				require.NoError(b, err)
+			}
+		})
+	}
+	for range 1000 {
+		connect()
+	}
+	for i, name := range []string{"diagnostics", "tables"} {
+		find := owners()[i]
+		b.Run(name+" among 1000 connections", func(b *testing.B) {
+			for b.Loop() {
+				_, err := find(conn)
+				require.NoError(b, err)
+			}
+		})
+	}
+	b.Run("connection", func(b *testing.B) {
+		for b.Loop() {
+			client, err := net.Dial("tcp4", l.Addr().String())
+			require.NoError(b, err)
+			conn, err := l.Accept()
+			require.NoError(b, err)
+			_ = client.Close()
+			_ = conn.Close()
+		}
+	})
+}
