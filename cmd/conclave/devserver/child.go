@@ -104,13 +104,8 @@ type fatalHook func(error)
 func (report fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	reason := errors.New(entry.Message)
 	for _, field := range fields {
-		err, ok := field.Interface.(error)
-		if !ok {
-			continue
-		}
-		reason = fmt.Errorf("%s: %w", entry.Message, err)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			reason = fmt.Errorf("%w: %w", reason, localstack.ErrPortTaken)
+		if err, ok := field.Interface.(error); ok {
+			reason = fmt.Errorf("%s: %w", entry.Message, err)
 		}
 	}
 	report(fmt.Errorf("start the Temporal server: %w", reason))

@@ -9,16 +9,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"conclave/cmd/conclave/localstack"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
 	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
+	"github.com/versity/versitygw/s3api"
 )
 
 const (
@@ -38,7 +40,7 @@ const (
 
 // startObjectStore serves the directory as an S3 server and creates the bucket. The gateway
 // changes the working directory and has global state.
-func (s *servers) startObjectStore(ctx context.Context, dir string, reserved net.Listener) error {
+func (s *servers) startObjectStore(ctx context.Context, dir string, listener net.Listener) error {
 	if err := prepareObjects(dir); err != nil {
 		return err
 	}
@@ -49,34 +51,84 @@ func (s *servers) startObjectStore(ctx context.Context, dir string, reserved net
 	if err != nil {
 		return fmt.Errorf("open the object store %s: %w", dir, err)
 	}
-	config := gatewayConfig(s.stack, reserved.Addr())
-	if err := release(reserved); err != nil {
-		return err
-	}
+	servers := make(chan *fasthttp.Server, 1)
+	config := gatewayConfig(s.stack)
+	config.S3Options = []s3api.Option{s3api.WithRoute(http.MethodGet, serverRoute, handOver(servers))}
 	// ctx ends with the start.
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := embedgw.RunVersityGW(running, &guard{Posix: files, root: dir}, config)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			err = fmt.Errorf("%w: %w", err, localstack.ErrPortTaken)
-		}
-		s.failed("the S3 store", err)
+		s.failed("the S3 store", embedgw.RunVersityGW(running, &guard{Posix: files, root: dir}, config))
 	}()
 	s.stops = append(s.stops, func(context.Context) {
 		end()
 		<-ended
 	})
+	if err := s.until(ctx, requestServer); err != nil {
+		return fmt.Errorf("reach the S3 store: %w", err)
+	}
+	server := <-servers
+	if err := os.Remove(gatewaySocket); err != nil { // it has served its purpose
+		return fmt.Errorf("remove the socket of the S3 store: %w", err)
+	}
+	go func() { s.failed("the S3 store", server.Serve(listener)) }()
 	return s.makeBucket(ctx)
 }
 
-func gatewayConfig(stack localstack.Stack, address net.Addr) *embedgw.Config {
+// The gateway listens by itself, and accepts everybody's connections. So it listens on
+// a private Unix socket, and a request there hands its HTTP server over, to serve the
+// guarded listener, too.
+const (
+	// gatewaySocket is relative to the gateway's working directory, the directory of
+	// the object store: absolute paths could exceed the limit of socket names.
+	gatewaySocket = ".socket"
+	// serverRoute is no object's path: it is no name of a bucket.
+	serverRoute = "/.server"
+)
+
+// handOver handles the request that hands the HTTP server over. Later requests have no
+// effect.
+func handOver(servers chan<- *fasthttp.Server) fiber.Handler {
+	return func(c fiber.Ctx) error {
+		select {
+		case servers <- c.App().Server():
+		default:
+		}
+		return c.SendStatus(http.StatusNoContent)
+	}
+}
+
+// requestServer sends the request of handOver.
+func requestServer(ctx context.Context) error {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", gatewaySocket)
+		},
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback+serverRoute, nil)
+	if err != nil {
+		return err
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("request its server: status %s", response.Status)
+	}
+	return nil
+}
+
+func gatewayConfig(stack localstack.Stack) *embedgw.Config {
 	return &embedgw.Config{
 		RootUserAccess:    stack.S3AccessKey,
 		RootUserSecret:    stack.S3SecretKey,
 		Region:            stack.S3Region,
-		Ports:             []string{address.String()},
+		Ports:             []string{gatewaySocket},
+		SocketPerm:        "0600",
 		MaxConnections:    storeConnections,
 		MaxRequests:       storeRequests,
 		MultipartMaxParts: maxParts,

@@ -13,10 +13,12 @@ import (
 	"syscall"
 	"time"
 
+	"conclave/cmd/conclave/devserver/peer"
 	"conclave/cmd/conclave/localstack"
 
 	"go.temporal.io/server/common/headers"
 	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/log/tag"
 )
 
 // The bucket and the namespace that every stack has.
@@ -42,6 +44,9 @@ func startServers(ctx context.Context, child *localstack.Child, logger log.Logge
 	last := child.Last()
 	reserved, err := reserve(ctx, child.Ports, last.Ports)
 	if err != nil {
+		return nil, err
+	}
+	if err := reserved.guard(child.OtherUsers, logger); err != nil {
 		return nil, err
 	}
 	s := &servers{stack: describe(child, reserved.ports(), last), failures: make(chan error, 3)}
@@ -72,6 +77,7 @@ func describe(child *localstack.Child, ports localstack.Ports, last localstack.S
 		DataDir:         child.DataDir,
 		LogFile:         child.LogFile(),
 		ServerVersion:   headers.ServerVersion,
+		OtherUsers:      child.OtherUsers,
 		PID:             os.Getpid(),
 		Ports:           ports,
 	}
@@ -151,8 +157,7 @@ const (
 	portPoll     = 20 * time.Millisecond
 )
 
-// reservation holds listeners on all ports of a stack, so that they are distinct; release
-// frees the port of a server that listens by itself.
+// reservation holds listeners on all ports of a stack, so that they are distinct.
 type reservation struct {
 	temporal, ui, s3           net.Listener
 	history, matching, systems net.Listener
@@ -181,6 +186,36 @@ func reserve(ctx context.Context, wanted, recorded localstack.Ports) (*reservati
 	}
 	return r, nil
 }
+
+// guard makes all listeners accept connections of this user and root only, with
+// otherUsers those of Temporal's internal services alone.
+func (r *reservation) guard(otherUsers bool, logger log.Logger) error {
+	gate, err := peer.New(peer.Reports{
+		Refused: func(uid uint32) {
+			logger.Warn(fmt.Sprintf("refused a connection of user %d; %s", uid, openRemedy), tag.Int("uid", int(uid)))
+		},
+		Failed: func(err error) {
+			logger.Warn("refused a connection whose user is unknown; "+openRemedy, tag.Error(err))
+		},
+	})
+	switch {
+	case err != nil && otherUsers:
+		return nil
+	case err != nil:
+		return fmt.Errorf("keep other users of this machine out: %w; %s", err, openRemedy)
+	}
+	guarded := []*net.Listener{&r.history, &r.matching, &r.systems}
+	if !otherUsers {
+		guarded = append(guarded, &r.temporal, &r.ui, &r.s3)
+	}
+	for _, l := range guarded {
+		*l = gate.Listener(*l)
+	}
+	return nil
+}
+
+// openRemedy names the flag that lets other users in.
+const openRemedy = "`conclave dev " + localstack.OtherUsersFlag + "`, while no other command uses the stack, starts one that all users of this machine can use"
 
 func listen(ctx context.Context, wanted, recorded int) (net.Listener, error) {
 	if wanted != 0 || recorded == 0 {
@@ -213,12 +248,4 @@ func (r *reservation) ports() localstack.Ports {
 // port returns the port of a listener.
 func port(l net.Listener) int {
 	return l.Addr().(*net.TCPAddr).Port
-}
-
-// release frees a reserved port for a server that is about to listen on it.
-func release(l net.Listener) error {
-	if err := l.Close(); err != nil {
-		return fmt.Errorf("hand over the port %s: %w", l.Addr(), err)
-	}
-	return nil
 }

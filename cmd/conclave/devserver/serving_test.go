@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -118,9 +119,18 @@ func keepsFilesPrivate(t *testing.T, stack localstack.Stack) {
 	require.GreaterOrEqual(t, len(stack.S3SecretKey), 32)
 }
 
-// listensOnLoopbackOnly reads the child's listeners from the kernel.
 func listensOnLoopbackOnly(t *testing.T, stack localstack.Stack) {
-	sockets, err := filepath.Glob("/proc/" + strconv.Itoa(stack.PID) + "/fd/*")
+	listeners := listening(t, stack.PID)
+	for _, l := range listeners {
+		require.True(t, l.Addr().IsLoopback(), "listens on %s", l)
+	}
+	require.Len(t, listeners, 6, "three servers, and Temporal's three inner services")
+}
+
+// listening reads the addresses on which a process listens from the kernel.
+func listening(t *testing.T, pid int) []netip.AddrPort {
+	t.Helper()
+	sockets, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
 	require.NoError(t, err)
 	if len(sockets) == 0 {
 		t.Skip("this system does not say what a process listens on")
@@ -131,19 +141,25 @@ func listensOnLoopbackOnly(t *testing.T, stack localstack.Stack) {
 			own[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] = true
 		}
 	}
-	listening := 0
+	var found []netip.AddrPort
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		content, err := os.ReadFile(table)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(content)) {
-			const state, inode, listen = 3, 9, "0A"
+			const address, state, inode, listen = 1, 3, 9, "0A"
 			columns := strings.Fields(line)
 			if len(columns) <= inode || columns[state] != listen || !own[columns[inode]] {
 				continue
 			}
-			listening++
-			require.True(t, strings.HasPrefix(columns[1], "0100007F:"), "listens on %s", columns[1])
+			host, number, _ := strings.Cut(columns[address], ":")
+			port, err := strconv.ParseUint(number, 16, 16)
+			require.NoError(t, err)
+			ip := netip.IPv4Unspecified()
+			if host == "0100007F" {
+				ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+			}
+			found = append(found, netip.AddrPortFrom(ip, uint16(port)))
 		}
 	}
-	require.Equal(t, 6, listening, "three servers, and Temporal's three inner services")
+	return found
 }

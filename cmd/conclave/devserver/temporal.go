@@ -45,13 +45,8 @@ func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reser
 	for service, listener := range listeners {
 		hosts[service] = static.SingleLocalHost(listener.Addr().String())
 	}
-	// NewServer listens already.
-	for _, listener := range listeners {
-		if err := release(listener); err != nil {
-			return err
-		}
-	}
-	server, err := temporal.NewServer(
+	server, err := temporal.NewServerFx(
+		temporalModule(listeners),
 		temporal.WithConfig(temporalConfig(database, listeners)),
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithStaticHosts(hosts),

@@ -15,8 +15,9 @@ import (
 // Child holds the child's locks and reports to its starter. It must stay reachable
 // while the process serves: a collected Child releases its locks.
 type Child struct {
-	DataDir string
-	Ports   Ports // that the starter wants
+	DataDir    string
+	Ports      Ports // that the starter wants
+	OtherUsers bool  // whether other users of this machine may connect
 
 	dir     directory
 	owner   *os.File // stack.lock, locked for the life of the process
@@ -50,7 +51,7 @@ func Adopt(stdin io.Reader) (*Child, error) {
 		return nil, fmt.Errorf("take over the data directory %s: another stack runs on it", dir)
 	}
 	ownerOnly()
-	return &Child{DataDir: string(dir), Ports: o.Ports, dir: dir, owner: owner, reports: reports}, nil
+	return &Child{DataDir: string(dir), Ports: o.Ports, OtherUsers: o.OtherUsers, dir: dir, owner: owner, reports: reports}, nil
 }
 
 // Last returns the record of the previous stack, zero if there is none.
@@ -79,7 +80,7 @@ func (c *Child) Withdraw() { _ = c.ready.Close() }
 
 // Fail reports the error of a failed start to the starter. Only the first report is sent.
 func (c *Child) Fail(err error) {
-	c.send(report{Error: err.Error(), PortTaken: errors.Is(err, ErrPortTaken)})
+	c.send(report{Error: err.Error()})
 }
 
 // send ignores errors: the starter may be dead.

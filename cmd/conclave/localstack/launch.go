@@ -22,31 +22,17 @@ const (
 	reportFD = 4 // pipe for the report
 )
 
-// ErrPortTaken reports a port that was taken after it was chosen. A new start chooses another.
-var ErrPortTaken = errors.New("another program took the port between its being chosen and its being used")
-
-// startError is the child's own account of why it did not start.
-type startError struct {
-	reason    string
-	portTaken bool
-}
-
-func (e *startError) Error() string { return e.reason }
-
-// Is preserves ErrPortTaken across the pipe.
-func (e *startError) Is(target error) bool { return e.portTaken && target == ErrPortTaken }
-
 // order is the standard input of the child.
 type order struct {
-	DataDir string `json:"data_dir"`
-	Ports   Ports  `json:"ports"`
+	DataDir    string `json:"data_dir"`
+	Ports      Ports  `json:"ports"`
+	OtherUsers bool   `json:"other_users"`
 }
 
 // report is the child's message to its starter: the stack, or an error.
 type report struct {
-	Stack     *Stack `json:"stack,omitempty"`
-	Error     string `json:"error,omitempty"`
-	PortTaken bool   `json:"port_taken,omitempty"`
+	Stack *Stack `json:"stack,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 // launch starts the child, hands owner over to it and waits for its report. If ctx
@@ -56,7 +42,7 @@ func (d directory) launch(ctx context.Context, owner *os.File, opts Options) (St
 	if opts.Logf != nil {
 		opts.Logf("starting the embedded Temporal server, Web UI and S3 store on %s", d)
 	}
-	reports, err := d.spawn(owner, order{DataDir: string(d), Ports: opts.Ports})
+	reports, err := d.spawn(owner, order{DataDir: string(d), Ports: opts.Ports, OtherUsers: opts.OtherUsers})
 	if err != nil {
 		return Stack{}, err
 	}
@@ -72,7 +58,7 @@ func (d directory) launch(ctx context.Context, owner *os.File, opts Options) (St
 	case err != nil:
 		return Stack{}, fmt.Errorf("it ended while starting; the end of %s says:\n%s", d.logFile(), tail(d.logFile()))
 	case r.Stack == nil:
-		return Stack{}, &startError{reason: r.Error, portTaken: r.PortTaken}
+		return Stack{}, errors.New(r.Error)
 	}
 	return *r.Stack, nil
 }

@@ -10,12 +10,11 @@ import (
 	"conclave/engine/filelock"
 )
 
-const (
-	// readyPoll is how often a command checks whether the stack that another one starts is ready.
-	readyPoll = 20 * time.Millisecond
-	// maxLaunches limits the starts after errPortTaken.
-	maxLaunches = 3
-)
+// readyPoll is how often a command checks whether the stack that another one starts is ready.
+const readyPoll = 20 * time.Millisecond
+
+// OtherUsersFlag is the flag of `conclave dev` that sets Options.OtherUsers.
+const OtherUsersFlag = "--allow-other-users"
 
 // Options adjust Join. The zero value is usable.
 type Options struct {
@@ -24,6 +23,9 @@ type Options struct {
 	// Ports are the ports of a stack that Join starts. A taken port is an error;
 	// for zero the stack uses the directory's previous port if it is free.
 	Ports Ports
+	// OtherUsers lets all users of this machine use a stack that Join starts; else it
+	// resets connections of others than this user and root.
+	OtherUsers bool
 }
 
 // Lease keeps the stack running until it is released or its process dies.
@@ -67,7 +69,7 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 
 // joinOrLaunch waits until a stack serves. The caller holds a lease.
 func (d directory) joinOrLaunch(ctx context.Context, opts Options) (stack Stack, launched bool, err error) {
-	for launches := 0; ; {
+	for {
 		stack, ok, err := d.serving()
 		if ok || err != nil {
 			return stack, false, err
@@ -84,11 +86,7 @@ func (d directory) joinOrLaunch(ctx context.Context, opts Options) (stack Stack,
 			}
 			continue
 		}
-		launches++
 		stack, err = d.launch(ctx, owner, opts)
-		if errors.Is(err, ErrPortTaken) && launches < maxLaunches {
-			continue
-		}
 		return stack, err == nil, err
 	}
 }

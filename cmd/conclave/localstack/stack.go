@@ -25,7 +25,8 @@ type Stack struct {
 	DataDir         string `json:"data_dir"`  // absolute
 	LogFile         string `json:"log_file"`  // of the servers
 	ServerVersion   string `json:"server_version"`
-	PID             int    `json:"pid"` // only for people and their tools
+	OtherUsers      bool   `json:"other_users"` // may connect, those of this machine
+	PID             int    `json:"pid"`         // only for people and their tools
 	Ports           Ports  `json:"ports"`
 }
 

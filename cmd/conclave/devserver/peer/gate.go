@@ -10,9 +10,14 @@ import (
 	"sync"
 )
 
-// errGone reports a connection whose other end has closed already, so that its owner
-// cannot be known.
-var errGone = errors.New("the other end has closed")
+var (
+	// errGone reports a connection whose other end has closed already, so that its
+	// owner cannot be known.
+	errGone = errors.New("the other end has closed")
+	// errUnknown reports a connection whose other end is no socket of this network
+	// namespace, such as one that is forwarded from another machine.
+	errUnknown = errors.New("no process of this machine is known to have its other end")
+)
 
 // Gate admits connections of this process's user and of root.
 type Gate struct {
@@ -26,7 +31,8 @@ type Gate struct {
 	broken bool // failed was called
 }
 
-// owner returns the user of the other end of an accepted connection, or errGone.
+// owner returns the user of the other end of an accepted connection, or errGone or
+// errUnknown.
 type owner func(*net.TCPConn) (uid uint32, err error)
 
 // Reports are the messages of a Gate; both are called at most once for a cause.
@@ -127,6 +133,14 @@ func (g *Gate) report(uid uint32, err error) {
 		g.logged[uid] = true
 		g.refused(uid)
 	}
+}
+
+// missing returns the error for a connection whose other end was not found.
+func missing(conn *net.TCPConn) error {
+	if err := connected(conn); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", conn.RemoteAddr(), errUnknown)
 }
 
 // addresses returns the addresses of a connection, IPv4 ones in their own form.

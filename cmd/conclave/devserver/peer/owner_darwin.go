@@ -29,7 +29,7 @@ func ownerInTable(conn *net.TCPConn) (uint32, error) {
 	local, remote := addresses(conn)
 	uid, found := findRecord(table, remote, local)
 	if !found {
-		return 0, errGone
+		return 0, missing(conn)
 	}
 	return uid, connected(conn)
 }

@@ -33,7 +33,8 @@ func owners() []owner {
 	return []owner{live(diagnostics.find), live(findInTables)}
 }
 
-// find returns the socket with these addresses, as seen from its own end.
+// find returns the socket with these addresses, as seen from its own end, or
+// errUnknown.
 type find func(local, remote netip.AddrPort) (socket, error)
 
 // socket is the state of the other end.
@@ -52,7 +53,10 @@ func live(find find) owner {
 	return func(conn *net.TCPConn) (uint32, error) {
 		local, remote := addresses(conn)
 		s, err := find(remote, local)
-		if err != nil {
+		switch {
+		case errors.Is(err, errUnknown):
+			return 0, missing(conn)
+		case err != nil:
 			return 0, err
 		}
 		if s.inode == 0 || !slices.Contains([]uint8{established, finWait1, finWait2}, s.state) {
@@ -124,12 +128,12 @@ func (d *diagnostics) find(local, remote netip.AddrPort) (socket, error) {
 	reply, err := d.ask(local, remote)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return socket{}, errGone
+		return socket{}, errUnknown
 	case err != nil:
 		d.close()
 		return socket{}, fmt.Errorf("ask the kernel for the socket of %s: %w", local, err)
 	case binary.BigEndian.Uint16(reply.ID.SourcePort[:]) != local.Port(), binary.BigEndian.Uint16(reply.ID.DestinationPort[:]) != remote.Port():
-		return socket{}, errGone
+		return socket{}, errUnknown
 	}
 	return socket{uid: reply.UID, inode: reply.Inode, state: reply.State}, nil
 }
@@ -233,7 +237,7 @@ func findInTables(local, remote netip.AddrPort) (socket, error) {
 			}
 		}
 	}
-	return socket{}, errGone
+	return socket{}, errUnknown
 }
 
 // findLine searches one table. An IPv4 connection of an IPv6 socket is in tcp6, with

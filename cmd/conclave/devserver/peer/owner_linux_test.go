@@ -141,6 +141,30 @@ func TestOwner_ofAClosedConnection(t *testing.T) {
 	}
 }
 
+// The other end of a forwarded connection is on another machine; here it is gone from
+// the kernel's tables, but has not closed the connection.
+func TestOwner_thatIsUnknown(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	client, err := net.Dial("tcp4", l.Addr().String())
+	require.NoError(t, err)
+	conn, err := l.Accept()
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	lost := live(func(local, _ netip.AddrPort) (socket, error) {
+		return findInTables(local, netip.MustParseAddrPort("127.0.0.2:1"))
+	})
+	_, err = lost(conn.(*net.TCPConn))
+	require.ErrorIs(t, err, errUnknown)
+	require.ErrorContains(t, err, client.LocalAddr().String())
+	require.NoError(t, client.(*net.TCPConn).SetLinger(0))
+	require.NoError(t, client.Close())
+	_, err = lost(conn.(*net.TCPConn))
+	require.ErrorIs(t, err, errGone)
+}
+
 func TestOwner_ofAHalfClosedConnection(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, find owner) {
