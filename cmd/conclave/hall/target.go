@@ -20,6 +20,10 @@ type Target struct {
 	Cluster bool
 	Options client.Options // of a cluster
 	DataDir string         // absolute; of a local stack
+
+	// OtherUsers lets all users of this machine use a local stack that this
+	// invocation starts.
+	OtherUsers bool
 }
 
 // Target derives the target from flags and environment, without connecting.

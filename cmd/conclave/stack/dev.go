@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,25 +41,36 @@ func childCommand(c *hall.CLI) *cobra.Command {
 }
 
 func devCommand(c *hall.CLI) *cobra.Command {
-	offline := false
+	var f devFlags
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Embedded Temporal, web UI, S3 store and worker, until interrupted",
 		Long: `Run everything that a session needs on this machine until interrupted: a Temporal
 server, its Web UI, an S3 store and a worker. It joins the stack of the data
 directory if one runs. Ctrl-C is its normal end: unfinished sessions go on the next
-time.`,
+time.
+
+The servers accept connections of your own user, and of root, only. They have no
+passwords: with ` + localstack.OtherUsersFlag + ` every user of this machine can read all
+sessions, and start new ones with your keys.`,
 		Example: `  conclave dev
   conclave dev --offline
+  conclave dev ` + localstack.OtherUsersFlag + `
   conclave dev --config team.yaml --data-dir /srv/conclave`,
 		Args: hall.Arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return dev(cmd.Context(), c, offline) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return dev(cmd.Context(), c, f) },
 	}
-	cmd.Flags().BoolVar(&offline, "offline", false, "the default team uses the built-in deterministic model")
+	cmd.Flags().BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
+	cmd.Flags().BoolVar(&f.otherUsers, strings.TrimPrefix(localstack.OtherUsersFlag, "--"), false, "let all users of this machine use the servers, without a password")
 	return cmd
 }
 
-func dev(ctx context.Context, c *hall.CLI, offline bool) error {
+// devFlags are the flags of dev besides the common ones.
+type devFlags struct {
+	offline, otherUsers bool
+}
+
+func dev(ctx context.Context, c *hall.CLI, f devFlags) error {
 	t, err := c.Target()
 	if err != nil {
 		return err
@@ -66,7 +78,8 @@ func dev(ctx context.Context, c *hall.CLI, offline bool) error {
 	if t.Cluster {
 		return fmt.Errorf("dev runs a Temporal server of its own, but there is an address already (%s); leave out --address and TEMPORAL_ADDRESS, or use `conclave worker`", t.Options.HostPort)
 	}
-	standard, source, keys, err := defaultTeam(c, offline)
+	t.OtherUsers = f.otherUsers
+	standard, source, keys, err := defaultTeam(c, f.offline)
 	if err != nil {
 		return err
 	}
@@ -79,6 +92,9 @@ func dev(ctx context.Context, c *hall.CLI, offline bool) error {
 		return unlessInterrupted(ctx, err)
 	}
 	defer conn.Close()
+	if f.otherUsers && !conn.Stack.OtherUsers {
+		return fmt.Errorf("let other users in: the stack on %s runs already, for your user only; end the commands that use it, then start it with %s", t.DataDir, localstack.OtherUsersFlag)
+	}
 	cfg, err := team.DefaultWorker(conn, standard)
 	if err != nil {
 		return err
@@ -89,7 +105,7 @@ func dev(ctx context.Context, c *hall.CLI, offline bool) error {
 		return err
 	}
 	defer stop()
-	if err := announce(conn, standard, source, offline); err != nil {
+	if err := announce(conn, standard, source, f.offline); err != nil {
 		return err
 	}
 	if keys != nil {
@@ -158,6 +174,7 @@ type served struct {
 	S3Endpoint      string `json:"s3_endpoint"`
 	Bucket          string `json:"bucket"`
 	DataDir         string `json:"data_dir"`
+	OtherUsers      bool   `json:"other_users"` // may use the servers
 	Offline         bool   `json:"offline"`
 }
 
@@ -166,13 +183,14 @@ func announce(conn *hall.Connection, standard config.Team, source string, offlin
 	if conn.Scripted() {
 		return conn.PrintJSON(served{
 			TemporalAddress: s.TemporalAddress, Namespace: s.Namespace, TaskQueue: conn.Queue, UIAddress: s.UIAddress,
-			S3Endpoint: s.S3Endpoint, Bucket: s.Bucket, DataDir: s.DataDir, Offline: offline,
+			S3Endpoint: s.S3Endpoint, Bucket: s.Bucket, DataDir: s.DataDir, OtherUsers: s.OtherUsers, Offline: offline,
 		})
 	}
 	_, err := fmt.Fprintf(conn.Stdout, `Temporal    %s, namespace %s, task queue %s
 Web UI      %s/namespaces/%s/workflows
 S3          %s, bucket %s (keys in %s)
 Data        %s
+Users       %s
 Team        default: %s from %s
 
 Start a session:
@@ -182,12 +200,20 @@ Start a session:
 Ctrl-C stops.
 `,
 		s.TemporalAddress, s.Namespace, conn.Queue, s.UIAddress, s.Namespace, s.S3Endpoint, s.Bucket, filepath.Join(s.DataDir, "stack.json"),
-		s.DataDir, progress.Line(team.Describe(standard)), source,
+		s.DataDir, admitted(s), progress.Line(team.Describe(standard)), source,
 		dataDirFlag(conn.CLI), s.TemporalAddress, hall.ShellQuote(conn.Queue), sessionflow.Type)
 	if offline {
 		conn.Infof("%s", "offline: the default team uses the built-in deterministic model, no language model")
 	}
 	return err
+}
+
+// admitted says who can use a stack, and how to change that.
+func admitted(s localstack.Stack) string {
+	if s.OtherUsers {
+		return "everybody on this machine, without a password (" + localstack.OtherUsersFlag + ")"
+	}
+	return "only you and root; " + localstack.OtherUsersFlag + " lets everybody on this machine in"
 }
 
 // dataDirFlag is the flag with which another command finds this data directory.
