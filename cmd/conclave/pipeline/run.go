@@ -160,7 +160,7 @@ func prepareLocal(c *hall.CLI, t hall.Target, p config.Pipeline, offline bool) (
 		if s.Team != "" && s.Team != activities.DefaultTeam {
 			return p, fmt.Errorf("step %s: the local stack has no team %q, only %q; give the step a config of its own", s.Name, s.Team, activities.DefaultTeam)
 		}
-		agents, err := sessionTeam(c, t)
+		agents, err := sessionTeam(c, t, offline)
 		if err != nil {
 			return p, fmt.Errorf("step %s: %w", s.Name, err)
 		}
@@ -185,13 +185,13 @@ func prepareLocal(c *hall.CLI, t hall.Target, p config.Pipeline, offline bool) (
 }
 
 // sessionTeam is the team of a session step that names none.
-func sessionTeam(c *hall.CLI, t hall.Target) (config.Team, error) {
+func sessionTeam(c *hall.CLI, t hall.Target, offline bool) (config.Team, error) {
 	if c.Config == "" {
 		if agents, found, err := team.Default(t); found || err != nil {
 			return agents, err
 		}
 	}
-	agents, _, err := team.Load(c, config.Local)
+	agents, _, err := team.Load(c, config.Local, offline)
 	return agents, err
 }
 

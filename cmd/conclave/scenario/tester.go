@@ -25,12 +25,8 @@ const defaultTesterID = "tester"
 
 // loadTester reads the agent of --config, else of the project, else of the working directory.
 func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester config.Team, source string, err error) {
-	source = c.Config
-	for _, file := range []string{filepath.Join(dir, team.ProjectFile), team.ProjectFile} {
-		if _, err := os.Lstat(file); source == "" && !errors.Is(err, fs.ErrNotExist) {
-			source = file
-		}
-	}
+	from := chooseTester(c, dir)
+	source = from.File
 	if source == "" && offline {
 		tester = config.Default()
 		tester.Agents = tester.Agents[:1]
@@ -40,9 +36,9 @@ func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester co
 		return tester, "", fmt.Errorf("scenarios need a configuration with exactly one agent; name its file with --config FILE, or put it into %s", filepath.Join(dir, team.ProjectFile))
 	}
 	if t.Cluster {
-		tester, _, err = team.Read(source, config.Cluster)
+		tester, err = team.Read(source, config.Cluster)
 	} else {
-		tester, err = team.ReadSingle(source)
+		tester, err = team.ReadSingle(c, from, offline)
 	}
 	if err != nil {
 		return tester, source, err
@@ -61,6 +57,18 @@ func loadTester(c *hall.CLI, t hall.Target, offline bool, dir string) (tester co
 	}
 	tester = team.Resolve(tester)
 	return tester, source, team.Startable(tester)
+}
+
+// chooseTester returns the file of --config, else of the project, else of the working directory. The
+// project's is named, as its directory is, unless that is the working directory itself.
+func chooseTester(c *hall.CLI, dir string) team.Source {
+	of := filepath.Join(dir, team.ProjectFile)
+	if _, err := os.Lstat(of); c.Config != "" || errors.Is(err, fs.ErrNotExist) {
+		return team.Choose(c)
+	}
+	project, err1 := os.Stat(dir)
+	here, err2 := os.Stat(".")
+	return team.Source{File: of, Named: errors.Join(err1, err2) == nil && !os.SameFile(project, here)}
 }
 
 // warnIgnored warns of settings that scenarios ignore: those of decisions and of session time.

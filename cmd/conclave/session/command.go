@@ -238,11 +238,8 @@ func (o *order) chooseClusterTeam(c *hall.CLI, name string) error {
 		return nil
 	}
 	var err error
-	if o.team, o.source, err = team.Load(c, config.Cluster); err != nil {
+	if o.team, o.source, err = team.Load(c, config.Cluster, o.offline); err != nil {
 		return err
-	}
-	if o.offline {
-		o.team = o.team.Offline()
 	}
 	if o.input.Config, err = o.team.Canonical(); err != nil {
 		return fmt.Errorf("encode the team of %s: %w", o.source, err)

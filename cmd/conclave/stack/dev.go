@@ -117,12 +117,9 @@ func dev(ctx context.Context, c *hall.CLI, f devFlags) error {
 // defaultTeam is the team of sessions that name none. Missing keys are only a warning,
 // because sessions may bring other teams; a dollar limit without prices is an error.
 func defaultTeam(c *hall.CLI, offline bool) (t config.Team, source string, keys, err error) {
-	t, source, err = team.Load(c, config.Local)
-	switch {
-	case err != nil:
+	t, source, err = team.Load(c, config.Local, offline)
+	if err != nil || offline {
 		return t, source, nil, err
-	case offline:
-		return t.Offline(), source, nil, nil
 	}
 	t = team.Resolve(t)
 	return t, source, team.MissingKeys(t), worker.Models{}.CheckPrices(t)

@@ -135,9 +135,9 @@ func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) 
 		return standard, source, fmt.Errorf("--config, but %s has a default team, too; leave out --config or teams.default", f.settings)
 	case own:
 	case t.Cluster:
-		standard, source, err = team.Load(c, config.Cluster)
+		standard, source, err = team.Load(c, config.Cluster, f.offline)
 	default:
-		standard, source, err = team.Load(c, config.Local)
+		standard, source, err = team.Load(c, config.Local, f.offline)
 	}
 	if err != nil {
 		return standard, source, err

@@ -119,16 +119,13 @@ func newOrder(c *hall.CLI, f flags, query string) (order, error) {
 
 // singleTeam is the configuration of the one agent whose step is run.
 func singleTeam(c *hall.CLI, offline bool) (config.Team, error) {
-	file := c.Config
-	if file == "" {
-		if _, err := os.Lstat(team.ProjectFile); errors.Is(err, fs.ErrNotExist) {
-			return config.Team{}, errors.New("a step needs a configuration with exactly one agent; name its file with --config FILE")
-		}
-		file = team.ProjectFile
+	from := team.Choose(c)
+	if from.File == "" {
+		return config.Team{}, errors.New("a step needs a configuration with exactly one agent; name its file with --config FILE")
 	}
-	single, err := team.ReadSingle(file)
+	single, err := team.ReadSingle(c, from, offline)
 	if err != nil || offline {
-		return single.Offline(), err
+		return single, err
 	}
 	single = team.Resolve(single)
 	named := withName(single)
@@ -154,7 +151,7 @@ func check(c *hall.CLI, f flags) error {
 	defer root.Close()
 	var rules coordination.Config
 	if c.Config != "" {
-		team, _, err := team.Read(c.Config, config.Local)
+		team, err := team.Read(c.Config, config.Local)
 		if err != nil {
 			return err
 		}

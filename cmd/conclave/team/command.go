@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/trust"
 	"conclave/engine/config"
 )
 
@@ -16,14 +17,16 @@ import (
 func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Team configuration: init, validate, schema",
-		Long:  "Write a commented starter file, check files, or print the JSON Schema of team configurations.",
+		Short: "Team configuration: init, validate, trust, schema",
+		Long:  "Write a commented starter file, check files, trust one, or print the JSON Schema of team configurations.",
 		Example: `  conclave config init
   conclave config validate conclave.yaml
+  conclave config trust conclave.yaml
   conclave config schema > conclave.schema.json`,
 		RunE: hall.Group,
 	}
 	cmd.AddCommand(
+		trustCommand(c),
 		&cobra.Command{
 			Use:   "init [FILE]",
 			Short: "Write a commented starter file",
@@ -70,6 +73,9 @@ func initialize(c *hall.CLI, args []string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write a starter file: %w", err)
 	}
+	if _, err := trust.Remember(file, config.Starter()); err != nil {
+		c.Warnf("%v; `conclave config trust %s` does it again", err, hall.ShellQuote(file))
+	}
 	if c.Scripted() {
 		return c.PrintJSON(map[string]string{"file": file})
 	}
@@ -98,7 +104,7 @@ func validate(c *hall.CLI, files []string) error {
 	}
 	results, code := make([]Checked, 0, len(files)), hall.ExitOK
 	for _, file := range files {
-		_, _, err := Read(file, config.Local)
+		_, err := Read(file, config.Local)
 		results = append(results, Checked{File: file, Valid: err == nil, Problems: Problems(err)})
 		if err != nil {
 			code = hall.ExitUsage

@@ -22,40 +22,39 @@ import (
 // ProjectFile is the team configuration of the working directory.
 const ProjectFile = "conclave.yaml"
 
-// Load reads the team of --config, else ./conclave.yaml, else the built-in one. Source names it.
-func Load(c *hall.CLI, reach config.Reach) (team config.Team, source string, err error) {
-	if c.Config != "" {
-		return Read(c.Config, reach)
+// Load reads the team of --config, else ./conclave.yaml with the user's consent, else the built-in one,
+// offline with the built-in model. Source names it.
+func Load(c *hall.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
+	from := Choose(c)
+	team, source, data, err := read(from.File, reach)
+	if err == nil {
+		team, err = from.admit(c, data, team, offline)
 	}
-	return implicit(reach)
+	return team, source, err
 }
 
-// implicit is the team without --config.
-func implicit(reach config.Reach) (team config.Team, source string, err error) {
-	if _, err := os.Lstat(ProjectFile); errors.Is(err, fs.ErrNotExist) {
-		return config.Default(), "the built-in team", nil
+// read reads the team of a file, and returns the bytes that it parsed. Without a file it is the built-in team.
+func read(file string, reach config.Reach) (team config.Team, source string, data []byte, err error) {
+	if file == "" {
+		return config.Default(), "the built-in team", nil, nil
 	}
-	return Read(ProjectFile, reach)
+	if data, err = readConfig(file); err == nil {
+		team, err = config.Parse(file, data, reach)
+	}
+	return team, file, data, err
 }
 
-// Read reads and checks a team configuration.
-func Read(file string, reach config.Reach) (team config.Team, source string, err error) {
-	data, err := readConfig(file)
-	if err != nil {
-		return config.Team{}, file, err
-	}
-	team, err = config.Parse(file, data, reach)
-	return team, file, err
+// Read reads and checks the team configuration of a file that was named.
+func Read(file string, reach config.Reach) (config.Team, error) {
+	team, _, _, err := read(file, reach)
+	return team, err
 }
 
 // Local is Load for a worker on this machine, with addresses of models and the keys checked.
 func Local(c *hall.CLI, offline bool) (team config.Team, source string, err error) {
-	team, source, err = Load(c, config.Local)
-	if err != nil {
+	team, source, err = Load(c, config.Local, offline)
+	if err != nil || offline {
 		return team, source, err
-	}
-	if offline {
-		return team.Offline(), source, nil
 	}
 	team = Resolve(team)
 	return team, source, Startable(team)
@@ -174,13 +173,18 @@ func readConfig(name string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadSingle reads and checks the configuration of exactly one agent on this machine.
-func ReadSingle(file string) (config.Team, error) {
-	data, err := readConfig(file)
+// ReadSingle reads and checks the configuration of exactly one agent on this machine, with the user's
+// consent if it was found; offline with the built-in model.
+func ReadSingle(c *hall.CLI, from Source, offline bool) (config.Team, error) {
+	data, err := readConfig(from.File)
 	if err != nil {
 		return config.Team{}, err
 	}
-	return config.ParseSingle(file, data)
+	single, err := config.ParseSingle(from.File, data)
+	if err != nil {
+		return single, err
+	}
+	return from.admit(c, data, single, offline)
 }
 
 // ReadCriteria reads and checks a file of evaluation criteria; no name is no criteria.
@@ -254,12 +258,18 @@ func Default(t hall.Target) (team config.Team, found bool, err error) {
 	return team, true, nil
 }
 
-// forOthers is the default team of a worker that a command runs for its own session: that of
-// the data directory, else the implicit one. The zero value is none.
+// forOthers is the default team of a worker that a command runs for its own
+// session: that of the data directory, else that of an invocation without --config,
+// never that of --config. It asks nothing. The zero value stands for no usable default.
 func forOthers(c *hall.CLI, t hall.Target) config.Team {
-	team, found, err := Default(t)
-	if err == nil && !found {
-		team, _, err = implicit(config.Local)
+	team, ok, err := Default(t)
+	if err == nil && !ok {
+		var data []byte
+		if team, _, data, err = read(found().File, config.Local); err == nil {
+			if untrusted := checkTrust(ProjectFile, data, team); untrusted != nil {
+				err = fmt.Errorf("%s was found, not named, and is not trusted; %s", untrusted.file, untrusted.remedy())
+			}
+		}
 		team = Resolve(team)
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/trust"
 	"conclave/engine/config"
 )
 
@@ -43,6 +44,8 @@ func TestLocal_resolvesModels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newShell(t)
 			s.File(ProjectFile, mixedTeam) // found without --config
+			_, err := trust.Remember(ProjectFile, []byte(mixedTeam))
+			require.NoError(t, err)
 			for k, v := range tt.env {
 				t.Setenv(k, v)
 			}

@@ -11,7 +11,7 @@ import (
 func TestTools_checked(t *testing.T) {
 	s := newShell(t)
 	s.File("unknown.yaml", "agent: {id: agent_a, backend: {type: offline}, mcp_servers: [browser]}\n")
-	team, _, err := Read("unknown.yaml", 0)
+	team, err := Read("unknown.yaml", 0)
 	require.NoError(t, err)
 	here := hall.Target{DataDir: t.TempDir()}
 	_, err = Tools(t.Context(), here, team.Offline(), team)

@@ -82,11 +82,12 @@ func TestListener_admitsThisUserAndRootAlone(t *testing.T) {
 	t.Parallel()
 	const self, root, other, third = 1000, 0, 1001, 1002
 	failure := errors.New("the table cannot be read")
-	var next struct {
+	type owned struct {
 		uid uint32
 		err error
 	}
-	l, r := listen(t, func(*net.TCPConn) (uint32, error) { return next.uid, next.err })
+	next := make(chan owned, 1)
+	l, r := listen(t, func(*net.TCPConn) (uint32, error) { o := <-next; return o.uid, o.err })
 	l.(*listener).gate.self = self
 	go greet(l)
 	for _, c := range []struct {
@@ -106,7 +107,7 @@ func TestListener_admitsThisUserAndRootAlone(t *testing.T) {
 		{uid: self, err: failure, refused: []uint32{other, third}, failed: []error{failure}},
 		{uid: self, admitted: true, refused: []uint32{other, third}, failed: []error{failure}},
 	} {
-		next.uid, next.err = c.uid, c.err
+		next <- owned{c.uid, c.err}
 		answer, err := knock(t, "tcp4", l.Addr().String())
 		if c.admitted {
 			require.NoError(t, err)

@@ -1,0 +1,158 @@
+package team
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/trust"
+	"conclave/engine/config"
+)
+
+// Source is the file of a team configuration.
+type Source struct {
+	File  string // "" if there is no file
+	Named bool   // on the command line, with all that is in it
+}
+
+// Choose returns the file of --config, else ProjectFile if the working directory has it.
+func Choose(c *hall.CLI) Source {
+	if c.Config != "" {
+		return Source{File: c.Config, Named: true}
+	}
+	return found()
+}
+
+// found returns ProjectFile if the working directory has it.
+func found() Source {
+	if _, err := os.Lstat(ProjectFile); errors.Is(err, fs.ErrNotExist) {
+		return Source{}
+	}
+	return Source{File: ProjectFile}
+}
+
+// admit returns the team that was parsed from the source's content, offline with the built-in model, or
+// an error if it needs the user's consent and does not get it.
+func (s Source) admit(c *hall.CLI, content []byte, team config.Team, offline bool) (config.Team, error) {
+	if offline {
+		team = team.Offline()
+	}
+	if s.Named || s.File == "" {
+		return team, nil
+	}
+	return team, consent(c, s.File, content, team)
+}
+
+// untrustedError reports a file that was found, not named, and needs consent.
+type untrustedError struct {
+	file    string
+	demands []string
+}
+
+// reason says why the file needs consent.
+func (e *untrustedError) reason() string {
+	return fmt.Sprintf("%s was found in the working directory, not named with --config, and is not trusted; it would\n  %s",
+		e.file, strings.Join(e.demands, "\n  "))
+}
+
+// remedy names the command that gives consent.
+func (e *untrustedError) remedy() string {
+	return fmt.Sprintf("`conclave config trust %s` trusts it until it changes", hall.ShellQuote(e.file))
+}
+
+func (e *untrustedError) Error() string { return e.reason() + "\n" + e.remedy() }
+
+// checkTrust returns an error if a team that was found needs trust that its file's
+// content does not have. The content must be the bytes from which the team was parsed.
+func checkTrust(file string, content []byte, team config.Team) *untrustedError {
+	demands := trust.Demands(team)
+	if len(demands) == 0 || trust.Trusted(content) {
+		return nil
+	}
+	return &untrustedError{file: file, demands: demands}
+}
+
+// consent is checkTrust, except that on a terminal it asks, and remembers a yes.
+func consent(c *hall.CLI, file string, content []byte, team config.Team) error {
+	untrusted := checkTrust(file, content, team)
+	switch {
+	case untrusted == nil:
+		return nil
+	case !c.CanConfirm():
+		return untrusted
+	}
+	c.Infof("%s", untrusted.reason())
+	yes, err := c.Confirm("Trust it until it changes?")
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return fmt.Errorf("%s is not trusted, and nothing was started; name another configuration with --config FILE", file)
+	}
+	if _, err := trust.Remember(file, content); err != nil {
+		c.Warnf("%v; it is trusted this time only", err)
+	}
+	return nil
+}
+
+func trustCommand(c *hall.CLI) *cobra.Command {
+	return &cobra.Command{
+		Use:   "trust FILE",
+		Short: "Trust a configuration that is found, not named",
+		Long: `Trust a team configuration until it changes, and print what it may do.
+
+Commands use ./` + ProjectFile + ` without being told to. If it starts programs (MCP
+servers), has addresses of its own (base_url, url), or sends other keys than that
+of the API it uses, they ask on a terminal, and refuse elsewhere, until the file is
+trusted: in a cloned repository somebody else has written it. A file that is named
+with --config, or that ` + "`conclave config init`" + ` wrote, is trusted.
+
+Trust is remembered by the hash of the file's content in
+$XDG_CONFIG_HOME/conclave/trusted (default ~/.config); remove a file there to end it.`,
+		Example: `  conclave config trust conclave.yaml
+  conclave config trust --json conclave.yaml | jq -r '.allows[]'`,
+		Args: hall.Arguments("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error { return trustFile(c, args[0]) },
+	}
+}
+
+// trusted is the output of trust for programs.
+type trusted struct {
+	File   string   `json:"file"`
+	SHA256 string   `json:"sha256"`
+	Allows []string `json:"allows"`
+	Record string   `json:"record"` // of the trust
+}
+
+func trustFile(c *hall.CLI, file string) error {
+	data, err := readConfig(file)
+	if err != nil {
+		return err
+	}
+	team, err := config.Parse(file, data, config.Local)
+	if err != nil {
+		// The one agent of a scenario or a step needs no ID.
+		single, singleErr := config.ParseSingle(file, data)
+		if singleErr != nil {
+			return err
+		}
+		team = single
+	}
+	record, err := trust.Remember(file, data)
+	if err != nil {
+		return err
+	}
+	demands := trust.Demands(team)
+	if c.Scripted() {
+		return c.PrintJSON(trusted{File: file, SHA256: trust.Hash(data), Allows: append([]string{}, demands...), Record: record})
+	}
+	if len(demands) == 0 {
+		return c.Print(fmt.Sprintf("%s is trusted, but needs no trust: it starts no program and has no address and no key of its own\n", file))
+	}
+	return c.Print(fmt.Sprintf("%s is trusted until it changes; it may\n  %s\n", file, strings.Join(demands, "\n  ")))
+}

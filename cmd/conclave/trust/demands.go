@@ -1,0 +1,126 @@
+package trust
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/engine/config"
+	"conclave/worker"
+)
+
+// Demands returns the settings of a team that need the user's consent, as sentences
+// without a subject, each with its agents:
+//
+//  1. A program of an MCP server runs outside the sandbox, with the variables that its
+//     environment refers to.
+//  2. An MCP server with a url receives the arguments of its tools.
+//  3. A base_url receives prompts and answers, and the key of api_key_env.
+//  4. Without a base_url, a key other than that of the backend's type is sent to the
+//     server of that type.
+//
+// A server that is only named is the operator's, and the type's own key at its own
+// server is the default.
+func Demands(t config.Team) []string {
+	var demands []string
+	agents := map[string][]string{}
+	add := func(agent, demand string) {
+		if demand == "" {
+			return
+		}
+		if _, known := agents[demand]; !known {
+			demands = append(demands, demand)
+		}
+		agents[demand] = append(agents[demand], cmp.Or(agent, "the agent"))
+	}
+	for _, a := range t.Agents {
+		add(a.ID, ofBackend(a.Backend))
+		for _, s := range a.MCPServers {
+			add(a.ID, ofServer(s))
+		}
+	}
+	for i, d := range demands {
+		demands[i] = d + " (" + strings.Join(agents[d], ", ") + ")"
+	}
+	return demands
+}
+
+// ofBackend returns the demand of a model, or "".
+func ofBackend(b config.Backend) string {
+	switch {
+	case b.Type == config.Offline:
+		return ""
+	case b.BaseURL != "" && b.APIKeyEnv != "":
+		return fmt.Sprintf("send prompts and answers, and the key in %s, to %s", b.APIKeyEnv, word(b.BaseURL))
+	case b.BaseURL != "":
+		return "send prompts and answers to " + word(b.BaseURL)
+	case b.APIKeyEnv != "" && b.APIKeyEnv != worker.KeyVariable:
+		return fmt.Sprintf("send the key in %s to %s", b.APIKeyEnv, word(worker.Models{}.Resolve(b).BaseURL))
+	}
+	return ""
+}
+
+// ofServer returns the demand of an MCP server, or "".
+func ofServer(s config.MCPServer) string {
+	switch {
+	case s.Command != "":
+		return fmt.Sprintf("run, outside the sandbox, `%s` as the MCP server %s", commandLine(s), s.Name)
+	case s.URL != "":
+		return fmt.Sprintf("connect to %s as the MCP server %s", word(withoutQuery(s.URL)), s.Name)
+	}
+	return ""
+}
+
+// withoutQuery returns a URL without its query, which may have a secret.
+func withoutQuery(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.RawQuery == "" {
+		return raw
+	}
+	u.RawQuery = "…"
+	return u.String()
+}
+
+// commandLine returns a server's command with its environment as a shell's user would
+// write it.
+func commandLine(s config.MCPServer) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		value := s.Env[name]
+		if variable, ok := config.Reference(value); ok {
+			value = `"$` + variable + `"`
+		} else {
+			value = word(value)
+		}
+		words = append(words, name+"="+value)
+	}
+	words = append(words, word(s.Command))
+	for _, arg := range s.Args {
+		words = append(words, word(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// maxWord bounds a word of a demand, in bytes: a long one could move the rest off the
+// screen.
+const maxWord = 400
+
+// word quotes a word so that a terminal shows all its characters on one line, and
+// marks where it was cut.
+func word(s string) string {
+	cut := ""
+	if len(s) > maxWord {
+		cut = fmt.Sprintf("… (%d bytes)", len(s))
+		s = strings.ToValidUTF8(s[:maxWord], "")
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s) + cut
+	}
+	return hall.ShellQuote(s) + cut
+}
