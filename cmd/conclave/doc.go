@@ -17,7 +17,7 @@
 //   - pull: pull, which copies and verifies the files of a run
 //   - transcript: transcript, which prints one step of a run
 //   - team: config; it reads teams, checks their tools and starts workers for the
-//     other packages
+//     other packages. Package trust keeps the consent to files that were found
 //   - stack: dev and worker; the servers of the embedded stack are package devserver,
 //     which localstack joins for every command
 //   - sandbox: sandbox check
