@@ -63,9 +63,21 @@ func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, e
 	if t.interrupted[call.ID] && t.ports.Repeatable != nil && !t.ports.Repeatable(call.Name) {
 		return loop.Output{Text: outcomeUnknown}, nil
 	}
-	out, err := t.opened.Run(ctx, call)
+	fenced, stop := t.ports.fence(ctx)
+	defer stop()
+	out, err := t.opened.Run(fenced, call)
+	if fenced.Err() != nil { // a tool may report its end as its result
+		return loop.Output{}, context.Cause(fenced)
+	}
 	out.Text = string(t.ports.redact([]byte(out.Text)))
 	return out, err
+}
+
+func (p Ports) fence(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.Fence == nil {
+		return ctx, func() {}
+	}
+	return p.Fence(ctx)
 }
 
 func (p Ports) redact(data []byte) []byte {

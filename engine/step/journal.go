@@ -61,7 +61,7 @@ func (j *journal) append(ctx context.Context, e loop.Entry) error {
 		j.spent = j.spent.Add(*e.Usage)
 		j.result.Usage = j.spent
 	}
-	if err := j.ports.alive(ctx); err != nil {
+	if err := j.admit(ctx, e); err != nil {
 		return err
 	}
 	l := Line{Time: artifact.Timestamp(j.ports.Now()), Entry: e}
@@ -76,6 +76,19 @@ func (j *journal) append(ctx context.Context, e loop.Entry) error {
 	}
 	if j.ports.Progress != nil {
 		j.ports.Progress(Progress{Step: j.result.Step, Last: e.Kind, Usage: j.result.Usage, Kept: j.written})
+	}
+	return nil
+}
+
+// admit returns the reason why an entry must not be written. A reply that was paid for is
+// kept even by an attempt that another may have replaced: of two writers of one entry,
+// create admits one.
+func (j *journal) admit(ctx context.Context, e loop.Entry) error {
+	if !calledModel(e) {
+		return j.ports.alive(ctx)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return nil
 }

@@ -43,9 +43,14 @@ type Ports struct {
 	// Progress is called after every journal entry; may be nil.
 	Progress func(Progress)
 
-	// Alive is called before every model call, tool run, journal entry and commit. Its
-	// error ends the attempt. nil is always alive.
+	// Alive is called before every model call, tool run, journal entry of tool results
+	// and commit. It may wait; its error ends the attempt. nil is always alive.
 	Alive func() error
+
+	// Fence returns a context for a tool run, which ends as soon as another attempt may
+	// be running; nil for no such limit. Model calls are not fenced: the conditional
+	// creation of the journal entry decides whose reply counts.
+	Fence func(context.Context) (context.Context, context.CancelFunc)
 }
 
 // Tools are ordinary tools that hold their workspace open.

@@ -73,8 +73,8 @@ func TestReadTranscript_unfinished(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got.Over)
 	require.Nil(t, got.Commit)
-	require.Equal(t, []loop.EntryKind{loop.Opening, loop.Reply, loop.Results, loop.Reply, loop.Results}, kinds(got.Lines))
-	require.Equal(t, llm.Usage{InputTokens: 20, ModelCalls: 2}, got.Usage())
+	require.Equal(t, []loop.EntryKind{loop.Opening, loop.Reply, loop.Results, loop.Reply, loop.Results, loop.Reply}, kinds(got.Lines), "the reply of the last call is kept")
+	require.Equal(t, llm.Usage{InputTokens: 30, ModelCalls: 3}, got.Usage())
 	require.Equal(t, b.now, got.Lines[0].Time)
 
 	// The final transcript begins with the same lines.
@@ -140,8 +140,10 @@ func TestReadTranscript_suspended(t *testing.T) {
 	second, err := b.transcript(2)
 	require.NoError(t, err)
 	require.False(t, second.Over)
-	require.Equal(t, []loop.EntryKind{loop.Opening, loop.Reply, loop.Results, loop.Resumed, loop.Reply, loop.Results}, kinds(second.Lines))
-	require.EqualValues(t, 1, second.Usage().ModelCalls)
+	require.Equal(t, []loop.EntryKind{
+		loop.Opening, loop.Reply, loop.Results, loop.Reply, loop.Resumed, loop.Results, loop.Reply, loop.Results, loop.Reply,
+	}, kinds(second.Lines))
+	require.EqualValues(t, 2, second.Usage().ModelCalls)
 }
 
 func TestReadTranscript_malformed(t *testing.T) {
