@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -32,6 +33,16 @@ type Process struct {
 	// server's answer. It is the client's RecordActivityHeartbeat: the SDK's own
 	// heartbeat hides whether the server acknowledged it.
 	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error
+
+	// Pending reports whether an activity of a running workflow has not ended. If nil, a
+	// step that the server has given up waits for its next attempt in any case.
+	Pending func(ctx context.Context, workflowID, runID, activityID string) (bool, error)
+
+	// HeartbeatTimeout is that of the steps of the runs that this process prepares.
+	HeartbeatTimeout time.Duration
+
+	// Steps are the steps that run in this process; nil if attempts do not share any.
+	Steps *Steps
 
 	// Bell reads the doorbell of a run from the memo of its workflow; the zero Bell
 	// if it was never rung. If nil, running steps receive nothing.
@@ -84,15 +95,22 @@ type Attempt struct {
 	assemble    func(context.Context) error
 }
 
-// New returns the running activity's attempt of a launch.
-func New(ctx context.Context, p Process, launch string) *Attempt {
+// newAttempt returns the running activity's attempt of the step with an execution token.
+func newAttempt(ctx context.Context, p Process, token string) *Attempt {
 	info := activity.GetInfo(ctx)
 	d := previous(ctx)
 	a := &Attempt{
-		Token: info.WorkflowExecution.RunID + "-" + launch, Number: int(info.Attempt),
+		Token: token, Number: int(info.Attempt),
 		Ports:   step.Ports{Store: storage{p.Store}, Now: p.Now, Scratch: p.Scratch, Repeatable: p.Repeatable, Redact: p.Redact},
 		Result:  step.Result{Step: d.Step, Usage: d.Usage},
 		process: p, details: d,
+	}
+	a.heart = newHeart(p.Steps, cmp.Or(info.HeartbeatTimeout, HeartbeatTimeout), d)
+	a.heart.beat = func(ctx context.Context, taskToken []byte, d details) error { return p.Heartbeat(ctx, taskToken, d) }
+	if p.Pending != nil {
+		a.heart.pending = func(ctx context.Context) (bool, error) {
+			return p.Pending(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+		}
 	}
 	if p.Bell != nil {
 		a.Look = (&doorbell{read: p.Bell, workflow: info.WorkflowExecution}).look
@@ -151,7 +169,8 @@ func (a *Attempt) run(ctx context.Context) error {
 	}
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	a.Ports.Progress = a.progress
-	a.Ports.Alive = a.heart.alive
+	a.Ports.Alive = func() error { return a.heart.alive(ctx) }
+	a.Ports.Fence = a.heart.fence
 	var err error
 	a.Result, err = step.Run(ctx, a.Ports, a.Spec)
 	return err

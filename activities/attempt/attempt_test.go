@@ -17,7 +17,7 @@ func TestAttempt_wastedRepliesAndRefusalsAreNoProgress(t *testing.T) {
 		loop.Opening: false, loop.Reply: false, loop.Results: false, loop.Rejection: false, loop.Compacted: false,
 		loop.Wasted: true, loop.Refused: true,
 	} {
-		a := &Attempt{heart: newHeart(details{Fruitless: 1}, nil, nil), counted: true}
+		a := &Attempt{heart: newHeart(NewSteps(), HeartbeatTimeout, details{Fruitless: 1}), counted: true}
 		a.progress(step.Progress{Kept: 1, Last: kind})
 		require.Equal(t, counted, a.counted, kind)
 		require.Equal(t, counted, a.heart.current().Fruitless == 1, kind)

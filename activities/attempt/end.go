@@ -173,7 +173,9 @@ func (a *Attempt) closeDetails(free bool) int {
 
 // report sends the details to the next attempt; a lost report is ignored.
 func (a *Attempt) report(ctx context.Context) {
-	_ = a.heart.report(context.WithoutCancel(ctx))
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer stop()
+	_ = a.heart.report(ctx)
 }
 
 // abandon records that the step produced nothing. Its error stays final without a store.

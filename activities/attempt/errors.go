@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -25,9 +26,21 @@ func (e *noProgressError) Error() string {
 
 // Delays before retries that depend on another worker.
 const (
-	lackDelay = 10 * time.Second // until a better equipped worker may have taken the step
-	stopDelay = time.Second      // until another worker may be up
+	lackDelay  = 10 * time.Second // until a better equipped worker may have taken the step
+	stopDelay  = time.Second      // until another worker may be up
+	fenceDelay = 2 * time.Second  // until the server may be less busy
 )
+
+// maxSpread bounds the random part of a delay, without which all steps of a worker would
+// come back at once.
+const maxSpread = 5 * time.Second
+
+func spread(d time.Duration) time.Duration {
+	if d <= 0 {
+		return d
+	}
+	return d + rand.N(min(d, maxSpread))
+}
 
 // classify returns the type of an error and how it is retried.
 func classify(err error) step.Class {
@@ -51,7 +64,7 @@ func classify(err error) step.Class {
 	case errors.Is(err, errStopped):
 		return step.Class{Type: "WorkerStopped", Free: true, After: stopDelay}
 	case errors.Is(err, errFenced):
-		return step.Class{Type: step.Fenced, Free: true}
+		return step.Class{Type: step.Fenced, Free: true, After: fenceDelay}
 	case is[*storageError](err):
 		return step.Class{Type: step.Storage, Free: true}
 	default:
@@ -66,7 +79,7 @@ func is[E error](err error) bool {
 
 // applicationError returns err as Temporal carries it.
 func applicationError(err error, c step.Class, details ...any) error {
-	options := temporal.ApplicationErrorOptions{NonRetryable: c.Final, NextRetryDelay: c.After, Cause: err, Details: details}
+	options := temporal.ApplicationErrorOptions{NonRetryable: c.Final, NextRetryDelay: spread(c.After), Cause: err, Details: details}
 	if c.Free {
 		options.Category = temporal.ApplicationErrorCategoryBenign
 	}

@@ -46,7 +46,7 @@ func TestClassify(t *testing.T) {
 		{lack(activities.NoSandbox), step.Class{Type: "NoSandbox", Free: true, After: lackDelay}},
 		{lack(activities.ToolsUnavailable), step.Class{Type: "ToolsUnavailable"}},
 		{errStopped, step.Class{Type: "WorkerStopped", Free: true, After: stopDelay}},
-		{errFenced, step.Class{Type: step.Fenced, Free: true}},
+		{errFenced, step.Class{Type: step.Fenced, Free: true, After: fenceDelay}},
 		{activities.Invalid(errors.New("no such agent")), step.Class{Type: activities.ConfigInvalid, Final: true}},
 		{&noProgressError{attempts: 3}, step.Class{Type: "NoProgress", Final: true}},
 		{fault(errors.New("connection refused")), step.Class{Type: step.Storage, Free: true}},
@@ -63,7 +63,8 @@ func TestClassify(t *testing.T) {
 			require.ErrorAs(t, applicationError(tt.err, tt.want, Failure{Step: 7}), &carried)
 			require.Equal(t, tt.want.Type, carried.Type())
 			require.Equal(t, tt.want.Final, carried.NonRetryable())
-			require.Equal(t, tt.want.After, carried.NextRetryDelay())
+			require.GreaterOrEqual(t, carried.NextRetryDelay(), tt.want.After)
+			require.LessOrEqual(t, carried.NextRetryDelay(), tt.want.After+min(tt.want.After, maxSpread), "spread")
 			var detail Failure
 			require.NoError(t, carried.Details(&detail))
 			require.Equal(t, 7, detail.Step)

@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -11,18 +12,23 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Timing of heartbeats.
-const (
-	// HeartbeatTimeout is the silence after which the server gives a step to another
-	// worker.
-	HeartbeatTimeout = 30 * time.Second
+// HeartbeatTimeout is the silence after which the server gives a step to another worker,
+// unless the worker that prepared the run has set another.
+const HeartbeatTimeout = 30 * time.Second
 
-	heartbeatInterval = 5 * time.Second
+// adoptionTime is how long a step whose attempt timed out waits for the next attempt
+// before it ends. It exceeds the longest delay between two attempts.
+const adoptionTime = 2 * time.Minute
 
-	// fenceAfter is the silence after which an attempt stops itself, before the server
-	// may have started the next one.
-	fenceAfter = HeartbeatTimeout * 8 / 10
-)
+// Parts of the heartbeat timeout.
+func interval(timeout time.Duration) time.Duration { return timeout / 4 }
+
+// fenceAfter is the silence after which a step has no effects, before the server may have
+// started the next attempt.
+func fenceAfter(timeout time.Duration) time.Duration { return timeout * 8 / 10 }
+
+// lagAfter is the silence after which a worker takes no more steps.
+func lagAfter(timeout time.Duration) time.Duration { return interval(timeout) * 3 / 2 }
 
 // Causes for which a step's context ends.
 var (
@@ -69,92 +75,262 @@ func Waiting(ctx context.Context, why string) (over func()) {
 	return func() { h.update(func(d *details) { d.Waiting = "" }) }
 }
 
-// heart heartbeats while a step runs. It ends the step's context when the server
-// demands it, when the worker stops, or when the server has been silent for too long.
+// heart heartbeats while a step runs, and decides whether the step may have effects: only
+// while the server has acknowledged a heartbeat recently. A late acknowledgement lifts the
+// fence. If the server has given up the attempt, the step waits for the next one.
 type heart struct {
-	beat   func(ctx context.Context, d details) error
-	cancel context.CancelCauseFunc
+	steps   *Steps
+	timeout time.Duration
+	beat    func(ctx context.Context, taskToken []byte, d details) error
+
+	// pending reports whether the server still wants the step's result.
+	pending func(context.Context) (bool, error)
+
+	dirty chan struct{} // capacity 1: the details have changed
 
 	mu      sync.Mutex
 	details details
-	acked   time.Time // when the last acknowledged report was sent
+	cancel  context.CancelCauseFunc // of the step's context; nil before it runs
+	ended   error                   // cause of the end of that context
+	task    *task                   // nil after the server gave up the attempt
+	acked   time.Time               // when the last acknowledged report was sent
+	changed chan struct{}           // closed when task or acked changes
 }
 
-// newHeart returns a heart that counts as acknowledged now: the server counts from
-// the attempt's start.
-func newHeart(d details, cancel context.CancelCauseFunc, beat func(context.Context, details) error) *heart {
-	return &heart{beat: beat, cancel: cancel, details: d, acked: time.Now()}
+// task is an attempt as the server knows it.
+type task struct {
+	token []byte
+	over  chan struct{} // closed when the step no longer belongs to it
+}
+
+func newHeart(steps *Steps, timeout time.Duration, d details) *heart {
+	return &heart{
+		steps: steps, timeout: timeout, details: d, dirty: make(chan struct{}, 1), changed: make(chan struct{}), acked: time.Now(),
+		pending: func(context.Context) (bool, error) { return true, nil },
+	}
 }
 
 // startHeart begins to heartbeat. It returns the step's context; stop ends the
 // heartbeats and waits for their goroutine.
 func (a *Attempt) startHeart(ctx context.Context) (stepCtx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	token := activity.GetInfo(ctx).TaskToken
-	a.heart = newHeart(a.details, cancel, func(ctx context.Context, d details) error {
-		return a.process.Heartbeat(ctx, token, d)
+	h := a.heart
+	h.mu.Lock()
+	h.details, h.cancel = a.details, cancel
+	if h.ended != nil {
+		cancel(h.ended)
+	}
+	h.mu.Unlock()
+	leave := a.process.Steps.enter(h)
+	stopping := activity.GetWorkerStopChannel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { h.run(ctx) })
+	all.Go(func() {
+		select {
+		case <-stopping:
+			h.end(errStopped)
+		case <-ctx.Done():
+		}
 	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.heart.run(ctx, activity.GetWorkerStopChannel(ctx))
-	}()
-	return context.WithValue(ctx, heartKey{}, a.heart), func() { cancel(nil); <-done }
+	return context.WithValue(ctx, heartKey{}, h), func() { cancel(nil); all.Wait(); leave() }
 }
 
-func (h *heart) run(ctx context.Context, stop <-chan struct{}) {
-	tick := time.NewTicker(heartbeatInterval)
-	defer tick.Stop()
-	for {
-		err := h.report(ctx)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return
-		case endCause(err) != nil:
-			h.cancel(endCause(err))
-			return
-		case h.alive() != nil:
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-stop:
-			h.cancel(errStopped)
-			return
-		case <-tick.C:
-		}
+// attach gives the step a task, from whose start the server counts. ok is false if the
+// step is ending.
+func (h *heart) attach(token []byte) (t *task, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended != nil {
+		return nil, false
+	}
+	if h.task != nil {
+		close(h.task.over)
+	}
+	h.task, h.acked = &task{token: token, over: make(chan struct{})}, time.Now()
+	h.announce()
+	return h.task, true
+}
+
+// lose takes the task from the step, unless it has another one by now.
+func (h *heart) lose(t *task) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.task != t {
+		return
+	}
+	close(t.over)
+	h.task = nil
+	h.announce()
+}
+
+// announce wakes those who wait for a change. The caller holds the lock.
+func (h *heart) announce() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// end ends the step's context.
+func (h *heart) end(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended == nil {
+		h.ended = cause
+	}
+	if h.cancel != nil {
+		h.cancel(cause)
 	}
 }
 
-// report sends the details; an unanswered call ends before the next one is due.
-func (h *heart) report(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, heartbeatInterval)
+// run heartbeats until the step's context ends: at once, then when a heartbeat is due, and
+// between when the details have changed and the worker has heartbeats to spare.
+func (h *heart) run(ctx context.Context) {
+	due := time.Now()
+	next := due
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.dirty:
+			if next.Before(due) {
+				continue
+			}
+			if wait, ok := h.steps.spare(time.Until(due)); ok {
+				next = time.Now().Add(wait)
+				timer.Reset(wait)
+			}
+			continue
+		case <-timer.C:
+		}
+		if now := time.Now(); !now.Before(due) || h.steps.idle() {
+			due = now.Add(h.next(ctx))
+		}
+		next = due
+		timer.Reset(time.Until(due))
+	}
+}
+
+// next sends a heartbeat and returns the time until the next one is due.
+func (h *heart) next(ctx context.Context) time.Duration {
+	every := interval(h.timeout)
+	again := every / 3
+	h.mu.Lock()
+	t := h.task
+	h.mu.Unlock()
+	if t == nil {
+		if wanted, err := h.pending(ctx); err == nil && !wanted {
+			h.end(errFenced)
+		}
+		return again
+	}
+	if h.steps.acquire(ctx) != nil {
+		return again
+	}
+	defer h.steps.release()
+	limited, cancel := context.WithTimeout(ctx, every)
 	defer cancel()
+	err := h.report(limited)
+	switch {
+	case err == nil:
+		return every - rand.N(every/10)
+	case ctx.Err() != nil:
+	case is[*serviceerror.NotFound](err):
+		h.lose(t)
+		return 0 // ask whether the step is wanted
+	case endCause(err) != nil:
+		h.end(endCause(err))
+	}
+	return again
+}
+
+// report sends the details.
+func (h *heart) report(ctx context.Context) error {
 	// The server counts from the report's arrival. Its answer may remain unread while
 	// the process is suspended.
 	sent := time.Now()
-	if err := h.beat(ctx, h.current()); err != nil {
+	h.mu.Lock()
+	t, d := h.task, h.details
+	h.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	if err := h.beat(ctx, t.token, d); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.acked = sent
+	if h.task == t {
+		h.acked = sent
+		h.announce()
+	}
 	return nil
 }
 
-// alive is the fence: it ends the step when the last acknowledged report is too
-// old, even if the ticker has not fired yet.
-func (h *heart) alive() error {
-	h.mu.Lock()
-	acked := h.acked
-	h.mu.Unlock()
-	if silence(acked, time.Now()) <= fenceAfter {
-		return nil
+// alive waits while the step is fenced off: until the server acknowledges a heartbeat or
+// hands over the next attempt. The error is the cause of ctx, or errFenced if no attempt
+// came in time.
+func (h *heart) alive(ctx context.Context) error {
+	var patience <-chan time.Time
+	for {
+		fenced, lost, changed := h.fenced()
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !fenced:
+			return nil
+		case lost && patience == nil:
+			patience = time.After(adoptionTime)
+		case !lost:
+			patience = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-patience:
+			return errFenced
+		}
 	}
-	h.cancel(errFenced)
-	return errFenced
+}
+
+// fenced reports whether another attempt may be running, and whether the server has given
+// up this one. changed is closed when that may have changed.
+func (h *heart) fenced() (fenced, lost bool, changed <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lost = h.task == nil
+	return lost || silence(h.acked, time.Now()) > fenceAfter(h.timeout), lost, h.changed
+}
+
+// fence returns a context that ends as soon as the step is fenced off.
+func (h *heart) fence(ctx context.Context) (fenced context.Context, stop context.CancelFunc) {
+	fenced, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for {
+			down, _, changed := h.fenced()
+			if down {
+				cancel(errFenced)
+				return
+			}
+			h.mu.Lock()
+			left := fenceAfter(h.timeout) - silence(h.acked, time.Now())
+			h.mu.Unlock()
+			select {
+			case <-fenced.Done():
+				return
+			case <-changed:
+			case <-time.After(left + time.Millisecond):
+			}
+		}
+	}()
+	return fenced, func() { cancel(nil) }
+}
+
+// late reports whether the server has been waiting for a heartbeat for too long.
+func (h *heart) late(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.task != nil && silence(h.acked, now) > lagAfter(h.timeout)
 }
 
 // silence returns the time between two readings of the clock, including time that the
@@ -174,6 +350,10 @@ func (h *heart) update(change func(*details)) details {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.details)
+	select {
+	case h.dirty <- struct{}{}:
+	default: // marked already
+	}
 	return h.details
 }
 
@@ -185,8 +365,6 @@ func endCause(err error) error {
 		return context.Canceled
 	case errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
 		return err
-	case is[*serviceerror.NotFound](err):
-		return errFenced
 	default:
 		return nil
 	}

@@ -15,110 +15,254 @@ import (
 	"go.temporal.io/sdk/testsuite"
 )
 
-// beating runs a heart whose reports get answers from answer, until its context ends,
-// and returns the cause and the time until then.
-func beating(t *testing.T, stop <-chan struct{}, answer func(n int) error) (cause error, after time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	n := 0
-	h := newHeart(details{}, cancel, func(context.Context, details) error {
-		n++
-		return answer(n)
-	})
-	began := time.Now()
-	h.run(ctx, stop)
-	return context.Cause(ctx), time.Since(began)
+const testTimeout = time.Minute
+
+var errAway = errors.New("connection refused")
+
+// patient is the heart of a step, whose reports get answers from beat.
+func patient(ctx context.Context, beat func(context.Context, details) error) (*heart, context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	h := newHeart(NewSteps(), testTimeout, details{})
+	h.cancel = cancel
+	h.beat = func(ctx context.Context, _ []byte, d details) error { return beat(ctx, d) }
+	h.attach([]byte("attempt 1"))
+	return h, ctx
 }
 
-// An attempt without acknowledged heartbeats ends itself before the server may have
-// started another one.
-func TestHeart_unacknowledgedAttemptFencesItself(t *testing.T) {
+// silent is a server without answers.
+func silent(ctx context.Context, _ details) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestTiming_isDerivedFromTheTimeout(t *testing.T) {
+	t.Parallel()
+	for timeout, want := range map[time.Duration][3]time.Duration{
+		10 * time.Second: {2500 * time.Millisecond, 3750 * time.Millisecond, 8 * time.Second},
+		30 * time.Second: {7500 * time.Millisecond, 11250 * time.Millisecond, 24 * time.Second},
+		time.Minute:      {15 * time.Second, 22500 * time.Millisecond, 48 * time.Second},
+	} {
+		require.Equal(t, want, [3]time.Duration{interval(timeout), lagAfter(timeout), fenceAfter(timeout)})
+	}
+}
+
+func TestHeart_beatsAtOnceAndThenInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		away := errors.New("connection refused")
-		cause, after := beating(t, nil, func(n int) error {
-			if n <= 3 {
+		began := time.Now()
+		var beats []time.Duration
+		h, ctx := patient(t.Context(), func(context.Context, details) error {
+			beats = append(beats, time.Since(began))
+			return nil
+		})
+		go h.run(ctx)
+		time.Sleep(10 * testTimeout)
+		h.end(nil)
+		synctest.Wait()
+		require.Zero(t, beats[0], "a killed attempt counts from the first report on")
+		require.InDelta(t, 42, len(beats), 2)
+		for i, at := range beats[1:] {
+			require.LessOrEqual(t, at-beats[i], interval(testTimeout))
+		}
+	})
+}
+
+// A failed report is repeated well before the next one is due.
+func TestHeart_repeatsAFailedReport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		h, ctx := patient(t.Context(), func(context.Context, details) error {
+			if n++; n%3 == 0 {
 				return nil
 			}
-			return away
+			return errAway
 		})
-		require.ErrorIs(t, cause, errFenced)
-		const acked = 2 * heartbeatInterval // the third report
-		require.Greater(t, after, acked+fenceAfter-heartbeatInterval)
-		require.Less(t, after, acked+HeartbeatTimeout, "the server would have given up by then")
+		go h.run(ctx)
+		for range 600 {
+			time.Sleep(time.Second)
+			fenced, _, _ := h.fenced()
+			require.False(t, fenced)
+			require.False(t, h.late(time.Now()))
+		}
+		h.end(nil)
+		synctest.Wait()
 	})
 }
 
-func TestHeart_toleratesAShortSilence(t *testing.T) {
+// A step without acknowledged heartbeats has no effects before the server may have started
+// another attempt, and goes on when a heartbeat is acknowledged after all.
+func TestHeart_lateAcknowledgementLiftsTheFence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stop := make(chan struct{})
-		time.AfterFunc(time.Minute, func() { close(stop) })
-		cause, _ := beating(t, stop, func(n int) error {
-			if n%3 == 0 {
+		var back atomic.Bool
+		h, ctx := patient(t.Context(), func(ctx context.Context, d details) error {
+			if back.Load() {
 				return nil
 			}
-			return errors.New("a blip")
+			return silent(ctx, d)
 		})
-		require.ErrorIs(t, cause, errStopped, "it beats until the worker stops")
+		go h.run(ctx)
+		require.NoError(t, h.alive(ctx))
+		tool, stop := h.fence(ctx)
+		defer stop()
+		time.Sleep(fenceAfter(testTimeout) - time.Second)
+		require.NoError(t, h.alive(ctx))
+		require.NoError(t, tool.Err())
+		require.True(t, h.late(time.Now()))
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(t, context.Cause(tool), errFenced, "tools are stopped")
+		require.NoError(t, ctx.Err(), "a model call in flight is not")
+
+		began := time.Now()
+		time.AfterFunc(time.Hour, func() { back.Store(true) })
+		require.NoError(t, h.alive(ctx))
+		require.InDelta(t, time.Hour, time.Since(began), float64(testTimeout))
+		h.end(nil)
 	})
 }
 
-// A server that accepts requests but never answers counts as silent.
-func TestHeart_stalledServerFences(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
-		h := newHeart(details{}, cancel, func(ctx context.Context, _ details) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		h.run(ctx, nil)
-		require.ErrorIs(t, context.Cause(ctx), errFenced)
-	})
-}
-
-func TestHeart_serverEndsTheAttempt(t *testing.T) {
+func TestHeart_serverEndsTheStep(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ answer, cause error }{
 		"cancelled": {temporal.NewCanceledError(), context.Canceled},
 		"paused":    {activity.ErrActivityPaused, activity.ErrActivityPaused},
 		"reset":     {activity.ErrActivityReset, activity.ErrActivityReset},
-		"timed out": {serviceerror.NewNotFound("no such activity"), errFenced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				cause, after := beating(t, nil, func(n int) error {
-					if n == 1 {
+				n := 0
+				h, ctx := patient(t.Context(), func(context.Context, details) error {
+					if n++; n == 1 {
 						return nil
 					}
 					return tt.answer
 				})
-				require.ErrorIs(t, cause, tt.cause)
-				require.Equal(t, heartbeatInterval, after)
+				began := time.Now()
+				h.run(ctx)
+				require.ErrorIs(t, context.Cause(ctx), tt.cause)
+				require.LessOrEqual(t, time.Since(began), interval(testTimeout))
+				_, ok := h.attach([]byte("attempt 2"))
+				require.False(t, ok, "an ending step takes no other attempt")
 			})
 		})
 	}
 }
 
-// The first report has the details for the next attempt, so that a killed attempt
-// counts.
-func TestHeart_reportsDetailsAtOnce(t *testing.T) {
+// A step whose attempt timed out has no effects until it gets the next attempt.
+func TestHeart_waitsForTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var tokens []string
+		h, ctx := patient(t.Context(), nil)
+		h.beat = func(_ context.Context, token []byte, _ details) error {
+			if tokens = append(tokens, string(token)); string(token) == "attempt 1" {
+				return serviceerror.NewNotFound("no such activity")
+			}
+			return nil
+		}
+		first := h.task
+		go h.run(ctx)
+		synctest.Wait()
+		<-first.over
+		tool, stop := h.fence(ctx)
+		defer stop()
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(tool), errFenced)
+		require.False(t, h.late(time.Now()), "nobody waits for its heartbeats")
+
+		time.AfterFunc(time.Minute, func() { h.attach([]byte("attempt 2")) })
+		began := time.Now()
+		require.NoError(t, h.alive(ctx))
+		require.Equal(t, time.Minute, time.Since(began))
+		time.Sleep(testTimeout)
+		require.NoError(t, h.alive(ctx))
+		h.lose(first) // its refusal was on its way
+		require.NoError(t, h.alive(ctx))
+		require.Equal(t, "attempt 1", tokens[0])
+		require.NotContains(t, tokens[1:], "attempt 1")
+		h.end(nil)
+	})
+}
+
+func TestHeart_endsWithoutANextAttempt(t *testing.T) {
+	t.Parallel()
+	gone := func(context.Context, details) error { return serviceerror.NewNotFound("no such activity") }
+	t.Run("none comes", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h, ctx := patient(t.Context(), gone)
+			go h.run(ctx)
+			synctest.Wait()
+			began := time.Now()
+			require.ErrorIs(t, h.alive(ctx), errFenced)
+			require.Equal(t, adoptionTime, time.Since(began))
+			require.NoError(t, ctx.Err())
+			h.end(nil)
+		})
+	})
+	t.Run("nobody wants its result", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h, ctx := patient(t.Context(), gone)
+			h.pending = func(context.Context) (bool, error) { return false, nil }
+			h.run(ctx)
+			require.ErrorIs(t, context.Cause(ctx), errFenced, "a model call in flight ends, too")
+		})
+	})
+	t.Run("the server is away", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h, ctx := patient(t.Context(), gone)
+			h.pending = func(context.Context) (bool, error) { return false, errAway }
+			go h.run(ctx)
+			time.Sleep(time.Minute)
+			require.NoError(t, ctx.Err())
+			h.end(nil)
+		})
+	})
+}
+
+// Changed details are reported at once while the worker has heartbeats to spare, and
+// otherwise with the next one that is due.
+func TestHeart_reportsNewDetails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var reported atomic.Int64
-		ctx, cancel := context.WithCancelCause(t.Context())
-		h := newHeart(details{Fruitless: 2}, cancel, func(_ context.Context, v details) error {
-			reported.Store(int64(v.Fruitless))
+		var beats atomic.Int64
+		h, ctx := patient(t.Context(), func(_ context.Context, d details) error {
+			reported.Store(int64(d.Step))
+			beats.Add(1)
 			return nil
 		})
-		go h.run(ctx, nil)
+		go h.run(ctx)
 		synctest.Wait()
-		require.Equal(t, int64(2), reported.Load())
-		cancel(nil)
+		h.update(func(d *details) { d.Step = 1 })
+		synctest.Wait()
+		require.EqualValues(t, 1, reported.Load())
+
+		for range spareRate { // others use them up
+			h.steps.spare(time.Hour)
+		}
+		before := beats.Load()
+		for n := range 100 {
+			h.update(func(d *details) { d.Step = n })
+			synctest.Wait()
+		}
+		require.Equal(t, before, beats.Load())
+		time.Sleep(interval(testTimeout))
+		require.EqualValues(t, 99, reported.Load())
+		require.LessOrEqual(t, beats.Load(), before+2)
+
+		// Due heartbeats of others wait: they come first.
+		before = beats.Load()
+		h.steps.count(1)
+		h.update(func(d *details) { d.Step = 200 })
+		time.Sleep(time.Second)
+		require.Equal(t, before, beats.Load())
+		h.steps.count(-1)
+		h.end(nil)
 		synctest.Wait()
 	})
 }
@@ -126,12 +270,12 @@ func TestHeart_reportsDetailsAtOnce(t *testing.T) {
 // The reason for waiting is in the heartbeat details only while the step waits.
 func TestWaiting_isInTheHeartbeatDetails(t *testing.T) {
 	t.Parallel()
-	h := newHeart(details{}, nil, nil)
+	h := newHeart(NewSteps(), testTimeout, details{})
 	ctx := context.WithValue(t.Context(), heartKey{}, h)
 	over := Waiting(ctx, "rate limited")
-	require.Equal(t, "rate limited", h.current().Waiting)
+	require.Equal(t, "rate limited", h.details.Waiting)
 	over()
-	require.Empty(t, h.current().Waiting)
+	require.Empty(t, h.details.Waiting)
 
 	Waiting(t.Context(), "outside of a step")()
 }
@@ -150,52 +294,72 @@ func TestPrevious_dropsTheReasonForWaiting(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// After a suspension the process runs before its ticker fires, so alive reads the clock.
-func TestHeart_aliveReadsTheClock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
-		h := newHeart(details{}, cancel, func(context.Context, details) error { return nil })
-		require.NoError(t, h.alive())
-		time.Sleep(fenceAfter)
-		require.NoError(t, h.alive())
-		require.NoError(t, h.report(ctx))
-		time.Sleep(fenceAfter)
-		require.NoError(t, h.alive(), "a report was acknowledged in between")
-		time.Sleep(time.Nanosecond)
-		require.NoError(t, ctx.Err())
-		require.ErrorIs(t, h.alive(), errFenced)
-		require.ErrorIs(t, context.Cause(ctx), errFenced)
-		require.ErrorIs(t, h.alive(), errFenced)
-	})
-}
-
-// An acknowledgment proves only that the server had the report when it was sent: after
+// An acknowledgement proves only that the server had the report when it was sent: after
 // a suspension it may be read much later.
-func TestHeart_acknowledgmentCountsFromItsReport(t *testing.T) {
+func TestHeart_acknowledgementCountsFromItsReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
-		h := newHeart(details{}, cancel, func(context.Context, details) error {
-			time.Sleep(fenceAfter + time.Second)
+		h, ctx := patient(t.Context(), func(context.Context, details) error {
+			time.Sleep(fenceAfter(testTimeout) + time.Second)
 			return nil
 		})
 		require.NoError(t, h.report(ctx))
-		require.ErrorIs(t, h.alive(), errFenced)
+		fenced, lost, _ := h.fenced()
+		require.True(t, fenced)
+		require.False(t, lost)
 	})
 }
 
-func TestHeart_refusalIsNoAcknowledgment(t *testing.T) {
+func TestHeart_refusalIsNoAcknowledgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
-		h := newHeart(details{}, cancel, func(context.Context, details) error { return errors.New("away") })
-		time.Sleep(fenceAfter)
+		h, ctx := patient(t.Context(), func(context.Context, details) error { return errAway })
+		time.Sleep(fenceAfter(testTimeout))
 		require.Error(t, h.report(ctx))
 		time.Sleep(time.Second)
-		require.ErrorIs(t, h.alive(), errFenced)
+		fenced, _, _ := h.fenced()
+		require.True(t, fenced)
+	})
+}
+
+// No new steps are taken while the heartbeats of a single one are late.
+func TestSteps_lagging(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answer := errAway
+		h, ctx := patient(t.Context(), func(context.Context, details) error { return answer })
+		leave := h.steps.enter(h)
+		require.False(t, h.steps.Lagging())
+		time.Sleep(lagAfter(testTimeout) + time.Second)
+		require.True(t, h.steps.Lagging())
+		answer = nil
+		require.NoError(t, h.report(ctx))
+		require.True(t, h.steps.Lagging(), "a finding holds for a moment")
+		time.Sleep(lagCheck)
+		require.False(t, h.steps.Lagging())
+		time.Sleep(testTimeout)
+		require.True(t, h.steps.Lagging())
+		leave()
+		time.Sleep(lagCheck)
+		require.False(t, h.steps.Lagging())
+	})
+}
+
+// Heartbeats that wait for their turn are sent when another one ends.
+func TestSteps_acquire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSteps()
+		for range maxSending {
+			require.NoError(t, s.acquire(t.Context()))
+		}
+		require.False(t, s.idle())
+		time.AfterFunc(time.Second, s.release)
+		require.NoError(t, s.acquire(t.Context()))
+		ended, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, s.acquire(ended))
+		s.release()
+		require.True(t, s.idle())
 	})
 }

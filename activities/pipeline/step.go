@@ -17,12 +17,13 @@ import (
 
 // RunPipelineStep runs one launch of a pipeline's step, or returns the result of its commit.
 func (a *Activities) RunPipelineStep(ctx context.Context, in StepInput) (StepResult, error) {
-	run := attempt.New(ctx, a.Process, in.Launch.ID)
-	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
-	if err != nil || ended != nil {
-		return StepResult{}, err
-	}
-	return result(run)
+	return attempt.Run(ctx, a.Process, in.Launch.ID, func(ctx context.Context, run *attempt.Attempt) (StepResult, error) {
+		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
+		if err != nil || ended != nil {
+			return StepResult{}, err
+		}
+		return result(run)
+	})
 }
 
 // definition reads the step of a launch, its pipeline and the run's request.

@@ -37,17 +37,22 @@ type stepRun struct {
 // RunScenarioStep runs one step of a scenario, or returns the result of its commit. A failed
 // verdict is a result; an error means that the step has no verdict.
 func (a *Activities) RunScenarioStep(ctx context.Context, in StepInput) (StepResult, error) {
-	run := &stepRun{Attempt: attempt.New(ctx, a.Process, string(in.Launch.ID)), activities: a, in: in, layout: artifact.InScenario(in.Scenario, in.Run)}
-	run.Look = nil // no messages reach a scenario's steps
-	run.Limit(time.Duration(in.TimeoutSeconds) * time.Second)
-	ended, err := run.Perform(ctx, run.assemble)
+	return attempt.Run(ctx, a.Process, string(in.Launch.ID), func(ctx context.Context, made *attempt.Attempt) (StepResult, error) {
+		return (&stepRun{Attempt: made, activities: a, in: in, layout: artifact.InScenario(in.Scenario, in.Run)}).run(ctx)
+	})
+}
+
+func (t *stepRun) run(ctx context.Context) (StepResult, error) {
+	t.Look = nil // no messages reach a scenario's steps
+	t.Limit(time.Duration(t.in.TimeoutSeconds) * time.Second)
+	ended, err := t.Perform(ctx, t.assemble)
 	switch {
 	case err != nil:
-		return StepResult{}, run.redacted(err)
+		return StepResult{}, t.redacted(err)
 	case ended != nil:
 		return StepResult{}, ended
 	}
-	return run.outcome(ctx)
+	return t.outcome(ctx)
 }
 
 // assemble reads the step's definition and equips its agent.

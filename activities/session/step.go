@@ -17,16 +17,17 @@ import (
 // final, with an attempt.Failure in its details, or retried on any worker; the step's
 // number, claim and usage survive the attempt.
 func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, error) {
-	run := attempt.New(ctx, a.Process, string(in.Launch.ID))
-	ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
-	switch {
-	case err != nil:
-		return StepResult{}, err
-	case ended != nil:
-		run.KeepTranscript(ctx)
-		return StepResult{Token: run.Token, Step: run.Result.Step, Ended: ended.Why, Usage: run.Result.Usage}, nil
-	}
-	return result(run)
+	return attempt.Run(ctx, a.Process, string(in.Launch.ID), func(ctx context.Context, run *attempt.Attempt) (StepResult, error) {
+		ended, err := run.Perform(ctx, func(ctx context.Context) error { return a.assemble(ctx, run, in) })
+		switch {
+		case err != nil:
+			return StepResult{}, err
+		case ended != nil:
+			run.KeepTranscript(ctx)
+			return StepResult{Token: run.Token, Step: run.Result.Step, Ended: ended.Why, Usage: run.Result.Usage}, nil
+		}
+		return result(run)
+	})
 }
 
 // assemble reads the step's team, query and criteria, and equips its agent.

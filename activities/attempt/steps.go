@@ -1,0 +1,223 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/time/rate"
+
+	"conclave/engine/step"
+)
+
+// Bounds of the heartbeats of a process.
+const (
+	// maxSending is the number of heartbeats under way at a time. More would only make a
+	// busy server slower.
+	maxSending = 32
+
+	// spareRate is the number of heartbeats in a second, after a burst of as many, that
+	// only bring new details.
+	spareRate = 20
+
+	// lagCheck is how long a finding of Lagging holds.
+	lagCheck = 250 * time.Millisecond
+)
+
+// Steps are the steps that run in a process. Their heartbeats share what the server
+// can take: those that are due come first, and those that only bring new details have
+// a small rate of their own.
+type Steps struct {
+	sending chan struct{}
+	spares  *rate.Limiter
+
+	mu      sync.Mutex
+	running map[string]*running // by execution token
+	hearts  map[*heart]struct{}
+	due     int // heartbeats that wait for their turn
+	lagging bool
+	checked time.Time
+}
+
+// running is a step that outlives its attempts.
+type running struct {
+	heart  *heart
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed after the fields below are set
+	result any
+	err    error
+	panic  string
+}
+
+// NewSteps returns a process without steps.
+func NewSteps() *Steps {
+	return &Steps{
+		sending: make(chan struct{}, maxSending), spares: rate.NewLimiter(spareRate, spareRate),
+		running: map[string]*running{}, hearts: map[*heart]struct{}{},
+	}
+}
+
+// Lagging reports whether the heartbeats of this process are late: it has more steps than
+// it or the server can serve.
+func (s *Steps) Lagging() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Sub(s.checked) < lagCheck {
+		return s.lagging
+	}
+	s.checked, s.lagging = now, false
+	for h := range s.hearts {
+		if h.late(now) {
+			s.lagging = true
+			break
+		}
+	}
+	return s.lagging
+}
+
+// enter adds a heart until leave is called.
+func (s *Steps) enter(h *heart) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hearts[h] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.hearts, h)
+	}
+}
+
+// acquire waits for the turn of a heartbeat.
+func (s *Steps) acquire(ctx context.Context) error {
+	s.count(1)
+	defer s.count(-1)
+	select {
+	case s.sending <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Steps) release() { <-s.sending }
+
+func (s *Steps) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due += n
+}
+
+// idle reports whether no due heartbeat waits for its turn.
+func (s *Steps) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.due == 0 && len(s.sending) < cap(s.sending)
+}
+
+// spare returns the time until a heartbeat may be sent for its details alone, if that is
+// within the given time.
+func (s *Steps) spare(within time.Duration) (wait time.Duration, ok bool) {
+	r := s.spares.Reserve()
+	if wait = r.Delay(); wait >= within {
+		r.Cancel()
+		return 0, false
+	}
+	return wait, true
+}
+
+// Run makes an attempt of a launch: it runs do, which assembles and performs the step. If
+// the step still runs in this process, because an earlier attempt timed out while the
+// server or this machine was busy, the step continues under the new attempt instead.
+func Run[R any](ctx context.Context, p Process, launch string, do func(context.Context, *Attempt) (R, error)) (R, error) {
+	if p.Steps == nil {
+		p.Steps = NewSteps()
+	}
+	token := activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + launch
+	for {
+		r, started := p.Steps.find(ctx, p, token, func(ctx context.Context, a *Attempt) (any, error) { return do(ctx, a) })
+		over, err := r.follow(ctx)
+		switch {
+		case err != nil:
+			var zero R
+			return zero, err
+		case r.panic != "":
+			panic(r.panic)
+		case over && (started || !isFenced(r.err)):
+			result, _ := r.result.(R)
+			return result, r.err
+		}
+		// The step ended with an earlier attempt.
+	}
+}
+
+// find returns the running step with a token, which it starts if there is none.
+func (s *Steps) find(ctx context.Context, p Process, token string, do func(context.Context, *Attempt) (any, error)) (r *running, started bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.running[token]; ok {
+		activity.GetLogger(ctx).Info("the step still runs here; it continues as this attempt", "token", token)
+		return r, false
+	}
+	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	a := newAttempt(stepCtx, p, token)
+	r = &running{heart: a.heart, cancel: cancel, done: make(chan struct{})}
+	s.running[token] = r
+	go func() {
+		defer close(r.done)
+		defer cancel(nil)
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.running, token)
+		}()
+		defer func() {
+			if v := recover(); v != nil {
+				r.panic = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			}
+		}()
+		r.result, r.err = do(stepCtx, a)
+	}()
+	return r, true
+}
+
+// follow makes the activity of ctx the step's attempt and waits until the step is over.
+// over is false if it was ending already. The error is the attempt's, if ctx ended or the
+// step belongs to another attempt.
+func (r *running) follow(ctx context.Context) (over bool, err error) {
+	t, ok := r.heart.attach(activity.GetInfo(ctx).TaskToken)
+	if !ok {
+		select {
+		case <-r.done:
+			return false, nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	detach := context.AfterFunc(ctx, func() {
+		r.heart.end(context.Cause(ctx))
+		r.cancel(context.Cause(ctx))
+	})
+	defer detach()
+	select {
+	case <-r.done:
+		return true, nil
+	case <-t.over:
+	}
+	select {
+	case <-r.done: // its result may still be in time
+		return true, nil
+	default:
+		return false, applicationError(errFenced, classify(errFenced))
+	}
+}
+
+func isFenced(err error) bool {
+	application, ok := errors.AsType[*temporal.ApplicationError](err)
+	return ok && application.Type() == step.Fenced
+}
