@@ -21,6 +21,7 @@ const (
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
 	Outage        = "Outage"        // the model's server is unavailable; the step can be resumed
+	WorkerLost    = "WorkerLost"    // the worker process died during the activity
 
 	// ToolsUnavailable means that an MCP server did not start or could not be
 	// reached; retried a few times.

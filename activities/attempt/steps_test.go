@@ -66,6 +66,12 @@ func (p *process) attempt() <-chan ended {
 	return end
 }
 
+func taskOf(h *heart) *task {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.task
+}
+
 func requireFenced(t *testing.T, e ended) {
 	t.Helper()
 	application, ok := errors.AsType[*temporal.ApplicationError](e.err)
@@ -89,7 +95,7 @@ func thinking(release <-chan struct{}) func(context.Context, *Attempt) (string, 
 func TestRun_adoptsTheRunningStep(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(h *heart){
-		"after the refusal of a heartbeat": func(h *heart) { h.lose(h.task) },
+		"after the refusal of a heartbeat": func(h *heart) { h.lose(taskOf(h)) },
 		"before":                           func(*heart) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +143,7 @@ func TestRun_startsAnEndingStepAgain(t *testing.T) {
 		a := <-p.begun
 		second := p.attempt()
 		requireFenced(t, <-first)
-		require.NotNil(t, a.heart.task)
+		require.NotNil(t, taskOf(a.heart))
 		close(release)
 		require.Equal(t, ended{result: "started again"}, <-second)
 	})

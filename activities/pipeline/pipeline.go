@@ -56,8 +56,12 @@ type Prepared struct {
 	Protocol   int            `json:"protocol"`
 	ConfigHash string         `json:"config_hash"`
 	Graph      pipeline.Graph `json:"graph"`
-	URL        string         `json:"url"`               // of the run's directory, for people
-	Offline    bool           `json:"offline,omitempty"` // the built-in model plays agents
+
+	// HeartbeatTimeoutSeconds is that of its segments; 0 for attempt.HeartbeatTimeout.
+	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
+
+	URL     string `json:"url"`               // of the run's directory, for people
+	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents
 }
 
 // StepInput is one launch. The activity reads large values from the run's directory.

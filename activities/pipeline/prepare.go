@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -32,6 +33,8 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prep
 	}
 	return Prepared{
 		Protocol: min(in.Protocol, pipeline.Protocol), ConfigHash: p.Hash(), Graph: graphOf(p),
+		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
+
 		URL:     a.Store.URL(layout.File("pipeline.json")),
 		Offline: p.PlaysOffline(),
 	}, nil

@@ -56,6 +56,7 @@ func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run stri
 		return Prepared{}, err
 	}
 	p.Protocol, p.ConfigHash, p.Plan, p.Execution = scenario.Protocol, team.Hash(), plan, execution
+	p.HeartbeatTimeoutSeconds = int(a.HeartbeatTimeout / time.Second)
 	p.URL, p.Offline = a.Store.URL(layout.File("result.json")), team.Agents[0].Backend.Type == config.Offline
 	result := Result{
 		RunID: run, RunNumber: p.RunNumber, Scenario: plan.Slug, Title: plan.Title, Status: scenario.Running,

@@ -74,6 +74,9 @@ type Prepared struct {
 	Spent   llm.Usage `json:"spent,omitzero"`
 	SpentMS int64     `json:"spent_ms,omitempty"`
 
+	// HeartbeatTimeoutSeconds is that of its steps; 0 for attempt.HeartbeatTimeout.
+	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
+
 	URL     string `json:"url"`               // of result.json, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays the agent
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -38,8 +39,11 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 		Coordination:   coordinationConfig(t),
 		TimeoutSeconds: t.Timeouts.OrchestratorTimeoutSeconds,
 		GraceSeconds:   t.Timeouts.RoundTimeoutGraceSeconds,
-		URL:            a.Store.URL(layout.File("session.json")),
-		Offline:        slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
+
+		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
+
+		URL:     a.Store.URL(layout.File("session.json")),
+		Offline: slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
 	}, nil
 }
 

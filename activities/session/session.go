@@ -54,6 +54,9 @@ type Prepared struct {
 	// finish.
 	GraceSeconds int `json:"grace_seconds,omitempty"`
 
+	// HeartbeatTimeoutSeconds is that of its steps; 0 for attempt.HeartbeatTimeout.
+	HeartbeatTimeoutSeconds int `json:"heartbeat_timeout_seconds,omitempty"`
+
 	URL     string `json:"url"`               // of the session's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team
 }

@@ -259,7 +259,7 @@ func TestRunStep_waitsForAnEquippedWorker(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, kind, failed.Type())
 		require.False(t, failed.NonRetryable())
-		require.Equal(t, 10*time.Second, failed.NextRetryDelay())
+		require.InDelta(t, 12500*time.Millisecond, failed.NextRetryDelay(), float64(2500*time.Millisecond))
 		require.False(t, f.exists("agents/agent_a/001/step.json"), "nothing is claimed")
 	}
 }

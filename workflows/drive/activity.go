@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -36,14 +37,15 @@ func Preparing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithTaskQueue(Bookkeeping(ctx, summary), stepsQueue(ctx))
 }
 
-// Step returns the options of a step that may take limit. The activity counts its own
-// attempts. The ID is short enough to type in `temporal activity …`.
-func Step(ctx workflow.Context, id, summary string, limit time.Duration) workflow.Context {
+// Step returns the options of a step that may take limit, with a heartbeat timeout in
+// seconds; 0 for that of runs that recorded none. The activity counts its own attempts.
+// The ID is short enough to type in `temporal activity …`.
+func Step(ctx workflow.Context, id, summary string, limit time.Duration, heartbeat int) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,
 		TaskQueue:           stepsQueue(ctx),
 		StartToCloseTimeout: limit + stepSlack,
-		HeartbeatTimeout:    attempt.HeartbeatTimeout,
+		HeartbeatTimeout:    cmp.Or(time.Duration(heartbeat)*time.Second, attempt.HeartbeatTimeout),
 		WaitForCancellation: true,
 		Summary:             summary,
 		RetryPolicy: &temporal.RetryPolicy{

@@ -63,7 +63,7 @@ func (s *step) input(d *acts.TeamDecision) acts.StepInput {
 
 // begin starts the activity of the step.
 func (s *step) begin(d *acts.TeamDecision) {
-	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), stepSummary(s.launch), stepTime)
+	ctx := drive.Step(s.ctx, fmt.Sprintf("%s-%s", s.launch.Step, s.launch.ID), stepSummary(s.launch), stepTime, s.p.prepared.HeartbeatTimeoutSeconds)
 	s.activity = workflow.ExecuteActivity(ctx, acts.StepActivity, s.input(d))
 }
 

@@ -36,7 +36,7 @@ func (s *run) launch(l scenario.Launch) {
 	if l.ResumeFrom != "" {
 		summary = fmt.Sprintf("step %s · resumed · %s", l.Step.ID, l.Step.Title)
 	}
-	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, maxLine), time.Duration(s.in.StepTimeoutSeconds)*time.Second)
+	ctx = drive.Step(ctx, fmt.Sprintf("step-%s-%s", l.Step.ID, l.ID), text.Truncate(summary, maxLine), time.Duration(s.in.StepTimeoutSeconds)*time.Second, s.prepared.HeartbeatTimeoutSeconds)
 	s.note("step_started", l.Step.ID, "step "+l.Step.ID+" began: "+l.Step.Title)
 	s.step = t
 	t.future = workflow.ExecuteActivity(ctx, registered.RunScenarioStep, acts.StepInput{

@@ -25,7 +25,7 @@ type running struct {
 
 func (s *session) launch(l coordination.Launch) {
 	ctx, cancel := workflow.WithCancel(s.ctx)
-	ctx = drive.Step(ctx, fmt.Sprintf("%s-%s", l.Agent, l.ID), launchSummary(l), time.Duration(s.prepared.TimeoutSeconds)*time.Second)
+	ctx = drive.Step(ctx, fmt.Sprintf("%s-%s", l.Agent, l.ID), launchSummary(l), time.Duration(s.prepared.TimeoutSeconds)*time.Second, s.prepared.HeartbeatTimeoutSeconds)
 	input := acts.StepInput{Session: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l}
 	s.running = append(s.running, running{
 		launch: l, cancel: cancel,

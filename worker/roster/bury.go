@@ -1,0 +1,168 @@
+package roster
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
+
+	"conclave/activities"
+	"conclave/engine/filelock"
+)
+
+const (
+	// foreign is how long the file of another server is kept for that server's workers.
+	foreign = 24 * time.Hour
+
+	// maxLine is the size of the longest line in bytes: an ID has at most a thousand.
+	maxLine = 64 << 10
+
+	// The retries of lost tasks are spread over pace for each, up to maxSpread.
+	pace      = 10 * time.Millisecond
+	maxSpread = 10 * time.Second
+
+	reporters = 8 // concurrent requests
+)
+
+// Bury reports the tasks of the dead processes of a server in dir, each with one call of
+// lost, and removes their files. The file of a process whose tasks could not be reported
+// stays for the next call.
+func Bury(dir, server string, lost func([]Task) error) error {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the tasks of lost workers: %w", err)
+	}
+	for _, f := range files {
+		switch name := filepath.Join(dir, f.Name()); {
+		case strings.HasSuffix(name, suffix):
+			err = errors.Join(err, bury(name, server, lost))
+		case strings.HasSuffix(name, suffix+fresh):
+			if info, statErr := f.Info(); statErr == nil && time.Since(info.ModTime()) > foreign {
+				_ = os.Remove(name)
+			}
+		}
+	}
+	return err
+}
+
+func bury(name, server string, lost func([]Task) error) error {
+	file, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the tasks of a worker: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	if free, err := filelock.TryFile(file, filelock.Exclusive); err != nil || !free {
+		return err
+	}
+	found, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("read the tasks of a lost worker: %w", err)
+	}
+	// Its process may have replaced it, or another one has buried it.
+	if present, err := os.Stat(name); err != nil || !os.SameFile(found, present) {
+		return nil
+	}
+	h, tasks := read(file)
+	if h.Server != server && time.Since(found.ModTime()) < foreign {
+		return nil
+	}
+	if h.Server == server && len(tasks) > 0 {
+		if err := lost(tasks); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(name); err != nil {
+		return fmt.Errorf("remove the tasks of a lost worker: %w", err)
+	}
+	return nil
+}
+
+// read returns the content of a file without malformed lines: the last one may have been
+// cut short.
+func read(file io.Reader) (h head, tasks []Task) {
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	if lines.Scan() {
+		_ = json.Unmarshal(lines.Bytes(), &h)
+	}
+	for lines.Scan() {
+		var t Task
+		if json.Unmarshal(lines.Bytes(), &t) == nil && len(t.Token) > 0 {
+			tasks = append(tasks, t)
+		}
+	}
+	return h, tasks
+}
+
+// Report returns a function for Bury that fails tasks with a retryable WorkerLost.
+func Report(ctx context.Context, c client.Client) func([]Task) error {
+	return func(tasks []Task) error {
+		progress := progressOf(ctx, c, tasks)
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(reporters)
+		spread := min(pace*time.Duration(len(tasks)), maxSpread)
+		for _, t := range tasks {
+			group.Go(func() error {
+				options := temporal.ApplicationErrorOptions{
+					NextRetryDelay: time.Millisecond + rand.N(spread), Category: temporal.ApplicationErrorCategoryBenign,
+				}
+				if details, ok := progress[t.RunID+"/"+t.ActivityID]; ok {
+					options.Details = []any{details}
+				}
+				err := c.CompleteActivity(ctx, t.Token, nil, temporal.NewApplicationErrorWithOptions("the worker process died", activities.WorkerLost, options))
+				if _, over := errors.AsType[*serviceerror.NotFound](err); over {
+					return nil
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return fmt.Errorf("report the tasks of a lost worker: %w", err)
+		}
+		return nil
+	}
+}
+
+// progressOf returns the last heartbeat details of tasks. If an activity is being
+// cancelled, its failure is final, and the workflow learns its cost from them.
+func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]json.RawMessage {
+	progress := map[string]json.RawMessage{}
+	described := map[string]bool{}
+	for _, t := range tasks {
+		if described[t.RunID] {
+			continue
+		}
+		described[t.RunID] = true
+		run, err := c.DescribeWorkflowExecution(ctx, t.WorkflowID, t.RunID)
+		if err != nil {
+			continue // the failure matters more
+		}
+		for _, a := range run.GetPendingActivities() {
+			var details json.RawMessage
+			if payloads := a.GetHeartbeatDetails(); payloads != nil && converter.GetDefaultDataConverter().FromPayloads(payloads, &details) == nil {
+				progress[t.RunID+"/"+a.GetActivityId()] = details
+			}
+		}
+	}
+	return progress
+}

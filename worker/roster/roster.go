@@ -1,0 +1,162 @@
+package roster
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"conclave/engine/filelock"
+)
+
+const (
+	suffix = ".json"
+
+	// fresh is appended to the name of a file that is not locked yet.
+	fresh = ".next"
+
+	// settled is the time after which the report of an ended activity has reached the
+	// server, or has been given up.
+	settled = time.Minute
+
+	// spare is the number of ended activities that a file may have beside as many as run.
+	spare = 100
+)
+
+// Task is a running activity.
+type Task struct {
+	Token      []byte `json:"token"`
+	WorkflowID string `json:"workflow_id"`
+	RunID      string `json:"run_id"`
+	ActivityID string `json:"activity_id"`
+}
+
+// head is the first line of a file; the others are Tasks.
+type head struct {
+	Server string `json:"server"`
+	PID    int    `json:"pid"` // only for people
+}
+
+// Roster is the file of this process. The functions of a nil Roster do nothing.
+type Roster struct {
+	path   string
+	server string
+
+	mu    sync.Mutex
+	file  *os.File // locked
+	tasks map[string]entry
+	lines int // of tasks in the file
+}
+
+type entry struct {
+	Task
+	ended time.Time // zero while it runs
+}
+
+// Open creates the file of this process in dir, whose activities belong to a server.
+func Open(dir, server string) (*Roster, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the workers' tasks: %w", err)
+	}
+	r := &Roster{path: filepath.Join(dir, rand.Text()+suffix), server: server, tasks: map[string]entry{}}
+	return r, r.rewrite(time.Now())
+}
+
+// Begin adds an activity before it runs.
+func (r *Roster) Begin(t Task) error {
+	if r == nil {
+		return nil
+	}
+	line, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("encode the task of %s: %w", t.ActivityID, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tasks[string(t.Token)] = entry{Task: t}
+	if r.lines > 2*len(r.tasks)+spare {
+		return r.rewrite(time.Now())
+	}
+	// A line that is cut short by the end of the process is ignored.
+	if _, err := r.file.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", r.path, err)
+	}
+	r.lines++
+	return nil
+}
+
+// End removes an activity, some time after it has returned: until then the server may
+// not have its result.
+func (r *Roster) End(token []byte) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if e, ok := r.tasks[string(token)]; ok {
+		e.ended = now
+		r.tasks[string(token)] = e
+	}
+	for token, e := range r.tasks {
+		if !e.ended.IsZero() && now.Sub(e.ended) > settled {
+			delete(r.tasks, token)
+		}
+	}
+}
+
+// rewrite replaces the file by one with the present tasks. The caller holds the lock.
+func (r *Roster) rewrite(now time.Time) error {
+	var content bytes.Buffer
+	lines := json.NewEncoder(&content)
+	_ = lines.Encode(head{Server: r.server, PID: os.Getpid()})
+	for token, e := range r.tasks {
+		if !e.ended.IsZero() && now.Sub(e.ended) > settled {
+			delete(r.tasks, token)
+			continue
+		}
+		_ = lines.Encode(e.Task)
+	}
+	file, err := os.OpenFile(r.path+fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the tasks of this worker: %w", err)
+	}
+	// It gets its name with the lock on it, so that nobody finds it free.
+	locked, err := filelock.TryFile(file, filelock.Exclusive)
+	if err == nil && !locked {
+		err = errors.New("it is locked")
+	}
+	if err == nil {
+		_, err = file.Write(content.Bytes())
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), r.path)
+	}
+	if err != nil {
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+		return fmt.Errorf("write the tasks of this worker to %s: %w; choose a directory on a local file system", r.path, err)
+	}
+	if r.file != nil {
+		_ = r.file.Close()
+	}
+	r.file, r.lines = file, len(r.tasks)
+	return nil
+}
+
+// Close removes the file. Activities that still run are handed over by their own
+// failures.
+func (r *Roster) Close() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = os.Remove(r.path)
+	_ = r.file.Close()
+}
