@@ -15,6 +15,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -56,6 +57,15 @@ type Config struct {
 	// MaxConcurrentSteps defaults to 32: steps wait for models, not for a processor.
 	MaxConcurrentSteps int
 
+	// HeartbeatTimeout is that of the steps of the runs that this worker prepares; by
+	// default attempt.HeartbeatTimeout.
+	HeartbeatTimeout time.Duration
+
+	// Roster is a directory in which the running activities of this process are noted, so
+	// that the workers with the same directory notice its death at once; empty for none.
+	// Server distinguishes Temporal services with one directory.
+	Roster, Server string
+
 	// onFatal is called when the worker cannot continue, for instance without its namespace.
 	onFatal func(error)
 }
@@ -80,40 +90,53 @@ func Start(c Config) (stop func(), err error) {
 		return nil, errors.New("a worker needs a client and a store")
 	}
 	c.complete()
-	workspaces, clear := "", func() {}
+	var stops []func()
+	stopAll := func() {
+		for _, f := range slices.Backward(stops) {
+			f()
+		}
+	}
+	defer func() {
+		if err != nil {
+			stopAll()
+		}
+	}()
+	noted, forget, err := c.openRoster()
+	if err != nil {
+		return nil, err
+	}
+	stops = append(stops, forget)
+	workspaces := ""
 	if !c.NoSteps {
 		s, err := openScratch(c.Scratch)
 		if err != nil {
 			return nil, err
 		}
-		workspaces, clear = s.dir, s.close
+		workspaces, stops = s.dir, append(stops, s.close)
 	}
 	sdkworker.SetBinaryChecksum(binaryName())
-	sessions, steps := c.sessionWorker(), c.stepWorker()
-	c.register(c.process(workspaces), sessions, steps)
+	running := attempt.NewSteps()
+	sessions, steps := c.sessionWorker(noted), c.stepWorker(noted, running)
+	c.register(c.process(workspaces, running), sessions, steps)
 	if err := sessions.Start(); err != nil {
-		clear()
 		return nil, fmt.Errorf("starting the worker of sessions: %w", err)
 	}
+	stops = append(stops, sessions.Stop)
 	if c.NoSteps {
-		return sessions.Stop, nil
+		return stopAll, nil
 	}
 	if err := steps.Start(); err != nil {
-		sessions.Stop()
-		clear()
 		return nil, fmt.Errorf("starting the worker of steps: %w", err)
 	}
-	return func() {
-		steps.Stop()
-		clear()
-		sessions.Stop()
-	}, nil
+	stops = append(stops, steps.Stop)
+	return stopAll, nil
 }
 
 // complete sets the defaults.
 func (c *Config) complete() {
 	c.TaskQueue = cmp.Or(c.TaskQueue, drive.TaskQueue)
 	c.MaxConcurrentSteps = cmp.Or(c.MaxConcurrentSteps, defaultSteps)
+	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, attempt.HeartbeatTimeout)
 	if c.Tools == nil {
 		c.Tools = NewTools(settings.Default())
 	}
@@ -122,10 +145,11 @@ func (c *Config) complete() {
 	c.Models.servers = newServers()
 }
 
-func (c Config) sessionWorker() sdkworker.Worker {
+func (c Config) sessionWorker(noted interceptor.WorkerInterceptor) sdkworker.Worker {
 	w := sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
 		WorkerStopTimeout:           stopTimeout,
 		DisableRegistrationAliasing: true,
+		Interceptors:                []interceptor.WorkerInterceptor{noted},
 		OnFatalError:                c.onFatal,
 	})
 	w.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
@@ -134,15 +158,16 @@ func (c Config) sessionWorker() sdkworker.Worker {
 	return w
 }
 
-func (c Config) stepWorker() sdkworker.Worker {
+func (c Config) stepWorker(noted interceptor.WorkerInterceptor, running *attempt.Steps) sdkworker.Worker {
 	return sdkworker.New(c.Client, c.TaskQueue+drive.StepsSuffix, sdkworker.Options{
-		DisableWorkflowWorker:              true,
-		MaxConcurrentActivityExecutionSize: c.MaxConcurrentSteps,
-		MaxConcurrentActivityTaskPollers:   min(stepPollers, c.MaxConcurrentSteps),
-		MaxHeartbeatThrottleInterval:       heartbeatThrottle,
-		WorkerStopTimeout:                  stopTimeout,
-		DisableRegistrationAliasing:        true,
-		OnFatalError:                       c.onFatal,
+		DisableWorkflowWorker:            true,
+		Tuner:                            newTuner(c.MaxConcurrentSteps, running.Lagging),
+		MaxConcurrentActivityTaskPollers: min(stepPollers, c.MaxConcurrentSteps),
+		MaxHeartbeatThrottleInterval:     heartbeatThrottle,
+		WorkerStopTimeout:                stopTimeout,
+		DisableRegistrationAliasing:      true,
+		Interceptors:                     []interceptor.WorkerInterceptor{noted},
+		OnFatalError:                     c.onFatal,
 	})
 }
 
@@ -162,13 +187,14 @@ func (c Config) register(p attempt.Process, bookkeeping, steps sdkworker.Activit
 }
 
 // process returns the activities' view of this process.
-func (c Config) process(workspaces string) attempt.Process {
+func (c Config) process(workspaces string, running *attempt.Steps) attempt.Process {
 	return attempt.Process{
 		Equipment: activities.Equipment{
 			Teams: c.Teams, Model: c.Models.Model, Priced: c.Models.Priced, Window: c.Models.Window,
 			Tools: c.Tools.Open, Lacks: c.Tools.Lacks, Repeatable: c.Tools.repeatable,
 		},
-		Store: c.Store, Now: time.Now, Heartbeat: c.Client.RecordActivityHeartbeat, Bell: doorbell(c.Client), Scratch: workspaces,
+		Store: c.Store, Now: time.Now, Bell: doorbell(c.Client), Scratch: workspaces,
+		Heartbeat: c.Client.RecordActivityHeartbeat, HeartbeatTimeout: c.HeartbeatTimeout, Pending: pending(c.Client), Steps: running,
 		Marks:  &attempt.Marks{},
 		Redact: redact.New(redact.Environment(slices.Concat(os.Environ(), c.Tools.secrets()))).Bytes,
 	}
@@ -242,6 +268,9 @@ func (c *Config) Configure(s settings.Settings) {
 	}
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = s.MaxConcurrentSteps
+	}
+	if s.HeartbeatTimeoutSeconds != nil {
+		c.HeartbeatTimeout = time.Duration(*s.HeartbeatTimeoutSeconds) * time.Second
 	}
 	named := map[string]config.Team{}
 	maps.Copy(named, s.Teams)

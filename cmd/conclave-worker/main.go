@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type flags struct {
 	address, namespace, queue string
 	bucket, prefix            string
 	maxSteps                  int
+	stateDir                  string
 	offline                   bool
 }
 
@@ -99,6 +101,7 @@ Keys of models come from the environment variables that providers name.`,
 	set.StringVar(&f.bucket, "bucket", "", "S3 `BUCKET` of the sessions")
 	set.StringVar(&f.prefix, "prefix", "", "key `PREFIX` in the bucket")
 	set.IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
+	set.StringVar(&f.stateDir, "state-dir", "", "the `DIR` in which the next worker finds the steps of one that was killed (default ~/.local/state/conclave/workers)")
 	set.BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
 	return cmd
 }
@@ -127,6 +130,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		return err
 	}
 	cfg.Store, cfg.Tools.Log = store, log
+	cfg.Roster, cfg.Server = cmp.Or(f.stateDir, cluster.DefaultRoster()), cluster.Name(options)
 	if cfg.Client, err = cluster.Dial(ctx, options, log); err != nil {
 		return fmt.Errorf("%w; check --address and TEMPORAL_*", err)
 	}

@@ -9,6 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -66,6 +69,27 @@ func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Cl
 	}
 	return nil, fmt.Errorf("connect to Temporal at %s, namespace %s: %w", o.HostPort, o.Namespace, err)
 }
+
+// DefaultRoster returns the directory in which a worker notes its running activities: one
+// in the user's state directory. It is empty if there is none that can be used.
+func DefaultRoster() string {
+	base := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(base) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	dir := filepath.Join(base, "conclave", "workers")
+	if runtime.GOOS == "windows" || os.MkdirAll(dir, 0o700) != nil { // an open file cannot be replaced there
+		return ""
+	}
+	return dir
+}
+
+// Name distinguishes the Temporal services of the workers that share a roster.
+func Name(o client.Options) string { return o.HostPort + "/" + o.Namespace }
 
 // OpenBucket opens the store of a cluster's sessions without using the network.
 func OpenBucket(ctx context.Context, bucket, prefix string) (*s3store.Store, error) {

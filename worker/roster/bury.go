@@ -166,3 +166,21 @@ func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]j
 	}
 	return progress
 }
+
+// interval is the time between two looks for dead processes.
+const interval = time.Second
+
+// Watch buries the dead processes of a server in dir, at once and each second, until ctx
+// ends. A server that is away is asked again.
+func Watch(ctx context.Context, dir, server string, c client.Client) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		_ = Bury(dir, server, Report(ctx, c))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -149,14 +149,19 @@ func (r *Roster) rewrite(now time.Time) error {
 	return nil
 }
 
-// Close removes the file. Activities that still run are handed over by their own
-// failures.
+// Close removes the file, unless activities still run: others take them for lost.
 func (r *Roster) Close() {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = os.Remove(r.path)
+	running := false
+	for _, e := range r.tasks {
+		running = running || e.ended.IsZero()
+	}
+	if !running {
+		_ = os.Remove(r.path)
+	}
 	_ = r.file.Close()
 }

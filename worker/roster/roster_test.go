@@ -118,15 +118,18 @@ func TestBury_cutShort(t *testing.T) {
 	require.Equal(t, []Task{task(1)}, buried(t, dir, ""))
 }
 
-func TestClose_leavesNothing(t *testing.T) {
+func TestClose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := open(t, dir, "")
-	require.NoError(t, r.Begin(task(1)))
-	r.Close()
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, files)
+	ended, hurried := open(t, dir, ""), open(t, dir, "")
+	for _, r := range []*Roster{ended, hurried} {
+		require.NoError(t, r.Begin(task(1)))
+	}
+	ended.End(task(1).Token)
+	ended.Close()
+	require.NoFileExists(t, ended.path)
+	hurried.Close()
+	require.Equal(t, []Task{task(1)}, buried(t, dir, ""), "its activity does not run any more")
 }
 
 // The result of an ended activity may still be on its way to the server.

@@ -29,7 +29,11 @@ type Settings struct {
 	MCPServers         map[string]MCPServer   `json:"mcp_servers" doc:"The MCP servers that agents can name. They are programs of the operator: they run outside the sandbox."`
 	Sandbox            sandbox                `json:"sandbox" doc:"The sandbox of the agents' shell."`
 	MaxConcurrentSteps int                    `json:"max_concurrent_steps" default:"32" min:"1" max:"10000" doc:"How many steps this worker runs at a time."`
-	MetricsAddress     string                 `json:"metrics_address,omitempty" doc:"Where Prometheus finds the worker's metrics."`
+
+	// HeartbeatTimeoutSeconds is nil for the default, which depends on where the worker runs.
+	HeartbeatTimeoutSeconds *int `json:"heartbeat_timeout_seconds" min:"10" max:"3600" doc:"After how long without a heartbeat a step is given to another worker, in runs that begin with this worker: how soon a lost machine is noticed. By default 30, on a local stack 60."`
+
+	MetricsAddress string `json:"metrics_address,omitempty" doc:"Where Prometheus finds the worker's metrics."`
 }
 
 // Provider is a server of the Chat Completions API. Its key is sent to BaseURL only.

@@ -11,7 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
+
+	"conclave/cmd/conclave/localstack"
+	"conclave/worker/roster"
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -62,7 +66,10 @@ func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reser
 		return fmt.Errorf("start the Temporal server: %w", err)
 	}
 	s.stops = append(s.stops, func(context.Context) { _ = server.Stop() })
-	return s.awaitNamespace(ctx)
+	if err := s.awaitNamespace(ctx); err != nil {
+		return err
+	}
+	return s.buryWorkers()
 }
 
 // temporalConfig configures a single process with one shard, a number that must not change
@@ -120,13 +127,38 @@ func dynamicSettings() dynamicconfig.StaticClient {
 	}
 }
 
-func (s *servers) awaitNamespace(ctx context.Context) error {
+// buryWorkers reports the activities of dead workers as failed, now and while it serves.
+func (s *servers) buryWorkers() error {
+	c, err := s.lazyClient()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer c.Close()
+		roster.Watch(ctx, localstack.Workers(s.stack.DataDir), "", c)
+	})
+	s.stops = append(s.stops, func(context.Context) { cancel(); watching.Wait() })
+	return nil
+}
+
+// lazyClient returns a client that connects with its first call.
+func (s *servers) lazyClient() (client.Client, error) {
 	c, err := client.NewLazyClient(client.Options{
-		HostPort: s.stack.TemporalAddress,
-		Logger:   sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		HostPort: s.stack.TemporalAddress, Namespace: s.stack.Namespace,
+		Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
 	if err != nil {
-		return fmt.Errorf("connect to the Temporal server: %w", err)
+		return nil, fmt.Errorf("connect to the Temporal server: %w", err)
+	}
+	return c, nil
+}
+
+func (s *servers) awaitNamespace(ctx context.Context) error {
+	c, err := s.lazyClient()
+	if err != nil {
+		return err
 	}
 	defer c.Close()
 	err = s.until(ctx, func(ctx context.Context) error {

@@ -16,4 +16,7 @@
 //     then finds stack.lock free.
 //   - stack.json: the child's addresses, valid while stack.ready is held; later the
 //     record from which the next child takes its ports and keys.
+//
+// The directory workers has a file of each worker process (worker/roster). The stack
+// reports the activities of dead ones as failed.
 package localstack

@@ -91,6 +91,10 @@ func (d directory) record(stack Stack) error {
 	return nil
 }
 
+// Workers returns the directory of a data directory in which its workers note their
+// running activities.
+func Workers(dataDir string) string { return filepath.Join(dataDir, "workers") }
+
 // directory is the absolute path of a data directory.
 type directory string
 

@@ -13,6 +13,7 @@ import (
 	failurepb "go.temporal.io/api/failure/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
@@ -184,8 +185,6 @@ func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry st
 }
 
 const (
-	// silence is how long a running step may go without a heartbeat until its worker counts as lost.
-	silence = attempt.HeartbeatTimeout * 4 / 10
 	// queueTime is how long a step may wait for a worker before that is reported.
 	queueTime = 10 * time.Second
 	// maxFailure is how much of a failure's message is shown, in bytes.
@@ -234,10 +233,10 @@ func delayOf(a *workflowpb.PendingActivityInfo, now time.Time) (d progress.Delay
 		if beat := a.GetLastHeartbeatTime(); beat != nil && beat.AsTime().After(alive) {
 			alive = beat.AsTime()
 		}
-		if isStep(a) && now.Sub(alive) > silence {
+		if timeout := heartbeatTimeout(a); isStep(a) && now.Sub(alive) > timeout*6/10 { // two heartbeats are missing
 			return progress.Delay{
 				Why:  "its worker is gone; the step is given to another",
-				Next: max(alive.Add(attempt.HeartbeatTimeout).Sub(now), time.Second),
+				Next: max(alive.Add(timeout).Sub(now), time.Second),
 			}, true
 		}
 		return progress.Delay{Why: failed}, failed != ""
@@ -256,15 +255,25 @@ func delayOf(a *workflowpb.PendingActivityInfo, now time.Time) (d progress.Delay
 	return progress.Delay{}, false
 }
 
+// heartbeatTimeout is that of a pending activity.
+func heartbeatTimeout(a *workflowpb.PendingActivityInfo) time.Duration {
+	return cmp.Or(a.GetActivityOptions().GetHeartbeatTimeout().AsDuration(), attempt.HeartbeatTimeout)
+}
+
+const workerLost = "the worker of the last one was lost"
+
 // describeFailure is the type and the shortened message of an attempt's failure.
 func describeFailure(f *failurepb.Failure) string {
 	switch {
 	case f.GetTimeoutFailureInfo() != nil:
 		if f.GetTimeoutFailureInfo().GetTimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT {
-			return "the worker of the last one was lost"
+			return workerLost
 		}
 		return "the last one ran out of time"
 	case f.GetApplicationFailureInfo().GetType() != "":
+		if f.GetApplicationFailureInfo().GetType() == activities.WorkerLost {
+			return workerLost
+		}
 		return f.GetApplicationFailureInfo().GetType() + ": " + text.Truncate(progress.Line(f.GetMessage()), maxFailure)
 	}
 	return text.Truncate(progress.Line(f.GetMessage()), maxFailure)

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"conclave/cmd/conclave/team"
 	"conclave/engine/config"
 	"conclave/worker"
+	"conclave/worker/cluster"
 	"conclave/worker/settings"
 )
 
@@ -20,6 +22,7 @@ import (
 type workerFlags struct {
 	settings string // file
 	maxSteps int
+	stateDir string
 	offline  bool
 }
 
@@ -46,6 +49,7 @@ Without an address the worker joins the local stack.`,
 	}
 	cmd.Flags().StringVar(&f.settings, "worker-config", "", "the operator's configuration `FILE`: providers, teams, limits")
 	cmd.Flags().IntVar(&f.maxSteps, "max-concurrent-steps", 0, "how many steps run at a time (default from --worker-config, else 32)")
+	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "on a cluster, the `DIR` in which the next worker finds the steps of one that was killed (default ~/.local/state/conclave/workers)")
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "the default team uses the built-in deterministic model")
 	return cmd
 }
@@ -80,6 +84,9 @@ func runWorker(ctx context.Context, c *hall.CLI, f workerFlags) error {
 		return err
 	}
 	cfg.MaxConcurrentSteps, cfg.Tools = f.maxSteps, tools
+	if t.Cluster {
+		cfg.Roster, cfg.Server = cmp.Or(f.stateDir, cluster.DefaultRoster()), cluster.Name(t.Options)
+	}
 	cfg.Configure(s)
 	if f.settings != "" {
 		for _, missing := range cfg.Missing(ctx) {
@@ -94,6 +101,8 @@ func workerSettings(c *hall.CLI, t hall.Target, f workerFlags) (s settings.Setti
 	switch {
 	case f.maxSteps < 0:
 		return s, fmt.Errorf("--max-concurrent-steps is %d; it must be at least 1", f.maxSteps)
+	case !t.Cluster && f.stateDir != "":
+		return s, errors.New("--state-dir belongs to a cluster's worker; the local stack uses its data directory: leave it out")
 	case t.Cluster && c.Bucket == "":
 		return s, errors.New("a cluster's worker keeps sessions in a bucket: name it with --bucket, its credentials and endpoint with AWS_*")
 	case f.settings == "":

@@ -3,9 +3,11 @@ package team
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"conclave/activities"
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/localstack"
 	"conclave/engine/config"
 	"conclave/worker"
 	"conclave/worker/settings"
@@ -60,11 +62,16 @@ func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, e
 	return cfg, err
 }
 
+// localHeartbeatTimeout is longer than that of a cluster: the stack buries a dead worker by
+// itself, and one busy machine has to serve everything.
+const localHeartbeatTimeout = time.Minute
+
 func baseConfig(conn *hall.Connection) worker.Config {
 	cfg := worker.Config{Client: conn.Client, Store: conn.Store, TaskQueue: conn.Queue, Cache: worker.DefaultCache()}
 	if !conn.Cluster {
 		cfg.Scratch = filepath.Join(conn.Target.DataDir, "scratch")
 		cfg.Cache = filepath.Join(conn.Target.DataDir, "cache")
+		cfg.Roster, cfg.HeartbeatTimeout = localstack.Workers(conn.Target.DataDir), localHeartbeatTimeout
 	}
 	return cfg
 }

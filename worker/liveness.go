@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	sdkworker "go.temporal.io/sdk/worker"
+
+	"conclave/worker/roster"
+)
+
+// openRoster notes this process's activities and watches over the others with the same
+// directory, until forget is called. Without a roster, the death of this process is noticed
+// by its heartbeats alone.
+func (c Config) openRoster() (noted interceptor.WorkerInterceptor, forget func(), err error) {
+	if c.Roster == "" {
+		return &notes{}, func() {}, nil
+	}
+	r, err := roster.Open(c.Roster, c.Server)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { roster.Watch(ctx, c.Roster, c.Server, c.Client) })
+	return &notes{roster: r}, func() { cancel(); watching.Wait(); r.Close() }, nil
+}
+
+// notes notes the running activities of a worker.
+type notes struct {
+	interceptor.WorkerInterceptorBase
+	roster *roster.Roster
+}
+
+// InterceptActivity implements interceptor.WorkerInterceptor.
+func (n *notes) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	noted := &notedActivity{roster: n.roster}
+	noted.Next = next
+	return noted
+}
+
+type notedActivity struct {
+	interceptor.ActivityInboundInterceptorBase
+	roster *roster.Roster
+}
+
+// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
+func (a *notedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	info := activity.GetInfo(ctx)
+	err := a.roster.Begin(roster.Task{
+		Token: info.TaskToken, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, ActivityID: info.ActivityID,
+	})
+	if err != nil {
+		activity.GetLogger(ctx).Warn("the death of this worker would be noticed late", "error", err)
+	}
+	defer a.roster.End(info.TaskToken)
+	return a.Next.ExecuteActivity(ctx, in)
+}
+
+// lagPoll is the interval at which a worker whose heartbeats are late checks them.
+const lagPoll = 500 * time.Millisecond
+
+// slots are the steps that a worker may run at a time. There are no new ones while the
+// heartbeats of the running ones are late.
+type slots struct {
+	sdkworker.SlotSupplier
+	lagging func() bool
+}
+
+// newTuner gives a worker of steps its slots.
+func newTuner(steps int, lagging func() bool) sdkworker.WorkerTuner {
+	const unused = 1 // kinds of tasks that this worker has none of
+	fixed := func(n int) sdkworker.SlotSupplier {
+		supplier, _ := sdkworker.NewFixedSizeSlotSupplier(n) // n is positive
+		return supplier
+	}
+	tuner, _ := sdkworker.NewCompositeTuner(sdkworker.CompositeTunerOptions{
+		WorkflowSlotSupplier: fixed(unused), LocalActivitySlotSupplier: fixed(unused),
+		NexusSlotSupplier: fixed(unused), SessionActivitySlotSupplier: fixed(unused),
+		ActivitySlotSupplier: slots{SlotSupplier: fixed(steps), lagging: lagging},
+	})
+	return tuner
+}
+
+// ReserveSlot implements worker.SlotSupplier.
+func (s slots) ReserveSlot(ctx context.Context, info sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
+	for warned := false; s.lagging(); warned = true {
+		if !warned {
+			info.Logger().Warn("heartbeats are late: no new steps until they are not; run fewer at a time, or more workers")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lagPoll):
+		}
+	}
+	return s.SlotSupplier.ReserveSlot(ctx, info)
+}
+
+// TryReserveSlot implements worker.SlotSupplier.
+func (s slots) TryReserveSlot(info sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
+	if s.lagging() {
+		return nil
+	}
+	return s.SlotSupplier.TryReserveSlot(info)
+}
+
+// pending returns a function that reports whether an activity has not ended.
+func pending(c client.Client) func(ctx context.Context, workflowID, runID, activityID string) (bool, error) {
+	return func(ctx context.Context, workflowID, runID, activityID string) (bool, error) {
+		run, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
+		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		running := run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		return running && slices.ContainsFunc(run.GetPendingActivities(), func(a *workflowpb.PendingActivityInfo) bool {
+			return a.GetActivityId() == activityID
+		}), nil
+	}
+}
