@@ -2,7 +2,10 @@
 
 package bench
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // samples are measurements of one quantity.
 type samples []float64
@@ -14,4 +17,10 @@ func (s *samples) median() float64 {
 	slices.Sort(*s)
 	n := len(*s)
 	return ((*s)[(n-1)/2] + (*s)[n/2]) / 2
+}
+
+// percentile is the smallest value that so many percent of the measurements do not exceed.
+func (s *samples) percentile(p float64) float64 {
+	slices.Sort(*s)
+	return (*s)[int(math.Ceil(float64(len(*s))*p/100))-1]
 }

@@ -50,7 +50,19 @@ func newStack(b *testing.B, m *modelServer) *stack {
 	b.Helper()
 	s := &stack{shell: newShell(b, m.setting())}
 	s.team = s.file("team.yaml", m.team(deaf))
-	s.dev = s.background(nil, []string{"dev", "--config", s.team})
+	s.dev = s.background(nil, s.serve())
+	s.connect()
+	s.awaitWorker(drive.TaskQueue)
+	return s
+}
+
+// serve are the arguments of the command that serves the stack.
+func (s *stack) serve() []string { return []string{"dev", "--config", s.team} }
+
+// connect waits until the stack serves.
+func (s *stack) connect() {
+	b := s.b
+	b.Helper()
 	require.Eventually(b, func() bool {
 		data, err := os.ReadFile(filepath.Join(s.home, ".local", "share", "conclave", "stack.json"))
 		return err == nil && json.Unmarshal(data, &s.serves) == nil
@@ -62,8 +74,6 @@ func newStack(b *testing.B, m *modelServer) *stack {
 	})
 	require.NoError(b, err)
 	b.Cleanup(s.client.Close)
-	s.awaitWorker(drive.TaskQueue)
-	return s
 }
 
 // work is the environment and the arguments of a worker on another queue, with the

@@ -1,0 +1,114 @@
+//go:build bench
+
+package bench
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	sessionflow "conclave/workflows/session"
+)
+
+const (
+	slowSessions = 40
+	slowSteps    = slowSessions * agentsEach
+	slowReply    = 120 * time.Second
+)
+
+// BenchmarkSlowFleet runs 1,000 steps at once in one worker, each with one model call of
+// two minutes. It counts the replies that were paid for more than once, and measures the
+// peak memory of the worker and of the stack.
+func BenchmarkSlowFleet(b *testing.B) {
+	const queue = "slow-fleet"
+	f := &slowModels{asked: map[string]int{}}
+	m := newModelServer(b, alone.minds(0)) // the team that the stack begins with
+	s := newStack(b, m)
+	m.minds = f.minds()
+	env, args := s.work(queue, s.S3Endpoint)
+	file := s.file("worker.yaml", fmt.Sprintf("providers:\n  slow: {base_url: %s/v1}\nmax_concurrent_steps: %d\nheartbeat_timeout_seconds: 60\n", m.URL, slowSteps))
+	worker := s.background(env, append(args, "--worker-config", file))
+	s.awaitWorker(queue)
+
+	var memories, ofStack, repaid, most, seconds samples
+	for b.Loop() {
+		f.reset()
+		forget(b, worker.Process.Pid)
+		forget(b, s.PID)
+		began := time.Now()
+		var runs []client.WorkflowRun
+		for i := range slowSessions {
+			runs = append(runs, s.begin(queue, sessionflow.Input{Config: teamOf(i, agentsEach)}))
+		}
+		for _, run := range runs {
+			var result sessionflow.Result
+			require.NoError(b, run.Get(b.Context(), &result))
+			require.Equal(b, "presented", result.Status)
+		}
+		seconds.add(time.Since(began).Seconds())
+		calls, inFlight := f.counts()
+		repaid.add(float64(calls - slowSteps))
+		most.add(float64(inFlight))
+		memories.add(memory(b, worker.Process.Pid, "VmHWM"))
+		ofStack.add(memory(b, s.PID, "VmHWM"))
+	}
+	b.ReportMetric(memories.median(), "worker-MiB")
+	b.ReportMetric(ofStack.median(), "stack-MiB")
+	b.ReportMetric(most.median(), "steps-in-flight")
+	b.ReportMetric(repaid.median(), "replies-repaid")
+	b.ReportMetric(seconds.median(), "s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// slowModels are the models of a fleet. Each answers its first call.
+type slowModels struct {
+	mu       sync.Mutex
+	asked    map[string]int
+	inFlight int
+	most     int
+}
+
+func (f *slowModels) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.asked)
+	f.inFlight, f.most = 0, 0
+}
+
+func (f *slowModels) minds() minds {
+	all := minds{}
+	for i := range slowSessions {
+		for j := range agentsEach {
+			all[modelOf(i, j)] = f.think
+		}
+	}
+	return all
+}
+
+func (f *slowModels) think(r request) (call, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked[r.Model]++
+	f.inFlight++
+	f.most = max(f.most, f.inFlight)
+	time.AfterFunc(slowReply, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.inFlight--
+	})
+	return answer("It took its time."), slowReply
+}
+
+// counts are all calls, and the most that were in flight at a time.
+func (f *slowModels) counts() (calls, inFlight int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.asked {
+		calls += n
+	}
+	return calls, f.most
+}
