@@ -57,7 +57,7 @@ type notedActivity struct {
 func (a *notedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	err := a.roster.Begin(roster.Task{
-		Token: info.TaskToken, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, ActivityID: info.ActivityID,
+		Token: info.TaskToken, Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, ActivityID: info.ActivityID,
 	})
 	if err != nil {
 		activity.GetLogger(ctx).Warn("the death of this worker would be noticed late", "error", err)

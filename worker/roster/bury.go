@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -143,8 +145,9 @@ func Report(ctx context.Context, c client.Client) func([]Task) error {
 	}
 }
 
-// progressOf returns the last heartbeat details of tasks. If an activity is being
-// cancelled, its failure is final, and the workflow learns its cost from them.
+// progressOf returns the last heartbeat details of tasks, and sends the next workflow
+// task of their runs to any worker. If an activity is being cancelled, its failure is
+// final, and the workflow learns its cost from the details.
 func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]json.RawMessage {
 	progress := map[string]json.RawMessage{}
 	described := map[string]bool{}
@@ -153,6 +156,10 @@ func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]j
 			continue
 		}
 		described[t.RunID] = true
+		// The next workflow task would wait for the dead process's cache.
+		_, _ = c.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
+			Namespace: t.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: t.WorkflowID, RunId: t.RunID},
+		})
 		run, err := c.DescribeWorkflowExecution(ctx, t.WorkflowID, t.RunID)
 		if err != nil {
 			continue // the failure matters more

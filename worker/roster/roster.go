@@ -31,6 +31,7 @@ const (
 // Task is a running activity.
 type Task struct {
 	Token      []byte `json:"token"`
+	Namespace  string `json:"namespace"`
 	WorkflowID string `json:"workflow_id"`
 	RunID      string `json:"run_id"`
 	ActivityID string `json:"activity_id"`

@@ -1,0 +1,120 @@
+package devserver
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/cmd/conclave/localstack"
+	"conclave/worker/roster"
+)
+
+// mortal is a worker whose activities die with it in their first attempt: they leave
+// their heartbeat details and a note of their task.
+type mortal struct{ dir string }
+
+// work waits for its death; its second attempt returns the details of the first.
+func (m mortal) work(ctx context.Context) (progress int, err error) {
+	if activity.HasHeartbeatDetails(ctx) {
+		return progress, activity.GetHeartbeatDetails(ctx, &progress)
+	}
+	info := activity.GetInfo(ctx)
+	activity.RecordHeartbeat(ctx, 7)
+	noted, err := roster.Open(localstack.Workers(m.dir), "")
+	if err != nil {
+		return 0, err
+	}
+	if err := noted.Begin(roster.Task{
+		Token: info.TaskToken, Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, RunID: info.WorkflowExecution.RunID, ActivityID: info.ActivityID,
+	}); err != nil {
+		return 0, err
+	}
+	// The lock is free while the task runs, as after the death of a process.
+	wait := time.Duration(0)
+	if info.ActivityID == "cancelled" {
+		wait = time.Second // until the cancellation is known
+	}
+	time.AfterFunc(wait, noted.Close)
+	return 0, activity.ErrResultPending
+}
+
+func patientActivity(ctx workflow.Context, id string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID: id, StartToCloseTimeout: time.Hour, HeartbeatTimeout: time.Hour, WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Hour},
+	})
+}
+
+// outlive returns the result of the second attempt.
+func outlive(ctx workflow.Context) (progress int, err error) {
+	return progress, workflow.ExecuteActivity(patientActivity(ctx, "alive"), "work").Get(ctx, &progress)
+}
+
+// cancelLost returns the details of the failure of an activity that is cancelled when its
+// worker dies.
+func cancelLost(ctx workflow.Context) (progress int, err error) {
+	activityCtx, cancel := workflow.WithCancel(patientActivity(ctx, "cancelled"))
+	future := workflow.ExecuteActivity(activityCtx, "work")
+	if err := workflow.Sleep(ctx, 300*time.Millisecond); err != nil {
+		return 0, err
+	}
+	cancel()
+	lost, ok := errors.AsType[*temporal.ApplicationError](future.Get(ctx, nil))
+	if !ok || lost.Type() != activities.WorkerLost {
+		return 0, errors.New("the activity did not fail")
+	}
+	return progress, lost.Details(&progress)
+}
+
+// A worker that dies is buried within seconds, long before its heartbeats are missed. Its
+// activities go on with their heartbeat details, without another event.
+func TestStack_buriesDeadWorkers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lease := join(t, dir, localstack.Options{})
+	c := temporalClient(t, lease.Stack)
+	w := sdkworker.New(c, "mortals", sdkworker.Options{MaxHeartbeatThrottleInterval: time.Millisecond})
+	w.RegisterActivityWithOptions(mortal{dir: dir}.work, activity.RegisterOptions{Name: "work"})
+	w.RegisterWorkflow(outlive)
+	w.RegisterWorkflow(cancelLost)
+	require.NoError(t, w.Start())
+	defer w.Stop()
+
+	for name, flow := range map[string]any{"alive": outlive, "cancelled": cancelLost} {
+		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: name, TaskQueue: "mortals"}, flow)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var progress int
+		require.NoError(t, run.Get(ctx, &progress), name)
+		require.Equal(t, 7, progress, name)
+	}
+
+	var kinds []enumspb.EventType
+	history := c.GetWorkflowHistory(t.Context(), "alive", "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		event, err := history.Next()
+		require.NoError(t, err)
+		if started := event.GetActivityTaskStartedEventAttributes(); started != nil {
+			require.EqualValues(t, 2, started.Attempt)
+			require.Equal(t, activities.WorkerLost, started.LastFailure.GetApplicationFailureInfo().GetType())
+		}
+		if event.EventType >= enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED && event.EventType <= enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED {
+			kinds = append(kinds, event.EventType)
+		}
+	}
+	require.Equal(t, []enumspb.EventType{
+		enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
+	}, kinds)
+	require.Empty(t, names(t, localstack.Workers(dir)))
+}

@@ -1,0 +1,112 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	acts "conclave/activities/session"
+	sessionflow "conclave/workflows/session"
+)
+
+// within is far less than the heartbeat timeout, which a lost machine takes.
+const within = 20 * time.Second
+
+// fatal is a session whose step makes its second model call, in which its worker dies, again.
+func fatal(t *testing.T) (model *modelServer, asked, again <-chan struct{}) {
+	t.Helper()
+	lost, asked, hold := held(answer("Lost."))
+	repeated := make(chan struct{})
+	model = newModelServer(t, map[string][]reply{
+		"model-a": {write("plan.md", "half of it"), lost, answer("Answer A.").during(func() { close(repeated) }), vote("agent1", "Mine.")},
+	})
+	t.Cleanup(func() { close(hold) })
+	return model, asked, repeated
+}
+
+func requireSoon(t *testing.T, again <-chan struct{}, who string) {
+	t.Helper()
+	began := time.Now()
+	select {
+	case <-again:
+		t.Logf("after a kill of %s the step goes on within %s", who, time.Since(began))
+	case <-time.After(within):
+		require.Fail(t, "the step does not go on", "%s after a kill of %s", within, who)
+	}
+}
+
+// After a kill -9 of its worker, or of the servers as well, a step goes on within seconds of the next command.
+func TestKilledWorkerIsBuried(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ begin, goOn []string }{
+		"run, then watch": {[]string{"run", "--automation", "--session-id", "killed", "Q?"}, []string{"watch", "killed"}},
+		"dev, then dev":   {[]string{"dev"}, []string{"dev"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model, asked, again := fatal(t)
+			c := newCLI(t)
+			team := c.file("team.yaml", model.team("agent_a"))
+			first := c.start(append(tt.begin, "--config", team)...)
+			if tt.begin[0] == "dev" {
+				first.prints(t, "Ctrl-C stops.")
+				require.Equal(t, 0, c.conclave("start", "--config", team, "--session-id", "killed", "Q?").code)
+			}
+			<-asked
+			require.NoError(t, first.Process.Kill())
+			next := c.start(tt.goOn...)
+			requireSoon(t, again, tt.begin[0])
+			require.Contains(t, c.conclave("watch", "--automation", "killed").stdout, `"status":"consensus"`)
+			require.Equal(t, 4, model.calls("model-a"))
+			_ = next.Process.Signal(syscall.SIGTERM) // it may have ended
+			next.ends(t)
+			left, err := os.ReadDir(filepath.Join(c.home, ".local/share/conclave/workers"))
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
+
+// On a cluster the next worker of the machine buries its predecessor. The history has no more events for it.
+func TestKilledWorkerOfACluster(t *testing.T) {
+	t.Parallel()
+	model, asked, again := fatal(t)
+	s := newSite(t)
+	c := newCLI(t, "AWS_ENDPOINT_URL_S3="+s.stack.S3Endpoint, "AWS_REGION="+s.stack.S3Region, "AWS_ACCESS_KEY_ID="+s.stack.S3AccessKey,
+		"AWS_SECRET_ACCESS_KEY="+s.stack.S3SecretKey, "OPENAI_BASE_URL="+model.URL+"/v1")
+	state := filepath.Join(c.home, "state")
+	settings := c.file("worker.yaml", fmt.Sprintf("heartbeat_timeout_seconds: %d\n", 600))
+	args := []string{
+		"worker", "--address", s.stack.TemporalAddress, "--bucket", s.stack.Bucket, "--state-dir", state, "--worker-config", settings,
+		"--config", c.file("team.yaml", "agents:\n  - {id: agent_a, backend: {type: openai, model: model-a}}\n"),
+	}
+	doomed := c.start(args...)
+	doomed.prints(t, "worker on the task queue conclave")
+	run := s.start("killed")
+	<-asked
+	require.NoError(t, doomed.Process.Kill())
+	doomed.ends(t)
+	c.start(args...)
+	requireSoon(t, again, "worker")
+	var result sessionflow.Result
+	require.NoError(t, run.Get(t.Context(), &result))
+	require.Equal(t, "consensus", result.Status)
+	require.EqualValues(t, 4, model.calls("model-a"))
+	begun := started(s.history("killed"), acts.RunStepName)
+	require.Len(t, begun, 2)
+	require.EqualValues(t, 2, begun["agent_a-l1"].Attempt)
+	require.Equal(t, activities.WorkerLost, begun["agent_a-l1"].LastFailure.GetApplicationFailureInfo().GetType())
+	for _, e := range s.history("killed").Events {
+		if scheduled := e.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == acts.RunStepName {
+			require.Equal(t, 10*time.Minute, scheduled.GetHeartbeatTimeout().AsDuration(), "the operator's")
+		}
+	}
+}
