@@ -90,29 +90,24 @@ func Start(c Config) (stop func(), err error) {
 		return nil, errors.New("a worker needs a client and a store")
 	}
 	c.complete()
-	var stops []func()
-	stopAll := func() {
-		for _, f := range slices.Backward(stops) {
-			f()
-		}
-	}
+	var open stack
 	defer func() {
 		if err != nil {
-			stopAll()
+			open.close()
 		}
 	}()
 	noted, forget, err := c.openRoster()
 	if err != nil {
 		return nil, err
 	}
-	stops = append(stops, forget)
+	open = append(open, forget)
 	workspaces := ""
 	if !c.NoSteps {
 		s, err := openScratch(c.Scratch)
 		if err != nil {
 			return nil, err
 		}
-		workspaces, stops = s.dir, append(stops, s.close)
+		workspaces, open = s.dir, append(open, s.close)
 	}
 	sdkworker.SetBinaryChecksum(binaryName())
 	running := attempt.NewSteps()
@@ -121,15 +116,23 @@ func Start(c Config) (stop func(), err error) {
 	if err := sessions.Start(); err != nil {
 		return nil, fmt.Errorf("starting the worker of sessions: %w", err)
 	}
-	stops = append(stops, sessions.Stop)
+	open = append(open, sessions.Stop)
 	if c.NoSteps {
-		return stopAll, nil
+		return open.close, nil
 	}
 	if err := steps.Start(); err != nil {
 		return nil, fmt.Errorf("starting the worker of steps: %w", err)
 	}
-	stops = append(stops, steps.Stop)
-	return stopAll, nil
+	return append(open, steps.Stop).close, nil
+}
+
+// stack closes what was opened, the last first.
+type stack []func()
+
+func (s stack) close() {
+	for _, f := range slices.Backward(s) {
+		f()
+	}
 }
 
 // complete sets the defaults.

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/activities"
-	acts "conclave/activities/session"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -100,12 +99,12 @@ func TestKilledWorkerOfACluster(t *testing.T) {
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.EqualValues(t, 4, model.calls("model-a"))
-	begun := started(s.history("killed"), acts.RunStepName)
+	begun := started(s.history("killed"), "RunStep")
 	require.Len(t, begun, 2)
 	require.EqualValues(t, 2, begun["agent_a-l1"].Attempt)
 	require.Equal(t, activities.WorkerLost, begun["agent_a-l1"].LastFailure.GetApplicationFailureInfo().GetType())
 	for _, e := range s.history("killed").Events {
-		if scheduled := e.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == acts.RunStepName {
+		if scheduled := e.GetActivityTaskScheduledEventAttributes(); scheduled.GetActivityType().GetName() == "RunStep" {
 			require.Equal(t, 10*time.Minute, scheduled.GetHeartbeatTimeout().AsDuration(), "the operator's")
 		}
 	}
