@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -34,6 +35,16 @@ func TestPrepare_fixesTheProtocol(t *testing.T) {
 		require.Equal(t, want, p.Protocol)
 		require.Equal(t, 120, p.GraceSeconds)
 	}
+}
+
+// The result fixes the heartbeat timeout of the session's steps.
+func TestPrepare_fixesTheHeartbeatTimeout(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t)
+	f.HeartbeatTimeout = 45 * time.Second
+	p, err := f.prepare(PrepareInput{})
+	require.NoError(t, err)
+	require.Equal(t, 45, p.HeartbeatTimeoutSeconds)
 }
 
 // A cost limit with a model of unknown price fails the session at its start.

@@ -33,6 +33,7 @@ teams:
   trial:
     agent: {id: agent_a, backend: {type: offline}}
 max_concurrent_steps: 8
+heartbeat_timeout_seconds: 45
 mcp_servers:
   browser: {command: npx, args: ["@playwright/mcp"], env: {DISPLAY: ":0", API_TOKEN: "${BROWSER_TOKEN}"}}
   tickets: {url: "https://tickets.example.com/mcp", token_env: TICKETS_TOKEN, call_timeout_seconds: 30}
@@ -57,6 +58,8 @@ func TestParse_wholeFile(t *testing.T) {
 	require.Equal(t, 200_000, *openai.TokensPerMinute)
 	require.Equal(t, Provider{BaseURL: "http://127.0.0.1:11434/v1"}, s.Providers["local"], "no price, no limit, no key unless given")
 
+	require.Equal(t, 45, *s.HeartbeatTimeoutSeconds)
+	require.Nil(t, Default().HeartbeatTimeoutSeconds, "it depends on where the worker runs")
 	require.Len(t, s.Teams, 2)
 	require.Equal(t, "local", s.Teams["default"].Agents[1].Backend.Provider)
 	require.Equal(t, 12, s.Teams["trial"].Orchestrator.MaxStepsPerAgent, "teams have their defaults")
