@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 
 	"conclave/activities"
 	sessionflow "conclave/workflows/session"
@@ -74,26 +74,43 @@ func TestKilledWorkerIsBuried(t *testing.T) {
 	}
 }
 
+// clusterWorker starts workers that reach the site as they would a cluster.
+type clusterWorker struct {
+	cli  *cli
+	args []string
+}
+
+func newClusterWorker(t *testing.T, s *site, model *modelServer, settings string) clusterWorker {
+	t.Helper()
+	c := newCLI(t, "AWS_ENDPOINT_URL_S3="+s.stack.S3Endpoint, "AWS_REGION="+s.stack.S3Region, "AWS_ACCESS_KEY_ID="+s.stack.S3AccessKey,
+		"AWS_SECRET_ACCESS_KEY="+s.stack.S3SecretKey, "OPENAI_BASE_URL="+model.URL+"/v1")
+	return clusterWorker{cli: c, args: []string{
+		"worker", "--address", s.stack.TemporalAddress, "--bucket", s.stack.Bucket, "--state-dir", filepath.Join(c.home, "state"),
+		"--worker-config", c.file("worker.yaml", settings),
+		"--config", c.file("team.yaml", "agents:\n  - {id: agent_a, backend: {type: openai, model: model-a}}\n"),
+	}}
+}
+
+// start starts the worker and waits until it works.
+func (w clusterWorker) start() *background {
+	w.cli.t.Helper()
+	b := w.cli.start(w.args...)
+	b.prints(w.cli.t, "worker on the task queue conclave")
+	return b
+}
+
 // On a cluster the next worker of the machine buries its predecessor. The history has no more events for it.
 func TestKilledWorkerOfACluster(t *testing.T) {
 	t.Parallel()
 	model, asked, again := fatal(t)
 	s := newSite(t)
-	c := newCLI(t, "AWS_ENDPOINT_URL_S3="+s.stack.S3Endpoint, "AWS_REGION="+s.stack.S3Region, "AWS_ACCESS_KEY_ID="+s.stack.S3AccessKey,
-		"AWS_SECRET_ACCESS_KEY="+s.stack.S3SecretKey, "OPENAI_BASE_URL="+model.URL+"/v1")
-	state := filepath.Join(c.home, "state")
-	settings := c.file("worker.yaml", fmt.Sprintf("heartbeat_timeout_seconds: %d\n", 600))
-	args := []string{
-		"worker", "--address", s.stack.TemporalAddress, "--bucket", s.stack.Bucket, "--state-dir", state, "--worker-config", settings,
-		"--config", c.file("team.yaml", "agents:\n  - {id: agent_a, backend: {type: openai, model: model-a}}\n"),
-	}
-	doomed := c.start(args...)
-	doomed.prints(t, "worker on the task queue conclave")
+	worker := newClusterWorker(t, s, model, "heartbeat_timeout_seconds: 600\n")
+	doomed := worker.start()
 	run := s.start("killed")
 	<-asked
 	require.NoError(t, doomed.Process.Kill())
 	doomed.ends(t)
-	c.start(args...)
+	worker.start()
 	requireSoon(t, again, "worker")
 	var result sessionflow.Result
 	require.NoError(t, run.Get(t.Context(), &result))
@@ -108,4 +125,39 @@ func TestKilledWorkerOfACluster(t *testing.T) {
 			require.Equal(t, 10*time.Minute, scheduled.GetHeartbeatTimeout().AsDuration(), "the operator's")
 		}
 	}
+}
+
+// A worker that is suspended for longer than the heartbeat timeout still has the model call in flight when it
+// goes on. The next attempt takes the running step over, and nothing is paid for twice.
+func TestSuspendedWorkerKeepsItsReply(t *testing.T) {
+	t.Parallel()
+	slow, asked, release := held(answer("Answer A."))
+	model := newModelServer(t, map[string][]reply{"model-a": {write("plan.md", "half of it"), slow, vote("agent1", "Mine.")}})
+	s := newSite(t)
+	worker := newClusterWorker(t, s, model, "heartbeat_timeout_seconds: 10\n")
+	suspended := worker.start()
+	run := s.start("suspended")
+	<-asked
+	attempt := func(state enumspb.PendingActivityState) func() bool {
+		return func() bool {
+			d, err := s.client.DescribeWorkflowExecution(t.Context(), "suspended", "")
+			if err != nil || len(d.GetPendingActivities()) != 1 {
+				return false
+			}
+			a := d.GetPendingActivities()[0]
+			return a.GetAttempt() == 2 && a.GetState() == state
+		}
+	}
+	require.NoError(t, suspended.Process.Signal(syscall.SIGSTOP))
+	require.Eventually(t, attempt(enumspb.PENDING_ACTIVITY_STATE_SCHEDULED), time.Minute, 50*time.Millisecond)
+	require.NoError(t, suspended.Process.Signal(syscall.SIGCONT))
+	require.Eventually(t, attempt(enumspb.PENDING_ACTIVITY_STATE_STARTED), time.Minute, 50*time.Millisecond)
+	close(release)
+	var result sessionflow.Result
+	require.NoError(t, run.Get(t.Context(), &result))
+	require.Equal(t, "consensus", result.Status)
+	require.Equal(t, 3, model.calls("model-a"), "no reply is paid for twice")
+	require.EqualValues(t, 3, result.Cost.ModelCalls)
+	require.EqualValues(t, 2, started(s.history("suspended"), "RunStep")["agent_a-l1"].Attempt)
+	suspended.prints(t, "the step still runs here")
 }
