@@ -15,19 +15,23 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	sdkworker "go.temporal.io/sdk/worker"
 
+	"conclave/worker/cluster"
 	"conclave/worker/roster"
 )
 
-// openRoster notes this process's activities and watches over the others with the same
-// directory, until forget is called. Without a roster, the death of this process is noticed
-// by its heartbeats alone.
+// openRoster notes this process's activities, until forget is called, and on a cluster
+// watches over the other processes with the same directory. The embedded stack does that
+// itself. Without a roster, only missing heartbeats reveal the death of this process.
 func (c Config) openRoster() (noted interceptor.WorkerInterceptor, forget func(), err error) {
 	if c.Roster == "" {
 		return &notes{}, func() {}, nil
 	}
-	r, err := roster.Open(c.Roster, c.Server)
+	r, err := roster.Open(c.Roster, c.Server, cluster.Identity())
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.Server == "" {
+		return &notes{roster: r}, r.Close, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup

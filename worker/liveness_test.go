@@ -68,7 +68,7 @@ func TestSlots_noneWhileHeartbeatsLag(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r, err := roster.Open(dir, "")
+	r, err := roster.Open(dir, "", "")
 	require.NoError(t, err)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
@@ -76,8 +76,8 @@ func TestNotes(t *testing.T) {
 	var noted []roster.Task
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
 		r.Close() // as if the process died
-		require.NoError(t, roster.Bury(dir, "", func(tasks []roster.Task) error {
-			noted = tasks
+		require.NoError(t, roster.Reap(dir, "", func(d roster.Dead) error {
+			noted = d.Tasks
 			return nil
 		}))
 		info := activity.GetInfo(ctx)

@@ -63,7 +63,7 @@ type Config struct {
 
 	// Roster is a directory in which the running activities of this process are noted, so
 	// that the workers with the same directory notice its death at once; empty for none.
-	// Server distinguishes Temporal services with one directory.
+	// Server distinguishes Temporal services with one directory; empty for the embedded one.
 	Roster, Server string
 
 	// onFatal is called when the worker cannot continue, for instance without its namespace.

@@ -5,7 +5,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -58,6 +61,7 @@ func Options(address, namespace string) (o client.Options, ok bool, err error) {
 // Dial connects to Temporal. If ctx ends first, its error is returned unwrapped.
 func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Client, error) {
 	o.Logger = sdklog.NewStructuredLogger(logger)
+	o.Identity = cmp.Or(o.Identity, Identity())
 	limited, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	c, err := client.DialContext(limited, o)
@@ -87,6 +91,14 @@ func DefaultRoster() string {
 	}
 	return dir
 }
+
+// Identity is the name of this process in histories: its PID, its host, and a part that no
+// other process has.
+var Identity = sync.OnceValue(func() string {
+	host, _ := os.Hostname()
+	const unique = 8
+	return fmt.Sprintf("%d@%s@%s", os.Getpid(), host, rand.Text()[:unique])
+})
 
 // Name distinguishes the Temporal services of the workers that share a roster.
 func Name(o client.Options) string { return o.HostPort + "/" + o.Namespace }

@@ -3,7 +3,7 @@
 // whoever finds the lock free reports those activities as failed, so that Temporal gives
 // them to another worker long before their heartbeat timeout.
 //
-// Start with Open, which a worker calls, and Bury, which its successor and the embedded
+// Start with Open, which a worker calls, and Reap, which its successor and the embedded
 // stack call. A token stands for one attempt: reporting one of an attempt that has ended
 // does nothing.
 package roster

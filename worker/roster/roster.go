@@ -37,16 +37,22 @@ type Task struct {
 	ActivityID string `json:"activity_id"`
 }
 
+// Dead is a process that has died.
+type Dead struct {
+	Identity string // as the server knows it
+	Tasks    []Task
+}
+
 // head is the first line of a file; the others are Tasks.
 type head struct {
-	Server string `json:"server"`
-	PID    int    `json:"pid"` // only for people
+	Server   string `json:"server"`
+	Identity string `json:"identity"`
 }
 
 // Roster is the file of this process. The functions of a nil Roster do nothing.
 type Roster struct {
-	path   string
-	server string
+	path string
+	head head
 
 	mu    sync.Mutex
 	file  *os.File // locked
@@ -59,12 +65,13 @@ type entry struct {
 	ended time.Time // zero while it runs
 }
 
-// Open creates the file of this process in dir, whose activities belong to a server.
-func Open(dir, server string) (*Roster, error) {
+// Open creates the file of this process in dir, whose activities belong to a server that
+// knows the process by its identity.
+func Open(dir, server, identity string) (*Roster, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the workers' tasks: %w", err)
 	}
-	r := &Roster{path: filepath.Join(dir, rand.Text()+suffix), server: server, tasks: map[string]entry{}}
+	r := &Roster{path: filepath.Join(dir, rand.Text()+suffix), head: head{Server: server, Identity: identity}, tasks: map[string]entry{}}
 	return r, r.rewrite(time.Now())
 }
 
@@ -115,7 +122,7 @@ func (r *Roster) End(token []byte) {
 func (r *Roster) rewrite(now time.Time) error {
 	var content bytes.Buffer
 	lines := json.NewEncoder(&content)
-	_ = lines.Encode(head{Server: r.server, PID: os.Getpid()})
+	_ = lines.Encode(r.head)
 	for token, e := range r.tasks {
 		if !e.ended.IsZero() && now.Sub(e.ended) > settled {
 			delete(r.tasks, token)

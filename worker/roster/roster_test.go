@@ -20,7 +20,7 @@ func task(n int) Task {
 
 func open(t *testing.T, dir, server string) *Roster {
 	t.Helper()
-	r, err := Open(dir, server)
+	r, err := Open(dir, server, "1@here")
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
 	return r
@@ -30,30 +30,31 @@ func open(t *testing.T, dir, server string) *Roster {
 // stays.
 func (r *Roster) kill() { _ = r.file.Close() }
 
-// buried returns the tasks that Bury reports.
-func buried(t *testing.T, dir, server string) []Task {
+// reaped returns the tasks that Reap reports.
+func reaped(t *testing.T, dir, server string) []Task {
 	t.Helper()
 	var all []Task
-	require.NoError(t, Bury(dir, server, func(tasks []Task) error {
-		all = append(all, tasks...)
+	require.NoError(t, Reap(dir, server, func(d Dead) error {
+		require.Equal(t, "1@here", d.Identity)
+		all = append(all, d.Tasks...)
 		return nil
 	}))
 	return all
 }
 
-func TestBury(t *testing.T) {
+func TestReap(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "workers")
-	require.Empty(t, buried(t, dir, ""), "there is no directory yet")
+	require.Empty(t, reaped(t, dir, ""), "there is no directory yet")
 	dead, alive := open(t, dir, ""), open(t, dir, "")
 	require.NoError(t, dead.Begin(task(1)))
 	require.NoError(t, dead.Begin(task(2)))
 	require.NoError(t, alive.Begin(task(3)))
-	require.Empty(t, buried(t, dir, ""), "a live worker is left alone")
+	require.Empty(t, reaped(t, dir, ""), "a live worker is left alone")
 
 	dead.kill()
-	require.Equal(t, []Task{task(1), task(2)}, buried(t, dir, ""))
-	require.Empty(t, buried(t, dir, ""), "once")
+	require.Equal(t, []Task{task(1), task(2)}, reaped(t, dir, ""))
+	require.Empty(t, reaped(t, dir, ""), "once")
 	require.NoFileExists(t, dead.path)
 	require.FileExists(t, alive.path)
 }
@@ -72,42 +73,42 @@ func TestOpen_isPrivate(t *testing.T) {
 	require.NoError(t, err)
 	var h head
 	require.NoError(t, json.Unmarshal(content, &h))
-	require.Equal(t, os.Getpid(), h.PID)
+	require.Equal(t, head{Identity: "1@here"}, h)
 }
 
-// A worker of another server must not bury: its server does not know the tokens.
-func TestBury_ofAnotherServer(t *testing.T) {
+// A worker of another server must not reap: its server does not know the tokens.
+func TestReap_ofAnotherServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dead := open(t, dir, "temporal.example.com:7233/default")
 	require.NoError(t, dead.Begin(task(1)))
 	dead.kill()
-	require.Empty(t, buried(t, dir, "temporal.example.com:7233/other"))
+	require.Empty(t, reaped(t, dir, "temporal.example.com:7233/other"))
 	require.FileExists(t, dead.path)
-	require.Len(t, buried(t, dir, "temporal.example.com:7233/default"), 1)
+	require.Len(t, reaped(t, dir, "temporal.example.com:7233/default"), 1)
 
 	old := open(t, dir, "gone.example.com:7233/default")
 	old.kill()
 	yesterday := time.Now().Add(-25 * time.Hour)
 	require.NoError(t, os.Chtimes(old.path, yesterday, yesterday))
-	require.Empty(t, buried(t, dir, ""))
+	require.Empty(t, reaped(t, dir, ""))
 	require.NoFileExists(t, old.path)
 }
 
 // A server that is away gets the report later.
-func TestBury_failed(t *testing.T) {
+func TestReap_failed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dead := open(t, dir, "")
 	require.NoError(t, dead.Begin(task(1)))
 	dead.kill()
 	away := errors.New("away")
-	require.ErrorIs(t, Bury(dir, "", func([]Task) error { return away }), away)
-	require.Len(t, buried(t, dir, ""), 1)
+	require.ErrorIs(t, Reap(dir, "", func(Dead) error { return away }), away)
+	require.Len(t, reaped(t, dir, ""), 1)
 }
 
 // A line that the end of the process has cut short is no task.
-func TestBury_cutShort(t *testing.T) {
+func TestReap_cutShort(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dead := open(t, dir, "")
@@ -115,7 +116,7 @@ func TestBury_cutShort(t *testing.T) {
 	_, err := dead.file.WriteString(`{"token":"dG9rZW`)
 	require.NoError(t, err)
 	dead.kill()
-	require.Equal(t, []Task{task(1)}, buried(t, dir, ""))
+	require.Equal(t, []Task{task(1)}, reaped(t, dir, ""))
 }
 
 func TestClose(t *testing.T) {
@@ -129,7 +130,7 @@ func TestClose(t *testing.T) {
 	ended.Close()
 	require.NoFileExists(t, ended.path)
 	hurried.Close()
-	require.Equal(t, []Task{task(1)}, buried(t, dir, ""), "its activity does not run any more")
+	require.Equal(t, []Task{task(1)}, reaped(t, dir, ""), "its activity does not run any more")
 }
 
 // The result of an ended activity may still be on its way to the server.
@@ -162,8 +163,8 @@ func TestBegin_replacesTheFile(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_ = Bury(dir, "", func(tasks []Task) error {
-					t.Errorf("%d tasks of a live worker are buried", len(tasks))
+				_ = Reap(dir, "", func(d Dead) error {
+					t.Errorf("%d tasks of a live worker are reaped", len(d.Tasks))
 					return nil
 				})
 			}
@@ -190,7 +191,7 @@ func TestBegin_replacesTheFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, strings.Count(string(content), "\n"), 2*spare)
 	r.kill()
-	require.Contains(t, buried(t, dir, ""), task(0))
+	require.Contains(t, reaped(t, dir, ""), task(0))
 }
 
 func TestRoster_ofNone(t *testing.T) {

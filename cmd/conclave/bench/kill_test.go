@@ -4,13 +4,14 @@ package bench
 
 import (
 	"math/rand/v2"
-	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/engine/filelock"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
 )
@@ -42,9 +43,12 @@ func BenchmarkKill(b *testing.B) {
 		killed := time.Now()
 		require.NoError(b, dev.Process.Kill())
 		if n%2 == 1 {
-			servers, err := os.FindProcess(s.PID)
-			require.NoError(b, err)
-			require.NoError(b, servers.Kill())
+			require.NoError(b, syscall.Kill(s.PID, syscall.SIGKILL))
+			ready := filepath.Join(s.home, ".local", "share", "conclave", "stack.ready")
+			require.Eventually(b, func() bool {
+				lock, err := filelock.Try(ready, filelock.Shared)
+				return err == nil && lock != nil && lock.Close() == nil
+			}, time.Minute, time.Millisecond, "the servers do not die")
 		}
 		require.Error(b, dev.Wait(), "it was killed")
 		dev = s.start(nil, s.serve())

@@ -11,11 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
-
-	"conclave/cmd/conclave/localstack"
-	"conclave/worker/roster"
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -69,7 +65,7 @@ func (s *servers) startTemporal(ctx context.Context, database *config.SQL, reser
 	if err := s.awaitNamespace(ctx); err != nil {
 		return err
 	}
-	return s.buryWorkers()
+	return s.reapWorkers()
 }
 
 // temporalConfig configures a single process with one shard, a number that must not change
@@ -125,22 +121,6 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		// Commands and the Web UI list sessions more often than ten times a second.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
 	}
-}
-
-// buryWorkers reports the activities of dead workers as failed, now and while it serves.
-func (s *servers) buryWorkers() error {
-	c, err := s.lazyClient()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		defer c.Close()
-		roster.Watch(ctx, localstack.Workers(s.stack.DataDir), "", c)
-	})
-	s.stops = append(s.stops, func(context.Context) { cancel(); watching.Wait() })
-	return nil
 }
 
 // lazyClient returns a client that connects with its first call.

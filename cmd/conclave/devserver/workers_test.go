@@ -1,8 +1,11 @@
 package devserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,7 +33,14 @@ func (m mortal) work(ctx context.Context) (progress int, err error) {
 	}
 	info := activity.GetInfo(ctx)
 	activity.RecordHeartbeat(ctx, 7)
-	noted, err := roster.Open(localstack.Workers(m.dir), "")
+	if info.ActivityID == "unnoted" {
+		file := filepath.Join(localstack.Workers(m.dir), "dead.json")
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return 0, err
+		}
+		return 0, cmp.Or(os.WriteFile(file, []byte(`{"server":"","identity":"`+mortalIdentity+`"}`+"\n"), 0o600), activity.ErrResultPending)
+	}
+	noted, err := roster.Open(localstack.Workers(m.dir), "", "")
 	if err != nil {
 		return 0, err
 	}
@@ -48,6 +58,9 @@ func (m mortal) work(ctx context.Context) (progress int, err error) {
 	return 0, activity.ErrResultPending
 }
 
+// mortalIdentity is the name of the worker, which has died before it noted its task.
+const mortalIdentity = "1@here@mortal"
+
 func patientActivity(ctx workflow.Context, id string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID: id, StartToCloseTimeout: time.Hour, HeartbeatTimeout: time.Hour, WaitForCancellation: true,
@@ -57,7 +70,8 @@ func patientActivity(ctx workflow.Context, id string) workflow.Context {
 
 // outlive returns the result of the second attempt.
 func outlive(ctx workflow.Context) (progress int, err error) {
-	return progress, workflow.ExecuteActivity(patientActivity(ctx, "alive"), "work").Get(ctx, &progress)
+	id := workflow.GetInfo(ctx).WorkflowExecution.ID
+	return progress, workflow.ExecuteActivity(patientActivity(ctx, id), "work").Get(ctx, &progress)
 }
 
 // cancelLost returns the details of the failure of an activity that is cancelled when its
@@ -76,13 +90,15 @@ func cancelLost(ctx workflow.Context) (progress int, err error) {
 	return progress, lost.Details(&progress)
 }
 
-// A worker that dies is buried within seconds, long before its heartbeats are missed. Its
+// A worker that dies is reaped within seconds, long before its heartbeats are missed. Its
 // activities go on with their heartbeat details, without another event.
-func TestStack_buriesDeadWorkers(t *testing.T) {
+func TestStack_reapsDeadWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	lease := join(t, dir, localstack.Options{})
-	c := temporalClient(t, lease.Stack)
+	c, err := client.Dial(client.Options{HostPort: lease.Stack.TemporalAddress, Identity: mortalIdentity})
+	require.NoError(t, err)
+	defer c.Close()
 	w := sdkworker.New(c, "mortals", sdkworker.Options{MaxHeartbeatThrottleInterval: time.Millisecond})
 	w.RegisterActivityWithOptions(mortal{dir: dir}.work, activity.RegisterOptions{Name: "work"})
 	w.RegisterWorkflow(outlive)
@@ -90,7 +106,7 @@ func TestStack_buriesDeadWorkers(t *testing.T) {
 	require.NoError(t, w.Start())
 	defer w.Stop()
 
-	for name, flow := range map[string]any{"alive": outlive, "cancelled": cancelLost} {
+	for name, flow := range map[string]any{"alive": outlive, "cancelled": cancelLost, "unnoted": outlive} {
 		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: name, TaskQueue: "mortals"}, flow)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -43,7 +43,7 @@ func requireSoon(t *testing.T, again <-chan struct{}, who string) {
 }
 
 // After a kill -9 of its worker, or of the servers as well, a step goes on within seconds of the next command.
-func TestKilledWorkerIsBuried(t *testing.T) {
+func TestKilledWorkerIsReaped(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ begin, goOn []string }{
 		"run, then watch": {[]string{"run", "--automation", "--session-id", "killed", "Q?"}, []string{"watch", "killed"}},
@@ -99,7 +99,7 @@ func (w clusterWorker) start() *background {
 	return b
 }
 
-// On a cluster the next worker of the machine buries its predecessor. The history has no more events for it.
+// On a cluster the next worker of the machine reaps its predecessor. The history has no more events for it.
 func TestKilledWorkerOfACluster(t *testing.T) {
 	t.Parallel()
 	model, asked, again := fatal(t)

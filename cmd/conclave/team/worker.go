@@ -62,7 +62,7 @@ func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, e
 	return cfg, err
 }
 
-// localHeartbeatTimeout is longer than that of a cluster: the stack buries a dead worker by
+// localHeartbeatTimeout is longer than that of a cluster: the stack reaps a dead worker by
 // itself, and one busy machine has to serve everything.
 const localHeartbeatTimeout = time.Minute
 

@@ -40,10 +40,10 @@ const (
 	reporters = 8 // concurrent requests
 )
 
-// Bury reports the tasks of the dead processes of a server in dir, each with one call of
-// lost, and removes their files. The file of a process whose tasks could not be reported
+// Reap reports the dead processes of a server in dir, each with one call of lost, and
+// removes their files. The file of a process whose tasks could not be reported
 // stays for the next call.
-func Bury(dir, server string, lost func([]Task) error) error {
+func Reap(dir, server string, lost func(Dead) error) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -54,7 +54,7 @@ func Bury(dir, server string, lost func([]Task) error) error {
 	for _, f := range files {
 		switch name := filepath.Join(dir, f.Name()); {
 		case strings.HasSuffix(name, suffix):
-			err = errors.Join(err, bury(name, server, lost))
+			err = errors.Join(err, reap(name, server, lost))
 		case strings.HasSuffix(name, suffix+fresh):
 			if info, statErr := f.Info(); statErr == nil && time.Since(info.ModTime()) > foreign {
 				_ = os.Remove(name)
@@ -64,7 +64,7 @@ func Bury(dir, server string, lost func([]Task) error) error {
 	return err
 }
 
-func bury(name, server string, lost func([]Task) error) error {
+func reap(name, server string, lost func(Dead) error) error {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -80,7 +80,7 @@ func bury(name, server string, lost func([]Task) error) error {
 	if err != nil {
 		return fmt.Errorf("read the tasks of a lost worker: %w", err)
 	}
-	// Its process may have replaced it, or another one has buried it.
+	// Its process may have replaced it, or another one has reaped it.
 	if present, err := os.Stat(name); err != nil || !os.SameFile(found, present) {
 		return nil
 	}
@@ -88,8 +88,8 @@ func bury(name, server string, lost func([]Task) error) error {
 	if h.Server != server && time.Since(found.ModTime()) < foreign {
 		return nil
 	}
-	if h.Server == server && len(tasks) > 0 {
-		if err := lost(tasks); err != nil {
+	if h.Server == server {
+		if err := lost(Dead{Identity: h.Identity, Tasks: tasks}); err != nil {
 			return err
 		}
 	}
@@ -116,13 +116,14 @@ func read(file io.Reader) (h head, tasks []Task) {
 	return h, tasks
 }
 
-// Report returns a function for Bury that fails tasks with a retryable WorkerLost.
-func Report(ctx context.Context, c client.Client) func([]Task) error {
-	return func(tasks []Task) error {
+// Report returns a function for Reap that fails tasks with a retryable WorkerLost.
+func Report(ctx context.Context, c client.Client) func(Dead) error {
+	return func(d Dead) error {
+		tasks := d.Tasks
 		progress := progressOf(ctx, c, tasks)
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(reporters)
-		spread := min(pace*time.Duration(len(tasks)), maxSpread)
+		spread := min(pace*time.Duration(len(tasks)+1), maxSpread)
 		for _, t := range tasks {
 			group.Go(func() error {
 				options := temporal.ApplicationErrorOptions{
@@ -177,13 +178,13 @@ func progressOf(ctx context.Context, c client.Client, tasks []Task) map[string]j
 // interval is the time between two looks for dead processes.
 const interval = time.Second
 
-// Watch buries the dead processes of a server in dir, at once and each second, until ctx
+// Watch reaps the dead processes of a server in dir, at once and each second, until ctx
 // ends. A server that is away is asked again.
 func Watch(ctx context.Context, dir, server string, c client.Client) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		_ = Bury(dir, server, Report(ctx, c))
+		_ = Reap(dir, server, Report(ctx, c))
 		select {
 		case <-ctx.Done():
 			return

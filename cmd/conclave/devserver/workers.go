@@ -1,0 +1,141 @@
+package devserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/server/common"
+	"go.temporal.io/server/common/tasktoken"
+
+	"conclave/cmd/conclave/localstack"
+	"conclave/worker/roster"
+)
+
+const (
+	// watchInterval is the interval at which the stack looks for dead workers.
+	watchInterval = 500 * time.Millisecond
+
+	// lateTasks is how long after the death of a worker the server may still believe that
+	// it has given it a task.
+	lateTasks = 10 * time.Second
+)
+
+// reapWorkers reports the activities of dead workers as failed, now and while the stack
+// serves.
+func (s *servers) reapWorkers() error {
+	c, err := s.lazyClient()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer c.Close()
+		(&reaper{client: c, dir: localstack.Workers(s.stack.DataDir), reaped: map[string]time.Time{}}).run(ctx)
+	})
+	s.stops = append(s.stops, func(context.Context) { cancel(); watching.Wait() })
+	return nil
+}
+
+// reaper reports the activities of dead workers.
+type reaper struct {
+	client client.Client
+	dir    string
+	reaped map[string]time.Time // by identity
+}
+
+func (r *reaper) run(ctx context.Context) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	report := roster.Report(ctx, r.client)
+	for {
+		// What fails is done again.
+		_ = roster.Reap(r.dir, "", func(d roster.Dead) error {
+			r.reaped[d.Identity] = time.Now()
+			return report(d)
+		})
+		for identity, at := range r.reaped {
+			if time.Since(at) > lateTasks {
+				delete(r.reaped, identity)
+			}
+		}
+		if len(r.reaped) > 0 {
+			_ = r.failUnnoted(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// failUnnoted fails the activities of dead workers that they had no time to note: the
+// server gave them a task when they died.
+func (r *reaper) failUnnoted(ctx context.Context) error {
+	var next []byte
+	for {
+		page, err := r.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "ExecutionStatus = 'Running'", NextPageToken: next})
+		if err != nil {
+			return err
+		}
+		for _, run := range page.GetExecutions() {
+			if err := r.failUnnotedOf(ctx, run.GetExecution().GetWorkflowId(), run.GetExecution().GetRunId()); err != nil {
+				return err
+			}
+		}
+		if next = page.GetNextPageToken(); len(next) == 0 {
+			return nil
+		}
+	}
+}
+
+func (r *reaper) failUnnotedOf(ctx context.Context, workflowID, runID string) error {
+	run, err := r.client.DescribeWorkflowExecution(ctx, workflowID, runID)
+	if err != nil {
+		return err
+	}
+	for _, a := range run.GetPendingActivities() {
+		if _, dead := r.reaped[a.GetLastWorkerIdentity()]; !dead || a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
+			continue
+		}
+		token, err := r.token(ctx, workflowID, runID, a)
+		if err != nil {
+			return err
+		}
+		task := roster.Task{Token: token, Namespace: namespaceName, WorkflowID: workflowID, RunID: runID, ActivityID: a.GetActivityId()}
+		if err := roster.Report(ctx, r.client)(roster.Dead{Tasks: []roster.Task{task}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// token makes the task token of one attempt of an activity. The server refuses it for any
+// other attempt.
+func (r *reaper) token(ctx context.Context, workflowID, runID string, a *workflowpb.PendingActivityInfo) ([]byte, error) {
+	namespace, err := r.client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespaceName})
+	if err != nil {
+		return nil, err
+	}
+	var scheduled int64
+	history := r.client.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		event, err := history.Next()
+		if err != nil {
+			return nil, err
+		}
+		if event.GetActivityTaskScheduledEventAttributes().GetActivityId() == a.GetActivityId() {
+			scheduled = event.GetEventId()
+		}
+	}
+	return tasktoken.NewSerializer().Serialize(tasktoken.NewActivityTaskToken(
+		namespace.GetNamespaceInfo().GetId(), workflowID, runID, scheduled, a.GetActivityId(), a.GetActivityType().GetName(), a.GetAttempt(),
+		nil, common.EmptyVersion, common.EmptyVersion, nil, 0,
+	))
+}
