@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/time/rate"
 
+	"conclave/activities"
 	"conclave/engine/step"
 )
 
@@ -51,7 +52,6 @@ type running struct {
 	done   chan struct{} // closed after the fields below are set
 	result any
 	err    error
-	panic  string
 }
 
 // NewSteps returns a process without steps.
@@ -146,8 +146,6 @@ func Run[R any](ctx context.Context, p Process, launch string, do func(context.C
 		case err != nil:
 			var zero R
 			return zero, err
-		case r.panic != "":
-			panic(r.panic)
 		case over && (started || !isFenced(r.err)):
 			result, _ := r.result.(R)
 			return result, r.err
@@ -177,8 +175,9 @@ func (s *Steps) find(ctx context.Context, p Process, token string, do func(conte
 			delete(s.running, token)
 		}()
 		defer func() {
-			if v := recover(); v != nil {
-				r.panic = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			// The SDK recovers only in the activity's own goroutine.
+			if v := recover(); v != nil { //nolint:forbidigo // a bug in one step must not end the others
+				r.err = applicationError(fmt.Errorf("the step panicked: %v\n%s", v, debug.Stack()), step.Class{Type: activities.Internal}, a.Failure())
 			}
 		}()
 		r.result, r.err = do(stepCtx, a)
