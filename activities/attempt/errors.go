@@ -14,6 +14,7 @@ import (
 
 	"conclave/activities"
 	"conclave/engine/artifact"
+	"conclave/engine/llm"
 	"conclave/engine/step"
 )
 
@@ -79,7 +80,11 @@ func is[E error](err error) bool {
 
 // applicationError returns err as Temporal carries it.
 func applicationError(err error, c step.Class, details ...any) error {
-	options := temporal.ApplicationErrorOptions{NonRetryable: c.Final, NextRetryDelay: spread(c.After), Cause: err, Details: details}
+	after := c.After
+	if !is[*llm.Error](err) { // a model's server sets the delay
+		after = spread(after)
+	}
+	options := temporal.ApplicationErrorOptions{NonRetryable: c.Final, NextRetryDelay: after, Cause: err, Details: details}
 	if c.Free {
 		options.Category = temporal.ApplicationErrorCategoryBenign
 	}

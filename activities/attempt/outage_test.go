@@ -20,7 +20,7 @@ func waiting(t *testing.T, replied bool) *Attempt {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	a := &Attempt{
-		server: "local", heart: newHeart(details{}, nil, nil), outageLimit: 10 * time.Minute,
+		server: "local", heart: newHeart(NewSteps(), HeartbeatTimeout, details{}), outageLimit: 10 * time.Minute,
 		process: Process{Store: store, Now: time.Now, Marks: &Marks{}},
 		Spec:    step.Spec{Layout: artifact.InBucket("s1"), Dir: func(int) string { return "" }},
 	}

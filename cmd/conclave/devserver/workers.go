@@ -22,7 +22,7 @@ const (
 
 	// lateTasks is how long after the death of a worker the server may still believe that
 	// it has given it a task.
-	lateTasks = 10 * time.Second
+	lateTasks = 5 * time.Second
 )
 
 // reapWorkers reports the activities of dead workers as failed, now and while the stack
