@@ -165,8 +165,9 @@ const (
 type Shown struct {
 	Agent  string `json:"agent"`
 	Number int    `json:"number"`
-	Label  string `json:"label"` // agent<N>.<M>
-	Step   int    `json:"step"`  // its directory is agents/<Agent>/<Step>
+	Label  string `json:"label"`         // agent<N>.<M>
+	Step   int    `json:"step"`          // its directory is agents/<Agent>/<Step>
+	Seq    int    `json:"seq,omitempty"` // of its ledger entry: answers accepted later have higher ones; 0 if unknown
 }
 
 // Accepted is one ledger entry: an action that counted, or a human message.

@@ -58,8 +58,8 @@
 //     of a step is noted and changes nothing.
 //  4. A step is shown the latest accepted answer of every agent at its launch,
 //     including its own and those of failed agents, in the order of the anonymous
-//     numbers, and the messages to its agent. Without answers to show, it works out
-//     one of its own.
+//     numbers, each with its place in the ledger, and the messages to its agent. Without
+//     answers to show, it works out one of its own.
 //  5. A launch names the number of the agent's last finished step. The new step takes
 //     a higher number.
 //  6. An answer is accepted if its step number is above that one and new_answer was

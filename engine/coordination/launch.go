@@ -126,7 +126,7 @@ func (s *State) shown() []Shown {
 	var all []Shown
 	for _, a := range s.byNumber() {
 		if a.answered() {
-			all = append(all, Shown{Agent: a.ID, Number: a.Number, Label: a.latestLabel(), Step: a.latest()})
+			all = append(all, Shown{Agent: a.ID, Number: a.Number, Label: a.latestLabel(), Step: a.latest(), Seq: a.Newest})
 		}
 	}
 	return all

@@ -14,9 +14,9 @@ func TestRule22_RingsForAnAnswer(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(injecting, "b", "a", "c"))
 	require.Equal(t, []Ring{{Epoch: 1, Answers: []Shown{
-		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1},
-		{Agent: "b", Number: 2, Label: "agent2.1", Step: 1},
-		{Agent: "c", Number: 3, Label: "agent3.2", Step: 2},
+		{Agent: "a", Number: 1, Label: "agent1.1", Step: 1, Seq: 2},
+		{Agent: "b", Number: 2, Label: "agent2.1", Step: 1, Seq: 1},
+		{Agent: "c", Number: 3, Label: "agent3.2", Step: 2, Seq: 4},
 	}}}, only[Ring](p.batch(p.answer("c"))))
 }
 

@@ -139,7 +139,7 @@ func (o *oracle) shown() []Shown {
 	var shown []Shown
 	for _, a := range o.byNumber() {
 		if answer, found := o.latest(a); found {
-			shown = append(shown, Shown{Agent: a, Number: o.number(a), Label: answer.Label, Step: answer.Step})
+			shown = append(shown, Shown{Agent: a, Number: o.number(a), Label: answer.Label, Step: answer.Step, Seq: answer.Seq})
 		}
 	}
 	return shown

@@ -101,6 +101,9 @@ func gist(commands []Command) []string {
 	for _, command := range commands {
 		switch d := command.(type) {
 		case Launch:
+			for i := range d.Shown {
+				d.Shown[i].Seq = 0 // no record has the order of answers
+			}
 			lines = append(lines, fmt.Sprintf("launch %s of %d after %d shown %v offered %v", d.Agent, d.Number, d.After, d.Shown, d.Offered))
 		case Done:
 			lines = append(lines, fmt.Sprintf("done %s %s", d.Decision.Status, d.Decision.Cause))

@@ -154,8 +154,8 @@ func TestRule04_Shown(t *testing.T) {
 	for _, l := range third {
 		require.Equal(t, []Action{NewAnswer, Vote}, l.Offered)
 		require.Equal(t, []Shown{
-			{Agent: "a", Number: 1, Label: "agent1.1", Step: 1},
-			{Agent: "z", Number: 3, Label: "agent3.2", Step: 2},
+			{Agent: "a", Number: 1, Label: "agent1.1", Step: 1, Seq: 2},
+			{Agent: "z", Number: 3, Label: "agent3.2", Step: 2, Seq: 3},
 		}, l.Shown)
 	}
 	p.batch(p.fail("a"), p.answer("z"))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
@@ -21,8 +22,8 @@ type proposal struct {
 	Content string `json:"content"`
 }
 
-// ballot is the payload of an accepted vote, before it is sealed. Label is the newest
-// revision shown of the agent with Number; the model may have named an older one.
+// ballot is the payload of an accepted vote, before it is sealed. Label is the revision
+// that the model named, or the newest shown of the agent with Number.
 type ballot struct {
 	Number int    `json:"number"`
 	Label  string `json:"label"`
@@ -84,31 +85,38 @@ func (r *rules) parseVote(arguments string) (action, *rejection) {
 	if err := json.Unmarshal([]byte(arguments), &args); err != nil || blank(args.AgentID, args.Reason) {
 		return action{}, &rejection{invalidArguments, `vote takes {"agent_id": "agent…", "reason": "…"}, a JSON object with two texts that are not empty.`}
 	}
-	target, ok := r.find(args.AgentID)
-	if !ok {
+	target, label, ok := r.find(args.AgentID)
+	switch {
+	case !ok:
 		return action{}, &rejection{invalidVoteID, "The agent_id names no answer that you were shown. It can be " + strings.Join(r.electable(), ", ") + "."}
+	case label != target.Label && !r.memory.replaced:
+		return action{}, &rejection{voteReplaced, fmt.Sprintf("%s was replaced by %s, and a vote counts for the newer one. Vote for %s if it deserves it%s.",
+			label, target.Label, target.agent(), r.orAnswer())}
 	}
 	return action{
 		kind:    coordination.Vote,
-		payload: marshal(ballot{Number: target.Number, Label: target.Label, Reason: bounded(args.Reason)}),
-		same:    target.Label,
-		result:  "Your vote for " + target.Label + " is recorded.",
+		payload: marshal(ballot{Number: target.Number, Label: label, Reason: bounded(args.Reason)}),
+		same:    label,
+		result:  "Your vote for " + label + " is recorded.",
 	}, nil
 }
 
-// find returns the newest answer shown of the agent that id names: as agent2 or, as
-// agent2.1, with that revision or an older one. Newer revisions were not shown.
-func (r *rules) find(id string) (answer, bool) {
+// find returns the newest answer shown of the agent that id names, and the label that it
+// names: the newest for agent2, that revision or an older one for agent2.1. Newer
+// revisions were not shown.
+func (r *rules) find(id string) (a answer, label string, ok bool) {
 	id = strings.ToLower(strings.TrimSpace(id))
 	agent, _, versioned := strings.Cut(id, ".")
 	for _, a := range r.memory.answers {
-		if a.agent() != agent {
-			continue
+		switch named := revision(a.Number, id); {
+		case a.agent() != agent:
+		case !versioned:
+			return a, a.Label, true
+		default:
+			return a, id, 0 < named && named <= revision(a.Number, a.Label)
 		}
-		named := revision(a.Number, id)
-		return a, !versioned || 0 < named && named <= revision(a.Number, a.Label)
 	}
-	return answer{}, false
+	return answer{}, "", false
 }
 
 func parseStop(arguments string) (action, *rejection) {
@@ -148,9 +156,16 @@ func parseRestart(arguments string) (action, *rejection) {
 	}, nil
 }
 
-// blank reports whether one of the texts has nothing but white space.
+// fillers are letters and symbols without a shape.
+const fillers = "\u115f\u1160\u3164\uffa0\u2800"
+
+// blank reports whether one of the texts shows nothing: it has only white space,
+// control characters, and marks without a width.
 func blank(texts ...string) bool {
-	return slices.ContainsFunc(texts, func(s string) bool { return strings.TrimSpace(s) == "" })
+	visible := func(c rune) bool {
+		return !unicode.In(c, unicode.White_Space, unicode.C, unicode.M) && !strings.ContainsRune(fillers, c)
+	}
+	return slices.ContainsFunc(texts, func(s string) bool { return !strings.ContainsFunc(s, visible) })
 }
 
 // marshal encodes a struct that always has a JSON form.
@@ -194,6 +209,14 @@ func (r *rules) orEnd() string {
 		if action == coordination.Vote || action == coordination.Stop {
 			return ", or " + string(action)
 		}
+	}
+	return ""
+}
+
+// orAnswer offers a new answer, if one is open.
+func (r *rules) orAnswer() string {
+	if slices.Contains(r.open(), coordination.NewAnswer) {
+		return ", or submit an answer of your own with new_answer"
 	}
 	return ""
 }

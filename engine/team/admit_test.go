@@ -119,12 +119,20 @@ func TestAdmit_news(t *testing.T) {
 		// "disable_injection: true bypasses peer-answer propagation".
 		"mode none": {terms{}, standing{Shown: shown}, all, admission{Messages: messages}},
 		// Seed 001: "max_midstream_injections_per_round caps unseen-update fanout
-		// per round", in sources; the most revised first, then the last given.
+		// per round", in sources; without an order the most revised first.
 		"a cap takes the newest": {
 			injecting(func(t *terms) { t.Most = 2 }),
 			standing{Shown: shown},
 			all,
 			admission{Answers: []arrival{arrived(3, "agent3.2"), arrived(4, "agent4.1")}, Messages: messages},
+		},
+		"a cap takes those accepted last": {
+			injecting(func(t *terms) { t.Most = 2 }),
+			standing{},
+			news{Arrivals: []arrival{
+				{Number: 1, Label: "agent1.2", Seq: 9}, {Number: 2, Label: "agent2.5", Seq: 7}, {Number: 3, Label: "agent3.1", Seq: 8},
+			}},
+			admission{Answers: []arrival{{Number: 1, Label: "agent1.2", Seq: 9}, {Number: 3, Label: "agent3.1", Seq: 8}}},
 		},
 		"the cap counts over the step": {
 			injecting(func(t *terms) { t.Most = 2 }),

@@ -48,8 +48,9 @@
 // count as one, the first. Calls of ordinary tools and of the checklist beside an accepted
 // call are run, or denied, too. Arguments beyond the schema's are ignored.
 //
-// A vote may name an agent (agent2) or a revision (agent2.1). It counts for the newest
-// revision that was shown, even if it names an older one; a newer one is rejected.
+// A vote may name an agent (agent2) or a revision (agent2.1). One that names a revision
+// newer than those shown is rejected; one that names a replaced revision is rejected once,
+// with the newest label. After that it is accepted, and records the revision named.
 //
 // Two answers are too close when their sets of lower-cased words, split at white
 // space, have a Jaccard similarity above 0.7 (novelty balanced) or above 0.5 (strict).

@@ -31,7 +31,7 @@ func (d doorbell) news(ctx context.Context) (news, error) {
 	n := news{WrapUp: bell.Directive == coordination.WrapUp}
 	for _, a := range bell.Answers {
 		if a.Agent != d.Launch.Agent && bell.Earlier == earlier {
-			n.Arrivals = append(n.Arrivals, arrival{Number: a.Number, Label: a.Label, Step: a.Step})
+			n.Arrivals = append(n.Arrivals, arrival{Number: a.Number, Label: a.Label, Step: a.Step, Seq: a.Seq})
 		}
 	}
 	for _, m := range bell.Messages {

@@ -21,6 +21,7 @@ const (
 	severalActions   = "several_actions"
 	invalidArguments = "invalid_arguments"
 	invalidVoteID    = "invalid_vote_id"
+	voteReplaced     = "vote_replaced"
 	answerTooLarge   = "answer_too_large"
 	answerDuplicate  = "answer_duplicate"
 	answerNovelty    = "answer_novelty"

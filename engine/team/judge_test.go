@@ -10,6 +10,7 @@ import (
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
+	"conclave/engine/loop"
 )
 
 func reply(calls ...llm.ToolCall) llm.Message {
@@ -45,7 +46,6 @@ func TestJudge_accepts(t *testing.T) {
 		"more arguments than asked for":   {reply(call("new_answer", `{"content": "Two.", "confidence": 3}`)), "new_answer", `{"content":"Two."}`, []string{"Your answer is submitted."}},
 		"a vote for an agent":             {reply(vote("agent3")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
 		"a vote for the revision shown":   {reply(vote("agent1.2")), "vote", votes("agent1.2", 1), []string{"Your vote for agent1.2 is recorded."}},
-		"a vote for an older revision":    {reply(vote("agent1.1")), "vote", votes("agent1.2", 1), []string{"Your vote for agent1.2 is recorded."}},
 		"a vote written carelessly":       {reply(vote(" Agent3 ")), "vote", votes("agent3.1", 3), []string{"Your vote for agent3.1 is recorded."}},
 		"ordinary tools beside an action": {
 			reply(call("write_file", "{}"), callAnswer("Two."), call("read_file", "")),
@@ -120,6 +120,9 @@ func TestJudge_rejects(t *testing.T) {
 		"null for content":            {nil, reply(call("new_answer", `{"content": null}`)), invalidArguments, "new_answer takes {"},
 		"an object for content":       {nil, reply(call("new_answer", `{"content": {"text": "a"}}`)), invalidArguments, "new_answer takes {"},
 		"empty content":               {nil, reply(callAnswer("")), invalidArguments, "new_answer takes {"},
+		"a replaced revision":         {nil, reply(vote("agent1.1")), voteReplaced, "agent1.1 was replaced by agent1.2, and a vote counts for the newer one. Vote for agent1 if it deserves it, or submit an answer of your own with new_answer."},
+		"content without a width":     {nil, reply(callAnswer("\u200b\u200b\u2060\ufeff\u3164")), invalidArguments, "new_answer takes {"},
+		"control characters alone":    {nil, reply(callAnswer(`\u0001\u001b`)), invalidArguments, "new_answer takes {"},
 		"blank content":               {nil, reply(callAnswer(` \n\t`)), invalidArguments, "new_answer takes {"},
 		"content too large":           {nil, reply(callAnswer(strings.Repeat("x", maxAnswer+1))), answerTooLarge, "The content has 262145 bytes; at most 262144 are allowed. Shorten it."},
 		"too large, with files":       {files, reply(callAnswer(strings.Repeat("x", maxAnswer+1))), answerTooLarge, "put the bulk into files"},
@@ -277,4 +280,17 @@ func TestOffer_schemas(t *testing.T) {
 	require.Error(t, valid(call("vote", `{"agent_id": "agent1"}`)))
 	require.Error(t, valid(call("new_answer", `{}`)))
 	require.Error(t, valid(call("new_answer", `{"content": "a", "more": 1}`)))
+}
+
+// A vote for a replaced revision is refused once; after that it records the revision
+// that the model named (coordination, rule 7).
+func TestJudge_replacedRevision(t *testing.T) {
+	t.Parallel()
+	r := newRules(evaluation())
+	refused := r.Judge(reply(vote("agent1.1")))
+	require.Equal(t, voteReplaced, refused.Rejected)
+	require.NoError(t, r.Learn(t.Context(), loop.Entry{Kind: loop.Rejection, Reason: refused.Rejected}))
+	accepted := r.Judge(reply(vote("agent1.1")))
+	require.Empty(t, accepted.Rejected)
+	require.JSONEq(t, `{"number":1,"label":"agent1.1","reason":"It is right."}`, string(accepted.Action.Payload))
 }

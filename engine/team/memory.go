@@ -32,6 +32,7 @@ type memory struct {
 	guidedAt  time.Duration // worked until then
 	warned    bool          // told that the budget is nearly used
 	confirmed bool          // an action was withdrawn
+	replaced  bool          // a vote for a replaced revision was rejected
 	denied    int
 
 	scored []scored // inputs of the step's checklist
@@ -78,6 +79,8 @@ func (r *rules) Learn(ctx context.Context, e loop.Entry) error {
 	switch e.Kind {
 	case loop.Opening:
 		m.frame = frameOf(e.Messages, m.frame)
+	case loop.Rejection:
+		m.replaced = m.replaced || e.Reason == voteReplaced
 	case loop.Resumed:
 		m.resume()
 	}

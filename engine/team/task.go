@@ -131,6 +131,7 @@ type arrival struct {
 	Number int    `json:"number"`
 	Label  string `json:"label"`
 	Step   int    `json:"step"`
+	Seq    int    `json:"seq,omitempty"` // answers accepted later have higher ones; 0 if unknown
 }
 
 // ChecklistGated is the voting sensitivity that asks for a checklist.

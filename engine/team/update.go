@@ -67,12 +67,12 @@ func (r *rules) unseenArrivals(n news) []arrival {
 	return arrived
 }
 
-// newest picks at most the arrivals left of most: the most revised first, and among
-// equals the last ones. Answers carry no time; more revisions suggest a younger one.
+// newest picks at most the arrivals left of most: those accepted last. Where the order is
+// unknown the most revised are taken, and among equals the last ones.
 func newest(arrived []arrival, most, injected int) []arrival {
 	slices.Reverse(arrived)
 	slices.SortStableFunc(arrived, func(a, b arrival) int {
-		return cmp.Compare(revision(b.Number, b.Label), revision(a.Number, a.Label))
+		return cmp.Or(cmp.Compare(b.Seq, a.Seq), cmp.Compare(revision(b.Number, b.Label), revision(a.Number, a.Label)))
 	})
 	if most > 0 {
 		arrived = arrived[:min(len(arrived), max(0, most-injected))]
