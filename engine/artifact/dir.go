@@ -51,7 +51,7 @@ func NewDir(path string) (*Dir, error) {
 // Close releases the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// URL is the absolute path of the object's file.
+// URL returns the absolute path of the object's file.
 func (d *Dir) URL(key string) string {
 	return filepath.Join(d.path, filepath.FromSlash(unescapeKey(key)))
 }

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// changeTime is the time, in nanoseconds, of the last change to a file's content
+// changeTime returns the time, in nanoseconds, of the last change to a file's content
 // or attributes. Unlike the modification time it cannot be set.
 func changeTime(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

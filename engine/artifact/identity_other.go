@@ -4,5 +4,5 @@ package artifact
 
 import "io/fs"
 
-// changeTime is the modification time, in nanoseconds, which every system has.
+// changeTime returns the modification time, in nanoseconds, which every system has.
 func changeTime(info fs.FileInfo) int64 { return info.ModTime().UnixNano() }

@@ -20,27 +20,27 @@ func InScenario(slug, run string) Layout {
 	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
 }
 
-// Root is the prefix of every key of the session, empty or ending in "/".
+// Root returns the prefix of every key of the session, empty or ending in "/".
 func (l Layout) Root() string { return l.root }
 
-// File is the key of a file at the session's root, such as session.json.
+// File returns the key of a file at the session's root, such as session.json.
 func (l Layout) File(name string) string { return l.root + name }
 
-// Agent is the key of a file in an agent's directory.
+// Agent returns the key of a file in an agent's directory.
 func (l Layout) Agent(agent, name string) string { return l.root + "agents/" + agent + "/" + name }
 
-// Step is the key of a file in a step's directory. Numbers have at least three digits.
+// Step returns the key of a file in a step's directory. Numbers have at least three digits.
 func (l Layout) Step(agent string, step int, name string) string {
 	return fmt.Sprintf("%sagents/%s/%03d/%s", l.root, agent, step, name)
 }
 
-// PipelineStep is the key of a file in a directory of a pipeline's step:
+// PipelineStep returns the key of a file in a directory of a pipeline's step:
 // steps/<NNN>-<name>/….
 func (l Layout) PipelineStep(number int, step, name string) string {
 	return fmt.Sprintf("%ssteps/%03d-%s/%s", l.root, number, step, name)
 }
 
-// ScenarioStep is the key of a file in the directory of a launch of a scenario's
+// ScenarioStep returns the key of a file in the directory of a launch of a scenario's
 // step: step-<NN>/… for the first launch, step-<NN>/launch-<n>/… for later ones.
 func (l Layout) ScenarioStep(step string, launch int, name string) string {
 	if launch > 1 {
@@ -49,29 +49,29 @@ func (l Layout) ScenarioStep(step string, launch int, name string) string {
 	return l.root + "step-" + step + "/" + name
 }
 
-// Evidence is the key of a file among the evidence of a scenario's step.
+// Evidence returns the key of a file among the evidence of a scenario's step.
 func (l Layout) Evidence(step, name string) string {
 	return l.root + "step-" + step + "/evidence/" + name
 }
 
-// Final is the key of a file of the final answer.
+// Final returns the key of a file of the final answer.
 func (l Layout) Final(agent, name string) string { return l.root + "final/" + agent + "/" + name }
 
-// Message is the key of a human message by its number, from 1.
+// Message returns the key of a human message by its number, from 1.
 func (l Layout) Message(number int) string {
 	return fmt.Sprintf("%smessages/%03d.json", l.root, number)
 }
 
-// Ledger is the key of the seq-th accepted action of a run.
+// Ledger returns the key of the seq-th accepted action of a run.
 func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json", l.root, seq) }
 
-// Blob is the key of content by its SHA-256 in hex.
+// Blob returns the key of content by its SHA-256 in hex.
 func (l Layout) Blob(sum string) string { return l.root + "blobs/sha256/" + sum }
 
-// Journals is the prefix of the journal of a step's execution.
+// Journals returns the prefix of the journal of a step's execution.
 func (l Layout) Journals(token string) string { return l.root + "journal/" + token + "/" }
 
-// Journal is the key of the seq-th journal entry of a step's execution.
+// Journal returns the key of the seq-th journal entry of a step's execution.
 func (l Layout) Journal(token string, seq int) string {
 	return fmt.Sprintf("%s%06d.json", l.Journals(token), seq)
 }

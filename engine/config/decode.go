@@ -219,7 +219,7 @@ func (d *Decoder) unknown(f field, parent string, valid []string) {
 	d.report(f.position, key, "unknown key; %s", hint)
 }
 
-// keyField is the configuration key that takes the variable of an API key, for remedies.
+// keyField returns the configuration key that takes the variable of an API key, for remedies.
 func (d *Decoder) keyField() string {
 	if d.inTeam {
 		return "backend.api_key_env"

@@ -19,7 +19,7 @@ type Usage struct {
 	ModelCalls int64 `json:"model_calls"`
 }
 
-// AtLeastUSD is the known cost of the calls.
+// AtLeastUSD returns the known cost of the calls.
 func (u Usage) AtLeastUSD() float64 {
 	if u.TotalUSD != nil {
 		return *u.TotalUSD

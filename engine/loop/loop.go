@@ -268,7 +268,7 @@ func (v Ruling) messages(reply llm.Message, outputs map[string]Output) []llm.Mes
 	return messages
 }
 
-// withdrawn is the ruling with Withdrawn in place of its results.
+// withdrawn returns the ruling with Withdrawn in place of its results.
 func (v Ruling) withdrawn() Ruling {
 	results := make(map[string]string, len(v.Results))
 	for id := range v.Results {

@@ -225,7 +225,7 @@ func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 	return entries, nil
 }
 
-// initialFiles are the files that the workspace starts with.
+// initialFiles returns the files that the workspace starts with.
 func (a *attempt) initialFiles(ctx context.Context) ([]artifact.Delta, error) {
 	if a.spec.Shown.Files == "" {
 		return nil, nil

@@ -33,7 +33,7 @@ type Line struct {
 	Raw []byte `json:"-"`
 }
 
-// Usage is the usage of the step itself, without that of a step that it resumed.
+// Usage returns the usage of the step itself, without that of a step that it resumed.
 func (t Transcript) Usage() llm.Usage {
 	if t.Commit != nil {
 		return t.Commit.Usage

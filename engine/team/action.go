@@ -221,7 +221,7 @@ func (r *rules) orAnswer() string {
 	return ""
 }
 
-// words is the set of lower-cased words of text, split at white space.
+// words returns the set of lower-cased words of text, split at white space.
 func words(text string) map[string]bool {
 	set := make(map[string]bool)
 	for _, word := range strings.Fields(strings.ToLower(text)) {
@@ -230,7 +230,7 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// overlap is the Jaccard similarity of two sets; 1 for two empty ones.
+// overlap returns the Jaccard similarity of two sets; 1 for two empty ones.
 func overlap(a, b map[string]bool) float64 {
 	if len(a) == 0 && len(b) == 0 {
 		return 1

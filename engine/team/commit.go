@@ -63,7 +63,7 @@ func (o *opening) seal(a loop.Action) (step.Sealed, error) {
 	}
 }
 
-// inherited is the manifest of a presented answer whose presenter leaves no files:
+// inherited returns the manifest of a presented answer whose presenter leaves no files:
 // that of the winning answer. It is empty for divided work and without a winner.
 func (o *opening) inherited() string {
 	l := o.Launch
@@ -78,7 +78,7 @@ func (o *opening) inherited() string {
 	return ""
 }
 
-// nextLabel is the label of a new answer: agent<N>.final of a presenter, else one
+// nextLabel returns the label of a new answer: agent<N>.final of a presenter, else one
 // revision above the agent's last one, which may be of an earlier attempt and not
 // shown.
 func (m Step) nextLabel() string {

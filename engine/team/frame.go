@@ -71,7 +71,7 @@ func bounded(s string) string {
 // only the beginning of longer ones.
 const wholeLine = 2 << 10
 
-// wholeText is an answer's text for peers/agent<N>.md: sanitized, with its longest
+// wholeText returns an answer's text for peers/agent<N>.md: sanitized, with its longest
 // lines broken after a blank if possible. It is empty for a text that a step with
 // such a context window never truncates.
 func wholeText(s string, window int) string {

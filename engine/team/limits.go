@@ -53,7 +53,7 @@ func (r *rules) denied() error {
 // warnShare is the share of the allowance at which the agent is warned.
 const warnShare = 0.8
 
-// usedShare is the used share of the allowance; 0 without one. Calls of unknown cost
+// usedShare returns the used share of the allowance; 0 without one. Calls of unknown cost
 // count as free.
 func (r *rules) usedShare() float64 {
 	limit, used, share := r.task.Allowance, r.memory.usage, 0.0

@@ -55,7 +55,7 @@ type answerNote struct {
 	Bytes int `json:"bytes,omitempty"` // of its text, as far as shown
 }
 
-// newMemory is the memory after the opening of t.
+// newMemory returns the memory after the opening of t.
 func newMemory(t task) memory {
 	m := memory{frame: t.Frame, messages: make(map[int]bool)}
 	if t.Purpose != coordination.Evaluate {
@@ -124,7 +124,7 @@ func (m *memory) resume() {
 // follows the operator's system message.
 var markForm = regexp.MustCompile(`with the mark ([A-Za-z0-9_-]+)`)
 
-// frameOf is the delimiter of an opening: a resumed step keeps that of its first
+// frameOf returns the delimiter of an opening: a resumed step keeps that of its first
 // launch.
 func frameOf(opening []llm.Message, otherwise string) string {
 	for _, m := range opening {

@@ -136,7 +136,7 @@ func (p *prompt) frame(answers []answer) {
 	}
 }
 
-// remark is an agent's remark, ready to be put between delimiter lines.
+// remark returns an agent's remark, ready to be put between delimiter lines.
 func (t task) remark(s string) string { return bounded(text.Within(s, t.Frame)) }
 
 // owned lists the parts, for a presenter with the status and summary of their owners' stops.

@@ -78,7 +78,7 @@ func (m Step) divided() bool {
 	return m.Team.Orchestrator.CoordinationMode == coordination.Decomposition
 }
 
-// subtask is an agent's part of divided work; empty in voting.
+// subtask returns an agent's part of divided work; empty in voting.
 func (m Step) subtask(id string) string {
 	if !m.divided() {
 		return ""
@@ -101,7 +101,7 @@ type opening struct {
 	rules *rules // nil until the step opens
 }
 
-// id is the agent with an anonymous number.
+// id returns the agent with an anonymous number.
 func (o *opening) id(number int) (string, bool) {
 	if number < 1 || number > len(o.numbers) {
 		return "", false
@@ -123,7 +123,7 @@ func (o *opening) open(ordinary []llm.Tool, mount func(context.Context, step.Pee
 	return o.rules, messages, err
 }
 
-// witnessed is the material shown to the agent so far, by agent ID.
+// witnessed returns the material shown to the agent so far, by agent ID.
 func (o *opening) witnessed() (seen map[string]int, heard int) {
 	seen = make(map[string]int)
 	if o.rules == nil {
@@ -209,7 +209,7 @@ func (o *opening) plan() task {
 	return t
 }
 
-// checklist is the policy of a gated step. Answers of earlier attempts of the team do
+// checklist returns the policy of a gated step. Answers of earlier attempts of the team do
 // not count.
 func (o *opening) checklist(t task) *checklist.Policy {
 	c := o.Team.Orchestrator
@@ -323,7 +323,7 @@ func (o *opening) place(peer step.Peer) {
 	}
 }
 
-// mounted is the index of the agent's peer, -1 without one.
+// mounted returns the index of the agent's peer, -1 without one.
 func (o *opening) mounted(number int) int {
 	return slices.IndexFunc(o.peers, func(p step.Peer) bool { return p.Number == number })
 }

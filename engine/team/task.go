@@ -172,7 +172,7 @@ func (t task) actions() []coordination.Action {
 	}
 }
 
-// owner is the agent's own number if its part is unique, else 0.
+// owner returns the agent's own number if its part is unique, else 0.
 func (t task) owner() int {
 	own := 0
 	for _, p := range t.Parts {
@@ -189,7 +189,7 @@ func (t task) owner() int {
 
 var revisionForm = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
 
-// revision is the ordinal in a label of the agent with number, 0 for a label of any
+// revision returns the ordinal in a label of the agent with number, 0 for a label of any
 // other form.
 func revision(number int, label string) int {
 	text, ok := strings.CutPrefix(label, agentName(number)+".")

@@ -11,14 +11,14 @@ import (
 //go:embed templates/*.txt
 var descriptions embed.FS
 
-// describe is the description of a tool, by the name of its file; the golden files
+// describe returns the description of a tool, by the name of its file; the golden files
 // cover every name.
 func describe(name string) string {
 	text, _ := descriptions.ReadFile("templates/" + name + ".txt")
 	return strings.TrimSpace(string(text))
 }
 
-// workflowTool is the tool of an action as it is offered now. A vote's enum names the
+// workflowTool returns the tool of an action as it is offered now. A vote's enum names the
 // agents with an answer shown.
 func (r *rules) workflowTool(action coordination.Action) llm.Tool {
 	name := string(action)

@@ -44,7 +44,7 @@ func (r *rules) checked() bool {
 	return state != nil && state.Submitted()
 }
 
-// unseenArrivals are the newest arrivals of each agent beyond those shown, in the
+// unseenArrivals returns the newest arrivals of each agent beyond those shown, in the
 // order of n.
 func (r *rules) unseenArrivals(n news) []arrival {
 	shown := make(map[int]string, len(r.memory.answers))

@@ -129,7 +129,7 @@ func count(n int) string {
 	return digits
 }
 
-// gain is the weight that an elision frees.
+// gain returns the weight that an elision frees.
 func (h History) gain(e Elision) int {
 	return weigh(h.Messages[e.Message]) - weigh(elided(h.Messages, e))
 }

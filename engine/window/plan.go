@@ -84,7 +84,7 @@ func (h History) budget(tokens int, tools []llm.Tool) budget {
 	return b
 }
 
-// usable is the part of a window for the request; the rest is for the reply.
+// usable returns the part of a window for the request; the rest is for the reply.
 func usable(tokens int) int {
 	reply := max(1024, min(tokens/4, 8192))
 	return tokens - min(reply, tokens/2)
@@ -96,7 +96,7 @@ func (b budget) over() bool { return b.now > b.usable }
 // worth reports whether freeing a weight justifies its cost.
 func (b budget) worth(freed int) bool { return b.over() && freed > 0 || freed > b.room/10 }
 
-// movableWeight is the weight of the messages before a position that are not fixed.
+// movableWeight returns the weight of the messages before a position that are not fixed.
 func (h History) movableWeight(before int) int {
 	weight := 0
 	for i, m := range h.Messages[:before] {
@@ -111,7 +111,7 @@ func (h History) fixedWeight() int {
 	return weigh(h.Messages...) - h.movableWeight(len(h.Messages))
 }
 
-// turns are the positions of the replies.
+// turns returns the positions of the replies.
 func (h History) turns() []int {
 	var starts []int
 	for i, m := range h.Messages {
@@ -122,7 +122,7 @@ func (h History) turns() []int {
 	return starts
 }
 
-// old is the position before which turns are old.
+// old returns the position before which turns are old.
 func (h History) old(b budget) int {
 	turns := h.turns()
 	first := len(turns) - 1

@@ -73,13 +73,13 @@ func (h History) scale(tools []llm.Tool) scale {
 	return s
 }
 
-// parts are the tokens of the tools and of the measured conversation.
+// parts returns the tokens of the tools and of the measured conversation.
 func (s scale) parts() (tools, measured int) {
 	tools = s.bytes / bytesOfTools
 	return tools, max(s.gauge.tokens-tools, s.gauge.weight/bytesAtMost, 1)
 }
 
-// rate is the ratio of tokens to bytes added after the measurement.
+// rate returns the ratio of tokens to bytes added after the measurement.
 func (s scale) rate() (tokens, bytes int) {
 	_, measured := s.parts()
 	if measured*newBytes > newTokens*s.gauge.weight {
@@ -101,7 +101,7 @@ func (s scale) tokens(weight int) int {
 	return tools + measured + (weight-s.gauge.weight)*tokens/bytes
 }
 
-// weight is the inverse of tokens: the largest weight of a conversation. It is negative
+// weight returns the inverse of tokens: the largest weight of a conversation. It is negative
 // where the tools alone exceed tokens.
 func (s scale) weight(tokens int) int {
 	if s.gauge.weight == 0 {

@@ -61,7 +61,8 @@ type Price struct {
 // Known reports whether costs can be computed: Input and Output are set.
 func (p Price) Known() bool { return p.Input != nil && p.Output != nil }
 
-// MCPServer is a program on standard input and output, or an address, for the Model Context Protocol.
+// MCPServer is a program on standard input and output, or an address, for the Model Context
+// Protocol.
 type MCPServer struct {
 	Command string            `json:"command,omitempty" doc:"The program of a server on standard input and output."`
 	Args    []string          `json:"args,omitempty" doc:"The program's arguments."`
@@ -74,7 +75,7 @@ type MCPServer struct {
 	CallTimeoutSeconds int `json:"call_timeout_seconds" default:"120" min:"1" max:"3600" doc:"How long one tool call may take."`
 }
 
-// definition is the server as a team file defines one.
+// definition returns the server as a team file defines one.
 func (s MCPServer) definition(name string) config.MCPServer {
 	return config.MCPServer{Name: name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL}
 }

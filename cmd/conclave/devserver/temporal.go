@@ -195,7 +195,7 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 	return database, nil
 }
 
-// wrongVersion is the error for a database of another version, with the remedies.
+// wrongVersion returns the error for a database of another version, with the remedies.
 func wrongVersion(file string) error {
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), databasePrefix), databaseSuffix)
 	return fmt.Errorf("open the database %s: it was written by Temporal server %s, this program embeds %s and cannot convert it; "+

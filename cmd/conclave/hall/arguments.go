@@ -59,7 +59,8 @@ func OptionalLast(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// CheckText refuses a text that is not UTF-8 or has more than limit bytes. Name is that of the usage line.
+// CheckText refuses a text that is not UTF-8 or has more than limit bytes. Name is that of the
+// usage line.
 func CheckText(name, content string, limit int, remedy string) error {
 	switch {
 	case len(content) > limit:
@@ -142,7 +143,7 @@ func CheckRunID(id string) error {
 	return err
 }
 
-// ChooseRunID is the ID that a flag asks for, or a new one.
+// ChooseRunID returns the ID that a flag asks for, or a new one.
 func ChooseRunID(flag, asked string) (string, error) {
 	if asked == "" {
 		return NewRunID(time.Now()), nil
@@ -153,7 +154,7 @@ func ChooseRunID(flag, asked string) (string, error) {
 	return asked, nil
 }
 
-// NewRunID is the time in UTC and four random characters: 20 bits for runs of the same second.
+// NewRunID returns the time in UTC and four random characters: 20 bits for runs of the same second.
 func NewRunID(now time.Time) string {
 	return now.UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:4])
 }

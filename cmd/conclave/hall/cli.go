@@ -73,7 +73,7 @@ func (c *CLI) Infof(format string, args ...any) {
 // Warnf is Infof with the name of the command in front.
 func (c *CLI) Warnf(format string, args ...any) { c.Infof("conclave: "+format, args...) }
 
-// CommandLine is a command line that reaches the same target as this one.
+// CommandLine returns a command line that reaches the same target as this one.
 func (c *CLI) CommandLine(command string, args ...string) string {
 	words := append([]string{"conclave " + command}, args...)
 	for _, f := range []struct{ name, value string }{

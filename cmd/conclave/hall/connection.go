@@ -157,13 +157,13 @@ func (conn *Connection) StackEnded() bool {
 	return err == nil && !serves
 }
 
-// NoFiles is the error for a run of which the store has no files.
+// NoFiles returns the error for a run of which the store has no files.
 func (conn *Connection) NoFiles(id string) error {
 	return Exitf(ExitUsage, "there is no session %s in %s; `%s` shows those there are, and a session has files once it is prepared",
 		id, conn.Store.URL("sessions/"), conn.CommandLine("list"))
 }
 
-// URL is the address of a workflow in the local stack's Web UI.
+// URL returns the address of a workflow in the local stack's Web UI.
 func (conn *Connection) URL(workflow string) string {
 	return fmt.Sprintf("%s/namespaces/%s/workflows/%s", conn.Stack.UIAddress, conn.Stack.Namespace, workflow)
 }
@@ -198,7 +198,8 @@ func (conn *Connection) NoWorker() string {
 		": the session waits until one is started with `conclave worker`, or check --task-queue"
 }
 
-// commandLog is the log of the Temporal SDK: a file of the data directory, or none on a cluster.
+// commandLog returns the log of the Temporal SDK: a file of the data directory, or none on a
+// cluster.
 func (t Target) commandLog() (logger *slog.Logger, closeLog func()) {
 	discard := slog.New(slog.DiscardHandler)
 	if t.Cluster {

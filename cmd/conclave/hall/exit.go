@@ -45,7 +45,7 @@ func Exit(code int) error {
 	return &ExitError{Code: code}
 }
 
-// ExitCode is the exit code for an error; without a code of its own nothing was started.
+// ExitCode returns the exit code for an error; without a code of its own nothing was started.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK

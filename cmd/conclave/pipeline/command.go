@@ -13,7 +13,7 @@ import (
 	"conclave/engine/config"
 )
 
-// Command is `conclave pipeline`.
+// Command returns `conclave pipeline`.
 func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pipeline",

@@ -55,7 +55,7 @@ func adapt(conn *hall.Connection, r runs.Run, u *runs.Update) error {
 	return nil
 }
 
-// running is the result of a run that has not ended.
+// running returns the result of a run that has not ended.
 func running(r runs.Run) acts.Result {
 	return acts.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.TraceEntry{}, History: []acts.HistoryEntry{}}
 }
@@ -121,7 +121,7 @@ func shownEntries(entries []pipeline.Entry) []coordination.Entry {
 	return shown
 }
 
-// holds are the reasons why an open run waits for a person.
+// holds returns the reasons why an open run waits for a person.
 func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running {
 		return nil
@@ -129,7 +129,7 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs the step again, cancel ends the run")
 }
 
-// exitCode is the exit code for a result. An input that a worker refused is a usage error.
+// exitCode returns the exit code for a result. An input that a worker refused is a usage error.
 func exitCode(r acts.Result) int {
 	switch {
 	case r.Error != nil && runs.RefusedInput(r.Error.Type) && len(r.Trace) == 0:
@@ -178,7 +178,7 @@ func printFinal(ctx context.Context, conn *hall.Connection, r acts.Result) error
 	return nil
 }
 
-// noFinal is the error of a run that did not complete.
+// noFinal returns the error of a run that did not complete.
 func noFinal(r acts.Result) error {
 	switch {
 	case r.Status == pipeline.Cancelled:
@@ -221,7 +221,7 @@ func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 	return runs.PrintStatus(conn, r, lines, "result")
 }
 
-// closedState is the part of a state that follows from the result and the memo.
+// closedState returns the part of a state that follows from the result and the memo.
 func closedState(r runs.Run, result acts.Result) acts.State {
 	state := acts.State{ID: r.ID, Request: r.Query, Status: string(result.Status)}
 	if result.Error != nil {

@@ -136,7 +136,7 @@ func readFile(name string, reach config.Reach) (file, error) {
 	return f, err
 }
 
-// teamsOf are the agents of a pipeline and the teams of its session steps.
+// teamsOf returns the agents of a pipeline and the teams of its session steps.
 func teamsOf(p config.Pipeline) []config.Team {
 	var teams []config.Team
 	if len(p.Agents) > 0 {
@@ -184,7 +184,7 @@ func prepareLocal(c *hall.CLI, t hall.Target, p config.Pipeline, offline bool) (
 	return p, nil
 }
 
-// sessionTeam is the team of a session step that names none.
+// sessionTeam returns the team of a session step that names none.
 func sessionTeam(c *hall.CLI, t hall.Target, offline bool) (config.Team, error) {
 	if c.Config == "" {
 		if agents, found, err := team.Default(t); found || err != nil {

@@ -136,7 +136,7 @@ type Delay struct {
 	Next  time.Duration // time to the next attempt; 0 or less if it is unknown or now
 }
 
-// subject is the agent or the work that is delayed.
+// subject returns the agent or the work that is delayed.
 func (d Delay) subject() string {
 	if d.Agent != "" {
 		return Line(d.Agent)

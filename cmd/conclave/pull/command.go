@@ -14,7 +14,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Command is `conclave pull`.
+// Command returns `conclave pull`.
 func Command(c *hall.CLI) *cobra.Command {
 	var verify bool
 	cmd := &cobra.Command{
@@ -104,7 +104,7 @@ func orInterrupted(ctx context.Context, conn *hall.Connection, err error, id, di
 	return hall.Exitf(hall.ExitInterrupted, "interrupted: what was copied to %s is kept; `%s` resumes", dir, retryLine(conn, id, dir, verify))
 }
 
-// retryLine is the command line that repeats a pull.
+// retryLine returns the command line that repeats a pull.
 func retryLine(conn *hall.Connection, id, dir string, verify bool) string {
 	command := "pull"
 	if verify {

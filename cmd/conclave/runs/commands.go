@@ -20,7 +20,7 @@ type commands struct {
 	kinds []*Kind
 }
 
-// Commands are the commands that take the ID of a run of these kinds.
+// Commands returns the commands that take the ID of a run of these kinds.
 func Commands(cli *hall.CLI, kinds []*Kind) []*cobra.Command {
 	c := commands{cli: cli, kinds: kinds}
 	return []*cobra.Command{

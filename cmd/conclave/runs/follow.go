@@ -116,7 +116,7 @@ func (f *Follower) Query(ctx context.Context, name string, into any) error {
 // Behind reports whether a run with this many events has some that are not shown.
 func (f *Follower) Behind(events int) bool { return events > f.shown }
 
-// News are the events that have not been shown, and how many before them are lost.
+// News returns the events that have not been shown, and how many before them are lost.
 func (f *Follower) News(events []coordination.Entry) (news []coordination.Entry, missed int) {
 	for i, e := range events {
 		if e.Seq > f.shown {
@@ -139,7 +139,7 @@ func (f *Follower) describe(ctx context.Context) {
 	}
 }
 
-// delays are the last known delays, as of now.
+// delays returns the last known delays, as of now.
 func (f *Follower) delays() []progress.Delay {
 	if !f.run.Running() {
 		return nil
@@ -166,7 +166,7 @@ func (f *Follower) diagnose(ctx context.Context) error {
 	return nil
 }
 
-// Holds are the reasons why a workflow waits for a person, each with the command that
+// Holds returns the reasons why a workflow waits for a person, each with the command that
 // releases it. Parked is nil unless the run is parked; onRetry names the effect of retry.
 func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry string) []progress.Hold {
 	const maxParked = 300 // in bytes: every failed agent has a row of its own
@@ -191,7 +191,7 @@ const (
 	maxFailure = 160
 )
 
-// delaysOf are the pending activities that make no progress, sorted by name.
+// delaysOf returns the pending activities that make no progress, sorted by name.
 func delaysOf(pending []*workflowpb.PendingActivityInfo, now time.Time) []progress.Delay {
 	var delays []progress.Delay
 	for _, a := range pending {
@@ -221,7 +221,7 @@ func isStep(a *workflowpb.PendingActivityInfo) bool {
 	return name == "RunStep" || name == "RunSegment"
 }
 
-// delayOf is the reason why an activity makes no progress, if there is one.
+// delayOf returns the reason why an activity makes no progress, if there is one.
 func delayOf(a *workflowpb.PendingActivityInfo, now time.Time) (d progress.Delay, delayed bool) {
 	failed := ""
 	if a.GetAttempt() > 1 && a.GetLastFailure() != nil {
@@ -262,7 +262,7 @@ func heartbeatTimeout(a *workflowpb.PendingActivityInfo) time.Duration {
 
 const workerLost = "the worker of the last one was lost"
 
-// describeFailure is the type and the shortened message of an attempt's failure.
+// describeFailure returns the type and the shortened message of an attempt's failure.
 func describeFailure(f *failurepb.Failure) string {
 	switch {
 	case f.GetTimeoutFailureInfo() != nil:

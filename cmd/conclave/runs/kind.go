@@ -67,7 +67,7 @@ func (r Run) String() string { return r.Kind.Noun + " " + r.ID }
 // Running reports whether the run has not ended.
 func (r Run) Running() bool { return r.Closed.IsZero() }
 
-// Elapsed is how long the run took, or has taken up to now.
+// Elapsed returns how long the run took, or has taken up to now.
 func (r Run) Elapsed() time.Duration {
 	if r.Running() {
 		return time.Since(r.Started)

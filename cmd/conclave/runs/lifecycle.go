@@ -70,7 +70,7 @@ func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	return nil
 }
 
-// Options are the start options of a workflow, whose ID may be used again.
+// Options returns the start options of a workflow, whose ID may be used again.
 func Options(conn *hall.Connection, workflow, summary string, memo map[string]any, offline bool) client.StartWorkflowOptions {
 	const maxSummary = 400 // Temporal's limit, in bytes
 	memo[drive.MemoStatus] = drive.Running
@@ -115,7 +115,7 @@ func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended fun
 	return ended(run, status, cause), nil
 }
 
-// endOf is how Temporal ended a workflow. A cancelled one has no error.
+// endOf returns how Temporal ended a workflow. A cancelled one has no error.
 func endOf(kind *Kind, err error) (status string, cause *artifact.Error) {
 	if _, ok := errors.AsType[*temporal.CanceledError](err); ok {
 		return drive.Cancelled, nil
@@ -191,7 +191,7 @@ func readText(ctx context.Context, conn *hall.Connection, layout artifact.Layout
 	return a.Answer, err
 }
 
-// PullCommand is the command line that copies a run; a cluster's bucket is in path, above root.
+// PullCommand returns the command line that copies a run; a cluster's bucket is in path, above root.
 func PullCommand(conn *hall.Connection, id string, path *string, root string) string {
 	if conn.Cluster && path != nil {
 		if rest, ok := strings.CutPrefix(*path, "s3://"); ok {
@@ -207,7 +207,8 @@ func PullCommand(conn *hall.Connection, id string, path *string, root string) st
 	return conn.CommandLine("pull", id, "DIR")
 }
 
-// PrintStatus prints lines on a run with the commands that go on from there. Result is empty if there is none.
+// PrintStatus prints lines on a run with the commands that go on from there. Result is empty if
+// there is none.
 func PrintStatus(conn *hall.Connection, run Run, lines []string, result string) error {
 	if run.Running() {
 		lines = append(lines, "  follow it: "+conn.CommandLine("watch", run.Workflow))

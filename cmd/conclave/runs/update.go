@@ -139,7 +139,7 @@ func refusal(conn *hall.Connection, run Run, u Update, err error) error {
 	return hall.Exitf(hall.ExitUsage, "%s %s: %s; `%s` shows how it stands", u.Action, run, refused.Message(), conn.CommandLine("status", run.Workflow))
 }
 
-// alreadyEnded is the error of an update to a run that has ended.
+// alreadyEnded returns the error of an update to a run that has ended.
 func alreadyEnded(conn *hall.Connection, run Run, u Update) error {
 	how := ""
 	if !run.Running() {

@@ -19,7 +19,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// Command is `conclave scenario`.
+// Command returns `conclave scenario`.
 func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scenario",
@@ -44,7 +44,7 @@ Results and evidence appear beside each scenario, in runs.`,
 	return cmd
 }
 
-// commandLine is the command line of a subcommand for a run.
+// commandLine returns the command line of a subcommand for a run.
 func commandLine(c *hall.CLI, command, dir string, r *run) string {
 	return c.CommandLine("scenario "+command, hall.ShellQuote(dir), r.slug, r.id)
 }
@@ -146,7 +146,7 @@ func create(c *hall.CLI, dir, slug string, source source) error {
 	return err
 }
 
-// read is the definition that the flags describe.
+// read returns the definition that the flags describe.
 func (s source) read() (scenario.Definition, error) {
 	d := scenario.Definition{}
 	switch {
@@ -216,7 +216,8 @@ completed. What was recorded is kept. It runs no steps.`, func(ctx context.Conte
 	})
 }
 
-// controlCommand is a subcommand for one run, by default the newest open one. Only watch runs its steps.
+// controlCommand returns a subcommand for one run, by default the newest open one. Only watch runs
+// its steps.
 func controlCommand(c *hall.CLI, name, short, long string, do func(context.Context, *hall.Connection, *order, *run) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     name + " DIR SLUG [RUN_ID]",

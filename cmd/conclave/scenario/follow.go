@@ -105,7 +105,7 @@ func (r *run) finish(ctx context.Context, conn *hall.Connection, to *project.Pro
 	return errors.Join(why, err)
 }
 
-// refusal is the error of a worker that refused the input of a run, else nil.
+// refusal returns the error of a worker that refused the input of a run, else nil.
 func refusal(err error) *temporal.ApplicationError {
 	if refused, ok := errors.AsType[*temporal.ApplicationError](err); ok && runs.RefusedInput(refused.Type()) {
 		return refused
@@ -113,7 +113,7 @@ func refusal(err error) *temporal.ApplicationError {
 	return nil
 }
 
-// withoutResult is the error of a run that ended without a result.
+// withoutResult returns the error of a run that ended without a result.
 func withoutResult(r *run, err error) error {
 	if err == nil {
 		return fmt.Errorf("%s has ended without a result", r)
@@ -158,7 +158,7 @@ func catchUp(ctx context.Context, conn *hall.Connection, to *project.Project, sl
 	}
 }
 
-// openRuns are the runs of a scenario that have not ended in the project.
+// openRuns returns the runs of a scenario that have not ended in the project.
 func openRuns(in *project.Project, slug string) ([]*run, error) {
 	all, _, err := in.Runs(slug)
 	var open []*run

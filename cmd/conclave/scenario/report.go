@@ -55,7 +55,7 @@ func report(ctx context.Context, c *hall.CLI, o *order) error {
 	return hall.Exit(code)
 }
 
-// exitCode is the exit code of the worst run.
+// exitCode returns the exit code of the worst run.
 func exitCode(ctx context.Context, all []*run) int {
 	if ctx.Err() != nil {
 		return hall.ExitInterrupted
@@ -89,7 +89,7 @@ func printTable(c *hall.CLI, o *order) error {
 	return c.Print(hall.Table(b.String()))
 }
 
-// number is the number of a run among those of its scenario; 0 is unknown.
+// number returns the number of a run among those of its scenario; 0 is unknown.
 func number(n int) string {
 	if n == 0 {
 		return "–"
@@ -109,7 +109,7 @@ func (r *run) status() string {
 	return string(scenario.Running)
 }
 
-// reason is why the run did not pass; empty if it passed or goes on.
+// reason returns why the run did not pass; empty if it passed or goes on.
 func (r *run) reason() string {
 	if s, ok := r.result.Failed(); ok {
 		text := s.ID + " " + s.Title
@@ -121,7 +121,7 @@ func (r *run) reason() string {
 	return firstLine(r.problem)
 }
 
-// firstLine is the first line of an error; empty for nil.
+// firstLine returns the first line of an error; empty for nil.
 func firstLine(err error) string {
 	if err == nil {
 		return ""

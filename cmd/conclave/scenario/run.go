@@ -181,7 +181,7 @@ func (o *order) load(slug string) error {
 	return errors.Join(problems...)
 }
 
-// retriedRun is the run that --retry names.
+// retriedRun returns the run that --retry names.
 func (o *order) retriedRun(slug string) (*run, error) {
 	d, err := o.project.Describe(slug)
 	if err != nil {
@@ -196,7 +196,7 @@ func (o *order) retriedRun(slug string) (*run, error) {
 	return r, err
 }
 
-// newRun is a new run of the scenario as it is now.
+// newRun returns a new run of the scenario as it is now.
 func (o *order) newRun(slug string) (*run, error) {
 	d, err := o.project.Load(slug)
 	if err != nil {

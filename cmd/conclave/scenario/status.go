@@ -154,7 +154,7 @@ func catchUpOpen(ctx context.Context, c *hall.CLI, p *project.Project, slugs []s
 	return nil
 }
 
-// statusOf is the status of a scenario by the results in its folder.
+// statusOf returns the status of a scenario by the results in its folder.
 func statusOf(c *hall.CLI, p *project.Project, slug string) (scenarioStatus, error) {
 	d, err := p.Describe(slug)
 	if err != nil {
@@ -198,7 +198,7 @@ func recent(r scenario.Run, planned int) recentRun {
 	return short
 }
 
-// summaries are the scenarios of a project. Unreadable ones are reported and skipped.
+// summaries returns the scenarios of a project. Unreadable ones are reported and skipped.
 func summaries(c *hall.CLI, p *project.Project) ([]summary, error) {
 	slugs, err := p.Slugs()
 	if err != nil {

@@ -86,7 +86,7 @@ func warnIgnored(c *hall.CLI, o *order) {
 	}
 }
 
-// changed are the keys of a section that differ from their defaults, sorted.
+// changed returns the keys of a section that differ from their defaults, sorted.
 func changed[T any](section string, value T) []string {
 	return differing(section, fields(value), fields(config.Defaults[T]()))
 }
@@ -106,7 +106,7 @@ func differing(at string, values, defaults map[string]any) []string {
 	return keys
 }
 
-// fields are the keys and values of a section of a configuration.
+// fields returns the keys and values of a section of a configuration.
 func fields(section any) map[string]any {
 	var m map[string]any
 	if data, err := json.Marshal(section); err == nil { // a section without params always encodes

@@ -37,7 +37,7 @@ func Kind() *runs.Kind {
 	}
 }
 
-// running is the result of a session that has not ended.
+// running returns the result of a session that has not ended.
 func running(run runs.Run) sessionflow.Result {
 	return sessionflow.Result{SessionID: run.ID, Status: drive.Running, Votes: map[string]int{}}
 }
@@ -47,7 +47,7 @@ func await(ctx context.Context, conn *hall.Connection, run runs.Run) (sessionflo
 	return runs.Await(ctx, conn, run, endedResult)
 }
 
-// endedResult is the result of a session that Temporal ended.
+// endedResult returns the result of a session that Temporal ended.
 func endedResult(run runs.Run, status string, err *artifact.Error) sessionflow.Result {
 	r := running(run)
 	r.Status, r.Error = status, err
@@ -114,7 +114,7 @@ func (v *view) complete(r sessionflow.Result) sessionflow.Result {
 	return r
 }
 
-// holds are the reasons why an open session waits for a person.
+// holds returns the reasons why an open session waits for a person.
 func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running || s.Phase == coordination.PhaseDone {
 		return nil
@@ -159,7 +159,7 @@ func printResult(ctx context.Context, conn *hall.Connection, run runs.Run, r ses
 	return hall.Exit(exitCode(r))
 }
 
-// exitCode is the exit code for a result. An input that a worker refused is a usage error.
+// exitCode returns the exit code for a result. An input that a worker refused is a usage error.
 func exitCode(r sessionflow.Result) int {
 	if r.Error != nil && runs.RefusedInput(r.Error.Type) {
 		return hall.ExitUsage
@@ -189,7 +189,7 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 	return nil
 }
 
-// noAnswer is the error of a session that has no answer.
+// noAnswer returns the error of a session that has no answer.
 func noAnswer(r sessionflow.Result) error {
 	if r.Status == drive.Cancelled {
 		return fmt.Errorf("session %s was cancelled; what was on record by then can be pulled", r.SessionID)
@@ -246,7 +246,7 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 	return runs.PrintStatus(conn, run, progress.Table(shown), result)
 }
 
-// closedState is the part of a state that follows from the result and the memo.
+// closedState returns the part of a state that follows from the result and the memo.
 func closedState(run runs.Run, r sessionflow.Result) acts.State {
 	state := acts.State{SessionID: run.ID, Query: run.Query, Status: run.Status}
 	state.Phase, state.Agents = coordination.PhaseDone, []coordination.AgentView{}

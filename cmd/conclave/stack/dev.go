@@ -114,7 +114,7 @@ func dev(ctx context.Context, c *hall.CLI, f devFlags) error {
 	return serve(ctx, conn)
 }
 
-// defaultTeam is the team of sessions that name none. Missing keys are only a warning,
+// defaultTeam returns the team of sessions that name none. Missing keys are only a warning,
 // because sessions may bring other teams; a dollar limit without prices is an error.
 func defaultTeam(c *hall.CLI, offline bool) (t config.Team, source string, keys, err error) {
 	t, source, err = team.Load(c, config.Local, offline)
@@ -213,7 +213,7 @@ func admitted(s localstack.Stack) string {
 	return "only you and root; " + localstack.OtherUsersFlag + " lets everybody on this machine in"
 }
 
-// dataDirFlag is the flag with which another command finds this data directory.
+// dataDirFlag returns the flag with which another command finds this data directory.
 func dataDirFlag(c *hall.CLI) string {
 	if c.DataDir == "" {
 		return ""

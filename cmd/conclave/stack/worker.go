@@ -135,7 +135,7 @@ func workerTools(ctx context.Context, c *hall.CLI, t hall.Target, standard confi
 	return tools, logger, err
 }
 
-// workerTeam is the operator's default team, else that of this invocation, whose missing keys
+// workerTeam returns the operator's default team, else that of this invocation, whose missing keys
 // are then an error. On a cluster it obeys the rules of a session's input.
 func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) (standard config.Team, source string, err error) {
 	standard, own := s.Teams[activities.DefaultTeam]

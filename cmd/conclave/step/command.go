@@ -28,7 +28,7 @@ type flags struct {
 	check, next    bool
 }
 
-// Command is `conclave step`.
+// Command returns `conclave step`.
 func Command(c *hall.CLI) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
@@ -117,7 +117,7 @@ func newOrder(c *hall.CLI, f flags, query string) (order, error) {
 	return o, err
 }
 
-// singleTeam is the configuration of the one agent whose step is run.
+// singleTeam returns the configuration of the one agent whose step is run.
 func singleTeam(c *hall.CLI, offline bool) (config.Team, error) {
 	from := team.Choose(c)
 	if from.File == "" {

@@ -132,7 +132,7 @@ func (s *runner) readCriteria() error {
 // tokenPrefix begins the execution tokens of this command.
 const tokenPrefix = "step-"
 
-// fingerprint is the prefix of the tokens of this query, agent and criteria.
+// fingerprint returns the prefix of the tokens of this query, agent and criteria.
 func (s *runner) fingerprint() string {
 	data, _ := json.Marshal([]string{s.query, s.agent.SystemMessage, s.agent.Subtask, string(s.criteria)}) // strings always encode
 	sum := sha256.Sum256(data)
@@ -284,5 +284,5 @@ func (s *runner) unlaunched(ctx context.Context) (prepared, error) {
 	return s.specify(ctx, prepared{launch: coordination.Launch{Agent: s.agent.ID, After: a.Steps}, agents: s.agents()})
 }
 
-// agents are all agents of the directory, with the one of this step.
+// agents returns all agents of the directory, with the one of this step.
 func (s *runner) agents() []string { return s.found.With(s.agent.ID).IDs() }

@@ -141,7 +141,7 @@ func (s *runner) forget(token string, lock *directory.Lock) {
 	lock.Remove()
 }
 
-// explain is the error of a step without an action, with the way to continue it.
+// explain returns the error of a step without an action, with the way to continue it.
 func (s *runner) explain(l prepared, r step.Result, end outcome, err error) error {
 	why := fmt.Errorf("%s took no action: %w", s.agent.ID, err)
 	if end.code == hall.ExitInterrupted {

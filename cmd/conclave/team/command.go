@@ -13,7 +13,7 @@ import (
 	"conclave/engine/config"
 )
 
-// Command is `conclave config`.
+// Command returns `conclave config`.
 func Command(c *hall.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
@@ -127,7 +127,7 @@ func validate(c *hall.CLI, files []string) error {
 	return hall.Exit(code)
 }
 
-// Problems are the errors of a configuration, each with its place.
+// Problems returns the errors of a configuration, each with its place.
 func Problems(err error) []Problem {
 	list := []Problem{}
 	var found config.Problems

@@ -68,7 +68,8 @@ func Startable(team config.Team) error {
 	return worker.Models{}.CheckPrices(team)
 }
 
-// Resolve sets the models' addresses and key variables, the same for every worker of the data directory.
+// Resolve sets the models' addresses and key variables, the same for every worker of the data
+// directory.
 func Resolve(team config.Team) config.Team {
 	var models worker.Models
 	agents := make([]config.Agent, 0, len(team.Agents))
@@ -80,7 +81,7 @@ func Resolve(team config.Team) config.Team {
 	return team
 }
 
-// MissingKeys is an error that names the unset variables of keys, with remedies.
+// MissingKeys returns an error that names the unset variables of keys, with remedies.
 func MissingKeys(team config.Team) error {
 	needed := worker.Models{}.MissingKeys(team)
 	if len(needed) == 0 {
@@ -205,10 +206,10 @@ func ReadCriteria(file string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// dir is where the teams of a local stack are registered.
+// dir returns where the teams of a local stack are registered.
 func dir(t hall.Target) string { return filepath.Join(t.DataDir, "teams") }
 
-// Registry is the registered teams of a local stack.
+// Registry returns the registered teams of a local stack.
 func Registry(t hall.Target) activities.Teams { return activities.Teams{Dir: dir(t)} }
 
 // defaultFile holds the name of the default team, which only dev and worker write.
@@ -239,7 +240,7 @@ func setDefault(t hall.Target, team config.Team) error {
 	return nil
 }
 
-// Default is the default team of the data directory, if one was set.
+// Default returns the default team of the data directory, if one was set.
 func Default(t hall.Target) (team config.Team, found bool, err error) {
 	name, err := ReadFile(defaultFile(t))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -258,7 +259,7 @@ func Default(t hall.Target) (team config.Team, found bool, err error) {
 	return team, true, nil
 }
 
-// forOthers is the default team of a worker that a command runs for its own
+// forOthers returns the default team of a worker that a command runs for its own
 // session: that of the data directory, else that of an invocation without --config,
 // never that of --config. It asks nothing. The zero value stands for no usable default.
 func forOthers(c *hall.CLI, t hall.Target) config.Team {

@@ -37,7 +37,8 @@ func RunObserver(conn *hall.Connection) (stop func(), err error) {
 	return worker.Start(cfg)
 }
 
-// DefaultWorker is the configuration of a worker whose default team becomes that of a local stack.
+// DefaultWorker returns the configuration of a worker whose default team becomes that of a local
+// stack.
 func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, error) {
 	if err := setDefault(conn.Target, team); err != nil {
 		return worker.Config{}, err
@@ -45,7 +46,7 @@ func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, erro
 	return workerConfig(conn, team)
 }
 
-// workerConfig is the configuration of a worker that runs steps. A local stack registers the
+// workerConfig returns the configuration of a worker that runs steps. A local stack registers the
 // team, so that every worker of the data directory can go on with its sessions.
 func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, err error) {
 	cfg = baseConfig(conn)

@@ -30,7 +30,7 @@ type request struct {
 	full           bool
 }
 
-// Command is `conclave transcript`.
+// Command returns `conclave transcript`.
 func Command(c *hall.CLI) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
@@ -152,7 +152,7 @@ func failureOf(ctx context.Context, conn *hall.Connection, s shownStep, layout a
 	return last.Error
 }
 
-// noAgent is the error for an unknown agent.
+// noAgent returns the error for an unknown agent.
 func noAgent(ctx context.Context, conn *hall.Connection, want request) error {
 	agents, err := agentIDs(ctx, conn.Store, artifact.InBucket(want.session))
 	switch {
@@ -165,7 +165,7 @@ func noAgent(ctx context.Context, conn *hall.Connection, want request) error {
 		want.session, text.Truncate(want.agent, hall.MaxEcho), text.Truncate(strings.Join(agents, ", "), maxListed))
 }
 
-// noStep is the error for an unknown step.
+// noStep returns the error for an unknown step.
 func noStep(ctx context.Context, conn *hall.Connection, want request, number int) error {
 	steps, err := stepNumbers(ctx, conn.Store, artifact.InBucket(want.session), want.agent)
 	switch {
@@ -219,7 +219,7 @@ func readPipelineStep(ctx context.Context, conn *hall.Connection, want request) 
 	return s, nil
 }
 
-// noPipelineStep is the error for an unknown step of a run.
+// noPipelineStep returns the error for an unknown step of a run.
 func noPipelineStep(conn *hall.Connection, want request, steps []numberedStep) error {
 	if len(steps) == 0 {
 		return hall.Exitf(hall.ExitUsage, "pipeline run %s has no steps yet; `%s` shows its state", want.session, conn.CommandLine("status", want.session))

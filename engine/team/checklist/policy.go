@@ -66,7 +66,7 @@ func (p Policy) ids() []string {
 	return names
 }
 
-// agent is the agent's part of a label: agent2 of agent2.1.
+// agent returns the agent's part of a label: agent2 of agent2.1.
 func agent(label string) string {
 	name, _, _ := strings.Cut(label, ".")
 	return name
@@ -75,7 +75,7 @@ func agent(label string) string {
 // maxScope truncates the subtask inside a default criterion, in bytes.
 const maxScope = 140
 
-// defaults are the criteria of a team that configured none.
+// defaults returns the criteria of a team that configured none.
 func (p Policy) defaults() config.Criteria {
 	texts := []string{
 		"It does all that the task asks for, stated or plainly meant, and nothing that the task rules out.",
@@ -107,7 +107,7 @@ func (p Policy) defaults() config.Criteria {
 // threshold is the voting threshold before the answers left adjust it.
 const threshold = 5
 
-// passing is the lowest passing score: the fewer answers are left, the lower.
+// passing returns the lowest passing score: the fewer answers are left, the lower.
 func (p Policy) passing() int {
 	effective, left := threshold, max(0, p.AnswerLimit-p.Answers)
 	ratio := float64(left) / float64(p.AnswerLimit)
@@ -123,7 +123,7 @@ func (p Policy) passing() int {
 	return (20 - effective) / 2
 }
 
-// form is an example of the wanted scores, as JSON.
+// form returns an example of the wanted scores, as JSON.
 func (p Policy) form() string {
 	scores := `{"E1": 7, "E2": 5}`
 	if len(p.Criteria) == 1 {

@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Instructions is the checklist section of a system prompt: the criteria and the order
+// Instructions returns the checklist section of a system prompt: the criteria and the order
 // of the calls. It is empty for a step without a checklist.
 func (p Policy) Instructions() string {
 	if !p.Open() {
@@ -27,7 +27,7 @@ func (p Policy) Instructions() string {
 	return strings.TrimSpace(b.String())
 }
 
-// describe is the criterion in the prompt.
+// describe returns the criterion in the prompt.
 func describe(c config.Criterion, name string) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -100,7 +100,7 @@ func (p Policy) Offers(tool string) bool {
 	return p.Open() && (tool == submitChecklist || tool == proposeImprovements)
 }
 
-// Tools are the two tools of the checklist; nil for a step without one.
+// Tools returns the two tools of the checklist; nil for a step without one.
 func (p Policy) Tools() []llm.Tool {
 	if !p.Open() {
 		return nil

@@ -172,7 +172,7 @@ func (s *State) sheet(label string, fields map[string]json.RawMessage) (sheet, *
 	return one, nil
 }
 
-// earlier is a sheet of scores that were accepted before.
+// earlier returns a sheet of scores that were accepted before.
 func (s *State) earlier(label string, before map[string]float64) sheet {
 	one := sheet{label: label, scores: make([]float64, len(s.policy.Criteria))}
 	for i := range one.scores {
@@ -199,7 +199,7 @@ func number(raw json.RawMessage) (float64, bool) {
 	return score, true
 }
 
-// form is an example of the wanted scores, as a sentence.
+// form returns an example of the wanted scores, as a sentence.
 func (s *State) form() string { return s.policy.form() + "." }
 
 // criterionForm matches the names of criteria in arguments.

@@ -55,7 +55,7 @@ func (s *State) Injected(labels []string) {
 	}
 }
 
-// Recheck is an update's sentence about the checklist; empty unless answers came after
+// Recheck returns an update's sentence about the checklist; empty unless answers came after
 // one was accepted.
 func (s *State) Recheck() string {
 	if !s.recheck() {

@@ -66,7 +66,7 @@ type plateau struct {
 	CurrentScore float64   `json:"current_score"`
 }
 
-// score is the score of a criterion; false if r has none.
+// score returns the score of a criterion; false if r has none.
 func (r Result) score(id string) (float64, bool) {
 	i := slices.IndexFunc(r.Items, func(i item) bool { return i.ID == id })
 	if i < 0 {
@@ -104,7 +104,7 @@ func (s *State) submit(arguments string) Result {
 	return r
 }
 
-// judged is the accepted result; the best answer decides its verdict.
+// judged returns the accepted result; the best answer decides its verdict.
 func (s *State) judged(sheets []sheet) Result {
 	best := sheets[0]
 	for _, one := range sheets[1:] {
@@ -180,7 +180,7 @@ func (s *State) covered(sheets []sheet) []string {
 	return slices.Clone(s.pending)
 }
 
-// next is the advice after an accepted result.
+// next returns the advice after an accepted result.
 func (s *State) next(r Result) string {
 	switch {
 	case r.Verdict == coordination.Vote && r.BestAgent != "":
