@@ -29,6 +29,7 @@ func TestHolds_nameTheReleasingCommand(t *testing.T) {
 		{
 			Why:     "parked: retry, finish or cancel: agent_b failed, Overloaded: no capacity",
 			Release: "`conclave retry s1 --data-dir /data` runs what failed again, finish decides without it",
+			Parked:  true,
 		},
 	}, holds(c, parked, "s1"))
 
