@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"conclave/engine/artifact"
 )
@@ -146,22 +149,88 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
+// maxBatch is the protocol's limit of keys in one deletion.
+const maxBatch = 1000
+
+// DeleteAll implements artifact.Store. Servers without batches get a request for each
+// object.
+func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
+	var failed []error
+	for batch := range slices.Chunk(keys, maxBatch) {
+		if ctx.Err() != nil {
+			return errors.Join(append(failed, ctx.Err())...)
+		}
+		err := s.deleteBatch(ctx, batch)
+		if status(err) == http.StatusNotImplemented || status(err) == http.StatusMethodNotAllowed {
+			err = s.deleteEach(ctx, batch)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+func (s *Store) deleteBatch(ctx context.Context, keys []string) error {
+	var objects []types.ObjectIdentifier
+	for _, key := range keys {
+		full, err := s.objectKey(ctx, key)
+		if err != nil {
+			return s.failed("delete", key, err)
+		}
+		objects = append(objects, types.ObjectIdentifier{Key: full})
+	}
+	out, err := s.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{
+		Bucket: &s.bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
+	})
+	if err != nil {
+		return fmt.Errorf("delete %d objects of %s: %w", len(keys), s.location(), concise(err))
+	}
+	var failed []error
+	for _, e := range out.Errors {
+		if aws.ToString(e.Code) != "NoSuchKey" {
+			failed = append(failed, fmt.Errorf("delete s3://%s/%s: %s: %s", s.bucket, aws.ToString(e.Key), aws.ToString(e.Code), aws.ToString(e.Message)))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (s *Store) deleteEach(ctx context.Context, keys []string) error {
+	var failed []error
+	for _, key := range keys {
+		if ctx.Err() != nil {
+			return errors.Join(append(failed, ctx.Err())...)
+		}
+		failed = append(failed, s.Delete(ctx, key))
+	}
+	return errors.Join(failed...)
+}
+
 // List implements artifact.Store.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		err := artifact.CheckPrefix(prefix)
-		if err == nil {
-			err = s.pages(ctx, prefix, func(key string) bool { return yield(key, nil) })
-		}
-		if err != nil {
-			yield("", fmt.Errorf("list %s: %w", s.URL(prefix), concise(err)))
+		for object, err := range s.Objects(ctx, prefix) {
+			if !yield(object.Key, err) {
+				return
+			}
 		}
 	}
 }
 
-// pages yields every key until yield returns false. Only IsTruncated tells the last
+// Objects implements artifact.Store.
+func (s *Store) Objects(ctx context.Context, prefix string) iter.Seq2[artifact.Object, error] {
+	return func(yield func(artifact.Object, error) bool) {
+		err := artifact.CheckPrefix(prefix)
+		if err == nil {
+			err = s.pages(ctx, prefix, func(o artifact.Object) bool { return yield(o, nil) })
+		}
+		if err != nil {
+			yield(artifact.Object{}, fmt.Errorf("list %s: %w", s.URL(prefix), concise(err)))
+		}
+	}
+}
+
+// pages yields every object until yield returns false. Only IsTruncated tells the last
 // page, since some servers end with an empty one.
-func (s *Store) pages(ctx context.Context, prefix string, yield func(string) bool) error {
+func (s *Store) pages(ctx context.Context, prefix string, yield func(artifact.Object) bool) error {
 	in := &s3.ListObjectsV2Input{Bucket: &s.bucket}
 	if full := s.prefix + prefix; full != "" {
 		in.Prefix = &full
@@ -176,8 +245,10 @@ func (s *Store) pages(ctx context.Context, prefix string, yield func(string) boo
 			return err
 		}
 		for _, object := range page.Contents {
-			key := strings.TrimPrefix(aws.ToString(object.Key), s.prefix)
-			if artifact.CheckKey(key) == nil && !yield(key) {
+			o := artifact.Object{
+				Key: strings.TrimPrefix(aws.ToString(object.Key), s.prefix), Size: aws.ToInt64(object.Size), Modified: aws.ToTime(object.LastModified),
+			}
+			if artifact.CheckKey(o.Key) == nil && !yield(o) {
 				return nil
 			}
 		}

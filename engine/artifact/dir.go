@@ -113,6 +113,18 @@ func (d *Dir) Delete(ctx context.Context, key string) (err error) {
 	return err
 }
 
+// DeleteAll implements Store, one object after the other.
+func (d *Dir) DeleteAll(ctx context.Context, keys []string) error {
+	var failed []error
+	for _, key := range keys {
+		if ctx.Err() != nil {
+			return errors.Join(append(failed, ctx.Err())...)
+		}
+		failed = append(failed, d.Delete(ctx, key))
+	}
+	return errors.Join(failed...)
+}
+
 // fileName returns the path of a key's object below the root.
 func (d *Dir) fileName(ctx context.Context, key string) (string, error) {
 	if err := ctx.Err(); err != nil {
@@ -205,6 +217,26 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[string, error] 
 			}
 			return yield(key, err)
 		})
+	}
+}
+
+// Objects implements Store.
+func (d *Dir) Objects(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		for key, err := range d.List(ctx, prefix) {
+			var info fs.FileInfo
+			if err == nil {
+				info, err = d.root.Lstat(unescapeKey(key))
+			}
+			switch {
+			case isMissing(err): // deleted since it was listed
+			case err != nil:
+				yield(Object{}, err)
+				return
+			case !yield(Object{Key: key, Size: info.Size(), Modified: info.ModTime()}, nil):
+				return
+			}
+		}
 	}
 }
 

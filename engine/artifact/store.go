@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 )
 
 // The errors of a Store. Any other error is an outage or a refusal of the
@@ -40,10 +41,23 @@ type Store interface {
 	Exists(ctx context.Context, key string) (bool, error)
 	// Delete removes the object; a free key is not an error.
 	Delete(ctx context.Context, key string) error
+	// DeleteAll removes the objects in the order of their keys here, or as close to it
+	// as the storage allows: a bucket takes them in batches. Free keys are not errors.
+	// It goes on past objects that cannot be deleted and joins their errors.
+	DeleteAll(ctx context.Context, keys []string) error
 	// List yields the keys under prefix in byte order, and nothing after an error.
 	// Prefix ends in "/" or is empty. Names that are no keys are skipped.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
+	// Objects is List with the size and the last change of each object.
+	Objects(ctx context.Context, prefix string) iter.Seq2[Object, error]
 	// URL names the object for people and other programs: s3://bucket/key or an
 	// absolute path, never a host or a port.
 	URL(key string) string
+}
+
+// Object describes a stored object.
+type Object struct {
+	Key      string
+	Size     int64 // in bytes
+	Modified time.Time
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,9 @@ func Run(t *testing.T, open func(t *testing.T) artifact.Store) {
 		{"a large object survives", largeObject},
 		{"copy keeps the source", copyObject},
 		{"delete succeeds for a free key", deleteTwice},
+		{"delete all deletes the named keys only", deleteAll},
+		{"delete all takes more keys than fit into a request", deleteMany},
+		{"objects have sizes and times", objects},
 		{"list yields the keys under a prefix in byte order", listOrder},
 		{"list yields more keys than fit on a page", listPages},
 		{"a caller can stop a list early", listLeft},
@@ -184,6 +188,43 @@ func deleteTwice(t *testing.T, s artifact.Store) {
 	requireObject(t, s, "dir/stays", "y")
 }
 
+func deleteAll(t *testing.T, s artifact.Store) {
+	for _, key := range []string{"s/1/a", "s/1/b/c", "s/10/a", "s/1-a"} {
+		put(t, s, key, "x")
+	}
+	require.NoError(t, s.DeleteAll(t.Context(), nil))
+	require.NoError(t, s.DeleteAll(t.Context(), []string{"s/1/b/c", "s/1/never", "s/1/a"}))
+	require.NoError(t, s.DeleteAll(t.Context(), []string{"s/1/b/c", "s/1/a"}), "free keys are not errors")
+	require.Equal(t, []string{"s/1-a", "s/10/a"}, list(t, s, ""))
+	var bad *artifact.NameError
+	require.ErrorAs(t, s.DeleteAll(t.Context(), []string{"../outside"}), &bad)
+}
+
+func deleteMany(t *testing.T, s artifact.Store) {
+	keys := putMany(t, s, 1100)
+	put(t, s, "session.json", "x")
+	require.NoError(t, s.DeleteAll(t.Context(), keys))
+	require.Equal(t, []string{"session.json"}, list(t, s, ""))
+}
+
+func objects(t *testing.T, s artifact.Store) {
+	before := time.Now().Add(-time.Minute) // clocks differ, and some stores have whole seconds
+	put(t, s, "s/1/empty", "")
+	put(t, s, "s/1/my=20notes", "12345")
+	put(t, s, "s/2/other", "x")
+	sizes := map[string]int64{}
+	for o, err := range s.Objects(t.Context(), "s/1/") {
+		require.NoError(t, err)
+		require.WithinRange(t, o.Modified, before, before.Add(time.Hour), o.Key)
+		sizes[o.Key] = o.Size
+	}
+	require.Equal(t, map[string]int64{"s/1/empty": 0, "s/1/my=20notes": 5}, sizes)
+	var bad *artifact.NameError
+	for _, err := range s.Objects(t.Context(), "no-prefix") {
+		require.ErrorAs(t, err, &bad)
+	}
+}
+
 func endedContext(t *testing.T, s artifact.Store) {
 	put(t, s, "object", "x")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,16 +256,22 @@ func listOrder(t *testing.T, s artifact.Store) {
 }
 
 func listPages(t *testing.T, s artifact.Store) {
-	const count = 1100 // a page of S3 has 1000
-	want := make([]string, count)
+	want := putMany(t, s, 1100) // a page of S3 has 1000
+	require.Equal(t, want, list(t, s, "ledger/"))
+}
+
+// putMany stores objects under ledger/ and returns their keys in order.
+func putMany(t *testing.T, s artifact.Store, count int) []string {
+	t.Helper()
+	keys := make([]string, count)
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(16)
-	for i := range want {
-		want[i] = fmt.Sprintf("ledger/%06d.json", i)
-		group.Go(func() error { return s.Put(ctx, want[i], strings.NewReader("{}")) })
+	for i := range keys {
+		keys[i] = fmt.Sprintf("ledger/%06d.json", i)
+		group.Go(func() error { return s.Put(ctx, keys[i], strings.NewReader("{}")) })
 	}
 	require.NoError(t, group.Wait())
-	require.Equal(t, want, list(t, s, "ledger/"))
+	return keys
 }
 
 func listLeft(t *testing.T, s artifact.Store) {
@@ -274,6 +321,7 @@ func methods(ctx context.Context, s artifact.Store, key string) map[string]error
 		"copy from": s.Copy(ctx, key, "copy"),
 		"copy to":   s.Copy(ctx, "object", key),
 		"delete":    s.Delete(ctx, key),
+		"deleteAll": s.DeleteAll(ctx, []string{key}),
 	}
 }
 
