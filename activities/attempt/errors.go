@@ -168,10 +168,23 @@ func (s storage) Delete(ctx context.Context, key string) error {
 	return fault(s.store.Delete(ctx, key))
 }
 
+func (s storage) DeleteAll(ctx context.Context, keys []string) error {
+	return fault(s.store.DeleteAll(ctx, keys))
+}
+
 func (s storage) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for key, err := range s.store.List(ctx, prefix) {
-			if !yield(key, fault(err)) {
+	return faults(s.store.List(ctx, prefix))
+}
+
+func (s storage) Objects(ctx context.Context, prefix string) iter.Seq2[artifact.Object, error] {
+	return faults(s.store.Objects(ctx, prefix))
+}
+
+// faults is fault for the errors of a listing.
+func faults[T any](listing iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for listed, err := range listing {
+			if !yield(listed, fault(err)) {
 				return
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/pipeline"
+	"conclave/cmd/conclave/prune"
 	"conclave/cmd/conclave/pull"
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/sandbox"
@@ -63,6 +64,7 @@ temporal.toml) they are clients of that cluster.`,
 	}
 	root.AddCommand(session.Commands(c)...)
 	root.AddCommand(runs.Commands(c, []*runs.Kind{session.Kind(), pipeline.Kind()})...)
+	root.AddCommand(prune.Commands(c)...)
 	root.AddCommand(stack.Commands(c)...)
 	root.AddCommand(
 		pipeline.Command(c), scenario.Command(c), step.Command(c),

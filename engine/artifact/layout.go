@@ -20,6 +20,11 @@ func InScenario(slug, run string) Layout {
 	return Layout{root: "scenarios/" + slug + "/runs/" + run + "/"}
 }
 
+// Deleted is the name of the file that marks a session or run as being deleted: it is
+// written before anything is deleted and deleted last, so that no half of a session
+// passes for a whole one.
+const Deleted = "deleted.json"
+
 // Root returns the prefix of every key of the session, empty or ending in "/".
 func (l Layout) Root() string { return l.root }
 

@@ -41,9 +41,9 @@ type Store interface {
 	Exists(ctx context.Context, key string) (bool, error)
 	// Delete removes the object; a free key is not an error.
 	Delete(ctx context.Context, key string) error
-	// DeleteAll removes the objects in the order of their keys here, or as close to it
-	// as the storage allows: a bucket takes them in batches. Free keys are not errors.
-	// It goes on past objects that cannot be deleted and joins their errors.
+	// DeleteAll removes the objects, in batches if the storage takes them; free keys are
+	// not errors. An object that cannot be deleted does not keep the others: the errors
+	// are joined.
 	DeleteAll(ctx context.Context, keys []string) error
 	// List yields the keys under prefix in byte order, and nothing after an error.
 	// Prefix ends in "/" or is empty. Names that are no keys are skipped.

@@ -116,6 +116,10 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		// In one process, partitions of a task queue would only forward to each other.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+		// A deleted history goes once the tasks of its close are checkpointed, by default
+		// half a minute later: a stack for one command does not live so long.
+		dynamicconfig.TransferProcessorUpdateAckInterval.Key():   time.Second,
+		dynamicconfig.VisibilityProcessorUpdateAckInterval.Key(): time.Second,
 		// The memory of a laptop.
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key(): 8192,
 		// Commands and the Web UI list sessions more often than ten times a second.

@@ -132,36 +132,37 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
 		Kind:     kind,
 		Workflow: workflow,
-		ID:       memo(info.GetMemo(), kind.MemoID, workflow),
-		Query:    memo(info.GetMemo(), drive.MemoQuery, ""),
-		Offline:  memo(info.GetMemo(), drive.MemoOffline, false),
-		Status:   statusOf(kind, info.GetStatus(), info.GetMemo()),
+		ID:       Memo(info.GetMemo(), kind.MemoID, workflow),
+		Query:    Memo(info.GetMemo(), drive.MemoQuery, ""),
+		Offline:  Memo(info.GetMemo(), drive.MemoOffline, false),
+		Status:   StatusOf(kind.Failed, info.GetStatus(), info.GetMemo()),
 		Started:  info.GetStartTime().AsTime().Truncate(time.Millisecond),
 	}
 	if info.GetCloseTime() != nil {
 		run.Closed = info.GetCloseTime().AsTime()
-	} else if status := memo(info.GetMemo(), drive.MemoStatus, ""); status == drive.Paused || status == drive.Parked {
+	} else if status := Memo(info.GetMemo(), drive.MemoStatus, ""); status == drive.Paused || status == drive.Parked {
 		run.waiting = status
 	}
 	return run
 }
 
-// statusOf is Temporal's status where Temporal ended the run, else that of the run's memo.
-func statusOf(kind *Kind, status enumspb.WorkflowExecutionStatus, m *commonpb.Memo) string {
+// StatusOf is Temporal's status where Temporal ended the run, which then is failed or
+// cancelled, else that of the run's memo.
+func StatusOf(failed string, status enumspb.WorkflowExecutionStatus, m *commonpb.Memo) string {
 	switch status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
 		return drive.Cancelled
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		return kind.Failed
+		return failed
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		return memo(m, drive.MemoStatus, "completed")
+		return Memo(m, drive.MemoStatus, "completed")
 	default:
 		return drive.Running
 	}
 }
 
-// memo reads a memo field, or the default if it is absent or of another type.
-func memo[T any](m *commonpb.Memo, name string, otherwise T) T {
+// Memo reads a memo field, or the default if it is absent or of another type.
+func Memo[T any](m *commonpb.Memo, name string, otherwise T) T {
 	var value T
 	payload, ok := m.GetFields()[name]
 	if !ok || converter.GetDefaultDataConverter().FromPayload(payload, &value) != nil {

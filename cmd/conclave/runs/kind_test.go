@@ -34,12 +34,12 @@ func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	with := func(values map[string]any) *commonpb.Memo { return memoOf(t, values) }
 	stale := with(map[string]any{drive.MemoStatus: drive.Running, drive.MemoOffline: true})
-	require.Equal(t, "running", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil))
-	require.Equal(t, "cancelled", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, stale), "Temporal's word counts")
-	require.Equal(t, "failed", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, stale))
-	require.Equal(t, "plurality", statusOf(session, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, with(map[string]any{drive.MemoStatus: "plurality"})))
-	require.True(t, memo(stale, drive.MemoOffline, false))
-	require.False(t, memo(with(map[string]any{drive.MemoOffline: "yes"}), drive.MemoOffline, false), "another type is as good as nothing")
+	require.Equal(t, "running", StatusOf("failed", enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil))
+	require.Equal(t, "cancelled", StatusOf("failed", enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, stale), "Temporal's word counts")
+	require.Equal(t, "failed", StatusOf("failed", enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, stale))
+	require.Equal(t, "plurality", StatusOf("failed", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, with(map[string]any{drive.MemoStatus: "plurality"})))
+	require.True(t, Memo(stale, drive.MemoOffline, false))
+	require.False(t, Memo(with(map[string]any{drive.MemoOffline: "yes"}), drive.MemoOffline, false), "another type is as good as nothing")
 }
 
 func TestNews_shownOnce(t *testing.T) {

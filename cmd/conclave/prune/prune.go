@@ -1,0 +1,339 @@
+package prune
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/progress"
+	"conclave/engine/text"
+	"conclave/workflows/drive"
+)
+
+// report is the output of prune and delete for programs.
+type report struct {
+	DryRun    bool           `json:"dry_run"`
+	Runs      []reported     `json:"runs"`      // newest first
+	Leftovers []reportedFile `json:"leftovers"` // teams and logs of the data directory
+	Kept      []reportedKept `json:"kept"`      // selected, but needed
+	Bytes     int64          `json:"bytes"`     // that are freed, or would be
+}
+
+// reported is a run that is removed, or would be.
+type reported struct {
+	Kind      string     `json:"kind"` // session, pipeline or scenario
+	ID        string     `json:"id"`
+	PartOf    string     `json:"part_of,omitempty"` // the pipeline run that it is a step of
+	Status    string     `json:"status"`
+	Query     string     `json:"query"` // shortened
+	EndedAt   *time.Time `json:"ended_at"`
+	Objects   int        `json:"objects"`
+	Histories int        `json:"histories"`
+	Bytes     int64      `json:"bytes"`
+	Error     string     `json:"error,omitempty"` // why it could not be removed
+}
+
+type reportedFile struct {
+	Name  string `json:"name"` // below the data directory
+	Bytes int64  `json:"bytes"`
+	Error string `json:"error,omitempty"`
+}
+
+type reportedKept struct {
+	Kind   string `json:"kind"`
+	ID     string `json:"id"`
+	Reason string `json:"reason"`
+}
+
+// prune shows or removes what the flags select.
+func prune(ctx context.Context, inv *inventory, f flags) error {
+	selected := f.filter(inv)
+	chosen, stay := selected.choose(inv.runs)
+	var going []*run
+	for _, r := range chosen {
+		going = append(going, r.members()...)
+	}
+	files, err := inv.leftovers(ctx, going, selected)
+	if err != nil {
+		return fmt.Errorf("find unused teams and old logs: %w", err)
+	}
+	r := newReport(chosen, stay, files)
+	r.DryRun = !f.yes
+	c := inv.conn.CLI
+	if !c.Scripted() {
+		if err := r.printTable(c); err != nil {
+			return err
+		}
+	}
+	if r.DryRun {
+		if c.Scripted() {
+			return c.PrintJSON(r)
+		}
+		if len(r.Runs)+len(r.Leftovers) > 0 {
+			c.Infof("nothing was removed; `%s` removes it", f.line(c))
+		}
+		return nil
+	}
+	return carryOut(ctx, inv, chosen, func(removed []*run) ([]leftover, error) { return inv.leftovers(ctx, removed, selected) }, r, f.line(c))
+}
+
+// deleteOne removes the run with an ID.
+func deleteOne(ctx context.Context, inv *inventory, id string, yes bool) error {
+	c := inv.conn.CLI
+	r, err := inv.find(id)
+	if err != nil {
+		return err
+	}
+	if r.isOpen() {
+		return fmt.Errorf("%s is running; `%s` ends it, then delete it", r, c.CommandLine("cancel", r.workflow))
+	}
+	if r.parent != nil {
+		return fmt.Errorf("%s is a step of %s, which needs it; `%s` removes both", r, r.parent, c.CommandLine("delete", r.parent.id))
+	}
+	chosen, stay := spare([]*run{r}, inv.runs)
+	if len(stay) > 0 {
+		return fmt.Errorf("%s is needed: %s; delete that one first", r, stay[0].reason)
+	}
+	rep := newReport(chosen, nil, nil)
+	if !yes {
+		if err := confirm(c, fmt.Sprintf("remove %s (%s, %s)?", r, r.status, size(rep.Bytes))); err != nil {
+			return err
+		}
+	}
+	return carryOut(ctx, inv, chosen, nothing, rep, c.CommandLine("delete --yes", id))
+}
+
+// find returns the run with an ID: its own, its workflow's, or that of a scenario's run
+// without the slug.
+func (inv *inventory) find(id string) (*run, error) {
+	var found []*run
+	for _, r := range inv.runs {
+		_, scenarioRun, _ := strings.Cut(r.id, "/")
+		if r.id == id || r.workflow == id || r.kind == scenarios && scenarioRun == id {
+			found = append(found, r)
+		}
+	}
+	c := inv.conn.CLI
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, fmt.Errorf("there is no session %s %s, and no run of a pipeline or a scenario; `%s` shows the sessions there are",
+			id, inv.conn.Target, c.CommandLine("list"))
+	}
+	var names []string
+	for _, r := range found {
+		names = append(names, r.String())
+	}
+	return nil, fmt.Errorf("the ID %s is that of several: %s; name a scenario's run as SLUG/RUN_ID", id, strings.Join(names, ", "))
+}
+
+// confirm asks a person, and fails unless the answer is yes.
+func confirm(c *hall.CLI, question string) error {
+	in, ok := c.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) || c.Scripted() {
+		return errors.New("nothing was removed: there is no terminal to ask on; give --yes")
+	}
+	fmt.Fprintf(c.Stderr, "%s [y/N] ", text.Terminal(question))
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was removed")
+	}
+	return nil
+}
+
+func newReport(chosen []*run, stay []kept, files []leftover) *report {
+	r := &report{Runs: []reported{}, Leftovers: []reportedFile{}, Kept: []reportedKept{}}
+	for _, top := range chosen {
+		for _, m := range append([]*run{top}, top.children...) {
+			one := reported{
+				Kind: m.kind.name, ID: m.id, Status: m.status, Query: text.Truncate(m.query, drive.MaxMemoText),
+				Objects: m.objects, Histories: len(m.closed), Bytes: m.bytes,
+			}
+			if m != top {
+				one.PartOf = top.id
+			}
+			if !m.ended.IsZero() {
+				ended := m.ended.UTC().Truncate(time.Millisecond)
+				one.EndedAt = &ended
+			}
+			r.Runs = append(r.Runs, one)
+			r.Bytes += m.bytes
+		}
+	}
+	for _, f := range files {
+		r.Leftovers = append(r.Leftovers, reportedFile{Name: f.name, Bytes: f.bytes})
+		r.Bytes += f.bytes
+	}
+	for _, k := range stay {
+		r.Kept = append(r.Kept, reportedKept{Kind: k.run.kind.name, ID: k.run.id, Reason: k.reason})
+	}
+	return r
+}
+
+// printTable shows the selected runs and the sum.
+func (r *report) printTable(c *hall.CLI) error {
+	const maxQuery = 50
+	var b strings.Builder
+	if len(r.Runs) > 0 {
+		fmt.Fprintln(&b, "KIND\tID\tSTATUS\tENDED\tSIZE\tQUERY")
+	}
+	for _, one := range r.Runs {
+		ended := "-"
+		if one.EndedAt != nil {
+			ended = one.EndedAt.Local().Format("2006-01-02 15:04")
+		}
+		kind := one.Kind
+		if one.PartOf != "" {
+			kind = "  └ " + kind
+		}
+		fmt.Fprintln(&b, strings.Join([]string{
+			kind, progress.Line(one.ID), progress.Line(one.Status), ended, size(one.Bytes), text.Truncate(progress.Line(one.Query), maxQuery),
+		}, "\t"))
+	}
+	for _, k := range r.Kept {
+		c.Infof("kept: %s %s: %s", k.Kind, k.ID, k.Reason)
+	}
+	return c.Print(hall.Table(b.String()) + r.sum() + "\n")
+}
+
+// sum describes what goes in one line.
+func (r *report) sum() string {
+	if len(r.Runs)+len(r.Leftovers) == 0 {
+		return "nothing to remove"
+	}
+	sum := progress.Plural(len(r.Runs), "run")
+	teams := 0
+	for _, f := range r.Leftovers {
+		if strings.HasPrefix(f.Name, "teams") {
+			teams++
+		}
+	}
+	if teams > 0 {
+		sum += ", " + progress.Plural(teams, "unused team")
+	}
+	if logs := len(r.Leftovers) - teams; logs > 0 {
+		sum += ", " + progress.Plural(logs, "old log")
+	}
+	return sum + ": " + size(r.Bytes)
+}
+
+// nothing leaves the files of the data directory alone.
+func nothing([]*run) ([]leftover, error) { return nil, nil }
+
+// carryOut removes the chosen runs, then the files that these leave behind, and prints
+// the result. Again is the command line that removes the rest.
+func carryOut(ctx context.Context, inv *inventory, chosen []*run, leftovers func([]*run) ([]leftover, error), r *report, again string) error {
+	c := inv.conn.CLI
+	removed, failed := removeRuns(ctx, inv.conn, chosen)
+	if ctx.Err() != nil {
+		return hall.Exitf(hall.ExitInterrupted, "interrupted: `%s` removes the rest", again)
+	}
+	problems := len(failed)
+	for i := range r.Runs {
+		if err := failed[r.Runs[i].Kind+" "+r.Runs[i].ID]; err != nil {
+			r.Runs[i].Error = err.Error()
+			r.Bytes -= r.Runs[i].Bytes
+			c.Warnf("remove %s %s: %v", r.Runs[i].Kind, r.Runs[i].ID, err)
+		}
+	}
+	files, err := leftovers(removed) // a failure may have kept what a team is for
+	if err != nil {
+		problems++
+		c.Warnf("find unused teams and old logs: %v", err)
+	}
+	for _, f := range r.Leftovers {
+		r.Bytes -= f.Bytes
+	}
+	r.Leftovers = []reportedFile{}
+	for _, f := range files {
+		one := reportedFile{Name: f.name, Bytes: f.bytes}
+		if err := os.Remove(filepath.Join(inv.conn.Target.DataDir, f.name)); err != nil {
+			one.Error, problems = err.Error(), problems+1
+			c.Warnf("remove %s: %v", f.name, err)
+		} else {
+			r.Bytes += f.bytes
+		}
+		r.Leftovers = append(r.Leftovers, one)
+	}
+	return r.finish(c, problems, again)
+}
+
+// finish prints the result of a removal; the error has the exit code.
+func (r *report) finish(c *hall.CLI, problems int, again string) error {
+	if c.Scripted() {
+		if err := c.PrintJSON(r); err != nil {
+			return err
+		}
+		if problems > 0 {
+			return hall.Exit(hall.ExitNoAnswer)
+		}
+		return nil
+	}
+	if problems > 0 {
+		return hall.Exitf(hall.ExitNoAnswer, "%d could not be removed, %s freed; `%s` tries again", problems, size(r.Bytes), again)
+	}
+	c.Infof("removed, %s freed", size(r.Bytes))
+	return nil
+}
+
+// removers is the number of runs that are removed at a time.
+const removers = 4
+
+// removeRuns removes runs with their sessions. The failures are by kind and ID.
+func removeRuns(ctx context.Context, conn *hall.Connection, chosen []*run) (removed []*run, failed map[string]error) {
+	var mutex sync.Mutex
+	failed = map[string]error{}
+	printed := time.Now()
+	group := errgroup.Group{}
+	group.SetLimit(removers)
+	for _, top := range chosen {
+		group.Go(func() error {
+			var err error
+			for _, m := range top.members() {
+				if err == nil { // a pipeline's run goes after its sessions, or not at all
+					err = remove(ctx, conn, m)
+				}
+				mutex.Lock()
+				if err != nil {
+					failed[m.kind.name+" "+m.id] = err
+				} else {
+					removed = append(removed, m)
+				}
+				if !conn.Scripted() && time.Since(printed) > time.Second {
+					printed = time.Now()
+					conn.Infof("%d removed", len(removed))
+				}
+				mutex.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // failures are collected
+	awaitGone(ctx, conn, removed)
+	return removed, failed
+}
+
+// size formats a number of bytes.
+func size(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d B", n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 1_000_000_000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	default:
+		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+	}
+}
