@@ -53,6 +53,20 @@ func Claim[T interface{ OwnedBy() artifact.Owner }](ctx context.Context, store a
 	return made, false, nil
 }
 
+// RefuseDeleted returns an error of type SessionTaken if the files of a session or run
+// are being deleted. A workflow that is prepared at that moment is seen by whoever
+// deletes, or sees the mark here.
+func RefuseDeleted(ctx context.Context, store artifact.Store, layout artifact.Layout, subject string) error {
+	marked, err := store.Exists(ctx, layout.File(artifact.Deleted))
+	if err != nil {
+		return fmt.Errorf("claiming %s: %w", subject, err)
+	}
+	if marked {
+		return Taken("%s is being deleted: finish that with `conclave delete`, or choose another ID", subject)
+	}
+	return nil
+}
+
 // CreateOnce creates a file of a session or run unless it exists.
 func CreateOnce(ctx context.Context, store artifact.Store, key string, document any) error {
 	if err := artifact.CreateJSON(ctx, store, key, document); !errors.Is(err, artifact.ErrExists) {

@@ -120,6 +120,9 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 	if err != nil {
 		return activities.Invalid(err)
 	}
+	if err := activities.RefuseDeleted(ctx, a.Store, layout, "run "+in.ID); err != nil {
+		return err
+	}
 	_, _, err = activities.Claim(ctx, a.Store, layout.File("pipeline.json"), file{
 		Request: in.Request, ConfigHash: p.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()),
 	}, "run "+in.ID, "choose another ID")

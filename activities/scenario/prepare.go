@@ -22,6 +22,9 @@ import (
 func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
 	layout := artifact.InScenario(in.Plan.Slug, in.RunID)
+	if err := activities.RefuseDeleted(ctx, a.Store, layout, fmt.Sprintf("run %s of scenario %s", in.RunID, in.Plan.Slug)); err != nil {
+		return Prepared{}, err
+	}
 	if in.Resume {
 		return a.resume(ctx, layout, in)
 	}

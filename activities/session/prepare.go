@@ -50,6 +50,9 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 // claim creates the session's first files. A retry finds its own claim; another workflow's
 // claim is an error.
 func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in PrepareInput, t config.Team) error {
+	if err := activities.RefuseDeleted(ctx, a.Store, layout, "session "+in.Session); err != nil {
+		return err
+	}
 	_, _, err := activities.Claim(ctx, a.Store, layout.File("session.json"), artifact.Session{
 		Query: in.Query, ConfigHash: t.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()),
 	}, "session "+in.Session, "choose another session ID")

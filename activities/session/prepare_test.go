@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/activities"
+	"conclave/engine/artifact"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 )
@@ -75,6 +76,26 @@ func TestPrepare_costLimitNeedsPrices(t *testing.T) {
 
 	_, err = newFloor(t).prepare(PrepareInput{})
 	require.NoError(t, err, "without a limit prices are not needed")
+}
+
+// A session cannot take an ID whose files are still being deleted.
+func TestPrepare_refusesDeletedFiles(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t)
+	mark := artifact.InBucket("s2").File(artifact.Deleted)
+	require.NoError(t, artifact.PutJSON(t.Context(), f.store, mark, struct{}{}))
+	_, err := f.prepare(PrepareInput{})
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, activities.SessionTaken, refused.Type())
+	require.Contains(t, refused.Message(), "session s2 is being deleted")
+	there, err := f.store.Exists(t.Context(), "sessions/s2/session.json")
+	require.NoError(t, err)
+	require.False(t, there, "nothing is claimed")
+
+	require.NoError(t, f.store.Delete(t.Context(), mark))
+	_, err = f.prepare(PrepareInput{})
+	require.NoError(t, err)
 }
 
 // A missing MCP server or sandbox fails the session before anything is paid for; a

@@ -68,7 +68,7 @@ func spare(chosen, all []*run) (rest []*run, needed []kept) {
 		n := len(needed)
 		rest = slices.DeleteFunc(slices.Clone(chosen), func(r *run) bool {
 			for _, m := range r.members() {
-				if by := user[m.id]; m.kind == sessions && by != nil {
+				if by := user[m.id]; m.kind == sessions && by != nil && !m.marked {
 					needed = append(needed, kept{r, fmt.Sprintf("%s continues %s", by, m)})
 					return true
 				}

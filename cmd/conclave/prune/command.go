@@ -131,6 +131,9 @@ func (f *flags) check() error {
 	if f.keep < 0 {
 		return fmt.Errorf("--keep is %d; give the number of runs to keep", f.keep)
 	}
+	if f.statuses != nil && len(f.statuses) == 0 {
+		return errors.New("--status is given but empty; give it a value, or leave it out")
+	}
 	valid := statuses()
 	for _, s := range f.statuses {
 		if slices.Contains(valid, s) {
@@ -210,14 +213,17 @@ func (a *age) String() string {
 
 // Set implements pflag.Value.
 func (a *age) Set(value string) error {
+	const most = 100 * 365 * day
 	unit := map[byte]time.Duration{'d': day, 'w': 7 * day}[(value + " ")[max(0, len(value)-1)]]
 	d, err := time.ParseDuration(value)
 	if unit > 0 {
 		var n float64
 		n, err = strconv.ParseFloat(value[:len(value)-1], 64)
-		d = time.Duration(n * float64(unit))
+		if d = 0; n < float64(most/unit) {
+			d = time.Duration(n * float64(unit))
+		}
 	}
-	if err != nil || d <= 0 {
+	if err != nil || d <= 0 || d > most {
 		return errors.New("give an age such as 36h, 30d or 12w")
 	}
 	*a = age(d)

@@ -5,6 +5,7 @@ package halltest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/cmd/conclave/hall"
+	"conclave/cmd/conclave/localstack"
 )
+
+// A command that starts the embedded stack runs its own program again, which here is
+// the test: without this, each such run would start all tests once more.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
+		fmt.Fprintln(os.Stderr, "a test binary has no embedded stack")
+		os.Exit(1)
+	}
+}
 
 // Shell is an empty home directory, which is the working directory, too.
 type Shell struct {
