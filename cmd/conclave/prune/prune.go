@@ -17,7 +17,6 @@ import (
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
 	"conclave/engine/text"
-	"conclave/workflows/drive"
 )
 
 // report is the output of prune and delete for programs.
@@ -152,12 +151,15 @@ func confirm(c *hall.CLI, question string) error {
 	return nil
 }
 
+// maxQuery is how much of a query programs get, in bytes: as much as a memo has.
+const maxQuery = 200
+
 func newReport(chosen []*run, stay []kept, files []leftover) *report {
 	r := &report{Runs: []reported{}, Leftovers: []reportedFile{}, Kept: []reportedKept{}}
 	for _, top := range chosen {
 		for _, m := range append([]*run{top}, top.children...) {
 			one := reported{
-				Kind: m.kind.name, ID: m.id, Status: m.status, Query: text.Truncate(m.query, drive.MaxMemoText),
+				Kind: m.kind.name, ID: m.id, Status: m.status, Query: text.Truncate(m.query, maxQuery),
 				Objects: m.objects, Histories: len(m.closed), Bytes: m.bytes,
 			}
 			if m != top {
@@ -183,7 +185,7 @@ func newReport(chosen []*run, stay []kept, files []leftover) *report {
 
 // printTable shows the selected runs and the sum.
 func (r *report) printTable(c *hall.CLI) error {
-	const maxQuery = 50
+	const maxShown = 50
 	var b strings.Builder
 	if len(r.Runs) > 0 {
 		fmt.Fprintln(&b, "KIND\tID\tSTATUS\tENDED\tSIZE\tQUERY")
@@ -198,7 +200,7 @@ func (r *report) printTable(c *hall.CLI) error {
 			kind = "  └ " + kind
 		}
 		fmt.Fprintln(&b, strings.Join([]string{
-			kind, progress.Line(one.ID), progress.Line(one.Status), ended, size(one.Bytes), text.Truncate(progress.Line(one.Query), maxQuery),
+			kind, progress.Line(one.ID), progress.Line(one.Status), ended, size(one.Bytes), text.Truncate(progress.Line(one.Query), maxShown),
 		}, "\t"))
 	}
 	for _, k := range r.Kept {

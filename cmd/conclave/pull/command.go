@@ -33,6 +33,7 @@ Without an address the session is taken from the local stack; from a cluster,
 name its bucket with --bucket.`,
 		Example: `  conclave pull 20261121-153012-k3f9 ./session
   conclave pull --verify 20261121-153012-k3f9 ./session
+  conclave pull --json 20261121-153012-k3f9 ./session | jq -r '.left_out[].path'
   conclave pull --bucket sessions --prefix team-a 20261121-153012-k3f9 ./session`,
 		Args: hall.Arguments("ID", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), c, args[0], args[1], verify) },
@@ -59,7 +60,7 @@ func run(ctx context.Context, c *hall.CLI, id, dir string, verify bool) error {
 // pullFrom copies a run from the store of a connection.
 func pullFrom(ctx context.Context, conn *hall.Connection, id, dir string, verify bool) error {
 	copied, err := copyRun(ctx, conn, id, dir, verify)
-	if _, damaged := errors.AsType[*damageError](err); err != nil && !(verify && damaged) {
+	if err != nil {
 		return err
 	}
 	if verify {
@@ -68,9 +69,6 @@ func pullFrom(ctx context.Context, conn *hall.Connection, id, dir string, verify
 			return orInterrupted(ctx, conn, err, id, dir, true)
 		}
 		copied.Verified = &verified
-	}
-	if err != nil && len(copied.Verified.Problems) == 0 {
-		return err // the store is damaged where the verification does not look
 	}
 	return printResult(conn.CLI, copied)
 }
@@ -84,12 +82,11 @@ func copyRun(ctx context.Context, conn *hall.Connection, id, dir string, verify 
 			conn.Infof("%d of %d files", done, total)
 		}
 	})
-	_, damaged := errors.AsType[*damageError](err)
 	switch {
 	case errors.Is(err, errNoSession):
 		return copied, conn.NoFiles(id)
-	case damaged:
-		return copied, hall.Exitf(hall.ExitNoAnswer, "pull session %s: %w; all else is copied, and `%s` lists what is wrong", id, err, retryLine(conn, id, dir, true))
+	case errors.Is(err, errDeleting):
+		return copied, fmt.Errorf("pull session %s: %w; `%s` finishes that", id, err, conn.CommandLine("delete", id))
 	case err != nil:
 		return copied, orInterrupted(ctx, conn, fmt.Errorf("pull session %s: %w", id, err), id, dir, verify)
 	}
@@ -113,14 +110,13 @@ func retryLine(conn *hall.Connection, id, dir string, verify bool) string {
 	return conn.CommandLine(command, id, hall.ShellQuote(dir))
 }
 
-// printResult prints the numbers of a pull and the problems of the copy.
+// printResult prints the numbers of a pull, and the problems of the copy and of the store.
 func printResult(c *hall.CLI, r result) error {
-	problems := 0
-	if r.Verified != nil {
-		problems = len(r.Verified.Problems)
+	for _, p := range r.LeftOut {
+		c.Warnf("%s", progress.Line(p.String()))
 	}
 	if c.Scripted() {
-		if err := c.PrintJSON(r); err != nil || problems == 0 {
+		if err := c.PrintJSON(r); err != nil || len(r.LeftOut)+len(r.Verified.problems()) == 0 {
 			return err
 		}
 		return hall.Exit(hall.ExitNoAnswer)
@@ -130,20 +126,31 @@ func printResult(c *hall.CLI, r result) error {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %d files, %d of them copied now (%d bytes)\n", r.Dir, r.Files, r.Copied, r.Bytes)
-	if r.Verified != nil {
-		for _, p := range r.Verified.Problems {
-			fmt.Fprintln(&out, progress.Line(p.String()))
-		}
-		if problems == 0 {
-			fmt.Fprintf(&out, "verified: %s, %s\n", progress.Plural(r.Verified.Manifests, "manifest"), progress.Plural(r.Verified.Steps, "step"))
-		}
+	for _, p := range r.Verified.problems() {
+		fmt.Fprintln(&out, progress.Line(p.String()))
+	}
+	if r.Verified != nil && len(r.Verified.Problems) == 0 {
+		fmt.Fprintf(&out, "verified: %s, %s\n", progress.Plural(r.Verified.Manifests, "manifest"), progress.Plural(r.Verified.Steps, "step"))
 	}
 	if err := c.Print(out.String()); err != nil {
 		return err
 	}
-	if problems > 0 {
-		return hall.Exitf(hall.ExitNoAnswer, "verify session %s: %s in %s; pulled into a new directory, what is wrong there too is wrong in the store",
-			r.SessionID, progress.Plural(problems, "problem"), r.Dir)
+	return r.problem()
+}
+
+// problem is the error of a copy that is not whole, nil for a whole one.
+func (r result) problem() error {
+	var what []string
+	if n := len(r.LeftOut); n > 0 {
+		what = append(what, fmt.Sprintf("pull session %s: %s left out, damaged or missing in the store; everything else is copied, and another pull copies them once they are restored",
+			r.SessionID, progress.Plural(n, "file")))
 	}
-	return nil
+	if n := len(r.Verified.problems()); n > 0 {
+		what = append(what, fmt.Sprintf("verify session %s: %s in %s; pulled into a new directory, what is wrong there too is wrong in the store",
+			r.SessionID, progress.Plural(n, "problem"), r.Dir))
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	return hall.Exitf(hall.ExitNoAnswer, "%s", strings.Join(what, "; "))
 }

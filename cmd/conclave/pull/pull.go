@@ -2,9 +2,12 @@ package pull
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -28,6 +31,9 @@ type result struct {
 	Files     int    `json:"files"`  // of the session
 	Copied    int    `json:"copied"` // by this pull
 	Bytes     int64  `json:"bytes"`  // copied by this pull
+
+	// LeftOut are the files that are damaged or missing in the store.
+	LeftOut []problem `json:"left_out"`
 
 	// Verified is nil unless the copy was verified.
 	Verified *verification `json:"verified,omitempty"`
@@ -70,36 +76,33 @@ type copier struct {
 	root   *os.Root // of target
 	dir    string   // of target, absolute
 
+	copied map[string]bool // before the files were listed
+
 	mu     sync.Mutex
 	result result
 }
 
 // copySession copies a session, or else the pipeline run with the ID, to dir: everything but
-// blobs, journals and claims. Progress is called after each file, once at a time. The error is
-// errNoSession if the store has neither, and a *damageError if all was copied and some of it
-// is damaged in the store.
+// blobs, journals and claims. Progress is called after each file, once at a time. Files that
+// the store cannot give are left out and named in the result. The error is errNoSession if
+// the store has neither.
 func copySession(ctx context.Context, store artifact.Store, id, dir string, progress func(done, total int)) (result, error) {
-	c := &copier{store: store, layout: artifact.InBucket(id), claim: sessionClaim}
-	session, err := artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
-	if errors.Is(err, artifact.ErrNotFound) {
-		// The claim of a run has the same fields.
-		c.layout, c.claim = artifact.InPipeline(id), pipelineClaim
-		session, err = artifact.ReadJSON[artifact.Session](ctx, store, c.layout.File(c.claim))
-	}
-	if errors.Is(err, artifact.ErrNotFound) {
-		return result{}, fmt.Errorf("%w: %w", errNoSession, err)
-	}
+	c := &copier{store: store, result: result{SessionID: id, LeftOut: []problem{}}}
+	session, err := c.find(ctx, id)
 	if err != nil {
-		return result{}, err
+		return c.result, err
 	}
 	if err := checkDir(dir); err != nil {
-		return result{}, err
+		return c.result, err
 	}
 	if err := c.open(ctx, dir, session); err != nil {
-		return result{}, fmt.Errorf("copy into %s: %w", dir, err)
+		return c.result, fmt.Errorf("copy into %s: %w", dir, err)
 	}
 	defer c.close()
-	c.result = result{SessionID: id, Dir: c.dir}
+	c.result.Dir = c.dir
+	if err := c.copyRecords(ctx); err != nil {
+		return c.result, err
+	}
 	names, err := c.list(ctx)
 	if err != nil {
 		return c.result, err
@@ -110,11 +113,41 @@ func copySession(ctx context.Context, store artifact.Store, id, dir string, prog
 	}
 	err = c.restoreWorkspaces(ctx, names)
 	c.result.Status = c.status(ctx)
+	slices.SortFunc(c.result.LeftOut, func(a, b problem) int { return cmp.Compare(a.Path, b.Path) })
 	return c.result, err
 }
 
+// find locates the session or pipeline run and reads its claim. The claim is nil if it cannot
+// be read, but the store has other files.
+func (c *copier) find(ctx context.Context, id string) (*artifact.Session, error) {
+	for _, place := range []struct {
+		claim  string
+		layout artifact.Layout
+	}{
+		{sessionClaim, artifact.InBucket(id)},
+		{pipelineClaim, artifact.InPipeline(id)}, // its claim has the same fields
+	} {
+		c.claim, c.layout = place.claim, place.layout
+		session, err := artifact.ReadJSON[artifact.Session](ctx, c.store, c.layout.File(c.claim))
+		if err == nil {
+			return &session, nil
+		}
+		if errors.Is(err, artifact.ErrNotFound) {
+			names, err := c.list(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if len(names) == 0 {
+				continue
+			}
+		}
+		return nil, c.leaveOut(ctx, c.claim, err)
+	}
+	return nil, fmt.Errorf("%w: %w", errNoSession, artifact.ErrNotFound)
+}
+
 // open opens or creates the directory, which must be empty or an earlier copy.
-func (c *copier) open(ctx context.Context, dir string, session artifact.Session) (err error) {
+func (c *copier) open(ctx context.Context, dir string, session *artifact.Session) (err error) {
 	if c.dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
@@ -130,8 +163,15 @@ func (c *copier) open(ctx context.Context, dir string, session artifact.Session)
 	return nil
 }
 
-// checkClaims refuses a directory that holds another session or run.
-func (c *copier) checkClaims(ctx context.Context, session artifact.Session) error {
+// checkClaims refuses a directory that holds another session or run, and without a claim to
+// compare any that is not empty.
+func (c *copier) checkClaims(ctx context.Context, session *artifact.Session) error {
+	if session == nil {
+		if entries, err := fs.ReadDir(c.root.FS(), "."); err != nil || len(entries) > 0 {
+			return fmt.Errorf("it is not empty, and without a %s in the store an earlier copy cannot be told from another session's; name a new or an empty directory", c.claim)
+		}
+		return nil
+	}
 	other := sessionClaim
 	if c.claim == sessionClaim {
 		other = pipelineClaim
@@ -144,7 +184,7 @@ func (c *copier) checkClaims(ctx context.Context, session artifact.Session) erro
 	case errors.Is(err, artifact.ErrNotFound):
 		return nil
 	case err != nil:
-		return err
+		return fmt.Errorf("its %s is not one of conclave's (%w); name a new or an empty directory", c.claim, cause(err))
 	case existing.Owner != session.Owner:
 		return fmt.Errorf("it holds another session (%s); name a new or an empty directory", existing.WorkflowID)
 	}
@@ -159,31 +199,64 @@ func (c *copier) close() {
 // internal are the directories that readers do not need.
 var internal = []string{"blobs", "journal", "claims"}
 
-// list returns the keys of the session's files relative to its root, the claim
-// first.
+// errDeleting reports a session whose files are being deleted.
+var errDeleting = errors.New("it is being deleted")
+
+// list returns the keys of the session's files relative to its root. The ledger is listed
+// first: whatever it counts is in the list, also while the session runs.
 func (c *copier) list(ctx context.Context) ([]string, error) {
-	names := []string{c.claim}
-	for key, err := range c.store.List(ctx, c.layout.Root()) {
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", c.store.URL(c.layout.Root()), err)
-		}
-		name := strings.TrimPrefix(key, c.layout.Root())
-		top, _, _ := strings.Cut(name, "/")
-		if name != c.claim && !slices.Contains(internal, top) {
-			names = append(names, name)
+	var names []string
+	listed := map[string]bool{}
+	for _, prefix := range []string{c.layout.File("ledger/"), c.layout.Root()} {
+		for key, err := range c.store.List(ctx, prefix) {
+			if err != nil {
+				return nil, fmt.Errorf("list %s: %w", c.store.URL(prefix), err)
+			}
+			name := strings.TrimPrefix(key, c.layout.Root())
+			top, _, _ := strings.Cut(name, "/")
+			if name == artifact.Deleted {
+				return nil, errDeleting
+			}
+			if !listed[name] && !slices.Contains(internal, top) {
+				listed[name] = true
+				names = append(names, name)
+			}
 		}
 	}
 	return names, nil
 }
 
-func (c *copier) copyAll(ctx context.Context, names []string, progress func(done, total int)) error {
-	if err := c.copy(ctx, names[0]); err != nil {
-		return err
+// copyRecords copies the claim, from which a later pull recognizes the directory, and what the
+// session says of itself. This happens before the files are listed, so that the list has all
+// that a running session has recorded by then.
+func (c *copier) copyRecords(ctx context.Context) error {
+	c.copied = map[string]bool{}
+	for _, name := range []string{c.claim, "status.json", "events.jsonl"} {
+		if c.isLeftOut(name) {
+			continue
+		}
+		there, err := c.store.Exists(ctx, c.layout.File(name))
+		if err != nil {
+			return err
+		}
+		if there {
+			if err := c.copy(ctx, name); err != nil {
+				return err
+			}
+			c.copied[name] = true
+		}
 	}
+	return nil
+}
+
+func (c *copier) copyAll(ctx context.Context, names []string, progress func(done, total int)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	done := 1
-	for _, name := range names[1:] {
+	done := len(c.copied)
+	for _, name := range names {
+		if c.copied[name] {
+			continue
+		}
 		group.Go(func() error {
 			if err := c.copy(ctx, name); err != nil {
 				return err
@@ -198,14 +271,61 @@ func (c *copier) copyAll(ctx context.Context, names []string, progress func(done
 	return group.Wait()
 }
 
-// copy copies one file, unless it is a write-once file that exists, and is then whole.
+// copy copies one file, unless it is a write-once file that exists already. Files appear
+// whole, so existing is enough. A file that the store cannot give is left out.
 func (c *copier) copy(ctx context.Context, name string) error {
+	if c.isLeftOut(name) {
+		return nil
+	}
 	if !isReplaced(name) {
 		if exists, err := c.target.Exists(ctx, name); err != nil || exists {
 			return err
 		}
 	}
-	return c.fetch(ctx, name)
+	err := c.fetch(ctx, name)
+	if source, ok := errors.AsType[*sourceError](err); ok {
+		return c.leaveOut(ctx, name, source.err)
+	}
+	return err
+}
+
+// sourceError is an error of the store, rather than of the directory.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+
+func (e *sourceError) Unwrap() error { return e.err }
+
+// leaveOut records a file that the store cannot give. It returns the error if the store
+// itself does not answer: then no other file can be had either.
+func (c *copier) leaveOut(ctx context.Context, name string, err error) error {
+	_, malformed := errors.AsType[*artifact.MalformedError](err)
+	if !malformed && !errors.Is(err, artifact.ErrNotFound) && !errors.Is(err, artifact.ErrCorrupt) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("copy %s: %w", name, err)
+		}
+		if _, down := c.store.Exists(ctx, c.layout.File(c.claim)); down != nil {
+			return fmt.Errorf("copy %s: %w", name, err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.result.LeftOut = append(c.result.LeftOut, problem{Path: c.path(name), Problem: "was left out: " + err.Error()})
+	return nil
+}
+
+func (c *copier) isLeftOut(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.result.LeftOut, func(p problem) bool { return p.Path == c.path(name) })
+}
+
+// path is the path of a key's file in the directory.
+func (c *copier) path(name string) string {
+	if c.target == nil { // the claim's, before the directory is opened
+		return name
+	}
+	return filepath.ToSlash(strings.TrimPrefix(c.target.URL(name), c.dir+string(filepath.Separator)))
 }
 
 // isReplaced reports a file that changes while the session runs.
@@ -237,17 +357,36 @@ func (c *copier) transfer(ctx context.Context, name string) (int64, error) {
 	}
 	body, err := c.store.Open(ctx, c.layout.File(name))
 	if err != nil {
-		return 0, err
+		return 0, &sourceError{err}
 	}
 	defer func() { _ = body.Close() }()
-	return c.target.PutStream(ctx, name, body)
+	from := &source{Reader: body}
+	n, err := c.target.PutStream(ctx, name, from)
+	if err != nil && from.err != nil {
+		err = &sourceError{from.err}
+	}
+	return n, err
+}
+
+// source notes the error of a reader, which a copy does not tell from that of its writer.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // transferLastAction copies a last_action.json with the workspace path in this directory.
 func (c *copier) transferLastAction(ctx context.Context, name string) (int64, error) {
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, c.store, c.layout.File(name))
 	if err != nil {
-		return 0, err
+		return 0, &sourceError{err}
 	}
 	if last.WorkspacePath != nil {
 		workspace := path.Dir(name) + "/workspace" // of a pipeline's step

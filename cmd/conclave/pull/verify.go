@@ -20,6 +20,14 @@ type verification struct {
 	Problems []problem `json:"problems"`
 }
 
+// problems are those of a verification, none without one.
+func (v *verification) problems() []problem {
+	if v == nil {
+		return nil
+	}
+	return v.Problems
+}
+
 // problem is a path that fails verification.
 type problem struct {
 	Path    string `json:"path"` // relative to the directory

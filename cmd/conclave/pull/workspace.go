@@ -14,28 +14,11 @@ import (
 	"conclave/engine/artifact"
 )
 
-// damageError lists damage of the stored workspaces. Everything else has been copied.
-type damageError struct {
-	Errors []error // by path
-}
-
-func (e *damageError) Error() string {
-	text := e.Errors[0].Error()
-	if more := len(e.Errors) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %d more)", more)
-	}
-	return text
-}
-
-// Unwrap returns all of the errors.
-func (e *damageError) Unwrap() []error { return e.Errors }
-
 // restoreWorkspaces sets modes and links, which only manifests record, and copies files again
-// that differ. Damage in the store is a *damageError.
+// that differ from their manifest. What the store cannot give is left out.
 func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
-	var damage []error
 	for _, name := range names {
-		if !isManifest(name) {
+		if !isManifest(name) || c.isLeftOut(name) {
 			continue
 		}
 		dir := path.Dir(name)
@@ -47,26 +30,37 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			damage = append(damage, fmt.Errorf("restore the workspace of %s: %w", dir, err))
+			c.result.LeftOut = append(c.result.LeftOut, problem{Path: name, Problem: "cannot be used, links and modes were left out: " + cause(err).Error()})
 			continue
 		}
 		for _, f := range m.Files {
-			err := c.restore(ctx, dir+"/workspace/", f)
-			if err != nil {
-				err = fmt.Errorf("restore %s/workspace/%s: %w", dir, f.Path, err)
-			}
-			switch {
-			case errors.Is(err, artifact.ErrCorrupt), errors.Is(err, artifact.ErrNotFound):
-				damage = append(damage, err)
-			case err != nil:
-				return err
+			if err := c.restoreOrLeaveOut(ctx, dir+"/workspace/", f); err != nil {
+				return fmt.Errorf("restore %s/workspace/%s: %w", dir, f.Path, err)
 			}
 		}
 	}
-	if len(damage) > 0 {
-		return &damageError{Errors: damage}
-	}
 	return nil
+}
+
+// restoreOrLeaveOut restores a file. One that does not have the content of its manifest is
+// removed.
+func (c *copier) restoreOrLeaveOut(ctx context.Context, dir string, f artifact.File) error {
+	escaped, err := artifact.EscapePath(f.Path)
+	if err != nil || c.isLeftOut(dir+escaped) {
+		return err
+	}
+	err = c.restore(ctx, dir, escaped, f)
+	source, unavailable := errors.AsType[*sourceError](err)
+	if !unavailable && !errors.Is(err, artifact.ErrCorrupt) {
+		return err
+	}
+	if unavailable {
+		err = source.err
+	}
+	if err := c.root.Remove(dir + f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return c.leaveOut(ctx, dir+escaped, err)
 }
 
 // isManifest reports a manifest, unlike a file of that name in a workspace.
@@ -79,11 +73,8 @@ func isManifest(name string) bool {
 	return false
 }
 
-func (c *copier) restore(ctx context.Context, dir string, f artifact.File) error {
-	escaped, err := artifact.EscapePath(f.Path)
-	if err != nil {
-		return err
-	}
+// restore makes a link, or a file with the content and the mode of its manifest.
+func (c *copier) restore(ctx context.Context, dir, escaped string, f artifact.File) error {
 	if f.Link != "" {
 		return c.target.Link(ctx, dir+escaped, f.Link)
 	}
