@@ -102,10 +102,16 @@ func TestPull_damagedSession(t *testing.T) {
 
 	code, stdout, stderr := pulled(t, hall.CLI{}, p, t.TempDir(), false)
 	require.Equal(t, hall.ExitNoAnswer, code)
-	require.Empty(t, stdout)
-	require.Contains(t, stderr, "agents/agent_a/001/workspace/notes.md")
-	require.Contains(t, stderr, "`conclave pull --verify s1 ")
-	require.NotContains(t, stderr, "there is no session")
+	require.Contains(t, stdout, ": 5 files, 5 of them copied now")
+	require.Contains(t, stderr, "conclave: agents/agent_a/001/workspace/notes.md was left out: ")
+	require.Contains(t, stderr, "conclave: pull session s1: 1 file left out, damaged or missing in the store; everything else is copied")
+
+	code, stdout, stderr = pulled(t, hall.CLI{Automation: true}, p, t.TempDir(), false)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.Contains(t, stderr, "notes.md was left out")
+	var summary result
+	require.NoError(t, json.Unmarshal([]byte(stdout), &summary))
+	require.Equal(t, "agents/agent_a/001/workspace/notes.md", summary.LeftOut[0].Path)
 
 	code, stdout, _ = pulled(t, hall.CLI{}, p, t.TempDir(), true)
 	require.Equal(t, hall.ExitNoAnswer, code)

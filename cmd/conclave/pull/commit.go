@@ -9,6 +9,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
@@ -38,6 +39,8 @@ func (v *verifier) step(ctx context.Context, agent, dir string) {
 	if !ok {
 		return
 	}
+	number, _ := strconv.Atoi(path.Base(dir)) // run has chosen numbers
+	v.commits[numbered{agent, number}] = c
 	derived, err := v.derive(ctx, agent, c)
 	if err != nil {
 		v.report(dir+"action.json", "cannot be verified: %v", err)

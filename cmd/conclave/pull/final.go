@@ -2,39 +2,12 @@ package pull
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"conclave/engine/artifact"
 	"conclave/engine/coordination"
-	"conclave/engine/team"
 )
-
-// ledger compares the entries of the ledger with the commits of their steps.
-func (v *verifier) ledger(ctx context.Context) {
-	layout := artifact.Layout{}
-	entries, err := team.Ledger(ctx, v.store, layout)
-	if err != nil {
-		v.report("ledger", "cannot be followed: %v", cause(err))
-		return
-	}
-	for _, e := range entries {
-		if e.Step == 0 || e.Action == coordination.Say {
-			continue
-		}
-		name := layout.Step(e.Agent, e.Step, "action.json")
-		data := v.read(ctx, name)
-		var c artifact.Commit
-		switch {
-		case data == nil:
-			v.report(name, "is missing, and entry %d of the ledger counts it", e.Seq)
-		case json.Unmarshal(data, &c) != nil: // reported when the step was verified
-		case c.Kind != string(e.Action):
-			v.report(name, "is a %s; entry %d of the ledger says %s", c.Kind, e.Seq, e.Action)
-		}
-	}
-}
 
 // final compares the final answer with the steps' answers, by agent, text and timestamp: no
 // document records which of them it was made from.
@@ -61,9 +34,7 @@ func (v *verifier) noFinal(ctx context.Context) {
 	if data == nil || !v.decode("status.json", data, &s) || s.Winner == "" {
 		return
 	}
-	switch s.Status {
-	case coordination.Consensus, coordination.Plurality, coordination.Finished, coordination.Limit,
-		coordination.Presented, coordination.OverSpent, coordination.Timeout:
+	if decisions[s.Status] {
 		v.report("final", "is missing: by status.json the session ended as %s, for %s", s.Status, s.Winner)
 	}
 }

@@ -10,8 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -192,9 +195,8 @@ func TestCopySession_resumesAnInterruptedCopy(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	dir := t.TempDir()
-	failing := unsteady{b.store}
-	_, err := copySession(t.Context(), failing, "s1", dir, func(int, int) {})
-	require.ErrorIs(t, err, errOutage)
+	_, err := copySession(t.Context(), &unsteady{Store: b.store, down: true}, "s1", dir, func(int, int) {})
+	require.ErrorIs(t, err, errOutage, "an outage is not the damage of one file")
 	require.FileExists(t, filepath.Join(dir, "session.json"), "the claim comes first")
 
 	_, err = b.pull(dir)
@@ -203,6 +205,78 @@ func TestCopySession_resumesAnInterruptedCopy(t *testing.T) {
 	_, err = b.pull(whole)
 	require.NoError(t, err)
 	require.Equal(t, tree(t, whole), tree(t, dir))
+}
+
+// A file that the store cannot give does not keep the others, and comes with a later pull.
+func TestCopySession_leavesOutWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	whole := t.TempDir()
+	_, err := b.pull(whole)
+	require.NoError(t, err)
+	want := tree(t, whole)
+	broken := &unsteady{Store: b.store}
+	dir := t.TempDir()
+	for range 2 {
+		summary, err := copySession(t.Context(), broken, "s1", dir, func(int, int) {})
+		require.NoError(t, err)
+		require.Len(t, summary.LeftOut, 1)
+		require.Equal(t, "ledger/000001.json", summary.LeftOut[0].Path)
+		require.Contains(t, summary.LeftOut[0].Problem, "was left out: outage")
+		require.Equal(t, slices.DeleteFunc(slices.Clone(want), func(name string) bool { return strings.HasPrefix(name, "ledger/") }),
+			slices.DeleteFunc(tree(t, dir), func(name string) bool { return name == "ledger/" }))
+	}
+	_, err = b.pull(dir)
+	require.NoError(t, err)
+	require.Equal(t, want, tree(t, dir))
+}
+
+// A body that breaks off leaves out its file only.
+func TestCopySession_leavesOutABrokenBody(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	dir := t.TempDir()
+	summary, err := copySession(t.Context(), &unsteady{Store: b.store, midway: true}, "s1", dir, func(int, int) {})
+	require.NoError(t, err)
+	require.Len(t, summary.LeftOut, 1)
+	require.NoFileExists(t, filepath.Join(dir, "ledger/000001.json"))
+}
+
+// Without a claim that can be read the rest is copied into a directory that has nothing else.
+func TestCopySession_damagedClaim(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(b bucket) error{
+		"missing": func(b bucket) error { return b.store.Delete(t.Context(), "sessions/s1/session.json") },
+		"malformed": func(b bucket) error {
+			return b.store.Put(t.Context(), "sessions/s1/session.json", strings.NewReader("{"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			require.NoError(t, damage(b))
+			dir := t.TempDir()
+			summary, err := b.pull(dir)
+			require.NoError(t, err)
+			require.Equal(t, "session.json", summary.LeftOut[0].Path)
+			require.FileExists(t, filepath.Join(dir, "final/agent_a/workspace/run.sh"))
+			require.NoFileExists(t, filepath.Join(dir, "session.json"))
+			_, err = b.pull(dir)
+			require.ErrorContains(t, err, "name a new or an empty directory")
+		})
+	}
+}
+
+// Half of a session that is being deleted is not copied.
+func TestCopySession_refusesADeletedSession(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.put(artifact.Deleted, struct{}{})
+	_, err := b.pull(filepath.Join(t.TempDir(), "new"))
+	require.ErrorIs(t, err, errDeleting)
+	require.NoError(t, b.store.Delete(t.Context(), "sessions/s1/session.json"))
+	_, err = b.pull(filepath.Join(t.TempDir(), "new"))
+	require.ErrorIs(t, err, errDeleting)
 }
 
 func TestCopySession_refusesOtherDirectories(t *testing.T) {
@@ -255,8 +329,11 @@ func TestCopySession_refusesAManifestThatLeadsOut(t *testing.T) {
 	b := newBucket(t)
 	b.put("agents/agent_a/001/workspace.json", artifact.Manifest{Files: []artifact.File{{Path: "evil", Link: "../../../../../etc/passwd"}}})
 	dir := t.TempDir()
-	_, err := b.pull(dir)
-	require.ErrorContains(t, err, "leaves the workspace")
+	summary, err := b.pull(dir)
+	require.NoError(t, err)
+	require.Len(t, summary.LeftOut, 1)
+	require.Contains(t, summary.LeftOut[0].String(), "agents/agent_a/001/workspace.json cannot be used")
+	require.Contains(t, summary.LeftOut[0].String(), "leaves the workspace")
 	require.NoFileExists(t, filepath.Join(dir, "agents/agent_a/001/workspace/evil"))
 }
 
@@ -265,18 +342,43 @@ func TestCopySession_corruptContent(t *testing.T) {
 	b := newBucket(t)
 	key := b.layout.File("agents/agent_a/001/workspace/run.sh")
 	require.NoError(t, b.store.Put(t.Context(), key, bytes.NewReader([]byte("#!/bin/zs\n"))))
-	_, err := b.pull(t.TempDir())
-	require.ErrorIs(t, err, artifact.ErrCorrupt)
+	dir := t.TempDir()
+	summary, err := b.pull(dir)
+	require.NoError(t, err)
+	require.Equal(t, []problem{{Path: "agents/agent_a/001/workspace/run.sh", Problem: "was left out: content does not match its sha256"}}, summary.LeftOut)
+	require.NoFileExists(t, filepath.Join(dir, "agents/agent_a/001/workspace/run.sh"), "wrong content does not pass for the file")
 }
 
 var errOutage = errors.New("outage")
 
-// unsteady is a store that fails for one object.
-type unsteady struct{ artifact.Store }
+// unsteady is a store that fails for one object, or from that object on.
+type unsteady struct {
+	artifact.Store
+	midway bool // the object's body breaks off
+	down   bool // with that object an outage begins
 
-func (u unsteady) Open(ctx context.Context, key string) (io.ReadCloser, error) {
-	if strings.HasSuffix(key, "/ledger/000001.json") {
+	mu   sync.Mutex
+	gone bool
+}
+
+func (u *unsteady) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case strings.HasSuffix(key, "/ledger/000001.json") && u.midway:
+		return io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(errOutage))), nil
+	case strings.HasSuffix(key, "/ledger/000001.json"):
+		u.gone = u.down
 		return nil, errOutage
 	}
 	return u.Store.Open(ctx, key)
+}
+
+func (u *unsteady) Exists(ctx context.Context, key string) (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.gone {
+		return false, errOutage
+	}
+	return u.Store.Exists(ctx, key)
 }

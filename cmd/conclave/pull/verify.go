@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 
 	"conclave/engine/artifact"
@@ -46,7 +47,7 @@ func (p problem) String() string {
 // derived documents with the commits, and the ledger with its steps. Steps of other programs
 // have no commits; only their manifests are verified.
 func verifyDir(ctx context.Context, dir string) (verification, error) {
-	v := &verifier{found: verification{Problems: []problem{}}}
+	v := &verifier{found: verification{Problems: []problem{}}, commits: map[numbered]artifact.Commit{}}
 	if _, err := os.Stat(dir); err != nil {
 		return v.found, fmt.Errorf("verify %s: %w", dir, err)
 	}
@@ -73,6 +74,7 @@ type verifier struct {
 	found verification
 
 	answers []answer // of all steps
+	commits map[numbered]artifact.Commit
 }
 
 func (v *verifier) run(ctx context.Context) error {
@@ -91,9 +93,11 @@ func (v *verifier) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// report adds a problem.
+// report adds a problem, once.
 func (v *verifier) report(name, format string, args ...any) {
-	v.found.Problems = append(v.found.Problems, problem{Path: name, Problem: fmt.Sprintf(format, args...)})
+	if p := (problem{Path: name, Problem: fmt.Sprintf(format, args...)}); !slices.Contains(v.found.Problems, p) {
+		v.found.Problems = append(v.found.Problems, p)
+	}
 }
 
 // dirs lists the directories in dir by name.

@@ -389,11 +389,11 @@ func TestCopySession_copiesUndamagedFiles(t *testing.T) {
 	require.NoError(t, d.store.Put(t.Context(), d.layout.File(files+"my=20notes.md"), strings.NewReader("potes")))
 	dir := t.TempDir()
 	summary, err := copySession(t.Context(), d.store, "s1", dir, func(int, int) {})
-	var damage *damageError
-	require.ErrorAs(t, err, &damage)
-	require.Len(t, damage.Errors, 2)
-	require.ErrorContains(t, err, "(and 1 more)")
-	require.NotErrorIs(t, err, errNoSession)
+	require.NoError(t, err)
+	require.Equal(t, []problem{
+		{Path: files + "my notes.md", Problem: "was left out: content does not match its sha256"},
+		{Path: files + "run.sh", Problem: "was left out: open \"sessions/s1/" + files + "run.sh\": object not found"},
+	}, summary.LeftOut)
 	require.Equal(t, "consensus", summary.Status)
 	require.FileExists(t, filepath.Join(dir, "final/agent_a/answer.json"))
 	require.Len(t, problems(t, dir), 2)
@@ -416,7 +416,7 @@ func TestVerify_ledger(t *testing.T) {
 		},
 		"an entry is gone": {
 			func(d directory) { d.remove("ledger/000002.json"); d.write("ledger/000002.json", `{"seq": 5}`) },
-			"ledger cannot be followed",
+			"ledger/000002.json cannot be followed: it has entry 5",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

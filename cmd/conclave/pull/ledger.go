@@ -1,0 +1,166 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/team"
+)
+
+// numbered names a step of a session.
+type numbered struct {
+	agent string
+	step  int
+}
+
+// ledger compares the ledger with the steps: no file is missing between others, every entry
+// has its step, and every step that counts has its entry.
+func (v *verifier) ledger(ctx context.Context) {
+	layout := artifact.Layout{}
+	entries := v.entries(ctx)
+	counted := map[numbered]bool{}
+	for _, e := range entries {
+		if e.Step == 0 || e.Action == coordination.Say {
+			continue
+		}
+		counted[numbered{e.Agent, e.Step}] = true
+		name := layout.Step(e.Agent, e.Step, "action.json")
+		data := v.read(ctx, name)
+		var c artifact.Commit
+		switch {
+		case data == nil:
+			v.report(name, "is missing, and entry %d of the ledger counts it", e.Seq)
+		case json.Unmarshal(data, &c) != nil: // reported when the step was verified
+		case c.Kind != string(e.Action):
+			v.report(name, "is a %s; entry %d of the ledger says %s", c.Kind, e.Seq, e.Action)
+		}
+	}
+	newest := ""
+	if len(entries) > 0 {
+		newest = entries[len(entries)-1].Run
+	}
+	v.recorded(ctx, counted, newest)
+}
+
+// entries reads all entries, also those that a reset workflow has replaced, and reports holes
+// and entries that follow none.
+func (v *verifier) entries(ctx context.Context) []team.Entry {
+	last := 0
+	names, err := fs.ReadDir(v.root.FS(), "ledger")
+	for _, e := range names {
+		var n int
+		if _, err := fmt.Sscanf(e.Name(), "%d.json", &n); err == nil {
+			last = max(last, n)
+		}
+	}
+	if err != nil && len(names) == 0 {
+		return nil // a session without entries has no directory
+	}
+	var all, followed []team.Entry
+	broken := false
+	for n := 1; n <= last; n++ {
+		name := artifact.Layout{}.Ledger(n)
+		data := v.read(ctx, name)
+		var e team.Entry
+		if data == nil {
+			v.report(name, "is missing, and there is a later entry")
+		}
+		if data == nil || !v.decode(name, data, &e) {
+			broken = true
+			continue
+		}
+		all = append(all, e)
+		if broken {
+			continue
+		}
+		if followed, err = team.Follow(followed, e); err != nil {
+			v.report(name, "cannot be followed: it %v", err)
+			broken = true
+		}
+	}
+	return all
+}
+
+// The kinds of events.jsonl that stand for an entry of the ledger, and what these commit.
+var accepted = map[string]string{"answer": "answer", "vote": "vote", "stopped": "stop", "presented": "final answer"}
+
+// recorded compares the ledger and the steps with what the session has recorded of itself.
+// An event is written after its entry, and status.json counts the steps that have ended.
+func (v *verifier) recorded(ctx context.Context, counted map[numbered]bool, newest string) {
+	mentioned, vague := map[numbered]bool{}, map[string]bool{}
+	for line := range bytes.Lines(v.read(ctx, "events.jsonl")) {
+		var e coordination.Entry
+		if json.Unmarshal(line, &e) != nil || e.Agent == "" {
+			continue
+		}
+		at := numbered{e.Agent, e.Step}
+		mentioned[at] = true
+		vague[e.Agent] = vague[e.Agent] || e.Step == 0 && (e.Kind == "failed" || e.Kind == "suspended" || e.Kind == "refused")
+		if what := accepted[e.Kind]; what != "" && e.Step > 0 && !counted[at] {
+			counted[at] = true // once is enough
+			v.report("ledger", "lacks the %s of %s's step %d, which events.jsonl has", what, e.Agent, e.Step)
+		}
+	}
+	var s struct {
+		Status string
+		Agents []struct {
+			ID   string
+			Step int
+		}
+	}
+	data := v.read(ctx, "status.json")
+	if data == nil {
+		if len(counted) > 0 {
+			v.report("status.json", "is missing, and the ledger has entries")
+		}
+		return
+	}
+	if !v.decode("status.json", data, &s) {
+		return
+	}
+	for _, a := range s.Agents {
+		v.agentSteps(a.ID, a.Step)
+		if !decisions[coordination.Status(s.Status)] || vague[a.ID] {
+			continue // a step that was cut off may have committed, and counts for nothing
+		}
+		for n := 1; n <= a.Step; n++ {
+			at := numbered{a.ID, n}
+			c, committed := v.commits[at]
+			if committed && !counted[at] && !mentioned[at] && ledgered[c.Kind] && (newest == "" || strings.HasPrefix(c.Token, newest+"-")) {
+				v.report(artifact.Layout{}.Step(a.ID, n, "action.json"), "commits a %s that the ledger lacks", c.Kind)
+			}
+		}
+	}
+}
+
+// decisions are the ends to which a session comes by itself, with a decision.
+var decisions = map[coordination.Status]bool{
+	coordination.Consensus: true, coordination.Plurality: true, coordination.Finished: true, coordination.Limit: true,
+	coordination.Presented: true, coordination.OverSpent: true, coordination.Timeout: true,
+}
+
+// ledgered are the kinds of commits that the ledger counts: judgements are not actions.
+var ledgered = map[string]bool{string(coordination.NewAnswer): true, string(coordination.Vote): true, string(coordination.Stop): true}
+
+// agentSteps reports the steps of an agent that are counted and not there.
+func (v *verifier) agentSteps(agent string, steps int) {
+	if steps == 0 {
+		return // it has finished none
+	}
+	if _, err := v.root.Lstat("agents/" + agent); err != nil {
+		v.report("agents/"+agent, "is missing, and status.json counts %d of its steps", steps)
+		return
+	}
+	for n := 1; n <= steps; n++ {
+		dir := strings.TrimSuffix(artifact.Layout{}.Step(agent, n, ""), "/")
+		if _, err := v.root.Lstat(dir); err != nil {
+			v.report(dir, "is missing, and status.json counts %d steps of %s", steps, agent)
+		}
+	}
+}
