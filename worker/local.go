@@ -48,10 +48,14 @@ func (l *Local) Ports(a config.Agent) (step.Ports, error) {
 	}, nil
 }
 
-// Close removes the remaining workspaces.
-func (l *Local) Close() { l.scratch.close() }
+// Close removes the remaining workspaces and HOMEs of MCP servers.
+func (l *Local) Close() {
+	l.scratch.close()
+	l.tools.release()
+}
 
-// scratch is this process's directory for the workspaces of running steps. The lock beside it
+// scratch is a directory of this process: for the workspaces of running steps, or for the
+// HOMEs of MCP servers with their browsers' profiles. The lock beside it
 // is held while the process lives; the next worker removes unlocked directories.
 type scratch struct {
 	dir  string

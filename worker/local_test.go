@@ -57,3 +57,36 @@ func TestScratch_ofADeadProcessIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+// HOMEs of MCP servers outlive a killed process until the next worker starts, wherever that
+// one has its workspaces.
+func TestTools_homesAreSwept(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	agent := named(config.MCPServer{Name: "own", Command: self, Args: []string{serve}})
+	opened := func(tools *Tools) string {
+		o, err := tools.Open(t.Context(), agent, t.TempDir())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = o.Close() })
+		homes, err := filepath.Glob(filepath.Join(tools.temp.dir, "mcp-*", "0"))
+		require.NoError(t, err)
+		require.Len(t, homes, 1)
+		return homes[0]
+	}
+	killed, living := NewTools(settings.Default()), NewTools(settings.Default())
+	left, used := opened(killed), opened(living)
+	require.NoError(t, killed.temp.lock.Close()) // as the kernel does for a killed process
+
+	next, err := OpenLocal(Models{}, NewTools(settings.Default()))
+	require.NoError(t, err)
+	require.NoDirExists(t, left)
+	require.DirExists(t, used, "its process lives")
+	next.Close()
+	living.release()
+	living.release()
+	entries, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}

@@ -40,6 +40,9 @@ type Tools struct {
 	probed  sync.Once
 	host    sandbox.Host
 	refusal error // why this host cannot give a shell; nil if it can
+
+	tempMutex sync.Mutex
+	temp      *scratch // for the HOMEs of MCP servers; nil before the first
 }
 
 // NewTools returns the tools of a worker with these settings.
@@ -91,6 +94,11 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 		return nil, err
 	}
 	set := tools.Set{Files: a.Tools.Files, Servers: servers, Log: t.Log}
+	if len(servers) > 0 {
+		if set.Temp, err = t.tempDir(); err != nil {
+			return nil, err
+		}
+	}
 	if a.Tools.Shell {
 		if err := t.confines(ctx); err != nil {
 			return nil, err
@@ -114,6 +122,32 @@ func (t *Tools) Open(ctx context.Context, a config.Agent, workspace string) (ste
 		secrets = append(secrets, variables(s)...)
 	}
 	return redacting{opened, redact.New(redact.Environment(secrets))}, nil
+}
+
+// tempDir returns this process's directory for the HOMEs of MCP servers. It lies in the
+// system's temporary directory, because paths in a data directory are too long for the
+// sockets of browsers.
+func (t *Tools) tempDir() (string, error) {
+	t.tempMutex.Lock()
+	defer t.tempMutex.Unlock()
+	if t.temp == nil {
+		s, err := openScratch("")
+		if err != nil {
+			return "", err
+		}
+		t.temp = s
+	}
+	return t.temp.dir, nil
+}
+
+// release removes the directory of tempDir.
+func (t *Tools) release() {
+	t.tempMutex.Lock()
+	defer t.tempMutex.Unlock()
+	if t.temp != nil {
+		t.temp.close()
+		t.temp = nil
+	}
 }
 
 // repeatable reports whether a call that may have run already can run again.

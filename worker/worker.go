@@ -107,7 +107,8 @@ func Start(c Config) (stop func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		workspaces, open = s.dir, append(open, s.close)
+		sweep(os.TempDir()) // the HOMEs of a killed worker's MCP servers are there
+		workspaces, open = s.dir, append(open, s.close, c.Tools.release)
 	}
 	sdkworker.SetBinaryChecksum(binaryName())
 	running := attempt.NewSteps()

@@ -23,9 +23,10 @@ type Client struct {
 	links []*link
 }
 
-// Open connects the servers concurrently, with dir as their working directory. If one fails, all are
-// closed; the error joins a *StartError for each. log may be nil.
-func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (*Client, error) {
+// Open connects the servers concurrently, with dir as their working directory and their HOMEs in temp,
+// by default the system's temporary directory. If one fails, all are closed; the error joins a
+// *StartError for each. log may be nil.
+func Open(ctx context.Context, servers []Server, dir, temp string, log *slog.Logger) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -33,7 +34,7 @@ func Open(ctx context.Context, servers []Server, dir string, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("finding the workspace of the MCP servers: %w", err)
 	}
-	homes, err := os.MkdirTemp("", "conclave-mcp-")
+	homes, err := os.MkdirTemp(temp, "mcp-")
 	if err != nil {
 		return nil, fmt.Errorf("making the home directories of MCP servers: %w", err)
 	}
@@ -54,7 +55,7 @@ func (c *Client) add(servers []Server, dir string, log *slog.Logger) error {
 		s.CallTimeout = cmp.Or(s.CallTimeout, defaultCall)
 		s.StartTimeout = cmp.Or(s.StartTimeout, defaultStart)
 		home := filepath.Join(c.homes, strconv.Itoa(i))
-		if err := os.Mkdir(home, 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(home, tempName), 0o700); err != nil {
 			return &StartError{Server: s.Name, Err: err}
 		}
 		c.links = append(c.links, &link{server: s, dir: dir, home: home, log: log, names: names, redactor: s.redactor()})

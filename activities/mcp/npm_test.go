@@ -132,7 +132,7 @@ func TestNPM_playwright(t *testing.T) {
 	c, err := mcp.Open(t.Context(), []mcp.Server{{
 		Name: "browser", Command: node, CallTimeout: time.Minute,
 		Args: []string{script, "--config", config, "--headless", "--no-sandbox", "--isolated"},
-	}}, dir, nil)
+	}}, dir, "", nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 

@@ -75,8 +75,18 @@ func start(s Server, dir, home, mark string) (*process, error) {
 	return p, nil
 }
 
+// tempName is the directory of temporary files in a server's HOME: browsers keep profiles there.
+const tempName = "tmp"
+
+// maxTempPath is the longest path of such a directory, in bytes. Browsers make sockets some 45 bytes
+// deeper, and the path of a socket has at most 107.
+const maxTempPath = 60
+
 func environment(s Server, home, mark string) map[string]string {
 	env := map[string]string{"PATH": os.Getenv("PATH"), "HOME": home}
+	if temp := filepath.Join(home, tempName); len(temp) <= maxTempPath {
+		env["TMPDIR"] = temp
+	}
 	maps.Copy(env, s.Env)
 	env[markName] = mark
 	return env

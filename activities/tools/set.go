@@ -24,6 +24,9 @@ type Set struct {
 	// Servers are MCP servers with further tools.
 	Servers []mcp.Server
 
+	// Temp is the parent of the servers' HOMEs; the system's temporary directory if empty.
+	Temp string
+
 	// Log receives the servers' diagnostics, which models do not see; nil discards them.
 	Log *slog.Logger
 }
@@ -53,7 +56,7 @@ func Open(ctx context.Context, workspace string, s Set) (*Opened, error) {
 		}
 	}
 	if len(s.Servers) > 0 {
-		if o.servers, err = mcp.Open(ctx, s.Servers, workspace, s.Log); err != nil {
+		if o.servers, err = mcp.Open(ctx, s.Servers, workspace, s.Temp, s.Log); err != nil {
 			return nil, errors.Join(err, o.Close())
 		}
 	}
