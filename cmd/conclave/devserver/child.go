@@ -46,12 +46,13 @@ func RunChild(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	s, err := startServers(ctx, child, newLogger(stderr, child.Fail))
+	fail := func(err error) { child.Fail(explainDamage(child.DataDir, err)) }
+	s, err := startServers(ctx, child, newLogger(stderr, fail))
 	if err == nil {
 		err = child.Serve(ctx, s.stack)
 	}
 	if err != nil {
-		child.Fail(err)
+		fail(err)
 		return err
 	}
 	err = s.serve(ctx, child)

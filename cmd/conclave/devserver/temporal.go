@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,6 +183,9 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 	case len(others) > 0:
 		return nil, wrongVersion(others[0])
 	default:
+		if err := setAside(file); err != nil {
+			return nil, err
+		}
 		if err := createDatabase(file); err != nil {
 			return nil, fmt.Errorf("make the database %s: %w", file, err)
 		}
@@ -199,12 +203,38 @@ func openDatabase(dataDir string) (*config.SQL, error) {
 	return database, nil
 }
 
+// damage are the words of SQLite and Temporal for a file that is no intact database.
+var damage = []string{"database disk image is malformed", "file is not a database", "no such table", "no such column"}
+
+// explainDamage adds the remedy to an error that a damaged database causes.
+func explainDamage(dataDir string, err error) error {
+	if err == nil || !slices.ContainsFunc(damage, func(words string) bool { return strings.Contains(err.Error(), words) }) {
+		return err
+	}
+	file := filepath.Join(dataDir, databasePrefix+headers.ServerVersion+databaseSuffix)
+	return fmt.Errorf("%w; the database %s is damaged: put a copy of it back, or move it away with its -wal and -shm files and run the command again. "+
+		"A new database forgets the workflows: open sessions do not go on, and list, status and result know none of the old ones. "+
+		"Their files are safe under %s, and pull and transcript read them",
+		err, file, filepath.Join(dataDir, "s3"))
+}
+
 // wrongVersion returns the error for a database of another version, with the remedies.
 func wrongVersion(file string) error {
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), databasePrefix), databaseSuffix)
 	return fmt.Errorf("open the database %s: it was written by Temporal server %s, this program embeds %s and cannot convert it; "+
 		"use the program that wrote it, choose another --data-dir, or move the file away (this forgets the workflows, the artifacts stay)",
 		file, version, headers.ServerVersion)
+}
+
+// setAside renames the logs of a database that somebody moved away: a new one would read
+// them as its own.
+func setAside(file string) error {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Rename(file+suffix, file+suffix+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("set the log of the previous database aside: %w", err)
+		}
+	}
+	return nil
 }
 
 // createDatabase writes the schema to a temporary file and renames it: no crash leaves half of it.

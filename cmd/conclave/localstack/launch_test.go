@@ -24,3 +24,14 @@ func TestJoin_invalidDataDirectory(t *testing.T) {
 	_, err = Join(t.Context(), "", Options{})
 	require.ErrorContains(t, err, "--data-dir")
 }
+
+func TestJoin_directoryOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may open everything")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o500))
+	_, err := Join(t.Context(), dir, Options{})
+	require.ErrorContains(t, err, "it belongs to another user: choose another with --data-dir")
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -55,6 +56,9 @@ func Join(ctx context.Context, dataDir string, opts Options) (*Lease, error) {
 	}
 	// The lease comes first: the stack does not stop while it is held.
 	lock, err := filelock.Wait(ctx, dir.leaseFile(), filelock.Shared)
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w; it belongs to another user: choose another with --data-dir", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("join the embedded stack on %s: %w", dir, err)
 	}
