@@ -101,6 +101,16 @@ var endings = []struct {
 		`i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); sleep 0.02; done`, "disk",
 	},
 	{
+		"disk by files with holes",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		`truncate -s 8M a; truncate -s 8M b; sleep 60`, "disk",
+	},
+	{
+		"disk by files with holes, of a command that is quicker than the measurements",
+		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
+		`truncate -s 8M a; truncate -s 8M b`, "disk",
+	},
+	{
 		"disk in the temporary directory",
 		sandbox.Limits{Disk: 8 << 20, Time: 30 * time.Second},
 		`i=0; while :; do head -c 1000000 /dev/zero > $TMPDIR/f$i; i=$((i+1)); sleep 0.02; done`, "disk",
