@@ -18,15 +18,6 @@ import (
 	"conclave/cmd/conclave/localstack"
 )
 
-// A command that starts the embedded stack runs its own program again, which here is
-// the test: without this, each such run would start all tests once more.
-func init() {
-	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
-		fmt.Fprintln(os.Stderr, "a test binary has no embedded stack")
-		os.Exit(1)
-	}
-}
-
 // Shell is an empty home directory, which is the working directory, too.
 type Shell struct {
 	T    *testing.T
@@ -39,6 +30,12 @@ type Shell struct {
 // conclave would read.
 func New(t *testing.T, commands func(*hall.CLI) []*cobra.Command) Shell {
 	t.Helper()
+	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
+		// A command under test has started the embedded stack, which is its own program
+		// once more: here the tests, which would start it again and again.
+		fmt.Fprintln(os.Stderr, "a test binary has no embedded stack")
+		os.Exit(1)
+	}
 	home := t.TempDir()
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
