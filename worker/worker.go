@@ -79,6 +79,10 @@ const (
 	// stopTimeout is how long a stopping worker waits for its steps, which another one resumes.
 	stopTimeout = 5 * time.Second
 
+	// stickyTimeout is how long a workflow task waits for the worker that has the workflow
+	// in its cache, which may have been killed.
+	stickyTimeout = 2 * time.Second
+
 	// heartbeatThrottle bounds the delay of a cancellation on servers that cannot push it.
 	heartbeatThrottle = 5 * time.Second
 )
@@ -151,10 +155,11 @@ func (c *Config) complete() {
 
 func (c Config) sessionWorker(noted interceptor.WorkerInterceptor) sdkworker.Worker {
 	w := sdkworker.New(c.Client, c.TaskQueue, sdkworker.Options{
-		WorkerStopTimeout:           stopTimeout,
-		DisableRegistrationAliasing: true,
-		Interceptors:                []interceptor.WorkerInterceptor{noted},
-		OnFatalError:                c.onFatal,
+		StickyScheduleToStartTimeout: stickyTimeout,
+		WorkerStopTimeout:            stopTimeout,
+		DisableRegistrationAliasing:  true,
+		Interceptors:                 []interceptor.WorkerInterceptor{noted},
+		OnFatalError:                 c.onFatal,
 	})
 	w.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
 	w.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})

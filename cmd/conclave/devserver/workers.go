@@ -2,10 +2,13 @@ package devserver
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -75,8 +78,8 @@ func (r *reaper) run(ctx context.Context) {
 	}
 }
 
-// failUnnoted fails the activities of dead workers that they had no time to note: the
-// server gave them a task when they died.
+// failUnnoted fails the tasks that the server gave to workers that died before they
+// could note them, and their workflow tasks.
 func (r *reaper) failUnnoted(ctx context.Context) error {
 	var next []byte
 	for {
@@ -100,6 +103,11 @@ func (r *reaper) failUnnotedOf(ctx context.Context, workflowID, runID string) er
 	if err != nil {
 		return err
 	}
+	if task := run.GetPendingWorkflowTask(); task.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_STARTED && task.GetAttempt() == 1 {
+		if err := r.failWorkflowTask(ctx, workflowID, runID); err != nil {
+			return err
+		}
+	}
 	for _, a := range run.GetPendingActivities() {
 		if _, dead := r.reaped[a.GetLastWorkerIdentity()]; !dead || a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
 			continue
@@ -116,26 +124,72 @@ func (r *reaper) failUnnotedOf(ctx context.Context, workflowID, runID string) er
 	return nil
 }
 
+// failWorkflowTask fails the workflow task in progress if a dead worker has it: the server
+// would wait ten seconds for it.
+func (r *reaper) failWorkflowTask(ctx context.Context, workflowID, runID string) error {
+	var last *historypb.HistoryEvent
+	err := r.history(ctx, workflowID, runID, func(event *historypb.HistoryEvent) { last = event })
+	if err != nil {
+		return err
+	}
+	started := last.GetWorkflowTaskStartedEventAttributes()
+	if _, dead := r.reaped[started.GetIdentity()]; !dead {
+		return nil
+	}
+	namespace, err := r.namespaceID(ctx)
+	if err != nil {
+		return err
+	}
+	token, err := tasktoken.NewSerializer().Serialize(tasktoken.NewWorkflowTaskToken(
+		namespace, workflowID, runID, started.GetScheduledEventId(), last.GetEventId(), nil, 1, nil, common.EmptyVersion,
+	))
+	if err != nil {
+		return err
+	}
+	_, err = r.client.WorkflowService().RespondWorkflowTaskFailed(ctx, &workflowservice.RespondWorkflowTaskFailedRequest{
+		TaskToken: token, Namespace: namespaceName, Cause: enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE,
+	})
+	if _, over := errors.AsType[*serviceerror.NotFound](err); over {
+		return nil
+	}
+	return err
+}
+
+func (r *reaper) history(ctx context.Context, workflowID, runID string, each func(*historypb.HistoryEvent)) error {
+	events := r.client.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return err
+		}
+		each(event)
+	}
+	return nil
+}
+
+func (r *reaper) namespaceID(ctx context.Context) (string, error) {
+	namespace, err := r.client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespaceName})
+	return namespace.GetNamespaceInfo().GetId(), err
+}
+
 // token makes the task token of one attempt of an activity. The server refuses it for any
 // other attempt.
 func (r *reaper) token(ctx context.Context, workflowID, runID string, a *workflowpb.PendingActivityInfo) ([]byte, error) {
-	namespace, err := r.client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespaceName})
+	namespace, err := r.namespaceID(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var scheduled int64
-	history := r.client.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for history.HasNext() {
-		event, err := history.Next()
-		if err != nil {
-			return nil, err
-		}
+	err = r.history(ctx, workflowID, runID, func(event *historypb.HistoryEvent) {
 		if event.GetActivityTaskScheduledEventAttributes().GetActivityId() == a.GetActivityId() {
 			scheduled = event.GetEventId()
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	return tasktoken.NewSerializer().Serialize(tasktoken.NewActivityTaskToken(
-		namespace.GetNamespaceInfo().GetId(), workflowID, runID, scheduled, a.GetActivityId(), a.GetActivityType().GetName(), a.GetAttempt(),
+		namespace, workflowID, runID, scheduled, a.GetActivityId(), a.GetActivityType().GetName(), a.GetAttempt(),
 		nil, common.EmptyVersion, common.EmptyVersion, nil, 0,
 	))
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -106,6 +108,22 @@ func TestStack_reapsDeadWorkers(t *testing.T) {
 	require.NoError(t, w.Start())
 	defer w.Stop()
 
+	// The worker dies with a workflow task.
+	unanswered, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "unanswered", TaskQueue: "survivors"}, "empty")
+	require.NoError(t, err)
+	polling, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	polled, err := c.WorkflowService().PollWorkflowTaskQueue(polling, &workflowservice.PollWorkflowTaskQueueRequest{
+		Namespace: lease.Stack.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: "survivors"}, Identity: mortalIdentity,
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, polled.GetTaskToken())
+	survivor := sdkworker.New(temporalClient(t, lease.Stack), "survivors", sdkworker.Options{})
+	survivor.RegisterWorkflowWithOptions(func(workflow.Context) error { return nil }, workflow.RegisterOptions{Name: "empty"})
+	require.NoError(t, survivor.Start())
+	defer survivor.Stop()
+	began := time.Now()
+
 	for name, flow := range map[string]any{"alive": outlive, "cancelled": cancelLost, "unnoted": outlive} {
 		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: name, TaskQueue: "mortals"}, flow)
 		require.NoError(t, err)
@@ -115,6 +133,9 @@ func TestStack_reapsDeadWorkers(t *testing.T) {
 		require.NoError(t, run.Get(ctx, &progress), name)
 		require.Equal(t, 7, progress, name)
 	}
+
+	require.NoError(t, unanswered.Get(t.Context(), nil))
+	require.Less(t, time.Since(began), 9*time.Second, "less than the timeout of the task")
 
 	var kinds []enumspb.EventType
 	history := c.GetWorkflowHistory(t.Context(), "alive", "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
