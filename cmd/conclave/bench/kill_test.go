@@ -59,7 +59,7 @@ func BenchmarkKill(b *testing.B) {
 		s.connect()
 		s.decided(s.client.GetWorkflow(b.Context(), run.GetID(), ""))
 		repeated.add(float64(len(m.callsSince(began)) - w.calls - 1)) // and one for the vote
-		const slow = 5 // seconds
+		const slow = 5                                                // seconds
 		if took > slow {
 			b.Logf("kill %d, after call %d: %.1f s, %.0f calls repeated", n+1, until, took, repeated[len(repeated)-1])
 		}
