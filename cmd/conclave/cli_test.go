@@ -62,7 +62,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"retry", "s1", "--agnt", "agent_a"}, "did you mean --agent?"},
 		{[]string{"list", "x"}, "takes 0 argument(s)"},
 		{[]string{"transcript", "s1", "agent_a"}, "transcript needs STEP"},
-		{[]string{"transcript", "s1", "agent_a", "first"}, `"first" is no number from 1; give it as 3, as 003, or as last`},
+		{[]string{"transcript", "s1", "agent_a", "first"}, `"first" is not a number from 1; give it as 3, as 003, or as last`},
 		{[]string{"transcript", "s/1", "agent_a", "3"}, "session id"},
 		{[]string{"transcript", "--address", "x:1", "s1", "agent_a", "3"}, "--bucket"},
 		{[]string{"pull", "a"}, "pull needs DIR"},
@@ -86,7 +86,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"result", strings.Repeat("x", 1001)}, "at most 1000"},
 		{[]string{"list", "--address", "localhost"}, "HOST:PORT"},
 		{[]string{"list", "--address", "https://temporal.example.com:7233"}, "has a scheme; give it as HOST:PORT"},
-		{[]string{"list", "--address", "localhost:http"}, "no number"},
+		{[]string{"list", "--address", "localhost:http"}, "not a number"},
 	} {
 		code, stdout, stderr := s.Run(tt.line...)
 		require.Equal(t, hall.ExitUsage, code, "%v: %s", tt.line, stderr)

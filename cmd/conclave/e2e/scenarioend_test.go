@@ -183,7 +183,7 @@ func TestScenarioIsTerminated(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	id := filepath.Base(filepath.Dir(found[0]))
-	require.Contains(t, c.conclave("scenario", "run", "shop", "buy", "--config", team, "--retry", id).stderr, "it goes on still")
+	require.Contains(t, c.conclave("scenario", "run", "shop", "buy", "--config", team, "--retry", id).stderr, "it is still running")
 	require.Equal(t, 0, c.temporal("workflow", "terminate", "--address", at, "--workflow-id", "scenario-buy-"+id).code)
 	close(over)
 	require.Equal(t, 2, run.ends(t))

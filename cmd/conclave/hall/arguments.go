@@ -129,7 +129,7 @@ func checkID(id string) error {
 		return fmt.Errorf("the ID %q has %d bytes; IDs have at most %d", text.Truncate(id, MaxEcho), len(id), most)
 	}
 	if strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
-		return fmt.Errorf("the ID %q has characters that are in no ID; `conclave list` shows those there are", text.Truncate(id, MaxEcho))
+		return fmt.Errorf("the ID %q has characters that no ID has; `conclave list` lists the sessions", text.Truncate(id, MaxEcho))
 	}
 	return nil
 }

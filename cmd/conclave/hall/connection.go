@@ -159,7 +159,7 @@ func (conn *Connection) StackEnded() bool {
 
 // NoFiles returns the error for a run of which the store has no files.
 func (conn *Connection) NoFiles(id string) error {
-	return Exitf(ExitUsage, "there is no session %s in %s; `%s` shows those there are, and a session has files once it is prepared",
+	return Exitf(ExitUsage, "there is no session %s in %s; `%s` lists the sessions, and a session has files once it is prepared",
 		id, conn.Store.URL("sessions/"), conn.CommandLine("list"))
 }
 
@@ -189,7 +189,7 @@ func (conn *Connection) WarnIdle(ctx context.Context) {
 		conn.Infof("%s", conn.NoWorker())
 		return
 	}
-	conn.Infof("no worker runs steps %s: the session goes on during run, watch, dev or worker", conn.Target)
+	conn.Infof("no worker runs steps %s: the session continues during run, watch, dev or worker", conn.Target)
 }
 
 // NoWorker explains that no worker of a cluster polls the task queue.

@@ -14,7 +14,7 @@ const (
 	ExitUsage       = 1 // wrong usage or configuration: nothing was started
 	ExitNoAnswer    = 2 // started, but there is no answer: failed, cancelled, or still running
 	ExitTimeout     = 3 // the session's time ran out
-	ExitInterrupted = 4 // the command stopped watching; the session goes on
+	ExitInterrupted = 4 // the command stopped watching; the session continues
 )
 
 // ExitError is an error with an exit code. A nil Err prints nothing more.

@@ -60,7 +60,7 @@ func checkAddress(address string) error {
 	case err != nil || port == "":
 		problem = "has no port"
 	case bad != nil || number == 0:
-		problem = "has a port that is no number from 1 to 65535"
+		problem = "has a port that is not a number from 1 to 65535"
 	}
 	if problem == "" {
 		return nil

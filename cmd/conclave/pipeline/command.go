@@ -42,7 +42,7 @@ func runCommand(c *hall.CLI) *cobra.Command {
 of every step.
 
 Without an address it runs on this machine, as ` + "`conclave run`" + ` does: Ctrl-C stops
-watching, and the run goes on with the next run, watch, dev or worker on the same
+watching, and the run continues with the next run, watch, dev or worker on the same
 data directory. With an address it is started on that cluster and followed.
 
 A session step without a team gets the one of --config, else the one that

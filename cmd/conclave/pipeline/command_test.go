@@ -89,7 +89,7 @@ func TestRun_refusesBeforeStarting(t *testing.T) {
 		"no server":          {[]string{"server.yaml", "q"}, `no MCP server "nobody"`},
 		"no team":            {[]string{"team.yaml", "q"}, `step d: the local stack has no team "reviewers"`},
 		"no key of the team": {[]string{"default.yaml", "q"}, "OPENAI_API_KEY is not set"},
-		"a cluster's names":  {[]string{"--address", "127.0.0.1:1", "--offline", "team.yaml", "q"}, "--offline replaces the models of a team that is brought along"},
+		"a cluster's names":  {[]string{"--address", "127.0.0.1:1", "--offline", "team.yaml", "q"}, "--offline replaces the models of a configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := s.Run(append([]string{"pipeline", "run"}, tt.args...)...)

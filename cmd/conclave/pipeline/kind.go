@@ -182,7 +182,7 @@ func printFinal(ctx context.Context, conn *hall.Connection, r acts.Result) error
 func noFinal(r acts.Result) error {
 	switch {
 	case r.Status == pipeline.Cancelled:
-		return fmt.Errorf("pipeline run %s was cancelled; what was on record by then can be pulled", r.ID)
+		return fmt.Errorf("pipeline run %s was cancelled; the files recorded until then can be pulled", r.ID)
 	case r.Error == nil:
 		return fmt.Errorf("pipeline run %s ended as %s", r.ID, r.Status)
 	}

@@ -202,7 +202,7 @@ func prepareCluster(p config.Pipeline, offline bool) (config.Pipeline, error) {
 	}
 	for _, s := range p.Steps {
 		if s.Kind == pipeline.Session && s.Config == nil {
-			return p, fmt.Errorf("step %s: --offline replaces the models of a team that is brought along, not of one that the worker names; give the step a config", s.Name)
+			return p, fmt.Errorf("step %s: --offline replaces the models of a configuration, not those of a worker's team; give the step a config", s.Name)
 		}
 	}
 	return p.Offline(), nil

@@ -52,14 +52,14 @@ func TestLines_holdOnceWhileItLasts(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	l := NewLines(&out)
-	paused := Hold{Why: "paused", Release: "`conclave resume s1` goes on"}
+	paused := Hold{Why: "paused", Release: "`conclave resume s1` resumes it"}
 	parked := Hold{Why: "agent_a failed:\x1b[31m no key", Release: "`conclave retry s1` runs its step again"}
 	for _, holds := range [][]Hold{{paused}, {paused}, {paused, parked}, {parked}, nil, {paused}} {
 		l.Show(Snapshot{Elapsed: time.Second, Holds: holds})
 	}
-	require.Equal(t, "0:01 paused; `conclave resume s1` goes on\n"+
+	require.Equal(t, "0:01 paused; `conclave resume s1` resumes it\n"+
 		"0:01 agent_a failed: no key; `conclave retry s1` runs its step again\n"+
-		"0:01 paused; `conclave resume s1` goes on\n", out.String())
+		"0:01 paused; `conclave resume s1` resumes it\n", out.String())
 }
 
 func TestNew_withoutTerminal(t *testing.T) {

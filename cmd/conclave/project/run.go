@@ -62,7 +62,7 @@ func (p *Project) Forget(slug, id string) error {
 type unknownRunError struct{ Slug, ID, Folder string }
 
 func (e *unknownRunError) Error() string {
-	return fmt.Sprintf("there is no run %s of scenario %s in %s; `conclave scenario status` shows those there are", e.ID, e.Slug, e.Folder)
+	return fmt.Sprintf("there is no run %s of scenario %s in %s; `conclave scenario status` lists the runs", e.ID, e.Slug, e.Folder)
 }
 
 // Run reads the result of one run.
@@ -144,7 +144,7 @@ func (p *Project) Fold(ctx context.Context, slug string) (scenario.Statistics, e
 // ErrNoRun reports that the store does not have the run.
 var ErrNoRun = errors.New("the store has no such run")
 
-// Copy mirrors one run of the store while it goes on.
+// Copy mirrors one run of the store while it is running.
 type Copy struct {
 	project *Project
 	store   artifact.Store

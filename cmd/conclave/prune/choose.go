@@ -58,7 +58,7 @@ func (f filter) mayRun(r *run) bool {
 // isOpen reports whether the run or a session of its steps has not ended.
 func (r *run) isOpen() bool { return r.open || slices.ContainsFunc(r.children, (*run).isOpen) }
 
-// members are the run and the sessions of its steps, which go first.
+// members returns the run and the sessions of its steps, which go first.
 func (r *run) members() []*run { return append(slices.Clone(r.children), r) }
 
 // spare takes those runs from the chosen ones whose sessions a run that stays continues.

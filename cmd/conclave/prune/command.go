@@ -148,7 +148,7 @@ func (f *flags) check() error {
 	return nil
 }
 
-// statuses are the ways in which runs end.
+// statuses returns the ways in which runs end.
 func statuses() []string {
 	all := []string{drive.Cancelled, unknown}
 	for _, s := range []coordination.Status{
@@ -165,7 +165,7 @@ func statuses() []string {
 	return all
 }
 
-// filter is the condition that the flags make.
+// filter returns the condition that the flags make.
 func (f *flags) filter(inv *inventory) filter {
 	older := f.olderThan
 	if !f.given {
@@ -176,7 +176,7 @@ func (f *flags) filter(inv *inventory) filter {
 	}
 }
 
-// line is the command line that removes what this one has shown.
+// line returns the command line that removes what this one has shown.
 func (f *flags) line(c *hall.CLI) string {
 	command := "prune"
 	if f.olderThan > 0 {

@@ -312,7 +312,7 @@ func (inv *inventory) link(ctx context.Context) error {
 // number beside an older session.
 var stepSession = regexp.MustCompile(`-l[0-9]+(-[0-9]+)?$`)
 
-// parentByName is the pipeline run of a session without a history, by the names of the
+// parentByName returns the pipeline run of a session without a history, by the names of the
 // steps in the run's configuration.
 func (inv *inventory) parentByName(ctx context.Context, r *run) *run {
 	suffix := stepSession.FindString(r.id)

@@ -98,7 +98,7 @@ func orInterrupted(ctx context.Context, conn *hall.Connection, err error, id, di
 	if ctx.Err() == nil {
 		return err
 	}
-	return hall.Exitf(hall.ExitInterrupted, "interrupted: what was copied to %s is kept; `%s` resumes", dir, retryLine(conn, id, dir, verify))
+	return hall.Exitf(hall.ExitInterrupted, "interrupted: the files copied to %s are kept; `%s` resumes", dir, retryLine(conn, id, dir, verify))
 }
 
 // retryLine returns the command line that repeats a pull.
@@ -122,7 +122,7 @@ func printResult(c *hall.CLI, r result) error {
 		return hall.Exit(hall.ExitNoAnswer)
 	}
 	if r.Status == drive.Running {
-		c.Infof("it is still running: pull again for the rest")
+		c.Infof("it is still running; pull again for the rest")
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %d files, %d of them copied now (%d bytes)\n", r.Dir, r.Files, r.Copied, r.Bytes)
@@ -138,7 +138,7 @@ func printResult(c *hall.CLI, r result) error {
 	return r.problem()
 }
 
-// problem is the error of a copy that is not whole, nil for a whole one.
+// problem returns the error of a copy that is not whole, nil for a whole one.
 func (r result) problem() error {
 	var what []string
 	if n := len(r.LeftOut); n > 0 {

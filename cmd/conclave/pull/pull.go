@@ -320,7 +320,7 @@ func (c *copier) isLeftOut(name string) bool {
 	return slices.ContainsFunc(c.result.LeftOut, func(p problem) bool { return p.Path == c.path(name) })
 }
 
-// path is the path of a key's file in the directory.
+// path returns the path of a key's file in the directory.
 func (c *copier) path(name string) string {
 	if c.target == nil { // the claim's, before the directory is opened
 		return name

@@ -76,7 +76,7 @@ func (c commands) watch() *cobra.Command {
 leaves the session as it is.
 
 Without an address, watch joins the local stack as a worker, so that an
-unfinished session goes on.`,
+unfinished session continues.`,
 		Example: `  conclave watch 20261121-153012-k3f9
   conclave watch --automation 20261121-153012-k3f9 | tail -n 1 | jq .winner`,
 	}, true, func(ctx context.Context, conn *hall.Connection, run Run) error {
@@ -126,7 +126,7 @@ answer, which is exit code 2 without --wait.`,
 	return cmd
 }
 
-// notEnded prints, for programs, that a run goes on, and fails.
+// notEnded prints, for programs, that a run is still open, and fails.
 func notEnded(conn *hall.Connection, run Run) error {
 	if conn.Scripted() {
 		if err := conn.PrintJSON(run.Kind.Running(run)); err != nil {
@@ -152,7 +152,7 @@ no steps.`,
 
 func cancel(ctx context.Context, conn *hall.Connection, run Run) error {
 	if !run.Running() && run.Status != drive.Cancelled {
-		return hall.Exitf(hall.ExitUsage, "%s has ended already (%s); `%s` prints what came out", run, run.Status, conn.CommandLine("result", run.Workflow))
+		return hall.Exitf(hall.ExitUsage, "%s has ended already (%s); `%s` prints the result", run, run.Status, conn.CommandLine("result", run.Workflow))
 	}
 	if run.Running() {
 		if err := Cancel(ctx, conn, run.Workflow); err != nil {
@@ -196,7 +196,7 @@ Without an address, pause joins the local stack; it runs no steps.`,
   conclave resume 20261121-153012-k3f9`,
 	}, Update{
 		Name: drive.PauseSignal, Action: "pause", Next: "resume",
-		Accepted: "paused, nothing is lost; %s goes on",
+		Accepted: "paused, nothing is lost; %s resumes it",
 	})
 }
 
@@ -212,7 +212,7 @@ Without an address, resume joins the local stack; it runs no steps itself.`,
   conclave resume 20261121-153012-k3f9 && conclave watch 20261121-153012-k3f9`,
 	}, Update{
 		Name: drive.ResumeSignal, Action: "resume", Next: "watch", NeedsSteps: true,
-		Accepted: "goes on; %s follows it",
+		Accepted: "resumed; %s follows it",
 	})
 }
 
@@ -229,7 +229,7 @@ Without an address, finish joins the local stack; it runs no steps.`,
   conclave finish 20261121-153012-k3f9 && conclave result --wait 20261121-153012-k3f9`,
 	}, Update{
 		Name: drive.FinishSignal, Action: "finish", Next: "result --wait",
-		Accepted: "decides with the answers so far; %s prints the answer",
+		Accepted: "deciding with the answers so far; %s prints the answer",
 	})
 }
 
@@ -249,7 +249,7 @@ Without an address, retry joins the local stack; it runs no steps itself.`,
 		return apply(ctx, conn, run, Update{
 			Name: drive.RetrySignal, Agent: agent, Payload: drive.Request{Agent: agent},
 			Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
-			Accepted: "tries again; %s follows it",
+			Accepted: "retrying; %s follows it",
 		})
 	})
 	cmd.Flags().StringVar(&agent, "agent", "", "retry only the agent `ID`")
@@ -271,17 +271,17 @@ Without an address, say joins the local stack; it runs no steps.`,
   conclave say 20261121-153012-k3f9 "Check the licence, too." --agent agent_b`,
 		Args: hall.Arguments("ID", "TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := hall.CheckText("TEXT", args[1], coordination.MaxText, "say it shorter, or in several messages"); err != nil {
+			if err := hall.CheckText("TEXT", args[1], coordination.MaxText, "shorten it, or send several messages"); err != nil {
 				return err
 			}
-			who := "it is read"
+			who := "agents read it"
 			if agent != "" {
 				who = agent + " reads it"
 			}
 			u := Update{
 				Name: drive.SaySignal, Agent: agent, Payload: drive.Request{Text: args[1], Agent: agent},
 				Action: "say something to", Next: "watch", NeedsSteps: true,
-				Accepted: "noted; " + who + " at the next safe point, %s follows it",
+				Accepted: "sent; " + who + " at the next safe point, %s follows it",
 			}
 			return c.with(cmd.Context(), args[0], false, func(conn *hall.Connection, run Run) error { return apply(cmd.Context(), conn, run, u) })
 		},

@@ -172,7 +172,7 @@ func Holds(c *hall.CLI, workflow string, paused bool, parked *string, onRetry st
 	const maxParked = 300 // in bytes: every failed agent has a row of its own
 	var holds []progress.Hold
 	if paused {
-		holds = append(holds, progress.Hold{Why: "paused by a person", Release: "`" + c.CommandLine("resume", workflow) + "` goes on"})
+		holds = append(holds, progress.Hold{Why: "paused by a person", Release: "`" + c.CommandLine("resume", workflow) + "` resumes it"})
 	}
 	if parked != nil {
 		holds = append(holds, progress.Hold{

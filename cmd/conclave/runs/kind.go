@@ -98,7 +98,7 @@ func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) 
 		return Run{}, ctx.Err()
 	}
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
-		return Run{}, hall.Exitf(hall.ExitUsage, "there is no session %s %s, and no pipeline run; `%s` and `%s` show those there are",
+		return Run{}, hall.Exitf(hall.ExitUsage, "there is no session %s %s, and no pipeline run; `%s` and `%s` list them",
 			id, conn.Target, conn.CommandLine("list"), conn.CommandLine("pipeline list"))
 	}
 	if _, coded := errors.AsType[*hall.ExitError](err); coded {

@@ -47,7 +47,7 @@ func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	_, taken := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err)
 	switch {
 	case taken:
-		return hall.Exitf(hall.ExitUsage, "start %s %s: there is one with this ID %s already; choose another %s, or follow it with `%s`",
+		return hall.Exitf(hall.ExitUsage, "start %s %s: the ID is in use %s; choose another %s, or follow it with `%s`",
 			o.Kind.Noun, o.ID, conn.Target, o.IDFlag, conn.CommandLine("watch", o.ID))
 	case err != nil && ctx.Err() != nil:
 		return hall.Exitf(hall.ExitInterrupted, "interrupted while starting %s %s; `%s` says whether it runs", o.Kind.Noun, o.ID, conn.CommandLine("status", o.ID))
@@ -91,7 +91,7 @@ func Options(conn *hall.Connection, workflow, summary string, memo map[string]an
 func Watch(ctx context.Context, conn *hall.Connection, o Order, tools *worker.Tools) error {
 	stop, err := team.RunWorker(conn, tools)
 	if err != nil {
-		return hall.Exitf(hall.ExitNoAnswer, "run %s %s: %w; `%s` goes on with it", o.Kind.Noun, o.ID, err, conn.CommandLine("watch", o.ID))
+		return hall.Exitf(hall.ExitNoAnswer, "run %s %s: %w; `%s` continues it", o.Kind.Noun, o.ID, err, conn.CommandLine("watch", o.ID))
 	}
 	defer stop()
 	return o.Kind.Watch(ctx, conn, Run{Kind: o.Kind, ID: o.ID, Workflow: o.ID, Offline: o.Offline, Started: time.Now()})
@@ -126,7 +126,7 @@ func endOf(kind *Kind, err error) (status string, cause *artifact.Error) {
 	} else if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		cause = &artifact.Error{Type: application.Type(), Message: application.Message()}
 	} else if _, ok := errors.AsType[*temporal.TimeoutError](err); ok {
-		cause = &artifact.Error{Type: "WorkflowTimeout", Message: "the workflow's own timeout, set by whoever started it, ran out"}
+		cause = &artifact.Error{Type: "WorkflowTimeout", Message: "the timeout with which the workflow was started ran out"}
 	}
 	return kind.Failed, cause
 }
@@ -150,14 +150,14 @@ func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result
 			return err
 		}
 	}
-	how := "it goes on without us; follow it with `"
+	how := "it continues; follow it with `"
 	if !conn.Cluster {
-		how = "it goes on as soon as a worker of this data directory runs; follow it with `"
+		how = "it continues as soon as a worker of this data directory runs; follow it with `"
 	}
 	how += conn.CommandLine("watch", run.Workflow) + "`"
 	switch {
 	case errors.Is(waitErr, ErrParked):
-		return hall.Exitf(hall.ExitNoAnswer, "%s is parked and stays open: mend the cause, then `%s` goes on", run, conn.CommandLine("retry", run.Workflow))
+		return hall.Exitf(hall.ExitNoAnswer, "%s is parked and stays open: fix the cause, then `%s` continues it", run, conn.CommandLine("retry", run.Workflow))
 	case ctx.Err() != nil:
 		return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost, %s", run, how)
 	}
@@ -183,7 +183,7 @@ func readText(ctx context.Context, conn *hall.Connection, layout artifact.Layout
 	}
 	_, name, ok := strings.Cut(path, layout.Root())
 	if !ok {
-		return "", errors.New("its place is not in the run's directory")
+		return "", errors.New("its path is not in the run's directory")
 	}
 	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -207,7 +207,7 @@ func PullCommand(conn *hall.Connection, id string, path *string, root string) st
 	return conn.CommandLine("pull", id, "DIR")
 }
 
-// PrintStatus prints lines on a run with the commands that go on from there. Result is empty if
+// PrintStatus prints lines about a run and the commands to use next. Result is empty if
 // there is none.
 func PrintStatus(conn *hall.Connection, run Run, lines []string, result string) error {
 	if run.Running() {

@@ -69,12 +69,12 @@ func send(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return hall.Exitf(hall.ExitInterrupted, "interrupted: it is not known whether %s was told to %s; `%s` shows it", run, u.Name, status())
+		return hall.Exitf(hall.ExitInterrupted, "interrupted: %s may have received the %s; `%s` shows its state", run, u.Name, status())
 	case tooEarly(err):
 		return hall.Exitf(hall.ExitUsage, "%s %s: it is still being prepared, for which it needs a worker that runs steps; `%s` follows it",
 			u.Action, run, conn.CommandLine("watch", run.Workflow))
 	case asking.Err() != nil:
-		return fmt.Errorf("%s %s: nobody answered within %s; a worker has to run on the task queue %s; `%s` shows whether it was taken all the same",
+		return fmt.Errorf("%s %s: no worker answered within %s; start one on the task queue %s; `%s` shows whether the request has arrived",
 			u.Action, run, UpdateTimeout, conn.Queue, status())
 	}
 	return refusal(conn, run, u, err)
@@ -136,7 +136,7 @@ func refusal(conn *hall.Connection, run Run, u Update, err error) error {
 	case strings.HasPrefix(refused.Message(), unknownUpdate):
 		return hall.Exitf(hall.ExitUsage, "%s %s: its workers are of a version that cannot do that; replace them by newer ones", u.Action, run)
 	}
-	return hall.Exitf(hall.ExitUsage, "%s %s: %s; `%s` shows how it stands", u.Action, run, refused.Message(), conn.CommandLine("status", run.Workflow))
+	return hall.Exitf(hall.ExitUsage, "%s %s: %s; `%s` shows its state", u.Action, run, refused.Message(), conn.CommandLine("status", run.Workflow))
 }
 
 // alreadyEnded returns the error of an update to a run that has ended.
@@ -145,7 +145,7 @@ func alreadyEnded(conn *hall.Connection, run Run, u Update) error {
 	if !run.Running() {
 		how = " (" + run.Status + ")"
 	}
-	return hall.Exitf(hall.ExitUsage, "%s %s: it has ended already%s; `%s` prints what came out, `%s` shows the %ss there are",
+	return hall.Exitf(hall.ExitUsage, "%s %s: it has ended already%s; `%s` prints the result, `%s` lists the %ss",
 		u.Action, run, how, conn.CommandLine("result", run.Workflow), conn.CommandLine(run.Kind.List), run.Kind.Noun)
 }
 

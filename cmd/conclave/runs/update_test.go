@@ -72,14 +72,14 @@ func delivered(t *testing.T, c hall.CLI, u Update, outcomes ...error) (code int,
 	return code, out.String(), errs.String(), server.sent
 }
 
-var pauseIt = Update{Name: drive.PauseSignal, Action: "pause", Next: "resume", Accepted: "paused; %s goes on"}
+var pauseIt = Update{Name: drive.PauseSignal, Action: "pause", Next: "resume", Accepted: "paused; %s resumes it"}
 
 func TestUpdate_accepted(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr, sent := delivered(t, hall.CLI{}, pauseIt, nil)
 	require.Equal(t, hall.ExitOK, code)
 	require.Empty(t, stdout)
-	require.Equal(t, "session s1: paused; `conclave resume s1` goes on\n", stderr)
+	require.Equal(t, "session s1: paused; `conclave resume s1` resumes it\n", stderr)
 	require.Equal(t, []client.UpdateWorkflowOptions{{
 		WorkflowID: "s1", UpdateName: "pause", WaitForStage: client.WorkflowUpdateStageCompleted,
 	}}, sent)
@@ -127,7 +127,7 @@ func TestUpdate_refused(t *testing.T) {
 	}{
 		"by the session": {
 			refused("Refused", "the session is paused already"),
-			"conclave: pause session s1: the session is paused already; `conclave status s1` shows how it stands\n",
+			"conclave: pause session s1: the session is paused already; `conclave status s1` shows its state\n",
 		},
 		"by an old worker": {
 			refused("", "unknown update pause. KnownUpdates=[]"),
@@ -135,11 +135,11 @@ func TestUpdate_refused(t *testing.T) {
 		},
 		"it ended before it was asked": {
 			serviceerror.NewNotFound("workflow execution already completed"),
-			"conclave: pause session s1: it has ended already; `conclave result s1` prints what came out, `conclave list` shows the sessions there are\n",
+			"conclave: pause session s1: it has ended already; `conclave result s1` prints the result, `conclave list` lists the sessions\n",
 		},
 		"it ended before it had answered": {
 			refused("AcceptedUpdateCompletedWorkflow", "Workflow completed before the Update completed."),
-			"conclave: pause session s1: it has ended already; `conclave result s1` prints what came out, `conclave list` shows the sessions there are\n",
+			"conclave: pause session s1: it has ended already; `conclave result s1` prints the result, `conclave list` lists the sessions\n",
 		},
 		"by the server": {
 			errors.New("it is on fire"),
@@ -171,7 +171,7 @@ func TestUpdate_endedSession(t *testing.T) {
 	c := hall.CLI{Stderr: &errs, Queue: drive.TaskQueue}
 	err := apply(t.Context(), &hall.Connection{CLI: &c}, Run{Kind: session, ID: "s1", Workflow: "s1", Status: "consensus", Closed: time.Unix(1, 0)}, pauseIt)
 	require.Equal(t, hall.ExitUsage, halltest.Report(&c, err))
-	require.Contains(t, errs.String(), "pause session s1: it has ended already (consensus); `conclave result s1` prints what came out")
+	require.Contains(t, errs.String(), "pause session s1: it has ended already (consensus); `conclave result s1` prints the result")
 }
 
 func TestUpdate_interrupted(t *testing.T) {

@@ -184,9 +184,9 @@ func (s source) read() (scenario.Definition, error) {
 }
 
 func watchCommand(c *hall.CLI) *cobra.Command {
-	return controlCommand(c, "watch", "Follow a run, and go on with it", `Follow a run to its end; results and evidence appear in DIR after every step.
+	return controlCommand(c, "watch", "Follow a run and run its steps", `Follow a run to its end; results and evidence appear in DIR after every step.
 Without an address, watch joins the local stack as a worker, so that a run that was
-cut off goes on.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
+cut off continues.`, func(ctx context.Context, conn *hall.Connection, o *order, r *run) error {
 		r.problem = follow(ctx, conn, o, r, &board{cli: c})
 		return report(ctx, c, o)
 	})
@@ -194,11 +194,11 @@ cut off goes on.`, func(ctx context.Context, conn *hall.Connection, o *order, r 
 
 func pauseCommand(c *hall.CLI) *cobra.Command {
 	return controlCommand(c, "pause", "Suspend a run until it is resumed", `Suspend a run: the step is held where it is, and nothing new is begun. It runs no
-steps.`, update(drive.PauseSignal, "resume", "paused, nothing is lost; `%s` goes on"))
+steps.`, update(drive.PauseSignal, "resume", "paused, nothing is lost; `%s` resumes it"))
 }
 
 func resumeCommand(c *hall.CLI) *cobra.Command {
-	return controlCommand(c, "resume", "Go on with a paused run", `Go on with a paused run where it was. A worker carries out its steps: that of
+	return controlCommand(c, "resume", "Resume a paused run", `Resume a paused run where it was. A worker runs its steps: that of
 watch, dev or worker.`, update(drive.ResumeSignal, "watch", "resumed; `%s` follows it"))
 }
 
@@ -278,7 +278,7 @@ func findRun(from *project.Project, slug, id string) (*run, error) {
 		return r, nil
 	}
 	if err == nil {
-		err = fmt.Errorf("no run of scenario %s goes on; `conclave scenario status` shows those there are", slug)
+		err = fmt.Errorf("no run of scenario %s is open; `conclave scenario status` lists the runs", slug)
 	}
 	return nil, err
 }

@@ -46,7 +46,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{"scenario run", "run needs DIR"},
 		{"scenario run shop", "needs SLUG, or --all"},
 		{"scenario run shop buy --all", "exclude each other"},
-		{"scenario run shop --all --retry r1", "--retry goes on with a run of one scenario"},
+		{"scenario run shop --all --retry r1", "--retry continues a run of one scenario"},
 		{"scenario run shop ../buy --offline", "not a slug"},
 		{"scenario run shop buy --offline --retry ../r1", "not a run id"},
 		{"scenario run shop buy --offline --retry r1", "there is no run r1"},
@@ -66,7 +66,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{"scenario status shop sell", "there is no scenario sell"},
 		{"scenario list", "list needs DIR"},
 		{"scenario list nowhere", "there is no directory nowhere"},
-		{"scenario watch shop buy", "no run of scenario buy goes on"},
+		{"scenario watch shop buy", "no run of scenario buy is open"},
 		{"scenario cancel shop buy r/1", "not a run id"},
 		{"scenario pause shop buy r1", "there is no run r1"},
 	} {

@@ -45,7 +45,7 @@ func follow(ctx context.Context, conn *hall.Connection, o *order, r *run, b *boa
 			}
 			b.show(r)
 			if interrupted {
-				return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost; `%s` goes on with it", r, commandLine(conn.CLI, "watch", o.dir, r))
+				return hall.Exitf(hall.ExitInterrupted, "interrupted: nothing of %s is lost; `%s` continues it", r, commandLine(conn.CLI, "watch", o.dir, r))
 			}
 			return err
 		case <-tick.C:
@@ -128,9 +128,9 @@ func withoutResult(r *run, err error) error {
 		return fmt.Errorf("%s: %s", r, failed.Message())
 	}
 	if ended, ok := errors.AsType[*temporal.WorkflowExecutionError](err); ok {
-		return fmt.Errorf("%s was ended from outside: %w; `conclave scenario run DIR %s --retry %s` goes on with it", r, errors.Unwrap(ended), r.slug, r.id)
+		return fmt.Errorf("%s was ended from outside: %w; `conclave scenario run DIR %s --retry %s` continues it", r, errors.Unwrap(ended), r.slug, r.id)
 	}
-	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, `conclave scenario watch` goes on with it", r, err)
+	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, `conclave scenario watch` continues it", r, err)
 }
 
 // catchUp copies the results of the project's open runs from the store. Errors are only printed.
@@ -184,7 +184,7 @@ func (r *run) catchUp(ctx context.Context, conn *hall.Connection, to *project.Pr
 	}
 	err = r.setResult(document)
 	if err == nil && !r.result.Over() {
-		conn.Infof("%s has not ended; `%s` goes on with it", r, commandLine(conn.CLI, "watch", to.Dir(), r))
+		conn.Infof("%s has not ended; `%s` continues it", r, commandLine(conn.CLI, "watch", to.Dir(), r))
 	}
 	return err
 }

@@ -109,7 +109,7 @@ func (r *run) status() string {
 	return string(scenario.Running)
 }
 
-// reason returns why the run did not pass; empty if it passed or goes on.
+// reason returns why the run did not pass; empty if it passed or is running.
 func (r *run) reason() string {
 	if s, ok := r.result.Failed(); ok {
 		text := s.ID + " " + s.Title

@@ -44,7 +44,7 @@ agent (--config, else DIR/conclave.yaml, else ./conclave.yaml). A run uses the
 definition as it is when the run begins.
 
 Results and evidence appear in DIR/scenarios/SLUG/runs/RUN_ID after every step.
-Ctrl-C stops watching: the run is kept, and goes on whenever a worker runs.
+Ctrl-C stops watching: the run is kept, and continues whenever a worker runs.
 --retry continues a run that did not pass from the step that failed, with the
 definition that it began with.
 
@@ -77,7 +77,7 @@ func (f flags) check(slug string) error {
 	case !f.all && slug == "":
 		return errors.New("scenario run needs SLUG, or --all; see `conclave scenario run --help`")
 	case f.all && f.retry != "":
-		return errors.New("--retry goes on with a run of one scenario: name its SLUG instead of --all")
+		return errors.New("--retry continues a run of one scenario: name its SLUG instead of --all")
 	case f.parallel < 1:
 		return fmt.Errorf("--parallel is %d; it takes at least 1", f.parallel)
 	case f.stepTimeout < time.Second || f.stepTimeout > scenarioflow.MaxStepSeconds*time.Second:
@@ -191,7 +191,7 @@ func (o *order) retriedRun(slug string) (*run, error) {
 	r.input.Resume, r.input.Plan.Slug = true, slug
 	last, err := o.project.Run(slug, r.id)
 	if err == nil && last.Over() && last.Status == scenario.Pass {
-		err = fmt.Errorf("go on with %s: it passed; start a new one without --retry", r)
+		err = fmt.Errorf("retry %s: it passed; start a new one without --retry", r)
 	}
 	return r, err
 }
@@ -227,7 +227,7 @@ func execute(ctx context.Context, conn *hall.Connection, o *order) error {
 	catchUp(ctx, conn, o.project, o.slugs)
 	if r := o.runs[0]; r.input.Resume {
 		if last, err := o.project.Run(r.slug, r.id); err == nil && !last.Over() && isOpen(ctx, conn, r) {
-			return hall.Exitf(hall.ExitUsage, "go on with %s: it goes on still; `%s` follows it", r, commandLine(conn.CLI, "watch", o.dir, r))
+			return hall.Exitf(hall.ExitUsage, "retry %s: it is still running; `%s` follows it", r, commandLine(conn.CLI, "watch", o.dir, r))
 		}
 	}
 	if err := o.placeTester(conn); err != nil {
@@ -329,7 +329,7 @@ func (o *order) start(ctx context.Context, conn *hall.Connection, r *run) error 
 		return nil
 	}
 	if _, open := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); open {
-		return fmt.Errorf("%s goes on already; `%s` follows it", r, commandLine(conn.CLI, "watch", o.dir, r))
+		return fmt.Errorf("%s is running already; `%s` follows it", r, commandLine(conn.CLI, "watch", o.dir, r))
 	}
 	return fmt.Errorf("start scenario %s %s: %w", r.slug, conn.Target, errors.Join(err, r.discard(ctx, conn, o.project)))
 }

@@ -136,6 +136,6 @@ func warnPRD(c *hall.CLI, o *order) {
 // warnExposed warns of credentials in the workflow's input, where they are without a store.
 func warnExposed(c *hall.CLI, o *order) {
 	if parsed, _ := scenario.ParseProject(o.runs[0].input.PRD); len(parsed.Secrets()) > 0 {
-		c.Warnf("without --bucket, %s is in the input of the workflow, with its credentials, for everybody who may read that", o.project.PRD())
+		c.Warnf("without --bucket, %s is in the input of the workflow, with its credentials, readable by everybody with access to the history", o.project.PRD())
 	}
 }

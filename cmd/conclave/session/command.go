@@ -31,7 +31,7 @@ func runCommand(c *hall.CLI) *cobra.Command {
 
 Without an address the session runs on this machine, on an embedded Temporal
 server and S3 store with a worker in this process. Ctrl-C stops watching: the
-session is kept, and goes on with the next run, watch, dev or worker on the same
+session is kept, and continues with the next run, watch, dev or worker on the same
 data directory. With an address the session is started on that cluster and
 followed.
 
@@ -56,7 +56,7 @@ func startCommand(c *hall.CLI) *cobra.Command {
 		Short: "Start the session and print its ID",
 		Long: `Start the session on a cluster and print its ID on stdout; its workers run it.
 
-Without an address the session is kept in the data directory and goes on
+Without an address the session is kept in the data directory and continues
 whenever a stack with a worker runs there: during run, watch, dev or worker.`,
 		Example: `  id=$(conclave start --address temporal.example.com:7233 "Tabs or spaces?")
   conclave watch --address temporal.example.com:7233 "$id"
@@ -111,7 +111,7 @@ func start(ctx context.Context, c *hall.CLI, f flags, query string) error {
 			return c.PrintJSON(running(runs.Run{ID: o.ID}))
 		}
 		if !conn.Cluster {
-			c.Infof("it goes on whenever a worker of this data directory runs; follow it with `%s`", c.CommandLine("watch", o.ID))
+			c.Infof("it continues whenever a worker of this data directory runs; follow it with `%s`", c.CommandLine("watch", o.ID))
 		}
 		if _, err := fmt.Fprintln(c.Stdout, o.ID); err != nil {
 			return hall.Exitf(hall.ExitNoAnswer, "session %s has started, but print its ID: %w", o.ID, err)
@@ -202,9 +202,9 @@ func newOrder(c *hall.CLI, t hall.Target, f flags, query string) (order, error) 
 	}
 	switch {
 	case f.team != "" && c.Config != "":
-		return o, errors.New("--team and --config exclude each other: a team is named or brought along; leave one out")
+		return o, errors.New("--team and --config exclude each other; leave one out")
 	case f.team != "" && f.offline:
-		return o, errors.New("--offline replaces the models of a team that is brought along, not of one that the worker names; leave out --team")
+		return o, errors.New("--offline replaces the models of a configuration, not those of a worker's team; leave out --team")
 	case t.Cluster:
 		return o, o.chooseClusterTeam(c, f.team)
 	}

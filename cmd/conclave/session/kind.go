@@ -192,7 +192,7 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 // noAnswer returns the error of a session that has no answer.
 func noAnswer(r sessionflow.Result) error {
 	if r.Status == drive.Cancelled {
-		return fmt.Errorf("session %s was cancelled; what was on record by then can be pulled", r.SessionID)
+		return fmt.Errorf("session %s was cancelled; the files recorded until then can be pulled", r.SessionID)
 	}
 	if r.Error != nil {
 		return fmt.Errorf("session %s failed: %s", r.SessionID, cmp.Or(r.Error.Message, r.Error.Type))

@@ -20,12 +20,12 @@ func TestHolds_nameTheReleasingCommand(t *testing.T) {
 
 	paused := running
 	paused.Paused = true
-	require.Equal(t, []progress.Hold{{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` goes on"}}, holds(c, paused, "s1"))
+	require.Equal(t, []progress.Hold{{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` resumes it"}}, holds(c, paused, "s1"))
 
 	parked := paused
 	parked.Parked = new("retry, finish or cancel: agent_b failed, Overloaded: no capacity")
 	require.Equal(t, []progress.Hold{
-		{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` goes on"},
+		{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` resumes it"},
 		{
 			Why:     "parked: retry, finish or cancel: agent_b failed, Overloaded: no capacity",
 			Release: "`conclave retry s1 --data-dir /data` runs what failed again, finish decides without it",

@@ -47,7 +47,7 @@ func devCommand(c *hall.CLI) *cobra.Command {
 		Short: "Embedded Temporal, web UI, S3 store and worker, until interrupted",
 		Long: `Run everything that a session needs on this machine until interrupted: a Temporal
 server, its Web UI, an S3 store and a worker. It joins the stack of the data
-directory if one runs. Ctrl-C is its normal end: unfinished sessions go on the next
+directory if one runs. Ctrl-C is its normal end: unfinished sessions continue the next
 time.
 
 The servers accept connections of your own user, and of root, only. They have no
@@ -133,7 +133,7 @@ func serve(ctx context.Context, conn *hall.Connection) error {
 		select {
 		case <-ctx.Done():
 			if !conn.Scripted() {
-				conn.Infof("stopping; unfinished sessions go on the next time")
+				conn.Infof("stopping; unfinished sessions continue the next time")
 			}
 			return nil
 		case <-tick.C:

@@ -168,7 +168,7 @@ func workerTeam(c *hall.CLI, t hall.Target, f workerFlags, s settings.Settings) 
 	return standard, source, err
 }
 
-// work runs a worker until the command is interrupted or the worker cannot go on.
+// work runs a worker until the command is interrupted or the worker cannot continue.
 func work(ctx context.Context, conn *hall.Connection, cfg worker.Config, describedTeam string) error {
 	started := func() {
 		conn.Infof("worker on the task queue %s %s, store %s, %s", conn.Queue, conn.Target, conn.Store.URL(""), describedTeam)

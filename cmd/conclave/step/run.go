@@ -69,7 +69,7 @@ func (s *runner) introduce(l prepared) {
 	}
 	action := "begins a step"
 	if l.resumed > 0 {
-		action = fmt.Sprintf("goes on with step %d", l.resumed)
+		action = fmt.Sprintf("continues step %d", l.resumed)
 	}
 	s.cli.Infof("%s %s in %s · shown %s", s.agent.ID, action, s.dir, progress.Plural(len(l.launch.Shown), "answer"))
 	s.ports.Progress = func(p step.Progress) {

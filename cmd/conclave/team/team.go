@@ -124,7 +124,7 @@ const maxInputFile = 1 << 20
 // ReadFile reads a regular file that is named on the command line. Pipes may never end.
 func ReadFile(name string) ([]byte, error) {
 	if name == "-" {
-		return nil, errors.New("- stands for no file here, standard input is not read; name a file")
+		return nil, errors.New("- is not a file: standard input is not read; name a file")
 	}
 	info, err := os.Stat(name)
 	if err != nil {
@@ -254,7 +254,7 @@ func Default(t hall.Target) (team config.Team, found bool, err error) {
 		team, err = config.Parse("its file", data, config.Local)
 	}
 	if err != nil {
-		return config.Team{}, false, fmt.Errorf("read the default team of %s: %w; `conclave dev` sets it anew", t.DataDir, err)
+		return config.Team{}, false, fmt.Errorf("read the default team of %s: %w; `conclave dev` sets it again", t.DataDir, err)
 	}
 	return team, true, nil
 }

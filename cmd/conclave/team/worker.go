@@ -47,7 +47,7 @@ func DefaultWorker(conn *hall.Connection, team config.Team) (worker.Config, erro
 }
 
 // workerConfig returns the configuration of a worker that runs steps. A local stack registers the
-// team, so that every worker of the data directory can go on with its sessions.
+// team, so that every worker of the data directory can continue its sessions.
 func workerConfig(conn *hall.Connection, team config.Team) (cfg worker.Config, err error) {
 	cfg = baseConfig(conn)
 	cfg.Teams.Named = map[string]config.Team{}

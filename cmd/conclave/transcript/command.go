@@ -35,7 +35,7 @@ func Command(c *hall.CLI) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use:   "transcript ID AGENT STEP",
-		Short: "What happened in a step",
+		Short: "Print the conversation of a step",
 		Long: `Show what happened in one step of an agent: its prompt, the model's replies, tool
 calls and their results, rejections with their reasons, and the cost. STEP is a
 number, or "last". For a run of a pipeline AGENT is the name of a step of the
@@ -71,7 +71,7 @@ func parseStep(arg string) (int, error) {
 	}
 	n, err := strconv.ParseUint(arg, 10, 31)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("the STEP %q is no number from 1; give it as 3, as 003, or as %s", text.Truncate(arg, hall.MaxEcho), lastStep)
+		return 0, fmt.Errorf("the STEP %q is not a number from 1; give it as 3, as 003, or as %s", text.Truncate(arg, hall.MaxEcho), lastStep)
 	}
 	return int(n), nil
 }

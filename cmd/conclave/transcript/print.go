@@ -160,7 +160,7 @@ func heading(e loop.Entry) string {
 		return "rejection: " + progress.Line(e.Reason)
 	case loop.Updated:
 		if len(e.Messages) > 0 && e.Messages[0].Role == llm.ToolRole { // in place of a result
-			return "update: the action was turned down"
+			return "update: the action was withdrawn"
 		}
 	case loop.Wasted:
 		return "wasted: a paid reply that was discarded"
