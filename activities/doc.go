@@ -3,11 +3,11 @@
 // engine. Its packages:
 //
 //   - attempt makes one durable attempt of a step, the same for all products.
-//   - session has Prepare, RunStep, Record and Present.
-//   - pipeline has PreparePipeline, RunPipelineStep, AskTeam, RecordPipeline and
-//     ConcludePipeline.
-//   - scenario has PrepareScenario, RunScenarioStep and RecordScenario, and the tool
-//     that stores a step's evidence.
+//   - session has Prepare, RunStep, Reckon, Record and Present.
+//   - pipeline has PreparePipeline, RunPipelineStep, AskTeam, ReckonPipelineStep,
+//     RecordPipeline and ConcludePipeline.
+//   - scenario has PrepareScenario, RunScenarioStep, ReckonScenarioStep and
+//     RecordScenario, and the tool that stores a step's evidence.
 //   - The adapters import no Temporal: openai and offline are models; tools, mcp and
 //     sandbox are the agents' tools; s3store is the store.
 //

@@ -54,7 +54,9 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	}
 	err := a.find(ctx)
 	if errors.Is(err, artifact.ErrNotFound) {
-		a.Result.Transcript = a.paidTranscript(ctx)
+		if r, recoverErr := step.Recover(ctx, a.Ports, a.Spec); recoverErr == nil {
+			a.Result = r // heartbeats lag behind it
+		}
 		return &noProgressError{attempts: maxFruitless}
 	}
 	return err
@@ -69,26 +71,6 @@ func (a *Attempt) find(ctx context.Context) error {
 	}
 	a.Result = found
 	return nil
-}
-
-// paidTranscript reads the transcript that the dead attempts left, and takes over
-// its usage: heartbeats lag behind it.
-func (a *Attempt) paidTranscript(ctx context.Context) []byte {
-	if a.Result.Step == 0 {
-		return nil
-	}
-	t, err := step.ReadTranscript(ctx, a.Ports.Store, a.Spec.Layout, a.Spec.Dir(a.Result.Step))
-	if err != nil {
-		return nil // the end of the step does not depend on it
-	}
-	if usage := t.Usage(); usage.ModelCalls > a.Result.Usage.ModelCalls {
-		a.Result.Usage = usage
-	}
-	var lines []byte
-	for _, l := range t.Lines {
-		lines = append(append(lines, l.Raw...), '\n')
-	}
-	return lines
 }
 
 // KeepTranscript stores the transcript of a step that ended itself without an action, and

@@ -5,6 +5,7 @@
 //   - RunPipelineStep, registered as RunSegment, runs one launch of a step: an agent, tool
 //     calls, or a team's decision.
 //   - AskTeam composes the question for the team of a session step.
+//   - ReckonPipelineStep counts the usage of a step that ended without reporting it.
 //   - RecordPipeline writes human messages and the files derived from the history.
 //   - ConcludePipeline writes result.json.
 //

@@ -31,6 +31,7 @@ func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
 func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.RecordPipeline)
 	r.RegisterActivity(a.ConcludePipeline)
+	r.RegisterActivity(a.ReckonPipelineStep)
 }
 
 // PrepareInput is the input with which a run was started.

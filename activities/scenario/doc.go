@@ -4,6 +4,7 @@
 //     (definition.go); resume.go continues an ended run.
 //   - RunScenarioStep runs one step. evidence.go has the tool that stores its evidence,
 //     and credentials.go keeps credentials out of the store.
+//   - ReckonScenarioStep counts the usage of a step that ended without reporting it.
 //   - RecordScenario writes result.json and the events.
 //
 // Inputs and results are in scenario.go. The methods' names are the registered names,

@@ -42,7 +42,7 @@ func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prep
 	if err := a.keepDefinition(ctx, layout, in); err != nil {
 		return Prepared{}, err
 	}
-	p := Prepared{StartedAt: claim.ClaimedAt}
+	p := Prepared{Protocol: min(in.Protocol, scenario.Protocol), StartedAt: claim.ClaimedAt}
 	if p.RunNumber, err = a.runNumber(ctx, in, created); err != nil {
 		return Prepared{}, err
 	}
@@ -58,7 +58,7 @@ func (a *Activities) begin(ctx context.Context, layout artifact.Layout, run stri
 	if err := a.Store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
 		return Prepared{}, err
 	}
-	p.Protocol, p.ConfigHash, p.Plan, p.Execution = scenario.Protocol, team.Hash(), plan, execution
+	p.ConfigHash, p.Plan, p.Execution = team.Hash(), plan, execution
 	p.HeartbeatTimeoutSeconds = int(a.HeartbeatTimeout / time.Second)
 	p.URL, p.Offline = a.Store.URL(layout.File("result.json")), team.Agents[0].Backend.Type == config.Offline
 	result := Result{

@@ -38,7 +38,7 @@ func (a *Activities) resume(ctx context.Context, layout artifact.Layout, in Prep
 	if _, _, err := a.claimRun(ctx, layout, number, in, claim{ConfigHash: team.Hash(), Before: before}); err != nil {
 		return Prepared{}, err
 	}
-	p := Prepared{RunNumber: before.RunNumber, StartedAt: before.StartedAt, WorkedMS: before.DurationMS}
+	p := Prepared{Protocol: min(in.Protocol, scenario.Protocol), RunNumber: before.RunNumber, StartedAt: before.StartedAt, WorkedMS: before.DurationMS}
 	if err := a.findRest(ctx, layout, plan, &p, *before); err != nil {
 		return Prepared{}, err
 	}

@@ -30,6 +30,7 @@ func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
 // RegisterBookkeeping registers the activities that need only the store.
 func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.RecordScenario)
+	r.RegisterActivity(a.ReckonScenarioStep)
 }
 
 // PrepareInput is the input with which a run was started.

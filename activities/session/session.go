@@ -25,6 +25,7 @@ func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
 func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.Record)
 	r.RegisterActivity(a.Present)
+	r.RegisterActivity(a.Reckon)
 }
 
 // PrepareInput is the input with which a session was started.

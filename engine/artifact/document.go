@@ -41,6 +41,13 @@ type Claim struct {
 
 	// Agents are the IDs behind the step's anonymous numbers, from 1.
 	Agents []string `json:"agents,omitempty"`
+
+	Agent string `json:"agent,omitempty"` // the agent_id of last_action.json
+
+	// ResumeFrom is the token of the execution that this one resumes, empty for none.
+	// Uncounted says that nobody has counted the usage of that one.
+	ResumeFrom string `json:"resume_from,omitempty"`
+	Uncounted  bool   `json:"uncounted,omitempty"`
 }
 
 // Commit is action.json, the one write that makes a step's action real. The

@@ -31,6 +31,10 @@ type Launch struct {
 	// ResumeFrom is the execution token of the suspended or failed step that this launch
 	// resumes; empty for a new step.
 	ResumeFrom string `json:"resume_from,omitempty"`
+
+	// Uncounted says that no event has counted the usage of that step, so that this one
+	// reports it as well.
+	Uncounted bool `json:"uncounted,omitempty"`
 }
 
 // Purpose is the purpose of a step.

@@ -266,6 +266,18 @@
 //  57. An outage of the presenter is waited out likewise, unless another agent can join
 //     the parts. If its server has never replied, the presenter has failed.
 //
+// # Usage
+//
+// These rules hold from protocol 3 on.
+//
+//  58. A step that was cancelled while it waited for its next attempt, or whose worker was
+//     lost, reports nothing. The driver reads its usage from the store and steps its end
+//     with it, so that every model call counts, in the cost and in the budget.
+//  59. A step that is resumed reports the usage of the step before it only if no event has:
+//     if that one ended without a known model call.
+//  60. An end without a token left nothing to resume. The step that replaces it resumes
+//     the one that it would have resumed itself.
+//
 // # On record
 //
 // Where another program launches the steps, no State has followed them. [Recall] builds

@@ -1,7 +1,6 @@
 package coordination
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 )
@@ -172,7 +171,10 @@ func (s *State) start(a *agent, l Launch) Launch {
 // they were, since its journal begins with them; its allowance is computed anew.
 func (s *State) resume(a *agent) Launch {
 	l := a.Rest.Launch
-	l.Allowance, l.ResumeFrom = Allowance{}, cmp.Or(a.Rest.Token, l.ResumeFrom)
+	l.Allowance = Allowance{}
+	if a.Rest.Token != "" {
+		l.ResumeFrom, l.Uncounted = a.Rest.Token, a.Rest.Uncounted
+	}
 	return s.mint(a, l)
 }
 

@@ -420,7 +420,7 @@ func (o *oracle) resume(agent string) Launch {
 	l := *m.rest
 	l.ID, l.After, l.Allowance = LaunchID("l"+strconv.Itoa(o.launched)), m.step, Allowance{}
 	if m.token != "" {
-		l.ResumeFrom = m.token
+		l.ResumeFrom, l.Uncounted = m.token, m.uncounted
 	}
 	m.runs, m.rest, m.again, m.retried = &l, nil, false, false
 	return l

@@ -132,7 +132,7 @@ func (o *oracle) takeEnd(event Event) {
 		}
 		switch {
 		case ok:
-			m.rest, m.token = run, suspended.Token
+			m.rest, m.token, m.uncounted = run, suspended.Token, suspended.Usage.ModelCalls == 0
 		case run.Purpose != Coordinate:
 			o.takeFinal(agent, run, event, before)
 		default:
@@ -228,7 +228,7 @@ func shows(run *Launch, answer Shown) bool {
 func (o *oracle) fail(agent string, run *Launch, e Failed) {
 	m := o.agents[agent]
 	m.failed, m.void = &e.Cause, len(o.book)
-	m.rest, m.token = run, e.Token
+	m.rest, m.token, m.uncounted = run, e.Token, e.Usage.ModelCalls == 0
 	if m.away = e.Outage; run.Purpose != Coordinate && e.Outage == Unreached { // rule 57
 		m.away = ""
 	}

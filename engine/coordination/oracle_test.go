@@ -62,6 +62,7 @@ type agentFacts struct {
 	retried   bool
 	rest      *Launch
 	token     string
+	uncounted bool // no event has counted the usage of rest
 	used      llm.Usage
 }
 

@@ -83,7 +83,10 @@ type runningStep struct {
 // resumableStep is a suspended or failed step that can be resumed.
 type resumableStep struct {
 	Launch Launch `json:"launch"`
-	Token  string `json:"token"` // its execution token
+	Token  string `json:"token"` // its execution token; empty if it left nothing to resume
+
+	// Uncounted says that its usage is unknown.
+	Uncounted bool `json:"uncounted,omitempty"`
 }
 
 // ballot is an accepted vote that has not been withdrawn.

@@ -84,7 +84,7 @@ func (s *State) ended(e End) (*agent, *Launch) {
 // suspended keeps the step so that its agent can resume it.
 func (s *State) suspended(a *agent, run *Launch, e Suspended) {
 	a.Step = max(a.Step, e.Step)
-	a.Rest = &resumableStep{Launch: *run, Token: e.Token}
+	a.Rest = s.rest(run, e.End, e.Token)
 	s.note(Entry{Kind: entrySuspended, Agent: a.ID, Step: e.Step, Text: a.ID + " was suspended"})
 }
 
@@ -92,7 +92,7 @@ func (s *State) failed(a *agent, run *Launch, e Failed) {
 	a.Step = max(a.Step, e.Step)
 	a.Error = &Failure{Type: truncate(e.Cause.Type), Message: truncate(e.Cause.Message)}
 	a.Ballot, a.Halt = nil, nil
-	a.Rest = &resumableStep{Launch: *run, Token: e.Token}
+	a.Rest = s.rest(run, e.End, e.Token)
 	if s.Protocol >= outages && (run.Purpose == Coordinate || e.Outage == Interrupted) {
 		a.Away = e.Outage
 	}

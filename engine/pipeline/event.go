@@ -41,7 +41,7 @@ const (
 type Broke struct {
 	Launch string
 	Number int    // 0 before it had one
-	Token  string // execution token
+	Token  string // execution token; empty if the step left nothing to resume
 	Cause  Failure
 	Usage  llm.Usage
 }
@@ -123,6 +123,10 @@ type Launch struct {
 	// ResumeFrom is the execution token of the suspended or failed attempt that this
 	// one continues; empty for a new attempt.
 	ResumeFrom string `json:"resume_from,omitempty"`
+
+	// Uncounted says that no event has counted the usage of that attempt, so that this one
+	// reports it as well.
+	Uncounted bool `json:"uncounted,omitempty"`
 }
 
 // Return is the input of a caller that continues.

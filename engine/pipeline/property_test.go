@@ -16,7 +16,7 @@ func TestEveryRunEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := randomGraph(t)
-		s := New(g)
+		s := New(Protocol, g)
 		launches := 0
 		for !s.Done() {
 			var launch *Launch
@@ -99,7 +99,7 @@ func TestEveryRunEnds_withRequests(t *testing.T) {
 		for i := range g.Steps {
 			g.Steps[i].Kind = rapid.SampledFrom([]Kind{Agent, Session}).Draw(t, "kind")
 		}
-		s := New(g)
+		s := New(Protocol, g)
 		var running *Launch
 		stopped := false
 		for moment := 0; !s.Done(); moment++ {

@@ -10,7 +10,11 @@ import (
 
 // Protocol is the version of the rules for new runs. A change of behaviour depends
 // on the version in State.
-const Protocol = 1
+const Protocol = 2
+
+// Reckons is the first protocol in which the driver reads the usage of a step from the
+// store if the step ended without reporting it.
+const Reckons = 2
 
 // State is a run: plain data that survives JSON unchanged. It is not safe for
 // concurrent use.
@@ -68,9 +72,9 @@ type TraceEntry struct {
 	Usage  llm.Usage `json:"usage"`
 }
 
-// New starts a run of the graph; the first Drain launches the first step.
-func New(g Graph) *State {
-	s := &State{Protocol: Protocol, Graph: g, Stack: []frame{}, Trace: []TraceEntry{}, History: []Ref{}, Recent: []Entry{}}
+// New starts a run of the graph under a protocol; the first Drain launches the first step.
+func New(protocol int, g Graph) *State {
+	s := &State{Protocol: protocol, Graph: g, Stack: []frame{}, Trace: []TraceEntry{}, History: []Ref{}, Recent: []Entry{}}
 	s.enter(g.Start)
 	return s
 }

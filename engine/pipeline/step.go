@@ -22,7 +22,7 @@ func (s *State) Step(event Event) {
 	case Suspended:
 		if r := s.ended(e.Launch, e.Number, e.Usage); r != nil {
 			s.note(r.Launch.Step, r.Launch.Step+" was suspended")
-			s.relaunch(r.Launch, e.Token)
+			s.relaunch(r.Launch, e.Token, e.Usage)
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.request(e)
@@ -151,17 +151,18 @@ func (s *State) fail(l Launch, e Broke) {
 		if l.Kind == Session {
 			e.Token = ""
 		}
-		s.relaunch(l, e.Token)
+		s.relaunch(l, e.Token, e.Usage)
 		s.note(l.Step, "waits for a person to retry or cancel")
 		return
 	}
 	s.end(Failed, e.Cause.Type+": "+e.Cause.Message, nil)
 }
 
-// relaunch makes the step pending again, to continue from the journal of token.
-func (s *State) relaunch(l Launch, token string) {
+// relaunch makes the step pending, to continue from the journal of token. Without a
+// model call the usage of that attempt is zero or unknown.
+func (s *State) relaunch(l Launch, token string, spent llm.Usage) {
 	if token != "" {
-		l.ResumeFrom = token
+		l.ResumeFrom, l.Uncounted = token, s.Protocol >= Reckons && spent.ModelCalls == 0
 	}
 	s.Pending = &l
 }

@@ -45,7 +45,7 @@ func start(t *testing.T, g Graph) *run {
 	if g.MaxDepth == 0 {
 		g.MaxDepth = 8
 	}
-	r := &run{t: t, state: New(g)}
+	r := &run{t: t, state: New(Protocol, g)}
 	r.drain()
 	return r
 }

@@ -22,7 +22,7 @@ type Ended struct {
 // Suspended reports a step that was stopped.
 type Suspended struct {
 	Launch string
-	Token  string
+	Token  string // empty if the step left nothing to resume
 	Usage  llm.Usage
 }
 
@@ -56,6 +56,10 @@ type Launch struct {
 
 	// ResumeFrom is the execution token of the attempt that this one continues.
 	ResumeFrom string `json:"resume_from,omitempty"`
+
+	// Uncounted says that no event has counted the usage of that attempt, so that this one
+	// reports it as well.
+	Uncounted bool `json:"uncounted,omitempty"`
 }
 
 // Previous is everything that a step reads of the one before it.

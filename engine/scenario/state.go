@@ -20,7 +20,11 @@ const (
 )
 
 // Protocol is the version of the rules for new runs.
-const Protocol = 1
+const Protocol = 2
+
+// Reckons is the first protocol in which the driver reads the usage of a step from the
+// store if the step ended without reporting it.
+const Reckons = 2
 
 // State is a run: plain data that survives JSON unchanged. It is not safe for
 // concurrent use.
@@ -35,8 +39,9 @@ type State struct {
 
 	// Rest is the execution token that the next launch continues, and Carried is the
 	// usage until then.
-	Rest    string    `json:"rest,omitempty"`
-	Carried llm.Usage `json:"carried,omitzero"`
+	Rest      string    `json:"rest,omitempty"`
+	Carried   llm.Usage `json:"carried,omitzero"`
+	Uncounted bool      `json:"uncounted,omitempty"` // Carried lacks the usage of Rest
 
 	Paused     bool      `json:"paused,omitempty"`
 	Unrecorded bool      `json:"unsaid,omitempty"` // a result is not recorded
@@ -58,10 +63,10 @@ type Result struct {
 	Warnings      []string  `json:"warnings,omitempty"`
 }
 
-// New starts a run of a checked plan. It keeps the leading earlier results that
+// New starts a run of a checked plan under a protocol. It keeps the leading earlier results that
 // passed, of the run that this one resumes.
-func New(p Plan, earlier []Result) *State {
-	s := &State{Protocol: Protocol, Plan: p, Results: []Result{}, Unrecorded: true}
+func New(protocol int, p Plan, earlier []Result) *State {
+	s := &State{Protocol: protocol, Plan: p, Results: []Result{}, Unrecorded: true}
 	for i, r := range earlier {
 		if i >= len(p.Steps) || r.ID != p.Steps[i].ID || r.Status != Pass {
 			break
@@ -105,7 +110,7 @@ func (s *State) Step(event Event) {
 		}
 	case Suspended:
 		if l := s.ended(e.Launch, e.Usage); l != nil {
-			s.Rest = e.Token
+			s.rest(l, e)
 			s.Carried = s.Carried.Add(e.Usage)
 		}
 	case Pause:
@@ -138,6 +143,17 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 		return nil
 	}
 	return l
+}
+
+// rest keeps the token of a suspended step for the next launch; without one, the token
+// from which that step was to go on. Without a model call its usage is zero or unknown.
+func (s *State) rest(l *Launch, e Suspended) {
+	switch {
+	case e.Token != "":
+		s.Rest, s.Uncounted = e.Token, s.Protocol >= Reckons && e.Usage.ModelCalls == 0
+	case s.Protocol >= Reckons:
+		s.Rest, s.Uncounted = l.ResumeFrom, l.Uncounted
+	}
 }
 
 // addResult adds the result of a step. The first that did not pass ends the run.
@@ -182,7 +198,10 @@ func (s *State) Drain() []Command {
 
 func (s *State) launch() Launch {
 	s.Launches++
-	l := Launch{ID: "l" + strconv.Itoa(s.Launches), Step: s.Plan.Steps[len(s.Results)], ResumeFrom: s.Rest}
+	l := Launch{
+		ID: "l" + strconv.Itoa(s.Launches), Step: s.Plan.Steps[len(s.Results)], ResumeFrom: s.Rest,
+		Uncounted: s.Uncounted && s.Rest != "",
+	}
 	if n := len(s.Results); n > 0 {
 		l.Previous = &Previous{ID: s.Results[n-1].ID, Status: s.Results[n-1].Status}
 	}

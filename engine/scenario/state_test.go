@@ -76,7 +76,7 @@ func statuses(s *State) string {
 
 func TestRun_passes(t *testing.T) {
 	t.Parallel()
-	s := New(plan(2), nil)
+	s := New(Protocol, plan(2), nil)
 	require.Equal(t, Running, s.Status())
 	id := expect(t, s, "record, launch 01")
 	s.Step(passed(id))
@@ -92,7 +92,7 @@ func TestRun_passes(t *testing.T) {
 func TestRun_endsWithTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	why := "no button"
-	s := New(plan(3), nil)
+	s := New(Protocol, plan(3), nil)
 	s.Step(passed(expect(t, s, "record, launch 01")))
 	s.Step(Ended{
 		Launch: expect(t, s, "record, launch 02 after 01 pass"), Result: Result{Status: Fail, Error: &why},
@@ -104,7 +104,7 @@ func TestRun_endsWithTheFirstFailure(t *testing.T) {
 
 func TestRun_withoutVerdict(t *testing.T) {
 	t.Parallel()
-	s := New(plan(2), nil)
+	s := New(Protocol, plan(2), nil)
 	why := "no result within 600 s"
 	s.Step(Ended{
 		Launch: expect(t, s, "record, launch 01"), Result: Result{Status: Errored, Error: &why, Cost: usage},
@@ -117,7 +117,7 @@ func TestRun_withoutVerdict(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	s := New(plan(3), nil)
+	s := New(Protocol, plan(3), nil)
 	s.Step(passed(expect(t, s, "record, launch 01")))
 	id := expect(t, s, "record, launch 02 after 01 pass")
 	s.Step(Cancel{})
@@ -131,7 +131,7 @@ func TestCancel(t *testing.T) {
 
 func TestPause_continuesTheStep(t *testing.T) {
 	t.Parallel()
-	s := New(plan(1), nil)
+	s := New(Protocol, plan(1), nil)
 	id := expect(t, s, "record, launch 01")
 	s.Step(Pause{})
 	expect(t, s, "stop l1")
@@ -147,11 +147,11 @@ func TestPause_continuesTheStep(t *testing.T) {
 func TestNew_resumes(t *testing.T) {
 	t.Parallel()
 	earlier := []Result{{ID: "01", Status: Pass, Cost: usage}, {ID: "02", Status: Fail}, {ID: "03", Status: Skipped}}
-	s := New(plan(3), earlier)
+	s := New(Protocol, plan(3), earlier)
 	expect(t, s, "record, launch 02 after 01 pass")
 	require.Equal(t, usage, s.Usage)
 
-	s = New(plan(1), earlier[:1])
+	s = New(Protocol, plan(1), earlier[:1])
 	expect(t, s, "record, done pass")
 }
 
@@ -161,7 +161,7 @@ func TestRun_completesAlways(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := plan(rapid.IntRange(1, 6).Draw(t, "steps"))
-		s := New(p, nil)
+		s := New(Protocol, p, nil)
 		var running *Launch
 		done, ends := "", 0
 		for range 100 {

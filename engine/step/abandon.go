@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -34,10 +35,10 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 	if err := Leave(ctx, p, s, r); err != nil {
 		return err
 	}
-	if r.StartedAt.IsZero() && r.Step > 0 {
+	if r.Step > 0 && (r.StartedAt.IsZero() || s.Agent == "") {
 		// The result of an attempt that never ran has the number alone.
 		if claim, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, s.Dir(r.Step)+"step.json"); err == nil && claim.Token == s.Token {
-			r.StartedAt = claim.StartedAt
+			r.StartedAt, s.Agent = claim.StartedAt, cmp.Or(s.Agent, claim.Agent)
 		}
 	}
 	cause.Message = string(p.redact([]byte(cause.Message)))

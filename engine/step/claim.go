@@ -18,6 +18,7 @@ func (a *attempt) claim(ctx context.Context) error {
 	s, store := a.spec, a.ports.Store
 	mine := artifact.Claim{
 		Token: s.Token, SeenSteps: s.Shown.Seen, Labels: s.Shown.Labels, Agents: s.Shown.Agents, StartedAt: artifact.Timestamp(a.ports.Now()),
+		Agent: s.Agent, ResumeFrom: s.Attempt.ResumeFrom, Uncounted: s.Attempt.Uncounted,
 	}
 	for n := s.After + 1; n <= s.After+maxClaims; n++ {
 		err := s.create(ctx, store, n, mine)
@@ -57,26 +58,78 @@ func (s Spec) create(ctx context.Context, store artifact.Store, number int, c ar
 	return artifact.CreateJSON(ctx, store, s.Dir(number)+"step.json", c)
 }
 
+// claimOf returns the number and the claim of a step of the agent by its token, among
+// those below a number; zero values if there is none.
+func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, artifact.Claim, error) {
+	for n := below - 1; n > 0 && n >= a.result.Step-maxClaims; n-- {
+		c, err := artifact.ReadJSON[artifact.Claim](ctx, a.ports.Store, a.spec.Dir(n)+"step.json")
+		switch {
+		case errors.Is(err, artifact.ErrNotFound), is[*artifact.MalformedError](err):
+		case err != nil:
+			return 0, artifact.Claim{}, fmt.Errorf("looking for the step to resume: %w", err)
+		case c.Token == token:
+			return n, c, nil
+		}
+	}
+	return 0, artifact.Claim{}, nil
+}
+
 // Find looks for the commit of a lost attempt without running the step. It returns
 // artifact.ErrNotFound without a commit; Result.Step is set if a number was claimed.
 func Find(ctx context.Context, p Ports, s Spec) (Result, error) {
 	a := newAttempt(p, s)
-	for n := s.After + 1; n <= s.After+maxClaims; n++ {
-		existing, err := artifact.ReadJSON[artifact.Claim](ctx, p.Store, s.Dir(n)+"step.json")
-		if err != nil {
-			return a.result, err
-		}
-		if existing.Token == s.Token {
-			a.result.Step = n
-			break
-		}
-	}
-	if a.result.Step == 0 {
-		return a.result, artifact.ErrNotFound
+	if err := a.findClaim(ctx); err != nil {
+		return a.result, err
 	}
 	c, err := readCommit(ctx, p.Store, a.dir())
 	if err == nil {
 		err = a.finishCommit(ctx, c)
+	}
+	return a.result, err
+}
+
+// findClaim sets the number and the start of the step from its claim. It returns
+// artifact.ErrNotFound if no number was claimed.
+func (a *attempt) findClaim(ctx context.Context) error {
+	for n := a.spec.After + 1; n <= a.spec.After+maxClaims; n++ {
+		existing, err := artifact.ReadJSON[artifact.Claim](ctx, a.ports.Store, a.spec.Dir(n)+"step.json")
+		if err != nil {
+			return err
+		}
+		if existing.Token == a.spec.Token {
+			a.result.Step, a.result.StartedAt = n, existing.StartedAt
+			return nil
+		}
+	}
+	return artifact.ErrNotFound
+}
+
+// Recover reads the records of an execution that ended without reporting them: its
+// number, its usage, and its transcript from its journal. It returns artifact.ErrNotFound
+// if no number was claimed. A step with a commit has no Transcript.
+func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
+	a := newAttempt(p, s)
+	if err := a.findClaim(ctx); err != nil {
+		return a.result, err
+	}
+	c, err := readCommit(ctx, p.Store, a.dir())
+	if err == nil {
+		a.result.Commit, a.result.Usage = c, c.Usage
+	}
+	if !errors.Is(err, artifact.ErrNotFound) {
+		return a.result, err
+	}
+	records, err := readJournal(ctx, p.Store, s.Layout, s.Token)
+	if err != nil {
+		return a.result, err
+	}
+	// Reported usage may include a call that was not journaled.
+	if spent := usage(records); spent.ModelCalls > a.result.Usage.ModelCalls {
+		a.result.Usage = spent
+	}
+	lines, err := rawLines(records)
+	for _, l := range lines {
+		a.result.Transcript = append(append(a.result.Transcript, l.Raw...), '\n')
 	}
 	return a.result, err
 }

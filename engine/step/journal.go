@@ -32,9 +32,26 @@ type record struct {
 	Lines   []Line         `json:"lines"`
 	Files   artifact.Delta `json:"files,omitzero"`
 
-	// From is the token of the step from which the lines were copied; their usage is
-	// counted there.
-	From string `json:"from,omitempty"`
+	// From is the token of the step from which the lines were copied. Their usage is
+	// counted there, except for Uncounted.
+	From      string     `json:"from,omitempty"`
+	Uncounted *llm.Usage `json:"uncounted,omitempty"`
+}
+
+// usage is the usage to be counted for the records of a step.
+func usage(records []record) llm.Usage {
+	var sum llm.Usage
+	for _, r := range records {
+		if r.Uncounted != nil {
+			sum = sum.Add(*r.Uncounted)
+		}
+		for _, l := range r.Lines {
+			if l.Usage != nil && r.From == "" {
+				sum = sum.Add(*l.Usage)
+			}
+		}
+	}
+	return sum
 }
 
 // journal makes entries durable: after every reply, and after every batch of tool results
@@ -200,14 +217,10 @@ func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 		return nil, err
 	}
 	var entries []loop.Entry
-	var spent llm.Usage
 	for _, r := range records {
 		deltas = append(deltas, r.Files)
 		for _, l := range r.Lines {
 			entries = append(entries, l.Entry)
-			if l.Usage != nil && r.From == "" {
-				spent = spent.Add(*l.Usage)
-			}
 			if err := j.transcribe(l); err != nil {
 				return nil, err
 			}
@@ -218,7 +231,7 @@ func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 	}
 	// The reported usage of earlier attempts may lag behind the journal, or include a
 	// call that was not journaled.
-	if spent.ModelCalls > j.spent.ModelCalls {
+	if spent := usage(records); spent.ModelCalls > j.spent.ModelCalls {
 		j.spent = spent
 	}
 	a.result.Usage = j.spent
@@ -241,11 +254,14 @@ func (a *attempt) initialFiles(ctx context.Context) ([]artifact.Delta, error) {
 // attempt still writing it fails. The old one stays until the session ends: after a
 // workflow reset it is taken over again.
 func (j *journal) takeOver(ctx context.Context) ([]record, error) {
-	old, err := j.end(ctx, j.spec.Attempt.ResumeFrom)
+	from, uncounted, old, err := j.endResumed(ctx)
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
-	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: j.spec.Attempt.ResumeFrom}
+	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: from}
+	if spent := usage(old); uncounted && spent.ModelCalls > 0 {
+		taken.Uncounted = &spent
+	}
 	var deltas []artifact.Delta
 	for _, r := range old {
 		taken.Lines = append(taken.Lines, r.Lines...)
@@ -258,6 +274,23 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 		return nil, err
 	}
 	return []record{taken}, nil
+}
+
+// endResumed ends the journal of the step to resume. A step that was suspended before it
+// had a journal stands for the one that it resumed itself.
+func (j *journal) endResumed(ctx context.Context) (token string, uncounted bool, records []record, err error) {
+	token, uncounted = j.spec.Attempt.ResumeFrom, j.spec.Attempt.Uncounted
+	for below := j.result.Step; token != ""; {
+		if records, err = j.end(ctx, token); err != nil || len(records) > 0 {
+			break
+		}
+		var claim artifact.Claim
+		if below, claim, err = j.claimOf(ctx, token, below); err != nil {
+			break
+		}
+		token, uncounted = claim.ResumeFrom, claim.Uncounted
+	}
+	return token, uncounted, records, err
 }
 
 // end reads the journal of a token and closes it with a final record.

@@ -109,6 +109,7 @@ type Attempt struct {
 	Number     int       // counts the executions; of two running ones the higher goes on
 	Spent      llm.Usage // by earlier attempts
 	ResumeFrom string    // token of the suspended or failed step to continue; empty for none
+	Uncounted  bool      // nobody has counted the usage of that step, so this one reports it
 }
 
 // Shown is the material that the step begins with.

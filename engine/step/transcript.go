@@ -124,7 +124,10 @@ func journalLines(ctx context.Context, store artifact.Store, layout artifact.Lay
 	if err != nil {
 		return nil, err
 	}
-	var lines []Line
+	return rawLines(records)
+}
+
+func rawLines(records []record) (lines []Line, err error) {
 	for _, r := range records {
 		for _, l := range r.Lines {
 			if l.Raw, err = json.Marshal(l); err != nil {

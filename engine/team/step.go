@@ -55,22 +55,21 @@ func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 		shown.Seen[s.Agent] = s.Step
 		shown.Labels = append(shown.Labels, s.Label)
 	}
+	spec := m.Place()
+	spec.Attempt = step.Attempt{Number: m.Attempt, Spent: m.Spent, ResumeFrom: m.Launch.ResumeFrom, Uncounted: m.Launch.Uncounted}
+	spec.Shown, spec.Open, spec.Witnessed, spec.Seal = shown, o.open, o.witnessed, o.seal
+	spec.Documents = func(number int, c artifact.Commit) ([]step.Document, error) {
+		return m.documents(store, number, c)
+	}
+	return spec, nil
+}
+
+// Place returns the part of the Spec that says where the records of the step are. It
+// needs Layout, Launch and Token.
+func (m Step) Place() step.Spec {
 	return step.Spec{
-		Layout:    m.Layout,
-		Token:     m.Token,
-		Agent:     m.Launch.Agent,
-		Dir:       m.dir,
-		After:     m.Launch.After,
-		Attempt:   step.Attempt{Number: m.Attempt, Spent: m.Spent, ResumeFrom: m.Launch.ResumeFrom},
-		Shown:     shown,
-		Open:      o.open,
-		Witnessed: o.witnessed,
-		Seal:      o.seal,
-		Documents: func(number int, c artifact.Commit) ([]step.Document, error) {
-			return m.documents(store, number, c)
-		},
-		Abandoned: m.abandoned,
-	}, nil
+		Layout: m.Layout, Token: m.Token, Agent: m.Launch.Agent, Dir: m.dir, After: m.Launch.After, Abandoned: m.abandoned,
+	}
 }
 
 // divided reports whether every agent of the team owns a part of the work.

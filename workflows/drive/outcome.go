@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -23,8 +22,9 @@ func Invalid(format string, args ...any) error {
 type Failure struct {
 	attempt.Failure // step, token and usage; a zero step or usage is unknown
 
-	Suspended bool // the step was cancelled and can be resumed
-	Cause     coordination.Failure
+	Suspended  bool // the step was cancelled and can be resumed
+	Unreported bool // the step number and the usage are unknown, or older than the end
+	Cause      coordination.Failure
 }
 
 // Await gets the result of a step's activity. It returns a Failure if the step failed, was
@@ -41,7 +41,7 @@ func Await(ctx workflow.Context, f workflow.Future, launch string, cancelled boo
 	if of, found := strings.CutSuffix(token(), "-"+launch); found && (of == run || len(of) == uuid) {
 		return nil
 	}
-	return &Failure{Failure: attempt.Failure{Token: run + "-" + launch}, Cause: coordination.Failure{
+	return &Failure{Failure: attempt.Failure{Token: run + "-" + launch}, Unreported: true, Cause: coordination.Failure{
 		Type:    "CompletedByHand",
 		Message: "the activity was completed from outside with a result that no step produced",
 	}}
@@ -58,6 +58,8 @@ func FailureOf(err error, token string, cancelled bool) Failure {
 	} else if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok && timeout.HasLastHeartbeatDetails() {
 		_ = timeout.LastHeartbeatDetails(&failure.Failure)
 	}
+	_, timedOut := errors.AsType[*temporal.TimeoutError](err)
+	failure.Unreported = timedOut || failure.Token == "" || failure.Step == 0
 	failure.Token = cmp.Or(failure.Token, token)
 	return failure
 }
@@ -79,27 +81,4 @@ func FinalError(err error) error {
 		return temporal.NewNonRetryableApplicationError(application.Message(), application.Type(), nil)
 	}
 	return err
-}
-
-// AwaitCancelled waits up to ten seconds for cancelled steps to report their usage. add
-// adds the futures of running steps to a selector and reports whether there are any.
-func AwaitCancelled(ctx workflow.Context, add func(workflow.Selector) bool) {
-	const grace = 10 * time.Second
-	selector := workflow.NewSelector(ctx)
-	if !add(selector) {
-		return
-	}
-	timer, stop := workflow.WithCancel(ctx)
-	defer stop()
-	timeout := workflow.NewTimerWithOptions(timer, grace, workflow.TimerOptions{Summary: "for cancelled steps to end"})
-	for over := false; ; {
-		selector.AddFuture(timeout, func(workflow.Future) { over = true })
-		selector.Select(ctx)
-		if over || ctx.Err() != nil {
-			return
-		}
-		if selector = workflow.NewSelector(ctx); !add(selector) {
-			return
-		}
-	}
 }

@@ -31,11 +31,11 @@ func TestFailureOf(t *testing.T) {
 		},
 		"a lost worker": {
 			false, temporal.NewHeartbeatTimeoutError(),
-			Failure{Failure: unknown, Cause: coordination.Failure{Type: "Timeout", Message: temporal.NewHeartbeatTimeoutError().Error()}},
+			Failure{Failure: unknown, Unreported: true, Cause: coordination.Failure{Type: "Timeout", Message: temporal.NewHeartbeatTimeoutError().Error()}},
 		},
 		"an unknown error": {
 			false, errors.New("odd"),
-			Failure{Failure: unknown, Cause: coordination.Failure{Type: "Unknown", Message: "odd"}},
+			Failure{Failure: unknown, Unreported: true, Cause: coordination.Failure{Type: "Unknown", Message: "odd"}},
 		},
 		"cancelled": {
 			true, temporal.NewCanceledError(detail),
@@ -43,7 +43,7 @@ func TestFailureOf(t *testing.T) {
 		},
 		"cancelled before it began": {
 			true, temporal.NewCanceledError(),
-			Failure{Failure: unknown, Suspended: true},
+			Failure{Failure: unknown, Suspended: true, Unreported: true},
 		},
 		"cancelled from outside": {
 			false, temporal.NewCanceledError(detail),
@@ -51,7 +51,7 @@ func TestFailureOf(t *testing.T) {
 		},
 		"cancelled, and a lost worker": {
 			true, temporal.NewHeartbeatTimeoutError(),
-			Failure{Failure: unknown, Suspended: true},
+			Failure{Failure: unknown, Suspended: true, Unreported: true},
 		},
 		"cancelled, and a failure": {
 			true, final,

@@ -39,7 +39,11 @@ func (p *run) cancelled() error {
 	}
 	p.core.Step(pipeline.Cancel{})
 	p.carryOut(p.core.Drain())
-	drive.AwaitCancelled(ctx, p.selectStep)
+	var lost func() bool
+	if p.core.Protocol >= pipeline.Reckons {
+		lost = p.reckonLost
+	}
+	drive.AwaitCancelled(ctx, p.selectStep, lost)
 	if p.outcome == nil { // the run had ended before
 		p.outcome = p.core.Outcome
 	}

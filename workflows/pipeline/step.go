@@ -37,7 +37,9 @@ type step struct {
 	verbs    []teamVerb                   // received since the step began
 	spent    llm.Usage                    // by the session, once it has decided
 	activity workflow.Future              // nil until the step's own activity runs
-	ctx      workflow.Context
+
+	reckoning *drive.Reckoning // nil unless the activity has ended without reporting its end
+	ctx       workflow.Context
 }
 
 func (p *run) launch(l pipeline.Launch) {
@@ -105,6 +107,8 @@ type teamVerb struct {
 // addTo adds the step's next result to the selector.
 func (s *step) addTo(selector workflow.Selector) {
 	switch {
+	case s.reckoning != nil:
+		selector.AddFuture(s.reckoning.Future, func(workflow.Future) { s.failed(s.reckoning.End(s.p.ctx)) })
 	case s.activity != nil:
 		selector.AddFuture(s.activity, s.ended)
 	case s.team != nil:
@@ -173,15 +177,39 @@ func taken(err error) bool {
 	return running || drive.FailureOf(err, "", false).Cause.Type == activities.SessionTaken
 }
 
-// ended steps the core with the end of the activity.
+// ended steps the core with the end of the activity, or starts its reckoning.
 func (s *step) ended(f workflow.Future) {
 	var r acts.StepResult
 	if failure := drive.Await(s.p.ctx, f, s.launch.ID, s.stopped, &r, func() string { return r.Token }); failure != nil {
+		if failure.Unreported && s.p.core.Protocol >= pipeline.Reckons {
+			s.reckon(*failure)
+			return
+		}
 		s.failed(*failure)
 		return
 	}
 	r.Launch = s.launch.ID
 	s.over(r.Ended)
+}
+
+// reckon starts the reckoning of an activity that has ended without reporting it.
+func (s *step) reckon(f drive.Failure) {
+	l := s.launch
+	input := acts.ReckonInput{
+		Run: s.p.id, Launch: pipeline.Launch{ID: l.ID, Step: l.Step, Kind: l.Kind, After: l.After, Most: l.Most},
+		Ended: f.Ended(s.stopped && f.Suspended && !s.p.core.Done()),
+	}
+	s.reckoning = drive.Reckon(s.p.ctx, f, l.Step, registered.ReckonPipelineStep, input)
+}
+
+// reckonLost starts the reckoning of a cancelled step that has not ended in time, and
+// reports whether there is any to wait for. A team counts by itself.
+func (p *run) reckonLost() bool {
+	s := p.step
+	if s.reckoning == nil && s.activity != nil {
+		s.reckon(drive.Lost(p.ctx, s.launch.ID))
+	}
+	return s.reckoning != nil
 }
 
 // over steps the core with the end of the step.

@@ -103,7 +103,7 @@ func (p *run) prepare() error {
 	if err := workflow.ExecuteActivity(ctx, registered.PreparePipeline, input).Get(ctx, &p.prepared); err != nil {
 		return err
 	}
-	p.core = pipeline.New(p.prepared.Graph)
+	p.core = pipeline.New(p.prepared.Protocol, p.prepared.Graph)
 	return nil
 }
 

@@ -27,7 +27,11 @@ func (s *run) cancelled() error {
 	}
 	s.core.Step(scenario.Cancel{DurationMS: spent.Milliseconds()})
 	s.carryOut(s.core.Drain())
-	drive.AwaitCancelled(ctx, s.selectStep)
+	var lost func() bool
+	if s.core.Protocol >= scenario.Reckons {
+		lost = s.reckonLost
+	}
+	drive.AwaitCancelled(ctx, s.selectStep, lost)
 	s.carryOut(s.core.Drain())
 	s.finish(s.core.Status()) // for a step whose worker is lost
 	drive.FlushInTime(ctx, func(ctx workflow.Context) error { return s.recorder.Flush(ctx, s) })

@@ -26,6 +26,8 @@ type step struct {
 	cancel  workflow.CancelFunc
 	stopped bool
 	future  workflow.Future
+
+	reckoning *drive.Reckoning // nil unless the step has ended without reporting it
 }
 
 func (s *run) launch(l scenario.Launch) {
@@ -56,7 +58,11 @@ func (s *run) selectStep(selector workflow.Selector) bool {
 	if s.step == nil {
 		return false
 	}
-	selector.AddFuture(s.step.future, s.step.ended)
+	if t := s.step; t.reckoning != nil {
+		selector.AddFuture(t.reckoning.Future, func(workflow.Future) { t.over(acts.StepResult{}, new(t.reckoning.End(s.ctx))) })
+	} else {
+		selector.AddFuture(t.future, t.ended)
+	}
 	return true
 }
 
@@ -65,17 +71,43 @@ func (t *step) spent() time.Duration {
 	return t.s.rest + workflow.Now(t.s.ctx).Sub(t.began)
 }
 
-// ended steps the core with the end of the step. A result without a verdict is invalid: the
-// activity was completed from outside.
+// ended steps the core with the end of the step, or starts its reckoning. A result without
+// a verdict is invalid: the activity was completed from outside.
 func (t *step) ended(f workflow.Future) {
-	s, id, spent := t.s, t.launch.ID, t.spent()
 	var r acts.StepResult
-	failure := drive.Await(s.ctx, f, id, t.stopped, &r, func() string {
+	failure := drive.Await(t.s.ctx, f, t.launch.ID, t.stopped, &r, func() string {
 		if r.Status != scenario.Pass && r.Status != scenario.Fail {
 			return ""
 		}
 		return r.Token
 	})
+	if failure != nil && failure.Unreported && t.s.core.Protocol >= scenario.Reckons {
+		t.reckon(*failure)
+		return
+	}
+	t.over(r, failure)
+}
+
+// reckon starts the reckoning of a step that has ended without reporting it.
+func (t *step) reckon(f drive.Failure) {
+	s := t.s
+	input := acts.ReckonInput{
+		Scenario: s.prepared.Plan.Slug, Run: s.id, Launch: t.launch, Ended: f.Ended(t.stopped && f.Suspended && !s.core.Over),
+	}
+	t.reckoning = drive.Reckon(s.ctx, f, "step "+t.launch.Step.ID, registered.ReckonScenarioStep, input)
+}
+
+// reckonLost starts the reckoning of a cancelled step that has not ended in time.
+func (s *run) reckonLost() bool {
+	if s.step.reckoning == nil {
+		s.step.reckon(drive.Lost(s.ctx, s.step.launch.ID))
+	}
+	return true
+}
+
+// over steps the core with the end of the step.
+func (t *step) over(r acts.StepResult, failure *drive.Failure) {
+	s, id, spent := t.s, t.launch.ID, t.spent()
 	result := scenario.Result{Status: r.Status, EvidencePaths: r.Evidence, Error: r.Error, Summary: r.Summary, Warnings: r.Warnings, Cost: r.Usage}
 	over := s.core.Over // the run was cancelled
 	s.step, s.rest = nil, 0

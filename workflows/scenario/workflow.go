@@ -128,8 +128,9 @@ func (s *run) prepare() error {
 // start creates the core from the prepared run.
 func (s *run) start() {
 	p := s.prepared
-	s.core = scenario.New(p.Plan, p.Earlier)
+	s.core = scenario.New(p.Protocol, p.Plan, p.Earlier)
 	s.core.Rest, s.core.Carried = p.Rest, p.Spent
+	s.core.Uncounted = p.Protocol >= scenario.Reckons && p.Spent.ModelCalls == 0
 	s.core.Usage = s.core.Usage.Add(p.Spent)
 	s.rest = time.Duration(p.SpentMS) * time.Millisecond
 	s.kept = append([]scenario.Result{}, p.Earlier...)

@@ -114,6 +114,10 @@ func (s *session) cancelled() error {
 
 // awaitCancelled waits for cancelled steps, whose usage counts.
 func (s *session) awaitCancelled(ctx workflow.Context) {
-	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) })
+	var lost func() bool
+	if s.core.Protocol >= coordination.Reckons {
+		lost = func() bool { return s.reckonLost(ctx) }
+	}
+	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) }, lost)
 	s.ledger.collect(s.core)
 }

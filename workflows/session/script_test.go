@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,9 @@ type play struct {
 	launched  []coordination.Launch
 	records   []acts.RecordInput
 	presented []acts.PresentInput
+	reckoned  []acts.ReckonInput
+
+	found attempt.Failure // by a reckoning; its default token is that of the step
 }
 
 const (
@@ -108,6 +112,7 @@ func newPlay(c coordination.Config, scripts map[string][]outcome) *play {
 	p.RegisterActivityWithOptions(p.step, activity.RegisterOptions{Name: "RunStep"})
 	p.RegisterActivityWithOptions(p.record, activity.RegisterOptions{Name: "Record"})
 	p.RegisterActivityWithOptions(p.present, activity.RegisterOptions{Name: "Present"})
+	p.RegisterActivityWithOptions(p.reckon, activity.RegisterOptions{Name: "Reckon"})
 	p.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 	return p
 }
@@ -146,6 +151,15 @@ func (p *play) present(_ context.Context, in acts.PresentInput) (acts.Presented,
 	defer p.mu.Unlock()
 	p.presented = append(p.presented, in)
 	return acts.Presented{Answer: "The answer.", Path: "s3://bucket/final"}, nil
+}
+
+func (p *play) reckon(_ context.Context, in acts.ReckonInput) (attempt.Failure, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reckoned = append(p.reckoned, in)
+	found := p.found
+	found.Token = cmp.Or(found.Token, in.Token)
+	return found, nil
 }
 
 // at calls do after a number of seconds, which the session must outlast.

@@ -20,7 +20,10 @@ type running struct {
 	cancel workflow.CancelFunc
 
 	// cancelled is set once the core has cancelled the step: its error is a suspension.
-	cancelled bool
+	// suspended says that the step is to be resumed.
+	cancelled, suspended bool
+
+	reckoning *drive.Reckoning // nil unless the step has ended without reporting it
 }
 
 func (s *session) launch(l coordination.Launch) {
@@ -59,10 +62,10 @@ func launchSummary(l coordination.Launch) string {
 	return who
 }
 
-func (s *session) cancelStep(id coordination.LaunchID) {
+func (s *session) cancelStep(c coordination.Cancel) {
 	for i := range s.running {
-		if r := &s.running[i]; r.launch.ID == id {
-			r.cancelled = true
+		if r := &s.running[i]; r.launch.ID == c.ID {
+			r.cancelled, r.suspended = true, c.Suspend
 			r.cancel()
 		}
 	}
@@ -72,28 +75,70 @@ func (s *session) cancelStep(id coordination.LaunchID) {
 // are any.
 func (s *session) selectSteps(ctx workflow.Context, selector workflow.Selector) bool {
 	for _, r := range s.running {
+		if r.reckoning != nil {
+			selector.AddFuture(r.reckoning.Future, func(workflow.Future) { s.over(r.launch.ID, r.reckoning.End(ctx)) })
+			continue
+		}
 		selector.AddFuture(r.future, func(f workflow.Future) { s.ended(ctx, r.launch.ID, f) })
 	}
 	return len(s.running) > 0
 }
 
-// ended steps the core with the end of a step.
+// ended steps the core with the end of a step, or starts its reckoning.
 func (s *session) ended(ctx workflow.Context, id coordination.LaunchID, f workflow.Future) {
-	i := slices.IndexFunc(s.running, func(r running) bool { return r.launch.ID == id })
-	r := s.running[i]
-	s.running = slices.Delete(s.running, i, i+1)
+	r := &s.running[s.indexOf(id)]
 	var result acts.StepResult
 	failure := drive.Await(ctx, f, string(id), r.cancelled, &result, func() string { return result.Token })
-	if failure == nil {
+	switch {
+	case failure == nil:
+		s.forget(id)
 		s.core.Step(resultEvent(id, result))
+	case failure.Unreported && s.core.Protocol >= coordination.Reckons:
+		s.reckon(ctx, r, *failure)
+	default:
+		s.over(id, *failure)
+	}
+}
+
+// reckon starts the reckoning of a step that has ended without reporting it.
+func (s *session) reckon(ctx workflow.Context, r *running, f drive.Failure) {
+	l := r.launch
+	input := acts.ReckonInput{
+		Session: s.id, Ended: f.Ended(r.suspended && f.Suspended),
+		Launch: coordination.Launch{ID: l.ID, Agent: l.Agent, Number: l.Number, Round: l.Round, After: l.After, Purpose: l.Purpose, Offered: l.Offered},
+	}
+	r.reckoning = drive.Reckon(ctx, f, l.Agent, registered.Reckon, input)
+}
+
+// reckonLost starts the reckoning of cancelled steps that have not ended in time, and
+// reports whether there is any reckoning to wait for.
+func (s *session) reckonLost(ctx workflow.Context) bool {
+	for i := range s.running {
+		if r := &s.running[i]; r.reckoning == nil {
+			s.reckon(ctx, r, drive.Lost(ctx, string(r.launch.ID)))
+		}
+	}
+	return true
+}
+
+// over steps the core with the end of a step without a result.
+func (s *session) over(id coordination.LaunchID, f drive.Failure) {
+	s.forget(id)
+	end := coordination.End{Launch: id, Step: f.Step, Usage: f.Usage}
+	if f.Suspended {
+		s.core.Step(coordination.Suspended{End: end, Token: f.Token})
 		return
 	}
-	end := coordination.End{Launch: id, Step: failure.Step, Usage: failure.Usage}
-	if failure.Suspended {
-		s.core.Step(coordination.Suspended{End: end, Token: failure.Token})
-		return
-	}
-	s.core.Step(coordination.Failed{End: end, Cause: failure.Cause, Token: failure.Token, Outage: failure.Outage})
+	s.core.Step(coordination.Failed{End: end, Cause: f.Cause, Token: f.Token, Outage: f.Outage})
+}
+
+func (s *session) indexOf(id coordination.LaunchID) int {
+	return slices.IndexFunc(s.running, func(r running) bool { return r.launch.ID == id })
+}
+
+func (s *session) forget(id coordination.LaunchID) {
+	i := s.indexOf(id)
+	s.running = slices.Delete(s.running, i, i+1)
 }
 
 // resultEvent converts the result of a step to an event.

@@ -149,7 +149,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 		case coordination.Launch:
 			s.launch(c)
 		case coordination.Cancel:
-			s.cancelStep(c.ID)
+			s.cancelStep(c)
 		case coordination.Record, coordination.Ring, coordination.Wait, coordination.Done: // above
 		}
 	}

@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"conclave/activities"
 	"conclave/engine/artifact"
@@ -147,6 +150,46 @@ func TestSuspendedStepsAreCountedOnce(t *testing.T) {
 	require.Equal(t, model.of("model-a"), s.state("held").Agents[0].Cost)
 	committed, _ := s.costs("held")
 	require.EqualValues(t, 3, committed["agent_a"].ModelCalls, "the first call is the suspended step's")
+}
+
+// between reports whether a step of the session waits for its next attempt.
+func (s *site) between(id string) bool {
+	d, err := s.client.DescribeWorkflowExecution(s.t.Context(), id, "")
+	require.NoError(s.t, err)
+	return slices.ContainsFunc(d.PendingActivities, func(a *workflowpb.PendingActivityInfo) bool {
+		return a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED && a.GetAttempt() > 1
+	})
+}
+
+// A step that is cancelled while it waits for its next attempt is ended by the server, which knows nothing of its
+// cost: paid replies before a pause, the end of a pause and the decision count all the same.
+func TestStepsBetweenAttemptsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	model := newTill(t, map[string][]reply{
+		"model-a": {write("a.md", "half of it"), list(), list(), limited(), read("a.md"), answer("Answer A."), list(), limited()},
+	})
+	queue := s.worker(model.teamWith(orchestrator(nil), "agent_a"))
+	run := s.begin(t, queue, "limited", sessionflow.Input{Query: "What does it cost?"})
+	until := func(calls int) {
+		t.Helper()
+		require.Eventually(t, func() bool { return model.modelServer.calls("model-a") == calls }, 20*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return s.between("limited") }, 20*time.Second, 20*time.Millisecond)
+	}
+	until(4)
+	require.NoError(t, s.update("limited", "pause"))
+	require.Eventually(t, func() bool { return s.running("limited") == 0 }, 20*time.Second, 20*time.Millisecond)
+	require.Equal(t, model.all(), s.state("limited").Cost, "while it is paused")
+	require.NoError(t, s.update("limited", "resume"))
+	until(8)
+	require.NoError(t, s.update("limited", "finish"))
+	var result sessionflow.Result
+	require.NoError(t, run.Get(t.Context(), &result))
+	require.Equal(t, "finished", result.Status)
+	require.Contains(t, model.request("model-a", 6), "half of it", "it went on with its files")
+	require.EqualValues(t, 6, result.Cost.ModelCalls)
+	require.Equal(t, model.all(), result.Cost)
+	s.replay("limited", "cancelled_between_attempts")
 }
 
 // The calls in the journal of a killed worker are counted, although the worker could not report them.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ type reply struct {
 	status int    // an HTTP error instead
 	body   string // a body of its own instead, with status 200
 	before func()
+	after  int // seconds of a Retry-After header
 }
 
 func answer(text string) reply {
@@ -39,6 +41,9 @@ func write(path, content string) reply {
 }
 
 func fails(status int) reply { return reply{status: status} }
+
+// limited is a rate limit that the step waits out between two attempts.
+func limited() reply { return reply{status: http.StatusTooManyRequests, after: 3600} }
 
 // garbage is a reply without content.
 func garbage() reply { return reply{body: `{"id":"x","object":"chat.completion","choices":[]}`} }
@@ -77,6 +82,9 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/chat/completions") || next.status != 0 {
 		status := cmp.Or(next.status, http.StatusNotFound)
 		w.Header().Set("Content-Type", "application/json")
+		if next.after > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(next.after))
+		}
 		w.WriteHeader(status)
 		fmt.Fprintf(w, `{"error":{"message":"scripted failure %d","type":"server_error"}}`, status)
 		return

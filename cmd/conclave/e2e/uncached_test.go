@@ -25,6 +25,7 @@ import (
 	"conclave/cmd/conclave/localstack"
 	"conclave/engine/artifact"
 	"conclave/engine/config"
+	"conclave/engine/coordination"
 	"conclave/worker"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
@@ -142,7 +143,7 @@ func (s *site) history(id string) *historypb.History {
 // replay checks that the code reproduces a session's history.
 func (s *site) replay(id, name string) {
 	s.t.Helper()
-	s.replayAs(sessionflow.Workflow, sessionflow.Type, "protocol2", id, name)
+	s.replayAs(sessionflow.Workflow, sessionflow.Type, fmt.Sprintf("protocol%d", coordination.Protocol), id, name)
 }
 
 // replayAs checks that the code reproduces a history, and on request stores it with those of its kind for the

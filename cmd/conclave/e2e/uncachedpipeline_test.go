@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func (s *site) startPipeline(teams activities.Teams, id, file string) client.Wor
 // replayPipeline is replay for the history of a pipeline.
 func (s *site) replayPipeline(id, name string) {
 	s.t.Helper()
-	s.replayAs(pipelineflow.Workflow, pipelineflow.Type, "pipeline1", id, name)
+	s.replayAs(pipelineflow.Workflow, pipelineflow.Type, fmt.Sprintf("pipeline%d", pipeline.Protocol), id, name)
 }
 
 const nested = `start: main

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func (s *site) startScenario(id string, in scenarioflow.Input) client.WorkflowRu
 // replayScenario is replay for the history of a scenario.
 func (s *site) replayScenario(id, name string) {
 	s.t.Helper()
-	s.replayAs(scenarioflow.Workflow, scenarioflow.Type, "scenario1", id, name)
+	s.replayAs(scenarioflow.Workflow, scenarioflow.Type, fmt.Sprintf("scenario%d", scenario.Protocol), id, name)
 }
 
 func stepsOf(r acts.Result) string {

@@ -48,11 +48,34 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	}
 	return step.Spec{
 		Layout: s.Layout, Token: s.Token, Agent: s.owner(), Dir: s.dir, After: number - 1,
-		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom},
+		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted},
 		Shown:   step.Shown{Seen: map[string]int{}, Files: s.Launch.Workspace},
 		Open:    o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
 		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.documents(store, number, c) },
 	}, nil
+}
+
+// Place returns the part of the Spec that says where the records of the step are. It
+// needs Layout, Launch and Token.
+func (s Step) Place(ctx context.Context, store artifact.Store) (step.Spec, error) {
+	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir, After: s.Launch.After}
+	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
+		claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, s.claimKey(n))
+		switch {
+		case errors.Is(err, artifact.ErrNotFound):
+			return spec, nil
+		case err != nil:
+			return spec, fmt.Errorf("reading the claim of the number %d: %w", n, err)
+		case claim.Token == s.Token:
+			spec.After = n - 1
+			return spec, nil
+		}
+	}
+	return spec, nil
+}
+
+func (s Step) claimKey(number int) string {
+	return s.Layout.File(fmt.Sprintf("claims/%03d.json", number))
 }
 
 // Question reads the texts that the launch of a session step shows and returns the
@@ -78,7 +101,7 @@ const maxNumbers = 10_000
 // their numbers: without this, two steps could have the same number.
 func (s Step) reserve(ctx context.Context, store artifact.Store) (int, error) {
 	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
-		key := s.Layout.File(fmt.Sprintf("claims/%03d.json", n))
+		key := s.claimKey(n)
 		err := artifact.CreateJSON(ctx, store, key, artifact.Claim{Token: s.Token})
 		if err == nil {
 			return n, nil

@@ -29,12 +29,17 @@ type Step struct {
 
 // Spec builds the step.
 func (s Step) Spec() step.Spec {
-	return step.Spec{
-		Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir,
-		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom},
-		Shown:   step.Shown{Seen: map[string]int{}},
-		Open:    s.open, Seal: seal, Documents: s.documents,
-	}
+	spec := s.Place()
+	spec.Attempt = step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted}
+	spec.Shown = step.Shown{Seen: map[string]int{}}
+	spec.Open, spec.Seal, spec.Documents = s.open, seal, s.documents
+	return spec
+}
+
+// Place returns the part of the Spec that says where the records of the step are. It
+// needs Layout, Launch and Token.
+func (s Step) Place() step.Spec {
+	return step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir}
 }
 
 func (s Step) dir(number int) string { return s.Layout.ScenarioStep(s.Launch.Step.ID, number, "") }

@@ -1,0 +1,47 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+
+	"go.temporal.io/sdk/activity"
+
+	"conclave/activities"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/step"
+)
+
+// Ended is the end of a step as its workflow knows it.
+type Ended struct {
+	Token     string               `json:"token"`
+	Suspended bool                 `json:"suspended,omitempty"` // the step goes on later
+	Cause     coordination.Failure `json:"cause,omitzero"`      // why it was given up
+}
+
+// Reckon completes the end of a step whose activity did not report it: it was cancelled
+// while it waited for its next attempt, its worker was lost, or somebody ended it by hand.
+// It stores the partial work and returns the number and the usage of the step. The Token
+// is empty if there is no journal to resume from.
+func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, error) {
+	defer activities.Beat(ctx)()
+	ports := step.Ports{Store: p.Store, Now: p.Now, Redact: p.Redact}
+	s.Token = e.Token
+	r, err := step.Recover(ctx, ports, s)
+	switch {
+	case is[*artifact.MalformedError](err):
+		activity.GetLogger(ctx).Warn("the usage of a step is incomplete", "token", e.Token, "error", err)
+	case err != nil && !errors.Is(err, artifact.ErrNotFound):
+		return Failure{}, err
+	}
+	if e.Suspended {
+		err = step.Leave(ctx, ports, s, r)
+	} else {
+		err = step.Abandon(ctx, ports, s, r, artifact.Error(e.Cause))
+	}
+	found := Failure{Step: r.Step, Usage: r.Usage}
+	if len(r.Transcript) > 0 {
+		found.Token = e.Token
+	}
+	return found, err
+}

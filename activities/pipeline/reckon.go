@@ -1,0 +1,27 @@
+package pipeline
+
+import (
+	"context"
+
+	"conclave/activities/attempt"
+	"conclave/engine/artifact"
+	"conclave/engine/pipeline"
+	pipelineagent "conclave/engine/pipeline/agent"
+)
+
+// ReckonInput is a step that ended without reporting its end. Of the launch it has the
+// fields that name the step.
+type ReckonInput struct {
+	Run    string          `json:"run"`
+	Launch pipeline.Launch `json:"launch"`
+	attempt.Ended
+}
+
+// ReckonPipelineStep returns the number and the usage of a step from the store.
+func (a *Activities) ReckonPipelineStep(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
+	spec, err := pipelineagent.Step{Layout: artifact.InPipeline(in.Run), Launch: in.Launch, Token: in.Token}.Place(ctx, a.Store)
+	if err != nil {
+		return attempt.Failure{}, err
+	}
+	return a.Reckon(ctx, spec, in.Ended)
+}

@@ -1,0 +1,24 @@
+package session
+
+import (
+	"context"
+
+	"conclave/activities/attempt"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/team"
+)
+
+// ReckonInput is a step that ended without reporting its end. Of the launch it has the
+// fields that name the step.
+type ReckonInput struct {
+	Session string              `json:"session"`
+	Launch  coordination.Launch `json:"launch"`
+	attempt.Ended
+}
+
+// Reckon returns the number and the usage of a step from the store.
+func (a *Activities) Reckon(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
+	spec := team.Step{Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: in.Token}.Place()
+	return a.Process.Reckon(ctx, spec, in.Ended)
+}

@@ -1,0 +1,78 @@
+package coordination
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/llm"
+)
+
+var threeCalls = llm.Usage{InputTokens: 300, OutputTokens: 30, ModelCalls: 3}
+
+// 58. The usage of a suspended step counts, and spends the budget.
+func TestRule58_SuspendedStepSpendsTheBudget(t *testing.T) {
+	t.Parallel()
+	c := team("a")
+	c.Budget = Allowance{Tokens: 400}
+	p := start(c)
+	p.batch(Pause{})
+	p.batch(Suspended{End: End{Launch: "l1", Step: 1, Usage: threeCalls}, Token: "run-l1"})
+	require.Equal(t, threeCalls, p.state.Cost())
+	require.EqualValues(t, 70, theLaunch(t, p.batch(Resume{})).Allowance.Tokens)
+	p.batch(Pause{})
+	p.batch(Suspended{End: End{Launch: "l2", Step: 2, Usage: threeCalls}, Token: "run-l2"})
+	require.Empty(t, only[Launch](p.batch(Resume{})), "the budget is spent")
+}
+
+// 59. "A step that goes on reports the usage of the journal it took over only if nobody
+// has".
+func TestRule59_UsageIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		protocol  int
+		usage     llm.Usage
+		uncounted bool
+	}{
+		"reported":         {Protocol, threeCalls, false},
+		"unknown":          {Protocol, llm.Usage{}, true},
+		"unknown, earlier": {2, llm.Usage{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, end := range []Event{
+				Suspended{End: End{Launch: "l1", Usage: tt.usage}, Token: "run-l1"},
+				Failed{End: End{Launch: "l1", Usage: tt.usage}, Token: "run-l1"},
+			} {
+				c := team("a")
+				c.OnAgentFailure = "park"
+				s := New(tt.protocol, c)
+				s.Drain()
+				s.Step(Pause{})
+				s.Drain()
+				s.Step(end)
+				s.Step(Resume{})
+				s.Step(Retry{}) // ignored after a suspension
+				l := theLaunch(t, s.Drain())
+				require.Equal(t, "run-l1", l.ResumeFrom)
+				require.Equal(t, tt.uncounted, l.Uncounted)
+			}
+		})
+	}
+}
+
+// 60. A step that left nothing, not even a claim, does not hide the one that it resumed.
+func TestRule60_EmptyStepKeepsItsPredecessor(t *testing.T) {
+	t.Parallel()
+	for _, usage := range []llm.Usage{{}, threeCalls} {
+		p := start(team("a"))
+		p.batch(Pause{})
+		p.batch(Suspended{End: End{Launch: "l1", Step: 1, Usage: usage}, Token: "run-l1"})
+		first := theLaunch(t, p.batch(Resume{}))
+		p.batch(Pause{})
+		p.batch(Suspended{End: End{Launch: "l2"}})
+		second := theLaunch(t, p.batch(Resume{}))
+		require.Equal(t, "run-l1", second.ResumeFrom)
+		require.Equal(t, first.Uncounted, second.Uncounted)
+	}
+}

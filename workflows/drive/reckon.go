@@ -1,0 +1,95 @@
+package drive
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/engine/coordination"
+)
+
+// Reckoning completes the end of a step that did not report it. Its activity reads the
+// store. The event of the end waits for it.
+type Reckoning struct {
+	Future  workflow.Future
+	failure Failure
+}
+
+// Ended returns the end of a step for its reckoning. suspended says that the step goes on
+// later.
+func (f Failure) Ended(suspended bool) attempt.Ended {
+	e := attempt.Ended{Token: f.Token, Suspended: suspended, Cause: f.Cause}
+	if f.Suspended {
+		e.Cause = coordination.Failure{Type: activities.Cancelled, Message: "the step was cut short"}
+	}
+	return e
+}
+
+// Lost is the end of a step that has not reported it in time.
+func Lost(ctx workflow.Context, launch string) Failure {
+	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
+	return Failure{Failure: attempt.Failure{Token: run + "-" + launch}, Suspended: true, Unreported: true}
+}
+
+// Reckon starts the reckoning of a failure. It outlives the cancellation of the run.
+func Reckon(ctx workflow.Context, f Failure, step string, activity, input any) *Reckoning {
+	detached, _ := workflow.NewDisconnectedContext(ctx)
+	detached = Bookkeeping(detached, "count the usage of "+step)
+	return &Reckoning{Future: workflow.ExecuteActivity(detached, activity, input), failure: f}
+}
+
+// End returns the completed failure once Future is ready.
+func (r *Reckoning) End(ctx workflow.Context) Failure {
+	var found attempt.Failure
+	if err := r.Future.Get(ctx, &found); err != nil {
+		workflow.GetLogger(ctx).Error("the usage of a step is unknown", "token", r.failure.Token, "error", err)
+		return r.failure
+	}
+	f := r.failure
+	f.Step, f.Token = max(f.Step, found.Step), found.Token
+	if found.Usage.ModelCalls > f.Usage.ModelCalls { // else the last heartbeat has a call more
+		f.Usage = found.Usage
+	}
+	return f
+}
+
+// Times that cancelled steps have to report their ends, and that the reckoning of those
+// that did not has.
+const (
+	endGrace    = 10 * time.Second
+	reckonGrace = 20 * time.Second
+)
+
+// AwaitCancelled waits for cancelled steps to report their usage. add adds the futures of
+// running steps to a selector and reports whether there are any. After ten seconds lost
+// starts the reckoning of the others, and reports whether there are any; nil if the
+// protocol has none.
+func AwaitCancelled(ctx workflow.Context, add func(workflow.Selector) bool, lost func() bool) {
+	if awaitEnds(ctx, endGrace, add) || lost == nil || ctx.Err() != nil || !lost() {
+		return
+	}
+	awaitEnds(ctx, reckonGrace, add)
+}
+
+// awaitEnds reports whether all steps have ended in time.
+func awaitEnds(ctx workflow.Context, grace time.Duration, add func(workflow.Selector) bool) bool {
+	selector := workflow.NewSelector(ctx)
+	if !add(selector) {
+		return true
+	}
+	timer, stop := workflow.WithCancel(ctx)
+	defer stop()
+	timeout := workflow.NewTimerWithOptions(timer, grace, workflow.TimerOptions{Summary: "for cancelled steps to end"})
+	for over := false; ; {
+		selector.AddFuture(timeout, func(workflow.Future) { over = true })
+		selector.Select(ctx)
+		if over || ctx.Err() != nil {
+			return false
+		}
+		if selector = workflow.NewSelector(ctx); !add(selector) {
+			return true
+		}
+	}
+}

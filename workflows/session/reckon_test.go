@@ -1,0 +1,96 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/activities"
+	"conclave/activities/attempt"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/workflows/drive"
+)
+
+var threeCalls = attempt.Failure{Step: 1, Usage: llm.Usage{InputTokens: 300, ModelCalls: 3}}
+
+// unreported is a team of two: agent_a answers and votes for itself; the first step of
+// agent_b, of three model calls, is cancelled without a report, as the server does with a
+// step that waits for its next attempt.
+func unreported(protocol int, more ...outcome) *play {
+	p := newPlay(coordination.Config{}, map[string][]outcome{
+		"agent_a": {answers(), votesFor("agent_a", 1, 0)},
+		"agent_b": append([]outcome{hangs()}, more...),
+	})
+	p.prepared.Protocol, p.found = protocol, threeCalls
+	return p
+}
+
+// The cost of a step that was suspended without a report counts, once.
+func TestUnreportedSuspension(t *testing.T) {
+	t.Parallel()
+	for protocol, calls := range map[int]int64{2: 4, coordination.Protocol: 7} {
+		p := unreported(protocol, answers(), votesFor("agent_a", 1, 0))
+		p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
+		p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
+		result := p.run(t)
+		require.Equal(t, "consensus", result.Status)
+		require.Equal(t, calls, result.Cost.ModelCalls)
+		resumed := p.launched[2]
+		require.Equal(t, "default-test-run-id-l2", resumed.ResumeFrom)
+		require.False(t, resumed.Uncounted)
+		if protocol < coordination.Reckons {
+			require.Empty(t, p.reckoned)
+			continue
+		}
+		require.Len(t, p.reckoned, 1)
+		require.Equal(t, attempt.Ended{Token: "default-test-run-id-l2", Suspended: true, Cause: p.reckoned[0].Cause}, p.reckoned[0].Ended)
+		require.Equal(t, "agent_b", p.reckoned[0].Launch.Agent)
+	}
+}
+
+// The cost of a step that the end of the session cut short counts.
+func TestUnreportedEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*play){
+		"finish":  func(p *play) { p.at(5, func() { p.SignalWorkflow(drive.FinishSignal, nil) }) },
+		"time up": func(p *play) { p.at(sessionTime-1, func() {}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := unreported(coordination.Protocol)
+			end(p)
+			require.EqualValues(t, 4, p.run(t).Cost.ModelCalls)
+			require.Len(t, p.reckoned, 1)
+			require.Equal(t, attempt.Ended{
+				Token: "default-test-run-id-l2", Cause: coordination.Failure{Type: activities.Cancelled, Message: "the step was cut short"},
+			}, p.reckoned[0].Ended)
+		})
+	}
+}
+
+// The cost of a step of a cancelled session is in its last record.
+func TestUnreportedCancel(t *testing.T) {
+	t.Parallel()
+	p := unreported(coordination.Protocol)
+	p.at(5, p.CancelWorkflow)
+	p.ExecuteWorkflow("Session", map[string]any{"query": "Who?", "session_id": "s1"})
+	require.Error(t, p.GetWorkflowError())
+	last := p.records[len(p.records)-1]
+	require.True(t, last.Over)
+	require.EqualValues(t, 4, last.Status.Cost.ModelCalls)
+	require.False(t, p.reckoned[0].Suspended)
+}
+
+// A budget that a step has spent without a report is spent.
+func TestUnreportedBudget(t *testing.T) {
+	t.Parallel()
+	p := newPlay(coordination.Config{Budget: coordination.Allowance{Tokens: 300}}, map[string][]outcome{"agent_a": {hangs(), answers()}})
+	p.found = threeCalls
+	p.at(5, func() { p.SignalWorkflow(drive.PauseSignal, nil) })
+	p.at(6, func() { p.SignalWorkflow(drive.ResumeSignal, nil) })
+	result := p.run(t)
+	require.Equal(t, "failed", result.Status)
+	require.Len(t, p.launched, 1)
+	require.EqualValues(t, 300, result.Cost.InputTokens)
+}
