@@ -4,7 +4,7 @@
 // that nothing refers to any more.
 //
 // Start with command.go. inventory.go finds the runs, choose.go decides which of them
-// go, remove.go deletes one, and leftovers.go finds what they leave behind.
+// go, remove.go deletes one, and leftovers.go finds the files that this leaves unused.
 //
 // An open workflow is never touched, nor a run that another one needs: a session that a
 // kept session continues, or the session of a step whose pipeline run is kept. A run

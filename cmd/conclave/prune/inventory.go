@@ -191,7 +191,7 @@ func (inv *inventory) readClaims(ctx context.Context) error {
 	})
 }
 
-// listWorkflows adds what Temporal knows, and the runs that have no files.
+// listWorkflows adds the state of the workflows, and the runs that have no files.
 func (inv *inventory) listWorkflows(ctx context.Context) error {
 	var types []string
 	byType, known := map[string]*kind{}, map[string]*run{}

@@ -54,7 +54,7 @@ type reportedKept struct {
 	Reason string `json:"reason"`
 }
 
-// prune shows or removes what the flags select.
+// prune shows or removes the runs that the flags select.
 func prune(ctx context.Context, inv *inventory, f flags) error {
 	selected := f.filter(inv)
 	chosen, stay := selected.choose(inv.runs)
@@ -209,7 +209,7 @@ func (r *report) printTable(c *hall.CLI) error {
 	return c.Print(hall.Table(b.String()) + r.sum() + "\n")
 }
 
-// sum describes what goes in one line.
+// sum returns the totals in one line.
 func (r *report) sum() string {
 	if len(r.Runs)+len(r.Leftovers) == 0 {
 		return "nothing to remove"
@@ -249,7 +249,7 @@ func carryOut(ctx context.Context, inv *inventory, chosen []*run, leftovers func
 			c.Warnf("remove %s %s: %v", r.Runs[i].Kind, r.Runs[i].ID, err)
 		}
 	}
-	files, err := leftovers(removed) // a failure may have kept what a team is for
+	files, err := leftovers(removed) // a run that could not be removed keeps its team
 	if err != nil {
 		problems++
 		c.Warnf("find unused teams and old logs: %v", err)

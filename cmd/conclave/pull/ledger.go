@@ -87,10 +87,10 @@ func (v *verifier) entries(ctx context.Context) []team.Entry {
 	return all
 }
 
-// The kinds of events.jsonl that stand for an entry of the ledger, and what these commit.
+// accepted names the actions by the kinds of events that stand for an entry of the ledger.
 var accepted = map[string]string{"answer": "answer", "vote": "vote", "stopped": "stop", "presented": "final answer"}
 
-// recorded compares the ledger and the steps with what the session has recorded of itself.
+// recorded compares the ledger and the steps with the events and the status of the session.
 // An event is written after its entry, and status.json counts the steps that have ended.
 func (v *verifier) recorded(ctx context.Context, counted map[numbered]bool, newest string) {
 	mentioned, vague := map[numbered]bool{}, map[string]bool{}

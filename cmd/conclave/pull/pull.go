@@ -203,7 +203,7 @@ var internal = []string{"blobs", "journal", "claims"}
 var errDeleting = errors.New("it is being deleted")
 
 // list returns the keys of the session's files relative to its root. The ledger is listed
-// first: whatever it counts is in the list, also while the session runs.
+// first: the steps that it counts are in the list, also while the session runs.
 func (c *copier) list(ctx context.Context) ([]string, error) {
 	var names []string
 	listed := map[string]bool{}
@@ -226,9 +226,9 @@ func (c *copier) list(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// copyRecords copies the claim, from which a later pull recognizes the directory, and what the
-// session says of itself. This happens before the files are listed, so that the list has all
-// that a running session has recorded by then.
+// copyRecords copies the claim, from which a later pull recognizes the directory, the status
+// and the events. It precedes the listing, which then has every file that they mention, also
+// while the session runs.
 func (c *copier) copyRecords(ctx context.Context) error {
 	c.copied = map[string]bool{}
 	for _, name := range []string{c.claim, "status.json", "events.jsonl"} {

@@ -15,7 +15,7 @@ import (
 )
 
 // restoreWorkspaces sets modes and links, which only manifests record, and copies files again
-// that differ from their manifest. What the store cannot give is left out.
+// that differ from their manifest. Unavailable files are left out.
 func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if !isManifest(name) || c.isLeftOut(name) {
