@@ -78,6 +78,7 @@ lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatti
 	$(TOOLS)/golangci-lint run ./...
 	$(TOOLS)/workflowcheck ./workflows/...
 	go run ./.ci/house english
+	go run ./.ci/house rooms
 
 size: ## lines, statements and names by package, as a table
 	@go run ./.ci/house size

@@ -21,7 +21,8 @@
 //     summaries.
 //   - step: one durable run of the loop: claim, journal, commit, derived documents; the
 //     doorbell for running steps; the classifier of the engine's errors.
-//   - artifact: keys, blobs, manifests and documents of the store.
+//   - artifact: keys, blobs, manifests and documents of the store; package storetest
+//     specifies a store by tests.
 //   - config: the configuration files, checked, with their schema.
 //   - redact and text: removal of secrets; truncation and cleaning of text.
 //   - filelock: locks between processes.

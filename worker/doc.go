@@ -4,6 +4,7 @@
 // Start with Config and Run in worker.go. Models (model.go) builds the models of agents
 // at the operator's providers (provider.go), whose calls wait in a queue (queue.go).
 // Tools (tools.go) opens the agents' tools. Local (local.go) gives both to steps that no
-// worker runs. Below are the operator's settings, the prices of models, and the way to a
-// cluster.
+// worker runs. Package settings reads the operator's file, prices has the prices of models,
+// cluster connects to Temporal and the store, and roster reports the running activities of
+// a dead worker.
 package worker

@@ -2,7 +2,8 @@
 //
 //	go run ./.ci/house size       a Markdown table of sizes by package
 //	go run ./.ci/house english    the comment lines that count against plain English; fails above the limit
-//	go run ./.ci/house draw SEED  fifty comments drawn at random
+//	go run ./.ci/house rooms      the packages that are too large or missing on their floor's map; fails if any
+//	go run ./.ci/house draw SEED  fifty paragraphs of comments drawn at random
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -25,6 +27,13 @@ import (
 
 // maxRiddles is the number of comment lines of production code that may match riddle.
 const maxRiddles = 20
+
+// maxFiles and maxMethods bound a package: its production files, and the methods of all
+// its types but the largest.
+const maxFiles, maxMethods = 25, 25
+
+// floors have a doc.go that names every package below them.
+var floors = []string{"engine", "activities", "workflows", "worker", "cmd/conclave"}
 
 // riddle matches turns of phrase that stand where English has a noun.
 var riddle = regexp.MustCompile(`(?i)\b(what|whatever|that which|(is|are) (none|nothing)|makes? of)\b`)
@@ -40,6 +49,7 @@ type room struct {
 	templateLines           int
 	comments, whats         int
 	functions               []function
+	methods                 map[string]int // by receiver
 }
 
 // function is a function's length in lines.
@@ -49,7 +59,10 @@ type function struct {
 }
 
 // comment is one line of a comment of a production file.
-type comment struct{ place, text string }
+type comment struct {
+	place, text string
+	begins      bool // a paragraph
+}
 
 func main() {
 	command := "size"
@@ -66,6 +79,8 @@ func main() {
 		printSizes(rooms)
 	case "english":
 		os.Exit(printRiddles(comments))
+	case "rooms":
+		os.Exit(printFaults(rooms))
 	case "draw":
 		seed := uint64(1)
 		if len(os.Args) > 2 {
@@ -77,7 +92,7 @@ func main() {
 		}
 		draw(comments, seed)
 	default:
-		fmt.Fprintf(os.Stderr, "house: unknown command %q; one of size, english, draw\n", command)
+		fmt.Fprintf(os.Stderr, "house: unknown command %q; one of size, english, rooms, draw\n", command)
 		os.Exit(1)
 	}
 }
@@ -100,7 +115,7 @@ func measure(root string) ([]*room, []comment, error) {
 		}
 		dir := filepath.ToSlash(filepath.Dir(file))
 		if byDir[dir] == nil {
-			byDir[dir] = &room{dir: dir}
+			byDir[dir] = &room{dir: dir, methods: map[string]int{}}
 		}
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -163,7 +178,10 @@ func (r *room) count(name string, data []byte) ([]comment, error) {
 		case *ast.FuncDecl:
 			length := fset.Position(d.End()).Line - fset.Position(d.Pos()).Line + 1
 			r.functions = append(r.functions, function{r.dir + "." + d.Name.Name, length})
-			if d.Recv == nil && d.Name.IsExported() {
+			switch {
+			case d.Recv != nil:
+				r.methods[receiver(d)]++
+			case d.Name.IsExported():
 				r.exported++
 			}
 		case *ast.GenDecl:
@@ -172,6 +190,7 @@ func (r *room) count(name string, data []byte) ([]comment, error) {
 	}
 	var found []comment
 	for _, group := range file.Comments {
+		begins := true
 		for _, c := range group.List {
 			first := fset.Position(c.Pos()).Line
 			for i, line := range strings.Split(c.Text, "\n") {
@@ -179,11 +198,25 @@ func (r *room) count(name string, data []byte) ([]comment, error) {
 				if what.MatchString(line) {
 					r.whats++
 				}
-				found = append(found, comment{fmt.Sprintf("%s:%d", filepath.ToSlash(name), first+i), line})
+				blank := strings.Trim(line, "/ ") == ""
+				found = append(found, comment{fmt.Sprintf("%s:%d", filepath.ToSlash(name), first+i), line, begins && !blank})
+				begins = blank
 			}
 		}
 	}
 	return found, nil
+}
+
+// receiver returns the name of a method's type.
+func receiver(d *ast.FuncDecl) string {
+	t := d.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if generic, ok := t.(*ast.IndexExpr); ok {
+		t = generic.X
+	}
+	return t.(*ast.Ident).Name
 }
 
 // exportedNames counts the exported types, variables and constants of d.
@@ -259,11 +292,59 @@ func printRiddles(comments []comment) int {
 	return 0
 }
 
-// draw prints fifty comment lines chosen by seed.
+// printFaults prints the packages that break a limit or are not on the map of their
+// floor, and returns the exit code.
+func printFaults(rooms []*room) int {
+	code := 0
+	fault := func(format string, args ...any) {
+		fmt.Printf(format+"\n", args...)
+		code = 1
+	}
+	plans := map[string]string{}
+	for _, floor := range floors {
+		data, err := os.ReadFile(filepath.Join(floor, "doc.go"))
+		if err != nil {
+			fault("%v", err)
+		}
+		plans[floor] = string(data)
+	}
+	for _, r := range rooms {
+		if r.files > maxFiles {
+			fault("%s has %d production files, at most %d are accepted: divide the package", r.dir, r.files, maxFiles)
+		}
+		large := slices.DeleteFunc(slices.Sorted(maps.Keys(r.methods)), func(t string) bool { return r.methods[t] <= maxMethods })
+		if len(large) > 1 {
+			fault("%s has several types with more than %d methods: %s", r.dir, maxMethods, strings.Join(large, ", "))
+		}
+		for _, floor := range floors {
+			name := regexp.MustCompile(`\b` + path.Base(r.dir) + `\b`)
+			if r.files+r.testLines > 0 && strings.HasPrefix(r.dir, floor+"/") && !name.MatchString(plans[floor]) {
+				fault("%s/doc.go does not name %s", floor, r.dir)
+			}
+		}
+	}
+	return code
+}
+
+// draw prints fifty paragraphs of comments chosen by seed.
 func draw(comments []comment, seed uint64) {
+	var first []int
+	for i, c := range comments {
+		if c.begins {
+			first = append(first, i)
+		}
+	}
 	r := rand.New(rand.NewPCG(seed, seed))
-	for range min(50, len(comments)) {
-		c := comments[r.IntN(len(comments))]
-		fmt.Printf("%s: %s\n", c.place, c.text)
+	for _, n := range r.Perm(len(first))[:min(50, len(first))] {
+		c := comments[first[n]]
+		fmt.Printf("%s: %s", c.place, strings.TrimSpace(c.text))
+		for _, next := range comments[first[n]+1:] {
+			text := strings.Trim(next.text, "/ \t")
+			if next.begins || text == "" {
+				break
+			}
+			fmt.Print(" " + text)
+		}
+		fmt.Println()
 	}
 }

@@ -16,13 +16,15 @@
 //     serve sessions and pipelines by ID; main fills its table of kinds
 //   - pull: pull, which copies and verifies the files of a run
 //   - transcript: transcript, which prints one step of a run
+//   - prune: prune and delete, which remove the files and histories of ended runs
 //   - team: config; it reads teams, checks their tools and starts workers for the
 //     other packages. Package trust keeps the consent to files that were found
 //   - stack: dev and worker; the servers of the embedded stack are package devserver,
-//     which localstack joins for every command
+//     which localstack joins for every command; peer keeps other users of the machine out
 //   - sandbox: sandbox check
 //
-// They share hall: streams, flags, target, connection, printing and exit codes.
+// They share hall: streams, flags, target, connection, printing and exit codes. Tests run
+// command lines with halltest.
 // Package progress displays the progress of a run. Packages e2e and bench are the
 // end-to-end tests and the benchmarks.
 //
