@@ -131,7 +131,7 @@ func Start(c Config) (stop func(), err error) {
 	return append(open, steps.Stop).close, nil
 }
 
-// stack closes what was opened, the last first.
+// stack has the functions that close opened resources, in the order of opening.
 type stack []func()
 
 func (s stack) close() {

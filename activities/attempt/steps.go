@@ -30,9 +30,9 @@ const (
 	lagCheck = 250 * time.Millisecond
 )
 
-// Steps are the steps that run in a process. Their heartbeats share what the server
-// can take: those that are due come first, and those that only bring new details have
-// a small rate of their own.
+// Steps are the steps that run in a process. Their heartbeats share the rate that the
+// server accepts: due ones come first, and those that only bring new details have a
+// small rate of their own.
 type Steps struct {
 	sending chan struct{}
 	spares  *rate.Limiter
@@ -154,7 +154,7 @@ func Run[R any](ctx context.Context, p Process, launch string, do func(context.C
 	}
 }
 
-// find returns the running step with a token, which it starts if there is none.
+// find returns the running step with a token, which it starts if none runs.
 func (s *Steps) find(ctx context.Context, p Process, token string, do func(context.Context, *Attempt) (any, error)) (r *running, started bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

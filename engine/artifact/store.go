@@ -46,7 +46,7 @@ type Store interface {
 	// are joined.
 	DeleteAll(ctx context.Context, keys []string) error
 	// List yields the keys under prefix in byte order, and nothing after an error.
-	// Prefix ends in "/" or is empty. Names that are no keys are skipped.
+	// Prefix ends in "/" or is empty. Names that are not keys are skipped.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 	// Objects is List with the size and the last change of each object.
 	Objects(ctx context.Context, prefix string) iter.Seq2[Object, error]

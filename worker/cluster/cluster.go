@@ -75,7 +75,7 @@ func Dial(ctx context.Context, o client.Options, logger *slog.Logger) (client.Cl
 }
 
 // DefaultRoster returns the directory in which a worker notes its running activities: one
-// in the user's state directory. It is empty if there is none that can be used.
+// in the user's state directory. It is empty if the user has no usable one.
 func DefaultRoster() string {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {

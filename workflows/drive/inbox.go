@@ -110,7 +110,7 @@ func (i *Inbox[E]) refusal(event E) error {
 	return nil
 }
 
-// receive handles one signal, and returns false if there is none.
+// receive handles one signal, and returns false if none has arrived.
 func (i *Inbox[E]) receive(s signal[E]) bool {
 	var in Request
 	event, input := s.Event, any(nil)

@@ -57,7 +57,7 @@ func (r *reaper) run(ctx context.Context) {
 	defer tick.Stop()
 	report := roster.Report(ctx, r.client)
 	for {
-		// What fails is done again.
+		// The next tick repeats a failed report.
 		_ = roster.Reap(r.dir, "", func(d roster.Dead) error {
 			r.reaped[d.Identity] = time.Now()
 			return report(d)

@@ -54,7 +54,7 @@ func Adopt(stdin io.Reader) (*Child, error) {
 	return &Child{DataDir: string(dir), Ports: o.Ports, OtherUsers: o.OtherUsers, dir: dir, owner: owner, reports: reports}, nil
 }
 
-// Last returns the record of the previous stack, zero if there is none.
+// Last returns the record of the previous stack, zero for the first.
 func (c *Child) Last() Stack {
 	last, _ := c.dir.recorded()
 	return last

@@ -13,7 +13,7 @@ import (
 	"conclave/engine/artifact"
 )
 
-// manifest compares the workspace in dir with its manifest, whose hash it returns; empty if there is none.
+// manifest compares the workspace in dir with its manifest, whose hash it returns; empty without a manifest.
 func (v *verifier) manifest(ctx context.Context, dir string) string {
 	name := dir + "workspace.json"
 	data := v.read(ctx, name)
