@@ -16,7 +16,7 @@ import (
 	"conclave/engine/step"
 )
 
-// Local serves steps that no worker runs, as in `conclave step`, with the same models and tools.
+// Local gives steps outside of a worker, as in `conclave step`, the same models and tools.
 type Local struct {
 	scratch *scratch
 	models  Models

@@ -18,7 +18,7 @@ import (
 	"conclave/worker/prices"
 )
 
-// Environment variables of the OpenAI API, as its own clients read them.
+// Environment variables of the OpenAI API's own clients.
 const (
 	KeyVariable     = "OPENAI_API_KEY"
 	baseURLVariable = "OPENAI_BASE_URL"
@@ -27,9 +27,9 @@ const (
 	defaultBaseURL = "https://api.openai.com/v1"
 )
 
-// Models builds models from configuration and the worker's environment. It alone reads keys.
+// Models builds models from configuration and the worker's environment. Only Models reads keys.
 type Models struct {
-	// Getenv reads the worker's environment. If nil, it is os.Getenv.
+	// Getenv reads the worker's environment; by default os.Getenv.
 	Getenv func(string) string
 
 	// Providers are those of the operator's configuration, by name.
@@ -38,7 +38,7 @@ type Models struct {
 	servers *servers // shared by the models of all steps; nil for none
 }
 
-// servers are shared by the models of all steps: limitations found, and connections.
+// servers are the connections and known limitations that the models of all steps share.
 type servers struct {
 	refusals openai.Refusals
 	outages  openai.Outages
@@ -96,7 +96,7 @@ func (m Models) at(b config.Backend) (config.Backend, *provider, error) {
 }
 
 // Resolve gives a backend without an address the environment's server and key. A
-// server with an address of its own gets a key only if its configuration names one.
+// backend with an address gets a key only if its configuration names one.
 func (m Models) Resolve(b config.Backend) config.Backend {
 	if b.Type == config.Offline || b.Provider != "" || b.BaseURL != "" {
 		return b
@@ -139,7 +139,7 @@ func priceOf(b config.Backend, p *provider) func(llm.Usage) float64 {
 	return nil
 }
 
-// Priced reports whether the costs of an agent's model will be known.
+// Priced reports whether the price of an agent's model is known.
 func (m Models) Priced(a config.Agent) bool {
 	if a.Backend.Type == config.Offline {
 		return true
@@ -148,8 +148,8 @@ func (m Models) Priced(a config.Agent) bool {
 	return err == nil && priceOf(backend, provider) != nil
 }
 
-// CheckPrices returns an error for a limit in dollars with an agent of unknown costs. Providers
-// that are not configured here are left to other workers.
+// CheckPrices returns an error for a limit in dollars if the price of an agent's model is
+// unknown. It ignores providers that are not configured here, which other workers may have.
 func (m Models) CheckPrices(t config.Team) error {
 	if t.Orchestrator.Budget.MaxCostUSD == nil {
 		return nil

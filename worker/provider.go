@@ -57,7 +57,7 @@ func (p *provider) limit(m loop.Model) loop.Model {
 	return limited{model: m, queue: p.queue}
 }
 
-// transport sends and counts the requests to a provider. When one has to wait, all pause.
+// transport sends and counts the requests to a provider. A server's request to wait pauses all.
 type transport struct {
 	next  http.RoundTripper
 	queue *queue
@@ -128,7 +128,7 @@ func perMinute(provider string, n *int, unit string) *limit {
 	}
 }
 
-// until returns the time until n units are available if nobody uses any.
+// until returns the time until n units are available without further use.
 func (l *limit) until(now time.Time, n int) time.Duration {
 	if l == nil {
 		return 0
@@ -150,10 +150,10 @@ func (l *limit) atMost(n int) int {
 	return min(n, l.Burst())
 }
 
-// longestDebt bounds how long calls wait for the usage of one, whose server may report absurd counts.
+// longestDebt bounds the wait caused by one call's usage, since a server may report absurd counts.
 const longestDebt = 10 * time.Minute
 
-// use takes n units, available or not, for which the next calls wait. A negative n gives units back.
+// use takes n units, available or not; later calls wait for the debt. A negative n returns units.
 func (l *limit) use(now time.Time, n int) {
 	if l == nil {
 		return
@@ -165,7 +165,7 @@ func (l *limit) use(now time.Time, n int) {
 	l.ReserveN(now, n)
 }
 
-// limited is a model that waits for its turn at its provider.
+// limited is a model whose calls wait for their turn at its provider.
 type limited struct {
 	model loop.Model
 	queue *queue

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// longestWait bounds the wait of a model call inside a step, which beyond it gives up its slot,
-	// but not its position, and the pause that a server can ask for.
+	// longestWait bounds the pause that a server can ask for, and the wait of a model call inside
+	// a step. Beyond it the step gives up its slot, but keeps its position.
 	longestWait = time.Minute
 
-	// earlyReturn is how long before its turn a step comes back.
+	// earlyReturn is the time before its turn at which a step returns.
 	earlyReturn = longestWait / 2
 
 	// loggedWait is the shortest wait that is logged.
@@ -39,8 +39,8 @@ type queue struct {
 // waiter is a call in the line.
 type waiter struct {
 	tokens int
-	caller string    // the step, which may come back; empty outside of one
-	away   time.Time // until when a step that gave up its slot is expected; zero while it waits
+	caller string    // the step, which may return; empty outside of one
+	away   time.Time // deadline for the return of a step that gave up its slot; zero while it waits
 }
 
 func newQueue(provider string, requests, tokens *int) *queue {
@@ -52,7 +52,8 @@ func newQueue(provider string, requests, tokens *int) *queue {
 	}
 }
 
-// enter waits for the turn of a call. After longestWait the *llm.Error says when to come back.
+// enter waits for the turn of a call. After longestWait it returns an *llm.Error with the time
+// to return.
 func (q *queue) enter(ctx context.Context, caller string, tokens int) error {
 	w, why, err := q.join(ctx, caller, tokens)
 	if err != nil {
@@ -81,7 +82,8 @@ func (q *queue) enter(ctx context.Context, caller string, tokens int) error {
 	}
 }
 
-// join adds a call to the line, or finds its step's position. A wait worth reporting has a reason.
+// join adds a call to the line, or finds its step's position. It returns a reason for a wait of
+// at least loggedWait.
 func (q *queue) join(ctx context.Context, caller string, tokens int) (w *waiter, why string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,7 +131,7 @@ func (q *queue) wait(now time.Time, ahead []*waiter, w *waiter) (wait time.Durat
 	return wait, limit
 }
 
-// try lets a call pass and returns 0, or returns how long to wait at most before the next try.
+// try lets a call pass and returns 0, or returns the longest wait before the next try.
 func (q *queue) try(w *waiter) (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,7 +155,7 @@ func (q *queue) remove(w *waiter) {
 	q.wake()
 }
 
-// wake makes all waiting calls look again. The caller holds the lock.
+// wake makes all waiting calls try again. The caller holds the lock.
 func (q *queue) wake() {
 	close(q.changed)
 	q.changed = make(chan struct{})
@@ -169,7 +171,7 @@ func (q *queue) correct(requests, tokens int) {
 	q.wake()
 }
 
-// pause lets no call pass for a while, as the server has asked.
+// pause stops all calls for the time that the server has asked for.
 func (q *queue) pause(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

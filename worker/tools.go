@@ -25,10 +25,10 @@ import (
 	"conclave/worker/settings"
 )
 
-// Tools opens the tools of agents, as their configuration and the operator's settings demand.
-// It probes the host's sandbox once.
+// Tools opens the tools of agents according to their configuration and the operator's
+// settings. It probes the host's sandbox once.
 type Tools struct {
-	// Getenv reads the worker's environment. If nil, it is os.Getenv.
+	// Getenv reads the worker's environment; by default os.Getenv.
 	Getenv func(string) string
 
 	// Log receives the output of MCP servers that agents do not read; nil for none.
@@ -39,7 +39,7 @@ type Tools struct {
 
 	probed  sync.Once
 	host    sandbox.Host
-	refusal error // why this host cannot give a shell; nil if it can
+	refusal error // the reason why this host cannot give a shell; nil if it can
 
 	tempMutex sync.Mutex
 	temp      *scratch // for the HOMEs of MCP servers; nil before the first
@@ -50,8 +50,8 @@ func NewTools(s settings.Settings) *Tools {
 	return &Tools{settings: s}
 }
 
-// Keep adds absolute directories of the worker that no toolchain may contain or lie in. The
-// probe does not see later ones.
+// Keep adds absolute directories of the worker that no toolchain may overlap. Call it before
+// the probe.
 func (t *Tools) Keep(dirs ...string) {
 	for _, dir := range dirs {
 		if dir != "" && !slices.Contains(t.private, dir) {
@@ -155,7 +155,7 @@ func (t *Tools) repeatable(tool string) bool {
 	return tools.Repeatable(tool, sandbox.Level(t.settings.Sandbox.Level))
 }
 
-// confines returns an error if this host cannot give a shell at the operator's level.
+// confines returns an error if this host cannot confine a shell at the operator's level.
 func (t *Tools) confines(ctx context.Context) error {
 	t.probed.Do(func() {
 		// The answer is shared, so it must not depend on the first caller's context.

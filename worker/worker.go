@@ -44,7 +44,7 @@ type Config struct {
 	// TaskQueue defaults to drive.TaskQueue.
 	TaskQueue string
 
-	// NoSteps makes a worker of workflows and bookkeeping. The fields below are for steps only.
+	// NoSteps limits the worker to workflows and bookkeeping. The fields below are for steps only.
 	NoSteps bool
 
 	Teams activities.Teams
@@ -73,7 +73,7 @@ type Config struct {
 const (
 	defaultSteps = 32
 
-	// stepPollers fetch the steps of a wave at once; with the SDK's two, a third waits.
+	// stepPollers fetch the steps of a wave at once. The SDK's default is two.
 	stepPollers = 8
 
 	// stopTimeout is how long a stopping worker waits for its steps, which another one resumes.
@@ -250,8 +250,8 @@ func (c *Config) cacheContent() {
 	}
 }
 
-// binaryName returns the commit or version of the program. Otherwise the SDK hashes the whole
-// executable before the first poll.
+// binaryName returns the commit or version of the program. Without a name the SDK hashes the
+// whole executable before the first poll.
 func binaryName() string {
 	const unknown = "conclave"
 	info, ok := debug.ReadBuildInfo()

@@ -81,7 +81,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"start", "--team", " ", "q"}, "--team is given but empty"},
 		{[]string{"run", "--offline", "caf\xe9"}, "not UTF-8"},
 		{[]string{"run", "--offline", "--session-id", strings.Repeat("x", 5000), "q"}, strings.Repeat("x", 77) + "…"},
-		{[]string{"status", "caf\u00e9"}, `"café" has characters that are in no ID`},
+		{[]string{"status", "caf\u00e9"}, `"café" has characters that no ID has`},
 		{[]string{"watch", "s1\x1b[2J"}, `"s1\x1b[2J" has characters`},
 		{[]string{"result", strings.Repeat("x", 1001)}, "at most 1000"},
 		{[]string{"list", "--address", "localhost"}, "HOST:PORT"},

@@ -1,10 +1,10 @@
 // Command conclave takes a question to a decision with a team of agents.
 //
-// It is a client: engine/coordination decides, workers carry out. Some commands run a
-// worker in this process. Without an address they join the embedded stack of their
-// data directory, or start it for as long as they need it.
+// It is a client of workflows that workers run. Some commands run a worker in this
+// process. Without an address they join the embedded stack of their data directory, or
+// start it for as long as they need it.
 //
-// Package main holds the root command (main.go) and version. Every product and every
+// Package main has the root command (main.go) and version. Every product and every
 // subject has a package of its own:
 //
 //   - session: run, start, list

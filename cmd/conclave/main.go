@@ -27,8 +27,8 @@ import (
 )
 
 func main() {
-	// A reader that goes away (`| head -1`) must not end the session. Failed writes to
-	// stdout are reported by the commands, those to stderr are ignored.
+	// A closed pipe (`| head -1`) must not end the session. Commands report failed writes
+	// to stdout and ignore those to stderr.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal ends the process at once.

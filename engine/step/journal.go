@@ -38,7 +38,7 @@ type record struct {
 	Uncounted *llm.Usage `json:"uncounted,omitempty"`
 }
 
-// usage is the usage to be counted for the records of a step.
+// usage returns the usage to be counted for the records of a step.
 func usage(records []record) llm.Usage {
 	var sum llm.Usage
 	for _, r := range records {

@@ -1,7 +1,7 @@
 // Package cluster connects a worker or a client to the shared services: Temporal and
-// a bucket. Both are found as their own tools find them, by TEMPORAL_* and
-// temporal.toml, and by AWS_*; command-line flags take precedence. The embedded stack
-// of a laptop is package devserver's.
+// a bucket. It reads the settings of their own tools: TEMPORAL_* and temporal.toml, and
+// AWS_*; command-line flags take precedence. Package devserver has the embedded stack
+// of a laptop.
 package cluster
 
 import (
@@ -33,7 +33,8 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// Options returns the profile's client options; flags take precedence. ok is false without an address.
+// Options returns the profile's client options; flags take precedence. ok is false without an
+// address.
 func Options(address, namespace string) (o client.Options, ok bool, err error) {
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
@@ -119,7 +120,7 @@ func Probe(ctx context.Context, store *s3store.Store) error {
 	return store.Probe(limited)
 }
 
-// Explain returns an error's text for people, without the words of Temporal and gRPC.
+// Explain returns an error's text for people, without the terms of Temporal and gRPC.
 func Explain(err error) string {
 	text := strings.Replace(err.Error(), "failed reaching server: ", "", 1)
 	if e, ok := errors.AsType[*serviceerror.NamespaceNotFound](err); ok {
@@ -139,7 +140,7 @@ func Explain(err error) string {
 	return text
 }
 
-// reason returns the last part of gRPC's account of a connection, the operating system's.
+// reason returns the operating system's part of gRPC's error message.
 func reason(message string) string {
 	if _, after, ok := strings.Cut(message, "desc = "); ok {
 		message = after

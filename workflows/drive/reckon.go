@@ -27,7 +27,7 @@ func (f Failure) Ended(suspended bool) attempt.Ended {
 	return e
 }
 
-// Lost is the end of a step that has not reported it in time.
+// Lost returns the end of a step that has not reported it in time.
 func Lost(ctx workflow.Context, launch string) Failure {
 	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
 	return Failure{Failure: attempt.Failure{Token: run + "-" + launch}, Suspended: true, Unreported: true}

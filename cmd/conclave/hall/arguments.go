@@ -16,10 +16,10 @@ import (
 	"conclave/workflows/drive"
 )
 
-// MaxEcho is how much of a wrong value an error message repeats, in bytes.
+// MaxEcho bounds the part of a wrong value that an error message repeats, in bytes.
 const MaxEcho = 80
 
-// Arguments demands the named arguments, none of them empty.
+// Arguments requires the named arguments, none of them empty.
 func Arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -49,7 +49,7 @@ func Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// OptionalLast is Arguments with a last argument that may be missing.
+// OptionalLast is Arguments with an optional last argument.
 func OptionalLast(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {

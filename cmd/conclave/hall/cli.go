@@ -55,7 +55,7 @@ func (c *CLI) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.Automation, "automation", false, "no decoration, one line per event, the last line of stdout one JSON object")
 }
 
-// Scripted reports whether a program reads the output, rather than a person.
+// Scripted reports whether a program reads the output.
 func (c *CLI) Scripted() bool { return c.JSON || c.Automation }
 
 // Interactive reports whether a person watches: stderr is a terminal, and the output is

@@ -19,7 +19,7 @@ import (
 	"conclave/workflows/drive"
 )
 
-// ReachTimeout bounds how long an address or a bucket may take to answer.
+// ReachTimeout bounds the wait for an answer of an address or a bucket.
 const ReachTimeout = 8 * time.Second
 
 // Connection is a target that this invocation is connected to.
@@ -157,7 +157,7 @@ func (conn *Connection) StackEnded() bool {
 	return err == nil && !serves
 }
 
-// NoFiles returns the error for a run of which the store has no files.
+// NoFiles returns the error for a run without files in the store.
 func (conn *Connection) NoFiles(id string) error {
 	return Exitf(ExitUsage, "there is no session %s in %s; `%s` lists the sessions, and a session has files once it is prepared",
 		id, conn.Store.URL("sessions/"), conn.CommandLine("list"))
@@ -179,7 +179,7 @@ func (conn *Connection) WorkersPoll(ctx context.Context, queue string, kind enum
 	return len(reply.GetPollers()) > 0, nil
 }
 
-// WarnIdle warns a person who waits for steps that no worker runs them.
+// WarnIdle warns a person if no worker runs steps.
 func (conn *Connection) WarnIdle(ctx context.Context) {
 	polled, err := conn.WorkersPoll(ctx, conn.Queue+drive.StepsSuffix, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil || polled {

@@ -15,7 +15,7 @@ import (
 	"conclave/worker/cluster"
 )
 
-// Target is where sessions run: a cluster, or a data directory on this machine.
+// Target is a cluster, or a data directory on this machine, in which sessions run.
 type Target struct {
 	Cluster bool
 	Options client.Options // of a cluster

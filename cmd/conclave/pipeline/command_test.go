@@ -178,7 +178,7 @@ p1 · running · 1:05
   001  main    error         0 tokens     Network: no line
   002  main    call pending  1.2k tokens  call lint
   at lint
-  waiting for a step they called: main
+  waiting callers: main
   1 transition · no tokens yet`, "\n"), strings.Join(stateTable(s, k), "\n"))
 }
 

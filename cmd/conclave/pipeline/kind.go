@@ -60,7 +60,7 @@ func running(r runs.Run) acts.Result {
 	return acts.Result{ID: r.ID, Status: drive.Running, Trace: []pipeline.TraceEntry{}, History: []acts.HistoryEntry{}}
 }
 
-// await returns the result of a run, of a cancelled one result.json if it can be read.
+// await returns the result of a run. For a cancelled run it reads result.json, if possible.
 func await(ctx context.Context, conn *hall.Connection, r runs.Run) (acts.Result, error) {
 	return runs.Await(ctx, conn, r, func(r runs.Run, status string, err *artifact.Error) acts.Result {
 		result := running(r)
@@ -208,7 +208,7 @@ func status(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 		state = closedState(r, result)
 	}
 	if !r.Running() {
-		// Temporal ends a workflow without its knowledge.
+		// A workflow that Temporal ended has not updated its state.
 		state.Status, state.Paused, state.Parked, state.Step = r.Status, false, nil, ""
 	}
 	if conn.Scripted() {
@@ -259,7 +259,7 @@ func stateTable(s acts.State, r runs.Run) []string {
 		lines = append(lines, "  at "+s.Step)
 	}
 	if len(s.Stack) > 0 {
-		lines = append(lines, "  waiting for a step they called: "+strings.Join(s.Stack, ", "))
+		lines = append(lines, "  waiting callers: "+strings.Join(s.Stack, ", "))
 	}
 	if s.Reason != "" {
 		lines = append(lines, "  "+progress.Line(s.Reason))
@@ -282,7 +282,7 @@ func traceTable(trace []pipeline.TraceEntry) []string {
 			then = string(g.Action) + " " + progress.Line(g.To)
 		}
 		number := fmt.Sprintf("%03d", g.Number)
-		if g.Number == 0 { // it came to an end without a directory
+		if g.Number == 0 { // ended without a directory
 			number = "–"
 		}
 		fmt.Fprintf(&out, "  %s\t%s\t%s\t%s tokens\t%s\n", number, progress.Line(g.Step),

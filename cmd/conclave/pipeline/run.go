@@ -61,8 +61,8 @@ func newOrder(c *hall.CLI, t hall.Target, f runFlags, name, request string) (ord
 	return o, err
 }
 
-// run checks the input, connects, starts a run and follows it. Nothing is started, the
-// stack included, while the input is wrong.
+// run checks the input, connects, starts a run and follows it. A wrong input starts
+// nothing, not even the stack.
 func run(ctx context.Context, c *hall.CLI, f runFlags, name, request string) error {
 	t, err := c.Target()
 	if err != nil {

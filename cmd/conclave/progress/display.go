@@ -128,7 +128,7 @@ func (b *board) Note(line string) {
 	}
 }
 
-// Delay explains why a step or other work of a session makes no progress.
+// Delay is the reason why a step or other work of a session makes no progress.
 type Delay struct {
 	Agent string        // of the step; empty for other work
 	Work  string        // other work than a step
@@ -153,7 +153,7 @@ func (d Delay) text() string {
 	return text
 }
 
-// Hold explains why a session waits for a person.
+// Hold is the reason why a session waits for a person.
 type Hold struct {
 	Why     string
 	Release string // the command that resumes it, and alternatives

@@ -41,7 +41,8 @@ func Table(s Snapshot) []string {
 	return frame(s, unlimited, unlimited, false)
 }
 
-// frame lays out a session in at most height-1 lines, for a free one below. The screen truncates them.
+// frame lays out a session in at most height-1 lines, for a free one below. The screen truncates
+// them.
 func frame(s Snapshot, width, height int, color bool) []string {
 	lines := []string{header(s, width, color)}
 	if query := Line(s.State.Query); query != "" {
@@ -242,7 +243,7 @@ func agentDetail(a coordination.AgentView) string {
 }
 
 func footer(s Snapshot, color bool) []string {
-	parts := []string{standing(s.State), Cost(s.State.Cost)}
+	parts := []string{tally(s.State), Cost(s.State.Cost)}
 	if n := s.State.Messages; n > 0 {
 		parts = append(parts, Plural(n, "human message"))
 	}
@@ -253,8 +254,8 @@ func footer(s Snapshot, color bool) []string {
 	return append(lines, holdLines(s.Holds, color)...)
 }
 
-// standing returns the votes, or in a decomposition the number of stops.
-func standing(s acts.State) string {
+// tally returns the votes, or in a decomposition the number of stops.
+func tally(s acts.State) string {
 	if len(s.Votes) > 0 {
 		targets := slices.Sorted(maps.Keys(s.Votes))
 		slices.SortStableFunc(targets, func(a, b string) int { return s.Votes[b] - s.Votes[a] })

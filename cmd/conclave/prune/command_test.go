@@ -39,7 +39,7 @@ func TestPrune_refusesWrongFlagsBeforeItStartsAnything(t *testing.T) {
 		"it takes budget, cancelled":   {"prune", "--status", "running"},
 		"name it with --bucket":        {"prune", "--address", "127.0.0.1:1"},
 		"delete needs ID":              {"delete"},
-		"characters that are in no ID": {"delete", "a\nb"},
+		"characters that no ID has": {"delete", "a\nb"},
 		"takes 0 argument(s), got 1":   {"prune", "s1"},
 		"--status is given but empty":  {"prune", "--status", ""},
 	} {

@@ -146,7 +146,7 @@ func (r result) problem() error {
 			r.SessionID, progress.Plural(n, "file")))
 	}
 	if n := len(r.Verified.problems()); n > 0 {
-		what = append(what, fmt.Sprintf("verify session %s: %s in %s; pulled into a new directory, what is wrong there too is wrong in the store",
+		what = append(what, fmt.Sprintf("verify session %s: %s in %s; problems that remain after a pull into a new directory are in the store",
 			r.SessionID, progress.Plural(n, "problem"), r.Dir))
 	}
 	if len(what) == 0 {

@@ -18,10 +18,10 @@ import (
 	"conclave/engine/team"
 )
 
-// outcomes are the documents of which a committed step has exactly one.
+// outcomes are documents; a committed step has exactly one of them.
 var outcomes = []string{"answer.json", "vote.json", "stop.json"}
 
-// answer is a step's answer, from which final/ may be made.
+// answer is a step's answer, a possible source of final/.
 type answer struct {
 	artifact.Answer
 	manifest string // hash; empty without files
@@ -85,7 +85,8 @@ func (v *verifier) pipelineStep(ctx context.Context, dir string) {
 	}
 }
 
-// commit compares a commit's hashes with the files and the transcript; it reports false if it is malformed.
+// commit compares a commit's hashes with the files and the transcript; it reports false if it is
+// malformed.
 func (v *verifier) commit(ctx context.Context, dir string, data []byte, manifest string) (c artifact.Commit, ok bool) {
 	v.found.Steps++
 	if !v.decode(dir+"action.json", data, &c) {

@@ -9,8 +9,8 @@ import (
 	"conclave/engine/coordination"
 )
 
-// final compares the final answer with the steps' answers, by agent, text and timestamp: no
-// document records which of them it was made from.
+// final compares the final answer with the steps' answers by agent, text and timestamp, since
+// no document records its source.
 func (v *verifier) final(ctx context.Context) {
 	agents := v.dirs("final")
 	if len(agents) > 1 {
@@ -71,7 +71,7 @@ func (v *verifier) finalOf(ctx context.Context, agent string) {
 func (v *verifier) finalSource(ctx context.Context, dir, label, manifest string, source answer) {
 	number, _, _ := strings.Cut(source.Label, ".")
 	if label != number+".final" {
-		v.report(dir+"answer.json", "has the label %s, and is made from %s", label, source.Label)
+		v.report(dir+"answer.json", "has the label %s, and its source has %s", label, source.Label)
 	}
 	name := dir + "workspace.json"
 	isManifest := func(a answer) bool { return a.manifest == manifest }

@@ -196,7 +196,7 @@ func (c *copier) close() {
 	_ = errors.Join(c.target.Close(), c.root.Close())
 }
 
-// internal are the directories that readers do not need.
+// internal are the directories that are not copied.
 var internal = []string{"blobs", "journal", "claims"}
 
 // errDeleting reports a session whose files are being deleted.

@@ -43,7 +43,7 @@ func (p problem) String() string {
 	return name + " " + p.Problem
 }
 
-// verifyDir compares a session's directory with itself: workspaces with their manifests,
+// verifyDir compares the files of a session's directory: workspaces with their manifests,
 // derived documents with the commits, and the ledger with its steps. Steps of other programs
 // have no commits; only their manifests are verified.
 func verifyDir(ctx context.Context, dir string) (verification, error) {

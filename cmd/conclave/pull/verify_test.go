@@ -289,7 +289,7 @@ func TestVerify_final(t *testing.T) {
 		"final without its text":     {func(d directory) { d.remove("final/agent_a/answer.json") }, []string{"final/agent_a/answer.json is missing"}},
 		"another final answer":       {func(d directory) { d.replace("final/agent_a/answer.json", "Because", "Since") }, []string{"final/agent_a/answer.json is none of the answers of agent_a"}},
 		"a final answer of another":  {func(d directory) { d.replace("final/agent_a/answer.json", "agent_a", "agent_b") }, []string{"final/agent_a/answer.json is an answer of agent_b"}},
-		"another final label":        {func(d directory) { d.replace("final/agent_a/answer.json", "agent1.final", "agent2.final") }, []string{"final/agent_a/answer.json has the label agent2.final, and is made from agent1.1"}},
+		"another final label":        {func(d directory) { d.replace("final/agent_a/answer.json", "agent1.final", "agent2.final") }, []string{"final/agent_a/answer.json has the label agent2.final, and its source has agent1.1"}},
 		"a final answer that is bad": {func(d directory) { d.write("final/agent_a/answer.json", "{") }, []string{"final/agent_a/answer.json is malformed"}},
 		"a byte of a final file":     {func(d directory) { d.replace("final/agent_a/workspace/run.sh", "sh", "zs") }, []string{"final/agent_a/workspace/run.sh has other content"}},
 		"no final manifest":          {func(d directory) { d.remove("final/agent_a/workspace.json") }, []string{"final/agent_a/workspace.json is missing: agent1.1, which this is made from, has files"}},

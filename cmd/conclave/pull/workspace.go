@@ -63,7 +63,7 @@ func (c *copier) restoreOrLeaveOut(ctx context.Context, dir string, f artifact.F
 	return c.leaveOut(ctx, dir+escaped, err)
 }
 
-// isManifest reports a manifest, unlike a file of that name in a workspace.
+// isManifest reports whether name is a step's manifest, not a workspace's file of that name.
 func isManifest(name string) bool {
 	for _, pattern := range []string{"agents/*/*/workspace.json", "final/*/workspace.json", "steps/*/workspace.json"} {
 		if ok, err := path.Match(pattern, name); err == nil && ok {

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// PollInterval is how often a followed run is asked for its state.
+	// PollInterval is the interval of queries for a followed run's state.
 	PollInterval = 250 * time.Millisecond
-	// describeInterval is how often the server is asked for the pending activities.
+	// describeInterval is the interval of requests for the pending activities.
 	describeInterval = 3 * time.Second
-	// patience is how long queries may fail before the cause is looked for.
+	// patience is how long queries may fail before Follow looks for the cause.
 	patience = 3 * time.Second
 )
 
@@ -49,8 +49,8 @@ type snapshot func(context.Context, *Follower) (progress.Snapshot, error)
 // ErrParked ends the following of a parked run where there is no terminal.
 var ErrParked = errors.New("parked")
 
-// Follow shows a run while wait waits for its end; it ends early if no worker can ever
-// answer, and with ErrParked.
+// Follow shows a run while wait waits for its end. It returns early if no worker can ever
+// answer, or with ErrParked.
 func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progress.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
 	waiting, cancel := context.WithCancel(ctx)
@@ -85,12 +85,12 @@ func Follow[R any](ctx context.Context, conn *hall.Connection, run Run, d progre
 	}
 }
 
-// show queries the state and shows it. Its error means that no further query can succeed.
+// show queries and shows the state. An error means that further queries cannot succeed.
 func (f *Follower) show(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	f.describe(asking)
-	// Events of an older run were not seen happening.
+	// The events of an older run happened before this command.
 	earlier := f.shown == 0 && f.run.Elapsed() > patience
 	s, err := f.snapshot(asking, f)
 	if err != nil {
@@ -116,7 +116,7 @@ func (f *Follower) Query(ctx context.Context, name string, into any) error {
 // Behind reports whether a run with this many events has some that are not shown.
 func (f *Follower) Behind(events int) bool { return events > f.shown }
 
-// News returns the events that have not been shown, and how many before them are lost.
+// News returns the events that have not been shown, and the number of lost ones before them.
 func (f *Follower) News(events []coordination.Entry) (news []coordination.Entry, missed int) {
 	for i, e := range events {
 		if e.Seq > f.shown {
@@ -129,7 +129,7 @@ func (f *Follower) News(events []coordination.Entry) (news []coordination.Entry,
 	return news, missed
 }
 
-// describe refreshes the delays now and then; the next one makes up for a failure.
+// describe refreshes the delays at each describeInterval, and ignores failures.
 func (f *Follower) describe(ctx context.Context) {
 	if !f.run.Running() || time.Since(f.described) < describeInterval {
 		return
@@ -151,7 +151,7 @@ func (f *Follower) delays() []progress.Delay {
 	return delays
 }
 
-// diagnose finds out why no worker answers. On a cluster the display says so once.
+// diagnose finds the reason why no worker answers. On a cluster it notes the reason once.
 func (f *Follower) diagnose(ctx context.Context) error {
 	if f.conn.StackEnded() {
 		return errors.New("the local stack has ended; its log is " + f.conn.Stack.LogFile)

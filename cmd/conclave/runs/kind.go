@@ -43,7 +43,7 @@ type Kind struct {
 	Await func(context.Context, *hall.Connection, Run) (result any, status string, err error)
 	// Status prints the state of a run.
 	Status func(context.Context, *hall.Connection, Run) error
-	// Adapt refuses an update, or fits its payload to the kind; nil if all updates fit.
+	// Adapt refuses an update, or adapts its payload to the kind; nil accepts all updates.
 	Adapt func(*hall.Connection, Run, *Update) error
 }
 
@@ -53,7 +53,7 @@ type Run struct {
 	ID       string
 	Workflow string // its workflow ID, which may differ from the ID
 	Query    string // shortened
-	Status   string // of the contract, or running
+	Status   string // a documented status, or running
 	Offline  bool
 	Started  time.Time
 	Closed   time.Time // zero while it runs
@@ -75,7 +75,7 @@ func (r Run) Elapsed() time.Duration {
 	return r.Closed.Sub(r.Started)
 }
 
-// find looks a run up by its workflow ID, else by its own, the newest run of the first kind.
+// find looks a run up by its workflow ID, else by its run ID: the newest of the first kind.
 func find(ctx context.Context, conn *hall.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describe(ctx, conn, id, kinds...)
 	_, missing := errors.AsType[*serviceerror.NotFound](err)
@@ -171,7 +171,7 @@ func Memo[T any](m *commonpb.Memo, name string, otherwise T) T {
 	return value
 }
 
-// PrintList prints the runs of a kind, newest first. Titles are the first and last columns'.
+// PrintList prints the runs of a kind, newest first. Titles are those of the first and last columns.
 func PrintList(ctx context.Context, c *hall.CLI, kind *Kind, titles [2]string, toJSON func(Run) any) error {
 	t, err := c.Target()
 	if err != nil {

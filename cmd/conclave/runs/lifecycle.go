@@ -36,7 +36,7 @@ type Order struct {
 	IDFlag  string // the flag that sets the ID
 }
 
-// Start starts a run and prints which. Programs get only the note on the built-in model.
+// Start starts a run and prints its ID. Programs get only the note on the built-in model.
 func Start(ctx context.Context, conn *hall.Connection, o Order) error {
 	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
 	defer cancel()
@@ -97,8 +97,8 @@ func Watch(ctx context.Context, conn *hall.Connection, o Order, tools *worker.To
 	return o.Kind.Watch(ctx, conn, Run{Kind: o.Kind, ID: o.ID, Workflow: o.ID, Offline: o.Offline, Started: time.Now()})
 }
 
-// Await waits for the end of a run and returns its result. If Temporal ended the run, the
-// result is the one that ended makes of the status and the error; a cancelled run has none.
+// Await waits for the end of a run and returns its result. If Temporal ended the run, ended
+// builds the result from the status and the error; a cancelled run has no error.
 func Await[R any](ctx context.Context, conn *hall.Connection, run Run, ended func(run Run, status string, err *artifact.Error) R) (r R, err error) {
 	err = conn.Client.GetWorkflow(ctx, run.Workflow, "").Get(ctx, &r)
 	if err == nil {
@@ -164,7 +164,7 @@ func Conclude[R any](ctx context.Context, conn *hall.Connection, run Run, result
 	return hall.Exitf(hall.ExitInterrupted, "lost the connection to %s: %w; nothing of it is lost, %s", run, waitErr, how)
 }
 
-// PrintText prints the text of a result. A truncated one is read whole from its path.
+// PrintText prints the text of a result. A truncated text is read in full from its path.
 func PrintText(ctx context.Context, conn *hall.Connection, layout artifact.Layout, final string, truncated bool, path *string) error {
 	if truncated && path != nil {
 		whole, err := readText(ctx, conn, layout, *path)

@@ -18,7 +18,7 @@ import (
 	"conclave/worker/settings"
 )
 
-// Commands returns `conclave sandbox`, and the hidden command that package attack starts for
+// Commands returns `conclave sandbox`, and the hidden command that package attack runs for
 // each part of an attack.
 func Commands(c *hall.CLI) []*cobra.Command {
 	cmd := &cobra.Command{

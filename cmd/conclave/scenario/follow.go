@@ -85,7 +85,7 @@ func (r *run) refresh(ctx context.Context, conn *hall.Connection, to *project.Pr
 	return errors.Join(r.setResult(document), to.Note(r.slug, r.id, document))
 }
 
-// finish reads the final result from the store, else takes that of the workflow.
+// finish reads the final result from the store, else uses the workflow's.
 func (r *run) finish(ctx context.Context, conn *hall.Connection, to *project.Project, result json.RawMessage, ended error) error {
 	err := r.refresh(ctx, conn, to)
 	if ended == nil && !r.result.Over() {
@@ -99,7 +99,7 @@ func (r *run) finish(ctx context.Context, conn *hall.Connection, to *project.Pro
 	}
 	why := withoutResult(r, ended)
 	if refusal(ended) != nil && r.result.RunNumber == 0 {
-		// The folder of a run that never began would stay at running.
+		// The result of a run that never began would keep the status running.
 		err, r.id = errors.Join(err, r.discard(ctx, conn, to)), ""
 	}
 	return errors.Join(why, err)

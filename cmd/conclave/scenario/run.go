@@ -156,7 +156,7 @@ func runScenarios(ctx context.Context, c *hall.CLI, f flags, dir, slug string) e
 	})
 }
 
-// load reads the definitions of all runs. Nothing is started while one is wrong.
+// load reads the definitions of all runs. A wrong one prevents every start.
 func (o *order) load(slug string) error {
 	o.slugs = []string{slug}
 	if o.flags.all {
@@ -307,7 +307,7 @@ func introduce(conn *hall.Connection, o *order) {
 	}
 }
 
-// start starts a run. Its folder is made first, so that the run is known if this process dies.
+// start starts a run. It creates the folder first, so that a crash does not lose the run.
 func (o *order) start(ctx context.Context, conn *hall.Connection, r *run) error {
 	r.input.RunID = r.id
 	r.input.StepTimeoutSeconds = int(o.flags.stepTimeout / time.Second)

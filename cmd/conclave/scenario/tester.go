@@ -133,7 +133,7 @@ func warnPRD(c *hall.CLI, o *order) {
 	}
 }
 
-// warnExposed warns of credentials in the workflow's input, where they are without a store.
+// warnExposed warns of credentials in the workflow's input, which has them without a store.
 func warnExposed(c *hall.CLI, o *order) {
 	if parsed, _ := scenario.ParseProject(o.runs[0].input.PRD); len(parsed.Secrets()) > 0 {
 		c.Warnf("without --bucket, %s is in the input of the workflow, with its credentials, readable by everybody with access to the history", o.project.PRD())

@@ -114,14 +114,14 @@ func start(ctx context.Context, c *hall.CLI, f flags, query string) error {
 			c.Infof("it continues whenever a worker of this data directory runs; follow it with `%s`", c.CommandLine("watch", o.ID))
 		}
 		if _, err := fmt.Fprintln(c.Stdout, o.ID); err != nil {
-			return hall.Exitf(hall.ExitNoAnswer, "session %s has started, but print its ID: %w", o.ID, err)
+			return hall.Exitf(hall.ExitNoAnswer, "session %s has started, but its ID could not be printed: %w", o.ID, err)
 		}
 		return nil
 	})
 }
 
-// withNew checks the input, starts the session and calls use. Nothing is started while the
-// input is wrong. Here reports whether this process will run the steps.
+// withNew checks the input, starts the session and calls use. A wrong input starts nothing.
+// Here reports whether this process will run the steps.
 func withNew(ctx context.Context, c *hall.CLI, f flags, query string, here bool, use func(*hall.Connection, runs.Order, *worker.Tools) error) error {
 	t, err := c.Target()
 	if err != nil {
@@ -211,7 +211,7 @@ func newOrder(c *hall.CLI, t hall.Target, f flags, query string) (order, error) 
 	return o, o.chooseLocalTeam(c, t, f.team)
 }
 
-// chooseLocalTeam takes the data directory's default team by name, else that of this invocation.
+// chooseLocalTeam names the data directory's default team, else sends this invocation's team.
 func (o *order) chooseLocalTeam(c *hall.CLI, t hall.Target, name string) (err error) {
 	if name != "" && name != activities.DefaultTeam {
 		return fmt.Errorf("the local stack has no team %q, only %q, which is that of dev or worker, else ./%s or the built-in team; give your own with --config FILE",
@@ -231,7 +231,7 @@ func (o *order) chooseLocalTeam(c *hall.CLI, t hall.Target, name string) (err er
 	return err
 }
 
-// chooseClusterTeam names a team of the workers, or sends that of this invocation.
+// chooseClusterTeam names a team of the workers, or sends this invocation's team.
 func (o *order) chooseClusterTeam(c *hall.CLI, name string) error {
 	if name != "" {
 		o.input.Team, o.source = name, "the cluster's team "+name

@@ -119,7 +119,7 @@ func holds(c *hall.CLI, s acts.State, workflow string) []progress.Hold {
 	if s.Status != drive.Running || s.Phase == coordination.PhaseDone {
 		return nil
 	}
-	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs what failed again, finish decides without it")
+	return runs.Holds(c, workflow, s.Paused, s.Parked, "runs failed steps again, finish decides without them")
 }
 
 // revote reports whether the round of a running session repeats a split vote.
@@ -222,7 +222,7 @@ func status(ctx context.Context, conn *hall.Connection, run runs.Run) error {
 		return runs.PrintState(conn, run, state)
 	}
 	if !run.Running() {
-		// Temporal ends a workflow without its knowledge.
+		// A workflow that Temporal ended has not updated its state.
 		state.Status, state.Paused, state.Parked = run.Status, false, nil
 	}
 	shown := progress.Snapshot{

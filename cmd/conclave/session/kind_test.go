@@ -28,7 +28,7 @@ func TestHolds_nameTheReleasingCommand(t *testing.T) {
 		{Why: "paused by a person", Release: "`conclave resume s1 --data-dir /data` resumes it"},
 		{
 			Why:     "parked: retry, finish or cancel: agent_b failed, Overloaded: no capacity",
-			Release: "`conclave retry s1 --data-dir /data` runs what failed again, finish decides without it",
+			Release: "`conclave retry s1 --data-dir /data` runs failed steps again, finish decides without them",
 			Parked:  true,
 		},
 	}, holds(c, parked, "s1"))

@@ -110,7 +110,7 @@ func newOrder(c *hall.CLI, f flags, query string) (order, error) {
 	if o.team, err = singleTeam(c, f.offline); err != nil {
 		return o, err
 	}
-	// No program that an agent's shell may use can be in the session directory.
+	// The shell must not use programs in the session directory.
 	o.tools = worker.NewTools(settings.Default())
 	o.tools.Keep(o.dir)
 	o.criteria, err = team.ReadCriteria(f.criteria)

@@ -106,7 +106,8 @@ func (s *runner) read() error {
 	return nil
 }
 
-// readCriteria takes the criteria of --eval-criteria, else of the directory, which keeps the first.
+// readCriteria reads the criteria of --eval-criteria, else of the directory, which stores the
+// first criteria.
 func (s *runner) readCriteria() error {
 	stored, err := directory.Criteria(s.root)
 	if err != nil {
@@ -201,7 +202,7 @@ func (s *runner) resumeNewest(ctx context.Context) (prepared, bool, error) {
 }
 
 // resume prepares an unfinished, locked step, if it can be continued. A step that has
-// acted is completed in any case; it is the step to run only if it is the last one.
+// acted is always completed, but counts as the step to run only if it is the last one.
 func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *directory.Lock, acted bool, last int) (prepared, bool, error) {
 	if !directory.HasJournal(s.root, u.Token) { // another process ended it
 		lock.Remove()
@@ -214,7 +215,7 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 	}
 	same := strings.HasPrefix(u.Token, s.prefix)
 	if !same && !acted {
-		s.cli.Warnf("step %d of %s was interrupted and is not continued: its question was another one", u.Step, s.agent.ID)
+		s.cli.Warnf("step %d of %s was interrupted and is not continued: it has another question", u.Step, s.agent.ID)
 		lock.Release()
 		return prepared{}, false, nil
 	}

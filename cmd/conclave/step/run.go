@@ -59,7 +59,7 @@ func run(ctx context.Context, c *hall.CLI, f flags, query string) error {
 	return s.conclude(ctx, l, result, err)
 }
 
-// introduce prints which step begins. Programs get only the note on the built-in model.
+// introduce prints the step that begins. Programs get only the note on the built-in model.
 func (s *runner) introduce(l prepared) {
 	if s.offline {
 		s.cli.Infof("%s", team.OfflineNote)

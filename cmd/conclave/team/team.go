@@ -22,8 +22,8 @@ import (
 // ProjectFile is the team configuration of the working directory.
 const ProjectFile = "conclave.yaml"
 
-// Load reads the team of --config, else ./conclave.yaml with the user's consent, else the built-in one,
-// offline with the built-in model. Source names it.
+// Load reads the team of --config, else ./conclave.yaml with the user's consent, else the built-in
+// one, offline with the built-in model. Source names it.
 func Load(c *hall.CLI, reach config.Reach, offline bool) (team config.Team, source string, err error) {
 	from := Choose(c)
 	team, source, data, err := read(from.File, reach)
@@ -33,7 +33,8 @@ func Load(c *hall.CLI, reach config.Reach, offline bool) (team config.Team, sour
 	return team, source, err
 }
 
-// read reads the team of a file, and returns the bytes that it parsed. Without a file it is the built-in team.
+// read reads the team of a file, and returns the bytes that it parsed. Without a file it is the
+// built-in team.
 func read(file string, reach config.Reach) (team config.Team, source string, data []byte, err error) {
 	if file == "" {
 		return config.Default(), "the built-in team", nil, nil
@@ -60,7 +61,7 @@ func Local(c *hall.CLI, offline bool) (team config.Team, source string, err erro
 	return team, source, Startable(team)
 }
 
-// Startable refuses a team whose sessions could only fail.
+// Startable refuses a team whose sessions would certainly fail.
 func Startable(team config.Team) error {
 	if err := MissingKeys(team); err != nil {
 		return err
@@ -174,8 +175,8 @@ func readConfig(name string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadSingle reads and checks the configuration of exactly one agent on this machine, with the user's
-// consent if it was found; offline with the built-in model.
+// ReadSingle reads and checks the configuration of exactly one agent on this machine, with the
+// user's consent if it was found; offline with the built-in model.
 func ReadSingle(c *hall.CLI, from Source, offline bool) (config.Team, error) {
 	data, err := readConfig(from.File)
 	if err != nil {

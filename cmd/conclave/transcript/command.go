@@ -174,7 +174,7 @@ func noStep(ctx context.Context, conn *hall.Connection, want request, number int
 	case len(steps) == 0:
 		return noAgent(ctx, conn, want)
 	case slices.Contains(steps, number):
-		return hall.Exitf(hall.ExitUsage, "step %03d of %s in session %s has no transcript: it was not taken by this program; `%s` copies its files",
+		return hall.Exitf(hall.ExitUsage, "step %03d of %s in session %s has no transcript: another program ran it; `%s` copies its files",
 			number, want.agent, want.session, conn.CommandLine("pull", want.session, "DIR"))
 	}
 	numbers := make([]string, len(steps))

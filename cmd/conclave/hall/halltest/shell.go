@@ -18,7 +18,7 @@ import (
 	"conclave/cmd/conclave/localstack"
 )
 
-// Shell is an empty home directory, which is the working directory, too.
+// Shell is an empty directory, both the home and the working directory.
 type Shell struct {
 	T    *testing.T
 	Home string
@@ -26,8 +26,8 @@ type Shell struct {
 	commands func(*hall.CLI) []*cobra.Command
 }
 
-// New makes a shell with these commands, and hides the environment of the test that
-// conclave would read.
+// New returns a shell with these commands, and clears the environment variables that
+// conclave reads.
 func New(t *testing.T, commands func(*hall.CLI) []*cobra.Command) Shell {
 	t.Helper()
 	if len(os.Args) > 1 && os.Args[1] == localstack.ChildCommand {
