@@ -33,15 +33,15 @@ func TestAge(t *testing.T) {
 func TestPrune_refusesWrongFlagsBeforeItStartsAnything(t *testing.T) {
 	s := halltest.New(t, func(c *hall.CLI) []*cobra.Command { return Commands(c) })
 	for says, line := range map[string][]string{
-		"give an age such as 36h":      {"prune", "--older-than", "soon"},
-		"--keep is -1":                 {"prune", "--keep", "-1"},
-		"did you mean failed?":         {"prune", "--status", "faled"},
-		"it takes budget, cancelled":   {"prune", "--status", "running"},
-		"name it with --bucket":        {"prune", "--address", "127.0.0.1:1"},
-		"delete needs ID":              {"delete"},
-		"characters that no ID has": {"delete", "a\nb"},
-		"takes 0 argument(s), got 1":   {"prune", "s1"},
-		"--status is given but empty":  {"prune", "--status", ""},
+		"give an age such as 36h":     {"prune", "--older-than", "soon"},
+		"--keep is -1":                {"prune", "--keep", "-1"},
+		"did you mean failed?":        {"prune", "--status", "faled"},
+		"it takes budget, cancelled":  {"prune", "--status", "running"},
+		"name it with --bucket":       {"prune", "--address", "127.0.0.1:1"},
+		"delete needs ID":             {"delete"},
+		"characters that no ID has":   {"delete", "a\nb"},
+		"takes 0 argument(s), got 1":  {"prune", "s1"},
+		"--status is given but empty": {"prune", "--status", ""},
 	} {
 		code, stdout, stderr := s.Run(line...)
 		require.Equal(t, hall.ExitUsage, code, "%v", line)
