@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// cache is a Store that keeps blobs on this machine. It only shortens reading:
-// Exists asks the store behind it, so that the cache never claims content that the
-// session does not have.
+// cache is a Store that keeps blobs on this machine for faster reading. Exists asks the
+// store behind it, so that the cache never claims content that the session does not have.
 //
 // Processes may share a directory. Cached blobs are verified on every read, and a
 // failure of the cache itself, such as a full disk, leads to the store behind it.

@@ -109,7 +109,7 @@ func (d *Dir) publishNew(temp, name string) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		if d.checkObject(name) != nil {
-			return fmt.Errorf("%w: the name is taken by something else than a file: remove it", err)
+			return fmt.Errorf("%w: the name is taken, and not by a file: remove it", err)
 		}
 		return ErrExists
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):

@@ -45,7 +45,7 @@ type Claim struct {
 	Agent string `json:"agent,omitempty"` // the agent_id of last_action.json
 
 	// ResumeFrom is the token of the execution that this one resumes, empty for none.
-	// Uncounted says that nobody has counted the usage of that one.
+	// Uncounted is set if the usage of that one has not been counted.
 	ResumeFrom string `json:"resume_from,omitempty"`
 	Uncounted  bool   `json:"uncounted,omitempty"`
 }

@@ -2,8 +2,8 @@ package artifact
 
 import "fmt"
 
-// Layout builds the keys of one session's directory. The zero Layout is that of a
-// directory that is one session.
+// Layout builds the keys of one session's directory. The zero Layout is for a store that
+// has a single session at its root.
 type Layout struct {
 	root string // such as sessions/<id>/
 }
@@ -21,8 +21,8 @@ func InScenario(slug, run string) Layout {
 }
 
 // Deleted is the name of the file that marks a session or run as being deleted: it is
-// written before anything is deleted and deleted last, so that no half of a session
-// passes for a whole one.
+// written before and deleted after everything else, so that a partly deleted session is
+// recognizable.
 const Deleted = "deleted.json"
 
 // Root returns the prefix of every key of the session, empty or ending in "/".

@@ -55,7 +55,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("workspace has more than %d %s (at %q): remove what the answer does not need", e.Max, e.What, e.Path)
+	return fmt.Sprintf("workspace has more than %d %s (at %q): remove files that the answer does not need", e.Max, e.What, e.Path)
 }
 
 // Check refuses a manifest that cannot be restored: paths must be clean, sorted,

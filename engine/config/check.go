@@ -9,8 +9,8 @@ import (
 	"conclave/engine/redact"
 )
 
-// Reach says whether a configuration may define addresses, keys and programs, or
-// only name those of the worker.
+// Reach is the permission of a configuration to define addresses, keys and programs, or
+// only to name those of the worker.
 type Reach int
 
 const (
@@ -38,7 +38,7 @@ func (d *Decoder) checkTeam(section string, t Team) {
 	case len(t.Agents) == 0:
 		d.Report(list, "no agents; a team has 1 to %d of them, each with an id and a backend", maxAgents)
 	case d.single && len(t.Agents) > 1:
-		d.Report(nth(list, 1), "%d agents are too many; a step is of exactly one, the only one under agents or agent", len(t.Agents))
+		d.Report(nth(list, 1), "%d agents are too many; a step has exactly one, under agents or agent", len(t.Agents))
 	}
 	d.checkAgents(list, t.Agents)
 	d.checkSubtasks(section, t)

@@ -93,7 +93,7 @@ func (d *Decoder) checkMeaningless(key string, s PipelineStep) {
 
 func (d *Decoder) checkDestinations(key string, s PipelineStep, names []string) {
 	if s.Kind != pipeline.Agent && len(s.Destinations) > 0 {
-		d.Report(key+".destinations", "only agents jump and call; remove it, or lead on with next")
+		d.Report(key+".destinations", "only agents jump and call; remove it, or use next")
 		return
 	}
 	for i, to := range s.Destinations {
@@ -118,7 +118,7 @@ func (d *Decoder) checkNext(key string, s PipelineStep, names []string) {
 		}
 		unread := d.invalid[at+".when"] || d.invalid[at+".when.status"]
 		if b.When.Status == "" && !unread && i < len(s.Next)-1 {
-			d.Report(nth(key+".next", i+1), "never asked: the rule before it fits however the step ends; put that one last")
+			d.Report(nth(key+".next", i+1), "never reached: the rule before it matches every status; put that one last")
 		}
 	}
 }
@@ -181,13 +181,13 @@ func (d *Decoder) unused(p Pipeline) Problems {
 	for i, s := range p.Steps {
 		key := nth("steps", i)
 		if !reached[s.Name] {
-			d.report(d.at(key), key, "no run comes to the step %s: nothing leads to it by next or destinations", quote(s.Name))
+			d.report(d.at(key), key, "no run reaches the step %s: no next or destinations name it", quote(s.Name))
 		}
 		for j, fits := range s.fitting() {
 			if fits {
 				continue
 			}
-			reason := "the rules before it fit however the step ends"
+			reason := "the rules before it match every status"
 			if status := s.Next[j].When.Status; status != "" && !slices.Contains(s.statuses(), status) {
 				reason = fmt.Sprintf("a step of kind %s does not end with the status %s", s.Kind, status)
 			}

@@ -75,8 +75,8 @@ func TestParsePipeline_warnsOfUnreachableSteps(t *testing.T) {
 	_, found, err := ParsePipeline("p.yaml", []byte(text), Local)
 	require.NoError(t, err)
 	require.Len(t, found, 2)
-	require.EqualError(t, found[0], "p.yaml:15:5: steps[4]: no run comes to the step \"island\": nothing leads to it by next or destinations")
-	require.EqualError(t, found[1], "p.yaml:16:5: steps[5]: no run comes to the step \"beach\": nothing leads to it by next or destinations")
+	require.EqualError(t, found[0], "p.yaml:15:5: steps[4]: no run reaches the step \"island\": no next or destinations name it")
+	require.EqualError(t, found[1], "p.yaml:16:5: steps[5]: no run reaches the step \"beach\": no next or destinations name it")
 	_, found, err = ParsePipeline("p.yaml", []byte(writing), Local)
 	require.NoError(t, err)
 	require.Empty(t, found)
@@ -102,10 +102,10 @@ steps:
 `), Local)
 	require.NoError(t, err)
 	require.EqualError(t, found, strings.TrimSpace(`
-p.yaml:4:99: steps[0].next[2]: never fits: the rules before it fit however the step ends
+p.yaml:4:99: steps[0].next[2]: never fits: the rules before it match every status
 p.yaml:5:64: steps[1].next[0]: never fits: a step of kind tools does not end with the status max_iterations
-p.yaml:10:9: steps[2].next[1]: never fits: the rules before it fit however the step ends
-p.yaml:11:5: steps[3]: no run comes to the step "fix": nothing leads to it by next or destinations
+p.yaml:10:9: steps[2].next[1]: never fits: the rules before it match every status
+p.yaml:11:5: steps[3]: no run reaches the step "fix": no next or destinations name it
 `))
 }
 

@@ -22,9 +22,9 @@ type Launch struct {
 	Offered   []Action  `json:"offered"`            // actions open to the step; never empty
 	Updates   Updates   `json:"updates,omitzero"`   // limits on the news that reaches the running step
 	Allowance Allowance `json:"allowance,omitzero"` // limits on the step's spending
-	Revote    bool      `json:"revote,omitempty"`   // all votes were fresh and split; the step is not told how
+	Revote    bool      `json:"revote,omitempty"`   // all votes were fresh and split; the prompt does not show the votes
 
-	Brief    *Brief   `json:"verdict,omitempty"`  // the decision as told to a presenter; nil for other steps
+	Brief    *Brief   `json:"verdict,omitempty"`  // the decision for a presenter; nil for other steps
 	Final    *Shown   `json:"final,omitempty"`    // the answer that an evaluating step judges; nil for other steps
 	Previous *Attempt `json:"previous,omitempty"` // the last rejected attempt of the team; nil in the first attempt
 
@@ -32,8 +32,8 @@ type Launch struct {
 	// resumes; empty for a new step.
 	ResumeFrom string `json:"resume_from,omitempty"`
 
-	// Uncounted says that no event has counted the usage of that step, so that this one
-	// reports it as well.
+	// Uncounted is set if no event has counted the usage of that step: this one reports
+	// it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
 }
 
@@ -62,7 +62,7 @@ type Allowance struct {
 	Tokens int64   `json:"tokens,omitempty"`
 }
 
-// Brief is a decision as told to its presenter. Reasons and stops are in the order of
+// Brief is a decision as its presenter reads it. Reasons and stops are in the order of
 // the anonymous numbers.
 type Brief struct {
 	Strategy string     `json:"strategy"`          // as Config.Strategy

@@ -47,14 +47,14 @@ const (
 	pacingContinuous = "continuous" // an agent is launched as soon as it has news
 )
 
-// The values of Config.Updates, the way in which a running step learns of new answers.
+// The values of Config.Updates, the way in which new answers reach a running step.
 const (
 	noUpdates = ""        // never
 	Inject    = "inject"  // in an update at its next safe point
 	Restart   = "restart" // it ends at its next safe point and is launched again
 )
 
-// The values of Config.Strategy, the way in which the final answer is made.
+// The values of Config.Strategy, the source of the final answer.
 const (
 	winnerReuse   = "winner_reuse"   // the winning answer stands
 	winnerPresent = "winner_present" // its author presents it
@@ -78,8 +78,7 @@ const (
 // defaultMaxSteps is the public contract's default of max_steps_per_agent.
 const defaultMaxSteps = 12
 
-// normal returns c with defaults for missing and unknown values. It shares nothing with
-// c.
+// normal returns a deep copy of c with defaults for missing and unknown values.
 func (c Config) normal() Config {
 	agents := make([]string, 0, len(c.Agents))
 	for _, id := range c.Agents {
@@ -121,16 +120,15 @@ func oneOf(value, otherwise string, others ...string) string {
 	return otherwise
 }
 
-// votes reports whether the session decides by votes. It does not where the
-// parts of the work are joined, where voting is skipped, and where everybody
-// may answer once and everything is synthesized (unless votes were asked for
-// by deferring them).
+// votes reports whether the session decides by votes. There are no votes in decomposition,
+// with skip_voting, and where each agent may answer once and all answers are synthesized,
+// unless voting is deferred.
 func (c Config) votes() bool {
 	once := len(c.Agents) > 1 && c.Strategy == synthesize && c.AnswersPerAgent == 1 && !c.DeferVoting
 	return c.Mode == voting && !c.SkipVoting && !once
 }
 
-// presents reports whether the final answer is made by a step of its own.
+// presents reports whether a separate step presents the final answer.
 func (c Config) presents() bool {
 	wanted := c.Mode == Decomposition || c.Strategy != winnerReuse
 	skipped := c.SkipPresentation && (c.SkipVoting || c.Strategy == winnerReuse)

@@ -12,7 +12,7 @@ type move struct {
 	wait     *Wait
 }
 
-// next asks the questions of "Deciding" in the package comment, in their order.
+// next applies the rules of "Deciding" in the package comment, in their order.
 func (s *State) next() move {
 	idle := !s.running()
 	switch {
@@ -83,13 +83,13 @@ func (s *State) quiescent() move {
 	return s.conclude(s.decide(Plurality, s.plurality()))
 }
 
-// abstentions counts the active agents that still owe something.
+// abstentions counts the active agents that still owe an action.
 func (s *State) abstentions() int {
 	return len(s.agents(func(a *agent) bool { return a.active() && s.owes(a) }))
 }
 
-// unvoted returns the agent whose answer stands where nobody votes: the presenter, or
-// the first configured agent with an answer.
+// unvoted returns the agent whose answer stands without a vote: the presenter, else the
+// first configured agent with an answer.
 func (s *State) unvoted() *agent {
 	if a := s.presenter(nil); a.answered() {
 		return a
@@ -97,9 +97,8 @@ func (s *State) unvoted() *agent {
 	return s.best(func(standing, standing) int { return 0 })
 }
 
-// decide returns the decision for winner's latest answer. Without a winner the
-// decision of an earlier attempt of the team stands; without that the session has
-// failed.
+// decide returns the decision for winner's latest answer. Without a winner the decision of
+// an earlier attempt of the team stands; without one the session has failed.
 func (s *State) decide(status Status, winner *agent) Decision {
 	if winner == nil {
 		d := s.failure(causeNoAnswer)

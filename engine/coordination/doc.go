@@ -2,10 +2,10 @@
 // works next, which answers they are shown, which of their actions count, and when the
 // team has decided.
 //
-// It is a pure state machine: [State.Step] takes an event, [State.Drain] returns the
+// It is a pure state machine: [State.Step] applies an event, [State.Drain] returns the
 // commands that follow. It has no clock, no randomness, no I/O and no goroutines, and
 // does not depend on models, prompts or storage: a driver runs the launched steps,
-// keeps the ledger, watches the time, and steps every outcome back as an event. Start
+// writes the ledger, keeps the time, and steps every outcome as an event. Start
 // with this page, then read a session in testdata, then state.go.
 //
 // # An agent
@@ -20,7 +20,7 @@
 //	   │ step fails           │ step fails              │ step fails
 //	   ▼                      ▼                         ▼
 //	┌──────────────────────────────────────────────────────┐
-//	│ failed: votes no more, its answer can still win      │
+//	│ failed: no longer votes, its answer can still win    │
 //	└──────────────────────────────────────────────────────┘
 //
 // In decomposition a stop replaces the vote, and stopped replaces voted.
@@ -48,8 +48,8 @@
 //     independent of the configured order. Its M-th accepted answer has the label
 //     agent<number>.<M>; a final answer that it presents, agent<number>.final.
 //  2. An agent is active until one of its steps fails. After that it is launched
-//     again only if a person retries it, or after an outage; its vote or stop is void, and its accepted
-//     answers stay electable.
+//     again only if a person retries it, or after an outage; its vote or stop is void,
+//     and its accepted answers stay electable.
 //
 // # Steps
 //
@@ -130,15 +130,15 @@
 //     message. Without news, as after its own answer, it waits as long as any agent
 //     runs or can be launched. Each agent counts its own rounds; the session's round
 //     is the highest.
-//  21. A suspended or restarted step goes on at once, in the same round, independently
-//     of the other agents.
+//  21. A suspended or restarted step is resumed or launched again at once, in the same
+//     round, independently of the other agents.
 //
 // # News for a running step
 //
 //  22. With update_mode inject or restart, running steps learn of new answers by the
 //     bell. It rings when an answer is accepted that a running step takes and does not
 //     know, when there is a message for a running step, and when all are asked to wrap
-//     up, to pause, to go on or to end. It never rings without cause.
+//     up, to pause, to resume or to end. It never rings without cause.
 //  23. A step takes peers' answers if its agent has an answer (a first answer is worked
 //     out alone), unless disable_injection or defer_peer_updates_until_restart is set;
 //     with the latter, allow_midstream_peer_updates_before_checklist_submit admits
@@ -152,14 +152,14 @@
 // # People
 //
 //  25. pause suspends running steps and holds back launches, until resume. A suspended
-//     step counts towards no limit and goes on from its execution token. A step that
+//     step counts towards no limit and is resumed from its execution token. A step that
 //     acts before it can be suspended has acted. The bell says pause until every
 //     suspended step has reported.
 //  26. say puts a message into the ledger, to all agents or to one. An agent that has
 //     not heard it is asked again, as rules 14, 16 and 18 say. After the team has
 //     decided, a message reaches the steps of the final answer and undoes nothing.
-//  27. With on_agent_failure park, a failed agent parks the session: running steps go
-//     on, but nothing else is launched or decided until every failed agent is retried
+//  27. With on_agent_failure park, a failed agent parks the session: running steps
+//     continue, but nothing else is launched or decided until every failed agent is retried
 //     or a decision is forced. With fail, the session fails as soon as an agent does.
 //  28. retry makes a failed agent active again and resumes its step, parked or
 //     not. It is the same step and is counted once.
@@ -229,8 +229,8 @@
 //     judges the final answer: submit, or begin again. Without a judgement the answer
 //     is submitted.
 //  47. Beginning again is a new attempt. Answers, votes and stops of the attempt before
-//     no longer count, step numbers and labels go on, and every step is told the last
-//     attempt's answer and why it was rejected. If the new attempt decides nothing,
+//     no longer count, step numbers and labels continue, and every step is shown the
+//     last attempt's answer and the reason of its rejection. If the new attempt decides nothing,
 //     the last attempt's decision stands.
 //  48. A decision forced during the finale takes the presented answer, or else the
 //     winning one.
@@ -243,9 +243,9 @@
 //     configured order or cancels, and at the end Done. It returns each once.
 //  51. The same events give the same commands. A State may be marshalled to JSON and
 //     back at any point without changing a later command.
-//  52. After a Drain the session is done, or a step is running, or a wait is out, or the
-//     session is held: paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so a session
-//     ends if its steps end, its outages end and it is not held for ever.
+//  52. After a Drain the session is done, or a step is running, or a wait is pending, or
+//     the session is paused or parked. Rules 9, 24, 25, 44 and 47 bound the launches, so
+//     a session ends if its steps, outages, pauses and parks end.
 //
 // # Outages
 //
@@ -280,9 +280,9 @@
 //
 // # On record
 //
-// Where another program launches the steps, no State has followed them. [Recall] builds
-// one from the record of each agent; its next Drain says whose turn it is and whether
-// the team has decided, and [State.LaunchOf] launches one step.
+// If another program launches the steps, [Recall] builds a State from the record of each
+// agent. Its next Drain returns the agents whose turn it is, or the decision;
+// [State.LaunchOf] launches one step.
 //
 // # Three rounds
 //

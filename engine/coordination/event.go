@@ -7,7 +7,7 @@ import "conclave/engine/llm"
 // changes nothing.
 type LaunchID string
 
-// Event is something that happened, for State.Step.
+// Event is an input of State.Step.
 //
 //sumtype:decl
 type Event interface{ event() }
@@ -54,8 +54,8 @@ type Failed struct {
 	Outage Outage // of the model's server; empty if the step failed for another reason
 }
 
-// Suspended ends a step from outside: only its usage counts. Token is its execution
-// token.
+// Suspended ends a step that was cancelled to be resumed: only its usage counts. Token is its
+// execution token.
 type Suspended struct {
 	End
 	Token string
@@ -68,7 +68,7 @@ type Restarted struct{ End }
 // Exhausted ends a step whose allowance was spent before it acted.
 type Exhausted struct{ End }
 
-// Evaluated ends an evaluating step. Again asks for another attempt of the team, for
+// Evaluated ends an evaluating step. Again requests another attempt of the team, for
 // Reason.
 type Evaluated struct {
 	End
@@ -85,7 +85,7 @@ type TimeUp struct{}
 // Waited ends a Wait.
 type Waited struct{}
 
-// Finish asks for a decision with the present answers and votes.
+// Finish forces a decision with the present answers and votes.
 type Finish struct{}
 
 // Pause suspends running steps and holds back launches.

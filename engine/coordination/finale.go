@@ -2,7 +2,7 @@ package coordination
 
 import "slices"
 
-// finale is a decision whose final answer is being made.
+// finale is a decision with its final answer in progress.
 type finale struct {
 	Decision Decision `json:"decision"`
 	Stage    stage    `json:"stage"`
@@ -132,7 +132,7 @@ func (s *State) describeVotes(b *Brief, d Decision) {
 	}
 }
 
-// finaleEnd takes the end of a presenting or evaluating step. Without a presented
+// finaleEnd handles the end of a presenting or evaluating step. Without a presented
 // answer the winning one stands; without a judgement the final answer is submitted.
 func (s *State) finaleEnd(a *agent, run *Launch, event ending) {
 	f := s.Finale

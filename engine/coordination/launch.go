@@ -82,7 +82,7 @@ func (s *State) roundOf(a *agent) int {
 	return a.Rounds
 }
 
-// resumable returns the agents of rule 21 and the retried ones, which go on at once.
+// resumable returns the agents of rule 21 and the retried ones, which resume at once.
 func (s *State) resumable() []*agent {
 	return s.pick(func(a *agent) bool {
 		if a.Rest != nil && a.Rest.Launch.Purpose != Coordinate {

@@ -58,7 +58,7 @@ func (s *State) isOutdated(run *Launch) bool {
 	return s.unseen(run.seen(), s.agent(run.Agent))
 }
 
-// outdated tells a person which votes or stops an answer has made stale.
+// outdated lists, for people, the votes or stops that an answer has made stale.
 func outdated(fresh []*agent) string {
 	if len(fresh) == 0 {
 		return ""
@@ -135,8 +135,8 @@ func (s *State) bringsNews(bell Ring) bool {
 	})
 }
 
-// bringsAnswer reports whether bell has an answer that the step takes and does not
-// know.
+// bringsAnswer reports whether bell has an answer that the step accepts and has not
+// seen.
 func (s *State) bringsAnswer(bell Ring, run *Launch) bool {
 	if run.Updates.Mode == noUpdates {
 		return false
@@ -184,7 +184,7 @@ func (s *State) directive() Directive {
 }
 
 // suspending reports whether a cancelled step has not reported: it must be able to read
-// why it was cancelled.
+// the reason.
 func (s *State) suspending() bool {
 	return slices.ContainsFunc(s.Agents, func(a *agent) bool { return a.Run != nil && a.Run.Cancelled })
 }

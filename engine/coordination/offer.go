@@ -2,8 +2,7 @@ package coordination
 
 import "slices"
 
-// owes reports whether a owes a fresh vote, a fresh stop or, where nobody votes, an
-// answer.
+// owes reports whether a owes a fresh vote, a fresh stop or, without voting, an answer.
 func (s *State) owes(a *agent) bool {
 	if s.Config.Mode == voting && !s.Config.votes() {
 		return !a.answered()
@@ -11,8 +10,8 @@ func (s *State) owes(a *agent) bool {
 	return !s.fresh(a)
 }
 
-// wants reports whether a is to be launched if possible: it owes something or, where
-// nobody votes, has an unread message.
+// wants reports whether a is to be launched if possible: it owes an action or, without
+// voting, has an unread message.
 func (s *State) wants(a *agent) bool {
 	return s.owes(a) || s.Config.Mode == voting && !s.Config.votes() && s.hasUnread(a, a.Heard) && !s.full(a)
 }

@@ -8,8 +8,8 @@ import (
 // outages is the first protocol in which an outage of a model server is waited out.
 const outages = 3
 
-// Outage tells whether a failed step's model server was away. Protocols before 3 take
-// every outage for a failure.
+// Outage is the outage of a failed step's model server. Protocols before 3 treat every
+// outage as a failure.
 type Outage string
 
 // The values of Outage.
@@ -39,7 +39,7 @@ func (s *State) away(states ...Outage) int {
 	return n
 }
 
-// stranded reports whether the session waits for a person since every agent without a
+// stranded reports whether the session waits for a person because every agent without a
 // failure of its own is in an outage, and none of their servers has ever replied.
 func (s *State) stranded() bool {
 	return s.Finale == nil && s.active() == 0 && s.away(Unreached) > 0 && s.away(Interrupted) == 0

@@ -25,12 +25,12 @@ type OnRecord struct {
 	Running bool // a step of it is running
 }
 
-// Recall builds the state of a team from the records of its members and the messages
+// Recall builds the state of a team from the records of its agents and the messages
 // to them. It equals the state after stepping each of these actions, before the next
 // Drain, except for facts that no record has: failures, and the order of answers (rule
 // 41).
 //
-// A member without a record has done nothing. A record of another agent is ignored, as
+// An agent without a record has done nothing. A record of another agent is ignored, as
 // is a vote for an agent without an answer.
 func Recall(c Config, record []OnRecord, said []Message) *State {
 	s := New(Protocol, c)

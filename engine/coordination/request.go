@@ -13,7 +13,7 @@ const (
 )
 
 // Held reports whether the session waits for a person: it is paused or parked. Its
-// clock stands still.
+// clock is stopped.
 func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parked()) }
 
 // parked reports whether the session waits for a failed agent to be retried.
@@ -39,8 +39,8 @@ func (s *State) parkedFor() string {
 	return "retry, finish or cancel: " + strings.Join(failed, "; ")
 }
 
-// Refuse returns why a person's request makes no sense now, in words for that person.
-// It returns nil for other events.
+// Refuse returns the reason, for people, why a person's request makes no sense now. It
+// returns nil for other events.
 func (s *State) Refuse(event Event) error {
 	asked, ok := event.(request)
 	if !ok {
@@ -108,7 +108,7 @@ func (s *State) refuseSaid(e Said) error {
 	return nil
 }
 
-// stepRequest takes a person's request.
+// stepRequest applies a person's request.
 func (s *State) stepRequest(asked request) {
 	if err := s.Refuse(asked); err != nil {
 		s.ignore(asked.name() + " ignored: " + err.Error())

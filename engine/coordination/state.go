@@ -47,7 +47,7 @@ type State struct {
 	Recent []Entry `json:"recent"` // the last of them
 }
 
-// agent is the state of one member of the team.
+// agent is the state of one agent.
 type agent struct {
 	ID      string       `json:"id"`
 	Number  int          `json:"number"`         // anonymous number, from 1
@@ -85,7 +85,7 @@ type resumableStep struct {
 	Launch Launch `json:"launch"`
 	Token  string `json:"token"` // its execution token; empty if it left nothing to resume
 
-	// Uncounted says that its usage is unknown.
+	// Uncounted is set if its usage is unknown.
 	Uncounted bool `json:"uncounted,omitempty"`
 }
 
@@ -139,7 +139,7 @@ func (s *State) Cost() llm.Usage {
 	return sum
 }
 
-// agent returns the member with the ID, or nil.
+// agent returns the agent with the ID, or nil.
 func (s *State) agent(id string) *agent {
 	if i := s.index(id); i >= 0 {
 		return s.Agents[i]
@@ -183,7 +183,7 @@ func (s *State) active() int { return len(s.agents((*agent).active)) }
 // attempt returns the number of the team's present attempt, from 1.
 func (s *State) attempt() int { return 1 + len(s.Earlier) }
 
-// active reports whether a has not failed; no agent is not active.
+// active reports whether a exists and has not failed.
 func (a *agent) active() bool { return a != nil && a.Error == nil }
 
 // answered reports whether a has an answer in the present attempt.

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Step takes one event. It never fails: a stale or impossible event is noted in the
+// Step applies one event. It never fails: a stale or impossible event is noted in the
 // timeline and changes nothing else. Step all events that happened together before
 // Drain.
 func (s *State) Step(event Event) {
@@ -24,7 +24,7 @@ func (s *State) Step(event Event) {
 	}
 }
 
-// stepEnd takes the end of a step.
+// stepEnd handles the end of a step.
 func (s *State) stepEnd(event ending) {
 	a, run := s.ended(event.end())
 	if run == nil {
@@ -240,7 +240,7 @@ func (s *State) halt(a *agent, e Stopped, seen []Seen) {
 	}
 }
 
-// staleness says that the accepted vote or stop of a was stale from the beginning.
+// staleness returns a remark if the accepted vote or stop of a was stale from the start.
 func (s *State) staleness(a *agent) string {
 	if s.fresh(a) {
 		return ""

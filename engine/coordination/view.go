@@ -67,7 +67,7 @@ const (
 	PhasePreparing      Phase = "preparing"       // before the first launch
 	PhaseInitialAnswers Phase = "initial_answers" // the first wave, and later ones while there is no answer
 	PhaseCoordinating   Phase = "coordinating"
-	PhasePresenting     Phase = "presenting" // the final answer is made or judged
+	PhasePresenting     Phase = "presenting" // a step presents or judges the final answer
 	PhaseDone           Phase = "done"
 )
 

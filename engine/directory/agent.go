@@ -24,7 +24,7 @@ type agent struct {
 	ID     string
 	Number int // anonymous number, from 1
 
-	Steps    int       // highest taken number, also by something else than a step
+	Steps    int       // highest taken number, including files and links
 	Last     int       // number of the last step that ended, also with an unreadable action
 	Finished int       // number of steps with an action
 	Usage    llm.Usage // of the steps with an action.json

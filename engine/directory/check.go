@@ -13,8 +13,8 @@ type report struct {
 	Agents []agentReport  `json:"agents"` // in byte order of their IDs
 	Votes  map[string]int `json:"votes"`  // fresh votes by target
 
-	// Next are the agents with something left to do: a first answer, a vote, or a new
-	// vote for a stale one. It is empty when the team has decided, and when another
+	// Next are the agents that owe an action: a first answer, a vote, or a new vote in
+	// place of a stale one. It is empty when the team has decided, and when another
 	// step would change nothing.
 	Next []string `json:"next"`
 
@@ -24,7 +24,7 @@ type report struct {
 	// caller decides whether to take the plurality or to launch another step.
 	Split bool `json:"split"`
 
-	Reason   string    `json:"reason"` // why there is no consensus, for people; empty with one
+	Reason   string    `json:"reason"` // for people, why there is no consensus; empty with one
 	Warnings []warning `json:"warnings"`
 }
 
@@ -130,7 +130,7 @@ func (r *report) reason(status coordination.Status) string {
 	case status == coordination.Presented:
 		return "every agent has answered, and nobody votes"
 	}
-	return "those who have something left to do may do nothing more: a limit is reached"
+	return "the agents that owe an action have reached a limit"
 }
 
 // Rules returns the part of a team's configuration that applies to steps launched

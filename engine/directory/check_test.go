@@ -213,7 +213,7 @@ func TestCheck_stopsAndLimits(t *testing.T) {
 		"the step limit of all": {
 			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/answer.json": answerJSON("A2")},
 			coordination.Config{MaxStepsPerAgent: 2},
-			"a=answered:agent1.2 | next", "those who have something left to do may do nothing more: a limit is reached",
+			"a=answered:agent1.2 | next", "the agents that owe an action have reached a limit",
 		},
 		"no step limit unless there is one": {
 			func() map[string]string {

@@ -3,7 +3,7 @@
 // from a bucket. It derives the state of the team from the steps on record by the
 // rules of engine/coordination, and builds the launch of an agent's next step.
 //
-// Start with Read. Directory.Check reports the agents, who is next, and whether
+// Start with Read. Directory.Check reports the agents, those to launch next, and whether
 // the team has decided. Directory.Launch, Directory.Answers and AdaptSpec provide
 // the inputs of a step, and Hold is the lock that marks it as running. This package
 // runs no step and writes none of its documents.

@@ -19,9 +19,9 @@ type NothingOfferedError struct {
 func (e *NothingOfferedError) Error() string {
 	switch {
 	case e.Steps > 0:
-		return fmt.Sprintf("%s has taken all the steps that it may: orchestrator.max_steps_per_agent is %d; it can be more", e.Agent, e.Steps)
+		return fmt.Sprintf("%s has taken all of its steps: orchestrator.max_steps_per_agent is %d; set a higher value", e.Agent, e.Steps)
 	case e.Spent:
-		return fmt.Sprintf("nothing is left for %s to spend: the actions in the directory have cost what orchestrator.budget allows; it can be more", e.Agent)
+		return fmt.Sprintf("the budget leaves nothing for %s: the actions in the directory have used up orchestrator.budget; set a higher one", e.Agent)
 	}
 	return fmt.Sprintf("%s can neither answer nor vote now: its answers are at max_new_answers_per_agent or max_new_answers_global, and there is none to vote for, or voting waits until everybody has answered", e.Agent)
 }

@@ -32,7 +32,7 @@ func unreadable(path, problem string) error {
 	}
 }
 
-// directories are the ones that a step makes if they are missing.
+// directories are those that a step creates if they are missing.
 var directories = []string{locksDir, artifact.TempDir, "agents", "blobs", "blobs/sha256", "journal"}
 
 // Usable refuses a directory in which a step of runner would fail after its model

@@ -57,12 +57,12 @@ type Launch struct {
 	// ResumeFrom is the execution token of the attempt that this one continues.
 	ResumeFrom string `json:"resume_from,omitempty"`
 
-	// Uncounted says that no event has counted the usage of that attempt, so that this one
-	// reports it as well.
+	// Uncounted is set if no event has counted the usage of that attempt: this one reports
+	// it as well.
 	Uncounted bool `json:"uncounted,omitempty"`
 }
 
-// Previous is everything that a step reads of the one before it.
+// Previous is the part of the previous step that a step reads.
 type Previous struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`

@@ -21,8 +21,8 @@ type topic int
 
 const (
 	other       topic = iota // for people only
-	application              // told to every step
-	credentials              // told to steps that ask for them, and redacted
+	application              // for every step
+	credentials              // for steps that ask for them, and redacted
 )
 
 // topics are the sections of prd.md that agents read, by heading in lower case.
@@ -36,7 +36,7 @@ var topics = map[string]topic{
 
 func topicOf(heading string) topic { return topics[strings.ToLower(strings.Trim(heading, " :*"))] }
 
-// Project is prd.md as steps need it.
+// Project is a parsed prd.md.
 type Project struct {
 	about       string
 	credentials string   // the sections as they stand

@@ -146,7 +146,7 @@ func (s *State) ended(id string, usage llm.Usage) *Launch {
 }
 
 // rest keeps the token of a suspended step for the next launch; without one, the token
-// from which that step was to go on. Without a model call its usage is zero or unknown.
+// that the step itself resumed. Without a model call its usage is zero or unknown.
 func (s *State) rest(l *Launch, e Suspended) {
 	switch {
 	case e.Token != "":

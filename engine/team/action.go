@@ -13,7 +13,7 @@ import (
 
 // Bounds of submitted texts, in bytes.
 const (
-	maxAnswer = 256 << 10 // far below the limits of objects and prompts; larger contents belong into files
+	maxAnswer = 256 << 10 // far below the limits of objects and prompts; larger contents belong in files
 	maxReason = 4 << 10   // of a vote's reason, a stop's summary, a restart's reason and instructions; longer ones are truncated
 )
 
@@ -203,7 +203,7 @@ func (r *rules) novel(content string) *rejection {
 	return nil
 }
 
-// orEnd names the other way to end the step, if it is open.
+// orEnd names the other action that ends the step, if it is open.
 func (r *rules) orEnd() string {
 	for _, action := range r.open() {
 		if action == coordination.Vote || action == coordination.Stop {

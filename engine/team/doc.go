@@ -4,7 +4,7 @@
 //
 // # Anonymity
 //
-// The rules (task.go and rules.go) know agents only by anonymous numbers and labels:
+// The rules (task.go and rules.go) name agents only by anonymous numbers and labels:
 // agent2, agent2.1. IDs, models and providers are not among their inputs, so no
 // prompt can name them; Opening refuses labels of any other form. Numbers and IDs meet
 // in step.go, inbox.go and commit.go only.
@@ -62,7 +62,7 @@
 // Before every model call the step reads its inbox. admit in update.go decides which of the
 // peers' answers reach it: none in mode "", at most Most over the step, none after the
 // first accepted checklist with UntilChecklist, and none when the soft limit is nearer
-// than the grace or the step was told to finish. Mode restart, and inject in a step that
+// than the grace or the step was asked to finish. Mode restart, and inject in a step that
 // cannot answer, end the step instead, to begin again. The rest is news at the next safe
 // point or for the agent's next step. Human messages always reach it.
 //
@@ -73,7 +73,7 @@
 // # Time and allowance
 //
 // Work is the time of model calls and tools. At the soft limit, or when the session is
-// about to end, the step is told once to finish. After the grace only calls that end
+// about to end, the step is asked once to finish. After the grace only calls that end
 // it are open; every other one is denied, and the tenth denial ends the step. At 0.8 of
 // the allowance the step is warned once, and when it is spent the step ends itself
 // before the next model call.
@@ -84,7 +84,7 @@
 // step continues in the same way on any machine, and its commit names exactly the answers
 // and messages that were shown.
 //
-// # Agents' texts and people's words
+// # Agents' texts and human messages
 //
 // Answers are framed by lines with the step's random delimiter and declared to be
 // data. A text cannot contain the delimiter, control characters are removed, and all

@@ -83,7 +83,7 @@ func (m Step) lastAction(last artifact.LastAction) step.Document {
 			if stored.StepNumber == last.StepNumber {
 				return last.Error != nil && stored.Error == nil
 			}
-			// A step without a number is newer than those it was launched after.
+			// A step without a number follows the steps before its launch.
 			return stored.StepNumber > max(last.StepNumber, m.Launch.After)
 		},
 	}

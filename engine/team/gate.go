@@ -8,7 +8,7 @@ import (
 )
 
 // scored is one input of the step's checklist: labels shown by an update, or a
-// result told to the model.
+// result shown to the model.
 type scored struct {
 	labels []string
 	result *checklist.Result

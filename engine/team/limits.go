@@ -16,8 +16,8 @@ func (r *rules) softDue() bool {
 	return r.task.Soft > 0 && r.memory.worked >= r.task.Soft
 }
 
-// timeOver reports whether only calls that end the step are left: the grace since
-// the step was told to finish is used up.
+// timeOver reports whether only calls that end the step are left: the grace after
+// the request to finish is used up.
 func (r *rules) timeOver() bool {
 	return r.task.timed() && r.memory.guided && r.memory.worked >= r.memory.guidedAt+r.task.Grace
 }

@@ -15,8 +15,8 @@ import (
 	"conclave/engine/team/checklist"
 )
 
-// memory is the fold of a step's journal: with the task, all that judging depends
-// on. Only newMemory and Learn change it.
+// memory is the fold of a step's journal. A ruling depends on the memory and the task only,
+// and only newMemory and Learn change the memory.
 type memory struct {
 	frame    string       // the delimiter in the agent's prompt
 	answers  []answer     // the newest shown of each agent
@@ -28,9 +28,9 @@ type memory struct {
 
 	worked    time.Duration
 	usage     llm.Usage
-	guided    bool          // told to finish
+	guided    bool          // asked to finish
 	guidedAt  time.Duration // worked until then
-	warned    bool          // told that the budget is nearly used
+	warned    bool          // warned that the budget is nearly used
 	confirmed bool          // an action was withdrawn
 	replaced  bool          // a vote for a replaced revision was rejected
 	denied    int

@@ -64,8 +64,8 @@ func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	return spec, nil
 }
 
-// Place returns the part of the Spec that says where the records of the step are. It
-// needs Layout, Launch and Token.
+// Place returns the part of the Spec that locates the step's records. It needs Layout,
+// Launch and Token.
 func (m Step) Place() step.Spec {
 	return step.Spec{
 		Layout: m.Layout, Token: m.Token, Agent: m.Launch.Agent, Dir: m.dir, After: m.Launch.After, Abandoned: m.abandoned,
@@ -271,7 +271,7 @@ func (o *opening) loadPrevious(ctx context.Context) error {
 }
 
 // read loads an answer from the commit of its step, with its files. An agent with
-// file tools gets a file of a text that may be truncated.
+// file tools gets a file with the whole of a text that may be truncated.
 func (o *opening) read(ctx context.Context, shown coordination.Shown) (answer, step.Peer, error) {
 	commit, err := o.commit(ctx, shown)
 	if err != nil {

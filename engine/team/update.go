@@ -19,9 +19,9 @@ type admission struct {
 	Restart  bool      // the step ends, to begin again with the new answers
 }
 
-// admit decides which news reaches the step. The rest is news again at the next safe
-// point, or part of the agent's next launch. A step that cannot answer restarts, since it
-// could only endorse a new answer after a glance.
+// admit selects the news that reaches the step. The rest stays news for the next safe point
+// or the agent's next launch. A step that cannot answer restarts, so that it does not vote
+// for an answer that it has barely read.
 func (r *rules) admit(n news) admission {
 	a := admission{Messages: r.unreadMessages(n)}
 	arrived := r.unseenArrivals(n)
@@ -67,8 +67,8 @@ func (r *rules) unseenArrivals(n news) []arrival {
 	return arrived
 }
 
-// newest picks at most the arrivals left of most: those accepted last. Where the order is
-// unknown the most revised are taken, and among equals the last ones.
+// newest returns the arrivals accepted last, at most as many as most leaves after injected.
+// If the order is unknown, it prefers the most revised, and among equals the last.
 func newest(arrived []arrival, most, injected int) []arrival {
 	slices.Reverse(arrived)
 	slices.SortStableFunc(arrived, func(a, b arrival) int {

@@ -1,6 +1,6 @@
 // Package checklist is the policy of voting_sensitivity: checklist_gated. Before an
-// agent votes or answers again, it scores the work against criteria; the verdict says
-// whether to end (vote, or stop in decomposition) or to go on (new_answer) with planned
+// agent votes or answers again, it scores the work against criteria; the verdict is
+// either to end (vote, or stop in decomposition) or to continue (new_answer) with planned
 // improvements. This file is the specification.
 //
 // The policy is advice with tools: it answers the calls submit_checklist and

@@ -31,11 +31,11 @@ type Policy struct {
 	Own           string              // label of the agent's own newest answer, never shown to the model; empty without one
 }
 
-// Open reports whether the step has a checklist at all: not before the agent's first
-// answer, unless FirstAnswer.
+// Open reports whether the step has a checklist: the agent has an answer, or FirstAnswer is
+// set.
 func (p Policy) Open() bool { return p.Own != "" || p.FirstAnswer }
 
-// normal returns p with defaults, sharing no memory that is changed later.
+// normal returns p with defaults. The copy shares no memory that changes later.
 func (p Policy) normal() Policy {
 	ending := coordination.Vote
 	if p.Decomposition {

@@ -75,7 +75,7 @@ func (r Result) score(id string) (float64, bool) {
 	return r.Items[i].Score, true
 }
 
-// encode is for values that always have a JSON form: scores are finite.
+// encode encodes a value that always has a JSON form: scores are finite.
 func encode(v any) string {
 	raw, _ := json.Marshal(v)
 	return string(raw)
