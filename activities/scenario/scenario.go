@@ -135,7 +135,7 @@ type State struct {
 // Event is an entry of events.jsonl.
 type Event struct {
 	Seq  int       `json:"seq"` // from 1
-	At   time.Time `json:"at"`
+	Time time.Time `json:"time"`
 	Kind string    `json:"kind"` // started, step_started, step_ended, suspended, paused, resumed, cancelled, ended
 	Step string    `json:"step,omitempty"`
 	Text string    `json:"text"`

@@ -1,5 +1,7 @@
 package coordination
 
+import "time"
+
 // Command is an instruction to the driver, to be carried out once and in order.
 //
 //sumtype:decl
@@ -188,6 +190,7 @@ type Accepted struct {
 	Text        string     `json:"text,omitempty"`         // of a human message
 	Seen        []Seen     `json:"seen,omitempty"`
 	Attempt     int        `json:"attempt,omitempty"` // of the team; 0 for the first
+	Time        time.Time  `json:"time,omitzero"`     // set by State.Stamp
 }
 
 // Status is how a session ended; its values are the public contract's.

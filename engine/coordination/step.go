@@ -2,6 +2,7 @@ package coordination
 
 import (
 	"slices"
+	"strings"
 )
 
 // Step applies one event. It never fails: a stale or impossible event is noted in the
@@ -175,7 +176,7 @@ func (s *State) answered(a *agent, run *Launch, e Answered) {
 	if !s.admits(a, run, NewAnswer, e.Step) {
 		return
 	}
-	seen := s.noteSeen(a, run, e.Seen, e.Heard)
+	seen := s.noteSeen(a, run, e.Step, e.Seen, e.Heard)
 	a.Step = e.Step
 	a.Ballot, a.Halt = nil, nil
 	fresh := s.agents(s.fresh)
@@ -196,7 +197,7 @@ func (s *State) voted(a *agent, run *Launch, e Voted) {
 		s.refuse(a, e.Step, "vote not accepted: "+quoted(e.Target)+" has no answer")
 		return
 	}
-	seen := s.noteSeen(a, run, e.Seen, e.Heard)
+	seen := s.noteSeen(a, run, e.Step, e.Seen, e.Heard)
 	a.Step = e.Step
 	s.cast(a, target, e, seen)
 	label := a.Ballot.TargetLabel
@@ -212,7 +213,7 @@ func (s *State) stopped(a *agent, run *Launch, e Stopped) {
 	if !s.admits(a, run, Stop, e.Step) {
 		return
 	}
-	seen := s.noteSeen(a, run, e.Seen, e.Heard)
+	seen := s.noteSeen(a, run, e.Step, e.Seen, e.Heard)
 	a.Step = e.Step
 	s.halt(a, e, seen)
 	s.accept(Accepted{Agent: a.ID, Step: e.Step, Action: Stop, Status: a.Halt.Status, Seen: seen})
@@ -250,13 +251,19 @@ func (s *State) staleness(a *agent) string {
 
 // noteSeen bounds the answers that a step claims to have seen and notes them for its
 // agent. News that reached the step while it ran ends the agent's streak.
-func (s *State) noteSeen(a *agent, run *Launch, seen []Seen, heard int) []Seen {
+func (s *State) noteSeen(a *agent, run *Launch, step int, seen []Seen, heard int) []Seen {
 	kept := s.boundSeen(seen)
 	before := run.seen()
+	var injected []string
 	for _, n := range kept {
 		if n.Agent != a.ID && n.Step > seenStep(before, n.Agent) {
 			a.Streak = 0
+			injected = append(injected, revision(s.agent(n.Agent), "", kept))
 		}
+	}
+	if len(injected) > 0 && s.Protocol >= 3 {
+		labels := strings.Join(injected, " ")
+		s.note(Entry{Kind: entryInjected, Agent: a.ID, Step: step, Label: labels, Text: a.ID + " received " + labels + " while it worked"})
 	}
 	if s.hasMessages(a, a.Heard, s.boundHeard(heard)) {
 		a.Streak = 0

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -139,4 +140,50 @@ func TestTimelineOfStops(t *testing.T) {
 		"refused: b ended without an action; the parts were not joined, the present answer stands",
 		"decided: presented: b (agent2.1)",
 	}, texts(p.state, seq))
+}
+
+// CONTRACT: "every event and ledger entry has time". The driver's first stamp after an
+// event counts.
+func TestStamp(t *testing.T) {
+	t.Parallel()
+	p := start(team("a"))
+	first := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	p.step(p.answer("a"))
+	p.state.Stamp(first)
+	records := only[Record](p.drain())
+	require.Equal(t, first, records[0].Entry.Time)
+	p.state.Stamp(first.Add(time.Minute))
+	times := map[string]time.Time{}
+	for _, e := range p.state.Timeline() {
+		times[e.Text] = e.Time
+	}
+	require.Equal(t, first, times["a answered agent1.1"])
+	require.Equal(t, first.Add(time.Minute), times["round 2: 1 launched"])
+}
+
+// Seed 003, success criterion 6: "tracker properly logs UPDATE_INJECTED".
+func TestTimeline_UpdateInjected(t *testing.T) {
+	t.Parallel()
+	for protocol, want := range map[int]int{2: 0, Protocol: 1} {
+		p := playerOf(New(protocol, teamWith(injecting, "a", "b")))
+		p.drain()
+		p.batch(p.answer("a"), p.answer("b"))
+		p.batch(p.answer("b"))
+		told, _ := p.told(p.launchOf("a"))
+		vote := p.vote("a", "b").(Voted)
+		vote.Seen = told
+		p.step(vote)
+		var injected []Entry
+		for _, e := range p.state.Timeline() {
+			if e.Kind == "update_injected" {
+				injected = append(injected, e)
+			}
+		}
+		require.Len(t, injected, want, "protocol %d", protocol)
+		for _, e := range injected {
+			require.Equal(t, "a", e.Agent)
+			require.Equal(t, "agent2.2", e.Label)
+			require.Equal(t, "a received agent2.2 while it worked", e.Text)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package coordination
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"conclave/engine/llm"
 	"conclave/engine/text"
@@ -186,6 +187,8 @@ type Entry struct {
 	Target string `json:"target,omitempty"` // of a vote
 	Reason string `json:"reason,omitempty"` // of the vote, stop or failure, or the message; truncated to 280 characters
 	Text   string `json:"text"`             // for people, without the reason
+
+	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }
 
 // Revote reports whether the entry begins a round that repeats a split vote.
@@ -195,6 +198,7 @@ func (e Entry) Revote() bool { return e.Kind == entryRevote }
 const (
 	entryRound     = "round"
 	entryRevote    = "revote"
+	entryInjected  = "update_injected" // answers reached the step while it worked
 	entryAnswer    = "answer"
 	entryVote      = "vote"
 	entryStopped   = "stopped"   // the agent's part is complete or blocked
@@ -224,6 +228,21 @@ func (s *State) Timeline() []Entry {
 		return []Entry{}
 	}
 	return slices.Clone(s.Recent)
+}
+
+// Stamp sets the time of events and ledger entries that have none. The state has no
+// clock: the driver calls it after Step and Drain, so that State depends on it alone.
+func (s *State) Stamp(now time.Time) {
+	for i := range s.Recent {
+		if s.Recent[i].Time.IsZero() {
+			s.Recent[i].Time = now
+		}
+	}
+	for i := range s.Pending {
+		if s.Pending[i].Time.IsZero() {
+			s.Pending[i].Time = now
+		}
+	}
 }
 
 func (s *State) note(e Entry) {

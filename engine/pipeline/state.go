@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"conclave/engine/llm"
 	"conclave/engine/text"
@@ -201,6 +202,8 @@ type Entry struct {
 	Seq  int    `json:"seq"` // from 1
 	Step string `json:"step,omitempty"`
 	Text string `json:"text"`
+
+	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }
 
 const (
@@ -210,6 +213,16 @@ const (
 
 // Timeline returns the last 50 entries, oldest first.
 func (s *State) Timeline() []Entry { return append([]Entry{}, s.Recent...) }
+
+// Stamp sets the time of entries that have none. The state has no clock: the driver calls
+// it after Step and Drain.
+func (s *State) Stamp(now time.Time) {
+	for i := range s.Recent {
+		if s.Recent[i].Time.IsZero() {
+			s.Recent[i].Time = now
+		}
+	}
+}
 
 func (s *State) note(step, text string) {
 	s.Events++

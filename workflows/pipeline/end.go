@@ -57,6 +57,7 @@ func (p *run) cancelled() error {
 // record writes events and messages at once, because running steps read messages from
 // the store.
 func (p *run) record() {
+	p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
 	if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events) {
 		p.recorder.Write(p.ctx, p)
 	}
@@ -65,6 +66,7 @@ func (p *run) record() {
 // StartRecord implements drive.Recorder's history: it starts the activity that writes the
 // new entries.
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
+	p.core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
 	p.writing = acts.RecordInput{
 		Run: p.id, Messages: p.messages, Status: p.glance(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
 	}

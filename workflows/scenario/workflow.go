@@ -174,7 +174,7 @@ func (s *run) timeline() ([]acts.Event, error) { return append([]acts.Event{}, s
 // note adds an event.
 func (s *run) note(kind, step, text string) {
 	s.events = append(s.events, acts.Event{
-		Seq: s.prepared.Events + len(s.events) + 1, At: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
+		Seq: s.prepared.Events + len(s.events) + 1, Time: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
 	})
 }
 

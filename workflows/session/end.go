@@ -119,5 +119,5 @@ func (s *session) awaitCancelled(ctx workflow.Context) {
 		lost = func() bool { return s.reckonLost(ctx) }
 	}
 	drive.AwaitCancelled(ctx, func(selector workflow.Selector) bool { return s.selectSteps(ctx, selector) }, lost)
-	s.ledger.collect(s.core)
+	s.ledger.collect(s.ctx, s.core)
 }

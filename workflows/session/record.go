@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	acts "conclave/activities/session"
+	"conclave/engine/artifact"
 	"conclave/engine/coordination"
 	"conclave/workflows/drive"
 )
@@ -37,8 +38,9 @@ func (l *ledger) enter(entry coordination.Accepted) {
 	}
 }
 
-// collect copies the new events of the core, which keeps only the newest.
-func (l *ledger) collect(core *coordination.State) {
+// collect copies the new events of the core, which keeps only the newest, with their time.
+func (l *ledger) collect(ctx workflow.Context, core *coordination.State) {
+	core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
 	for _, e := range core.Timeline() {
 		if e.Seq > l.last {
 			l.events = append(l.events, e)

@@ -142,7 +142,7 @@ func (s *session) carryOut(commands []coordination.Command) {
 		case coordination.Launch, coordination.Cancel: // below
 		}
 	}
-	s.ledger.collect(s.core)
+	s.ledger.collect(s.ctx, s.core)
 	s.show()
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -165,7 +165,7 @@ func (s *session) wait() {
 		selector.AddFuture(s.ledger.overdue, func(workflow.Future) { s.ledger.due = true })
 	}
 	s.inbox.Wait(selector)
-	s.ledger.collect(s.core)
+	s.ledger.collect(s.ctx, s.core)
 }
 
 // continueAsNew hands the session over to a new run, with all signals and updates so far.
@@ -209,7 +209,7 @@ func (s *session) Refuse(event coordination.Event) error {
 
 func (s *session) Step(event coordination.Event) {
 	s.core.Step(event)
-	s.ledger.collect(s.core)
+	s.ledger.collect(s.ctx, s.core)
 }
 
 func (s *session) Reply() any { return s.glance() }

@@ -116,7 +116,7 @@ func watch(ctx context.Context, conn *hall.Connection, r runs.Run) error {
 func shownEntries(entries []pipeline.Entry) []coordination.Entry {
 	var shown []coordination.Entry
 	for _, e := range entries {
-		shown = append(shown, coordination.Entry{Seq: e.Seq, Text: e.Text})
+		shown = append(shown, coordination.Entry{Seq: e.Seq, Text: e.Text, Time: e.Time})
 	}
 	return shown
 }

@@ -20,7 +20,7 @@ type Snapshot struct {
 	State   acts.State
 	News    []coordination.Entry // events since the last snapshot, oldest first
 	Missed  int                  // number of earlier events that the news lack
-	Earlier bool                 // the news happened at an unknown time
+	Started time.Time
 	Elapsed time.Duration
 	Offline bool // the models are the built-in deterministic one
 	Delays  []Delay
@@ -59,17 +59,21 @@ func NewLines(out io.Writer) Display { return lines{out: out, printed: map[strin
 
 // Show writes the news.
 func (l lines) Show(s Snapshot) {
-	when := Clock(s.Elapsed)
-	if s.Earlier {
-		when = "earlier"
-	}
 	if s.Missed > 0 {
-		l.write(when, fmt.Sprintf("%d events are not shown", s.Missed))
+		l.write("earlier", fmt.Sprintf("%d events are not shown", s.Missed))
 	}
 	for _, e := range s.News {
-		l.write(when, eventLine(e))
+		l.write(s.when(e), eventLine(e))
 	}
 	l.showObstacles(s)
+}
+
+// when returns the time of an event since the start; an event of an older worker has none.
+func (s Snapshot) when(e coordination.Entry) string {
+	if e.Time.IsZero() {
+		return "earlier"
+	}
+	return Clock(max(0, e.Time.Sub(s.Started)))
 }
 
 // showObstacles writes each delay and hold once while it lasts with the same reason.

@@ -16,14 +16,15 @@ func TestLines_oneLinePerEvent(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	l := NewLines(&out)
-	l.Show(Snapshot{Elapsed: 61 * time.Second, News: []coordination.Entry{
-		{Seq: 1, Text: "round 1: 3 launched"},
-		{Seq: 2, Text: "agent_a voted for agent_b (agent2.1)", Reason: "because\nit is \x1b[31mbetter"},
+	started := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	l.Show(Snapshot{Started: started, Elapsed: 63 * time.Second, News: []coordination.Entry{
+		{Seq: 1, Text: "round 1: 3 launched", Time: started},
+		{Seq: 2, Text: "agent_a voted for agent_b (agent2.1)", Reason: "because\nit is \x1b[31mbetter", Time: started.Add(61 * time.Second)},
 	}})
-	l.Show(Snapshot{Elapsed: 62 * time.Second})
-	l.Show(Snapshot{Earlier: true, Missed: 7, News: []coordination.Entry{{Seq: 10, Text: "consensus: agent_b (agent2.1)"}}})
+	l.Show(Snapshot{Elapsed: 64 * time.Second})
+	l.Show(Snapshot{Missed: 7, News: []coordination.Entry{{Seq: 10, Text: "consensus: agent_b (agent2.1)"}}})
 	l.Note("a note\nof two lines")
-	require.Equal(t, `1:01 round 1: 3 launched
+	require.Equal(t, `0:00 round 1: 3 launched
 1:01 agent_a voted for agent_b (agent2.1): because it is better
 earlier 7 events are not shown
 earlier consensus: agent_b (agent2.1)

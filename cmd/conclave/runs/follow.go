@@ -90,8 +90,6 @@ func (f *Follower) show(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	f.describe(asking)
-	// The events of an older run happened before this command.
-	earlier := f.shown == 0 && f.run.Elapsed() > patience
 	s, err := f.snapshot(asking, f)
 	if err != nil {
 		if ctx.Err() != nil || time.Since(f.answered) < patience {
@@ -100,7 +98,7 @@ func (f *Follower) show(ctx context.Context) error {
 		return f.diagnose(ctx)
 	}
 	f.answered = time.Now()
-	s.Offline, s.Elapsed, s.Delays, s.Earlier = f.run.Offline, f.run.Elapsed(), f.delays(), earlier
+	s.Offline, s.Started, s.Elapsed, s.Delays = f.run.Offline, f.run.Started, f.run.Elapsed(), f.delays()
 	f.display.Show(s)
 	if !f.conn.Interactive() && slices.ContainsFunc(s.Holds, func(h progress.Hold) bool { return h.Parked }) {
 		return ErrParked
