@@ -162,10 +162,10 @@ type Keep struct {
 }
 
 // Done ends the run.
-type Done struct{ Outcome Outcome }
+type Done struct{ Result Result }
 
-// Outcome is how a run ended.
-type Outcome struct {
+// Result is how a run ended.
+type Result struct {
 	Status Status `json:"status"`
 	Reason string `json:"reason,omitempty"` // for a person; empty for a regular end
 

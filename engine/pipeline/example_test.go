@@ -38,7 +38,7 @@ func Example() {
 	for _, entry := range state.Timeline() {
 		fmt.Println(entry.Text)
 	}
-	fmt.Println(state.Outcome.Status, "after", state.Usage.ModelCalls, "model calls")
+	fmt.Println(state.Result.Status, "after", state.Usage.ModelCalls, "model calls")
 	// Output:
 	// write begins
 	// write called lint

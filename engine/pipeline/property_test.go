@@ -33,11 +33,11 @@ func TestEveryRunEnds(t *testing.T) {
 		}
 		require.LessOrEqual(t, s.Transitions, g.MaxTransitions)
 		require.LessOrEqual(t, launches, g.MaxTransitions+1)
-		if st := s.Outcome.Status; st != Failed && st != Cancelled {
+		if st := s.Result.Status; st != Failed && st != Cancelled {
 			require.Empty(t, s.Stack)
 		}
 		commands := s.Drain()
-		require.Equal(t, Done{Outcome: *s.Outcome}, commands[len(commands)-1])
+		require.Equal(t, Done{Result: *s.Result}, commands[len(commands)-1])
 		require.Empty(t, s.Drain())
 	})
 }
@@ -146,7 +146,7 @@ func TestEveryRunEnds_withRequests(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, s.Transitions, g.MaxTransitions)
-		if st := s.Outcome.Status; st != Failed && st != Cancelled {
+		if st := s.Result.Status; st != Failed && st != Cancelled {
 			require.Empty(t, s.Stack)
 		}
 		require.False(t, s.Held())

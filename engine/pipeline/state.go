@@ -40,8 +40,8 @@ type State struct {
 	Paused    bool     `json:"paused,omitempty"`
 	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
-	Outcome  *Outcome `json:"outcome,omitempty"` // nil until the run is over
-	Finished bool     `json:"told,omitempty"`    // Done was drained
+	Result   *Result `json:"outcome,omitempty"` // nil until the run is over
+	Finished bool    `json:"told,omitempty"`    // Done was drained
 
 	Events int     `json:"events"`
 	Recent []Entry `json:"recent"`
@@ -81,7 +81,7 @@ func New(protocol int, g Graph) *State {
 }
 
 // Done reports whether the run is over.
-func (s *State) Done() bool { return s.Outcome != nil }
+func (s *State) Done() bool { return s.Result != nil }
 
 // Held reports whether the run is paused or parked.
 func (s *State) Held() bool { return !s.Done() && (s.Paused || s.Parked != nil) }
@@ -96,11 +96,11 @@ func (s *State) Drain() []Command {
 		}
 	}
 	switch {
-	case s.Outcome != nil && s.Finished:
-	case s.Outcome != nil:
+	case s.Result != nil && s.Finished:
+	case s.Result != nil:
 		s.Finished = true
 		commands = append(commands, s.stop()...)
-		commands = append(commands, Done{*s.Outcome})
+		commands = append(commands, Done{*s.Result})
 	case s.Paused && s.Running != nil && s.Running.Launch.Kind == Session:
 		commands = append(commands, s.hold(true)...)
 	case s.Paused:

@@ -173,7 +173,7 @@ func (s *State) end(status Status, reason string, final *Ref) {
 	if final != nil && !slices.Contains(s.History, *final) { // it has no text
 		final = nil
 	}
-	s.Outcome = &Outcome{Status: status, Reason: truncate(reason), Final: final}
+	s.Result = &Result{Status: status, Reason: truncate(reason), Final: final}
 	text := "ended: " + string(status)
 	if reason != "" {
 		text += ", " + truncate(reason)

@@ -23,7 +23,7 @@ type run struct {
 	t     *testing.T
 	state *State
 	at    *Launch
-	done  *Outcome
+	done  *Result
 	count int
 }
 
@@ -68,7 +68,7 @@ func (r *run) drain() []Command {
 		case Launch:
 			r.at = &c
 		case Done:
-			r.done, r.at = &c.Outcome, nil
+			r.done, r.at = &c.Result, nil
 		case Stop, Hold, Release, Ring, Keep:
 		}
 	}
@@ -384,7 +384,7 @@ func TestCancel(t *testing.T) {
 	r := start(t, graph).play("main call lint")
 	l := *r.at
 	r.state.Step(Cancel{})
-	require.Equal(t, []Command{Stop{ID: l.ID}, Done{Outcome: Outcome{Status: Cancelled, Reason: "the run was cancelled"}}}, r.drain())
+	require.Equal(t, []Command{Stop{ID: l.ID}, Done{Result: Result{Status: Cancelled, Reason: "the run was cancelled"}}}, r.drain())
 	r.state.Step(Suspended{Launch: l.ID, Number: 2, Usage: llm.Usage{ModelCalls: 3}})
 	require.Empty(t, r.drain())
 	require.Equal(t, int64(4), r.state.Usage.ModelCalls, "usage until the cancel counts")

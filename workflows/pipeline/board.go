@@ -39,8 +39,8 @@ func (p *run) state() acts.State {
 	}
 	now.View = p.core.View()
 	switch {
-	case p.core.Outcome != nil:
-		now.Status, now.Reason = string(p.core.Outcome.Status), p.core.Outcome.Reason
+	case p.core.Result != nil:
+		now.Status, now.Reason = string(p.core.Result.Status), p.core.Result.Reason
 	case p.ctx.Err() != nil:
 		now.Status = drive.Cancelled
 	}

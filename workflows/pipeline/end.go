@@ -17,14 +17,14 @@ func (p *run) conclude(ctx workflow.Context) (acts.Result, error) {
 	if err := p.recorder.Flush(ctx, p); err != nil {
 		return acts.Result{}, err
 	}
-	result := acts.Result{ID: p.id, Status: p.outcome.Status, Trace: p.core.Trace, Transitions: p.core.Transitions, Usage: p.core.Usage}
-	if p.outcome.Reason != "" {
-		result.Error = &artifact.Error{Type: string(p.outcome.Status), Message: p.outcome.Reason}
+	result := acts.Result{ID: p.id, Status: p.result.Status, Trace: p.core.Trace, Transitions: p.core.Transitions, Usage: p.core.Usage}
+	if p.result.Reason != "" {
+		result.Error = &artifact.Error{Type: string(p.result.Status), Message: p.result.Reason}
 	}
-	if last := len(result.Trace) - 1; last >= 0 && result.Trace[last].Error != nil && p.outcome.Status == pipeline.Failed {
+	if last := len(result.Trace) - 1; last >= 0 && result.Trace[last].Error != nil && p.result.Status == pipeline.Failed {
 		result.Error = &artifact.Error{Type: result.Trace[last].Error.Type, Message: result.Trace[last].Error.Message}
 	}
-	input := acts.ConcludeInput{Run: p.id, Final: p.outcome.Final, History: p.core.History, Result: result}
+	input := acts.ConcludeInput{Run: p.id, Final: p.result.Final, History: p.core.History, Result: result}
 	ctx = drive.Bookkeeping(ctx, "write result.json")
 	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
 	return result, err
@@ -44,8 +44,8 @@ func (p *run) cancelled() error {
 		lost = p.reckonLost
 	}
 	drive.AwaitCancelled(ctx, p.selectStep, lost)
-	if p.outcome == nil { // the run had ended before
-		p.outcome = p.core.Outcome
+	if p.result == nil { // the run had ended before
+		p.result = p.core.Result
 	}
 	drive.FlushInTime(ctx, func(ctx workflow.Context) error {
 		_, err := p.conclude(ctx)

@@ -38,7 +38,7 @@ type run struct {
 	prepared acts.Prepared
 	core     *pipeline.State // nil while preparing
 	begun    bool            // the directory is claimed
-	outcome  *pipeline.Outcome
+	result   *pipeline.Result
 
 	step  *step // the running one; nil for none
 	inbox *drive.Inbox[pipeline.Event]
@@ -81,7 +81,7 @@ func (p *run) execute() (acts.Result, error) {
 			return acts.Result{}, p.continueAsNew()
 		}
 		p.carryOut(p.core.Drain())
-		if p.outcome != nil {
+		if p.result != nil {
 			return p.conclude(p.ctx)
 		}
 		p.record()
@@ -127,7 +127,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 				p.memo.Bell.Directive = coordination.Pausing
 			}
 		case pipeline.Done:
-			p.outcome = &c.Outcome
+			p.result = &c.Result
 		case pipeline.Launch, pipeline.Hold, pipeline.Release: // below
 		}
 	}
