@@ -192,10 +192,7 @@ func explain(name string, err error) error {
 
 // quote formats a path for a sentence, with quotation marks only where it could be misread.
 func quote(name string) string {
-	const limit = 200
-	if len(name) > limit {
-		name = name[:limit] + "…"
-	}
+	name = text.Truncate(name, 200)
 	if strings.ContainsAny(name, " ,;:") {
 		return strconv.Quote(name)
 	}
