@@ -5,9 +5,10 @@
 //
 //   - A session takes one query to a decision by a team. coordination is the protocol, and
 //     its package comment is the specification: rounds, votes, consensus. team is one
-//     member's step: its prompts, its workflow tools, the ruling on every reply, and the
-//     commit of its action. team/checklist is the scored checklist that may gate a vote.
-//     directory reads and writes a session directory that other programs write to, too.
+//     agent's step: its prompts, its workflow tools, the ruling on every reply, a vote's
+//     included, and the commit of its action. team/checklist is the scored checklist that
+//     may gate a vote. directory reads and writes a session directory that other programs
+//     write to, too.
 //   - A pipeline passes a request along a graph of steps. pipeline is the pure graph and
 //     its state; pipeline/agent is the step of one agent in it.
 //   - A scenario run tests a product in user journeys, with an isolated agent for each
@@ -30,6 +31,6 @@
 // # Reading order
 //
 // coordination, for the protocol; loop, for the machinery of a step; team, for the rules of
-// a team member; step, for durability. The pure packages (coordination, pipeline, scenario,
+// an agent; step, for durability. The pure packages (coordination, pipeline, scenario,
 // loop, window, llm) do no I/O; coordination, pipeline and scenario have no clock either.
 package engine

@@ -1,7 +1,7 @@
 // Package session has the activities of the Session workflow.
 //
 //   - Prepare resolves and validates the team, and claims the session's directory.
-//   - RunStep runs one step of a team member.
+//   - RunStep runs one step of an agent.
 //   - Reckon counts the usage of a step that ended without reporting it.
 //   - Record writes accepted actions to the ledger, human messages for running steps, and
 //     the derived files.

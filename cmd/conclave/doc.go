@@ -28,5 +28,6 @@
 // Package progress displays the progress of a run. Packages e2e and bench are the
 // end-to-end tests and the benchmarks.
 //
-// To add a flag to a command, start with the file command.go of its package.
+// A command's flags are in command.go of its package, or in the file named after the
+// command, such as scenario/run.go.
 package main

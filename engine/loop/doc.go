@@ -1,7 +1,7 @@
 // Package loop is one agent's tool-calling loop: ask the model, judge its reply, run the
 // tools it called, ask again, until the Rules accept an action.
 //
-// Rules make a step a team member's, a pipeline's or a scenario's: they offer tools beside
+// Rules make a step a session's, a pipeline's or a scenario's: they offer tools beside
 // the ordinary ones, rule on each reply, and bring updates at safe points: before a model
 // call, when every tool call has its result, and once more before an accepted action
 // counts. The loop guarantees the mechanics:

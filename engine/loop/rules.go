@@ -8,7 +8,7 @@ import (
 	"conclave/engine/llm"
 )
 
-// Rules make a step a team member's, a pipeline's or a scenario's. They are a fold over the
+// Rules make a step a session's, a pipeline's or a scenario's. They are a fold over the
 // journal's entries: offers and rulings depend only on their construction and on the
 // entries learned, so that a restored step is judged as before.
 type Rules interface {

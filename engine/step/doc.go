@@ -1,6 +1,6 @@
 // Package step runs one step durably: claim → restore → loop → journal → commit →
-// derived documents. A team member's step, a step of a pipeline, a step of a scenario and
-// one run by hand in a directory differ only in their Spec.
+// derived documents. The steps of sessions, of pipelines, of scenarios and those run by
+// hand in a directory differ only in their Spec.
 //
 //   - claim: the step takes its number by creating step.json with its execution token. A
 //     retry finds its own claim by the token.

@@ -59,7 +59,7 @@ func (o *opening) seal(a loop.Action) (step.Sealed, error) {
 	case coordination.Stop, coordination.Submit, coordination.RestartTeam:
 		return step.Sealed{Payload: a.Payload}, nil
 	default:
-		return step.Sealed{}, fmt.Errorf("a team member cannot end a step with %q", a.Kind)
+		return step.Sealed{}, fmt.Errorf("a step of a session cannot end with %q", a.Kind)
 	}
 }
 
@@ -97,7 +97,7 @@ func (m Step) nextLabel() string {
 // MaxReason bounds a reason or a summary outside the step's files, in bytes.
 const MaxReason = 280
 
-// Outcome is a commit in the terms of coordination.
+// Outcome is how a step ended, read from its commit in the terms of coordination.
 type Outcome struct {
 	Action      coordination.Action     `json:"action,omitempty"`
 	Target      string                  `json:"target,omitempty"`

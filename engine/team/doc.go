@@ -1,4 +1,4 @@
-// Package team is a team member's step: its prompts, the news that reaches it, the
+// Package team is one agent's step in a session: its prompts, the news that reaches it, the
 // workflow tools, the ruling on every reply, and the commit and documents of its action.
 // Step turns a coordination.Launch into a step.Spec, under Temporal and by hand alike.
 //
@@ -91,8 +91,9 @@
 // texts of an opening together are bounded by maxShown, or by a quarter of a small
 // context window, as are those of a step's updates. The note under a truncated text
 // names the file with the whole of it, peers/agent<N>.md, if the agent has file tools.
-// Human messages are framed by the same delimiter with the word message, so that no
-// agent can speak in their name.
+// Human messages (`conclave say`) enter a prompt in prompt.go at the opening and in
+// update.go while the step runs. They are framed by the same delimiter with the word
+// message, so that no agent can speak in their name.
 //
 // Start with Step in step.go, then Judge in judge.go and Updates in rules.go. Prompts are
 // in templates/ and, filled in, in testdata/.

@@ -10,7 +10,7 @@ import (
 	"conclave/engine/loop"
 )
 
-// rules are the loop.Rules of one team member's step: its task, and the memory
+// rules are the loop.Rules of one agent's step: its task, and the memory
 // folded from its journal.
 type rules struct {
 	task   task

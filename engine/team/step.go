@@ -17,7 +17,7 @@ import (
 	"conclave/engine/team/checklist"
 )
 
-// Step is one launch of a team member's step.
+// Step is one launch of an agent's step.
 type Step struct {
 	Layout artifact.Layout
 	Launch coordination.Launch
