@@ -71,7 +71,7 @@ bench: build $(TOOLS)/benchstat ## measurements as tables; BENCHFLAGS=-count=6 f
 		> $(BIN)/bench.txt || { cat $(BIN)/bench.txt; exit 1; }
 	@$(TOOLS)/benchstat $(BIN)/bench.txt
 
-lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatting, vet, import rules, determinism, plain English
+lint: $(TOOLS)/golangci-lint $(TOOLS)/gofumpt $(TOOLS)/workflowcheck ## formatting, vet, import rules, maps, determinism, plain English
 	go mod tidy -diff
 	@unformatted=$$($(TOOLS)/gofumpt -l .); test -z "$$unformatted" || { echo "run make fmt: $$unformatted"; exit 1; }
 	go vet -tags e2e,bench ./...

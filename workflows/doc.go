@@ -4,7 +4,7 @@
 //   - pipeline drives engine/pipeline: a step graph, whose steps may be sessions.
 //   - scenario drives engine/scenario: one isolated agent for each step.
 //   - drive has the parts that all three use: names and limits, activity options,
-//     and the conversion of outcomes.
+//     the inbox of requests, the recorder, the memo, and the conversion of outcomes.
 //
 // A workflow is thin: it steps a pure state machine with the events that have arrived
 // and carries out the commands that it returns. No rule about votes, answers or graphs

@@ -6,6 +6,7 @@
 //     waits for cancelled steps.
 //   - Inbox receives people's requests, as signals and updates.
 //   - Recorder writes records, one at a time.
+//   - Reckoning completes the end of a step that did not report its usage.
 //   - Memo sets the memo, one upsert for each change.
 //   - FlushInTime writes the last records of a cancelled run.
 //   - Board builds Markdown for the Web UI.

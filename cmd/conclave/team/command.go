@@ -130,9 +130,9 @@ func validate(c *hall.CLI, files []string) error {
 // Problems returns the errors of a configuration, each with its place.
 func Problems(err error) []Problem {
 	list := []Problem{}
-	var found config.Problems
+	found, ok := errors.AsType[config.Problems](err)
 	switch {
-	case errors.As(err, &found):
+	case ok:
 		for _, p := range found {
 			list = append(list, Problem{Line: p.Line, Column: p.Column, Key: p.Key, Message: p.Message})
 		}
