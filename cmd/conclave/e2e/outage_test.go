@@ -68,7 +68,7 @@ func everywhere(lasts time.Duration, first, then string) []outage {
 		"/agents/agent_a/001/step.json",   // a claim
 		"/agents/agent_b/001/action.json", // a commit
 		"/ledger/000002.json",             // a record
-		"/agents/agent_c/002/answer.json", // a projection
+		"/agents/agent_c/002/answer.json", // a derived document
 		"/final/agent_c/answer.json",      // presenting
 	} {
 		list = append(list, outage{at: at, lasts: lasts, first: first, then: then})

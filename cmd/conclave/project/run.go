@@ -95,12 +95,14 @@ func (p *Project) Runs(slug string) (runs []scenario.Run, problems []string, err
 			continue
 		}
 		r, err := p.Run(slug, e.Name())
-		switch {
-		case err == nil:
-			runs = append(runs, r)
-		case !errors.As(err, new(*unknownRunError)):
-			problems = append(problems, err.Error())
+		if _, unknown := errors.AsType[*unknownRunError](err); unknown {
+			continue
 		}
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		runs = append(runs, r)
 	}
 	slices.SortFunc(runs, scenario.Run.Compare)
 	slices.Sort(problems)
