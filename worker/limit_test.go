@@ -67,7 +67,7 @@ func TestLimit_tokensPerMinute(t *testing.T) {
 		require.Zero(t, time.Since(start))
 		_, err = m.Generate(t.Context(), llm.Request{})
 		require.NoError(t, err)
-		require.InDelta(t, 10, time.Since(start).Seconds(), 0.1, "the second waits for what the first used beyond the limit")
+		require.InDelta(t, 10, time.Since(start).Seconds(), 0.1, "the second waits for the debt of the first")
 	})
 }
 

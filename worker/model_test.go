@@ -130,7 +130,7 @@ func TestModel_lacks(t *testing.T) {
 	require.True(t, activities.Lacks(Models{}.CheckProviders(team), activities.NoProvider))
 }
 
-// Every step builds its model anew, but shares connections and known refusals of the
+// Every step builds its own model, but shares connections and known refusals of the
 // server with earlier steps.
 func TestModels_shareConnectionsAndRefusals(t *testing.T) {
 	t.Parallel()

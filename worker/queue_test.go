@@ -80,7 +80,7 @@ func TestQueue_passesAHundredInOrder(t *testing.T) {
 	})
 }
 
-// A step does not wait for more than a minute: it is told when to return, and keeps its
+// A step does not wait for more than a minute: it gets a time to return, and keeps its
 // position.
 func TestQueue_longWaitKeepsItsPosition(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestQueue_longWaitKeepsItsPosition(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(65 * time.Second)
-		wg.Go(func() { _ = a.attempt(t.Context(), q, 99) }) // somebody new goes to the end
+		wg.Go(func() { _ = a.attempt(t.Context(), q, 99) }) // a new call goes to the end
 		wg.Wait()
 		require.Equal(t, upTo(30), a.order, "the new one is sent away")
 		require.Equal(t, 290*time.Second, a.at[29], "no turn is lost")
@@ -135,7 +135,7 @@ func TestQueue_stepThatDoesNotReturnHoldsNobodyUp(t *testing.T) {
 		require.Equal(t, "this worker's limit of 1 requests per minute at the provider p is used up for 2m0s; "+
 			"raise it in the worker configuration, or run more workers", limited.Error())
 		time.Sleep(150 * time.Second)
-		require.NoError(t, q.enter(t.Context(), "c", 0), "steps that are away hold nobody up")
+		require.NoError(t, q.enter(t.Context(), "c", 0), "steps that gave up their slots delay no other")
 		time.Sleep(time.Hour)
 		require.NoError(t, q.enter(t.Context(), "d", 0))
 		require.Empty(t, q.line)

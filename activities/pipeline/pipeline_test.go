@@ -215,7 +215,7 @@ func TestAskTeam(t *testing.T) {
 	}
 }
 
-// A record can be repeated, and inputs have only what is new.
+// A record can be repeated, and inputs have only new entries.
 func TestRecordPipeline(t *testing.T) {
 	t.Parallel()
 	f, _ := prepared(t)

@@ -69,7 +69,7 @@ func TestEvidence_filesAndText(t *testing.T) {
 	require.Contains(t, say(map[string]any{"name": "after.png", "type": "screenshot", "path": filepath.Join(r.workspace, "shot.png")}), "after.png", "as other programs tell it")
 	require.Contains(t, say(map[string]any{"name": "net", "type": "network_log", "data": `{"status":200}`}), "net.json")
 	require.Contains(t, say(map[string]any{"name": "net2", "type": "network_log", "data": "GET / 200"}), "net2.json")
-	require.JSONEq(t, `"GET / 200"`, r.kept(t, "net2.json"), "what is no JSON is kept as some")
+	require.JSONEq(t, `"GET / 200"`, r.kept(t, "net2.json"), "text that is not JSON is stored as a JSON string")
 
 	meta, err := artifact.ReadJSON[scenario.Evidence](t.Context(), r.store, r.layout.Evidence("02", "before.meta.json"))
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestEvidence_nameBelongsToOneType(t *testing.T) {
 		require.Contains(t, say(map[string]any{"name": fmt.Sprintf("n%d", n), "type": "stdout", "data": "x"}), "recorded")
 	}
 	require.Contains(t, say(map[string]any{"name": "more", "type": "stdout", "data": "x"}), "the most allowed")
-	require.Contains(t, say(map[string]any{"name": "log", "type": "stdout", "data": "x"}), "recorded", "what is there can be replaced")
+	require.Contains(t, say(map[string]any{"name": "log", "type": "stdout", "data": "x"}), "recorded", "existing evidence can be replaced")
 }
 
 func TestEvidence_hasNoCredentials(t *testing.T) {

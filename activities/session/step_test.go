@@ -190,7 +190,7 @@ func TestRunStep_cancelled(t *testing.T) {
 			var detail attempt.Failure
 			require.NoError(t, cancelled.Details(&detail))
 			require.Equal(t, 1, detail.Step)
-			require.Contains(t, detail.Token, "-l1", "the token with which the step goes on")
+			require.Contains(t, detail.Token, "-l1", "the token that the step resumes from")
 			require.True(t, f.exists("agents/agent_a/001/transcript.jsonl"))
 			require.Equal(t, tells, f.exists("agents/agent_a/last_action.json"))
 		})

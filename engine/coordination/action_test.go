@@ -92,11 +92,11 @@ func TestRule07_StopIsForDecomposition(t *testing.T) {
 }
 
 // 8. Seed 001: "missing workflow decision after tool/text output is rejected and
-// retried": what is not accepted ends the step, and an earlier vote stays.
+// retried": a refused action ends the step, and an earlier vote stays.
 func TestRule08_RefusedActionKeepsTheStatus(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
-	p.batch(p.vote("a", "a"), p.vote("b", "b")) // split: everybody votes again
+	p.batch(p.vote("a", "a"), p.vote("b", "b")) // split: all agents vote again
 	commands := p.batch(p.vote("a", "nobody"), p.vote("b", "a"))
 	require.Len(t, only[Record](commands), 1)
 	d := decision(t, commands)
@@ -151,7 +151,7 @@ func TestRule10_Usage(t *testing.T) {
 	}
 	require.Equal(t, int64(30), view.Cost.InputTokens)
 	require.InDelta(t, 0.75, *view.Cost.TotalUSD, 1e-9)
-	require.Equal(t, "no_action", view.Agents[2].Status, "nothing else of what a cancelled step reports counts")
+	require.Equal(t, "no_action", view.Agents[2].Status, "only the usage of a cancelled step counts")
 }
 
 // 10. DESIGN: "a step ended so is suspended: no failure, no counted step". It costs.
@@ -161,7 +161,7 @@ func TestRule10_SuspendedStepCountsOnlyUsage(t *testing.T) {
 	for range 5 {
 		used := llm.Usage{InputTokens: 7, ModelCalls: 1}
 		commands := p.batch(Suspended{End: End{Launch: p.latest["a"], Usage: used}}, Suspended{End: End{Launch: p.latest["b"]}})
-		require.Equal(t, []string{"a", "b"}, launched(commands), "both go on, below their limit")
+		require.Equal(t, []string{"a", "b"}, launched(commands), "both continue, below their limit")
 	}
 	a := p.state.View().Agents[0]
 	require.Equal(t, "answered", a.Status)

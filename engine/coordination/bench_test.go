@@ -31,7 +31,7 @@ func BenchmarkSession(b *testing.B) {
 }
 
 // BenchmarkDrain takes one more answer of the largest team in continuous pacing:
-// who works is told of it by the bell, and who waited for news goes on.
+// running agents learn of it by the bell, and agents that waited for news are launched.
 func BenchmarkDrain(b *testing.B) {
 	config := Config{Pacing: "continuous", Updates: Inject, MaxStepsPerAgent: 1 << 30}
 	for letter := range 26 {
@@ -45,7 +45,7 @@ func BenchmarkDrain(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		running := config.Agents[i%26]
 		if len(p.batch(p.answer(running))) < 2 {
-			b.Fatal("an answer that nobody is told of")
+			b.Fatal("an answer without a ring or a launch")
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // 30. DESIGN: "on_agent_failure continue (the rest decide), park, or fail". It comes
-// before all else, what was asked for included.
+// before everything else, including requested decisions.
 func TestRule30_FailurePolicyComesFirst(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.OnAgentFailure = "fail" }, "a", "b", "c"))
@@ -136,7 +136,7 @@ func TestRule33_PausedDecidesNothing(t *testing.T) {
 
 	p = answered(team("a", "b"))
 	p.batch(Pause{})
-	require.Equal(t, Timeout, decision(t, p.batch(TimeUp{})).Status, "but what is asked for is decided")
+	require.Equal(t, Timeout, decision(t, p.batch(TimeUp{})).Status, "a requested decision is taken")
 	require.False(t, p.state.View().Paused)
 }
 
@@ -146,7 +146,7 @@ func TestRule34_BudgetSpent(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Budget.Tokens = 1000 }, "a", "b"))
 	commands := p.batch(spending(p.exhaust("a"), 2000))
-	require.Len(t, commands, 1, "b may end what it was promised")
+	require.Len(t, commands, 1, "b may use its allowance")
 	ring, ok := commands[0].(Ring)
 	require.True(t, ok)
 	require.Equal(t, WrapUp, ring.Directive)
@@ -178,7 +178,7 @@ func TestRule34_CallsOfUnknownCost(t *testing.T) {
 	p := start(teamWith(func(o *Config) { o.Budget.USD = 2 }, "a", "b"))
 	commands := p.batch(Answered{End: End{Launch: p.last("a").ID, Step: 1, Usage: paid.Add(uncounted)}}, Answered{End: End{Launch: p.last("b").ID, Step: 1, Usage: paid}})
 	for _, l := range launches(commands) {
-		require.InDelta(t, 0.5, l.Allowance.USD, 1e-9, "half of what is left")
+		require.InDelta(t, 0.5, l.Allowance.USD, 1e-9, "half of the rest")
 	}
 	require.Len(t, launches(commands), 2)
 }
@@ -193,8 +193,8 @@ func TestRule34_ConsensusBeforeTheBudget(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, launched(p.batch(spending(p.exhaust("a"), 9), p.exhaust("b"))))
 }
 
-// 34. DESIGN: "Each launch carries a spend allowance": what is left is shared equally,
-// and what running steps were promised is not promised twice.
+// 34. DESIGN: "Each launch carries a spend allowance": the rest is shared equally,
+// and the allowances of running steps are not granted twice.
 func TestRule34_Shares(t *testing.T) {
 	t.Parallel()
 	config := teamWith(func(o *Config) { o.Budget.Tokens, o.Budget.USD, o.Pacing = 900, 9, "continuous" }, "a", "b", "c")
@@ -212,7 +212,7 @@ func TestRule34_Shares(t *testing.T) {
 	require.Zero(t, start(team("a")).last("a").Allowance, "no budget, no allowance")
 }
 
-// 34. Nor are they when steps go on: each has an equal share of what is left then.
+// 34. Nor are they granted twice to resumed steps: each has an equal share of the rest.
 func TestRule34_SharesOfResumedSteps(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.Budget.Tokens = 900 }, "a", "b", "c"))
@@ -226,7 +226,7 @@ func TestRule34_SharesOfResumedSteps(t *testing.T) {
 	require.Equal(t, int64(900-300), promised)
 }
 
-// 34. Steps that go on share with those that are launched beside them.
+// 34. Resumed steps share with those launched at the same time.
 func TestRule34_SharesOfAllLaunchedTogether(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Budget.Tokens, o.Pacing = 900, "continuous" }, "a", "b", "c"))
@@ -351,7 +351,7 @@ func TestRule39_OnSplit(t *testing.T) {
 	}
 }
 
-// 43. DESIGN: a decision cancels what runs, and nothing follows it.
+// 43. DESIGN: a decision cancels running steps, and nothing follows it.
 func TestRule43_NothingFollows(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))

@@ -51,7 +51,7 @@ func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
 		p.batch(p.answer("b"))
 		e := p.answer("a").(Answered)
 		if heard {
-			e.Seen, _ = p.told(e.Launch)
+			e.Seen, _ = p.witnessed(e.Launch)
 		}
 		p.batch(e)
 		// Either way b's answer was news, at once or with the next step.
@@ -61,7 +61,7 @@ func TestRule14_NewsDuringAStepEndsAStreak(t *testing.T) {
 }
 
 // 14. Seed 001, limits: "max_new_answers_global": at the limit every agent in
-// decomposition is stopped, and the session goes on to its presenter.
+// decomposition is stopped, and the session continues with its presenter.
 func TestRule14_GlobalLimitStopsEveryAgent(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.Mode, o.AnswersGlobal = Decomposition, 2 }, "a", "b"))

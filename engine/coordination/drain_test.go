@@ -44,7 +44,7 @@ func TestRule50_DrainOrder(t *testing.T) {
 	require.Empty(t, p.drain())
 }
 
-// 50. With launches; and in configured order, those that go on among them.
+// 50. With launches; and in configured order, resumed ones among them.
 func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Pacing, o.Updates = "continuous", Restart }, "d", "a", "c", "b"))
@@ -53,11 +53,11 @@ func TestRule50_LaunchesInConfiguredOrder(t *testing.T) {
 	require.Equal(t, NewAnswer, commands[0].(Record).Entry.Action)
 	require.Equal(t, Say, commands[1].(Record).Entry.Action)
 	require.Equal(t, []string{"d", "a", "c", "b"}, launched(commands))
-	require.Empty(t, only[Ring](commands), "everybody who would hear it is launched with it")
+	require.Empty(t, only[Ring](commands), "all its recipients are launched with it")
 	require.Len(t, commands, 6)
 }
 
-// 50. What is cancelled once is not cancelled again.
+// 50. A step is cancelled only once.
 func TestRule50_CancelledOnce(t *testing.T) {
 	t.Parallel()
 	p := start(team("a", "b"))
@@ -96,7 +96,7 @@ func TestRule51_SurvivesJSON(t *testing.T) {
 	play(Resume{})
 	play(p.answer("b"))
 	play(p.restart("a"), p.vote("c", "b"))
-	for range 5 { // everybody votes for b, who presents, and is not content
+	for range 5 { // all vote for b, which presents and rejects its answer
 		for _, id := range config.Agents {
 			play(map[Purpose]Event{
 				Coordinate: p.vote(id, "b"), Present: p.answer(id), Evaluate: p.evaluate(id, true),

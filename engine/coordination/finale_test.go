@@ -32,7 +32,7 @@ func TestRule44_Presenter(t *testing.T) {
 		"winner_reuse":                     {func(*Config) {}, ""},
 		"winner_present":                   {func(o *Config) { o.Strategy = winnerPresent }, "b"},
 		"synthesize":                       {func(o *Config) { o.Strategy = synthesize }, "b"},
-		"synthesize by somebody":           {func(o *Config) { o.Strategy, o.Presenter = synthesize, "a" }, "a"},
+		"synthesize by another":            {func(o *Config) { o.Strategy, o.Presenter = synthesize, "a" }, "a"},
 		"reused, the presenter or not":     {func(o *Config) { o.Presenter = "a" }, ""},
 		"skipped":                          {func(o *Config) { o.SkipPresentation = true }, ""},
 		"synthesize is not to be skipped":  {func(o *Config) { o.Strategy, o.SkipPresentation = synthesize, true }, "b"},
@@ -171,7 +171,7 @@ func TestRule45_FailedPresentation(t *testing.T) {
 	}
 }
 
-// 45. DESIGN: with park the session also waits for its presenter, and goes on with the
+// 45. DESIGN: with park the session also waits for its presenter, and continues with the
 // presenting step.
 func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestRule45_PresenterIsParkedFor(t *testing.T) {
 	require.Equal(t, "agent1.final", decision(t, p.batch(p.answer("a"))).Final.Label)
 }
 
-// 45. A paused presenting step goes on after the pause.
+// 45. A paused presenting step is resumed after the pause.
 func TestRule45_PresentingIsPaused(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b"))
@@ -278,8 +278,8 @@ func TestRule48_BudgetSpentInTheFinale(t *testing.T) {
 }
 
 // 47. Seed 001: "optional post-evaluation/restart decision": answers, votes and stops
-// of the earlier attempt no longer count, steps and labels go on, and every step is
-// told the attempt's answer and whose commit has the reason.
+// of the earlier attempt no longer count, steps and labels continue, and every step is
+// shown the attempt's answer and the step whose commit has the reason.
 func TestRule47_BeginAgain(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.MaxRestarts, o.MaxStepsPerAgent = 2, 2 }, "a", "b"))

@@ -15,9 +15,9 @@ func TestRule14_MessagesAreHeardAtTheGlobalLimit(t *testing.T) {
 	commands := p.batch(p.answer("a"), p.answer("b"), p.answer("c"))
 	require.Equal(t, map[string][]Action{"a": stopOnly}, offers(commands))
 	require.Equal(t, []Message{{Number: 1, Agent: "a"}}, p.last("a").Messages)
-	require.NotNil(t, p.state.View().Agents[1].Stop, "b was told nothing, and is stopped")
+	require.NotNil(t, p.state.View().Agents[1].Stop, "b has no message, and is stopped")
 	l := theLaunch(t, p.batch(p.exhaust("a")))
-	require.Equal(t, Present, l.Purpose, "now that a has heard it")
+	require.Equal(t, Present, l.Purpose, "once a has received it")
 }
 
 // 14. A message also launches an agent that the session has stopped.
@@ -52,7 +52,7 @@ func TestRule14_AMessageEndsAStreak(t *testing.T) {
 		answer := p.answer("a").(Answered)
 		answer.Heard = heard
 		p.batch(answer, p.stop("b", Complete))
-		if heard == 0 { // it hears it with the next launch, and that ends the row
+		if heard == 0 { // it receives it with the next launch, which ends the streak
 			want = 0
 		}
 		require.Equal(t, want, p.state.Agents[0].Streak, "heard %d", heard)
@@ -72,7 +72,7 @@ func TestRule14_AMessageEndsAStreakOfAResumedStep(t *testing.T) {
 	p.batch(Pause{})
 	p.batch(p.suspend("a"), Said{Text: "mind the gap"})
 	l := theLaunch(t, p.batch(Resume{}))
-	require.Equal(t, stopOnly, l.Offered, "b, who has yet to hear it, may still come up")
+	require.Equal(t, stopOnly, l.Offered, "b, which has not received it yet, may still catch up")
 	require.Empty(t, l.ResumeFrom)
 	require.Zero(t, p.state.Agents[0].Streak)
 }
@@ -90,7 +90,7 @@ func TestRule18_MessagesWhereNobodyVotes(t *testing.T) {
 		require.Equal(t, map[string][]Action{"a": answerOnly, "c": answerOnly}, offers(commands), pacing)
 		require.Equal(t, []Message{{Number: 1}}, p.last("a").Messages)
 		d := decision(t, p.batch(p.answer("a"), p.exhaust("c")))
-		require.Equal(t, Presented, d.Status, "c was told, and stays with what it said")
+		require.Equal(t, Presented, d.Status, "c has received it, and its answer stays")
 		require.Equal(t, "agent1.2", d.WinnerLabel)
 	}
 }
@@ -146,7 +146,7 @@ func TestRule26_SaidAfterTheDecision(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.Strategy = winnerPresent }, "a", "b"))
 	commands := p.batch(Said{Text: "keep it short"})
-	require.Len(t, only[Ring](commands), 1, "the presenter is told")
+	require.Len(t, only[Ring](commands), 1, "the bell rings for the presenter")
 	view := p.state.View()
 	require.Equal(t, map[string]int{"a": 2}, view.Votes)
 	require.False(t, view.Agents[1].Vote.Stale)

@@ -28,7 +28,7 @@ func TestRule22_OneRingForABatch(t *testing.T) {
 	require.Len(t, bells, 1)
 	require.Equal(t, "agent3.2", bells[0].Answers[2].Label)
 	require.Equal(t, []Message{{Number: 1}}, bells[0].Messages)
-	require.Empty(t, only[Ring](p.drain()), "nothing is told twice")
+	require.Empty(t, only[Ring](p.drain()), "the bell rings once for each answer")
 }
 
 // 22. DESIGN: the doorbell costs "one event per change": it does not ring without news
@@ -80,7 +80,7 @@ func TestRule22_Directives(t *testing.T) {
 	require.Empty(t, directive(TimeShort{}), "it is asked once")
 	require.Equal(t, []Directive{Pausing}, directive(Pause{}))
 	require.Empty(t, directive(p.suspend("a"), p.suspend("b")))
-	require.Equal(t, []Directive{WrapUp}, directive(Resume{}), "what goes on finds the bell as it should be")
+	require.Equal(t, []Directive{WrapUp}, directive(Resume{}), "a resumed step finds the present directive")
 	require.Equal(t, []Directive{Ending}, directive(TimeUp{}))
 }
 

@@ -32,7 +32,7 @@ func TestRule11_AnswersPerAgent(t *testing.T) {
 	p := answered(teamWith(func(o *Config) { o.AnswersPerAgent = 2 }, "a", "b"))
 	commands := p.batch(p.answer("a"), p.vote("b", "b"))
 	require.Equal(t, map[string][]Action{"a": voteOnly, "b": answerOrVote}, offers(commands))
-	require.Empty(t, only[Record](p.batch(p.answer("a"))), "what is not offered is not accepted")
+	require.Empty(t, only[Record](p.batch(p.answer("a"))), "an action that is not offered is not accepted")
 }
 
 // 11. Seed 001: "max_new_answers_global". DESIGN: "Permitted actions are computed at
@@ -47,7 +47,7 @@ func TestRule11_GlobalLimitIsReserved(t *testing.T) {
 	require.Equal(t, voteOnly, p.last("c").Offered)
 
 	require.Empty(t, p.batch(Exhausted{End: End{Launch: p.latest["c"], Step: 2}}), "a still has it; c has nothing new")
-	require.Len(t, only[Record](p.batch(p.answer("a"))), 1, "and may use it whatever happened since")
+	require.Len(t, only[Record](p.batch(p.answer("a"))), 1, "and may use it in any case")
 }
 
 // 11. The global limit holds for first answers, too: who has none may vote, but not
@@ -134,8 +134,8 @@ func TestRule12_WaitsForARunningSlowerPeer(t *testing.T) {
 	require.Equal(t, map[string][]Action{"a": answerOrVote, "b": answerOrVote}, offers(commands))
 }
 
-// 12. DESIGN: "over the cap means vote-only". With cap 0, where everybody would wait
-// for everybody, nobody waits for ever.
+// 12. DESIGN: "over the cap means vote-only". With cap 0, where every agent would wait
+// for another, none waits for ever.
 func TestRule12_CapZeroDecides(t *testing.T) {
 	t.Parallel()
 	for _, pacing := range []string{"rounds", "continuous"} {
@@ -221,13 +221,13 @@ func TestRule15_SkipVoting(t *testing.T) {
 	t.Parallel()
 	p := start(teamWith(func(o *Config) { o.SkipVoting = true }, "a", "b"))
 	commands := p.batch(p.answer("a"), p.exhaust("b"))
-	require.Equal(t, map[string][]Action{"b": answerOnly}, offers(commands), "a has done what it owes")
+	require.Equal(t, map[string][]Action{"b": answerOnly}, offers(commands), "a owes nothing")
 	commands = p.batch(p.answer("b"))
 	require.Equal(t, Decision{Status: Presented, Winner: "a", WinnerLabel: "agent1.1", WinnerStep: 1, Votes: []count{}}, decision(t, commands))
 }
 
 // 15. Seed 001, the ensemble pattern: "Without voting, the prompt is neutral". Nobody
-// votes where everybody may answer once and all is synthesized, but for the four
+// votes where every agent may answer once and all answers are synthesized, but for the four
 // things that say otherwise.
 func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,7 @@ func TestRule15_SynthesizeWithoutVotes(t *testing.T) {
 	}
 }
 
-// 15. An agent that cannot give what it owes is no reason to wait for ever.
+// 15. The session does not wait for an agent that owes an answer and cannot give one.
 func TestRule15_OwedButImpossible(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(teamWith(func(o *Config) { o.SkipVoting, o.AnswersGlobal = true, 1 }, "a", "b"))

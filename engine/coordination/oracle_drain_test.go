@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// foretell predicts the commands of the next Drain and carries them out: the ring,
+// predict returns the commands of the next Drain and carries them out: the ring,
 // then cancels or launches, then Done. The ledger has the records. Allowances are left
 // open; the invariants check them.
-func (o *oracle) foretell() []Command {
+func (o *oracle) predict() []Command {
 	if o.over != nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (o *oracle) decide() (*Decision, []Launch) {
 	case !o.affords():
 		return nil, nil
 	}
-	launches := o.goOn()
+	launches := o.resumed()
 	if o.parked() {
 		return nil, launches
 	}
@@ -157,7 +157,7 @@ func (o *oracle) withOutages(wave []Launch) []Launch {
 		return nil
 	}
 	o.tryAgain()
-	return append(wave, o.goOn()...)
+	return append(wave, o.resumed()...)
 }
 
 // presented is rule 38.
@@ -191,8 +191,8 @@ func (o *oracle) elected(status Status, winner string) *Decision {
 // nothing returns the decision of a session without a winner; that of an earlier
 // attempt stands (rule 47).
 func (o *oracle) nothing(why cause) *Decision {
-	if o.stands != nil {
-		d := *o.stands
+	if o.fallback != nil {
+		d := *o.fallback
 		return &d
 	}
 	return &Decision{Status: FailedAll, Cause: why, Votes: o.tally()}
@@ -290,8 +290,8 @@ func (o *oracle) brief(d Decision) *Brief {
 	return v
 }
 
-// goOn is rules 21, 24, 25 and 28: the agents that go on at once.
-func (o *oracle) goOn() []Launch {
+// resumed is rules 21, 24, 25 and 28: the agents that resume at once.
+func (o *oracle) resumed() []Launch {
 	var launches []Launch
 	for _, a := range o.config.Agents {
 		m := o.agents[a]
@@ -325,7 +325,7 @@ func (o *oracle) stopCapped() {
 	}
 	for _, a := range o.config.Agents {
 		m := o.agents[a]
-		if k.Mode != Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil || o.unheard(a, m.heard) {
+		if k.Mode != Decomposition || !o.able(a) || !o.owes(a) || m.rest != nil || o.hasUnread(a, m.heard) {
 			continue
 		}
 		row := k.AnswersPerAgent > 0 && m.row >= k.AnswersPerAgent && !o.peersNew(a)

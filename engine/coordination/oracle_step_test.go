@@ -187,15 +187,15 @@ func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) 
 	switch e := event.(type) {
 	case Answered:
 		if open(NewAnswer, e.Step) {
-			seen := o.believe(agent, e.Seen, e.Heard)
+			seen := o.boundSeen(agent, e.Seen, e.Heard)
 			m.row++
 			name := label(o.number(agent), len(o.answers(agent, 0))+1)
 			o.write(line{Accepted: Accepted{Agent: agent, Step: e.Step, Action: NewAnswer, Label: name, Seen: seen}})
 		}
 	case Voted:
 		if target, found := o.latest(e.Target); found && open(Vote, e.Step) {
-			seen := o.believe(agent, e.Seen, e.Heard)
-			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Reason), Accepted: Accepted{
+			seen := o.boundSeen(agent, e.Seen, e.Heard)
+			o.write(line{heard: o.boundHeard(e.Heard), reason: kept(e.Reason), Accepted: Accepted{
 				Agent: agent, Step: e.Step, Action: Vote, Target: e.Target, TargetLabel: o.revision(target, e.TargetLabel, seen), Seen: seen,
 			}})
 		}
@@ -205,8 +205,8 @@ func (o *oracle) takeAction(agent string, run *Launch, event Event, before int) 
 			if e.Status == Blocked {
 				status = Blocked
 			}
-			seen := o.believe(agent, e.Seen, e.Heard)
-			o.write(line{heard: o.believeHeard(e.Heard), reason: kept(e.Summary), Accepted: Accepted{
+			seen := o.boundSeen(agent, e.Seen, e.Heard)
+			o.write(line{heard: o.boundHeard(e.Heard), reason: kept(e.Summary), Accepted: Accepted{
 				Agent: agent, Step: e.Step, Action: Stop, Status: status, Seen: seen,
 			}})
 		}
@@ -234,8 +234,8 @@ func (o *oracle) fail(agent string, run *Launch, e Failed) {
 	}
 }
 
-// believe is rule 17. News that reached the step ends a streak of answers.
-func (o *oracle) believe(agent string, claims []Seen, heard int) []Seen {
+// boundSeen is rule 17. News that reached the step ends a streak of answers.
+func (o *oracle) boundSeen(agent string, claims []Seen, heard int) []Seen {
 	m := o.agents[agent]
 	var seen []Seen
 	for _, s := range o.shown() {
@@ -257,11 +257,11 @@ func (o *oracle) believe(agent string, claims []Seen, heard int) []Seen {
 		}
 	}
 	for _, said := range o.messages(agent) {
-		if m.heard < said.Number && said.Number <= o.believeHeard(heard) {
+		if m.heard < said.Number && said.Number <= o.boundHeard(heard) {
 			m.row = 0
 		}
 	}
-	m.known, m.heard = told, max(m.heard, o.believeHeard(heard))
+	m.known, m.heard = told, max(m.heard, o.boundHeard(heard))
 	return seen
 }
 
@@ -271,7 +271,7 @@ func kept(text string) string {
 	return string(runes[:min(len(runes), 280)])
 }
 
-func (o *oracle) believeHeard(claim int) int { return max(0, min(claim, len(o.said))) }
+func (o *oracle) boundHeard(claim int) int { return max(0, min(claim, len(o.said))) }
 
 // revision returns the label of the target's answer that a vote names (rule 7).
 // Answers of earlier attempts keep their labels.
@@ -346,7 +346,7 @@ func (o *oracle) final(d Decision) Shown {
 func (o *oracle) beginAgain(agent string, step int) {
 	d := o.closing.decision
 	o.past = append(o.past, Attempt{Number: len(o.past) + 1, Answer: o.final(d), Agent: agent, Step: step})
-	o.stands, o.closing = &d, nil
+	o.fallback, o.closing = &d, nil
 	o.begun = len(o.book)
 	for _, m := range o.agents {
 		*m = agentFacts{step: m.step, failed: m.failed, away: m.away, void: m.void, heard: m.heard, rounds: m.rounds, used: m.used}

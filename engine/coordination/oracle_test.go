@@ -30,7 +30,7 @@ type oracle struct {
 	round         int
 	closing       *closing
 	past          []Attempt
-	stands        *Decision // what the last attempt came to
+	fallback      *Decision // of the last rejected attempt
 	bell          Ring
 	over          *Decision
 }
@@ -54,7 +54,7 @@ type agentFacts struct {
 	away      Outage
 	void      int // lines of the book when it failed last
 	ran       bool
-	known     map[string]int // what its last finished step had been shown
+	known     map[string]int // the answers shown to its last finished step
 	heard     int
 	row       int // answers in a row without anything new to it
 	rounds    int
@@ -66,7 +66,7 @@ type agentFacts struct {
 	used      llm.Usage
 }
 
-// closing is a decision whose final answer is being made.
+// closing is a decision with its final answer in progress.
 type closing struct {
 	decision Decision
 	stage    string // present, judge, over
@@ -185,12 +185,12 @@ func (o *oracle) stale(agent string, l *line) bool {
 			return true
 		}
 	}
-	return o.unheard(agent, l.heard)
+	return o.hasUnread(agent, l.heard)
 }
 
 // unheard reports whether there is an unread message to the agent from before the
 // decision.
-func (o *oracle) unheard(agent string, heard int) bool {
+func (o *oracle) hasUnread(agent string, heard int) bool {
 	counted := len(o.said)
 	if o.closing != nil {
 		counted = o.closing.said
@@ -261,7 +261,7 @@ func (o *oracle) due(agent string) bool {
 	}
 	own := k.AnswersPerAgent == 0 || o.given(agent) < k.AnswersPerAgent
 	all := k.AnswersGlobal == 0 || o.total() < k.AnswersGlobal
-	return o.unheard(agent, o.agents[agent].heard) && own && all
+	return o.hasUnread(agent, o.agents[agent].heard) && own && all
 }
 
 func (o *oracle) able(agent string) bool {
@@ -338,7 +338,7 @@ func (o *oracle) peersNew(agent string) bool {
 // news is the condition of rule 20.
 func (o *oracle) news(agent string) bool {
 	m := o.agents[agent]
-	return !m.ran || o.peersNew(agent) || o.unheard(agent, m.heard)
+	return !m.ran || o.peersNew(agent) || o.hasUnread(agent, m.heard)
 }
 
 // count returns the number of votes for target that satisfy a condition.

@@ -92,14 +92,14 @@ func TestRule20_InjectedAnswersAreNotNews(t *testing.T) {
 	p := answered(teamWith(func(o *Config) { o.Pacing, o.Updates = "continuous", Inject }, "a", "b", "slow"))
 	p.batch(p.answer("b"))
 	vote := p.vote("a", "b").(Voted)
-	vote.Seen, vote.Heard = p.told(vote.Launch)
-	require.Empty(t, launches(p.batch(vote)), "told of agent2.2, a has voted on it")
+	vote.Seen, vote.Heard = p.witnessed(vote.Launch)
+	require.Empty(t, launches(p.batch(vote)), "a has seen agent2.2 and voted on it")
 
 	p = start(teamWith(continuous, "a", "slow"))
 	p.batch(Said{Text: "be brief"})
 	first := p.answer("a").(Answered)
-	first.Seen, first.Heard = p.told(first.Launch)
-	require.Empty(t, launches(p.batch(first)), "a has heard it")
+	first.Seen, first.Heard = p.witnessed(first.Launch)
+	require.Empty(t, launches(p.batch(first)), "a has received it")
 }
 
 // 20. An agent with news is launched together with resumed steps.
@@ -110,13 +110,13 @@ func TestRule20_LaunchedWithResumedSteps(t *testing.T) {
 	p.batch(Pause{})
 	p.batch(p.answer("b"), p.suspend("c"))
 	commands := p.batch(Resume{})
-	require.Equal(t, []string{"a", "c"}, launched(commands), "a's vote is stale, c goes on; b waits")
+	require.Equal(t, []string{"a", "c"}, launched(commands), "a's vote is stale, c resumes; b waits")
 	require.Empty(t, p.last("a").ResumeFrom)
 	require.NotEmpty(t, p.last("c").ResumeFrom)
 }
 
 // 21. DESIGN: with restart "the step ends at its next safe point and is launched
-// again"; suspended steps go on. Neither waits for other agents, in any pacing.
+// again"; suspended steps are resumed. Neither waits for other agents, in any pacing.
 func TestRule21_GoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.Updates = Restart }, "a", "b", "c"))
@@ -128,7 +128,7 @@ func TestRule21_GoesOnAtOnce(t *testing.T) {
 
 	l = theLaunch(t, p.batch(p.suspend("c")))
 	require.Equal(t, 2, l.Round)
-	require.Equal(t, "agent2.1", l.Shown[1].Label, "a step that goes on is shown what it was shown")
+	require.Equal(t, "agent2.1", l.Shown[1].Label, "a resumed step is shown the same answers")
 	require.NotEmpty(t, l.ResumeFrom)
 	require.Equal(t, 2, p.state.View().Round)
 }

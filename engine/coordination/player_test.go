@@ -74,7 +74,7 @@ func (p *player) last(agent string) Launch { return p.launches[p.latest[agent]] 
 
 func (p *player) nextStep(launch LaunchID) int { return p.launches[launch].After + 1 }
 
-func (p *player) sees(launch LaunchID) []Seen {
+func (p *player) shownTo(launch LaunchID) []Seen {
 	var seen []Seen
 	for _, shown := range p.launches[launch].Shown {
 		seen = append(seen, Seen{Agent: shown.Agent, Step: shown.Step})
@@ -82,8 +82,8 @@ func (p *player) sees(launch LaunchID) []Seen {
 	return seen
 }
 
-// hears returns the number of the last human message of a launch.
-func (p *player) hears(launch LaunchID) int {
+// lastMessage returns the number of the last human message of a launch.
+func (p *player) lastMessage(launch LaunchID) int {
 	last := 0
 	for _, m := range p.launches[launch].Messages {
 		last = m.Number
@@ -91,9 +91,9 @@ func (p *player) hears(launch LaunchID) int {
 	return last
 }
 
-// told returns the answers and messages known to a step that has read the bell.
-func (p *player) told(launch LaunchID) (seen []Seen, heard int) {
-	seen, heard = p.sees(launch), p.hears(launch)
+// witnessed returns the answers and messages shown to a step that has read the bell.
+func (p *player) witnessed(launch LaunchID) (seen []Seen, heard int) {
+	seen, heard = p.shownTo(launch), p.lastMessage(launch)
 	for _, shown := range p.bell.Answers {
 		seen = append(seen, Seen{Agent: shown.Agent, Step: shown.Step})
 	}
@@ -107,18 +107,18 @@ func (p *player) told(launch LaunchID) (seen []Seen, heard int) {
 
 func (p *player) answer(agent string) Event {
 	id := p.launchOf(agent)
-	return Answered{End: End{Launch: id, Step: p.nextStep(id)}, Seen: p.sees(id), Heard: p.hears(id)}
+	return Answered{End: End{Launch: id, Step: p.nextStep(id)}, Seen: p.shownTo(id), Heard: p.lastMessage(id)}
 }
 
 func (p *player) vote(agent, target string) Event {
 	id := p.launchOf(agent)
-	return Voted{End: End{Launch: id, Step: p.nextStep(id)}, Target: target, Seen: p.sees(id), Heard: p.hears(id)}
+	return Voted{End: End{Launch: id, Step: p.nextStep(id)}, Target: target, Seen: p.shownTo(id), Heard: p.lastMessage(id)}
 }
 
 func (p *player) stop(agent string, status StopStatus) Event {
 	id := p.launchOf(agent)
 	return Stopped{
-		End: End{Launch: id, Step: p.nextStep(id)}, Status: status, Summary: agent + "'s part", Seen: p.sees(id), Heard: p.hears(id),
+		End: End{Launch: id, Step: p.nextStep(id)}, Status: status, Summary: agent + "'s part", Seen: p.shownTo(id), Heard: p.lastMessage(id),
 	}
 }
 

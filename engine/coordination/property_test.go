@@ -56,7 +56,7 @@ func FuzzSession(f *testing.F) {
 		f.Add(script)
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		script = script[:min(len(script), 1000)] // longer ones only go on after the decision
+		script = script[:min(len(script), 1000)] // longer ones only continue after the decision
 		playRandom(t, func(n int) int {
 			if len(script) == 0 {
 				return 0
@@ -80,7 +80,7 @@ type session struct {
 	invariants *invariants
 
 	fed   [][]Event   // all batches so far
-	given [][]Command // what each of them led to
+	given [][]Command // the result of each
 
 	failures int // since the session was released
 	suspends int
@@ -111,7 +111,7 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 	// Every session ends if its steps end and it is not held for ever. The number of
 	// launches is bounded by an invariant; this bounds the batches without launches.
 	for rest := 10 * s.invariants.bound(s); !s.state.Done(); rest-- {
-		require.Positive(t, rest, "the session goes on for ever")
+		require.Positive(t, rest, "the session never ends")
 		s.feed(t, s.release(t))
 	}
 	decided := s.state.Decision()
@@ -175,11 +175,11 @@ func (s *session) request(t require.TestingT, e Event) {
 func (s *session) compare(t require.TestingT, commands []Command) {
 	told := len(s.ledger) - len(only[Record](commands))
 	want := []Command{}
-	foretold := s.oracle.foretell()
+	predicted := s.oracle.predict()
 	for _, entry := range s.oracle.ledger()[told:] {
 		want = append(want, Record{Entry: entry})
 	}
-	want = append(want, foretold...)
+	want = append(want, predicted...)
 	got := []Command{}
 	for _, command := range commands {
 		if l, ok := command.(Launch); ok {

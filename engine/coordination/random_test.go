@@ -236,9 +236,9 @@ func (s *session) randomTarget(id LaunchID) string {
 // randomSeen returns mostly the shown answers, sometimes with those of the bell, and
 // now and then a lie.
 func (s *session) randomSeen(id LaunchID) (seen []Seen, heard int) {
-	seen, heard = s.sees(id), s.hears(id)
+	seen, heard = s.shownTo(id), s.lastMessage(id)
 	if s.launches[id].Updates.Mode != noUpdates && s.pick(2) == 1 {
-		seen, heard = s.told(id)
+		seen, heard = s.witnessed(id)
 	}
 	if s.temper.honest {
 		return seen, heard

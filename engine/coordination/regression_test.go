@@ -24,7 +24,7 @@ func TestResumedAndNewStepsShareTheBudget(t *testing.T) {
 	answer.Usage, vote.Usage = used, used
 	restart := p.restart("d")
 	got := launches(p.batch(answer, vote, restart))
-	require.Len(t, got, 2, "d goes on, b has something new to look at; a has nothing new")
+	require.Len(t, got, 2, "d resumes, b has news; a has none")
 	for _, l := range got {
 		require.Equal(t, got[0].Allowance, l.Allowance)
 	}

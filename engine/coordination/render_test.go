@@ -92,10 +92,10 @@ func describeLaunch(l Launch) string {
 	head := fmt.Sprintf("round %d: launch %s of %s after step %d", l.Round, l.ID, l.Agent, l.After)
 	parts := []string{head, "sees " + describeShown(l.Shown), describeOffered(l)}
 	if len(l.Messages) > 0 {
-		parts = append(parts, "is told messages "+describeMessages(l.Messages))
+		parts = append(parts, "receives messages "+describeMessages(l.Messages))
 	}
 	if l.Revote {
-		parts = append(parts, "is told of a split vote")
+		parts = append(parts, "is shown a split vote")
 	}
 	if l.Updates.Mode != noUpdates {
 		parts = append(parts, describeUpdates(l.Updates))
@@ -113,7 +113,7 @@ func describeLaunch(l Launch) string {
 		parts = append(parts, fmt.Sprintf("attempt %d came to %s and %s step %d says why that will not do", a.Number, a.Answer.Label, a.Agent, a.Step))
 	}
 	if l.ResumeFrom != "" {
-		parts = append(parts, "goes on from "+l.ResumeFrom)
+		parts = append(parts, "resumes from "+l.ResumeFrom)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -15,7 +15,7 @@ func TestRule25_PauseSuspends(t *testing.T) {
 	commands := p.batch(Pause{})
 	require.Equal(t, Pausing, only[Ring](commands)[0].Directive)
 	require.Equal(t, []Cancel{{ID: "l1", Suspend: true}, {ID: "l2", Suspend: true}}, only[Cancel](commands))
-	require.IsType(t, Ring{}, commands[0], "what a step is told comes before its end")
+	require.IsType(t, Ring{}, commands[0], "the ring comes before the cancel")
 	require.True(t, p.state.View().Paused)
 	require.True(t, p.state.Held())
 
@@ -97,7 +97,7 @@ func TestRule27_Park(t *testing.T) {
 	p := answered(teamWith(parking, "a", "b", "c"))
 	p.batch(p.vote("a", "b"), p.fail("b"))
 	require.Equal(t, "retry, finish or cancel: b failed, overloaded: the model was overloaded", *p.state.View().Parked)
-	require.Empty(t, only[Cancel](p.drain()), "what runs goes on")
+	require.Empty(t, only[Cancel](p.drain()), "running steps continue")
 	require.Empty(t, launches(p.batch(p.vote("c", "b"))), "two of two would be a majority, and nobody is asked")
 	require.False(t, p.state.Done())
 	require.True(t, p.state.Held())
@@ -135,7 +135,7 @@ func TestRule27_OneOfTwoRetried(t *testing.T) {
 	require.Equal(t, []string{"b"}, launched(p.batch(Retry{})))
 }
 
-// 27. A suspended or restarted step does not go on while the session is parked.
+// 27. A suspended or restarted step is not resumed while the session is parked.
 func TestRule27_ParkedLaunchesNothing(t *testing.T) {
 	t.Parallel()
 	p := answered(teamWith(func(o *Config) { o.OnAgentFailure, o.Updates = "park", Restart }, "a", "b", "c", "d"))
@@ -181,7 +181,7 @@ func TestRule28_RetryOfAnUnclaimedStep(t *testing.T) {
 	p.batch(Failed{End: End{Launch: "l1"}, Cause: Failure{Type: "no_worker", Message: "nobody took it"}})
 	l := theLaunch(t, p.batch(Retry{}))
 	require.Zero(t, l.After)
-	require.Empty(t, l.ResumeFrom, "there is nothing to go on from")
+	require.Empty(t, l.ResumeFrom, "there is no journal to resume from")
 }
 
 // 28. A step retried during a pause waits for its end.
@@ -215,32 +215,32 @@ func TestRule29_Refuse(t *testing.T) {
 		event  Event
 		why    string // empty: it makes sense
 	}{
-		"pause":                    {running, Pause{}, ""},
-		"pause twice":              {paused, Pause{}, "the session is paused already"},
-		"resume":                   {paused, Resume{}, ""},
-		"resume what runs":         {running, Resume{}, "the session is not paused"},
-		"resume what is parked":    {parked, Resume{}, "the session is not paused but parked: retry, finish or cancel: a failed, overloaded: the model was overloaded"},
-		"finish":                   {running, Finish{}, ""},
-		"finish what is paused":    {paused, Finish{}, ""},
-		"finish what is parked":    {parked, Finish{}, ""},
-		"finish after time is up":  {asked, Finish{}, "a decision was asked for already"},
-		"retry":                    {parked, Retry{}, ""},
-		"retry one":                {parked, Retry{Agent: "a"}, ""},
-		"retry without a failure":  {running, Retry{}, "no agent has failed"},
-		"retry one who has not":    {parked, Retry{Agent: "b"}, "agent b has not failed"},
-		"retry a stranger":         {parked, Retry{Agent: "x"}, `the team has no agent "x"; it has: a, b`},
-		"say":                      {running, Said{Text: "well"}, ""},
-		"say to one":               {paused, Said{Agent: "b", Text: strings.Repeat("é", MaxText/2)}, ""},
-		"say nothing":              {running, Said{Text: " \n"}, "the text is empty"},
-		"say too much":             {running, Said{Text: strings.Repeat("é", MaxText)}, "the text has 8192 bytes, at most 4096 are accepted"},
-		"say it once too often":    {talked, Said{Text: "more"}, "the session has 100 messages, as many as it can have"},
-		"say to a stranger":        {running, Said{Agent: "x", Text: "well"}, `the team has no agent "x"; it has: a, b`},
-		"pause what is over":       {over, Pause{}, "the session is over"},
-		"resume what is over":      {over, Resume{}, "the session is over"},
-		"finish what is over":      {over, Finish{}, "the session is over"},
-		"retry what is over":       {over, Retry{}, "the session is over"},
-		"say when all is over":     {over, Said{Text: "well"}, "the session is over"},
-		"what is not for a person": {over, TimeUp{}, ""},
+		"pause":                   {running, Pause{}, ""},
+		"pause twice":             {paused, Pause{}, "the session is paused already"},
+		"resume":                  {paused, Resume{}, ""},
+		"resume a running one":    {running, Resume{}, "the session is not paused"},
+		"resume a parked one":     {parked, Resume{}, "the session is not paused but parked: retry, finish or cancel: a failed, overloaded: the model was overloaded"},
+		"finish":                  {running, Finish{}, ""},
+		"finish a paused one":     {paused, Finish{}, ""},
+		"finish a parked one":     {parked, Finish{}, ""},
+		"finish after time is up": {asked, Finish{}, "a decision was asked for already"},
+		"retry":                   {parked, Retry{}, ""},
+		"retry one":               {parked, Retry{Agent: "a"}, ""},
+		"retry without a failure": {running, Retry{}, "no agent has failed"},
+		"retry one who has not":   {parked, Retry{Agent: "b"}, "agent b has not failed"},
+		"retry a stranger":        {parked, Retry{Agent: "x"}, `the team has no agent "x"; it has: a, b`},
+		"say":                     {running, Said{Text: "well"}, ""},
+		"say to one":              {paused, Said{Agent: "b", Text: strings.Repeat("é", MaxText/2)}, ""},
+		"say nothing":             {running, Said{Text: " \n"}, "the text is empty"},
+		"say too much":            {running, Said{Text: strings.Repeat("é", MaxText)}, "the text has 8192 bytes, at most 4096 are accepted"},
+		"say it once too often":   {talked, Said{Text: "more"}, "the session has 100 messages, as many as it can have"},
+		"say to a stranger":       {running, Said{Agent: "x", Text: "well"}, `the team has no agent "x"; it has: a, b`},
+		"pause an ended one":      {over, Pause{}, "the session is over"},
+		"resume an ended one":     {over, Resume{}, "the session is over"},
+		"finish an ended one":     {over, Finish{}, "the session is over"},
+		"retry an ended one":      {over, Retry{}, "the session is over"},
+		"say when all is over":    {over, Said{Text: "well"}, "the session is over"},
+		"not a request":           {over, TimeUp{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -58,7 +58,7 @@ func playScript(t *testing.T, text string) string {
 			expected = false
 		case strings.HasPrefix(line, "#"):
 			out.WriteString(line + "\n")
-		case expected: // replaced by what really follows
+		case expected: // replaced by the actual commands
 		default:
 			out.WriteString(line + "\n")
 			if verb, rest, _ := strings.Cut(line, " "); verb == "team" {
@@ -218,10 +218,10 @@ func parseEnd(t *testing.T, p *player, verb string, words []string, o options) E
 // and, with saw=bell, those of the bell.
 func parseWitness(t *testing.T, p *player, id LaunchID, o options) (seen []Seen, heard int) {
 	t.Helper()
-	seen, heard = p.sees(id), p.hears(id)
+	seen, heard = p.shownTo(id), p.lastMessage(id)
 	switch saw, given := o["saw"]; {
 	case saw == "bell":
-		seen, heard = p.told(id)
+		seen, heard = p.witnessed(id)
 	case given:
 		seen = parseSeen(t, saw)
 	}

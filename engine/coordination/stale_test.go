@@ -81,15 +81,15 @@ func TestRule16_MessagesMakeStale(t *testing.T) {
 	}
 }
 
-// 16. A vote that has heard the message, at its launch or later, is fresh.
+// 16. A vote whose step has received the message, at its launch or later, is fresh.
 func TestRule16_HeardMessagesDoNotMakeStale(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))
 	p.batch(Said{Text: "be brief"})
 	vote := p.vote("a", "b").(Voted)
-	vote.Seen, vote.Heard = p.told(vote.Launch)
+	vote.Seen, vote.Heard = p.witnessed(vote.Launch)
 	require.Equal(t, []string{"b"}, launched(p.batch(vote, p.vote("b", "b"))))
-	require.Equal(t, Consensus, decision(t, p.batch(p.vote("b", "b"))).Status, "b was told at its launch")
+	require.Equal(t, Consensus, decision(t, p.batch(p.vote("b", "b"))).Status, "b received it at its launch")
 }
 
 // 17. DESIGN: "seen_steps is recorded from what was actually placed in the agent's
@@ -107,7 +107,7 @@ func TestRule17_SeenIsBoundedByAcceptedAnswers(t *testing.T) {
 	require.Empty(t, only[Record](p.batch(vote))[0].Entry.Seen, "step 0 is no answer")
 }
 
-// 17. A step cannot have heard a later message.
+// 17. A step cannot have received a later message.
 func TestRule17_HeardIsBoundedByTheMessages(t *testing.T) {
 	t.Parallel()
 	p := answered(team("a", "b"))

@@ -112,7 +112,7 @@ func TestTimelineOfEveryKind(t *testing.T) {
 	for _, e := range p.state.Timeline() {
 		switch e.Kind {
 		case "said":
-			require.NotEmpty(t, e.Reason, "what was said")
+			require.NotEmpty(t, e.Reason, "the text of the message")
 		case "failed":
 			require.Equal(t, "the model was overloaded", e.Reason)
 		case "judged":

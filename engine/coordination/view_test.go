@@ -120,7 +120,7 @@ func TestViewParked(t *testing.T) {
 
 	p = start(team("a", "b"))
 	p.batch(p.fail("a"))
-	require.Nil(t, p.state.View().Parked, "the rest goes on")
+	require.Nil(t, p.state.View().Parked, "the others continue")
 }
 
 // After the decision no agent is shown as running, even before cancelled steps end.

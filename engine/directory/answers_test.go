@@ -194,7 +194,7 @@ func TestNumbersInAnAnswer(t *testing.T) {
 		got, _, _ := s.shown("c", "a")
 		require.Equal(t, want, got)
 	}
-	// Nobody knows what numbers meant where no claim says so.
+	// Without a claim the meaning of numbers is unknown.
 	s.write("agents/c/001/step.json", `{"token": "t"}`)
 	s.write("agents/c/001/action.json", `{"token": "t", "kind": "new_answer", "payload": `+answerJSON("peers/agent1 and agent1.1")+`}`)
 	got, _, _ := s.shown("c", "a")

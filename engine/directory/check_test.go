@@ -167,12 +167,12 @@ func TestCheck_votes(t *testing.T) {
 			coordination.Config{},
 			"a=voted:b:stale b=answered:agent2.1 | next a,b", "",
 		},
-		"and one that saw what is still to come": {
+		"and one that saw a future step": {
 			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/vote.json": vote("a", "a:9")},
 			coordination.Config{},
 			"a=voted:a:stale | next a", "",
 		},
-		"somebody who was shown in a vote and is gone does not matter": {
+		"an agent that a vote saw and that is gone does not matter": {
 			map[string]string{"a/001/answer.json": answerJSON("A"), "a/002/vote.json": vote("a", "a:1", "gone:4")},
 			coordination.Config{},
 			"a=voted:a | consensus agent1.1 with 1", "",

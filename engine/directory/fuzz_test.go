@@ -74,7 +74,7 @@ func (b *builder) entry(outside string) {
 		return // below a file, or a link that leads nowhere
 	}
 	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil || !strings.HasPrefix(real+"/", b.s.dir+"/") {
-		return // what is outside stays as it is
+		return // other paths stay as they are
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return
@@ -182,7 +182,7 @@ func shownInside(t *testing.T, s session, d Directory) {
 	for _, runner := range []string{"agent_a", "agent_x"} {
 		l, err := d.Launch(runner, coordination.Config{})
 		if err != nil {
-			continue // its directory is none
+			continue // it is not a directory
 		}
 		answers := d.Answers(s.root, store, s.dir, d.With(runner).IDs(), t.TempDir())
 		for _, shown := range l.Shown {

@@ -23,7 +23,7 @@ func TestFirstLaunch(t *testing.T) {
 	require.Equal(t, coordination.Launch{ID: "l1", Agent: "agent_b", Number: 1, Round: 1, Offered: answerOnly}, l)
 }
 
-// The runner is shown the latest answer of everybody, its own like any other, and
+// The runner is shown the latest answer of every agent, its own like any other, and
 // no votes.
 func TestLaunch(t *testing.T) {
 	t.Parallel()
@@ -109,7 +109,7 @@ func TestRules(t *testing.T) {
 	}, Rules(team))
 }
 
-// A resumed step is shown the same answers, whatever came since.
+// A resumed step is shown the same answers in spite of later ones.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{

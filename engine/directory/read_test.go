@@ -221,7 +221,7 @@ func TestRead_stepWithoutAction(t *testing.T) {
 func TestRead_commitIsTheAction(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, map[string]string{
-		// As it is after a crash between the commit and what is made of it.
+		// The state after a crash between the commit and its derived documents.
 		"agents/a/001/action.json": `{"token": "t", "kind": "new_answer", "payload": {"answer": "committed", "label": "agent1.1"}, "manifest": "abc", "seen_steps": {}}`,
 		"agents/a/002/action.json": `{"token": "t", "kind": "vote", "payload": {"target": "a", "target_label": "agent1.1", "reason": "r"}, "seen_steps": {"a": 1}, "heard": 2}`,
 		"agents/a/002/vote.json":   vote("somebody else"),
@@ -281,7 +281,7 @@ func TestRead_unfinishedSteps(t *testing.T) {
 	require.Equal(t, time.Date(2026, 3, 20, 22, 32, 3, 0, time.UTC), u.StartedAt)
 	b, _ := d.Agent("b")
 	require.Len(t, b.Unfinished, 1)
-	require.Equal(t, 2, b.Number, "an agent whose first step is at work has its number")
+	require.Equal(t, 2, b.Number, "an agent whose first step is running has its number")
 }
 
 // A vote cannot have seen steps that are not taken.
@@ -385,7 +385,7 @@ func TestDirectory_With(t *testing.T) {
 	require.Equal(t, []string{"agent_a", "agent_b", "agent_d"}, with.IDs())
 	require.Equal(t, "agent2.1", with.Agents[1].Answers[0].Label)
 	require.Equal(t, "agent3.2", with.Agents[2].Answers[1].Label)
-	require.Equal(t, "agent1.1", d.Agents[0].Answers[0].Label, "the directory itself stays what it was")
+	require.Equal(t, "agent1.1", d.Agents[0].Answers[0].Label, "the directory itself does not change")
 	require.Equal(t, with.IDs(), with.With("agent_b").IDs())
 }
 

@@ -312,7 +312,7 @@ func TestFailedStep(t *testing.T) {
 	})
 }
 
-// A team decides anew, so its step has no journal to continue.
+// A team decides again, so its step has no journal to resume from.
 func TestRetry_ofASessionStep(t *testing.T) {
 	t.Parallel()
 	g := Graph{Start: "decide", Park: true, Steps: []Node{{Name: "decide", Kind: Session}}}

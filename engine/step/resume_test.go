@@ -243,7 +243,7 @@ func TestRun_journalDeleted(t *testing.T) {
 	require.Equal(t, workedCalls, strings.Count(string(transcript), `"kind":"reply"`))
 }
 
-// Of two concurrent attempts the later goes on; the earlier ends at its next entry.
+// Of two concurrent attempts the later continues; the earlier ends at its next entry.
 func TestRun_concurrentAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})

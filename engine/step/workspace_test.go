@@ -145,7 +145,7 @@ func TestConfirm_noLocalPaths(t *testing.T) {
 	require.NotContains(t, outputs[0], "scan workspace")
 }
 
-// The agent is told once which files its answer leaves out.
+// The agent is warned once of files that its answer leaves out.
 func TestConfirm_filesLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -192,7 +192,7 @@ func TestAdmit_terms(t *testing.T) {
 			all,
 			admission{Messages: messages},
 		},
-		"told to finish":              {injecting(), standing{Guided: true}, all, admission{Messages: messages}},
+		"asked to finish":             {injecting(), standing{Guided: true}, all, admission{Messages: messages}},
 		"the session is about to end": {injecting(), standing{}, news{Arrivals: all.Arrivals, WrapUp: true}, admission{}},
 		// Seed 001: "vote-only mode forces restart instead of mid-stream injection
 		// so vote options/tool schema refresh correctly".

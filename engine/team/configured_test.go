@@ -107,7 +107,7 @@ func TestStep_firstRoundTime(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		launch coordination.Launch
-		told   bool // that the time of a later round is over
+		want   bool // that the time of a later round is over
 	}{
 		"first":          {first("agent_a", 1), false},
 		"first, resumed": {coordination.Launch{Round: 1, After: 2}, false},
@@ -133,7 +133,7 @@ func TestStep_firstRoundTime(t *testing.T) {
 			_, err = step.Run(t.Context(), ports, spec)
 			require.NoError(t, err)
 			said := model.requests[1].Messages[len(model.requests[1].Messages)-1].Content
-			require.Equal(t, tt.told, strings.Contains(said, "Your time for this turn is nearly used up."), said)
+			require.Equal(t, tt.want, strings.Contains(said, "Your time for this turn is nearly used up."), said)
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Seed 001, "Checklist mode is policy, not the core coordination primitive": its calls
-// are answered, the step goes on, and its verdict forbids nothing.
+// are answered, the step continues, and its verdict forbids nothing.
 func TestChecklist(t *testing.T) {
 	t.Parallel()
 	task := with(evaluation(), gated)

@@ -126,7 +126,7 @@ func TestInbox_answers(t *testing.T) {
 	require.NotContains(t, s.sent(1), "Two, improved.")
 	require.Contains(t, s.sent(2), "Two, improved.")
 	require.Contains(t, s.sent(2), "agent2.2")
-	require.Contains(t, s.sent(2), "One.", "the conversation goes on")
+	require.Contains(t, s.sent(2), "One.", "the conversation continues")
 	require.NotContains(t, s.sent(3), "first.txt", "the older answer's files are gone")
 	require.Contains(t, s.sent(3), "second.txt")
 	require.Contains(t, s.sent(4), "because 2")

@@ -44,7 +44,7 @@ func TestJournal_resume(t *testing.T) {
 // them, without the doorbell.
 func TestJournal_updates(t *testing.T) {
 	t.Parallel()
-	for name, resumed := range map[string]bool{"the next attempt": false, "a launch that goes on with it": true} {
+	for name, resumed := range map[string]bool{"the next attempt": false, "a launch that resumes it": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, inject(), look(), look())

@@ -39,7 +39,7 @@ func TestJudge_accepts(t *testing.T) {
 		reply   llm.Message
 		kind    string
 		payload string
-		told    []string // by call; empty for an ordinary one
+		want    []string // by call; empty for an ordinary one
 	}{
 		"a new answer":                    {reply(callAnswer("Two.")), "new_answer", `{"content":"Two."}`, []string{"Your answer is submitted."}},
 		"an answer keeps its white space": {reply(callAnswer(` a\n`)), "new_answer", `{"content":" a\n"}`, []string{"Your answer is submitted."}},
@@ -69,7 +69,7 @@ func TestJudge_accepts(t *testing.T) {
 			require.Equal(t, c.kind, v.Action.Kind)
 			require.JSONEq(t, c.payload, string(v.Action.Payload))
 			for i, call := range c.reply.ToolCalls {
-				require.Equal(t, c.told[i], v.Results[call.ID])
+				require.Equal(t, c.want[i], v.Results[call.ID])
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestJudge_rejects(t *testing.T) {
 		change func(*task)
 		reply  llm.Message
 		reason string
-		told   string
+		want   string
 	}{
 		"plain text":                  {nil, reply(), noToolCalls, "Your reply had no tool call."},
 		"no text either":              {nil, llm.Message{Role: llm.Assistant}, noToolCalls, "Finish by calling new_answer or vote."},
@@ -114,7 +114,7 @@ func TestJudge_rejects(t *testing.T) {
 		"a vote by number":            {nil, reply(call("vote", `{"agent_id": 1, "reason": "r"}`)), invalidArguments, "vote takes {"},
 		"arguments that are a list":   {nil, reply(call("new_answer", `["Two."]`)), invalidArguments, "new_answer takes {"},
 		"arguments that are not JSON": {nil, reply(call("new_answer", `Two.`)), invalidArguments, "new_answer takes {"},
-		"arguments that go on":        {nil, reply(call("new_answer", `{"content": "a"} {"content": "b"}`)), invalidArguments, "new_answer takes {"},
+		"arguments with more text":    {nil, reply(call("new_answer", `{"content": "a"} {"content": "b"}`)), invalidArguments, "new_answer takes {"},
 		"no arguments":                {nil, reply(call("new_answer", ``)), invalidArguments, "new_answer takes {"},
 		"null for arguments":          {nil, reply(call("new_answer", `null`)), invalidArguments, "new_answer takes {"},
 		"null for content":            {nil, reply(call("new_answer", `{"content": null}`)), invalidArguments, "new_answer takes {"},
@@ -138,7 +138,7 @@ func TestJudge_rejects(t *testing.T) {
 			v := newRules(task).Judge(c.reply)
 			require.Nil(t, v.Action)
 			require.Equal(t, c.reason, v.Rejected)
-			require.Contains(t, v.Say, c.told)
+			require.Contains(t, v.Say, c.want)
 			require.Contains(t, v.Say, "Nothing was submitted and no tool was run. Finish by calling ")
 			require.Len(t, v.Results, len(c.reply.ToolCalls), "a rejected reply is refused whole")
 			for _, call := range c.reply.ToolCalls {

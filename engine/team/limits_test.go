@@ -117,7 +117,7 @@ func TestLimits_allowance(t *testing.T) {
 		allowance coordination.Allowance
 		usage     llm.Usage // of each call
 		calls     int       // until the step ends itself; 0: it does not
-		told      int
+		want      int
 	}{
 		"none":                {coordination.Allowance{}, llm.Usage{InputTokens: 1 << 40}, 0, 0},
 		"tokens":              {coordination.Allowance{Tokens: 10}, llm.Usage{InputTokens: 1, OutputTokens: 1}, 5, 1},
@@ -140,7 +140,7 @@ func TestLimits_allowance(t *testing.T) {
 			}
 			turns = append(turns, turn{calls: reply(vote("agent1")).ToolCalls})
 			p := play(t, t.Context(), task, turns...)
-			require.Len(t, p.updates(), c.told)
+			require.Len(t, p.updates(), c.want)
 			if c.calls == 0 {
 				require.NoError(t, p.err)
 				return
@@ -159,8 +159,8 @@ func updatesError(t *testing.T, rules *rules) error {
 	return err
 }
 
-// The time of a round is summed over attempts: a paused step goes on with the rest of
-// it. A step that failed for lack of time starts anew when it is retried: it is warned
+// The time of a round is summed over attempts: a paused step resumes with the rest of
+// it. A retried step that failed for lack of time has its full time again: it is warned
 // again, and nothing is denied before that.
 func TestLimits_resumed(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,7 @@ func alone(t *task) {
 	t.Answers = t.Answers[:1]
 }
 
-func heard(t *task) {
+func messaged(t *task) {
 	t.Messages = []message{{Number: 1, Text: "Only the moons that are known today."}, {Number: 4, Text: "Be brief."}}
 }
 
@@ -162,12 +162,12 @@ func TestOpening(t *testing.T) {
 		"alone_first":     func(t *task) { first(t); t.Alone = true },
 		"alone":           func(t *task) { alone(t); files(t) },
 		"alone_vote":      func(t *task) { alone(t); t.Offered = []coordination.Action{coordination.Vote} },
-		"messages":        heard,
-		"messages_first":  func(t *task) { first(t); heard(t) },
+		"messages":        messaged,
+		"messages_first":  func(t *task) { first(t); messaged(t) },
 		"arriving":        func(t *task) { new(world).reach(t); t.Updates.Mode = coordination.Inject },
 		"commands":        func(t *task) { files(t); t.Tools = []string{"run_command"} },
 		"commands_alone":  func(t *task) { alone(t); files(t); t.Tools = append(t.Tools, "run_command") },
-		"servers":         func(t *task) { files(t); heard(t); t.Tools = []string{"read_file", "mcp__browser__open"} },
+		"servers":         func(t *task) { files(t); messaged(t); t.Tools = []string{"read_file", "mcp__browser__open"} },
 		"servers_only":    func(t *task) { first(t); t.Tools = []string{"mcp__browser__open"} },
 		"previous":        func(t *task) { afterAttempt(t); files(t) },
 		"previous_first":  func(t *task) { first(t); afterAttempt(t) },

@@ -20,7 +20,7 @@ import (
 
 var shownForm = regexp.MustCompile(`(?m)^=== ` + testFrame + ` begin (agent([0-9]+)\.([0-9]+)) ===$`)
 
-// Whatever happens around a step and whatever its agent does: no answer is shown twice,
+// For any news and any replies of the agent: no answer is shown twice,
 // none replaces a newer one, no more than Most are shown by updates, and the step has
 // witnessed exactly the contents of its conversation. A step restored at any point of
 // its journal continues as the first one did.

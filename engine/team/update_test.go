@@ -29,7 +29,7 @@ func atWork(w *world, changes ...func(*task)) task {
 var reading = call("read_file", "{}")
 
 // Seed 003: "Replace kill and restart with inject update and continue"; the conversation
-// stays, and the agent goes on with the news.
+// stays, and the agent continues with the news.
 func TestUpdates_inject(t *testing.T) {
 	t.Parallel()
 	w := &world{}

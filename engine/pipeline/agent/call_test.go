@@ -37,7 +37,7 @@ func suspended(t *testing.T) (*desk, pipeline.Launch, []llm.Message) {
 func TestReturn_continuesTheConversation(t *testing.T) {
 	t.Parallel()
 	d, back, kept := suspended(t)
-	require.NotContains(t, d.keys(), "steps/001-main/answer.json", "what stands beside a call is no text of the step")
+	require.NotContains(t, d.keys(), "steps/001-main/answer.json", "text beside a call is not the step's text")
 	require.Nil(t, read[artifact.LastAction](d, "steps/001-main/last_action.json").AnswerText)
 	blob := d.get("blobs/sha256/" + back.Return.Messages)
 

@@ -145,7 +145,7 @@ func TestRefusals_haveNoEffect(t *testing.T) {
 	for name, c := range map[string]struct {
 		task  task
 		calls []llm.ToolCall
-		told  string
+		want  string
 	}{
 		"two control actions":       {writing, []llm.ToolCall{to("1", "call_step", "lint"), to("2", "jump_to_step", "export")}, "none of them was done"},
 		"the same twice":            {writing, []llm.ToolCall{to("1", "call_step", "lint"), to("2", "call_step", "lint")}, "none of them was done"},
@@ -166,7 +166,7 @@ func TestRefusals_haveNoEffect(t *testing.T) {
 			results := d.requests[1][3:]
 			require.Len(t, results, len(calls))
 			for _, r := range results[:len(c.calls)] {
-				require.Contains(t, r.Content, c.told)
+				require.Contains(t, r.Content, c.want)
 			}
 		})
 	}
@@ -195,22 +195,22 @@ func TestUpdates_atASafePoint(t *testing.T) {
 	t.Parallel()
 	all := []step.Message{{Number: 1, Text: "hello"}, {Number: 2, Text: "use\x1b[31m tabs"}, {Number: 3, Text: "wait"}}
 	there := 0
-	told := writing
-	told.News = func(_ context.Context, after int) ([]step.Message, error) {
+	informed := writing
+	informed.News = func(_ context.Context, after int) ([]step.Message, error) {
 		there = min(there+1, 3)
 		return all[after:max(after, there)], nil
 	}
-	d, rules, a, err := runRules(t, told, says("early"), says("done"))
+	d, rules, a, err := runRules(t, informed, says("early"), says("done"))
 	require.NoError(t, err)
-	require.Equal(t, "done", payloadOf(t, a).Text, "the first text was turned down by what came in before it counted")
-	require.Contains(t, d.requests[0][2].Content, "hello", "what was said before it began")
+	require.Equal(t, "done", payloadOf(t, a).Text, "messages that arrived before it counted withdrew the first text")
+	require.Contains(t, d.requests[0][2].Content, "hello", "the messages before its start")
 	require.Contains(t, d.requests[1][4].Content, "use[31m tabs")
 	require.Contains(t, d.requests[1][len(d.requests[1])-1].Content, "wait")
 	require.Equal(t, 3, rules.heard)
 
 	// A caller has read the messages in its conversation.
-	told.Return = &returned{Messages: rules.conv.Messages, Heard: rules.heard, Status: pipeline.Completed}
-	d, rules, _, err = runRules(t, told, says("done"))
+	informed.Return = &returned{Messages: rules.conv.Messages, Heard: rules.heard, Status: pipeline.Completed}
+	d, rules, _, err = runRules(t, informed, says("done"))
 	require.NoError(t, err)
 	require.Len(t, d.requests, 1)
 	require.Equal(t, 3, rules.heard)
@@ -220,11 +220,11 @@ func TestUpdates_atASafePoint(t *testing.T) {
 // suspension.
 func TestUpdates_afterASuspension(t *testing.T) {
 	t.Parallel()
-	told := writing
-	told.News = func(_ context.Context, after int) ([]step.Message, error) {
+	informed := writing
+	informed.News = func(_ context.Context, after int) ([]step.Message, error) {
 		return []step.Message{{Number: 1, Text: "a toad"}}[min(after, 1):], nil
 	}
-	d, rules := &ports{replies: []llm.Message{says("done")}}, newRules(told)
+	d, rules := &ports{replies: []llm.Message{says("done")}}, newRules(informed)
 	conv := &loop.Conversation{}
 	for _, e := range []loop.Entry{
 		{Kind: loop.Opening, Messages: writing.opening()},

@@ -168,7 +168,7 @@ func TestStep_documents(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(transcript), "Written.", "the final text is a part of the conversation")
 
-	// What was committed is found, not done again.
+	// A committed step is found and not run again.
 	again, model := d.run(d.step(launch("main", 0), "run-l1"))
 	require.Empty(t, model.requests)
 	require.Equal(t, r.Commit, again.Commit)
@@ -187,7 +187,7 @@ func TestStep_workspace(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(data))
 	}
-	require.Len(t, read[artifact.Manifest](d, "steps/001-main/workspace.json").Files, 1, "what was written once stays")
+	require.Len(t, read[artifact.Manifest](d, "steps/001-main/workspace.json").Files, 1, "the manifest is written once")
 }
 
 // A step with an empty text has no answer.json and does not join the history.

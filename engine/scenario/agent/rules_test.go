@@ -45,7 +45,7 @@ func TestJudge_rejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reply        llm.Message
-		reason, told string
+		reason, want string
 	}{
 		"prose":                {llm.Message{Content: "It worked!"}, noReport, "report_result"},
 		"broken JSON":          {calls("report_result", "{"), invalidReport, "not a JSON object"},
@@ -63,7 +63,7 @@ func TestJudge_rejects(t *testing.T) {
 		for _, text := range v.Results {
 			said += text
 		}
-		require.Contains(t, said, c.told, name)
+		require.Contains(t, said, c.want, name)
 	}
 	v := judge.Judge(calls("read_file", "{}", "rm", "{}"))
 	require.Empty(t, v.Rejected)

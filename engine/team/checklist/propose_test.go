@@ -63,7 +63,7 @@ func TestPropose(t *testing.T) {
 		"preserve missing":           {arguments: `{"improvements": {"E2": ["p"]}}`, code: preserveRequired},
 		"preserve empty":             {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {}}`, code: preserveRequired},
 		"preserve of no criterion":   {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": "x", "E3": "y"}}`, code: preserveUnknown},
-		"preserve without what":      {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": {"source": "agent1.1"}}}`, code: preserveEmpty},
+		"preserve without a text":    {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": {"source": "agent1.1"}}}`, code: preserveEmpty},
 		"preserve null":              {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": null}}`, code: preserveEmpty},
 		"preserve nothing":           {arguments: `{"improvements": {"E2": ["p"]}, "preserve": {"E1": []}}`, code: preserveEmpty},
 		"a text is incremental":      {arguments: `{"improvements": {"E2": ["p"]}` + keep, code: impactTooSmall},
@@ -110,7 +110,7 @@ func TestPropose_plan(t *testing.T) {
 	require.Equal(t, []kept{{CriterionID: "E1", What: "x"}, {CriterionID: "E1", What: "z"}, {CriterionID: "E2", What: "y"}}, p.TaskPlan[2].Preserve)
 }
 
-// A draft that passes everything goes on, and has nothing to improve.
+// A draft that passes everything is submitted without improvements.
 func TestPropose_nothingFailed(t *testing.T) {
 	t.Parallel()
 	s := New(first())

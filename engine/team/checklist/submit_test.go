@@ -84,7 +84,7 @@ func TestSubmit(t *testing.T) {
 		"part: flat":                        {part(), scores(`{"E1": 9, "E2": 9}`), "", coordination.Stop},
 		"part: by the own label":            {part(), scores(`{"agent2.1": {"E1": 9, "E2": 9}, "agent1.1": {"E1": 1}}`), "", coordination.Stop},
 		"part: one entry":                   {part(), scores(`{"mine": {"E1": 9, "E2": 9}}`), "", coordination.Stop},
-		"first: the verdict is to go on":    {first(), scores(`{"E1": 10, "E2": 10}`), "", coordination.NewAnswer},
+		"first: the verdict is to continue": {first(), scores(`{"E1": 10, "E2": 10}`), "", coordination.NewAnswer},
 		"first: gaps count 0":               {first(), scores(`{"E1": 10}`), "", coordination.NewAnswer},
 		"first: nothing at all":             {first(), scores(`{}`), "", coordination.NewAnswer},
 		"first: answers, one of two":        {first(), scores(`{"agent1.1": {"E1": 10}}`), "", coordination.NewAnswer},
