@@ -169,7 +169,7 @@ func TestTimeline_UpdateInjected(t *testing.T) {
 		p.drain()
 		p.batch(p.answer("a"), p.answer("b"))
 		p.batch(p.answer("b"))
-		told, _ := p.told(p.launchOf("a"))
+		told, _ := p.witnessed(p.launchOf("a"))
 		vote := p.vote("a", "b").(Voted)
 		vote.Seen = told
 		p.step(vote)
