@@ -100,6 +100,7 @@ type LastAction struct {
 	Cost            llm.Usage `json:"cost"`
 	WorkspacePath   *string   `json:"workspace_path"`
 	Error           *Error    `json:"error"`
+	PartialPath     *string   `json:"partial_path"` // the files of a step without an action
 }
 
 // LastAction returns the part of last_action.json that every kind of commit has.

@@ -34,6 +34,10 @@ type Launch struct {
 	// resumes; empty for a new step.
 	ResumeFrom string `json:"resume_from,omitempty"`
 
+	// FilesFrom is the execution token of the agent's suspended or failed step that this new
+	// one replaces, whose files it is given; empty for none.
+	FilesFrom string `json:"files_from,omitempty"`
+
 	// Uncounted is set if no event has counted the usage of that step: this one reports
 	// it as well.
 	Uncounted bool `json:"uncounted,omitempty"`

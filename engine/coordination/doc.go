@@ -277,6 +277,8 @@
 //     if that one ended without a known model call.
 //  60. An end without a token left nothing to resume. The step that replaces it resumes
 //     the one that it would have resumed itself.
+//  61. Where a new step replaces one that was suspended or failed, it is given the files of
+//     that one.
 //
 // # On record
 //

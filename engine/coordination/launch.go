@@ -161,6 +161,7 @@ func (l *Launch) heard() int {
 func (s *State) start(a *agent, l Launch) Launch {
 	l.Agent, l.Number, l.Answers, l.Given = a.ID, a.Number, len(a.Answers), a.answerCount()
 	l.Messages = s.messagesFor(a)
+	l.FilesFrom = s.filesOf(a.Rest)
 	if n := len(s.Earlier); n > 0 {
 		l.Previous = &s.Earlier[n-1]
 	}

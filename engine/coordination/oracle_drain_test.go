@@ -1,6 +1,7 @@
 package coordination
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 )
@@ -408,6 +409,9 @@ func (o *oracle) launch(agent string, l Launch) Launch {
 	l.Answers, l.Given = len(o.answers(agent, 0)), o.given(agent)
 	if n := len(o.past); n > 0 {
 		l.Previous = &o.past[n-1]
+	}
+	if m.rest != nil { // rule 61
+		l.FilesFrom = cmp.Or(m.token, m.rest.ResumeFrom)
 	}
 	m.runs, m.rest, m.again, m.retried = &l, nil, false, false
 	return l

@@ -76,3 +76,16 @@ func TestRule60_EmptyStepKeepsItsPredecessor(t *testing.T) {
 		require.Equal(t, first.Uncounted, second.Uncounted)
 	}
 }
+
+// 61. A retried step that may not do what it could is replaced, and its files are given back.
+func TestRule61_ReplacedStepGivesItsFiles(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(o *Config) { o.AnswersGlobal = 3 }, "a", "b"))
+	failed := p.last("a").ID
+	p.batch(p.fail("a"), p.exhaust("b"))
+	p.batch(p.answer("b"))
+	l := theLaunch(t, p.batch(Retry{Agent: "a"}))
+	require.Equal(t, voteOnly, l.Offered)
+	require.Empty(t, l.ResumeFrom)
+	require.Equal(t, tokenOf(failed), l.FilesFrom)
+}

@@ -12,27 +12,37 @@ import (
 	"conclave/engine/artifact"
 )
 
-// Leave stores the transcript of a step that ended itself or was suspended. Its number
-// stays taken.
+// Leave stores the transcript and the files of a step that ended itself or was suspended.
+// Its number stays taken.
 func Leave(ctx context.Context, p Ports, s Spec, r Result) error {
+	_, err := leave(ctx, p, s, r)
+	return err
+}
+
+// leave is Leave. It returns the path of the files, nil without files.
+func leave(ctx context.Context, p Ports, s Spec, r Result) (partial *string, err error) {
 	if r.Step == 0 || len(r.Transcript) == 0 {
-		return nil
+		return nil, nil
 	}
-	// The commit of another attempt has its own transcript.
+	// The commit of another attempt has its own transcript and files.
 	if committed, err := p.Store.Exists(ctx, s.Dir(r.Step)+"action.json"); err != nil || committed {
-		return err
+		return nil, err
+	}
+	if partial, err = leavePartial(ctx, p.Store, s, r); err != nil {
+		return nil, err
 	}
 	key := s.Dir(r.Step) + "transcript.jsonl"
 	if err := p.Store.Put(ctx, key, bytes.NewReader(r.Transcript)); err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
+		return nil, fmt.Errorf("writing %s: %w", key, err)
 	}
-	return nil
+	return partial, nil
 }
 
-// Abandon stores the transcript and the documents of a step that was given up because of
+// Abandon stores the transcript, the files and the documents of a step that was given up because of
 // cause, redacted.
 func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Error) error {
-	if err := Leave(ctx, p, s, r); err != nil {
+	partial, err := leave(ctx, p, s, r)
+	if err != nil {
 		return err
 	}
 	if r.Step > 0 && (r.StartedAt.IsZero() || s.Agent == "") {
@@ -43,6 +53,7 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 	}
 	cause.Message = string(p.redact([]byte(cause.Message)))
 	last := r.LastAction(s.Agent, cause, artifact.Timestamp(p.Now()))
+	last.PartialPath = partial
 	switch {
 	case s.Abandoned != nil:
 		return writeAll(ctx, p.Store, s.Abandoned(last))

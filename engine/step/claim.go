@@ -127,6 +127,14 @@ func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 	if spent := usage(records); spent.ModelCalls > a.result.Usage.ModelCalls {
 		a.result.Usage = spent
 	}
+	initial, err := a.initialFiles(ctx)
+	if err != nil {
+		return a.result, err
+	}
+	a.result.Partial = artifact.Delta{}.Join(initial...)
+	for _, r := range records {
+		a.result.Partial = a.result.Partial.Join(r.Files)
+	}
 	lines, err := rawLines(records)
 	for _, l := range lines {
 		a.result.Transcript = append(append(a.result.Transcript, l.Raw...), '\n')

@@ -60,8 +60,10 @@ func usage(records []record) llm.Usage {
 type journal struct {
 	*attempt
 	writer  string
-	written int    // objects
-	waiting []Line // for the next object
+	written int            // objects
+	waiting []Line         // for the next object
+	left    artifact.Delta // files of an earlier step, for the first object
+	files   artifact.Delta // all so far
 	spent   llm.Usage
 
 	transcript bytes.Buffer
@@ -146,10 +148,11 @@ func (j *journal) flush(ctx context.Context, files bool) error {
 		}
 		r.Files = delta
 	}
+	r.Files = j.left.Join(r.Files)
 	if err := j.create(ctx, r); err != nil {
 		return err
 	}
-	j.waiting = nil
+	j.waiting, j.left, j.files = nil, artifact.Delta{}, j.files.Join(r.Files)
 	return nil
 }
 
@@ -216,6 +219,12 @@ func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(records) == 0 {
+		if j.left, err = a.leftFiles(ctx); err != nil {
+			return nil, err
+		}
+		deltas = append(deltas, j.left)
+	}
 	var entries []loop.Entry
 	for _, r := range records {
 		deltas = append(deltas, r.Files)
@@ -229,6 +238,7 @@ func (a *attempt) restore(ctx context.Context) ([]loop.Entry, error) {
 	if err := a.ws.copy.Apply(ctx, deltas...); err != nil {
 		return nil, fmt.Errorf("restoring the files of the step: %w", err)
 	}
+	j.files = artifact.Delta{}.Join(deltas...)
 	// The reported usage of earlier attempts may lag behind the journal, or include a
 	// call that was not journaled.
 	if spent := usage(records); spent.ModelCalls > j.spent.ModelCalls {

@@ -109,6 +109,7 @@ type Attempt struct {
 	Number     int       // counts the executions; of two running ones the higher goes on
 	Spent      llm.Usage // by earlier attempts
 	ResumeFrom string    // token of the suspended or failed step to continue; empty for none
+	FilesFrom  string    // token of an earlier step without an action whose files are given back; empty for none
 	Uncounted  bool      // nobody has counted the usage of that step, so this one reports it
 }
 
@@ -166,4 +167,7 @@ type Result struct {
 	Warnings   []string  // about files left out of the workspace
 	StartedAt  time.Time // of the claim; zero if unknown
 	Transcript []byte    // set without a commit
+
+	// Partial are the files that a step without a commit has journaled.
+	Partial artifact.Delta
 }

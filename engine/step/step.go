@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"conclave/engine/artifact"
+	"conclave/engine/llm"
 	"conclave/engine/loop"
 )
 
@@ -91,7 +92,7 @@ func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 		c, err = a.commit(ctx, action)
 	}
 	if err != nil {
-		a.result.Transcript = a.journal.transcript.Bytes()
+		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
 	}
 	return c, err
 }
@@ -105,13 +106,16 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 	}
 	rules := &storable{Rules: opened, ws: a.ws, seal: a.spec.Seal}
 	var entries []loop.Entry
-	if !a.fresh || a.spec.Attempt.ResumeFrom != "" || a.spec.Shown.Files != "" {
+	if !a.fresh || a.spec.Attempt.ResumeFrom != "" || a.spec.Attempt.FilesFrom != "" || a.spec.Shown.Files != "" {
 		if entries, err = a.restore(ctx); err != nil {
 			return loop.Action{}, err
 		}
 	}
 	pending := interrupted(entries)
 	if len(entries) == 0 {
+		if len(a.journal.left.Changed) > 0 {
+			opening = append(opening, llm.Message{Role: llm.User, Content: filesGivenBack})
+		}
 		entries = []loop.Entry{{Kind: loop.Opening, Messages: opening}}
 		if err := a.journal.append(ctx, entries[0]); err != nil {
 			return loop.Action{}, err

@@ -196,7 +196,7 @@ func (s *step) ended(f workflow.Future) {
 func (s *step) reckon(f drive.Failure) {
 	l := s.launch
 	input := acts.ReckonInput{
-		Run: s.p.id, Launch: pipeline.Launch{ID: l.ID, Step: l.Step, Kind: l.Kind, After: l.After, Most: l.Most},
+		Run: s.p.id, Launch: pipeline.Launch{ID: l.ID, Step: l.Step, Kind: l.Kind, After: l.After, Most: l.Most, Workspace: l.Workspace},
 		Ended: f.Ended(s.stopped && f.Suspended && !s.p.core.Done()),
 	}
 	s.reckoning = drive.Reckon(s.p.ctx, f, l.Step, registered.ReckonPipelineStep, input)

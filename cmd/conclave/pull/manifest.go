@@ -14,8 +14,15 @@ import (
 )
 
 // manifest compares the workspace in dir with its manifest, whose hash it returns; empty without a manifest.
+// The files of a step without an action are compared with their manifest as well.
 func (v *verifier) manifest(ctx context.Context, dir string) string {
-	name := dir + "workspace.json"
+	v.workspace(ctx, dir+"partial")
+	return v.workspace(ctx, dir+"workspace")
+}
+
+// workspace compares a directory with the manifest beside it.
+func (v *verifier) workspace(ctx context.Context, dir string) string {
+	name := dir + ".json"
 	data := v.read(ctx, name)
 	if data == nil {
 		return ""
@@ -31,7 +38,7 @@ func (v *verifier) manifest(ctx context.Context, dir string) string {
 		return hash
 	}
 	v.found.Manifests++
-	v.files(ctx, dir+"workspace", m)
+	v.files(ctx, dir, m)
 	return hash
 }
 

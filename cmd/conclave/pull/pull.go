@@ -282,7 +282,7 @@ func (c *copier) copy(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	err := c.fetch(ctx, name)
+	err := c.fetch(ctx, name, c.layout.File(name))
 	if source, ok := errors.AsType[*sourceError](err); ok {
 		return c.leaveOut(ctx, name, source.err)
 	}
@@ -338,9 +338,9 @@ func isLastAction(name string) bool {
 		strings.Count(name, "/") == 2 && strings.HasSuffix(name, "/last_action.json")
 }
 
-// fetch copies one file and replaces an existing one.
-func (c *copier) fetch(ctx context.Context, name string) error {
-	n, err := c.transfer(ctx, name)
+// fetch copies the object with a key to one file, and replaces an existing one.
+func (c *copier) fetch(ctx context.Context, name, key string) error {
+	n, err := c.transfer(ctx, name, key)
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", name, err)
 	}
@@ -351,11 +351,11 @@ func (c *copier) fetch(ctx context.Context, name string) error {
 	return nil
 }
 
-func (c *copier) transfer(ctx context.Context, name string) (int64, error) {
+func (c *copier) transfer(ctx context.Context, name, key string) (int64, error) {
 	if isLastAction(name) {
 		return c.transferLastAction(ctx, name)
 	}
-	body, err := c.store.Open(ctx, c.layout.File(name))
+	body, err := c.store.Open(ctx, key)
 	if err != nil {
 		return 0, &sourceError{err}
 	}
@@ -382,19 +382,21 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// transferLastAction copies a last_action.json with the workspace path in this directory.
+// transferLastAction copies a last_action.json with the paths of files in this directory.
 func (c *copier) transferLastAction(ctx context.Context, name string) (int64, error) {
 	last, err := artifact.ReadJSON[artifact.LastAction](ctx, c.store, c.layout.File(name))
 	if err != nil {
 		return 0, &sourceError{err}
 	}
+	step := path.Dir(name) + "/" // of a pipeline
+	if top, agent, _ := strings.Cut(path.Dir(name), "/"); top == "agents" {
+		step = artifact.Layout{}.Step(agent, last.StepNumber, "")
+	}
 	if last.WorkspacePath != nil {
-		workspace := path.Dir(name) + "/workspace" // of a pipeline's step
-		if top, agent, _ := strings.Cut(path.Dir(name), "/"); top == "agents" {
-			workspace = artifact.Layout{}.Step(agent, last.StepNumber, "workspace")
-		}
-		local := c.target.URL(workspace)
-		last.WorkspacePath = &local
+		last.WorkspacePath = new(c.target.URL(step + "workspace"))
+	}
+	if last.PartialPath != nil {
+		last.PartialPath = new(c.target.URL(step + "partial"))
 	}
 	data, err := artifact.EncodeJSON(last)
 	if err != nil {

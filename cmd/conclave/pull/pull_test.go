@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -146,6 +147,62 @@ func TestCopySession(t *testing.T) {
 	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), copied, artifact.Layout{}.Agent("agent_a", "last_action.json"))
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(dir, "agents/agent_a/001/workspace"), *last.WorkspacePath)
+}
+
+// partial adds a step without an action, whose files are stored as blobs.
+func (b bucket) partial(dir string) {
+	b.t.Helper()
+	sum, err := artifact.PutBlob(b.t.Context(), b.store, b.layout, []byte("half of it"))
+	require.NoError(b.t, err)
+	b.put(dir+"partial.json", artifact.Manifest{Files: []artifact.File{
+		{Path: "my plan.sh", Mode: 0o755, Size: 10, SHA256: sum}, {Path: "zz-latest", Link: "my plan.sh"},
+	}})
+	path := b.store.URL(b.layout.File(dir + "partial.json"))
+	b.put("agents/agent_a/last_action.json", artifact.LastAction{AgentID: "agent_a", StepNumber: 3, PartialPath: &path})
+}
+
+// The files of a step without an action are pulled, and verified.
+func TestCopySession_partialFiles(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.partial("agents/agent_a/003/")
+	dir := t.TempDir()
+	_, err := b.pull(dir)
+	require.NoError(t, err)
+	partial := filepath.Join(dir, "agents/agent_a/003/partial")
+	require.Equal(t, []string{"my plan.sh -rwxr-xr-x", "zz-latest -> my plan.sh"}, tree(t, partial))
+	data, err := os.ReadFile(filepath.Join(dir, "agents/agent_a/last_action.json"))
+	require.NoError(t, err)
+	var last artifact.LastAction
+	require.NoError(t, json.Unmarshal(data, &last))
+	require.Equal(t, partial, *last.PartialPath)
+
+	problems := func() string {
+		v, err := verifyDir(t.Context(), dir)
+		require.NoError(t, err)
+		var lines []string
+		for _, p := range v.Problems {
+			lines = append(lines, p.String())
+		}
+		return strings.Join(lines, "\n")
+	}
+	require.NotContains(t, problems(), "partial")
+	require.NoError(t, os.WriteFile(filepath.Join(partial, "my plan.sh"), []byte("changed"), 0o755))
+	require.Contains(t, problems(), "agents/agent_a/003/partial/my plan.sh has 7 bytes, the manifest lists 10")
+}
+
+// A missing file of a step without an action is left out and named.
+func TestCopySession_partialFileMissing(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.partial("agents/agent_a/003/")
+	m, err := artifact.ReadJSON[artifact.Manifest](t.Context(), b.store, b.layout.File("agents/agent_a/003/partial.json"))
+	require.NoError(t, err)
+	require.NoError(t, b.store.Delete(t.Context(), b.layout.Blob(m.Files[0].SHA256)))
+	r, err := b.pull(t.TempDir())
+	require.NoError(t, err)
+	require.Len(t, r.LeftOut, 1)
+	require.Equal(t, "agents/agent_a/003/partial/my plan.sh", r.LeftOut[0].Path)
 }
 
 func TestCopySession_againCopiesNewFiles(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 
 	"conclave/engine/artifact"
 )
@@ -21,7 +22,6 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 		if !isManifest(name) || c.isLeftOut(name) {
 			continue
 		}
-		dir := path.Dir(name)
 		m, err := artifact.ReadJSON[artifact.Manifest](ctx, c.target, name)
 		if err == nil {
 			err = m.Check()
@@ -33,9 +33,10 @@ func (c *copier) restoreWorkspaces(ctx context.Context, names []string) error {
 			c.result.LeftOut = append(c.result.LeftOut, problem{Path: name, Problem: "cannot be used, links and modes were left out: " + cause(err).Error()})
 			continue
 		}
+		dir := workspaceOf(name)
 		for _, f := range m.Files {
-			if err := c.restoreOrLeaveOut(ctx, dir+"/workspace/", f); err != nil {
-				return fmt.Errorf("restore %s/workspace/%s: %w", dir, f.Path, err)
+			if err := c.restoreOrLeaveOut(ctx, dir, f); err != nil {
+				return fmt.Errorf("restore %s%s: %w", dir, f.Path, err)
 			}
 		}
 	}
@@ -65,12 +66,26 @@ func (c *copier) restoreOrLeaveOut(ctx context.Context, dir string, f artifact.F
 
 // isManifest reports whether name is a step's manifest, not a workspace's file of that name.
 func isManifest(name string) bool {
-	for _, pattern := range []string{"agents/*/*/workspace.json", "final/*/workspace.json", "steps/*/workspace.json"} {
+	for _, pattern := range []string{
+		"agents/*/*/workspace.json", "final/*/workspace.json", "steps/*/workspace.json", "agents/*/*/partial.json", "steps/*/partial.json",
+	} {
 		if ok, err := path.Match(pattern, name); err == nil && ok {
 			return true
 		}
 	}
 	return false
+}
+
+// workspaceOf returns the directory of a manifest's files.
+func workspaceOf(manifest string) string { return strings.TrimSuffix(manifest, ".json") + "/" }
+
+// keyOf returns the key of a file in dir. The files of a step without an action are in the
+// store only as blobs.
+func (c *copier) keyOf(dir, escaped string, f artifact.File) string {
+	if path.Base(dir) == "partial" {
+		return c.layout.Blob(f.SHA256)
+	}
+	return c.layout.File(dir + escaped)
 }
 
 // restore makes a link, or a file with the content and the mode of its manifest.
@@ -81,7 +96,7 @@ func (c *copier) restore(ctx context.Context, dir, escaped string, f artifact.Fi
 	name := dir + f.Path
 	matches, err := c.matches(name, f)
 	if err == nil && !matches {
-		if err := c.fetch(ctx, dir+escaped); err != nil {
+		if err := c.fetch(ctx, dir+escaped, c.keyOf(dir, escaped, f)); err != nil {
 			return err
 		}
 		if matches, err = c.matches(name, f); err == nil && !matches {

@@ -66,6 +66,60 @@ func TestStep_withoutAction(t *testing.T) {
 	require.Equal(t, 3, last.StepNumber)
 }
 
+// The files of a step without an action stay under it; the next launch begins with them,
+// unless it is to be fresh.
+func TestStep_partialFiles(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		s := newShell(t)
+		nonsense := votes("agent9")
+		m := newScripted(t, map[string][]said{"agent_a": {
+			writes("plan.md", "# Plan\n"), nonsense, nonsense, nonsense, writes("more.md", "x"), answers("One."),
+		}})
+		file := s.agent(m, "agent_a", "")
+		code, last, stderr := s.steps(file)
+		require.Equal(t, hall.ExitNoAnswer, code)
+		partial, err := filepath.Abs("d/agents/agent_a/001/partial")
+		require.NoError(t, err)
+		require.Equal(t, partial, *last.PartialPath)
+		require.Contains(t, stderr, *last.PartialPath)
+		content, err := os.ReadFile("d/agents/agent_a/001/partial/plan.md")
+		require.NoError(t, err)
+		require.Equal(t, "# Plan\n", string(content))
+
+		flags := []string{}
+		if fresh {
+			flags = append(flags, "--fresh")
+		}
+		code, last, stderr = s.steps(file, flags...)
+		require.Equal(t, hall.ExitOK, code, stderr)
+		require.Equal(t, 2, last.StepNumber)
+		require.Nil(t, last.PartialPath)
+		require.FileExists(t, "d/agents/agent_a/002/workspace/more.md")
+		if fresh {
+			require.NoFileExists(t, "d/agents/agent_a/002/workspace/plan.md")
+		} else {
+			require.FileExists(t, "d/agents/agent_a/002/workspace/plan.md")
+			require.Contains(t, m.prompt("agent_a"), "the files of your earlier turn")
+		}
+	}
+}
+
+// --fresh keeps the files of the step that it does not continue.
+func TestStep_freshLeavesFiles(t *testing.T) {
+	s := newShell(t)
+	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n"), refuses(http.StatusUnauthorized), answers("One.")}})
+	file := s.agent(m, "agent_a", "")
+	code, _, _ := s.steps(file)
+	require.Equal(t, hall.ExitNoAnswer, code)
+	require.NoDirExists(t, "d/agents/agent_a/001/partial", "it can be continued")
+	code, last, stderr := s.steps(file, "--fresh")
+	require.Equal(t, hall.ExitOK, code, stderr)
+	require.Equal(t, 2, last.StepNumber)
+	require.FileExists(t, "d/agents/agent_a/001/partial/plan.md")
+	require.FileExists(t, "d/agents/agent_a/001/transcript.jsonl")
+	require.NoFileExists(t, "d/agents/agent_a/002/workspace/plan.md")
+}
+
 // orchestrator_timeout_seconds bounds the step.
 func TestStep_timesOut(t *testing.T) {
 	s := newShell(t)

@@ -162,12 +162,26 @@ func (s *runner) prepare(ctx context.Context) (prepared, error) {
 	if err != nil {
 		return prepared{}, err
 	}
+	launch.FilesFrom = s.newestLeft()
 	token := s.prefix + strings.ToLower(rand.Text())
 	lock, err := directory.Hold(ctx, s.root, token)
 	if err != nil {
 		return prepared{}, err
 	}
 	return s.specify(ctx, prepared{launch: launch, agents: s.agents(), token: token, lock: lock})
+}
+
+// newestLeft returns the token of the agent's newest step without an action, whose files
+// the new step is given; empty for none.
+func (s *runner) newestLeft() string {
+	a, _ := s.found.Agent(s.agent.ID)
+	newest := ""
+	for _, u := range a.Unfinished {
+		if u.Step > a.Last && strings.HasPrefix(u.Token, s.prefix) && !s.fresh {
+			newest = u.Token
+		}
+	}
+	return newest
 }
 
 // resumeNewest prepares the agent's newest unfinished step after its last action.
@@ -209,6 +223,7 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 		return prepared{}, false, nil
 	}
 	if s.fresh && !acted {
+		s.leave(ctx, u)
 		step.Forget(ctx, s.store, artifact.Layout{}.Journals(u.Token))
 		s.forget(u.Token, lock)
 		return prepared{}, false, nil
@@ -235,6 +250,18 @@ func (s *runner) resume(ctx context.Context, u directory.Unfinished, lock *direc
 	_, err = step.Find(ctx, s.ports, l.spec)
 	s.forget(u.Token, lock)
 	return prepared{}, false, err
+}
+
+// leave keeps the files and the transcript of a step that is not continued.
+func (s *runner) leave(ctx context.Context, u directory.Unfinished) {
+	spec := team.Step{Launch: coordination.Launch{Agent: s.agent.ID, After: u.Step - 1}, Token: u.Token}.Place()
+	r, err := step.Recover(ctx, s.ports, spec)
+	if err == nil {
+		err = step.Leave(ctx, s.ports, spec, r)
+	}
+	if err != nil {
+		s.cli.Warnf("the files of step %d are lost: %v", u.Step, err)
+	}
 }
 
 // specify builds the specification of a step, or releases its lock.

@@ -147,6 +147,9 @@ func (s *runner) explain(l prepared, r step.Result, end outcome, err error) erro
 	if end.code == hall.ExitInterrupted {
 		why = fmt.Errorf("interrupted: %s took no action", s.agent.ID)
 	}
+	if l.last.PartialPath != nil {
+		why = fmt.Errorf("%w; its files are in %s, and the same command begins with them", why, *l.last.PartialPath)
+	}
 	switch {
 	case l.lock == nil || r.Step == 0 || end.final || !directory.HasJournal(s.root, l.token):
 		return why

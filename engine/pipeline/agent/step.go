@@ -58,7 +58,7 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 // Place returns the part of the Spec that says where the records of the step are. It
 // needs Layout, Launch and Token.
 func (s Step) Place(ctx context.Context, store artifact.Store) (step.Spec, error) {
-	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir, After: s.Launch.After}
+	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.dir, After: s.Launch.After, Shown: step.Shown{Files: s.Launch.Workspace}}
 	for n := s.Launch.After + 1; n <= s.Launch.After+maxNumbers; n++ {
 		claim, err := artifact.ReadJSON[artifact.Claim](ctx, store, s.claimKey(n))
 		switch {

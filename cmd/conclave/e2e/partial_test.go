@@ -1,0 +1,54 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/artifact"
+	sessionflow "conclave/workflows/session"
+)
+
+// The files of a step that ended without an action are pulled and named, and the retried agent begins with them.
+func TestFilesOfAStepWithoutAction(t *testing.T) {
+	t.Parallel()
+	nonsense := vote("agent9", "Nobody.")
+	model := newModelServer(t, map[string][]reply{
+		"model-a": {write("work/plan.md", "half of it"), nonsense, nonsense, nonsense, read("work/plan.md"), answer("Answer A."), vote("agent1", "Mine.")},
+	})
+	c := newCLI(t)
+	team := c.file("team.yaml", model.teamWith(orchestrator(map[string]any{"on_agent_failure": "park"}), "agent_a"))
+	stack := c.start("dev")
+	stack.prints(t, "Temporal")
+	require.Equal(t, 0, c.conclave("start", "--session-id", "partial", "--config", team, "Who?").code)
+	out := c.conclave("watch", "--automation", "partial")
+	require.Equal(t, 2, out.code, out.stderr)
+
+	dir := filepath.Join(c.home, "pulled")
+	out = c.conclave("pull", "--verify", "partial", dir)
+	require.Equal(t, 0, out.code, out.stderr)
+	content, err := os.ReadFile(filepath.Join(dir, "agents/agent_a/001/partial/work/plan.md"))
+	require.NoError(t, err)
+	require.Equal(t, "half of it", string(content))
+	store, err := artifact.NewDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), store, "agents/agent_a/last_action.json")
+	require.NoError(t, err)
+	require.Equal(t, "NoAction", last.Error.Type)
+	require.Equal(t, filepath.Join(dir, "agents/agent_a/001/partial"), *last.PartialPath)
+
+	require.Equal(t, 0, c.conclave("retry", "partial").code)
+	out = c.conclave("watch", "--automation", "partial")
+	require.Equal(t, 0, out.code, out.stderr)
+	var result sessionflow.Result
+	out.lastLine(t, &result)
+	require.Equal(t, "consensus", result.Status)
+	require.Contains(t, model.request("model-a", 6), "half of it")
+	require.Equal(t, 0, c.conclave("pull", "--verify", "partial", dir).code)
+	require.FileExists(t, filepath.Join(dir, "agents/agent_a/002/workspace/work/plan.md"))
+}

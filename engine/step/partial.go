@@ -1,0 +1,59 @@
+package step
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"conclave/engine/artifact"
+)
+
+// partialFile is the manifest of the files of a step that ended without an action. In a
+// directory the files are beside it.
+const (
+	partialFile = "partial.json"
+	partialDir  = "partial"
+)
+
+// filesGivenBack tells an agent of the files of its earlier step.
+const filesGivenBack = "Your workspace has the files of your earlier turn, which ended without an action."
+
+// leavePartial stores the manifest of the files of a step without an action, and returns
+// its path for last_action.json; nil without files.
+func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (*string, error) {
+	m := artifact.Manifest{Files: r.Partial.Changed}
+	if len(m.Files) == 0 || m.Check() != nil {
+		return nil, nil
+	}
+	dir := s.Dir(r.Step)
+	path := store.URL(dir + partialFile)
+	if _, local := store.(*artifact.Dir); local {
+		path = store.URL(dir + partialDir)
+		if err := m.Project(ctx, store, s.Layout, dir+partialDir); err != nil {
+			return nil, fmt.Errorf("writing the files of %s: %w", dir, err)
+		}
+	}
+	return &path, write(ctx, store, Document{Key: dir + partialFile, Body: m, Replace: true})
+}
+
+// leftFiles returns the files that an earlier step without an action has left: the step to
+// resume, which has no journal, or else FilesFrom.
+func (a *attempt) leftFiles(ctx context.Context) (artifact.Delta, error) {
+	token := cmp.Or(a.spec.Attempt.ResumeFrom, a.spec.Attempt.FilesFrom)
+	for below := a.result.Step; token != ""; {
+		n, claim, err := a.claimOf(ctx, token, below)
+		if n == 0 || err != nil {
+			return artifact.Delta{}, err
+		}
+		m, err := artifact.ReadJSON[artifact.Manifest](ctx, a.ports.Store, a.spec.Dir(n)+partialFile)
+		if err == nil {
+			return artifact.Delta{Changed: m.Files}, nil
+		}
+		if !errors.Is(err, artifact.ErrNotFound) {
+			return artifact.Delta{}, fmt.Errorf("reading the files of the earlier step: %w", err)
+		}
+		token, below = claim.ResumeFrom, n
+	}
+	return artifact.Delta{}, nil
+}
