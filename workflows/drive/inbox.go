@@ -15,6 +15,9 @@ var ErrPreparing = errors.New("still being prepared: ask again in a moment, or s
 type Request struct {
 	Text  string `json:"text,omitempty"`
 	Agent string `json:"agent,omitempty"`
+
+	malformed string   // why the JSON could not be decoded
+	keys      []string // of the JSON object
 }
 
 // Verb is a request that people can send to a workflow, as a signal or an update.
@@ -23,6 +26,15 @@ type Verb[E any] struct {
 
 	Event E               // the event of a verb without an input
 	Input func(Request) E // the event of an input; nil for a verb without one
+	Keys  []string        // of the input; an input with others is refused
+}
+
+// event returns the event of a request.
+func (v Verb[E]) event(in Request) E {
+	if v.Input == nil {
+		return v.Event
+	}
+	return v.Input(in)
 }
 
 // listener is a workflow that receives verbs as events of its state machine.
@@ -70,13 +82,8 @@ func Listen[E any](ctx workflow.Context, noun string, listener listener[E], verb
 		i.signals = append(i.signals, signal[E]{v, workflow.GetSignalChannelWithOptions(
 			ctx, v.Name, workflow.SignalChannelOptions{Description: v.About},
 		)})
-		// Handlers without a parameter ignore any input.
-		var update any = func(workflow.Context) (any, error) { return i.accept(v.Event), nil }
-		var validate any = func(workflow.Context) error { return i.refusal(v.Event) }
-		if v.Input != nil {
-			update = func(_ workflow.Context, in Request) (any, error) { return i.accept(v.Input(in)), nil }
-			validate = func(_ workflow.Context, in Request) error { return i.refusal(v.Input(in)) }
-		}
+		update := func(_ workflow.Context, in Request) (any, error) { return i.accept(v.event(in)), nil }
+		validate := func(_ workflow.Context, in Request) error { return i.refusal(v, in) }
 		err := workflow.SetUpdateHandlerWithOptions(ctx, v.Name, update, workflow.UpdateHandlerOptions{
 			Description: v.About, Validator: validate,
 		})
@@ -96,10 +103,12 @@ func (i *Inbox[E]) accept(event E) any {
 }
 
 // refusal validates an update.
-func (i *Inbox[E]) refusal(event E) error {
+func (i *Inbox[E]) refusal(v Verb[E], in Request) error {
 	refuse := func(kind, reason string) error { return temporal.NewNonRetryableApplicationError(reason, kind, nil) }
-	err := i.listener.Refuse(event)
+	fault, err := in.fault(v.Keys), i.listener.Refuse(v.event(in))
 	switch {
+	case fault != nil:
+		return refuse(refused, fault.Error())
 	case errors.Is(err, ErrPreparing):
 		return refuse(TooEarly, "the "+i.noun+" is "+err.Error())
 	case i.ctx.Err() != nil:
@@ -113,16 +122,14 @@ func (i *Inbox[E]) refusal(event E) error {
 // receive handles one signal, and returns false if none has arrived.
 func (i *Inbox[E]) receive(s signal[E]) bool {
 	var in Request
-	event, input := s.Event, any(nil)
-	if s.Input != nil {
-		input = &in
-	}
-	if !s.channel.ReceiveAsync(input) { // drops and logs an input that cannot be decoded
+	if !s.channel.ReceiveAsync(&in) {
 		return false
 	}
-	if s.Input != nil {
-		event = s.Input(in)
+	if err := in.fault(s.Keys); err != nil && (in.malformed != "" || refusesUnknown(i.ctx)) {
+		workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", s.Name, "reason", err.Error())
+		return true
 	}
+	event := s.event(in)
 	if err := i.listener.Refuse(event); err != nil {
 		workflow.GetLogger(i.ctx).Warn("a signal is ignored", "signal", s.Name, "reason", err.Error())
 	}

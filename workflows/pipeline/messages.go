@@ -30,15 +30,13 @@ type Input struct {
 	// Continued carries a run over continue-as-new; validate refuses it from clients.
 	Continued *continued `json:"continued,omitempty"`
 
-	malformed string
+	faults drive.Faults
 }
 
-// UnmarshalJSON never fails; validate reports a malformed input.
+// UnmarshalJSON never fails; validate reports the faults.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
-	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
-		*in = Input{malformed: err.Error()}
-	}
+	in.faults = drive.Decode(data, (*plain)(in))
 	return nil
 }
 
@@ -53,8 +51,6 @@ type continued struct {
 // validate refuses an input that cannot become a run.
 func (in Input) validate(id string, continued bool) error {
 	switch {
-	case in.malformed != "":
-		return drive.Invalid(`the input cannot be decoded as a run of a pipeline: %s; give an object like {"request":"…","config":{…}}`, in.malformed)
 	case in.Continued != nil && !continued:
 		return drive.Invalid("continued is reserved for the workflow: leave it out")
 	case strings.TrimSpace(in.Request) == "":

@@ -55,6 +55,9 @@ type run struct {
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	info := workflow.GetInfo(ctx)
 	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, info.WorkflowExecution.ID)}
+	if err := in.faults.Err(ctx, "a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
+		return nil, err
+	}
 	if err := in.validate(p.id, info.ContinuedExecutionRunID != ""); err != nil {
 		return nil, err
 	}
@@ -184,7 +187,7 @@ func (p *run) continueAsNew() error {
 // verbs are in the order in which signals that arrive together are received.
 var verbs = []drive.Verb[pipeline.Event]{
 	{
-		Name: drive.SaySignal, About: "Send a message to the steps: {text}.",
+		Name: drive.SaySignal, Keys: []string{"text"}, About: "Send a message to the steps: {text}.",
 		Input: func(in drive.Request) pipeline.Event { return pipeline.Said{Text: in.Text} },
 	},
 	{Name: drive.RetrySignal, About: "Continue the failed step of a parked run.", Event: pipeline.Retry{}},

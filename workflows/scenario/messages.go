@@ -62,23 +62,19 @@ type Input struct {
 	// StepTimeoutSeconds bounds each step; 0 is DefaultStepSeconds.
 	StepTimeoutSeconds int `json:"step_timeout_seconds,omitempty"`
 
-	malformed string
+	faults drive.Faults
 }
 
-// UnmarshalJSON never fails; validate reports a malformed input.
+// UnmarshalJSON never fails; validate reports the faults.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
-	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
-		*in = Input{malformed: err.Error()}
-	}
+	in.faults = drive.Decode(data, (*plain)(in))
 	return nil
 }
 
 // validate refuses an input that cannot become a run.
 func (in Input) validate(id string) error {
 	switch {
-	case in.malformed != "":
-		return drive.Invalid(`the input cannot be decoded as a run of a scenario: %s; give an object like {"plan":{…},"files":{…},"config":{…}}`, in.malformed)
 	case len(in.Config) > drive.MaxInput:
 		return drive.Invalid("the config has %d bytes, at most %d are accepted", len(in.Config), drive.MaxInput)
 	case in.StepTimeoutSeconds < 0 || in.StepTimeoutSeconds > MaxStepSeconds:

@@ -57,6 +57,9 @@ type run struct {
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	s := &run{ctx: ctx, in: in, id: cmp.Or(in.RunID, workflow.GetInfo(ctx).WorkflowExecution.ID), begun: workflow.Now(ctx)}
+	if err := in.faults.Err(ctx, "a run of a scenario", `{"plan":{…},"files":{…},"config":{…}}`); err != nil {
+		return nil, err
+	}
 	if err := in.validate(s.id); err != nil {
 		return nil, err
 	}

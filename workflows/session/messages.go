@@ -21,8 +21,7 @@ const (
 	memoWinner  = "winner" // label
 )
 
-// Input starts a session. Unknown fields are ignored, so that stock clients of any
-// version can start one.
+// Input starts a session. Unknown keys are refused: a misspelt one must not spend money.
 type Input struct {
 	Query     string `json:"query"`
 	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
@@ -39,15 +38,13 @@ type Input struct {
 	// Continued carries a session over continue-as-new; validate refuses it from clients.
 	Continued *continued `json:"continued,omitempty"`
 
-	malformed string // the decoding error, which would otherwise block the first workflow task
+	faults drive.Faults
 }
 
-// UnmarshalJSON never fails; validate reports a malformed input.
+// UnmarshalJSON never fails; validate reports the faults.
 func (in *Input) UnmarshalJSON(data []byte) error {
 	type plain Input
-	if err := json.Unmarshal(data, (*plain)(in)); err != nil {
-		*in = Input{malformed: err.Error()}
-	}
+	in.faults = drive.Decode(data, (*plain)(in))
 	return nil
 }
 
@@ -82,8 +79,6 @@ type continued struct {
 // says that the previous run started this one.
 func (in Input) validate(id string, continued bool) error {
 	switch {
-	case in.malformed != "":
-		return drive.Invalid(`the input cannot be decoded as a session: %s; give an object like {"query":"…"}`, in.malformed)
 	case in.Continued != nil && !continued:
 		return drive.Invalid("continued is reserved for the workflow: leave it out")
 	case strings.TrimSpace(in.Query) == "":

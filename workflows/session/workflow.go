@@ -54,6 +54,9 @@ type session struct {
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
 	s := &session{ctx: ctx, in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
+	if err := in.faults.Err(ctx, "a session", `{"query":"…"}`); err != nil {
+		return nil, err
+	}
 	if err := in.validate(s.id, info.ContinuedExecutionRunID != ""); err != nil {
 		return nil, err
 	}
@@ -187,11 +190,11 @@ func (s *session) continueAsNew() error {
 // retries come before a pause or an end, and a pause after a resume.
 var verbs = []drive.Verb[coordination.Event]{
 	{
-		Name: drive.SaySignal, About: "Send a message to all agents, or to one: {text, agent?}.",
+		Name: drive.SaySignal, Keys: []string{"text", "agent"}, About: "Send a message to all agents, or to one: {text, agent?}.",
 		Input: func(in drive.Request) coordination.Event { return coordination.Said{Agent: in.Agent, Text: in.Text} },
 	},
 	{
-		Name: drive.RetrySignal, About: "Run failed steps again, of all agents or of one: {agent?}.",
+		Name: drive.RetrySignal, Keys: []string{"agent"}, About: "Run failed steps again, of all agents or of one: {agent?}.",
 		Input: func(in drive.Request) coordination.Event { return coordination.Retry{Agent: in.Agent} },
 	},
 	{Name: drive.ResumeSignal, About: "Resume after a pause.", Event: coordination.Resume{}},

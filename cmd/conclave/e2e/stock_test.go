@@ -32,7 +32,7 @@ func TestStockTemporalClient(t *testing.T) {
 	at := address(t, dev)
 
 	out := c.temporal("workflow", "start", "--address", at, "--task-queue", "conclave", "--type", "Session",
-		"--workflow-id", "stock", "--input", `{"query":"Does the stock client do?","a_field_of_tomorrow":1}`)
+		"--workflow-id", "stock", "--input", `{"query":"Does the stock client do?"}`)
 	require.Equal(t, 0, out.code)
 
 	out = c.temporal("workflow", "result", "--address", at, "--workflow-id", "stock", "--output", "json")
@@ -88,6 +88,7 @@ func TestStockClientCancels(t *testing.T) {
 		"inline base_url": `{"query":"q","config":{"agents":[{"id":"agent_a","backend":{"type":"openai","model":"m","base_url":"http://127.0.0.1:1/v1"}}]}}`,
 		"unknown team":    `{"query":"q","team":"nobody"}`,
 		"bad session id":  `{"query":"q","session_id":"../up"}`,
+		"unknown key":     `{"query":"q","teem":"default"}`,
 	} {
 		id := "refused-" + strings.ReplaceAll(name, " ", "-")
 		require.Equal(t, 0, start(id, input).code)

@@ -1,0 +1,217 @@
+package drive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"conclave/engine/text"
+)
+
+// unknownKeys is the change that refuses unknown keys: workflows that accepted some before
+// it keep accepting them.
+const unknownKeys = "refuse-unknown-keys"
+
+// Decode decodes the input of a workflow, a pointer to a struct, and returns its faults. It
+// never fails: an error of the data converter would block the first workflow task.
+func Decode(data []byte, into any) Faults {
+	if err := json.Unmarshal(data, into); err != nil {
+		return Faults{malformed: describeMalformed(err)}
+	}
+	return Faults{unknown: unknownIn(data, "", reflect.TypeOf(into).Elem())}
+}
+
+// Faults are the faults of a decoded JSON input; the zero value has none.
+type Faults struct {
+	malformed string // empty if the JSON fits the type
+	unknown   string // the first unknown key and its remedy
+}
+
+// Err returns the error of a faulty input, given its noun and an example.
+func (f Faults) Err(ctx workflow.Context, noun, example string) error {
+	switch {
+	case f.malformed != "":
+		return Invalid("the input cannot be decoded as %s: %s; give an object like %s", noun, f.malformed, example)
+	case f.unknown != "" && refusesUnknown(ctx):
+		return Invalid("the input has an %s", f.unknown)
+	}
+	return nil
+}
+
+// refusesUnknown records the change in the history. Only an input with unknown keys calls it.
+func refusesUnknown(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, unknownKeys, workflow.DefaultVersion, 1) == 1
+}
+
+// UnmarshalJSON never fails; receivers report the faults.
+func (r *Request) UnmarshalJSON(data []byte) error {
+	type plain Request
+	*r = Request{}
+	if err := json.Unmarshal(data, (*plain)(r)); err != nil {
+		*r = Request{malformed: describeMalformed(err)}
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(data, &object) == nil {
+		for key := range object {
+			r.keys = append(r.keys, key)
+		}
+		slices.Sort(r.keys)
+	}
+	return nil
+}
+
+// fault returns the reason to refuse a request whose verb accepts these keys. A verb without
+// keys accepts any input but an object with keys.
+func (r Request) fault(keys []string) error {
+	if r.malformed != "" && len(keys) > 0 {
+		return fmt.Errorf("the input cannot be decoded: %s; give an object with %s", r.malformed, strings.Join(keys, ", "))
+	}
+	for _, key := range r.keys {
+		if !contains(keys, key) {
+			return errors.New("the input has an " + unknownKey("", key, keys))
+		}
+	}
+	return nil
+}
+
+// describeMalformed describes a JSON value of the wrong type without the names of Go types.
+func describeMalformed(err error) string {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err.Error()
+	}
+	subject := "it"
+	if wrong.Field != "" {
+		subject = wrong.Field
+	}
+	return fmt.Sprintf("%s is %s, not %s", subject, article(strings.Fields(wrong.Value + " value")[0]), article(jsonType(wrong.Type)))
+}
+
+// jsonType names the JSON type that decodes into a Go type.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	default:
+		return "number that fits"
+	}
+}
+
+func article(noun string) string {
+	switch noun {
+	case "bool":
+		return "a boolean"
+	case "array", "object":
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// unknownIn describes the first key of a JSON object that the struct type t has no field for,
+// with its path. The keys of types that decode themselves, and of continued, are not checked.
+func unknownIn(data []byte, path string, t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
+		var items []json.RawMessage
+		if json.Unmarshal(data, &items) != nil {
+			return ""
+		}
+		for i, item := range items {
+			if found := unknownIn(item, fmt.Sprintf("%s[%d]", path, i), t.Elem()); found != "" {
+				return found
+			}
+		}
+		return ""
+	}
+	var object map[string]json.RawMessage
+	if t.Kind() != reflect.Struct || json.Unmarshal(data, &object) != nil {
+		return ""
+	}
+	fields := fieldsOf(t)
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		i := slices.IndexFunc(fields, func(f field) bool { return strings.EqualFold(f.name, name) })
+		if i < 0 {
+			return unknownKey(path, name, keysOf(fields))
+		}
+		if fields[i].name == continuedKey {
+			continue
+		}
+		if found := unknownIn(object[name], join(path, name), fields[i].typ); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// continuedKey is the field of an input that only the workflow itself writes.
+const continuedKey = "continued"
+
+type field struct {
+	name string // in JSON
+	typ  reflect.Type
+}
+
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for f := range t.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() && name != "" && name != "-" {
+			fields = append(fields, field{name, f.Type})
+		}
+	}
+	return fields
+}
+
+func keysOf(fields []field) []string {
+	var keys []string
+	for _, f := range fields {
+		if f.name != continuedKey {
+			keys = append(keys, f.name)
+		}
+	}
+	return keys
+}
+
+// unknownKey describes an unknown key with the nearest valid one.
+func unknownKey(path, key string, valid []string) string {
+	const maxShown = 80
+	described := fmt.Sprintf("unknown key %q", text.Truncate(join(path, key), maxShown))
+	if near, ok := text.Nearest(key, valid); ok {
+		return described + ": did you mean " + near + "?"
+	}
+	if len(valid) == 0 {
+		return described + ": it takes none, leave it out"
+	}
+	return described + "; valid: " + strings.Join(valid, ", ")
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func contains(keys []string, key string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) })
+}

@@ -1,0 +1,33 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/engine/coordination"
+	"conclave/workflows/drive"
+)
+
+// A verb with an unknown key is refused as an update and ignored as a signal.
+func TestVerbs_unknownKey(t *testing.T) {
+	t.Parallel()
+	type object = map[string]any
+	p := newPlay(coordination.Config{}, duo())
+	p.at(10, func() {
+		p.isRefused(t, drive.SaySignal, object{"tex": "hello"}, `the input has an unknown key "tex": did you mean text?`)
+		p.isRefused(t, drive.SaySignal, object{"text": "hello", "agnet": "agent_a"}, `unknown key "agnet": did you mean agent?`)
+		p.isRefused(t, drive.SaySignal, "hello", "the input cannot be decoded: it is a string, not an object; give an object with text, agent")
+		p.isRefused(t, drive.RetrySignal, object{"text": "agent_a"}, `unknown key "text"; valid: agent`)
+		p.isRefused(t, drive.PauseSignal, object{"agent": "agent_a"}, `unknown key "agent": it takes none, leave it out`)
+		p.SignalWorkflow(drive.PauseSignal, object{"agent": "agent_a"})
+		p.SignalWorkflow(drive.SaySignal, object{"text": "for one", "agnet": "agent_a"})
+		p.SignalWorkflow(drive.SaySignal, 5)
+	})
+	p.at(20, func() {
+		require.False(t, p.state(t).Paused)
+		require.NotContains(t, p.texts(t), "for one")
+		p.SignalWorkflow(drive.FinishSignal, []string{"now"})
+	})
+	require.Equal(t, "failed", p.run(t).Status, "finished without an answer")
+}
