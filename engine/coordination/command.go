@@ -26,9 +26,9 @@ type Launch struct {
 	Allowance Allowance `json:"allowance,omitzero"` // limits on the step's spending
 	Revote    bool      `json:"revote,omitempty"`   // all votes were fresh and split; the prompt does not show the votes
 
-	Brief    *Brief   `json:"verdict,omitempty"`  // the decision for a presenter; nil for other steps
-	Final    *Shown   `json:"final,omitempty"`    // the answer that an evaluating step judges; nil for other steps
-	Previous *Attempt `json:"previous,omitempty"` // the last rejected attempt of the team; nil in the first attempt
+	Brief    *Brief          `json:"verdict,omitempty"`  // the decision for a presenter; nil for other steps
+	Final    *Shown          `json:"final,omitempty"`    // the answer that an evaluating step judges; nil for other steps
+	Previous *RejectedAnswer `json:"previous,omitempty"` // nil before the first rejection
 
 	// ResumeFrom is the execution token of the suspended or failed step that this launch
 	// resumes; empty for a new step.
@@ -87,12 +87,12 @@ type StopNote struct {
 	Summary string     `json:"summary"` // truncated
 }
 
-// Attempt is an attempt of the team that its evaluation rejected.
-type Attempt struct {
-	Number int    `json:"number"` // from 1
-	Answer Shown  `json:"answer"` // its final answer
-	Agent  string `json:"agent"`  // the evaluating agent
-	Step   int    `json:"step"`   // its step, whose commit has the reason
+// RejectedAnswer is a final answer that its evaluation rejected: the team began again.
+type RejectedAnswer struct {
+	Number int    `json:"number"` // of the rejection, from 1
+	Answer Shown  `json:"answer"`
+	Agent  string `json:"agent"` // the evaluating agent
+	Step   int    `json:"step"`  // its step, whose commit has the reason
 }
 
 // Cancel ends a running step, for good or, with Suspend, until it is resumed.

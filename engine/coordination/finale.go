@@ -210,7 +210,7 @@ func (s *State) evaluated(a *agent, e Evaluated) {
 	s.note(Entry{Kind: entryJudged, Agent: a.ID, Step: e.Step, Reason: truncate(e.Reason), Text: a.ID + " wants the team to begin again"})
 	d := s.Finale.Decision.clone()
 	s.Fallback = &d
-	s.Earlier = append(s.Earlier, Attempt{Number: s.attempt(), Answer: d.answer(s), Agent: a.ID, Step: e.Step})
+	s.Earlier = append(s.Earlier, RejectedAnswer{Number: s.attempt(), Answer: d.answer(s), Agent: a.ID, Step: e.Step})
 	s.Finale, s.Settled = nil, nil
 	for _, a := range s.Agents {
 		a.begin()

@@ -284,7 +284,7 @@ func TestRule47_BeginAgain(t *testing.T) {
 	t.Parallel()
 	p, _ := agreed(teamWith(func(o *Config) { o.MaxRestarts, o.MaxStepsPerAgent = 2, 2 }, "a", "b"))
 	commands := p.batch(p.evaluate("a", true))
-	first := Attempt{Number: 1, Answer: Shown{Agent: "a", Number: 1, Label: "agent1.1", Step: 1}, Agent: "a", Step: 3}
+	first := RejectedAnswer{Number: 1, Answer: Shown{Agent: "a", Number: 1, Label: "agent1.1", Step: 1}, Agent: "a", Step: 3}
 	require.Equal(t, []string{"a", "b"}, launched(commands), "both have all their steps again")
 	for _, l := range launches(commands) {
 		require.Equal(t, first, *l.Previous)

@@ -345,7 +345,7 @@ func (o *oracle) final(d Decision) Shown {
 
 func (o *oracle) beginAgain(agent string, step int) {
 	d := o.closing.decision
-	o.past = append(o.past, Attempt{Number: len(o.past) + 1, Answer: o.final(d), Agent: agent, Step: step})
+	o.past = append(o.past, RejectedAnswer{Number: len(o.past) + 1, Answer: o.final(d), Agent: agent, Step: step})
 	o.fallback, o.closing = &d, nil
 	o.begun = len(o.book)
 	for _, m := range o.agents {

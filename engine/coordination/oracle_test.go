@@ -29,7 +29,7 @@ type oracle struct {
 	revotes       int
 	round         int
 	closing       *closing
-	past          []Attempt
+	past          []RejectedAnswer
 	fallback      *Decision // of the last rejected attempt
 	bell          Ring
 	over          *Decision

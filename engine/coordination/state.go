@@ -36,12 +36,12 @@ type State struct {
 	Waiting  bool      `json:"waiting,omitempty"` // the last Wait has not ended
 	Bell     Ring      `json:"bell,omitzero"`     // the last ring
 
-	Forced   Status    `json:"forced"`             // the decision that Finish or TimeUp forces; empty once it is taken
-	Settled  *int      `json:"settled,omitempty"`  // number of messages at the decision; nil before it
-	Finale   *finale   `json:"finale,omitempty"`   // nil unless a final answer is being made
-	Earlier  []Attempt `json:"earlier,omitempty"`  // rejected attempts of the team
-	Fallback *Decision `json:"fallback,omitempty"` // the decision of the last rejected attempt
-	Outcome  *Decision `json:"outcome"`            // nil until the session is done
+	Forced   Status           `json:"forced"`             // the decision that Finish or TimeUp forces; empty once it is taken
+	Settled  *int             `json:"settled,omitempty"`  // number of messages at the decision; nil before it
+	Finale   *finale          `json:"finale,omitempty"`   // nil unless a final answer is being made
+	Earlier  []RejectedAnswer `json:"earlier,omitempty"`  // rejected attempts of the team
+	Fallback *Decision        `json:"fallback,omitempty"` // the decision of the last rejected attempt
+	Outcome  *Decision        `json:"outcome"`            // nil until the session is done
 
 	Events int     `json:"events"` // timeline entries written
 	Recent []Entry `json:"recent"` // the last of them

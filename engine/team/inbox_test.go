@@ -211,7 +211,7 @@ func TestInbox_earlierAttempt(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, inject(), look(), vote("agent1", "Good."))
 	s.step.Launch.Shown = s.step.Launch.Shown[:1]
-	s.step.Launch.Previous = &coordination.Attempt{
+	s.step.Launch.Previous = &coordination.RejectedAnswer{
 		Number: 1, Answer: coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}, Agent: "agent_b", Step: 7,
 	}
 	again := artifact.Commit{Kind: string(coordination.RestartTeam), Payload: json.RawMessage(`{"reason":"wrong","instructions":"mend it"}`)}

@@ -137,7 +137,7 @@ func TestStep_previousAttempt(t *testing.T) {
 
 	l := first("agent_b", 2)
 	l.After, l.Answers = 1, 1
-	l.Previous = &coordination.Attempt{
+	l.Previous = &coordination.RejectedAnswer{
 		Number: 1, Answer: coordination.Shown{Agent: "agent_b", Number: 2, Label: "agent2.1", Step: 1}, Agent: "agent_a", Step: 2,
 	}
 	s.model = &script{replies: []llm.Message{call("read_file", map[string]string{"path": "peers/agent2/first.txt"}), answer("Proved.")}}
@@ -206,7 +206,7 @@ func TestStep_presentedFiles(t *testing.T) {
 
 			next := first("agent_b", 2)
 			next.After = 2
-			next.Previous = &coordination.Attempt{Number: 1, Answer: final, Agent: "agent_b", Step: 2}
+			next.Previous = &coordination.RejectedAnswer{Number: 1, Answer: final, Agent: "agent_b", Step: 2}
 			_, again, err := s.run(next, "run-n", answer("Proved."))
 			require.NoError(t, err)
 			require.Contains(t, again.requests[0].Messages[1].Content, "The earlier answer has 1 file, in peers/agent1/")
@@ -248,7 +248,7 @@ func TestStep_longAnswers(t *testing.T) {
 
 	next := first("agent_a", 1)
 	next.After = 3
-	next.Previous = &coordination.Attempt{Number: 1, Answer: two, Agent: "agent_a", Step: 3}
+	next.Previous = &coordination.RejectedAnswer{Number: 1, Answer: two, Agent: "agent_a", Step: 3}
 	read(t, next, "run-n", answer("Short."))
 
 	blind := b.newStep(later("agent_a", 1, 4, one, two), "run-x")
