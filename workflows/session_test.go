@@ -391,6 +391,12 @@ func TestSession_OutageOfOneModel(t *testing.T) {
 	result := s.play(t, session.Input{Query: "Who?"})
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, map[string]int{"agent_a": 2}, result.Votes)
+	require.Equal(t, []string{"agent_a", "agent_b"}, result.Voters)
+	require.Equal(t, 3, result.Agents)
+	require.Len(t, result.Failed, 1)
+	require.Equal(t, "agent_c", result.Failed[0].ID)
+	require.Equal(t, "Outage", result.Failed[0].Error.Type)
+	require.Nil(t, result.Tie)
 	require.Equal(t, 2, s.cast["agent_c"].asked, "it tries again with every wave")
 }
 

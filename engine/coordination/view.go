@@ -107,6 +107,55 @@ func (s *State) View() View {
 	return v
 }
 
+// Voters returns the agents whose votes count, in configured order; never nil.
+func (v View) Voters() []string {
+	voters := []string{}
+	for _, a := range v.Agents {
+		if a.Vote != nil && !a.Vote.Stale {
+			voters = append(voters, a.ID)
+		}
+	}
+	return voters
+}
+
+// FailedAgent is an agent that did not take part to the end.
+type FailedAgent struct {
+	ID    string  `json:"id"`
+	Error Failure `json:"error"`
+}
+
+// Failed returns the failed agents, in configured order; never nil.
+func (v View) Failed() []FailedAgent {
+	failed := []FailedAgent{}
+	for _, a := range v.Agents {
+		if a.Error != nil {
+			failed = append(failed, FailedAgent{ID: a.ID, Error: *a.Error})
+		}
+	}
+	return failed
+}
+
+// Tie returns the agents with as many fresh votes as the winner, itself included, in
+// configured order; nil if no other has as many, or if nobody voted for the winner.
+func (d Decision) Tie() []string {
+	won := 0
+	for _, c := range d.Votes {
+		if c.Target == d.Winner {
+			won = c.Votes
+		}
+	}
+	var tied []string
+	for _, c := range d.Votes {
+		if won > 0 && c.Votes == won {
+			tied = append(tied, c.Target)
+		}
+	}
+	if len(tied) < 2 {
+		return nil
+	}
+	return tied
+}
+
 func (s *State) superseded() int {
 	return s.Cast - len(s.agents(func(a *agent) bool { return a.Ballot != nil }))
 }

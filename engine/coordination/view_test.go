@@ -205,3 +205,19 @@ func TestViewOfSupersededVotes(t *testing.T) {
 	require.True(t, p.state.Done())
 	require.Equal(t, 100, p.state.View().Completion)
 }
+
+// A result tells a unanimous team from a lone survivor, and a majority from a broken tie.
+func TestView_turnout(t *testing.T) {
+	t.Parallel()
+	p := answered(teamWith(func(c *Config) { c.OnSplit = "plurality" }, "a", "b", "c", "d"))
+	p.batch(p.vote("a", "b"), p.vote("b", "a"), p.fail("c"), p.vote("d", "d"))
+	v, d := p.state.View(), p.state.Decision()
+	require.Equal(t, []string{"a", "b", "d"}, v.Voters())
+	require.Equal(t, []FailedAgent{{ID: "c", Error: Failure{Type: "overloaded", Message: "the model was overloaded"}}}, v.Failed())
+	require.Equal(t, Plurality, d.Status)
+	require.Equal(t, []string{"a", "b", "d"}, d.Tie())
+
+	require.Nil(t, Decision{Winner: "a", Votes: []count{{"a", 2}, {"b", 1}}}.Tie())
+	require.Nil(t, Decision{Winner: "c", Votes: []count{{"a", 1}, {"b", 1}}}.Tie(), "nobody voted for the winner")
+	require.Empty(t, View{}.Voters())
+}

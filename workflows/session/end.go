@@ -22,6 +22,7 @@ func (s *session) end() (Result, error) {
 	result := Result{
 		SessionID: s.id, Status: string(d.Status), Winner: d.Winner, WinnerLabel: d.WinnerLabel,
 		Votes: make(map[string]int, len(d.Votes)), Rounds: view.Round, Cost: view.Cost,
+		Voters: view.Voters(), Agents: len(view.Agents), Failed: view.Failed(), Tie: d.Tie(),
 	}
 	for _, count := range d.Votes {
 		result.Votes[count.Target] = count.Votes

@@ -58,8 +58,16 @@ type Result struct {
 	AnswerTruncated bool           `json:"answer_truncated,omitempty"`
 	AnswerPath      *string        `json:"answer_path"` // null without an answer
 	Votes           map[string]int `json:"votes"`       // target to count
-	Rounds          int            `json:"rounds"`
-	Cost            llm.Usage      `json:"cost"`
+	Voters          []string       `json:"voters"`      // with a fresh vote
+	Agents          int            `json:"agents"`      // of the team
+
+	// Failed are the agents that had failed at the end.
+	Failed []coordination.FailedAgent `json:"failed"`
+	// Tie are the agents with as many votes as the winner, if a tie was broken; else null.
+	Tie []string `json:"tie"`
+
+	Rounds int       `json:"rounds"`
+	Cost   llm.Usage `json:"cost"`
 
 	// Error is the reason of a session without an answer.
 	Error *artifact.Error `json:"error,omitempty"`

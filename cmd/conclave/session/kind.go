@@ -39,7 +39,9 @@ func Kind() *runs.Kind {
 
 // running returns the result of a session that has not ended.
 func running(run runs.Run) sessionflow.Result {
-	return sessionflow.Result{SessionID: run.ID, Status: drive.Running, Votes: map[string]int{}}
+	return sessionflow.Result{
+		SessionID: run.ID, Status: drive.Running, Votes: map[string]int{}, Voters: []string{}, Failed: []coordination.FailedAgent{},
+	}
 }
 
 // await waits for the end of a session and returns its result.
@@ -184,9 +186,25 @@ func printAnswer(ctx context.Context, conn *hall.Connection, r sessionflow.Resul
 	if coordination.Status(r.Status) == coordination.Presented {
 		how = "presentation, without a vote"
 	}
-	conn.Infof("\n%s (%s) by %s · %s · %s", r.Winner, r.WinnerLabel, how, progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
+	conn.Infof("\n%s (%s) by %s%s · %s · %s", r.Winner, r.WinnerLabel, how, turnout(r), progress.Plural(r.Rounds, "round"), progress.Cost(r.Cost))
 	conn.Infof("all answers, votes and files: %s", runs.PullCommand(conn, r.SessionID, r.AnswerPath, "/sessions/"))
 	return nil
+}
+
+// turnout names the failed agents and a broken tie.
+func turnout(r sessionflow.Result) string {
+	said := ""
+	if len(r.Failed) > 0 {
+		var failed []string
+		for _, f := range r.Failed {
+			failed = append(failed, f.ID+" ("+f.Error.Type+")")
+		}
+		said = fmt.Sprintf(" · %d of %d voted, %d failed: %s", len(r.Voters), r.Agents, len(failed), strings.Join(failed, ", "))
+	}
+	if len(r.Tie) > 0 {
+		said += " · a tie of " + strings.Join(r.Tie, ", ")
+	}
+	return said
 }
 
 // noAnswer returns the error of a session that has no answer.

@@ -15,6 +15,7 @@ import (
 	"conclave/cmd/conclave/runs"
 	"conclave/cmd/conclave/team"
 	"conclave/engine/artifact"
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/workflows/drive"
 	sessionflow "conclave/workflows/session"
@@ -199,4 +200,19 @@ func TestRefuses(t *testing.T) {
 	require.False(t, refuses(server, false))
 	require.True(t, refuses(sandbox, false))
 	require.False(t, refuses(nil, true))
+}
+
+// The last line for a person names the failed agents and a broken tie.
+func TestTurnout(t *testing.T) {
+	t.Parallel()
+	failed := []coordination.FailedAgent{
+		{ID: "agent_b", Error: coordination.Failure{Type: "AuthFailed"}}, {ID: "agent_c", Error: coordination.Failure{Type: "NoAction"}},
+	}
+	for want, r := range map[string]sessionflow.Result{
+		"": {Voters: []string{"agent_a"}, Agents: 1},
+		" · 1 of 3 voted, 2 failed: agent_b (AuthFailed), agent_c (NoAction)": {Voters: []string{"agent_a"}, Agents: 3, Failed: failed},
+		" · a tie of agent_a, agent_b":                                        {Tie: []string{"agent_a", "agent_b"}},
+	} {
+		require.Equal(t, want, turnout(r))
+	}
 }
