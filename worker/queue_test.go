@@ -341,15 +341,15 @@ func TestQueue_reportsTheReasonOfALongWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue("house", count(12), nil) // 2 at once, then one in 5 seconds
-		var told []string
+		var waits []string
 		for range 4 {
 			_, why, err := q.join(t.Context(), "", 1)
 			require.NoError(t, err)
-			told = append(told, why)
+			waits = append(waits, why)
 		}
 		at := time.Now().Add(10 * time.Second).UTC().Format(time.RFC3339)
-		require.Equal(t, []string{"", ""}, told[:2])
-		require.Contains(t, told[2], "2 calls are ahead")
-		require.Equal(t, "this worker's limit of 12 requests per minute at the provider house is used up, 3 calls are ahead; its turn is at about "+at, told[3])
+		require.Equal(t, []string{"", ""}, waits[:2])
+		require.Contains(t, waits[2], "2 calls are ahead")
+		require.Equal(t, "this worker's limit of 12 requests per minute at the provider house is used up, 3 calls are ahead; its turn is at about "+at, waits[3])
 	})
 }

@@ -114,7 +114,7 @@ func TestOptions_levelIsTheOperators(t *testing.T) {
 	s.Sandbox.Level = "off"
 	tools = NewTools(s)
 	require.NoError(t, tools.Lacks(t.Context(), shell()))
-	require.False(t, tools.repeatable("run_command"), "what is not confined may have done anything")
+	require.False(t, tools.repeatable("run_command"), "an unconfined command may have any effect")
 	require.True(t, tools.repeatable("write_file"))
 	require.False(t, tools.repeatable("mcp__browser__open"))
 
@@ -168,11 +168,11 @@ func TestOpen(t *testing.T) {
 		return out.Text
 	}
 	require.Contains(t, run("run_command", `{"command": "echo $((6*7))"}`), "42\n")
-	told := run("mcp__teller__tell", "{}")
-	require.Contains(t, told, "B=plain")
-	require.Contains(t, told, "A_TOKEN=[redacted]")
-	require.NotContains(t, told+run("mcp__own__tell", "{}"), "secret")
-	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain"}, slices.Sorted(slices.Values(tools.secrets())), "what the whole worker redacts")
+	output := run("mcp__teller__tell", "{}")
+	require.Contains(t, output, "B=plain")
+	require.Contains(t, output, "A_TOKEN=[redacted]")
+	require.NotContains(t, output+run("mcp__own__tell", "{}"), "secret")
+	require.Equal(t, []string{"A_TOKEN=verysecret", "B=plain"}, slices.Sorted(slices.Values(tools.secrets())), "the secrets that the worker redacts")
 	require.Equal(t, "x [redacted]", redact.New(redact.Environment(tools.secrets())).String("x verysecret"))
 }
 

@@ -58,7 +58,7 @@ func TestPipeline_ATeamThatIsCancelledItself(t *testing.T) {
 	require.Equal(t, pipeline.Failed, result.Status)
 	require.Equal(t, "decide/error", traceOf(result))
 	require.Equal(t, &artifact.Error{Type: activities.Cancelled, Message: "the session p1-decide-l1 was cancelled"}, result.Error)
-	require.GreaterOrEqual(t, result.Usage.ModelCalls, int64(2), "what it spent counts")
+	require.GreaterOrEqual(t, result.Usage.ModelCalls, int64(2), "its usage counts")
 	there, err := s.store.Exists(t.Context(), "sessions/p1-decide-l2/session.json")
 	require.NoError(t, err)
 	require.False(t, there)
@@ -109,5 +109,5 @@ func TestPipeline_AStepThatCannotBePutTogether(t *testing.T) {
 	require.Equal(t, pipeline.Failed, result.Status)
 	require.Equal(t, "main/call_pending export/completed main/error", traceOf(result))
 	require.Contains(t, result.Error.Message, "reading the conversation of the caller")
-	require.Equal(t, 1, s.cast["agent_a"].asked, "the caller goes on with its own messages or not at all")
+	require.Equal(t, 1, s.cast["agent_a"].asked, "the caller continues with its own messages or ends")
 }

@@ -154,7 +154,7 @@ func TestPipeline_ATeamAsAStep(t *testing.T) {
 	})
 	require.Equal(t, "decide/completed", traceOf(result))
 	require.Equal(t, "C, improved.", result.Final)
-	require.Equal(t, int64(10), result.Usage.ModelCalls, "what the team spent is the step's")
+	require.Equal(t, int64(10), result.Usage.ModelCalls, "the team's usage is the step's")
 	session, err := artifact.ReadJSON[artifact.Session](t.Context(), s.store, "sessions/p2-decide-l1/session.json")
 	require.NoError(t, err)
 	require.Equal(t, "Decide well.\n\nWho?", session.Query)

@@ -24,7 +24,7 @@ func beforeLimit(after ...any) []any {
 	return append([]any{call("write_file", map[string]string{"path": "draft.md", "content": "a frog"}), look, look, limited}, after...)
 }
 
-// A step that is suspended while it waits for its next attempt counts, once, and goes on
+// A step that is suspended while it waits for its next attempt counts, once, and resumes
 // from its journal.
 func TestPipeline_SuspendedBetweenAttempts(t *testing.T) {
 	t.Parallel()

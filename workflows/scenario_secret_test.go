@@ -28,10 +28,10 @@ func TestScenario_CredentialsAreNowhere(t *testing.T) {
 			Arguments: `{"status":"fail","evidence_paths":["step-02/evidence/hunter2!.txt"],"error":"hunter2! was refused","summary":"` + leak + `"}`,
 		}}},
 	)
-	var told llm.Request
+	var sent llm.Request
 	s.cast["agent_a"].saw = func(n int, req llm.Request) {
 		if n == 9 {
-			told = req
+			sent = req
 		}
 	}
 	result := runScenario(t, s, journey("r1", 3))
@@ -40,12 +40,12 @@ func TestScenario_CredentialsAreNowhere(t *testing.T) {
 	require.Contains(t, result.Steps[1].Summary, "[redacted]")
 	require.Len(t, result.Steps[1].EvidencePaths, 3)
 
-	require.Contains(t, told.Messages[1].Content, "- Password: hunter2!", "after a retry, too")
+	require.Contains(t, sent.Messages[1].Content, "- Password: hunter2!", "after a retry, too")
 	var read []string
-	for _, m := range told.Messages {
+	for _, m := range sent.Messages {
 		read = append(read, m.Content)
 	}
-	require.Contains(t, strings.Join(read[2:], "\n"), leak, "and what it read is what it read")
+	require.Contains(t, strings.Join(read[2:], "\n"), leak, "the file's content is unchanged")
 	s.holdsNo(t, "scenarios/", "hunter2!", "alice@example.com")
 
 	events, err := s.QueryWorkflow(drive.TimelineQuery)
@@ -63,14 +63,14 @@ func TestScenario_CredentialsAreNotInTheInput(t *testing.T) {
 	in := journey("r1", 2)
 	require.NoError(t, s.store.Put(t.Context(), acts.PRDKey("buy", "r1"), strings.NewReader(in.PRD)))
 	in.PRD, in.PRDHash = "", acts.PRDHash(in.PRD)
-	var told llm.Request
+	var sent llm.Request
 	s.cast["agent_a"].saw = func(n int, req llm.Request) {
 		if n == 2 {
-			told = req
+			sent = req
 		}
 	}
 	require.Equal(t, "pass pass pass", statuses(runScenario(t, s, in)))
-	require.Contains(t, told.Messages[1].Content, "- Password: hunter2!")
+	require.Contains(t, sent.Messages[1].Content, "- Password: hunter2!")
 	s.holdsNo(t, "scenarios/", "hunter2!", "alice@example.com")
 
 	kept, err := s.store.Get(t.Context(), acts.PRDKey("buy", "r1"))

@@ -320,7 +320,7 @@ func TestScenario_PauseAndResume(t *testing.T) {
 	}
 	result := runScenario(t, s, journey("r1", 2))
 	require.Equal(t, "pass pass pass", statuses(result))
-	require.Len(t, went.Messages, 4, "it goes on with its conversation")
+	require.Len(t, went.Messages, 4, "it resumes its conversation")
 	value, err := s.QueryWorkflow(drive.TimelineQuery)
 	require.NoError(t, err)
 	var events []acts.Event
@@ -388,7 +388,7 @@ func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
 	s.cast["agent_a"].saw = func(n int, req llm.Request) {
 		if n == 1 {
 			opening = req.Messages[1].Content
-			require.Len(t, req.Messages, 2, "a verdict is made anew")
+			require.Len(t, req.Messages, 2, "the step begins a new conversation")
 		}
 	}
 	result := runUnder(t, s, "again", scenarioflow.Input{RunID: "r1", Plan: scenario.Plan{Slug: "buy"}, Resume: true})
@@ -398,8 +398,8 @@ func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
 	require.Equal(t, before.StartedAt, result.StartedAt)
 	require.Equal(t, before.Steps[0], result.Steps[0])
 	require.Equal(t, 2, result.Execution)
-	require.Equal(t, int64(5), result.Cost.ModelCalls, "what the verdict before cost was spent")
-	require.Equal(t, []string{}, result.Steps[1].EvidencePaths, "evidence of another verdict is none of this one")
+	require.Equal(t, int64(5), result.Cost.ModelCalls, "the cost of the earlier verdict counts")
+	require.Equal(t, []string{}, result.Steps[1].EvidencePaths, "the evidence of the earlier verdict is removed")
 	there, err := s.store.Exists(t.Context(), "scenarios/buy/runs/r1/earlier/001/step-02/evidence/error.txt")
 	require.NoError(t, err)
 	require.True(t, there, "but it is kept")
@@ -409,7 +409,7 @@ func TestScenario_ResumeFromTheFailedStep(t *testing.T) {
 	require.ErrorContains(t, s.GetWorkflowError(), "has passed: start a new run")
 }
 
-// A step without a verdict goes on with its journal.
+// A step without a verdict resumes from its journal.
 func TestScenario_ResumeFromTheJournal(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, records("before", "stdout", "x"), &llm.Error{Kind: llm.AuthFailed, Message: "no such key"})
@@ -426,7 +426,7 @@ func TestScenario_ResumeFromTheJournal(t *testing.T) {
 	require.Equal(t, int64(3), result.Cost.ModelCalls)
 }
 
-// A run belongs to one workflow ID; a terminated run goes on under that ID only.
+// A run belongs to one workflow ID; a terminated run continues under that ID only.
 func TestScenario_ARunBelongsToOneWorkflow(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, ends("fail"))
@@ -465,7 +465,7 @@ func TestScenario_NumbersAreUnique(t *testing.T) {
 	s := on(t, shared, ends("pass"))
 	in := journey("later", 1)
 	in.After = 40
-	require.Equal(t, 41, runScenario(t, s, in).RunNumber, "above what whoever starts it knows")
+	require.Equal(t, 41, runScenario(t, s, in).RunNumber, "above the highest number that the client knows")
 }
 
 func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
@@ -506,7 +506,7 @@ func TestScenario_InvalidInputFailsAtOnce(t *testing.T) {
 		"prd twice":             change(func(in *scenarioflow.Input) { in.PRDHash = acts.PRDHash(in.PRD) }),
 		"no hash of prd":        change(func(in *scenarioflow.Input) { in.PRD, in.PRDHash = "", "../prd.md" }),
 		"prd is not there":      change(func(in *scenarioflow.Input) { in.PRD, in.PRDHash = "", acts.PRDHash(in.PRD) }),
-		"nothing to go on with": scenarioflow.Input{RunID: "gone", Plan: scenario.Plan{Slug: "buy"}, Resume: true},
+		"nothing to continue":   scenarioflow.Input{RunID: "gone", Plan: scenario.Plan{Slug: "buy"}, Resume: true},
 		"resume and edit":       change(func(in *scenarioflow.Input) { in.Resume = true }),
 		"no object":             "hello",
 	} {

@@ -37,7 +37,7 @@ type player struct {
 	mu      sync.Mutex
 	replies []any // llm.Message or error
 	asked   int
-	saw     func(call int, req llm.Request) // from 1; nil for nobody
+	saw     func(call int, req llm.Request) // from 1; may be nil
 }
 
 func (p *player) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
@@ -55,7 +55,7 @@ func (p *player) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 		return llm.Reply{}, r
 	case block:
 		r.reached()
-		p.mu.Unlock() // what is launched meanwhile gets the replies after this one
+		p.mu.Unlock() // steps launched meanwhile get the replies after this one
 		<-ctx.Done()
 		p.mu.Lock()
 		return llm.Reply{}, context.Cause(ctx)
@@ -190,7 +190,7 @@ func TestSession_ThreeRounds(t *testing.T) {
 	require.Equal(t, "Who?", state.Query)
 	status, err := artifact.ReadJSON[sessionacts.State](t.Context(), s.store, "sessions/s1/status.json")
 	require.NoError(t, err)
-	require.Equal(t, state, status, "status.json is what the query says")
+	require.Equal(t, state, status, "status.json is the answer to the query")
 
 	events, err := s.store.Get(t.Context(), "sessions/s1/events.jsonl")
 	require.NoError(t, err)
@@ -400,7 +400,7 @@ func TestSession_OutageOfOneModel(t *testing.T) {
 	require.Equal(t, 2, s.cast["agent_c"].asked, "it tries again with every wave")
 }
 
-// A model that has never replied parks the session at once; after retry it goes on.
+// A model that has never replied parks the session at once; after retry it continues.
 func TestSession_UnreachedModelParks(t *testing.T) {
 	t.Parallel()
 	refused := &llm.Error{Kind: llm.Network, Message: "model m at 127.0.0.1:1: no response: connection refused"}

@@ -67,7 +67,7 @@ func TestFoundFile_needsTrust(t *testing.T) {
 	s.StartedNothing()
 }
 
-// listener returns an address and whether anybody has connected to it.
+// listener returns an address and a function that reports connections to it.
 func listener(t *testing.T) (address string, called func() bool) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

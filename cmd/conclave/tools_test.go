@@ -24,13 +24,13 @@ func TestMissingTools_startNothing(t *testing.T) {
 		line []string
 		says string
 	}{
-		"a server that nobody defines": {[]string{"run", "--config", "unknown.yaml", "Why?"}, `agent agent_a: this worker has no MCP server "browser"; it has none`},
-		"dev with one":                 {[]string{"dev", "--config", "unknown.yaml"}, `this worker has no MCP server "browser"`},
-		"a worker with others":         {[]string{"worker", "--worker-config", "tools.yaml", "--config", "unknown.yaml"}, `no MCP server "browser"; it has: tickets`},
-		"a variable that is not set":   {[]string{"run", "--config", "unset.yaml", "Why?"}, "needs the environment variable NO_SUCH_TOKEN"},
-		"a definition that is none":    {[]string{"run", "--config", "broken.yaml", "Why?"}, "agents[0].mcp_servers[1].name: \"b\" is the MCP server on line 1 already"},
-		"a shell without a sandbox":    {[]string{"worker", "--worker-config", "tools.yaml", "--config", "shell.yaml"}, "agent agent_a: no shell: "},
-		"a toolchain among own files":  {[]string{"worker", "--data-dir", filepath.Join(data, "stack"), "--worker-config", "own.yaml", "--config", "shell.yaml"}, "is, holds or lies in " + data},
+		"a server without a definition": {[]string{"run", "--config", "unknown.yaml", "Why?"}, `agent agent_a: this worker has no MCP server "browser"; it has none`},
+		"dev with one":                  {[]string{"dev", "--config", "unknown.yaml"}, `this worker has no MCP server "browser"`},
+		"a worker with others":          {[]string{"worker", "--worker-config", "tools.yaml", "--config", "unknown.yaml"}, `no MCP server "browser"; it has: tickets`},
+		"a variable that is not set":    {[]string{"run", "--config", "unset.yaml", "Why?"}, "needs the environment variable NO_SUCH_TOKEN"},
+		"a duplicate definition":        {[]string{"run", "--config", "broken.yaml", "Why?"}, "agents[0].mcp_servers[1].name: \"b\" is the MCP server on line 1 already"},
+		"a shell without a sandbox":     {[]string{"worker", "--worker-config", "tools.yaml", "--config", "shell.yaml"}, "agent agent_a: no shell: "},
+		"a toolchain among own files":   {[]string{"worker", "--data-dir", filepath.Join(data, "stack"), "--worker-config", "own.yaml", "--config", "shell.yaml"}, "is, holds or lies in " + data},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := s.Run(tt.line...)

@@ -35,7 +35,7 @@ func TestCompletedByHand(t *testing.T) {
 	}
 }
 
-// A retry goes on from the step's journal.
+// A retry resumes from the step's journal.
 func TestCompletedByHandAndRetried(t *testing.T) {
 	t.Parallel()
 	p := newPlay(coordination.Config{OnAgentFailure: "park"}, map[string][]outcome{

@@ -44,7 +44,7 @@ func TestContinue_Paused(t *testing.T) {
 	next.at(3600, func() { next.asks(t, drive.ResumeSignal, nil, nil) })
 	next.scripts["agent_a"] = []outcome{hangs()}
 	require.Equal(t, "timeout", next.runFrom(t, in).Status)
-	require.Contains(t, next.steps(), "agent_a "+runID+"-l1", "a step goes on over the end of a run")
+	require.Contains(t, next.steps(), "agent_a "+runID+"-l1", "a step resumes in the next run")
 	require.Equal(t, (3600+sessionTime-200)*time.Second, next.Now().Sub(start).Truncate(time.Second))
 }
 
@@ -104,7 +104,7 @@ func TestContinue_NothingAskedIsLost(t *testing.T) {
 	next := nextRun(p)
 	next.at(0, func() { next.asks(t, drive.SaySignal, drive.Request{Text: "To the new run."}, nil) })
 	require.Equal(t, "consensus", next.runFrom(t, in).Status)
-	require.Equal(t, false, next.log.memo(drive.MemoPaused), "what the run before left in the memo is set right")
+	require.Equal(t, false, next.log.memo(drive.MemoPaused), "the previous run's memo is corrected")
 	require.Equal(t, []coordination.Message{{Number: 1}, {Number: 2}, {Number: 3}}, next.launched[0].Messages)
 	var events []int
 	for _, r := range append(p.records, next.records...) {

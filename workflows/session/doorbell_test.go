@@ -28,7 +28,7 @@ func TestDoorbell_NewAnswer(t *testing.T) {
 	require.Equal(t, "finished", result.Status)
 
 	last := p.log.upserts[len(p.log.upserts)-1]
-	require.Zero(t, last.cancelled, "what a step is told outruns its end")
+	require.Zero(t, last.cancelled, "the bell rings before the step is cancelled")
 	require.Equal(t, coordination.Ending, last.values[drive.MemoDoorbell].(coordination.Ring).Directive)
 	require.Equal(t, "finished", last.values[drive.MemoStatus])
 	require.Error(t, p.log.steps[3].Err(), "the step that ran was cancelled")

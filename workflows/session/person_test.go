@@ -57,7 +57,7 @@ func TestPause(t *testing.T) {
 			require.Equal(t, "agent_b", result.Winner)
 			require.Equal(t, []string{
 				"agent_a ", "agent_a ", "agent_a " + runID + "-l1", "agent_b ", "agent_b ", "agent_b " + runID + "-l2",
-			}, p.steps(), "what was suspended goes on")
+			}, p.steps(), "suspended steps resume")
 			require.Empty(t, p.log.memo(drive.MemoParked))
 			require.Equal(t, false, p.log.memo(drive.MemoPaused))
 			require.Equal(t, int64(4), result.Cost.ModelCalls)
@@ -98,10 +98,10 @@ func TestRefusals(t *testing.T) {
 	p.at(20, func() {
 		before := p.texts(t)
 		p.isRefused(t, drive.PauseSignal, nil, "paused already")
-		require.Equal(t, before, p.texts(t), "what is refused changes nothing")
+		require.Equal(t, before, p.texts(t), "a refused request changes nothing")
 		p.asks(t, drive.FinishSignal, nil, nil)
 	})
-	require.Equal(t, "failed", p.run(t).Status, "nobody had answered")
+	require.Equal(t, "failed", p.run(t).Status, "no agent had answered")
 }
 
 // The ledger has a message at once, and the bell tells running steps. "Human messages
@@ -206,7 +206,7 @@ func TestSignals_NoSense(t *testing.T) {
 		require.Contains(t, p.texts(t), "resume ignored: the session is not paused")
 		p.SignalWorkflow(drive.FinishSignal, []string{"whatever"})
 	})
-	require.Equal(t, "failed", p.run(t).Status, "nobody had answered")
+	require.Equal(t, "failed", p.run(t).Status, "no agent had answered")
 }
 
 // During the preparation an update is refused and a signal waits. Waiting messages are

@@ -48,7 +48,7 @@ func answers() outcome {
 	return gives(acts.StepResult{Outcome: team.Outcome{Action: coordination.NewAnswer}})
 }
 
-// votesFor votes for an agent's first answer, having heard the messages up to a
+// votesFor votes for an agent's first answer, having received the messages up to a
 // number.
 func votesFor(agent string, number, heard int) outcome {
 	return gives(acts.StepResult{Outcome: team.Outcome{
@@ -81,9 +81,9 @@ type play struct {
 
 	preparing func()                 // while Prepare runs; may be nil
 	recording func(acts.RecordInput) // while Record runs; may be nil
-	log       log                    // what the workflow asked the SDK for
+	log       log                    // the workflow's calls of the SDK
 
-	waiting int // what is to happen yet
+	waiting int // events still to come
 
 	mu        sync.Mutex
 	launched  []coordination.Launch

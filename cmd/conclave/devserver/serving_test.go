@@ -133,7 +133,7 @@ func listening(t *testing.T, pid int) []netip.AddrPort {
 	sockets, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
 	require.NoError(t, err)
 	if len(sockets) == 0 {
-		t.Skip("this system does not say what a process listens on")
+		t.Skip("this system does not list the sockets of a process")
 	}
 	own := map[string]bool{}
 	for _, fd := range sockets {

@@ -93,7 +93,7 @@ func cancelLost(ctx workflow.Context) (progress int, err error) {
 }
 
 // A worker that dies is reaped within seconds, long before its heartbeats are missed. Its
-// activities go on with their heartbeat details, without another event.
+// activities resume with their heartbeat details, without another event.
 func TestStack_reapsDeadWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

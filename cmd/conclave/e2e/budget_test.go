@@ -33,8 +33,8 @@ func budget(limit string, amount any) map[string]any {
 	return orchestrator(map[string]any{"budget": map[string]any{limit: amount}})
 }
 
-// A token budget ends a session with an answer: no step is launched, running steps are informed and end,
-// and each exceeds the budget by at most one call.
+// A token budget ends a session with an answer: no step is launched, running steps are informed and
+// end, and each exceeds the budget by at most one call.
 func TestTokensRunOut(t *testing.T) {
 	t.Parallel()
 	const limit, call = 2000, 120 // tokens
@@ -48,12 +48,12 @@ func TestTokensRunOut(t *testing.T) {
 	require.Equal(t, "budget", result.Status)
 	answered := regexp.MustCompile(`answered (agent\d\.\d)`).FindAllStringSubmatch(out.stdout+out.stderr, -1)
 	require.Len(t, answered, 2)
-	require.Equal(t, answered[1][1], result.WinnerLabel, "nobody has voted: the newest")
+	require.Equal(t, answered[1][1], result.WinnerLabel, "without votes the newest answer wins")
 	spent := result.Cost.InputTokens + result.Cost.OutputTokens
 	require.EqualValues(t, call*(model.calls("model-a")+model.calls("model-b")), spent)
 	require.GreaterOrEqual(t, spent, int64(limit-2*call), "it is used")
 	require.LessOrEqual(t, spent, int64(limit+2*call))
-	require.Contains(t, model.prompts(), "budget", "they were told")
+	require.Contains(t, model.prompts(), "budget", "they were warned")
 
 	out = c.conclave("result", result.SessionID)
 	require.Equal(t, 0, out.code)

@@ -27,8 +27,8 @@ func held(r reply) (_ reply, asked, hold chan struct{}) {
 	return r.during(func() { close(asked); <-hold }), asked, hold
 }
 
-// A worker that is killed with -9 loses only the model call in flight: the next worker has the conversation
-// and the files.
+// A worker that is killed with -9 loses only the model call in flight: the next worker has the
+// conversation and the files.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	lost, asked, hold := held(answer("Lost."))
@@ -130,7 +130,8 @@ func TestOperatorsOfActivities(t *testing.T) {
 	}
 }
 
-// A workflow that is reset runs its steps again under new numbers; the ledger lists the steps that count.
+// A workflow that is reset runs its steps again under new numbers; the ledger lists the steps that
+// count.
 func TestUncachedReset(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -166,7 +167,7 @@ func TestUncachedReset(t *testing.T) {
 		s.read("sessions/reset/agents/"+agent+"/003/vote.json", &v)
 		require.Equal(t, "agent_b", v.Target)
 		s.read("sessions/reset/agents/"+agent+"/002/vote.json", &v)
-		require.Equal(t, "agent_a", v.Target, "what was written once stays")
+		require.Equal(t, "agent_a", v.Target, "the vote is written once")
 	}
 	ledger, err := team.Ledger(t.Context(), s.store, artifact.InBucket("reset"))
 	require.NoError(t, err)

@@ -36,13 +36,14 @@ func requireSoon(t *testing.T, again <-chan struct{}, who string) {
 	began := time.Now()
 	select {
 	case <-again:
-		t.Logf("after a kill of %s the step goes on within %s", who, time.Since(began))
+		t.Logf("after a kill of %s the step continues within %s", who, time.Since(began))
 	case <-time.After(within):
-		require.Fail(t, "the step does not go on", "%s after a kill of %s", within, who)
+		require.Fail(t, "the step does not continue", "%s after a kill of %s", within, who)
 	}
 }
 
-// After a kill -9 of its worker, or of the servers as well, a step goes on within seconds of the next command.
+// After a kill -9 of its worker, or of the servers as well, a step continues within seconds of the
+// next command.
 func TestKilledWorkerIsReaped(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ begin, goOn []string }{
@@ -99,7 +100,8 @@ func (w clusterWorker) start() *background {
 	return b
 }
 
-// On a cluster the next worker of the machine reaps its predecessor. The history has no more events for it.
+// On a cluster the next worker of the machine reaps its predecessor. The history has no more events
+// for it.
 func TestKilledWorkerOfACluster(t *testing.T) {
 	t.Parallel()
 	model, asked, again := fatal(t)
@@ -127,8 +129,9 @@ func TestKilledWorkerOfACluster(t *testing.T) {
 	}
 }
 
-// A worker that is suspended for longer than the heartbeat timeout still has the model call in flight when it
-// goes on. The next attempt takes the running step over, and nothing is paid for twice.
+// A worker that is suspended for longer than the heartbeat timeout still has the model call in
+// flight when it goes on. The next attempt takes the running step over, and nothing is paid for
+// twice.
 func TestSuspendedWorkerKeepsItsReply(t *testing.T) {
 	t.Parallel()
 	slow, asked, release := held(answer("Answer A."))

@@ -12,8 +12,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// A model server that is not there at the start parks the session within seconds; run without a terminal ends
-// with exit code 2, and the session goes on when the server is up.
+// A model server that is not there at the start parks the session within seconds; run without a
+// terminal ends with exit code 2, and the session continues when the server is up.
 func TestModelServer_startedLate(t *testing.T) {
 	t.Parallel()
 	reserved, err := net.Listen("tcp", "127.0.0.1:0")

@@ -30,7 +30,8 @@ func (s *site) behind(decide func(*http.Request) string) func(fault string) int 
 	return count
 }
 
-// outage is a period in which the whole store is down. It begins with the first write to a key that ends in at.
+// outage is a period in which the whole store is down. It begins with the first write to a key that
+// ends in at.
 type outage struct {
 	at    string
 	lasts time.Duration
@@ -76,8 +77,8 @@ func everywhere(lasts time.Duration, first, then string) []outage {
 	return list
 }
 
-// falling makes the first writes to a few keys hang, and then fail for some seconds, which is longer than a
-// step may go without a heartbeat.
+// falling makes the first writes to a few keys hang, and then fail for some seconds, which is
+// longer than a step may go without a heartbeat.
 func falling(keys ...string) func(*http.Request) string {
 	var mu sync.Mutex
 	writes := map[string]int{}
@@ -120,8 +121,8 @@ func weathered(t *testing.T, decide func(*http.Request) string) (account, func(f
 	return a, count
 }
 
-// A store that fails or hangs for a while only delays a session: the result, the files, the ledger and the
-// number of model calls are those of an undisturbed session, and no attempt is lost.
+// A store that fails or hangs for a while only delays a session: the result, the files, the ledger
+// and the number of model calls are those of an undisturbed session, and no attempt is lost.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	calm, _ := weathered(t, func(*http.Request) string { return "" })
@@ -162,8 +163,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// An outage longer than a step's timeout costs the attempt and the model call that was not recorded: only that
-// call is paid for twice.
+// An outage longer than a step's timeout costs the attempt and the model call that was not
+// recorded: only that call is paid for twice.
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -177,7 +178,7 @@ func TestLongOutage(t *testing.T) {
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "Answer A.", result.Answer)
 	require.Equal(t, 3, model.calls("model-a"))
-	require.EqualValues(t, 3, result.Cost.ModelCalls, "what was lost was paid for all the same")
+	require.EqualValues(t, 3, result.Cost.ModelCalls, "lost calls count")
 	require.Equal(t, []string{"agent_a 001", "agent_a 002"}, ledger(t, direct, "long-outage"))
 	lost := 0
 	for id, begun := range started(s.history("long-outage"), "RunStep") {

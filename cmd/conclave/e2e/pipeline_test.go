@@ -37,8 +37,8 @@ func jumps(step string) reply {
 	return reply{tool: "jump_to_step", arguments: map[string]any{"step_name": step}}
 }
 
-// pipeline is a pipeline file with a graph in YAML. Its agents agent_a and agent_b use model-a and model-b of
-// this server.
+// pipeline is a pipeline file with a graph in YAML. Its agents agent_a and agent_b use model-a and
+// model-b of this server.
 func (m *modelServer) pipeline(graph string) string {
 	m.t.Helper()
 	var b strings.Builder
@@ -125,7 +125,8 @@ func TestPipelineExampleLint(t *testing.T) {
 	readFile(t, filepath.Join(dir, "status.json"), &status)
 	require.Equal(t, r.Trace, status.Trace, "the trace is whole, piece by piece")
 
-	// The real linter finds a mistake that compiles. Without a linter, the error names the missing program.
+	// The real linter finds a mistake that compiles. Without a linter, the error names the missing
+	// program.
 	text, err := os.ReadFile(example(t, "lint.yaml"))
 	require.NoError(t, err)
 	linted := func(old, changed string) string {
@@ -150,7 +151,7 @@ func TestPipelineExampleDecide(t *testing.T) {
 	var r acts.Result
 	require.NoError(t, json.Unmarshal([]byte(out.stdout), &r))
 	require.Equal(t, "brief/completed decide/completed minutes/completed", traced(r))
-	require.Greater(t, r.Trace[1].Usage.ModelCalls, int64(3), "what the team spent")
+	require.Greater(t, r.Trace[1].Usage.ModelCalls, int64(3), "the team's usage")
 	require.Contains(t, r.Final, "Tabs or spaces?")
 	require.Contains(t, out.stderr, "decide begins")
 	dir := filepath.Join(c.home, "pulled")
@@ -231,7 +232,7 @@ func TestPipelinePeople(t *testing.T) {
 	require.Equal(t, 1, c.conclave("retry", "people").code, "nothing has failed")
 	require.Equal(t, 0, c.conclave("resume", "people").code)
 
-	require.Equal(t, 2, run.ends(t), "nobody watches")
+	require.Equal(t, 2, run.ends(t), "no command watches")
 	run.prints(t, "parked:")
 	var open acts.Result
 	output{stdout: run.log.String()}.lastLine(t, &open)
@@ -245,9 +246,9 @@ func TestPipelinePeople(t *testing.T) {
 	watch.lastLine(t, &r)
 	require.Equal(t, "main/error main/call_pending lint/completed main/completed export/completed", traced(r))
 	require.Equal(t, "Exported.", r.Final)
-	require.Contains(t, model.request("model-a", 3), "a frog", "what was paid for before the pause is kept")
+	require.Contains(t, model.request("model-a", 3), "a frog", "the work before the pause is kept")
 	require.Contains(t, model.request("model-a", 4), "About a toad")
-	require.Contains(t, model.request("model-b", 1), "About a toad", "later steps are told")
+	require.Contains(t, model.request("model-b", 1), "About a toad", "later steps read the message")
 	require.Equal(t, 5, model.calls("model-a"))
 }
 
@@ -295,8 +296,8 @@ func TestPipelineInterrupt(t *testing.T) {
 	require.Equal(t, "Exported.\n", out.stdout)
 }
 
-// A worker is killed with -9 in every kind of step: the run continues, no finished step runs again, and a
-// caller keeps its messages.
+// A worker is killed with -9 in every kind of step: the run continues, no finished step runs again,
+// and a caller keeps its messages.
 func TestPipelineKilledWorker(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -362,8 +363,8 @@ steps:
 	}
 }
 
-// restored requires that agent_a's first model call after its call of a step has the messages of the previous
-// one, its own reply with the result, and one note.
+// restored requires that agent_a's first model call after its call of a step has the messages of
+// the previous one, its own reply with the result, and one note.
 func restored(t *testing.T, model *modelServer, dir string) {
 	t.Helper()
 	messages := func(n int) []json.RawMessage {

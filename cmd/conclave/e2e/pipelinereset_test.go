@@ -85,8 +85,8 @@ func (s *site) reset(run client.WorkflowRun, at moment) client.WorkflowRun {
 	return s.client.GetWorkflow(s.t.Context(), run.GetID(), reset.RunId)
 }
 
-// After a reset in the step of a team, an undecided question is asked again in a new session, and finished work
-// is kept.
+// After a reset in the step of a team, an undecided question is asked again in a new session, and
+// finished work is kept.
 func TestUncachedPipelineTeamReset(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -120,7 +120,7 @@ func TestUncachedPipelineTeamReset(t *testing.T) {
 
 			var old artifact.Answer
 			s.read("pipelines/"+tt.name+"/steps/001-decide/answer.json", &old)
-			require.Equal(t, "A.", old.Answer, "what was written once stays")
+			require.Equal(t, "A.", old.Answer, "the answer is written once")
 			s.read("sessions/"+tt.name+"-decide-l1/final/agent_a/answer.json", &old)
 			require.Equal(t, "A.", old.Answer)
 			paid := 2
@@ -135,8 +135,8 @@ func TestUncachedPipelineTeamReset(t *testing.T) {
 	}
 }
 
-// A reset while the team works: a reset to before its start begins a second session, and the first one continues
-// on its own; a reset to a later time keeps the session.
+// A reset while the team works: a reset to before its start begins a second session, and the first
+// one continues on its own; a reset to a later time keeps the session.
 func TestUncachedPipelineTeamResetAtWork(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

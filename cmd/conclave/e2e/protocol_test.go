@@ -46,8 +46,8 @@ func (s *site) memo(ctx context.Context, id, key string, v any) bool {
 	return ok && converter.GetDefaultDataConverter().FromPayload(payload, v) == nil
 }
 
-// until waits for a condition of the session. Models use it in other goroutines, so it does not fail the test
-// when it gives up; a later assertion does.
+// until waits for a condition of the session. Models use it in other goroutines, so it does not
+// fail the test when it gives up; a later assertion does.
 func until(ok func() bool) {
 	for deadline := time.Now().Add(20 * time.Second); !ok() && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
@@ -77,8 +77,8 @@ func (s *site) state(id string) acts.State {
 	s.t.Helper()
 	value, err := s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	for tries := 1; tries < 10 && err != nil && strings.Contains(err.Error(), "TMPRL1100"); tries++ {
-		// The workflow continued while a worker without it in its cache replayed it (temporalio/sdk-go issue
-		// 755); only the query fails.
+		// The workflow continued while a worker without it in its cache replayed it
+		// (temporalio/sdk-go issue 755); only the query fails.
 		value, err = s.client.QueryWorkflow(s.t.Context(), id, "", drive.StateQuery)
 	}
 	require.NoError(s.t, err)
@@ -99,7 +99,8 @@ func (s *site) update(id, name string, args ...any) error {
 	return h.Get(s.t.Context(), nil)
 }
 
-// Seed 003: the running agent receives the new answer, with its files, and keeps its conversation and files.
+// Seed 003: the running agent receives the new answer, with its files, and keeps its conversation
+// and files.
 func TestUncachedInjection(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -121,13 +122,13 @@ func TestUncachedInjection(t *testing.T) {
 	told := model.request("model-a", 3)
 	require.Contains(t, told, "agent2.2")
 	require.Contains(t, told, "Answer B, improved.")
-	require.Contains(t, told, "notes.md", "the conversation goes on")
+	require.Contains(t, told, "notes.md", "the conversation continues")
 	require.Contains(t, model.request("model-a", 4), "the file of B")
 	require.Contains(t, model.request("model-a", 5), "mine")
 	var v artifact.Vote
 	s.read("sessions/inject/agents/agent_a/002/vote.json", &v)
-	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 2}, v.SeenSteps, "what was shown")
-	require.Equal(t, 3, result.Rounds, "nobody had to vote again")
+	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 2}, v.SeenSteps, "the shown answers")
+	require.Equal(t, 3, result.Rounds, "no agent voted again")
 	s.replay("inject", "injection")
 }
 
@@ -165,7 +166,7 @@ func TestUncachedRestart(t *testing.T) {
 	require.Equal(t, "consensus", result.Status)
 	fresh := model.request("model-a", 3)
 	require.Contains(t, fresh, "Answer B, improved.")
-	require.NotContains(t, fresh, "notes.md", "it begins anew")
+	require.NotContains(t, fresh, "notes.md", "the conversation is new")
 	var v artifact.Vote
 	s.read("sessions/restart/agents/agent_a/003/vote.json", &v)
 	require.Equal(t, map[string]int{"agent_a": 1, "agent_b": 2}, v.SeenSteps)
@@ -200,7 +201,7 @@ func TestUncachedSay(t *testing.T) {
 	require.NoError(t, run.Get(t.Context(), &result))
 	require.Equal(t, "consensus", result.Status)
 	require.Contains(t, model.request("model-a", 2), "Please answer in French.")
-	require.Contains(t, model.request("model-a", 3), "Please answer in French.", "later steps are told, too")
+	require.Contains(t, model.request("model-a", 3), "Please answer in French.", "later steps read the message, too")
 	s.replay("say", "said")
 }
 
@@ -287,12 +288,13 @@ func TestUncachedRoundTimeouts(t *testing.T) {
 		return string(text)
 	}
 	require.Contains(t, last(2), "time", "the guidance")
-	require.NotEqual(t, last(3), last(4), "what is no answer is denied")
+	require.NotEqual(t, last(3), last(4), "calls that do not answer are denied")
 	require.Contains(t, last(4), "time")
 	s.replay("slow", "round_timeouts")
 }
 
-// Seed 001, decomposition: each agent answers its part and stops; the configured presenter joins the parts.
+// Seed 001, decomposition: each agent answers its part and stops; the configured presenter joins
+// the parts.
 func TestUncachedDecomposition(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -338,7 +340,7 @@ func TestUncachedBeginAgain(t *testing.T) {
 	require.Equal(t, "consensus", result.Status)
 	require.Equal(t, "Presented 42.", result.Answer)
 	require.Contains(t, model.request("model-a", 5), "Give numbers.")
-	require.Contains(t, model.request("model-a", 5), "Presented A.", "what the last attempt came to")
+	require.Contains(t, model.request("model-a", 5), "Presented A.", "the answer of the last attempt")
 	s.replay("again", "begun_again")
 }
 

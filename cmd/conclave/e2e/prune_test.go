@@ -49,7 +49,7 @@ steps:
   - {name: decide, kind: session}
 `
 
-// All products leave files and histories behind, which prune removes; what is open stays.
+// All products leave files and histories behind, which prune removes; open runs stay.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

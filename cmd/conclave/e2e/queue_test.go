@@ -13,8 +13,8 @@ import (
 	sessionflow "conclave/workflows/session"
 )
 
-// A step that waits for a provider sends heartbeats, stays in its first attempt beyond the heartbeat timeout,
-// and does not use up the time of its round.
+// A step that waits for a provider sends heartbeats, stays in its first attempt beyond the
+// heartbeat timeout, and does not use up the time of its round.
 func TestWaitingForATurn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -48,6 +48,6 @@ func TestWaitingForATurn(t *testing.T) {
 	}
 	var last struct{ Messages []struct{ Role string } }
 	require.NoError(t, json.Unmarshal([]byte(model.request("model-c", 3)), &last))
-	require.Equal(t, "tool", last.Messages[len(last.Messages)-1].Role, "it is not told that its time is nearly over")
+	require.Equal(t, "tool", last.Messages[len(last.Messages)-1].Role, "it gets no warning about its time")
 	require.Contains(t, w.log.String(), "a model call waits for its turn")
 }

@@ -91,11 +91,11 @@ func TestNobodyAnswers(t *testing.T) {
 	var result sessionflow.Result
 	out.lastLine(t, &result)
 	require.Equal(t, "failed", result.Status)
-	require.Contains(t, out.stdout+out.stderr, "agent_a", "the agent's error is told")
+	require.Contains(t, out.stdout+out.stderr, "agent_a", "the agent's error is printed")
 }
 
-// The process is killed between two waves: the next command that runs steps continues the session, and no
-// finished step runs again.
+// The process is killed between two waves: the next command that runs steps continues the session,
+// and no finished step runs again.
 func TestKilledBetweenSteps(t *testing.T) {
 	t.Parallel()
 	script := threeRounds()

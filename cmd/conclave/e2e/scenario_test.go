@@ -24,8 +24,8 @@ const (
 	secret      = "light-of-1843"  // of the example's prd.md
 )
 
-// shop is the example of scenarios in a user's home: its page and scripted model, and Playwright's MCP server
-// with the system's Chromium.
+// shop is the example of scenarios in a user's home: its page and scripted model, and Playwright's
+// MCP server with the system's Chromium.
 type shop struct {
 	*cli
 	site    string // its binary
@@ -151,8 +151,8 @@ func TestScenariosInABrowser(t *testing.T) {
 	require.NotContains(t, out.stdout+out.stderr, secret)
 }
 
-// A page that fails a step: exit code 2, the other steps are skipped, and the run continues from that step once
-// the page is fixed.
+// A page that fails a step: exit code 2, the other steps are skipped, and the run continues from
+// that step once the page is fixed.
 func TestScenarioOfABrokenPage(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -191,7 +191,7 @@ func TestScenarioOfABrokenPage(t *testing.T) {
 	require.Equal(t, "pass pass pass", statuses(again))
 	require.Equal(t, run.RunID, again.RunID)
 	require.Equal(t, run.RunNumber, again.RunNumber)
-	require.Equal(t, run.Steps[0], again.Steps[0], "what had passed was not done again")
+	require.Equal(t, run.Steps[0], again.Steps[0], "the passed step did not run again")
 	require.Contains(t, content(t, filepath.Join(s.home, "shop/scenarios/buy/meta.yaml")), "total_runs: 1")
 	require.Equal(t, 1, s.conclave("scenario", "run", "shop", "buy", "--retry", run.RunID).code, "it passed")
 }

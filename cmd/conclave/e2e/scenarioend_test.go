@@ -29,8 +29,8 @@ func pass(summary string) reply {
 	}}
 }
 
-// The process is killed in a step: earlier steps are already in the project, status copies the rest from the
-// store, and watch continues the run.
+// The process is killed in a step: earlier steps are already in the project, status copies the rest
+// from the store, and watch continues the run.
 func TestScenarioIsKilled(t *testing.T) {
 	t.Parallel()
 	atWork, killed := make(chan struct{}), make(chan struct{})
@@ -87,7 +87,7 @@ func TestScenarioIsKilled(t *testing.T) {
 	require.Equal(t, 1, result.RunNumber)
 	require.Equal(t, 5, model.calls("model-a"), "one call is paid twice")
 	require.Contains(t, model.request("model-a", 3), "The second thing.")
-	require.NotContains(t, model.request("model-a", 3), "quiet", "a step is told nothing of what the one before it found")
+	require.NotContains(t, model.request("model-a", 3), "quiet", "a step does not read the previous step's findings")
 	require.NotContains(t, model.request("model-a", 3), "The first thing.")
 	require.Contains(t, model.request("model-a", 3), "step 01: pass")
 	require.Contains(t, content(t, filepath.Join(c.home, "shop/scenarios/buy/meta.yaml")), "pass_count: 1")
@@ -195,7 +195,7 @@ func TestScenarioIsTerminated(t *testing.T) {
 	out.lastLine(t, &result)
 	require.Equal(t, "pass pass", statuses(result))
 	require.Equal(t, 1, result.RunNumber)
-	require.Contains(t, model.request("model-a", 2), secret, "the step that signs in is told how")
+	require.Contains(t, model.request("model-a", 2), secret, "the step that signs in reads the credentials")
 	require.NotContains(t, model.request("model-a", 1), "1843", "the other one is not")
 
 	// "Credentials of prd.md never appear in … events"

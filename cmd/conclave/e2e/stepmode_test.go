@@ -51,12 +51,12 @@ func TestStepModeExample(t *testing.T) {
 
 	again := c.run("/bin/sh", example, dir, "Tabs or spaces?", "--offline")
 	require.Equal(t, 0, again.code)
-	require.Equal(t, out.stdout, again.stdout, "what is decided stays so")
+	require.Equal(t, out.stdout, again.stdout, "the decision does not change")
 	require.NotContains(t, again.stderr, "round")
 }
 
-// A killed step leaves its journal, from which the next launch continues. A step that is asked to end does so
-// immediately.
+// A killed step leaves its journal, from which the next launch continues. A step that is asked to
+// end does so immediately.
 func TestStepModeKilled(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -96,8 +96,8 @@ func TestStepModeKilled(t *testing.T) {
 	}
 }
 
-// Eight concurrent launches of one agent are eight steps. After a kill, eight new launches each continue a
-// different one.
+// Eight concurrent launches of one agent are eight steps. After a kill, eight new launches each
+// continue a different one.
 func TestStepModeParallel(t *testing.T) {
 	t.Parallel()
 	const launches = 8
@@ -109,13 +109,13 @@ func TestStepModeParallel(t *testing.T) {
 	}
 	atWork, release := together(), make(chan struct{})
 	begun, goneOn := together(), together()
-	everybody := make(chan struct{}, launches)
+	answering := make(chan struct{}, launches)
 	var script []reply
 	for range launches {
 		script = append(script, write("plan.md", "# Plan\n").during(begun))
 	}
 	for range launches {
-		script = append(script, answer("Cut off.").during(func() { atWork(); everybody <- struct{}{}; <-release }))
+		script = append(script, answer("Cut off.").during(func() { atWork(); answering <- struct{}{}; <-release }))
 	}
 	for range launches {
 		script = append(script, answer("Mine.").during(goneOn))
@@ -131,7 +131,7 @@ func TestStepModeParallel(t *testing.T) {
 	}
 	killed := launch()
 	for range launches {
-		<-everybody
+		<-answering
 	}
 	for _, b := range killed {
 		require.NoError(t, b.Process.Kill())

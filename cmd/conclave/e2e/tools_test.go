@@ -33,7 +33,8 @@ type painting struct {
 	Name string `json:"name"`
 }
 
-// draw is a server with one tool, which writes a file to its working directory and returns a text and an image.
+// draw is a server with one tool, which writes a file to its working directory and returns a text
+// and an image.
 func draw() error {
 	server := sdk.NewServer(&sdk.Implementation{Name: "painter", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "draw"}, func(_ context.Context, _ *sdk.CallToolRequest, in painting) (*sdk.CallToolResult, any, error) {
@@ -128,8 +129,8 @@ func asleep(seconds string) []string {
 	})
 }
 
-// The commands of a worker that is killed with -9 end with it, daemons included, and the next worker runs the
-// command again.
+// The commands of a worker that is killed with -9 end with it, daemons included, and the next
+// worker runs the command again.
 func TestKilledWorkerWithACommand(t *testing.T) {
 	t.Parallel()
 	sandboxed(t)
@@ -172,5 +173,5 @@ func TestNoShellWithoutItsSandbox(t *testing.T) {
 	require.Zero(t, model.calls("model-a"))
 	left, err := os.ReadDir(c.home)
 	require.NoError(t, err)
-	require.Len(t, left, 1, "nothing is made but what the test has made")
+	require.Len(t, left, 1, "only the test's own file exists")
 }

@@ -182,7 +182,7 @@ steps:
 	require.Equal(t, "decide/completed", traced(r))
 	require.Equal(t, "Answer A.", r.Final)
 	require.Contains(t, model.request("model-a", 3), "A toad.")
-	require.Contains(t, model.request("model-a", 3), "list_files", "it goes on where it was")
+	require.Contains(t, model.request("model-a", 3), "list_files", "it resumes from its journal")
 	s.replayPipeline("held", "team_held")
 }
 
@@ -201,12 +201,12 @@ func TestUncachedPipelineRetry(t *testing.T) {
 	var r pipelineacts.Result
 	require.NoError(t, run.Get(t.Context(), &r))
 	require.Equal(t, "main/error main/completed export/completed", traced(r))
-	require.Equal(t, 3, model.calls("model-a"), "what the step had paid for is kept")
+	require.Equal(t, 3, model.calls("model-a"), "the step's calls are kept")
 	s.replayPipeline("parked", "parked_and_retried")
 }
 
-// A workflow that is reset runs its steps again under new numbers; committed documents and a caller's messages
-// stay.
+// A workflow that is reset runs its steps again under new numbers; committed documents and a
+// caller's messages stay.
 func TestUncachedPipelineReset(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

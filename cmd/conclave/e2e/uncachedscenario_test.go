@@ -87,8 +87,8 @@ func TestUncachedScenario(t *testing.T) {
 	require.Equal(t, r, onRecord)
 }
 
-// A worker that ends in the middle of a step is replaced; the step is paused, continues its work, and the run is
-// cancelled.
+// A worker that ends in the middle of a step is replaced; the step is paused, continues its work,
+// and the run is cancelled.
 func TestUncachedScenarioPeople(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -116,7 +116,7 @@ func TestUncachedScenarioPeople(t *testing.T) {
 	require.Equal(t, "cancelled 01/pass 02/cancelled", stepsOf(r))
 	require.NotNil(t, r.CompletedAt)
 	require.Equal(t, []string{"step-02/evidence/before.txt"}, r.Steps[1].EvidencePaths)
-	require.Positive(t, r.Steps[1].Cost.ModelCalls, "what it spent is known")
+	require.Positive(t, r.Steps[1].Cost.ModelCalls, "its usage is known")
 	s.replayScenario("people", "replaced_paused_cancelled")
 	for key, err := range s.store.List(t.Context(), "scenarios/") {
 		require.NoError(t, err)

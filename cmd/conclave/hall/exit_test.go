@@ -13,7 +13,7 @@ func TestExitCode(t *testing.T) {
 	t.Parallel()
 	for want, errs := range map[int][]error{
 		ExitOK:          {nil, Exit(ExitOK)},
-		ExitUsage:       {errors.New("whatever was found before anything started"), Exitf(ExitUsage, "x"), Exit(ExitUsage)},
+		ExitUsage:       {errors.New("an error before the start"), Exitf(ExitUsage, "x"), Exit(ExitUsage)},
 		ExitNoAnswer:    {Exitf(ExitNoAnswer, "x"), fmt.Errorf("wrapped: %w", Exitf(ExitNoAnswer, "x"))},
 		ExitInterrupted: {context.Canceled, fmt.Errorf("join: %w", context.Canceled), Exitf(ExitInterrupted, "%w", context.Canceled)},
 	} {

@@ -101,7 +101,7 @@ func TestScreen_redrawsInPlace(t *testing.T) {
 	out.Reset()
 	s.draw([]string{"again"})
 	require.Equal(t, 3, rowsUp(out.String()), "the three lines are replaced")
-	require.True(t, strings.HasSuffix(out.String(), ansi.EraseScreenBelow), "what is left of them goes")
+	require.True(t, strings.HasSuffix(out.String(), ansi.EraseScreenBelow), "the rest of the block is erased")
 
 	out.Reset()
 	s.draw([]string{strings.Repeat("y", 19)})

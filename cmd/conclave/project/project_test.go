@@ -80,7 +80,7 @@ func TestSaveAndLoad(t *testing.T) {
 	write(t, filepath.Join(p.Dir(), "prd.md"), "## Base URL\nhttp://x\n")
 	written, err = p.Template()
 	require.NoError(t, err)
-	require.False(t, written, "what its author wrote stays")
+	require.False(t, written, "the author's text stays")
 	d, err = p.Load("buy")
 	require.NoError(t, err)
 	require.Equal(t, "## Base URL\nhttp://x\n", d.PRD)
@@ -247,7 +247,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, "not yet", read(t, at("step-02/evidence/before.png")))
 	require.FileExists(t, at("step-02/evidence/error.png"))
 
-	// The run is gone on with, and the step makes its evidence anew.
+	// The run is continued, and the step records its evidence again.
 	put("step-02/evidence/before.png", "again")
 	require.NoError(t, store.Delete(t.Context(), "scenarios/buy/runs/r1/step-02/evidence/error.png"))
 	run.Status, run.Steps[1].Status = scenario.Pass, scenario.Pass

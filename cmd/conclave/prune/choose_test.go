@@ -52,7 +52,7 @@ func TestChoose_conditions(t *testing.T) {
 		"by status":                 {filter{statuses: []string{"failed", "cancelled"}}, []string{"half", "d2", "d4", "d5"}},
 		"the newest with a status":  {filter{statuses: []string{"failed"}, keep: 2}, []string{"half", "d4"}},
 		"all conditions":            {filter{statuses: []string{"consensus", "failed"}, olderThan: 2 * day, keep: 4}, []string{"half", "d4"}},
-		"nothing but what is begun": {filter{olderThan: 100 * day}, []string{"half"}},
+		"only those half removed":   {filter{olderThan: 100 * day}, []string{"half"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

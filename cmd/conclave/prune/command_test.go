@@ -51,7 +51,7 @@ func TestPrune_refusesWrongFlagsBeforeItStartsAnything(t *testing.T) {
 	s.StartedNothing()
 }
 
-// The command line that removes what was shown has the same conditions.
+// The printed command line removes the listed runs: it has the same conditions.
 func TestFlags_line(t *testing.T) {
 	t.Parallel()
 	c := &hall.CLI{Queue: "conclave"}

@@ -150,7 +150,7 @@ func (b *breaking) DeleteAll(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// Wherever a removal breaks off, what is left is marked, cannot be taken by a new
+// After an interrupted removal the remaining files are marked, cannot be taken by a new
 // session, and goes with the next removal, whatever its conditions are.
 func TestRemove_canBeRepeated(t *testing.T) {
 	t.Parallel()

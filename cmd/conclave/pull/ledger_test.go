@@ -91,7 +91,7 @@ func TestVerify_whatIsLost(t *testing.T) {
 	}
 }
 
-// What happens to healthy sessions is no problem.
+// A healthy session has no problems.
 func TestVerify_whatIsHealthy(t *testing.T) {
 	t.Parallel()
 	uncounted := func(d directory) {

@@ -59,7 +59,7 @@ func TestDelaysOf(t *testing.T) {
 			step("agent_a-l1", &workflowpb.PendingActivityInfo{State: started, Attempt: 2, LastStartedTime: at(-1), LastFailure: lost}),
 			[]progress.Delay{{Agent: "agent_a", Why: "attempt 2, the worker of the last one was lost"}},
 		},
-		"nobody takes it": {
+		"no worker takes it": {
 			step("agent_a-l1", &workflowpb.PendingActivityInfo{State: scheduled, Attempt: 1, ScheduledTime: at(-30)}),
 			[]progress.Delay{{Agent: "agent_a", Why: "no worker has taken it yet: none has room, or none runs"}},
 		},

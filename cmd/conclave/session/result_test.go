@@ -41,7 +41,7 @@ func TestPrintResult_onlyAnswerOnStdout(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := printed(t, hall.CLI{}, runs.Run{}, consensus())
 	require.Equal(t, hall.ExitOK, code)
-	require.Equal(t, "Spaces.31m\n", stdout, "what a terminal obeys is gone")
+	require.Equal(t, "Spaces.31m\n", stdout, "control sequences are removed")
 	require.Contains(t, stderr, "agent_b (agent2.1) by consensus · 2 fresh votes · 2 rounds · 5 tokens, cost unknown")
 	require.Contains(t, stderr, "conclave pull s1 DIR --bucket bkt --prefix team-a")
 }

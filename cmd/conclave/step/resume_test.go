@@ -64,7 +64,7 @@ func TestResume(t *testing.T) {
 	require.Equal(t, hall.ExitOK, code, stderr)
 	require.Equal(t, 2, again.StepNumber)
 	require.Equal(t, "Done.", *again.AnswerText)
-	require.EqualValues(t, 2, again.Cost.ModelCalls, "what the first launch paid is counted, the call that was cut off is not")
+	require.EqualValues(t, 2, again.Cost.ModelCalls, "the first launch's calls count, except the interrupted one")
 	require.Equal(t, 4, m.calls("agent_a"))
 	require.FileExists(t, "d/agents/agent_a/002/workspace/plan.md")
 	require.NoDirExists(t, "d/agents/agent_a/003")
@@ -76,7 +76,7 @@ func TestResume(t *testing.T) {
 	require.Empty(t, locks)
 }
 
-// An agent without an ID is told the one to continue with, because the same command
+// An agent without an ID gets the ID to continue with, because the same command
 // would run another agent.
 func TestResume_reservedID(t *testing.T) {
 	s := newShell(t)
@@ -116,7 +116,7 @@ func TestResume_afterAnotherJoined(t *testing.T) {
 	code, last, stderr := s.steps("agent_c.yaml")
 	require.Equal(t, hall.ExitOK, code, stderr)
 	require.Equal(t, 1, last.StepNumber)
-	require.Equal(t, 3, m.calls("agent_c"), "what was paid is not paid again")
+	require.Equal(t, 3, m.calls("agent_c"), "no call is paid twice")
 	require.NotContains(t, m.prompt("agent_c"), "The answer of A.")
 	code, last, _ = s.steps("agent_a.yaml")
 	require.Equal(t, hall.ExitOK, code)
@@ -218,7 +218,7 @@ func TestResume_running(t *testing.T) {
 	require.Equal(t, hall.ExitNoAnswer, code)
 	require.Contains(t, stdout, `"running": true`)
 	require.Empty(t, parseCheck(t, stdout).Next)
-	for range 20 { // who looks holds nobody up
+	for range 20 { // readers delay no step
 		s.checks("d", "")
 	}
 
@@ -243,12 +243,12 @@ func TestStep_concurrentLaunches(t *testing.T) {
 	s := newShell(t)
 	const launches = 8
 	var asked atomic.Int32
-	everybody := make(chan struct{})
-	together := func(*http.Request) { // nobody is shown what another one has answered already
+	allAsked := make(chan struct{})
+	together := func(*http.Request) { // no agent sees another's answer
 		if asked.Add(1) == launches {
-			close(everybody)
+			close(allAsked)
 		}
-		<-everybody
+		<-allAsked
 	}
 	m := newScripted(t, map[string][]said{"agent_a": {writes("plan.md", "# Plan\n").while(together), answers("Mine.").while(together)}})
 	file := s.agent(m, "agent_a", "")

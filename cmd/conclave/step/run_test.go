@@ -44,8 +44,8 @@ type (
 	}
 )
 
-// The worked session of the seed: everybody answers; two vote for agent_b while
-// agent_c answers again, which makes both votes stale; everybody votes for agent_c.
+// The worked session of the seed: all answer; two vote for agent_b while
+// agent_c answers again, which makes both votes stale; all vote for agent_c.
 func TestStep_lifecycle(t *testing.T) {
 	s := newShell(t)
 	m := newScripted(t, map[string][]said{
@@ -78,7 +78,7 @@ func TestStep_lifecycle(t *testing.T) {
 		require.Equal(t, hall.ExitOK, code)
 	}
 	for _, label := range []string{"agent1.1", "agent2.1", "agent3.1", "Answer A.", "Answer B.", "Answer C."} {
-		require.Contains(t, m.prompt("agent_c"), label, "everybody's answers are shown, the own one like the others")
+		require.Contains(t, m.prompt("agent_c"), label, "all answers are shown, the agent's own like the others")
 	}
 	require.NotContains(t, m.prompt("agent_c"), "agent_a")
 	require.NotContains(t, m.prompt("agent_c"), "It is right.", "votes are not shown")

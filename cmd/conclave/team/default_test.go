@@ -25,7 +25,7 @@ func TestDefault(t *testing.T) {
 	here := hall.Target{DataDir: t.TempDir()}
 	_, found, err := Default(here)
 	require.NoError(t, err)
-	require.False(t, found, "before dev or worker nobody has said")
+	require.False(t, found, "dev or worker has not set it")
 
 	for _, team := range []config.Team{config.Default().Offline(), onlyA(t)} {
 		require.NoError(t, setDefault(here, team))

@@ -108,7 +108,7 @@ func TestTranscript_JSON(t *testing.T) {
 	}
 	_, stdout, _ := asked(t, hall.CLI{JSON: true}, p, request{session: "s1", agent: "agent_a", step: 3})
 	require.Equal(t, 2, strings.Count(stdout, "\n"))
-	require.NotContains(t, stdout, "\u009b", "what JSON lets through and terminals obey")
+	require.NotContains(t, stdout, "\u009b", "JSON allows it unescaped, and terminals obey it")
 	var last entryAt
 	require.NoError(t, json.Unmarshal([]byte(strings.Split(stdout, "\n")[1]), &last))
 	require.Equal(t, "Because.\u009b", last.Messages[0].Content)
@@ -124,8 +124,8 @@ func TestTranscript_missing(t *testing.T) {
 		"session":            {request{session: "s2", agent: "agent_a", step: 1}, "there is no session s2 in "},
 		"agent":              {request{session: "s1", agent: "agent_z", step: 1}, `session s1 has no steps of "agent_z"; it has steps of agent_a`},
 		"agent's last":       {request{session: "s1", agent: "agent_z"}, `session s1 has no steps of "agent_z"; it has steps of agent_a`},
-		"what is no agent":   {request{session: "s1", agent: "../agent_a", step: 1}, `no steps of "../agent_a"; it has steps of agent_a`},
-		"nobody's":           {request{session: "empty", agent: "agent_a", step: 1}, "session empty has no steps yet; `conclave status empty`"},
+		"not an agent ID":    {request{session: "s1", agent: "../agent_a", step: 1}, `no steps of "../agent_a"; it has steps of agent_a`},
+		"without any steps":  {request{session: "empty", agent: "agent_a", step: 1}, "session empty has no steps yet; `conclave status empty`"},
 		"step":               {request{session: "s1", agent: "agent_a", step: 7}, "agent_a has no step 007 in session s1; it has 001, 002, 003, 004"},
 		"of another program": {request{session: "s1", agent: "agent_a"}, "step 004 of agent_a in session s1 has no transcript"},
 	} {
