@@ -54,7 +54,7 @@ func TestUsageErrors_startNothing(t *testing.T) {
 		{[]string{"say", "s1", "caf\xe9"}, "the TEXT is not UTF-8"},
 		{[]string{"say", "s1", strings.Repeat("x", 4097)}, "4097 bytes, at most 4096"},
 		{[]string{"say", "s1", "Hello.", "--agent", ""}, "--agent is given but empty"},
-		{[]string{"say", "s1\x1b[2J", "Hello."}, "in no ID"},
+		{[]string{"say", "s1\x1b[2J", "Hello."}, "no ID has"},
 		{[]string{"pause"}, "pause needs ID"},
 		{[]string{"resume", "s1", "s2"}, "takes 1 argument(s), got 2"},
 		{[]string{"finish", ""}, "the id is empty"},

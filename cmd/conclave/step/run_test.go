@@ -135,7 +135,7 @@ func TestStep_usage(t *testing.T) {
 		{[]string{"--session-dir", "d", "--config", "one.yaml", " "}, "the query is empty"},
 		{[]string{"--session-dir", "d", "--config", "one.yaml", "caf\xe9"}, "not UTF-8"},
 		{[]string{"--session-dir", "d", "q"}, "exactly one agent; name its file with --config FILE"},
-		{[]string{"--session-dir", "d", "--config", "two.yaml", "q"}, "a step is of exactly one"},
+		{[]string{"--session-dir", "d", "--config", "two.yaml", "q"}, "a step has exactly one"},
 		{[]string{"--session-dir", "d", "--config", "nowhere.yaml", "q"}, "nowhere.yaml"},
 		{[]string{"--session-dir", "d", "--config", "keyless.yaml", "q"}, "SOME_API_KEY is not set; it holds the API key of the agent"},
 		{[]string{"--session-dir", "d", "--config", "provider.yaml", "q"}, `no provider "nobody"`},
