@@ -14,6 +14,7 @@ import (
 const (
 	ConfigInvalid = "ConfigInvalid" // the team or the input is unusable; not retried
 	SessionTaken  = "SessionTaken"  // another workflow owns the session's directory; not retried
+	superseded    = "Superseded"    // a later run goes on with the session; not retried
 	MissingKey    = "MissingKey"    // this worker lacks a key; another one may have it
 	NoProvider    = "NoProvider"    // this worker lacks a provider that the preparing worker has
 	NoServer      = "NoServer"      // this worker lacks an MCP server that the preparing worker has
@@ -36,6 +37,11 @@ func Invalid(err error) error {
 // Taken returns a final error of type SessionTaken.
 func Taken(format string, args ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), SessionTaken, nil)
+}
+
+// Superseded returns a final error of type Superseded.
+func Superseded(format string, args ...any) error {
+	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), superseded, nil)
 }
 
 // LackError reports that this worker cannot give an agent a model or tools. Another

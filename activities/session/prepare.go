@@ -33,8 +33,12 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 	if err := a.claim(ctx, layout, in, t); err != nil {
 		return Prepared{}, err
 	}
+	return a.prepared(layout, t, min(in.Protocol, coordination.Protocol)), nil
+}
+
+func (a *Activities) prepared(layout artifact.Layout, t config.Team, protocol int) Prepared {
 	return Prepared{
-		Protocol:       min(in.Protocol, coordination.Protocol),
+		Protocol:       protocol,
 		ConfigHash:     t.Hash(),
 		Coordination:   coordinationConfig(t),
 		TimeoutSeconds: t.Timeouts.OrchestratorTimeoutSeconds,
@@ -44,7 +48,7 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 
 		URL:     a.Store.URL(layout.File("session.json")),
 		Offline: slices.ContainsFunc(t.Agents, func(a config.Agent) bool { return a.Backend.Type == config.Offline }),
-	}, nil
+	}
 }
 
 // claim creates the session's first files. A retry finds its own claim; another workflow's
@@ -55,7 +59,7 @@ func (a *Activities) claim(ctx context.Context, layout artifact.Layout, in Prepa
 	}
 	_, _, err := activities.Claim(ctx, a.Store, layout.File("session.json"), artifact.Session{
 		Query: in.Query, ConfigHash: t.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()),
-	}, "session "+in.Session, "choose another session ID")
+	}, "session "+in.Session, "choose another session ID, or go on with it: give resume instead of a query")
 	if err != nil {
 		return err
 	}

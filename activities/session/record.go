@@ -15,7 +15,7 @@ import (
 
 // Record writes human messages for running steps, accepted actions to the ledger, and then
 // the files derived from the history. It is idempotent: it writes each ledger entry and
-// each event once.
+// each event once. It deletes the journals at the end of a session that cannot be reopened.
 func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	defer activities.Beat(ctx)()
 	layout := artifact.InBucket(in.Session)
@@ -30,7 +30,7 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 		}
 	}
 	for _, e := range in.Entries {
-		if err := a.enter(ctx, layout, team.Entry{Run: run, Accepted: e}); err != nil {
+		if err := a.enter(ctx, layout, team.Entry{Run: run, Accepted: e}, in.Seal); err != nil {
 			return err
 		}
 	}
@@ -45,15 +45,20 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := artifact.PutJSON(ctx, a.Store, layout.File("status.json"), in.Status); err != nil {
 		return err
 	}
-	if in.Over {
+	if in.Saved != nil {
+		if err := artifact.PutJSON(ctx, a.Store, layout.SavedState(run), savedState{Format: savedFormat, Run: run, Saved: *in.Saved}); err != nil {
+			return err
+		}
+	}
+	if in.Over && (in.Saved == nil || in.Saved.Core.Decision().Winner != "") {
 		step.Forget(ctx, a.Store, layout.File("journal/"))
 	}
 	return nil
 }
 
 // enter writes a ledger entry at its own number, or at the next free one if another run of
-// the session has used it.
-func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.Entry) error {
+// the session has used it. It is an error if a later run has sealed the ledger.
+func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.Entry, seal int) error {
 	for seq := e.Seq; ; seq++ {
 		key := layout.Ledger(seq)
 		err := artifact.CreateJSON(ctx, a.Store, key, e)
@@ -64,7 +69,10 @@ func (a *Activities) enter(ctx context.Context, layout artifact.Layout, e team.E
 		if err != nil {
 			return err
 		}
-		if existing.Run == e.Run && existing.Seq == e.Seq {
+		switch {
+		case existing.Action == team.Resumed && seq > seal:
+			return activities.Superseded("recording entry %d: the session goes on in run %s", e.Seq, existing.Run)
+		case existing.Run == e.Run && existing.Seq == e.Seq && existing.Action != team.Resumed:
 			return nil
 		}
 	}

@@ -18,6 +18,7 @@ type Activities struct{ attempt.Process }
 // RegisterSteps registers the activities that need teams, models and keys.
 func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.Prepare)
+	r.RegisterActivity(a.Reopen)
 	r.RegisterActivity(a.RunStep)
 }
 
@@ -60,6 +61,19 @@ type Prepared struct {
 
 	URL     string `json:"url"`               // of the session's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents of the team
+
+	// Seal is the ledger's file that seals it for the run of a reopened session; 0 for others.
+	Seal int `json:"seal,omitempty"`
+}
+
+// Saved is a session between two runs.
+type Saved struct {
+	Core     *coordination.State `json:"core"`
+	Prepared Prepared            `json:"prepared"`
+
+	Recorded    int  `json:"recorded"`         // number of the last event on record
+	SecondsLeft int  `json:"seconds_left"`     // of the session's time
+	Warned      bool `json:"warned,omitempty"` // TimeShort was stepped
 }
 
 // StepInput is one launch. The activity reads large values, such as the query, from the
@@ -98,6 +112,12 @@ type RecordInput struct {
 
 	// Over reports that the session has ended and no step is running.
 	Over bool `json:"over,omitempty"`
+
+	// Saved is the session at its end; nil before.
+	Saved *Saved `json:"saved,omitempty"`
+
+	// Seal is the last seal of the ledger that the run knows.
+	Seal int `json:"seal,omitempty"`
 }
 
 // State is a session at a glance: the answer to the state query and the

@@ -70,6 +70,9 @@ func (l Layout) Message(number int) string {
 // Ledger returns the key of the seq-th accepted action of a run.
 func (l Layout) Ledger(seq int) string { return fmt.Sprintf("%sledger/%06d.json", l.root, seq) }
 
+// SavedState returns the key of the state in which a run ended.
+func (l Layout) SavedState(run string) string { return l.root + "runs/" + run + "/state.json" }
+
 // Blob returns the key of content by its SHA-256 in hex.
 func (l Layout) Blob(sum string) string { return l.root + "blobs/sha256/" + sum }
 

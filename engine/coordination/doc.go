@@ -280,11 +280,26 @@
 //  61. Where a new step replaces one that was suspended or failed, it is given the files of
 //     that one.
 //
+// # Going on after an end
+//
+// These rules hold from protocol 3 on.
+//
+//  61. A session that failed, or whose run ended before a decision, can be reopened by a
+//     new run. A decision with a winner is never reopened, nor is a session that the next
+//     Drain would fail again at once.
+//  62. Reopening takes back the decision, what forced it, a pause and a wait. Everything
+//     else goes on: rounds, limits, spending, votes and the ledger.
+//  63. It retries failed agents, as rule 28 says, those in an outage included; with an
+//     agent named, only that one.
+//  64. Steps that were running are resumed from the tokens of the run that ended, and
+//     counted once. After a decision without a winner, so are the cancelled ones.
+//
 // # On record
 //
 // If another program launches the steps, [Recall] builds a State from the record of each
 // agent. Its next Drain returns the agents whose turn it is, or the decision;
-// [State.LaunchOf] launches one step.
+// [State.LaunchOf] launches one step. [Restore] builds the one of a session
+// whose run was cut off before it could save its State.
 //
 // # Three rounds
 //

@@ -85,6 +85,11 @@ type TimeUp struct{}
 // Waited ends a Wait.
 type Waited struct{}
 
+// Reopened lets a session without a decision for an answer go on in a new run. Run is the
+// run that ended: the execution tokens of its steps begin with it. Only the failed step of
+// Agent is retried; all of them if Agent is empty.
+type Reopened struct{ Run, Agent string }
+
 // Finish forces a decision with the present answers and votes.
 type Finish struct{}
 
@@ -112,6 +117,7 @@ func (Evaluated) event() {}
 func (TimeShort) event() {}
 func (TimeUp) event()    {}
 func (Waited) event()    {}
+func (Reopened) event()  {}
 func (Finish) event()    {}
 func (Pause) event()     {}
 func (Resume) event()    {}

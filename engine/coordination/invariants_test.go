@@ -32,6 +32,11 @@ func (l *invariants) observe(s *session, e Event) {
 		if e.Outage != "" && slices.Contains(s.runningIDs(), e.Launch) {
 			l.outages++
 		}
+	case Reopened:
+		if s.state.Refuse(e) == nil {
+			l.retried += len(s.oracle.config.Agents)
+			l.suspended += len(s.oracle.config.Agents)
+		}
 	case Retry:
 		if s.state.Refuse(e) == nil {
 			l.retried += len(s.oracle.config.Agents) - len(s.oracle.active())

@@ -25,6 +25,8 @@ func (o *oracle) take(event Event) {
 		if !o.senseless(e) {
 			o.obey(e)
 		}
+	case Reopened: // the session has asked rule 58 before
+		o.reopen(e)
 	default:
 		o.takeEnd(event)
 	}
@@ -84,6 +86,25 @@ func (o *oracle) obey(event Event) {
 	}
 }
 
+// reopen is rules 59 to 61.
+func (o *oracle) reopen(e Reopened) {
+	o.over, o.forced, o.short, o.paused, o.waiting, o.waits = nil, "", false, false, false, 0
+	o.bell = Ring{Epoch: o.bell.Epoch}
+	for _, a := range o.config.Agents {
+		m := o.agents[a]
+		if m.runs != nil {
+			m.rest, m.late, m.uncounted = m.runs, true, true
+			m.runs, m.cancelled = nil, false
+		}
+		if m.rest != nil && m.late {
+			m.token, m.late = e.Run+"-"+string(m.rest.ID), false
+		}
+		if m.failed != nil && (e.Agent == "" || e.Agent == a) {
+			m.revive()
+		}
+	}
+}
+
 // revive makes a failed agent active.
 func (m *agentFacts) revive() {
 	m.failed, m.away, m.retried = nil, "", true
@@ -122,6 +143,10 @@ func (o *oracle) takeEnd(event Event) {
 		m.runs, m.cancelled = nil, false
 		m.used = m.used.Add(end.usage)
 		if o.over != nil {
+			if o.over.Winner == "" {
+				token, reports := tokenGiven(event)
+				m.rest, m.token, m.uncounted, m.late = run, token, reports && end.usage.ModelCalls == 0, !reports
+			}
 			return
 		}
 		before := m.step
@@ -140,6 +165,17 @@ func (o *oracle) takeEnd(event Event) {
 		}
 		return
 	}
+}
+
+// tokenGiven returns the token of an event that has one.
+func tokenGiven(event Event) (token string, found bool) {
+	switch e := event.(type) {
+	case Suspended:
+		return e.Token, true
+	case Failed:
+		return e.Token, true
+	}
+	return "", false
 }
 
 // end has the common fields of the events that end a step.

@@ -63,6 +63,7 @@ type agentFacts struct {
 	rest      *Launch
 	token     string
 	uncounted bool // no event has counted the usage of rest
+	late      bool // rest came to an action after the decision
 	used      llm.Usage
 }
 

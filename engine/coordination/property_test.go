@@ -79,8 +79,11 @@ type session struct {
 	oracle     *oracle
 	invariants *invariants
 
-	fed   [][]Event   // all batches so far
-	given [][]Command // the result of each
+	batch    []Event     // since the last Drain, without refused reopenings
+	taken    [][]Event   // those batches
+	fed      [][]Event   // all batches so far
+	accepted []Event     // those of the ledger's entries
+	given    [][]Command // the result of each
 
 	failures int // since the session was released
 	suspends int
@@ -108,19 +111,31 @@ func playRandom(t require.TestingT, choose pick, more func() bool) {
 	for more() && !s.state.Done() {
 		s.feed(t, s.randomBatch())
 	}
-	// Every session ends if its steps end and it is not held for ever. The number of
-	// launches is bounded by an invariant; this bounds the batches without launches.
-	for rest := 10 * s.invariants.bound(s); !s.state.Done(); rest-- {
-		require.Positive(t, rest, "the session never ends")
-		s.feed(t, s.release(t))
+	s.finish(t)
+	for range 2 {
+		s.feed(t, []Event{Reopened{Run: "run2", Agent: drawn(choose, "", "", s.randomAgent())}})
+		s.finish(t)
+	}
+	if s.temper.honest {
+		s.restored(t)
 	}
 	decided := s.state.Decision()
 	for range 3 {
-		s.feed(t, s.randomBatch())
+		s.feed(t, slices.DeleteFunc(s.randomBatch(), func(e Event) bool { _, reopens := e.(Reopened); return reopens }))
 	}
 	require.Equal(t, decided, s.state.Decision(), "nothing follows a decision")
 	s.replay(t, again(func(id string) string { return id }))
 	s.rename(t, again(renamed))
+}
+
+// finish releases the session until it ends. Every session ends if its steps end and it is not
+// held for ever. The number of launches is bounded by an invariant; this bounds the batches
+// without launches.
+func (s *session) finish(t require.TestingT) {
+	for rest := 10 * s.invariants.bound(s); !s.state.Done(); rest-- {
+		require.Positive(t, rest, "the session never ends")
+		s.feed(t, s.release(t))
+	}
 }
 
 // feed steps a batch and drains once. A twin of the state, restored from JSON before
@@ -130,8 +145,13 @@ func (s *session) feed(t require.TestingT, events []Event) {
 		twin := revived(t, s.state)
 		s.request(t, e)
 		s.invariants.observe(s, e)
-		s.oracle.take(e)
-		s.step(e)
+		if _, ok := e.(Reopened); !ok || s.state.Refuse(e) == nil {
+			s.oracle.take(e)
+			s.batch = append(s.batch, e)
+		}
+		if s.step(e); s.state.Accepted > len(s.accepted) {
+			s.accepted = append(s.accepted, e)
+		}
 		twin.Step(e)
 		require.Equal(t, marshal(t, s.state), marshal(t, twin), "after %#v", e)
 	}
@@ -141,7 +161,7 @@ func (s *session) feed(t require.TestingT, events []Event) {
 	require.Equal(t, commands, twin.Drain())
 	require.Equal(t, marshal(t, s.state), marshal(t, twin))
 	require.Empty(t, revived(t, s.state).Drain(), "nothing comes twice")
-	s.fed, s.given = append(s.fed, events), append(s.given, commands)
+	s.fed, s.taken, s.given, s.batch = append(s.fed, events), append(s.taken, s.batch), append(s.given, commands), nil
 
 	s.compare(t, commands)
 	s.invariants.check(t, s, before, commands)
@@ -151,14 +171,18 @@ func (s *session) feed(t require.TestingT, events []Event) {
 // request compares Refuse with rule 29: a refused request changes nothing but the
 // timeline.
 func (s *session) request(t require.TestingT, e Event) {
-	switch e.(type) {
+	senseless := false
+	switch e := e.(type) {
 	case Pause, Resume, Finish, Retry, Said:
+		senseless = s.oracle.senseless(e)
+	case Reopened:
+		senseless = s.hopeless(t, e)
 	default:
 		require.NoError(t, s.state.Refuse(e))
 		return
 	}
 	err := s.state.Refuse(e)
-	require.Equal(t, s.oracle.senseless(e), err != nil, "%#v is refused: %v", e, err)
+	require.Equal(t, senseless, err != nil, "%#v is refused: %v", e, err)
 	if err == nil {
 		return
 	}
@@ -168,6 +192,35 @@ func (s *session) request(t require.TestingT, e Event) {
 	require.Equal(t, s.state.Events+1, other.Events)
 	other.Events, other.Recent = s.state.Events, s.state.Recent
 	require.Equal(t, marshal(t, s.state), marshal(t, other), "%#v was refused", e)
+}
+
+// hopeless is rule 58. Another oracle that reads the session again tries it.
+func (s *session) hopeless(t require.TestingT, e Reopened) bool {
+	o := s.oracle
+	failed := func(a string) bool { return slices.Contains(o.config.Agents, a) && o.agents[a].failed != nil }
+	if o.over != nil && o.over.Winner != "" || e.Agent != "" && !failed(e.Agent) {
+		return true
+	}
+	other := newOracle(s.state)
+	for i, batch := range s.taken {
+		for _, event := range batch {
+			other.take(event)
+		}
+		other.foretell()
+		for _, l := range launches(s.given[i]) {
+			other.agents[l.Agent].runs.Allowance = l.Allowance
+		}
+	}
+	for _, event := range s.batch {
+		other.take(event)
+	}
+	other.reopen(e)
+	for _, command := range other.foretell() {
+		if done, ok := command.(Done); ok && done.Decision.Winner == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // compare compares a Drain with the oracle's, command by command (rule 50). The
@@ -307,6 +360,9 @@ func renameEvent(event Event) Event {
 		e.Seen = saw(e.Seen)
 		return e
 	case Retry:
+		e.Agent = renamed(e.Agent)
+		return e
+	case Reopened:
 		e.Agent = renamed(e.Agent)
 		return e
 	case Said:

@@ -42,6 +42,9 @@ func (s *State) parkedFor() string {
 // Refuse returns the reason, for people, why a person's request makes no sense now. It
 // returns nil for other events.
 func (s *State) Refuse(event Event) error {
+	if e, ok := event.(Reopened); ok {
+		return s.refuseReopened(e)
+	}
 	asked, ok := event.(request)
 	if !ok {
 		return nil

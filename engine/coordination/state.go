@@ -87,6 +87,9 @@ type resumableStep struct {
 
 	// Uncounted is set if its usage is unknown.
 	Uncounted bool `json:"uncounted,omitempty"`
+
+	// Late says that it came to an action after the session failed.
+	Late bool `json:"late,omitempty"`
 }
 
 // ballot is an accepted vote that has not been withdrawn.

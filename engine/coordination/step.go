@@ -18,6 +18,8 @@ func (s *State) Step(event Event) {
 		s.timeShort()
 	case Waited:
 		s.waited()
+	case Reopened:
+		s.reopen(e)
 	case TimeUp:
 		s.force(Timeout, "time is up")
 	default:
@@ -27,7 +29,7 @@ func (s *State) Step(event Event) {
 
 // stepEnd handles the end of a step.
 func (s *State) stepEnd(event ending) {
-	a, run := s.ended(event.end())
+	a, run := s.ended(event)
 	if run == nil {
 		return
 	}
@@ -65,7 +67,8 @@ func (s *State) stepEnd(event ending) {
 
 // ended ends the run that an event names and counts its usage. The launch is nil if the
 // event is stale.
-func (s *State) ended(e End) (*agent, *Launch) {
+func (s *State) ended(event ending) (*agent, *Launch) {
+	e := event.end()
 	i := slices.IndexFunc(s.Agents, func(a *agent) bool { return a.Run != nil && a.Run.Launch.ID == e.Launch })
 	if i < 0 {
 		s.ignore("event of launch " + quoted(string(e.Launch)) + " ignored: it is not running")
@@ -76,6 +79,7 @@ func (s *State) ended(e End) (*agent, *Launch) {
 	a.Run = nil
 	a.Usage = a.Usage.Add(e.Usage)
 	if s.Done() { // a cancelled step
+		s.keepRest(a, run, event)
 		s.note(Entry{Kind: entryIgnored, Agent: a.ID, Text: a.ID + " ended after the decision; only its usage counts"})
 		return nil, nil
 	}

@@ -263,6 +263,7 @@ const (
 	entryPresented = "presented"
 	entryJudged    = "judged"
 	entryDecided   = "decided"
+	entryReopened  = "reopened"
 	entryIgnored   = "ignored" // a stale or impossible event, which changed nothing
 )
 

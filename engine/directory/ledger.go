@@ -30,6 +30,7 @@ func readLedger(root *os.Root, w *warnings) ledger {
 		return ledger{}
 	}
 	var entries []team.Entry
+	var resumed []string
 	for file := 1; ; file++ {
 		name := artifact.Layout{}.Ledger(file)
 		var e team.Entry
@@ -37,12 +38,16 @@ func readLedger(root *os.Root, w *warnings) ledger {
 		if err == nil && found {
 			entries, err = team.Follow(entries, e)
 		}
+		if e.Action == team.Resumed {
+			resumed = append(resumed, e.Run)
+		}
 		switch {
 		case err != nil:
 			w.add(name, "%v; the ledger is ignored, and all actions count", err)
 			return ledger{}
 		case !found:
 			l := newLedger(entries)
+			l.runs = append(l.runs, resumed...)
 			l.checkMessages(root, w)
 			return l
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"conclave/engine/artifact"
+	"conclave/engine/llm"
 )
 
 // maxClaims bounds the search for a free number. No session has so many steps: a longer
@@ -72,6 +73,26 @@ func (a *attempt) claimOf(ctx context.Context, token string, below int) (int, ar
 		}
 	}
 	return 0, artifact.Claim{}, nil
+}
+
+// adopt takes the commit of the step to resume, if it made one and its end was lost.
+func (a *attempt) adopt(ctx context.Context) (adopted bool, err error) {
+	if a.spec.Attempt.ResumeFrom == "" {
+		return false, nil
+	}
+	s := a.spec
+	s.Token = s.Attempt.ResumeFrom
+	found, err := Find(ctx, a.ports, s)
+	switch {
+	case errors.Is(err, artifact.ErrNotFound), is[*artifact.MalformedError](err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking for the commit of the step to resume: %w", err)
+	}
+	if a.result = found; !a.spec.Attempt.Uncounted {
+		a.result.Usage = llm.Usage{}
+	}
+	return true, nil
 }
 
 // Find looks for the commit of a lost attempt without running the step. It returns

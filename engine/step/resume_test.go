@@ -471,3 +471,61 @@ func requireOvertaken(t *testing.T, err error) {
 	require.Equal(t, step.Class{Type: step.Fenced, Free: true}, class)
 	require.ErrorContains(t, err, "a later attempt of the step is at work")
 }
+
+// A step whose end nobody reported is resumed with its usage; a commit that it has made is
+// taken instead of running it again.
+func TestResumeFrom_uncounted(t *testing.T) {
+	t.Parallel()
+	killed := errors.New("killed")
+	for name, test := range map[string]struct {
+		killAt int64 // model calls
+		calls  int64 // of the step that goes on
+		usage  int64
+		step   int
+	}{
+		"in the middle":    {3, workedCalls - 2, workedCalls, 3},
+		"after the commit": {0, 0, workedCalls, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, &rules{})
+			run := func(token, from string, after int, uncounted bool, model *worked, killAt int64) (step.Result, error) {
+				ports := b.ports()
+				ports.Model = model
+				ports.Alive = func() error {
+					if killAt > 0 && model.calls.Load() == killAt {
+						return killed
+					}
+					return nil
+				}
+				b.spec.Token, b.spec.Attempt.ResumeFrom, b.spec.Attempt.Uncounted, b.spec.After = token, from, uncounted, after
+				b.spec.Open = func([]llm.Tool, func(context.Context, step.Peer) error) (loop.Rules, []llm.Message, error) {
+					return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
+				}
+				return step.Run(t.Context(), ports, b.spec)
+			}
+			_, err := run("run-l1", "", 0, false, &worked{}, test.killAt)
+			if test.killAt > 0 {
+				require.ErrorIs(t, err, killed)
+				// The usage of run-l1 was reported, that of run-l2 was not.
+				_, err = run("run-l2", "run-l1", 1, false, &worked{}, 1)
+				require.ErrorIs(t, err, killed)
+			} else {
+				require.NoError(t, err)
+			}
+			from, after := "run-l1", 0
+			if test.killAt > 0 {
+				from, after = "run-l2", 2
+			}
+			model := &worked{}
+			result, err := run("run2-l3", from, after, true, model, 0)
+			require.NoError(t, err)
+			require.Equal(t, test.step, result.Step)
+			require.Equal(t, test.calls, model.calls.Load())
+			if test.killAt > 0 {
+				test.usage = test.calls // what run-l1 paid was reported
+			}
+			require.Equal(t, test.usage, result.Usage.ModelCalls)
+		})
+	}
+}

@@ -44,6 +44,9 @@ func newAttempt(p Ports, s Spec) *attempt {
 func (a *attempt) dir() string { return a.spec.Dir(a.result.Step) }
 
 func (a *attempt) run(ctx context.Context) error {
+	if adopted, err := a.adopt(ctx); adopted || err != nil {
+		return err
+	}
 	if err := a.claim(ctx); err != nil {
 		return err
 	}

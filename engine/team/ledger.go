@@ -9,33 +9,79 @@ import (
 	"conclave/engine/coordination"
 )
 
-// Entry is ledger/<seq>.json: one accepted action or human message.
+// Resumed is the action of the entry with which a new run of a session seals the ledger: no
+// earlier run may add entries after it. The entry has no number.
+const Resumed coordination.Action = "resumed"
+
+// Entry is ledger/<seq>.json: one accepted action or human message, or a seal.
 type Entry struct {
-	Run string `json:"run"` // of the workflow
+	Run  string `json:"run"`            // of the workflow
+	From string `json:"from,omitempty"` // of a seal: the run before
 	coordination.Accepted
 }
 
-// Ledger reads the entries that count, in order. After a workflow reset the new run
-// appends files that repeat numbers of the old one: an entry replaces all earlier ones
-// with its number or a higher one.
+// Book is a ledger.
+type Book struct {
+	Entries []Entry // those that count, in order
+	Files   int
+	Seal    int    // file of the last seal; 0 without one
+	Run     string // of the last file
+}
+
+// Ledger reads the entries that count, in order.
 func Ledger(ctx context.Context, store artifact.Store, layout artifact.Layout) ([]Entry, error) {
-	var entries []Entry
+	b, err := ReadBook(ctx, store, layout, "")
+	return b.Entries, err
+}
+
+// ReadBook reads the ledger. After a workflow reset the new run appends files that repeat
+// numbers of the old one: an entry replaces all earlier ones with its number or a higher one.
+// The seal of the run without is ignored.
+func ReadBook(ctx context.Context, store artifact.Store, layout artifact.Layout, without string) (Book, error) {
+	var b Book
 	for file := 1; ; file++ {
 		e, err := artifact.ReadJSON[Entry](ctx, store, layout.Ledger(file))
 		switch {
 		case errors.Is(err, artifact.ErrNotFound):
-			return entries, nil
+			return b, nil
 		case err != nil:
-			return nil, fmt.Errorf("reading the ledger: %w", err)
+			return Book{}, fmt.Errorf("reading the ledger: %w", err)
 		}
-		if entries, err = Follow(entries, e); err != nil {
-			return nil, fmt.Errorf("reading the ledger: %s %w", layout.Ledger(file), err)
+		if b.Entries, err = Follow(b.Entries, e); err != nil {
+			return Book{}, fmt.Errorf("reading the ledger: %s %w", layout.Ledger(file), err)
+		}
+		if b.Files = file; e.Action == Resumed && e.Run == without {
+			continue
+		}
+		if b.Run = e.Run; e.Action == Resumed {
+			b.Seal = file
+		}
+	}
+}
+
+// Seal seals the ledger for a run, unless it has, and returns the seal's file.
+func Seal(ctx context.Context, store artifact.Store, layout artifact.Layout, run string) (int, error) {
+	for {
+		b, err := ReadBook(ctx, store, layout, "")
+		if err != nil {
+			return 0, err
+		}
+		if b.Seal > 0 && b.Seal == b.Files && b.Run == run {
+			return b.Seal, nil
+		}
+		e := Entry{Run: run, From: b.Run, Accepted: coordination.Accepted{Action: Resumed}}
+		err = artifact.CreateJSON(ctx, store, layout.Ledger(b.Files+1), e)
+		if !errors.Is(err, artifact.ErrExists) {
+			return b.Files + 1, err
 		}
 	}
 }
 
 // Follow appends the entry of the next file to the entries of the files before it.
 func Follow(entries []Entry, e Entry) ([]Entry, error) {
+	if e.Action == Resumed {
+		return entries, nil
+	}
 	if e.Seq < 1 || e.Seq > len(entries)+1 {
 		return nil, fmt.Errorf("has entry %d after %d entries: one between is missing", e.Seq, len(entries))
 	}

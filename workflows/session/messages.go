@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 
+	"conclave/activities"
 	acts "conclave/activities/session"
 	"conclave/engine/artifact"
-	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/workflows/drive"
 )
@@ -21,7 +21,8 @@ const (
 	memoWinner  = "winner" // label
 )
 
-// Input starts a session. Unknown keys are refused: a misspelt one must not spend money.
+// Input starts a session or, with Resume alone, goes on with an ended one. Unknown keys are
+// refused: a misspelt one must not spend money.
 type Input struct {
 	Query     string `json:"query"`
 	SessionID string `json:"session_id,omitempty"` // default: the workflow ID
@@ -35,8 +36,13 @@ type Input struct {
 	// History holds earlier turns; not available in this version.
 	History json.RawMessage `json:"history,omitempty"`
 
+	// Resume goes on with the session that ended under this workflow ID: one that failed or
+	// was cancelled, terminated or timed out. Agent limits the retry to its failed step.
+	Resume bool   `json:"resume,omitempty"`
+	Agent  string `json:"agent,omitempty"`
+
 	// Continued carries a session over continue-as-new; validate refuses it from clients.
-	Continued *continued `json:"continued,omitempty"`
+	Continued *acts.Saved `json:"continued,omitempty"`
 
 	faults drive.Faults
 }
@@ -73,22 +79,18 @@ type Result struct {
 	Error *artifact.Error `json:"error,omitempty"`
 }
 
-// continued carries a session without running steps over continue-as-new.
-type continued struct {
-	Core     *coordination.State `json:"core"`
-	Prepared acts.Prepared       `json:"prepared"`
-
-	Recorded    int  `json:"recorded"`         // number of the last event on record
-	SecondsLeft int  `json:"seconds_left"`     // of the session's time
-	Warned      bool `json:"warned,omitempty"` // TimeShort was stepped
-}
-
 // validate refuses an input that cannot become a session with the given ID. continued
 // says that the previous run started this one.
 func (in Input) validate(id string, continued bool) error {
 	switch {
 	case in.Continued != nil && !continued:
 		return drive.Invalid("continued is reserved for the workflow: leave it out")
+	case in.Resume && !continued:
+		if in.Query != "" || in.Team != "" || activities.Given(in.Config) || activities.Given(in.EvalCriteria) || activities.Given(in.History) {
+			return drive.Invalid("resume goes on with the session as it was started: leave query, team, config, eval_criteria and history out")
+		}
+	case in.Agent != "":
+		return drive.Invalid("agent limits the retry of resume: leave it out")
 	case strings.TrimSpace(in.Query) == "":
 		return drive.Invalid(`the input has no query: give {"query":"…"}`)
 	case len(in.History) > 0 && string(in.History) != "null":

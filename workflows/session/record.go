@@ -77,7 +77,10 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 		l.stop()
 	}
 	l.overdue, l.stop, l.due, l.round = nil, nil, false, s.core.Round
-	l.writing = acts.RecordInput{Session: s.id, Entries: l.entries, Events: l.events, Status: s.glance(), Over: l.over}
+	l.writing = acts.RecordInput{Session: s.id, Entries: l.entries, Events: l.events, Status: s.glance(), Over: l.over, Seal: s.prepared.Seal}
+	if l.over {
+		l.writing.Saved = s.saved(l.last)
+	}
 	l.entries, l.events = nil, nil
 	return workflow.ExecuteActivity(drive.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }

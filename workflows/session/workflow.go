@@ -100,13 +100,17 @@ func (s *session) begin() error {
 	if c := s.in.Continued; c != nil {
 		seconds, warned = c.SecondsLeft, c.Warned
 	} else {
-		if err := s.prepare(); err != nil {
+		prepare := s.prepare
+		if s.in.Resume {
+			prepare = s.reopen
+		}
+		var err error
+		if seconds, err = prepare(); err != nil {
 			if s.ctx.Err() == nil {
 				s.setMemo(s.ctx, string(coordination.FailedAll))
 			}
 			return drive.FinalError(err)
 		}
-		seconds = s.prepared.TimeoutSeconds
 	}
 	s.begun = true
 	s.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
@@ -114,8 +118,9 @@ func (s *session) begin() error {
 	return nil
 }
 
-// prepare resolves the team and starts the core under the current protocol.
-func (s *session) prepare() error {
+// prepare resolves the team and starts the core under the current protocol. It returns the
+// session's time in seconds.
+func (s *session) prepare() (int, error) {
 	info := workflow.GetInfo(s.ctx)
 	input := acts.PrepareInput{
 		Session: s.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID}, Protocol: coordination.Protocol,
@@ -123,10 +128,26 @@ func (s *session) prepare() error {
 	}
 	ctx := drive.Preparing(s.ctx, "resolve the team, claim the session's directory")
 	if err := workflow.ExecuteActivity(ctx, registered.Prepare, input).Get(ctx, &s.prepared); err != nil {
-		return err
+		return 0, err
 	}
 	s.core = coordination.New(s.prepared.Protocol, s.prepared.Coordination)
-	return nil
+	return s.prepared.TimeoutSeconds, nil
+}
+
+// reopen loads the session that ended under this workflow ID and lets it go on. It returns
+// the rest of its time in seconds.
+func (s *session) reopen() (int, error) {
+	var r acts.Reopening
+	input := acts.ReopenInput{Session: s.id, WorkflowID: workflow.GetInfo(s.ctx).WorkflowExecution.ID, Agent: s.in.Agent}
+	ctx := drive.Preparing(s.ctx, "seal the ledger, load the session that ended")
+	if err := workflow.ExecuteActivity(ctx, registered.Reopen, input).Get(ctx, &r); err != nil {
+		return 0, err
+	}
+	s.in.Query, s.in.Resume, s.in.Agent = r.Query, false, ""
+	s.core, s.prepared, s.ledger.last = r.Saved.Core, r.Saved.Prepared, r.Saved.Recorded
+	s.core.Step(coordination.Reopened{Run: r.Run, Agent: input.Agent})
+	s.ledger.collect(s.core)
+	return r.Saved.SecondsLeft, nil
 }
 
 // carryOut carries out the commands of the core. The memo, with the doorbell in it, is
@@ -179,11 +200,17 @@ func (s *session) continueAsNew() error {
 	s.inbox.ReceiveAll()
 	in := s.in
 	in.SessionID = s.id
-	in.Continued = &continued{
-		Core: s.core, Prepared: s.prepared, Recorded: s.ledger.last - len(s.ledger.events),
+	in.Continued = s.saved(s.ledger.last - len(s.ledger.events))
+	return workflow.NewContinueAsNewError(s.ctx, Workflow, in)
+}
+
+// saved returns the session as a new run goes on with it; recorded is the number of the last
+// event on record.
+func (s *session) saved(recorded int) *acts.Saved {
+	return &acts.Saved{
+		Core: s.core, Prepared: s.prepared, Recorded: recorded,
 		SecondsLeft: int(s.timeLeft() / time.Second), Warned: s.clock.warned,
 	}
-	return workflow.NewContinueAsNewError(s.ctx, Workflow, in)
 }
 
 // verbs are in the order in which signals that arrive together are received: messages and

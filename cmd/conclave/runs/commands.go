@@ -237,16 +237,22 @@ func (c commands) retry() *cobra.Command {
 	agent := ""
 	cmd := c.command(&cobra.Command{
 		Use:   "retry ID",
-		Short: "Run failed steps again",
-		Long: `Run the failed steps of all agents again, or with --agent that of one. The session
-must be open, parked or not. Model replies that were paid for are kept. In a parked
-run of a pipeline, the failed step is run again.
+		Short: "Run failed steps again, also of an ended session",
+		Long: `Run the failed steps of all agents again, or with --agent that of one. Model replies
+that were paid for are kept.
+
+A session that has ended without an answer, because it failed or was cancelled,
+terminated or timed out by Temporal, goes on in a new run under the same ID: with
+its answers, votes and messages, and with the steps that were running. A decision
+stands: nothing is started then.
+
+In a run of a pipeline, parked or ended, the failed step is run again.
 
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9
   conclave retry 20261121-153012-k3f9 --agent agent_b`,
 	}, false, func(ctx context.Context, conn *hall.Connection, run Run) error {
-		return apply(ctx, conn, run, Update{
+		return retry(ctx, conn, run, Update{
 			Name: drive.RetrySignal, Agent: agent, Payload: drive.Request{Agent: agent},
 			Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
 			Accepted: "retrying; %s follows it",

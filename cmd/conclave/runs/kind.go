@@ -45,6 +45,9 @@ type Kind struct {
 	Status func(context.Context, *hall.Connection, Run) error
 	// Adapt refuses an update, or adapts its payload to the kind; nil accepts all updates.
 	Adapt func(*hall.Connection, Run, *Update) error
+	// Reopen returns the input of a new run that goes on with an ended one, with the failed step
+	// of an agent or of all, or the reason against it. nil if no run of the kind can.
+	Reopen func(ctx context.Context, conn *hall.Connection, run Run, agent string) (input any, err error)
 }
 
 // Run is a run as Temporal describes it, without asking a worker.

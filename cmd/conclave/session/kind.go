@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/hall"
 	"conclave/cmd/conclave/progress"
@@ -34,7 +35,34 @@ func Kind() *runs.Kind {
 			return r, r.Status, err
 		},
 		Status: status,
+		Reopen: reopen,
 	}
+}
+
+// reopen returns the input of a run that goes on with an ended session, if it has no decision.
+func reopen(ctx context.Context, conn *hall.Connection, run runs.Run, agent string) (any, error) {
+	if run.Status != string(coordination.FailedAll) && run.Status != drive.Cancelled {
+		return nil, hall.Exitf(hall.ExitUsage, "retry %s: it has decided (%s), and a decision stands; nothing was started, `%s` prints the answer",
+			run, run.Status, conn.CommandLine("result", run.Workflow))
+	}
+	input := sessionflow.Input{Resume: true, Agent: agent}
+	if run.ID != run.Workflow {
+		input.SessionID = run.ID
+	}
+	if conn.Store == nil {
+		return input, nil
+	}
+	process := attempt.Process{Store: conn.Store}
+	if !conn.Cluster {
+		process.Teams = team.Registry(conn.Target)
+	}
+	ctx, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	saved := acts.Activities{Process: process}
+	if err := saved.CanReopen(ctx, acts.ReopenInput{Session: run.ID, WorkflowID: run.Workflow, Agent: agent}); err != nil {
+		return nil, runs.CannotReopen(conn, run, err)
+	}
+	return input, nil
 }
 
 // running returns the result of a session that has not ended.

@@ -1,0 +1,203 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/step"
+	"conclave/engine/team"
+)
+
+// record reads what the store has of a session whose run was cut off.
+type record struct {
+	store  artifact.Store
+	layout artifact.Layout
+	book   team.Book
+
+	last time.Time // the newest claim or commit
+	lost coordination.Lost
+
+	events   map[string]coordination.Event // of committed steps on the ledger, by agent and step
+	lacking  []committed
+	rejected []committed
+}
+
+// committed is the commit of a step.
+type committed struct {
+	coordination.Recorded
+	at time.Time
+}
+
+// read reads the steps of the agents, then the ledger.
+func (r *record) read(ctx context.Context, agents []string) (coordination.Lost, error) {
+	r.events = map[string]coordination.Event{}
+	for _, agent := range agents {
+		if err := r.readAgent(ctx, agent); err != nil {
+			return coordination.Lost{}, err
+		}
+	}
+	for _, e := range r.book.Entries {
+		r.lost.Ledger = append(r.lost.Ledger, coordination.Recorded{Accepted: e.Accepted, Event: r.events[stepKey(e.Agent, e.Step)]})
+	}
+	byTime := func(x, y committed) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.Agent, y.Agent)) }
+	slices.SortFunc(r.lacking, byTime)
+	for _, c := range r.lacking {
+		r.lost.Lacking = append(r.lost.Lacking, c.Recorded)
+	}
+	slices.SortFunc(r.rejected, byTime)
+	for _, c := range r.rejected {
+		r.lost.Rejected = append(r.lost.Rejected, coordination.StepOf{Agent: c.Agent, End: coordination.End{Step: c.Step}})
+	}
+	var err error
+	r.lost.Events, err = r.countEvents(ctx)
+	return r.lost, err
+}
+
+func stepKey(agent string, number int) string { return agent + "/" + strconv.Itoa(number) }
+
+// readAgent reads the steps of an agent, in order.
+func (r *record) readAgent(ctx context.Context, agent string) error {
+	numbers, err := r.steps(ctx, agent)
+	if err != nil {
+		return err
+	}
+	recorded, last := map[int]bool{}, 0
+	for _, e := range r.book.Entries {
+		if e.Agent == agent && e.Action != coordination.Say {
+			recorded[e.Step] = true
+			last = max(last, e.Step)
+		}
+	}
+	var open *coordination.OpenStep
+	for _, number := range numbers {
+		commit, err := artifact.ReadJSON[artifact.Commit](ctx, r.store, r.layout.Step(agent, number, "action.json"))
+		switch {
+		case err == nil:
+			open = nil
+			err = r.addCommit(agent, number, commit, recorded[number], number > last)
+		case errors.Is(err, artifact.ErrNotFound):
+			var o *coordination.OpenStep
+			if o, err = r.unfinished(ctx, agent, number); o != nil {
+				open = o
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("reading step %d of %s: %w", number, agent, err)
+		}
+	}
+	if open != nil {
+		r.lost.Open = append(r.lost.Open, *open)
+	}
+	return nil
+}
+
+// steps returns the claimed numbers of an agent, in order.
+func (r *record) steps(ctx context.Context, agent string) ([]int, error) {
+	var numbers []int
+	prefix := r.layout.Agent(agent, "")
+	for key, err := range r.store.List(ctx, prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("listing the steps of %s: %w", agent, err)
+		}
+		name, found := strings.CutSuffix(strings.TrimPrefix(key, prefix), "/step.json")
+		if number, err := strconv.Atoi(name); found && err == nil {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// addCommit adds a committed step: as the event of its ledger entry, as an action that the
+// ledger lacks, or by its usage alone.
+func (r *record) addCommit(agent string, number int, c artifact.Commit, recorded, newest bool) error {
+	if c.Timestamp.After(r.last) {
+		r.last = c.Timestamp
+	}
+	outcome, err := team.ReadOutcome(c)
+	if err != nil {
+		return err
+	}
+	end := coordination.End{Step: number, Usage: c.Usage}
+	var event coordination.Event
+	switch outcome.Action {
+	case coordination.NewAnswer:
+		var answer team.Answer
+		if err := json.Unmarshal(c.Payload, &answer); err != nil {
+			return err
+		}
+		if !strings.HasSuffix(answer.Label, ".final") {
+			event = coordination.Answered{End: end, Seen: outcome.Seen, Heard: outcome.Heard}
+		}
+	case coordination.Vote:
+		event = coordination.Voted{
+			End: end, Target: outcome.Target, TargetLabel: outcome.TargetLabel, Reason: outcome.Reason, Seen: outcome.Seen, Heard: outcome.Heard,
+		}
+	case coordination.Stop:
+		event = coordination.Stopped{End: end, Status: outcome.Status, Summary: outcome.Summary, Seen: outcome.Seen, Heard: outcome.Heard}
+	}
+	made := committed{at: c.Timestamp, Recorded: coordination.Recorded{
+		Accepted: coordination.Accepted{Agent: agent, Step: number, Action: outcome.Action}, Event: event,
+	}}
+	switch {
+	case event != nil && recorded:
+		r.events[stepKey(agent, number)] = event
+		return nil
+	case event != nil && newest:
+		r.lacking = append(r.lacking, made)
+		return nil
+	case outcome.Action == coordination.RestartTeam:
+		r.rejected = append(r.rejected, made)
+	}
+	r.lost.Ended = append(r.lost.Ended, coordination.StepOf{Agent: agent, End: end})
+	return nil
+}
+
+// unfinished reads a step without an action. It is open if it has a journal.
+func (r *record) unfinished(ctx context.Context, agent string, number int) (*coordination.OpenStep, error) {
+	t, err := step.ReadTranscript(ctx, r.store, r.layout, r.layout.Step(agent, number, ""))
+	if err != nil {
+		return nil, err
+	}
+	if t.Claim.StartedAt.After(r.last) {
+		r.last = t.Claim.StartedAt
+	}
+	journal, err := r.store.Exists(ctx, r.layout.Journal(t.Claim.Token, 1))
+	if err != nil {
+		return nil, err
+	}
+	usage := llm.Usage{}
+	if !journal || t.Over {
+		usage = t.Usage()
+	}
+	r.lost.Ended = append(r.lost.Ended, coordination.StepOf{Agent: agent, End: coordination.End{Step: number, Usage: usage}})
+	if !journal {
+		return nil, nil
+	}
+	open := &coordination.OpenStep{Agent: agent, Step: number, Token: t.Claim.Token, Counted: t.Over}
+	for _, id := range slices.Sorted(maps.Keys(t.Claim.SeenSteps)) {
+		open.Seen = append(open.Seen, coordination.Seen{Agent: id, Step: t.Claim.SeenSteps[id]})
+	}
+	return open, nil
+}
+
+// countEvents returns the number of the last event on record.
+func (r *record) countEvents(ctx context.Context) (int, error) {
+	data, err := r.store.Get(ctx, r.layout.File("events.jsonl"))
+	if err != nil && !errors.Is(err, artifact.ErrNotFound) {
+		return 0, err
+	}
+	return bytes.Count(data, []byte("\n")), nil
+}

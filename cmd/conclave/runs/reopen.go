@@ -1,0 +1,71 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/cmd/conclave/hall"
+	"conclave/workflows/drive"
+)
+
+// retry sends the update to an open run, and starts a new run for one that ended without a
+// result. A run that ends meanwhile is reopened; one that was reopened meanwhile gets the update.
+func retry(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
+	if run.Running() {
+		err := apply(ctx, conn, run, u)
+		ended, lookErr := describe(ctx, conn, run.Workflow, run.Kind)
+		if err == nil || lookErr != nil || ended.Running() {
+			return err
+		}
+		run = ended
+	}
+	return reopen(ctx, conn, run, u)
+}
+
+// reopen starts a new run of the same workflow, which goes on with the one that ended.
+func reopen(ctx context.Context, conn *hall.Connection, run Run, u Update) error {
+	if run.Kind.Reopen == nil {
+		return alreadyEnded(conn, run, u)
+	}
+	input, err := run.Kind.Reopen(ctx, conn, run, u.Agent)
+	if err != nil {
+		return err
+	}
+	starting, cancel := context.WithTimeout(ctx, hall.ReachTimeout)
+	defer cancel()
+	memo := map[string]any{run.Kind.MemoID: run.ID, drive.MemoQuery: run.Query}
+	_, err = conn.Client.ExecuteWorkflow(starting, Options(conn, run.Workflow, run.Query, memo, run.Offline), run.Kind.Type, input)
+	if _, open := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); open {
+		return apply(ctx, conn, run.open(), u)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return hall.Exitf(hall.ExitInterrupted, "interrupted while reopening %s; `%s` says whether it runs", run, conn.CommandLine("status", run.Workflow))
+	case err != nil:
+		return fmt.Errorf("reopen %s: %w", run, err)
+	case conn.Scripted():
+		return conn.PrintJSON(accepted{SessionID: run.ID, Accepted: true})
+	}
+	conn.Infof("%s had ended (%s) and goes on with everything that was paid for; `%s` follows it", run, run.Status, conn.CommandLine("watch", run.Workflow))
+	conn.WarnIdle(ctx)
+	return nil
+}
+
+// CannotReopen is the error of a run that cannot go on. A final error is a reason, and nothing
+// was started.
+func CannotReopen(conn *hall.Connection, run Run, err error) error {
+	if final, ok := errors.AsType[*temporal.ApplicationError](err); ok && final.NonRetryable() {
+		return hall.Exitf(hall.ExitUsage, "retry %s: %s; nothing was started, `%s` prints what came out", run, final.Message(), conn.CommandLine("result", run.Workflow))
+	}
+	return fmt.Errorf("retry %s: %w; nothing was started", run, err)
+}
+
+// open is the run that goes on under the same workflow ID.
+func (r Run) open() Run {
+	r.Closed, r.Status = Run{}.Closed, drive.Running
+	return r
+}

@@ -1,0 +1,99 @@
+package coordination
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// refuseReopened is rule 58.
+func (s *State) refuseReopened(e Reopened) error {
+	if s.Done() && s.Outcome.Winner != "" {
+		return errors.New("the session has decided, " + s.Outcome.text() + "; a decision stands")
+	}
+	if e.Agent != "" {
+		if err := s.refuseRetry(e.Agent); err != nil {
+			return err
+		}
+	}
+	again, err := s.clone()
+	if err != nil {
+		return err
+	}
+	again.goOn(e)
+	again.Drain()
+	if d := again.Decision(); again.Done() && d.Winner == "" {
+		why := d.text()
+		if d.Asked != "" {
+			why += " (" + string(d.Asked) + ")"
+		}
+		return errors.New("the session would end again at once, " + why)
+	}
+	return nil
+}
+
+// clone returns a deep copy.
+func (s *State) clone() (*State, error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("copying the state: %w", err)
+	}
+	other := &State{}
+	if err := json.Unmarshal(data, other); err != nil {
+		return nil, fmt.Errorf("copying the state: %w", err)
+	}
+	return other, nil
+}
+
+// reopen takes a Reopened.
+func (s *State) reopen(e Reopened) {
+	if err := s.refuseReopened(e); err != nil {
+		s.ignore("reopening ignored: " + err.Error())
+		return
+	}
+	s.note(Entry{Kind: entryReopened, Text: "the session goes on in a new run"})
+	s.goOn(e)
+}
+
+// goOn is rules 59 to 61. The doorbell of the new run has not rung.
+func (s *State) goOn(e Reopened) {
+	s.Outcome, s.Forced, s.Short, s.Paused = nil, "", false, false
+	s.Waiting, s.Waits = false, 0
+	s.Bell = Ring{Epoch: s.Bell.Epoch}
+	if s.Finale == nil {
+		s.Settled = nil
+	}
+	for _, a := range s.Agents {
+		switch {
+		case a.Run != nil:
+			run := a.Run.Launch
+			a.Run, a.Rest = nil, &resumableStep{Launch: run, Token: tokenIn(e.Run, run.ID), Uncounted: true}
+		case a.Rest != nil && a.Rest.Late:
+			a.Rest.Late, a.Rest.Token = false, tokenIn(e.Run, a.Rest.Launch.ID)
+		}
+		if !a.active() && (e.Agent == "" || e.Agent == a.ID) {
+			s.revive(a)
+		}
+	}
+}
+
+// tokenIn returns the execution token of a launch in a run.
+func tokenIn(run string, id LaunchID) string { return run + "-" + string(id) }
+
+// keepRest keeps a cancelled step of a failed session, which can be reopened.
+func (s *State) keepRest(a *agent, run Launch, event ending) {
+	if s.Protocol < reopenings || s.Outcome.Winner != "" {
+		return
+	}
+	switch e := event.(type) {
+	case Suspended:
+		a.Rest = s.rest(&run, e.End, e.Token)
+	case Failed:
+		a.Rest = s.rest(&run, e.End, e.Token)
+	default:
+		a.Rest = &resumableStep{Launch: run, Late: true}
+	}
+}
+
+// reopenings is the first protocol in which a failed session keeps its cancelled steps.
+const reopenings = 3

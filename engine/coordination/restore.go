@@ -1,0 +1,158 @@
+package coordination
+
+import (
+	"slices"
+	"strings"
+)
+
+// Lost is the record of a session whose run was cut off before it could save its State.
+type Lost struct {
+	Ledger []Recorded // in order
+	Events int        // number of timeline entries on record
+
+	// Rejected are the evaluating steps that had the team begin again, in order.
+	Rejected []StepOf
+
+	// Lacking are actions that were committed and are not in the ledger, in order.
+	Lacking []Recorded
+
+	// Ended are steps that ended without an action.
+	Ended []StepOf
+
+	// Open are steps without an action that can be resumed, at most one of an agent.
+	Open []OpenStep
+}
+
+// Recorded is an accepted action with the end of its step, whose launch is ignored. Event is
+// nil for a message and a presented answer.
+type Recorded struct {
+	Accepted
+	Event Event
+}
+
+// StepOf is a finished step of Agent.
+type StepOf struct {
+	Agent string
+	End
+}
+
+// OpenStep is a step to resume, with the answers that it was shown at its launch.
+type OpenStep struct {
+	Agent   string
+	Step    int
+	Token   string
+	Seen    []Seen
+	Counted bool // its usage is among that of Ended
+}
+
+// Restore builds the state of a session whose run was cut off by stepping the events on
+// record, as they were accepted. The next Drain records the actions that the ledger lacks.
+// Facts without a record begin anew: failures, steps that count without an action, revotes.
+func Restore(c Config, lost Lost) *State {
+	s := New(Protocol, c)
+	var final *Shown
+	for _, r := range lost.Ledger {
+		if n := s.attempt(); r.Attempt > n && n <= len(lost.Rejected) {
+			s.reject(lost.Rejected[n-1], final)
+			final = nil
+		}
+		switch a := s.agent(r.Agent); {
+		case r.Action == Say:
+			s.said(Said{Agent: r.Agent, Text: r.Text})
+		case a == nil:
+		case strings.HasSuffix(r.Label, ".final"):
+			final = &Shown{Agent: a.ID, Number: a.Number, Label: r.Label, Step: r.Step}
+			a.Step = max(a.Step, r.Step)
+		default:
+			s.enact(a, r.Event)
+		}
+		s.Accepted = r.Seq
+	}
+	for n := s.attempt(); n <= len(lost.Rejected); n++ {
+		s.reject(lost.Rejected[n-1], final)
+		final = nil
+	}
+	s.Pending, s.Recent, s.Events = nil, nil, lost.Events
+	for _, r := range lost.Lacking {
+		if a := s.agent(r.Agent); a != nil {
+			s.enact(a, r.Event)
+		}
+	}
+	for _, e := range lost.Ended {
+		if a := s.agent(e.Agent); a != nil {
+			a.Step, a.Usage = max(a.Step, e.Step), a.Usage.Add(e.Usage)
+		}
+	}
+	for _, open := range lost.Open {
+		s.restOpen(open)
+	}
+	return s
+}
+
+// enact steps an event as the end of a new launch that was offered every action.
+func (s *State) enact(a *agent, event Event) {
+	a.Rounds++
+	s.Round = max(s.Round, a.Rounds)
+	id := s.mint(a, Launch{
+		Agent: a.ID, Number: a.Number, Round: a.Rounds, Offered: []Action{NewAnswer, Vote, Stop},
+	}).ID
+	switch e := event.(type) {
+	case Answered:
+		e.Launch = id
+		s.Step(e)
+	case Voted:
+		e.Launch = id
+		s.Step(e)
+	case Stopped:
+		e.Launch = id
+		s.Step(e)
+	}
+	a.Run = nil
+}
+
+// reject begins the next attempt of the team.
+func (s *State) reject(by StepOf, final *Shown) {
+	a := s.agent(by.Agent)
+	if a == nil {
+		return
+	}
+	d := s.decide(Plurality, s.forced())
+	d.Final = final
+	s.Finale = &finale{Decision: d, Stage: stageEvaluate, By: by.Agent}
+	s.evaluated(a, Evaluated{End: by.End, Again: true})
+}
+
+// restOpen lets the next Drain resume an open step, if its agent still owes something and
+// the answers that it was shown are accepted.
+func (s *State) restOpen(open OpenStep) {
+	a := s.agent(open.Agent)
+	if a == nil || !s.owes(a) {
+		return
+	}
+	l := Launch{
+		Agent: a.ID, Number: a.Number, Round: max(1, a.Rounds), Offered: s.offered(a), Updates: s.updates(a),
+		Answers: len(a.Answers), Given: a.answerCount(),
+	}
+	for _, peer := range s.byNumber() {
+		if step := seenStep(open.Seen, peer.ID); step > 0 {
+			m := slices.Index(peer.Answers, step)
+			if m < 0 {
+				return
+			}
+			shown := Shown{Agent: peer.ID, Number: peer.Number, Label: peer.label(m + 1), Step: step}
+			if step == peer.latest() {
+				shown.Seq = peer.Newest
+			}
+			l.Shown = append(l.Shown, shown)
+		}
+	}
+	if len(l.Shown) == 0 { // it was offered no vote
+		l.Offered = slices.DeleteFunc(l.Offered, func(action Action) bool { return action == Vote })
+	}
+	if len(l.Offered) == 0 {
+		return
+	}
+	s.Round = max(s.Round, l.Round)
+	a.Step, a.Rounds = max(a.Step, open.Step), max(1, a.Rounds)
+	a.Rest = &resumableStep{Launch: l, Token: open.Token, Uncounted: !open.Counted}
+}
