@@ -106,6 +106,7 @@ func (s *State) enact(a *agent, event Event) {
 	case Stopped:
 		e.Launch = id
 		s.Step(e)
+	default: // no other event is in the ledger
 	}
 	a.Run = nil
 }
@@ -130,7 +131,7 @@ func (s *State) restOpen(open OpenStep) {
 		return
 	}
 	l := Launch{
-		Agent: a.ID, Number: a.Number, Round: max(1, a.Rounds), Offered: s.offered(a), Updates: s.updates(a),
+		Agent: a.ID, Number: a.Number, Round: a.Rounds + 1, Offered: s.offered(a), Updates: s.updates(a),
 		Answers: len(a.Answers), Given: a.answerCount(),
 	}
 	for _, peer := range s.byNumber() {
@@ -153,6 +154,6 @@ func (s *State) restOpen(open OpenStep) {
 		return
 	}
 	s.Round = max(s.Round, l.Round)
-	a.Step, a.Rounds = max(a.Step, open.Step), max(1, a.Rounds)
+	a.Step, a.Rounds = max(a.Step, open.Step), l.Round
 	a.Rest = &resumableStep{Launch: l, Token: open.Token, Uncounted: !open.Counted}
 }

@@ -126,3 +126,15 @@ func TestLedger_messages(t *testing.T) {
 	require.Contains(t, warnings[0], "messages/001.json: is missing")
 	require.Empty(t, d.Messages)
 }
+
+// A reopened session has a seal in its ledger. Steps of its new run need an entry, too.
+func TestLedger_reopened(t *testing.T) {
+	t.Parallel()
+	files := pulled()
+	files["ledger/000006.json"] = `{"run": "r2", "from": "r", "seq": 0, "action": "resumed"}`
+	files["agents/a/004/action.json"] = commit("r2-l7", "new_answer", `{"answer": "not accepted", "label": "agent1.2"}`)
+	d, warnings := newSession(t, files).read()
+	require.Len(t, warnings, 2)
+	require.Contains(t, warnings[1], "agents/a/004: is not on the ledger")
+	require.Equal(t, "a=voted:b b=voted:b | consensus agent2.1 with 2", summarize(d.Check(coordination.Config{}, nil)))
+}

@@ -1,0 +1,123 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"conclave/activities/attempt"
+	"conclave/engine/artifact"
+	"conclave/engine/coordination"
+	"conclave/engine/llm"
+	"conclave/engine/team"
+)
+
+// A late record of the run that ended finds the seal and stops; the new run goes on after it.
+func TestRecord_sealedLedger(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	layout := artifact.InBucket("s1")
+	old := team.Entry{Run: "old", Accepted: accepted(1, "a")}
+	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, layout.Ledger(1), old))
+	for range 2 { // a repetition finds its own seal
+		seal, err := team.Seal(t.Context(), b.store, layout, "new")
+		require.NoError(t, err)
+		require.Equal(t, 2, seal)
+	}
+	require.Equal(t, team.Entry{Run: "new", From: "old", Accepted: coordination.Accepted{Action: team.Resumed}}, b.ledger(2))
+
+	_, err := b.ExecuteActivity("Record", RecordInput{Session: "s1", Entries: []coordination.Accepted{accepted(2, "late")}})
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "Superseded", refused.Type())
+	require.True(t, refused.NonRetryable())
+
+	b.record(RecordInput{Seal: 2, Entries: []coordination.Accepted{accepted(2, "b")}})
+	b.record(RecordInput{Seal: 2, Entries: []coordination.Accepted{accepted(2, "b"), accepted(3, "c")}})
+	require.Equal(t, "b", b.ledger(3).Agent)
+	require.Equal(t, "c", b.ledger(4).Agent)
+	entries, err := team.Ledger(t.Context(), b.store, layout)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+}
+
+// Journals stay at the end of a session that can be reopened.
+func TestRecord_keepsJournalsOfAFailedSession(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	key := artifact.InBucket("s1").Journal("run-l1", 1)
+	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, key, "entry"))
+	s := coordination.New(coordination.Protocol, coordination.Config{Agents: []string{"a"}})
+	s.Drain()
+	s.Step(coordination.Failed{End: coordination.End{Launch: "l1"}})
+	s.Drain()
+	require.True(t, s.Done())
+	b.record(RecordInput{Over: true, Saved: &Saved{Core: s, SecondsLeft: 5}})
+	there, err := b.store.Exists(t.Context(), key)
+	require.NoError(t, err)
+	require.True(t, there)
+	state, err := artifact.ReadJSON[savedState](t.Context(), b.store, artifact.InBucket("s1").SavedState("default-test-run-id"))
+	require.NoError(t, err)
+	require.Equal(t, 5, state.SecondsLeft)
+	require.Equal(t, s.Decision(), state.Core.Decision())
+}
+
+// What the store has of a run that was cut off: actions on the ledger and off it, steps that
+// ended without one, and an open step.
+func TestRecord_read(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	layout := artifact.InBucket("s1")
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	used := llm.Usage{ModelCalls: 1}
+	put := func(key string, document any) {
+		t.Helper()
+		require.NoError(t, artifact.CreateJSON(t.Context(), b.store, key, document))
+	}
+	claim := func(agent string, number int, token string, seen map[string]int) {
+		put(layout.Step(agent, number, "step.json"), artifact.Claim{Token: token, SeenSteps: seen, StartedAt: began})
+	}
+	commit := func(agent string, number int, kind coordination.Action, payload string, seen map[string]int) {
+		claim(agent, number, "old-x", nil)
+		put(layout.Step(agent, number, "action.json"), artifact.Commit{
+			Token: "old-x", Kind: string(kind), Payload: []byte(payload), SeenSteps: seen, Usage: used, Timestamp: began.Add(time.Duration(number) * time.Minute),
+		})
+	}
+	put(layout.Ledger(1), team.Entry{Run: "old", Accepted: accepted(1, "a")})
+	put(layout.Ledger(2), team.Entry{Run: "old", Accepted: coordination.Accepted{Seq: 2, Action: coordination.Say, Message: 1, Text: "brief"}})
+	commit("a", 1, coordination.NewAnswer, `{"answer": "A", "label": "agent1.1"}`, nil)
+	claim("a", 2, "old-l3", nil) // ended without an action
+	commit("a", 3, coordination.Vote, `{"target": "a", "target_label": "agent1.1", "reason": "good"}`, map[string]int{"a": 1})
+	commit("b", 1, coordination.NewAnswer, `{"answer": "final", "label": "agent2.final"}`, nil)
+	claim("b", 2, "old-l4", map[string]int{"a": 1})
+	put(layout.Journal("old-l4", 1), map[string]any{"attempt": 1})
+
+	book, err := team.ReadBook(t.Context(), b.store, layout, "")
+	require.NoError(t, err)
+	lost, err := (&record{store: b.store, layout: layout, book: book}).read(t.Context(), []string{"a", "b"})
+	require.NoError(t, err)
+	require.Len(t, lost.Ledger, 2)
+	require.Equal(t, coordination.Answered{End: coordination.End{Step: 1, Usage: used}}, lost.Ledger[0].Event)
+	require.Nil(t, lost.Ledger[1].Event)
+	require.Equal(t, []coordination.Recorded{{
+		Accepted: coordination.Accepted{Agent: "a", Step: 3, Action: coordination.Vote},
+		Event: coordination.Voted{
+			End: coordination.End{Step: 3, Usage: used}, Target: "a", TargetLabel: "agent1.1", Reason: "good", Seen: []coordination.Seen{{Agent: "a", Step: 1}},
+		},
+	}}, lost.Lacking)
+	require.Equal(t, []coordination.StepOf{
+		{Agent: "a", End: coordination.End{Step: 2}},
+		{Agent: "b", End: coordination.End{Step: 1, Usage: used}}, {Agent: "b", End: coordination.End{Step: 2}},
+	}, lost.Ended)
+	require.Equal(t, []coordination.OpenStep{{Agent: "b", Step: 2, Token: "old-l4", Seen: []coordination.Seen{{Agent: "a", Step: 1}}}}, lost.Open)
+}
+
+func TestCanReopen_belongsToTheWorkflow(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	a := &Activities{Process: attempt.Process{Store: b.store}}
+	require.ErrorContains(t, a.CanReopen(t.Context(), ReopenInput{Session: "s2", WorkflowID: "s2"}), "there is no session s2 to go on with")
+	require.ErrorContains(t, a.CanReopen(t.Context(), ReopenInput{Session: "s1", WorkflowID: "thief"}), "resume it under that ID")
+}
