@@ -206,7 +206,7 @@ func (s *session) hopeless(t require.TestingT, e Reopened) bool {
 		for _, event := range batch {
 			other.take(event)
 		}
-		other.foretell()
+		other.predict()
 		for _, l := range launches(s.given[i]) {
 			other.agents[l.Agent].runs.Allowance = l.Allowance
 		}
@@ -215,7 +215,7 @@ func (s *session) hopeless(t require.TestingT, e Reopened) bool {
 		other.take(event)
 	}
 	other.reopen(e)
-	for _, command := range other.foretell() {
+	for _, command := range other.predict() {
 		if done, ok := command.(Done); ok && done.Decision.Winner == "" {
 			return true
 		}

@@ -146,7 +146,7 @@ func (s *session) reopen() (int, error) {
 	s.in.Query, s.in.Resume, s.in.Agent = r.Query, false, ""
 	s.core, s.prepared, s.ledger.last = r.Saved.Core, r.Saved.Prepared, r.Saved.Recorded
 	s.core.Step(coordination.Reopened{Run: r.Run, Agent: input.Agent})
-	s.ledger.collect(s.core)
+	s.ledger.collect(s.ctx, s.core)
 	return r.Saved.SecondsLeft, nil
 }
 
