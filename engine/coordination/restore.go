@@ -89,12 +89,17 @@ func Restore(c Config, lost Lost) *State {
 	return s
 }
 
-// enact steps an event as the end of a new launch that was offered every action.
+// enact steps an event as the end of a new launch that was offered every action and shown
+// everything.
 func (s *State) enact(a *agent, event Event) {
 	a.Rounds++
 	s.Round = max(s.Round, a.Rounds)
+	if s.hasNews(a) {
+		a.Streak = 0
+	}
 	id := s.mint(a, Launch{
 		Agent: a.ID, Number: a.Number, Round: a.Rounds, Offered: []Action{NewAnswer, Vote, Stop},
+		Shown: s.shown(), Messages: s.messagesFor(a),
 	}).ID
 	switch e := event.(type) {
 	case Answered:

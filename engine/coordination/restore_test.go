@@ -61,7 +61,7 @@ func TestRestore_ofAnAttemptThatBeganAgain(t *testing.T) {
 	l := launches(s.Drain())[0]
 	require.Equal(t, "a", l.Agent)
 	require.Equal(t, 4, l.After)
-	require.Equal(t, &Attempt{Number: 1, Answer: Shown{Agent: "a", Number: 1, Label: "agent1.final", Step: 3}, Agent: "a", Step: 4}, l.Previous)
+	require.Equal(t, &RejectedAnswer{Number: 1, Answer: Shown{Agent: "a", Number: 1, Label: "agent1.final", Step: 3}, Agent: "a", Step: 4}, l.Previous)
 	require.Equal(t, []Shown{{Agent: "b", Number: 2, Label: "agent2.1", Step: 2, Seq: 3}}, l.Shown, "the answers of the rejected attempt count no more")
 }
 

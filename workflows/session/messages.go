@@ -7,6 +7,7 @@ import (
 	"conclave/activities"
 	acts "conclave/activities/session"
 	"conclave/engine/artifact"
+	"conclave/engine/coordination"
 	"conclave/engine/llm"
 	"conclave/workflows/drive"
 )
