@@ -199,6 +199,7 @@ func (r *rules) fetch(ctx context.Context, arrivals []arrival) ([]answer, error)
 		return nil, fmt.Errorf("fetching %d new answers: %w", len(arrivals), err)
 	}
 	for i, a := range arrivals {
+		a.Seq = 0 // answers do not know it
 		if i >= len(answers) || answers[i].arrival() != a {
 			return nil, fmt.Errorf("fetching %d new answers: %s is missing or out of order", len(arrivals), a.Label)
 		}

@@ -60,7 +60,7 @@ func (w *world) answer(number, revision int, text string) answer {
 			w.available.Arrivals = append(w.available.Arrivals, other)
 		}
 	}
-	w.available.Arrivals = append(w.available.Arrivals, arrival{Number: number, Label: a.Label, Step: a.Step})
+	w.available.Arrivals = append(w.available.Arrivals, arrival{Number: number, Label: a.Label, Step: a.Step, Seq: len(w.available.Arrivals) + 1})
 	return a
 }
 
