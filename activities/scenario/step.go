@@ -86,6 +86,7 @@ func (t *stepRun) assemble(ctx context.Context) error {
 	t.Spec = scenarioagent.Step{
 		Layout: t.layout, Launch: t.in.Launch, Token: t.Token, Attempt: t.Number, Spent: t.Result.Usage, Agent: agent.ID,
 		Scenario: t.in.Scenario, Content: string(content), Project: project.Summary(asks), System: agent.SystemMessage,
+		MaxModelCalls: team.Orchestrator.MaxModelCallsPerStep,
 	}.Spec()
 	return nil
 }

@@ -30,7 +30,7 @@ type PipelineStep struct {
 	Prompt        string        `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
 	Destinations  []string      `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
 	Next          []branch      `json:"next,omitempty" single:"true" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
-	MaxIterations int           `json:"max_iterations" default:"50" min:"1" max:"200" doc:"How many model calls the step can make, those after a call it made included."`
+	MaxIterations int           `json:"max_iterations" default:"50" min:"1" max:"10000" doc:"How many model calls the step can make, those after a call it made included."`
 	History       bool          `json:"history" default:"false" doc:"Whether the step is shown the texts of those before it."`
 
 	Calls []toolUse `json:"calls,omitempty" doc:"The tool calls of a tools step, in order."`

@@ -67,6 +67,7 @@ type Orchestrator struct {
 	OnSplit                                        string      `json:"on_split" default:"revote" enum:"revote,plurality,fail" doc:"When all votes are fresh and no answer has the majority: revote repeats the vote, plurality takes the answer with most votes, fail fails the session."`
 	MaxRevotes                                     int         `json:"max_revotes" default:"1" min:"0" doc:"How often a session repeats a split vote before the plurality decides."`
 	MaxStepsPerAgent                               int         `json:"max_steps_per_agent" default:"12" min:"1" doc:"How many steps an agent may take; at the limit the session decides with the answers it has."`
+	MaxModelCallsPerStep                           int         `json:"max_model_calls_per_step,omitzero" default:"200" min:"1" doc:"How many model calls a step may make; at 90 percent its agent is asked to finish."`
 	VotingSensitivity                              string      `json:"voting_sensitivity" default:"lenient" enum:"lenient,balanced,strict,checklist_gated" doc:"When an agent votes instead of improving on the answers. lenient: the best answer does the task; balanced: it does all of the task, and nothing substantial is left to improve; strict: a hard search for improvements found nothing that matters; checklist_gated: a scored checklist of criteria decides."`
 	DisableInjection                               bool        `json:"disable_injection" default:"false" doc:"Do not show new answers to an agent at work: it sees them at its next step."`
 	FairnessEnabled                                bool        `json:"fairness_enabled" default:"true" doc:"Keep fast agents from running ahead of slow ones, and limit updates: the two keys below hold only with it."`
@@ -129,6 +130,16 @@ type timeouts struct {
 	SubsequentRoundTimeoutSeconds *int `json:"subsequent_round_timeout_seconds" min:"1" max:"31536000" doc:"The same for every later step; null: no limit of its own."`
 	RoundTimeoutGraceSeconds      int  `json:"round_timeout_grace_seconds" default:"120" min:"0" max:"31536000" doc:"How long a step may go on working after it was asked to finish; then it may only answer, vote or stop. 0: at once."`
 	OutageSeconds                 int  `json:"outage_seconds,omitzero" default:"600" min:"1" max:"31536000" doc:"How long a step waits for a model server that is away; then the others go on without its agent, which tries again with every round."`
+}
+
+// MarshalJSON leaves out keys that a later version has added, at their defaults, as that of
+// timeouts does.
+func (o Orchestrator) MarshalJSON() ([]byte, error) {
+	type plain Orchestrator
+	if o.MaxModelCallsPerStep == Defaults[Orchestrator]().MaxModelCallsPerStep {
+		o.MaxModelCallsPerStep = 0
+	}
+	return json.Marshal(plain(o))
 }
 
 // MarshalJSON leaves out keys that a later version has added, at their defaults: sessions

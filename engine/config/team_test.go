@@ -27,7 +27,7 @@ func TestDefault_hasTheDocumentedValues(t *testing.T) {
 		Agents: []Agent{agent("agent_a"), agent("agent_b"), agent("agent_c")},
 		Orchestrator: Orchestrator{
 			CoordinationMode: "voting", Pacing: "rounds", UpdateMode: "inject", OnSplit: "revote",
-			MaxRevotes: 1, MaxStepsPerAgent: 12, VotingSensitivity: "lenient",
+			MaxRevotes: 1, MaxStepsPerAgent: 12, MaxModelCallsPerStep: 200, VotingSensitivity: "lenient",
 			FairnessEnabled: true, FairnessLeadCapAnswers: 2, MaxMidstreamInjectionsPerRound: 2,
 			AnswerNoveltyRequirement: "lenient", MaxChecklistCallsPerRound: 1,
 			FinalAnswerStrategy: "winner_reuse", OnAgentFailure: "continue",
@@ -130,6 +130,7 @@ orchestrator:
   on_split: plurality
   max_revotes: 3
   max_steps_per_agent: 4
+  max_model_calls_per_step: 50
   voting_sensitivity: checklist_gated
   fairness_enabled: false
   fairness_lead_cap_answers: 0
@@ -170,7 +171,7 @@ timeout_settings:
 	}}
 	want.Orchestrator = Orchestrator{
 		CoordinationMode: "voting", Pacing: "continuous", UpdateMode: "restart", OnSplit: "plurality",
-		MaxRevotes: 3, MaxStepsPerAgent: 4, VotingSensitivity: "checklist_gated",
+		MaxRevotes: 3, MaxStepsPerAgent: 4, MaxModelCallsPerStep: 50, VotingSensitivity: "checklist_gated",
 		MaxMidstreamInjectionsPerRound: 1, DeferPeerUpdatesUntilRestart: true,
 		AllowMidstreamPeerUpdatesBeforeChecklistSubmit: new(true),
 		MaxNewAnswersPerAgent:                          new(2), MaxNewAnswersGlobal: new(5),
@@ -415,4 +416,20 @@ func TestHash_isEmptyWithoutACanonicalForm(t *testing.T) {
 	_, err := team.Canonical()
 	require.Error(t, err)
 	require.Empty(t, team.Hash())
+}
+
+// Keys of later versions do not change the hash of a team that does not set them.
+func TestHash_keysOfLaterVersions(t *testing.T) {
+	t.Parallel()
+	canonical, err := Default().Canonical()
+	require.NoError(t, err)
+	require.NotContains(t, string(canonical), "max_model_calls_per_step")
+	limited := Default()
+	limited.Orchestrator.MaxModelCallsPerStep = 300
+	canonical, err = limited.Canonical()
+	require.NoError(t, err)
+	require.Contains(t, string(canonical), `"max_model_calls_per_step":300`)
+	again, err := Parse("again", canonical, Local)
+	require.NoError(t, err)
+	require.Equal(t, limited, again)
 }

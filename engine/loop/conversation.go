@@ -26,6 +26,9 @@ const (
 	Compacted EntryKind = "compacted" // a summary by the model replaced old turns
 )
 
+// reasonCallLimit is the Reason of an update that announces the limit of model calls.
+const reasonCallLimit = "model_calls"
+
 // Entry is one journal entry. A conversation is the fold of its entries; a transcript
 // prints the same entries.
 type Entry struct {
@@ -56,6 +59,7 @@ type Conversation struct {
 	Action     *Action       // nil until the step is decided
 
 	added    int    // messages added so far, removed ones included
+	warned   bool   // the limit of model calls was announced
 	learned  int    // window in tokens, by refusals; 0 without a refusal
 	refusals int    // since the last reply
 	refused  string // reason of the last refusal, until something is shortened
@@ -77,12 +81,14 @@ func (c *Conversation) Add(e Entry) {
 		c.Replies++
 		c.refusals, c.refused = 0, ""
 		c.Measure(usage)
+	case Updated:
+		c.warned = c.warned || e.Reason == reasonCallLimit
 	case Rejection:
 		c.Rejections++
 		c.Rejected = e.Reason
 	case Resumed:
 		c.Replies, c.Rejections, c.Rejected = 0, 0, ""
-		c.learned, c.refusals, c.refused = 0, 0, ""
+		c.learned, c.refusals, c.refused, c.warned = 0, 0, "", false
 	case Refused:
 		c.learned, c.refused = smallerWindow(c.learned, e.Window), e.Reason
 		c.refusals++

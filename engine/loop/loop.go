@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ const (
 	// attempts at a valid workflow action).
 	maxRejections = 3
 
-	// maxModelCalls bounds a step whose model only calls ordinary tools, or whose actions
-	// are always withdrawn.
-	maxModelCalls = 200
+	// defaultModelCalls bounds a step whose model only calls ordinary tools, or whose
+	// actions are always withdrawn.
+	defaultModelCalls = 200
 
 	// maxRefusals bounds the attempts to shorten one turn that the server finds too long.
 	maxRefusals = 3
@@ -30,7 +31,7 @@ type Loop struct {
 	Tools         Tools
 	Journal       func(ctx context.Context, e Entry) error // makes an entry durable before the loop continues
 	Now           func() time.Time                         // measures model calls and tools; nil measures nothing
-	MaxModelCalls int                                      // lowers the bound of 200; 0 keeps it
+	MaxModelCalls int                                      // ends the step, and is announced at 90 percent; 0 for 200
 	Window        int                                      // the model's context window in tokens; 0 if unknown until a refusal reveals it
 }
 
@@ -107,6 +108,9 @@ func (r running) safePoint(ctx context.Context) error {
 	if err := r.bounds(); err != nil {
 		return err
 	}
+	if err := r.announceLimit(ctx); err != nil {
+		return err
+	}
 	update, err := r.rules.Updates(ctx)
 	if err != nil || update.empty() {
 		return err
@@ -145,18 +149,31 @@ func (r running) waste(ctx context.Context, u llm.Usage, seconds float64) error 
 // bounds returns an error if the conversation may not call the model again, which depends
 // on the conversation alone.
 func (r running) bounds() error {
-	limit := maxModelCalls
-	if r.MaxModelCalls > 0 {
-		limit = min(limit, r.MaxModelCalls)
-	}
 	switch {
 	case r.conv.Rejections >= maxRejections:
 		return &NoActionError{Attempts: r.conv.Rejections, Reason: r.conv.Rejected}
-	case r.conv.Replies >= limit:
+	case r.conv.Replies >= r.limit():
 		return &NoActionError{Calls: r.conv.Replies}
 	}
 	return nil
 }
+
+func (r running) limit() int { return cmp.Or(r.MaxModelCalls, defaultModelCalls) }
+
+// announceLimit tells the model once that the limit of its calls is near.
+func (r running) announceLimit(ctx context.Context) error {
+	made, limit := r.conv.Replies, r.limit()
+	if r.conv.warned || !NearLimit(made, limit) {
+		return nil
+	}
+	text := fmt.Sprintf("You have made %d of the %d model calls that this turn may take. Come to an end now: after %d more the turn is over, and without an action it counts as failed.",
+		made, limit, limit-made)
+	return r.record(ctx, Entry{Kind: Updated, Reason: reasonCallLimit, Messages: []llm.Message{{Role: llm.User, Content: text}}})
+}
+
+// NearLimit reports whether 90 percent of the permitted model calls are made, or all but
+// one.
+func NearLimit(made, limit int) bool { return made > 0 && (made*10 >= limit*9 || made == limit-1) }
 
 // record journals an entry, adds it to the conversation and has the rules learn it.
 func (r running) record(ctx context.Context, e Entry) error {

@@ -128,9 +128,9 @@ func TestRun_thirdRejection(t *testing.T) {
 func TestRun_modelCallsBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ limit, want int }{
-		"by the constant":       {0, maxModelCalls},
-		"by less":               {5, 5},
-		"by no more than there": {maxModelCalls + 1, maxModelCalls},
+		"by default": {0, maxModelCalls},
+		"by less":    {5, 5},
+		"by more":    {maxModelCalls + 1, maxModelCalls + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -84,6 +84,8 @@ type Spec struct {
 	Attempt Attempt
 	Shown   Shown
 
+	MaxModelCalls int // 0 for the loop's default
+
 	// Open builds the rules and the first messages. Its arguments are the ordinary tools
 	// and mount, which replaces one peer's files and text under peers/ while the step runs.
 	Open func(ordinary []llm.Tool, mount func(context.Context, Peer) error) (loop.Rules, []llm.Message, error)

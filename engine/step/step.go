@@ -137,6 +137,8 @@ func (a *attempt) converse(ctx context.Context) (loop.Action, error) {
 		Journal: a.journal.append,
 		Now:     a.ports.Now,
 		Window:  a.ports.Window,
+
+		MaxModelCalls: a.spec.MaxModelCalls,
 	}.Run(ctx, conv, rules)
 }
 

@@ -57,6 +57,7 @@ func (m Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	}
 	spec := m.Place()
 	spec.Attempt = step.Attempt{Number: m.Attempt, Spent: m.Spent, ResumeFrom: m.Launch.ResumeFrom, FilesFrom: m.Launch.FilesFrom, Uncounted: m.Launch.Uncounted}
+	spec.MaxModelCalls = m.Team.Orchestrator.MaxModelCallsPerStep
 	spec.Shown, spec.Open, spec.Witnessed, spec.Seal = shown, o.open, o.witnessed, o.seal
 	spec.Documents = func(number int, c artifact.Commit) ([]step.Document, error) {
 		return m.documents(store, number, c)

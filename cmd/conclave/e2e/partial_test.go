@@ -52,3 +52,20 @@ func TestFilesOfAStepWithoutAction(t *testing.T) {
 	require.Equal(t, 0, c.conclave("pull", "--verify", "partial", dir).code)
 	require.FileExists(t, filepath.Join(dir, "agents/agent_a/002/workspace/work/plan.md"))
 }
+
+// The limit of a step's model calls is a key, and the model is told before it is reached.
+func TestModelCallLimit(t *testing.T) {
+	t.Parallel()
+	model := newModelServer(t, map[string][]reply{"model-a": {list(), list(), list()}})
+	c := newCLI(t)
+	team := c.file("team.yaml", model.teamWith(orchestrator(map[string]any{"max_model_calls_per_step": 3}), "agent_a"))
+	out := c.conclave("run", "--automation", "--session-id", "limit", "--config", team, "Who?")
+	require.Equal(t, 2, out.code, out.stderr)
+	var result sessionflow.Result
+	out.lastLine(t, &result)
+	require.Equal(t, "failed", result.Status)
+	require.Contains(t, result.Error.Message, "no action after 3 model calls")
+	require.NotContains(t, model.request("model-a", 2), "You have made")
+	require.Contains(t, model.request("model-a", 3), "You have made 2 of the 3 model calls")
+	require.Equal(t, 3, model.calls("model-a"))
+}

@@ -42,6 +42,7 @@ type rules struct {
 	asked   int  // model calls of this launch
 	heard   int  // number of the last human message
 	delayed bool // an action was withdrawn for messages
+	warned  bool // the limit of model calls was announced
 }
 
 var _ loop.Rules = (*rules)(nil)
@@ -170,11 +171,20 @@ func (r *rules) names() string {
 // memory is the journaled note of an update.
 type memory struct {
 	Heard int  `json:"heard"`
-	Late  bool `json:"late,omitempty"` // it withdrew an action
+	Late  bool `json:"late,omitempty"`  // it withdrew an action
+	Limit bool `json:"limit,omitempty"` // it announces the limit of model calls
 }
 
-// Updates implements loop.Rules with the human messages at a safe point.
-func (r *rules) Updates(ctx context.Context) (loop.Update, error) { return r.news(ctx, false) }
+// Updates implements loop.Rules with the human messages at a safe point, and once with the
+// limit of model calls when it is near.
+func (r *rules) Updates(ctx context.Context) (loop.Update, error) {
+	if made, most := r.iterations(), r.task.Most; !r.warned && loop.NearLimit(made, most) {
+		note, err := json.Marshal(memory{Heard: r.heard, Limit: true})
+		text := fmt.Sprintf("You have made %d of the %d model calls that this step may take. Come to an end now: after %d more the step is over.", made, most, most-made)
+		return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: text}}, Note: note}, err
+	}
+	return r.news(ctx, false)
+}
 
 // Confirm implements loop.Rules: new messages withdraw an action, once.
 func (r *rules) Confirm(ctx context.Context, _ loop.Action) (loop.Update, error) {
@@ -214,6 +224,7 @@ func (r *rules) Learn(_ context.Context, e loop.Entry) error {
 			return fmt.Errorf("reading the note of an update: %w", err)
 		}
 		r.heard, r.delayed = max(r.heard, m.Heard), r.delayed || m.Late
+		r.warned = r.warned || m.Limit
 	}
 	return nil
 }

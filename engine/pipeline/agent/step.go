@@ -48,9 +48,10 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 	}
 	return step.Spec{
 		Layout: s.Layout, Token: s.Token, Agent: s.owner(), Dir: s.dir, After: number - 1,
-		Attempt: step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted},
-		Shown:   step.Shown{Seen: map[string]int{}, Files: s.Launch.Workspace},
-		Open:    o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
+		Attempt:       step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted},
+		Shown:         step.Shown{Seen: map[string]int{}, Files: s.Launch.Workspace},
+		MaxModelCalls: max(200, 2*s.Launch.Most), // the rules end the step before; summaries count here alone
+		Open:          o.open, Seal: o.seal(ctx), Witnessed: o.witnessed,
 		Documents: func(number int, c artifact.Commit) ([]step.Document, error) { return s.documents(store, number, c) },
 	}, nil
 }

@@ -14,12 +14,14 @@ import (
 
 // Step is one launch of a scenario's step, with everything that its agent reads.
 type Step struct {
-	Layout  artifact.Layout
-	Launch  scenario.Launch
-	Token   string    // execution token
-	Attempt int       // counts the executions of the launch
-	Spent   llm.Usage // by earlier attempts
-	Agent   string    // ID of the agent with the step's model and tools
+	Layout        artifact.Layout
+	Launch        scenario.Launch
+	Token         string    // execution token
+	Attempt       int       // counts the executions of the launch
+	Spent         llm.Usage // by earlier attempts
+	MaxModelCalls int       // 0 for the default
+
+	Agent string // ID of the agent with the step's model and tools
 
 	Scenario string // slug
 	Content  string // of the step's file
@@ -31,6 +33,7 @@ type Step struct {
 func (s Step) Spec() step.Spec {
 	spec := s.Place()
 	spec.Attempt = step.Attempt{Number: s.Attempt, Spent: s.Spent, ResumeFrom: s.Launch.ResumeFrom, Uncounted: s.Launch.Uncounted}
+	spec.MaxModelCalls = s.MaxModelCalls
 	spec.Shown = step.Shown{Seen: map[string]int{}}
 	spec.Open, spec.Seal, spec.Documents = s.open, seal, s.documents
 	return spec
